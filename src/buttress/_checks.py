@@ -1,0 +1,168 @@
+"""Checks of parameters and data that every room shares, and the warnings they raise.
+
+Every refusal says what was expected, what came, and what to do about it; a column is named.
+"""
+
+import difflib
+import math
+from collections.abc import Iterable, Sequence
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.validation import _check_sample_weight, validate_data
+
+Array = NDArray[np.float64]
+LARGEST = 1e100  # squared distances of larger values, summed, overflow float64
+
+
+class NotConvergedWarning(ConvergenceWarning):
+    """The iteration or time limit came before the tolerance; the model holds the best state seen."""
+
+
+class InterruptedWarning(UserWarning):
+    """Ctrl-C stopped a fit; the model holds the best state seen."""
+
+
+def check_number(
+    name: str, value: Any, low: float, high: float = math.inf, *, closed: str = "neither", fix: str = ""
+) -> float:
+    """Return ``value`` as a float inside the interval (``closed``: left, right, both, neither), or raise."""
+    left = "[" if closed in ("left", "both") else "("
+    right = "]" if closed in ("right", "both") else ")"
+    interval = f"{left}{low:g}, {high:g}{right}"
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise ValueError(f"{name} must be a number in {interval}. Got {value!r}. {fix}".rstrip())
+    above = value >= low if left == "[" else value > low
+    below = value <= high if right == "]" else value < high
+    if not (above and below):
+        raise ValueError(f"{name} must be in {interval}. Got {value!r}. {fix}".rstrip())
+    return float(value)
+
+
+def check_count(name: str, value: Any, low: int = 1) -> int:
+    """Return ``value`` as an int of at least ``low``, or raise."""
+    if isinstance(value, bool) or not isinstance(value, Integral) or value < low:
+        raise ValueError(f"{name} must be a whole number of at least {low}. Got {value!r}.")
+    return int(value)
+
+
+def check_option(name: str, value: Any, options: Sequence[Any]) -> Any:
+    """Return ``value`` if it is one of ``options``, or raise with the nearest name."""
+    if any(value is option or (isinstance(value, str) and value == option) for option in options):
+        return value
+    listed = ", ".join(repr(option) for option in options)
+    raise ValueError(f"{name} must be one of {listed}. Got {value!r}.{near(str(value), map(str, options))}")
+
+
+def near(name: str, names: Iterable[str]) -> str:
+    """Return ' Did you mean ...?' for the closest name, or an empty string."""
+    close = difflib.get_close_matches(name, list(names), n=1)
+    return f" Did you mean {close[0]!r}?" if close else ""
+
+
+def check_X_y(estimator: Any, X: Any, y: Any, *, numeric_target: bool = False, min_rows: int = 2) -> tuple[Array, Any]:
+    """Check training data for ``estimator``; X becomes float64 of shape (n, d), y one-dimensional.
+
+    Raises ValueError naming the column for NaN, inf, values beyond 1e100 and entries that are not numbers.
+    """
+    if y is None:
+        raise ValueError(f"{type(estimator).__name__} requires y to be passed, but the target y is None.")
+    X = _converted(estimator, X, y, reset=True, numeric_target=numeric_target)
+    X, y = X
+    if len(X) < min_rows:
+        raise ValueError(f"{type(estimator).__name__} needs at least {min_rows} rows. Got n_samples = {len(X)}.")
+    check_values(X, column_names(estimator, X.shape[1]), type(estimator).__name__)
+    if numeric_target:
+        check_values(np.asarray(y)[:, None], ["y"], type(estimator).__name__)
+    return X, y
+
+
+def check_X(estimator: Any, X: Any) -> Array:
+    """Check data to predict on against the training columns of ``estimator``; returns float64 of shape (n, d)."""
+    X = _converted(estimator, X, "no_validation", reset=False, numeric_target=False)
+    check_values(X, column_names(estimator, X.shape[1]), type(estimator).__name__)
+    return X
+
+
+def _converted(estimator: Any, X: Any, y: Any, *, reset: bool, numeric_target: bool) -> Any:
+    options: dict[str, Any] = {"dtype": np.float64, "ensure_all_finite": False, "reset": reset}
+    if reset:
+        options["y_numeric"] = numeric_target
+    try:
+        return validate_data(estimator, X, y, **options)
+    except (ValueError, TypeError) as error:
+        column = _first_text_column(X)
+        if column is None or "complex" in str(error).lower():
+            raise
+        raise type(error)(
+            f"Column {column} of X holds entries that are not numbers ({error}). Encode or drop the column."
+        ) from None
+
+
+def _first_text_column(X: Any) -> str | None:
+    """Name the first column of ``X`` that cannot be read as numbers, or None."""
+    if isinstance(X, np.ndarray) and X.dtype.kind not in "OUS":
+        return None
+    names = list(X.columns) if hasattr(X, "columns") else None
+    try:
+        table = np.asarray(X, dtype=object)
+    except (ValueError, TypeError):
+        return None
+    if table.ndim != 2:
+        return None
+    for j in range(table.shape[1]):
+        try:
+            table[:, j].astype(np.float64)
+        except (ValueError, TypeError):
+            return repr(names[j]) if names else str(j)
+    return None
+
+
+def column_names(estimator: Any, width: int) -> list[str]:
+    """Names of the columns the estimator saw, quoted for messages; their numbers when they had none."""
+    names = getattr(estimator, "feature_names_in_", None)
+    return [repr(str(name)) for name in names] if names is not None else [str(j) for j in range(width)]
+
+
+def check_values(X: Array, columns: Sequence[str], who: str = "buttress") -> None:
+    """Raise ValueError, naming the first column of ``X`` (n, d) that holds NaN, inf or a value beyond 1e100."""
+    with np.errstate(invalid="ignore"):
+        good = np.abs(X) <= LARGEST
+    if good.all():
+        return
+    j = int(np.flatnonzero(~good.all(axis=0))[0])
+    rows = np.flatnonzero(~good[:, j])
+    where = f"column {columns[j]} ({rows.size} rows, the first is row {rows[0]})"
+    value = X[rows[0], j]
+    if np.isnan(value):
+        raise ValueError(f"Input contains NaN in {where}. {who} takes no missing values: impute or drop those rows.")
+    if np.isinf(value):
+        raise ValueError(f"Input contains inf (infinity) in {where}. Replace or drop those rows.")
+    raise ValueError(f"Input contains {value:g} in {where}, too large for float64 kernels. Rescale the column.")
+
+
+def check_weights(sample_weight: Any, X: Array) -> Array:
+    """Return non-negative float64 weights of shape (n,), ones when None; at least one is positive."""
+    weight: Array = _check_sample_weight(sample_weight, X, dtype=np.float64)
+    check_values(weight[:, None], ["sample_weight"])
+    if (weight < 0).any():
+        raise ValueError(f"sample_weight must not be negative. Got {weight.min():g} in row {weight.argmin()}.")
+    if not weight.any():
+        raise ValueError("sample_weight is zero for every row, so there is nothing to fit.")
+    return weight
+
+
+def check_classes(y: Any, who: str) -> tuple[NDArray[Any], NDArray[np.intp]]:
+    """Return the sorted classes of ``y`` and each row's class number; refuse continuous or one-class targets."""
+    from sklearn.utils.multiclass import check_classification_targets
+
+    check_classification_targets(y)
+    classes, codes = np.unique(y, return_inverse=True)
+    if len(classes) < 2:
+        raise ValueError(
+            f"{who} needs at least 2 classes in y. Got 1 class: {classes[0]!r}. Add rows of another class."
+        )
+    return classes, codes

@@ -1,0 +1,83 @@
+"""Kernel expansions f(x) = sum_j coef_j k(x, z_j) + intercept: what every kernel model here predicts with.
+
+All fitted kernel estimators hold one as ``expansion_``; the attacks and certificates need nothing else,
+together with the contrasts that say which columns must be positive for a label to be predicted.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from buttress._checks import Array
+from buttress.kernels import Kernel
+
+CHUNK = 4_000_000  # entries of one kernel panel, 32 MB
+
+
+@dataclass
+class KernelExpansion:
+    """k scores per row: ``expansion(X)[i, c] = sum_j coef[j, c] * kernel(x_i, centers_j) + intercept[c]``.
+
+    Parameters
+    ----------
+    kernel : Kernel
+    centers : array of shape (m, d)
+    coef : array of shape (m, k)
+    intercept : array of shape (k,)
+    """
+
+    kernel: Kernel
+    centers: Array
+    coef: Array
+    intercept: Array
+
+    def __call__(self, X: Array) -> Array:
+        """Return the scores of the rows of X, shape (n, k)."""
+        panels = [self.kernel(part, self.centers) @ self.coef for part in self._parts(X)]
+        return np.concatenate(panels) + self.intercept if panels else np.empty((0, self.coef.shape[1]))
+
+    def gradient(self, X: Array, V: Array) -> Array:
+        """Return sum_c V[i, c] * d score_c(x_i) / d x_i, shape (n, d), for V of shape (n, k)."""
+        weights = [part @ self.coef.T for part in self._parts(V)]
+        parts = zip(self._parts(X), weights, strict=True)
+        return np.concatenate([self.kernel.gradient(part, self.centers, weight) for part, weight in parts])
+
+    def _parts(self, X: Array) -> list[Array]:
+        rows = max(1, CHUNK // max(1, len(self.centers)))
+        return [X[start : start + rows] for start in range(0, len(X), rows)]
+
+
+def binary_contrasts() -> Array:
+    """Contrasts of one score whose sign is the class: shape (2, 1, 1).
+
+    In general ``contrasts[y, r] @ scores(x)`` is by how much label y beats its r-th rival; the margin of a
+    labelled row is the least of these, and it is positive exactly when the row is classified as y.
+    """
+    return np.array([[[-1.0]], [[1.0]]])
+
+
+def rival_contrasts(n_classes: int) -> Array:
+    """Contrasts of one score per class, the largest of which wins: shape (C, C-1, C)."""
+    unit = np.eye(n_classes)
+    return np.array([[unit[y] - unit[r] for r in range(n_classes) if r != y] for y in range(n_classes)])
+
+
+def pair_contrasts(pairs: list[tuple[int, int]], n_classes: int) -> Array:
+    """Contrasts of one score per pair (i, j), positive for i: shape (C, C-1, len(pairs)).
+
+    Winning every pair wins the vote, so a positive margin means a correct vote (the converse can fail).
+    """
+    contrasts = np.zeros((n_classes, n_classes - 1, len(pairs)))
+    for column, (i, j) in enumerate(pairs):
+        contrasts[i, j - 1, column] = 1
+        contrasts[j, i, column] = -1
+    return contrasts
+
+
+def margins(scores: Array, codes: NDArray[np.intp], contrasts: Array) -> tuple[Array, Array]:
+    """Return the margin of each row for its class ``codes`` (n,) and the contrast that attains it (n, k)."""
+    leads = np.einsum("irk,ik->ir", contrasts[codes], scores)
+    worst = leads.argmin(axis=1)
+    rows = np.arange(len(codes))
+    return leads[rows, worst], contrasts[codes, worst]

@@ -1,0 +1,62 @@
+"""Nystroem features: a kernel written down, approximately, as an inner product of short vectors.
+
+With landmarks z_1..z_m, phi(x) = K(x, Z) K_ZZ^(-1/2), so that phi(x)'phi(z) = k(x, z) whenever x or z is a landmark.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from sklearn.cluster import kmeans_plusplus
+
+from buttress._checks import Array, check_count, check_option
+from buttress.expansion import KernelExpansion
+from buttress.kernels import Kernel
+
+
+def landmarks(X: Array, n_landmarks: int, *, rng: np.random.RandomState, method: str = "kmeans++") -> Array:
+    """Choose ``n_landmarks`` rows of X, at most all its different ones; a row repeated counts once.
+
+    ``method`` is ``"kmeans++"`` (spread out, the default) or ``"uniform"``. X is (n, d).
+    """
+    check_option("method", method, ("kmeans++", "uniform"))
+    rows = np.unique(X, axis=0)
+    if check_count("n_landmarks", n_landmarks) >= len(rows):
+        return rows
+    if method == "uniform":
+        return rows[rng.choice(len(rows), n_landmarks, replace=False)]
+    chosen: Array = kmeans_plusplus(rows, n_landmarks, random_state=rng)[0]
+    return chosen
+
+
+@dataclass
+class NystroemMap:
+    """phi(x) = kernel(x, landmarks) @ root, root the pseudo-inverse square root of the landmark Gram matrix."""
+
+    kernel: Kernel
+    landmarks: Array
+    root: Array
+
+    def __call__(self, X: Array) -> Array:
+        """Return the features of X, shape (n, m)."""
+        return self.kernel(X, self.landmarks) @ self.root
+
+    def expansion(self, theta: Array, intercept: Array) -> KernelExpansion:
+        """Return theta'phi(x) + intercept as a kernel expansion over the landmarks; theta is (m, k)."""
+        return KernelExpansion(self.kernel, self.landmarks, self.root @ theta, intercept)
+
+
+def nystroem(kernel: Kernel, points: Array) -> NystroemMap:
+    """Return the Nystroem map on ``points`` (m, d); eigenvalues below 1e-10 of the largest are left out.
+
+    Raises ValueError for a kernel that is not positive definite: it has no such features.
+    """
+    if kernel.definiteness not in ("pd", "unknown"):
+        raise ValueError(f"Nystroem features need a positive definite kernel. {kernel!r} is {kernel.definiteness}. "
+                         "Use RBF, Laplacian, Cauchy, InverseMultiquadric, Linear or Polynomial.")
+    values, vectors = np.linalg.eigh(kernel(points, points))
+    if not values[-1] > 0 or values[0] < -1e-6 * values[-1]:
+        raise ValueError(f"The Gram matrix of the landmarks has eigenvalues from {values[0]:.3g} to {values[-1]:.3g}, "
+                         "so the kernel is not positive definite and has no Nystroem features.")
+    large = values > 1e-10 * values[-1]
+    root = (vectors[:, large] / np.sqrt(values[large])) @ vectors[:, large].T
+    return NystroemMap(kernel, points, root)

@@ -1,0 +1,142 @@
+"""Risks: what n losses amount to, and the weight each row then has in the gradient.
+
+A risk is called on the losses and returns a number; ``weights`` returns its gradient in the losses,
+n non-negative weights that sum to 1. Integer ``sample_weight`` means repeated rows, exactly.
+
+Examples
+--------
+>>> import numpy as np
+>>> from buttress.risks import Subquantile
+>>> losses = np.array([1.0, 9.0, 2.0, 3.0])
+>>> Subquantile(quantile=0.5)(losses)
+1.5
+>>> Subquantile(quantile=0.5).weights(losses)
+array([0.5, 0. , 0.5, 0. ])
+"""
+
+from abc import ABC, abstractmethod
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import logsumexp, softmax
+from sklearn.base import BaseEstimator
+
+from buttress._checks import Array, check_number
+
+
+class Risk(BaseEstimator, ABC):
+    """n losses -> a number, and its gradient: n weights that sum to 1."""
+
+    @property
+    def kept(self) -> float:
+        """The share of the rows that the risk keeps, in (0, 1]; the ridge is divided by it."""
+        return 1.0
+
+    @abstractmethod
+    def __call__(self, losses: Array, sample_weight: Array | None = None) -> float:
+        """The risk of the losses (n,)."""
+
+    @abstractmethod
+    def weights(self, losses: Array, sample_weight: Array | None = None) -> Array:
+        """d risk / d losses, shape (n,), summing to 1."""
+
+
+class Mean(Risk):
+    """The (weighted) mean of the losses."""
+
+    def __call__(self, losses: Array, sample_weight: Array | None = None) -> float:
+        return float(np.average(losses, weights=sample_weight))
+
+    def weights(self, losses: Array, sample_weight: Array | None = None) -> Array:
+        return _shares(losses, sample_weight)
+
+
+class Subquantile(Risk):
+    """The mean of the smallest ``quantile`` of the losses (Rathnashyam & Gittens 2023, eq. 5).
+
+    (1/p) times the integral of the loss quantile function from 0 to p. The row at the boundary
+    counts in part, so p n need not be whole; ties go to the first row. quantile=1 is the mean.
+
+    Parameters
+    ----------
+    quantile : float in (0, 1], default=0.8
+        Share of the rows to keep, p: one minus the share thought corrupt.
+    """
+
+    def __init__(self, quantile: float = 0.8):
+        self.quantile = quantile
+
+    @property
+    def kept(self) -> float:
+        return check_number("quantile", self.quantile, 0, 1, closed="right", fix="Use quantile=1 for the mean risk.")
+
+    def __call__(self, losses: Array, sample_weight: Array | None = None) -> float:
+        return float(self.weights(losses, sample_weight) @ losses)
+
+    def weights(self, losses: Array, sample_weight: Array | None = None) -> Array:
+        share = _shares(losses, sample_weight)
+        order = np.argsort(losses, kind="stable")
+        before = np.cumsum(share[order]) - share[order]
+        kept = np.empty_like(share)
+        kept[order] = np.clip(self.kept - before, 0, share[order])
+        return kept / kept.sum()
+
+
+class Tilted(Risk):
+    """(1/t) log mean exp(t l), tilted empirical risk (Li et al. 2021); tilt -> 0 is the mean.
+
+    Parameters
+    ----------
+    tilt : float, default=-2.0
+        t < 0 plays down large losses (robust), t > 0 plays them up, 0 is the mean itself.
+    """
+
+    def __init__(self, tilt: float = -2.0):
+        self.tilt = tilt
+
+    def __call__(self, losses: Array, sample_weight: Array | None = None) -> float:
+        share = _shares(losses, sample_weight)
+        tilt = check_number("tilt", self.tilt, -np.inf)
+        return float(logsumexp(tilt * losses, b=share) / tilt) if tilt else float(share @ losses)
+
+    def weights(self, losses: Array, sample_weight: Array | None = None) -> Array:
+        share = _shares(losses, sample_weight)
+        with np.errstate(divide="ignore"):
+            return softmax(check_number("tilt", self.tilt, -np.inf) * losses + np.log(share))
+
+
+class PerClass(Risk):
+    """``risk`` within each class, the classes weighted by their size: trimming can then never drop a whole class.
+
+    Parameters
+    ----------
+    risk : Risk
+    codes : array of shape (n,)
+        Class number of each row.
+    """
+
+    def __init__(self, risk: Risk, codes: NDArray[np.intp]):
+        self.risk = risk
+        self.codes = codes
+
+    @property
+    def kept(self) -> float:
+        return self.risk.kept
+
+    def __call__(self, losses: Array, sample_weight: Array | None = None) -> float:
+        share = _shares(losses, sample_weight)
+        groups = [self.codes == c for c in np.unique(self.codes[share > 0])]
+        return float(sum(share[rows].sum() * self.risk(losses[rows], share[rows]) for rows in groups))
+
+    def weights(self, losses: Array, sample_weight: Array | None = None) -> Array:
+        share = _shares(losses, sample_weight)
+        weights = np.zeros_like(share)
+        for c in np.unique(self.codes[share > 0]):
+            rows = self.codes == c
+            weights[rows] = share[rows].sum() * self.risk.weights(losses[rows], share[rows])
+        return weights
+
+
+def _shares(losses: Array, sample_weight: Array | None) -> Array:
+    weight = np.ones(len(losses)) if sample_weight is None else sample_weight
+    return weight / weight.sum()

@@ -1,0 +1,1 @@
+"""One algorithm a file, each a generator of steps; ``run`` alone loops over them."""

@@ -1,0 +1,170 @@
+"""The one loop: every algorithm is a generator of :class:`Step`, and :func:`run` alone drives it.
+
+It knows the tolerance, the budgets, the callback, the progress bar and Ctrl-C; algorithms know none of them.
+
+Examples
+--------
+>>> from buttress.solvers.run import Step, run
+>>> def halving(x):
+...     while True:
+...         yield Step(x, gap=abs(x), objective=x * x)
+...         x = x / 2
+>>> outcome = run(halving(1.0), tol=0.1, max_iter=100)
+>>> outcome.state, outcome.n_iter, outcome.status
+(0.0625, 4, 'converged')
+"""
+
+import time
+import warnings
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from buttress._checks import InterruptedWarning, NotConvergedWarning
+
+Steps = Generator["Step", None, None]
+
+
+@dataclass(frozen=True)
+class Step:
+    """One state of an algorithm.
+
+    Parameters
+    ----------
+    state : object
+        What the model is made of. It is kept, so it must not be changed in place afterwards.
+    gap : float
+        How far from optimal, in the algorithm's own measure; at most ``tol`` means done.
+    objective : float
+        What is minimised; the state with the least is the best.
+    iterations : int
+        How many iterations led from the last step to this one.
+    """
+
+    state: Any
+    gap: float
+    objective: float
+    iterations: int = 1
+
+
+@dataclass
+class Outcome:
+    """How a run ended: ``status`` is converged, max_iter, max_time, stopped (by the callback) or interrupted."""
+
+    state: Any
+    status: str
+    n_iter: int
+    gap: float
+    objective: float
+    history: list[dict[str, float]] = field(default_factory=list)
+
+    @property
+    def converged(self) -> bool:
+        return self.status == "converged"
+
+
+def run(
+    steps: Steps,
+    *,
+    tol: float = 0.0,
+    max_iter: int | None = None,
+    max_time: float | None = None,
+    callback: Callable[[Step], bool | None] | None = None,
+    progress: bool = False,
+    name: str = "fit",
+    warn: bool = True,
+) -> Outcome:
+    """Iterate until ``gap <= tol``, the budget is spent, the callback returns True, or Ctrl-C.
+
+    Parameters
+    ----------
+    steps : generator of Step
+        The first step is the starting point; it counts no iteration.
+    tol : float
+        Stop once a step's gap is at most this.
+    max_iter : int or None
+        Most iterations, None for no limit.
+    max_time : float or None
+        Most seconds, None for no limit; checked between steps.
+    callback : function of a Step or None
+        Called after each step; a true result stops the run.
+    progress : bool
+        Show a rich progress line on stderr.
+    name : str
+        What the progress line and the warnings call the run.
+    warn : bool
+        Warn with NotConvergedWarning when a budget ran out.
+
+    Returns
+    -------
+    Outcome
+        A converged run ends with its last state, any other with the state of the least objective.
+    """
+    start, outcome, best = time.monotonic(), Outcome(None, "exhausted", 0, float("inf"), float("inf")), None
+    try:
+        with _display(progress, name, max_iter) as show:
+            for step in steps:
+                outcome.n_iter += step.iterations if best is not None else 0
+                seconds = time.monotonic() - start
+                outcome.history.append({"n_iter": outcome.n_iter, "seconds": seconds, "gap": step.gap,
+                                        "objective": step.objective})
+                if best is None or step.objective <= best.objective or step.gap <= tol:
+                    best = step
+                show(outcome.n_iter, step)
+                outcome.status = _status(step, tol, outcome.n_iter, max_iter, seconds, max_time, callback)
+                if outcome.status != "running":
+                    break
+    except KeyboardInterrupt:
+        if best is None:
+            raise
+        outcome.status = "interrupted"
+        warnings.warn(f"{name} was interrupted after {outcome.n_iter} iterations; the model holds the best state "
+                      f"seen (gap {best.gap:.3g}).", InterruptedWarning, stacklevel=2)
+    finally:
+        steps.close()
+    assert best is not None, "an algorithm yields at least its starting point"
+    outcome.state, outcome.gap, outcome.objective = best.state, best.gap, best.objective
+    if warn and outcome.status in ("max_iter", "max_time"):
+        warnings.warn(f"{name} stopped at {outcome.status} after {outcome.n_iter} iterations with gap "
+                      f"{best.gap:.3g} > tol {tol:.3g}. Raise {outcome.status} or tol, or scale the data.",
+                      NotConvergedWarning, stacklevel=2)
+    return outcome
+
+
+def _status(
+    step: Step,
+    tol: float,
+    n_iter: int,
+    max_iter: int | None,
+    seconds: float,
+    max_time: float | None,
+    callback: Callable[[Step], bool | None] | None,
+) -> str:
+    stop = callback(step) if callback is not None else False
+    if step.gap <= tol:
+        return "converged"
+    if stop:
+        return "stopped"
+    if max_iter is not None and n_iter >= max_iter:
+        return "max_iter"
+    return "max_time" if max_time is not None and seconds >= max_time else "running"
+
+
+@contextmanager
+def _display(progress: bool, name: str, max_iter: int | None) -> Iterator[Callable[[int, Step], None]]:
+    if not progress:
+        yield lambda n_iter, step: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[state]}"), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(name, total=max_iter, state="")
+
+        def show(n_iter: int, step: Step) -> None:
+            state = f"iteration {n_iter}, gap {step.gap:.2e}, objective {step.objective:.6g}"
+            bar.update(task, completed=n_iter, state=state)
+
+        yield show
