@@ -10,7 +10,7 @@ from typing import Any
 __version__ = "0.1.0"
 
 _HOME = {
-    "AdversarialSVC": "buttress.svm",
+    "AdversarialSVC": "buttress.adversarial",
     "KernelClassifier": "buttress.robust",
     "KernelRegressor": "buttress.robust",
     "Mean": "buttress.risks",

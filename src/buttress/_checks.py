@@ -166,3 +166,11 @@ def check_classes(y: Any, who: str) -> tuple[NDArray[Any], NDArray[np.intp]]:
             f"{who} needs at least 2 classes in y. Got 1 class: {classes[0]!r}. Add rows of another class."
         )
     return classes, codes
+
+
+def check_limits(max_iter: int | None, max_time: float | None) -> None:
+    """Refuse iteration and time limits that are not positive (-1 and None mean none)."""
+    if max_iter is not None and max_iter != -1:
+        check_count("max_iter", max_iter)
+    if max_time is not None:
+        check_number("max_time", max_time, 0)

@@ -81,3 +81,9 @@ def margins(scores: Array, codes: NDArray[np.intp], contrasts: Array) -> tuple[A
     worst = leads.argmin(axis=1)
     rows = np.arange(len(codes))
     return leads[rows, worst], contrasts[codes, worst]
+
+
+def winners(scores: Array, contrasts: Array) -> NDArray[np.intp]:
+    """Return the class number that beats most rivals in each row, the first of equals."""
+    leads = np.einsum("crk,ik->icr", contrasts, scores)
+    return (leads > 0).sum(axis=2).argmax(axis=1)

@@ -422,3 +422,20 @@ def resolve_gamma(gamma: float | str, X: Array | None, sample_weight: Array | No
 def centers(kernel: Kernel, X: Array) -> Array:
     """Return Z with ``kernel(X, Z)`` the Gram matrix of the training rows X: X itself, or row numbers of a Gram."""
     return np.arange(len(X), dtype=np.float64)[:, None] if isinstance(kernel, Precomputed) else X
+
+
+def is_precomputed(kernel: Any) -> bool:
+    """Say whether a ``kernel`` parameter means a Gram matrix given in advance."""
+    return isinstance(kernel, Precomputed) or (isinstance(kernel, str) and kernel == "precomputed")
+
+
+def fitted_kernel(estimator: Any, X: Array, sample_weight: Array | None = None) -> Kernel:
+    """Return the kernel object of an estimator's parameters; refuse a Gram matrix that is not square."""
+    kernel = as_kernel(estimator.kernel, gamma=estimator.gamma, degree=estimator.degree, coef0=estimator.coef0, X=X,
+                       sample_weight=sample_weight)
+    if isinstance(kernel, Precomputed):
+        if X.shape[0] != X.shape[1]:
+            raise ValueError(f"A precomputed kernel must be a square matrix. Got shape {X.shape}.")
+        if not np.allclose(X, X.T, rtol=1e-6, atol=1e-8 * np.abs(X).max()):
+            raise ValueError("A precomputed kernel must be symmetric. Use (K + K.T) / 2.")
+    return kernel

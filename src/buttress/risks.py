@@ -54,8 +54,9 @@ class Mean(Risk):
 class Subquantile(Risk):
     """The mean of the smallest ``quantile`` of the losses (Rathnashyam & Gittens 2023, eq. 5).
 
-    (1/p) times the integral of the loss quantile function from 0 to p. The row at the boundary
-    counts in part, so p n need not be whole; ties go to the first row. quantile=1 is the mean.
+    (1/p) times the integral of the loss quantile function from 0 to p. The rows at the boundary
+    count in part, all equal losses alike (to 1e-9), so p n need not be whole and the order of the
+    rows does not matter. quantile=1 is the mean.
 
     Parameters
     ----------
@@ -75,10 +76,12 @@ class Subquantile(Risk):
 
     def weights(self, losses: Array, sample_weight: Array | None = None) -> Array:
         share = _shares(losses, sample_weight)
-        order = np.argsort(losses, kind="stable")
-        before = np.cumsum(share[order]) - share[order]
-        kept = np.empty_like(share)
-        kept[order] = np.clip(self.kept - before, 0, share[order])
+        order = np.argsort(losses)
+        reach = np.cumsum(share[order])
+        boundary = losses[order[min(np.searchsorted(reach, self.kept - 1e-12), len(order) - 1)]]
+        tied = np.abs(losses - boundary) <= 1e-9 * np.abs(boundary)
+        kept = np.where((losses < boundary) & ~tied, share, 0.0)
+        kept[tied] = share[tied] * (self.kept - kept.sum()) / share[tied].sum()
         return kept / kept.sum()
 
 

@@ -1,0 +1,23 @@
+"""Attacks: inputs within a small distance of given ones that a classifier gets wrong.
+
+Each takes a fitted classifier, rows X (n, d) and their labels y, and returns perturbed rows of the same shape, the worst
+it met; ``return_info=True`` adds an :class:`AttackInfo`. What is attacked is the margin, by how much the label's score
+beats its best rival, which never goes flat where a hinge or a saturated probability does.
+
+Classifiers of this package give exact gradients; any other with ``decision_function`` or ``predict_proba`` is
+differentiated by central differences, 2 d queries a gradient.
+
+Examples
+--------
+>>> import numpy as np
+>>> from buttress import SVC, attacks
+>>> X, y = np.array([[-1.0], [1.0]]), np.array([0, 1])
+>>> model = SVC(kernel="linear").fit(X, y)
+>>> attacks.fgsm(model, X, y, eps=0.25)
+array([[-0.75],
+       [ 0.75]])
+"""
+
+from buttress.attacks.gradient import AttackInfo, fgsm, pgd
+
+__all__ = ["AttackInfo", "fgsm", "pgd"]

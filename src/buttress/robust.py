@@ -1,0 +1,291 @@
+"""Kernel regression and classification under a risk: functional gradient descent that can trim corrupt rows."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.utils.validation import check_is_fitted
+
+from buttress._callbacks import CallbackSupportMixin, step_callback, with_callbacks
+from buttress._checks import (
+    Array,
+    check_classes,
+    check_limits,
+    check_number,
+    check_weights,
+    check_X,
+    check_X_y,
+)
+from buttress.expansion import KernelExpansion, binary_contrasts, rival_contrasts, winners
+from buttress.kernels import centers, fitted_kernel, is_precomputed
+from buttress.losses import Logistic, Loss, Multinomial, Squared
+from buttress.risks import PerClass, Risk, Subquantile
+from buttress.solvers.descent import kernel_descent
+from buttress.solvers.run import Outcome, run
+
+
+class _KernelRisk(CallbackSupportMixin, BaseEstimator):
+    """What the two estimators share: parameters, checks, and the one descent."""
+
+    def __init__(
+        self,
+        *,
+        risk: Any = None,
+        alpha: float = 1.0,
+        kernel: Any = "rbf",
+        degree: float = 3,
+        gamma: float | str = "auto",
+        coef0: float = 0.0,
+        tol: float = 1e-4,
+        max_iter: int = 1000,
+        max_time: float | None = None,
+        progress: bool = False,
+    ):
+        self.risk = risk
+        self.alpha = alpha
+        self.kernel = kernel
+        self.degree = degree
+        self.gamma = gamma
+        self.coef0 = coef0
+        self.tol = tol
+        self.max_iter = max_iter
+        self.max_time = max_time
+        self.progress = progress
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.pairwise = is_precomputed(self.kernel)
+        return tags
+
+    def _checked_risk(self) -> Risk:
+        """Return the risk; refuse parameters out of range."""
+        check_number("alpha", self.alpha, 0, closed="left")
+        check_number("tol", self.tol, 0)
+        check_limits(self.max_iter, self.max_time)
+        risk = Subquantile() if self.risk is None else self.risk
+        if not isinstance(risk, Risk):
+            raise ValueError(f"risk must be Mean(), Subquantile(quantile) or Tilted(tilt). Got {risk!r}.")
+        _ = risk.kept  # raises for a quantile out of range
+        return risk
+
+    def _descend(self, X: Array, y: Any, loss: Loss, risk: Risk, weight: Array, w: Array, report: Any) -> Outcome:
+        """Run the descent from coefficients w and set what both estimators hold afterwards."""
+        kernel = fitted_kernel(self, X, weight)
+        Z = centers(kernel, X)
+        K = kernel(X, Z)
+        ridge = self.alpha / (risk.kept * weight.sum())
+        steps = kernel_descent(K, y, loss, risk, ridge=ridge, w=w, sample_weight=weight)
+        outcome = run(steps, tol=self.tol, max_iter=self.max_iter, max_time=self.max_time, callback=report,
+                      progress=self.progress, name=type(self).__name__)
+        coef = outcome.state if outcome.state.ndim == 2 else outcome.state[:, None]
+        self.expansion_ = KernelExpansion(kernel, Z, coef, np.zeros(coef.shape[1]))
+        losses = loss.value(y, K @ outcome.state)
+        self.weights_ = risk.weights(losses, weight)
+        self.inlier_mask_ = self.weights_ > 0
+        self.objective_, self.n_iter_, self.history_ = outcome.objective, outcome.n_iter, outcome.history
+        self.converged_ = outcome.converged
+        return outcome
+
+
+class KernelRegressor(RegressorMixin, _KernelRisk):
+    """Kernel regression under a risk of the squared losses.
+
+    Minimises risk((f(x_i) - y_i)^2) + alpha / (p n) ||f||^2 over f = m + sum_i w_i k(x_i, .), m the median of y (0 with
+    ``fit_intercept=False``), p the share of rows the risk keeps; ||f|| is the norm without m. With ``risk=Mean()`` and
+    ``fit_intercept=False`` this is scikit-learn's KernelRidge.
+
+    Parameters
+    ----------
+    risk : Mean, Subquantile or Tilted, default=Subquantile(0.8)
+        What the losses amount to. Subquantile(p) fits the share p of the rows that fits best.
+    alpha : float, default=1.0
+        Ridge, >= 0, in KernelRidge's units.
+    fit_intercept : bool, default=True
+        Start from the median of y.
+    kernel, degree, gamma, coef0
+        As in :class:`buttress.SVC`; gamma defaults to ``"auto"``, 1/d, because outliers move the variance of X.
+    tol : float, default=1e-4
+        Stop when the norm of the gradient has fallen to this share of its first value.
+    max_iter, max_time : int, float or None
+        Most iterations and seconds.
+    progress : bool, default=False
+        Show a progress line.
+
+    Attributes
+    ----------
+    dual_coef_ : array of shape (n,)
+    intercept_ : float
+    inlier_mask_ : bool array of shape (n,)
+        Training rows the risk kept.
+    weights_ : array of shape (n,)
+        Weight of each training row at the solution, summing to 1.
+    objective_, n_iter_, converged_, history_
+        How the descent ended.
+
+    References
+    ----------
+    Rathnashyam & Gittens, Subquantile minimization for kernel learning in the Huber epsilon-contamination model, 2023.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from buttress import KernelRegressor, Subquantile
+    >>> X = np.linspace(0, 6, 50)[:, None]
+    >>> y = np.sin(X[:, 0])
+    >>> y[::5] = 9.0
+    >>> model = KernelRegressor(risk=Subquantile(0.8), alpha=0.1).fit(X, y)
+    >>> int((~model.inlier_mask_[::5]).sum())
+    10
+    """
+
+    def __init__(
+        self,
+        *,
+        risk: Any = None,
+        alpha: float = 1.0,
+        fit_intercept: bool = True,
+        kernel: Any = "rbf",
+        degree: float = 3,
+        gamma: float | str = "auto",
+        coef0: float = 0.0,
+        tol: float = 1e-4,
+        max_iter: int = 1000,
+        max_time: float | None = None,
+        progress: bool = False,
+    ):
+        super().__init__(risk=risk, alpha=alpha, kernel=kernel, degree=degree, gamma=gamma, coef0=coef0, tol=tol,
+                         max_iter=max_iter, max_time=max_time, progress=progress)
+        self.fit_intercept = fit_intercept
+
+    @with_callbacks
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> "KernelRegressor":
+        """Fit to X of shape (n, d) and real targets y of shape (n,); returns self.
+
+        Raises ValueError for parameters out of range, NaN, inf or entries beyond 1e100, naming the column.
+        """
+        risk = self._checked_risk()
+        X, y = check_X_y(self, X, y, numeric_target=True)
+        y = y.astype(np.float64)
+        weight = check_weights(sample_weight, X)
+        self.intercept_ = weighted_median(y, weight) if self.fit_intercept else 0.0
+        report = step_callback(self, X, y, self.max_iter)
+        outcome = self._descend(X, y - self.intercept_, Squared(), risk, weight, np.zeros(len(y)), report)
+        self.dual_coef_ = outcome.state
+        return self
+
+    def predict(self, X: Any) -> Array:
+        """Return f(x) for each row of X (n, d)."""
+        check_is_fitted(self)
+        return self.expansion_(check_X(self, X))[:, 0] + self.intercept_
+
+
+class KernelClassifier(ClassifierMixin, _KernelRisk):
+    """Kernel logistic classification under a risk of the losses.
+
+    Minimises risk(l_i) + alpha / (p n) ||f||^2 with the logistic loss for two classes, the multinomial loss of one score
+    a class for more; p is the share of rows the risk keeps. With ``balanced=True`` the risk is taken within each
+    observed class: trimmed by loss alone, a whole class is soon dropped.
+
+    Parameters
+    ----------
+    risk : Mean, Subquantile or Tilted, default=Subquantile(0.8)
+        What the losses amount to. Subquantile(p) fits the share p of the rows that fits best.
+    alpha : float, default=1.0
+        Ridge, >= 0.
+    balanced : bool, default=True
+        Take the risk within each class, classes weighted by their size.
+    kernel, degree, gamma, coef0
+        As in :class:`buttress.SVC`; gamma defaults to ``"auto"``, 1/d, because outliers move the variance of X.
+    tol : float, default=1e-4
+        Stop when the norm of the gradient has fallen to this share of its first value.
+    max_iter, max_time : int, float or None
+        Most iterations and seconds.
+    progress : bool, default=False
+        Show a progress line.
+
+    Attributes
+    ----------
+    classes_ : array of shape (n_classes,)
+    dual_coef_ : array of shape (n,) or (n, n_classes)
+    inlier_mask_ : bool array of shape (n,)
+        Training rows the risk kept.
+    weights_ : array of shape (n,)
+        Weight of each training row at the solution, summing to 1.
+    objective_, n_iter_, converged_, history_
+        How the descent ended.
+
+    References
+    ----------
+    Rathnashyam & Gittens, Subquantile minimization for kernel learning in the Huber epsilon-contamination model, 2023.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from buttress import KernelClassifier, Subquantile
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = KernelClassifier(risk=Subquantile(0.9)).fit(X, y)
+    >>> bool(model.score(X, y) > 0.9)
+    True
+    """
+
+    def __init__(
+        self,
+        *,
+        risk: Any = None,
+        alpha: float = 1.0,
+        balanced: bool = True,
+        kernel: Any = "rbf",
+        degree: float = 3,
+        gamma: float | str = "auto",
+        coef0: float = 0.0,
+        tol: float = 1e-4,
+        max_iter: int = 1000,
+        max_time: float | None = None,
+        progress: bool = False,
+    ):
+        super().__init__(risk=risk, alpha=alpha, kernel=kernel, degree=degree, gamma=gamma, coef0=coef0, tol=tol,
+                         max_iter=max_iter, max_time=max_time, progress=progress)
+        self.balanced = balanced
+
+    @with_callbacks
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> "KernelClassifier":
+        """Fit to X of shape (n, d) and class labels y of shape (n,); returns self.
+
+        Raises ValueError for parameters out of range, NaN, inf or entries beyond 1e100 (naming the column), or fewer
+        than two classes.
+        """
+        risk = self._checked_risk()
+        X, y = check_X_y(self, X, y)
+        self.classes_, codes = check_classes(y, "KernelClassifier")
+        weight = check_weights(sample_weight, X)
+        n_classes = len(self.classes_)
+        risk = PerClass(risk, codes) if self.balanced else risk
+        report = step_callback(self, X, y, self.max_iter)
+        if n_classes == 2:
+            outcome = self._descend(X, np.where(codes == 1, 1.0, -1.0), Logistic(), risk, weight, np.zeros(len(y)), report)
+        else:
+            outcome = self._descend(X, codes, Multinomial(), risk, weight, np.zeros((len(y), n_classes)), report)
+        self.contrasts_ = binary_contrasts() if n_classes == 2 else rival_contrasts(n_classes)
+        self.dual_coef_ = outcome.state
+        return self
+
+    def decision_function(self, X: Any) -> Array:
+        """Return the scores of X (n, d): (n,) for two classes, positive for ``classes_[1]``, else (n, n_classes)."""
+        check_is_fitted(self)
+        scores = self.expansion_(check_X(self, X))
+        return scores[:, 0] if len(self.classes_) == 2 else scores
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Return the class of each row of X (n, d)."""
+        check_is_fitted(self)
+        return self.classes_[winners(self.expansion_(check_X(self, X)), self.contrasts_)]
+
+
+def weighted_median(y: Array, weight: Array) -> float:
+    """Return the middle of the values that half the weight lies on either side of."""
+    order = np.argsort(y)
+    share = np.cumsum(weight[order]) / weight.sum()
+    low = y[order][np.searchsorted(share, 0.5 - 1e-12)]
+    high = y[order][np.searchsorted(share, 0.5 + 1e-12)]
+    return float((low + high) / 2)
