@@ -20,8 +20,7 @@ from buttress._checks import (
     check_X,
     check_X_y,
 )
-from buttress.attacks.gradient import Worst, descend
-from buttress.attacks.targets import ExpansionTarget
+from buttress.attacks.gradient import direction, into_ball
 from buttress.expansion import binary_contrasts, rival_contrasts, winners
 from buttress.features import NystroemMap, landmarks, nystroem
 from buttress.kernels import Linear, fitted_kernel
@@ -52,7 +51,7 @@ class AdversarialSVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         As in :class:`buttress.SVC`, positive definite kernels only.
     n_landmarks : int, default=300
         Most landmarks of the Nystroem features.
-    attack_steps : int, default=5
+    attack_steps : int, default=3
         Gradient steps that look for each worst input in training.
     tol : float, default=1e-3
         Of the natural solution, as in :class:`buttress.SVC`; training against perturbed inputs ends when its objective
@@ -108,7 +107,7 @@ class AdversarialSVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         gamma: float | str = "scale",
         coef0: float = 0.0,
         n_landmarks: int = 300,
-        attack_steps: int = 5,
+        attack_steps: int = 3,
         tol: float = 1e-3,
         max_iter: int = 200,
         max_time: float | None = None,
@@ -179,13 +178,13 @@ class AdversarialSVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
                             progress=self.progress, name="adversarial training")
 
     def _worst(self, phi: NystroemMap, X: Array, y: Array, theta: Array, intercept: float) -> Array:
-        """Return the worst inputs found near X for the current model."""
-        target = ExpansionTarget(phi.expansion(theta[:, None], np.array([intercept])), binary_contrasts())
-        codes = (y > 0).astype(np.intp)
-        worst = Worst(target, codes, X)
-        length = min(self.eps, 2 * self.eps / self.attack_steps)
-        descend(target, X, X, codes, self.eps, self.norm, -np.inf, np.inf, self.attack_steps, length, worst)
-        return worst.X
+        """Return the inputs that a few steps down the margin reach from X; the last, for the model moves with them."""
+        expansion = phi.expansion(theta[:, None], np.array([intercept]))
+        length, moved = min(self.eps, 2 * self.eps / self.attack_steps), X
+        for _ in range(self.attack_steps):
+            down = direction(expansion.gradient(moved, -y[:, None]), self.norm)
+            moved = X + into_ball(moved + length * down - X, self.eps, self.norm)
+        return moved
 
     def decision_function(self, X: Any) -> Array:
         """Return the scores of X (n, d): (n,) for two classes, positive for ``classes_[1]``, else (n, n_classes)."""

@@ -95,18 +95,18 @@ class DotProduct(Kernel):
 def squared_distances(X: Array, Z: Array) -> Array:
     """Return |x_i - z_j|^2, shape (n, m), by one GEMM.
 
-    Both sets are centred first, and a distance below the rounding of the sum is 0, so that equal rows are at
+    Both sets are centred first, and distances below the rounding of the largest are 0, so that equal rows are at
     distance 0 exactly: a kernel with a cusp at 0 would turn 1e-16 into an error of 1e-8.
     """
     centre = Z.mean(axis=0) if len(Z) else 0.0
     X, Z = X - centre, Z - centre
     xx, zz = np.einsum("ij,ij->i", X, X), np.einsum("ij,ij->i", Z, Z)
-    size = xx[:, None] + zz
-    r2 = np.dot(X, np.ascontiguousarray(Z.T))
-    r2 *= -2
-    r2 += size
-    size *= 8 * np.finfo(r2.dtype).eps
-    r2[r2 <= size] = 0
+    r2 = np.dot(-2 * X, np.ascontiguousarray(Z.T))
+    r2 += xx[:, None]
+    r2 += zz
+    if r2.size:
+        unresolved = 16 * np.finfo(r2.dtype).eps * (xx.max() + zz.max())
+        r2[r2 <= unresolved] = 0
     return r2
 
 

@@ -134,9 +134,13 @@ def descend(
         contrast = best.see(moved)
         g = target.gradient(moved, contrast)
         best.queries += len(X)
-        move = np.sign(g) if norm == "linf" else g / np.maximum(np.linalg.norm(g, axis=1, keepdims=True), 1e-300)
-        moved = np.clip(X + into_ball(moved - length * move - X, eps, norm), low, high)
+        moved = np.clip(X + into_ball(moved - length * direction(g, norm) - X, eps, norm), low, high)
     best.see(moved)
+
+
+def direction(g: Array, norm: str) -> Array:
+    """Return the steepest unit step of each row of g: its signs, or its direction."""
+    return np.sign(g) if norm == "linf" else g / np.maximum(np.linalg.norm(g, axis=1, keepdims=True), 1e-300)
 
 
 def into_ball(delta: Array, eps: float, norm: str) -> Array:
