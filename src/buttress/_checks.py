@@ -35,11 +35,12 @@ def check_number(
     interval = f"{left}{low:g}, {high:g}{right}"
     if isinstance(value, bool) or not isinstance(value, Real):
         raise ValueError(f"{name} must be a number in {interval}. Got {value!r}. {fix}".rstrip())
-    above = value >= low if left == "[" else value > low
-    below = value <= high if right == "]" else value < high
+    number = float(value)
+    above = number >= low if left == "[" else number > low
+    below = number <= high if right == "]" else number < high
     if not (above and below):
         raise ValueError(f"{name} must be in {interval}. Got {value!r}. {fix}".rstrip())
-    return float(value)
+    return number
 
 
 def check_count(name: str, value: Any, low: int = 1) -> int:

@@ -33,8 +33,8 @@ from buttress.solvers.run import Outcome, run
 class AdversarialSVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
     """Kernel support vector classifier trained against the worst input within a radius.
 
-    Minimises 1/2 ||theta||^2 + C sum_i max over ||d_i|| <= eps of max(0, 1 - y_i (theta'phi(x_i + d_i) + b)) with phi the
-    Nystroem features of the kernel. The natural solution (eps = 0) is found exactly; for eps > 0 training goes on
+    Minimises 1/2 ||theta||^2 + C sum_i max over ||d_i|| <= eps of max(0, 1 - y_i (theta'phi(x_i + d_i) + b)) with phi
+    the Nystroem features of the kernel. The natural solution (eps = 0) is found exactly; for eps > 0 training goes on
     from there with inputs perturbed by projected gradient steps. More than two classes are each set against the rest.
 
     Parameters
@@ -78,8 +78,8 @@ class AdversarialSVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
 
     Notes
     -----
-    No ``sample_weight`` is taken: the search for worst inputs branches on signs of gradients, so a weight of two and two
-    equal rows could part ways.
+    No ``sample_weight`` is taken: the search for worst inputs branches on signs of gradients, so a weight of two and
+    two equal rows could part ways.
 
     References
     ----------
@@ -174,8 +174,8 @@ class AdversarialSVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
             return natural, Outcome((theta, natural.intercept), "converged", 0, 0.0, natural.primal)
         steps = robust_descent(phi, X, y, C=self.C, worst=partial(self._worst, phi), theta=theta,
                                intercept=natural.intercept, batch=500, rng=rng)
-        return natural, run(steps, tol=self.tol, max_iter=self.max_iter, max_time=self.max_time, callback=report, warn=False,
-                            progress=self.progress, name="adversarial training")
+        return natural, run(steps, tol=self.tol, max_iter=self.max_iter, max_time=self.max_time, callback=report,
+                            progress=self.progress, warn=False, name="adversarial training")
 
     def _worst(self, phi: NystroemMap, X: Array, y: Array, theta: Array, intercept: float) -> Array:
         """Return the inputs that a few steps down the margin reach from X; the last, for the model moves with them."""

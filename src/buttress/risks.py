@@ -78,7 +78,7 @@ class Subquantile(Risk):
         share = _shares(losses, sample_weight)
         order = np.argsort(losses)
         reach = np.cumsum(share[order])
-        boundary = losses[order[min(np.searchsorted(reach, self.kept - 1e-12), len(order) - 1)]]
+        boundary = losses[order[min(int(np.searchsorted(reach, self.kept - 1e-12)), len(order) - 1)]]
         tied = np.abs(losses - boundary) <= 1e-9 * np.abs(boundary)
         kept = np.where((losses < boundary) & ~tied, share, 0.0)
         kept[tied] = share[tied] * (self.kept - kept.sum()) / share[tied].sum()

@@ -183,15 +183,15 @@ class KernelRegressor(RegressorMixin, _KernelRisk):
 class KernelClassifier(ClassifierMixin, _KernelRisk):
     """Kernel logistic classification under a risk of the losses.
 
-    Minimises risk(l_i) + alpha / (p n) ||f||^2 with the logistic loss for two classes, the multinomial loss of one score
-    a class for more; p is the share of rows the risk keeps. With ``balanced=True`` the risk is taken within each
+    Minimises risk(l_i) + alpha / (p n) ||f||^2 with the logistic loss for two classes, the multinomial loss of one
+    score a class for more; p is the share of rows the risk keeps. With ``balanced=True`` the risk is taken within each
     observed class: trimmed by loss alone, a whole class is soon dropped.
 
     Parameters
     ----------
     risk : Mean, Subquantile or Tilted, default=Subquantile(0.8)
         What the losses amount to. Subquantile(p) fits the share p of the rows that fits best.
-    alpha : float, default=1.0
+    alpha : float, default=0.1
         Ridge, >= 0.
     balanced : bool, default=True
         Take the risk within each class, classes weighted by their size.
@@ -233,7 +233,7 @@ class KernelClassifier(ClassifierMixin, _KernelRisk):
         self,
         *,
         risk: Any = None,
-        alpha: float = 1.0,
+        alpha: float = 0.1,
         balanced: bool = True,
         kernel: Any = "rbf",
         degree: float = 3,
@@ -263,7 +263,8 @@ class KernelClassifier(ClassifierMixin, _KernelRisk):
         risk = PerClass(risk, codes) if self.balanced else risk
         report = step_callback(self, X, y, self.max_iter)
         if n_classes == 2:
-            outcome = self._descend(X, np.where(codes == 1, 1.0, -1.0), Logistic(), risk, weight, np.zeros(len(y)), report)
+            signs = np.where(codes == 1, 1.0, -1.0)
+            outcome = self._descend(X, signs, Logistic(), risk, weight, np.zeros(len(y)), report)
         else:
             outcome = self._descend(X, codes, Multinomial(), risk, weight, np.zeros((len(y), n_classes)), report)
         self.contrasts_ = binary_contrasts() if n_classes == 2 else rival_contrasts(n_classes)

@@ -36,8 +36,8 @@ class SVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
     C : float, default=1.0
         Weight of the hinge losses against the norm, > 0.
     kernel : str, kernel object or function, default="rbf"
-        A name (see :func:`buttress.kernels.as_kernel`), an object such as ``RBF(0.1)``, ``"precomputed"``, or a function
-        of two arrays (n, d), (m, d) that returns (n, m).
+        A name (see :func:`buttress.kernels.as_kernel`), an object such as ``RBF(0.1)``, ``"precomputed"``, or a
+        function of two arrays (n, d), (m, d) that returns (n, m).
     degree, gamma, coef0
         Of a kernel given by name, as in scikit-learn; gamma is a number, ``"scale"`` or ``"auto"``.
     tol : float, default=1e-3
@@ -188,7 +188,8 @@ class SVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         self.support_vectors_ = X[self.support_]
         self.dual_coef_ = libsvm_layout(coef[self.support_], codes[self.support_], pairs)
         self.intercept_ = np.array([solution.intercept for _, solution in solutions])
-        self.expansion_ = KernelExpansion(kernel, centers(kernel, X)[self.support_], coef[self.support_], self.intercept_)
+        Z = centers(kernel, X)[self.support_]
+        self.expansion_ = KernelExpansion(kernel, Z, coef[self.support_], self.intercept_)
         binary = len(pairs) == 1
         self.contrasts_ = binary_contrasts() if binary else pair_contrasts(pairs, len(self.classes_))
         for name, key in (("primal_objective_", "primal"), ("dual_objective_", "dual"), ("dual_gap_", "gap")):

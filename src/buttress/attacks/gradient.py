@@ -93,7 +93,8 @@ def pgd(
     eps = check_number("eps", eps, 0, closed="left")
     check_option("norm", norm, ("linf", "l2"))
     steps, restarts = check_count("steps", steps), check_count("restarts", restarts)
-    length = min(eps, 2.5 * eps / steps) if step_size is None else check_number("step_size", step_size, 0, closed="left")
+    default = min(eps, 2.5 * eps / steps)
+    length = default if step_size is None else check_number("step_size", step_size, 0, closed="left")
     rng = np.random.default_rng(random_state) if not hasattr(random_state, "uniform") else random_state
     best = Worst(target, codes, X)
     for start in range(restarts):
@@ -177,9 +178,9 @@ def checked_inputs(model: Any, X: Any, bounds: Any) -> tuple[Array, Any, Any]:
     if bounds is None:
         return X, -np.inf, np.inf
     low, high = (np.asarray(side, dtype=np.float64) for side in bounds)
-    outside = (X < low) | (X > high)
+    outside = (low > X) | (high < X)
     if outside.any():
         row, column = np.argwhere(outside)[0]
-        raise ValueError(f"bounds exclude the data: row {row}, column {column} is {X[row, column]:g}. Give a box in the "
-                         "units of X that holds every row.")
+        raise ValueError(f"bounds exclude the data: row {row}, column {column} is {X[row, column]:g}. Give a box in "
+                         "the units of X that holds every row.")
     return X, low, high

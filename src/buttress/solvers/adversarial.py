@@ -31,8 +31,8 @@ def robust_descent(
 ) -> Steps:
     """Yield (theta, intercept) from a natural start; ``worst(X, y, theta, intercept)`` returns perturbed inputs.
 
-    One step is ten Adam iterations on batches, followed by the objective (divided by C n) on all rows, at most 2,000 fixed
-    ones: the best of these is the model. The gap is by which share the best objective fell over the last five steps.
+    One step is ten Adam iterations on batches, followed by the objective (divided by C n) on all rows, at most 2,000
+    fixed ones: the best of these is the model. The gap is by which share the best objective fell in five steps.
     """
     n = len(X)
     z = np.append(theta, intercept)

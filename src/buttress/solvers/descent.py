@@ -3,8 +3,8 @@
     minimise over f   risk(l(y_i, f(x_i))) + ridge * ||f||_H^2,      f = sum_i w_i k(x_i, .)
 
 In coefficients the functional gradient is q_i l'_i + 2 ridge w_i, q the weights of the risk. Because the risks here
-are concave in the losses (a mean, a minimum over subsets, a negative tilt), holding q fixed majorises the objective, and
-a step of 1/beta, beta = curvature * lmax(diag(q)^1/2 K diag(q)^1/2) + 2 ridge, cannot raise it.
+are concave in the losses (a mean, a minimum over subsets, a negative tilt), holding q fixed majorises the objective,
+and a step of 1/beta, beta = curvature * lmax(diag(q)^1/2 K diag(q)^1/2) + 2 ridge, cannot raise it.
 lmax is bounded by the trace of the kept rows, and by the largest weight times the lmax of all rows.
 Source: Rathnashyam & Gittens (2023), algorithm 3; Nesterov (1983) in place of the paper's (63)-(64), which is Polyak's.
 """

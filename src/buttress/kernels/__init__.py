@@ -1,0 +1,56 @@
+"""Kernels: the eight of the literature, their weighted sum, and a Gram matrix given in advance.
+
+A kernel is called on two arrays, ``kernel(X, Z)`` with X (n, d) and Z (m, d), and returns the (n, m)
+matrix of k(x_i, z_j). ``diagonal(X)`` is (n,), ``gradient(X, Z, V)`` is the (n, d) array of
+``sum_j V[i, j] * d k(x_i, z_j) / d x_i``. ``definiteness`` is ``"pd"`` (positive definite), ``"cpd"``
+(conditionally: positive for coefficients that sum to zero, which is all an SVM with intercept
+needs), ``"indefinite"``, or ``"unknown"`` for a user's function.
+
+Examples
+--------
+>>> import numpy as np
+>>> from buttress.kernels import RBF, as_kernel
+>>> X = np.array([[0.0], [1.0]])
+>>> RBF(gamma=0.5)(X, X).round(3)
+array([[1.   , 0.607],
+       [0.607, 1.   ]])
+>>> as_kernel("polynomial", gamma=1.0, degree=2, coef0=1.0)
+Polynomial(coef0=1.0, degree=2)
+"""
+
+from buttress.kernels.choose import as_kernel, centers, fitted_kernel, is_precomputed, resolve_gamma
+from buttress.kernels.composed import Combination, Custom, Precomputed
+from buttress.kernels.kernel import DotProduct, Kernel, Radial, squared_distances
+from buttress.kernels.named import (
+    RBF,
+    Cauchy,
+    InverseMultiquadric,
+    Laplacian,
+    Linear,
+    Log,
+    Polynomial,
+    Sigmoid,
+)
+
+__all__ = [
+    "RBF",
+    "Cauchy",
+    "Combination",
+    "Custom",
+    "DotProduct",
+    "InverseMultiquadric",
+    "Kernel",
+    "Laplacian",
+    "Linear",
+    "Log",
+    "Polynomial",
+    "Precomputed",
+    "Radial",
+    "Sigmoid",
+    "as_kernel",
+    "centers",
+    "fitted_kernel",
+    "is_precomputed",
+    "resolve_gamma",
+    "squared_distances",
+]

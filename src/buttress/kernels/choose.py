@@ -1,0 +1,88 @@
+"""From what a user gives as ``kernel`` to a kernel object."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from buttress._checks import Array, check_number, near
+from buttress.kernels.composed import Custom, Precomputed
+from buttress.kernels.kernel import Kernel
+from buttress.kernels.named import NAMES
+
+
+def as_kernel(
+    kernel: str | Kernel | Callable[[Array, Array], Array],
+    *,
+    gamma: float | str = 1.0,
+    degree: float = 3,
+    coef0: float = 0.0,
+    X: Array | None = None,
+    sample_weight: Array | None = None,
+) -> Kernel:
+    """Return a kernel object from a name, an object or a function.
+
+    By name, ``gamma``, ``degree`` and ``coef0`` are scikit-learn's; gamma is 1/sigma of the Cauchy kernel,
+    1/offset^2 of the inverse multiquadric and the scale of the log kernel (of degree 2). ``gamma="scale"`` is
+    1 / (d * variance of X) with rows counted by ``sample_weight``, ``gamma="auto"`` is 1/d; both need X.
+    A kernel object keeps its own parameters.
+
+    Raises
+    ------
+    ValueError
+        For an unknown name or a parameter out of its range.
+    """
+    if isinstance(kernel, str):
+        if kernel not in NAMES:
+            names = ", ".join(NAMES)
+            raise ValueError(
+                f"kernel must be one of {names}, a kernel object or a function. Got {kernel!r}.{near(kernel, NAMES)}"
+            )
+        made = NAMES[kernel](resolve_gamma(gamma, X, sample_weight), degree, coef0)
+    elif isinstance(kernel, Kernel):
+        made = kernel
+    elif callable(kernel):
+        made = Custom(kernel)
+    else:
+        raise ValueError(f"kernel must be a name, a kernel object or a function. Got {kernel!r}.")
+    _ = made.definiteness  # raises for a bad parameter
+    return made
+
+
+def resolve_gamma(gamma: float | str, X: Array | None, sample_weight: Array | None = None) -> float:
+    """Return gamma as a number; ``"scale"`` is 1 / (d * variance of all entries), ``"auto"`` is 1/d."""
+    if not isinstance(gamma, str):
+        return check_number("gamma", gamma, 0, fix="Use a positive number, 'scale' or 'auto'.")
+    if gamma not in ("scale", "auto"):
+        raise ValueError(f"gamma must be a positive number, 'scale' or 'auto'. Got {gamma!r}.")
+    if X is None:
+        raise ValueError(f"gamma={gamma!r} needs data. Give a number.")
+    if gamma == "auto":
+        return 1 / X.shape[1]
+    weight = np.ones(len(X)) if sample_weight is None else sample_weight
+    share = weight / weight.sum() / X.shape[1]
+    mean = share @ X.sum(axis=1)
+    variance = float(share @ ((X - mean) ** 2).sum(axis=1))
+    return 1 / (X.shape[1] * variance) if variance > 0 else 1.0
+
+
+def centers(kernel: Kernel, X: Array) -> Array:
+    """Return Z with ``kernel(X, Z)`` the Gram matrix of the training rows X: X itself, or row numbers of a Gram."""
+    return np.arange(len(X), dtype=np.float64)[:, None] if isinstance(kernel, Precomputed) else X
+
+
+def is_precomputed(kernel: Any) -> bool:
+    """Say whether a ``kernel`` parameter means a Gram matrix given in advance."""
+    return isinstance(kernel, Precomputed) or (isinstance(kernel, str) and kernel == "precomputed")
+
+
+def fitted_kernel(estimator: Any, X: Array, sample_weight: Array | None = None) -> Kernel:
+    """Return the kernel object of an estimator's parameters; refuse a Gram matrix that is not square."""
+    kernel = as_kernel(estimator.kernel, gamma=estimator.gamma, degree=estimator.degree, coef0=estimator.coef0, X=X,
+                       sample_weight=sample_weight)
+    if isinstance(kernel, Precomputed):
+        if X.shape[0] != X.shape[1]:
+            raise ValueError(f"A precomputed kernel must be a square matrix. Got shape {X.shape}.")
+        if not np.allclose(X, X.T, rtol=1e-6, atol=1e-8 * np.abs(X).max()):
+            raise ValueError("A precomputed kernel must be symmetric. Use (K + K.T) / 2.")
+    return kernel

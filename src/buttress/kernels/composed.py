@@ -1,0 +1,91 @@
+"""Kernels made of other things: a weighted sum, a Gram matrix given in advance, a user's function."""
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from buttress._checks import Array, check_number
+from buttress.kernels.kernel import Kernel
+
+
+class Combination(Kernel):
+    """k(x, z) = sum_p weights[p] * kernels[p](x, z) with weights >= 0 (default: equal, summing to 1)."""
+
+    def __init__(self, kernels: Sequence[Kernel], weights: Sequence[float] | None = None):
+        self.kernels = kernels
+        self.weights = weights
+
+    @property
+    def definiteness(self) -> str:
+        tags = {kernel.definiteness for kernel, weight in self._terms() if weight > 0}
+        return next((tag for tag in ("unknown", "indefinite", "cpd") if tag in tags), "pd")
+
+    def _terms(self) -> list[tuple[Kernel, float]]:
+        count = len(self.kernels)
+        if count == 0:
+            raise ValueError("kernels must hold at least one kernel. Got an empty list.")
+        weights = [1 / count] * count if self.weights is None else list(self.weights)
+        if len(weights) != count:
+            raise ValueError(f"weights must have one entry for each of the {count} kernels. Got {len(weights)}.")
+        checked = [check_number(f"weights[{p}]", float(w), 0, closed="left") for p, w in enumerate(weights)]
+        return list(zip(self.kernels, checked, strict=True))
+
+    def __call__(self, X: Array, Z: Array) -> Array:
+        return sum((w * k(X, Z) for k, w in self._terms() if w > 0), np.zeros((len(X), len(Z))))
+
+    def diagonal(self, X: Array) -> Array:
+        return sum((w * k.diagonal(X) for k, w in self._terms() if w > 0), np.zeros(len(X)))
+
+    def gradient(self, X: Array, Z: Array, V: Array) -> Array:
+        return sum((w * k.gradient(X, Z, V) for k, w in self._terms() if w > 0), np.zeros_like(X))
+
+
+class Precomputed(Kernel):
+    """The kernel values themselves: X is (n, n_train) of values against the training rows.
+
+    Z is then an (m, 1) array of training row numbers, see :func:`centers`, and k(X, Z) picks those columns.
+    """
+
+    @property
+    def definiteness(self) -> str:
+        return "unknown"
+
+    def __call__(self, X: Array, Z: Array) -> Array:
+        return X[:, Z[:, 0].astype(np.intp)]
+
+    def diagonal(self, X: Array) -> Array:
+        return np.diagonal(X).copy()
+
+    def gradient(self, X: Array, Z: Array, V: Array) -> Array:
+        raise ValueError("A precomputed kernel has no gradient in the inputs. Use a kernel object such as RBF(gamma).")
+
+
+class Custom(Kernel):
+    """A user's function of two arrays (n, d) and (m, d) that returns (n, m); its gradient by differences."""
+
+    def __init__(self, function: Callable[[Array, Array], Array]):
+        self.function = function
+
+    @property
+    def definiteness(self) -> str:
+        return "unknown"
+
+    def __call__(self, X: Array, Z: Array) -> Array:
+        K = np.asarray(self.function(X, Z), dtype=np.float64)
+        if K.shape != (len(X), len(Z)):
+            raise ValueError(f"The kernel function must return shape {(len(X), len(Z))}. Got {K.shape}.")
+        if not np.isfinite(K).all():
+            raise ValueError("The kernel function returned NaN or inf. Check it on the rows of X.")
+        return K
+
+    def diagonal(self, X: Array) -> Array:
+        return np.array([self(row, row)[0, 0] for row in X[:, None, :]])
+
+    def gradient(self, X: Array, Z: Array, V: Array) -> Array:
+        step = 6e-6 * np.maximum(1, np.abs(X).max(axis=0))  # cube root of the machine epsilon
+        columns = []
+        for j, h in enumerate(step):
+            shift = np.zeros(X.shape[1])
+            shift[j] = h
+            columns.append(np.einsum("ij,ij->i", V, self(X + shift, Z) - self(X - shift, Z)) / (2 * h))
+        return np.stack(columns, axis=1)

@@ -1,0 +1,90 @@
+"""What a kernel is, and the two families most belong to: functions of a distance and of an inner product."""
+
+from abc import ABC, abstractmethod
+
+import numpy as np
+from sklearn.base import BaseEstimator
+
+from buttress._checks import Array
+
+
+class Kernel(BaseEstimator, ABC):
+    """A function k(x, z) with its diagonal and its gradient in x."""
+
+    @property
+    @abstractmethod
+    def definiteness(self) -> str:
+        """``"pd"``, ``"cpd"``, ``"indefinite"`` or ``"unknown"``; raises ValueError for a bad parameter."""
+
+    @abstractmethod
+    def __call__(self, X: Array, Z: Array) -> Array:
+        """Return k(x_i, z_j), shape (n, m)."""
+
+    @abstractmethod
+    def diagonal(self, X: Array) -> Array:
+        """Return k(x_i, x_i), shape (n,)."""
+
+    @abstractmethod
+    def gradient(self, X: Array, Z: Array, V: Array) -> Array:
+        """Return sum_j V_ij dk(x_i, z_j)/dx_i, shape (n, d)."""
+
+
+class Radial(Kernel):
+    """k(x, z) = F(r^2) with r the Euclidean distance; subclasses give F and its slope dF/d(r^2)."""
+
+    @abstractmethod
+    def profile(self, r2: Array) -> Array:
+        """F(r^2)."""
+
+    @abstractmethod
+    def slope(self, r2: Array) -> Array:
+        """dF/d(r^2); 0 where it does not exist (r = 0 of a kernel with a cusp)."""
+
+    def __call__(self, X: Array, Z: Array) -> Array:
+        return self.profile(squared_distances(X, Z))
+
+    def diagonal(self, X: Array) -> Array:
+        return self.profile(np.zeros(len(X)))
+
+    def gradient(self, X: Array, Z: Array, V: Array) -> Array:
+        S = V * self.slope(squared_distances(X, Z))
+        return 2 * (S.sum(axis=1)[:, None] * X - S @ Z)
+
+
+class DotProduct(Kernel):
+    """k(x, z) = G(x'z); subclasses give G and its slope."""
+
+    @abstractmethod
+    def profile(self, s: Array) -> Array:
+        """G(s)."""
+
+    @abstractmethod
+    def slope(self, s: Array) -> Array:
+        """dG/ds."""
+
+    def __call__(self, X: Array, Z: Array) -> Array:
+        return self.profile(X @ Z.T)
+
+    def diagonal(self, X: Array) -> Array:
+        return self.profile(np.einsum("ij,ij->i", X, X))
+
+    def gradient(self, X: Array, Z: Array, V: Array) -> Array:
+        return (V * self.slope(X @ Z.T)) @ Z
+
+
+def squared_distances(X: Array, Z: Array) -> Array:
+    """Return |x_i - z_j|^2, shape (n, m), by one GEMM.
+
+    Both sets are centred first, and distances below the rounding of the largest are 0, so that equal rows are at
+    distance 0 exactly: a kernel with a cusp at 0 would turn 1e-16 into an error of 1e-8.
+    """
+    centre = Z.mean(axis=0) if len(Z) else 0.0
+    X, Z = X - centre, Z - centre
+    xx, zz = np.einsum("ij,ij->i", X, X), np.einsum("ij,ij->i", Z, Z)
+    r2 = np.dot(-2 * X, np.ascontiguousarray(Z.T))
+    r2 += xx[:, None]
+    r2 += zz
+    if r2.size:
+        unresolved = 16 * np.finfo(r2.dtype).eps * (xx.max() + zz.max())
+        r2[r2 <= unresolved] = 0
+    return r2

@@ -1,0 +1,185 @@
+"""The eight kernels of the literature and their names.
+
+A new kernel is one class here, one row in ``NAMES`` and one row in the table of the tests.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from buttress._checks import Array, check_number
+from buttress.kernels.composed import Precomputed
+from buttress.kernels.kernel import DotProduct, Kernel, Radial
+
+
+class Linear(DotProduct):
+    """k(x, z) = x'z + coef0. Positive definite for coef0 >= 0, conditionally so for any."""
+
+    def __init__(self, coef0: float = 0.0):
+        self.coef0 = coef0
+
+    @property
+    def definiteness(self) -> str:
+        return "pd" if check_number("coef0", self.coef0, -np.inf) >= 0 else "cpd"
+
+    def profile(self, s: Array) -> Array:
+        return s + self.coef0
+
+    def slope(self, s: Array) -> Array:
+        return np.ones_like(s)
+
+
+class Polynomial(DotProduct):
+    """k(x, z) = (gamma x'z + coef0)^degree. Positive definite for coef0 >= 0 and a whole degree."""
+
+    def __init__(self, degree: float = 3, gamma: float = 1.0, coef0: float = 0.0):
+        self.degree = degree
+        self.gamma = gamma
+        self.coef0 = coef0
+
+    @property
+    def definiteness(self) -> str:
+        degree = check_number("degree", self.degree, 0)
+        check_number("gamma", self.gamma, 0)
+        whole = degree == int(degree)
+        return "pd" if whole and check_number("coef0", self.coef0, -np.inf) >= 0 else "indefinite"
+
+    def profile(self, s: Array) -> Array:
+        return (self.gamma * s + self.coef0) ** self.degree
+
+    def slope(self, s: Array) -> Array:
+        return self.gamma * self.degree * (self.gamma * s + self.coef0) ** (self.degree - 1)
+
+
+class Sigmoid(DotProduct):
+    """k(x, z) = tanh(gamma x'z + coef0). Not positive definite for any parameters met in practice."""
+
+    def __init__(self, gamma: float = 1.0, coef0: float = 0.0):
+        self.gamma = gamma
+        self.coef0 = coef0
+
+    @property
+    def definiteness(self) -> str:
+        check_number("gamma", self.gamma, 0)
+        check_number("coef0", self.coef0, -np.inf)
+        return "indefinite"
+
+    def profile(self, s: Array) -> Array:
+        return np.tanh(self.gamma * s + self.coef0)
+
+    def slope(self, s: Array) -> Array:
+        return self.gamma / np.cosh(np.clip(self.gamma * s + self.coef0, -350, 350)) ** 2
+
+
+class RBF(Radial):
+    """k(x, z) = exp(-gamma r^2), positive definite."""
+
+    def __init__(self, gamma: float = 1.0):
+        self.gamma = gamma
+
+    @property
+    def definiteness(self) -> str:
+        check_number("gamma", self.gamma, 0)
+        return "pd"
+
+    def profile(self, r2: Array) -> Array:
+        return np.exp(-self.gamma * r2)
+
+    def slope(self, r2: Array) -> Array:
+        return -self.gamma * np.exp(-self.gamma * r2)
+
+
+class Laplacian(Radial):
+    """k(x, z) = exp(-gamma r) with r the L2 distance, positive definite.
+
+    scikit-learn's ``laplacian_kernel`` has the L1 distance in place of r: a different kernel.
+    """
+
+    def __init__(self, gamma: float = 1.0):
+        self.gamma = gamma
+
+    @property
+    def definiteness(self) -> str:
+        check_number("gamma", self.gamma, 0)
+        return "pd"
+
+    def profile(self, r2: Array) -> Array:
+        return np.exp(-self.gamma * np.sqrt(r2))
+
+    def slope(self, r2: Array) -> Array:
+        r = np.sqrt(r2)
+        return np.divide(-self.gamma * np.exp(-self.gamma * r), 2 * r, out=np.zeros_like(r), where=r > 0)
+
+
+class InverseMultiquadric(Radial):
+    """k(x, z) = (r^2 + offset^2)^(-1/2), positive definite."""
+
+    def __init__(self, offset: float = 1.0):
+        self.offset = offset
+
+    @property
+    def definiteness(self) -> str:
+        check_number("offset", self.offset, 0)
+        return "pd"
+
+    def profile(self, r2: Array) -> Array:
+        return 1 / np.sqrt(r2 + self.offset**2)
+
+    def slope(self, r2: Array) -> Array:
+        return -0.5 * (r2 + self.offset**2) ** -1.5
+
+
+class Log(Radial):
+    """k(x, z) = -log(1 + (gamma r^2)^(degree/2)), conditionally positive definite for 0 < degree <= 2."""
+
+    def __init__(self, degree: float = 2, gamma: float = 1.0):
+        self.degree = degree
+        self.gamma = gamma
+
+    @property
+    def definiteness(self) -> str:
+        check_number("gamma", self.gamma, 0)
+        return "cpd" if check_number("degree", self.degree, 0) <= 2 else "indefinite"
+
+    def profile(self, r2: Array) -> Array:
+        return -np.log1p((self.gamma * r2) ** (self.degree / 2))
+
+    def slope(self, r2: Array) -> Array:
+        power = self.degree / 2
+        scaled = self.gamma * r2
+        top = np.power(scaled, power - 1, out=np.zeros_like(scaled), where=(scaled > 0) | (power >= 1))
+        return -self.gamma * power * top / (1 + scaled**power)
+
+
+class Cauchy(Radial):
+    """k(x, z) = 1 / (1 + gamma r^2), positive definite (gamma = 1/sigma)."""
+
+    def __init__(self, gamma: float = 1.0):
+        self.gamma = gamma
+
+    @property
+    def definiteness(self) -> str:
+        check_number("gamma", self.gamma, 0)
+        return "pd"
+
+    def profile(self, r2: Array) -> Array:
+        return 1 / (1 + self.gamma * r2)
+
+    def slope(self, r2: Array) -> Array:
+        return -self.gamma / (1 + self.gamma * r2) ** 2
+
+
+# name -> kernel from scikit-learn's (gamma, degree, coef0)
+NAMES: dict[str, Callable[[float, float, float], Kernel]] = {
+    "linear": lambda gamma, degree, coef0: Linear(),
+    "poly": lambda gamma, degree, coef0: Polynomial(degree, gamma, coef0),
+    "polynomial": lambda gamma, degree, coef0: Polynomial(degree, gamma, coef0),
+    "rbf": lambda gamma, degree, coef0: RBF(gamma),
+    "laplacian": lambda gamma, degree, coef0: Laplacian(gamma),
+    "sigmoid": lambda gamma, degree, coef0: Sigmoid(gamma, coef0),
+    "imq": lambda gamma, degree, coef0: InverseMultiquadric(gamma**-0.5),
+    "inverse_multiquadric": lambda gamma, degree, coef0: InverseMultiquadric(gamma**-0.5),
+    "log": lambda gamma, degree, coef0: Log(2, gamma),
+    "cauchy": lambda gamma, degree, coef0: Cauchy(gamma),
+    "precomputed": lambda gamma, degree, coef0: Precomputed(),
+}

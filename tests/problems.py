@@ -1,0 +1,56 @@
+"""Small problems that many tests share."""
+
+import numpy as np
+from sklearn.datasets import load_breast_cancer, load_iris, make_classification, make_moons
+from sklearn.preprocessing import scale
+
+from buttress.kernels import (
+    RBF,
+    Cauchy,
+    Combination,
+    InverseMultiquadric,
+    Laplacian,
+    Linear,
+    Log,
+    Polynomial,
+    Sigmoid,
+)
+
+# One row a kernel: adding a kernel means adding a row here.
+KERNELS = [
+    Linear(coef0=0.5),
+    Polynomial(degree=3, gamma=0.3, coef0=1.0),
+    RBF(gamma=0.4),
+    Laplacian(gamma=0.7),
+    Sigmoid(gamma=0.2, coef0=-0.5),
+    InverseMultiquadric(offset=1.3),
+    Log(degree=2, gamma=0.5),
+    Log(degree=1.5, gamma=0.5),
+    Cauchy(gamma=0.6),
+    Combination([RBF(0.2), Linear(), Cauchy(0.5)], [0.5, 0.2, 1.0]),
+]
+
+
+def points(n=20, d=3, seed=0):
+    """Normal points of shape (n, d)."""
+    return np.random.default_rng(seed).normal(size=(n, d))
+
+
+def breast_cancer():
+    X, y = load_breast_cancer(return_X_y=True)
+    return scale(X), y
+
+
+def iris():
+    X, y = load_iris(return_X_y=True)
+    return scale(X), y
+
+
+def moons(n=200, noise=0.25, seed=0):
+    return make_moons(n, noise=noise, random_state=seed)
+
+
+def noisy(n=300, seed=0):
+    """Two classes in 8 dimensions with a tenth of the labels wrong."""
+    X, y = make_classification(n, n_features=8, n_informative=5, flip_y=0.2, random_state=seed)
+    return scale(X), y

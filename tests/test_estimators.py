@@ -1,0 +1,62 @@
+"""What every estimator owes scikit-learn, pandas and polars users; adding one means adding a row to ESTIMATORS."""
+
+import pickle
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from sklearn.base import clone, is_classifier
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from buttress import SVC, AdversarialSVC, KernelClassifier, KernelRegressor
+from buttress.kernels import RBF
+
+from problems import iris, moons
+
+ESTIMATORS = [SVC(), AdversarialSVC(max_iter=30, random_state=0), KernelClassifier(), KernelRegressor()]
+
+
+def data_for(estimator):
+    """Two moons: their labels for a classifier, a smooth function of the points for a regressor."""
+    X, y = moons(60)
+    return (X, y) if is_classifier(estimator) else (X, np.sin(2 * X[:, 0]) + X[:, 1])
+
+
+@parametrize_with_checks(ESTIMATORS)
+def test_scikit_learn_checks(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS, ids=lambda e: type(e).__name__)
+@pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame], ids=["pandas", "polars"])
+def test_frames_keep_their_names_and_predict_as_arrays(estimator, frame):
+    X, y = data_for(estimator)
+    table = frame({"width": X[:, 0], "height": X[:, 1]})
+    model = clone(estimator).fit(table, y)
+    assert list(model.feature_names_in_) == ["width", "height"]
+    expected = clone(estimator).fit(X, y).predict(X)
+    np.testing.assert_allclose(model.predict(table), expected, atol=1e-9)
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS, ids=lambda e: type(e).__name__)
+def test_pickle_and_grid_search_over_a_kernel_object(estimator):
+    X, y = data_for(estimator)
+    model = clone(estimator).set_params(kernel=RBF())
+    grid = {f"{type(model).__name__.lower()}__kernel__gamma": [1e-4, 2.0]}
+    search = GridSearchCV(make_pipeline(StandardScaler(), model), grid, cv=2).fit(X, y)
+    assert search.best_estimator_[-1].kernel.gamma == 2.0
+    again = pickle.loads(pickle.dumps(search.best_estimator_))
+    np.testing.assert_array_equal(again.predict(X), search.predict(X))
+
+
+@pytest.mark.parametrize("estimator", [e for e in ESTIMATORS if is_classifier(e)], ids=lambda e: type(e).__name__)
+def test_labels_may_be_text_and_more_than_two(estimator):
+    X, y = iris()
+    names = np.array(["setosa", "versicolor", "virginica"])[y]
+    model = clone(estimator).fit(X, names)
+    assert model.score(X, names) > 0.9
+    assert model.decision_function(X).shape == (150, 3)

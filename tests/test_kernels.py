@@ -1,0 +1,121 @@
+"""Kernels against loops over their formulas, finite differences, and the spectra their tags promise."""
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+
+from buttress.kernels import RBF, Combination, Custom, Laplacian, Log, Polynomial, Precomputed, as_kernel, centers
+
+from problems import KERNELS, points
+
+FORMULAS = {
+    "linear": lambda x, z: x @ z,
+    "poly": lambda x, z: (0.5 * x @ z + 1) ** 3,
+    "rbf": lambda x, z: np.exp(-0.5 * np.sum((x - z) ** 2)),
+    "laplacian": lambda x, z: np.exp(-0.5 * np.sqrt(np.sum((x - z) ** 2))),
+    "sigmoid": lambda x, z: np.tanh(0.5 * x @ z + 1),
+    "imq": lambda x, z: (np.sum((x - z) ** 2) + 1 / 0.5) ** -0.5,
+    "log": lambda x, z: -np.log(1 + 0.5 * np.sum((x - z) ** 2)),
+    "cauchy": lambda x, z: 1 / (1 + 0.5 * np.sum((x - z) ** 2)),
+}
+
+
+@pytest.mark.parametrize("name", FORMULAS)
+def test_values_follow_the_formula(name):
+    X, Z = points(7), points(5, seed=1)
+    kernel = as_kernel(name, gamma=0.5, degree=3, coef0=1.0)
+    expected = [[FORMULAS[name](x, z) for z in Z] for x in X]
+    np.testing.assert_allclose(kernel(X, Z), expected, rtol=1e-12)
+    np.testing.assert_allclose(kernel.diagonal(X), [FORMULAS[name](x, x) for x in X], rtol=1e-12)
+
+
+@pytest.mark.parametrize("kernel", KERNELS, ids=str)
+def test_gradient_agrees_with_finite_differences(kernel):
+    X, Z, V = points(6), points(5, seed=1), points(6, 5, seed=2)
+    numeric = Custom(kernel).gradient(X, Z, V)
+    np.testing.assert_allclose(kernel.gradient(X, Z, V), numeric, atol=1e-8)
+
+
+@pytest.mark.parametrize("kernel", KERNELS, ids=str)
+def test_spectrum_agrees_with_the_tag(kernel):
+    X = points(60)
+    K = kernel(X, X)
+    H = np.eye(60) - 1 / 60
+    if kernel.definiteness == "pd":
+        assert np.linalg.eigvalsh(K)[0] > -1e-9
+    elif kernel.definiteness == "cpd":
+        assert np.linalg.eigvalsh(H @ K @ H)[0] > -1e-9
+        assert np.linalg.eigvalsh(K)[0] < -1e-6
+    else:
+        assert np.linalg.eigvalsh(H @ K @ H)[0] < -1e-6
+
+
+def test_tags_follow_the_parameters():
+    assert as_kernel("linear").definiteness == "pd"
+    assert Polynomial(degree=2.5, coef0=1.0).definiteness == "indefinite"
+    assert Log(degree=3).definiteness == "indefinite"
+    assert Combination([RBF(), Log()]).definiteness == "cpd"
+    assert Combination([RBF(), Log()], [1.0, 0.0]).definiteness == "pd"
+
+
+def test_laplacian_is_the_l2_one_and_equal_rows_are_at_distance_zero():
+    from sklearn.metrics.pairwise import laplacian_kernel
+
+    X = 1e3 + points(10)
+    K = Laplacian(0.5)(X, np.vstack([X, X]))
+    assert (np.diagonal(K[:, :10]) == 1).all()
+    assert (np.diagonal(K[:, 10:]) == 1).all()
+    assert not np.allclose(K[:, :10], laplacian_kernel(X, gamma=0.5))
+
+
+def test_precomputed_picks_columns_of_the_gram():
+    X = points(8)
+    G = RBF()(X, X)
+    kernel = Precomputed()
+    Z = centers(kernel, G)
+    np.testing.assert_array_equal(kernel(G[:3], Z[[5, 1]]), G[:3][:, [5, 1]])
+    np.testing.assert_array_equal(kernel.diagonal(G), np.ones(8))
+    with pytest.raises(ValueError, match="no gradient"):
+        kernel.gradient(G, Z, G)
+
+
+def test_a_function_is_a_kernel():
+    kernel = as_kernel(lambda X, Z: X @ Z.T + 1)
+    X = points(5)
+    np.testing.assert_allclose(kernel.diagonal(X), np.sum(X**2, axis=1) + 1)
+    with pytest.raises(ValueError, match="must return shape"):
+        as_kernel(lambda X, Z: X)(X, X)
+    with pytest.raises(ValueError, match="NaN"):
+        as_kernel(lambda X, Z: np.full((len(X), len(Z)), np.nan))(X, X)
+
+
+def test_gamma_scale_counts_repeated_rows_by_weight():
+    X, weight = points(6), np.array([1, 2, 0, 3, 1, 1.0])
+    repeated = X.repeat(weight.astype(int), axis=0)
+    weighted = as_kernel("rbf", gamma="scale", X=X, sample_weight=weight)
+    assert weighted.gamma == pytest.approx(1 / (3 * repeated.var()), rel=1e-12)
+    assert as_kernel("rbf", gamma="auto", X=X).gamma == pytest.approx(1 / 3)
+
+
+@pytest.mark.parametrize("kernel", KERNELS, ids=str)
+def test_kernels_clone(kernel):
+    X = points(5)
+    np.testing.assert_array_equal(clone(kernel)(X, X), kernel(X, X))
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: as_kernel("rfb"), "Did you mean 'rbf'"),
+        (lambda: as_kernel("rbf", gamma=-1), "gamma must be in"),
+        (lambda: as_kernel("rbf", gamma="large"), "'scale' or 'auto'"),
+        (lambda: as_kernel(RBF(gamma=0)), "gamma must be in"),
+        (lambda: as_kernel(3), "kernel must be"),
+        (lambda: as_kernel(Combination([])), "at least one"),
+        (lambda: as_kernel(Combination([RBF()], [-1.0])), "weights"),
+        (lambda: as_kernel(Combination([RBF()], [1.0, 2.0])), "one entry for each"),
+    ],
+)
+def test_bad_parameters_are_named(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()
