@@ -1,8 +1,8 @@
 """Attacks: inputs within a small distance of given ones that a classifier gets wrong.
 
 Each takes a fitted classifier, rows X (n, d) and their labels y, and returns perturbed rows of the same shape, the
-worst it met; ``return_info=True`` adds an :class:`AttackInfo`. What is attacked is the margin, by how much the label's score
-beats its best rival, which never goes flat where a hinge or a saturated probability does.
+worst it met; ``return_info=True`` adds an :class:`AttackInfo`. What is attacked is the margin, by how much the label's
+score beats its best rival, which never goes flat where a hinge or a saturated probability does.
 
 Classifiers of this package give exact gradients; any other with ``decision_function`` or ``predict_proba`` is
 differentiated by central differences, 2 d queries a gradient.
