@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from buttress._callbacks import step_callback, with_callbacks
-from buttress._checks import Array, check_option, check_values, check_weights, check_X
+from buttress._checks import Array, NotConvergedWarning, check_option, check_values, check_weights, check_X
 from buttress.kernels import Combination, Kernel, Precomputed, as_kernel, centers, is_precomputed
 from buttress.outlier.detector import (
     BallDetector,
@@ -179,6 +179,9 @@ class MultiKernelSVDD(BallDetector):
                       max_iter=None if self.max_iter == -1 else self.max_iter, name="MultiKernelSVDD")
         self.kernels_ = [kernel for kernel, _, _ in settled]
         self._set_solution(parts, keep, stack, outcome, all(sure for _, _, sure in settled))
+        if outcome.status == "exhausted":
+            warnings.warn(f"MultiKernelSVDD found no direction of descent at a relative gap of {outcome.gap:.3g} > tol. Use "
+                          "solver='cutting-plane' or a larger tol.", NotConvergedWarning, stacklevel=3)
         sign = -1 if steps is alternate else 1
         self.history_ = [{**entry, "objective": sign * entry["objective"], "weights": weights}
                          for entry, weights in zip(outcome.history, seen, strict=True)]
@@ -240,7 +243,7 @@ class MultiKernelSVDD(BallDetector):
             self.support_vectors_ = np.stack([part[self.support_] for part in parts])
         self.kernel_, self.kernel_weights_, self.kernel_scales_ = kernel, trial.eta, stack.scales
         self.kernel_variances_ = trial.variances
-        gap = trial.upper - lower if np.isfinite(lower) else trial.ball.gap
+        gap = max(0.0, trial.upper - lower) if np.isfinite(lower) else trial.ball.gap
         self.dual_gap_ = float(gap) if certified else float("nan")
         self.converged_, self.n_iter_, self.n_solved_ = outcome.converged, outcome.n_iter, stack.n_solved
 

@@ -39,7 +39,7 @@ class Ball:
 
     @property
     def gap(self) -> float:
-        return self.primal - self.dual
+        return max(0.0, self.primal - self.dual)
 
 
 def solve_ball(
@@ -50,6 +50,7 @@ def solve_ball(
     tol: float = 1e-3,
     gap_tol: float = 1e-3,
     start: Array | None = None,
+    exact_rows: int = EXACT_ROWS,
     max_iter: int | None = None,
     max_time: float | None = None,
     callback: Callable[[Step], bool | None] | None = None,
@@ -59,7 +60,7 @@ def solve_ball(
 
     Runs until the KKT violation of b is at most ``tol`` times the mean squared distance to the centre (libsvm's measure
     for the one-class machine) and the gap at most ``gap_tol`` times the primal objective, tightening ``tol`` where the
-    first does not give the second; up to 1,500 rows it then finishes exactly.
+    first does not give the second; up to ``exact_rows`` rows it then finishes exactly.
     """
     weight = weight * (len(weight) / weight.sum())
     total = nu * len(weight)
@@ -73,7 +74,7 @@ def solve_ball(
                       progress=progress, name="SVDD")
         used += outcome.n_iter
         qp.b = outcome.state
-        if outcome.status in ("converged", "exhausted") and len(rows) <= EXACT_ROWS:
+        if outcome.status in ("converged", "exhausted") and len(rows) <= exact_rows:
             qp.b = exact_finish(qp, qp.b)
         ball = certified(qp, total, outcome)
         small = ball.gap <= gap_tol * max(ball.primal, 1e-12 * scale)

@@ -58,20 +58,23 @@ class SpectrumCorrected(Kernel):
 
 
 class DiagonalShifted(Kernel):
-    """k(x, z) + shift where x = z, k(x, z) elsewhere; new rows of a Gram matrix equal no training row."""
+    """k(x, z) + shift where x = z, k(x, z) elsewhere.
 
-    def __init__(self, kernel: Kernel, shift: float):
+    Of a Gram matrix given in advance, rows are equal where their kernel values are; ``known`` is that matrix.
+    """
+
+    def __init__(self, kernel: Kernel, shift: float, known: Array | None = None):
         self.kernel = kernel
         self.shift = shift
+        self.known = known
 
     @property
     def definiteness(self) -> str:
         return "cpd"
 
     def __call__(self, X: Array, Z: Array) -> Array:
-        if isinstance(self.kernel, Precomputed):
-            return self.kernel(X, Z)
-        return self.kernel(X, Z) + self.shift * (squared_distances(X, Z) == 0)
+        rows = Z if self.known is None else self.known[Z[:, 0].astype(np.intp)]
+        return self.kernel(X, Z) + self.shift * (squared_distances(X, rows) == 0)
 
     def added(self, X: Array) -> Array:
         """Return k~(x, x) - k(x, x), shape (n,)."""
@@ -111,15 +114,15 @@ def correct(kernel: Kernel, X: Array, weight: Array, policy: str) -> tuple[Kerne
     Z = centers(kernel, X)
     K = kernel(X, Z)
     K = (K + K.T) / 2
+    given = isinstance(kernel, Precomputed)
     if policy == "shift":
-        distinct = np.unique(X, axis=0, return_index=True)[1]
+        counted = np.flatnonzero(weight)
+        distinct = counted[np.unique(X[counted], axis=0, return_index=True)[1]]
         shift = max(0.0, -float(np.linalg.eigvalsh(K[np.ix_(distinct, distinct)])[0]))
-        same = np.eye(len(X)) if isinstance(kernel, Precomputed) else squared_distances(X, X) == 0
-        return DiagonalShifted(kernel, shift), K + shift * same
+        return DiagonalShifted(kernel, shift, X if given else None), K + shift * (squared_distances(X, X) == 0)
     vectors = negative_part(K, weight) * (1.0 if policy == "clip" else np.sqrt(2))
     coordinates = K @ vectors
-    known = coordinates if isinstance(kernel, Precomputed) else None
-    return SpectrumCorrected(kernel, Z, vectors, known), K + coordinates @ coordinates.T
+    return SpectrumCorrected(kernel, Z, vectors, coordinates if given else None), K + coordinates @ coordinates.T
 
 
 def known_diagonal(kernel: Kernel, X: Array, diag: Array) -> Array:

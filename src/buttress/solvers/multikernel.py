@@ -23,6 +23,7 @@ from buttress.solvers.rows import KernelRows
 from buttress.solvers.run import Step, Steps
 
 BLOCK = 512
+EXACT_ROWS = 200  # beyond, an exact finish of every ball would take most of the time
 LEVEL = 0.3  # how far up from the lower bound to the best value the next weights may lie
 
 
@@ -88,7 +89,8 @@ class KernelStack:
         """Return the ball of sum_p eta_p K_p / scales_p, from the dual point ``start``."""
         numbers = np.arange(len(self.weight), dtype=np.float64)[:, None]
         rows = KernelRows(RowMixture(self.sources, eta / self.scales), numbers, self.share)
-        ball = solve_ball(rows, self.weight, self.nu, gap_tol=self.gap_tol, start=start)
+        ball = solve_ball(rows, self.weight, self.nu, gap_tol=self.gap_tol, start=start,
+                          exact_rows=EXACT_ROWS)
         self.n_solved += 1
         return Trial(eta, ball, self.variances(ball.a))
 
@@ -169,7 +171,8 @@ def nearest_low(eta: Array, cuts: Array, level: float) -> Array:
     residual = E @ nnls(E, target)[0] - target
     if not abs(residual[-1]) > 1e-14:
         return lowest(list(cuts))[0]
-    moved = np.maximum(eta + B @ (-unit * residual[:-1] / residual[-1]), 0)
+    moved = eta + B @ (-unit * residual[:-1] / residual[-1])
+    moved[moved < 1e-12] = 0.0
     return np.asarray(moved / moved.sum())
 
 
@@ -192,6 +195,7 @@ def descent_direction(eta: Array, V: Array) -> Array:
     """Return the reduced gradient direction, which keeps the sum and leaves zero weights that would turn negative."""
     m = int(eta.argmax())
     reduced = V - V[m]
+    reduced[np.abs(reduced) <= 1e-12 * np.abs(V).max()] = 0.0
     D = np.where((eta == 0) & (reduced > 0), 0.0, -reduced)
     D[m] = 0.0
     D[m] = -D.sum()
@@ -203,6 +207,7 @@ def to_the_face(stack: KernelStack, trial: Trial, D: Array) -> tuple[Trial, Arra
 
     Returns where it stopped, the direction left, the step to the next face and the trial there (None: none is left).
     """
+    tallest = np.abs(D).max()
     while (D < 0).any():
         ratio = np.divide(-trial.eta, D, out=np.full(len(D), np.inf), where=D < 0)
         reach, first = float(ratio.min()), int(ratio.argmin())
@@ -214,6 +219,7 @@ def to_the_face(stack: KernelStack, trial: Trial, D: Array) -> tuple[Trial, Arra
         trial, D = end, D.copy()
         D[int(eta.argmax())] += D[first]
         D[first] = 0.0
+        D[np.abs(D) <= 1e-12 * tallest] = 0.0
         if not D @ trial.variances < 0:
             return trial, D, 0.0, None
     return trial, D, 0.0, None
