@@ -22,7 +22,7 @@ ESTIMATORS = [SVC(), AdversarialSVC(max_iter=30, random_state=0), KernelClassifi
 
 
 def data_for(estimator):
-    """Two moons: their labels for a classifier, else a smooth function of the points, which an outlier detector ignores."""
+    """Two moons: their labels for a classifier, else a smooth function of the points (outlier detectors ignore it)."""
     X, y = moons(60)
     return (X, y) if is_classifier(estimator) else (X, np.sin(2 * X[:, 0]) + X[:, 1])
 

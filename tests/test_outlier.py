@@ -5,7 +5,7 @@ import pickle
 
 import numpy as np
 import pytest
-from scipy.optimize import minimize
+from scipy.optimize import LinearConstraint, minimize
 from sklearn.base import clone
 from sklearn.inspection import DecisionBoundaryDisplay
 from sklearn.model_selection import GridSearchCV, StratifiedKFold
@@ -279,7 +279,8 @@ def test_minimax_mixes_two_views_of_which_neither_suffices():
 def test_one_kernel_is_svdd(kernel, objective):
     X, new = points(70), points(20, seed=1)
     many = MultiKernelSVDD([kernel], objective=objective).fit(X)
-    np.testing.assert_allclose(many.decision_function(new), SVDD(kernel=kernel).fit(X).decision_function(new), atol=1e-9)
+    one = SVDD(kernel=kernel).fit(X)
+    np.testing.assert_allclose(many.decision_function(new), one.decision_function(new), atol=1e-9)
     np.testing.assert_array_equal(many.kernel_weights_, [1.0])
 
 
@@ -398,10 +399,9 @@ def test_nearest_low_is_the_projection():
         found = nearest_low(eta, cuts, level)
         assert found.sum() == pytest.approx(1)
         assert (cuts @ found).max() <= level + 1e-9
-        oracle = minimize(lambda x: np.sum((x - eta) ** 2), np.eye(m)[cuts.max(axis=0).argmin()], method="SLSQP",
-                          bounds=[(0, 1)] * m, options={"ftol": 1e-14, "maxiter": 500},
-                          constraints=[{"type": "eq", "fun": lambda x: x.sum() - 1},
-                                       {"type": "ineq", "fun": lambda x: level - cuts @ x}])
+        oracle = minimize(lambda x, eta=eta: np.sum((x - eta) ** 2), np.eye(m)[cuts.max(axis=0).argmin()],
+                          method="SLSQP", bounds=[(0, 1)] * m, options={"ftol": 1e-14, "maxiter": 500},
+                          constraints=[LinearConstraint(np.ones(m), 1, 1), LinearConstraint(cuts, -np.inf, level)])
         assert np.sum((found - eta) ** 2) == pytest.approx(oracle.fun, abs=1e-7)
 
 

@@ -1,4 +1,4 @@
-"""Novelty detection by the smallest soft ball: support vector data description, with one kernel or a learned mixture."""
+"""Novelty detection by the smallest soft ball (SVDD), with one kernel or a learned mixture of several."""
 
 from buttress.outlier.multiple import MultiKernelSVDD
 from buttress.outlier.single import SVDD

@@ -44,8 +44,8 @@ class MultiKernelSVDD(BallDetector):
     The kernel is K = sum_p eta_p K_p / s_p with eta >= 0 summing to 1. With V_p(a) = sum_i a_i ||phi_p(x_i) - c_p||^2,
     the variance of the rows under a dual point a of SVDD, in the p-th kernel divided by s_p:
 
-    - ``objective="minimax"``: min over eta of max_a sum_p eta_p V_p(a), the ball of least cost over all weights; convex,
-      solved with a certificate. It prefers kernels under which the outermost rows stick out least.
+    - ``objective="minimax"``: min over eta of max_a sum_p eta_p V_p(a), the ball of least cost over all weights;
+      convex, solved with a certificate. It prefers kernels under which the outermost rows stick out least.
     - ``objective="spread"``: max over a of ||V(a)||_2 by gamma_p = V_p / ||V||, eta = gamma / sum(gamma); monotone, not
       convex. It prefers kernels under which they stick out most.
 
@@ -72,7 +72,7 @@ class MultiKernelSVDD(BallDetector):
         change by at most this ("spread"); > 0.
     indefinite : {"warn", "raise", "clip", "flip", "shift"}, default="warn"
         As in :class:`SVDD`, for each kernel.
-    cache_size : float, default=600
+    cache_size : float, default=800
         Megabytes of kernel rows to keep, for all kernels together.
     max_iter : int, default=100
         Most rounds, -1 for no limit.
@@ -131,7 +131,7 @@ class MultiKernelSVDD(BallDetector):
         coef0: float = 1.0,
         tol: float = 1e-4,
         indefinite: str = "warn",
-        cache_size: float = 600,
+        cache_size: float = 800,
         max_iter: int = 100,
         max_time: float | None = None,
         progress: bool = False,
@@ -180,8 +180,8 @@ class MultiKernelSVDD(BallDetector):
         self.kernels_ = [kernel for kernel, _, _ in settled]
         self._set_solution(parts, keep, stack, outcome, all(sure for _, _, sure in settled))
         if outcome.status == "exhausted":
-            warnings.warn(f"MultiKernelSVDD found no direction of descent at a relative gap of {outcome.gap:.3g} > tol. Use "
-                          "solver='cutting-plane' or a larger tol.", NotConvergedWarning, stacklevel=3)
+            warnings.warn(f"MultiKernelSVDD found no descent at a relative gap of {outcome.gap:.3g} > tol. "
+                          "Use solver='cutting-plane' or a larger tol.", NotConvergedWarning, stacklevel=3)
         sign = -1 if steps is alternate else 1
         self.history_ = [{**entry, "objective": sign * entry["objective"], "weights": weights}
                          for entry, weights in zip(outcome.history, seen, strict=True)]
@@ -253,7 +253,7 @@ class MultiKernelSVDD(BallDetector):
             X = check_X(self, X)
             return X, self.kernel_.diagonal(X)
         stack = checked_stack(X, (len(self.kernels_), self.n_features_in_))
-        diagonals = checked_diag(diag, stack.shape[:2], self._fit_diagonal)
+        diagonals = checked_diag(diag, stack.shape[:2], np.asarray(self._fit_diagonal))
         rows, diagonal = np.zeros(stack.shape[1:]), np.zeros(stack.shape[1])
         numbers = np.arange(self.n_features_in_, dtype=np.float64)[:, None]
         for p, weight in enumerate(self.kernel_weights_ / self.kernel_scales_):

@@ -24,8 +24,8 @@ from buttress.solvers.rows import KernelRows
 class SVDD(BallDetector):
     """Support vector data description: the smallest soft ball around the rows, exact, with a certificate.
 
-    Minimises R^2 + 1/(nu n) sum_i w_i max(0, ||phi(x_i) - c||^2 - R^2) over R^2 and the centre c, the weights w scaled to
-    sum to n. About the share nu of the rows ends outside. For a kernel that depends on x - z alone it has the same
+    Minimises R^2 + 1/(nu n) sum_i w_i max(0, ||phi(x_i) - c||^2 - R^2) over R^2 and the centre c, the weights w scaled
+    to sum to n. About the share nu of the rows ends outside. For a kernel that depends on x - z alone it has the same
     decision set as scikit-learn's OneClassSVM; for others, such as the polynomial one, it does not.
 
     Parameters

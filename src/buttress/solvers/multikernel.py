@@ -24,7 +24,7 @@ from buttress.solvers.run import Step, Steps
 
 BLOCK = 512
 EXACT_ROWS = 200  # beyond, an exact finish of every ball would take most of the time
-LEVEL = 0.3  # how far up from the lower bound to the best value the next weights may lie
+LEVEL = 0.15  # how far up from the lower bound to the best value the next weights may lie
 
 
 class RowMixture(Kernel):
@@ -58,6 +58,20 @@ class RowMixture(Kernel):
         raise ValueError("Rows known by their number have no gradient in the inputs.")
 
 
+class MixtureRows(KernelRows):
+    """Rows of one mixture, whose products with b come from the products of the kernels that the stack keeps."""
+
+    def __init__(self, stack: "KernelStack", weights: Array):
+        numbers = np.arange(len(stack.weight), dtype=np.float64)[:, None]
+        super().__init__(RowMixture(stack.sources, weights), numbers, stack.share)
+        self.stack = stack
+        self.weights = weights
+
+    def times(self, b: Array) -> Array:
+        """Return K b, shape (n,)."""
+        return self.weights @ self.stack.products(b)
+
+
 @dataclass
 class Trial:
     """Weights eta with their ball, V(a) (m,) at its dual point, and an upper bound of J(eta): the primal objective."""
@@ -79,24 +93,41 @@ class KernelStack:
 
     def __init__(self, kernels: list[Kernel], inputs: list[Array], weight: Array, nu: float, *, cache_size: float,
                  gap_tol: float):
-        share = cache_size / (len(kernels) + 1)
-        self.sources = [KernelRows(kernel, X, share) for kernel, X in zip(kernels, inputs, strict=True)]
+        self.share = cache_size / (len(kernels) + 1)
+        self.sources = [KernelRows(kernel, X, self.share) for kernel, X in zip(kernels, inputs, strict=True)]
         self.scales = np.ones(len(kernels))
-        self.weight, self.nu, self.gap_tol, self.share = weight, nu, gap_tol, share
+        self.weight, self.nu, self.gap_tol = weight, nu, gap_tol
         self.n_solved = 0
+        self._b, self._products = np.zeros(len(weight)), np.zeros((len(kernels), len(weight)))
 
     def evaluate(self, eta: Array, start: Array | None) -> Trial:
         """Return the ball of sum_p eta_p K_p / scales_p, from the dual point ``start``."""
-        numbers = np.arange(len(self.weight), dtype=np.float64)[:, None]
-        rows = KernelRows(RowMixture(self.sources, eta / self.scales), numbers, self.share)
-        ball = solve_ball(rows, self.weight, self.nu, gap_tol=self.gap_tol, start=start,
-                          exact_rows=EXACT_ROWS)
+        rows = MixtureRows(self, eta / self.scales)
+        ball = solve_ball(rows, self.weight, self.nu, gap_tol=self.gap_tol, start=start, exact_rows=EXACT_ROWS)
         self.n_solved += 1
         return Trial(eta, ball, self.variances(ball.a))
 
     def variances(self, a: Array) -> Array:
         """Return V(a), shape (m,)."""
-        return np.array([a @ (s.diagonal - s.times(a)) for s in self.sources]) / self.scales
+        total = self.nu * len(a)
+        means = self.products(a * total) @ a / total
+        return np.array([a @ source.diagonal for source in self.sources] - means) / self.scales
+
+    def products(self, b: Array) -> Array:
+        """Return K_p b for every kernel, (m, n), from those of the last b: rows are needed where the two differ."""
+        change = b - self._b
+        if np.count_nonzero(change) > np.count_nonzero(b):
+            self._products, change = np.zeros_like(self._products), b
+        rounding = 4 * np.finfo(float).eps * np.abs(b).max()
+        moved = np.flatnonzero(np.abs(change) > rounding)
+        products = self._products.copy()
+        for product, source in zip(products, self.sources, strict=True):
+            size = min(BLOCK, source.capacity)
+            for start in range(0, len(moved), size):
+                part = moved[start : start + size]
+                product += change[part] @ source.fetch(part)
+        self._b, self._products = b.copy(), products
+        return products
 
 
 def variance(rows: KernelRows, share: Array) -> float:
@@ -177,7 +208,7 @@ def nearest_low(eta: Array, cuts: Array, level: float) -> Array:
 
 
 def reduced_gradient(stack: KernelStack, eta: Array) -> Steps:
-    """Yield weights along SimpleMKL's reduced gradient: to the face of the simplex while J falls, then a line search."""
+    """Yield weights along SimpleMKL's reduced gradient: to a face of the simplex while J falls, then a line search."""
     trial = stack.evaluate(eta, None)
     lower = -np.inf
     while True:
@@ -250,7 +281,7 @@ def line_search(stack: KernelStack, trial: Trial, D: Array, reach: float, end: T
 def alternate(stack: KernelStack, eta: Array) -> Steps:
     """Yield the balls of gamma <- V(a) / ||V(a)||, the closed form of Eq. 11; the objective is -gamma'V(a).
 
-    Each round increases gamma'V(a) or leaves it; the gap is the larger of its relative increase and the change of gamma.
+    Each round increases gamma'V(a) or leaves it; the gap is the larger of its relative rise and the change of gamma.
     The weights of the kernels are gamma / sum(gamma), which has the same ball.
     """
     gamma = eta / np.linalg.norm(eta)
