@@ -221,8 +221,8 @@ class MultiKernelSVDD(BallDetector):
             inputs.append(part[keep] if known is None else known[np.ix_(keep, keep)])
         stack = KernelStack(kernels, inputs, weight[keep], self.nu, cache_size=self.cache_size, gap_tol=0.1 * self.tol)
         share = weight[keep] / weight.sum()
-        for p, rows in enumerate(stack.sources):
-            scale = variance(rows, share)
+        for p, source in enumerate(stack.sources):
+            scale = variance(source, share)
             if not scale > 0:
                 raise ValueError(f"kernels[{p}], {settled[p][0]!r}, has no variance over the rows: all are the same "
                                  "point in it. Drop it or change its parameters.")

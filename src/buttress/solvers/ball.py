@@ -87,10 +87,10 @@ def solve_ball(
 
 def first_distances(rows: KernelRows, weight: Array) -> tuple[Array, float]:
     """Return squared distances to the mean of a few rows, up to a constant, and their weighted mean (1 if it is 0)."""
-    some = np.unique(np.linspace(0, len(rows) - 1, LANDMARKS).astype(np.intp))
-    panel = rows.kernel(rows.X, rows.Z[some])
-    away = rows.diagonal - 2 * panel.mean(axis=1)
-    scale = float(weight @ (away + panel[some].mean())) / len(rows)
+    some = np.unique(np.linspace(0, len(rows) - 1, min(LANDMARKS, rows.capacity)).astype(np.intp))
+    panel = rows.fetch(some)
+    away = rows.diagonal - 2 * panel.mean(axis=0)
+    scale = float(weight @ (away + panel[:, some].mean())) / len(rows)
     return away, scale if scale > 1e-13 * float(np.abs(rows.diagonal).max()) else 1.0
 
 

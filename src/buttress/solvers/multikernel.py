@@ -17,9 +17,9 @@ import numpy as np
 from scipy.optimize import linprog, nnls
 
 from buttress._checks import Array
-from buttress.kernels import Kernel
+from buttress.kernels import Kernel, centers
 from buttress.solvers.ball import Ball, solve_ball
-from buttress.solvers.rows import KernelRows
+from buttress.solvers.rows import Index, KernelRows
 from buttress.solvers.run import Step, Steps
 
 BLOCK = 512
@@ -27,10 +27,40 @@ EXACT_ROWS = 200  # beyond, an exact finish of every ball would take most of the
 LEVEL = 0.15  # how far up from the lower bound to the best value the next weights may lie
 
 
+class Source:
+    """One kernel on the training rows, with the rows of its Gram matrix that are kept."""
+
+    def __init__(self, kernel: Kernel, X: Array, cache_size: float):
+        self.kernel, self.X, self.Z = kernel, X, centers(kernel, X)
+        self.rows = KernelRows(kernel, X, cache_size)
+        self.block = min(BLOCK, self.rows.capacity)
+
+    def panel(self, rows: Index | slice, columns: Index | slice) -> Array:
+        """Return the entries of these rows and columns, computed anew."""
+        return self.kernel(self.X[rows], self.Z[columns])
+
+    def add_entries(self, total: Array, weight: float, index: Index, columns: Index) -> None:
+        """Add weight times the entries to ``total`` in place: from whole rows if they are wanted, else alone."""
+        whole = len(columns) == len(self.X)
+        for start in range(0, len(index), self.block):
+            part = index[start : start + self.block]
+            if len(columns) < 0.1 * len(self.X):
+                total[start : start + self.block] += weight * self.panel(part, columns)
+            else:
+                rows = self.rows.fetch(part)
+                total[start : start + self.block] += weight * (rows if whole else rows[:, columns])
+
+    def add_product(self, total: Array, b: Array, moved: Index) -> None:
+        """Add the rows ``moved`` times their entries of b to ``total`` (n,) in place."""
+        for start in range(0, len(moved), self.block):
+            part = moved[start : start + self.block]
+            total += b[part] @ self.rows.fetch(part)
+
+
 class RowMixture(Kernel):
     """sum_p weights[p] K_p of training rows, given and asked for by their numbers, from the rows each K_p keeps."""
 
-    def __init__(self, sources: list[KernelRows], weights: Array):
+    def __init__(self, sources: "list[Source]", weights: Array):
         self.sources = sources
         self.weights = weights
 
@@ -39,20 +69,17 @@ class RowMixture(Kernel):
         return "cpd"
 
     def __call__(self, X: Array, Z: Array) -> Array:
-        if len(Z) < len(X):
-            return self(Z, X).T
         index, columns = X[:, 0].astype(np.intp), Z[:, 0].astype(np.intp)
         total = np.zeros((len(X), len(Z)))
         for source, weight in zip(self.sources, self.weights, strict=True):
-            size = min(BLOCK, source.capacity) if weight > 0 else len(X) + 1
-            for start in range(0, len(X) if weight > 0 else 0, size):
-                rows = source.fetch(index[start : start + size])
-                total[start : start + size] += weight * (rows if len(columns) == len(source) else rows[:, columns])
+            if weight > 0:
+                source.add_entries(total, weight, index, columns)
         return total
 
     def diagonal(self, X: Array) -> Array:
         index = X[:, 0].astype(np.intp)
-        return sum((w * s.diagonal[index] for s, w in zip(self.sources, self.weights, strict=True)), np.zeros(len(X)))
+        parts = (w * s.rows.diagonal[index] for s, w in zip(self.sources, self.weights, strict=True))
+        return sum(parts, np.zeros(len(X)))
 
     def gradient(self, X: Array, Z: Array, V: Array) -> Array:
         raise ValueError("Rows known by their number have no gradient in the inputs.")
@@ -94,7 +121,7 @@ class KernelStack:
     def __init__(self, kernels: list[Kernel], inputs: list[Array], weight: Array, nu: float, *, cache_size: float,
                  gap_tol: float):
         self.share = cache_size / (len(kernels) + 1)
-        self.sources = [KernelRows(kernel, X, self.share) for kernel, X in zip(kernels, inputs, strict=True)]
+        self.sources = [Source(kernel, X, self.share) for kernel, X in zip(kernels, inputs, strict=True)]
         self.scales = np.ones(len(kernels))
         self.weight, self.nu, self.gap_tol = weight, nu, gap_tol
         self.n_solved = 0
@@ -111,7 +138,7 @@ class KernelStack:
         """Return V(a), shape (m,)."""
         total = self.nu * len(a)
         means = self.products(a * total) @ a / total
-        return np.array([a @ source.diagonal for source in self.sources] - means) / self.scales
+        return np.array([a @ source.rows.diagonal for source in self.sources] - means) / self.scales
 
     def products(self, b: Array) -> Array:
         """Return K_p b for every kernel, (m, n), from those of the last b: rows are needed where the two differ."""
@@ -122,15 +149,12 @@ class KernelStack:
         moved = np.flatnonzero(np.abs(change) > rounding)
         products = self._products.copy()
         for product, source in zip(products, self.sources, strict=True):
-            size = min(BLOCK, source.capacity)
-            for start in range(0, len(moved), size):
-                part = moved[start : start + size]
-                product += change[part] @ source.fetch(part)
+            source.add_product(product, change, moved)
         self._b, self._products = b.copy(), products
         return products
 
 
-def variance(rows: KernelRows, share: Array) -> float:
+def variance(source: Source, share: Array) -> float:
     """Return share'diag(K) - share'K share by blocks of one triangle: tr(HKH)/n for equal shares summing to 1.
 
     What rounding hides counts as 0.
@@ -138,9 +162,9 @@ def variance(rows: KernelRows, share: Array) -> float:
     mean, n = 0.0, len(share)
     for start in range(0, n, BLOCK):
         stop = min(start + BLOCK, n)
-        panel = share[start:stop] @ rows.kernel(rows.X[start:stop], rows.Z[start:])
+        panel = share[start:stop] @ source.panel(slice(start, stop), slice(start, None))
         mean += float(panel[: stop - start] @ share[start:stop] + 2 * panel[stop - start :] @ share[stop:])
-    diagonal = float(share @ rows.diagonal)
+    diagonal = float(share @ source.rows.diagonal)
     return diagonal - mean if diagonal - mean > 1e-12 * max(abs(diagonal), abs(mean)) else 0.0
 
 
@@ -303,12 +327,12 @@ def fixed(stack: KernelStack, eta: Array) -> Steps:
     yield Step((trial, np.nan), gap=0.0, objective=trial.upper)
 
 
-def find_copies(sources: list[KernelRows], sample: int = 200) -> list[tuple[int, int]]:
+def find_copies(sources: list[Source], sample: int = 200) -> list[tuple[int, int]]:
     """Return the pairs of kernels that are the same up to scale, centring and rounding on a sample of the rows."""
-    some = np.unique(np.linspace(0, len(sources[0]) - 1, sample).astype(np.intp))
+    some = np.unique(np.linspace(0, len(sources[0].X) - 1, sample).astype(np.intp))
     shapes = []
-    for rows in sources:
-        K = rows.kernel(rows.X[some], rows.Z[some])
+    for source in sources:
+        K = source.panel(some, some)
         K = K - K.mean(axis=0) - K.mean(axis=1)[:, None] + K.mean()
         shapes.append(K / max(float(np.linalg.norm(K)), 1e-300))
     m = len(shapes)
