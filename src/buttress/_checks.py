@@ -81,19 +81,16 @@ def check_X_y(estimator: Any, X: Any, y: Any, *, numeric_target: bool = False, m
     return X, y
 
 
-def check_X(estimator: Any, X: Any, *, reset: bool = False) -> Array:
-    """Check data to predict on against the training columns of ``estimator``; returns float64 of shape (n, d).
-
-    ``reset=True`` is for training data that come without a target.
-    """
-    X = _converted(estimator, X, "no_validation", reset=reset, numeric_target=False)
+def check_X(estimator: Any, X: Any) -> Array:
+    """Check data to predict on against the training columns of ``estimator``; returns float64 of shape (n, d)."""
+    X = _converted(estimator, X, "no_validation", reset=False, numeric_target=False)
     check_values(X, column_names(estimator, X.shape[1]), type(estimator).__name__)
     return X
 
 
 def _converted(estimator: Any, X: Any, y: Any, *, reset: bool, numeric_target: bool) -> Any:
     options: dict[str, Any] = {"dtype": np.float64, "ensure_all_finite": False, "reset": reset}
-    if not isinstance(y, str):
+    if reset:
         options["y_numeric"] = numeric_target
     try:
         return validate_data(estimator, X, y, **options)

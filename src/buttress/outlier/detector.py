@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, OutlierMixin
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import _num_samples, check_is_fitted
 
 from buttress._callbacks import CallbackSupportMixin
-from buttress._checks import Array, check_limits, check_number, check_option, check_values, check_X
+from buttress._checks import Array, check_limits, check_number, check_option, check_values, check_X_y
 from buttress.expansion import KernelExpansion
 from buttress.kernels import Kernel
 from buttress.solvers.ball import Ball
@@ -81,10 +81,8 @@ def check_ball_parameters(estimator: Any) -> None:
 
 def training_rows(estimator: Any, X: Any) -> Array:
     """Return checked training rows (n, d), at least two."""
-    X = check_X(estimator, X, reset=True)
-    if len(X) < 2:
-        raise ValueError(f"{type(estimator).__name__} needs at least 2 rows. Got n_samples = {len(X)}.")
-    return X
+    rows: Array = check_X_y(estimator, X, np.zeros(_num_samples(X)))[0]
+    return rows
 
 
 def settle(kernel: Kernel, X: Array, weight: Array, policy: str) -> tuple[Kernel, Array | None, bool]:
