@@ -5,7 +5,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NoReturn
 
 import typer
 
@@ -41,7 +41,7 @@ def audit(
     from buttress.audit.report import terminal_table, write
 
     options = Options(task, eps, budget, rows, seed)
-    with _progress() as report:
+    with _ctrl_c(), _progress() as report:
         result = audit_source(data, target, options, file_format=file_format, report=report, started=STARTED)
     _check_floors(floors, list(result.columns))
     paths = write(result, output)
@@ -77,24 +77,40 @@ def _check_output(folder: Path) -> None:
 
 
 @contextmanager
+def _ctrl_c() -> Iterator[None]:
+    """Leave on Ctrl-C with a word of our own: the command line's library would leave without one."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        _stop("interrupted, nothing was written", 130)
+
+
+@contextmanager
 def _progress() -> Iterator[Any]:
     """Show a bar on stderr while a terminal watches."""
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
+    console = Console(stderr=True)
     columns = (BarColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
         task = bar.add_task("reading", total=1.0)
         yield lambda what, share: bar.update(task, description=what, completed=share)
 
 
 def main() -> None:
-    """Run the command; errors of the user's making become one line and exit code 2, Ctrl-C exit code 130."""
+    """Run the command; mistakes of the user become one line and exit code 2, Ctrl-C exit code 130."""
     try:
-        app(standalone_mode=True)
+        code = app(standalone_mode=False)
     except (ValueError, TypeError, ImportError, OSError) as error:
-        print(f"buttress: {' '.join(str(error).split())}", file=sys.stderr)  # noqa: T201
-        sys.exit(2)
-    except KeyboardInterrupt:
-        print("buttress: interrupted, nothing was written", file=sys.stderr)  # noqa: T201
-        sys.exit(130)
+        _stop(str(error), 2)
+    except Exception as error:
+        if not hasattr(error, "format_message"):  # not the command line's own complaint about its arguments
+            raise
+        _stop(error.format_message(), 2)
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+def _stop(message: str, code: int) -> NoReturn:
+    typer.echo(f"buttress: {' '.join(message.split())}", err=True)
+    sys.exit(code)

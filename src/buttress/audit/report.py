@@ -39,8 +39,8 @@ def html(result: AuditResult) -> str:
 
 
 def _best(result: AuditResult, key: str) -> float | None:
-    values = [cells[key].value for cells in result.rows.values() if cells[key].value is not None]
-    return (max if result.metric == "accuracy" else min)(values, default=None)
+    values = [cell.value for cells in result.rows.values() if (cell := cells[key]).value is not None]
+    return (max(values) if result.metric == "accuracy" else min(values)) if values else None
 
 
 def _svg(result: AuditResult) -> str:

@@ -248,7 +248,7 @@ class Study:
         return np.sort(order[np.argsort(rank[order] >= 4, kind="stable")][:size])
 
     def _time_of_all(self, size: int) -> float:
-        """Return the seconds the whole audit would take on ``size`` rows: one fit and attack of each, times the fits."""
+        """Return the seconds an audit would take on ``size`` rows: a fit and an attack of each, times the fits."""
         begun = time.monotonic()
         chosen = self._draw(self.y, min(size, len(self.X)))
         X, y = self.X[chosen], self.y[chosen]

@@ -1,5 +1,6 @@
 """From a file, a bundled set or a frame to columns of numbers and of categories, with everything dropped on record."""
 
+import csv
 import math
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -87,7 +88,15 @@ def _read_file(source: str, file_format: str | None) -> dict[str, Any]:
         raise ValueError(f"Cannot read {source!r} as {kind}: {' '.join(str(error).split())[:200]}") from None
     if frame.height == 0:
         raise ValueError(f"{source!r} has a header but no rows.")
-    return {name: frame[name] for name in frame.columns}
+    names = frame.columns if kind == "parquet" else _header(path, frame.columns)
+    return dict(zip(names, frame.get_columns(), strict=True))
+
+
+def _header(path: Path, names: list[str]) -> list[str]:
+    """Return the names in the header of a CSV file, for polars leaves doubled quotes in them as they are."""
+    with path.open(newline="", encoding="utf-8-sig") as lines:
+        header = next(csv.reader(lines))
+    return header if len(set(header)) == len(names) and all(header) else names
 
 
 def _listed(names: list[str]) -> str:
