@@ -14,6 +14,7 @@ Examples
 (0.0625, 4, 'converged')
 """
 
+import sys
 import time
 import warnings
 from collections.abc import Callable, Generator, Iterator
@@ -90,7 +91,7 @@ def run(
     callback : function of a Step or None
         Called after each step; a true result stops the run.
     progress : bool
-        Show a rich progress line on stderr.
+        Show a rich progress line on stderr, where that is a terminal.
     name : str
         What the progress line and the warnings call the run.
     warn : bool
@@ -153,15 +154,14 @@ def _status(
 
 @contextmanager
 def _display(progress: bool, name: str, max_iter: int | None) -> Iterator[Callable[[int, Step], None]]:
-    if not progress:
+    if not (progress and sys.stderr.isatty()):
         yield lambda n_iter, step: None
         return
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
     columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[state]}"), TimeElapsedColumn())
-    console = Console(stderr=True)
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task(name, total=max_iter, state="")
 
         def show(n_iter: int, step: Step) -> None:
