@@ -86,7 +86,8 @@ def test_names_in_the_page_are_escaped():
 
 def test_your_own_estimator_is_one_more_row(frame):
     mine = LogisticRegression()
-    found = buttress.audit(mine, pl.from_pandas(frame.drop(columns="label")), frame["label"].to_list(), rows=60)
+    table = pl.DataFrame({name: frame[name].to_list() for name in frame.columns.drop("label")})
+    found = buttress.audit(mine, table, frame["label"].to_list(), rows=60)
     assert "yours (LogisticRegression)" in found.rows
     assert not hasattr(mine, "coef_")
 
