@@ -28,7 +28,8 @@ from buttress.kernels import (
 )
 from buttress.solvers.ball import quantile_radius
 from buttress.solvers.definite import correct, is_definite
-from buttress.solvers.multikernel import descent_direction, nearest_low
+from buttress.solvers.multikernel import KernelStack, alternate, descent_direction, nearest_low
+from buttress.solvers.run import run
 
 from problems import points
 
@@ -311,6 +312,11 @@ def test_spread_is_monotone_ends_at_its_closed_form_and_does_not_depend_on_the_s
     a = np.zeros(80)
     a[model.support_] = model.dual_coef_[0]
     np.testing.assert_allclose([np.diag(K) @ a - a @ K @ a for K in grams], V, rtol=1e-7)
+    for _ in range(3):
+        stack = KernelStack([*kernels], [X] * 5, np.ones(80), 0.1, cache_size=50, gap_tol=1e-9)
+        stack.scales = model.kernel_scales_
+        other = run(alternate(stack, rng.dirichlet(np.ones(5))), tol=1e-6, max_iter=50).state[0]
+        np.testing.assert_allclose(other.eta, model.kernel_weights_, atol=1e-5)
     for _ in range(20):  # no dual point beside it has a larger norm of V
         other = a + 0.05 * (rng.dirichlet(np.ones(80)) - a)
         assert np.linalg.norm([np.diag(K) @ other - other @ K @ other for K in grams]) <= objective[-1] + 1e-9

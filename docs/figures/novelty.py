@@ -37,7 +37,8 @@ def boundaries():
     X = bean()
     models = {name: SVDD(kernel=kernel, nu=0.1, indefinite="clip") for name, kernel in KERNELS.items()}
     for objective in ("minimax", "spread"):
-        models[f"mixture, {objective}"] = MultiKernelSVDD(list(KERNELS.values()), objective=objective, indefinite="clip")
+        mixture = MultiKernelSVDD(list(KERNELS.values()), objective=objective, indefinite="clip")
+        models[f"mixture, {objective}"] = mixture
     figure, axes = plt.subplots(2, 5, figsize=(13, 5.6), sharex=True, sharey=True, layout="constrained")
     for axis, (name, model) in zip(axes.flat, models.items(), strict=True):
         model.fit(X)
@@ -63,7 +64,8 @@ def weights():
         views[10 * j : 10 * j + 10, j] *= 4 + j
     columns = {f"column {j}": (lambda A, B, j=j: A[:, j, None] * B[:, j]) for j in range(3)}
     definite = {name: kernel for name, kernel in KERNELS.items() if "sigmoid" not in name}
-    panels = [("spread, half circle", definite, bean(), "spread"), ("minimax, half circle", definite, bean(), "minimax"),
+    X = bean()
+    panels = [("spread, half circle", definite, X, "spread"), ("minimax, half circle", definite, X, "minimax"),
               ("minimax, three views", columns, views, "minimax")]
     figure, axes = plt.subplots(1, 3, figsize=(11, 3.6), sharey=True, layout="constrained")
     for axis, (title, kernels, X, objective) in zip(axes, panels, strict=True):

@@ -1,10 +1,10 @@
 """The smallest soft ball: the program of support vector data description (SVDD) and its certificate.
 
     primal   min_{R2, c}  R2 + 1/(nu n) sum_i w_i max(0, |phi(x_i) - c|^2 - R2)
-    dual     max_a        f'a - a'Ka,   0 <= a_i <= w_i / (nu n),  sum_i a_i = 1,   f = diag(K)
+    dual     max_a        diag(K)'a - a'Ka,   0 <= a_i <= w_i / (nu n),  sum_i a_i = 1
 
-with weights scaled so that sum_i w_i = n, and c = sum_i a_i phi(x_i). With b = nu n a and p = nu n f / 2 this is the
-program of ``smo.py`` with 0 <= b <= w. For any c the best R2 is a (1 - nu)-quantile of the squared distances d2, so
+with weights scaled so that sum_i w_i = n, and c = sum_i a_i phi(x_i). With b = nu n a and p = nu n diag(K) / 2 this is
+the program of ``smo.py`` with 0 <= b <= w. For any c the best R2 is a (1 - nu)-quantile of the squared distances d2, so
 any a gives a certificate: gap = sum_i (w_i/(nu n) - a_i) [d2_i - R2]_+ + a_i [R2 - d2_i]_+ >= 0.
 Adding u_i + u_j to K_ij changes nothing, so conditionally positive definite kernels are exact.
 
@@ -105,14 +105,14 @@ def farthest(away: Array, weight: Array, total: float) -> Array:
 
 def certified(qp: QP, total: float, outcome: Outcome) -> Ball:
     """Return the ball of b, its radius and its two objectives, from distances computed in float64."""
-    a, f = qp.b / total, qp.rows.diagonal
+    a, diagonal = qp.b / total, qp.rows.diagonal
     product = qp.rows.times(a)
     norm2 = float(a @ product)
-    d2 = f - 2 * product + norm2
+    d2 = diagonal - 2 * product + norm2
     radius2 = quantile_radius(d2, qp.hi, total)
-    dual = float(f @ a) - norm2
+    dual = float(diagonal @ a) - norm2
     primal = radius2 + float(qp.hi @ np.maximum(0, d2 - radius2)) / total
-    rounding = 64 * np.finfo(float).eps * (np.abs(f).max() + 2 * np.abs(product).max() + abs(norm2))
+    rounding = 64 * np.finfo(float).eps * (np.abs(diagonal).max() + 2 * np.abs(product).max() + abs(norm2))
     slack = max(float(rounding), violation(-d2, qp.b, qp.lo, qp.hi))
     return Ball(a, norm2, radius2, slack, primal, dual, outcome, converged=False)
 
