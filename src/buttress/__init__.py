@@ -17,8 +17,10 @@ _HOME = {
     "NotConvergedWarning": "buttress._checks",
     "InterruptedWarning": "buttress._checks",
     "SVC": "buttress.svm",
+    "SVR": "buttress.svm",
     "Subquantile": "buttress.risks",
     "Tilted": "buttress.risks",
+    "svc_path": "buttress.svm",
     "AuditResult": "buttress.audit",
 }
 _MODULES = ("attacks", "datasets", "features", "kernels", "losses", "risks")

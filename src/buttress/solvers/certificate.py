@@ -79,4 +79,4 @@ def best_intercept(residual: Array, lo: Array, hi: Array, l1: Array | float) -> 
     rises = np.concatenate([hi, -lo])
     order = np.argsort(points, kind="stable")
     slope = -hi.sum() + np.cumsum(rises[order])
-    return float(points[order[min(np.searchsorted(slope, 0.0), len(order) - 1)]])
+    return float(points[order[min(int(np.searchsorted(slope, 0.0)), len(order) - 1)]])

@@ -23,7 +23,7 @@ HARDEST = 1e10  # C times the variance in feature space beyond which a margin is
 
 
 def solve_svm(rows: KernelRows, y: Array, bound: Array, **limits: Any) -> SVMSolution:
-    """Solve the program for targets y in {-1, +1} and upper bounds C_i > 0, both of shape (n,); see ``exact.Limits``."""
+    """Solve the program for targets y in {-1, +1} and bounds C_i > 0, both of shape (n,), see ``exact.Limits``."""
     return solve(classifier_qp(rows, y, bound), Limits(**limits))
 
 

@@ -118,8 +118,10 @@ def _factorised(K: Array, spread: Array) -> Callable[[Array], Array] | None:
             factor = scipy.linalg.cho_factor(system, lower=True, overwrite_a=True, check_finite=False)
         except scipy.linalg.LinAlgError:
             continue
-        return lambda right, factor=factor: scipy.linalg.cho_solve(factor, right / root, check_finite=False) / root
-    return None
+        break
+    else:
+        return None
+    return lambda right: scipy.linalg.cho_solve(factor, right / root, check_finite=False) / root
 
 
 def _reach(at: _Point, move: _Point) -> float:

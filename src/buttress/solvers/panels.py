@@ -156,7 +156,7 @@ def plain(kernel: Any) -> Any:
 def worst_error(kernel: Kernel, X: Any, single: Entries) -> float:
     """Return the largest error of float32 entries among 32 rows and 512 columns, relative to the largest entry."""
     n = X.shape[0]
-    rows, columns = np.unique(np.linspace(0, n - 1, 32, dtype=np.intp)), np.unique(np.linspace(0, n - 1, 512, dtype=int))
+    rows, columns = (np.unique(np.linspace(0, n - 1, count, dtype=np.intp)) for count in (32, 512))
     exact = entries(kernel, X[np.concatenate([rows, columns])], np.float64)
     exact_values = exact(np.arange(len(rows)), np.arange(len(rows), len(rows) + len(columns)))
     found = np.empty((len(rows), n), dtype=np.float32)

@@ -57,10 +57,10 @@ class RowCache:
             self._exact = entries(self.kernel, self.X, np.float64)
         return self._exact
 
-    def has(self, index: Index, sections: Sequence[int]) -> bool:
+    def has(self, index: Index, sections: list[int]) -> bool:
         """Say whether these rows are stored in these sections."""
         slots = self._slot[index]
-        return bool((slots >= 0).all() and self._filled[np.ix_(slots, sections)].all())
+        return bool((slots >= 0).all() and self._filled[slots][:, sections].all())
 
     def slots(self, index: Index, sections: Sequence[int]) -> Index:
         """Return where in ``store`` the rows ``index`` (at most ``capacity``) lie, computing what is missing."""
