@@ -14,10 +14,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from buttress._checks import Array, NotConvergedWarning
-from buttress.solvers.certificate import Certificate, certify
+from buttress.solvers.certificate import Certificate, certify, objectives
 from buttress.solvers.interior_point import INTERIOR_ROWS, interior_point, snapped
 from buttress.solvers.run import Outcome, Step, run
-from buttress.solvers.smo import EXACT_ROWS, QP, bias, block_smo, exact_finish
+from buttress.solvers.smo import EXACT_ROWS, QP, bias, block_smo, exact_finish, newton_step
 
 SOLVERS = ("auto", "smo", "ipm")
 TIGHTEST = 1e-4  # of tol: pairs are not asked for more
@@ -66,7 +66,7 @@ def solve(qp: QP, limits: Limits) -> SVMSolution:
     solver, target = limits.solver, limits.tol
     while True:
         outcome = _phase(qp, limits, solver, target, ending, total)
-        proof = _interior_proof(qp, limits) if solver == "ipm" else _proof(qp, outcome)
+        proof = certify(qp)
         small = _close(proof, limits) and (solver == "ipm" or proof.violation <= 1.01 * limits.tol)
         done = outcome.status in ("converged", "exhausted")
         if (small if limits.convex else outcome.status == "converged") and done:
@@ -91,21 +91,26 @@ def _next(qp: QP, limits: Limits, outcome: Outcome, solver: str, target: float) 
 
 
 def _phase(qp: QP, limits: Limits, solver: str, target: float, ending: float, total: Outcome) -> Outcome:
-    """Run one algorithm within what is left of the limits, and add it to the total."""
+    """Run one algorithm within what is left of the limits, leave its solution in ``qp.b``, and add it to the total."""
     allowed = np.inf if limits.max_iter is None else limits.max_iter - total.n_iter
     patience = stall_limit(len(qp.p)) if solver == "auto" and limits.convex else np.inf
-    most = min(allowed, patience)
     if solver == "ipm":
-        K, l1 = qp.rows.gram(), qp.l1
-        steps, target, most = interior_point(K, qp.p, qp.lo, qp.hi, l1), min(target, 0.1 * limits.gap_tol), 200
+        K, patience, target = qp.rows.gram(), 200, 1e-3 * limits.gap_tol
+        steps = interior_point(K, qp.p, qp.lo, qp.hi, qp.l1)
     else:
         steps = block_smo(qp, tol=target)
-    left = None if np.isinf(ending) else max(ending - time.monotonic(), 1e-9)
+    left, most = None if np.isinf(ending) else max(ending - time.monotonic(), 1e-9), min(allowed, patience)
     outcome = run(steps, tol=target, max_iter=None if np.isinf(most) else int(most), max_time=left,
                   callback=limits.callback, progress=limits.progress, name="SVM", warn=False)
     if outcome.status == "max_iter" and most < allowed:
         outcome.status = "stalled"
-    qp.b = outcome.state
+    small = len(qp.p) <= EXACT_ROWS and qp.rows.real == np.float64
+    if solver == "ipm":
+        qp.b = on_bounds(qp, K, outcome.state, limits.gap_tol)
+    elif small and outcome.status in ("converged", "exhausted"):
+        qp.b = exact_finish(qp, outcome.state)
+    else:
+        qp.b = outcome.state
     total.history += outcome.history
     total.n_iter += outcome.n_iter
     total.status, total.gap, total.objective = outcome.status, outcome.gap, outcome.objective
@@ -117,31 +122,28 @@ def stall_limit(n: int) -> float:
 
     Beyond its reach it is libsvm's limit, a guard against running for ever.
     """
-    return 100_000 + n**3 / 4000 if n <= INTERIOR_ROWS else max(1e7, 100 * n)
+    return 100_000 + n**3 / 8000 if n <= INTERIOR_ROWS else max(1e7, 100 * n)
 
 
 def _close(proof: Certificate, limits: Limits) -> bool:
     return proof.gap <= limits.gap_tol * max(abs(proof.primal), 1e-12)
 
 
-def _proof(qp: QP, outcome: Outcome) -> Certificate:
-    """Return the certificate, after the exact finish where the problem is small enough for it."""
-    small = len(qp.p) <= EXACT_ROWS and qp.rows.real == np.float64
-    if small and outcome.status in ("converged", "exhausted"):
-        qp.b = exact_finish(qp, qp.b)
-    return certify(qp)
+def on_bounds(qp: QP, K: Array, inner: Array, gap_tol: float) -> Array:
+    """Return an interior point with as many variables on their bounds as half the allowed gap permits.
 
-
-def _interior_proof(qp: QP, limits: Limits) -> Certificate:
-    """Put as many variables of an interior point on their bounds as the gap allows; return the certificate."""
-    inner, proof = qp.b, certify(qp)
-    for near in (1e-5, 1e-7, 1e-9, 1e-11):
-        qp.b = snapped(inner, qp.lo, qp.hi, near)
-        sparse = certify(qp)
-        if sparse.gap <= max(0.5 * limits.gap_tol * abs(sparse.primal), proof.gap):
-            return sparse
-    qp.b = inner
-    return proof
+    Variables near a bound are put on it and the others solved for anew, which makes up for what was cut off.
+    """
+    primal, dual, _ = objectives(K @ inner, inner, qp.p, qp.lo, qp.hi, qp.l1)
+    for near in (1e-4, 1e-5, 1e-6, 1e-7, 1e-8, 1e-9, 1e-10, 1e-11):
+        b, blocked = snapped(inner, qp.lo, qp.hi, near), True
+        for _ in range(10):
+            if blocked:
+                b, blocked = newton_step(K, qp, np.asarray(qp.l1), b)
+        top, bottom, _ = objectives(K @ b, b, qp.p, qp.lo, qp.hi, qp.l1)
+        if top - bottom <= max(0.5 * gap_tol * abs(top), primal - dual):
+            return b
+    return inner
 
 
 def _solution(qp: QP, proof: Certificate, total: Outcome, limits: Limits, *, converged: bool) -> SVMSolution:

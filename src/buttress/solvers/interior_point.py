@@ -15,6 +15,7 @@ from buttress.solvers.certificate import objectives
 from buttress.solvers.run import Step, Steps
 
 INTERIOR_ROWS = 3000
+PATIENCE = 12  # iterations without a smaller gap after which rounding has won
 SHRINK = 0.995  # of the way to the nearest bound
 
 
@@ -52,11 +53,13 @@ def interior_point(K: Array, p: Array, lo: Array, hi: Array, l1: Array | float =
     linear = l1 - signs * p
     share = -(signs * floor).sum() / (signs * (ceiling - floor)).sum() if not split else 0.5
     point = _start(K, linear, signs, floor, share * (ceiling - floor), ceiling)
-    while True:
+    least, idle = np.inf, 0
+    while idle < (PATIENCE if least < 0.1 else 5 * PATIENCE):
         b = feasible((signs * point.x).sum(axis=0) / scale, lo, hi)
         primal, dual, _ = objectives(scale * (K @ b), b, p, lo, hi, l1)
         gap = (primal - dual) / max(abs(primal), abs(dual), np.finfo(float).tiny)
-        yield Step(b, gap=gap, objective=-dual)
+        least, idle = (gap, 0) if gap < 0.9 * least else (least, idle + 1)
+        yield Step(b, gap=gap, objective=primal - dual)
         moved = _mehrotra_step(K, linear, signs, point)
         if moved is None:
             return
@@ -121,7 +124,34 @@ def _factorised(K: Array, spread: Array) -> Callable[[Array], Array] | None:
         break
     else:
         return None
-    return lambda right: scipy.linalg.cho_solve(factor, right / root, check_finite=False) / root
+
+    def rough(right: Array) -> Array:
+        return scipy.linalg.cho_solve(factor, right / root, check_finite=False) / root
+
+    return lambda right: conjugate_gradients(lambda x: K @ x + spread * x, rough, right)
+
+
+def conjugate_gradients(
+    apply: Callable[[Array], Array], rough: Callable[[Array], Array], right: Array, steps: int = 20, rtol: float = 1e-12
+) -> Array:
+    """Return x with apply(x) = right, correcting the ``rough`` inverse that a rounded factorisation gives."""
+    x = rough(right)
+    residual = right - apply(x)
+    best, least, size = x, np.linalg.norm(residual), np.linalg.norm(right)
+    z = rough(residual)
+    direction, product = z, residual @ z
+    for _ in range(steps):
+        if least <= rtol * size or not product > 0:
+            break
+        image = apply(direction)
+        length = product / (direction @ image)
+        x, residual = x + length * direction, residual - length * image
+        if np.linalg.norm(residual) < least:
+            best, least = x, np.linalg.norm(residual)
+        z = rough(residual)
+        product, last = residual @ z, product
+        direction = z + product / last * direction
+    return best
 
 
 def _reach(at: _Point, move: _Point) -> float:

@@ -108,7 +108,7 @@ def exact_finish(qp: QP, b: Array, rounds: int = 100, K: Array | None = None) ->
     padded[:, :n] = K
     tiny = 1e-12 * (np.abs(K @ b).max() + np.abs(qp.p).max())
     for _ in range(rounds):
-        b, blocked = _newton_step(K, qp, l1, b)
+        b, blocked = newton_step(K, qp, l1, b)
         if blocked:
             continue
         g = np.zeros(padded.shape[1])
@@ -123,7 +123,7 @@ def exact_finish(qp: QP, b: Array, rounds: int = 100, K: Array | None = None) ->
     return b
 
 
-def _newton_step(K: Array, qp: QP, l1: Array, b: Array) -> tuple[Array, bool]:
+def newton_step(K: Array, qp: QP, l1: Array, b: Array) -> tuple[Array, bool]:
     """Move the free variables to their unbounded optimum, or to the first bound or kink on the way.
 
     Returns the new b and whether it was stopped on the way. A variable on its kink at 0 is not free.
