@@ -2,7 +2,8 @@
 
     1. block SMO on the stored rows (float32 where they are good enough) until the KKT violation is at most tol
     2. up to 1,500 rows, the active-set finish to rounding
-    3. the certificate in float64; while it fails: float64 rows, then a tighter tol
+    3. the certificate in float64; while it fails: on from its exact gradient, then with float64 rows, then with a
+       tighter tol
     4. where pairs stall, the interior-point method (up to 3,000 rows)
 """
 
@@ -63,7 +64,7 @@ def solve(qp: QP, limits: Limits) -> SVMSolution:
     if limits.solver == "ipm" and len(qp.p) > INTERIOR_ROWS:
         raise ValueError(f'solver="ipm" takes up to {INTERIOR_ROWS} rows. Got {len(qp.p)}. Use solver="auto".')
     ending, total = time.monotonic() + (limits.max_time or np.inf), Outcome(None, "", 0, np.inf, np.inf)
-    solver, target = limits.solver, limits.tol
+    solver, target, worst = limits.solver, limits.tol, np.inf
     while True:
         outcome = _phase(qp, limits, solver, target, ending, total)
         proof = certify(qp)
@@ -71,17 +72,23 @@ def solve(qp: QP, limits: Limits) -> SVMSolution:
         done = outcome.status in ("converged", "exhausted")
         if (small if limits.convex else outcome.status == "converged") and done:
             return _solution(qp, proof, total, limits, converged=True)
-        step = _next(qp, limits, outcome, solver, target)
+        improved, worst = proof.violation < 0.5 * worst, proof.violation
+        qp.f = proof.f  # float32 rows then only have to tell what changes from here on
+        step = _next(qp, limits, outcome, solver, target, improved)
         if step is None:
             return _solution(qp, proof, total, limits, converged=small and limits.convex and done)
         solver, target = step
 
 
-def _next(qp: QP, limits: Limits, outcome: Outcome, solver: str, target: float) -> tuple[str, float] | None:
+def _next(
+    qp: QP, limits: Limits, outcome: Outcome, solver: str, target: float, improved: bool
+) -> tuple[str, float] | None:
     """Return the solver and tolerance to go on with when the certificate is not good enough, or None to stop."""
     if solver == "ipm" or outcome.status not in ("converged", "exhausted", "stalled") or not limits.convex:
         return None
     if outcome.status != "stalled" and qp.rows.real == np.float32:
+        if improved:
+            return solver, target / 2
         qp.rows.cache.widen()
         return solver, target
     if outcome.status == "converged" and target > TIGHTEST * limits.tol:

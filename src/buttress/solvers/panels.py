@@ -76,12 +76,19 @@ class DistanceEntries(Entries):
         r2 *= -2
         r2 += self.inner.norms[rows][:, None]
         r2 += self.inner.norms[columns]
-        r2[r2 <= self.unresolved] = 0  # rounding alone: equal rows are at distance 0 exactly
+        r2 *= r2 > self.unresolved  # the rest is rounding alone: equal rows are at distance 0 exactly
         return self.kernel.profile(r2).astype(self.real, copy=False)
 
 
 class GaussianEntries(DistanceEntries):
     """Entries of the RBF kernel in float32, by one fused pass over each panel of inner products."""
+
+    def __call__(self, rows: Index, columns: Columns) -> Array:
+        if issparse(self.inner.X):
+            return super().__call__(rows, columns)
+        panel, norms = self.inner(rows, columns), self.inner.norms
+        rbf_entries(panel, norms[rows], norms[columns], np.float32(self.kernel.gamma), panel, np.arange(len(rows)), 0)
+        return panel
 
     def write(self, rows: Index, start: int, stop: int, store: Array, slots: Index) -> None:
         if issparse(self.inner.X):

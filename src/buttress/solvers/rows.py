@@ -12,7 +12,7 @@ from buttress.solvers.compiled import LANES, add_rows
 from buttress.solvers.panels import Columns, Entries, Index, entries, worst_error
 
 FLOAT64_ROWS = 2000  # up to this many rows float64 costs little, and lets the solution be finished to rounding
-TILE = 1024  # rows and columns of one tile of an exact product
+TILE = 512  # rows and columns of one tile of an exact product
 ROUGH = 1e-5  # float32 entries with a larger relative error are not worth starting with
 
 

@@ -27,7 +27,7 @@ class QP:
     """The data of the program: K by its rows, p, lo, hi, each of shape (n,), a feasible start b, and l1 >= 0.
 
     ``downwards`` counts the pair updates along which K curves downwards: none, but for rounding, unless K is
-    indefinite.
+    indefinite. ``f`` is K b of the start where it is known better than the stored rows give it.
     """
 
     rows: KernelRows
@@ -37,6 +37,7 @@ class QP:
     b: Array
     l1: Array | float = 0.0
     downwards: int = 0
+    f: Array | None = None
 
     def __post_init__(self) -> None:
         self.l1 = np.full(len(self.p), self.l1, dtype=np.float64)
@@ -61,7 +62,7 @@ def block_smo(qp: QP, *, tol: float) -> Steps:
     The block grows once few of the rows that it moves are new.
     """
     b, lo, hi, l1, rows = qp.b.copy(), qp.lo, qp.hi, np.asarray(qp.l1), qp.rows
-    g = rows.times(b) - qp.p
+    g = (rows.times(b) if qp.f is None else qp.f) - qp.p
     size, block, pairs = min(SMALL_BLOCK, rows.capacity), np.empty(0, dtype=np.intp), 0
     while True:
         up, down = slopes(g, b, lo, hi, l1)
@@ -83,17 +84,19 @@ def block_smo(qp: QP, *, tol: float) -> Steps:
 
 
 def working_set(up: Array, down: Array, size: int, last: Index) -> Index:
-    """Return ``size`` sorted indices: the worst violators on both sides, then the last block's newest half."""
+    """Return ``size`` sorted indices: the last block's free variables, at most half, then the worst violators."""
     n = len(up)
     if size >= n:
         return np.arange(n)
-    share = max(1, size // 4 if last.size else size // 2)
-    worst = np.union1d(np.argpartition(up, share - 1)[:share], np.argpartition(-down, share - 1)[:share])
-    kept = np.setdiff1d(last, worst, assume_unique=True)
-    middle = np.median(up[worst][np.isfinite(up[worst])]) if np.isfinite(up[worst]).any() else 0.0
-    distance = np.minimum(np.abs(up[kept] - middle), np.abs(down[kept] - middle))
-    kept = kept[np.argsort(-distance, kind="stable")][: size - len(worst)]
-    return np.sort(np.concatenate([worst, kept]))
+    kept = last[np.isfinite(up[last]) & np.isfinite(down[last])]
+    if len(kept) > size // 2:
+        middle = 0.5 * (up.min() + down.max())
+        kept = kept[np.argsort(-np.abs(up[kept] - middle), kind="stable")][: size // 2]
+    up, down = up.copy(), -down
+    up[kept] = down[kept] = np.inf
+    share = (size - len(kept)) // 2
+    sides = [np.argpartition(side, share - 1)[:share] for side in (up, down)]
+    return np.union1d(kept, np.concatenate(sides))
 
 
 def exact_finish(qp: QP, b: Array, rounds: int = 100, K: Array | None = None) -> Array:
