@@ -28,6 +28,7 @@ class Certificate:
     dual: float
     violation: float
     f: Array
+    rounding: float  # what rounding alone may add to the gap
 
     @property
     def gap(self) -> float:
@@ -53,7 +54,8 @@ def certify(qp: QP) -> Certificate:
             far = np.setdiff1d(np.arange(len(f)), seen, assume_unique=True)
             f[far] = rough[far]
     primal, dual, _ = objectives(f, qp.b, qp.p, qp.lo, qp.hi, qp.l1)
-    return Certificate(primal, dual, violation(f - qp.p, qp.b, qp.lo, qp.hi, qp.l1), f)
+    rounding = 4 * np.finfo(float).eps * float((qp.hi - qp.lo) @ np.abs(qp.p))
+    return Certificate(primal, dual, violation(f - qp.p, qp.b, qp.lo, qp.hi, qp.l1), f, rounding)
 
 
 def contested(qp: QP, f: Array) -> Index:

@@ -64,7 +64,7 @@ def solve(qp: QP, limits: Limits) -> SVMSolution:
     if limits.solver == "ipm" and len(qp.p) > INTERIOR_ROWS:
         raise ValueError(f'solver="ipm" takes up to {INTERIOR_ROWS} rows. Got {len(qp.p)}. Use solver="auto".')
     ending, total = time.monotonic() + (limits.max_time or np.inf), Outcome(None, "", 0, np.inf, np.inf)
-    solver, target, worst = limits.solver, limits.tol, np.inf
+    solver, target, worst, best = limits.solver, limits.tol, np.inf, None
     while True:
         outcome = _phase(qp, limits, solver, target, ending, total)
         proof = certify(qp)
@@ -72,10 +72,13 @@ def solve(qp: QP, limits: Limits) -> SVMSolution:
         done = outcome.status in ("converged", "exhausted")
         if (small if limits.convex else outcome.status == "converged") and done:
             return _solution(qp, proof, total, limits, converged=True)
+        if best is None or proof.gap < best[0].gap:
+            best = proof, qp.b
         improved, worst = proof.violation < 0.5 * worst, proof.violation
         qp.f = proof.f  # float32 rows then only have to tell what changes from here on
         step = _next(qp, limits, outcome, solver, target, improved)
         if step is None:
+            proof, qp.b = best
             return _solution(qp, proof, total, limits, converged=small and limits.convex and done)
         solver, target = step
 
@@ -133,7 +136,7 @@ def stall_limit(n: int) -> float:
 
 
 def _close(proof: Certificate, limits: Limits) -> bool:
-    return proof.gap <= limits.gap_tol * max(abs(proof.primal), 1e-12)
+    return proof.gap <= limits.gap_tol * abs(proof.primal) + proof.rounding
 
 
 def on_bounds(qp: QP, K: Array, inner: Array, gap_tol: float) -> Array:

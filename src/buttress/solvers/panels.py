@@ -167,7 +167,7 @@ def worst_error(kernel: Kernel, X: Any, single: Entries) -> float:
     exact = entries(kernel, X[np.concatenate([rows, columns])], np.float64)
     exact_values = exact(np.arange(len(rows)), np.arange(len(rows), len(rows) + len(columns)))
     found = np.empty((len(rows), n), dtype=np.float32)
-    single.write(rows, 0, n, found, np.arange(len(rows)))
     with np.errstate(invalid="ignore", over="ignore"):
+        single.write(rows, 0, n, found, np.arange(len(rows)))
         error = np.abs(found[:, columns] - exact_values).max() / np.abs(exact_values).max()
     return float(error) if np.isfinite(error) else np.inf

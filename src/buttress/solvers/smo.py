@@ -99,18 +99,18 @@ def working_set(up: Array, down: Array, size: int, last: Index) -> Index:
     return np.union1d(kept, np.concatenate(sides))
 
 
-def exact_finish(qp: QP, b: Array, rounds: int = 100, K: Array | None = None) -> Array:
+def exact_finish(qp: QP, b: Array, rounds: int | None = None) -> Array:
     """Return the optimum to rounding, from a b near it, by an active-set method on the whole Gram matrix.
 
     Solves for the free variables as if their bounds did not exist, stops at the first bound met, and lets the worst
     violators move when none is met. A step that does not lower the objective (an indefinite kernel) ends it.
     """
-    K = qp.rows.gram() if K is None else K
+    K = qp.rows.gram()
     n, l1 = len(b), np.asarray(qp.l1)
     padded = np.zeros((n, -(-n // LANES) * LANES))
     padded[:, :n] = K
     tiny = 1e-12 * (np.abs(K @ b).max() + np.abs(qp.p).max())
-    for _ in range(rounds):
+    for _ in range(100 + 30_000 // n if rounds is None else rounds):
         b, blocked = newton_step(K, qp, l1, b)
         if blocked:
             continue
