@@ -7,7 +7,8 @@ import numpy as np
 from scipy.sparse import issparse
 from sklearn.utils.extmath import row_norms
 
-from buttress._checks import Array, check_number, near
+from buttress._checks import Array, check_number
+from buttress._suggest import near
 from buttress.kernels.composed import Combination, Custom, Precomputed
 from buttress.kernels.kernel import Kernel
 from buttress.kernels.named import NAMES
