@@ -50,7 +50,8 @@ class Step:
 
 @dataclass
 class Outcome:
-    """How a run ended: ``status`` is converged, max_iter, max_time, stopped (by the callback) or interrupted."""
+    """How a run ended: ``status`` is converged, max_iter, max_time, stopped (by the callback), interrupted, or
+    exhausted (the algorithm itself ended, short of the tolerance)."""
 
     state: Any
     status: str
@@ -115,6 +116,8 @@ def run(
                 outcome.status = _status(step, tol, outcome.n_iter, max_iter, seconds, max_time, callback)
                 if outcome.status != "running":
                     break
+            else:
+                outcome.status = "exhausted"
     except KeyboardInterrupt:
         if best is None:
             raise

@@ -1,0 +1,79 @@
+"""Stochastic (sub)gradient steps for the linear support vector machine, compiled; dense rows and CSR.
+
+The iterate is w = scale * v, so that shrinking it costs one product; the sum of all iterates of a call is
+spread * v + lag, so that averaging costs nothing on rows whose loss is 0.
+
+``carry`` holds (scale, spread, b, sum of b, number of steps ever taken). Arrays are changed in place.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from buttress._checks import Array
+from buttress.solvers.compiled import compile_kernel
+
+SMALLEST = 1e-9  # of the scale, before v is multiplied by it
+
+_REST = "float64[::1], int64[::1], float64[::1], float64[::1], float64[::1], float64, float64, float64, boolean, float64"
+
+
+@compile_kernel(f"void(float64[:,::1], {_REST})", reassociate=True)
+def dense_steps(
+    X: Array, y: Array, rows: NDArray[np.int64], v: Array, lag: Array, carry: Array,
+    first: float, decay: float, lam: float, squared: bool, intercept: float,
+) -> None:
+    """Take one step on each of ``rows`` in turn, of length first / (1 + decay t), times ``intercept`` in b."""
+    d = X.shape[1]
+    for i in rows:
+        product = 0.0
+        for j in range(d):
+            product += v[j] * X[i, j]
+        slack = 1 - y[i] * (carry[0] * product + carry[2])
+        eta = first / (1 + decay * carry[4])
+        carry[0] *= 1 - eta * lam
+        if slack > 0:
+            pull = eta * y[i] * (2 * slack if squared else 1.0)
+            now = pull / carry[0]
+            late = -carry[1] * now
+            for j in range(d):
+                v[j] += now * X[i, j]
+                lag[j] += late * X[i, j]
+            carry[2] += intercept * pull
+        carry[1] += carry[0]
+        carry[3] += carry[2]
+        carry[4] += 1
+        if carry[0] < SMALLEST:
+            v *= carry[0]
+            carry[1] /= carry[0]
+            carry[0] = 1.0
+
+
+@compile_kernel(f"void(float64[::1], int32[::1], int32[::1], {_REST})", reassociate=True)
+def sparse_steps(
+    data: Array, columns: NDArray[np.int32], starts: NDArray[np.int32], y: Array,
+    rows: NDArray[np.int64], v: Array, lag: Array, carry: Array,
+    first: float, decay: float, lam: float, squared: bool, intercept: float,
+) -> None:
+    """Take the steps of :func:`dense_steps` on rows of a CSR matrix."""
+    for i in rows:
+        product = 0.0
+        for k in range(starts[i], starts[i + 1]):
+            product += v[columns[k]] * data[k]
+        slack = 1 - y[i] * (carry[0] * product + carry[2])
+        eta = first / (1 + decay * carry[4])
+        carry[0] *= 1 - eta * lam
+        if slack > 0:
+            pull = eta * y[i] * (2 * slack if squared else 1.0)
+            now = pull / carry[0]
+            late = -carry[1] * now
+            for k in range(starts[i], starts[i + 1]):
+                v[columns[k]] += now * data[k]
+                lag[columns[k]] += late * data[k]
+            carry[2] += intercept * pull
+        carry[1] += carry[0]
+        carry[3] += carry[2]
+        carry[4] += 1
+        if carry[0] < SMALLEST:
+            v *= carry[0]
+            carry[1] /= carry[0]
+            carry[0] = 1.0
