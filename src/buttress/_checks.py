@@ -175,14 +175,14 @@ def class_weights(class_weight: Any, classes: NDArray[Any], codes: NDArray[np.in
 
     totals = np.bincount(codes, weight, minlength=len(classes))
     if not totals.all():
-        raise ValueError(f"sample_weight is zero for every row of class {classes[totals == 0][0]!r}. "
+        raise ValueError(f"sample_weight is zero for every row of class {classes[totals == 0].tolist()[0]!r}. "
                          "Drop the class or give it weight.")
     if isinstance(class_weight, str) and class_weight == "balanced":
         return weight.sum() / (len(totals) * totals)
     weights = compute_class_weight(class_weight, classes=classes, y=classes[codes])
     if not (np.isfinite(weights) & (weights > 0)).all():
         worst = int(np.argmin(np.where(np.isfinite(weights), weights, -np.inf)))
-        raise ValueError(f"class_weight must be positive. Got {weights[worst]} for class {classes[worst]!r}.")
+        raise ValueError(f"class_weight must be positive. Got {weights[worst]} for class {classes.tolist()[worst]!r}.")
     return weights
 
 
@@ -194,7 +194,7 @@ def check_classes(y: Any, who: str) -> tuple[NDArray[Any], NDArray[np.intp]]:
     classes, codes = np.unique(y, return_inverse=True)
     if len(classes) < 2:
         raise ValueError(
-            f"{who} needs at least 2 classes in y. Got 1 class: {classes[0]!r}. Add rows of another class."
+            f"{who} needs at least 2 classes in y. Got 1 class: {classes.tolist()[0]!r}. Add rows of another class."
         )
     return classes, codes
 

@@ -248,7 +248,7 @@ class LinearSVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         """
         self._check_parameters()
         first = getattr(self, "_walks", None) is None
-        X, y = self._checked(X, y, min_rows=1, reset=not hasattr(self, "classes_"))
+        X, y = self._checked(X, y, min_rows=1, reset=not hasattr(self, "coef_"))
         codes = self._known_classes(y, classes, first)
         weight = check_weights(sample_weight, X)
         if isinstance(self.class_weight, str):
@@ -271,7 +271,7 @@ class LinearSVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
 
     def _known_classes(self, y: Any, classes: Any, first: bool) -> NDArray[np.intp]:
         """Return the class numbers of y; the first call learns the classes."""
-        if first and not (classes is None and hasattr(self, "classes_")):
+        if first and not (classes is None and hasattr(self, "coef_")):
             if classes is None:
                 raise ValueError("The first call of partial_fit needs classes, all labels that may come. Got None.")
             self.classes_, _ = check_classes(np.asarray(classes), "LinearSVC")

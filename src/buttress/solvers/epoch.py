@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from buttress._checks import Array
 from buttress.solvers.compiled import compile_kernel
 
-SMALLEST = 1e-9  # of the scale, before v is multiplied by it
+SMALLEST = 1e-4  # of the scale: below it v takes the scale in, before rounding grows by its inverse
 
 _REST = "float64[::1], int64[::1], float64[::1], float64[::1], float64[::1], float64, float64, float64, boolean, float64"
 
@@ -43,9 +43,10 @@ def dense_steps(
         carry[3] += carry[2]
         carry[4] += 1
         if carry[0] < SMALLEST:
-            v *= carry[0]
-            carry[1] /= carry[0]
-            carry[0] = 1.0
+            for j in range(v.size):
+                lag[j] += carry[1] * v[j]
+                v[j] *= carry[0]
+            carry[0], carry[1] = 1.0, 0.0
 
 
 @compile_kernel(f"void(float64[::1], int32[::1], int32[::1], {_REST})", reassociate=True)
@@ -74,6 +75,7 @@ def sparse_steps(
         carry[3] += carry[2]
         carry[4] += 1
         if carry[0] < SMALLEST:
-            v *= carry[0]
-            carry[1] /= carry[0]
-            carry[0] = 1.0
+            for j in range(v.size):
+                lag[j] += carry[1] * v[j]
+                v[j] *= carry[0]
+            carry[0], carry[1] = 1.0, 0.0
