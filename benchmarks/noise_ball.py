@@ -25,17 +25,24 @@ def chains(rate):
     rng = np.random.default_rng(0)
     states = gradient_descent(lambda z: (0.0, np.inf, MU * z + NOISE**0.5 * rng.normal(size=CHAINS)),
                               np.full(CHAINS, START), rate)
-    return [np.mean(step.state**2) for step in islice(states, STEPS + 1)]
+    return np.array([np.mean(step.state**2) for step in islice(states, STEPS + 1)])
+
+
+def few(count):
+    """Row numbers 1..count, evenly spaced on a logarithmic axis: all that a picture can show."""
+    return np.unique(np.geomspace(1, count, 400).astype(int))
 
 
 def draw_model(axis):
-    t = np.arange(1, STEPS + 1)
+    t = few(STEPS)
     for eta, colour in ((0.5, "tab:red"), (0.1, "tab:orange"), (0.02, "tab:olive")):
-        axis.loglog(t, chains(Rate(eta))[1:], color=colour, label=f"constant {eta}")
+        axis.loglog(t, chains(Rate(eta))[t], color=colour, label=f"constant {eta}")
         axis.axhline(eta * NOISE / (2 * MU - eta * MU**2), color=colour, linestyle=":")
     best = best_rate(MU, NOISE, START**2)
-    axis.loglog(t, chains(best)[1:], color="tab:blue", label="best a0 / (1 + γt)")
+    axis.loglog(t, chains(best)[t], color="tab:blue", label="best a0 / (1 + γt)")
     axis.loglog(t, 4 * NOISE * START**2 / (4 * NOISE + MU**2 * START**2 * t), "b:", label="its bound")
+    timid = best_rate(MU, NOISE, START**2 / 50)
+    axis.loglog(t, chains(timid)[t], color="tab:purple", label="p0 guessed 50 times too small")
     axis.set(title="the model: μ/2 z² with noise", xlabel="step", ylabel="mean squared distance")
     axis.legend()
 
@@ -52,7 +59,8 @@ def draw_svm(axis):
         runs = [[step.objective / optimum - 1 for step in
                  islice(stochastic_descent(problem, rate, average=average, rng=np.random.RandomState(seed)), 1, 1601)]
                 for seed in range(5)]
-        axis.loglog(np.arange(1, 1601) / 16, np.mean(runs, axis=0), color=colour, label=label)
+        shown = few(1600)
+        axis.loglog(shown / 16, np.mean(runs, axis=0)[shown - 1], color=colour, label=label)
     axis.set(title="LinearSVC(solver='sgd')", xlabel="passes over the rows", ylabel="relative excess of the objective")
     axis.legend()
 
