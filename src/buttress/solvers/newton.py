@@ -26,6 +26,7 @@ from buttress.solvers.run import Step, Steps
 DIRECT = 3000  # largest system that is factored; beyond it, conjugate gradients
 GROWTH = 8.0  # of s from one proximal step to the next
 RETREATS = 6
+ROUNDING = 1e-14  # relative falls of the objective below this are not looked for
 
 
 @dataclass
@@ -104,7 +105,8 @@ def centred(problem: LinearProblem) -> tuple[LinearProblem, Array]:
 def minimise(smooth: SmoothProblem, w: Array, b: float, limit: int = 100) -> tuple[Array, float, Array, int]:
     """Return the minimum (w, b), its multipliers / C and the number of Newton steps.
 
-    Ends when a whole step leaves the set of active rows as it was: the minimum of that quadratic is then exact.
+    Ends when a whole step leaves the set of active rows as it was: the minimum of that quadratic is then exact. Also ends
+    where the fall that is left is lost in rounding.
     """
     u, last, length, taken = smooth.linear.slack(w, b), None, 0.0, 0
     value = smooth.value(w, b, u)
@@ -120,7 +122,7 @@ def minimise(smooth: SmoothProblem, w: Array, b: float, limit: int = 100) -> tup
             value + 1e-4 * length * fall
         ):
             length /= 2
-            if length < 1e-12:  # rounding: no lower value is left
+            if -length * fall < ROUNDING * abs(value):
                 return w, b, share, max(taken, 1)
         w, b, u, value = w + length * move, b + length * move_b, u + length * change, trial
         last, taken = active, taken + 1
