@@ -3,8 +3,9 @@
     OMP_NUM_THREADS=1 python benchmarks/linear.py [--rows 200000] [--columns 100] [--repeats 3]
 
 Every setting of both is fitted, those that end within 1e-3 (relative) of the optimum are timed again in turn, and the
-ratio of the two fastest is printed. The optimum is Newton's, to a duality gap of 1e-9. SGDClassifier's settings are all
-its schedules over a grid of first steps and powers, 1 to 3 passes, averaged from the start, from half a pass on, or not.
+ratio of the two fastest is printed. The optimum is Newton's, to a duality gap of 1e-7. SGDClassifier's settings are
+its schedules over a grid of first steps and powers, 1 to 3 passes, averaged from the start, from half a pass on, or
+not at all.
 """
 
 import argparse
@@ -44,7 +45,7 @@ def peers(rows):
 
 
 def ours(rows):
-    for tol in (0.01, 0.003, 0.001, 1e-4):
+    for tol in (0.01, 0.003, 0.002, 0.001, 3e-4):
         yield LinearSVC(solver="sgd", C=1 / (LAM * rows), tol=tol, random_state=0)
 
 
@@ -55,7 +56,7 @@ def timed(model, X, y):
 
 
 def fastest(models, X, y, optimum, repeats):
-    """Return (seconds, relative excess, model) of the fastest model within 1e-3, and of all models the least excess."""
+    """Return (seconds, relative excess, model) of the five fastest models within 1e-3, each the best of ``repeats``."""
     tried = []
     for model in models:
         seconds = timed(model, X, y)
@@ -72,8 +73,8 @@ def main():
     arguments = parser.parse_args()
     warnings.simplefilter("ignore")
     X, y = problem(arguments.rows, arguments.columns)
-    exact = LinearSVC(C=1 / (LAM * len(X)), tol=1e-9)
-    print(f"{len(X)} rows, {X.shape[1]} columns; Newton to a relative gap of 1e-9: {timed(exact, X, y):.2f} s")
+    exact = LinearSVC(C=1 / (LAM * len(X)), tol=1e-7)
+    print(f"{len(X)} rows, {X.shape[1]} columns; Newton to a relative gap of 1e-7: {timed(exact, X, y):.2f} s")
     optimum = objective(exact, X, y)
     for name, model in (
         ("Newton to 1e-3", LinearSVC(C=1 / (LAM * len(X)), tol=1e-3)),

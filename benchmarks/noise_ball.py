@@ -2,8 +2,8 @@
 
     python benchmarks/noise_ball.py [--output docs/images/noise-ball.svg]
 
-Left, the lecture's model: z <- z - eta_t (mu z + noise), 2,000 chains, with the formula for each floor and the bound for
-the best rate. Right, the compiled solver on a linear SVM, by passes over the rows.
+Left, the lecture's model: z <- z - eta_t (mu z + noise), 2,000 chains, with the formula for each floor and the bound
+for the best rate. Right, the compiled solver on a linear SVM, by passes over the rows.
 """
 
 import argparse

@@ -459,7 +459,7 @@ def test_bad_data_is_named():
     model = LinearSVC(solver="sgd")
     broken = csr_matrix(X)
     broken[3, 2] = np.nan
-    with pytest.raises(ValueError, match="NaN in column 2 .1 rows, the first is row 3"):
+    with pytest.raises(ValueError, match=r"NaN in column 2 \(1 rows, the first is row 3"):
         model.fit(broken, y)
     with pytest.raises(ValueError, match="zero for every row of class 1"):
         model.fit(X, y, (y == 0).astype(float))

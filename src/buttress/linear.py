@@ -93,8 +93,9 @@ class LinearSVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
 
     Notes
     -----
-    ``sample_weight`` multiplies C row by row, exactly, in every solver. "newton" and "gd" then treat a weight of two and
-    two equal rows alike; "sgd" draws rows in proportion to their weight, so the two agree in law but not draw by draw.
+    ``sample_weight`` multiplies C row by row, exactly, in every solver. "newton" and "gd" then treat a weight of two
+    and two equal rows alike; "sgd" draws rows in proportion to their weight, so the two agree in law but not draw by
+    draw.
 
     References
     ----------
@@ -164,7 +165,7 @@ class LinearSVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         if not bound.all():
             X, codes, bound = X[bound > 0], codes[bound > 0], bound[bound > 0]
         report, rng = step_callback(self, X, y, None), check_random_state(self.random_state)
-        self._walks = None
+        self._walks: list[tuple[Walk, SuffixMean]] = []
         self._set_solution([self._fit_class(self._problem(X, codes, bound, c), report, rng) for c in self._positives()])
         return self
 
@@ -186,7 +187,7 @@ class LinearSVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
     def _checked(self, X: Any, y: Any, **options: Any) -> tuple[Any, Any]:
         """Check X and y; dense rows come back contiguous and writable, as the compiled steps want them."""
         X, y = check_X_y(self, X, y, sparse=True, **options)
-        return X if issparse(X) else np.require(X, requirements="CW"), y
+        return X if issparse(X) else np.require(X, requirements=("C", "W")), y
 
     def _positives(self) -> list[int]:
         """Numbers of the classes that have a score of their own."""
@@ -220,8 +221,9 @@ class LinearSVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         outcome = run(steps, tol=self.tol, max_iter=limit, max_time=self.max_time, callback=report,
                       progress=self.progress, name=f"LinearSVC(solver={self.solver!r})")
         if outcome.status == "exhausted":
-            warnings.warn(f"Newton's method stopped at a relative gap of {outcome.gap:.3g} > tol {self.tol:.3g}: rounding "
-                          "leaves nothing to gain. Scale the columns or raise tol.", NotConvergedWarning, stacklevel=3)
+            warnings.warn(f"Newton's method stopped at a relative gap of {outcome.gap:.3g} > tol {self.tol:.3g}: "
+                          "rounding leaves nothing to gain. Scale the columns or raise tol.", NotConvergedWarning,
+                          stacklevel=3)
         if self.solver == "newton":
             w, b, dual = outcome.state
         else:
@@ -247,7 +249,7 @@ class LinearSVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         the norm against the mean loss for all calls to come. After ``fit`` it goes on from the fitted model.
         """
         self._check_parameters()
-        first = getattr(self, "_walks", None) is None
+        first = not getattr(self, "_walks", None)
         X, y = self._checked(X, y, min_rows=1, reset=not hasattr(self, "coef_"))
         codes = self._known_classes(y, classes, first)
         weight = check_weights(sample_weight, X)

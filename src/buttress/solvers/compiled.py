@@ -13,14 +13,13 @@ import numpy as np
 from buttress._checks import Array
 
 
-def compile_kernel(signature: str, *, reassociate: bool = False) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Return a decorator that compiles a function for one signature, cached on disk where that is possible.
-
-    ``reassociate`` lets sums be taken in any order, without which a loop over an inner product is not vectorised.
-    """
-    options = {"error_model": "numpy", "nogil": True, "fastmath": {"reassoc", "contract"} if reassociate else False}
+def compile_kernel(
+    signature: str | list[str], fastmath: bool | set[str] = False
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Return a decorator that compiles a function for its signatures, cached on disk where that is possible."""
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+        options: dict[str, Any] = {"error_model": "numpy", "nogil": True, "fastmath": fastmath}
         try:
             return numba.njit(signature, cache=True, **options)(function)
         except RuntimeError:  # no cache directory can be written

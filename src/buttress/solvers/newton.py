@@ -12,6 +12,7 @@ Sources: Rockafellar (1976) for the multipliers, Mangasarian (2002) and Chapelle
 """
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -105,10 +106,10 @@ def centred(problem: LinearProblem) -> tuple[LinearProblem, Array]:
 def minimise(smooth: SmoothProblem, w: Array, b: float, limit: int = 100) -> tuple[Array, float, Array, int]:
     """Return the minimum (w, b), its multipliers / C and the number of Newton steps.
 
-    Ends when a whole step leaves the set of active rows as it was: the minimum of that quadratic is then exact. Also ends
-    where the fall that is left is lost in rounding.
+    Ends when a whole step leaves the set of active rows as it was: the minimum of that quadratic is then exact. Also
+    ends where the fall that is left is lost in rounding.
     """
-    u, last, length, taken = smooth.linear.slack(w, b), None, 0.0, 0
+    u, last, length, taken = smooth.linear.slack(w, b), np.empty(0, dtype=bool), 0.0, 0
     value = smooth.value(w, b, u)
     while True:
         share, active = smooth.shares(u)
@@ -128,14 +129,14 @@ def minimise(smooth: SmoothProblem, w: Array, b: float, limit: int = 100) -> tup
         last, taken = active, taken + 1
 
 
-def _solve(X: Array, curvature: Array, right: Array) -> Array:
+def _solve(X: Any, curvature: Array, right: Array) -> Array:
     """Solve (I + X' diag(curvature) X) Z = right, X of shape (m, d), through the smaller of d and m."""
     m, d = X.shape
     if min(m, d) > DIRECT:
         system = LinearOperator((d, d), matvec=lambda v: v + X.T @ (curvature * (X @ v)), dtype=np.float64)
         return np.column_stack([cg(system, column, rtol=1e-10, maxiter=1000)[0] for column in right.T])
     scaled = X.multiply(np.sqrt(curvature)[:, None]).tocsr() if issparse(X) else X * np.sqrt(curvature)[:, None]
-    gram = scaled.T @ scaled if d <= m else scaled @ scaled.T
+    gram: Any = scaled.T @ scaled if d <= m else scaled @ scaled.T
     gram = gram.toarray() if issparse(gram) else gram
     gram[np.diag_indices(len(gram))] += 1
     factor = cho_factor(gram, lower=True, overwrite_a=True, check_finite=False)

@@ -49,7 +49,8 @@ class LinearProblem:
     def dual(self, a: Array) -> float:
         """Return the dual objective of multipliers a, moved into their box and, with a free b, onto sum a_i y_i = 0.
 
-        A lower bound of the optimum: sum a_i - 1/2 ||sum a_i y_i x_i||^2, less sum a_i^2 / (4 C_i) for the squared loss.
+        A lower bound of the optimum: sum a_i - 1/2 ||sum a_i y_i x_i||^2, and for the squared loss less
+        sum a_i^2 / (4 C_i).
         """
         a = np.maximum(a, 0) if self.squared else np.clip(a, 0, self.bound)
         if self.intercept:
@@ -73,8 +74,8 @@ class LinearProblem:
 class Rate:
     """The step lengths first / (1 + decay t), t = 0, 1, ...; decay 0 is a constant step.
 
-    Steps in an intercept are ``intercept`` times as long: in a column of another size than 1 its share would be lost, or
-    lead. As b is not penalised, that changes the way and not the goal.
+    Steps in an intercept are ``intercept`` times as long: among columns of another size than 1 it would lag or lead. As
+    b is not penalised, that changes the way and not the goal.
     """
 
     first: float
@@ -91,8 +92,8 @@ def best_rate(mu: float, noise: float, distance: float) -> Rate:
     For strong convexity ``mu``, gradient noise of variance at most ``noise`` (M) and ``distance`` p_0. Minimising
     (1 - eta mu) p_t + eta^2 M over eta gives eta_t = mu p_t / (2M) and p_t <= 4 M p_0 / (4M + mu^2 p_0 t), so
     first = mu p_0 / (2M) and decay = mu^2 p_0 / (4M).
-    The bound needs eta mu <= 1. For p_0 beyond 2M / mu^2 the first step is therefore 1 / mu, which brings p_1 to M / mu^2
-    whatever p_0 was, and the rate goes on as from 2M / mu^2.
+    The bound needs eta mu <= 1. For p_0 beyond 2M / mu^2 the first step is therefore 1 / mu, which brings p_1 to
+    M / mu^2 whatever p_0 was, and the rate goes on as from 2M / mu^2.
     """
     distance = min(distance, 2 * noise / mu**2)
     return Rate(mu * distance / (2 * noise), mu**2 * distance / (4 * noise))
@@ -101,9 +102,9 @@ def best_rate(mu: float, noise: float, distance: float) -> Rate:
 def default_rate(problem: LinearProblem, *, stochastic: bool) -> Rate:
     """Return :func:`best_rate` for guesses of mu, M and p_0 that come from the rows.
 
-    M is the mean of ||x||^2 and of the intercept's column, made as large as the mean column's: it bounds the variance of
-    the gradient of one row (hinge). lam alone is a poor mu, for rows near the margin bend the mean loss too: a tenth of
-    the mean column's square is added. And as the mean form is at most 1 at w = 0, mu/2 p_0 <= 1. The rate is then
+    M is the mean of ||x||^2 and of the intercept's column, made as large as the mean column's: it bounds the variance
+    of the gradient of one row (hinge). lam alone is a poor mu, for rows near the margin bend the mean loss too: a fifth
+    of the mean column's square is added. And as the mean form is at most 1 at w = 0, mu/2 p_0 <= 1. The rate is then
     1 / (M + mu t / 2). Full batches allow, and squared losses need, another first step: 1 / L, L the largest curvature.
     """
     X, share = problem.X, problem.bound * problem.lam
@@ -112,7 +113,7 @@ def default_rate(problem: LinearProblem, *, stochastic: bool) -> Rate:
         X, share = X[rows], share[rows] / share[rows].sum()
     squares = np.asarray(X.multiply(X).sum(axis=1)).ravel() if issparse(X) else np.einsum("ij,ij->i", X, X)
     size = float(share @ squares) / X.shape[1] or 1.0
-    noise, mu = (X.shape[1] + 1) * size, problem.lam + 0.1 * size
+    noise, mu = (X.shape[1] + 1) * size, problem.lam + 0.2 * size
     rate = replace(best_rate(mu, noise, 2 / mu), intercept=size)
     if stochastic:
         return replace(rate, first=1 / (problem.lam + 2 * (squares.max() + size))) if problem.squared else rate
@@ -152,7 +153,7 @@ def full_batch(problem: LinearProblem, intercept: float = 1.0) -> Oracle:
     The gradient in b comes ``intercept`` times as large (see :class:`Rate`).
     Descent from z = 0 keeps w = sum_i a_i y_i x_i when a moves by  a <- (1 - eta lam) a + eta share l'(u).
     """
-    n, d = problem.X.shape
+    d = problem.X.shape[1]
     share = problem.bound * problem.lam
 
     def oracle(z: Array) -> tuple[float, float, Array]:
