@@ -12,7 +12,7 @@ import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
-from numba.extending import intrinsic
+from numba.extending import intrinsic, register_jitable
 from numpy.typing import NDArray
 
 from buttress._checks import Array
@@ -48,6 +48,34 @@ fetch_line: Any = intrinsic(_fetch_line)
 _REST = "float64[::1], int64[::1]" + 3 * ", float64[::1]" + 3 * ", float64" + ", boolean, float64"
 
 
+@register_jitable
+def advance(
+    carry: Array, y: float, product: float, first: float, decay: float, lam: float, squared: bool, intercept: float
+) -> tuple[float, float]:
+    """Step everything but v and lag on a row with v'x = ``product``; return by which multiples of x those two move."""
+    slack = 1 - y * (carry[0] * product + carry[2])
+    eta = first / (1 + decay * carry[4])
+    carry[0] *= 1 - eta * lam
+    pull = eta * y * (2 * slack if squared else 1.0) if slack > 0 else 0.0
+    now = pull / carry[0]
+    late = -carry[1] * now
+    carry[2] += intercept * pull
+    carry[1] += carry[0]
+    carry[3] += carry[2]
+    carry[4] += 1
+    return now, late
+
+
+@register_jitable
+def take_in_scale(carry: Array, v: Array, lag: Array) -> None:
+    """Multiply v by a scale that has become too small."""
+    if carry[0] < SMALLEST:
+        for j in range(v.size):
+            lag[j] += carry[1] * v[j]
+            v[j] *= carry[0]
+        carry[0], carry[1] = 1.0, 0.0
+
+
 @compile_kernel(f"void(float64[:,::1], {_REST})", fastmath=ANY_ORDER)
 def dense_steps(
     X: Array, y: Array, rows: NDArray[np.int64], v: Array, lag: Array, carry: Array,
@@ -63,25 +91,12 @@ def dense_steps(
         product = 0.0
         for j in range(d):
             product += v[j] * X[i, j]
-        slack = 1 - y[i] * (carry[0] * product + carry[2])
-        eta = first / (1 + decay * carry[4])
-        carry[0] *= 1 - eta * lam
-        if slack > 0:
-            pull = eta * y[i] * (2 * slack if squared else 1.0)
-            now = pull / carry[0]
-            late = -carry[1] * now
+        now, late = advance(carry, y[i], product, first, decay, lam, squared, intercept)
+        if now != 0:
             for j in range(d):
                 v[j] += now * X[i, j]
                 lag[j] += late * X[i, j]
-            carry[2] += intercept * pull
-        carry[1] += carry[0]
-        carry[3] += carry[2]
-        carry[4] += 1
-        if carry[0] < SMALLEST:
-            for j in range(v.size):
-                lag[j] += carry[1] * v[j]
-                v[j] *= carry[0]
-            carry[0], carry[1] = 1.0, 0.0
+        take_in_scale(carry, v, lag)
 
 
 @compile_kernel(f"void(float64[::1], int32[::1], int32[::1], {_REST})", fastmath=ANY_ORDER)
@@ -95,22 +110,9 @@ def sparse_steps(
         product = 0.0
         for k in range(starts[i], starts[i + 1]):
             product += v[columns[k]] * data[k]
-        slack = 1 - y[i] * (carry[0] * product + carry[2])
-        eta = first / (1 + decay * carry[4])
-        carry[0] *= 1 - eta * lam
-        if slack > 0:
-            pull = eta * y[i] * (2 * slack if squared else 1.0)
-            now = pull / carry[0]
-            late = -carry[1] * now
+        now, late = advance(carry, y[i], product, first, decay, lam, squared, intercept)
+        if now != 0:
             for k in range(starts[i], starts[i + 1]):
                 v[columns[k]] += now * data[k]
                 lag[columns[k]] += late * data[k]
-            carry[2] += intercept * pull
-        carry[1] += carry[0]
-        carry[3] += carry[2]
-        carry[4] += 1
-        if carry[0] < SMALLEST:
-            for j in range(v.size):
-                lag[j] += carry[1] * v[j]
-                v[j] *= carry[0]
-            carry[0], carry[1] = 1.0, 0.0
+        take_in_scale(carry, v, lag)
