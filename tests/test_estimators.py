@@ -19,6 +19,7 @@ from buttress import (
     AdversarialSVC,
     KernelClassifier,
     KernelRegressor,
+    LinearSVC,
     MultiKernelSVDD,
 )
 from buttress.kernels import RBF
@@ -28,6 +29,7 @@ from problems import iris, moons
 ESTIMATORS = [
     SVC(),
     SVR(),
+    LinearSVC(),
     SVDD(),
     MultiKernelSVDD(),
     AdversarialSVC(max_iter=30, random_state=0),
@@ -58,8 +60,10 @@ def test_frames_keep_their_names_and_predict_as_arrays(estimator, frame):
     np.testing.assert_allclose(model.predict(table), expected, atol=1e-9)
 
 
-@pytest.mark.parametrize("estimator", [e for e in ESTIMATORS if not is_outlier_detector(e)],
-                         ids=lambda e: type(e).__name__)
+KERNEL_PREDICTORS = [e for e in ESTIMATORS if "kernel" in e.get_params() and not is_outlier_detector(e)]
+
+
+@pytest.mark.parametrize("estimator", KERNEL_PREDICTORS, ids=lambda e: type(e).__name__)
 def test_pickle_and_grid_search_over_a_kernel_object(estimator):
     X, y = data_for(estimator)
     model = clone(estimator).set_params(kernel=RBF())

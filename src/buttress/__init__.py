@@ -13,6 +13,7 @@ _HOME = {
     "AdversarialSVC": "buttress.adversarial",
     "KernelClassifier": "buttress.robust",
     "KernelRegressor": "buttress.robust",
+    "LinearSVC": "buttress.linear",
     "Mean": "buttress.risks",
     "MultiKernelSVDD": "buttress.outlier",
     "NotConvergedWarning": "buttress._checks",
