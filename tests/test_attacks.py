@@ -1,5 +1,7 @@
 """Attacks against finite differences, exact distances of linear models, brute force, and bad input."""
 
+import itertools
+
 import numpy as np
 import pytest
 from sklearn.ensemble import VotingClassifier
@@ -75,7 +77,7 @@ def test_more_steps_and_more_starts_are_never_weaker(problem, norm):
     options = {"eps": 0.3, "norm": norm, "step_size": 0.1, "random_state": 0, "return_info": True}
     runs = [attacks.pgd(model, X, y, steps=steps, **options)[1] for steps in (1, 3, 10)]
     runs.append(attacks.pgd(model, X, y, steps=10, restarts=4, **options)[1])
-    for weaker, stronger in zip(runs, runs[1:], strict=False):
+    for weaker, stronger in itertools.pairwise(runs):
         assert (stronger.success >= weaker.success).all()
         same = stronger.success == weaker.success
         assert (stronger.margin[same] <= weaker.margin[same]).all()
