@@ -18,6 +18,9 @@ array([[-0.75],
        [ 0.75]])
 """
 
-from buttress.attacks.gradient import AttackInfo, fgsm, pgd
+from buttress.attacks.ensemble import worst_case
+from buttress.attacks.gradient import fgsm, pgd
+from buttress.attacks.nearest import carlini_wagner, zoo
+from buttress.attacks.problem import AttackInfo
 
-__all__ = ["AttackInfo", "fgsm", "pgd"]
+__all__ = ["AttackInfo", "carlini_wagner", "fgsm", "pgd", "worst_case", "zoo"]
