@@ -20,8 +20,11 @@ _HOME = {
     "Subquantile": "buttress.risks",
     "Tilted": "buttress.risks",
     "AuditResult": "buttress.audit",
+    "RobustnessCurveDisplay": "buttress.displays",
+    "load": "buttress.persistence",
+    "save": "buttress.persistence",
 }
-_MODULES = ("attacks", "datasets", "features", "kernels", "losses", "risks")
+_MODULES = ("attacks", "certificates", "datasets", "features", "kernels", "losses", "risks")
 
 __all__ = sorted([*_HOME, *_MODULES, "audit", "__version__"])
 
