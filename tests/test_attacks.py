@@ -2,6 +2,7 @@
 
 import itertools
 import re
+import sys
 
 import numpy as np
 import pytest
@@ -281,7 +282,8 @@ def test_the_ensemble_is_never_weaker_than_its_members(norm):
 def test_the_ensemble_sees_trees_that_gradients_do_not():
     X, y = moons(60)
     model = RandomForestClassifier(10, random_state=0).fit(X, y)
-    blind = attacks.pgd(model, X, y, eps=0.3, steps=5, return_info=True)[1]
+    with pytest.warns(UserWarning, match="blind"):
+        blind = attacks.pgd(model, X, y, eps=0.3, steps=5, return_info=True)[1]
     info = attacks.worst_case(model, X, y, eps=0.3, steps=5, restarts=2, random_state=0, return_info=True)[1]
     assert info.success.sum() > blind.success.sum() + 10
 
@@ -357,7 +359,7 @@ def test_kernel_ridge_on_signs_is_attacked_as_its_sign():
         attacks.pgd(model, X, (y + 1) // 2, eps=0.3)
 
 
-def test_a_random_forest_behind_a_name_warns_that_the_attack_was_blind():
+def test_a_constant_model_warns_that_the_attack_was_blind():
     X, y = moons(40)
     constant = DummyClassifier().fit(X, y)
     for attack, options in [(attacks.pgd, {"eps": 0.1}), (attacks.carlini_wagner, {}), (attacks.zoo, {"steps": 5})]:
@@ -420,3 +422,31 @@ def test_bad_options_of_nearest_attacks_are_refused(attack, options, message):
     X, y = moons(40)
     with pytest.raises(ValueError, match=message):
         attack(SVC().fit(X, y), X, y, **options)
+
+
+def test_art_is_named_where_it_is_missing(monkeypatch):
+    X, y = moons(40)
+    monkeypatch.setitem(sys.modules, "art", None)
+    with pytest.raises(ImportError, match=r"buttress\[art\]"):
+        attacks.to_art(SVC().fit(X, y))
+
+
+@problems
+def test_arts_attacks_run_on_our_models(problem):
+    evasion = pytest.importorskip("art.attacks.evasion")
+    X, y = problem()
+    model = SVC(gamma=0.5).fit(X, y)
+    wrapped = attacks.to_art(model)
+    assert (wrapped.predict(X).argmax(axis=1) == model.predict(X)).mean() > 0.99
+    gradients = wrapped.class_gradient(X)
+    np.testing.assert_allclose(gradients[np.arange(len(X)), y], -wrapped.loss_gradient(X, y), rtol=1e-5)
+    codes = np.eye(len(model.classes_))[y]
+    ours = attacks.pgd(model, X, y, eps=0.3, steps=10, step_size=0.075, return_info=True)[1].success
+    options = {"eps": 0.3, "eps_step": 0.075, "max_iter": 10, "verbose": False}
+    theirs = model.predict(evasion.ProjectedGradientDescentNumpy(wrapped, **options).generate(X, codes)) != y
+    assert abs(ours.mean() - theirs.mean()) < 0.06
+    nearest = attacks.carlini_wagner(model, X[:20], y[:20], return_info=True)[1]
+    fooled = evasion.DeepFool(wrapped, verbose=False, batch_size=20).generate(X[:20].astype(np.float32))
+    moved = (model.predict(fooled) != y[:20]) & nearest.success
+    assert moved.sum() >= 10
+    assert (nearest.distance[moved] <= np.linalg.norm(fooled - X[:20], axis=1)[moved] * 1.1).mean() > 0.9

@@ -99,13 +99,18 @@ def descend(
     ``aim`` turns the contrasts (b, k) that attain the margins into those to walk down instead.
     """
     problem = met.problem
-    X = problem.X[rows]
+    X, low, high = problem.X[rows], problem.low[rows], problem.high[rows]
+    if norm == "linf":  # the ball is a box too
+        low, high = np.maximum(low, X - eps), np.minimum(high, X + eps)
     for _ in range(steps):
         at = problem.target.linearise(moved)
         _, contrast, _ = met.see(rows, moved, at.scores)
         g = at.gradient(contrast if aim is None else aim(contrast))
         met.slope(g)
-        moved = problem.clip(rows, X + into_ball(moved - length * direction(g, norm) - X, eps, norm))
+        moved = moved - length * direction(g, norm)
+        if norm == "l2":
+            moved = X + into_ball(moved - X, eps, norm)
+        moved = np.clip(moved, low, high, out=moved)
     met.see(rows, moved, problem.target.scores(moved))
 
 

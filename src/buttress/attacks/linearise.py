@@ -68,7 +68,8 @@ class RadialPoint:
     def __init__(self, kernel: Radial, X: Array, Z: Array, transposed: Array, squares: Array):
         self.kernel, self.X, self.Z, self.transposed = kernel, X, Z, transposed
         xx = np.einsum("ij,ij->i", X, X)
-        r2 = np.dot(-2 * X, transposed)
+        r2 = np.dot(X, transposed)
+        r2 *= -2
         r2 += xx[:, None]
         r2 += squares
         r2[r2 <= 16 * np.finfo(r2.dtype).eps * (xx.max() + squares.max())] = 0  # as in squared_distances
@@ -77,7 +78,10 @@ class RadialPoint:
     def gradient(self, V: Array) -> Array:
         slope = -self.kernel.gamma * self.values if type(self.kernel) is RBF else self.kernel.slope(self.r2)
         S = V * slope
-        return 2 * (S.sum(axis=1)[:, None] * self.X - S @ self.Z)
+        S *= 2
+        g = S.sum(axis=1)[:, None] * self.X
+        g -= S @ self.Z
+        return g
 
     def nudged(self, rows: Columns, columns: Columns, steps: Array, V: Array) -> Array:
         own = self.X[rows[:, None], columns]

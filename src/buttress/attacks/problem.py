@@ -118,7 +118,7 @@ def warn_of_units(problem: Problem, eps: float) -> None:
 
 
 class Met(ABC):
-    """The perturbed rows met so far. Subclasses say which of two versions of a row to keep."""
+    """The perturbed rows met so far. Subclasses say which of two versions of a row is kept."""
 
     def __init__(self, problem: Problem):
         n = len(problem.X)
@@ -126,13 +126,12 @@ class Met(ABC):
         self.X = problem.X.copy()
         self.margin = np.full(n, np.inf)
         self.wrong = np.zeros(n, dtype=bool)
-        self.distance = np.zeros(n)
         self.queries = 0
         self.slope_seen = False
 
     @abstractmethod
-    def better(self, rows: NDArray[np.intp], wrong: NDArray[np.bool_], margin: Array, distance: Array) -> Any:
-        """Say which of these versions of the rows are to be kept instead."""
+    def better(self, rows: NDArray[np.intp], X: Array, wrong: NDArray[np.bool_], margin: Array) -> Any:
+        """Say which of these versions X of the rows are to be kept instead."""
 
     def see(self, rows: NDArray[np.intp], X: Array, scores: Array) -> tuple[Array, Array, NDArray[np.bool_]]:
         """Keep what is better than before; return margins (b,), the contrasts (b, k) to walk down, and who is wrong.
@@ -146,11 +145,9 @@ class Met(ABC):
         wrong = winners(scores, contrasts) != codes
         lost = (leads <= 0) & ~wrong[:, None]
         contrast = contrasts[codes, np.where(lost, np.inf, leads).argmin(axis=1)]
-        distance = np.linalg.norm(X - self.problem.X[rows], axis=1)
-        keep = self.better(rows, wrong, margin, distance)
+        keep = self.better(rows, X, wrong, margin)
         kept = rows[keep]
         self.X[kept], self.margin[kept], self.wrong[kept] = X[keep], margin[keep], wrong[keep]
-        self.distance[kept] = distance[keep]
         self.queries += len(rows)
         return margin, contrast, wrong
 
@@ -182,7 +179,7 @@ class Met(ABC):
 class Worst(Met):
     """Keeps a wrongly classified version of a row, then the one of least margin: for attacks within a ball."""
 
-    def better(self, rows: NDArray[np.intp], wrong: NDArray[np.bool_], margin: Array, distance: Array) -> Any:
+    def better(self, rows: NDArray[np.intp], X: Array, wrong: NDArray[np.bool_], margin: Array) -> Any:
         same = wrong == self.wrong[rows]
         return (wrong & ~self.wrong[rows]) | (same & (margin < self.margin[rows]))
 
@@ -193,12 +190,15 @@ class Closest(Met):
     def __init__(self, problem: Problem, kappa: float):
         super().__init__(problem)
         self.kappa = kappa
+        self.distance = np.zeros(len(problem.X))
 
-    def better(self, rows: NDArray[np.intp], wrong: NDArray[np.bool_], margin: Array, distance: Array) -> Any:
+    def better(self, rows: NDArray[np.intp], X: Array, wrong: NDArray[np.bool_], margin: Array) -> Any:
         was = self.wrong[rows] & (self.margin[rows] <= -self.kappa)
         hit = wrong & (margin <= -self.kappa)
-        nearer = distance < self.distance[rows]
-        return (hit & (~was | nearer)) | (~hit & ~was & (margin < self.margin[rows]))
+        distance = np.linalg.norm(X - self.problem.X[rows], axis=1)
+        keep = (hit & (~was | (distance < self.distance[rows]))) | (~hit & ~was & (margin < self.margin[rows]))
+        self.distance[rows[keep]] = distance[keep]
+        return keep
 
 
 def distances(delta: Array, norm: str) -> Array:

@@ -61,23 +61,31 @@ class ExpansionTarget:
         self.contrasts = contrasts
         self.shift, self.scale = shift, scale
         self.block = max(1, ENTRIES // max(1, len(expansion.centers)))
+        self.scaled = bool(np.any(np.asarray(shift) != 0) or np.any(np.asarray(scale) != 1))
         self._at = centred(expansion.kernel, expansion.centers)
 
+    def _inner(self, X: Array) -> Array:
+        return (X - self.shift) * self.scale if self.scaled else X
+
     def scores(self, X: Array) -> Array:
-        return self.expansion((X - self.shift) * self.scale)
+        return self.expansion(self._inner(X))
 
     def gradient(self, X: Array, V: Array) -> Array:
-        return self.expansion.gradient((X - self.shift) * self.scale, V) * self.scale
+        return self.expansion.gradient(self._inner(X), V) * self.scale
 
     def linearise(self, X: Array) -> Linearised:
-        point = self._at((X - self.shift) * self.scale)
+        point = self._at(self._inner(X))
         coef, intercept = self.expansion.coef, self.expansion.intercept
         scale = np.broadcast_to(self.scale, X.shape[1])
 
         def nudged(rows: Columns, columns: Columns, steps: Array, V: Array) -> Array:
             return point.nudged(rows, columns, steps * scale[columns], V @ coef.T) + (V @ intercept)[:, None]
 
-        return Linearised(point.values @ coef + intercept, lambda V: point.gradient(V @ coef.T) * self.scale, nudged)
+        def gradient(V: Array) -> Array:
+            g = point.gradient(V @ coef.T)
+            return g * self.scale if self.scaled else g
+
+        return Linearised(point.values @ coef + intercept, gradient, nudged)
 
 
 class QueryTarget:
