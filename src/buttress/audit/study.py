@@ -18,7 +18,7 @@ from buttress.audit.measure import Cell, accuracy, attacked_correct, rmse
 from buttress.audit.paste import paste
 from buttress.audit.result import AuditResult, recommend
 from buttress.audit.suspicion import suspicious_rows
-from buttress.audit.table import Table, columns_of, load, make_table
+from buttress.audit.table import Table, columns_of, make_table
 from buttress.datasets import contaminate
 
 NOISE = (0.0, 0.1, 0.2, 0.3, 0.4)
@@ -85,7 +85,7 @@ def audit(
     """
     started = time.monotonic()
     options = Options(task, eps, budget, rows, random_state)
-    return _audit(estimator, columns_of(X), y, target_name, options, report, started, target_name)
+    return audit_columns(estimator, columns_of(X), y, target_name, options, report, started, target_name)
 
 
 @dataclass(frozen=True)
@@ -107,26 +107,11 @@ class Options:
             check_count("rows", self.rows, 20)
 
 
-def audit_source(
-    source: str,
-    target: str | None,
-    options: Options,
-    *,
-    file_format: str | None = None,
-    report: Report | None = None,
-    started: float | None = None,
-) -> AuditResult:
-    """Run :func:`audit` on a CSV or Parquet file or a bundled set, by name; ``started`` is when the clock began."""
-    started = time.monotonic() if started is None else started
-    options.check()
-    columns, y, name = load(source, target, file_format)
-    return _audit(None, columns, y, name, options, report, started, source)
-
-
-def _audit(
+def audit_columns(
     estimator: Any, columns: dict[str, Any], y: Any, target: str, options: Options, report: Report | None,
     started: float, source: str,
 ) -> AuditResult:
+    """Run the audit on columns by name; ``started`` is when the budget began to run, ``source`` names the data."""
     options.check()
     table, task = make_table(columns, y, target, options.task)
     entries = contenders(task, options.eps, options.seed)
