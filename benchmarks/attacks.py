@@ -3,7 +3,8 @@
     python benchmarks/attacks.py --data-dir DIR        # DIR with the four idx files of MNIST, gzipped or not
     python benchmarks/attacks.py                       # MNIST from OpenML
 
-Digits 1 and 7, pixels in [0, 1]. Both attack the same fitted model, in the same process, on one BLAS thread. ART needs
+Digits 1 and 7, pixels in [0, 1]. Both attack the same fitted model, in the same process, on one BLAS thread; seconds
+are of the processor, so that other work on the machine counts less. ART needs
 ``pip install adversarial-robustness-toolbox packaging``; its ZOO needs ``probability=True``, for without it ART sees
 labels only and returns its input.
 """
@@ -47,12 +48,12 @@ def ones_and_sevens(folder):
 
 
 def timed(work, repeats=1):
-    """Return the result and the least seconds of some runs."""
+    """Return the result and the least processor seconds of some runs."""
     seconds = []
     for _ in range(repeats):
-        start = time.perf_counter()
+        start = time.process_time()
         result = work()
-        seconds.append(time.perf_counter() - start)
+        seconds.append(time.process_time() - start)
     return result, min(seconds)
 
 

@@ -1,8 +1,10 @@
 """Certificates: never exceeded by an attack or a random move, exact where that is known, never below (1)."""
 
+from dataclasses import dataclass
+
 import numpy as np
 import pytest
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.kernel_approximation import Nystroem
 from sklearn.kernel_ridge import KernelRidge
 from sklearn.linear_model import LogisticRegression
@@ -84,16 +86,22 @@ def test_each_row_holds_against_pgd_at_its_own_radius(kernel, norm):
             assert model.predict(moved)[0] == predicted[i]
 
 
-class Expansion:
+class Expansion(ClassifierMixin, BaseEstimator):
     """A fitted classifier that is a given expansion."""
 
     classes_ = np.array([0, 1])
 
-    def __init__(self, expansion):
+    def __init__(self, expansion=None):
         self.expansion_, self.contrasts_ = expansion, binary_contrasts()
 
-    def fit(self):
+    def fit(self, X, y):
         """Nothing to fit."""
+
+    def decision_function(self, X):
+        return self.expansion_(X)[:, 0]
+
+    def predict(self, X):
+        return (self.decision_function(X) > 0).astype(int)
 
 
 @pytest.mark.parametrize(
@@ -174,6 +182,62 @@ def test_kernel_ridge_on_signs_is_certified():
     same = np.where(model.predict(moved) > 0, 1, -1) == predicted
     assert same[radius.linf >= np.median(radius.linf)].all()
     assert (radius.l2 > 0).all()
+
+
+@dataclass
+class Waves:
+    """Random features as ``features`` of an expansion: blocks of frequencies and phases."""
+
+    blocks: list
+    amplitude: float = 1.3
+
+    @property
+    def size(self):
+        return self.blocks[0][0].shape[1]
+
+    def waves(self, block):
+        return self.blocks[block]
+
+
+@dataclass
+class WaveExpansion:
+    features: Waves
+    coef: np.ndarray
+    intercept: np.ndarray
+
+    def __call__(self, X):
+        unit = self.features.amplitude / np.sqrt(self.features.size)
+        return self.intercept + unit * sum(np.cos(X @ W + b) @ c for (W, b), c in zip(self.features.blocks, self.coef))
+
+    def gradient(self, X, V):
+        unit = self.features.amplitude / np.sqrt(self.features.size)
+        pairs = zip(self.features.blocks, self.coef)
+        return -unit * sum((np.sin(X @ W + b) * (V @ c.T)) @ W.T for (W, b), c in pairs)
+
+
+def test_sums_of_random_features_are_certified_and_attacked():
+    rng = np.random.default_rng(0)
+    blocks = [(rng.normal(size=(3, 20)), rng.uniform(0, 6.28, 20)) for _ in range(2)]
+    model = Expansion(WaveExpansion(Waves(blocks), rng.normal(size=(2, 20, 1)), np.array([0.1])))
+    X = points(60, 3)
+    predicted, radius = model.predict(X), certified_radius(model, X)
+    assert (radius.l2 > 0).all()
+    assert (radius.linf <= radius.l2).all()
+    for norm, size in (("l2", radius.l2), ("linf", radius.linf)):
+        for i in range(0, 60, 6):
+            options = {"eps": 0.9999 * size[i], "norm": norm, "steps": 10, "restarts": 2, "random_state": 0}
+            info = attacks.pgd(model, X[i : i + 1], predicted[i : i + 1], return_info=True, **options)[1]
+            assert not info.success[0]
+    nearest = attacks.carlini_wagner(model, X, predicted, random_state=0, return_info=True)[1]
+    assert (nearest.distance >= radius.l2)[nearest.success].all()
+    assert np.median(radius.l2 / nearest.distance) > 0.2
+
+
+def test_a_single_wave_has_its_exact_slope():
+    """At w x = pi/2 a cosine has its largest slope, |w|, which is the bound."""
+    waves = Waves([(np.array([[2.0], [0.0]]), np.zeros(1))], amplitude=1.0)
+    model = Expansion(WaveExpansion(waves, np.ones((1, 1, 1)), np.array([0.01])))
+    assert certified_radius(model, np.array([[np.pi / 4, 5.0]])).l2[0] == pytest.approx(0.005, rel=1e-6)
 
 
 def test_no_rows_give_no_radii():

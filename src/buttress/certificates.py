@@ -13,7 +13,8 @@ with r = |d| and ||f'||^2 = ||f||^2 - f(x)^2/F(0) + |g|^2/(2 F'(0)). Each row ge
 without f(x) or without g. For l_inf, g'd is bounded by the l1 norm of g, and r by sqrt(n_features) times the radius.
 (1) is the kernel form of Xu, Caramanis & Mannor (JMLR 2009); (2) is the sharpest bound that uses these numbers alone.
 
-Linear parts have their exact radii |f| / ||w||, and a sum of kernels loses no more than its terms do.
+Linear parts have their exact radii |f| / ||w||, and a sum of kernels loses no more than its terms do. Sums of random
+features, which lie in no such space, get theirs from their gradient and the largest derivatives they have anywhere.
 
 Examples
 --------
@@ -121,11 +122,13 @@ class _Lead:
         return radii
 
 
-def certified_terms(expansion: Any) -> "list[_LinearTerm | _RadialTerm]":
+def certified_terms(expansion: Any) -> "list[_LinearTerm | _RadialTerm | _WaveTerm]":
     """Split an expansion into terms of one kernel; ValueError for a kernel that has no certificate."""
+    if hasattr(expansion, "features"):
+        return [_WaveTerm(expansion)]
     if not isinstance(expansion, KernelExpansion):
         raise ValueError(f"No certificate is known for scores that are a {type(expansion).__name__}.")
-    terms: list[_LinearTerm | _RadialTerm] = []
+    terms: list[_LinearTerm | _RadialTerm | _WaveTerm] = []
     for kernel, weight in summands(expansion.kernel):
         part = KernelExpansion(kernel, expansion.centers, weight * expansion.coef, np.zeros(expansion.coef.shape[1]))
         if isinstance(kernel, Linear):
@@ -160,6 +163,47 @@ class _LinearTerm:
         W = (V @ self.weights.T) * scale
         dual = {"l2": np.linalg.norm(W, axis=1), "linf": np.abs(W).sum(axis=1)}
         return lambda radius, norm: dual[norm] * radius
+
+
+class _WaveTerm:
+    """sum_j c_j cos(w_j'x + b_j), random features: by its gradient and the largest one or second derivative anywhere.
+
+    With W the frequencies, |gradient| <= |W| ||c|| and |Hessian| <= |W diag(|c|) W'|, in spectral norms.
+    """
+
+    def __init__(self, expansion: Any):
+        self.expansion = expansion
+        self.unit = expansion.features.amplitude / np.sqrt(expansion.features.size)
+        self.stretching = np.sqrt(_top_eigenvalue(self._spread(np.ones(expansion.coef.shape[:2]))))
+
+    def _spread(self, weights: Array) -> Array:
+        """Return W diag(weights) W' over all blocks of features, (d, d); weights is (blocks, m)."""
+        waves = (self.expansion.features.waves(block)[0] for block in range(len(weights)))
+        total: Array = sum((W * w) @ W.T for W, w in zip(waves, weights, strict=True))
+        return total
+
+    def size(self, V: Array) -> Array:
+        """Return the sum of the sizes of the terms."""
+        total: Array = self.unit * np.abs(V) @ np.abs(self.expansion.coef).sum(axis=(0, 1))
+        return total
+
+    def fall(self, Z: Array, V: Array, scale: Array) -> Fall:
+        kinds, which = np.unique(V, axis=0, return_inverse=True)
+        coefs = [self.expansion.coef @ v for v in kinds]
+        steepest = self.unit * self.stretching * np.array([np.linalg.norm(c) for c in coefs])[which.ravel()]
+        bent = self.unit * np.array([_top_eigenvalue(self._spread(np.abs(c))) for c in coefs])[which.ravel()]
+        outer, stretch = self.expansion.gradient(Z, V) * scale, _stretch(scale)
+        dual = {"l2": np.linalg.norm(outer, axis=1), "linf": np.abs(outer).sum(axis=1)}
+
+        def fall(radius: Array, norm: str) -> Array:
+            r = stretch[norm] * radius
+            return np.minimum(steepest * r, dual[norm] * radius + bent * r**2 / 2)
+
+        return fall
+
+
+def _top_eigenvalue(matrix: Array) -> float:
+    return float(np.linalg.eigvalsh(matrix)[-1]) * (1 + 1e-9)
 
 
 class _RadialTerm:
