@@ -25,8 +25,11 @@ _HOME = {
     "Tilted": "buttress.risks",
     "svc_path": "buttress.svm",
     "AuditResult": "buttress.audit.result",
+    "RobustnessCurveDisplay": "buttress.displays",
+    "load": "buttress.persistence",
+    "save": "buttress.persistence",
 }
-_MODULES = ("attacks", "audit", "datasets", "features", "kernels", "losses", "risks")
+_MODULES = ("attacks", "audit", "certificates", "datasets", "features", "kernels", "losses", "risks")
 
 __all__ = sorted([*_HOME, *_MODULES, "__version__"])
 
