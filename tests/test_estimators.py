@@ -12,12 +12,13 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from buttress import SVC, AdversarialSVC, KernelClassifier, KernelRegressor
+from buttress import SVC, AdversarialSVC, KernelClassifier, KernelRegressor, SeverClassifier, SeverRegressor
 from buttress.kernels import RBF
 
 from problems import iris, moons
 
 ESTIMATORS = [SVC(), AdversarialSVC(max_iter=30, random_state=0), KernelClassifier(), KernelRegressor()]
+ESTIMATORS += [SeverClassifier(), SeverRegressor()]
 
 
 def data_for(estimator):

@@ -17,6 +17,8 @@ _HOME = {
     "NotConvergedWarning": "buttress._checks",
     "InterruptedWarning": "buttress._checks",
     "SVC": "buttress.svm",
+    "SeverClassifier": "buttress.robust",
+    "SeverRegressor": "buttress.robust",
     "Subquantile": "buttress.risks",
     "Tilted": "buttress.risks",
     "AuditResult": "buttress.audit",
