@@ -74,11 +74,11 @@ class Sever(MetaEstimatorMixin, BaseEstimator):
         self.inlier_mask_, self.estimator_ = outcome.state
         self.n_iter_ = outcome.n_iter
 
-    def _kernel_machine(self, machine: Any) -> Any:
+    def _kernel_machine(self, machine: Any, **options: Any) -> Any:
         """Return the default estimator, of the kernel given or RBF."""
         kernel = "rbf" if self.kernel is None else self.kernel
         return machine(risk=Mean(), kernel=kernel, gamma=self.gamma, degree=self.degree, coef0=self.coef0,
-                       acceleration=None, step="preconditioned", random_state=self.random_state)
+                       random_state=self.random_state, **options)
 
     def _gradient_kernel(self, base: Any, X: Array) -> Any:
         """Return the kernel of the gradients' feature space: as given, else the estimator's own, else linear."""
@@ -151,7 +151,8 @@ class SeverRegressor(RegressorMixin, Sever):
         """
         X, y = check_X_y(self, X, y, numeric_target=True)
         y = y.astype(np.float64)
-        base = self._kernel_machine(KernelRegressor) if self.estimator is None else self.estimator
+        exact = {"acceleration": None, "step": "preconditioned"}  # for the mean squared loss, one step
+        base = self._kernel_machine(KernelRegressor, **exact) if self.estimator is None else self.estimator
         share = check_contamination(self.contamination) / 2
         self._sever(X, y, base, share, [np.arange(len(y))], lambda model: (model.predict(X) - y)[:, None])
         return self
