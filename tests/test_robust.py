@@ -206,9 +206,9 @@ def test_targets_scaled_and_shifted_give_predictions_scaled_and_shifted():
 def test_tilted_risk_sets_aside_the_corrupt_rows():
     X, y, corrupt = waves()
     model = KernelRegressor(risk=Tilted(-2.0), alpha=0.1, gamma=1.0).fit(X, y)
-    far = np.abs(y - np.sin(X[:, 0])) > 1  # a draw of noise may land on the curve
-    assert far[corrupt].sum() >= corrupt.sum() - 2
-    np.testing.assert_array_equal(model.inlier_mask_, ~far)
+    far = np.abs(y - np.sin(X[:, 0])) > 1  # a few draws of the noise land near the curve
+    assert not model.inlier_mask_[far].any()
+    assert model.inlier_mask_[~corrupt].all()
 
 
 @pytest.mark.parametrize(
