@@ -12,13 +12,26 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from buttress import SVC, AdversarialSVC, KernelClassifier, KernelRegressor, SeverClassifier, SeverRegressor
+from buttress import (
+    CRR,
+    STIR,
+    SVC,
+    AdversarialSVC,
+    KernelClassifier,
+    KernelRegressor,
+    SeverClassifier,
+    SeverRegressor,
+    TrimmedLikelihoodClassifier,
+    TrimmedLikelihoodRegressor,
+)
 from buttress.kernels import RBF
 
 from problems import iris, moons
 
 ESTIMATORS = [SVC(), AdversarialSVC(max_iter=30, random_state=0), KernelClassifier(), KernelRegressor()]
-ESTIMATORS += [SeverClassifier(), SeverRegressor()]
+ESTIMATORS += [SeverClassifier(), SeverRegressor(), CRR(), STIR(), TrimmedLikelihoodClassifier()]
+ESTIMATORS += [TrimmedLikelihoodRegressor()]
+WITH_KERNEL = [e for e in ESTIMATORS if "kernel" in e.get_params()]
 
 
 def data_for(estimator):
@@ -43,7 +56,7 @@ def test_frames_keep_their_names_and_predict_as_arrays(estimator, frame):
     np.testing.assert_allclose(model.predict(table), expected, atol=1e-9)
 
 
-@pytest.mark.parametrize("estimator", ESTIMATORS, ids=lambda e: type(e).__name__)
+@pytest.mark.parametrize("estimator", WITH_KERNEL, ids=lambda e: type(e).__name__)
 def test_pickle_and_grid_search_over_a_kernel_object(estimator):
     X, y = data_for(estimator)
     model = clone(estimator).set_params(kernel=RBF())
@@ -54,7 +67,7 @@ def test_pickle_and_grid_search_over_a_kernel_object(estimator):
     np.testing.assert_array_equal(again.predict(X), search.predict(X))
 
 
-@pytest.mark.parametrize("estimator", [e for e in ESTIMATORS if is_classifier(e)], ids=lambda e: type(e).__name__)
+@pytest.mark.parametrize("estimator", [e for e in WITH_KERNEL if is_classifier(e)], ids=lambda e: type(e).__name__)
 def test_labels_may_be_text_and_more_than_two(estimator):
     X, y = iris()
     names = np.array(["setosa", "versicolor", "virginica"])[y]

@@ -11,6 +11,7 @@ __version__ = "0.1.0"
 
 _HOME = {
     "AdversarialSVC": "buttress.adversarial",
+    "CRR": "buttress.robust",
     "KernelClassifier": "buttress.robust",
     "KernelRegressor": "buttress.robust",
     "Mean": "buttress.risks",
@@ -19,8 +20,13 @@ _HOME = {
     "SVC": "buttress.svm",
     "SeverClassifier": "buttress.robust",
     "SeverRegressor": "buttress.robust",
+    "STIR": "buttress.robust",
     "Subquantile": "buttress.risks",
     "Tilted": "buttress.risks",
+    "TrimmedLikelihoodClassifier": "buttress.robust",
+    "TrimmedLikelihoodRegressor": "buttress.robust",
+    "bounded_loss": "buttress.robust",
+    "bounded_loss_scorer": "buttress.robust",
     "AuditResult": "buttress.audit",
 }
 _MODULES = ("attacks", "datasets", "features", "kernels", "losses", "risks")

@@ -17,7 +17,7 @@ from buttress.risks import Mean
 from buttress.robust.subquantile import KernelClassifier, KernelRegressor
 from buttress.robust.trimming import AUTO_LANDMARKS, EXACT_ROWS
 from buttress.solvers.run import run
-from buttress.solvers.sever import Gram, random_cut, sever, worst_share
+from buttress.solvers.sever import Gram, Mask, random_cut, sever, worst_share
 
 MAJORITY = ("With half of the rows corrupt or more, nothing in the data says which half is the true one: "
             "set it below 0.5.")
@@ -64,12 +64,11 @@ class Sever(MetaEstimatorMixin, BaseEstimator):
         return random_cut(tolerance, check_random_state(self.random_state))
 
     def _sever(
-        self, X: Array, y: Any, base: Any, share: float, groups: list[NDArray[np.intp]], derivatives: Any
+        self, X: Array, base: Any, share: float, groups: list[NDArray[np.intp]], fit: Any, derivatives: Any
     ) -> None:
         """Run the rounds and set the last model and the rows it was fitted on."""
         keep, kernel = self._filter(share), self._gradient_kernel(base, X)
-        steps = sever(lambda kept: clone(base).fit(X[kept], y[kept]), derivatives,
-                      lambda rows: gram_times(kernel, X[rows]), groups, keep)
+        steps = sever(fit, derivatives, lambda rows: gram_times(kernel, X[rows]), groups, keep)
         outcome = run(steps, max_iter=self.n_rounds, name=type(self).__name__, warn=False)
         self.inlier_mask_, self.estimator_ = outcome.state
         self.n_iter_ = outcome.n_iter
@@ -154,7 +153,8 @@ class SeverRegressor(RegressorMixin, Sever):
         exact = {"acceleration": None, "step": "preconditioned"}  # for the mean squared loss, one step
         base = self._kernel_machine(KernelRegressor, **exact) if self.estimator is None else self.estimator
         share = check_contamination(self.contamination) / 2
-        self._sever(X, y, base, share, [np.arange(len(y))], lambda model: (model.predict(X) - y)[:, None])
+        self._sever(X, base, share, [np.arange(len(y))], lambda kept: clone(base).fit(X[kept], y[kept]),
+                    lambda model: (model.predict(X) - y)[:, None])
         return self
 
     def predict(self, X: Any) -> Array:
@@ -235,13 +235,14 @@ class SeverClassifier(ClassifierMixin, Sever):
         everything = [np.arange(len(y))]
         groups = [np.flatnonzero(codes == c) for c in range(n_classes)] if self.balanced else everything
 
-        def derivatives(model: Any) -> Array:
-            if len(model.classes_) < n_classes:
-                lost = sorted(set(self.classes_.tolist()) - set(model.classes_.tolist()))
-                raise ValueError(f"Filtering dropped every row of class {lost[0]!r}. Use balanced=True or drop less.")
-            return probabilities(model, X) - np.eye(n_classes)[codes]
+        def fit(kept: Mask) -> Any:
+            left = np.bincount(codes[kept], minlength=n_classes)
+            if not left.all():
+                raise ValueError(f"Filtering dropped every row of class {self.classes_[left.argmin()]!r}. "
+                                 "Use balanced=True or drop less.")
+            return clone(base).fit(X[kept], y[kept])
 
-        self._sever(X, y, base, share, groups, derivatives)
+        self._sever(X, base, share, groups, fit, lambda model: probabilities(model, X) - np.eye(n_classes)[codes])
         return self
 
     def predict(self, X: Any) -> NDArray[Any]:

@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse.linalg import LinearOperator, eigsh
 
 from buttress._checks import Array
 from buttress.solvers.run import Step, Steps
-from buttress.solvers.space import top_eigenvalue
 
 Mask = NDArray[np.bool_]
 # scores of some rows -> which of them to keep
@@ -57,11 +57,14 @@ def scores(R: Array, gram: Gram) -> Array:
         u = np.sum(R * gram(R * u[:, None]), axis=1)
         return u - u.mean()
 
-    if len(R) < 2:
+    if len(R) < 3:
         return np.zeros(len(R))
     start = np.random.default_rng(0).normal(size=len(R))  # any vector that is not orthogonal to the top one
-    value, u = top_eigenvalue(times, start, rounds=100)
-    return value * u**2
+    if not np.any(times(start)):
+        return np.zeros(len(R))
+    value, u = eigsh(LinearOperator((len(R), len(R)), matvec=lambda v: times(np.ravel(v)), dtype=np.float64), k=1,
+                     v0=start, tol=1e-8)
+    return value[0] * u[:, 0] ** 2
 
 
 def worst_share(share: float) -> Filter:
