@@ -167,4 +167,5 @@ class TrimmedLikelihoodClassifier(ClassifierMixin, TrimmedLikelihood):
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the class of each row of X (n, d)."""
-        return self.classes_[(self._linear(X) > 0).astype(int)]
+        positive = self._linear(X) > 0
+        return self.classes_[positive.astype(int)]
