@@ -91,8 +91,8 @@ def step_rule(
 def preconditioned(space: Space, loss: Loss, share: Array, ridge: float) -> StepRule:
     """Return steps by the inverse of curvature * M sum_i share_i k_i k_i' + 2 ridge, M a bound on q / share.
 
-    It majorises the objective. M is 1/p for a subquantile and never changes; where it grows (a tilt), it is doubled and
-    factored again.
+    It majorises the objective. M is 1/p for a subquantile and never changes; where it does (a tilt), twice what is
+    needed is factored again.
     """
     bound = 0.0
     solve: Callable[[Array], Array] = space.gradient  # replaced before it is first used
@@ -100,7 +100,7 @@ def preconditioned(space: Space, loss: Loss, share: Array, ridge: float) -> Step
     def rule(g: Array, q: Array, iteration: int) -> tuple[Array, float]:
         nonlocal bound, solve
         most = heaviest(q, share)
-        if most > bound * (1 + 1e-9):
+        if not bound / 8 <= most <= bound * (1 + 1e-9):
             bound = most if bound == 0 else 2 * most
             solve = space.inverse(loss.curvature * bound * share, 2 * ridge)
         return solve(g), 1.0

@@ -19,6 +19,7 @@ def parser() -> argparse.ArgumentParser:
     p.add_argument("--figures", type=int, nargs="*", choices=(1, 2, 3, 4), default=[1, 2, 3, 4])
     p.add_argument("--iterations", type=int, default=1000, help="of figures 1 and 2")
     p.add_argument("--row", default="", help="only rows whose name contains this")
+    p.add_argument("--set", default="", help="of the tables, only columns on sets whose name contains this")
     p.add_argument("--short", action="store_true", help="only sets that need no file, for a quick check")
     return p
 
@@ -34,7 +35,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stderr.write(line + "\n")
 
     for number in options.tables:
-        records = list(tables.measure(number, options.trials, options.data_dir, options.short, options.row, report))
+        records = list(tables.measure(number, options.trials, options.data_dir, options.short, options.row, options.set,
+                                      report))
         text = tables.markdown(number, records)
         tables.save(options.output, f"table{number}", text, records)
         sys.stdout.write(text + "\n")

@@ -99,9 +99,11 @@ def describe(number: int, curves: list[Curve]) -> str:
                 f"| n | {measured['label']} | {bound['label']} |\n|---|---|---|\n" + "\n".join(lines) + "\n")
     marks = [k for k in (0, 10, 30, 100, 300, 1000, 3000, 10_000) if k < max(len(c["rmse"]) for c in curves)]
     head = "| | " + " | ".join(f"iteration {k}" for k in marks) + " |\n|" + "---|" * (len(marks) + 1)
-    lines = [f"| {c['panel']}, {c['label']} | "
-             + " | ".join(f"{c['rmse'][k]:.3f} / {c['corrupt_share'][k]:.3f}" if k < len(c["rmse"]) else "" for k in marks)
-             + " |" for c in curves]
+
+    def cell(c: Curve, k: int) -> str:
+        return f"{c['rmse'][k]:.3f} / {c['corrupt_share'][k]:.3f}" if k < len(c["rmse"]) else ""
+
+    lines = [f"| {c['panel']}, {c['label']} | " + " | ".join(cell(c, k) for k in marks) + " |" for c in curves]
     return f"Figure {number}: test RMSE / corrupt share of the kept rows.\n\n{head}\n" + "\n".join(lines) + "\n"
 
 

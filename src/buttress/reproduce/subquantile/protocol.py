@@ -87,7 +87,8 @@ def trial(source: Problem, rate: float, kind: str, seed: int) -> Trial:
     if source.classes:
         y[corrupt] = 1 - y[corrupt]
     elif kind == "label":
-        y[corrupt] = y[corrupt] + rng.normal(0, 5, corrupt.sum()) if source.oblivious else rng.normal(5, 5, corrupt.sum())
+        size = int(corrupt.sum())
+        y[corrupt] = y[corrupt] + rng.normal(0, 5, size) if source.oblivious else rng.normal(5, 5, size)
     else:
         y[corrupt] *= 10_000
     if kind == "label+feature":

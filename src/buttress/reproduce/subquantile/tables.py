@@ -52,10 +52,12 @@ def paper_cells(table: int) -> dict[tuple[str, str], published.Cell]:
 
 
 def measure(
-    table: int, trials: int, data_dir: Path | None, short: bool, only: str, report: Callable[[str], None]
+    table: int, trials: int, data_dir: Path | None, short: bool, only: str, sets: str, report: Callable[[str], None]
 ) -> Iterator[dict[str, Any]]:
     """Yield one record a row, column and trial: its score and the seconds its fit took."""
     for column in columns(table, short):
+        if sets.lower() not in column.data.lower():
+            continue
         source = problem(column.data, data_dir)
         for seed in range(min(trials, DRUG_TRIALS) if column.data == "Drug" else trials):
             case = trial(source, column.rate, column.kind, seed)
