@@ -6,7 +6,6 @@ from scipy.optimize import brentq
 from sklearn.datasets import load_digits
 from sklearn.kernel_ridge import KernelRidge
 from sklearn.linear_model import Ridge
-from sklearn.preprocessing import scale
 
 from buttress import KernelClassifier, KernelRegressor, Mean, NotConvergedWarning, Subquantile, Tilted
 from buttress.datasets import contaminate
@@ -64,17 +63,17 @@ def test_a_target_of_a_billion_leaves_predictions_bounded():
 
 def test_trimming_within_classes_keeps_every_class():
     X, y = load_digits(return_X_y=True)
-    X = scale(X)
+    X = X / 16
     train, test = np.arange(600), np.arange(600, 1200)
     _, flipped, _ = contaminate(X[train], y[train], 0.4, "flip", random_state=0)
     scores = {}
     for balanced in (True, False):
-        model = KernelClassifier(risk=Subquantile(0.6), balanced=balanced, alpha=0.0, max_iter=60, tol=1e-2)
+        model = KernelClassifier(risk=Subquantile(0.6), balanced=balanced, alpha=0.0, gamma=0.05, max_iter=60, tol=1e-9)
         with pytest.warns(NotConvergedWarning):  # early stopping is what regularises here
             model.fit(X[train], flipped)
         scores[balanced] = model.score(X[test], y[test])
-    assert scores[True] >= 0.85, scores
-    assert scores[False] < scores[True] - 0.2, scores
+    assert scores[True] > 0.85, scores
+    assert scores[False] < 0.7, scores  # of ten classes, some are given up
 
 
 @pytest.mark.parametrize(

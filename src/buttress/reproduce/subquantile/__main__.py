@@ -4,10 +4,12 @@ import argparse
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from buttress.reproduce.subquantile import figures, tables
+from buttress.reproduce.subquantile.protocol import FILES
 
 
 def parser() -> argparse.ArgumentParser:
@@ -19,7 +21,7 @@ def parser() -> argparse.ArgumentParser:
     p.add_argument("--figures", type=int, nargs="*", choices=(1, 2, 3, 4), default=[1, 2, 3, 4])
     p.add_argument("--iterations", type=int, default=1000, help="of figures 1 and 2")
     p.add_argument("--row", default="", help="only rows whose name contains this")
-    p.add_argument("--set", default="", help="of the tables, only columns on sets whose name contains this")
+    p.add_argument("--sets", nargs="*", choices=("Polynomial", "Diabetes", *FILES), help="of the tables, only these")
     p.add_argument("--short", action="store_true", help="only sets that need no file, for a quick check")
     return p
 
@@ -35,11 +37,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stderr.write(line + "\n")
 
     for number in options.tables:
-        records = list(tables.measure(number, options.trials, options.data_dir, options.short, options.row, options.set,
-                                      report))
-        text = tables.markdown(number, records)
-        tables.save(options.output, f"table{number}", text, records)
-        sys.stdout.write(text + "\n")
+        records: list[dict[str, Any]] = []
+        for column in tables.columns(number, options.short):
+            if options.sets is None or column.data in options.sets:
+                records += tables.measure(number, column, options.trials, options.data_dir, options.row)
+                tables.save(options.output, f"table{number}", tables.markdown(number, records), records)
+                report(f"table {number}: {column} done")
+        sys.stdout.write(tables.markdown(number, records) + "\n")
     sizes = np.linspace(200, 2000, 10)
     for number in options.figures:
         if number > 2:

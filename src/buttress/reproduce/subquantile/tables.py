@@ -3,7 +3,7 @@
 import json
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -51,28 +51,22 @@ def paper_cells(table: int) -> dict[tuple[str, str], published.Cell]:
             for name, cell in zip(names, cells, strict=True)}
 
 
-def measure(
-    table: int, trials: int, data_dir: Path | None, short: bool, only: str, sets: str, report: Callable[[str], None]
-) -> Iterator[dict[str, Any]]:
-    """Yield one record a row, column and trial: its score and the seconds its fit took."""
-    for column in columns(table, short):
-        if sets.lower() not in column.data.lower():
-            continue
-        source = problem(column.data, data_dir)
-        for seed in range(min(trials, DRUG_TRIALS) if column.data == "Drug" else trials):
-            case = trial(source, column.rate, column.kind, seed)
-            for name, row in ROWS[table].items():
-                if only.lower() not in name.lower():
-                    continue
-                start = time.perf_counter()
-                with warnings.catch_warnings():
-                    # a fixed number of iterations is the paper's way to stop
-                    warnings.simplefilter("ignore", ConvergenceWarning)
-                    model = row(case)
-                seconds = time.perf_counter() - start
-                yield {"table": table, "column": str(column), "row": name, "seed": seed, "score": case.score(model),
-                       "seconds": seconds, "contamination": getattr(model, "contamination_", None)}
-        report(f"table {table}: {column} done")
+def measure(table: int, column: Column, trials: int, data_dir: Path | None, only: str) -> Iterator[dict[str, Any]]:
+    """Yield one record a row and trial of a column: its score and the seconds its fit took."""
+    source = problem(column.data, data_dir)
+    for seed in range(min(trials, DRUG_TRIALS) if column.data == "Drug" else trials):
+        case = trial(source, column.rate, column.kind, seed)
+        for name, row in ROWS[table].items():
+            if only.lower() not in name.lower():
+                continue
+            start = time.perf_counter()
+            with warnings.catch_warnings():
+                # a fixed number of iterations is the paper's way to stop
+                warnings.simplefilter("ignore", ConvergenceWarning)
+                model = row(case)
+            seconds = time.perf_counter() - start
+            yield {"table": table, "column": str(column), "row": name, "seed": seed, "score": case.score(model),
+                   "seconds": seconds, "contamination": getattr(model, "contamination_", None)}
 
 
 def summary(records: list[dict[str, Any]], row: str, column: str) -> tuple[float, float, float] | None:
