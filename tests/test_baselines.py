@@ -269,3 +269,10 @@ def test_scaled_features_do_not_mislead_the_trimmed_likelihood():
     model = TrimmedLikelihoodRegressor(contamination=0.2).fit(scale(X, with_mean=False) * X.std(axis=0), y)
     assert not model.inlier_mask_[corrupt].any()
     assert np.abs(model.coef_ - w).max() < 0.1
+
+
+@pytest.mark.parametrize("estimator", [SeverRegressor(), CRR(), STIR(), TrimmedLikelihoodRegressor()],
+                         ids=lambda e: type(e).__name__)
+def test_equal_targets_are_fitted(estimator):
+    model = estimator.fit(points(30), np.full(30, 4.0))
+    np.testing.assert_allclose(model.predict(points(5, seed=1)), 4.0, atol=1e-6)

@@ -231,3 +231,48 @@ def test_bad_descent_parameters_are_named(estimator, parameters, message):
     X = np.eye(40) if parameters.get("kernel") == "precomputed" else X
     with pytest.raises(ValueError, match=message):
         estimator(**parameters).fit(X, y)
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_beta_bounds_the_change_of_the_gradient_and_is_tight_for_squares(name):
+    """|grad F(f) - grad F(h)|_H <= beta |f - h|_H on a fixed set of kept rows, beta from the trace and the spectrum."""
+    loss, targets = LOSSES[name]
+    rng = np.random.default_rng(2)
+    y, q = targets(rng), np.where(np.arange(50) < 35, 1 / 35, 0.0)
+    space = Dual(RBF(0.3)(points(50), points(50)), np.full(50, 0.02))
+    rows = (lambda v: q[:, None] * v) if name == "multinomial" else (lambda v: q * v)
+    shape = (50, 3) if name == "multinomial" else 50
+    ratios = []
+    for size in (1e-3, 1.0, 10.0):
+        for _ in range(30):
+            f = space.point(rng.normal(size=shape))
+            h = space.point(f.c + size * rng.normal(size=shape))
+            change = space.point(rows(loss.derivative(y, f.f) - loss.derivative(y, h.f)))
+            ratios.append(space.norm(change) / space.norm(f - h))
+    exact = loss.curvature * np.linalg.eigvalsh(np.sqrt(np.outer(q, q)) * space.K)[-1]
+    assert max(ratios) <= exact * (1 + 1e-9)
+    spectral = loss.curvature * space.largest(q)
+    assert exact <= spectral * 1.001 <= 1.001 * loss.curvature * q @ space.diagonal
+    if name == "squared":
+        top = np.linalg.eigh(np.sqrt(np.outer(q, q)) * space.K)[1][:, -1] * np.sqrt(q)
+        change = space.point(q * 2 * space.point(top).f)
+        assert space.norm(change) / space.norm(space.point(top)) == pytest.approx(exact, rel=1e-9)
+
+
+def test_a_steep_negative_tilt_puts_all_weight_on_the_least_loss():
+    losses = np.array([3.0, 0.5, 2.0])
+    np.testing.assert_allclose(Tilted(-1e3).weights(losses), [0, 1, 0], atol=1e-12)
+    assert Tilted(-1e3)(losses) == pytest.approx(0.5, abs=2e-3)
+
+
+def test_equal_targets_are_fitted_and_nothing_is_rejected():
+    model = KernelRegressor().fit(points(30), np.full(30, 4.0))
+    np.testing.assert_allclose(model.predict(points(5, seed=1)), 4.0)
+    assert model.inlier_mask_.all()
+
+
+def test_a_class_of_one_row_is_not_trimmed_away():
+    X, y = points(41), np.r_[np.zeros(20), np.ones(20), 2]
+    model = KernelClassifier(risk=Subquantile(0.6), alpha=1e-3).fit(X, y)
+    assert model.inlier_mask_[-1]
+    assert model.predict(X[-1:]) == 2
