@@ -24,9 +24,9 @@ from buttress.datasets import contaminate
 from buttress.kernels import RBF
 from buttress.robust.sever import gram_times
 from buttress.solvers.crr import column_basis, crr
+from buttress.solvers.likelihood import FAMILIES, trimmed_likelihood
 from buttress.solvers.sever import scores
 from buttress.solvers.stir import stir
-from buttress.solvers.trimmed import FAMILIES, trimmed_likelihood
 
 from problems import breast_cancer, iris, points
 

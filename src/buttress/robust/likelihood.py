@@ -10,7 +10,7 @@ from buttress._callbacks import step_callback, with_callbacks
 from buttress._checks import Array, check_classes, check_number, check_option, check_X_y
 from buttress.robust.linear import LinearModel
 from buttress.robust.sever import check_contamination
-from buttress.solvers.trimmed import FAMILIES, trimmed_likelihood
+from buttress.solvers.likelihood import FAMILIES, trimmed_likelihood
 
 
 class TrimmedLikelihood(LinearModel):
