@@ -140,7 +140,7 @@ ROWS_2 = present({
     "Subquantile": lambda t: subquantile(t, "linear", step="spectral", max_iter=300),
     "Trimmed likelihood": lambda t: TrimmedLikelihoodRegressor(contamination=t.rate,
                                                                fit_intercept=False).fit(t.X, t.y),
-    "RobustLinearRegressor, not told": ours("RobustLinearRegressor"),
+    "RobustLinearRegressor, not told": ours("RobustLinearRegressor", fit_intercept=False),
     "Oracle": lambda t: Ridge(alpha=1.0, fit_intercept=False).fit(t.X[~t.corrupt], t.y[~t.corrupt]),
 })
 
