@@ -78,21 +78,29 @@ def summary(records: list[dict[str, Any]], row: str, column: str) -> tuple[float
     return float(scores.mean()), float(scores.std()), float(seconds.mean())
 
 
+def agrees(ours: tuple[float, float, float], printed: tuple[float, float]) -> bool:
+    """Say whether two means differ by at most the sum of their standard deviations over trials."""
+    return abs(ours[0] - printed[0]) <= ours[1] + printed[1]
+
+
 def markdown(table: int, records: list[dict[str, Any]]) -> str:
     """Return the table as text: each cell "paper / ours", ours as mean (standard deviation)."""
     names = list(dict.fromkeys(r["column"] for r in records))
     paper = paper_cells(table)
-    lines = ["| | " + " | ".join(names) + " | s |", "|" + "---|" * (len(names) + 2)]
+    lines = ["| | " + " | ".join(names) + " | agree | s |", "|" + "---|" * (len(names) + 3)]
     for row in dict.fromkeys(r["row"] for r in records):
-        cells, seconds = [], []
+        cells, seconds, agree = [], [], []
         for name in names:
             ours, printed = summary(records, row, name), paper.get((row, name))
             before = f"{printed[0]:.3f} ({printed[1]:.3f}) / " if printed else "- / "
             cells.append(before + (f"**{ours[0]:.3f}** ({ours[1]:.3f})" if ours else "-"))
             seconds += [ours[2]] if ours else []
-        lines.append(f"| {row} | " + " | ".join(cells) + f" | {np.mean(seconds):.2f} |")
+            agree += [agrees(ours, printed)] if ours and printed else []
+        verdict = f"{sum(agree)} of {len(agree)}" if agree else ""
+        lines.append(f"| {row} | " + " | ".join(cells) + f" | {verdict} | {np.mean(seconds):.2f} |")
     measured = "test accuracy" if table == 3 else "test RMSE"
-    head = f"Table {table}: {measured}, paper / ours, mean (standard deviation over trials); s: seconds a fit."
+    head = (f"Table {table}: {measured}, paper / ours, mean (standard deviation over trials); agree: cells whose means "
+            "differ by at most the two deviations together; s: seconds a fit.")
     return head + "\n\n" + "\n".join(lines) + "\n"
 
 
