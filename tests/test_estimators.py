@@ -13,6 +13,8 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from buttress import (
+    CRR,
+    STIR,
     SVC,
     SVDD,
     SVR,
@@ -21,6 +23,10 @@ from buttress import (
     KernelRegressor,
     LinearSVC,
     MultiKernelSVDD,
+    SeverClassifier,
+    SeverRegressor,
+    TrimmedLikelihoodClassifier,
+    TrimmedLikelihoodRegressor,
 )
 from buttress.kernels import RBF
 
@@ -35,6 +41,12 @@ ESTIMATORS = [
     AdversarialSVC(max_iter=30, random_state=0),
     KernelClassifier(),
     KernelRegressor(),
+    SeverClassifier(),
+    SeverRegressor(),
+    CRR(),
+    STIR(),
+    TrimmedLikelihoodClassifier(),
+    TrimmedLikelihoodRegressor(),
 ]
 
 
@@ -74,7 +86,7 @@ def test_pickle_and_grid_search_over_a_kernel_object(estimator):
     np.testing.assert_array_equal(again.predict(X), search.predict(X))
 
 
-@pytest.mark.parametrize("estimator", [e for e in ESTIMATORS if is_classifier(e)], ids=lambda e: type(e).__name__)
+@pytest.mark.parametrize("estimator", [e for e in KERNEL_PREDICTORS if is_classifier(e)], ids=lambda e: type(e).__name__)
 def test_labels_may_be_text_and_more_than_two(estimator):
     X, y = iris()
     names = np.array(["setosa", "versicolor", "virginica"])[y]
