@@ -10,7 +10,9 @@ from typing import Any
 __version__ = "0.1.0"
 
 _HOME = {
+    "AdversarialLinearSVC": "buttress.adversarial",
     "AdversarialSVC": "buttress.adversarial",
+    "FeatureNoiseWarning": "buttress._checks",
     "KernelClassifier": "buttress.robust",
     "KernelRegressor": "buttress.robust",
     "Mean": "buttress.risks",
