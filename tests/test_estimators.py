@@ -12,12 +12,22 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from buttress import SVC, AdversarialSVC, KernelClassifier, KernelRegressor
+from buttress import SVC, AdversarialLinearSVC, AdversarialSVC, KernelClassifier, KernelRegressor
 from buttress.kernels import RBF
 
 from problems import iris, moons
 
-ESTIMATORS = [SVC(), AdversarialSVC(max_iter=30, random_state=0), KernelClassifier(), KernelRegressor()]
+RKHS = {"defense": "rkhs", "C": 100.0, "eps": 1e-3, "random_state": 0}
+ESTIMATORS = [
+    SVC(),
+    AdversarialSVC(max_iter=30, random_state=0),
+    AdversarialSVC(**RKHS),
+    AdversarialSVC(**RKHS, solver="dsg", n_features=256, batch_size=20, n_passes=10),
+    AdversarialSVC(**RKHS, solver="sgd", batch_size=20, n_passes=10),
+    AdversarialLinearSVC(C_f=0.01),
+    KernelClassifier(),
+    KernelRegressor(),
+]
 
 
 def data_for(estimator):
@@ -42,7 +52,7 @@ def test_frames_keep_their_names_and_predict_as_arrays(estimator, frame):
     np.testing.assert_allclose(model.predict(table), expected, atol=1e-9)
 
 
-@pytest.mark.parametrize("estimator", ESTIMATORS, ids=lambda e: type(e).__name__)
+@pytest.mark.parametrize("estimator", [e for e in ESTIMATORS if hasattr(e, "kernel")], ids=lambda e: type(e).__name__)
 def test_pickle_and_grid_search_over_a_kernel_object(estimator):
     X, y = data_for(estimator)
     model = clone(estimator).set_params(kernel=RBF())

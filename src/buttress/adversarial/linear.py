@@ -14,7 +14,6 @@ from buttress._checks import (
     check_limits,
     check_number,
     check_option,
-    check_weights,
     check_X,
     check_X_y,
 )
@@ -27,7 +26,7 @@ from buttress.solvers.run import Outcome, run
 class AdversarialLinearSVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
     """Linear support vector classifier against attackers who move every feature a share of the way to its limits.
 
-    Minimises 1/2 ||w||^2 + C sum_i s_i max(0, 1 - y_i (w'x_i + b) + t_i), s_i the sample weights, where
+    Minimises 1/2 ||w||^2 + C sum_i max(0, 1 - y_i (w'x_i + b) + t_i), where
 
         t_i = C_f sum_j [ max(w_j, 0) (x_ij - low_j) + max(-w_j, 0) (high_j - x_ij) ]
 
@@ -106,26 +105,20 @@ class AdversarialLinearSVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator)
         self.progress = progress
 
     @with_callbacks
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> "AdversarialLinearSVC":
+    def fit(self, X: Any, y: Any) -> "AdversarialLinearSVC":
         """Fit to X of shape (n, d) and class labels y of shape (n,); returns self.
 
         Raises ValueError for parameters out of range, bounds that exclude rows of X, NaN, inf or entries beyond 1e100
-        (naming the column), fewer than two classes, or negative weights.
+        (naming the column), or fewer than two classes.
         """
         self._check_parameters()
         X, y = check_X_y(self, X, y)
         self.classes_, codes = check_classes(y, "AdversarialLinearSVC")
-        weight = check_weights(sample_weight, X)
-        absent = np.bincount(codes, weight) == 0
-        if absent.any():
-            raise ValueError(f"sample_weight is zero for every row of class {self.classes_[absent][0]!r}. Drop the "
-                             "class or give it weight.")
-        X, codes, weight = X[weight > 0], codes[weight > 0], weight[weight > 0]
         low, high = self._limits(X)
         n_classes = len(self.classes_)
         positives = [1] if n_classes == 2 else range(n_classes)
         report = step_callback(self, X, y, None)
-        fits = [self._fit_column(X, np.where(codes == c, 1.0, -1.0), self.C * weight, low, high, report)
+        fits = [self._fit_column(X, np.where(codes == c, 1.0, -1.0), low, high, report)
                 for c in positives]
         self.coef_ = np.stack([w for w, _, _ in fits])
         self.intercept_ = np.array([b for _, b, _ in fits])
@@ -156,9 +149,7 @@ class AdversarialLinearSVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator)
                              "in the units of X that hold every row, or None.")
         return low, high
 
-    def _fit_column(
-        self, X: Array, y: Array, c: Array, low: Array, high: Array, report: Any
-    ) -> tuple[Array, float, Outcome]:
+    def _fit_column(self, X: Array, y: Array, low: Array, high: Array, report: Any) -> tuple[Array, float, Outcome]:
         """Return w, b and the run, whose objective is in the units of the docstring.
 
         Columns that do not vary get w_j = 0, which is optimal; the others are centred and divided by one number, so
@@ -170,7 +161,8 @@ class AdversarialLinearSVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator)
         unit = float(np.sqrt(np.mean(np.sum((X[:, varying] - centre) ** 2, axis=1)))) or 1.0
         scaled, bottom, top = ((part - centre) / unit for part in (X[:, varying], low[varying], high[varying]))
         margins = free_range_margins(scaled, y, bottom, top, share=self.C_f, both=self.attacked_class == "both")
-        outcome = run(free_range_descent(margins, y, c * unit**2, tol=self.tol), tol=self.tol, max_iter=self.max_iter,
+        steps = free_range_descent(margins, y, np.full(len(y), self.C * unit**2), tol=self.tol)
+        outcome = run(steps, tol=self.tol, max_iter=None if self.max_iter == -1 else self.max_iter,
                       max_time=self.max_time, callback=report, progress=self.progress, name="free-range machine")
         w = np.zeros(X.shape[1])
         w[varying] = outcome.state[0] / unit

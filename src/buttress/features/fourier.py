@@ -54,7 +54,8 @@ class RandomFeatures:
         draws = normals(bits[m:])
         spectrum = spectrum_of(self.kernel, "Random features")
         lengths = spectrum.lengths(self.kernel, draws[:m], exponentials(uniform))
-        made: tuple[Array, Array] = draws[m : m + m * d].reshape(d, m) * lengths, (low.astype(np.float64) + 0.5) * (2 * np.pi * 2.0**-32)
+        phases = (low.astype(np.float64) + 0.5) * (2 * np.pi * 2.0**-32)
+        made: tuple[Array, Array] = draws[m : m + m * d].reshape(d, m) * lengths, phases
         while self._kept and (len(self._kept) + 1) * made[0].nbytes > KEPT:
             self._kept.pop(next(reversed(self._kept)))  # the newest: a model runs through its blocks in order
         self._kept[block] = made

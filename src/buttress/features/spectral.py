@@ -92,7 +92,7 @@ def feature_radius(kernel: Kernel, eps: float) -> float:
 
     >>> from buttress.kernels import RBF
     >>> round(feature_radius(RBF(0.5), 0.1), 6)
-    0.09975
+    0.099875
     """
     return float(np.sqrt(2 * spectrum_of(kernel, "A radius in feature space").drop(kernel, eps)))
 

@@ -97,7 +97,7 @@ def natural_path(
 def natural(rows: KernelRows, b: Array, C: float, intercept: float) -> Natural:
     """Return the point of the path at C' with its norms."""
     f = rows.times(b)
-    return Natural(C, b, f, intercept, float(np.sqrt(max(b @ f, 0.0))), float(np.abs(b).sum()))
+    return Natural(C, b, f, intercept, float(np.sqrt(max(float(b @ f), 0.0))), float(np.abs(b).sum()))
 
 
 def first_point(kernel: Kernel, X: Array, y: Array, *, fit_intercept: bool) -> Natural:
