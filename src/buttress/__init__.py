@@ -21,18 +21,14 @@ _HOME = {
     "SVC": "buttress.svm",
     "Subquantile": "buttress.risks",
     "Tilted": "buttress.risks",
-    "AuditResult": "buttress.audit",
+    "AuditResult": "buttress.audit.result",
 }
-_MODULES = ("attacks", "datasets", "features", "kernels", "losses", "risks")
+_MODULES = ("attacks", "audit", "datasets", "features", "kernels", "losses", "risks")
 
-__all__ = sorted([*_HOME, *_MODULES, "audit", "__version__"])
+__all__ = sorted([*_HOME, *_MODULES, "__version__"])
 
 
 def __getattr__(name: str) -> Any:
-    if name == "audit":
-        from buttress.audit import audit
-
-        return audit
     if name in _HOME:
         return getattr(importlib.import_module(_HOME[name]), name)
     if name in _MODULES:

@@ -155,7 +155,7 @@ class SVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         """Return C_i of each row; balanced class weights count rows by their sample weight."""
         present = np.bincount(codes, weight) > 0
         if not present.all():
-            raise ValueError(f"sample_weight is zero for every row of class {self.classes_[~present][0]!r}. "
+            raise ValueError(f"sample_weight is zero for every row of class {self.classes_[~present].tolist()[0]!r}. "
                              "Drop the class or give it weight.")
         if self.class_weight == "balanced":
             totals = np.bincount(codes, weight)

@@ -14,6 +14,7 @@ Examples
 (0.0625, 4, 'converged')
 """
 
+import sys
 import time
 import warnings
 from collections.abc import Callable, Generator, Iterator
@@ -91,7 +92,7 @@ def run(
     callback : function of a Step or None
         Called after each step; a true result stops the run.
     progress : bool
-        Show a rich progress line on stderr.
+        Show a rich progress line on stderr, where that is a terminal.
     name : str
         What the progress line and the warnings call the run.
     warn : bool
@@ -157,7 +158,7 @@ def _status(
 
 @contextmanager
 def _display(progress: bool, name: str, max_iter: int | None) -> Iterator[Callable[[int, Step], None]]:
-    if not progress:
+    if not (progress and sys.stderr.isatty()):
         yield lambda n_iter, step: None
         return
     from rich.console import Console

@@ -1,0 +1,177 @@
+"""The exact SVC against scikit-learn's, brute force and the definitions of its own certificate."""
+
+import numpy as np
+import pytest
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.datasets import load_digits, make_classification
+from sklearn.svm import SVC as Libsvm
+
+from buttress import SVC, NotConvergedWarning
+from buttress.kernels import RBF
+
+from problems import breast_cancer, iris, moons, noisy, points
+
+
+def digits():
+    X, y = load_digits(return_X_y=True)
+    return X[:600] / 16, y[:600]
+
+
+def skewed():
+    """Nine in ten of one class, 20 columns."""
+    return make_classification(400, n_features=20, weights=[0.9], flip_y=0.05, random_state=1)
+
+
+# name, problem, parameters of both libraries, whether rows get random weights
+AGAINST_LIBSVM = [
+    ("rbf", breast_cancer, {"C": 1.0}, False),
+    ("small C", breast_cancer, {"C": 1e-2, "kernel": "linear"}, False),
+    ("large C", noisy, {"C": 1e3, "gamma": 0.5}, False),
+    ("linear", noisy, {"C": 10.0, "kernel": "linear"}, False),
+    ("polynomial", moons, {"C": 1.0, "kernel": "poly", "degree": 3, "gamma": 1.0, "coef0": 1.0}, False),
+    ("weights", noisy, {"C": 1.0}, True),
+    ("class weights", skewed, {"C": 1.0, "class_weight": "balanced"}, False),
+    ("given class weights", skewed, {"C": 100.0, "gamma": 0.01, "class_weight": {0: 0.5, 1: 3.0}}, True),
+    ("three classes", iris, {"C": 1.0}, False),
+    ("three classes weighted", iris, {"C": 10.0, "kernel": "linear"}, True),
+    ("ten classes", digits, {"C": 10.0}, False),
+    ("ten classes, balanced", digits, {"C": 0.1, "kernel": "poly", "class_weight": "balanced"}, False),
+]
+
+
+@pytest.mark.parametrize(("name", "problem", "options", "weighted"), AGAINST_LIBSVM, ids=[r[0] for r in AGAINST_LIBSVM])
+def test_decision_values_are_those_of_libsvm(name, problem, options, weighted):
+    X, y = problem()
+    weight = np.random.default_rng(0).uniform(0.1, 2, len(y)) if weighted else None
+    model = SVC(decision_function_shape="ovo", **options).fit(X, y, weight)
+    # "balanced" and gamma="scale" count rows by their weight here, not in scikit-learn
+    gamma = getattr(model.expansion_.kernel, "gamma", 1.0)
+    theirs = Libsvm(decision_function_shape="ovo", tol=1e-6, **{**options, "gamma": gamma}).fit(X, y, weight)
+    np.testing.assert_allclose(model.decision_function(X), theirs.decision_function(X), atol=1e-3)
+    assert (model.dual_gap_ <= 1e-3 * np.asarray(model.primal_objective_)).all()
+    assert model.converged_
+    assert (model.predict(X) != theirs.predict(X)).mean() <= 0.005
+
+
+@pytest.mark.parametrize("shape", ["ovr", "ovo"])
+@pytest.mark.parametrize("break_ties", [False, True])
+def test_votes_are_those_of_libsvm(shape, break_ties):
+    X, y = digits()
+    options = {"C": 10.0, "gamma": 0.05, "decision_function_shape": shape, "break_ties": break_ties and shape == "ovr"}
+    ours, theirs = SVC(**options).fit(X[:300], y[:300]), Libsvm(tol=1e-6, **options).fit(X[:300], y[:300])
+    np.testing.assert_allclose(ours.decision_function(X), theirs.decision_function(X), atol=1e-3)
+    np.testing.assert_array_equal(ours.predict(X), theirs.predict(X))
+    np.testing.assert_array_equal(ours.n_support_.shape, theirs.n_support_.shape)
+    assert ours.dual_coef_.shape == (9, len(ours.support_))
+
+
+def dual_variables(model, n):
+    b = np.zeros(n)
+    b[model.support_] = model.dual_coef_[0]
+    return b
+
+
+@pytest.mark.parametrize("C", [1e-2, 1.0, 100.0])
+def test_kkt_conditions_row_by_row(C):
+    X, y = noisy()
+    model = SVC(C=C, tol=1e-6).fit(X, y)
+    alpha = np.abs(dual_variables(model, len(y)))
+    margin = np.where(y == 1, 1, -1) * model.decision_function(X)
+    assert abs(dual_variables(model, len(y)).sum()) < 1e-10
+    for a, m in zip(alpha, margin, strict=True):
+        if a == 0:
+            assert m >= 1 - 1e-5
+        elif a == C:
+            assert m <= 1 + 1e-5
+        else:
+            assert 0 < a < C
+            assert abs(m - 1) < 1e-5
+
+
+def test_objectives_are_what_they_say():
+    X, y = noisy()
+    model = SVC(C=2.0, gamma=0.1).fit(X, y)
+    signs, b, K = np.where(y == 1, 1, -1), dual_variables(model, len(y)), RBF(0.1)(X, X)
+    dual = np.abs(b).sum() - 0.5 * b @ K @ b
+    assert model.dual_objective_ == pytest.approx(dual, rel=1e-12)
+    losses = [np.maximum(0, 1 - signs * (K @ b + shift)).sum() for shift in model.intercept_ + np.linspace(-1, 1, 2001)]
+    assert model.primal_objective_ <= 0.5 * b @ K @ b + 2 * min(losses) + 1e-9
+    assert model.primal_objective_ >= model.dual_objective_
+    assert model.dual_gap_ == pytest.approx(model.primal_objective_ - model.dual_objective_)
+
+
+@pytest.mark.parametrize("options", [{}, {"class_weight": "balanced"}, {"kernel": "linear", "C": 10.0}], ids=str)
+def test_weights_mean_repeated_rows(options):
+    X, y = noisy(120)
+    weight = np.random.default_rng(0).integers(0, 4, len(y))
+    weighted = SVC(**options).fit(X, y, weight)
+    repeated = SVC(**options).fit(X.repeat(weight, axis=0), y.repeat(weight))
+    np.testing.assert_allclose(weighted.decision_function(X), repeated.decision_function(X), atol=1e-6)
+
+
+def test_a_gram_matrix_is_its_kernel():
+    X, y = iris()
+    direct = SVC(kernel=RBF(0.3)).fit(X, y)
+    gram = SVC(kernel="precomputed").fit(RBF(0.3)(X, X), y)
+    np.testing.assert_allclose(gram.decision_function(RBF(0.3)(X, X)), direct.decision_function(X), atol=1e-10)
+    function = SVC(kernel=lambda A, B: RBF(0.3)(A, B)).fit(X, y)
+    np.testing.assert_allclose(function.decision_function(X), direct.decision_function(X), atol=1e-10)
+
+
+def test_a_cache_of_two_rows_gives_the_same_model():
+    X, y = noisy()
+    small, whole = (SVC(cache_size=size).fit(X, y).decision_function(X) for size in (1e-6, 200))
+    np.testing.assert_allclose(small, whole, atol=1e-6)
+
+
+def test_limits_leave_a_usable_model_and_a_warning():
+    X, y = breast_cancer()
+    with pytest.warns(NotConvergedWarning, match="max_iter"):
+        model = SVC(C=100.0, max_iter=1).fit(X, y)
+    assert not model.converged_
+    assert model.score(X, y) > 0.5
+    with pytest.warns(NotConvergedWarning, match="max_time"):
+        SVC(C=100.0, max_time=1e-9).fit(X, y)
+
+
+def test_probabilities_come_from_calibration():
+    X, y = moons()
+    model = CalibratedClassifierCV(SVC(), ensemble=False).fit(X, y)
+    probability = model.predict_proba(X)
+    np.testing.assert_allclose(probability.sum(axis=1), 1)
+    assert (probability.argmax(axis=1) == y).mean() > 0.9
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"C": 0}, "C must be in"),
+        ({"C": -1.0}, "C must be in"),
+        ({"tol": 0}, "tol must be in"),
+        ({"cache_size": 0}, "cache_size must be in"),
+        ({"gamma": -1}, "gamma must be in"),
+        ({"kernel": "rfb"}, "Did you mean 'rbf'"),
+        ({"decision_function_shape": "ovx"}, "decision_function_shape must be one of"),
+        ({"max_iter": 0}, "max_iter must be"),
+        ({"max_time": -1}, "max_time must be"),
+        ({"kernel": lambda A, B: A}, "must return shape"),
+        ({"kernel": lambda A, B: np.full((len(A), len(B)), np.nan)}, "NaN"),
+        ({"kernel": "precomputed"}, "square"),
+    ],
+    ids=lambda value: str(value)[:30],
+)
+def test_bad_parameters_are_named(options, message):
+    X, y = moons(40)
+    with pytest.raises(ValueError, match=message):
+        SVC(**options).fit(X, y)
+
+
+def test_bad_gram_and_weights_are_named():
+    K, y = RBF()(points(20), points(20)), np.arange(20) % 2
+    K[0, 1] += 0.5
+    with pytest.raises(ValueError, match="symmetric"):
+        SVC(kernel="precomputed").fit(K, y)
+    with pytest.raises(ValueError, match="sample_weight must not be negative"):
+        SVC().fit(points(20), y, np.r_[-1.0, np.ones(19)])
+    with pytest.raises(ValueError, match="zero for every row of class 1"):
+        SVC().fit(points(20), y, 1.0 - y)
