@@ -10,11 +10,13 @@ from typing import Any
 __version__ = "0.1.0"
 
 _HOME = {
+    "AdversarialLinearSVC": "buttress.adversarial",
     "AdversarialSVC": "buttress.adversarial",
     "AuditResult": "buttress.audit.result",
     "bounded_loss": "buttress.robust",
     "bounded_loss_scorer": "buttress.robust",
     "CRR": "buttress.robust",
+    "FeatureNoiseWarning": "buttress._checks",
     "InterruptedWarning": "buttress._checks",
     "KernelClassifier": "buttress.robust",
     "KernelRegressor": "buttress.robust",

@@ -24,6 +24,10 @@ class NotConvergedWarning(ConvergenceWarning):
     """The iteration or time limit came before the tolerance; the model holds the best state seen."""
 
 
+class FeatureNoiseWarning(UserWarning):
+    """The noise of random features outweighs the input gradient of the model they were fitted to."""
+
+
 class InterruptedWarning(UserWarning):
     """Ctrl-C stopped a fit; the model holds the best state seen."""
 
