@@ -1,0 +1,5 @@
+"""Estimators for training data that may be corrupt: risks that trim, and fits that find the bad rows by themselves."""
+
+from buttress.robust.subquantile import KernelClassifier, KernelRegressor
+
+__all__ = ["KernelClassifier", "KernelRegressor"]
