@@ -16,6 +16,8 @@ _HOME = {
     "Mean": "buttress.risks",
     "NotConvergedWarning": "buttress._checks",
     "InterruptedWarning": "buttress._checks",
+    "RobustKernelRegressor": "buttress.robust",
+    "RobustLinearRegressor": "buttress.robust",
     "SVC": "buttress.svm",
     "Subquantile": "buttress.risks",
     "Tilted": "buttress.risks",

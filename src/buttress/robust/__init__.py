@@ -1,5 +1,7 @@
 """Estimators for training data that may be corrupt: risks that trim, and fits that find the bad rows by themselves."""
 
+from buttress.robust.mixture import RobustKernelRegressor
+from buttress.robust.mm import RobustLinearRegressor
 from buttress.robust.subquantile import KernelClassifier, KernelRegressor
 
-__all__ = ["KernelClassifier", "KernelRegressor"]
+__all__ = ["KernelClassifier", "KernelRegressor", "RobustKernelRegressor", "RobustLinearRegressor"]
