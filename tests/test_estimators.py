@@ -12,12 +12,29 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from buttress import SVC, AdversarialSVC, KernelClassifier, KernelRegressor
+from buttress import (
+    SVC,
+    AdversarialSVC,
+    KernelClassifier,
+    KernelRegressor,
+    RobustKernelClassifier,
+    RobustKernelRegressor,
+    RobustLinearRegressor,
+)
 from buttress.kernels import RBF
 
 from problems import iris, moons
 
-ESTIMATORS = [SVC(), AdversarialSVC(max_iter=30, random_state=0), KernelClassifier(), KernelRegressor()]
+ESTIMATORS = [
+    SVC(),
+    AdversarialSVC(max_iter=30, random_state=0),
+    KernelClassifier(),
+    KernelRegressor(),
+    RobustKernelClassifier(random_state=0),
+    RobustKernelRegressor(random_state=0),
+    RobustLinearRegressor(random_state=0),
+]
+KERNEL_ESTIMATORS = [estimator for estimator in ESTIMATORS if "kernel" in estimator.get_params()]
 
 
 def data_for(estimator):
@@ -42,7 +59,7 @@ def test_frames_keep_their_names_and_predict_as_arrays(estimator, frame):
     np.testing.assert_allclose(model.predict(table), expected, atol=1e-9)
 
 
-@pytest.mark.parametrize("estimator", ESTIMATORS, ids=lambda e: type(e).__name__)
+@pytest.mark.parametrize("estimator", KERNEL_ESTIMATORS, ids=lambda e: type(e).__name__)
 def test_pickle_and_grid_search_over_a_kernel_object(estimator):
     X, y = data_for(estimator)
     model = clone(estimator).set_params(kernel=RBF())

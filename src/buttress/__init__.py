@@ -16,11 +16,14 @@ _HOME = {
     "Mean": "buttress.risks",
     "NotConvergedWarning": "buttress._checks",
     "InterruptedWarning": "buttress._checks",
+    "OutlierDisplay": "buttress.robust",
+    "RobustKernelClassifier": "buttress.robust",
     "RobustKernelRegressor": "buttress.robust",
     "RobustLinearRegressor": "buttress.robust",
     "SVC": "buttress.svm",
     "Subquantile": "buttress.risks",
     "Tilted": "buttress.risks",
+    "outlier_report": "buttress.robust",
     "AuditResult": "buttress.audit",
 }
 _MODULES = ("attacks", "datasets", "features", "kernels", "losses", "risks")

@@ -131,7 +131,9 @@ def _unit(diagonal: Array) -> float:
 
 
 def _isolated(K: Array) -> NDArray[np.bool_]:
-    """Return the rows whose kernel values with all others sum to almost nothing beside those of an ordinary row."""
-    near = np.abs(K).sum(axis=1) - np.abs(np.diagonal(K))
+    """Return the rows whose cosines in feature space with all others sum to almost nothing beside an ordinary row's."""
+    length = np.sqrt(np.maximum(np.diagonal(K), 0))
+    length[length == 0] = np.inf
+    near = (np.abs(K) / length).sum(axis=1) / length - 1
     upper = np.median(np.sort(near)[len(near) // 2 :])
-    return near < 0.02 * upper
+    return (near < 0.02 * upper) & np.isfinite(length)
