@@ -65,8 +65,8 @@ class RobustKernelClassifier(ClassifierMixin, BaseEstimator):
         Share of corrupt rows: the mean of ``outlier_proba_``, or the number given.
     agreement_ : array of shape (n,)
         Share of the fits with 0, 20 and 40 per cent trimmed that judge the row as ``inlier_mask_`` does.
-    alpha_, clean_
-        The ridge, and whether nothing was trimmed.
+    alpha_, clean_, n_iter_
+        The ridge, whether nothing was trimmed, and how many concentration steps were taken.
 
     References
     ----------
@@ -149,6 +149,7 @@ class RobustKernelClassifier(ClassifierMixin, BaseEstimator):
         self.expansion_ = design.expand(found.coef[:, 1:] if binary else found.coef)
         self.contrasts_ = binary_contrasts() if binary else rival_contrasts(C)
         self.alpha_, self.clean_ = found.alpha, found.clean
+        self.n_iter_ = found.n_iter
         self.weights_ = _scattered(found.weights, rows, n, 0.0)
         self.loo_score_ = _scattered(found.margin, rows, n, 0.0)
         self.loo_proba_ = np.full((n, C), 1 / C)
@@ -184,6 +185,7 @@ class LabelFit:
     votes: NDArray[np.bool_]
     alpha: float
     clean: bool
+    n_iter: int
 
 
 def fit_labels(
@@ -200,17 +202,17 @@ def fit_labels(
     rate = flips.rate if share is None else share
     votes = []
     for trimmed in (0.0, 0.2, 0.4):
-        _, judged = _concentrated(design, targets, codes, scores, alpha, 1 - trimmed, 3)
+        _, judged, _ = _concentrated(design, targets, codes, scores, alpha, 1 - trimmed, 3)
         votes.append(label_margins(judged, codes) > 0)
     clean = rate <= (SLIGHT if share is None else 0)
-    weights = ones
+    weights, n_iter = ones, 1
     if not clean:
-        keep, judged = _concentrated(design, targets, codes, scores, alpha, max(1 - rate, 0.5), max_iter)
+        keep, judged, n_iter = _concentrated(design, targets, codes, scores, alpha, max(1 - rate, 0.5), max_iter)
         weights = np.maximum(keep, label_margins(judged, codes) > 0)
         fit = design.ridge.solve(targets, weights, alpha)
         scores = targets - fit.loo
         flips = explain_labels(scores, codes, rate)
-    return LabelFit(fit.coef, weights, label_margins(scores, codes), flips, np.array(votes), float(alpha), clean)
+    return LabelFit(fit.coef, weights, label_margins(scores, codes), flips, np.array(votes), float(alpha), clean, n_iter)
 
 
 def likeliest_alpha(
@@ -236,10 +238,11 @@ def check_class_sizes(classes: NDArray[Any], codes: NDArray[np.intp], share: flo
 
 def _concentrated(
     design: Design, targets: Array, codes: NDArray[np.intp], scores: Array, alpha: float, kept: float, max_iter: int
-) -> tuple[Array, Array]:
+) -> tuple[Array, Array, int]:
     steps = concentrate_classes(design.ridge, targets, codes, label_margins(scores, codes), alpha=alpha, kept=kept)
-    found: tuple[Array, Array] = run(steps, max_iter=max_iter, warn=False).state
-    return found
+    outcome = run(steps, max_iter=max_iter, warn=False)
+    keep, judged = outcome.state
+    return keep, judged, max(outcome.n_iter, 1)
 
 
 def _scattered(values: Array, rows: NDArray[np.intp], n: int, other: float) -> Array:

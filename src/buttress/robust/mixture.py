@@ -65,6 +65,8 @@ class RobustKernelRegressor(RegressorMixin, BaseEstimator):
     alpha_ : float
     clean_ : bool
         Whether the guard found nothing wrong.
+    n_iter_ : int
+        Iterations of the mixture fit.
 
     References
     ----------
@@ -132,6 +134,7 @@ class RobustKernelRegressor(RegressorMixin, BaseEstimator):
                            max_iter=self.max_iter, rng=rng)
         self.expansion_ = design.expand(found.coef[:, None] * unit)
         self.intercept_, self.alpha_, self.clean_ = middle, found.alpha, found.clean
+        self.n_iter_ = found.n_iter
         self.weights_, self.outlier_proba_ = found.weights, 1 - found.explained.inlier
         self.loo_residual_, self.loo_sigma_ = found.loo * unit, found.sigma
         self.scale_ = found.explained.law.scale * unit
@@ -149,10 +152,11 @@ class RobustKernelRegressor(RegressorMixin, BaseEstimator):
 class Found:
     """What :func:`robust_fit` hands back; loo and sigma are leave-one-out residuals, plain and standardised."""
 
-    def __init__(self, fit: Any, weights: Array, explained: Explained, *, alpha: float, clean: bool, votes: Any):
+    def __init__(self, fit: Any, weights: Array, explained: Explained, *, alpha: float, clean: bool, votes: Any,
+                 n_iter: int = 1):
         self.coef, self.loo, self.weights, self.explained = fit.coef, fit.loo, weights, explained
         self.sigma = fit.loo / (explained.law.scale * fit.spread)
-        self.alpha, self.clean, self.votes = alpha, clean, votes
+        self.alpha, self.clean, self.votes, self.n_iter = alpha, clean, votes, n_iter
 
 
 def robust_fit(
@@ -173,7 +177,7 @@ def robust_fit(
     weights = mixed.inlier
     last = design.ridge.solve(y, weights, best)
     return Found(last, weights, Explained(mixed.law, mixed.inlier, mixed.likelihood), alpha=best, clean=False,
-                 votes=votes)
+                 votes=votes, n_iter=mixed.n_iter)
 
 
 def _plain(design: Design, y: Array, alpha: Any) -> tuple[Any, float]:

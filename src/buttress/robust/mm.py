@@ -45,7 +45,7 @@ class RobustLinearRegressor(RegressorMixin, BaseEstimator):
     ----------
     coef_ : array of shape (d,)
     intercept_ : float
-    inlier_mask_, outlier_proba_, weights_, loo_residual_, loo_sigma_, scale_, contamination_, agreement_, clean_
+    inlier_mask_, outlier_proba_, weights_, loo_residual_, loo_sigma_, scale_, contamination_, agreement_, clean_, n_iter_
         As in :class:`buttress.RobustKernelRegressor`; ``weights_`` are Tukey's.
 
     References
@@ -115,7 +115,7 @@ class RobustLinearRegressor(RegressorMixin, BaseEstimator):
         plain = ridge.solve(y, ones, self.alpha)
         known = explain(plain.loo, plain.spread, floor=FLOOR, share=share or None)
         if share == 0 or not y.any():
-            self.clean_ = True
+            self.clean_, self.n_iter_ = True, 1
             return plain, ones, replace(known, inlier=ones), ones[None, :] > 0
         h = max(int(min(0.55, 1 - share) * len(y)) if share is not None else int(0.55 * len(y)), min(len(y), 2))
         fits, votes = least_trimmed(ridge, y, alpha=self.alpha, h=h, n_starts=self.n_starts, rng=rng)
@@ -132,7 +132,9 @@ class RobustLinearRegressor(RegressorMixin, BaseEstimator):
         spent = min(float(np.sum(1 - 1 / start.spread**2)), 0.5 * h)  # degrees of freedom the h rows paid for
         scale = max(lts_scale(residual, len(y) // 2 + 1) * np.sqrt(h / (h - spent)), FLOOR)
         steps = m_steps(ridge, y, residual, alpha=self.alpha, scale=scale)
-        fit, weights = run(steps, tol=1e-6, max_iter=self.max_iter, name=type(self).__name__).state
+        outcome = run(steps, tol=1e-6, max_iter=self.max_iter, name=type(self).__name__)
+        fit, weights = outcome.state
+        self.n_iter_ = max(outcome.n_iter, 1)
         return fit, weights, explain(fit.loo, fit.spread, floor=FLOOR, share=share)
 
     def predict(self, X: Any) -> Array:

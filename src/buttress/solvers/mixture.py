@@ -103,12 +103,13 @@ def explain(r: Array, spread: Array, *, floor: float, share: float | None = None
 
 @dataclass(frozen=True)
 class Mixed:
-    """One state of the mixture fit: the fit, its law, P(inlier) and the log likelihood per row."""
+    """One state of the mixture fit: the fit, its law, P(inlier), the log likelihood per row and how many fits it took."""
 
     fit: Any
     law: Law
     inlier: Array
     likelihood: float
+    n_iter: int
 
 
 def mixture_steps(
@@ -116,15 +117,16 @@ def mixture_steps(
 ) -> Steps:
     """Yield :class:`Mixed` states from residuals r (n,); the gap is the change of the log likelihood per row."""
     law = first_law(r, spread, nu=nu, share=share, floor=floor)
-    last = np.inf
+    last, n_iter = np.inf, 0
     while True:
+        n_iter += 1
         inlier, _ = law.inlier_probability(r, spread)
         fit = ridge.solve(y, law.row_weights(r, spread, inlier), alpha)
         r, spread = fit.loo, fit.spread
         law = law.refitted(r, spread, inlier, share=share, floor=floor)
         inlier, total = law.inlier_probability(r, spread)
         mean = total / len(r)
-        yield Step(Mixed(fit, law, inlier, mean), gap=abs(mean - last), objective=-mean)
+        yield Step(Mixed(fit, law, inlier, mean, n_iter), gap=abs(mean - last), objective=-mean)
         last = mean
 
 
