@@ -231,7 +231,7 @@ def check_class_sizes(classes: NDArray[Any], codes: NDArray[np.intp], share: flo
     """Refuse to trim a class of one row by a share given."""
     sizes = np.bincount(codes)
     if share and sizes.min() < 2:
-        small = classes[sizes.argmin()]
+        small = classes.tolist()[sizes.argmin()]
         raise ValueError(f"Trimming contamination={share:g} of each class needs at least 2 rows in it. Class {small!r} "
                          "has 1. Drop that class, or use contamination='auto' or 0.")
 

@@ -110,7 +110,8 @@ def _nystroem_design(kernel: Kernel, X: Array, m: int, rng: np.random.RandomStat
     searched = rng.choice(len(X), min(len(X), 2000), replace=False)
     few = nystroem(kernel, points[rng.permutation(len(points))[:150]])
     coarse = FeatureRidge(_with_constant(few(X[searched]), unit))
-    return Design(FeatureRidge(Z, refresh=0.05, leverage=False), coarse, searched,
+    many = len(X) > 50 * len(points)  # then a row's pull on itself is below 2 per cent
+    return Design(FeatureRidge(Z, refresh=0.05, leverage=not many), coarse, searched,
                   lambda coef: feature_map.expansion(coef[:-1], np.sqrt(unit) * coef[-1]), unit, False, isolated)
 
 

@@ -163,21 +163,29 @@ def robust_fit(
     design: Design, y: Array, *, share: float | None, alpha: Any, n_starts: int, max_iter: int, rng: Any
 ) -> Found:
     """Fit plainly and by the mixture, and keep the one that the guard chooses; y (n,) is centred, of spread 1."""
-    plain, plain_alpha = _plain(design, y, alpha)
-    votes = np.ones((1, len(y)), dtype=bool)
-    known = explain(plain.loo, plain.spread, floor=FLOOR)
     if share == 0 or not y.any():
-        law = explain(plain.loo, plain.spread, floor=FLOOR, share=1e-9).law
-        nothing = Explained(law, np.ones(len(y)), known.likelihood)
-        return Found(plain, np.ones(len(y)), nothing, alpha=plain_alpha, clean=True, votes=votes)
+        return _unsuspected(design, y, alpha)
     mixed, votes, best = _mixed(design, y, share=share, alpha=alpha, n_starts=n_starts, max_iter=max_iter, rng=rng)
-    robust = explain(mixed.fit.loo, mixed.fit.spread, floor=FLOOR, share=share)
-    if share is None and not contaminated(known, robust):
-        return Found(plain, np.ones(len(y)), known, alpha=plain_alpha, clean=True, votes=votes)
-    weights = mixed.inlier
-    last = design.ridge.solve(y, weights, best)
-    return Found(last, weights, Explained(mixed.law, mixed.inlier, mixed.likelihood), alpha=best, clean=False,
+    last = design.ridge.solve(y, mixed.inlier, best)
+    kept = Found(last, mixed.inlier, Explained(mixed.law, mixed.inlier, mixed.likelihood), alpha=best, clean=False,
                  votes=votes, n_iter=mixed.n_iter)
+    if share is not None:
+        return kept
+    robust = explain(mixed.fit.loo, mixed.fit.spread, floor=FLOOR)
+    plain, plain_alpha = _plain(design, y, alpha)
+    known = explain(plain.loo, plain.spread, floor=FLOOR)
+    if contaminated(known, robust):
+        return kept
+    return Found(plain, np.ones(len(y)), known, alpha=plain_alpha, clean=True, votes=votes, n_iter=mixed.n_iter)
+
+
+def _unsuspected(design: Design, y: Array, alpha: Any) -> Found:
+    """Kernel ridge regression with no row suspected."""
+    plain, alpha = _plain(design, y, alpha)
+    known = explain(plain.loo, plain.spread, floor=FLOOR, share=1e-9)
+    ones = np.ones(len(y))
+    return Found(plain, ones, Explained(known.law, ones, known.likelihood), alpha=alpha, clean=True,
+                 votes=ones[None, :] > 0)
 
 
 def _plain(design: Design, y: Array, alpha: Any) -> tuple[Any, float]:

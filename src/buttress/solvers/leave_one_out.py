@@ -39,8 +39,9 @@ class Fit:
 class FeatureRidge:
     """f(x) = coef'z(x): the rows of Z (n, m) are the features of the training rows, float64 or float32.
 
-    The Gram matrix Z'UZ is kept from one solve to the next and only rows whose weight moved by more than
-    ``refresh`` are added to it; the others count with the weight they had. With ``refresh=0`` this is exact.
+    The Gram matrix Z'UZ is kept from one solve to the next and only rows whose weight moved by more than the share
+    ``refresh`` are added to it; the others count with the weight they had, weights below 1e-4 as 0. With ``refresh=0``
+    this is exact.
     ``leverage=False`` leaves h out (loo is then the plain residual): for n much larger than m it is near m/n.
     """
 
@@ -59,7 +60,8 @@ class FeatureRidge:
 
     def gram(self, u: Array) -> Array:
         """Return Z'UZ, updated from the last one by the rows whose weight moved."""
-        moved = np.flatnonzero(np.abs(u - self._u) > self.refresh)
+        u = np.where(u < 1e-4, 0.0, u) if self.refresh else u
+        moved = np.flatnonzero(np.abs(u - self._u) > self.refresh * np.maximum(u, self._u))
         if 2 * len(moved) > len(u):
             moved = np.arange(len(u))
             self._u, self._gram = np.zeros(len(u)), np.zeros_like(self._gram)
@@ -111,7 +113,7 @@ class FeatureRidge:
 class GramRidge:
     """f(x) = sum_i coef_i k(x_i, x): K (n, n) is the Gram matrix of the training rows.
 
-    Weights below 1e-6 count as 1e-6.
+    A row of weight below 1e-6 counts as 1e-6 towards 0, whatever its target: an outlier at 1e9 must not be felt.
     """
 
     def __init__(self, K: Array, groups: NDArray[np.intp] | None = None):
@@ -126,27 +128,27 @@ class GramRidge:
 
         With A = U^(1/2) K U^(1/2) + alpha I, coef = U^(1/2) A^-1 U^(1/2) y and 1 - h_i = alpha (A^-1)_ii.
         """
-        u = np.maximum(u, 1e-6)
-        root = np.sqrt(u)
+        used, aim = _floored(u, y)
+        root = np.sqrt(used)
         A = root[:, None] * self.K * root
         A.flat[:: len(A) + 1] += alpha
         factor = cho_factor(A, lower=True, overwrite_a=True, check_finite=False)
-        coef = (cho_solve(factor, (y.T * root).T, check_finite=False).T * root).T
+        coef = (cho_solve(factor, (aim.T * root).T, check_finite=False).T * root).T
         inverse, _ = lapack.dpotri(factor[0], lower=1, overwrite_c=1)
-        return _fit(coef, self.K @ coef, y, (1 - alpha * np.diagonal(inverse)) / u, u, self.groups)
+        return _fit(coef, self.K @ coef, y, (1 - alpha * np.diagonal(inverse)) / used, u, self.groups)
 
     def path(self, y: Array, u: Array, alphas: Array, rows: NDArray[np.intp] | None = None) -> list[Fit]:
         """Return the fits (seen at ``rows``, default all) for each alpha, u fixed, from one eigendecomposition."""
-        u = np.maximum(u, 1e-6)
-        root = np.sqrt(u)
+        used, aim = _floored(u, y)
+        root = np.sqrt(used)
         rows = np.arange(len(u)) if rows is None else rows
         values, vectors = np.linalg.eigh(root[:, None] * self.K * root)
-        b = vectors.T @ (y.T * root).T
+        b = vectors.T @ (aim.T * root).T
         back = self.K[rows] @ (root[:, None] * vectors)
         squared, out = vectors[rows] ** 2, []
         for alpha in alphas:
             inverse = 1 / (np.maximum(values, 0) + alpha)
-            variance = (1 - alpha * (squared @ inverse)) / u[rows]
+            variance = (1 - alpha * (squared @ inverse)) / used[rows]
             out.append(_fit(b, back @ (b.T * inverse).T, y[rows], variance, u[rows], _part(self.groups, rows)))
         return out
 
@@ -156,6 +158,10 @@ def equal_rows(X: Array) -> NDArray[np.intp] | None:
     _, groups = np.unique(X, axis=0, return_inverse=True)
     groups = groups.reshape(-1).astype(np.intp)
     return groups if len(X) and groups.max() + 1 < len(X) else None
+
+
+def _floored(u: Array, y: Array) -> tuple[Array, Array]:
+    return np.maximum(u, 1e-6), np.where(u < 1e-6, 0.0, y.T).T
 
 
 def _part(groups: NDArray[np.intp] | None, rows: NDArray[np.intp]) -> NDArray[np.intp] | None:
