@@ -71,7 +71,7 @@ def test_targets_of_a_thousand_million_do_not_reach_the_predictions(model):
 
 
 def test_linear_fit_bears_bad_rows_far_out_in_x():
-    X, y, truth, bad = curve(rate=0.4, kind="far")
+    X, y, _, bad = curve(rate=0.4, kind="far")
     X[bad] *= 100
     model = RobustLinearRegressor(alpha=1e-6, random_state=0).fit(X, y)
     best = LinearRegression().fit(X[~bad], y[~bad])
@@ -233,7 +233,7 @@ def test_equal_targets_are_predicted(model):
 
 
 def test_a_wrong_row_does_not_hide_behind_its_copy():
-    X, y, truth, _ = curve(120)
+    X, y, _, _ = curve(120)
     X = np.repeat(X[:60], 2, axis=0)
     y = np.repeat(y[:60], 2)
     y[[10, 11]] += 4

@@ -168,14 +168,19 @@ def _part(groups: NDArray[np.intp] | None, rows: NDArray[np.intp]) -> NDArray[np
     return None if groups is None else groups[rows]
 
 
+def _sums(groups: NDArray[np.intp], x: Array) -> Array:
+    """Return for each row the sum of x over its group."""
+    return np.bincount(groups, x).astype(np.float64)[groups]
+
+
 def _fit(coef: Array, values: Array, y: Array, variance: Array, u: Array, groups: NDArray[np.intp] | None) -> Fit:
     variance = np.maximum(variance, 0)
-    e = (y - values).T
-    pulled, own = u * e, u
+    e: Array = (y - values).T
+    pulled: Array = u * e
+    own: Array = u
     if groups is not None:
-        own = np.bincount(groups, u)[groups]
-        sums = [np.bincount(groups, row)[groups] for row in np.atleast_2d(pulled)]
-        pulled = np.array(sums).reshape(pulled.shape)
+        own = _sums(groups, u)
+        pulled = np.array([_sums(groups, row) for row in np.atleast_2d(pulled)]).reshape(pulled.shape)
     free = np.maximum(1 - own * variance, 1e-10)  # a row nothing else speaks about: 1 - h rounds to 0
     return Fit(coef, values, (e + variance / free * pulled).T, np.sqrt(1 + variance / free))
 
