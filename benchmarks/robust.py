@@ -149,8 +149,9 @@ def linear(arguments):
                 Xa, ya, Xt, yt = split(X0, y0, trial)
                 X, y, bad = corrupted(Xa, ya, rate, kind, trial)
                 model = RobustLinearRegressor(random_state=trial).fit(X, y)
-                rows.append([rmse(model.predict(Xt), yt), model.contamination_, rmse(Ridge(1.0).fit(X, y).predict(Xt), yt),
-                             rmse(Ridge(1.0).fit(X[~bad], y[~bad]).predict(Xt), yt)])
+                fits = (model, Ridge(1.0).fit(X, y), Ridge(1.0).fit(X[~bad], y[~bad]))
+                errors = [rmse(fitted.predict(Xt), yt) for fitted in fits]
+                rows.append([errors[0], model.contamination_, *errors[1:]])
             show(f"{name} {kind} {rate:g}", ("robust", "rate^", "ridge", "oracle"), rows)
 
 
@@ -192,24 +193,28 @@ def scale(arguments):
     """A hundred thousand rows on Nystroem features, against the cost of building them once and scikit-learn's Huber."""
     rng = np.random.default_rng(0)
     n, m = arguments.rows, arguments.landmarks
-    X, y, truth, bad = waves(n, 8, rng)
+    X, y, _, bad = waves(n, 8, rng)
     test = waves(2000, 8, np.random.default_rng(1))
     gamma = 1 / 8
     design, features = timed(lambda: kernel_design(RBF(gamma), X, n_landmarks=m, rng=np.random.RandomState(0)))
-    good, gram = timed(lambda: design.ridge.solve(y, (~bad).astype(float), 1.0))
-    oracle = rmse(design.expand(good.coef[:, None])(test[0])[:, 0], test[2])
+    ridge, expand = design.ridge, design.expand
     del design
+    good, gram = timed(lambda: ridge.solve(y, (~bad).astype(float), 0.01))
+    oracle = rmse(expand(good.coef[:, None])(test[0])[:, 0], test[2])
+    ridge.Z = None
     floor = features + gram
     print(f"floor: features {features:.1f} s, Gram {gram:.1f} s; oracle {oracle:.4f}", flush=True)
     model, seconds = timed(lambda: RobustKernelRegressor(gamma=gamma, n_landmarks=m, random_state=0).fit(X, y))
-    print(f"RobustKernelRegressor {seconds:.1f} s = {seconds / floor:.2f} floor; error {rmse(model.predict(test[0]), test[2]):.4f}; "
-          f"contamination {model.contamination_:.3f}; {model.n_iter_} iterations", flush=True)
+    error = rmse(model.predict(test[0]), test[2])
+    print(f"RobustKernelRegressor {seconds:.1f} s = {seconds / floor:.2f} floor; error {error:.4f}; contamination "
+          f" {model.contamination_:.3f}; {model.n_iter_} iterations", flush=True)
     if n <= 100_000:
         def huber():
             Z = Nystroem(gamma=gamma, n_components=m, random_state=0).fit(X[:20_000])
             return Z, HuberRegressor(max_iter=50).fit(Z.transform(X), y)
         (Z, fitted), seconds = timed(huber)
-        print(f"Nystroem + HuberRegressor {seconds:.1f} s; error {rmse(fitted.predict(Z.transform(test[0])), test[2]):.4f}")
+        error = rmse(fitted.predict(Z.transform(test[0])), test[2])
+        print(f"Nystroem + HuberRegressor {seconds:.1f} s; error {error:.4f}")
 
 
 def small(arguments):

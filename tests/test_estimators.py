@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-from sklearn.base import clone, is_classifier
+from sklearn.base import clone, is_classifier, is_outlier_detector
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -14,9 +14,12 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from buttress import (
     SVC,
+    SVDD,
+    SVR,
     AdversarialSVC,
     KernelClassifier,
     KernelRegressor,
+    MultiKernelSVDD,
     RobustKernelClassifier,
     RobustKernelRegressor,
     RobustLinearRegressor,
@@ -27,6 +30,9 @@ from problems import iris, moons
 
 ESTIMATORS = [
     SVC(),
+    SVR(),
+    SVDD(),
+    MultiKernelSVDD(),
     AdversarialSVC(max_iter=30, random_state=0),
     KernelClassifier(),
     KernelRegressor(),
@@ -34,11 +40,10 @@ ESTIMATORS = [
     RobustKernelRegressor(random_state=0),
     RobustLinearRegressor(random_state=0),
 ]
-KERNEL_ESTIMATORS = [estimator for estimator in ESTIMATORS if "kernel" in estimator.get_params()]
 
 
 def data_for(estimator):
-    """Two moons: their labels for a classifier, a smooth function of the points for a regressor."""
+    """Two moons: their labels for a classifier, else a smooth function of the points (outlier detectors ignore it)."""
     X, y = moons(60)
     return (X, y) if is_classifier(estimator) else (X, np.sin(2 * X[:, 0]) + X[:, 1])
 
@@ -59,7 +64,9 @@ def test_frames_keep_their_names_and_predict_as_arrays(estimator, frame):
     np.testing.assert_allclose(model.predict(table), expected, atol=1e-9)
 
 
-@pytest.mark.parametrize("estimator", KERNEL_ESTIMATORS, ids=lambda e: type(e).__name__)
+@pytest.mark.parametrize("estimator",
+                         [e for e in ESTIMATORS if not is_outlier_detector(e) and hasattr(e, "kernel")],
+                         ids=lambda e: type(e).__name__)
 def test_pickle_and_grid_search_over_a_kernel_object(estimator):
     X, y = data_for(estimator)
     model = clone(estimator).set_params(kernel=RBF())

@@ -14,6 +14,7 @@ _HOME = {
     "KernelClassifier": "buttress.robust",
     "KernelRegressor": "buttress.robust",
     "Mean": "buttress.risks",
+    "MultiKernelSVDD": "buttress.outlier",
     "NotConvergedWarning": "buttress._checks",
     "InterruptedWarning": "buttress._checks",
     "OutlierDisplay": "buttress.robust",
@@ -21,21 +22,20 @@ _HOME = {
     "RobustKernelRegressor": "buttress.robust",
     "RobustLinearRegressor": "buttress.robust",
     "SVC": "buttress.svm",
+    "SVDD": "buttress.outlier",
+    "SVR": "buttress.svm",
     "Subquantile": "buttress.risks",
     "Tilted": "buttress.risks",
     "outlier_report": "buttress.robust",
-    "AuditResult": "buttress.audit",
+    "svc_path": "buttress.svm",
+    "AuditResult": "buttress.audit.result",
 }
-_MODULES = ("attacks", "datasets", "features", "kernels", "losses", "risks")
+_MODULES = ("attacks", "audit", "datasets", "features", "kernels", "losses", "risks")
 
-__all__ = sorted([*_HOME, *_MODULES, "audit", "__version__"])
+__all__ = sorted([*_HOME, *_MODULES, "__version__"])
 
 
 def __getattr__(name: str) -> Any:
-    if name == "audit":
-        from buttress.audit import audit
-
-        return audit
     if name in _HOME:
         return getattr(importlib.import_module(_HOME[name]), name)
     if name in _MODULES:

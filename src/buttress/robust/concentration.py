@@ -212,7 +212,8 @@ def fit_labels(
         fit = design.ridge.solve(targets, weights, alpha)
         scores = targets - fit.loo
         flips = explain_labels(scores, codes, rate)
-    return LabelFit(fit.coef, weights, label_margins(scores, codes), flips, np.array(votes), float(alpha), clean, n_iter)
+    margin = label_margins(scores, codes)
+    return LabelFit(fit.coef, weights, margin, flips, np.array(votes), float(alpha), clean, n_iter)
 
 
 def likeliest_alpha(

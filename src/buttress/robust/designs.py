@@ -90,7 +90,8 @@ def _exact_design(kernel: Kernel, X: Array, Z: Array, rng: np.random.RandomState
         def expand(coef: Array) -> KernelExpansion:
             dual = solve_triangular(L, coef[:-1], lower=True, trans="T", check_finite=False)
             return KernelExpansion(kernel, Z[pivots], dual, np.sqrt(unit) * coef[-1])
-    return Design(ridge, FeatureRidge(_with_constant(coarse, unit), groups=groups), np.arange(len(K)), expand, unit, True, isolated)
+    rough = FeatureRidge(_with_constant(coarse, unit), groups=groups)
+    return Design(ridge, rough, np.arange(len(K)), expand, unit, True, isolated)
 
 
 def _nystroem_design(kernel: Kernel, X: Array, m: int, rng: np.random.RandomState) -> Design:

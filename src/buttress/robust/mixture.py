@@ -53,7 +53,8 @@ class RobustKernelRegressor(RegressorMixin, BaseEstimator):
     weights_ : array of shape (n,)
         Weight of each row in the last fit, 0 to 1.
     loo_residual_ : array of shape (n,)
-        y_i minus what the fit without row i, and without rows of equal x, predicts for it (above 3,000 rows: minus the fit itself).
+        y_i minus what the fit without row i, and without rows of equal x, predicts for it; with more than 50 rows a
+        landmark, minus the fit itself.
     loo_sigma_ : array of shape (n,)
         The same in standard deviations to be expected of it.
     scale_ : float

@@ -23,8 +23,8 @@ class RobustLinearRegressor(RegressorMixin, BaseEstimator):
     """Linear regression with high breakdown and high efficiency: multi-start LTS, then an M-step.
 
     Least trimmed squares, the sum of the h smallest squared residuals plus alpha ||w||^2, is descended from several
-    starts; from the best three, the scale held fixed, Tukey's bisquare loss is descended, which is 95 per cent efficient
-    for normal errors, as it is from least absolute deviations, and this last end stays unless another
+    starts; from the best three, the scale held fixed, Tukey's bisquare loss is descended, which is 95 per cent
+    efficient for normal errors, as it is from least absolute deviations, and this last end stays unless another
     foretells left-out rows much better. ||w|| is taken in units of the columns' robust scales. Plain ridge regression
     stays where leave-one-out likelihood finds nothing wrong.
 
@@ -45,8 +45,10 @@ class RobustLinearRegressor(RegressorMixin, BaseEstimator):
     ----------
     coef_ : array of shape (d,)
     intercept_ : float
-    inlier_mask_, outlier_proba_, weights_, loo_residual_, loo_sigma_, scale_, contamination_, agreement_, clean_, n_iter_
+    inlier_mask_, outlier_proba_, weights_, loo_residual_, loo_sigma_, scale_, contamination_, agreement_
         As in :class:`buttress.RobustKernelRegressor`; ``weights_`` are Tukey's.
+    clean_, n_iter_
+        Whether the guard found nothing wrong; iterations of the M-step.
 
     References
     ----------
@@ -101,7 +103,8 @@ class RobustLinearRegressor(RegressorMixin, BaseEstimator):
         fit, weights, known, votes = self._fitted(ridge, y, share, rng)
         slope = fit.coef[:-1] if self.fit_intercept else fit.coef
         self.coef_ = slope * unit / width
-        self.intercept_ = middle + unit * float(fit.coef[-1]) - float(centre @ self.coef_) if self.fit_intercept else 0.0
+        constant = unit * float(fit.coef[-1]) if self.fit_intercept else 0.0
+        self.intercept_ = middle + constant - float(centre @ self.coef_)
         self.weights_, self.outlier_proba_ = weights, 1 - known.inlier
         self.loo_residual_, self.scale_ = fit.loo * unit, known.law.scale * unit
         self.loo_sigma_ = fit.loo / (known.law.scale * fit.spread)

@@ -109,7 +109,7 @@ class OutlierDisplay:
         try:
             import matplotlib.pyplot as plt
         except ImportError:
-            raise ImportError("OutlierDisplay needs matplotlib. Install it with pip install buttress[report].") from None
+            raise ImportError("OutlierDisplay needs matplotlib: pip install buttress[report].") from None
         if ax is None:
             _, ax = plt.subplots()
         names = list(self.report.columns) if hasattr(self.report, "columns") else list(self.report)

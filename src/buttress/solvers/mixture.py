@@ -109,7 +109,7 @@ def explain(r: Array, spread: Array, *, floor: float, share: float | None = None
 
 @dataclass(frozen=True)
 class Mixed:
-    """One state of the mixture fit: the fit, its law, P(inlier), the log likelihood per row and how many fits it took."""
+    """One state of the mixture fit: fit, law, P(inlier), log likelihood per row and number of fits so far."""
 
     fit: Any
     law: Law

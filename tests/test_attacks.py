@@ -1,0 +1,185 @@
+"""Attacks against finite differences, exact distances of linear models, brute force, and bad input."""
+
+import itertools
+
+import numpy as np
+import pytest
+from sklearn.ensemble import VotingClassifier
+from sklearn.linear_model import LogisticRegression
+from sklearn.naive_bayes import GaussianNB
+
+from buttress import SVC, AdversarialSVC, KernelClassifier, attacks
+from buttress.attacks.targets import as_target, label_codes
+from buttress.expansion import margins
+
+from problems import iris, moons, noisy, points
+
+# One row a classifier: adding a classifier means adding a row here.
+CLASSIFIERS = [
+    SVC(gamma=0.5),
+    SVC(kernel="poly", degree=2, coef0=1.0),
+    SVC(kernel="laplacian", gamma=0.5, break_ties=True),
+    AdversarialSVC(gamma=0.5, max_iter=30, random_state=0),
+    KernelClassifier(kernel="cauchy"),
+]
+PROBLEMS = [moons, iris]
+names = pytest.mark.parametrize("model", CLASSIFIERS, ids=lambda e: f"{type(e).__name__}-{e.kernel}")
+problems = pytest.mark.parametrize("problem", PROBLEMS, ids=["two-classes", "three-classes"])
+
+
+def margin(model, X, y):
+    """The least lead of each row's label, from the target that the attacks see."""
+    target = as_target(model)
+    return margins(target.scores(X), label_codes(model, y, len(X)), target.contrasts)[0]
+
+
+@names
+@problems
+def test_gradient_of_the_margin_agrees_with_finite_differences(model, problem):
+    X, y = problem()
+    model = model.fit(X, y)
+    X, y = X[::9] + 0.01, y[::9]
+    target = as_target(model)
+    contrast = margins(target.scores(X), label_codes(model, y, len(X)), target.contrasts)[1]
+    numeric, h = np.empty_like(X), 1e-5
+    for j in range(X.shape[1]):
+        shift = h * np.eye(X.shape[1])[j]
+        lead = np.einsum("ik,ik->i", target.scores(X + shift) - target.scores(X - shift), contrast)
+        numeric[:, j] = lead / (2 * h)
+    np.testing.assert_allclose(target.gradient(X, contrast), numeric, atol=1e-6)
+
+
+@names
+@problems
+@pytest.mark.parametrize("norm", ["linf", "l2"])
+def test_attacks_stay_in_ball_and_box_and_say_what_they_did(model, problem, norm):
+    X, y = problem()
+    model = model.fit(X, y)
+    low, high = X.min(axis=0), X.max(axis=0)
+    for attack, options in [(attacks.fgsm, {}), (attacks.pgd, {"steps": 5, "restarts": 3, "random_state": 0})]:
+        found, info = attack(model, X, y, eps=0.3, norm=norm, bounds=(low, high), return_info=True, **options)
+        size = np.abs(found - X).max(axis=1) if norm == "linf" else np.linalg.norm(found - X, axis=1)
+        assert size.max() <= 0.3 + 1e-12
+        assert (found >= low).all()
+        assert (found <= high).all()
+        np.testing.assert_allclose(info.distance, size)
+        np.testing.assert_allclose(info.margin, margin(model, found, y))
+        np.testing.assert_array_equal(info.success, model.predict(found) != y)
+        assert (info.success >= (model.predict(X) != y)).all()
+        assert info.success.sum() > (model.predict(X) != y).sum()
+
+
+@problems
+@pytest.mark.parametrize("norm", ["linf", "l2"])
+def test_more_steps_and_more_starts_are_never_weaker(problem, norm):
+    X, y = problem()
+    model = SVC(gamma=2.0, C=10.0).fit(X, y)
+    options = {"eps": 0.3, "norm": norm, "step_size": 0.1, "random_state": 0, "return_info": True}
+    runs = [attacks.pgd(model, X, y, steps=steps, **options)[1] for steps in (1, 3, 10)]
+    runs.append(attacks.pgd(model, X, y, steps=10, restarts=4, **options)[1])
+    for weaker, stronger in itertools.pairwise(runs):
+        assert (stronger.success >= weaker.success).all()
+        same = stronger.success == weaker.success
+        assert (stronger.margin[same] <= weaker.margin[same]).all()
+    assert runs[-1].margin.sum() < runs[0].margin.sum()
+
+
+def test_pgd_finds_the_worst_point_of_a_fine_grid():
+    X, y = moons()
+    model = SVC(gamma=1.0).fit(X, y)
+    X, y = X[:20], y[:20]
+    side = np.linspace(-0.3, 0.3, 61)
+    offsets = np.stack(np.meshgrid(side, side), axis=-1).reshape(-1, 2)
+    brute = np.array([margin(model, x + offsets, np.full(len(offsets), label)).min() for x, label in zip(X, y)])
+    _, info = attacks.pgd(model, X, y, eps=0.3, steps=40, restarts=5, random_state=0, return_info=True)
+    spread = np.abs(margin(model, X, y) - brute)
+    assert (info.margin <= brute + 0.05 * spread).all()
+
+
+@pytest.mark.parametrize(("norm", "dual"), [("linf", 1), ("l2", 2)])
+def test_linear_models_fall_at_their_exact_distance(norm, dual):
+    X, y = noisy()
+    model = SVC(kernel="linear").fit(X, y)
+    w = (model.dual_coef_ @ model.support_vectors_)[0]
+    right = model.predict(X) == y
+    distance = np.abs(model.decision_function(X)) / np.linalg.norm(w, ord=dual)
+    for eps in np.quantile(distance[right], [0.1, 0.5, 0.9]) * (1 + 1e-6):
+        for attack in (attacks.fgsm, attacks.pgd):
+            _, info = attack(model, X, y, eps=eps, norm=norm, return_info=True)
+            np.testing.assert_array_equal(info.success, ~right | (distance < eps))
+
+
+def test_the_worst_iterate_is_returned_not_the_last():
+    """Steps of 3 jump to and fro over the dip of f(x) = k(x, 1) - k(x, -1); the lowest point passed is kept."""
+    model = SVC(kernel="rbf", gamma=1.0).fit(np.array([[-1.0], [1.0]]), [0, 1])
+    x, y = np.array([[0.5]]), np.array([1])
+    seen = [x]
+    target = as_target(model)
+    for _ in range(6):
+        seen.append(np.clip(seen[-1] - 3 * np.sign(target.gradient(seen[-1], np.ones((1, 1)))), x - 4, x + 4))
+    values = [float(margin(model, point, y)[0]) for point in seen]
+    assert values[-1] > min(values)
+    found, info = attacks.pgd(model, x, y, eps=4.0, step_size=3.0, steps=6, return_info=True)
+    assert info.margin[0] == pytest.approx(min(values))
+    np.testing.assert_allclose(found, seen[int(np.argmin(values))])
+
+
+def test_fgsm_is_one_step_of_pgd():
+    X, y = iris()
+    model = SVC().fit(X, y)
+    once = attacks.pgd(model, X, y, eps=0.2, steps=1, step_size=0.2)
+    np.testing.assert_array_equal(attacks.fgsm(model, X, y, eps=0.2), once)
+
+
+@problems
+def test_models_with_probabilities_only_are_attacked(problem):
+    X, y = problem()
+    model = GaussianNB().fit(X, y)
+    found, info = attacks.pgd(model, X, y, eps=0.3, steps=10, return_info=True)
+    np.testing.assert_array_equal(info.success, model.predict(found) != y)
+    assert info.success.sum() > 1.5 * (model.predict(X) != y).sum()
+
+
+def test_text_labels_are_attacked():
+    X, y = iris()
+    text = np.array(["setosa", "versicolor", "virginica"])[y]
+    found = attacks.pgd(SVC().fit(X, text), X, text, eps=0.2)
+    np.testing.assert_array_equal(found, attacks.pgd(SVC().fit(X, y), X, y, eps=0.2))
+
+
+def test_attacked_rows_and_the_input_are_left_alone():
+    X, y = moons()
+    kept = X.copy()
+    attacks.pgd(SVC().fit(X, y), X, y, eps=0.5)
+    np.testing.assert_array_equal(X, kept)
+
+
+class NaNScores(LogisticRegression):
+    def decision_function(self, X):
+        return np.full(len(X), np.nan)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"model": VotingClassifier([("bayes", GaussianNB())])}, "labels only"),
+        ({"model": NaNScores()}, "NaN"),
+        ({"y": np.full(40, 7)}, "label .*7"),
+        ({"y": np.zeros(39)}, "one label for each of the 40 rows"),
+        ({"bounds": (0.0, 0.1)}, "bounds exclude the data: row"),
+        ({"X": points(40, 3)}, "3 features, but the model was fitted on 2"),
+        ({"X": points(40, 2)[0]}, "two-dimensional"),
+        ({"X": np.full((40, 2), np.nan)}, "NaN in column 0"),
+        ({"eps": -0.1}, "eps must be in"),
+        ({"eps": "large"}, "eps must be a number"),
+        ({"norm": "l1"}, "norm must be one of 'linf', 'l2'"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+@pytest.mark.parametrize("attack", [attacks.fgsm, attacks.pgd])
+def test_bad_input_is_refused_with_its_reason(attack, change, message):
+    X, y = moons(40)
+    given = {"model": SVC(), "X": X, "y": y, "eps": 0.1, **change}
+    given["model"] = given["model"].fit(X, y)
+    with pytest.raises(ValueError, match=message):
+        attack(given.pop("model"), given.pop("X"), given.pop("y"), **given)
