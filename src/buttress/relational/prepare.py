@@ -16,8 +16,13 @@ from buttress.relational.tree import cheapest_bags, connected, edge_cover, spann
 Codes = dict[int, Index]  # attribute number -> codes of the rows
 
 
-def prepare(join: Join, *, intercept: bool = True) -> Plan:
-    """Read the join and return its plan. Raises ValueError for everything a user can get wrong in a join."""
+def prepare(join: Join, *, intercept: bool = True, root: int | None = None, classes: Any = None) -> Plan:
+    """Read the join and return its plan. Raises ValueError for everything a user can get wrong in a join.
+
+    ``root`` is the table whose rows are labelled, when it is not the one with the label; ``classes`` are the labels of
+    a fitted model, of which the join need not hold both.
+    """
+    root = join.root if root is None else root
     pairs = join.check()
     groups = attributes(pairs)
     columns = [_read(join, i, pairs) for i in range(len(join.tables))]
@@ -33,16 +38,16 @@ def prepare(join: Join, *, intercept: bool = True) -> Plan:
     agm_log = bound + float(sum(np.log(max(most, 1)) for _, most in sizes))
     bags = _bags(join, edges, pairs, [np.log(max(len(r), 1)) for r in rows])
     merged = [_joined(join, bag, codes, rows) for bag in bags]
-    nodes = _tree(join, bags, merged, groups, pairs, rows)
+    nodes = _tree(join, root, bags, merged, pairs)
     counts = exact_counts(nodes)
     total = int(sum(counts[0].tolist()))
     if total == 0:
         raise ValueError("The join has no rows: no combination of rows has equal keys. Check the pairs in on"
                          + (f" ({'; '.join(notes)})." if notes else "."))
-    tables = _tables(join, nodes, columns, intercept)
-    y, classes = _label(join, nodes[0], columns, tables)
+    tables = _tables(join, nodes, columns, root if intercept else -1)
+    y, classes = _label(join, root, nodes[0], columns, tables, classes)
     base = [len(next(iter(column.values())).null) for column in columns]
-    plan = Plan(tables, nodes, y, classes, join.root, notes, total, base, counts, agm_log, cover)
+    plan = Plan(tables, nodes, y, classes, root, notes, total, base, counts, agm_log, cover)
     if not total_weight(plan) > 0:
         raise ValueError("Every row of the join has weight zero, so there is nothing to fit. Check the weights.")
     return plan
@@ -96,7 +101,7 @@ def _distinct(codes: Codes) -> tuple[int, int]:
 
 
 def _bags(join: Join, edges: Any, pairs: Sequence[Pair], logs: Sequence[float]) -> list[list[int]]:
-    if spanning_tree(edges, join.root) is not None:
+    if spanning_tree(edges) is not None:
         return [[i] for i in range(len(edges))]
     if any(pair.left for pair in pairs):
         raise ValueError("A cyclic join cannot hold left joins. Make them inner, or join the cycle beforehand.")
@@ -126,10 +131,10 @@ def _joined(join: Join, bag: list[int], codes: list[Codes], rows: list[Index]) -
     return members, total
 
 
-def _tree(join: Join, bags: Any, merged: Any, groups: Any, pairs: Sequence[Pair], rows: Any) -> list[Node]:
+def _tree(join: Join, top: int, bags: Any, merged: Any, pairs: Sequence[Pair]) -> list[Node]:
     """Build the nodes in tree order, add the rows of left joins, and drop rows that take no part in the join."""
     edges = [frozenset(a for a in codes if sum(a in other for _, other in merged) > 1) for _, codes in merged]
-    root = next(i for i, bag in enumerate(bags) if join.root in bag)
+    root = next(i for i, bag in enumerate(bags) if top in bag)
     tree = spanning_tree(edges, root)
     assert tree is not None
     place = {bag: i for i, bag in enumerate(tree.order)}
@@ -202,7 +207,7 @@ def _sort(nodes: list[Node]) -> None:
         _keep(nodes[i], np.argsort(nodes[i].key, kind="stable"))
 
 
-def _tables(join: Join, nodes: list[Node], columns: Any, intercept: bool) -> list[TableData]:
+def _tables(join: Join, nodes: list[Node], columns: Any, root: int) -> list[TableData]:
     """Build the features of the rows in use and point the nodes at them; row -1 becomes an all-zero row."""
     tables: list[Any] = [None] * len(join.tables)
     for node in nodes:
@@ -210,26 +215,33 @@ def _tables(join: Join, nodes: list[Node], columns: Any, intercept: bool) -> lis
             used, place = np.unique(rows, return_inverse=True)
             absent = len(used) > 0 and used[0] < 0
             tables[t] = table_data(join.tables[t], columns[t], used[1:] if absent else used, absent,
-                                   intercept and t == join.root)
+                                   t == root)
             if absent:  # the zero row stands last
                 place = np.where(place == 0, len(used) - 1, place - 1)
             node.members[m] = (t, place.reshape(-1).astype(np.int64))
     return tables
 
 
-def _label(join: Join, root: Node, columns: Any, tables: list[TableData]) -> tuple[Array, Any]:
-    table = join.tables[join.root]
-    place = next(rows for t, rows in root.members if t == join.root)
+def _label(
+    join: Join, number: int, root: Node, columns: Any, tables: list[TableData], known: Any
+) -> tuple[Array, Any]:
+    """Return -1/+1 for the root's rows and the two classes; ones and None when the table has no label."""
+    table = join.tables[number]
+    place = next(rows for t, rows in root.members if t == number)
     if table.label is None:
         return np.ones(root.n_rows), None
-    column = columns[join.root][table.label]
-    rows = tables[join.root].rows
+    column = columns[number][table.label]
+    rows = tables[number].rows
     gone = int(column.null[rows].sum())
     if gone:
         raise ValueError(f"Label {table.name}.{table.label} is NULL or NaN in {gone} rows. Drop those rows.")
     values = column.values[rows]
-    classes, codes = np.unique(values.astype(str) if values.dtype.kind == "O" else values, return_inverse=True)
-    if len(classes) != 2:
-        raise ValueError(f"Label {table.name}.{table.label} must have two classes among the rows that join. "
-                         f"Got {len(classes)}: {', '.join(map(str, classes[:5].tolist()))}.")
-    return np.where(codes.reshape(-1) == 1, 1.0, -1.0)[place], classes
+    values = values.astype(str) if values.dtype.kind == "O" else values
+    classes = np.unique(values) if known is None else known
+    strange = np.setdiff1d(values, classes)
+    if len(classes) != 2 or len(strange):
+        got = np.unique(values)
+        raise ValueError(f"Label {table.name}.{table.label} must have two classes among the rows that join"
+                         f"{'' if known is None else f', {known[0]} and {known[1]}'}. "
+                         f"Got {len(got)}: {', '.join(map(str, got[:5].tolist()))}.")
+    return np.where(values == classes[1], 1.0, -1.0)[place], classes
