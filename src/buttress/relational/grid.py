@@ -17,6 +17,7 @@ from buttress.relational.schedule import (
     Schedule,
     block_values,
     gather_gradient,
+    listed,
     node_scores,
     schedule,
 )
@@ -54,14 +55,17 @@ class GridOracle:
     fold : bool
         Fold children with unique keys into their parents, where nothing is rounded. A join all of whose edges are
         such is evaluated exactly.
+    rows : list of arrays or None
+        The nodes' rows of every row of the join, where they are so few that they can be listed: exact as well.
     """
 
-    def __init__(self, plan: Plan, *, fold: bool = True):
+    def __init__(self, plan: Plan, *, fold: bool = True, rows: list[Index] | None = None):
         self.plan = plan
-        self.schedule: Schedule = schedule(plan, fold=fold)
+        self.schedule: Schedule = schedule(plan, fold=fold) if rows is None else listed(rows)
+        self.y = plan.y if rows is None else plan.y[rows[0]]
         weights = plan.weights()
         self.weights = [block_values(block, weights, product=True) for block in self.schedule.blocks]
-        self.side = (plan.y > 0).astype(np.int64)
+        self.side = (self.y > 0).astype(np.int64)
         self.total = total_weight(plan)
         self.exact = len(self.schedule.operations) == 1
         root = self.schedule.root
@@ -77,8 +81,8 @@ class GridOracle:
         return self.on_grid(beta, loss, local, step)
 
     def _exact(self, beta: Array, loss: MarginLoss, score: Array) -> Evaluation:
-        z, mass = self.plan.y * score, self.weights[0] / self.total
-        b = gather_gradient(self.plan, [(self.schedule.root, mass * self.plan.y * loss.slope(z))])
+        z, mass = self.y * score, self.weights[0] / self.total
+        b = gather_gradient(self.plan, [(self.schedule.root, mass * self.y * loss.slope(z))])
         return evaluation(loss, beta, b, z, mass, 0.0)
 
     def on_grid(self, beta: Array, loss: MarginLoss, local: list[Array], step: float) -> Evaluation:

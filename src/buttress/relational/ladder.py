@@ -16,7 +16,7 @@ from buttress.solvers.lbfgs import lbfgs_points
 from buttress.solvers.run import Step, Steps
 
 Oracle = Callable[[Array, MarginLoss, int], Evaluation]
-WIDTHS = (0.1, 0.02, 0.005)
+WIDTHS = (0.05, 0.01)
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class Climber:
         """Call the oracle at beta; returns the evaluation and the step to report."""
         seen = self.oracle(beta, margin_loss(self.loss, width), self.bins)
         self.pool.add(seen.a, seen.b)
-        low, self.model = self.pool.bound(self.alpha, 1e-3 * self.tol)
+        low, self.model = self.pool.bound(self.alpha)
         ridge = self.alpha * float(beta @ beta)
         calls, low = self.best.calls + 1, max(low, self.best.low)
         if ridge + seen.upper < self.best.high:
@@ -64,7 +64,7 @@ class Climber:
 
     def refine(self) -> bool:
         """Double the bins (twice) when rounding is what keeps the interval wide."""
-        if self.slack > self.tol / 3 * self.best.high and self.bins < 1 << 17:
+        if self.slack > self.tol / 3 * self.best.high and self.bins < 1 << 20:
             self.bins *= 4
             return True
         return False
@@ -76,7 +76,7 @@ def certify(climb: Climber, start: Array) -> Iterator[Step]:
     while climb.refine():
         yield climb.visit(start, 0.0)[1]
     if climb.loss == "hinge":
-        for width in WIDTHS[1:]:
+        for width in WIDTHS:
             yield climb.visit(start, width)[1]
 
 
@@ -100,9 +100,9 @@ def bundle(climb: Climber) -> Iterator[Step]:
     """Evaluate where the planes' model is least, and between there and the best point, until the interval closes."""
     while True:
         assert climb.model is not None
-        climb.refine()
-        target = climb.model
-        best = climb.best.beta
+        if climb.refine():
+            yield climb.visit(climb.best.beta, 0.0)[1]
+        target, best = climb.model, climb.best.beta
         yield climb.visit(best + 0.3 * (target - best), 0.0)[1]
         yield climb.visit(target, 0.0)[1]
 

@@ -9,19 +9,17 @@ The planes do not depend on alpha, so one pool serves a whole path of them.
 import numpy as np
 
 from buttress._checks import Array
-from buttress.solvers.compiled import pair_updates
+from buttress.solvers.simplex import simplex_qp
 
-MOST = 300  # planes kept
+MOST = 200  # planes kept
 
 
 class PlanePool:
-    """Cutting planes of one mean loss, and the weights of the best bound found last."""
+    """Cutting planes of one mean loss; ``age`` counts the bounds each was of no use to."""
 
     def __init__(self, width: int):
         self.a = np.zeros(0)
         self.B = np.zeros((0, width))
-        self.gram = np.zeros((0, 0))
-        self.v = np.zeros(0)
         self.age = np.zeros(0, dtype=np.int64)
 
     def __len__(self) -> int:
@@ -31,25 +29,16 @@ class PlanePool:
         """Add the plane a - b . beta, dropping the one unused for longest when there are too many."""
         if len(self) >= MOST:
             keep = np.sort(np.argsort(self.age, kind="stable")[: MOST - 1])
-            self.a, self.B, self.v, self.age = self.a[keep], self.B[keep], self.v[keep], self.age[keep]
-            self.gram = self.gram[np.ix_(keep, keep)]
-        cross = self.B @ b
-        self.gram = np.block([[self.gram, cross[:, None]], [cross[None, :], np.array([[b @ b]])]])
-        self.a, self.B = np.append(self.a, a), np.vstack([self.B, b])
-        self.v, self.age = np.append(self.v, 0.0), np.append(self.age, 0)
+            self.a, self.B, self.age = self.a[keep], self.B[keep], self.age[keep]
+        self.a, self.B, self.age = np.append(self.a, a), np.vstack([self.B, b]), np.append(self.age, 0)
 
-    def bound(self, alpha: float, precision: float = 1e-7) -> tuple[float, Array]:
+    def bound(self, alpha: float, precision: float = 1e-13) -> tuple[float, Array]:
         """Return the best lower bound the planes prove and the point where their model is least."""
-        n = len(self)
-        total = self.v.sum()
-        v = self.v / total if total > 0 else np.full(n, 1 / n)
-        Q = np.ascontiguousarray(self.gram / (2 * alpha))
-        pair_updates(Q, Q @ v - self.a, v, np.zeros(n), np.ones(n), precision, 20_000)
-        self.v = v = np.maximum(v, 0) / np.maximum(v, 0).sum()
-        self.age = np.where(v > 1e-9, 0, self.age + 1)
+        v = simplex_qp(self.B / np.sqrt(2 * alpha), self.a, tol=precision)
+        self.age = np.where(v > 1e-6, 0, self.age + 1)
         combined = self.B.T @ v
         return float(v @ self.a - combined @ combined / (4 * alpha)), combined / (2 * alpha)
 
-    def upper_model(self, beta: Array) -> float:
+    def model(self, beta: Array) -> float:
         """Return the largest plane at beta, a lower bound of the mean loss there."""
         return float((self.a - self.B @ beta).max())

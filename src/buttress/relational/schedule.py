@@ -98,6 +98,11 @@ def schedule(plan: Plan, *, root_lists: int = 2, fold: bool = True) -> Schedule:
     return Schedule(operations)
 
 
+def listed(rows: list[Index]) -> Schedule:
+    """Return the schedule of a join whose rows are listed: one block, a part for every node."""
+    return Schedule([Block(list(enumerate(rows)), np.array([0, len(rows[0])]))])
+
+
 def node_scores(plan: Plan, beta: Array) -> list[Array]:
     """Return s_i(t) = beta_i . X_i[t] of every node's rows."""
     scores = [np.asarray(table.X @ beta[part]) for table, part in zip(plan.tables, plan.slices)]

@@ -88,7 +88,7 @@ def _paper(climb: Climber, settings: Settings, plan: Plan | None, limits: dict[s
     """Run the published algorithm for max_iter steps, then certify its hypothesis on the grid."""
     assert plan is not None
     far = RankOracle(plan, error=settings.sketch_error, guard=settings.sketch_error, mean=False)
-    limits["max_iter"] = settings.max_iter or 200
+    limits["max_iter"] = settings.max_iter or 500
     outcome = run(pseudo_gradient_descent(far, settings.alpha, settings.step_rule), tol=-1.0, warn=False, **limits)
     beta = outcome.state
     climb.visit(beta, 0.0)

@@ -43,7 +43,7 @@ class RelationalLinearSVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
     solver : {"auto", "sample", "lbfgs", "bundle", "paper", "projected"}, default="auto"
         "auto" fits a sample, certifies it, polishes by L-BFGS and refines by bundle steps until ``tol`` is met.
         "sample" and "lbfgs" stop after that stage; "bundle" refines the sample's fit at once. "paper" is the published
-        pseudo-gradient descent (``max_iter`` steps, 200 by default); "projected" its plain projected gradient descent
+        pseudo-gradient descent (``max_iter`` steps); "projected" its plain projected gradient descent
         with the averaged iterate and Theorem 1's stopping rule.
     sketch : {"grid", "rank"}, default="grid"
         How rows are counted: scores rounded to a grid that is refined as needed, or counts within a factor.
@@ -61,8 +61,8 @@ class RelationalLinearSVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         "auto" takes the database when all tables live in one and hold more than ``memory_limit`` megabytes.
     memory_limit : float, default=4000
         Megabytes of base tables (their columns in use) that may be read into this process.
-    max_iter : int or None
-        Most oracle calls.
+    max_iter : int or None, default=500
+        Most oracle calls; steps for "paper".
     max_time : float or None
         Most seconds.
     random_state : int, RandomState or None
@@ -131,7 +131,7 @@ class RelationalLinearSVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         step_rule: str = "theorem",
         engine: str = "auto",
         memory_limit: float = 4000,
-        max_iter: int | None = None,
+        max_iter: int | None = 500,
         max_time: float | None = None,
         random_state: Any = None,
         progress: bool = False,
