@@ -14,9 +14,11 @@ _HOME = {
     "RelationalLinearSVC": "svm",
     "SourceLostError": "sources",
     "Table": "declare",
+    "alpha_path": "path",
+    "cross_validate": "path",
 }
 
-__all__ = ["Join", "JoinSampler", "RelationalLinearSVC", "SourceLostError", "Table"]
+__all__ = ["Join", "JoinSampler", "RelationalLinearSVC", "SourceLostError", "Table", "alpha_path", "cross_validate"]
 
 
 def __getattr__(name: str) -> Any:

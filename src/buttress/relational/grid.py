@@ -77,16 +77,19 @@ class GridOracle:
         local = [block_values(block, scores) for block in self.schedule.blocks]
         if self.exact:
             return self._exact(beta, loss, local[0])
-        step = grid_step(local, bins)
-        return self.on_grid(beta, loss, local, step)
+        return self._on_grid(beta, loss, local, grid_step(local, bins))
+
+    def at_step(self, beta: Array, loss: MarginLoss, step: float) -> Evaluation:
+        """Evaluate with a given step of the grid."""
+        scores = node_scores(self.plan, beta)
+        return self._on_grid(beta, loss, [block_values(block, scores) for block in self.schedule.blocks], step)
 
     def _exact(self, beta: Array, loss: MarginLoss, score: Array) -> Evaluation:
         z, mass = self.y * score, self.weights[0] / self.total
         b = gather_gradient(self.plan, [(self.schedule.root, mass * self.y * loss.slope(z))])
         return evaluation(loss, beta, b, z, mass, 0.0)
 
-    def on_grid(self, beta: Array, loss: MarginLoss, local: list[Array], step: float) -> Evaluation:
-        """Evaluate with a given step of the grid."""
+    def _on_grid(self, beta: Array, loss: MarginLoss, local: list[Array], step: float) -> Evaluation:
         rounded = [np.floor(score / step + 0.5) for score in local]
         error = sum(float(np.abs(score - step * q).max(initial=0)) for score, q in zip(local, rounded))
         lowest = [int(q.min(initial=0)) for q in rounded]

@@ -80,7 +80,7 @@ def certify(climb: Climber, start: Array) -> Iterator[Step]:
             yield climb.visit(start, width)[1]
 
 
-def polish(climb: Climber, widths: tuple[float, ...] = WIDTHS, calls: int = 40) -> Iterator[Step]:
+def polish(climb: Climber, widths: tuple[float, ...] = WIDTHS, calls: int = 25) -> Iterator[Step]:
     """Minimise the smoothed loss by L-BFGS from the best point, at most ``calls`` a width."""
     for width in widths if climb.loss == "hinge" else (0.0,):
         points, reply = lbfgs_points(climb.best.beta), None
@@ -91,8 +91,10 @@ def polish(climb: Climber, widths: tuple[float, ...] = WIDTHS, calls: int = 40) 
                 break
             seen, step = climb.visit(beta, width)
             yield step
-            smooth = seen.smooth + climb.alpha * float(beta @ beta)
-            reply = smooth, 2 * climb.alpha * beta - seen.b
+            slope = 2 * climb.alpha * beta - seen.b
+            if slope @ slope <= 0.2 * climb.tol * climb.best.high * 4 * climb.alpha:
+                break  # by strong convexity within tol / 5 of the smoothed optimum: the next width has more to give
+            reply = seen.smooth + climb.alpha * float(beta @ beta), slope
         climb.refine()
 
 

@@ -43,6 +43,8 @@ def sample_start(plan: Plan, settings: Settings, rng: Any) -> Array:
     Rows are drawn in proportion to their weight, which makes the sample's mean the weighted mean.
     """
     n = settings.n_samples
+    if not plan.nodes:  # the rows are in a database
+        return np.zeros(plan.width)
     if plan.n_rows <= n:
         rows, weight = unrank(plan, np.arange(plan.n_rows)), np.ones(plan.n_rows)
         for value, row in zip(plan.weights(), rows):

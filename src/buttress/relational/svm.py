@@ -13,7 +13,7 @@ from buttress._callbacks import CallbackSupportMixin, step_callback, with_callba
 from buttress._checks import Array, check_count, check_limits, check_number, check_option
 from buttress.relational.declare import Join
 from buttress.relational.engines import choose_oracle
-from buttress.relational.plan import Plan, total_weight
+from buttress.relational.plan import Plan
 from buttress.relational.planes import PlanePool
 from buttress.relational.predict import joined_features, plan_beta
 from buttress.relational.prepare import prepare
@@ -189,15 +189,15 @@ class RelationalLinearSVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
             raise ValueError(f"loss={self.loss!r} goes with sketch='grid' and the solvers auto, sample, lbfgs and "
                              f"bundle. Got sketch={self.sketch!r}, solver={self.solver!r}.")
 
-    def _settings(self, plan: Plan, callback: Any) -> Settings:
-        alpha = self.alpha if self.C is None else 1 / (2 * self.C * total_weight(plan))
+    def _settings(self, total: float, callback: Any) -> Settings:
+        alpha = self.alpha if self.C is None else 1 / (2 * self.C * total)
         return Settings(alpha, self.loss, self.tol, self.solver, self.n_samples, self.sketch_error, self.step_rule,
                         self.max_iter, self.max_time, self.progress, callback)
 
     def _fit_plan(self, plan: Plan, oracle: Any, pool: PlanePool, start: Array | None = None) -> "RelationalLinearSVC":
         """Solve for a plan with an oracle and a pool that may hold planes of other values of alpha."""
         report = step_callback(self, None, None, self.max_iter)
-        settings = self._settings(plan, report)
+        settings = self._settings(oracle.total, report)
         rng = check_random_state(self.random_state)
 
         def begin() -> Array:
