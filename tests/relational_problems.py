@@ -46,18 +46,29 @@ def random_join(seed, shape=None, rows=8, weights=False, left=False, nulls=True)
     return Join(tables, on)
 
 
+def joined(seed, **how):
+    """The first of the random joins seed, seed + 100, ... that has rows of both labels."""
+    while True:
+        join = random_join(seed, **how)
+        rows = materialise(join)
+        weight = np.ones(len(rows))
+        for table in join.tables:
+            weight = weight * (rows[f"{table.name}.w"].fillna(1).to_numpy(float) if table.weights else 1.0)
+        if set(rows.loc[weight > 0, "t0.y"]) == {0, 1}:
+            return join
+        seed += 100
+
+
 def materialise(join):
     """Every row of the join as a frame with columns table.column, by pandas' merge; also the row number of table 0."""
-    result, left = None, list(range(len(join.tables)))
+    result, done = None, set()
     pairs = [join._pair(pair) for pair in join.on]
-    while left:
-        fits = [t for t in left if result is None or any({p.first[0], p.second[0]} & {t} and
-                ({p.first[0], p.second[0]} - {t}) & done for p in pairs)]
-        t = fits[0] if result is not None else join.root
+    while len(done) < len(join.tables):
+        near = {t for p in pairs for t, other in (p.ends, p.ends[::-1]) if other in done}
+        t = min(near - done) if result is not None else join.root
         table = join.tables[t]
         frame = pd.DataFrame(table.source).add_prefix(f"{table.name}.")
         frame[f"{table.name}.#"] = np.arange(len(frame))
-        left.remove(t)
         if result is None:
             result, done = frame, {t}
             continue

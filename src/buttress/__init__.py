@@ -16,12 +16,13 @@ _HOME = {
     "Mean": "buttress.risks",
     "NotConvergedWarning": "buttress._checks",
     "InterruptedWarning": "buttress._checks",
+    "RelationalLinearSVC": "buttress.relational.svm",
     "SVC": "buttress.svm",
     "Subquantile": "buttress.risks",
     "Tilted": "buttress.risks",
     "AuditResult": "buttress.audit",
 }
-_MODULES = ("attacks", "datasets", "features", "kernels", "losses", "risks")
+_MODULES = ("attacks", "datasets", "features", "kernels", "losses", "relational", "risks")
 
 __all__ = sorted([*_HOME, *_MODULES, "audit", "__version__"])
 

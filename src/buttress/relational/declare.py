@@ -73,6 +73,11 @@ class Pair:
     second: tuple[int, str]
     left: bool
 
+    @property
+    def ends(self) -> tuple[int, int]:
+        """Numbers of the two tables."""
+        return self.first[0], self.second[0]
+
 
 class Join:
     """An inner (or left) equi-join of tables, never materialised.

@@ -7,7 +7,7 @@ import numpy as np
 from buttress.relational.declare import Join
 from buttress.relational.plan import Plan
 from buttress.relational.prepare import prepare
-from buttress.relational.schedule import is_exact, schedule
+from buttress.relational.schedule import Product, is_exact, schedule
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ def _cost(plan: Plan, bins: int = 1024) -> float:
     lengths: list[float] = []
     total = 0.0
     for operation in schedule(plan).operations:
-        if hasattr(operation, "left"):
+        if isinstance(operation, Product):
             pairs = len(operation.keys[0])
             length = lengths[operation.left] * lengths[operation.right]
             total += 2 * pairs * length

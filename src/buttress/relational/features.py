@@ -18,7 +18,9 @@ def table_data(table: Table, columns: dict[str, Column], rows: Index, absent: bo
 
     Raises ValueError naming the column for NULL, NaN or values beyond 1e100.
     """
-    blocks, scales, described = [], [], []
+    blocks: list[Any] = []
+    scales: list[list[float]] = []
+    described: list[tuple[str, list[str] | None]] = []
     for name in table.features:
         column = columns[name]
         _check(table, name, column, rows)
@@ -37,7 +39,7 @@ def table_data(table: Table, columns: dict[str, Column], rows: Index, absent: bo
     X = _stacked(blocks, len(rows), absent)
     weight = _weights(table, columns, rows)
     weight = np.append(weight, 1.0) if absent else weight
-    return TableData(table.name, X, weight, np.array(sum(scales, [])), described, rows)
+    return TableData(table.name, X, weight, np.concatenate([np.zeros(0), *scales]), described, rows)
 
 
 def _check(table: Table, name: str, column: Column, rows: Index) -> None:

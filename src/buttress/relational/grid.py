@@ -97,10 +97,10 @@ class GridOracle:
         lists = self._up(shifted)
         width = self._width(shifted[-1], [lists[op].width for op, _ in self.schedule.root.lists])
         score = step * (np.arange(width) + sum(lowest))
-        slope = np.stack([-loss.slope(-score), loss.slope(score)])
+        slope: Array = np.stack([-loss.slope(-score), loss.slope(score)]).astype(np.float64)
         histogram, work = self._down(shifted, lists, slope)
         b = gather_gradient(self.plan, work) / self.total
-        z = np.concatenate([-score, score])
+        z = np.concatenate([-score, score]).astype(np.float64)
         mass = histogram.reshape(-1) / self.total
         used = mass > 0
         return evaluation(loss, beta, b, z[used], mass[used], error)

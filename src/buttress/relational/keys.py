@@ -73,7 +73,7 @@ def _codes(parts: Sequence[Column]) -> list[Index]:
 def _one_type(parts: Sequence[NDArray[Any]]) -> NDArray[Any]:
     """Concatenate number arrays without losing digits of integers: whole floats become integers."""
     if any(values.dtype.kind == "f" for values in parts) and all(
-        values.dtype.kind != "f" or (np.mod(values, 1) == 0).all() and (np.abs(values) < 2.0**63).all()
+        values.dtype.kind != "f" or ((np.mod(values, 1) == 0).all() and (np.abs(values) < 2.0**63).all())
         for values in parts
     ):
         parts = [values.astype(np.int64) if values.dtype.kind == "f" else values for values in parts]

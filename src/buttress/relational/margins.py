@@ -78,8 +78,8 @@ def margin_loss(name: str, width: float = 0.0) -> MarginLoss:
 class Evaluation:
     """What one oracle call says at ``beta``: a plane and two-sided bounds of the mean loss L.
 
-    L(beta') >= a - b . beta' for every beta'; ``lower`` <= L(beta) <= ``upper``. ``smooth`` is the mean of the
-    smoothed loss at the sketched margins; ``active`` is the share of weight with a slope.
+    L(beta') >= a - b . beta' for every beta'; ``lower`` <= L(beta) <= ``upper``. ``smooth`` estimates the mean
+    of the smoothed loss; ``active`` is the share of weight with a slope.
     """
 
     beta: Array
@@ -99,4 +99,6 @@ def evaluation(loss: MarginLoss, beta: Array, b: Array, z: Array, mass: Array, w
     # f(m) - A + u m is convex in the true margin m, so it is largest at an end of [z - width, z + width]
     slack = np.maximum(*(loss.value(m) - constant + slope * m for m in (z - width, z + width)))
     error = float(mass @ np.maximum(slack, 0))
-    return Evaluation(beta, a, b, lower, lower + error, float(mass @ loss.smooth(z)), float(mass[slope > 0].sum()))
+    # the smoothed loss at the true margins, to first order around the sketched ones: only b knows those
+    smooth = float(mass @ (loss.smooth(z) + slope * z) - b @ beta)
+    return Evaluation(beta, a, b, lower, lower + error, smooth, float(mass[slope > 0].sum()))

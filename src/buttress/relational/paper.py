@@ -13,6 +13,7 @@ import numpy as np
 from buttress._checks import Array
 from buttress.relational.ladder import Climber
 from buttress.relational.margins import hinge
+from buttress.relational.planes import PlanePool
 from buttress.relational.rank import RankOracle
 from buttress.solvers.projected import projected_descent
 from buttress.solvers.run import Step, Steps
@@ -24,21 +25,24 @@ def ball_radius(alpha: float, d: int) -> float:
 
 
 def step_size(alpha: float, d: int, rule: str) -> Callable[[int], float]:
-    """Return eta_t: "theorem" 1/(8 alpha sqrt(d t)) (Theorems 1, 15), or "section" 1/(alpha sqrt(d t)) (section 3.3)."""
+    """Return eta_t: "theorem" 1/(8 alpha sqrt(d t)) (Theorems 1, 15) or "section" 1/(alpha sqrt(d t)) (3.3)."""
     factor = {"theorem": 8.0, "section": 1.0}[rule]
     return lambda t: 1 / (factor * alpha * np.sqrt(d * t))
 
 
-def pseudo_gradient_descent(oracle: RankOracle, alpha: float, rule: str) -> Steps:
+def pseudo_gradient_descent(oracle: RankOracle, alpha: float, rule: str, pool: PlanePool | None = None) -> Steps:
     """Yield the iterates; the objective of a step is F-hat, so the run's best state is the paper's final hypothesis.
 
-    ``oracle`` counts far points (guard = the paper's epsilon), rounding scores up (mean=False).
+    ``oracle`` counts far points (guard = the paper's epsilon), rounding scores up (mean=False). Far points are
+    rows of the join, so each step's counts make a valid plane, which is added to ``pool``.
     """
     d = oracle.plan.width
     iterates = projected_descent(np.zeros(d), ball_radius(alpha, d), step_size(alpha, d, rule))
     _, beta = next(iterates)
     while True:
         seen = oracle(beta, hinge())
+        if pool is not None:
+            pool.add(seen.a, seen.b)
         ridge = alpha * float(beta @ beta)
         yield Step(beta, gap=np.inf, objective=seen.smooth + ridge)
         _, beta = iterates.send(2 * alpha * beta - seen.b)

@@ -4,6 +4,7 @@ Nothing here knows where the data came from. Row r of the join is one row of eac
 """
 
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 
 from buttress._checks import Array
 
-Index = NDArray[np.int64]
+Index = NDArray[Any]  # whole numbers: int64, int32 for bins
 
 
 @dataclass
@@ -86,7 +87,7 @@ class Plan:
     def slices(self) -> list[slice]:
         """Where each table's coefficients stand in the vector of all of them."""
         ends = np.cumsum([0, *(table.X.shape[1] for table in self.tables)])
-        return [slice(int(a), int(b)) for a, b in zip(ends, ends[1:])]
+        return [slice(int(a), int(b)) for a, b in pairwise(ends)]
 
     @property
     def width(self) -> int:

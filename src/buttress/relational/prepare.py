@@ -111,7 +111,7 @@ def _bags(join: Join, edges: Any, pairs: Sequence[Pair], logs: Sequence[float]) 
 
 
 def _joined(join: Join, bag: list[int], codes: list[Codes], rows: list[Index]) -> tuple[dict[int, Index], Codes]:
-    """Join the tables of a group by hashing; returns each table's rows and the codes of the result's rows."""
+    """Join the tables of a group by hashing; returns each table's rows and the codes of the rows."""
     members, total = {bag[0]: rows[bag[0]]}, dict(codes[bag[0]])
     left = bag[1:]
     while left:
@@ -123,8 +123,8 @@ def _joined(join: Join, bag: list[int], codes: list[Codes], rows: list[Index]) -
         size = match_count(both[:n], both[n:])
         if size > join.max_bag_rows:
             names = ", ".join(join.tables[t].name for t in bag)
-            raise ValueError(f"The join is cyclic and its cycle ({names}) needs {size:.3g} rows joined beforehand, more "
-                             f"than max_bag_rows={join.max_bag_rows}. Raise max_bag_rows or drop a pair from on.")
+            raise ValueError(f"The join is cyclic and its cycle ({names}) needs {size:.3g} rows joined beforehand, "
+                             f"more than max_bag_rows={join.max_bag_rows}. Raise max_bag_rows or drop a pair from on.")
         first, second = match(both[:n], both[n:])
         members = {t: r[first] for t, r in members.items()} | {table: rows[table][second]}
         total = {a: code[first] for a, code in total.items()} | {a: code[second] for a, code in codes[table].items()}

@@ -66,7 +66,7 @@ def root_lists(plan: Plan, scores: list[Array], semiring: Semiring, annotations:
 
 
 def _lists_or_grid(plan: Plan, beta: Array, semiring: Semiring, annotations: list[Array]) -> tuple[Entries, float]:
-    """Return ``root_lists`` exactly where possible, else on the finest grid that fits, and how far scores may be off."""
+    """Return ``root_lists``, exact or on the finest grid that fits, and how far scores may be off."""
     scores = node_scores(plan, beta)
     try:
         return root_lists(plan, scores, semiring, annotations), 1e-12

@@ -67,7 +67,7 @@ def make_sketch(
     order, group = group_entries(list_of, n_lists, high, mass, error)
     n = int(group[-1]) + 1 if len(group) else 0
     last = np.searchsorted(group, np.arange(n), side="right") - 1
-    total = np.bincount(group, mass[order], minlength=n)
+    total: Array = np.bincount(group, mass[order], minlength=n).astype(np.float64)
     moment = np.bincount(group, (mass * mean)[order], minlength=n)
     middle = np.divide(moment, total, out=high[order][last].copy(), where=total > 0)
     end = np.searchsorted(list_of[order][last], np.arange(n_lists), side="right")
@@ -103,9 +103,9 @@ class RankOracle:
         self.ratio = (1 + error) ** (len(self.schedule.operations) - 1)
 
     def __call__(self, beta: Array, loss: MarginLoss, bins: int = 0) -> Evaluation:
-        """Return the plane and bounds at ``beta``; ``smooth`` is the sketched loss (the paper's F-hat without ridge)."""
+        """Return the plane and bounds at ``beta``; ``smooth`` is the paper's F-hat without the ridge."""
         if loss.name != "hinge":
-            raise ValueError(f"sketch='rank' counts rows on one side of the margin, which is the hinge loss only. "
+            raise ValueError("sketch='rank' counts rows on one side of the margin, which is the hinge loss only. "
                              f"Got loss={loss.name!r}. Use sketch='grid'.")
         scores = node_scores(self.plan, beta)
         guards = node_scores(_absolute(self.plan), np.abs(beta)) if self.guard else scores
@@ -150,7 +150,7 @@ class RankOracle:
         share = mass[at] * sketches[op].mass[entry]
         taken = share * (decide <= 1)
         adjoint[op] += np.bincount(entry, mass[at] * (decide <= 1), minlength=len(adjoint[op]))
-        work = [(root, label * np.bincount(at, taken, minlength=root.n_rows))]
+        work = [(root, np.asarray(label * np.bincount(at, taken, minlength=root.n_rows), dtype=np.float64))]
         self._down(label, sketches, adjoint, work)
         return work, float(taken.sum()), float(share @ np.maximum(0, 1 - high))
 
@@ -184,10 +184,9 @@ class RankOracle:
             operation, sketch = self.schedule.operations[n], sketches[n]
             v = adjoint[n][sketch.bucket]
             if isinstance(operation, Product):
-                for op, mine, other, mass in ((operation.left, sketch.row, sketch.entry, sketches[operation.right].mass),
-                                              (operation.right, sketch.entry, sketch.row,
-                                               sketches[operation.left].mass)):
-                    adjoint[op] += np.bincount(mine, v * mass[other], minlength=len(adjoint[op]))
+                sides = ((operation.left, sketch.row), (operation.right, sketch.entry))
+                for (op, mine), (rival, other) in (sides, sides[::-1]):
+                    adjoint[op] += np.bincount(mine, v * sketches[rival].mass[other], minlength=len(adjoint[op]))
                 continue
             i -= 1
             w = self.weights[i][sketch.row]
@@ -195,7 +194,8 @@ class RankOracle:
                 op = operation.lists[0][0]
                 adjoint[op] += np.bincount(sketch.entry, w * v, minlength=len(adjoint[op]))
                 w = w * sketches[op].mass[sketch.entry]
-            work.append((operation, label * np.bincount(sketch.row, w * v, minlength=operation.n_rows)))
+            count = np.bincount(sketch.row, w * v, minlength=operation.n_rows)
+            work.append((operation, np.asarray(label * count, dtype=np.float64)))
 
 
 def _absolute(plan: Plan) -> Plan:

@@ -129,6 +129,6 @@ def gather_gradient(plan: Plan, work: list[tuple[Block, Array]]) -> Array:
             at_node = count if rows is None else np.bincount(rows, count, minlength=node.n_rows)
             for table, place in node.members:
                 per_table[table] += np.bincount(place, at_node, minlength=len(per_table[table]))
-    for table, part, count in zip(plan.tables, plan.slices, per_table):
-        gradient[part] = table.X.T @ count
+    for data, part, count in zip(plan.tables, plan.slices, per_table):
+        gradient[part] = data.X.T @ count
     return gradient

@@ -11,7 +11,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.svm import LinearSVC
 
 from buttress._checks import Array
-from buttress.relational.ladder import Certificate, Climber, ladder
+from buttress.relational.ladder import Climber, certify, ladder
 from buttress.relational.paper import averaged_descent, pseudo_gradient_descent
 from buttress.relational.plan import Plan
 from buttress.relational.planes import PlanePool
@@ -80,8 +80,7 @@ def solve(oracle: Any, pool: PlanePool, settings: Settings, start: Callable[[], 
     if settings.solver == "paper":
         return _paper(climb, settings, plan, limits)
     if settings.solver == "projected":
-        outcome = run(averaged_descent(climb, settings.step_rule), tol=settings.tol, **limits)
-        return outcome
+        return run(averaged_descent(climb, settings.step_rule), tol=settings.tol, **limits)
     warn = settings.solver not in ("sample", "lbfgs")
     return run(ladder(climb, start(), settings.solver), tol=settings.tol, warn=warn, **limits)
 
@@ -91,10 +90,8 @@ def _paper(climb: Climber, settings: Settings, plan: Plan | None, limits: dict[s
     assert plan is not None
     far = RankOracle(plan, error=settings.sketch_error, guard=settings.sketch_error, mean=False)
     limits["max_iter"] = settings.max_iter or 500
-    outcome = run(pseudo_gradient_descent(far, settings.alpha, settings.step_rule), tol=-1.0, warn=False, **limits)
-    beta = outcome.state
-    climb.visit(beta, 0.0)
-    while climb.refine():
-        climb.visit(beta, 0.0)
+    descent = pseudo_gradient_descent(far, settings.alpha, settings.step_rule, climb.pool)
+    outcome = run(descent, tol=-1.0, warn=False, **limits)
+    run(certify(climb, outcome.state), tol=settings.tol, warn=False)
     outcome.state, outcome.gap, outcome.objective = climb.best, climb.best.gap, climb.best.high
     return outcome

@@ -136,7 +136,8 @@ class SqlOracle:
         found = self._select(sqltext.statistics(self.tables, self.order, self.dialect, i, [
             raw.get(name, f"CASE WHEN {self.dialect.quote(name)} IS NULL THEN NULL ELSE 1 END")
             for name in table.features]))[0]
-        scales, described = [], []
+        scales: list[float] = []
+        described: list[tuple[str, list[str] | None]] = []
         for j, name in enumerate(table.features):
             most, gone = float(found[1 + 2 * j] or 0), int(found[2 + 2 * j] or 0)
             if gone or not most <= LARGEST:
@@ -198,7 +199,7 @@ def _tables(join: Join, pairs: list[Pair], items: list[str]) -> tuple[list[sqlte
     tables = []
     for i, item in enumerate(items):
         parent = tree.parent[i]
-        if parent < 0 and i != join.root or (parent >= 0 and not edges[i] & edges[parent]):
+        if (parent < 0 and i != join.root) or (parent >= 0 and not edges[i] & edges[parent]):
             raise ValueError(f"Table {join.tables[i].name!r} is not joined to the others. Add a pair of columns to on.")
         if i in right and right[i] != parent:
             raise ValueError(f"The left join to {join.tables[i].name!r} must lead away from the table with the label.")

@@ -205,7 +205,7 @@ class RelationalLinearSVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
 
         outcome = solve(oracle, pool, settings, begin, plan)
         found = outcome.state
-        self.alpha_, self.classes_ = settings.alpha, plan.classes
+        self.alpha_, self.classes_ = settings.alpha, np.asarray(plan.classes)
         self._set_coefficients(plan, found.beta)
         self.objective_interval_ = (found.low, found.high)
         self.dual_bound_, self.gap_ = found.low, found.gap

@@ -52,7 +52,7 @@ def _newton(U: Array, diagonal: Array, right: Array) -> Array:
         return np.linalg.solve(U @ U.T + np.diag(diagonal), right)
     scaled = U / diagonal[:, None]
     inner = np.linalg.solve(np.eye(d) + U.T @ scaled, scaled.T @ right)
-    return right / diagonal[:, None] - scaled @ inner
+    return np.asarray(right / diagonal[:, None] - scaled @ inner, dtype=np.float64)
 
 
 def _room(x: Array, dx: Array) -> float:
