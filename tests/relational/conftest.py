@@ -49,7 +49,8 @@ def spark():
         session = (SparkSession.builder.master("local[1]").appName("buttress-tests")
                    .config("spark.ui.enabled", "false").config("spark.sql.shuffle.partitions", "1")
                    .config("spark.driver.bindAddress", "127.0.0.1").config("spark.driver.host", "127.0.0.1")
-                   .config("spark.driver.memory", "512m").getOrCreate())
+                   .config("spark.sql.adaptive.enabled", "false").config("spark.sql.codegen.wholeStage", "false")
+                   .config("spark.ui.showConsoleProgress", "false").config("spark.driver.memory", "512m").getOrCreate())
     except Exception as error:
         absent("Spark", f"its session did not start ({error})")
     session.sparkContext.setLogLevel("ERROR")
