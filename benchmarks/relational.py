@@ -103,10 +103,9 @@ def goals(quick):
 
 def materialised(small, n):
     """Join 1e7 rows in DuckDB, fetch them, fit LinearSVC."""
-    made = frames("star", n, 100, 3)
+    t0, t1, t2 = frames("star", n, 100, 3)  # noqa: RUF059 (DuckDB finds them by name)
     took = {}
     with timed(took):
-        t0, t1, t2 = made
         listed = ", ".join(f"t{i}.x{j} AS x{i}{j}" for i in range(3) for j in range(SIZES))
         found = duckdb.sql(f"SELECT {listed}, t0.y FROM t0 JOIN t1 ON t0.k1 = t1.up JOIN t2 ON t0.k2 = t2.up")
         table = found.fetchnumpy()

@@ -1,4 +1,4 @@
-"""Connections to the databases of the relational tests; an absent one skips by name, or fails where all are required."""
+"""Connections to the databases of the relational tests; an absent one skips by name, or fails where required."""
 
 import os
 

@@ -20,6 +20,7 @@ from buttress.relational.prepare import prepare
 from buttress.relational.sources import select
 from buttress.relational.sqloracle import SqlOracle
 
+BOTH = (hinge(0.1), logistic())
 VARIANTS = [{}, {"weights": True}, {"left": True}]
 HOSTILE = ['select', 'order', 'a"b', "it's", "x; DROP TABLE t0; --", "naïve", "名前", "two words", "a`b", "tab\there",
            "new\nline", "a.b", "%s", "{x}", "back\\slash", "😀", "--", "/*", "$1", ":name", "(", "NULL", "é" * 20]
@@ -57,7 +58,7 @@ def in_database(join, connection, execute, dialect, prefix, text="VARCHAR"):
     return Join(tables, join.on)
 
 
-def check_parity(join, there, losses=(hinge(0.1), logistic())):
+def check_parity(join, there, losses=BOTH):
     """One pass of SQL equals the grid in this process to 1e-12, and so do names, scales and counts."""
     plan, sql = prepare(join), SqlOracle(there)
     grid = GridOracle(plan, fold=False)

@@ -1,4 +1,4 @@
-"""Fits against LinearSVC on materialised joins, the paper's algorithm against its lemmas, queries against brute force."""
+"""Fits against LinearSVC on materialised joins, the paper's algorithm and its lemmas, queries by brute force."""
 
 import pickle
 from dataclasses import replace
@@ -288,8 +288,11 @@ def test_the_ridge_counts_twice_alpha_beta():
     loss = margin_loss("logistic")
     beta = np.random.default_rng(0).normal(size=plan.width)
     gradient = 2 * alpha * beta - oracle(beta, loss, 1 << 18).b
-    numeric = np.array([(objective(X, y, weight, beta + h, alpha, loss) - objective(X, y, weight, beta - h, alpha, loss))
-                        / 2e-6 for h in 1e-6 * np.eye(len(beta))])
+
+    def F(b):
+        return objective(X, y, weight, b, alpha, loss)
+
+    numeric = np.array([(F(beta + h) - F(beta - h)) / 2e-6 for h in 1e-6 * np.eye(len(beta))])
     np.testing.assert_allclose(gradient, numeric, atol=1e-5)
 
 

@@ -40,7 +40,7 @@ def explain(join: Join) -> Explanation:
     names = ["+".join(plan.tables[t].name for t, _ in node.members) for node in plan.nodes]
     edges = {name: "exact" if is_exact(plan, i) else "sketched" for i, name in enumerate(names) if i}
     base = {table.name: rows for table, rows in zip(plan.tables, plan.base_rows)}
-    cover = {table.name: round(float(w), 6) for table, w in zip(plan.tables, plan.cover)}
+    cover = {table.name: abs(round(float(w), 6)) for table, w in zip(plan.tables, plan.cover)}
     with np.errstate(over="ignore"):
         bound = float(np.exp(plan.agm_log))
     cost = _cost(plan)

@@ -96,11 +96,11 @@ class GridOracle:
         shifted = [(q - low).astype(np.int32) for q, low in zip(rounded, lowest)]
         lists = self._up(shifted)
         width = self._width(shifted[-1], [lists[op].width for op, _ in self.schedule.root.lists])
-        score = step * (np.arange(width) + sum(lowest))
-        slope: Array = np.stack([-loss.slope(-score), loss.slope(score)]).astype(np.float64)
+        score: Array = (step * (np.arange(width) + sum(lowest))).astype(np.float64)
+        slope = np.stack([-loss.slope(-score), loss.slope(score)])
         histogram, work = self._down(shifted, lists, slope)
         b = gather_gradient(self.plan, work) / self.total
-        z = np.concatenate([-score, score]).astype(np.float64)
+        z = np.concatenate([-score, score])
         mass = histogram.reshape(-1) / self.total
         used = mass > 0
         return evaluation(loss, beta, b, z[used], mass[used], error)

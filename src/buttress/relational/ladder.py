@@ -4,7 +4,7 @@ Every evaluation adds a plane that holds everywhere, and an upper bound at its p
 Source: L-BFGS on a rounded hinge, then bundle steps (Teo et al., JMLR 11, 2010) over all planes seen.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -70,7 +70,7 @@ class Climber:
         return False
 
 
-def certify(climb: Climber, start: Array) -> Iterator[Step]:
+def certify(climb: Climber, start: Array) -> Steps:
     """Evaluate the start with the exact and the rounded slope, on finer grids while rounding dominates."""
     yield climb.visit(start, 0.0)[1]
     while climb.refine():
@@ -80,7 +80,7 @@ def certify(climb: Climber, start: Array) -> Iterator[Step]:
             yield climb.visit(start, width)[1]
 
 
-def polish(climb: Climber, widths: tuple[float, ...] = WIDTHS, calls: int = 25) -> Iterator[Step]:
+def polish(climb: Climber, widths: tuple[float, ...] = WIDTHS, calls: int = 25) -> Steps:
     """Minimise the smoothed loss by L-BFGS from the best point, at most ``calls`` a width."""
     for width in widths if climb.loss == "hinge" else (0.0,):
         points, reply = lbfgs_points(climb.best.beta), None
@@ -98,7 +98,7 @@ def polish(climb: Climber, widths: tuple[float, ...] = WIDTHS, calls: int = 25) 
         climb.refine()
 
 
-def bundle(climb: Climber) -> Iterator[Step]:
+def bundle(climb: Climber) -> Steps:
     """Evaluate where the planes' model is least, and between there and the best point, until the interval closes."""
     while True:
         assert climb.model is not None

@@ -2,7 +2,7 @@
 
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -76,7 +76,7 @@ def solve(oracle: Any, pool: PlanePool, settings: Settings, start: Callable[[], 
                               "progress": settings.progress, "callback": settings.callback,
                               "name": "RelationalLinearSVC"}
     if len(pool):
-        climb.best = Certificate(start(), max(pool.bound(settings.alpha)[0], 0.0), np.inf, 0)
+        climb.best = replace(climb.best, low=max(pool.bound(settings.alpha)[0], 0.0))
     if settings.solver == "paper":
         return _paper(climb, settings, plan, limits)
     if settings.solver == "projected":

@@ -186,8 +186,8 @@ class RelationalLinearSVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
                               ("step_rule", ("theorem", "section")), ("engine", ("auto", "memory", "sql"))):
             check_option(name, getattr(self, name), options)
         if self.loss != "hinge" and (self.sketch == "rank" or self.solver in ("paper", "projected")):
-            raise ValueError(f"Only the hinge goes with these. loss={self.loss!r} goes with sketch='grid' and the solvers auto, sample, lbfgs and "
-                             f"bundle. Got sketch={self.sketch!r}, solver={self.solver!r}.")
+            raise ValueError("sketch='rank' and the solvers paper and projected are for loss='hinge'. Got "
+                             f"loss={self.loss!r}, sketch={self.sketch!r}, solver={self.solver!r}.")
 
     def _settings(self, total: float, callback: Any) -> Settings:
         alpha = self.alpha if self.C is None else 1 / (2 * self.C * total)

@@ -49,10 +49,10 @@ def _newton(U: Array, diagonal: Array, right: Array) -> Array:
     """Solve (diag + U U') x = right by the smaller of the two sizes."""
     k, d = U.shape
     if k <= d:
-        return np.linalg.solve(U @ U.T + np.diag(diagonal), right)
+        return np.linalg.solve(U @ U.T + np.diag(diagonal), right).astype(np.float64)
     scaled = U / diagonal[:, None]
     inner = np.linalg.solve(np.eye(d) + U.T @ scaled, scaled.T @ right)
-    return np.asarray(right / diagonal[:, None] - scaled @ inner, dtype=np.float64)
+    return right / diagonal[:, None] - scaled @ inner
 
 
 def _room(x: Array, dx: Array) -> float:
