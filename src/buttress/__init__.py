@@ -11,27 +11,39 @@ __version__ = "0.1.0"
 
 _HOME = {
     "AdversarialSVC": "buttress.adversarial",
+    "AuditResult": "buttress.audit.result",
+    "bounded_loss": "buttress.robust",
+    "bounded_loss_scorer": "buttress.robust",
+    "CRR": "buttress.robust",
+    "InterruptedWarning": "buttress._checks",
     "KernelClassifier": "buttress.robust",
     "KernelRegressor": "buttress.robust",
+    "LinearSVC": "buttress.linear",
+    "load": "buttress.persistence",
     "Mean": "buttress.risks",
+    "MultiKernelSVDD": "buttress.outlier",
     "NotConvergedWarning": "buttress._checks",
-    "InterruptedWarning": "buttress._checks",
     "RelationalLinearSVC": "buttress.relational.svm",
-    "SVC": "buttress.svm",
+    "RobustnessCurveDisplay": "buttress.displays",
+    "save": "buttress.persistence",
+    "SeverClassifier": "buttress.robust",
+    "SeverRegressor": "buttress.robust",
+    "STIR": "buttress.robust",
     "Subquantile": "buttress.risks",
+    "SVC": "buttress.svm",
+    "svc_path": "buttress.svm",
+    "SVDD": "buttress.outlier",
+    "SVR": "buttress.svm",
     "Tilted": "buttress.risks",
-    "AuditResult": "buttress.audit",
+    "TrimmedLikelihoodClassifier": "buttress.robust",
+    "TrimmedLikelihoodRegressor": "buttress.robust",
 }
-_MODULES = ("attacks", "datasets", "features", "kernels", "losses", "relational", "risks")
+_MODULES = ("attacks", "audit", "certificates", "datasets", "features", "kernels", "losses", "relational", "risks")
 
-__all__ = sorted([*_HOME, *_MODULES, "audit", "__version__"])
+__all__ = sorted([*_HOME, *_MODULES, "__version__"])
 
 
 def __getattr__(name: str) -> Any:
-    if name == "audit":
-        from buttress.audit import audit
-
-        return audit
     if name in _HOME:
         return getattr(importlib.import_module(_HOME[name]), name)
     if name in _MODULES:

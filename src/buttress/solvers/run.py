@@ -14,6 +14,7 @@ Examples
 (0.0625, 4, 'converged')
 """
 
+import sys
 import time
 import warnings
 from collections.abc import Callable, Generator, Iterator
@@ -50,7 +51,8 @@ class Step:
 
 @dataclass
 class Outcome:
-    """How a run ended: ``status`` is converged, max_iter, max_time, stopped (by the callback) or interrupted."""
+    """How a run ended: ``status`` is converged, exhausted (the algorithm can do no more), max_iter, max_time, stopped
+    (by the callback) or interrupted."""
 
     state: Any
     status: str
@@ -90,7 +92,7 @@ def run(
     callback : function of a Step or None
         Called after each step; a true result stops the run.
     progress : bool
-        Show a rich progress line on stderr.
+        Show a rich progress line on stderr, where that is a terminal.
     name : str
         What the progress line and the warnings call the run.
     warn : bool
@@ -115,6 +117,8 @@ def run(
                 outcome.status = _status(step, tol, outcome.n_iter, max_iter, seconds, max_time, callback)
                 if outcome.status != "running":
                     break
+            else:
+                outcome.status = "exhausted"
     except KeyboardInterrupt:
         if best is None:
             raise
@@ -153,7 +157,7 @@ def _status(
 
 @contextmanager
 def _display(progress: bool, name: str, max_iter: int | None) -> Iterator[Callable[[int, Step], None]]:
-    if not progress:
+    if not (progress and sys.stderr.isatty()):
         yield lambda n_iter, step: None
         return
     from rich.console import Console

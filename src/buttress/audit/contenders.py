@@ -1,0 +1,33 @@
+"""Who is audited: a plain machine and the robust ones, by task. Later estimators join with :func:`register`."""
+
+from collections.abc import Callable
+from typing import Any
+
+from buttress.adversarial import AdversarialSVC
+from buttress.risks import Mean, Subquantile
+from buttress.robust import KernelClassifier, KernelRegressor
+from buttress.svm import SVC
+
+Factory = Callable[[float, int], Any]  # (eps, seed) -> unfitted estimator
+
+_CONTENDERS: dict[str, dict[str, Factory]] = {"classification": {}, "regression": {}}
+
+
+def register(task: str, name: str, factory: Factory) -> None:
+    """Add a row to every audit of ``task``; ``factory(eps, seed)`` makes the estimator for prepared features."""
+    _CONTENDERS[task][name] = factory
+
+
+def contenders(task: str, eps: float, seed: int) -> dict[str, Any]:
+    """Return the unfitted estimators of ``task`` by name, the plain one first."""
+    return {name: factory(eps, seed) for name, factory in _CONTENDERS[task].items()}
+
+
+register("classification", "plain SVC", lambda eps, seed: SVC())
+register("classification", "adversarial SVC", lambda eps, seed: AdversarialSVC(eps=eps, random_state=seed))
+register(
+    "classification", "subquantile, class-balanced",
+    lambda eps, seed: KernelClassifier(risk=Subquantile(0.7), alpha=1.0),
+)
+register("regression", "plain kernel ridge", lambda eps, seed: KernelRegressor(risk=Mean()))
+register("regression", "subquantile", lambda eps, seed: KernelRegressor(risk=Subquantile(0.7)))

@@ -1,0 +1,96 @@
+"""What an audit found, as data (``to_dict``, a versioned schema), as a picture and as text."""
+
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from buttress.audit.measure import Cell
+
+SCHEMA = "buttress.audit/1"
+
+
+@dataclass
+class AuditResult:
+    """What an audit found.
+
+    Attributes
+    ----------
+    task : {"classification", "regression"}
+    metric : str
+        "accuracy" (higher is better) or "rmse" (lower is better).
+    columns : dict of str to str
+        The table's columns: key and what it says.
+    rows : dict of str to dict of str to Cell
+        Estimator name -> column key -> value with its interval; a Cell of None was skipped for the budget.
+    curves : dict
+        "eps" and "noise": {"x": [...], estimator name: [...]}.
+    suspicious : list of dict
+        row, given, expected, score, why; most suspicious first.
+    novel : list of int
+        Row numbers of the test rows outside the support of the training rows (SVDD, nu = 0.05); their column of the
+        table does not count for the recommendation.
+    recommended : str
+        Name of the estimator to use.
+    code : str
+        That estimator as code to paste.
+    data, settings, subsampled : dict
+        What was audited, how, and what was left out to keep the budget.
+    notes : list of str
+    seconds : float
+    """
+
+    task: str
+    metric: str
+    columns: dict[str, str]
+    rows: dict[str, dict[str, Cell]]
+    curves: dict[str, dict[str, list[Any]]]
+    suspicious: list[dict[str, Any]]
+    novel: list[int]
+    recommended: str
+    code: str
+    data: dict[str, Any]
+    settings: dict[str, Any]
+    subsampled: dict[str, Any] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+    seconds: float = 0.0
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as plain lists, dicts, numbers and text, under the key "schema" the schema's version."""
+        from buttress import __version__
+
+        return {"schema": SCHEMA, "buttress": __version__, **asdict(self)}
+
+    def plot(self, axes: Any = None) -> Any:
+        """Draw the curves on matplotlib ``axes`` (one a curve, made when None) and return the figure."""
+        from buttress.audit.picture import draw
+
+        return draw(self, axes)
+
+    def missed(self, floors: dict[str, float]) -> list[str]:
+        """Return a sentence for each column of the recommended estimator that is worse than its floor, or was skipped.
+
+        A floor is the least accuracy, or the largest RMSE, allowed in that column.
+        """
+        sentences = []
+        for key, floor in floors.items():
+            value = self.rows[self.recommended][key].value
+            worse = value is None or (value < floor if self.metric == "accuracy" else value > floor)
+            if worse:
+                found = "was skipped for the budget" if value is None else f"is {value:.3f}"
+                sentences.append(f"{key} of {self.recommended} {found}, required {floor:g}")
+        return sentences
+
+
+def recommend(rows: dict[str, dict[str, Cell]], metric: str, margin: float = 0.01) -> str:
+    """Return the estimator with the best mean over the columns measured of all; the plain one unless beaten clearly.
+
+    Clearly means by ``margin``; for RMSE that is a share of the plain one's mean.
+    """
+    shared = [key for key in next(iter(rows.values())) if all(cells[key].value is not None for cells in rows.values())]
+    if not shared:
+        return next(iter(rows))
+    means = {name: sum(cells[key].value or 0.0 for key in shared) / len(shared) for name, cells in rows.items()}
+    sign = 1 if metric == "accuracy" else -1
+    plain = next(iter(rows))
+    best = max(means, key=lambda name: sign * means[name])
+    needed = margin if metric == "accuracy" else margin * abs(means[plain])
+    return best if sign * (means[best] - means[plain]) > needed else plain

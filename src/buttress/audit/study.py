@@ -1,0 +1,344 @@
+"""The audit itself: split, fit everyone on clean and on corrupted rows, attack, rank the suspicious, in a budget."""
+
+import time
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import clone, is_classifier
+from sklearn.model_selection import train_test_split
+from sklearn.utils import check_random_state
+
+from buttress._checks import InterruptedWarning, NotConvergedWarning, check_count, check_number, check_option
+from buttress.audit.contenders import contenders
+from buttress.audit.measure import Cell, accuracy, attacked_correct, rmse
+from buttress.audit.paste import paste
+from buttress.audit.result import AuditResult, recommend
+from buttress.audit.suspicion import suspicious_rows
+from buttress.audit.table import Table, columns_of, make_table
+from buttress.datasets import contaminate
+from buttress.outlier import SVDD
+
+NOISE = (0.0, 0.1, 0.2, 0.3, 0.4)
+SIZES = (2000, 1400, 1000, 700, 500, 350, 250, 150, 80)
+TEST_ROWS = 500
+NOVELTY = 0.05  # share of training rows that the ball around them may leave outside
+Report = Callable[[str, float], None]
+
+
+def audit(
+    estimator: Any,
+    X: Any,
+    y: Any,
+    *,
+    task: str = "auto",
+    eps: float = 0.25,
+    budget: float = 60.0,
+    rows: int | None = None,
+    random_state: int = 0,
+    target_name: str = "target",
+    report: Report | None = None,
+) -> AuditResult:
+    """Show what breaks a plain SVM on (X, y), what a robust one recovers, and which rows look wrong.
+
+    Parameters
+    ----------
+    estimator : estimator or None
+        Your own unfitted classifier or regressor as one more row, fitted on the prepared features; None for none.
+    X : array or frame of shape (n, d)
+        Numbers are median-filled and standardised, texts one-hot encoded; constant columns are dropped and reported.
+    y : array of shape (n,)
+    task : {"auto", "classification", "regression"}
+        "auto": texts and whole numbers with at most 10 values are classes.
+    eps : float, default=0.25
+        Radius of the attack in standard deviations of each numeric feature (l_inf).
+    budget : float, default=60
+        Seconds for everything; rows are subsampled to keep it, and the result says how many.
+    rows : int or None
+        Training rows to use, instead of as many as the budget allows on this machine: with it, the same
+        ``random_state`` gives the same numbers wherever the budget suffices.
+    random_state : int, default=0
+    target_name : str
+        What the report calls y.
+    report : function of (what, share done) or None
+        Called as the audit proceeds.
+
+    Returns
+    -------
+    AuditResult
+        With ``to_dict()`` and ``plot()``.
+
+    Raises
+    ------
+    ValueError
+        For unusable columns or targets, each named, fewer than 20 rows, or parameters out of range.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> import buttress
+    >>> X, y = load_iris(return_X_y=True)
+    >>> result = buttress.audit(None, X, y, rows=60)
+    >>> result.columns["clean"], bool(result.rows["plain SVC"]["clean"].value > 0.8)
+    ('accuracy on clean test rows', True)
+    """
+    started = time.monotonic()
+    options = Options(task, eps, budget, rows, random_state)
+    return audit_columns(estimator, columns_of(X), y, target_name, options, report, started, target_name)
+
+
+@dataclass(frozen=True)
+class Options:
+    """The settings of an audit, as :func:`audit` states them."""
+
+    task: str = "auto"
+    eps: float = 0.25
+    budget: float = 60.0
+    rows: int | None = None
+    seed: int = 0
+
+    def check(self) -> None:
+        check_option("task", self.task, ("auto", "classification", "regression"))
+        check_number("eps", self.eps, 0, fix="It is a radius in standard deviations.")
+        check_number("budget", self.budget, 0)
+        check_count("random_state", self.seed, 0)
+        if self.rows is not None:
+            check_count("rows", self.rows, 20)
+
+
+def audit_columns(
+    estimator: Any, columns: dict[str, Any], y: Any, target: str, options: Options, report: Report | None,
+    started: float, source: str,
+) -> AuditResult:
+    """Run the audit on columns by name; ``started`` is when the budget began to run, ``source`` names the data."""
+    options.check()
+    table, task = make_table(columns, y, target, options.task)
+    entries = contenders(task, options.eps, options.seed)
+    if estimator is not None:
+        if is_classifier(estimator) != (task == "classification"):
+            raise ValueError(f"The target {target!r} makes this a {task} task, which {type(estimator).__name__} "
+                             "does not do. Give the other kind of estimator, or task=.")
+        entries[f"yours ({type(estimator).__name__})"] = estimator
+    study = Study(table, task, entries, options, report or (lambda what, share: None), started)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NotConvergedWarning)  # a budgeted fit says so in the notes instead
+        warnings.simplefilter("error", InterruptedWarning)
+        try:
+            study.run()
+        except InterruptedWarning:
+            raise KeyboardInterrupt from None
+    return study.result(source)
+
+
+@dataclass
+class Study:
+    """One audit in progress: the prepared split, the budget, and the cells measured so far."""
+
+    table: Table
+    task: str
+    entries: dict[str, Any]
+    options: Options
+    report: Report
+    started: float
+    rows: dict[str, dict[str, Cell]] = field(default_factory=dict)
+    curves: dict[str, dict[str, list[Any]]] = field(default_factory=dict)
+    suspicious: list[dict[str, Any]] = field(default_factory=list)
+    novel: list[int] = field(default_factory=list)
+    subsampled: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def classifies(self) -> bool:
+        return self.task == "classification"
+
+    def left(self) -> float:
+        """Return the seconds of the budget that remain."""
+        return self.options.budget - (time.monotonic() - self.started)
+
+    def run(self) -> None:
+        """Split and prepare, choose how many rows the budget allows, then measure in order of importance."""
+        self._split()
+        columns = self._columns()
+        self.rows = {name: {key: Cell() for key in columns} for name in self.entries}
+        self._subsample()
+        self._clean_and_attacked()
+        self.report("suspicious rows", 0.55)
+        self.suspicious = suspicious_rows(self.X, self.y, self.row_numbers, self.task, count=10, seed=self.options.seed)
+        self._novel()
+        self._noise_curve()
+        self._eps_curve()
+        self.report("done", 1.0)
+
+    def _columns(self) -> dict[str, str]:
+        if self.classifies:
+            return {"clean": "accuracy on clean test rows",
+                    "attacked": f"accuracy under PGD, eps {self.options.eps:g} standard deviations",
+                    "flipped_10": "accuracy, 10% of training labels flipped",
+                    "flipped_30": "accuracy, 30% of training labels flipped"}
+        return {"clean": "RMSE on clean test rows", "noise_10": "RMSE, 10% of training targets corrupted",
+                "noise_30": "RMSE, 30% of training targets corrupted"}
+
+    def _split(self) -> None:
+        y, everything = self.table.target, np.arange(len(self.table))
+        if self.classifies:
+            names, counts = np.unique(y, return_counts=True)
+            if counts.min() < 4:
+                raise ValueError(f"Class {names[counts.argmin()]!r} of {self.table.target_name!r} has {counts.min()} "
+                                 "rows; an audit needs 4 of each. Merge or drop the class, or use --task regression.")
+        train, test = train_test_split(everything, test_size=0.3, random_state=self.options.seed,
+                                       stratify=y if self.classifies else None)
+        raw = self.table.array()
+        preparation = self.table.preparation().fit(raw[train])
+        self.X, self.X_test = (np.asarray(preparation.transform(raw[part]), dtype=np.float64) for part in (train, test))
+        self.y, self.y_test = y[train], y[test]
+        self.row_numbers, self.test_numbers = self.table.row_numbers[train], self.table.row_numbers[test]
+        self.sizes = {"train": len(train), "test": len(test)}
+
+    def _subsample(self) -> None:
+        """Keep as many rows as asked for, or as the budget affords."""
+        self.report("warming up", 0.02)
+        self._time_of_all(40)  # compiles
+        self._keep_test(TEST_ROWS)
+        size = self.options.rows or self._affordable()
+        if size < len(self.X):
+            chosen = self._draw(self.y, size)
+            self.X, self.y, self.row_numbers = self.X[chosen], self.y[chosen], self.row_numbers[chosen]
+            self.subsampled["train"] = f"{size} of {self.sizes['train']} training rows"
+
+    def _affordable(self) -> int:
+        """Return how many rows should fit in three quarters of the time left, by two pilots and their growth."""
+        small, large = min(len(self.X), 80), min(len(self.X), 240)
+        before, seconds = self._time_of_all(small), self._time_of_all(large)
+        growth = np.log(seconds / before) / np.log(large / small) if large > small else 2.0
+        growth = float(np.clip(growth + 0.2, 0.5, 2.5))  # the pilots' fixed costs hide some of it
+        for size in (min(len(self.X), max(SIZES)), *SIZES):
+            if size <= small or seconds * (size / large) ** growth <= 0.75 * self.left():
+                break
+        return size
+
+    def _keep_test(self, size: int) -> None:
+        if size < len(self.X_test):
+            chosen = self._draw(self.y_test, size)
+            self.X_test, self.y_test = self.X_test[chosen], self.y_test[chosen]
+            self.test_numbers = self.test_numbers[chosen]
+            self.subsampled["test"] = f"{size} of {self.sizes['test']} test rows"
+
+    def _draw(self, y: NDArray[Any], size: int) -> NDArray[np.intp]:
+        """Draw row numbers at random, four of each class at least."""
+        rng = check_random_state(self.options.seed)
+        order = rng.permutation(len(y))
+        if not self.classifies:
+            return np.sort(order[:size])
+        rank = np.empty(len(y), dtype=np.intp)  # how many rows of its class come before a row
+        for label in np.unique(y):
+            mine = order[y[order] == label]
+            rank[mine] = np.arange(len(mine))
+        return np.sort(order[np.argsort(rank[order] >= 4, kind="stable")][:size])
+
+    def _time_of_all(self, size: int) -> float:
+        """Return the seconds an audit would take on ``size`` rows: a fit and an attack of each, times the fits."""
+        begun = time.monotonic()
+        chosen = self._draw(self.y, min(size, len(self.X)))
+        X, y = self.X[chosen], self.y[chosen]
+        for estimator in self.entries.values():
+            model = self._limited(estimator, 10.0).fit(X, y)
+            if self.classifies:
+                attacked_correct(model, X[:20], y[:20], self.options.eps, len(self.table.numeric), self.options.seed)
+        return (time.monotonic() - begun) * (len(NOISE) + 1)
+
+    def _limited(self, estimator: Any, seconds: float) -> Any:
+        """Return an unfitted copy that stops itself after some seconds, where it knows how."""
+        copy = clone(estimator)
+        if "max_time" in copy.get_params():
+            copy.set_params(max_time=max(seconds, 0.1) / (len(np.unique(self.y)) if self.classifies else 1))
+        return copy
+
+    def _clean_and_attacked(self) -> None:
+        self.models = {}
+        for k, (name, estimator) in enumerate(self.entries.items()):
+            self.report(f"{name}: clean and attacked", 0.1 + 0.45 * k / len(self.entries))
+            model = self._limited(estimator, self.left() / 4).fit(self.X, self.y)
+            self.models[name] = model
+            self.rows[name]["clean"] = self._score(model)
+            if self.classifies:
+                self.rows[name]["attacked"] = self._attacked(model, self.options.eps)
+
+    def _score(self, model: Any, part: Any = slice(None)) -> Cell:
+        predicted, y = model.predict(self.X_test[part]), self.y_test[part]
+        seed = self.options.seed
+        return accuracy(predicted == y, seed) if self.classifies else rmse(predicted - y, seed)
+
+    def _attacked(self, model: Any, eps: float) -> Cell:
+        survived = attacked_correct(model, self.X_test, self.y_test, eps, len(self.table.numeric), self.options.seed)
+        return accuracy(survived, self.options.seed)
+
+    def _novel(self) -> None:
+        """Score everyone on the test rows outside the smallest ball around the training rows, if there are any."""
+        self.report("novel rows", 0.58)
+        if self.left() < 0.2 * self.options.budget:
+            self.subsampled["novel"] = "novel rows were not looked for"
+            return
+        ball = SVDD(nu=NOVELTY, max_time=self.left() / 4).fit(self.X)
+        outside = ball.predict(self.X_test) == -1
+        self.novel = [int(row) for row in self.test_numbers[outside]]
+        if self.novel:
+            for name, model in self.models.items():
+                self.rows[name]["novel"] = self._score(model, outside)
+
+    def _noise_curve(self) -> None:
+        """Corrupt 10% and 30% first, the table's columns, then the rest of the curve while the budget lasts."""
+        kind, prefix = ("flip", "flipped") if self.classifies else ("noise", "noise")
+        curve: dict[str, list[Any]] = {"x": list(NOISE)} | {name: [None] * len(NOISE) for name in self.entries}
+        for name in self.entries:
+            curve[name][0] = self.rows[name]["clean"].value
+        for k, rate in enumerate((0.1, 0.3, 0.2, 0.4)):
+            self.report(f"{rate:.0%} of training targets corrupted", 0.6 + 0.07 * k)
+            _, dirty, _ = contaminate(self.X, self.y, rate, kind, random_state=self.options.seed)
+            for name, estimator in self.entries.items():
+                if self.left() < 0.1 * self.options.budget:
+                    continue
+                cell = self._score(self._limited(estimator, self.left() / 4).fit(self.X, dirty))
+                curve[name][NOISE.index(rate)] = cell.value
+                if rate in (0.1, 0.3):
+                    self.rows[name][f"{prefix}_{rate:.0%}".rstrip("%")] = cell
+        self.curves["noise"] = curve
+
+    def _eps_curve(self) -> None:
+        if not self.classifies:
+            return
+        radii = [share * self.options.eps for share in (0.0, 0.5, 1.0, 1.5, 2.0)]
+        curve: dict[str, list[Any]] = {"x": radii} | {name: [None] * 5 for name in self.entries}
+        for name, cells in self.rows.items():
+            curve[name][0], curve[name][2] = cells["clean"].value, cells["attacked"].value
+        for k in (4, 1, 3):
+            self.report(f"attacks at eps {radii[k]:g}", 0.92)
+            for name, model in self.models.items():
+                if self.left() > 0.1 * self.options.budget:
+                    curve[name][k] = self._attacked(model, radii[k]).value
+        self.curves["eps"] = curve
+
+    def result(self, source: str) -> AuditResult:
+        metric = "accuracy" if self.classifies else "rmse"
+        columns = self._columns()
+        best = recommend({name: {key: cells[key] for key in columns} for name, cells in self.rows.items()}, metric)
+        if self.novel:
+            columns["novel"] = f"{metric} on the {len(self.novel)} novel test rows".replace("rmse", "RMSE")
+        notes = list(self.table.notes)
+        if self.classifies and not self.table.numeric:
+            notes.append("No numeric features: the attack had nothing to perturb.")
+        skipped = sum(cell.value is None for cells in self.rows.values() for cell in cells.values())
+        if skipped:
+            self.subsampled["skipped"] = f"{skipped} cells of the table"
+        data = {"source": source, "target": self.table.target_name, "rows": len(self.table), **self.sizes,
+                "numeric": list(self.table.numeric), "categorical": list(self.table.categorical)}
+        settings = {"eps": self.options.eps, "eps_unit": "standard deviations of each numeric feature", "norm": "linf",
+                    "attack": "PGD, 40 steps, 2 starts, numeric features only", "budget": self.options.budget,
+                    "seed": self.options.seed, "interval": "95% bootstrap over test rows"}
+        return AuditResult(
+            task=self.task, metric=metric, columns=columns, rows=self.rows, curves=self.curves,
+            suspicious=self.suspicious, novel=self.novel, recommended=best,
+            code=paste(self.table, self.entries[best]), data=data, settings=settings, subsampled=self.subsampled,
+            notes=notes, seconds=time.monotonic() - self.started,
+        )

@@ -1,0 +1,122 @@
+"""The ``buttress`` command: parse, call, print. Errors are one line on stderr and exit code 2."""
+
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any, NoReturn
+
+import typer
+
+STARTED = time.monotonic()
+app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None, no_args_is_help=True,
+                  help="Robust kernel machines: what breaks a plain SVM on your data, and what a robust one recovers.")
+
+
+@app.callback()
+def buttress() -> None:
+    """Robust kernel machines."""
+
+
+@app.command()
+def audit(
+    data: Annotated[str, typer.Argument(help="A CSV or Parquet file, or a bundled set such as breast_cancer.")],
+    target: Annotated[str | None, typer.Option(help="The column to predict.")] = None,
+    file_format: Annotated[
+        str | None, typer.Option("--format", help="csv or parquet, when the name does not say.")] = None,
+    task: Annotated[str, typer.Option(help="auto, classification or regression.")] = "auto",
+    eps: Annotated[float, typer.Option(help="Attack radius in standard deviations of each numeric feature.")] = 0.25,
+    budget: Annotated[float, typer.Option(help="Seconds for the whole run.")] = 60.0,
+    rows: Annotated[int | None, typer.Option(help="Training rows to use instead of what the budget allows.")] = None,
+    seed: Annotated[int, typer.Option(help="Seed of everything random.")] = 0,
+    output: Annotated[Path, typer.Option(help="Folder for audit.json and audit.html.")] = Path(),
+    fail_under: Annotated[list[str] | None, typer.Option(
+        help="COLUMN=VALUE, as in attacked=0.7: exit with 1 if the recommended estimator does worse.")] = None,
+) -> None:
+    """Show what breaks a plain SVM on DATA, what a robust one recovers, and which rows look wrong."""
+    floors = dict(_floor(text) for text in fail_under or [])
+    _check_output(output)
+    from buttress.audit.source import load
+
+    columns, y, name = load(data, target, file_format)
+    from buttress.audit.report import terminal_table, write
+    from buttress.audit.study import Options, audit_columns
+
+    options = Options(task, eps, budget, rows, seed)
+    with _ctrl_c(), _progress() as report:
+        result = audit_columns(None, columns, y, name, options, report, STARTED, data)
+    _check_floors(floors, list(result.columns))
+    paths = write(result, output)
+    from rich.console import Console
+
+    console = Console()
+    console.print(terminal_table(result))
+    console.print(f"Written: {', '.join(str(path) for path in paths)}", soft_wrap=True, markup=False, highlight=False)
+    missed = result.missed(floors)
+    for sentence in missed:
+        typer.echo(f"buttress: {sentence}", err=True)
+    if missed:
+        raise typer.Exit(1)
+
+
+def _floor(text: str) -> tuple[str, float]:
+    name, _, value = text.partition("=")
+    try:
+        return name, float(value)
+    except ValueError:
+        raise ValueError(f"--fail-under must look like attacked=0.7. Got {text!r}.") from None
+
+
+def _check_floors(floors: dict[str, float], columns: list[str]) -> None:
+    for name in floors:
+        if name not in columns:
+            raise ValueError(f"--fail-under names the column {name!r}; this audit has {', '.join(columns)}.")
+
+
+def _check_output(folder: Path) -> None:
+    if folder.exists() and not folder.is_dir():
+        raise ValueError(f"--output {str(folder)!r} is a file. Name a folder.")
+
+
+@contextmanager
+def _ctrl_c() -> Iterator[None]:
+    """Leave on Ctrl-C with a word of our own: the command line's library would leave without one."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        _stop("interrupted, nothing was written", 130)
+
+
+@contextmanager
+def _progress() -> Iterator[Any]:
+    """Show a bar on stderr while a terminal watches."""
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield lambda what, share: None
+        return
+    columns = (BarColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True) as bar:
+        task = bar.add_task("reading", total=1.0)
+        yield lambda what, share: bar.update(task, description=what, completed=share)
+
+
+def main() -> None:
+    """Run the command; mistakes of the user become one line and exit code 2, Ctrl-C exit code 130."""
+    try:
+        code = app(standalone_mode=False)
+    except (ValueError, TypeError, ImportError, OSError) as error:
+        _stop(str(error), 2)
+    except Exception as error:
+        if not hasattr(error, "format_message"):  # not the command line's own complaint about its arguments
+            raise
+        _stop(error.format_message(), 2)
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+def _stop(message: str, code: int) -> NoReturn:
+    typer.echo(f"buttress: {' '.join(message.split())}", err=True)
+    sys.exit(code)

@@ -1,0 +1,117 @@
+"""Training against perturbed inputs: does it help under attack, and does it solve the problem it states?"""
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+from sklearn.base import clone
+from sklearn.model_selection import train_test_split
+
+from buttress import SVC, AdversarialSVC, attacks
+
+from problems import breast_cancer, iris, moons, points
+
+
+def attacked_accuracy(model, X, y, eps, norm="linf"):
+    """Accuracy on the worst inputs that 40 gradient steps from two starts find."""
+    moved = attacks.pgd(model, X, y, eps=eps, norm=norm, restarts=2, random_state=0)
+    return (model.predict(moved) == y).mean()
+
+
+@pytest.mark.parametrize(
+    ("problem", "eps", "norm"),
+    [(lambda: moons(400, noise=0.1), 0.25, "linf"), (lambda: moons(400, noise=0.1), 0.3, "l2"),
+     (breast_cancer, 0.4, "linf")],
+    ids=["moons linf", "moons l2", "breast cancer linf"],
+)
+def test_trained_machine_withstands_more_than_the_natural_one(problem, eps, norm):
+    X, y = problem()
+    X, X_test, y, y_test = train_test_split(X, y, random_state=0)
+    natural = SVC(C=10.0).fit(X, y)
+    robust = AdversarialSVC(C=10.0, eps=eps, norm=norm, random_state=0).fit(X, y)
+    before, after = (attacked_accuracy(model, X_test, y_test, eps, norm) for model in (natural, robust))
+    assert after > before + 0.03
+    assert robust.score(X_test, y_test) > 0.85
+
+
+@pytest.mark.parametrize("norm", ["linf", "l2"])
+def test_linear_kernel_reaches_the_optimum_of_the_closed_form(norm):
+    X = points(40, 2)
+    y = np.where(X @ [1.0, 0.5] + 0.3 * points(40, 1, seed=1)[:, 0] > 0, 1, -1)
+    C, eps = 0.5, 0.2
+    dual = 1 if norm == "linf" else 2
+
+    def value(w, b):
+        return 0.5 * w @ w + C * np.maximum(0, 1 - y * (X @ w + b) + eps * np.linalg.norm(w, dual)).sum()
+
+    best = min(minimize(lambda z: value(z[:2], z[2]), start, method="Nelder-Mead",
+                        options={"maxiter": 5000, "xatol": 1e-9, "fatol": 1e-9}).fun
+               for start in 2 * points(5, 3, seed=2))
+    model = AdversarialSVC(C=C, eps=eps, norm=norm, kernel="linear", random_state=0, tol=1e-6, max_iter=2000).fit(X, y)
+    w = model.expansion_.gradient(X[:1], np.ones((1, 1)))[0]
+    b = model.decision_function(np.zeros((1, 2)))[0]
+    assert value(w, b) <= 1.01 * best
+    assert model.history_[-1]["objective"] * C * len(y) == pytest.approx(value(w, b), rel=0.01)
+
+
+def test_reported_objective_is_the_loss_at_the_worst_point_of_a_grid():
+    X, y = moons(30)
+    eps = 0.2
+    model = AdversarialSVC(C=2.0, eps=eps, gamma=1.0, attack_steps=10, random_state=0).fit(X, y)
+    steps = np.linspace(-eps, eps, 41)
+    square = np.stack(np.meshgrid(steps, steps), axis=-1).reshape(-1, 2)
+    f = model.decision_function((X[:, None] + square).reshape(-1, 2)).reshape(30, -1)
+    signs = np.where(y == 1, 1, -1)
+    hinge = np.maximum(0, 1 - (signs[:, None] * f).min(axis=1)).sum()
+    expansion = model.expansion_
+    coef = expansion.coef[:, 0]
+    square_norm = coef @ expansion.kernel(expansion.centers, expansion.centers) @ coef
+    reported = min(step["objective"] for step in model.history_) * 2.0 * 30
+    assert reported == pytest.approx(0.5 * square_norm + 2.0 * hinge, rel=0.02)
+
+
+def test_same_seed_same_model_and_other_seed_other_model():
+    X, y = moons(150)
+    first, same, other = (AdversarialSVC(n_landmarks=20, random_state=s).fit(X, y).decision_function(X)
+                          for s in (0, 0, 1))
+    np.testing.assert_array_equal(first, same)
+    assert not np.array_equal(first, other)
+
+
+def test_larger_radius_gives_lower_scores_on_clean_rows():
+    X, y = moons(200, noise=0.1)
+    signs = np.where(y == 1, 1, -1)
+    losses = []
+    for eps in (0, 0.1, 0.3):
+        model = AdversarialSVC(C=10.0, eps=eps, gamma=1.0, random_state=0).fit(X, y)
+        losses.append(np.maximum(0, 1 - signs * model.decision_function(X)).mean())
+    assert losses == sorted(losses)
+
+
+def test_three_classes_are_each_set_against_the_rest():
+    X, y = iris()
+    model = AdversarialSVC(eps=0.1, random_state=0).fit(X, y)
+    scores = model.decision_function(X)
+    np.testing.assert_array_equal(model.predict(X), scores.argmax(axis=1))
+    assert attacked_accuracy(model, X, y, 0.1) > 0.8
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"eps": -0.1}, "eps must be in .*radius in the units of X"),
+        ({"eps": np.nan}, "eps must be in"),
+        ({"norm": "l1"}, "norm must be one of 'linf', 'l2'"),
+        ({"defense": "inputs"}, "Did you mean 'input'"),
+        ({"C": 0}, "C must be in"),
+        ({"attack_steps": 0}, "attack_steps must be a whole number of at least 1"),
+        ({"n_landmarks": 0}, "n_landmarks must be a whole number"),
+        ({"kernel": "sigmoid"}, "positive definite"),
+        ({"kernel": "log"}, "positive definite"),
+        ({"max_iter": 0}, "max_iter"),
+        ({"max_time": -1}, "max_time"),
+    ],
+)
+def test_bad_parameters_are_named(parameters, message):
+    X, y = moons(20)
+    with pytest.raises(ValueError, match=message):
+        clone(AdversarialSVC()).set_params(**parameters).fit(X, y)

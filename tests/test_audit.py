@@ -1,0 +1,224 @@
+"""The audit from Python: what it measures is checked by hand, and unusable data is refused by name."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from sklearn.datasets import load_iris, make_classification
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import train_test_split
+
+import buttress
+from buttress.audit.measure import Cell, accuracy, attacked_correct, rmse
+from buttress.audit.report import html
+from buttress.audit.result import recommend
+from buttress.audit.suspicion import suspicious_rows
+from buttress.audit.table import columns_of, make_table, settle_task
+
+
+@pytest.fixture(scope="module")
+def frame():
+    """Numbers with a hole, a category, a constant and an identifier; the target depends on the first two."""
+    rng = np.random.default_rng(0)
+    n = 160
+    colour = rng.choice(["red", "green"], n)
+    size = rng.normal(size=n)
+    size_with_hole = size.copy()
+    size_with_hole[5] = np.nan
+    return pd.DataFrame({
+        'si"ze\n': size_with_hole, "weight": rng.normal(size=n), "colour": colour, "always": 1.0,
+        "name": [f"row {i}" for i in range(n)], "label": np.where(size + (colour == "red") > 0.5, "yes", "no"),
+    })
+
+
+@pytest.fixture(scope="module")
+def result(frame):
+    return buttress.audit(None, frame.drop(columns="label"), frame["label"], rows=80, budget=120)
+
+
+def test_columns_are_sorted_and_what_is_dropped_is_said(result):
+    assert result.data["numeric"] == ['si"ze\n', "weight"]
+    assert result.data["categorical"] == ["colour"]
+    assert any("'always' is constant" in note for note in result.notes)
+    assert any("'name'" in note and "identifier" in note for note in result.notes)
+    assert result.subsampled["train"] == "80 of 112 training rows"
+
+
+def test_every_cell_is_measured_with_an_interval_around_it(result):
+    assert set(result.columns) - {"novel"} == {"clean", "attacked", "flipped_10", "flipped_30"}
+    for cells in result.rows.values():
+        for cell in cells.values():
+            assert 0 <= cell.low <= cell.value <= cell.high <= 1
+        assert cells["attacked"].value <= cells["clean"].value
+
+
+def test_the_same_seed_gives_the_same_numbers(frame, result):
+    again = buttress.audit(None, frame.drop(columns="label"), frame["label"], rows=80, budget=120)
+    assert again.rows == result.rows
+    assert again.suspicious == result.suspicious
+
+
+def test_the_result_is_plain_json_and_a_page_without_links(result):
+    text = json.dumps(result.to_dict(), allow_nan=False)
+    assert json.loads(text)["schema"] == "buttress.audit/1"
+    page = html(result)
+    assert "<svg" in page
+    assert "src=" not in page.replace("xlink", "")
+    assert "http" not in page.replace("http://www.w3.org", "").replace("http://purl.org", "").replace(
+        "http://creativecommons.org", "").replace("https://matplotlib.org", "")
+
+
+def test_the_code_to_paste_runs(frame, result):
+    scope = {}
+    exec(result.code, scope)
+    model = scope["model"].fit(frame, frame["label"])
+    assert model.score(frame, frame["label"]) > 0.8
+
+
+def test_names_in_the_page_are_escaped():
+    X, y = load_iris(return_X_y=True)
+    names = {"<script>alert(1)</script>": X[:, 0], "b": X[:, 1]}
+    found = buttress.audit(None, pd.DataFrame(names), y, rows=40, target_name="<b>")
+    assert "<script>alert" not in html(found)
+    assert "<b>" not in html(found)
+
+
+def test_your_own_estimator_is_one_more_row(frame):
+    mine = LogisticRegression()
+    table = pl.DataFrame({name: frame[name].to_list() for name in frame.columns.drop("label")})
+    found = buttress.audit(mine, table, frame["label"].to_list(), rows=60)
+    assert "yours (LogisticRegression)" in found.rows
+    assert not hasattr(mine, "coef_")
+
+
+def test_regression_measures_errors_and_finds_a_planted_row():
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(120, 2))
+    y = X[:, 0] + 0.01 * rng.normal(size=120)
+    y[7] = 40.0
+    found = buttress.audit(None, X, y, rows=84, random_state=3)
+    assert found.task == "regression"
+    assert set(found.columns) - {"novel"} == {"clean", "noise_10", "noise_30"}
+    table, _ = make_table(columns_of(X), y, "y", "auto")
+    rows = suspicious_rows(X, table.target, table.row_numbers, "regression", count=1, seed=0)
+    assert rows[0]["row"] == 7
+    assert rows[0]["given"] == 40.0
+
+
+def test_rows_unlike_the_training_rows_are_novel():
+    X, y = make_classification(200, n_features=4, random_state=0)
+    _, test = train_test_split(np.arange(200), test_size=0.3, random_state=0, stratify=y)
+    X[test[:3]] += 40
+    found = buttress.audit(None, X, y, rows=140)
+    assert set(test[:3]) <= set(found.novel)
+    assert len(found.novel) < 20
+    assert found.columns["novel"] == f"accuracy on the {len(found.novel)} novel test rows"
+    assert all(cells["novel"].value is not None for cells in found.rows.values())
+
+
+def test_suspicious_rows_are_the_flipped_ones():
+    X, y = make_classification(150, n_features=5, class_sep=2.5, flip_y=0, random_state=0)
+    flipped = y.copy()
+    flipped[[3, 60, 100]] = 1 - flipped[[3, 60, 100]]
+    rows = suspicious_rows(X, flipped, np.arange(150) + 1000, "classification", count=10, seed=0)
+    assert {1003, 1060, 1100} <= {row["row"] for row in rows}
+    assert rows[0]["expected"] != rows[0]["given"]
+
+
+def test_categories_are_never_attacked(monkeypatch):
+    seen = {}
+
+    def spy(model, X, y, *, bounds, **rest):
+        seen["bounds"] = bounds
+        return X
+
+    monkeypatch.setattr("buttress.audit.measure.pgd", spy)
+    model = LogisticRegression().fit([[0.0, 1.0], [1.0, 0.0]], [0, 1])
+    X = np.array([[0.2, 1.0]])
+    attacked_correct(model, X, np.array([0]), 0.3, 1, 0)
+    np.testing.assert_array_equal(seen["bounds"][0], [[-np.inf, 1.0]])
+    np.testing.assert_array_equal(seen["bounds"][1], [[np.inf, 1.0]])
+
+
+def test_bootstrap_interval_is_the_binomial_one():
+    correct = np.arange(400) < 300
+    cell = accuracy(correct, seed=0)
+    half = 1.96 * np.sqrt(0.75 * 0.25 / 400)
+    assert cell.value == 0.75
+    assert cell.low == pytest.approx(0.75 - half, abs=0.01)
+    assert cell.high == pytest.approx(0.75 + half, abs=0.01)
+    assert rmse(np.full(9, -2.0), seed=0) == Cell(2.0, 2.0, 2.0)
+
+
+def test_the_plain_machine_is_recommended_unless_clearly_beaten():
+    rows = {"plain": {"a": Cell(0.9), "b": Cell(0.5)}, "other": {"a": Cell(0.91), "b": Cell(0.5)}}
+    assert recommend(rows, "accuracy") == "plain"
+    rows["other"]["b"] = Cell(0.6)
+    assert recommend(rows, "accuracy") == "other"
+    assert recommend(rows, "rmse") == "plain"
+    assert recommend({"plain": {"a": Cell()}, "other": {"a": Cell(1.0)}}, "accuracy") == "plain"
+
+
+def test_the_budget_is_kept_by_using_fewer_rows():
+    X, y = make_classification(6000, n_features=10, random_state=0)
+    found = buttress.audit(None, X, y, budget=8)
+    assert "train" in found.subsampled
+    assert found.seconds < 30  # generous: what is tested is that 4,200 rows were not all used
+
+
+@pytest.mark.parametrize(
+    ("y", "task", "expected"),
+    [
+        (np.array(["a", "b"] * 10), "auto", "classification"),
+        (np.arange(20) % 7, "auto", "classification"),
+        (np.arange(20) % 7, "regression", "regression"),
+        (np.arange(20), "auto", "regression"),
+        (np.linspace(0, 1, 20), "auto", "regression"),
+        (np.array([True, False] * 10), "auto", "classification"),
+        (np.array([1.0, 2.0] * 10), "auto", "classification"),
+    ],
+)
+def test_the_task_follows_the_target(y, task, expected):
+    assert settle_task(y, "y", task) == expected
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda X, y: (X.assign(weight=np.inf), y), "'weight' holds inf"),
+        (lambda X, y: (X.assign(weight=1e300), y), "'weight' holds 1e\\+300"),
+        (lambda X, y: (X[["always", "name"]], y), "No usable feature"),
+        (lambda X, y: (X, y[:-1]), "rows"),
+        (lambda X, y: (X[:10], y[:10]), "at least 20 rows"),
+        (lambda X, y: (X, ["yes"] * len(y)), "only one value"),
+        (lambda X, y: (X, np.r_[["rare"], y[1:]]), "'rare'"),
+        (lambda X, y: (np.zeros(5), y), "two-dimensional"),
+        (lambda X, y: (X, np.zeros((len(y), 2))), "one column"),
+    ],
+)
+def test_unusable_data_is_refused_by_name(frame, change, message):
+    X, y = change(frame.drop(columns="label"), frame["label"].to_numpy())
+    with pytest.raises(ValueError, match=message):
+        buttress.audit(None, X, y)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"task": "clustering"}, "task must be one of"),
+        ({"eps": 0}, "eps must be in"),
+        ({"budget": -1}, "budget must be in"),
+        ({"rows": 3}, "rows must be"),
+        ({"random_state": -1}, "random_state must be"),
+    ],
+)
+def test_bad_options_are_named(frame, options, message):
+    with pytest.raises(ValueError, match=message):
+        buttress.audit(None, frame.drop(columns="label"), frame["label"], **options)
+
+
+def test_an_estimator_of_the_other_kind_is_refused(frame):
+    with pytest.raises(ValueError, match="classification task"):
+        buttress.audit(buttress.KernelRegressor(), frame.drop(columns="label"), frame["label"])

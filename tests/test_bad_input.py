@@ -1,0 +1,98 @@
+"""Bad input is refused by every estimator within a second, with the column or parameter and the fix."""
+
+import time
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from sklearn.base import clone, is_classifier
+from sklearn.utils.validation import has_fit_parameter
+from test_estimators import ESTIMATORS
+
+from problems import moons
+
+every = pytest.mark.parametrize("estimator", ESTIMATORS, ids=lambda e: type(e).__name__)
+
+
+def data_for(estimator, n=60):
+    X, y = moons(n)
+    return X, (y if is_classifier(estimator) else y + X[:, 0])
+
+
+def refuse(call, message, error=ValueError):
+    """Hold ``call`` to raise ``error`` with ``message`` in under a second."""
+    start = time.perf_counter()
+    with pytest.raises(error, match=message):
+        call()
+    assert time.perf_counter() - start < 1
+
+
+@every
+@pytest.mark.parametrize(("value", "message"), [(np.nan, "NaN"), (np.inf, "inf"), (1e300, r"1e\+300")])
+def test_values_that_are_no_use_name_their_column(estimator, value, message):
+    X, y = data_for(estimator)
+    frame = pd.DataFrame({'we"ird\nnäme': X[:, 0], "b": X[:, 1]})
+    frame.iloc[7, 0] = value
+    refuse(lambda: clone(estimator).fit(frame, y), rf"{message}.*we\"ird\\nnäme.*row 7")
+    model = clone(estimator).fit(X, y)
+    refuse(lambda: model.predict(frame.to_numpy()), message)
+
+
+@every
+@pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame], ids=["pandas", "polars"])
+def test_text_names_its_column(estimator, frame):
+    X, y = data_for(estimator)
+    table = frame({"fine": X[:, 0], "colour": ["red"] * len(y)})
+    refuse(lambda: clone(estimator).fit(table, y), "'colour'.*not numbers")
+
+
+@every
+def test_shapes_that_do_not_fit(estimator):
+    X, y = data_for(estimator)
+    refuse(lambda: clone(estimator).fit(X[:1], y[:1]), "1 sample|at least 2|class")
+    refuse(lambda: clone(estimator).fit(X[:0], y[:0]), "0 sample")
+    refuse(lambda: clone(estimator).fit(X, y[:-1]), "inconsistent")
+    refuse(lambda: clone(estimator).fit(X[:, 0], y), "Expected 2D array")
+    refuse(lambda: clone(estimator).fit(X, None), "requires y")
+    model = clone(estimator).fit(X, y)
+    refuse(lambda: model.predict(np.zeros((3, 5))), "5 features")
+
+
+@pytest.mark.parametrize("estimator", [e for e in ESTIMATORS if is_classifier(e)], ids=lambda e: type(e).__name__)
+def test_targets_that_are_no_classes(estimator):
+    X, _ = moons(60)
+    refuse(lambda: clone(estimator).fit(X, np.zeros(60)), "class")
+    refuse(lambda: clone(estimator).fit(X, np.linspace(0, 1, 60)), "continuous")
+
+
+BAD = [("kernel", "rfb", "Did you mean 'rbf'"), ("gamma", -1.0, "gamma must be"), ("gamma", "big", "'scale' or 'auto'"),
+       ("max_iter", 0, "max_iter must be"), ("max_time", -1, "max_time must be"), ("tol", -1, "tol must be")]
+
+
+@pytest.mark.parametrize(
+    ("estimator", "name", "value", "message"),
+    [(e, *case) for e in ESTIMATORS for case in BAD if case[0] in e.get_params()],
+    ids=lambda part: type(part).__name__ if hasattr(part, "fit") else str(part),
+)
+def test_parameters_out_of_range_are_named(estimator, name, value, message):
+    X, y = data_for(estimator)
+    refuse(lambda: clone(estimator).set_params(**{name: value}).fit(X, y), message)
+
+
+@every
+def test_weights_that_make_no_sense(estimator):
+    X, y = data_for(estimator)
+    if not has_fit_parameter(estimator, "sample_weight"):
+        refuse(lambda: clone(estimator).fit(X, y, sample_weight=np.ones(60)), "sample_weight", TypeError)
+        return
+    refuse(lambda: clone(estimator).fit(X, y, sample_weight=np.full(60, -1.0)), "sample_weight must not be negative")
+    refuse(lambda: clone(estimator).fit(X, y, sample_weight=np.zeros(60)), "zero")
+    refuse(lambda: clone(estimator).fit(X, y, sample_weight=np.full(60, np.nan)), "NaN")
+
+
+@every
+def test_constant_columns_are_accepted(estimator):
+    X, y = data_for(estimator)
+    X = np.hstack([X, np.full((60, 1), 3.0)])
+    assert np.isfinite(clone(estimator).fit(X, y).score(X, y))

@@ -1,0 +1,54 @@
+"""scikit-learn's callbacks (1.9 and later) see our iterations and may stop them."""
+
+import numpy as np
+import pytest
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from buttress import SVC, AdversarialSVC, KernelClassifier
+
+from problems import breast_cancer
+
+callback = pytest.importorskip("sklearn.callback", reason="scikit-learn before 1.9 has no callbacks")
+
+
+class Counter:
+    """Counts iterations, and asks to stop after ``most``."""
+
+    def __init__(self, most=np.inf):
+        self.most = most
+        self.seen = 0
+
+    def setup(self, estimator, context):
+        self.ready = True
+
+    def teardown(self, estimator, context):
+        self.done = True
+
+    def on_fit_task_begin(self, estimator, context, **rest):
+        pass
+
+    def on_fit_task_end(self, estimator, context, **rest):
+        self.seen += context.task_name == "iteration"
+        return self.seen >= self.most
+
+
+@pytest.mark.parametrize("estimator", [SVC(), KernelClassifier(), AdversarialSVC(max_iter=50, random_state=0)],
+                         ids=lambda e: type(e).__name__)
+def test_callbacks_see_every_step_and_stop(estimator):
+    X, y = breast_cancer()
+    counter = Counter()
+    steps = len(estimator.set_callbacks(counter).fit(X, y).history_)
+    assert counter.seen >= steps > 1
+    assert counter.done
+    stopped = Counter(most=2)
+    model = estimator.set_callbacks(stopped).fit(X, y)
+    assert len(model.history_) == 2
+    assert np.isfinite(model.decision_function(X)).all()
+
+
+def test_callbacks_work_inside_a_pipeline():
+    X, y = breast_cancer()
+    counter = Counter()
+    model = make_pipeline(StandardScaler(), KernelClassifier().set_callbacks(counter)).fit(X, y)
+    assert counter.seen == len(model[-1].history_)

@@ -1,0 +1,134 @@
+"""The command as a user meets it, in a process of its own or through its entry point."""
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import polars as pl
+import pytest
+
+from buttress import cli
+
+
+@pytest.fixture
+def csv(tmp_path):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(90, 3))
+    frame = pl.DataFrame({"a": X[:, 0], 'quo"ted, näme': X[:, 1], "c": X[:, 2], "y": X[:, 0] + X[:, 1] > 0})
+    path = tmp_path / "data.csv"
+    frame.write_csv(path)
+    return path
+
+
+def call(monkeypatch, capsys, *arguments):
+    """Run the entry point; return (exit code, stdout, stderr)."""
+    monkeypatch.setattr(sys, "argv", ["buttress", *map(str, arguments)])
+    with pytest.raises(SystemExit) as stop:
+        cli.main()
+    out = capsys.readouterr()
+    return stop.value.code or 0, out.out, out.err
+
+
+def test_an_audit_writes_both_files_and_says_what_it_found(csv, tmp_path, monkeypatch, capsys):
+    code, out, _ = call(monkeypatch, capsys, "audit", csv, "--target", "y", "--rows", 40, "--output", tmp_path / "out")
+    assert code == 0
+    assert "plain SVC" in out
+    assert "Recommended" in out
+    found = json.loads((tmp_path / "out" / "audit.json").read_text())
+    assert found["data"]["numeric"] == ["a", 'quo"ted, näme', "c"]
+    assert (tmp_path / "out" / "audit.html").read_text().startswith("<!doctype html>")
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["audit.html", "audit.json"]
+
+
+def test_parquet_by_name_and_by_format(csv, tmp_path, monkeypatch, capsys):
+    frame = pl.read_csv(csv)
+    for name, extra in (("data.parquet", []), ("data.bin", ["--format", "parquet"])):
+        frame.write_parquet(tmp_path / name)
+        arguments = ("audit", tmp_path / name, "--target", "y", "--rows", 40, "--output", tmp_path, *extra)
+        assert call(monkeypatch, capsys, *arguments)[0] == 0
+
+
+def test_fail_under_sets_the_exit_code(csv, tmp_path, monkeypatch, capsys):
+    arguments = ("audit", csv, "--target", "y", "--rows", 40, "--output", tmp_path)
+    code, _, err = call(monkeypatch, capsys, *arguments, "--fail-under", "attacked=1.01")
+    assert code == 1
+    assert "required 1.01" in err
+    assert call(monkeypatch, capsys, *arguments, "--fail-under", "clean=0.1")[0] == 0
+
+
+@pytest.fixture
+def bad(tmp_path):
+    """Files that cannot be audited, by name."""
+    files = {
+        "empty.csv": b"",
+        "header.csv": b"a,y\n",
+        "binary.csv": bytes(range(256)) * 20,
+        "ragged.csv": b"a,y\n1,2\n1,2,3,4\n",
+        "not.parquet": b"PAR1 this is not one",
+        "inf.csv": b"a,y\n" + b"inf,0\n1,1\n" * 20,
+        "one_class.csv": b"a,y\n" + b"1,0\n2,0\n" * 20,
+        "text.txt": b"hello",
+    }
+    for name, content in files.items():
+        (tmp_path / name).write_bytes(content)
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["empty.csv", "--target", "y"], "is empty"),
+        (["header.csv", "--target", "y"], "no rows"),
+        (["binary.csv", "--target", "y"], "binary.csv"),
+        (["ragged.csv", "--target", "y"], "Cannot read"),
+        (["not.parquet", "--target", "y"], "Cannot read"),
+        (["inf.csv", "--target", "y"], "'a' holds inf"),
+        (["one_class.csv", "--target", "y"], "only one value"),
+        (["text.txt", "--target", "y"], "--format"),
+        (["inf.csv"], "--target is missing"),
+        (["inf.csv", "--target", "Y"], "no column 'Y'"),
+        (["nowhere.csv", "--target", "y"], "no file 'nowhere.csv'"),
+        (["nowhere"], "neither a file nor a bundled"),
+        (["brest_cancer"], "Did you mean 'breast_cancer'"),
+        (["breast_cancer", "--target", "x"], "The target of 'breast_cancer' is 'target'"),
+        (["diabetes", "--task", "classification"], "--task regression"),
+        (["breast_cancer", "--task", "regression"], "--task classification"),
+        (["breast_cancer", "--eps", "-1"], "eps must be in"),
+        (["breast_cancer", "--fail-under", "attacked"], "attacked=0.7"),
+        (["breast_cancer", "--output", "text.txt"], "is a file"),
+        (["breast_cancer", "--no-such-option"], "--no-such-option"),
+        (["breast_cancer", "--budget", "long"], "--budget"),
+        ([], "Missing argument"),
+    ],
+)
+def test_mistakes_are_one_line_and_exit_code_2(bad, monkeypatch, capsys, arguments, message):
+    monkeypatch.chdir(bad)
+    before = sorted(path.name for path in bad.iterdir())
+    code, out, err = call(monkeypatch, capsys, "audit", *arguments)
+    assert code == 2
+    assert err.count("\n") == 1
+    assert err.startswith("buttress: ")
+    assert message in err
+    assert out == ""
+    assert sorted(path.name for path in bad.iterdir()) == before
+
+
+def test_ctrl_c_writes_nothing(csv, tmp_path, monkeypatch, capsys):
+    from buttress.svm import SVC
+
+    def interrupted(self, X, y):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(SVC, "fit", interrupted)
+    code, _, err = call(monkeypatch, capsys, "audit", csv, "--target", "y", "--output", tmp_path / "out")
+    assert code == 130
+    assert "nothing was written" in err
+    assert not (tmp_path / "out").exists()
+
+
+def test_help_needs_no_traceback():
+    for arguments in (["--help"], ["audit", "--help"]):
+        shown = subprocess.run([sys.executable, "-c", "from buttress.cli import main; main()", *arguments],
+                               capture_output=True, text=True, check=True)
+        assert "audit" in shown.stdout
