@@ -12,13 +12,28 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from buttress import SVC, SVDD, AdversarialSVC, KernelClassifier, KernelRegressor, MultiKernelSVDD
+from buttress import (
+    SVC,
+    SVDD,
+    SVR,
+    AdversarialSVC,
+    KernelClassifier,
+    KernelRegressor,
+    MultiKernelSVDD,
+)
 from buttress.kernels import RBF
 
 from problems import iris, moons
 
-ESTIMATORS = [SVC(), AdversarialSVC(max_iter=30, random_state=0), KernelClassifier(), KernelRegressor(), SVDD(),
-              MultiKernelSVDD()]
+ESTIMATORS = [
+    SVC(),
+    SVR(),
+    SVDD(),
+    MultiKernelSVDD(),
+    AdversarialSVC(max_iter=30, random_state=0),
+    KernelClassifier(),
+    KernelRegressor(),
+]
 
 
 def data_for(estimator):

@@ -19,8 +19,10 @@ _HOME = {
     "InterruptedWarning": "buttress._checks",
     "SVC": "buttress.svm",
     "SVDD": "buttress.outlier",
+    "SVR": "buttress.svm",
     "Subquantile": "buttress.risks",
     "Tilted": "buttress.risks",
+    "svc_path": "buttress.svm",
     "AuditResult": "buttress.audit.result",
 }
 _MODULES = ("attacks", "audit", "datasets", "features", "kernels", "losses", "risks")

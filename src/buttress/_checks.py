@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import issparse
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
@@ -59,32 +60,38 @@ def check_option(name: str, value: Any, options: Sequence[Any]) -> Any:
     raise ValueError(f"{name} must be one of {listed}. Got {value!r}.{near(str(value), map(str, options))}")
 
 
-def check_X_y(estimator: Any, X: Any, y: Any, *, numeric_target: bool = False, min_rows: int = 2) -> tuple[Array, Any]:
+def check_X_y(
+    estimator: Any, X: Any, y: Any, *, numeric_target: bool = False, min_rows: int = 2, sparse: bool = False,
+    single: bool = False,
+) -> tuple[Any, Any]:
     """Check training data for ``estimator``; X becomes float64 of shape (n, d), y one-dimensional.
 
+    With ``sparse`` a sparse X becomes CSR in place of an error; with ``single`` a float32 X stays one.
     Raises ValueError naming the column for NaN, inf, values beyond 1e100 and entries that are not numbers.
     """
     if y is None:
         raise ValueError(f"{type(estimator).__name__} requires y to be passed, but the target y is None.")
-    X = _converted(estimator, X, y, reset=True, numeric_target=numeric_target)
-    X, y = X
-    if len(X) < min_rows:
-        raise ValueError(f"{type(estimator).__name__} needs at least {min_rows} rows. Got n_samples = {len(X)}.")
+    X, y = _converted(estimator, X, y, reset=True, numeric_target=numeric_target, sparse=sparse, single=single)
+    if X.shape[0] < min_rows:
+        raise ValueError(f"{type(estimator).__name__} needs at least {min_rows} rows. Got n_samples = {X.shape[0]}.")
     check_values(X, column_names(estimator, X.shape[1]), type(estimator).__name__)
     if numeric_target:
         check_values(np.asarray(y)[:, None], ["y"], type(estimator).__name__)
     return X, y
 
 
-def check_X(estimator: Any, X: Any) -> Array:
+def check_X(estimator: Any, X: Any, *, sparse: bool = False, single: bool = False) -> Any:
     """Check data to predict on against the training columns of ``estimator``; returns float64 of shape (n, d)."""
-    X = _converted(estimator, X, "no_validation", reset=False, numeric_target=False)
+    X = _converted(estimator, X, "no_validation", reset=False, numeric_target=False, sparse=sparse, single=single)
     check_values(X, column_names(estimator, X.shape[1]), type(estimator).__name__)
     return X
 
 
-def _converted(estimator: Any, X: Any, y: Any, *, reset: bool, numeric_target: bool) -> Any:
-    options: dict[str, Any] = {"dtype": np.float64, "ensure_all_finite": False, "reset": reset}
+def _converted(
+    estimator: Any, X: Any, y: Any, *, reset: bool, numeric_target: bool, sparse: bool, single: bool
+) -> Any:
+    options: dict[str, Any] = {"dtype": [np.float64, np.float32] if single else np.float64, "ensure_all_finite": False,
+                               "reset": reset, "accept_sparse": "csr" if sparse else False}
     if reset:
         options["y_numeric"] = numeric_target
     try:
@@ -123,10 +130,18 @@ def column_names(estimator: Any, width: int) -> list[str]:
     return [repr(str(name)) for name in names] if names is not None else [str(j) for j in range(width)]
 
 
-def check_values(X: Array, columns: Sequence[str], who: str = "buttress") -> None:
+def check_values(X: Any, columns: Sequence[str], who: str = "buttress") -> None:
     """Raise ValueError, naming the first column of ``X`` (n, d) that holds NaN, inf or a value beyond 1e100."""
+    largest = min(LARGEST, float(np.finfo(X.dtype).max)) if X.dtype.kind == "f" else LARGEST
+    if issparse(X):
+        with np.errstate(invalid="ignore"):
+            bad = ~(np.abs(X.data) <= largest)
+        if bad.any():
+            column = int(X.tocoo().col[bad].min())
+            check_values(X[:, [column]].toarray(), columns[column : column + 1], who)
+        return
     with np.errstate(invalid="ignore"):
-        good = np.abs(X) <= LARGEST
+        good = np.abs(X) <= largest
     if good.all():
         return
     j = int(np.flatnonzero(~good.all(axis=0))[0])
