@@ -42,6 +42,13 @@ class RowCache:
         self._stamp = np.zeros(self.capacity, dtype=np.int64)
         self._filled = np.zeros((self.capacity, len(self.sections) - 1), dtype=bool)
         self._clock = 0
+        self.whole = self.real == np.float64 and self.capacity == n <= FLOAT64_ROWS
+        if self.whole:  # one product is cheaper than many small ones
+            everything = np.arange(n)
+            self._slot, self._owner, self._filled[:] = everything, everything.copy(), True
+            self.entries.write(everything, 0, n, self.store, everything)
+            np.fill_diagonal(self.store, self.diagonal)
+            self.n_computed += n
 
     def widen(self) -> None:
         """Throw the float32 rows away and go on in float64."""
@@ -157,7 +164,7 @@ class KernelRows:
         K = np.zeros((size, -(-size // LANES) * LANES), dtype=self.real)
         where = self.index[index]
         wide = self.cache.X.shape[1] > 128
-        if wide and self.cache.has(where, self.chosen):
+        if self.cache.whole or (wide and self.cache.has(where, self.chosen)):
             K[:, :size] = self.cache.store[np.ix_(self.cache.slots(where, self.chosen), where)]
         else:
             K[:, :size] = self.cache.entries(where, where)
@@ -186,6 +193,8 @@ class KernelRows:
 
         The tiles among the rows where b is not 0 are symmetric, so that half of them are computed.
         """
+        if self.cache.whole:
+            return self.times(b)
         total = np.zeros(len(self))
         active = np.flatnonzero(b)
         others = np.setdiff1d(np.arange(len(self)) if wanted is None else wanted, active, assume_unique=True)
@@ -209,6 +218,8 @@ class KernelRows:
 
     def gram(self) -> Array:
         """Return the whole Gram matrix in float64, a new array of n^2 entries."""
+        if self.cache.whole:
+            return self.cache.store[np.ix_(self.index, self.index)]
         K = np.concatenate([self.cache.exact(self.index[start : start + TILE], self.index)
                             for start in range(0, len(self), TILE)])
         np.fill_diagonal(K, self.diagonal)
