@@ -11,19 +11,33 @@ __version__ = "0.1.0"
 
 _HOME = {
     "AdversarialSVC": "buttress.adversarial",
+    "AuditResult": "buttress.audit.result",
+    "bounded_loss": "buttress.robust",
+    "bounded_loss_scorer": "buttress.robust",
+    "CRR": "buttress.robust",
+    "InterruptedWarning": "buttress._checks",
     "KernelClassifier": "buttress.robust",
     "KernelRegressor": "buttress.robust",
+    "LinearSVC": "buttress.linear",
+    "load": "buttress.persistence",
     "Mean": "buttress.risks",
+    "MultiKernelSVDD": "buttress.outlier",
     "NotConvergedWarning": "buttress._checks",
-    "InterruptedWarning": "buttress._checks",
-    "SVC": "buttress.svm",
-    "SVR": "buttress.svm",
+    "RobustnessCurveDisplay": "buttress.displays",
+    "save": "buttress.persistence",
+    "SeverClassifier": "buttress.robust",
+    "SeverRegressor": "buttress.robust",
+    "STIR": "buttress.robust",
     "Subquantile": "buttress.risks",
-    "Tilted": "buttress.risks",
+    "SVC": "buttress.svm",
     "svc_path": "buttress.svm",
-    "AuditResult": "buttress.audit.result",
+    "SVDD": "buttress.outlier",
+    "SVR": "buttress.svm",
+    "Tilted": "buttress.risks",
+    "TrimmedLikelihoodClassifier": "buttress.robust",
+    "TrimmedLikelihoodRegressor": "buttress.robust",
 }
-_MODULES = ("attacks", "audit", "datasets", "features", "kernels", "losses", "risks")
+_MODULES = ("attacks", "audit", "certificates", "datasets", "features", "kernels", "losses", "risks")
 
 __all__ = sorted([*_HOME, *_MODULES, "__version__"])
 
