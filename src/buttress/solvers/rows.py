@@ -23,13 +23,18 @@ class RowCache:
     and problems that share a section share its entries.
     """
 
-    def __init__(self, kernel: Kernel, X: Any, megabytes: float, real: Any, sections: Sequence[int]):
+    def __init__(
+        self, kernel: Kernel, X: Any, megabytes: float, real: Any, sections: Sequence[int], at_once: bool = False
+    ):
         self.kernel, self.X, self.megabytes = kernel, X, megabytes
         self.sections = list(sections)
         self.diagonal = kernel.diagonal(X).astype(np.float64)
         self.n_computed = 0.0  # in whole rows
         self._exact: Entries | None = None
         self._allocate(real)
+        self.whole = at_once and self.real == np.float64 and self.capacity == X.shape[0]
+        if self.whole:
+            self._fill_all()
 
     def _allocate(self, real: Any) -> None:
         n = self.X.shape[0]
@@ -42,13 +47,13 @@ class RowCache:
         self._stamp = np.zeros(self.capacity, dtype=np.int64)
         self._filled = np.zeros((self.capacity, len(self.sections) - 1), dtype=bool)
         self._clock = 0
-        self.whole = self.real == np.float64 and self.capacity == n <= FLOAT64_ROWS
-        if self.whole:  # one product is cheaper than many small ones
-            everything = np.arange(n)
-            self._slot, self._owner, self._filled[:] = everything, everything.copy(), True
-            self.entries.write(everything, 0, n, self.store, everything)
-            np.fill_diagonal(self.store, self.diagonal)
-            self.n_computed += n
+
+    def _fill_all(self) -> None:
+        everything = np.arange(self.X.shape[0])
+        self._slot, self._owner, self._filled[:] = everything, everything.copy(), True
+        self.entries.write(everything, 0, len(everything), self.store, everything)
+        np.fill_diagonal(self.store, self.diagonal)
+        self.n_computed += len(everything)
 
     def widen(self) -> None:
         """Throw the float32 rows away and go on in float64."""
@@ -106,7 +111,8 @@ class KernelRows:
     cache_size : float
         Megabytes to keep. At least two rows are kept whatever it says.
     real : dtype or None
-        Precision of the stored rows: None for float32 when n > 2,000 and a sample of the entries is good in it.
+        Precision of the stored rows: None for float32 when n > 2,000 and a sample of the entries is good in it;
+        smaller matrices are then computed at once if they fit, which is cheaper than many small products.
     sections : sequence of int or None
         Where the sections of the columns begin, and n; None for one section.
     """
@@ -115,11 +121,11 @@ class KernelRows:
         self, kernel: Kernel, X: Any, cache_size: float = 200.0, real: Any = np.float64,
         sections: Sequence[int] | None = None,
     ):
-        n = X.shape[0]
+        n, at_once = X.shape[0], real is None and X.shape[0] <= FLOAT64_ROWS
         if real is None:
             single = n > FLOAT64_ROWS and worst_error(kernel, X, entries(kernel, X, np.float32)) <= ROUGH
             real = np.float32 if single else np.float64
-        self.cache = RowCache(kernel, X, cache_size, real, [0, n] if sections is None else sections)
+        self.cache = RowCache(kernel, X, cache_size, real, [0, n] if sections is None else sections, at_once)
         self._choose(range(len(self.cache.sections) - 1))
 
     def _choose(self, chosen: Sequence[int]) -> None:
