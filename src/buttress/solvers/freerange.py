@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from scipy.linalg import blas, cho_factor, cho_solve
 
 from buttress._checks import Array
-from buttress.solvers.classify import best_intercept
+from buttress.solvers.certificate import best_intercept
 from buttress.solvers.run import Step, Steps, run
 
 BAND = 1500  # rows near the margin solved for at first; their number doubles as long as others are violated
@@ -129,7 +129,7 @@ def balanced(program: Program) -> bool:
 def certified(G: Margins, w: Array, a: Array, y: Array, c: Array, iterations: int) -> Step:
     """Return the step of w with its best intercept; the gap is relative to the primal objective."""
     margin = G.times(np.maximum(np.append(w, -w), 0))
-    b = best_intercept(y * margin, y, c)
+    b = best_intercept(y * (1 - margin), np.where(y > 0, 0.0, -c), np.where(y > 0, c, 0.0), 0.0)
     primal = 0.5 * float(w @ w) + float(c @ np.maximum(0, 1 - margin - y * b))
     dual = float(a.sum()) - 0.5 * float(np.sum(np.maximum(0, G.transposed(a)) ** 2))
     return Step((w, b, a), gap=(primal - dual) / max(primal, 1e-300), objective=primal, iterations=iterations)

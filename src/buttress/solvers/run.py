@@ -51,7 +51,8 @@ class Step:
 
 @dataclass
 class Outcome:
-    """How a run ended: ``status`` is converged, max_iter, max_time, stopped (by the callback) or interrupted."""
+    """How a run ended: ``status`` is converged, exhausted (the algorithm can do no more), max_iter, max_time, stopped
+    (by the callback) or interrupted."""
 
     state: Any
     status: str
@@ -120,6 +121,8 @@ def run(
                 outcome.status = _status(step, tol, outcome.n_iter, max_iter, seconds, max_time, callback)
                 if outcome.status != "running":
                     break
+            else:
+                outcome.status = "exhausted"
     except KeyboardInterrupt:
         if best is None:
             raise
