@@ -339,7 +339,7 @@ def test_scores_of_scikit_learn_models_are_read_exactly(model, problem):
         SKLearnSVC(kernel=polynomial_kernel),
         SVC(decision_function_shape="ovo"),
     ],
-    ids=lambda e: re.sub(r"\W+", "-", str(e))[:60],
+    ids=lambda e: re.sub(r"at 0x\w+|\W+", "-", str(e))[:60],
 )
 def test_other_models_are_attacked_through_their_scores(model):
     X, y = iris()
