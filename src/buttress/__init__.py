@@ -15,11 +15,13 @@ _HOME = {
     "KernelClassifier": "buttress.robust",
     "KernelRegressor": "buttress.robust",
     "Mean": "buttress.risks",
+    "MultiKernelSVDD": "buttress.outlier",
     "NotConvergedWarning": "buttress._checks",
     "InterruptedWarning": "buttress._checks",
     "SVC": "buttress.svm",
     "SeverClassifier": "buttress.robust",
     "SeverRegressor": "buttress.robust",
+    "SVDD": "buttress.outlier",
     "STIR": "buttress.robust",
     "Subquantile": "buttress.risks",
     "Tilted": "buttress.risks",
@@ -27,18 +29,14 @@ _HOME = {
     "TrimmedLikelihoodRegressor": "buttress.robust",
     "bounded_loss": "buttress.robust",
     "bounded_loss_scorer": "buttress.robust",
-    "AuditResult": "buttress.audit",
+    "AuditResult": "buttress.audit.result",
 }
-_MODULES = ("attacks", "datasets", "features", "kernels", "losses", "risks")
+_MODULES = ("attacks", "audit", "datasets", "features", "kernels", "losses", "risks")
 
-__all__ = sorted([*_HOME, *_MODULES, "audit", "__version__"])
+__all__ = sorted([*_HOME, *_MODULES, "__version__"])
 
 
 def __getattr__(name: str) -> Any:
-    if name == "audit":
-        from buttress.audit import audit
-
-        return audit
     if name in _HOME:
         return getattr(importlib.import_module(_HOME[name]), name)
     if name in _MODULES:

@@ -3,9 +3,8 @@
 Every refusal says what was expected, what came, and what to do about it; a column is named.
 """
 
-import difflib
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from numbers import Integral, Real
 from typing import Any
 
@@ -13,6 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import _check_sample_weight, validate_data
+
+from buttress._suggest import near
 
 Array = NDArray[np.float64]
 LARGEST = 1e100  # squared distances of larger values, summed, overflow float64
@@ -56,12 +57,6 @@ def check_option(name: str, value: Any, options: Sequence[Any]) -> Any:
         return value
     listed = ", ".join(repr(option) for option in options)
     raise ValueError(f"{name} must be one of {listed}. Got {value!r}.{near(str(value), map(str, options))}")
-
-
-def near(name: str, names: Iterable[str]) -> str:
-    """Return ' Did you mean ...?' for the closest name, or an empty string."""
-    close = difflib.get_close_matches(name, list(names), n=1)
-    return f" Did you mean {close[0]!r}?" if close else ""
 
 
 def check_X_y(estimator: Any, X: Any, y: Any, *, numeric_target: bool = False, min_rows: int = 2) -> tuple[Array, Any]:

@@ -37,12 +37,15 @@ def audit(
     """Show what breaks a plain SVM on DATA, what a robust one recovers, and which rows look wrong."""
     floors = dict(_floor(text) for text in fail_under or [])
     _check_output(output)
-    from buttress.audit import Options, audit_source
+    from buttress.audit.source import load
+
+    columns, y, name = load(data, target, file_format)
     from buttress.audit.report import terminal_table, write
+    from buttress.audit.study import Options, audit_columns
 
     options = Options(task, eps, budget, rows, seed)
     with _ctrl_c(), _progress() as report:
-        result = audit_source(data, target, options, file_format=file_format, report=report, started=STARTED)
+        result = audit_columns(None, columns, y, name, options, report, STARTED, data)
     _check_floors(floors, list(result.columns))
     paths = write(result, output)
     from rich.console import Console

@@ -1,22 +1,37 @@
 """The audit: what breaks a plain SVM on your data, what a robust one recovers, and which rows look wrong.
 
-The module is itself callable: ``buttress.audit(None, X, y)`` is :func:`buttress.audit.audit`.
+The module is itself callable: ``buttress.audit(None, X, y)`` is :func:`buttress.audit.study.audit`. Its parts load when
+they are first used, so that the command can look at a file before it loads scikit-learn.
 """
 
 import sys
 import types
+from typing import Any
 
-from buttress.audit.contenders import register
-from buttress.audit.result import AuditResult
-from buttress.audit.study import Options, audit, audit_source
+_HOME = {
+    "AuditResult": "buttress.audit.result",
+    "Options": "buttress.audit.study",
+    "audit": "buttress.audit.study",
+    "register": "buttress.audit.contenders",
+}
+__all__ = sorted(_HOME)
 
-__all__ = ["AuditResult", "Options", "audit", "audit_source", "register"]
+
+def __getattr__(name: str) -> Any:
+    if name in _HOME:
+        import importlib
+
+        return getattr(importlib.import_module(_HOME[name]), name)
+    raise AttributeError(f"module 'buttress.audit' has no attribute {name!r}")
 
 
 class _CallableModule(types.ModuleType):
     """A module that runs the audit when called: ``buttress.audit`` is a function and a place to import from."""
 
-    __call__ = staticmethod(audit)
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        from buttress.audit.study import audit
+
+        return audit(*args, **kwargs)
 
 
 sys.modules[__name__].__class__ = _CallableModule

@@ -1,9 +1,7 @@
 """From a file, a bundled set or a frame to columns of numbers and of categories, with everything dropped on record."""
 
-import csv
 import math
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,8 +11,7 @@ from sklearn.impute import SimpleImputer
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
-from buttress._checks import LARGEST, near
-from buttress.datasets import BUNDLED, load_bundled
+from buttress._checks import LARGEST
 
 MISSING = "(missing)"
 MAX_LEVELS = 50  # a text column with more values than this is taken for an identifier
@@ -48,60 +45,6 @@ class Table:
             ("numeric", make_pipeline(SimpleImputer(strategy="median"), StandardScaler()), numbers),
             ("categorical", OneHotEncoder(handle_unknown="ignore", sparse_output=False), categories),
         ])
-
-
-def load(source: str, target: str | None, file_format: str | None) -> tuple[dict[str, Any], Any, str]:
-    """Return (columns, target, target name) of a bundled set or a CSV or Parquet file."""
-    if source in BUNDLED:
-        X, y, names, name = load_bundled(source)
-        if target not in (None, name):
-            raise ValueError(f"The target of {source!r} is {name!r}. Got --target {target!r}.")
-        return {names[j]: X[:, j] for j in range(len(names))}, y, name
-    columns = _read_file(source, file_format)
-    if target is None:
-        raise ValueError(f"--target is missing: name the column to predict, one of {_listed(list(columns))}.")
-    if target not in columns:
-        raise ValueError(f"There is no column {target!r} in {source}.{near(target, columns)} "
-                         f"The columns are {_listed(list(columns))}.")
-    y = columns.pop(target)
-    return columns, y, target
-
-
-def _read_file(source: str, file_format: str | None) -> dict[str, Any]:
-    path = Path(source)
-    if not path.is_file():
-        raise ValueError(f"{source!r} is neither a file nor a bundled data set ({', '.join(BUNDLED)})."
-                         f"{near(source, BUNDLED)}")
-    kind = file_format or {".csv": "csv", ".parquet": "parquet", ".pq": "parquet"}.get(path.suffix.lower())
-    if kind not in ("csv", "parquet"):
-        raise ValueError(f"Cannot tell the format of {source!r} from its name. Use --format csv or --format parquet.")
-    if path.stat().st_size == 0:
-        raise ValueError(f"{source!r} is empty.")
-    try:
-        import polars as pl
-    except ImportError:
-        raise ImportError("Reading files needs polars. Install it with: pip install 'buttress[report]'") from None
-    try:
-        frame = pl.read_parquet(path) if kind == "parquet" else pl.read_csv(
-            path, infer_schema_length=None, null_values=["", "NA", "N/A", "NaN", "nan", "null", "NULL", "?"])
-    except Exception as error:  # polars raises its own family; whatever it says, the file cannot be read
-        raise ValueError(f"Cannot read {source!r} as {kind}: {' '.join(str(error).split())[:200]}") from None
-    if frame.height == 0:
-        raise ValueError(f"{source!r} has a header but no rows.")
-    names = frame.columns if kind == "parquet" else _header(path, frame.columns)
-    return dict(zip(names, frame.get_columns(), strict=True))
-
-
-def _header(path: Path, names: list[str]) -> list[str]:
-    """Return the names in the header of a CSV file, for polars leaves doubled quotes in them as they are."""
-    with path.open(newline="", encoding="utf-8-sig") as lines:
-        header = next(csv.reader(lines))
-    return header if len(set(header)) == len(names) and all(header) else names
-
-
-def _listed(names: list[str]) -> str:
-    shown = ", ".join(repr(name) for name in names[:20])
-    return shown + (f" and {len(names) - 20} more" if len(names) > 20 else "")
 
 
 def columns_of(X: Any) -> dict[str, Any]:

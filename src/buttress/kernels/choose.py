@@ -5,7 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from buttress._checks import Array, check_number, near
+from buttress._checks import Array, check_number
+from buttress._suggest import near
 from buttress.kernels.composed import Custom, Precomputed
 from buttress.kernels.kernel import Kernel
 from buttress.kernels.named import NAMES
