@@ -8,6 +8,7 @@ import polars as pl
 import pytest
 from sklearn.datasets import load_iris, make_classification
 from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import train_test_split
 
 import buttress
 from buttress.audit.measure import Cell, accuracy, attacked_correct, rmse
@@ -46,7 +47,7 @@ def test_columns_are_sorted_and_what_is_dropped_is_said(result):
 
 
 def test_every_cell_is_measured_with_an_interval_around_it(result):
-    assert set(result.columns) == {"clean", "attacked", "flipped_10", "flipped_30"}
+    assert set(result.columns) - {"novel"} == {"clean", "attacked", "flipped_10", "flipped_30"}
     for cells in result.rows.values():
         for cell in cells.values():
             assert 0 <= cell.low <= cell.value <= cell.high <= 1
@@ -99,11 +100,22 @@ def test_regression_measures_errors_and_finds_a_planted_row():
     y[7] = 40.0
     found = buttress.audit(None, X, y, rows=84, random_state=3)
     assert found.task == "regression"
-    assert set(found.columns) == {"clean", "noise_10", "noise_30"}
+    assert set(found.columns) - {"novel"} == {"clean", "noise_10", "noise_30"}
     table, _ = make_table(columns_of(X), y, "y", "auto")
     rows = suspicious_rows(X, table.target, table.row_numbers, "regression", count=1, seed=0)
     assert rows[0]["row"] == 7
     assert rows[0]["given"] == 40.0
+
+
+def test_rows_unlike_the_training_rows_are_novel():
+    X, y = make_classification(200, n_features=4, random_state=0)
+    _, test = train_test_split(np.arange(200), test_size=0.3, random_state=0, stratify=y)
+    X[test[:3]] += 40
+    found = buttress.audit(None, X, y, rows=140)
+    assert set(test[:3]) <= set(found.novel)
+    assert len(found.novel) < 20
+    assert found.columns["novel"] == f"accuracy on the {len(found.novel)} novel test rows"
+    assert all(cells["novel"].value is not None for cells in found.rows.values())
 
 
 def test_suspicious_rows_are_the_flipped_ones():

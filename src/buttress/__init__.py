@@ -15,11 +15,15 @@ _HOME = {
     "KernelRegressor": "buttress.robust",
     "LinearSVC": "buttress.linear",
     "Mean": "buttress.risks",
+    "MultiKernelSVDD": "buttress.outlier",
     "NotConvergedWarning": "buttress._checks",
     "InterruptedWarning": "buttress._checks",
     "SVC": "buttress.svm",
+    "SVDD": "buttress.outlier",
+    "SVR": "buttress.svm",
     "Subquantile": "buttress.risks",
     "Tilted": "buttress.risks",
+    "svc_path": "buttress.svm",
     "AuditResult": "buttress.audit.result",
 }
 _MODULES = ("attacks", "audit", "datasets", "features", "kernels", "losses", "risks")

@@ -62,16 +62,17 @@ def check_option(name: str, value: Any, options: Sequence[Any]) -> Any:
 
 def check_X_y(
     estimator: Any, X: Any, y: Any, *, numeric_target: bool = False, min_rows: int = 2, sparse: bool = False,
-    reset: bool = True,
+    single: bool = False, reset: bool = True,
 ) -> tuple[Any, Any]:
     """Check training data for ``estimator``; X becomes float64 of shape (n, d), y one-dimensional.
 
-    With ``sparse`` a sparse X is taken too and becomes CSR; without ``reset`` X must have the columns seen before.
+    With ``sparse`` a sparse X becomes CSR in place of an error; with ``single`` a float32 X stays one.
+    Without ``reset`` X must have the columns seen before.
     Raises ValueError naming the column for NaN, inf, values beyond 1e100 and entries that are not numbers.
     """
     if y is None:
         raise ValueError(f"{type(estimator).__name__} requires y to be passed, but the target y is None.")
-    X, y = _converted(estimator, X, y, reset=reset, numeric_target=numeric_target, sparse=sparse)
+    X, y = _converted(estimator, X, y, reset=reset, numeric_target=numeric_target, sparse=sparse, single=single)
     if X.shape[0] < min_rows:
         raise ValueError(f"{type(estimator).__name__} needs at least {min_rows} rows. Got n_samples = {X.shape[0]}.")
     check_values(X, column_names(estimator, X.shape[1]), type(estimator).__name__)
@@ -80,17 +81,18 @@ def check_X_y(
     return X, y
 
 
-def check_X(estimator: Any, X: Any, *, sparse: bool = False) -> Any:
+def check_X(estimator: Any, X: Any, *, sparse: bool = False, single: bool = False) -> Any:
     """Check data to predict on against the training columns of ``estimator``; returns float64 of shape (n, d)."""
-    X = _converted(estimator, X, "no_validation", reset=False, numeric_target=False, sparse=sparse)
+    X = _converted(estimator, X, "no_validation", reset=False, numeric_target=False, sparse=sparse, single=single)
     check_values(X, column_names(estimator, X.shape[1]), type(estimator).__name__)
     return X
 
 
-def _converted(estimator: Any, X: Any, y: Any, *, reset: bool, numeric_target: bool, sparse: bool) -> Any:
-    options: dict[str, Any] = {"dtype": np.float64, "ensure_all_finite": False, "reset": reset}
-    if sparse:
-        options |= {"accept_sparse": "csr", "accept_large_sparse": False}
+def _converted(
+    estimator: Any, X: Any, y: Any, *, reset: bool, numeric_target: bool, sparse: bool, single: bool
+) -> Any:
+    options: dict[str, Any] = {"dtype": [np.float64, np.float32] if single else np.float64, "ensure_all_finite": False,
+                               "reset": reset, "accept_sparse": "csr" if sparse else False}
     if not (isinstance(y, str) and y == "no_validation"):
         options["y_numeric"] = numeric_target
     try:
@@ -131,18 +133,26 @@ def column_names(estimator: Any, width: int) -> list[str]:
 
 def check_values(X: Any, columns: Sequence[str], who: str = "buttress") -> None:
     """Raise ValueError, naming the first column of ``X`` (n, d) that holds NaN, inf or a value beyond 1e100."""
+    largest = min(LARGEST, float(np.finfo(X.dtype).max)) if X.dtype.kind == "f" else LARGEST
     entries = X.data if issparse(X) else np.ravel(X, order="K")
     with np.errstate(over="ignore", invalid="ignore"):
-        if entries.dtype.kind == "f" and float(entries @ entries) <= LARGEST**2:
-            return  # one pass, no copy: no entry can be larger than the root of the sum of squares
-        bad = ~(np.abs(entries if issparse(X) else X) <= LARGEST)
-    if not bad.any():
+        if entries.dtype.kind == "f" and float(entries @ entries) <= largest**2:
+            return  # one pass and no copy: no entry is larger than the root of the sum of squares
+    if issparse(X):
+        with np.errstate(invalid="ignore"):
+            bad = ~(np.abs(X.data) <= largest)
+        if bad.any():
+            column = int(X.tocoo().col[bad].min())
+            check_values(X[:, [column]].toarray(), columns[column : column + 1], who)
         return
-    i, j = (index[bad] for index in X.tocoo().coords) if issparse(X) else np.nonzero(bad)
-    column = int(j.min())
-    rows = np.sort(i[j == column])
-    where = f"column {columns[column]} ({rows.size} rows, the first is row {rows[0]})"
-    value = X[rows[0], column]
+    with np.errstate(invalid="ignore"):
+        good = np.abs(X) <= largest
+    if good.all():
+        return
+    j = int(np.flatnonzero(~good.all(axis=0))[0])
+    rows = np.flatnonzero(~good[:, j])
+    where = f"column {columns[j]} ({rows.size} rows, the first is row {rows[0]})"
+    value = X[rows[0], j]
     if np.isnan(value):
         raise ValueError(f"Input contains NaN in {where}. {who} takes no missing values: impute or drop those rows.")
     if np.isinf(value):
@@ -175,9 +185,8 @@ def class_weights(class_weight: Any, classes: NDArray[Any], codes: NDArray[np.in
     if isinstance(class_weight, str) and class_weight == "balanced":
         return weight.sum() / (len(totals) * totals)
     weights = compute_class_weight(class_weight, classes=classes, y=classes[codes])
-    if not (np.isfinite(weights) & (weights > 0)).all():
-        worst = int(np.argmin(np.where(np.isfinite(weights), weights, -np.inf)))
-        raise ValueError(f"class_weight must be positive. Got {weights[worst]} for class {classes.tolist()[worst]!r}.")
+    for label, value in zip(classes.tolist(), weights, strict=True):
+        check_number(f"class_weight of class {label!r}", float(value), 0)
     return weights
 
 

@@ -25,6 +25,9 @@ class AuditResult:
         "eps" and "noise": {"x": [...], estimator name: [...]}.
     suspicious : list of dict
         row, given, expected, score, why; most suspicious first.
+    novel : list of int
+        Row numbers of the test rows outside the support of the training rows (SVDD, nu = 0.05); their column of the
+        table does not count for the recommendation.
     recommended : str
         Name of the estimator to use.
     code : str
@@ -41,6 +44,7 @@ class AuditResult:
     rows: dict[str, dict[str, Cell]]
     curves: dict[str, dict[str, list[Any]]]
     suspicious: list[dict[str, Any]]
+    novel: list[int]
     recommended: str
     code: str
     data: dict[str, Any]

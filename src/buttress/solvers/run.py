@@ -51,8 +51,8 @@ class Step:
 
 @dataclass
 class Outcome:
-    """How a run ended: ``status`` is converged, max_iter, max_time, stopped (by the callback), interrupted, or
-    exhausted (the algorithm itself ended, short of the tolerance)."""
+    """How a run ended: ``status`` is converged, exhausted (the algorithm can do no more), max_iter, max_time, stopped
+    (by the callback) or interrupted."""
 
     state: Any
     status: str

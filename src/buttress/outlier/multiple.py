@@ -1,0 +1,313 @@
+"""Support vector data description in a learned mixture of kernels."""
+
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from buttress._callbacks import step_callback, with_callbacks
+from buttress._checks import Array, NotConvergedWarning, check_option, check_values, check_weights, check_X
+from buttress.kernels import Combination, Kernel, Precomputed, as_kernel, centers, is_precomputed
+from buttress.outlier.detector import (
+    BallDetector,
+    check_ball_parameters,
+    checked_diag,
+    refuse_diag,
+    settle,
+    training_rows,
+)
+from buttress.solvers.definite import known_diagonal
+from buttress.solvers.multikernel import (
+    KernelStack,
+    alternate,
+    find_copies,
+    fixed,
+    level_cuts,
+    reduced_gradient,
+    variance,
+)
+from buttress.solvers.run import Step, Steps, run
+
+SOLVERS = {
+    "minimax": {"cutting-plane": level_cuts, "reduced-gradient": reduced_gradient},
+    "spread": {"alternate": alternate},
+}
+# The note's kernels that are positive definite or conditionally so; the sigmoid is neither.
+DEFAULT_KERNELS = ("linear", "poly", "rbf", "laplacian", "imq", "log", "cauchy")
+
+
+class MultiKernelSVDD(BallDetector):
+    """Support vector data description in a mixture of kernels whose weights are learned, with a certificate.
+
+    The kernel is K = sum_p eta_p K_p / s_p with eta >= 0 summing to 1. With V_p(a) = sum_i a_i ||phi_p(x_i) - c_p||^2,
+    the variance of the rows under a dual point a of SVDD, in the p-th kernel divided by s_p:
+
+    - ``objective="minimax"``: min over eta of max_a sum_p eta_p V_p(a), the ball of least cost over all weights;
+      convex, solved with a certificate. It prefers kernels under which the outermost rows stick out least.
+    - ``objective="spread"``: max over a of ||V(a)||_2 by gamma_p = V_p / ||V||, eta = gamma / sum(gamma); monotone, not
+      convex. It prefers kernels under which they stick out most.
+
+    Parameters
+    ----------
+    kernels : list of str, kernel objects or functions, "precomputed" or None
+        The kernels; None is linear, poly, rbf, laplacian, imq, log and cauchy. ``"precomputed"``: X is a stack
+        (m, n, n) of Gram matrices, in prediction (m, n_new, n).
+    nu : float, default=0.1
+        Upper bound on the share of rows outside and lower bound on the share of support vectors, in (0, 1].
+    objective : {"minimax", "spread"}, default="minimax"
+    normalize : {"variance", None}, default="variance"
+        Divide each kernel by s_p, its variance tr(H K_p H)/n over the rows, or leave it: then the weights depend on
+        the units of the kernels.
+    solver : {"cutting-plane", "reduced-gradient", "alternate"} or None
+        The first two solve "minimax", the third "spread"; None takes the first that fits. "cutting-plane" is stabilised
+        as a level method.
+    weights : None, "uniform" or array of shape (m,)
+        None learns them; else they are used as given, divided by their sum.
+    degree, gamma, coef0
+        Of kernels given by name, as in scikit-learn; coef0 is 1 here.
+    tol : float, default=1e-4
+        Stop when the certified gap is at most this share of the objective ("minimax"), or the objective and the weights
+        change by at most this ("spread"); > 0.
+    indefinite : {"warn", "raise", "clip", "flip", "shift"}, default="warn"
+        As in :class:`SVDD`, for each kernel.
+    cache_size : float, default=800
+        Megabytes of kernel rows to keep, for all kernels together.
+    max_iter : int, default=100
+        Most rounds, -1 for no limit.
+    max_time : float or None
+        Most seconds, checked between rounds.
+    progress : bool, default=False
+        Show a progress line.
+
+    Attributes
+    ----------
+    kernel_weights_ : array of shape (m,)
+        eta, which sums to 1.
+    kernel_scales_ : array of shape (m,)
+        s_p; all 1 for a single kernel.
+    kernel_ : Combination
+        The fitted kernel, with weights eta_p / s_p (a Precomputed one for a stack of Gram matrices).
+    kernel_variances_ : array of shape (m,)
+        V_p at the solution. Under "minimax" equal for all kernels with weight, and larger for the others.
+    dual_gap_ : float
+        Absolute, after normalisation. "minimax": the objective less a lower bound of its minimum over all weights.
+        Otherwise that of the ball for the weights found. NaN if a kernel is indefinite and left so.
+    primal_objective_, dual_objective_ : float
+        Of the ball for the weights found.
+    n_iter_, n_solved_ : int
+        Rounds, and balls solved for.
+    history_ : list of dict
+        n_iter, seconds, gap, objective and weights after each round.
+    support_, support_vectors_, dual_coef_, radius_, center_norm2_, offset_, converged_
+        As in :class:`SVDD`.
+
+    References
+    ----------
+    Liu, A demo of reduced gradient descent optimization, 2020, Eq. 3-11, whose slips the documentation lists.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from buttress import MultiKernelSVDD
+    >>> X = np.random.default_rng(0).normal(size=(60, 2))
+    >>> model = MultiKernelSVDD(["linear", "rbf", "laplacian"]).fit(X)
+    >>> bool(model.dual_gap_ <= 1e-4 * model.primal_objective_), round(float(model.kernel_weights_.sum()), 12)
+    (True, 1.0)
+    """
+
+    def __init__(
+        self,
+        kernels: Any = None,
+        *,
+        nu: float = 0.1,
+        objective: str = "minimax",
+        normalize: str | None = "variance",
+        solver: str | None = None,
+        weights: Any = None,
+        degree: float = 3,
+        gamma: float | str = "scale",
+        coef0: float = 1.0,
+        tol: float = 1e-4,
+        indefinite: str = "warn",
+        cache_size: float = 800,
+        max_iter: int = 100,
+        max_time: float | None = None,
+        progress: bool = False,
+    ):
+        self.kernels = kernels
+        self.nu = nu
+        self.objective = objective
+        self.normalize = normalize
+        self.solver = solver
+        self.weights = weights
+        self.degree = degree
+        self.gamma = gamma
+        self.coef0 = coef0
+        self.tol = tol
+        self.indefinite = indefinite
+        self.cache_size = cache_size
+        self.max_iter = max_iter
+        self.max_time = max_time
+        self.progress = progress
+
+    def _stacked(self) -> bool:
+        return isinstance(self.kernels, str) and self.kernels == "precomputed"
+
+    @with_callbacks
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> "MultiKernelSVDD":
+        """Fit to X of shape (n, d), rows counted by ``sample_weight`` (n,); returns self. y is ignored.
+
+        Raises ValueError for parameters out of range, an empty list of kernels, a kernel with no variance over the rows
+        (named), NaN, inf or entries beyond 1e100 (naming the column), fewer than two rows, or negative weights.
+        """
+        check_ball_parameters(self)
+        parts, kernels, weight = self._parts(X, sample_weight)
+        eta, steps = self._method(len(kernels))
+        keep = np.flatnonzero(weight)
+        self._fit_diagonal = np.stack([np.diagonal(part) for part in parts]) if self._stacked() else None
+        settled = [settle(kernel, part, weight, self.indefinite) for kernel, part in zip(kernels, parts, strict=True)]
+        stack = self._stack(parts, settled, weight, keep)
+        report, seen = step_callback(self, X, y, None), []
+
+        def note(step: Step) -> bool | None:
+            seen.append(step.state[0].eta)
+            return report(step) if report is not None else None
+
+        outcome = run(steps(stack, eta), tol=self.tol, max_time=self.max_time, callback=note, progress=self.progress,
+                      max_iter=None if self.max_iter == -1 else self.max_iter, name="MultiKernelSVDD")
+        self.kernels_ = [kernel for kernel, _, _ in settled]
+        self._set_solution(parts, keep, stack, outcome, all(sure for _, _, sure in settled))
+        if outcome.status == "exhausted":
+            warnings.warn(f"MultiKernelSVDD found no descent at a relative gap of {outcome.gap:.3g} > tol. "
+                          "Use solver='cutting-plane' or a larger tol.", NotConvergedWarning, stacklevel=3)
+        sign = -1 if steps is alternate else 1
+        self.history_ = [{**entry, "objective": sign * entry["objective"], "weights": weights}
+                         for entry, weights in zip(outcome.history, seen, strict=True)]
+        return self
+
+    def _parts(self, X: Any, sample_weight: Any) -> tuple[list[Array], list[Kernel], Array]:
+        """Return what each kernel takes as its rows, the kernels, and the weights of the rows."""
+        if self._stacked():
+            stack = checked_stack(X)
+            self.n_features_in_ = stack.shape[1]
+            return list(stack), [Precomputed() for _ in stack], check_weights(sample_weight, stack[0])
+        X = training_rows(self, X)
+        weight = check_weights(sample_weight, X)
+        kernels = [as_kernel(kernel, gamma=self.gamma, degree=self.degree, coef0=self.coef0, X=X, sample_weight=weight)
+                   for kernel in listed(self.kernels)]
+        return [X] * len(kernels), kernels, weight
+
+    def _method(self, m: int) -> tuple[Array, Callable[[KernelStack, Array], Steps]]:
+        """Return the first weights and the algorithm; refuse a solver of another objective."""
+        check_option("objective", self.objective, tuple(SOLVERS))
+        check_option("normalize", self.normalize, ("variance", None))
+        check_option("solver", self.solver, (None, "cutting-plane", "reduced-gradient", "alternate"))
+        solvers = SOLVERS[self.objective]
+        if self.solver is not None and self.solver not in solvers:
+            raise ValueError(f"solver={self.solver!r} does not solve objective={self.objective!r}. Use solver="
+                             f"{' or '.join(map(repr, solvers))}, or None.")
+        if self.weights is None:
+            return np.full(m, 1 / m), solvers[self.solver or next(iter(solvers))]
+        return given_weights(self.weights, m), fixed
+
+    def _stack(self, parts: list[Array], settled: Any, weight: Array, keep: NDArray[np.intp]) -> KernelStack:
+        """Return the kernels on the rows of positive weight, scaled; refuse one without variance, warn of copies."""
+        kernels, inputs = [], []
+        for part, (kernel, gram, _) in zip(parts, settled, strict=True):
+            known = part if isinstance(kernel, Precomputed) else gram
+            kernels.append(kernel if known is None else Precomputed())
+            inputs.append(part[keep] if known is None else known[np.ix_(keep, keep)])
+        stack = KernelStack(kernels, inputs, weight[keep], self.nu, cache_size=self.cache_size, gap_tol=0.1 * self.tol)
+        share = weight[keep] / weight.sum()
+        for p, source in enumerate(stack.sources):
+            scale = variance(source, share)
+            if not scale > 0:
+                raise ValueError(f"kernels[{p}], {settled[p][0]!r}, has no variance over the rows: all are the same "
+                                 "point in it. Drop it or change its parameters.")
+            stack.scales[p] = scale if self.normalize == "variance" and len(kernels) > 1 else 1.0
+        copies = find_copies(stack.sources)
+        if copies:
+            pairs = ", ".join(f"{p} and {q}" for p, q in copies)
+            warnings.warn(f"Some kernels are the same after centring and scaling: {pairs}. Drop one of each pair; "
+                          "their weights are not determined separately.", stacklevel=4)
+        return stack
+
+    def _set_solution(self, parts: list[Array], keep: Any, stack: KernelStack, outcome: Any, certified: bool) -> None:
+        trial, lower = outcome.state
+        weights = trial.eta / stack.scales
+        kernel = Precomputed() if self._stacked() else Combination(self.kernels_, [float(w) for w in weights])
+        self._set_ball(kernel, parts[0], centers(kernel, parts[0]), keep, trial.ball)
+        if self._stacked():
+            self.support_vectors_ = np.stack([part[self.support_] for part in parts])
+        self.kernel_, self.kernel_weights_, self.kernel_scales_ = kernel, trial.eta, stack.scales
+        self.kernel_variances_ = trial.variances
+        gap = max(0.0, trial.upper - lower) if np.isfinite(lower) else trial.ball.gap
+        self.dual_gap_ = float(gap) if certified else float("nan")
+        self.converged_, self.n_iter_, self.n_solved_ = outcome.converged, outcome.n_iter, stack.n_solved
+
+    def _rows_and_diagonal(self, X: Any, diag: Any) -> tuple[Array, Array]:
+        if not self._stacked():
+            refuse_diag(diag)
+            X = check_X(self, X)
+            return X, self.kernel_.diagonal(X)
+        stack = checked_stack(X, (len(self.kernels_), self.n_features_in_))
+        diagonals = checked_diag(diag, stack.shape[:2], np.asarray(self._fit_diagonal))
+        rows, diagonal = np.zeros(stack.shape[1:]), np.zeros(stack.shape[1])
+        numbers = np.arange(self.n_features_in_, dtype=np.float64)[:, None]
+        for p, weight in enumerate(self.kernel_weights_ / self.kernel_scales_):
+            rows += weight * self.kernels_[p](stack[p], numbers)
+            diagonal += weight * known_diagonal(self.kernels_[p], stack[p], diagonals[p])
+        return rows, diagonal
+
+    def _train_rows_and_diagonal(self, X: Any) -> tuple[Array, Array]:
+        return self._rows_and_diagonal(X, self._fit_diagonal)
+
+
+def listed(kernels: Any) -> list[Any]:
+    """Return the kernels as a list; refuse one that is empty, a lone kernel, or holds "precomputed"."""
+    if kernels is None:
+        return list(DEFAULT_KERNELS)
+    if isinstance(kernels, str) or not isinstance(kernels, Sequence):
+        raise ValueError(f"kernels must be a list of names, kernel objects or functions, or 'precomputed'. Got "
+                         f"{kernels!r}. Use [{kernels!r}] for a single kernel.")
+    if len(kernels) == 0:
+        raise ValueError("kernels must hold at least one kernel. Got an empty list. Use None for the default seven.")
+    if any(is_precomputed(kernel) for kernel in kernels):
+        raise ValueError("kernels must not hold 'precomputed' beside others. Use kernels='precomputed' with X a stack "
+                         "of Gram matrices of shape (m, n, n).")
+    return list(kernels)
+
+
+def given_weights(weights: Any, m: int) -> Array:
+    """Return the weights a user fixed, summing to 1."""
+    if isinstance(weights, str):
+        check_option("weights", weights, ("uniform",))
+        return np.full(m, 1 / m)
+    array = np.asarray(weights, dtype=np.float64)
+    if array.shape != (m,):
+        raise ValueError(f"weights must be None, 'uniform' or an array of shape ({m},), one for each kernel. Got shape "
+                         f"{array.shape}.")
+    check_values(array[:, None], ["weights"])
+    if (array < 0).any() or not array.any():
+        raise ValueError(f"weights must not be negative, and not all zero. Got {weights!r}.")
+    return np.asarray(array / array.sum())
+
+
+def checked_stack(X: Any, fitted: tuple[int, int] | None = None) -> Array:
+    """Return a stack of kernel values of shape (m, n, n), in prediction (m, n_new, n) with the fitted (m, n)."""
+    try:
+        stack = np.asarray(X, dtype=np.float64)
+    except (ValueError, TypeError) as error:
+        raise ValueError(f"A precomputed stack must be an array of shape (m, n, n). Got {error}.") from None
+    wanted = "(m, n, n)" if fitted is None else f"({fitted[0]}, n_new, {fitted[1]})"
+    good = stack.ndim == 3 and len(stack) > 0
+    good = good and (stack.shape[1] == stack.shape[2] if fitted is None else (len(stack), stack.shape[2]) == fitted)
+    if not good:
+        raise ValueError(f"A precomputed stack must have shape {wanted}, one matrix a kernel. Got shape {stack.shape}.")
+    check_values(stack.reshape(-1, stack.shape[2]), [str(j) for j in range(stack.shape[2])], "MultiKernelSVDD")
+    for p, K in enumerate(stack if fitted is None else ()):
+        if not np.allclose(K, K.T, rtol=1e-6, atol=1e-8 * np.abs(K).max()):
+            raise ValueError(f"A precomputed kernel must be symmetric. Matrix {p} is not. Use (K + K.T) / 2.")
+    return stack

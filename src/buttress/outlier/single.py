@@ -1,0 +1,164 @@
+"""Support vector data description with one kernel."""
+
+import warnings
+from typing import Any
+
+import numpy as np
+
+from buttress._callbacks import step_callback, with_callbacks
+from buttress._checks import Array, NotConvergedWarning, check_weights, check_X
+from buttress.kernels import Precomputed, centers, fitted_kernel, is_precomputed
+from buttress.outlier.detector import (
+    BallDetector,
+    check_ball_parameters,
+    checked_diag,
+    refuse_diag,
+    settle,
+    training_rows,
+)
+from buttress.solvers.ball import solve_ball
+from buttress.solvers.definite import known_diagonal
+from buttress.solvers.rows import KernelRows
+
+
+class SVDD(BallDetector):
+    """Support vector data description: the smallest soft ball around the rows, exact, with a certificate.
+
+    Minimises R^2 + 1/(nu n) sum_i w_i max(0, ||phi(x_i) - c||^2 - R^2) over R^2 and the centre c, the weights w scaled
+    to sum to n. About the share nu of the rows ends outside. For a kernel that depends on x - z alone it has the same
+    decision set as scikit-learn's OneClassSVM; for others, such as the polynomial one, it does not.
+
+    Parameters
+    ----------
+    kernel : str, kernel object or function, default="rbf"
+        A name (see :func:`buttress.kernels.as_kernel`), an object such as ``RBF(0.1)``, ``"precomputed"``, or a
+        function of two arrays (n, d), (m, d) that returns (n, m).
+    nu : float, default=0.1
+        Upper bound on the share of rows outside and lower bound on the share of support vectors, in (0, 1].
+    degree, gamma, coef0
+        Of a kernel given by name, as in scikit-learn; gamma is a number, ``"scale"`` or ``"auto"``.
+    tol : float, default=1e-3
+        Largest violation of the optimality conditions, > 0: libsvm's measure, in units of the mean squared distance
+        to the centre. The duality gap is then checked too.
+    indefinite : {"warn", "raise", "clip", "flip", "shift"}, default="warn"
+        What to do with a kernel that is neither positive definite nor conditionally so: warn (the result is a
+        stationary point, ``dual_gap_`` is NaN), refuse, or set the negative eigenvalues of its Gram matrix to 0, to
+        their absolute value, or shift all to at least 0 (these three up to 5,000 rows).
+    cache_size : float, default=200
+        Megabytes of kernel rows to keep.
+    max_iter : int, default=-1
+        Most pair updates, -1 for no limit.
+    max_time : float or None
+        Most seconds.
+    progress : bool, default=False
+        Show a progress line.
+
+    Attributes
+    ----------
+    support_, support_vectors_
+        Row numbers and rows of the support vectors.
+    dual_coef_ : array of shape (1, n_SV)
+        Their coefficients, which sum to 1: c = sum_i dual_coef_i phi(x_i).
+    radius_ : float
+        R; R^2 is a (1 - nu)-quantile of the squared distances of the training rows.
+    center_norm2_ : float
+        ||c||^2.
+    offset_ : float
+        -R^2, less what rounding and ``tol`` leave open, so that rows on the boundary are inside.
+        ``decision_function(X) = score_samples(X) - offset_``.
+    primal_objective_, dual_objective_, dual_gap_ : float
+        The objective above, its dual and their difference, in float64. The optimum lies between them.
+    converged_ : bool
+        Whether ``tol`` was met and the gap is at most 1e-3 of the primal objective.
+    n_iter_ : int
+        Pair updates.
+    history_ : list of dict
+        n_iter, seconds, gap and objective after each block.
+
+    References
+    ----------
+    Tax & Duin, Support Vector Data Description, Machine Learning 54, 2004.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from buttress import SVDD
+    >>> X = np.array([[0.0, 0.0], [2.0, 0.0], [1.0, 0.5]])
+    >>> model = SVDD(kernel="linear", nu=0.1).fit(X)
+    >>> model.radius_, model.predict([[1.0, -0.9], [1.0, -1.1]])
+    (1.0, array([ 1, -1]))
+    """
+
+    def __init__(
+        self,
+        *,
+        kernel: Any = "rbf",
+        nu: float = 0.1,
+        degree: float = 3,
+        gamma: float | str = "scale",
+        coef0: float = 0.0,
+        tol: float = 1e-3,
+        indefinite: str = "warn",
+        cache_size: float = 200,
+        max_iter: int = -1,
+        max_time: float | None = None,
+        progress: bool = False,
+    ):
+        self.kernel = kernel
+        self.nu = nu
+        self.degree = degree
+        self.gamma = gamma
+        self.coef0 = coef0
+        self.tol = tol
+        self.indefinite = indefinite
+        self.cache_size = cache_size
+        self.max_iter = max_iter
+        self.max_time = max_time
+        self.progress = progress
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.pairwise = is_precomputed(self.kernel)
+        return tags
+
+    @with_callbacks
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> "SVDD":
+        """Fit to X of shape (n, d), rows counted by ``sample_weight`` (n,); returns self. y is ignored.
+
+        Raises ValueError for parameters out of range, NaN, inf or entries beyond 1e100 (naming the column), fewer than
+        two rows, or negative weights.
+        """
+        check_ball_parameters(self)
+        X = training_rows(self, X)
+        weight = check_weights(sample_weight, X)
+        keep = np.flatnonzero(weight)
+        kernel = fitted_kernel(self, X, weight)
+        Z = centers(kernel, X)
+        self._fit_diagonal = kernel.diagonal(X) if isinstance(kernel, Precomputed) else None
+        kernel, gram, certified = settle(kernel, X, weight, self.indefinite)
+        if gram is not None or isinstance(kernel, Precomputed):
+            rows = KernelRows(Precomputed(), (X if gram is None else gram)[np.ix_(keep, keep)], self.cache_size)
+        else:
+            rows = KernelRows(kernel, X[keep], self.cache_size)
+        ball = solve_ball(
+            rows, weight[keep], self.nu, tol=self.tol, max_iter=None if self.max_iter == -1 else self.max_iter,
+            max_time=self.max_time, callback=step_callback(self, X, y, None), progress=self.progress,
+        )
+        self._set_ball(kernel, X, Z, keep, ball)
+        self.kernel_ = kernel
+        self.dual_gap_ = ball.gap if certified else float("nan")
+        self.converged_, self.n_iter_, self.history_ = ball.converged, ball.outcome.n_iter, ball.outcome.history
+        if ball.outcome.status == "exhausted" and not ball.converged:
+            warnings.warn(f"SVDD stopped where rounding hides further progress, with a duality gap of {ball.gap:.3g}. "
+                          "Scale the columns of X to similar ranges.", NotConvergedWarning, stacklevel=2)
+        return self
+
+    def _rows_and_diagonal(self, X: Any, diag: Any) -> tuple[Array, Array]:
+        X = check_X(self, X)
+        if self._fit_diagonal is None:
+            refuse_diag(diag)
+            return X, self.kernel_.diagonal(X)
+        return X, known_diagonal(self.kernel_, X, checked_diag(diag, (len(X),), self._fit_diagonal))
+
+    def _train_rows_and_diagonal(self, X: Any) -> tuple[Array, Array]:
+        return self._rows_and_diagonal(X, self._fit_diagonal)
