@@ -24,6 +24,10 @@ class NotConvergedWarning(ConvergenceWarning):
     """The iteration or time limit came before the tolerance; the model holds the best state seen."""
 
 
+class FeatureNoiseWarning(UserWarning):
+    """The noise of random features outweighs the input gradient of the model they were fitted to."""
+
+
 class InterruptedWarning(UserWarning):
     """Ctrl-C stopped a fit; the model holds the best state seen."""
 
@@ -66,8 +70,8 @@ def check_X_y(
 ) -> tuple[Any, Any]:
     """Check training data for ``estimator``; X becomes float64 of shape (n, d), y one-dimensional.
 
-    With ``sparse`` a sparse X becomes CSR in place of an error; with ``single`` a float32 X stays one.
-    Without ``reset`` X must have the columns seen before.
+    With ``sparse`` a sparse X becomes CSR in place of an error; with ``single`` a float32 X stays one; without
+    ``reset`` X must have the columns seen before.
     Raises ValueError naming the column for NaN, inf, values beyond 1e100 and entries that are not numbers.
     """
     if y is None:
@@ -92,7 +96,9 @@ def _converted(
     estimator: Any, X: Any, y: Any, *, reset: bool, numeric_target: bool, sparse: bool, single: bool
 ) -> Any:
     options: dict[str, Any] = {"dtype": [np.float64, np.float32] if single else np.float64, "ensure_all_finite": False,
-                               "reset": reset, "accept_sparse": "csr" if sparse else False}
+                               "reset": reset}
+    if sparse:
+        options |= {"accept_sparse": "csr", "accept_large_sparse": False}
     if not (isinstance(y, str) and y == "no_validation"):
         options["y_numeric"] = numeric_target
     try:
@@ -133,26 +139,18 @@ def column_names(estimator: Any, width: int) -> list[str]:
 
 def check_values(X: Any, columns: Sequence[str], who: str = "buttress") -> None:
     """Raise ValueError, naming the first column of ``X`` (n, d) that holds NaN, inf or a value beyond 1e100."""
-    largest = min(LARGEST, float(np.finfo(X.dtype).max)) if X.dtype.kind == "f" else LARGEST
     entries = X.data if issparse(X) else np.ravel(X, order="K")
     with np.errstate(over="ignore", invalid="ignore"):
-        if entries.dtype.kind == "f" and float(entries @ entries) <= largest**2:
-            return  # one pass and no copy: no entry is larger than the root of the sum of squares
-    if issparse(X):
-        with np.errstate(invalid="ignore"):
-            bad = ~(np.abs(X.data) <= largest)
-        if bad.any():
-            column = int(X.tocoo().col[bad].min())
-            check_values(X[:, [column]].toarray(), columns[column : column + 1], who)
+        if entries.dtype.kind == "f" and float(entries @ entries) <= LARGEST**2:
+            return  # one pass, no copy: no entry can be larger than the root of the sum of squares
+        bad = ~(np.abs(entries if issparse(X) else X) <= LARGEST)
+    if not bad.any():
         return
-    with np.errstate(invalid="ignore"):
-        good = np.abs(X) <= largest
-    if good.all():
-        return
-    j = int(np.flatnonzero(~good.all(axis=0))[0])
-    rows = np.flatnonzero(~good[:, j])
-    where = f"column {columns[j]} ({rows.size} rows, the first is row {rows[0]})"
-    value = X[rows[0], j]
+    i, j = (index[bad] for index in X.tocoo().coords) if issparse(X) else np.nonzero(bad)
+    column = int(j.min())
+    rows = np.sort(i[j == column])
+    where = f"column {columns[column]} ({rows.size} rows, the first is row {rows[0]})"
+    value = X[rows[0], column]
     if np.isnan(value):
         raise ValueError(f"Input contains NaN in {where}. {who} takes no missing values: impute or drop those rows.")
     if np.isinf(value):
