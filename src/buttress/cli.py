@@ -31,6 +31,7 @@ def audit(
     rows: Annotated[int | None, typer.Option(help="Training rows to use instead of what the budget allows.")] = None,
     seed: Annotated[int, typer.Option(help="Seed of everything random.")] = 0,
     output: Annotated[Path, typer.Option(help="Folder for audit.json and audit.html.")] = Path(),
+    model: Annotated[Path | None, typer.Option(help="A model file of buttress.save, as one more row.")] = None,
     fail_under: Annotated[list[str] | None, typer.Option(
         help="COLUMN=VALUE, as in attacked=0.7: exit with 1 if the recommended estimator does worse.")] = None,
 ) -> None:
@@ -45,7 +46,7 @@ def audit(
 
     options = Options(task, eps, budget, rows, seed)
     with _ctrl_c(), _progress() as report:
-        result = audit_columns(None, columns, y, name, options, report, STARTED, data)
+        result = audit_columns(_fitted(model), columns, y, name, options, report, STARTED, data)
     _check_floors(floors, list(result.columns))
     paths = write(result, output)
     from rich.console import Console
@@ -58,6 +59,15 @@ def audit(
         typer.echo(f"buttress: {sentence}", err=True)
     if missed:
         raise typer.Exit(1)
+
+
+def _fitted(path: Path | None) -> Any:
+    """Return the model in the file, None for none."""
+    if path is None:
+        return None
+    from buttress.persistence import load
+
+    return load(path)
 
 
 def _floor(text: str) -> tuple[str, float]:

@@ -174,6 +174,9 @@ def as_target(model: Any) -> Target:
     model = as_classifier(model)
     if not isinstance(model, SignOf):
         check_is_fitted(model)
+    if not hasattr(model, "classes_"):
+        raise ValueError(f"{type(model).__name__} is no fitted classifier: it has no classes_. Attacks need one with "
+                         "decision_function or predict_proba.")
     score = read_scores(model)
     if score is None:
         return QueryTarget(model)
