@@ -72,7 +72,7 @@ def test_deformed_images_stay_near_their_originals():
 
 def test_short_run_writes_every_row_and_attack(tmp_path, capsys):
     options = ["--short", "--trials", "1", "--attacked", "10", "--folds", "2", "--sample", "80", "--features", "64",
-               "--output", str(tmp_path)]
+               "--nearest", "2", "--output", str(tmp_path)]
     assert main(options) == 0
     record = json.loads((tmp_path / "digits-3-vs-8.json").read_text())
     assert list(record["rows"]) == ["Natural", "adv-linear-SVM", "adv-SVM(D)", "adv-SVM(C)", "exact rkhs", "input"]
@@ -82,6 +82,8 @@ def test_short_run_writes_every_row_and_attack(tmp_path, capsys):
         scores = {attack: mean for attack, (mean, _) in found["scores"].items()}
         assert 50 <= scores["Normal"] <= 100
         assert scores["PGD"] <= scores["FGSM"] + 10
+        assert scores["C&W"] == 0
+        assert 0 < scores["C&W median l2"] < 4
     assert record["rows"]["exact rkhs"]["scores"]["Normal"][0] > 85
 
 

@@ -33,6 +33,14 @@ PAPER_ATTACKS: dict[str, Attack] = {
     "PGD": lambda model, X, y: attacks.pgd(model, X, y, eps=8 / 255, bounds=(0, 1), steps=10, step_size=2 / 255),
 }
 
+# Attacks without a radius find the nearest error of almost any model; the accuracy they leave only measures their
+# budget, so their median distance is reported beside it.
+NEAREST: dict[str, Callable[[Any, Array, NDArray[np.intp]], tuple[Array, Any]]] = {
+    "C&W": lambda model, X, y: attacks.carlini_wagner(model, X, y, bounds=(0, 1), return_info=True),
+    "ZOO": lambda model, X, y: attacks.zoo(model, X, y, bounds=(0, 1), learning_rate=0.01, random_state=0,
+                                           return_info=True),
+}
+
 
 def honest_attacks(eps: float) -> dict[str, Attack]:
     """Return the stronger attack that the second block reports, at a radius where there is something to defend."""
@@ -111,13 +119,14 @@ def choose(candidates: list[Candidate], split: Split, attack: Attack, *, folds: 
 
 
 def measure(
-    split: Split, eps: float, *, trials: int, attacked: int, folds: int, sample: int, features: int
+    split: Split, eps: float, *, trials: int, attacked: int, nearest: int, folds: int, sample: int, features: int
 ) -> Iterator[tuple[str, dict[str, tuple[float, float]], float, Any]]:
     """Yield (row, attack -> (mean, deviation), minutes of training and of all attacks, the last model) of each row."""
     columns = {**PAPER_ATTACKS, **honest_attacks(eps)}
     for name, candidates in rows_of_table(split, eps, features).items():
         candidate = choose(candidates, split, PAPER_ATTACKS["PGD"], folds=folds, sample=sample)
         scores: dict[str, list[float]] = {column: [] for column in columns}
+        scores |= {column: [] for name in (NEAREST if nearest else ()) for column in (name, f"{name} median l2")}
         start = time.monotonic()
         for trial in range(trials):
             rows = np.random.default_rng(100 + trial).permutation(len(split.X_test))
@@ -125,6 +134,10 @@ def measure(
             for column, attack in columns.items():
                 few = rows if column == "Normal" else rows[:attacked]
                 scores[column].append(accuracy(model, attack, split.X_test[few], split.y_test[few]))
+            for column, find in NEAREST.items() if nearest else ():
+                _, info = find(model, split.X_test[rows[:nearest]], split.y_test[rows[:nearest]])
+                scores[column].append(100 * float((~info.success).mean()))
+                scores[f"{column} median l2"].append(float(np.median(info.distance)))
         minutes = (time.monotonic() - start) / 60 / trials
         yield name, {column: (float(np.mean(s)), float(np.std(s))) for column, s in scores.items()}, minutes, candidate
 
