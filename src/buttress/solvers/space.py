@@ -99,7 +99,8 @@ class Primal(Space):
     def __init__(self, Z: Array):
         self.Z, self.diagonal, self.n_coefs = Z, np.einsum("ij,ij->i", Z, Z), Z.shape[1]
         self._weights, self._top = np.zeros(len(Z)), 0.0
-        self._vector: Array = np.random.default_rng(0).normal(size=(Z.shape[1],))  # any that is not orthogonal to the top one
+        # to start power iterations from: any vector that is not orthogonal to the top one
+        self._vector: Array = np.random.default_rng(0).normal(size=(Z.shape[1],))
 
     def point(self, c: Array) -> Point:
         return Point(c, self.Z @ c)
