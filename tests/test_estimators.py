@@ -17,10 +17,16 @@ from buttress import (
     STIR,
     SVC,
     SVDD,
+    SVR,
+    AdversarialLinearSVC,
     AdversarialSVC,
     KernelClassifier,
     KernelRegressor,
+    LinearSVC,
     MultiKernelSVDD,
+    RobustKernelClassifier,
+    RobustKernelRegressor,
+    RobustLinearRegressor,
     SeverClassifier,
     SeverRegressor,
     TrimmedLikelihoodClassifier,
@@ -30,11 +36,30 @@ from buttress.kernels import RBF
 
 from problems import iris, moons
 
-ESTIMATORS = [SVC(), AdversarialSVC(max_iter=30, random_state=0), KernelClassifier(), KernelRegressor(), SVDD(),
-              MultiKernelSVDD()]
-ESTIMATORS += [SeverClassifier(), SeverRegressor(), CRR(), STIR(), TrimmedLikelihoodClassifier()]
-ESTIMATORS += [TrimmedLikelihoodRegressor()]
-WITH_KERNEL = [e for e in ESTIMATORS if "kernel" in e.get_params()]
+RKHS = {"defense": "rkhs", "C": 100.0, "eps": 1e-3, "random_state": 0}
+ESTIMATORS = [
+    SVC(),
+    SVR(),
+    LinearSVC(),
+    SVDD(),
+    MultiKernelSVDD(),
+    AdversarialSVC(max_iter=30, random_state=0),
+    AdversarialSVC(**RKHS),
+    AdversarialSVC(**RKHS, solver="dsg", n_features=256, batch_size=20, n_passes=10),
+    AdversarialSVC(**RKHS, solver="sgd", batch_size=20, n_passes=10),
+    AdversarialLinearSVC(C_f=0.01),
+    KernelClassifier(),
+    KernelRegressor(),
+    SeverClassifier(),
+    SeverRegressor(),
+    CRR(),
+    STIR(),
+    TrimmedLikelihoodClassifier(),
+    TrimmedLikelihoodRegressor(),
+    RobustKernelClassifier(random_state=0),
+    RobustKernelRegressor(random_state=0),
+    RobustLinearRegressor(random_state=0),
+]
 
 
 def data_for(estimator):
@@ -59,8 +84,10 @@ def test_frames_keep_their_names_and_predict_as_arrays(estimator, frame):
     np.testing.assert_allclose(model.predict(table), expected, atol=1e-9)
 
 
-@pytest.mark.parametrize("estimator", [e for e in WITH_KERNEL if not is_outlier_detector(e)],
-                         ids=lambda e: type(e).__name__)
+KERNEL_PREDICTORS = [e for e in ESTIMATORS if "kernel" in e.get_params() and not is_outlier_detector(e)]
+
+
+@pytest.mark.parametrize("estimator", KERNEL_PREDICTORS, ids=lambda e: type(e).__name__)
 def test_pickle_and_grid_search_over_a_kernel_object(estimator):
     X, y = data_for(estimator)
     model = clone(estimator).set_params(kernel=RBF())
@@ -71,7 +98,7 @@ def test_pickle_and_grid_search_over_a_kernel_object(estimator):
     np.testing.assert_array_equal(again.predict(X), search.predict(X))
 
 
-@pytest.mark.parametrize("estimator", [e for e in WITH_KERNEL if is_classifier(e)], ids=lambda e: type(e).__name__)
+@pytest.mark.parametrize("estimator", [e for e in ESTIMATORS if is_classifier(e)], ids=lambda e: type(e).__name__)
 def test_labels_may_be_text_and_more_than_two(estimator):
     X, y = iris()
     names = np.array(["setosa", "versicolor", "virginica"])[y]

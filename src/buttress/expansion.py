@@ -44,8 +44,8 @@ class KernelExpansion:
         return np.concatenate([self.kernel.gradient(part, self.centers, weight) for part, weight in parts])
 
     def _parts(self, X: Array) -> list[Array]:
-        rows = max(1, CHUNK // max(1, len(self.centers)))
-        return [X[start : start + rows] for start in range(0, len(X), rows)]
+        rows = max(1, CHUNK // max(1, self.centers.shape[0]))
+        return [X[start : start + rows] for start in range(0, X.shape[0], rows)]
 
 
 def binary_contrasts() -> Array:

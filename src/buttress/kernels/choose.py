@@ -4,10 +4,12 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from scipy.sparse import issparse
+from sklearn.utils.extmath import row_norms
 
 from buttress._checks import Array, check_number
 from buttress._suggest import near
-from buttress.kernels.composed import Custom, Precomputed
+from buttress.kernels.composed import Combination, Custom, Precomputed
 from buttress.kernels.kernel import Kernel
 from buttress.kernels.named import NAMES
 
@@ -60,16 +62,19 @@ def resolve_gamma(gamma: float | str, X: Array | None, sample_weight: Array | No
         raise ValueError(f"gamma={gamma!r} needs data. Give a number.")
     if gamma == "auto":
         return 1 / X.shape[1]
-    weight = np.ones(len(X)) if sample_weight is None else sample_weight
+    weight = np.ones(X.shape[0]) if sample_weight is None else sample_weight
     share = weight / weight.sum() / X.shape[1]
-    mean = share @ X.sum(axis=1)
-    variance = float(share @ ((X - mean) ** 2).sum(axis=1))
+    mean = float(share @ np.asarray(X.sum(axis=1, dtype=np.float64)).ravel())
+    if issparse(X):
+        variance = float(share @ row_norms(X, squared=True)) - mean**2
+    else:
+        variance = float(share @ ((X - mean) ** 2).sum(axis=1, dtype=np.float64))
     return 1 / (X.shape[1] * variance) if variance > 0 else 1.0
 
 
 def centers(kernel: Kernel, X: Array) -> Array:
     """Return Z with ``kernel(X, Z)`` the Gram matrix of the training rows X: X itself, or row numbers of a Gram."""
-    return np.arange(len(X), dtype=np.float64)[:, None] if isinstance(kernel, Precomputed) else X
+    return np.arange(X.shape[0], dtype=np.float64)[:, None] if isinstance(kernel, Precomputed) else X
 
 
 def is_precomputed(kernel: Any) -> bool:
@@ -81,9 +86,19 @@ def fitted_kernel(estimator: Any, X: Array, sample_weight: Array | None = None) 
     """Return the kernel object of an estimator's parameters; refuse a Gram matrix that is not square."""
     kernel = as_kernel(estimator.kernel, gamma=estimator.gamma, degree=estimator.degree, coef0=estimator.coef0, X=X,
                        sample_weight=sample_weight)
+    if issparse(X) and not kernel_takes_sparse(kernel):
+        raise ValueError(f"{type(kernel).__name__} kernels take no sparse X: they know nothing of its zeros. "
+                         "Use X.toarray(), or a kernel by name.")
     if isinstance(kernel, Precomputed):
         if X.shape[0] != X.shape[1]:
             raise ValueError(f"A precomputed kernel must be a square matrix. Got shape {X.shape}.")
         if not np.allclose(X, X.T, rtol=1e-6, atol=1e-8 * np.abs(X).max()):
             raise ValueError("A precomputed kernel must be symmetric. Use (K + K.T) / 2.")
     return kernel
+
+
+def kernel_takes_sparse(kernel: Kernel) -> bool:
+    """Say whether a kernel can be evaluated on CSR rows: functions of distances and inner products, and their sums."""
+    if isinstance(kernel, Combination):
+        return all(kernel_takes_sparse(part) for part in kernel.kernels)
+    return not isinstance(kernel, Precomputed | Custom)

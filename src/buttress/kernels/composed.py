@@ -31,10 +31,10 @@ class Combination(Kernel):
         return list(zip(self.kernels, checked, strict=True))
 
     def __call__(self, X: Array, Z: Array) -> Array:
-        return sum((w * k(X, Z) for k, w in self._terms() if w > 0), np.zeros((len(X), len(Z))))
+        return sum((w * k(X, Z) for k, w in self._terms() if w > 0), np.zeros((X.shape[0], Z.shape[0])))
 
     def diagonal(self, X: Array) -> Array:
-        return sum((w * k.diagonal(X) for k, w in self._terms() if w > 0), np.zeros(len(X)))
+        return sum((w * k.diagonal(X) for k, w in self._terms() if w > 0), np.zeros(X.shape[0]))
 
     def gradient(self, X: Array, Z: Array, V: Array) -> Array:
         return sum((w * k.gradient(X, Z, V) for k, w in self._terms() if w > 0), np.zeros_like(X))

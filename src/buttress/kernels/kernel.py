@@ -3,7 +3,9 @@
 from abc import ABC, abstractmethod
 
 import numpy as np
+from scipy.sparse import issparse
 from sklearn.base import BaseEstimator
+from sklearn.utils.extmath import row_norms, safe_sparse_dot
 
 from buttress._checks import Array
 
@@ -44,7 +46,7 @@ class Radial(Kernel):
         return self.profile(squared_distances(X, Z))
 
     def diagonal(self, X: Array) -> Array:
-        return self.profile(np.zeros(len(X)))
+        return self.profile(np.zeros(X.shape[0]))
 
     def gradient(self, X: Array, Z: Array, V: Array) -> Array:
         S = V * self.slope(squared_distances(X, Z))
@@ -63,10 +65,10 @@ class DotProduct(Kernel):
         """dG/ds."""
 
     def __call__(self, X: Array, Z: Array) -> Array:
-        return self.profile(X @ Z.T)
+        return self.profile(safe_sparse_dot(X, Z.T, dense_output=True))
 
     def diagonal(self, X: Array) -> Array:
-        return self.profile(np.einsum("ij,ij->i", X, X))
+        return self.profile(row_norms(X, squared=True))
 
     def gradient(self, X: Array, Z: Array, V: Array) -> Array:
         return (V * self.slope(X @ Z.T)) @ Z
@@ -76,12 +78,14 @@ def squared_distances(X: Array, Z: Array) -> Array:
     """Return |x_i - z_j|^2, shape (n, m), by one GEMM.
 
     Both sets are centred first, and distances below the rounding of the largest are 0, so that equal rows are at
-    distance 0 exactly: a kernel with a cusp at 0 would turn 1e-16 into an error of 1e-8.
+    distance 0 exactly: a kernel with a cusp at 0 would turn 1e-16 into an error of 1e-8. Sparse sets (CSR) are not
+    centred, which would make them dense.
     """
-    centre = Z.mean(axis=0) if len(Z) else 0.0
-    X, Z = X - centre, Z - centre
-    xx, zz = np.einsum("ij,ij->i", X, X), np.einsum("ij,ij->i", Z, Z)
-    r2 = np.dot(-2 * X, np.ascontiguousarray(Z.T))
+    if not (issparse(X) or issparse(Z)):
+        centre = Z.mean(axis=0) if len(Z) else 0.0
+        X, Z = X - centre, Z - centre
+    xx, zz = row_norms(X, squared=True), row_norms(Z, squared=True)
+    r2 = safe_sparse_dot(-2 * X, Z.T, dense_output=True)
     r2 += xx[:, None]
     r2 += zz
     if r2.size:

@@ -1,89 +1,70 @@
-"""The two-class support vector machine: its program, its intercept and its certificate.
+"""The two-class support vector machine as the program of ``smo.py``.
 
     primal   min_{w, b0}  1/2 ||w||^2 + sum_i C_i max(0, 1 - y_i (w'phi(x_i) + b0))
     dual     max_a        sum_i a_i - 1/2 (y a)'K(y a),   0 <= a_i <= C_i,  sum_i y_i a_i = 0
 
-With b = y a this is the program of ``smo.py`` with p = y. For any b and b0 the gap between the two is
-sum_i (C_i - a_i) [h_i]_+ + a_i [-h_i]_+ with h_i = 1 - y_i f(x_i), every term of which is at least 0.
+With b = y a this is the program with p = y. The regressor's has p = y, bounds -C_i and C_i, and l1 = epsilon.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from buttress._checks import Array
+from buttress.solvers.exact import Limits, SVMSolution, solve
+from buttress.solvers.interior_point import feasible
 from buttress.solvers.rows import KernelRows
-from buttress.solvers.run import Outcome, Step, run
-from buttress.solvers.smo import EXACT_ROWS, QP, bias, block_smo, exact_finish
+from buttress.solvers.smo import QP
+
+__all__ = ["SVMSolution", "classifier_qp", "hard_margin", "regressor_qp", "solve_svm"]
+
+GROWTH = 100.0
+HARDEST = 1e10  # C times the variance in feature space beyond which a margin is below rounding
 
 
-@dataclass
-class SVMSolution:
-    """b = y a, the intercept, both objectives (their difference is the certificate) and how the run ended."""
-
-    b: Array
-    intercept: float
-    primal: float
-    dual: float
-    outcome: Outcome
-    converged: bool
-
-    @property
-    def gap(self) -> float:
-        return self.primal - self.dual
+def solve_svm(rows: KernelRows, y: Array, bound: Array, **limits: Any) -> SVMSolution:
+    """Solve the program for targets y in {-1, +1} and bounds C_i > 0, both of shape (n,), see ``exact.Limits``."""
+    return solve(classifier_qp(rows, y, bound), Limits(**limits))
 
 
-def solve_svm(
-    rows: KernelRows,
-    y: Array,
-    bound: Array,
-    *,
-    tol: float = 1e-3,
-    gap_tol: float = 1e-3,
-    max_iter: int | None = None,
-    max_time: float | None = None,
-    callback: Callable[[Step], bool | None] | None = None,
-    progress: bool = False,
-) -> SVMSolution:
-    """Solve the program for targets y in {-1, +1} and upper bounds C_i > 0, both of shape (n,).
+def classifier_qp(rows: KernelRows, y: Array, bound: Array, start: Array | None = None) -> QP:
+    """Return the classifier's program, started from the nearest feasible point to ``start``."""
+    lo, hi = np.where(y > 0, 0.0, -bound), np.where(y > 0, bound, 0.0)
+    return QP(rows, y, lo, hi, np.zeros(len(y)) if start is None else feasible(start, lo, hi))
 
-    Runs until the KKT violation is at most ``tol`` and the duality gap at most ``gap_tol`` times the primal
-    objective, tightening ``tol`` where the first does not give the second; up to 1,500 rows it then finishes exactly.
+
+def regressor_qp(rows: KernelRows, y: Array, bound: Array, epsilon: float, start: Array | None = None) -> QP:
+    """Return the regressor's program, started from the nearest feasible point to ``start``."""
+    return QP(rows, y, -bound, bound, np.zeros(len(y)) if start is None else feasible(start, -bound, bound),
+              np.full(len(y), float(epsilon)))
+
+
+def hard_margin(rows: KernelRows, y: Array, limits: Limits) -> SVMSolution:
+    """Solve max_a sum_i a_i - 1/2 (y a)'K(y a), a >= 0, sum_i y_i a_i = 0: the hard margin.
+
+    It is the soft margin at any C that no a_i reaches, so C grows a hundredfold until none does. Each soft dual value
+    is a lower bound on 1/2 ||w||^2 = 1 / (2 margin^2), and so an upper bound on the margin.
+
+    Raises ValueError when a_i still reaches C at C = 1e10 / (mean squared distance to the centre): a margin below
+    1e-5 of that distance cannot be told from none.
     """
-    qp = QP(rows, y, np.where(y > 0, 0.0, -bound), np.where(y > 0, bound, 0.0), np.zeros(len(y)))
-    used, target = 0, tol
-    while True:
-        left = None if max_iter is None else max_iter - used
-        outcome = run(block_smo(qp, tol=target), tol=target, max_iter=left, max_time=max_time, callback=callback,
-                      progress=progress, name="SVM")
-        used += outcome.n_iter
-        qp.b = outcome.state
-        if outcome.status in ("converged", "exhausted") and len(rows) <= EXACT_ROWS:
-            qp.b = exact_finish(qp, qp.b)
-        solution = certified(qp, outcome)
-        small = solution.gap <= gap_tol * max(solution.primal, 1e-12)
-        if small or not outcome.converged or target < 1e-3 * tol:
-            solution.converged = small and outcome.status in ("converged", "exhausted")
-            outcome.n_iter = used
+    scale = _variance(rows)
+    C, start = 1.0 / scale, None
+    while C * scale <= HARDEST:
+        qp = classifier_qp(rows, y, np.full(len(y), C), start)
+        solution = solve(qp, limits)
+        if solution.outcome.status in ("max_iter", "max_time", "stopped", "interrupted"):
             return solution
-        target /= 10
+        if np.abs(solution.b).max() < C * (1 - 1e-9):
+            return solution
+        start, C = solution.b, C * GROWTH
+    raise ValueError("C=inf asks for a hard margin, but the data cannot be separated by this kernel: every margin is "
+                     f"below {HARDEST**-0.5:g} of the data's spread. Give a finite C, or a kernel that separates.")
 
 
-def certified(qp: QP, outcome: Outcome) -> SVMSolution:
-    """Return the solution with its intercept and its two objectives, computed from the kernel in float64."""
-    f = qp.rows.times(qp.b)
-    y, bound, weight = qp.p, qp.hi - qp.lo, np.abs(qp.b)
-    quadratic = 0.5 * float(qp.b @ f)
-    dual = float(weight.sum()) - quadratic
-    intercept = bias(f - y, qp.b, qp.lo, qp.hi)
-    best = best_intercept(f, y, bound)
-    primal = quadratic + float(bound @ np.maximum(0, 1 - y * (f + best)))
-    return SVMSolution(qp.b, intercept, primal, dual, outcome, converged=False)
-
-
-def best_intercept(f: Array, y: Array, bound: Array) -> float:
-    """Return a minimiser over b0 of sum_i C_i max(0, 1 - y_i (f_i + b0)), by sorting its breakpoints y_i - f_i."""
-    order = np.argsort(y - f, kind="stable")
-    slope = -bound[y > 0].sum() + np.cumsum(bound[order])
-    return float((y - f)[order[np.searchsorted(slope, 0.0)]])
+def _variance(rows: KernelRows) -> float:
+    """Return the mean squared distance to the centre in feature space, from at most 500 rows; 1 if all are equal."""
+    some = np.unique(np.linspace(0, len(rows) - 1, 500, dtype=np.intp))
+    K = rows.cache.exact(rows.index[some], rows.index[some])
+    variance = float(np.diagonal(K).mean() - K.mean())
+    return variance if variance > 0 else 1.0

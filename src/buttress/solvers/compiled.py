@@ -9,51 +9,174 @@ from typing import Any
 
 import numba
 import numpy as np
+from llvmlite import ir
+from numba.extending import intrinsic
 
 from buttress._checks import Array
 
+LANES = 64  # widths of compiled loops are padded to a multiple of this, so that they vectorise without a remainder
+FAR = 1e30  # stands for infinity, which fast arithmetic may not meet; its square root is beyond any gradient
+FAST = {"nnan", "ninf", "nsz", "contract", "arcp"}
 
-def compile_kernel(signature: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Return a decorator that compiles a function for one signature, cached on disk where that is possible."""
+
+def compile_kernel(
+    signature: str | list[str], fastmath: bool | set[str] = False
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Return a decorator that compiles a function for its signatures, cached on disk where that is possible."""
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+        options: dict[str, Any] = {"error_model": "numpy", "nogil": True, "fastmath": fastmath}
         try:
-            return numba.njit(signature, cache=True, error_model="numpy", nogil=True)(function)
+            return numba.njit(signature, cache=True, **options)(function)
         except RuntimeError:  # no cache directory can be written
-            return numba.njit(signature, error_model="numpy", nogil=True)(function)
+            return numba.njit(signature, **options)(function)
 
     return decorate
 
 
-@compile_kernel("int64(float64[:,::1], float64[::1], float64[::1], float64[::1], float64[::1], float64, int64)")
-def pair_updates(K: Array, g: Array, b: Array, lo: Array, hi: Array, tol: float, max_pairs: int) -> int:
+def _reduction(name: str) -> Any:
+    """Return a two-argument intrinsic that LLVM recognises as a reduction, which numba's min and max are not."""
+
+    @intrinsic
+    def apply(context, a, b):  # type: ignore[no-untyped-def]
+        def generate(context, builder, signature, args):  # type: ignore[no-untyped-def]
+            kind = args[0].type
+            function = builder.module.declare_intrinsic(name, [kind], ir.FunctionType(kind, [kind, kind]))
+            return builder.call(function, args, fastmath=("fast",))
+
+        return a(a, a), generate
+
+    return apply
+
+
+_least = _reduction("llvm.minnum")
+_most = _reduction("llvm.maxnum")
+
+
+@compile_kernel(
+    [
+        f"UniTuple(int64, 2)({real}[:,::1], {real}[::1], float64[::1], float64[::1], float64[::1], float64[::1],"
+        " float64, int64)"
+        for real in ("float32", "float64")
+    ],
+    fastmath=FAST,
+)
+def pair_updates(
+    K: Array, g: Array, b: Array, lo: Array, hi: Array, l1: Array, tol: float, max_pairs: int
+) -> tuple[int, int]:
     """Sequential minimal optimisation with second-order pairs (Fan, Chen & Lin 2005) on a whole Gram matrix.
 
-    Minimises 1/2 b'Kb - p'b over lo <= b <= hi with the sum of b fixed. ``g = K b - p`` and ``b`` are updated in
-    place until max_{b > lo} g - min_{b < hi} g <= tol. Returns the number of pairs updated. Ties take the lowest index.
+    Minimises 1/2 b'Kb - p'b + l1'|b| over lo <= b <= hi with the sum of b fixed; K is (q, m) and g (m,), m the next
+    multiple of 64 from q. ``g = K b - p`` and ``b`` are updated in place until the largest slope down is within
+    ``tol`` of the least slope up. Returns the numbers of pairs updated and of those along which K curves downwards.
+    Ties take the lowest index.
     """
-    n = g.size
+    q, m, real = b.size, g.size, K.dtype.type
+    up, low, diagonal = np.full(m, FAR, K.dtype), np.full(m, -FAR, K.dtype), np.zeros(m, K.dtype)
+    for t in range(q):
+        diagonal[t] = K[t, t]
+        up[t] = real(FAR) if b[t] >= hi[t] else real(l1[t] if b[t] >= 0 else -l1[t])
+        low[t] = real(-FAR) if b[t] <= lo[t] else real(l1[t] if b[t] > 0 else -l1[t])
+    i, j, step, downwards, tau = 0, 0, real(0.0), 0, real(1e-12)
     for pairs in range(max_pairs):
-        i, least, most = -1, np.inf, -np.inf
-        for t in range(n):
-            if b[t] < hi[t] and g[t] < least:
-                i, least = t, g[t]
-            if b[t] > lo[t] and g[t] > most:
-                most = g[t]
+        row, other, least, most, block = K[i], K[j], real(FAR), real(-FAR), 0
+        for start in range(0, m, 64):  # slices, whose indices LLVM knows to be positive, so that it can vectorise
+            g_, up_, low_ = g[start : start + 64], up[start : start + 64], low[start : start + 64]
+            row_, other_ = row[start : start + 64], other[start : start + 64]
+            first, last = real(FAR), real(-FAR)
+            for t in range(64):
+                slope = g_[t] + step * (row_[t] - other_[t])
+                g_[t] = slope
+                first = _least(first, slope + up_[t])
+                last = _most(last, slope + low_[t])
+            if first < least:
+                least, block = first, start
+            most = max(most, last)
         if not most - least > tol:
-            return pairs
-        j, gain = -1, 0.0
-        for t in range(n):
-            rise = g[t] - least
-            if b[t] > lo[t] and rise > 0:
-                curvature = max(K[i, i] + K[t, t] - 2 * K[i, t], 1e-12)
-                if rise * rise > gain * curvature:
-                    j, gain = t, rise * rise / curvature
-        curvature = max(K[i, i] + K[j, j] - 2 * K[i, j], 1e-12)
-        step, room_i, room_j = (g[j] - least) / curvature, hi[i] - b[i], b[j] - lo[j]
-        step = min(step, room_i, room_j)
-        b[i] = hi[i] if step == room_i else b[i] + step  # exactly the bound: no bound missed by rounding
-        b[j] = lo[j] if step == room_j else b[j] - step
-        for t in range(n):
-            g[t] += step * (K[i, t] - K[j, t])
-    return max_pairs
+            return pairs, downwards
+        i = block
+        for t in range(block + 1, block + 64):
+            if g[t] + up[t] < g[i] + up[i]:
+                i = t
+        row, own, gain, block = K[i], diagonal[i], real(0.0), 0
+        for start in range(0, m, 64):
+            g_, row_ = g[start : start + 64], row[start : start + 64]
+            low_, diagonal_ = low[start : start + 64], diagonal[start : start + 64]
+            best = real(0.0)
+            for t in range(64):
+                rise = _most(g_[t] + low_[t] - least, real(0.0))
+                best = _most(best, rise * rise / _most(own + diagonal_[t] - real(2.0) * row_[t], tau))
+            if best > gain:
+                gain, block = best, start
+        j, gain = block, real(-1.0)
+        for t in range(block, block + 64):
+            rise = max(g[t] + low[t] - least, real(0.0))
+            best = rise * rise / max(own + diagonal[t] - real(2.0) * row[t], tau)
+            if best > gain:
+                j, gain = t, best
+        curvature = own + diagonal[j] - real(2.0) * row[j]
+        downwards += curvature < -1e-6 * abs(own)
+        room_i = -b[i] if b[i] < 0 and l1[i] > 0 else hi[i] - b[i]
+        room_j = b[j] if b[j] > 0 and l1[j] > 0 else b[j] - lo[j]
+        length = min((g[j] + low[j] - least) / max(curvature, tau), room_i, room_j)
+        # a bound or kink that is reached is met exactly, never missed by rounding
+        b[i] = (0.0 if b[i] < 0 and l1[i] > 0 else hi[i]) if length == room_i else b[i] + length
+        b[j] = (0.0 if b[j] > 0 and l1[j] > 0 else lo[j]) if length == room_j else b[j] - length
+        step = real(length)
+        for t in (i, j):
+            up[t] = real(FAR) if b[t] >= hi[t] else real(l1[t] if b[t] >= 0 else -l1[t])
+            low[t] = real(-FAR) if b[t] <= lo[t] else real(l1[t] if b[t] > 0 else -l1[t])
+    return max_pairs, downwards
+
+
+@compile_kernel(
+    [f"void({real}[:,::1], int64[::1], float64[::1], float64[::1], int64, int64)" for real in ("float32", "float64")],
+    fastmath=FAST,
+)
+def add_rows(store: Array, slots: Any, weights: Array, total: Array, start: int, stop: int) -> None:
+    """Add sum_r weights[r] * store[slots[r], start:stop] to ``total`` (stop - start,), accumulating in float64."""
+    for left in range(start, stop, 512):
+        right = min(left + 512, stop)
+        part = total[left - start : right - start]
+        r = 0
+        while r + 4 <= slots.size:
+            a0, a1, a2, a3 = weights[r], weights[r + 1], weights[r + 2], weights[r + 3]
+            k0, k1 = store[slots[r], left:right], store[slots[r + 1], left:right]
+            k2, k3 = store[slots[r + 2], left:right], store[slots[r + 3], left:right]
+            for t in range(right - left):
+                part[t] += (a0 * np.float64(k0[t]) + a1 * np.float64(k1[t])) + (
+                    a2 * np.float64(k2[t]) + a3 * np.float64(k3[t]))
+            r += 4
+        while r < slots.size:
+            a0, k0 = weights[r], store[slots[r], left:right]
+            for t in range(right - left):
+                part[t] += a0 * np.float64(k0[t])
+            r += 1
+
+
+@compile_kernel(
+    "void(float32[:,::1], float32[::1], float32[::1], float32, float32[:,::1], int64[::1], int64)",
+    fastmath={"nnan", "ninf", "nsz", "contract"},
+)
+def rbf_entries(inner: Array, xx: Array, zz: Array, gamma: float, store: Array, slots: Any, start: int) -> None:
+    """Write exp(-gamma max(0, xx_i + zz_j - 2 inner_ij)) to row slots[i] of ``store`` from column ``start``.
+
+    exp(x) = 2^n exp(r) with n = round(x / log 2) and r = x - n log 2, log 2 in two parts; exp(r) by its minimax
+    polynomial on [-log(2)/2, log(2)/2]. One pass in place of numpy's five.
+    """
+    width = inner.shape[1]
+    for i in range(inner.shape[0]):
+        row, out, shift = inner[i], store[slots[i], start : start + width], xx[i]
+        for j in range(width):
+            r2 = _most(shift + zz[j] - np.float32(2.0) * row[j], np.float32(0.0))
+            x = _most(-gamma * r2, np.float32(-87.0))
+            n = np.floor(x * np.float32(1.44269504) + np.float32(0.5))
+            r = x - n * np.float32(0.693359375) - n * np.float32(-2.12194440e-4)
+            p = np.float32(1.9875691500e-4)
+            p = p * r + np.float32(1.3981999507e-3)
+            p = p * r + np.float32(8.3334519073e-3)
+            p = p * r + np.float32(4.1665795894e-2)
+            p = p * r + np.float32(1.6666665459e-1)
+            p = p * r + np.float32(5.0000001201e-1)
+            p = p * r * r + r + np.float32(1.0)
+            out[j] = p * np.int32((np.int32(n) + 127) << 23).view(np.float32)

@@ -1,44 +1,81 @@
 """Rows of a Gram matrix, computed a block at a time by one GEMM and kept in a bounded cache."""
 
+from collections.abc import Sequence
+from copy import copy
+from typing import Any
+
 import numpy as np
-from numpy.typing import NDArray
 
 from buttress._checks import Array
-from buttress.kernels import Kernel, centers
+from buttress.kernels import Kernel
+from buttress.solvers.compiled import LANES, add_rows
+from buttress.solvers.panels import Columns, Entries, Index, entries, worst_error
 
-Index = NDArray[np.intp]
+FLOAT64_ROWS = 2000  # up to this many rows float64 costs little, and lets the solution be finished to rounding
+TILE = 512  # rows and columns of one tile of an exact product
+ROUGH = 1e-5  # float32 entries with a larger relative error are not worth starting with
 
 
-class KernelRows:
-    """Rows of the Gram matrix of X, least recently used thrown out first.
+class RowCache:
+    """The stored rows of one Gram matrix, least recently used thrown out first.
 
-    Parameters
-    ----------
-    kernel : Kernel
-    X : array of shape (n, d)
-    cache_size : float
-        Megabytes to keep. At least two rows are kept whatever it says.
+    Columns come in sections that are filled separately: a problem on a part of the columns computes those alone,
+    and problems that share a section share its entries.
     """
 
-    def __init__(self, kernel: Kernel, X: Array, cache_size: float = 200.0):
-        self.kernel = kernel
-        self.X = X
-        self.Z = centers(kernel, X)
-        self.diagonal = kernel.diagonal(X)
-        n = len(X)
-        self.capacity = int(np.clip(cache_size * 2**20 / (8 * n), 2, n))
-        self._store = np.empty((self.capacity, n))
+    def __init__(
+        self, kernel: Kernel, X: Any, megabytes: float, real: Any, sections: Sequence[int], at_once: bool = False
+    ):
+        self.kernel, self.X, self.megabytes = kernel, X, megabytes
+        self.sections = list(sections)
+        self.diagonal = kernel.diagonal(X).astype(np.float64)
+        self.n_computed = 0.0  # in whole rows
+        self._exact: Entries | None = None
+        self._allocate(real)
+        self.whole = at_once and self.real == np.float64 and self.capacity == X.shape[0]
+        if self.whole:
+            self._fill_all()
+
+    def _allocate(self, real: Any) -> None:
+        n = self.X.shape[0]
+        self.real = np.dtype(real)
+        self.entries = entries(self.kernel, self.X, self.real)
+        self.capacity = int(np.clip(self.megabytes * 2**20 / (self.real.itemsize * n), 2, n))
+        self.store = np.empty((self.capacity, n), dtype=self.real)
         self._slot = np.full(n, -1)  # where row i lies, -1 if nowhere
         self._owner = np.full(self.capacity, -1)
         self._stamp = np.zeros(self.capacity, dtype=np.int64)
+        self._filled = np.zeros((self.capacity, len(self.sections) - 1), dtype=bool)
         self._clock = 0
-        self.n_computed = 0
 
-    def __len__(self) -> int:
-        return len(self.X)
+    def _fill_all(self) -> None:
+        everything = np.arange(self.X.shape[0])
+        self._slot, self._owner, self._filled[:] = everything, everything.copy(), True
+        self.entries.write(everything, 0, len(everything), self.store, everything)
+        np.fill_diagonal(self.store, self.diagonal)
+        self.n_computed += len(everything)
 
-    def fetch(self, index: Index) -> Array:
-        """Return the rows of ``index`` (at most ``capacity`` of them), shape (len(index), n)."""
+    def widen(self) -> None:
+        """Throw the float32 rows away and go on in float64."""
+        del self.store
+        self._allocate(np.float64)
+
+    @property
+    def exact(self) -> Entries:
+        """The entries in float64."""
+        if self.real == np.float64:
+            return self.entries
+        if self._exact is None:
+            self._exact = entries(self.kernel, self.X, np.float64)
+        return self._exact
+
+    def has(self, index: Index, sections: list[int]) -> bool:
+        """Say whether these rows are stored in these sections."""
+        slots = self._slot[index]
+        return bool((slots >= 0).all() and self._filled[slots][:, sections].all())
+
+    def slots(self, index: Index, sections: Sequence[int]) -> Index:
+        """Return where in ``store`` the rows ``index`` (at most ``capacity``) lie, computing what is missing."""
         self._clock += 1
         self._stamp[self._slot[index[self._slot[index] >= 0]]] = self._clock
         missing = index[self._slot[index] < 0]
@@ -46,21 +83,150 @@ class KernelRows:
             slots = np.argsort(self._stamp, kind="stable")[: missing.size]
             evicted = self._owner[slots]
             self._slot[evicted[evicted >= 0]] = -1
-            self._store[slots] = self._compute(missing)
             self._owner[slots], self._slot[missing], self._stamp[slots] = missing, slots, self._clock
-        return self._store[self._slot[index]]
+            self._filled[slots] = False
+        found: Index = self._slot[index]
+        for section in sections:
+            todo = ~self._filled[found, section]
+            if todo.any():
+                self._fill(index[todo], found[todo], section)
+        return found
 
-    def _compute(self, index: Index) -> Array:
-        self.n_computed += len(index)
-        rows = self.kernel(self.X[index], self.Z)
-        rows[np.arange(len(index)), index] = self.diagonal[index]  # K_ii and K_ij must round alike
-        return rows
+    def _fill(self, index: Index, slots: Index, section: int) -> None:
+        start, stop = self.sections[section : section + 2]
+        self.entries.write(index, start, stop, self.store, slots)
+        own = (index >= start) & (index < stop)
+        self.store[slots[own], index[own]] = self.diagonal[index[own]]
+        self._filled[slots, section] = True
+        self.n_computed += len(index) * (stop - start) / self.X.shape[0]
+
+
+class KernelRows:
+    """Rows of the Gram matrix of X, or of some sections of its columns, over a shared cache.
+
+    Parameters
+    ----------
+    kernel : Kernel
+    X : array or CSR matrix of shape (n, d)
+    cache_size : float
+        Megabytes to keep. At least two rows are kept whatever it says.
+    real : dtype or None
+        Precision of the stored rows: None for float32 when n > 2,000 and a sample of the entries is good in it;
+        smaller matrices are then computed at once if they fit, which is cheaper than many small products.
+    sections : sequence of int or None
+        Where the sections of the columns begin, and n; None for one section.
+    """
+
+    def __init__(
+        self, kernel: Kernel, X: Any, cache_size: float = 200.0, real: Any = np.float64,
+        sections: Sequence[int] | None = None,
+    ):
+        n, at_once = X.shape[0], real is None and X.shape[0] <= FLOAT64_ROWS
+        if real is None:
+            single = n > FLOAT64_ROWS and worst_error(kernel, X, entries(kernel, X, np.float32)) <= ROUGH
+            real = np.float32 if single else np.float64
+        self.cache = RowCache(kernel, X, cache_size, real, [0, n] if sections is None else sections, at_once)
+        self._choose(range(len(self.cache.sections) - 1))
+
+    def _choose(self, chosen: Sequence[int]) -> None:
+        self.chosen = list(chosen)
+        self.ranges = [tuple(self.cache.sections[s : s + 2]) for s in self.chosen]
+        self.index = np.concatenate([np.arange(start, stop) for start, stop in self.ranges])
+
+    def part(self, chosen: Sequence[int]) -> "KernelRows":
+        """Return the rows of the Gram matrix of these sections alone, numbered in their order, over the same cache."""
+        view = copy(self)
+        view._choose(chosen)
+        return view
+
+    def __len__(self) -> int:
+        return len(self.index)
+
+    @property
+    def capacity(self) -> int:
+        return min(self.cache.capacity, len(self))
+
+    @property
+    def diagonal(self) -> Array:
+        return self.cache.diagonal[self.index]
+
+    @property
+    def real(self) -> Any:
+        """Precision of the stored rows."""
+        return self.cache.real
+
+    @property
+    def n_computed(self) -> float:
+        return self.cache.n_computed
+
+    def fetch(self, index: Index) -> Array:
+        """Return the rows of ``index`` (at most ``capacity`` of them), shape (len(index), n)."""
+        slots = self.cache.slots(self.index[index], self.chosen)
+        return np.concatenate([self.cache.store[slots, start:stop] for start, stop in self.ranges], axis=1)
+
+    def block(self, index: Index) -> Array:
+        """Return the entries among ``index``, zero columns added up to a multiple of 64; no whole row is computed."""
+        size = len(index)
+        K = np.zeros((size, -(-size // LANES) * LANES), dtype=self.real)
+        where = self.index[index]
+        wide = self.cache.X.shape[1] > 128
+        if self.cache.whole or (wide and self.cache.has(where, self.chosen)):
+            K[:, :size] = self.cache.store[np.ix_(self.cache.slots(where, self.chosen), where)]
+        else:
+            K[:, :size] = self.cache.entries(where, where)
+        np.fill_diagonal(K, self.cache.diagonal[where])
+        return K
+
+    def add(self, total: Array, index: Index, weights: Array) -> None:
+        """Add sum_r weights[r] * row index[r] to ``total`` (n,) in place, summed in float64."""
+        for first in range(0, len(index), self.capacity):
+            some = slice(first, first + self.capacity)
+            slots = self.cache.slots(self.index[index[some]], self.chosen)
+            left = 0
+            for start, stop in self.ranges:
+                add_rows(self.cache.store, slots, weights[some], total[left : left + stop - start], start, stop)
+                left += stop - start
 
     def times(self, b: Array) -> Array:
-        """Return K b, computing the rows where b is not 0 in blocks; shape (n,)."""
+        """Return K b from the stored rows, shape (n,)."""
         total = np.zeros(len(self))
         active = np.flatnonzero(b)
-        for start in range(0, len(active), self.capacity):
-            part = active[start : start + self.capacity]
-            total += b[part] @ self.fetch(part)
+        self.add(total, active, b[active])
         return total
+
+    def exact_times(self, b: Array, wanted: Index | None = None) -> Array:
+        """Return K b in float64 throughout, in tiles; only the entries ``wanted`` are right when they are given.
+
+        The tiles among the rows where b is not 0 are symmetric, so that half of them are computed.
+        """
+        if self.cache.whole:
+            return self.times(b)
+        total = np.zeros(len(self))
+        active = np.flatnonzero(b)
+        others = np.setdiff1d(np.arange(len(self)) if wanted is None else wanted, active, assume_unique=True)
+        tiles = [active[start : start + TILE] for start in range(0, len(active), TILE)]
+        for number, rows in enumerate(tiles):
+            for columns in tiles[number:]:
+                K = self._exact(rows, columns)
+                total[rows] += K @ b[columns]
+                if columns is not rows:
+                    total[columns] += b[rows] @ K
+            for start in range(0, len(others), TILE):
+                columns = others[start : start + TILE]
+                total[columns] += b[rows] @ self._exact(rows, columns)
+        return total
+
+    def _exact(self, rows: Index, columns: Columns) -> Array:
+        K = self.cache.exact(self.index[rows], self.index[columns])
+        if rows is columns:
+            np.fill_diagonal(K, self.cache.diagonal[self.index[rows]])
+        return K
+
+    def gram(self) -> Array:
+        """Return the whole Gram matrix in float64, a new array of n^2 entries."""
+        if self.cache.whole:
+            return self.cache.store[np.ix_(self.index, self.index)]
+        K = np.concatenate([self.cache.exact(self.index[start : start + TILE], self.index)
+                            for start in range(0, len(self), TILE)])
+        np.fill_diagonal(K, self.diagonal)
+        return K

@@ -1,0 +1,196 @@
+"""Exact SVC training and prediction against scikit-learn and scikit-learn-intelex, in one run with equal threads.
+
+    python benchmarks/exact.py [--threads 1 2] [--data-dir DIR] [--quick] [--repeat 2] [--only NAME]
+
+Every library fits the same rows in float32 and float64 in turn (ours and sklearnex take float32 as such, scikit-learn
+converts it); the best of ``--repeat`` runs counts. Printed per row: CPU and wall seconds, how many times longer the
+others take, each one's dual objective relative to the best (0 is best), the floor (the products and exponentials of
+n_SV rows, at the speed measured here) and kernel rows computed per support vector. MNIST is read from DIR/mnist, else
+fetched from OpenML. scikit-learn-intelex is left out where it is not installed.
+"""
+
+import argparse
+import gzip
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+
+TOL, CACHE = 1e-3, 2000
+
+
+def synthetic(n, d, flip=0.0, seed=0):
+    from sklearn.datasets import make_classification
+    from sklearn.preprocessing import scale
+
+    X, y = make_classification(n, d, n_informative=d // 2, n_redundant=d // 4, flip_y=flip, class_sep=0.7,
+                               n_clusters_per_class=4, random_state=seed)
+    return scale(X), y
+
+
+def mnist(data_dir, n, digits):
+    """Return n training rows in [0, 1] and their digit, or whether it is odd."""
+    folder = Path(data_dir) / "mnist" if data_dir else None
+    if folder and folder.exists():
+        images, labels = (_idx(next(folder.rglob(f"train-{kind}*"))) for kind in ("images", "labels"))
+    else:
+        from sklearn.datasets import fetch_openml
+
+        images, labels = fetch_openml("mnist_784", return_X_y=True, as_frame=False)
+    X, y = images[:n].reshape(n, -1) / 255.0, labels[:n].astype(int)
+    return X, y if digits else y % 2
+
+
+def _idx(path):
+    """Return the array of an IDX file, gzipped or not."""
+    raw = (gzip.open if path.suffix == ".gz" else open)(path, "rb").read()
+    shape = [int.from_bytes(raw[4 + 4 * k : 8 + 4 * k], "big") for k in range(raw[3])]
+    return np.frombuffer(raw, np.uint8, offset=4 + 4 * len(shape)).reshape(shape)
+
+
+# name -> (data, parameters)
+PROBLEMS = {
+    "synthetic 10k x 30, C=1": (lambda _: synthetic(10_000, 30), {"C": 1.0}),
+    "synthetic 10k x 30, 20% noise, C=100": (lambda _: synthetic(10_000, 30, 0.4), {"C": 100.0}),
+    "synthetic 20k x 30, C=1": (lambda _: synthetic(20_000, 30), {"C": 1.0}),
+    "synthetic 5k x 800, C=1": (lambda _: synthetic(5_000, 800), {"C": 1.0}),
+    "hard 10k x 10, gamma=.05, C=100": (lambda _: synthetic(10_000, 10, 0.02), {"C": 100.0, "gamma": 0.05}),
+    "MNIST 20k even/odd, C=10": (lambda folder: mnist(folder, 20_000, False), {"C": 10.0}),
+    "MNIST 10k ten classes, C=10": (lambda folder: mnist(folder, 10_000, True), {"C": 10.0}),
+}
+QUICK = {
+    "synthetic 3k x 30, C=1": (lambda _: synthetic(3_000, 30), {"C": 1.0}),
+    "hard 3k x 10, gamma=.05, C=100": (lambda _: synthetic(3_000, 10, 0.02), {"C": 100.0, "gamma": 0.05}),
+}
+
+
+def libraries(threads):
+    """Return name -> (class, dtype)."""
+    import sklearn.svm
+
+    import buttress
+
+    found = {"ours f32": (buttress.SVC, np.float32), "ours f64": (buttress.SVC, np.float64),
+             "scikit-learn": (sklearn.svm.SVC, np.float64)}
+    try:
+        import daal4py
+        from sklearnex.svm import SVC as Intelex
+    except ImportError:
+        print("# scikit-learn-intelex is not installed: left out", file=sys.stderr)
+        return found
+    daal4py.daalinit(threads)
+    return found | {"sklearnex f32": (Intelex, np.float32), "sklearnex f64": (Intelex, np.float64)}
+
+
+def timed(function):
+    cpu, wall = time.process_time(), time.perf_counter()
+    result = function()
+    return result, time.process_time() - cpu, time.perf_counter() - wall
+
+
+def dual_objective(model, X, y, gamma):
+    """Return the dual value of a two-class model in float64."""
+    from buttress.kernels import RBF
+    from buttress.solvers.rows import KernelRows
+
+    b = np.zeros(len(y))
+    b[np.asarray(model.support_)] = np.asarray(model.dual_coef_).ravel()
+    f = KernelRows(RBF(gamma), X, 1e-3).exact_times(b, np.flatnonzero(b))
+    return np.abs(b).sum() - 0.5 * b @ f
+
+
+def floor_seconds(n, d, n_sv):
+    """Return the seconds of n_sv rows of products and exponentials at the speed of this machine in float32."""
+    from buttress.solvers.compiled import rbf_entries
+
+    A, B, out, zeros = (np.ones(shape, np.float32) for shape in ((512, d), (2048, d), (512, 2048), (2048,)))
+    slots = np.arange(512)
+    best = np.inf
+    for _ in range(5):
+        panel, _, seconds = timed(lambda: A @ B.T)
+        _, _, more = timed(lambda panel=panel: rbf_entries(panel, zeros[:512], zeros, np.float32(0.1), out, slots, 0))
+        best = min(best, seconds + more)
+    return best / (512 * 2048) * n * n_sv
+
+
+def measure(name, data, options, repeat, threads):
+    """Return one row: times of fit and predict, objectives, floor."""
+    X, y = data
+    gamma = options.get("gamma", 1 / (X.shape[1] * X.var()))
+    options = {"tol": TOL, "cache_size": CACHE, **options, "gamma": gamma}
+    two = len(np.unique(y)) == 2
+    row = {"name": name, "threads": threads, "fit": {}}
+    known = libraries(threads)
+    for turn in range(repeat):
+        for library, (kind, dtype) in known.items():
+            if library == "scikit-learn" and turn > 0:
+                continue
+            Z = X.astype(dtype)
+            model, cpu, wall = timed(lambda kind=kind, Z=Z: kind(**options).fit(Z, y))
+            _, p_cpu, _ = timed(lambda model=model, Z=Z: model.decision_function(Z[:5000]))
+            seen = row["fit"].setdefault(library, {"cpu": cpu, "wall": wall, "predict": p_cpu})
+            for key, value in (("cpu", cpu), ("wall", wall), ("predict", p_cpu)):
+                seen[key] = min(seen[key], value)
+            if turn == 0:
+                seen["objective"] = dual_objective(model, X, y, gamma) if two else None
+                if library == "ours f32":
+                    n_sv = len(model.support_)
+                    row |= {"n_sv": n_sv, "rows": model.n_kernel_rows_ / n_sv, "converged": model.converged_,
+                            "floor": floor_seconds(len(X), X.shape[1], n_sv)}
+    return row
+
+
+def show(row):
+    ours, best = row["fit"]["ours f32"], None
+    if ours["objective"] is not None:
+        best = max(entry["objective"] for entry in row["fit"].values())
+    print(f"\n{row['name']}, {row['threads']} thread(s): {row['n_sv']} support vectors, {row['rows']:.2f} rows "
+          f"computed per support vector, floor {row['floor']:.2f} s, ours {ours['cpu'] / row['floor']:.1f} x floor")
+    for library, entry in row["fit"].items():
+        behind = "" if best is None else f"  objective {entry['objective'] / best - 1:+.1e}"
+        cpu, wall, predict = (entry[key] / ours[key] for key in ("cpu", "wall", "predict"))
+        print(f"  {library:14s} fit cpu {entry['cpu']:7.2f} s = {cpu:5.1f} x ours, wall {entry['wall']:7.2f} s = "
+              f"{wall:5.1f} x ours, predict 5k {entry['predict']:6.3f} s = {predict:4.1f} x ours{behind}", flush=True)
+
+
+def one(arguments):
+    """Measure the chosen problems in this process, whose threads are already limited, and print JSON lines."""
+    problems = QUICK if arguments.quick else PROBLEMS
+    import buttress
+
+    buttress.SVC().fit(*synthetic(2500, 10))  # compile first
+    for name, (data, options) in problems.items():
+        if not arguments.only or arguments.only in name:
+            print(json.dumps(measure(name, data(arguments.data_dir), options, arguments.repeat, arguments.threads[0])),
+                  flush=True)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
+    parser.add_argument("--data-dir")
+    parser.add_argument("--quick", action="store_true", help="two small problems")
+    parser.add_argument("--repeat", type=int, default=2)
+    parser.add_argument("--only", help="only problems whose name holds this")
+    parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.worker:
+        one(arguments)
+        return
+    for threads in arguments.threads:
+        count = str(threads)
+        limited = {**os.environ, **{f"{pool}_NUM_THREADS": count for pool in ("OMP", "OPENBLAS", "MKL")}}
+        command = [sys.executable, __file__, "--worker", "--threads", count, "--repeat", str(arguments.repeat)]
+        command += ["--quick"] * arguments.quick + ["--only", arguments.only] * bool(arguments.only)
+        command += ["--data-dir", arguments.data_dir] * bool(arguments.data_dir)
+        with subprocess.Popen(command, env=limited, stdout=subprocess.PIPE, text=True) as process:
+            for line in process.stdout:
+                show(json.loads(line))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,301 @@
+"""The exact kernel support vector classifier."""
+
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils.class_weight import compute_class_weight
+from sklearn.utils.validation import check_is_fitted
+
+from buttress._callbacks import CallbackSupportMixin, step_callback, with_callbacks
+from buttress._checks import Array, check_classes, check_number, check_option, check_weights, check_X, check_X_y
+from buttress.expansion import binary_contrasts, pair_contrasts, rival_contrasts
+from buttress.kernels import Kernel, fitted_kernel, is_precomputed
+from buttress.solvers.classify import SVMSolution, classifier_qp, hard_margin
+from buttress.solvers.exact import solve
+from buttress.solvers.rows import KernelRows
+from buttress.svm.indefinite import Settled, settle
+from buttress.svm.machine import as_input, check_machine, expansion, kernel_rows, limits_of, rows_of, sparse_or_dense
+from buttress.svm.multiclass import Codes, class_pairs, libsvm_layout, votes
+
+
+@dataclass
+class Task:
+    """Checked training data: rows of positive weight in the order of their classes, and the cache they share."""
+
+    X: Any  # all rows, as given
+    kernel: Kernel
+    order: Codes  # the rows solved on, by class
+    codes: Codes  # of those rows
+    weight: Array  # C_i / C of those rows
+    settled: Settled
+    rows: KernelRows
+    report: Any
+
+
+class SVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
+    """Kernel support vector classifier, exact, with a certificate of optimality.
+
+    Minimises 1/2 ||w||^2 + sum_i C_i max(0, 1 - y_i (w'phi(x_i) + b)), C_i = C * class weight * sample weight, by block
+    decomposition of its dual; more than two classes are split into pairs that vote, as in libsvm, or into one problem
+    a class. All problems share one cache of kernel rows.
+
+    Parameters
+    ----------
+    C : float, default=1.0
+        Weight of the hinge losses against the norm, > 0. ``numpy.inf`` asks for the hard margin: no loss at all, the
+        widest margin 1/||w|| (weights then say only which rows count).
+    kernel : str, kernel object or function, default="rbf"
+        A name (see :func:`buttress.kernels.as_kernel`), an object such as ``RBF(0.1)``, ``"precomputed"``, or a
+        function of two arrays (n, d), (m, d) that returns (n, m).
+    degree, gamma, coef0
+        Of a kernel given by name, as in scikit-learn; gamma is a number, ``"scale"`` or ``"auto"``.
+    tol : float, default=1e-3
+        Stop when the largest KKT violation is at most this; > 0. The duality gap is then checked too.
+    cache_size : float, default=200
+        Megabytes of kernel rows to keep (the n^2 kernel values are never held unless they fit).
+    class_weight : dict, "balanced" or None
+        As in scikit-learn.
+    max_iter : int, default=-1
+        Most pair updates per problem; -1 for libsvm's guard of max(10 million, 100 n).
+    max_time : float or None
+        Most seconds of the whole fit.
+    solver : {"auto", "smo", "ipm"}, default="auto"
+        "smo" improves pairs; "ipm" is an interior-point method for up to 3,000 rows, whose iterations do not depend on
+        C or the scale of the data; "auto" starts with pairs and changes over where they stall.
+    multi_class : {"ovo", "ovr"}, default="ovo"
+        Beyond two classes: one problem a pair of classes, which vote, or one a class against the rest.
+    indefinite : {"warn", "raise", "clip", "flip", "shift", "krein"}, default="warn"
+        For a kernel that is not positive definite on the data (sigmoid, some functions and Gram matrices): solve to a
+        stationary point with a warning and no certificate, refuse, or change the spectrum of the Gram matrix (up to
+        5,000 rows): negative eigenvalues to 0, to their absolute values, all shifted up, or the Krein-space machine.
+    warm_start : bool, default=False
+        Start from the previous fit's solution if it had as many rows; they should be the same rows in the same order.
+    decision_function_shape : {"ovr", "ovo"}, default="ovr"
+        Shape of the decision function for more than two classes: one column a class (votes, ties broken by the
+        scores) or one a pair.
+    break_ties : bool, default=False
+        Predict the largest "ovr" decision value instead of the first class with the most votes.
+    progress : bool, default=False
+        Show a progress line.
+
+    Attributes
+    ----------
+    classes_ : array of shape (n_classes,)
+    support_, support_vectors_, n_support_
+        Row numbers, rows, and numbers per class of the support vectors, ordered by class.
+    dual_coef_ : array of shape (n_classes - 1, n_SV)
+        y_i alpha_i; laid out as in scikit-learn.
+        One row a class with ``multi_class="ovr"``.
+    intercept_ : array of shape (n_problems,)
+    primal_objective_, dual_objective_, dual_gap_ : float, or array of shape (n_problems,) beyond two classes
+        Both objectives as stated above and their difference, in float64. The optimum lies between them. NaN for an
+        indefinite kernel.
+    converged_ : bool
+        Whether ``tol`` was met and the gap is at most 1e-3 of the primal objective (of an interior-point solution:
+        the latter).
+    n_iter_ : int
+        Pair updates (interior-point steps), over all problems.
+    n_kernel_rows_ : float
+        Kernel rows computed, in whole rows of all training rows.
+    n_negative_curvature_ : int
+        Pair updates along which the kernel curved downwards: 0 for a positive definite one.
+    history_ : list of dict
+        n_iter, seconds, gap and objective after each block (the last problem).
+
+    References
+    ----------
+    Fan, Chen & Lin, Working set selection using second order information, JMLR 6, 2005.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from buttress import SVC
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> model = SVC().fit(X, y)
+    >>> bool(model.dual_gap_ <= 1e-3 * model.primal_objective_)
+    True
+    """
+
+    def __init__(
+        self,
+        *,
+        C: float = 1.0,
+        kernel: Any = "rbf",
+        degree: float = 3,
+        gamma: float | str = "scale",
+        coef0: float = 0.0,
+        tol: float = 1e-3,
+        cache_size: float = 200,
+        class_weight: Any = None,
+        max_iter: int = -1,
+        max_time: float | None = None,
+        solver: str = "auto",
+        multi_class: str = "ovo",
+        indefinite: str = "warn",
+        warm_start: bool = False,
+        decision_function_shape: str = "ovr",
+        break_ties: bool = False,
+        progress: bool = False,
+    ):
+        self.C = C
+        self.kernel = kernel
+        self.degree = degree
+        self.gamma = gamma
+        self.coef0 = coef0
+        self.tol = tol
+        self.cache_size = cache_size
+        self.class_weight = class_weight
+        self.max_iter = max_iter
+        self.max_time = max_time
+        self.solver = solver
+        self.multi_class = multi_class
+        self.indefinite = indefinite
+        self.warm_start = warm_start
+        self.decision_function_shape = decision_function_shape
+        self.break_ties = break_ties
+        self.progress = progress
+
+    def __sklearn_tags__(self) -> Any:
+        return sparse_or_dense(super().__sklearn_tags__(), is_precomputed(self.kernel))
+
+    @with_callbacks
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> "SVC":
+        """Fit to X of shape (n, d), dense or sparse, and class labels y of shape (n,); returns self.
+
+        Raises ValueError for parameters out of range, NaN, inf or entries beyond 1e100 (naming the column), fewer than
+        two classes, negative weights, a class without weight, a kernel with values beyond 1e30, or a hard margin on
+        data that cannot be separated.
+        """
+        previous = getattr(self, "_coef", None) if self.warm_start else None
+        task = self._prepare(X, y, sample_weight)
+        self._solve(task, previous)
+        return self
+
+    def _prepare(self, X: Any, y: Any, sample_weight: Any) -> Task:
+        """Check everything and set up the rows that all problems share."""
+        check_machine(self)
+        check_option("decision_function_shape", self.decision_function_shape, ("ovr", "ovo"))
+        check_option("multi_class", self.multi_class, ("ovo", "ovr"))
+        X, y = check_X_y(self, X, y, sparse=True, single=True)
+        self.classes_, codes = check_classes(y, "SVC")
+        if self.multi_class == "ovr" and self.decision_function_shape == "ovo" and len(self.classes_) > 2:
+            raise ValueError('decision_function_shape="ovo" needs multi_class="ovo". Got multi_class="ovr".')
+        weight = check_weights(sample_weight, X)
+        kernel = fitted_kernel(self, X, weight)
+        weight = weight * self._class_weights(y, codes, weight)[codes]
+        order = np.argsort(codes, kind="stable")
+        order = order[weight[order] > 0]
+        settled = settle(kernel, rows_of(kernel, X, order), self.indefinite)
+        n_classes = len(self.classes_)
+        by_class = np.searchsorted(codes[order], np.arange(n_classes + 1))
+        apart = n_classes > 2 and self.multi_class == "ovo"
+        rows = kernel_rows(settled, self.cache_size, by_class if apart else None)
+        return Task(X, kernel, order, codes[order], weight[order], settled, rows, step_callback(self, X, y, None))
+
+    def _class_weights(self, y: Any, codes: Codes, weight: Array) -> Array:
+        """Return the weight of each class; "balanced" counts rows by their sample weight."""
+        totals = np.bincount(codes, weight)
+        if not (totals > 0).all():
+            raise ValueError(f"sample_weight is zero for every row of class {self.classes_[totals == 0].tolist()[0]!r}."
+                             " Drop the class or give it weight.")
+        if self.class_weight == "balanced":
+            return weight.sum() / (len(totals) * totals)
+        weights: Array = compute_class_weight(self.class_weight, classes=self.classes_, y=y)
+        for label, value in zip(self.classes_.tolist(), weights, strict=True):
+            check_number(f"class_weight of class {label!r}", float(value), 0)
+        return weights
+
+    def _solve(self, task: Task, start: Array | None) -> None:
+        """Solve every problem from ``start`` (n, n_problems), coefficients of the rows as given, and set the model."""
+        begin, problems = time.monotonic(), self._problems(task)
+        coef, solutions, downwards = np.zeros((len(task.order), len(problems))), [], 0
+        for column, (rows, index, y) in enumerate(problems):
+            left = None if self.max_time is None else max(self.max_time - (time.monotonic() - begin), 1e-9)
+            limits = limits_of(self, task.report, convex=task.settled.convex, max_time=left)
+            if np.isinf(self.C):
+                solution = hard_margin(rows, y, limits)
+            else:
+                same = start is not None and start.shape == (task.X.shape[0], len(problems))
+                near = start[task.order[index], column] if start is not None and same else None
+                qp = classifier_qp(rows, y, self.C * task.weight[index], near)
+                solution = solve(qp, limits)
+                downwards += qp.downwards
+            coef[index, column] = solution.b
+            solutions.append(solution)
+        self.n_negative_curvature_ = downwards if not task.settled.convex else 0
+        self._set_model(task, coef, solutions)
+
+    def _problems(self, task: Task) -> list[tuple[KernelRows, Codes, Array]]:
+        """Return the rows, their numbers among the rows solved on, and the signs of each problem."""
+        n_classes, everything = len(self.classes_), np.arange(len(task.order))
+        if n_classes == 2:
+            return [(task.rows, everything, np.where(task.codes == 1, 1.0, -1.0))]
+        if self.multi_class == "ovr":
+            return [(task.rows, everything, np.where(task.codes == c, 1.0, -1.0)) for c in range(n_classes)]
+        parts = [(task.rows.part(pair), pair[0]) for pair in class_pairs(n_classes)]
+        return [(part, part.index, np.where(task.codes[part.index] == first, 1.0, -1.0)) for part, first in parts]
+
+    def _set_model(self, task: Task, coef: Array, solutions: list[SVMSolution]) -> None:
+        n, n_classes, binary = task.X.shape[0], len(self.classes_), len(solutions) == 1
+        self._coef = np.zeros((n, len(solutions)))
+        self._coef[task.order] = coef
+        intercept = np.array([solution.intercept for solution in solutions])
+        changed, self.intercept_ = task.settled.original(coef, intercept)
+        whole = np.zeros_like(self._coef)
+        whole[task.order] = changed
+        self.support_ = task.order[changed.any(axis=1)].astype(np.int32)
+        codes = task.codes[changed.any(axis=1)]
+        self.n_support_ = np.bincount(codes, minlength=n_classes).astype(np.int32)
+        self.support_vectors_ = task.X[self.support_]
+        self.expansion_ = expansion(task.kernel, task.X, self.support_, whole, self.intercept_)
+        if binary:
+            self.contrasts_, layout = binary_contrasts(), self.expansion_.coef.T.copy()
+        elif self.multi_class == "ovr":
+            self.contrasts_, layout = rival_contrasts(n_classes), self.expansion_.coef.T.copy()
+        else:
+            pairs = class_pairs(n_classes)
+            self.contrasts_ = pair_contrasts(pairs, n_classes)
+            layout = libsvm_layout(self.expansion_.coef, codes, pairs)
+        self.dual_coef_ = layout
+        self._set_certificate(task, solutions)
+
+    def _set_certificate(self, task: Task, solutions: list[SVMSolution]) -> None:
+        for name, key in (("primal_objective_", "primal"), ("dual_objective_", "dual"), ("dual_gap_", "gap")):
+            values = np.array([getattr(solution, key) if task.settled.convex else np.nan for solution in solutions])
+            setattr(self, name, float(values[0]) if len(values) == 1 else values)
+        self.converged_ = all(solution.converged for solution in solutions)
+        self.n_iter_ = sum(solution.outcome.n_iter for solution in solutions)
+        self.n_kernel_rows_ = task.rows.n_computed
+        self.history_ = solutions[-1].outcome.history
+
+    def decision_function(self, X: Any) -> Array:
+        """Return the decision values of X (n, d), in float32 for a float32 X.
+
+        (n,) for two classes, positive for ``classes_[1]``; else one column a class, or a pair with
+        ``decision_function_shape="ovo"``.
+        """
+        X, scores = self._scores(X)
+        if len(self.classes_) == 2:
+            return as_input(scores[:, 0], X)
+        if self.multi_class == "ovr" or self.decision_function_shape == "ovo":
+            return as_input(scores, X)
+        return as_input(votes(scores, len(self.classes_))[1], X)
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Return the class of each row of X (n, d)."""
+        _, scores = self._scores(X)
+        if len(self.classes_) == 2:
+            return self.classes_[(scores[:, 0] > 0).astype(int)]
+        if self.multi_class == "ovr":
+            return self.classes_[scores.argmax(axis=1)]
+        counts, decision = votes(scores, len(self.classes_))
+        return self.classes_[(decision if self.break_ties else counts).argmax(axis=1)]
+
+    def _scores(self, X: Any) -> tuple[Any, Array]:
+        check_is_fitted(self)
+        X = check_X(self, X, sparse=True, single=True)
+        return X, self.expansion_(X)

@@ -1,0 +1,97 @@
+"""What to do with a kernel that is not positive definite, for machines whose coefficients sum to zero.
+
+Only HKH matters to them, H = I - 11'/n. With HKH = U diag(l) U': "clip" solves with max(l, 0), "flip" and "krein"
+with abs(l), "shift" with l - min(l). The coefficients b found are then turned into those of the original kernel,
+k(x, X) c: c = H T b with T = U diag(1[l > 0]) U', U diag(sign l) U' or I, which maps test rows as training rows were.
+For "flip" and "krein" (Loosli, Canu & Ong 2016) this is the same machine by two roads.
+"""
+
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from buttress._checks import Array
+from buttress.kernels import Kernel, Precomputed
+from buttress.solvers.panels import entries
+
+POLICIES = ("warn", "raise", "clip", "flip", "shift", "krein")
+SPECTRAL_ROWS = 5000  # eigenvectors of a larger Gram matrix take minutes
+SAMPLE = 300
+
+
+class IndefiniteKernelWarning(UserWarning):
+    """The kernel is not positive definite on these rows: the model is a stationary point without a certificate."""
+
+
+@dataclass
+class Settled:
+    """The kernel and rows to solve with, whether that is a convex problem, and the way back to the original kernel."""
+
+    kernel: Kernel
+    X: Any
+    convex: bool
+    change: Array | None = None  # H T
+    means: Array | None = None  # column means of K
+
+    def original(self, coef: Array, intercept: Array) -> tuple[Array, Array]:
+        """Return coefficients (n, k) and intercepts (k,) for the original kernel."""
+        if self.change is None or self.means is None:
+            return coef, intercept
+        coef = self.change @ coef
+        return coef, intercept - self.means @ coef
+
+
+def settle(kernel: Kernel, X: Any, policy: str) -> Settled:
+    """Apply a policy of ``POLICIES`` to the kernel on the rows X.
+
+    Raises
+    ------
+    ValueError
+        With "raise" when a sample of 300 rows shows the kernel indefinite; with a spectral policy beyond 5,000 rows.
+    """
+    if not sampled_indefinite(kernel, X):
+        return Settled(kernel, X, True)
+    if policy in ("warn", "raise"):
+        text = (f"{type(kernel).__name__} is not positive definite on these rows (a sample of its Gram matrix has "
+                "negative eigenvalues)")
+        if policy == "raise":
+            raise ValueError(f'{text}. Use another kernel, or indefinite="clip", "flip", "shift" or "krein".')
+        warnings.warn(f'{text}: the model is a stationary point without a certificate. indefinite="clip", "flip", '
+                      '"shift" or "krein" solves a convex problem instead.', IndefiniteKernelWarning, stacklevel=4)
+        return Settled(kernel, X, False)
+    return spectral(kernel, X, policy)
+
+
+def sampled_indefinite(kernel: Kernel, X: Any) -> bool:
+    """Say whether HKH of at most 300 rows has an eigenvalue below -1e-8 of the largest; never for proven kernels."""
+    if kernel.definiteness in ("pd", "cpd"):
+        return False
+    n = X.shape[0]
+    some = np.unique(np.linspace(0, n - 1, SAMPLE, dtype=np.intp))
+    values = np.linalg.eigvalsh(centred(entries(kernel, X, np.float64)(some, some)))
+    return bool(values[0] < -1e-8 * max(values[-1], 0.0) - 1e-300)
+
+
+def centred(K: Array) -> Array:
+    """Return the symmetric part of HKH."""
+    K = K - K.mean(axis=0)
+    K -= K.mean(axis=1)[:, None]
+    return 0.5 * (K + K.T)
+
+
+def spectral(kernel: Kernel, X: Any, policy: str) -> Settled:
+    """Return the problem with the changed spectrum, as a precomputed Gram matrix."""
+    n = X.shape[0]
+    if n > SPECTRAL_ROWS:
+        raise ValueError(f'indefinite="{policy}" needs the eigenvectors of an n x n matrix and takes up to '
+                         f'{SPECTRAL_ROWS} rows. Got {n}. Use indefinite="warn", or another kernel.')
+    index = np.arange(n)
+    K = entries(kernel, X, np.float64)(index, index)
+    values, U = np.linalg.eigh(centred(K))
+    convex = {"clip": np.maximum(values, 0), "shift": values - values[0]}.get(policy, np.abs(values))
+    turned = {"clip": (values > 0).astype(float), "shift": np.ones(n)}.get(policy, np.sign(values))
+    change = (U * turned) @ U.T
+    change -= change.mean(axis=0)
+    return Settled(Precomputed(), (U * convex) @ U.T, True, change, K.mean(axis=0))

@@ -1,0 +1,145 @@
+"""The exact kernel support vector regressor."""
+
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.utils.validation import check_is_fitted
+
+from buttress._callbacks import CallbackSupportMixin, step_callback, with_callbacks
+from buttress._checks import Array, check_number, check_weights, check_X, check_X_y
+from buttress.kernels import Kernel, fitted_kernel, is_precomputed
+from buttress.solvers.classify import SVMSolution, regressor_qp
+from buttress.solvers.exact import solve
+from buttress.svm.indefinite import Settled, settle
+from buttress.svm.machine import as_input, check_machine, expansion, kernel_rows, limits_of, rows_of, sparse_or_dense
+
+
+class SVR(CallbackSupportMixin, RegressorMixin, BaseEstimator):
+    """Kernel support vector regressor, exact, with a certificate of optimality.
+
+    Minimises 1/2 ||w||^2 + sum_i C_i max(0, |y_i - w'phi(x_i) - b| - epsilon), C_i = C * sample weight, by block
+    decomposition of its dual in n variables (not 2n: the two multipliers of a row are never both positive).
+
+    Parameters
+    ----------
+    C : float, default=1.0
+        Weight of the losses against the norm, > 0 and finite, in 1 / (units of y).
+    epsilon : float, default=0.1
+        Half the width of the tube without loss, >= 0, in the units of y.
+    kernel : str, kernel object or function, default="rbf"
+        As in :class:`SVC`; also degree, gamma and coef0.
+    tol : float, default=1e-3
+        Stop when the largest KKT violation, in the units of y, is at most this; > 0. The gap is then checked too.
+    cache_size, max_iter, max_time, solver, indefinite, warm_start, progress
+        As in :class:`SVC`.
+
+    Attributes
+    ----------
+    support_, support_vectors_
+        Row numbers and rows of the support vectors.
+    dual_coef_ : array of shape (1, n_SV)
+    intercept_ : array of shape (1,)
+    primal_objective_, dual_objective_, dual_gap_ : float
+        Both objectives as stated above and their difference, in float64; NaN for an indefinite kernel.
+    converged_ : bool
+        Whether ``tol`` was met and the gap is at most 1e-3 of the primal objective.
+    n_iter_, n_kernel_rows_, n_negative_curvature_, history_
+        As in :class:`SVC`.
+
+    References
+    ----------
+    Smola & Schoelkopf, A tutorial on support vector regression, Statistics and Computing 14, 2004, equations 3 and 10.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from buttress import SVR
+    >>> x = np.linspace(0, 6, 50)[:, None]
+    >>> model = SVR(C=10.0, epsilon=0.05).fit(x, np.sin(x[:, 0]))
+    >>> bool(np.abs(model.predict(x) - np.sin(x[:, 0])).max() < 0.06)
+    True
+    """
+
+    def __init__(
+        self,
+        *,
+        C: float = 1.0,
+        epsilon: float = 0.1,
+        kernel: Any = "rbf",
+        degree: float = 3,
+        gamma: float | str = "scale",
+        coef0: float = 0.0,
+        tol: float = 1e-3,
+        cache_size: float = 200,
+        max_iter: int = -1,
+        max_time: float | None = None,
+        solver: str = "auto",
+        indefinite: str = "warn",
+        warm_start: bool = False,
+        progress: bool = False,
+    ):
+        self.C = C
+        self.epsilon = epsilon
+        self.kernel = kernel
+        self.degree = degree
+        self.gamma = gamma
+        self.coef0 = coef0
+        self.tol = tol
+        self.cache_size = cache_size
+        self.max_iter = max_iter
+        self.max_time = max_time
+        self.solver = solver
+        self.indefinite = indefinite
+        self.warm_start = warm_start
+        self.progress = progress
+
+    def __sklearn_tags__(self) -> Any:
+        return sparse_or_dense(super().__sklearn_tags__(), is_precomputed(self.kernel))
+
+    @with_callbacks
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> "SVR":
+        """Fit to X of shape (n, d), dense or sparse, and numbers y of shape (n,); returns self.
+
+        Raises ValueError for parameters out of range, NaN, inf or entries beyond 1e100 (naming the column), negative
+        weights, or a kernel with values beyond 1e30.
+        """
+        check_machine(self)
+        check_number("C", self.C, 0, fix="A tube that must hold every row is not offered: use a large C.")
+        check_number("epsilon", self.epsilon, 0, closed="left")
+        start = getattr(self, "_coef", None) if self.warm_start else None
+        X, y = check_X_y(self, X, y, numeric_target=True, sparse=True, single=True)
+        y = np.asarray(y, dtype=np.float64)
+        weight = check_weights(sample_weight, X)
+        kernel, used = fitted_kernel(self, X, weight), np.flatnonzero(weight)
+        settled = settle(kernel, rows_of(kernel, X, used), self.indefinite)
+        near = start[used, 0] if start is not None and len(start) == X.shape[0] else None
+        qp = regressor_qp(kernel_rows(settled, self.cache_size), y[used], self.C * weight[used], self.epsilon, near)
+        limits = limits_of(self, step_callback(self, X, y, None), convex=settled.convex, max_time=self.max_time)
+        solution = solve(qp, limits)
+        self.n_kernel_rows_ = qp.rows.n_computed
+        self.n_negative_curvature_ = 0 if settled.convex else qp.downwards
+        self._set_model(kernel, X, used, settled, solution)
+        return self
+
+    def _set_model(self, kernel: Kernel, X: Any, used: Any, settled: Settled, solution: SVMSolution) -> None:
+        self._coef = np.zeros((X.shape[0], 1))
+        self._coef[used, 0] = solution.b
+        coef, self.intercept_ = settled.original(solution.b[:, None], np.array([solution.intercept]))
+        whole = np.zeros_like(self._coef)
+        whole[used] = coef
+        self.support_ = np.flatnonzero(whole).astype(np.int32)
+        self.support_vectors_ = X[self.support_]
+        self.expansion_ = expansion(kernel, X, self.support_, whole, self.intercept_)
+        self.dual_coef_ = self.expansion_.coef.T.copy()
+        for name, value in (("primal", solution.primal), ("dual", solution.dual)):
+            setattr(self, f"{name}_objective_", value if settled.convex else np.nan)
+        self.dual_gap_ = self.primal_objective_ - self.dual_objective_
+        self.converged_, self.n_iter_ = solution.converged, solution.outcome.n_iter
+        self.history_ = solution.outcome.history
+
+    def predict(self, X: Any) -> Array:
+        """Return the predicted numbers of X (n, d), shape (n,), in float32 for a float32 X."""
+        check_is_fitted(self)
+        X = check_X(self, X, sparse=True, single=True)
+        return as_input(self.expansion_(X)[:, 0], X)

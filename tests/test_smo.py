@@ -1,0 +1,233 @@
+"""The program's solvers against a general QP solver and each other, and the rows they read against the kernel."""
+
+import cvxpy as cp
+import numpy as np
+import pytest
+from scipy.sparse import csr_matrix
+
+from buttress.kernels import RBF, Laplacian, Linear, Polynomial
+from buttress.solvers.certificate import best_intercept, certify
+from buttress.solvers.compiled import add_rows, pair_updates, rbf_entries
+from buttress.solvers.interior_point import feasible, interior_point
+from buttress.solvers.panels import entries, worst_error
+from buttress.solvers.rows import KernelRows
+from buttress.solvers.run import run
+from buttress.solvers.smo import QP, bias, block_smo, exact_finish, violation, working_set
+
+from problems import KERNELS, points
+
+
+def program(n=80, C=5.0, l1=0.0, seed=0, kernel=None, **options):
+    """A classifier's program, or a regressor's with l1 > 0."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 3))
+    rows = KernelRows(kernel or RBF(0.5), X, **options)
+    if l1:
+        y = np.sin(2 * X[:, 0]) + 0.2 * rng.normal(size=n)
+        return QP(rows, y, np.full(n, -C), np.full(n, C), np.zeros(n), l1)
+    y = np.where(X[:, 0] + 0.5 * rng.normal(size=n) > 0, 1.0, -1.0)
+    return QP(rows, y, np.where(y > 0, 0, -C), np.where(y > 0, C, 0.0), np.zeros(n))
+
+
+def objective(qp, b):
+    return 0.5 * b @ qp.rows.gram() @ b - qp.p @ b + np.sum(qp.l1 * np.abs(b))
+
+
+def general(qp):
+    """The optimum by an interior-point solver for cone programs."""
+    b = cp.Variable(len(qp.p))
+    K = qp.rows.gram() + 1e-12 * np.eye(len(qp.p))
+    goal = 0.5 * cp.quad_form(b, cp.psd_wrap(K)) - qp.p @ b + np.asarray(qp.l1) @ cp.abs(b)
+    problem = cp.Problem(cp.Minimize(goal), [b >= qp.lo, b <= qp.hi, cp.sum(b) == 0])
+    return problem.solve(solver="CLARABEL")
+
+
+PROGRAMS = [{}, {"C": 0.05}, {"C": 1e3}, {"l1": 0.1}, {"l1": 0.3, "C": 100.0}, {"kernel": Linear(), "C": 10.0},
+            {"kernel": Linear(), "l1": 0.1, "C": 10.0}]
+
+
+@pytest.mark.parametrize("options", PROGRAMS, ids=str)
+def test_solvers_find_the_optimum(options):
+    qp = program(**options)
+    expected = general(qp)
+    pairs = run(block_smo(qp, tol=1e-8), tol=1e-8, max_iter=10**6)
+    interior = run(interior_point(qp.rows.gram(), qp.p, qp.lo, qp.hi, qp.l1), tol=1e-9, max_iter=100)
+    for outcome in (pairs, interior):
+        b = outcome.state
+        assert outcome.converged
+        assert abs(b.sum()) < 1e-10 * np.abs(b).sum()
+        assert (b >= qp.lo).all()
+        assert (b <= qp.hi).all()
+        assert objective(qp, b) == pytest.approx(expected, rel=1e-6)
+    assert objective(qp, interior.state) == pytest.approx(objective(qp, pairs.state), rel=1e-9)
+
+
+@pytest.mark.parametrize("options", PROGRAMS, ids=str)
+def test_the_finish_is_exact(options):
+    qp = program(**options)
+    b = exact_finish(qp, run(block_smo(qp, tol=1e-3), tol=1e-3).state)
+    g = qp.rows.gram() @ b - qp.p
+    assert violation(g, b, qp.lo, qp.hi, qp.l1) < 1e-9
+    qp.b = b
+    proof = certify(qp)
+    assert 0 <= proof.gap < 1e-9 * abs(proof.primal)
+    assert proof.dual == pytest.approx(-objective(qp, b), rel=1e-10)
+
+
+@pytest.mark.parametrize("l1", [0.0, 0.2])
+def test_the_gap_bounds_the_optimum_for_any_feasible_point(l1):
+    qp = program(l1=l1)
+    best = -objective(qp, exact_finish(qp, run(block_smo(qp, tol=1e-6), tol=1e-6).state))
+    rng = np.random.default_rng(1)
+    for _ in range(20):
+        qp.b = feasible(rng.uniform(qp.lo, qp.hi), qp.lo, qp.hi)
+        assert abs(qp.b.sum()) < 1e-12
+        proof = certify(qp)
+        assert proof.dual <= best <= proof.primal
+
+
+def test_best_intercept_beats_a_grid():
+    rng = np.random.default_rng(0)
+    residual, lo, hi, l1 = rng.normal(size=40), -rng.exponential(size=40), rng.exponential(size=40), 0.3
+    grid = np.append(np.linspace(-3, 3, 5001), best_intercept(residual, lo, hi, l1))
+    r = residual - grid[:, None]
+    losses = np.maximum(0, r - l1) @ hi - np.maximum(0, -r - l1) @ lo
+    assert losses[-1] <= losses[:-1].min() + 1e-12
+
+
+def test_bias_is_the_average_over_the_free_and_lies_between_the_slopes():
+    qp = program(l1=0.1)
+    b = exact_finish(qp, run(block_smo(qp, tol=1e-3), tol=1e-3).state)
+    f = qp.rows.gram() @ b
+    residual = qp.p - f - bias(f - qp.p, b, qp.lo, qp.hi, qp.l1)
+    free = (b != 0) & (np.abs(b) < 5)
+    np.testing.assert_allclose(residual[free], 0.1 * np.sign(b[free]), atol=1e-8)
+    assert (np.abs(residual[b == 0]) <= 0.1 + 1e-8).all()
+
+
+@pytest.mark.parametrize("real", [np.float32, np.float64])
+def test_pairs_by_brute_force_on_two_variables(real):
+    K = np.zeros((2, 64), dtype=real)
+    K[:, :2] = [[2.0, 0.5], [0.5, 1.0]]
+    p, l1 = np.array([1.0, -0.4]), np.full(2, 0.1)
+    b, g = np.zeros(2), np.zeros(64, dtype=real)
+    g[:2] = -p
+    pairs, downwards = pair_updates(K, g, b, np.full(2, -3.0), np.full(2, 3.0), l1, 1e-5, 100)
+    t = np.linspace(-3, 3, 600_001)
+    values = 0.5 * t**2 * (2 + 1 - 2 * 0.5) - t * (p[0] - p[1]) + 0.2 * np.abs(t)
+    assert b[0] == pytest.approx(t[values.argmin()], abs=1e-4)
+    assert b.sum() == pytest.approx(0, abs=1e-12)
+    assert pairs >= 1
+    assert downwards == 0
+
+
+def test_pairs_count_downward_curvature():
+    K = np.zeros((2, 64))
+    K[:, :2] = [[1.0, 2.0], [2.0, 1.0]]
+    b, g = np.zeros(2), np.r_[-1.0, 1.0, np.zeros(62)]
+    assert pair_updates(K, g, b, np.r_[0, -1.0], np.r_[1.0, 0], np.zeros(2), 1e-6, 10) == (1, 1)
+    np.testing.assert_array_equal(b, [1, -1])
+
+
+def test_working_set_holds_the_worst_and_the_free():
+    up = np.array([5.0, np.inf, -3.0, 0.0, 1.0, -2.0, 7.0, 8.0])
+    down = np.array([5.0, 4.0, -np.inf, 0.0, 1.0, -np.inf, 7.0, 8.0])
+    chosen = working_set(up, down, 4, np.array([1, 2, 3]))
+    assert {2, 3, 7} <= set(chosen)  # the least slope up, the free one of the last block, the largest slope down
+    assert (np.diff(chosen) > 0).all()
+
+
+# --- rows
+
+
+@pytest.mark.parametrize("kernel", KERNELS, ids=str)
+@pytest.mark.parametrize("real", [np.float32, np.float64])
+def test_prepared_entries_are_the_kernel(kernel, real):
+    X = points(70, 5)
+    rows, columns = np.array([3, 9, 69]), slice(5, 60)
+    tolerance = 2e-5 if real == np.float32 else 1e-12
+    expected = kernel(X, X)
+    single = entries(kernel, X, real)
+    found = single(rows, columns)
+    assert found.dtype == real
+    np.testing.assert_allclose(found, expected[rows][:, columns], rtol=tolerance, atol=tolerance)
+    store = np.zeros((5, 70), dtype=real)
+    single.write(rows, 10, 70, store, np.array([4, 0, 2]))
+    np.testing.assert_allclose(store[[4, 0, 2], 10:], expected[rows][:, 10:], rtol=tolerance, atol=tolerance)
+    sparse = entries(kernel, csr_matrix(np.where(X > 1.3, X, 0)), real)
+    dense = np.where(X > 1.3, X, 0)
+    np.testing.assert_allclose(sparse(rows, columns), kernel(dense, dense)[rows][:, columns], rtol=tolerance,
+                               atol=tolerance)
+
+
+def test_fast_exponential_over_its_range():
+    r2 = np.concatenate([np.linspace(0, 90, 4000), np.full(96, 1e4)]).astype(np.float32)
+    store = np.zeros((1, 4096), dtype=np.float32)
+    none = np.zeros((1, 4096), np.float32)
+    rbf_entries(none, none[0, :1], r2, np.float32(1.0), store, np.zeros(1, int), 0)
+    np.testing.assert_allclose(store[0, :3800], np.exp(-r2[:3800].astype(float)), rtol=2e-7 * 20)
+    assert store[0, -1] < 1e-37
+
+
+@pytest.mark.parametrize("real", [np.float32, np.float64])
+def test_rows_are_added_in_float64(real):
+    rng = np.random.default_rng(0)
+    store, slots, weights = rng.normal(size=(20, 700)).astype(real), np.array([3, 1, 7, 19, 0]), rng.normal(size=5)
+    total = np.ones(600)
+    add_rows(store, slots, weights, total, 50, 650)
+    np.testing.assert_allclose(total, 1 + weights @ store[slots, 50:650].astype(float), rtol=1e-13)
+
+
+@pytest.mark.parametrize("megabytes", [1e-9, 0.02, 10.0])
+@pytest.mark.parametrize("real", [np.float32, np.float64])
+def test_rows_of_any_cache_are_the_gram_matrix(megabytes, real):
+    X, kernel = points(90), RBF(0.3)
+    K, rows = kernel(X, X), KernelRows(kernel, X, megabytes, real)
+    tolerance = 1e-5 if real == np.float32 else 1e-12
+    rng = np.random.default_rng(0)
+    for _ in range(10):
+        index = rng.choice(90, size=min(7, rows.capacity), replace=False)
+        np.testing.assert_allclose(rows.fetch(index), K[index], rtol=tolerance)
+        np.testing.assert_allclose(rows.block(index)[:, : len(index)], K[np.ix_(index, index)], rtol=tolerance)
+    b = rng.normal(size=90) * (rng.random(90) < 0.5)
+    np.testing.assert_allclose(rows.times(b), K @ b, atol=tolerance * 90)
+    np.testing.assert_allclose(rows.exact_times(b), K @ b, atol=1e-11)
+    np.testing.assert_allclose(rows.gram(), K, rtol=1e-12)
+    assert rows.cache.store.nbytes <= max(megabytes * 2**20, 2 * 90 * 8)
+
+
+def test_sections_share_their_entries():
+    X, kernel = points(60), Laplacian(0.4)
+    K, rows = kernel(X, X), KernelRows(kernel, X, real=np.float32, sections=[0, 10, 35, 60])
+    first, second = rows.part([0, 2]), rows.part([0, 1])
+    np.testing.assert_array_equal(first.index, np.r_[:10, 35:60])
+    np.testing.assert_allclose(first.fetch(np.arange(10)), K[:10][:, first.index], rtol=1e-5)
+    computed = rows.n_computed
+    assert computed == pytest.approx(10 * 35 / 60)
+    np.testing.assert_allclose(second.fetch(np.arange(10)), K[:10][:, :35], rtol=1e-5)
+    assert rows.n_computed == pytest.approx(computed + 10 * 25 / 60)  # the first section was there
+    b = np.linspace(-1, 1, 35)
+    for part in (first, second):
+        block = K[np.ix_(part.index, part.index)]
+        np.testing.assert_allclose(part.times(b), block @ b, atol=1e-5)
+        np.testing.assert_allclose(part.exact_times(b), block @ b, atol=1e-12)
+        np.testing.assert_allclose(part.gram(), block, rtol=1e-12)
+        np.testing.assert_array_equal(part.diagonal, np.ones(35))
+
+
+def test_exact_product_of_several_tiles_with_wanted_rows_only():
+    X, kernel = points(1300), RBF(0.3)
+    b = np.where(np.random.default_rng(0).random(1300) < 0.6, 1.0, 0.0)
+    wanted = np.arange(0, 1300, 3)
+    found, expected = KernelRows(kernel, X, 0.01, np.float32).exact_times(b, wanted), kernel(X, X) @ b
+    right = np.union1d(wanted, np.flatnonzero(b))
+    np.testing.assert_allclose(found[right], expected[right], rtol=1e-12)
+
+
+def test_float32_is_chosen_where_it_is_good():
+    near, far = points(2100), points(2100) * np.r_[1e4, 1, 1]
+    assert KernelRows(RBF(0.3), near, 1, real=None).real == np.float32
+    assert KernelRows(RBF(0.3), near[:2000], 1, real=None).real == np.float64
+    assert KernelRows(RBF(0.3), far, 1, real=None).real == np.float64
+    kernel = Polynomial(8, 1e3, 0.0)
+    assert not worst_error(kernel, far, entries(kernel, far, np.float32)) < 1e-5
