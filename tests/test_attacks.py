@@ -3,6 +3,7 @@
 import itertools
 import re
 import sys
+from functools import partial
 
 import numpy as np
 import pytest
@@ -14,18 +15,19 @@ from sklearn.dummy import DummyClassifier
 from sklearn.ensemble import RandomForestClassifier, VotingClassifier
 from sklearn.kernel_approximation import Nystroem
 from sklearn.kernel_ridge import KernelRidge
-from sklearn.linear_model import LogisticRegression, RidgeClassifier, SGDClassifier
+from sklearn.linear_model import LogisticRegression, Ridge, RidgeClassifier, SGDClassifier
 from sklearn.metrics.pairwise import polynomial_kernel
 from sklearn.model_selection import GridSearchCV
 from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, RobustScaler, StandardScaler
 from sklearn.svm import SVC as SKLearnSVC
-from sklearn.svm import LinearSVC, NuSVC
+from sklearn.svm import LinearSVC, NuSVC, OneClassSVM
 
 from buttress import SVC, AdversarialSVC, KernelClassifier, attacks
 from buttress.attacks.targets import ExpansionTarget, QueryTarget, as_target, label_codes
 from buttress.expansion import margins, winners
+from buttress.kernels import RBF
 
 from problems import KERNELS, iris, moons, noisy, points
 
@@ -244,8 +246,8 @@ def test_zoo_scores_steps_along_coordinates_as_fresh_queries_would():
     X, y = iris()
     rng = np.random.default_rng(0)
     rows, columns = np.array([3, 0, 7]), rng.integers(0, 4, (3, 5))
-    steps = rng.normal(size=(3, 5))
-    for kernel in KERNELS:
+    alike = np.array([0.3, -0.2, 1e-4, 2.0])[columns] * rng.choice([-1, 1], (3, 5))  # one length a column, as in ZOO
+    for kernel, steps in itertools.product([*KERNELS, RBF(1e3)], [rng.normal(size=(3, 5)), alike]):
         target = as_target(make_pipeline(StandardScaler(), SVC(kernel=kernel)).fit(X, y))
         V = rng.normal(size=(3, 3))
         got = target.linearise(X[:10]).nudged(rows, columns, steps, V)
@@ -257,7 +259,7 @@ def test_zoo_scores_steps_along_coordinates_as_fresh_queries_would():
 
 def test_zoo_counts_two_queries_a_coordinate_and_one_a_step():
     X, y = points(1, 6), np.array([1])
-    model = SVC(kernel="linear").fit(np.array([[-1.0] + [0] * 5, [1.0] + [0] * 5]), [0, 1])
+    model = SVC(kernel="linear").fit(np.array([[-1.0] * 6, [1.0] * 6]), [0, 1])
     y = 1 - (model.predict(X) == 0)
     info = attacks.zoo(model, X, y, steps=1, rounds=1, coordinates=4, return_info=True)[1]
     assert info.queries == 1 + 2 * 4
@@ -338,7 +340,7 @@ def test_scores_of_scikit_learn_models_are_read_exactly(model, problem):
         SKLearnSVC(kernel=polynomial_kernel),
         SVC(decision_function_shape="ovo"),
     ],
-    ids=lambda e: re.sub(r"\W+", "-", str(e))[:60],
+    ids=lambda e: re.sub(r"at 0x\w+|\W+", "-", str(e))[:60],
 )
 def test_other_models_are_attacked_through_their_scores(model):
     X, y = iris()
@@ -367,6 +369,15 @@ def test_a_constant_model_warns_that_the_attack_was_blind():
             attack(constant, X, y, **options)
 
 
+@pytest.mark.parametrize("attack", [attacks.carlini_wagner, attacks.zoo, partial(attacks.pgd, eps=0.1)])
+def test_scores_without_a_value_are_refused(attack):
+    X, y = moons(40)
+    model = SVC().fit(X, y)
+    model.expansion_.intercept[:] = np.nan
+    with pytest.raises(ValueError, match="NaN or inf, so they have no margin"):
+        attack(model, X, y)
+
+
 def test_a_radius_of_another_scale_warns():
     X, y = moons(40)
     X = 100 + 20 * X
@@ -385,6 +396,8 @@ class NaNScores(LogisticRegression):
     [
         ({"model": VotingClassifier([("bayes", GaussianNB())])}, "labels only"),
         ({"model": NaNScores()}, "NaN"),
+        ({"model": OneClassSVM()}, "no classes_"),
+        ({"model": Ridge()}, "no classes_"),
         ({"y": np.full(40, 7)}, "label .*7"),
         ({"y": np.zeros(39)}, "one label for each of the 40 rows"),
         ({"bounds": (0.0, 0.1)}, "bounds exclude the data: row"),

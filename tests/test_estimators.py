@@ -18,11 +18,15 @@ from buttress import (
     SVC,
     SVDD,
     SVR,
+    AdversarialLinearSVC,
     AdversarialSVC,
     KernelClassifier,
     KernelRegressor,
     LinearSVC,
     MultiKernelSVDD,
+    RobustKernelClassifier,
+    RobustKernelRegressor,
+    RobustLinearRegressor,
     SeverClassifier,
     SeverRegressor,
     TrimmedLikelihoodClassifier,
@@ -32,6 +36,7 @@ from buttress.kernels import RBF
 
 from problems import iris, moons
 
+RKHS = {"defense": "rkhs", "C": 100.0, "eps": 1e-3, "random_state": 0}
 ESTIMATORS = [
     SVC(),
     SVR(),
@@ -39,6 +44,10 @@ ESTIMATORS = [
     SVDD(),
     MultiKernelSVDD(),
     AdversarialSVC(max_iter=30, random_state=0),
+    AdversarialSVC(**RKHS),
+    AdversarialSVC(**RKHS, solver="dsg", n_features=256, batch_size=20, n_passes=10),
+    AdversarialSVC(**RKHS, solver="sgd", batch_size=20, n_passes=10),
+    AdversarialLinearSVC(C_f=0.01),
     KernelClassifier(),
     KernelRegressor(),
     SeverClassifier(),
@@ -47,6 +56,9 @@ ESTIMATORS = [
     STIR(),
     TrimmedLikelihoodClassifier(),
     TrimmedLikelihoodRegressor(),
+    RobustKernelClassifier(random_state=0),
+    RobustKernelRegressor(random_state=0),
+    RobustLinearRegressor(random_state=0),
 ]
 
 
@@ -86,7 +98,7 @@ def test_pickle_and_grid_search_over_a_kernel_object(estimator):
     np.testing.assert_array_equal(again.predict(X), search.predict(X))
 
 
-@pytest.mark.parametrize("estimator", [e for e in KERNEL_PREDICTORS if is_classifier(e)], ids=lambda e: type(e).__name__)
+@pytest.mark.parametrize("estimator", [e for e in ESTIMATORS if is_classifier(e)], ids=lambda e: type(e).__name__)
 def test_labels_may_be_text_and_more_than_two(estimator):
     X, y = iris()
     names = np.array(["setosa", "versicolor", "virginica"])[y]

@@ -10,11 +10,13 @@ from typing import Any
 __version__ = "0.1.0"
 
 _HOME = {
+    "AdversarialLinearSVC": "buttress.adversarial",
     "AdversarialSVC": "buttress.adversarial",
     "AuditResult": "buttress.audit.result",
     "bounded_loss": "buttress.robust",
     "bounded_loss_scorer": "buttress.robust",
     "CRR": "buttress.robust",
+    "FeatureNoiseWarning": "buttress._checks",
     "InterruptedWarning": "buttress._checks",
     "KernelClassifier": "buttress.robust",
     "KernelRegressor": "buttress.robust",
@@ -23,6 +25,12 @@ _HOME = {
     "Mean": "buttress.risks",
     "MultiKernelSVDD": "buttress.outlier",
     "NotConvergedWarning": "buttress._checks",
+    "outlier_report": "buttress.robust",
+    "OutlierDisplay": "buttress.robust",
+    "RelationalLinearSVC": "buttress.relational.svm",
+    "RobustKernelClassifier": "buttress.robust",
+    "RobustKernelRegressor": "buttress.robust",
+    "RobustLinearRegressor": "buttress.robust",
     "RobustnessCurveDisplay": "buttress.displays",
     "save": "buttress.persistence",
     "SeverClassifier": "buttress.robust",
@@ -37,7 +45,7 @@ _HOME = {
     "TrimmedLikelihoodClassifier": "buttress.robust",
     "TrimmedLikelihoodRegressor": "buttress.robust",
 }
-_MODULES = ("attacks", "audit", "certificates", "datasets", "features", "kernels", "losses", "risks")
+_MODULES = ("attacks", "audit", "certificates", "datasets", "features", "kernels", "losses", "relational", "risks")
 
 __all__ = sorted([*_HOME, *_MODULES, "__version__"])
 

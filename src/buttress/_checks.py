@@ -24,6 +24,10 @@ class NotConvergedWarning(ConvergenceWarning):
     """The iteration or time limit came before the tolerance; the model holds the best state seen."""
 
 
+class FeatureNoiseWarning(UserWarning):
+    """The noise of random features outweighs the input gradient of the model they were fitted to."""
+
+
 class InterruptedWarning(UserWarning):
     """Ctrl-C stopped a fit; the model holds the best state seen."""
 
@@ -179,9 +183,8 @@ def class_weights(class_weight: Any, classes: NDArray[Any], codes: NDArray[np.in
     if isinstance(class_weight, str) and class_weight == "balanced":
         return weight.sum() / (len(totals) * totals)
     weights = compute_class_weight(class_weight, classes=classes, y=classes[codes])
-    if not (np.isfinite(weights) & (weights > 0)).all():
-        worst = int(np.argmin(np.where(np.isfinite(weights), weights, -np.inf)))
-        raise ValueError(f"class_weight must be positive. Got {weights[worst]} for class {classes.tolist()[worst]!r}.")
+    for label, value in zip(classes.tolist(), weights, strict=True):
+        check_number(f"class_weight of class {label!r}", float(value), 0)
     return weights
 
 

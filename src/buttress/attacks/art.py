@@ -39,10 +39,16 @@ def to_art(model: Any, clip_values: Any = None) -> Any:
     except ImportError as error:
         raise ImportError(f"to_art needs ART. Install it with: pip install buttress[art] ({error})") from None
 
-    class MarginClassifier(ClassifierClassLossGradients):
-        """The adapter; ART asks for a class of its own."""
+    return _margin_classifier(ClassifierClassLossGradients)(as_classifier(model), clip_values)
 
-        estimator_params = ClassifierClassLossGradients.estimator_params
+
+def _margin_classifier(base: Any) -> Any:
+    """Return the adapter's class, derived from ART's."""
+
+    class MarginClassifier(base):
+        """Predicts margins."""
+
+        estimator_params = base.estimator_params
 
         def __init__(self, model: Any, clip_values: Any):
             super().__init__(model=model, clip_values=clip_values)
@@ -73,7 +79,7 @@ def to_art(model: Any, clip_values: Any = None) -> Any:
             codes = y.argmax(axis=1) if y.ndim == 2 else y
             return -self.margins.gradient(np.asarray(x, dtype=np.float64), codes).astype(np.float32)
 
-    return MarginClassifier(as_classifier(model), clip_values)
+    return MarginClassifier
 
 
 class Margins:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from buttress._checks import Array, check_values
 from buttress.attacks.targets import Target, as_target, label_codes
-from buttress.expansion import winners
+from buttress.expansion import margins, winners
 from buttress.scores import as_classifier
 
 
@@ -140,6 +140,9 @@ class Met(ABC):
         the pair nearest to being lost next.
         """
         contrasts, codes = self.problem.target.contrasts, self.problem.codes[rows]
+        if not np.isfinite(scores).all():
+            raise ValueError(f"The scores of {type(self.problem.model).__name__} hold NaN or inf, so they have no "
+                             "margin. Check the scale of X and the kernel's parameters.")
         leads = np.einsum("irk,ik->ir", contrasts[codes], scores)
         margin = leads.min(axis=1)
         wrong = winners(scores, contrasts) != codes
@@ -171,7 +174,10 @@ class Met(ABC):
         wrong = problem.wrong(self.X, self.wrong)
         if problem.target.decides is not None:
             back = problem.wrong(problem.X, self.wrong) & ~wrong
-            self.X[back], wrong[back] = problem.X[back], True
+            if back.any():
+                scores, contrasts = problem.target.scores(problem.X[back]), problem.target.contrasts
+                self.margin[back] = margins(scores, problem.codes[back], contrasts)[0]
+                self.X[back], wrong[back] = problem.X[back], True
             self.queries += 2 * len(self.X)
         return AttackInfo(wrong, self.margin, distances(self.X - problem.X, norm), self.queries)
 
