@@ -148,8 +148,8 @@ def show(row):
     ours, best = row["fit"]["ours f32"], None
     if ours["objective"] is not None:
         best = max(entry["objective"] for entry in row["fit"].values())
-    print(f"\n{row['name']}, {row['threads']} thread(s): {row['n_sv']} support vectors, {row['rows']:.2f} rows computed "
-          f"per support vector, floor {row['floor']:.2f} s, ours {ours['cpu'] / row['floor']:.1f} x floor")
+    print(f"\n{row['name']}, {row['threads']} thread(s): {row['n_sv']} support vectors, {row['rows']:.2f} rows "
+          f"computed per support vector, floor {row['floor']:.2f} s, ours {ours['cpu'] / row['floor']:.1f} x floor")
     for library, entry in row["fit"].items():
         behind = "" if best is None else f"  objective {entry['objective'] / best - 1:+.1e}"
         cpu, wall, predict = (entry[key] / ours[key] for key in ("cpu", "wall", "predict"))

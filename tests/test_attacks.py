@@ -1,18 +1,35 @@
 """Attacks against finite differences, exact distances of linear models, brute force, and bad input."""
 
 import itertools
+import re
+import sys
+from functools import partial
 
 import numpy as np
 import pytest
-from sklearn.ensemble import VotingClassifier
-from sklearn.linear_model import LogisticRegression
+from sklearn.base import clone
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.decomposition import PCA
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+from sklearn.dummy import DummyClassifier
+from sklearn.ensemble import RandomForestClassifier, VotingClassifier
+from sklearn.kernel_approximation import Nystroem
+from sklearn.kernel_ridge import KernelRidge
+from sklearn.linear_model import LogisticRegression, Ridge, RidgeClassifier, SGDClassifier
+from sklearn.metrics.pairwise import polynomial_kernel
+from sklearn.model_selection import GridSearchCV
 from sklearn.naive_bayes import GaussianNB
+from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, RobustScaler, StandardScaler
+from sklearn.svm import SVC as SKLearnSVC
+from sklearn.svm import LinearSVC, NuSVC, OneClassSVM
 
 from buttress import SVC, AdversarialSVC, KernelClassifier, attacks
-from buttress.attacks.targets import as_target, label_codes
-from buttress.expansion import margins
+from buttress.attacks.targets import ExpansionTarget, QueryTarget, as_target, label_codes
+from buttress.expansion import margins, winners
+from buttress.kernels import RBF
 
-from problems import iris, moons, noisy, points
+from problems import KERNELS, iris, moons, noisy, points
 
 # One row a classifier: adding a classifier means adding a row here.
 CLASSIFIERS = [
@@ -154,6 +171,221 @@ def test_attacked_rows_and_the_input_are_left_alone():
     np.testing.assert_array_equal(X, kept)
 
 
+def exact_distance(model, X):
+    """Of the rows X from the decision boundary of a linear machine, in l2."""
+    return np.abs(model.decision_function(X)) / np.linalg.norm(model.dual_coef_ @ model.support_vectors_)
+
+
+@pytest.mark.parametrize(
+    ("attack", "options"),
+    [
+        (attacks.carlini_wagner, {}),
+        (attacks.carlini_wagner, {"variable": "tanh", "bounds": (-20.0, 20.0)}),
+        (attacks.zoo, {}),
+        (attacks.zoo, {"coordinates": 3, "steps": 600}),
+    ],
+    ids=["cw", "cw-tanh", "zoo", "zoo-3-coordinates"],
+)
+def test_nearest_attacks_find_the_exact_distance_of_linear_models(attack, options):
+    X, y = noisy(60)
+    model = SVC(kernel="linear").fit(X, y)
+    found, info = attack(model, X, y, return_info=True, random_state=0, **options)
+    right = model.predict(X) == y
+    assert info.success.all()
+    assert (info.distance[~right] == 0).all()
+    np.testing.assert_allclose(info.distance, np.linalg.norm(found - X, axis=1))
+    ratio = info.distance[right] / exact_distance(model, X[right])
+    assert ratio.min() >= 1 - 1e-9
+    assert np.median(ratio) < 1.01
+    assert np.quantile(ratio, 0.9) < 1.1
+    np.testing.assert_array_equal(model.predict(found) != y, True)
+
+
+@problems
+def test_nearest_attacks_come_close_to_the_nearest_point_of_a_grid(problem):
+    X, y = problem()
+    X = X[:, :2]
+    model = SVC(gamma=1.0).fit(X, y)
+    X, y = X[::10], y[::10]
+    side = np.linspace(-3, 3, 151)
+    offsets = np.stack(np.meshgrid(side, side), axis=-1).reshape(-1, 2)
+    lengths = np.linalg.norm(offsets, axis=1)
+    nearest = np.array([lengths[model.predict(x + offsets) != label].min() for x, label in zip(X, y)])
+    for attack in (attacks.carlini_wagner, attacks.zoo):
+        _, info = attack(model, X, y, random_state=0, return_info=True)
+        assert info.success.mean() >= 0.8
+        found = info.success
+        assert (info.distance[found] >= nearest[found] - 0.06).all()
+        assert np.median(info.distance[found] - nearest[found]) <= 0.02
+
+
+@pytest.mark.parametrize("attack", [attacks.carlini_wagner, attacks.zoo])
+def test_kappa_is_the_margin_to_be_wrong_by(attack):
+    X, y = moons(40)
+    model = SVC(gamma=1.0).fit(X, y)
+    near = attack(model, X, y, random_state=0, return_info=True)[1]
+    found, info = attack(model, X, y, kappa=0.3, random_state=0, return_info=True)
+    reached = margin(model, found, y) <= -0.3
+    assert reached.mean() > 0.9
+    assert np.median(info.distance - near.distance) > 0.05
+    assert np.median(margin(model, found, y)[info.distance > 0]) > -0.32
+
+
+def test_nearest_attacks_stay_in_the_box_and_say_when_they_fail():
+    X, y = moons(40)
+    model = SVC(gamma=1.0).fit(X, y)
+    box = (X - 0.05, X + 0.05)
+    for attack in (attacks.carlini_wagner, attacks.zoo):
+        found, info = attack(model, X, y, bounds=box, return_info=True)
+        assert np.abs(found - X).max() <= 0.05 + 1e-12
+        np.testing.assert_array_equal(info.success, model.predict(found) != y)
+        assert 0 < info.success.sum() < 40
+
+
+def test_zoo_scores_steps_along_coordinates_as_fresh_queries_would():
+    X, y = iris()
+    rng = np.random.default_rng(0)
+    rows, columns = np.array([3, 0, 7]), rng.integers(0, 4, (3, 5))
+    alike = np.array([0.3, -0.2, 1e-4, 2.0])[columns] * rng.choice([-1, 1], (3, 5))  # one length a column, as in ZOO
+    for kernel, steps in itertools.product([*KERNELS, RBF(1e3)], [rng.normal(size=(3, 5)), alike]):
+        target = as_target(make_pipeline(StandardScaler(), SVC(kernel=kernel)).fit(X, y))
+        V = rng.normal(size=(3, 3))
+        got = target.linearise(X[:10]).nudged(rows, columns, steps, V)
+        for r, b in np.ndindex(3, 5):
+            moved = X[rows[r]].copy()
+            moved[columns[r, b]] += steps[r, b]
+            assert got[r, b] == pytest.approx(float(target.scores(moved[None])[0] @ V[r]), rel=1e-9, abs=1e-9)
+
+
+def test_zoo_counts_two_queries_a_coordinate_and_one_a_step():
+    X, y = points(1, 6), np.array([1])
+    model = SVC(kernel="linear").fit(np.array([[-1.0] * 6, [1.0] * 6]), [0, 1])
+    y = 1 - (model.predict(X) == 0)
+    info = attacks.zoo(model, X, y, steps=1, rounds=1, coordinates=4, return_info=True)[1]
+    assert info.queries == 1 + 2 * 4
+
+
+@pytest.mark.parametrize("norm", ["linf", "l2"])
+def test_the_ensemble_is_never_weaker_than_its_members(norm):
+    X, y = iris()
+    model = SVC(gamma=2.0, C=10.0).fit(X, y)
+    box = (X.min(), X.max())
+    found, info = attacks.worst_case(model, X, y, eps=0.4, norm=norm, bounds=box, random_state=0, return_info=True)
+    size = np.abs(found - X).max(axis=1) if norm == "linf" else np.linalg.norm(found - X, axis=1)
+    assert size.max() <= 0.4 + 1e-12
+    np.testing.assert_array_equal(info.success, model.predict(found) != y)
+    for attack in (attacks.fgsm, attacks.pgd):
+        assert (info.success >= attack(model, X, y, eps=0.4, norm=norm, bounds=box, return_info=True)[1].success).all()
+    if norm == "l2":
+        nearest = attacks.carlini_wagner(model, X, y, bounds=box, return_info=True)[1]
+        assert (info.success >= (nearest.distance <= 0.4)).all()
+
+
+def test_the_ensemble_sees_trees_that_gradients_do_not():
+    X, y = moons(60)
+    model = RandomForestClassifier(10, random_state=0).fit(X, y)
+    with pytest.warns(UserWarning, match="blind"):
+        blind = attacks.pgd(model, X, y, eps=0.3, steps=5, return_info=True)[1]
+    info = attacks.worst_case(model, X, y, eps=0.3, steps=5, restarts=2, random_state=0, return_info=True)[1]
+    assert info.success.sum() > blind.success.sum() + 10
+
+
+READ = [
+    SKLearnSVC(gamma=0.5),
+    SKLearnSVC(kernel="poly", degree=2, coef0=0.5, gamma=0.7),
+    SKLearnSVC(kernel="sigmoid", gamma=0.1, decision_function_shape="ovo"),
+    NuSVC(nu=0.3),
+    LinearSVC(),
+    LogisticRegression(),
+    RidgeClassifier(),
+    SGDClassifier(random_state=0),
+    LinearDiscriminantAnalysis(),
+    make_pipeline(StandardScaler(), MinMaxScaler((-1, 2)), SKLearnSVC()),
+    make_pipeline(RobustScaler(), "passthrough", MaxAbsScaler(), LogisticRegression()),
+    make_pipeline(StandardScaler(with_mean=False), Nystroem(n_components=20, random_state=0), LinearSVC()),
+    make_pipeline(Nystroem(n_components=20, random_state=0), StandardScaler(), LogisticRegression()),
+    make_pipeline(StandardScaler(), SVC(gamma=0.5)),
+    GridSearchCV(make_pipeline(StandardScaler(), SKLearnSVC()), {"svc__C": [1, 10]}, cv=2),
+]
+
+
+@pytest.mark.parametrize("model", READ, ids=lambda e: re.sub(r"\W+", "-", str(e))[:60])
+@problems
+def test_scores_of_scikit_learn_models_are_read_exactly(model, problem):
+    X, y = problem()
+    X = 3 * X + np.arange(X.shape[1])
+    model = clone(model).fit(X, y)
+    target = as_target(model)
+    assert isinstance(target, ExpansionTarget)
+    scores = target.scores(X)
+    np.testing.assert_array_equal(model.classes_[winners(scores, target.contrasts)], model.predict(X))
+    theirs = model.decision_function(X)
+    if theirs.ndim == 1 or not isinstance(getattr(model, "best_estimator_", model), (SKLearnSVC, NuSVC, SVC, Pipeline)):
+        np.testing.assert_allclose(scores, theirs.reshape(scores.shape), atol=1e-8)
+    contrast = points(len(X), scores.shape[1])
+    exact, numeric = target.gradient(X, contrast), QueryTarget.gradient(target, X, contrast)
+    np.testing.assert_allclose(exact, numeric, atol=1e-4 * np.abs(exact).max())
+    np.testing.assert_allclose(target.linearise(X).gradient(contrast), exact, atol=1e-9 * np.abs(exact).max())
+    np.testing.assert_allclose(target.linearise(X).scores, scores, atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        SKLearnSVC(decision_function_shape="ovo"),
+        make_pipeline(PCA(2), SKLearnSVC(decision_function_shape="ovo")),
+        make_pipeline(MinMaxScaler(clip=True), SVC()),
+        make_pipeline(StandardScaler(), GaussianNB()),
+        CalibratedClassifierCV(LinearSVC(), cv=2),
+        SKLearnSVC(kernel=polynomial_kernel),
+        SVC(decision_function_shape="ovo"),
+    ],
+    ids=lambda e: re.sub(r"at 0x\w+|\W+", "-", str(e))[:60],
+)
+def test_other_models_are_attacked_through_their_scores(model):
+    X, y = iris()
+    model = clone(model).fit(X, y)
+    found, info = attacks.pgd(model, X, y, eps=0.3, steps=10, return_info=True)
+    np.testing.assert_array_equal(info.success, model.predict(found) != y)
+    assert info.success.sum() > (model.predict(X) != y).sum() + 10
+
+
+def test_kernel_ridge_on_signs_is_attacked_as_its_sign():
+    X, y = moons()
+    y = 2 * y - 1
+    model = make_pipeline(StandardScaler(), KernelRidge(kernel="rbf", gamma=1.0)).fit(X, y)
+    found, info = attacks.pgd(model, X, y, eps=0.3, return_info=True)
+    np.testing.assert_array_equal(info.success, np.where(model.predict(found) > 0, 1, -1) != y)
+    assert info.success.sum() > 20
+    with pytest.raises(ValueError, match=r"label .*0.*classes are"):
+        attacks.pgd(model, X, (y + 1) // 2, eps=0.3)
+
+
+def test_a_constant_model_warns_that_the_attack_was_blind():
+    X, y = moons(40)
+    constant = DummyClassifier().fit(X, y)
+    for attack, options in [(attacks.pgd, {"eps": 0.1}), (attacks.carlini_wagner, {}), (attacks.zoo, {"steps": 5})]:
+        with pytest.warns(UserWarning, match="blind"):
+            attack(constant, X, y, **options)
+
+
+@pytest.mark.parametrize("attack", [attacks.carlini_wagner, attacks.zoo, partial(attacks.pgd, eps=0.1)])
+def test_scores_without_a_value_are_refused(attack):
+    X, y = moons(40)
+    model = SVC().fit(X, y)
+    model.expansion_.intercept[:] = np.nan
+    with pytest.raises(ValueError, match="NaN or inf, so they have no margin"):
+        attack(model, X, y)
+
+
+def test_a_radius_of_another_scale_warns():
+    X, y = moons(40)
+    X = 100 + 20 * X
+    model = SVC().fit(X, y)
+    with pytest.warns(UserWarning, match="in the units of X"):
+        attacks.pgd(model, X, y, eps=8 / 255, bounds=(0, 255))
+
+
 class NaNScores(LogisticRegression):
     def decision_function(self, X):
         return np.full(len(X), np.nan)
@@ -164,6 +396,8 @@ class NaNScores(LogisticRegression):
     [
         ({"model": VotingClassifier([("bayes", GaussianNB())])}, "labels only"),
         ({"model": NaNScores()}, "NaN"),
+        ({"model": OneClassSVM()}, "no classes_"),
+        ({"model": Ridge()}, "no classes_"),
         ({"y": np.full(40, 7)}, "label .*7"),
         ({"y": np.zeros(39)}, "one label for each of the 40 rows"),
         ({"bounds": (0.0, 0.1)}, "bounds exclude the data: row"),
@@ -173,13 +407,59 @@ class NaNScores(LogisticRegression):
         ({"eps": -0.1}, "eps must be in"),
         ({"eps": "large"}, "eps must be a number"),
         ({"norm": "l1"}, "norm must be one of 'linf', 'l2'"),
+        ({"bounds": 3}, "bounds must be .low, high."),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-@pytest.mark.parametrize("attack", [attacks.fgsm, attacks.pgd])
+@pytest.mark.parametrize("attack", [attacks.fgsm, attacks.pgd, attacks.worst_case])
 def test_bad_input_is_refused_with_its_reason(attack, change, message):
     X, y = moons(40)
     given = {"model": SVC(), "X": X, "y": y, "eps": 0.1, **change}
     given["model"] = given["model"].fit(X, y)
     with pytest.raises(ValueError, match=message):
         attack(given.pop("model"), given.pop("X"), given.pop("y"), **given)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"kappa": -1}, "kappa must be in"),
+        ({"variable": "tan"}, "Did you mean 'tanh'"),
+        ({"variable": "tanh"}, "needs finite bounds"),
+        ({"steps": 0}, "steps must be"),
+        ({"learning_rate": 0}, "learning_rate must be"),
+    ],
+)
+@pytest.mark.parametrize("attack", [attacks.carlini_wagner, attacks.zoo])
+def test_bad_options_of_nearest_attacks_are_refused(attack, options, message):
+    X, y = moons(40)
+    with pytest.raises(ValueError, match=message):
+        attack(SVC().fit(X, y), X, y, **options)
+
+
+def test_art_is_named_where_it_is_missing(monkeypatch):
+    X, y = moons(40)
+    monkeypatch.setitem(sys.modules, "art", None)
+    with pytest.raises(ImportError, match=r"buttress\[art\]"):
+        attacks.to_art(SVC().fit(X, y))
+
+
+@problems
+def test_arts_attacks_run_on_our_models(problem):
+    evasion = pytest.importorskip("art.attacks.evasion")
+    X, y = problem()
+    model = SVC(gamma=0.5).fit(X, y)
+    wrapped = attacks.to_art(model)
+    assert (wrapped.predict(X).argmax(axis=1) == model.predict(X)).mean() > 0.99
+    gradients = wrapped.class_gradient(X)
+    np.testing.assert_allclose(gradients[np.arange(len(X)), y], -wrapped.loss_gradient(X, y), rtol=1e-5)
+    codes = np.eye(len(model.classes_))[y]
+    ours = attacks.pgd(model, X, y, eps=0.3, steps=10, step_size=0.075, return_info=True)[1].success
+    options = {"eps": 0.3, "eps_step": 0.075, "max_iter": 10, "verbose": False}
+    theirs = model.predict(evasion.ProjectedGradientDescentNumpy(wrapped, **options).generate(X, codes)) != y
+    assert abs(ours.mean() - theirs.mean()) < 0.06
+    nearest = attacks.carlini_wagner(model, X[:20], y[:20], return_info=True)[1]
+    fooled = evasion.DeepFool(wrapped, verbose=False, batch_size=20).generate(X[:20].astype(np.float32))
+    moved = (model.predict(fooled) != y[:20]) & nearest.success
+    assert moved.sum() >= 10
+    assert (nearest.distance[moved] <= np.linalg.norm(fooled - X[:20], axis=1)[moved] * 1.1).mean() > 0.9

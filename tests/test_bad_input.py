@@ -66,21 +66,18 @@ def test_targets_that_are_no_classes(estimator):
     refuse(lambda: clone(estimator).fit(X, np.linspace(0, 1, 60)), "continuous")
 
 
-@every
+BAD = [("kernel", "rfb", "Did you mean 'rbf'"), ("gamma", -1.0, "gamma must be"), ("gamma", "big", "'scale' or 'auto'"),
+       ("max_iter", 0, "max_iter must be"), ("max_time", -1, "max_time must be"), ("tol", -1, "tol must be")]
+
+
 @pytest.mark.parametrize(
-    ("parameters", "message"),
-    [
-        ({"kernel": "rfb"}, "Did you mean 'rbf'"),
-        ({"gamma": -1.0}, "gamma must be"),
-        ({"gamma": "big"}, "'scale' or 'auto'"),
-        ({"max_iter": 0}, "max_iter must be"),
-        ({"max_time": -1}, "max_time must be"),
-        ({"tol": -1}, "tol must be"),
-    ],
+    ("estimator", "name", "value", "message"),
+    [(e, *case) for e in ESTIMATORS for case in BAD if case[0] in e.get_params()],
+    ids=lambda part: type(part).__name__ if hasattr(part, "fit") else str(part),
 )
-def test_parameters_out_of_range_are_named(estimator, parameters, message):
+def test_parameters_out_of_range_are_named(estimator, name, value, message):
     X, y = data_for(estimator)
-    refuse(lambda: clone(estimator).set_params(**parameters).fit(X, y), message)
+    refuse(lambda: clone(estimator).set_params(**{name: value}).fit(X, y), message)
 
 
 @every

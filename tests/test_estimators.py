@@ -13,26 +13,52 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from buttress import (
+    CRR,
+    STIR,
     SVC,
     SVDD,
     SVR,
+    AdversarialLinearSVC,
     AdversarialSVC,
     KernelClassifier,
     KernelRegressor,
+    LinearSVC,
     MultiKernelSVDD,
+    RobustKernelClassifier,
+    RobustKernelRegressor,
+    RobustLinearRegressor,
+    SeverClassifier,
+    SeverRegressor,
+    TrimmedLikelihoodClassifier,
+    TrimmedLikelihoodRegressor,
 )
 from buttress.kernels import RBF
 
 from problems import iris, moons
 
+RKHS = {"defense": "rkhs", "C": 100.0, "eps": 1e-3, "random_state": 0}
 ESTIMATORS = [
     SVC(),
     SVR(),
+    LinearSVC(),
     SVDD(),
     MultiKernelSVDD(),
     AdversarialSVC(max_iter=30, random_state=0),
+    AdversarialSVC(**RKHS),
+    AdversarialSVC(**RKHS, solver="dsg", n_features=256, batch_size=20, n_passes=10),
+    AdversarialSVC(**RKHS, solver="sgd", batch_size=20, n_passes=10),
+    AdversarialLinearSVC(C_f=0.01),
     KernelClassifier(),
     KernelRegressor(),
+    SeverClassifier(),
+    SeverRegressor(),
+    CRR(),
+    STIR(),
+    TrimmedLikelihoodClassifier(),
+    TrimmedLikelihoodRegressor(),
+    RobustKernelClassifier(random_state=0),
+    RobustKernelRegressor(random_state=0),
+    RobustLinearRegressor(random_state=0),
 ]
 
 
@@ -58,8 +84,10 @@ def test_frames_keep_their_names_and_predict_as_arrays(estimator, frame):
     np.testing.assert_allclose(model.predict(table), expected, atol=1e-9)
 
 
-@pytest.mark.parametrize("estimator", [e for e in ESTIMATORS if not is_outlier_detector(e)],
-                         ids=lambda e: type(e).__name__)
+KERNEL_PREDICTORS = [e for e in ESTIMATORS if "kernel" in e.get_params() and not is_outlier_detector(e)]
+
+
+@pytest.mark.parametrize("estimator", KERNEL_PREDICTORS, ids=lambda e: type(e).__name__)
 def test_pickle_and_grid_search_over_a_kernel_object(estimator):
     X, y = data_for(estimator)
     model = clone(estimator).set_params(kernel=RBF())

@@ -11,6 +11,7 @@ from buttress.risks import Mean, PerClass, Subquantile, Tilted
 SIGNS = np.array([-1.0, 1.0])
 LOSSES = [(Hinge(), SIGNS), (Squared(), np.array([-2.0, 0.5, 3.0])), (Logistic(), SIGNS)]
 RISKS = [Mean(), Subquantile(0.3), Subquantile(0.77), Subquantile(1.0), Tilted(-2.0), Tilted(0.0), Tilted(1.5)]
+RISKS += [Subquantile(0.6, smoothing=0.1), Subquantile(0.8, smoothing=2.0), Subquantile(1.0, smoothing=0.5)]
 RISKS += [PerClass(Subquantile(0.6), np.arange(12) % 3)]
 
 
@@ -80,3 +81,19 @@ def test_per_class_keeps_the_same_share_of_every_class():
 def test_quantile_out_of_range(quantile):
     with pytest.raises(ValueError, match="quantile must be"):
         Subquantile(quantile)(np.ones(3))
+
+
+def test_smoothing_tends_to_the_hard_risk_from_below():
+    losses = np.random.default_rng(3).exponential(size=40)
+    hard = Subquantile(0.7)
+    values = [Subquantile(0.7, smoothing=s)(losses) for s in (1.0, 0.1, 0.01, 1e-4)]
+    assert np.all(np.diff(values) > 0)
+    assert values[-1] == pytest.approx(hard(losses), abs=1e-3)
+    assert values[-1] <= hard(losses)
+    np.testing.assert_allclose(Subquantile(0.7, smoothing=1e-5).weights(losses), hard.weights(losses), atol=1e-9)
+
+
+@pytest.mark.parametrize("smoothing", [-0.1, "soft", None])
+def test_smoothing_out_of_range(smoothing):
+    with pytest.raises(ValueError, match="smoothing must be"):
+        Subquantile(0.5, smoothing=smoothing)(np.ones(3))

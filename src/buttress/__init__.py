@@ -10,22 +10,42 @@ from typing import Any
 __version__ = "0.1.0"
 
 _HOME = {
+    "AdversarialLinearSVC": "buttress.adversarial",
     "AdversarialSVC": "buttress.adversarial",
+    "AuditResult": "buttress.audit.result",
+    "bounded_loss": "buttress.robust",
+    "bounded_loss_scorer": "buttress.robust",
+    "CRR": "buttress.robust",
+    "FeatureNoiseWarning": "buttress._checks",
+    "InterruptedWarning": "buttress._checks",
     "KernelClassifier": "buttress.robust",
     "KernelRegressor": "buttress.robust",
+    "LinearSVC": "buttress.linear",
+    "load": "buttress.persistence",
     "Mean": "buttress.risks",
     "MultiKernelSVDD": "buttress.outlier",
     "NotConvergedWarning": "buttress._checks",
-    "InterruptedWarning": "buttress._checks",
+    "outlier_report": "buttress.robust",
+    "OutlierDisplay": "buttress.robust",
+    "RelationalLinearSVC": "buttress.relational.svm",
+    "RobustKernelClassifier": "buttress.robust",
+    "RobustKernelRegressor": "buttress.robust",
+    "RobustLinearRegressor": "buttress.robust",
+    "RobustnessCurveDisplay": "buttress.displays",
+    "save": "buttress.persistence",
+    "SeverClassifier": "buttress.robust",
+    "SeverRegressor": "buttress.robust",
+    "STIR": "buttress.robust",
+    "Subquantile": "buttress.risks",
     "SVC": "buttress.svm",
+    "svc_path": "buttress.svm",
     "SVDD": "buttress.outlier",
     "SVR": "buttress.svm",
-    "Subquantile": "buttress.risks",
     "Tilted": "buttress.risks",
-    "svc_path": "buttress.svm",
-    "AuditResult": "buttress.audit.result",
+    "TrimmedLikelihoodClassifier": "buttress.robust",
+    "TrimmedLikelihoodRegressor": "buttress.robust",
 }
-_MODULES = ("attacks", "audit", "datasets", "features", "kernels", "losses", "risks")
+_MODULES = ("attacks", "audit", "certificates", "datasets", "features", "kernels", "losses", "relational", "risks")
 
 __all__ = sorted([*_HOME, *_MODULES, "__version__"])
 

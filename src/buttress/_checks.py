@@ -24,6 +24,10 @@ class NotConvergedWarning(ConvergenceWarning):
     """The iteration or time limit came before the tolerance; the model holds the best state seen."""
 
 
+class FeatureNoiseWarning(UserWarning):
+    """The noise of random features outweighs the input gradient of the model they were fitted to."""
+
+
 class InterruptedWarning(UserWarning):
     """Ctrl-C stopped a fit; the model holds the best state seen."""
 
@@ -62,16 +66,17 @@ def check_option(name: str, value: Any, options: Sequence[Any]) -> Any:
 
 def check_X_y(
     estimator: Any, X: Any, y: Any, *, numeric_target: bool = False, min_rows: int = 2, sparse: bool = False,
-    single: bool = False,
+    single: bool = False, reset: bool = True,
 ) -> tuple[Any, Any]:
     """Check training data for ``estimator``; X becomes float64 of shape (n, d), y one-dimensional.
 
-    With ``sparse`` a sparse X becomes CSR in place of an error; with ``single`` a float32 X stays one.
+    With ``sparse`` a sparse X becomes CSR in place of an error; with ``single`` a float32 X stays one; without
+    ``reset`` X must have the columns seen before.
     Raises ValueError naming the column for NaN, inf, values beyond 1e100 and entries that are not numbers.
     """
     if y is None:
         raise ValueError(f"{type(estimator).__name__} requires y to be passed, but the target y is None.")
-    X, y = _converted(estimator, X, y, reset=True, numeric_target=numeric_target, sparse=sparse, single=single)
+    X, y = _converted(estimator, X, y, reset=reset, numeric_target=numeric_target, sparse=sparse, single=single)
     if X.shape[0] < min_rows:
         raise ValueError(f"{type(estimator).__name__} needs at least {min_rows} rows. Got n_samples = {X.shape[0]}.")
     check_values(X, column_names(estimator, X.shape[1]), type(estimator).__name__)
@@ -91,8 +96,10 @@ def _converted(
     estimator: Any, X: Any, y: Any, *, reset: bool, numeric_target: bool, sparse: bool, single: bool
 ) -> Any:
     options: dict[str, Any] = {"dtype": [np.float64, np.float32] if single else np.float64, "ensure_all_finite": False,
-                               "reset": reset, "accept_sparse": "csr" if sparse else False}
-    if reset:
+                               "reset": reset}
+    if sparse:
+        options |= {"accept_sparse": "csr", "accept_large_sparse": False}
+    if not (isinstance(y, str) and y == "no_validation"):
         options["y_numeric"] = numeric_target
     try:
         return validate_data(estimator, X, y, **options)
@@ -132,22 +139,18 @@ def column_names(estimator: Any, width: int) -> list[str]:
 
 def check_values(X: Any, columns: Sequence[str], who: str = "buttress") -> None:
     """Raise ValueError, naming the first column of ``X`` (n, d) that holds NaN, inf or a value beyond 1e100."""
-    largest = min(LARGEST, float(np.finfo(X.dtype).max)) if X.dtype.kind == "f" else LARGEST
-    if issparse(X):
-        with np.errstate(invalid="ignore"):
-            bad = ~(np.abs(X.data) <= largest)
-        if bad.any():
-            column = int(X.tocoo().col[bad].min())
-            check_values(X[:, [column]].toarray(), columns[column : column + 1], who)
+    entries = X.data if issparse(X) else np.ravel(X, order="K")
+    with np.errstate(over="ignore", invalid="ignore"):
+        if entries.dtype.kind == "f" and float(entries @ entries) <= LARGEST**2:
+            return  # one pass, no copy: no entry can be larger than the root of the sum of squares
+        bad = ~(np.abs(entries if issparse(X) else X) <= LARGEST)
+    if not bad.any():
         return
-    with np.errstate(invalid="ignore"):
-        good = np.abs(X) <= largest
-    if good.all():
-        return
-    j = int(np.flatnonzero(~good.all(axis=0))[0])
-    rows = np.flatnonzero(~good[:, j])
-    where = f"column {columns[j]} ({rows.size} rows, the first is row {rows[0]})"
-    value = X[rows[0], j]
+    i, j = (index[bad] for index in X.tocoo().coords) if issparse(X) else np.nonzero(bad)
+    column = int(j.min())
+    rows = np.sort(i[j == column])
+    where = f"column {columns[column]} ({rows.size} rows, the first is row {rows[0]})"
+    value = X[rows[0], column]
     if np.isnan(value):
         raise ValueError(f"Input contains NaN in {where}. {who} takes no missing values: impute or drop those rows.")
     if np.isinf(value):
@@ -166,6 +169,25 @@ def check_weights(sample_weight: Any, X: Array) -> Array:
     return weight
 
 
+def class_weights(class_weight: Any, classes: NDArray[Any], codes: NDArray[np.intp], weight: Array) -> Array:
+    """Return the weight of each class: ones, those of a dict, or n / (n_classes n_c) with rows counted by weight.
+
+    Raises ValueError where a class has rows but no weight at all.
+    """
+    from sklearn.utils.class_weight import compute_class_weight
+
+    totals = np.bincount(codes, weight, minlength=len(classes))
+    if not totals.all():
+        raise ValueError(f"sample_weight is zero for every row of class {classes[totals == 0].tolist()[0]!r}. "
+                         "Drop the class or give it weight.")
+    if isinstance(class_weight, str) and class_weight == "balanced":
+        return weight.sum() / (len(totals) * totals)
+    weights = compute_class_weight(class_weight, classes=classes, y=classes[codes])
+    for label, value in zip(classes.tolist(), weights, strict=True):
+        check_number(f"class_weight of class {label!r}", float(value), 0)
+    return weights
+
+
 def check_classes(y: Any, who: str) -> tuple[NDArray[Any], NDArray[np.intp]]:
     """Return the sorted classes of ``y`` and each row's class number; refuse continuous or one-class targets."""
     from sklearn.utils.multiclass import check_classification_targets
@@ -174,7 +196,7 @@ def check_classes(y: Any, who: str) -> tuple[NDArray[Any], NDArray[np.intp]]:
     classes, codes = np.unique(y, return_inverse=True)
     if len(classes) < 2:
         raise ValueError(
-            f"{who} needs at least 2 classes in y. Got 1 class: {classes[0]!r}. Add rows of another class."
+            f"{who} needs at least 2 classes in y. Got 1 class: {classes.tolist()[0]!r}. Add rows of another class."
         )
     return classes, codes
 

@@ -18,7 +18,8 @@ from abc import ABC, abstractmethod
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import logsumexp, softmax
+from scipy.optimize import brentq
+from scipy.special import expit, logit, logsumexp, softmax
 from sklearn.base import BaseEstimator
 
 from buttress._checks import Array, check_number
@@ -58,24 +59,46 @@ class Subquantile(Risk):
     count in part, all equal losses alike (to 1e-9), so p n need not be whole and the order of the
     rows does not matter. quantile=1 is the mean.
 
+    With ``smoothing`` > 0 the cut is soft, max over t of t - mean(s log(1 + exp((t - l_i) / s))) / p with s the
+    smoothing (eq. 22 with its lambda = 1/s): row i weighs 1 / (1 + exp((l_i - t) / s)) of a full one. Its limit for
+    s -> 0 is the hard risk, which it never exceeds.
+
     Parameters
     ----------
     quantile : float in (0, 1], default=0.8
         Share of the rows to keep, p: one minus the share thought corrupt.
+    smoothing : float, default=0.0
+        Width of the soft cut in units of the loss, >= 0; 0 cuts sharply.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from buttress.risks import Subquantile
+    >>> Subquantile(0.5, smoothing=0.1).weights(np.array([1.0, 9.0, 2.0, 3.0])).round(3)
+    array([0.5  , 0.   , 0.497, 0.003])
     """
 
-    def __init__(self, quantile: float = 0.8):
+    def __init__(self, quantile: float = 0.8, smoothing: float = 0.0):
         self.quantile = quantile
+        self.smoothing = smoothing
 
     @property
     def kept(self) -> float:
+        check_number("smoothing", self.smoothing, 0, closed="left", fix="Use smoothing=0 for the hard cut.")
         return check_number("quantile", self.quantile, 0, 1, closed="right", fix="Use quantile=1 for the mean risk.")
 
     def __call__(self, losses: Array, sample_weight: Array | None = None) -> float:
-        return float(self.weights(losses, sample_weight) @ losses)
+        if self.kept == 1 or not self.smoothing:
+            return float(self.weights(losses, sample_weight) @ losses)
+        share, cut = _shares(losses, sample_weight), self._soft_cut(losses, sample_weight)
+        excess = self.smoothing * np.logaddexp(0, (cut - losses) / self.smoothing)
+        return cut - float(share @ excess) / self.kept
 
     def weights(self, losses: Array, sample_weight: Array | None = None) -> Array:
         share = _shares(losses, sample_weight)
+        if self.kept < 1 and self.smoothing:
+            soft = share * expit((self._soft_cut(losses, sample_weight) - losses) / self.smoothing)
+            return soft / soft.sum()
         order = np.argsort(losses)
         reach = np.cumsum(share[order])
         boundary = losses[order[min(int(np.searchsorted(reach, self.kept - 1e-12)), len(order) - 1)]]
@@ -83,6 +106,16 @@ class Subquantile(Risk):
         kept = np.where((losses < boundary) & ~tied, share, 0.0)
         kept[tied] = share[tied] * (self.kept - kept.sum()) / share[tied].sum()
         return kept / kept.sum()
+
+    def _soft_cut(self, losses: Array, sample_weight: Array | None) -> float:
+        """Return the t at which the soft weights keep the share p: eq. 24 set to zero, by bisection."""
+        share = _shares(losses, sample_weight)
+        reach = self.smoothing * (abs(logit(self.kept)) + 1)
+        used = losses[share > 0]
+        return float(brentq(
+            lambda t: share @ expit((t - losses) / self.smoothing) - self.kept,
+            used.min() - reach, used.max() + reach, xtol=1e-12 * self.smoothing, rtol=1e-14, maxiter=1000,
+        ))
 
 
 class Tilted(Risk):

@@ -4,8 +4,9 @@ Each takes a fitted classifier, rows X (n, d) and their labels y, and returns pe
 worst it met; ``return_info=True`` adds an :class:`AttackInfo`. What is attacked is the margin, by how much the label's
 score beats its best rival, which never goes flat where a hinge or a saturated probability does.
 
-Classifiers of this package give exact gradients; any other with ``decision_function`` or ``predict_proba`` is
-differentiated by central differences, 2 d queries a gradient.
+Classifiers of this package and scikit-learn's support vector, linear and kernel ridge ones, alone or behind scalers or
+Nystroem features, give exact gradients; any other with ``decision_function`` or ``predict_proba`` is differentiated by
+central differences, 2 d queries a gradient. A model that gives labels only is refused: no gradient, no evidence.
 
 Examples
 --------
@@ -18,6 +19,10 @@ array([[-0.75],
        [ 0.75]])
 """
 
-from buttress.attacks.gradient import AttackInfo, fgsm, pgd
+from buttress.attacks.art import to_art
+from buttress.attacks.ensemble import worst_case
+from buttress.attacks.gradient import fgsm, pgd
+from buttress.attacks.nearest import carlini_wagner, zoo
+from buttress.attacks.problem import AttackInfo
 
-__all__ = ["AttackInfo", "fgsm", "pgd"]
+__all__ = ["AttackInfo", "carlini_wagner", "fgsm", "pgd", "to_art", "worst_case", "zoo"]

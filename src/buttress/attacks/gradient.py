@@ -3,37 +3,16 @@
 Sources: Goodfellow, Shlens & Szegedy (ICLR 2015) for FGSM, Madry et al. (ICLR 2018) for PGD.
 """
 
-from dataclasses import dataclass
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from buttress._checks import Array, check_count, check_number, check_option, check_values
-from buttress.attacks.targets import Target, as_target, label_codes
-from buttress.expansion import margins, winners
+from buttress._checks import Array, check_count, check_number, check_option
+from buttress.attacks.problem import AttackInfo, Met, Worst, pose, warn_of_units
 
-
-@dataclass
-class AttackInfo:
-    """What an attack achieved, per row.
-
-    Parameters
-    ----------
-    success : bool array of shape (n,)
-        Whether the returned row is classified wrongly.
-    margin : array of shape (n,)
-        Margin of the returned row for its label.
-    distance : array of shape (n,)
-        How far it was moved, in the attack's norm.
-    queries : int
-        Rows scored or differentiated, all rows together.
-    """
-
-    success: NDArray[np.bool_]
-    margin: Array
-    distance: Array
-    queries: int
+__all__ = ["AttackInfo", "direction", "fgsm", "into_ball", "pgd"]
 
 
 def fgsm(
@@ -86,57 +65,53 @@ def pgd(
     ------
     ValueError
         For eps < 0, a box that excludes rows of X, labels the model does not know, or a model without scores.
+
+    Warns
+    -----
+    UserWarning
+        Where no score changed near any row, so that nothing was learned, or eps looks meant for another scale.
     """
-    target = as_target(model)
-    X, low, high = checked_inputs(model, X, bounds)
-    codes = label_codes(model, y, len(X))
-    eps = check_number("eps", eps, 0, closed="left")
-    check_option("norm", norm, ("linf", "l2"))
+    problem = pose(model, X, y, bounds)
+    eps, norm = check_number("eps", eps, 0, closed="left"), check_option("norm", norm, ("linf", "l2"))
     steps, restarts = check_count("steps", steps), check_count("restarts", restarts)
     default = min(eps, 2.5 * eps / steps)
     length = default if step_size is None else check_number("step_size", step_size, 0, closed="left")
-    rng = np.random.default_rng(random_state) if not hasattr(random_state, "uniform") else random_state
-    best = Worst(target, codes, X)
-    for start in range(restarts):
-        moved = X if start == 0 else np.clip(X + random_in_ball(rng, X.shape, eps, norm), low, high)
-        descend(target, moved, X, codes, eps, norm, low, high, steps, length, best)
-    info = AttackInfo(best.wrong, best.margin, distances(best.X - X, norm), best.queries)
-    return (best.X, info) if return_info else best.X
-
-
-class Worst:
-    """The worst version of each row met so far: a wrongly classified one, then the one of least margin."""
-
-    def __init__(self, target: Target, codes: NDArray[np.intp], X: Array):
-        self.target = target
-        self.codes = codes
-        self.X = X.copy()
-        self.margin = np.full(len(X), np.inf)
-        self.wrong = np.zeros(len(X), dtype=bool)
-        self.queries = 0
-
-    def see(self, X: Array) -> Array:
-        """Score X, keep what is worse than before, and return the contrasts (n, k) that attain the margins."""
-        scores = self.target.scores(X)
-        margin, contrast = margins(scores, self.codes, self.target.contrasts)
-        wrong = winners(scores, self.target.contrasts) != self.codes
-        worse = (wrong & ~self.wrong) | ((wrong == self.wrong) & (margin < self.margin))
-        self.X[worse], self.margin[worse], self.wrong[worse] = X[worse], margin[worse], wrong[worse]
-        self.queries += len(X)
-        return contrast
+    warn_of_units(problem, eps)
+    worst, rng = Worst(problem), generator(random_state)
+    for rows in problem.blocks():
+        for start in range(restarts):
+            moved = problem.X[rows]
+            if start:
+                moved = problem.clip(rows, moved + random_in_ball(rng, moved.shape, eps, norm))
+            descend(worst, rows, moved, eps, norm, steps, length)
+    if eps > 0:
+        worst.warn_if_flat()
+    info = worst.report(norm)
+    return (worst.X, info) if return_info else worst.X
 
 
 def descend(
-    target: Target, moved: Array, X: Array, codes: NDArray[np.intp], eps: float, norm: str, low: Any, high: Any,
-    steps: int, length: float, best: Worst,
+    met: Met, rows: NDArray[np.intp], moved: Array, eps: float, norm: str, steps: int, length: float,
+    aim: Callable[[Array], Array] | None = None,
 ) -> None:
-    """Walk ``steps`` steps down the margin from ``moved``, projecting on the ball around X and the box."""
+    """Walk ``steps`` steps down the margin from ``moved``, projecting on the ball around the rows and the box.
+
+    ``aim`` turns the contrasts (b, k) that attain the margins into those to walk down instead.
+    """
+    problem = met.problem
+    X, low, high = problem.X[rows], problem.low[rows], problem.high[rows]
+    if norm == "linf":  # the ball is a box too
+        low, high = np.maximum(low, X - eps), np.minimum(high, X + eps)
     for _ in range(steps):
-        contrast = best.see(moved)
-        g = target.gradient(moved, contrast)
-        best.queries += len(X)
-        moved = np.clip(X + into_ball(moved - length * direction(g, norm) - X, eps, norm), low, high)
-    best.see(moved)
+        at = problem.target.linearise(moved)
+        _, contrast, _ = met.see(rows, moved, at.scores)
+        g = at.gradient(contrast if aim is None else aim(contrast))
+        met.slope(g)
+        moved = moved - length * direction(g, norm)
+        if norm == "l2":
+            moved = X + into_ball(moved - X, eps, norm)
+        moved = np.clip(moved, low, high, out=moved)
+    met.see(rows, moved, problem.target.scores(moved))
 
 
 def direction(g: Array, norm: str) -> Array:
@@ -161,26 +136,6 @@ def random_in_ball(rng: Any, shape: tuple[int, ...], eps: float, norm: str) -> A
     return radius * direction / np.linalg.norm(direction, axis=1, keepdims=True)
 
 
-def distances(delta: Array, norm: str) -> Array:
-    """Return the norm of each row."""
-    return np.abs(delta).max(axis=1) if norm == "linf" else np.linalg.norm(delta, axis=1)
-
-
-def checked_inputs(model: Any, X: Any, bounds: Any) -> tuple[Array, Any, Any]:
-    """Return X as float64 (n, d) and the box; ValueError for the wrong width, NaN, or a box that excludes X."""
-    X = np.asarray(X, dtype=np.float64)
-    if X.ndim != 2 or len(X) == 0:
-        raise ValueError(f"X must be two-dimensional with at least one row. Got shape {X.shape}.")
-    width = getattr(model, "n_features_in_", X.shape[1])
-    if X.shape[1] != width:
-        raise ValueError(f"X has {X.shape[1]} features, but the model was fitted on {width}.")
-    check_values(X, [str(j) for j in range(X.shape[1])], "An attack")
-    if bounds is None:
-        return X, -np.inf, np.inf
-    low, high = (np.asarray(side, dtype=np.float64) for side in bounds)
-    outside = (low > X) | (high < X)
-    if outside.any():
-        row, column = np.argwhere(outside)[0]
-        raise ValueError(f"bounds exclude the data: row {row}, column {column} is {X[row, column]:g}. Give a box in "
-                         "the units of X that holds every row.")
-    return X, low, high
+def generator(random_state: Any) -> Any:
+    """Return what ``random_state`` stands for: itself if it can draw, else a generator with that seed."""
+    return random_state if hasattr(random_state, "uniform") else np.random.default_rng(random_state)

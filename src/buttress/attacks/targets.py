@@ -1,5 +1,8 @@
-"""What an attack sees of a model: scores of rows, and their gradients in the input."""
+"""What an attack sees of a model: scores of rows, their gradients, and scores of steps along coordinates."""
 
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
@@ -7,16 +10,24 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from buttress._checks import Array, check_values
-from buttress.expansion import KernelExpansion, binary_contrasts, rival_contrasts
+from buttress.attacks.linearise import Columns, centred, nudge, weighted
+from buttress.expansion import KernelExpansion, binary_contrasts, pair_contrasts, rival_contrasts
+from buttress.kernels import RBF
+from buttress.scores import SignOf, as_classifier, read_scores
 
 DIFFERENCE = 1e-4  # relative step of the central differences
 CHUNK = 100_000  # rows of one query
+ENTRIES = 500_000  # kernel values of one block of rows, 4 MB: they stay in the cache between steps
 
 
 class Target(Protocol):
     """Scores (n, k), their contrasts between classes, and input gradients of weighted scores."""
 
     contrasts: Array
+    gradient_cost: int  # rows scored for the gradient at one row
+    block: int  # rows to work on at a time
+    separable: bool  # whether steps along coordinates cost no more memory than the rows
+    decides: Any  # the model, where its classes need not be the winners of the scores; None where they are
 
     def scores(self, X: Array) -> Array:
         """Return the scores of X (n, d), shape (n, k)."""
@@ -24,40 +35,117 @@ class Target(Protocol):
     def gradient(self, X: Array, V: Array) -> Array:
         """Return sum_c V_ic d score_c(x_i) / d x_i, shape (n, d)."""
 
+    def linearise(self, X: Array) -> "Linearised":
+        """Return the scores of X with their gradients, at less than the cost of asking for both."""
+
+
+@dataclass
+class Linearised:
+    """Scores (n, k) at some rows; ``gradient(V)`` of V-weighted scores there, shape (n, d); ``nudged(rows, columns,
+    steps, V)`` the V-weighted scores of rows (r,) after single steps along coordinates, all but V (r, k) of shape
+    (r, B)."""
+
+    scores: Array
+    gradient: Callable[[Array], Array]
+    nudged: Callable[[Columns, Columns, Array, Array], Array]
+
 
 class ExpansionTarget:
-    """A kernel expansion: exact gradients."""
+    """A kernel expansion of (x - shift) * scale: exact gradients, coordinate steps without new distances."""
 
-    def __init__(self, expansion: KernelExpansion, contrasts: Array):
+    gradient_cost = 1
+    decides: Any = None
+
+    def __init__(
+        self, expansion: KernelExpansion, contrasts: Array, shift: Array | float = 0.0, scale: Array | float = 1.0
+    ):
         self.expansion = expansion
         self.contrasts = contrasts
+        self.shift, self.scale = shift, scale
+        self.block = max(1, ENTRIES // max(1, len(expansion.centers)))
+        self.separable = type(expansion.kernel) is RBF
+        self.scaled = bool(np.any(np.asarray(shift) != 0) or np.any(np.asarray(scale) != 1))
+        self._at = centred(expansion.kernel, expansion.centers)
+
+    def _inner(self, X: Array) -> Array:
+        return (X - self.shift) * self.scale if self.scaled else X
 
     def scores(self, X: Array) -> Array:
-        return self.expansion(X)
+        return self.expansion(self._inner(X))
 
     def gradient(self, X: Array, V: Array) -> Array:
-        return self.expansion.gradient(X, V)
+        return self.expansion.gradient(self._inner(X), V) * self.scale
+
+    def linearise(self, X: Array) -> Linearised:
+        point = self._at(self._inner(X))
+        coef, intercept = self.expansion.coef, self.expansion.intercept
+        scale = np.broadcast_to(self.scale, X.shape[1])
+
+        def nudged(rows: Columns, columns: Columns, steps: Array, V: Array) -> Array:
+            return point.nudged(rows, columns, steps * scale[columns], V @ coef.T) + (V @ intercept)[:, None]
+
+        def gradient(V: Array) -> Array:
+            g = point.gradient(V @ coef.T)
+            return g * self.scale if self.scaled else g
+
+        return Linearised(point.values @ coef + intercept, gradient, nudged)
 
 
 class QueryTarget:
-    """Any classifier with scores: gradients by central differences."""
+    """Anything with scores: gradients by central differences, unless the model gives its own."""
+
+    block = 4096
+    separable = False
 
     def __init__(self, model: Any):
         self.query = _score_function(model)
+        self.decides = model
         n_classes = len(model.classes_)
-        self.contrasts = binary_contrasts() if n_classes == 2 else rival_contrasts(n_classes)
+        self.gradient_cost = 2 * getattr(model, "n_features_in_", 1)
+        if _votes_in_pairs(model):
+            pairs = [(i, j) for i in range(n_classes) for j in range(i + 1, n_classes)]
+            self.contrasts = pair_contrasts(pairs, n_classes)
+        else:
+            self.contrasts = binary_contrasts() if n_classes == 2 else rival_contrasts(n_classes)
 
     def scores(self, X: Array) -> Array:
-        scores = np.concatenate([self.query(X[start : start + CHUNK]) for start in range(0, len(X), CHUNK)])
-        check_values(scores.reshape(len(X), -1), [f"{j} of the model's scores" for j in range(scores[0].size)])
-        return scores.reshape(len(X), -1)
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message="X does not have valid feature names")
+            parts = [np.asarray(self.query(X[start : start + CHUNK])) for start in range(0, len(X), CHUNK)]
+        scores = np.concatenate(parts).reshape(len(X), -1).astype(np.float64)
+        if scores.shape[1] != self.contrasts.shape[2]:
+            raise ValueError(f"The model gives {scores.shape[1]} scores a row. Expected {self.contrasts.shape[2]} for "
+                             f"its {len(self.contrasts)} classes.")
+        check_values(scores, [f"{j} of the model's scores" for j in range(scores.shape[1])], "An attack")
+        return scores
 
     def gradient(self, X: Array, V: Array) -> Array:
-        n, d = X.shape
+        d = X.shape[1]
         steps = DIFFERENCE * np.maximum(1, np.abs(X).max(axis=0))
-        shifted = X[:, None, None, :] + np.array([1.0, -1.0])[None, None, :, None] * np.diag(steps)[None, :, None, :]
-        scores = self.scores(shifted.reshape(-1, d)).reshape(n, d, 2, -1)
-        return np.einsum("idk,ik->id", scores[:, :, 0] - scores[:, :, 1], V) / (2 * steps)
+        offsets = np.concatenate([np.diag(steps), -np.diag(steps)])
+        G = np.empty_like(X)
+        rows = max(1, CHUNK // (2 * d))
+        for start in range(0, len(X), rows):
+            part = slice(start, start + rows)
+            moved = (X[part, None, :] + offsets).reshape(-1, d)
+            scores = self.scores(moved).reshape(len(X[part]), 2, d, -1)
+            G[part] = np.einsum("idk,ik->id", scores[:, 0] - scores[:, 1], V[part]) / (2 * steps)
+        return G
+
+    def linearise(self, X: Array) -> Linearised:
+        def nudged(rows: Columns, columns: Columns, steps: Array, V: Array) -> Array:
+            return weighted(self.scores(nudge(X[rows], columns, steps)).reshape(*columns.shape, -1), V)
+
+        return Linearised(self.scores(X), lambda V: self.gradient(X, V), nudged)
+
+
+class GradientTarget(QueryTarget):
+    """Scores that are no kernel expansion but know their gradient, such as sums of random features."""
+
+    def __init__(self, score: Any, model: Any):
+        super().__init__(model)
+        self.query, self.gradient = score, score.gradient  # type: ignore[method-assign]
+        self.gradient_cost, self.contrasts = 1, score.contrasts
 
 
 def _score_function(model: Any) -> Any:
@@ -74,21 +162,42 @@ def _score_function(model: Any) -> Any:
     return log_odds
 
 
+def _votes_in_pairs(model: Any) -> bool:
+    """Say whether the scores of a model, or of the last step of its pipeline, are of pairs of more than two classes."""
+    return getattr(_last_step(model), "decision_function_shape", "ovr") == "ovo" and len(model.classes_) > 2
+
+
+def _last_step(model: Any) -> Any:
+    """Return the classifier at the end of a pipeline or inside a fitted search."""
+    last = getattr(model, "best_estimator_", model)
+    return last.steps[-1][1] if hasattr(last, "steps") else last
+
+
 def as_target(model: Any) -> Target:
     """Return what an attack needs of a fitted classifier; ValueError for one that gives labels only."""
-    check_is_fitted(model)
-    if hasattr(model, "expansion_") and hasattr(model, "contrasts_"):
-        return ExpansionTarget(model.expansion_, model.contrasts_)
-    return QueryTarget(model)
+    model = as_classifier(model)
+    if not isinstance(model, SignOf):
+        check_is_fitted(model)
+    if not hasattr(model, "classes_"):
+        raise ValueError(f"{type(model).__name__} is no fitted classifier: it has no classes_. Attacks need one with "
+                         "decision_function or predict_proba.")
+    score = read_scores(model)
+    if score is None:
+        return QueryTarget(model)
+    if isinstance(score.expansion, KernelExpansion):
+        target = ExpansionTarget(score.expansion, score.contrasts, score.shift, score.scale)
+        target.decides = model if getattr(_last_step(model), "break_ties", False) else None
+        return target
+    return GradientTarget(score, model)
 
 
 def label_codes(model: Any, y: Any, n: int) -> NDArray[np.intp]:
     """Return the class numbers of labels y (n,); ValueError for one the model was not fitted on."""
-    y = np.asarray(y)
+    y, classes = np.asarray(y), as_classifier(model).classes_
     if y.shape != (n,):
         raise ValueError(f"y must have one label for each of the {n} rows of X. Got shape {y.shape}.")
-    known = np.isin(y, model.classes_)
+    known = np.isin(y, classes)
     if not known.all():
         raise ValueError(f"y holds the label {y[~known][0]!r}, which the model was not fitted on. "
-                         f"Its classes are {list(model.classes_)}.")
-    return np.searchsorted(model.classes_, y)
+                         f"Its classes are {list(classes)}.")
+    return np.searchsorted(classes, y)

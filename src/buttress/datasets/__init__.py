@@ -1,6 +1,9 @@
-"""Data to try things on: the sets bundled with scikit-learn by name, and corruption of training rows."""
+"""Data to try things on: bundled and public sets by name, generators, and corruption of training rows."""
 
 from buttress.datasets.bundled import BUNDLED, load_bundled
-from buttress.datasets.contamination import contaminate
+from buttress.datasets.contamination import CORRUPTIONS, contaminate
+from buttress.datasets.generators import make_polynomial, make_smooth
+from buttress.datasets.uci import SETS, Table, load_uci
 
-__all__ = ["BUNDLED", "contaminate", "load_bundled"]
+__all__ = ["BUNDLED", "CORRUPTIONS", "SETS", "Table", "contaminate", "load_bundled", "load_uci", "make_polynomial",
+           "make_smooth"]

@@ -4,91 +4,18 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
-from buttress._callbacks import CallbackSupportMixin, step_callback, with_callbacks
-from buttress._checks import (
-    Array,
-    check_classes,
-    check_limits,
-    check_number,
-    check_weights,
-    check_X,
-    check_X_y,
-)
-from buttress.expansion import KernelExpansion, binary_contrasts, rival_contrasts, winners
-from buttress.kernels import centers, fitted_kernel, is_precomputed
-from buttress.losses import Logistic, Loss, Multinomial, Squared
-from buttress.risks import PerClass, Risk, Subquantile
-from buttress.solvers.descent import kernel_descent
-from buttress.solvers.run import Outcome, run
+from buttress._callbacks import step_callback, with_callbacks
+from buttress._checks import Array, check_classes, check_weights, check_X, check_X_y
+from buttress.expansion import binary_contrasts, rival_contrasts, winners
+from buttress.losses import Logistic, Multinomial, Squared
+from buttress.risks import PerClass
+from buttress.robust.trimming import KernelRisk
 
 
-class _KernelRisk(CallbackSupportMixin, BaseEstimator):
-    """What the two estimators share: parameters, checks, and the one descent."""
-
-    def __init__(
-        self,
-        *,
-        risk: Any = None,
-        alpha: float = 1.0,
-        kernel: Any = "rbf",
-        degree: float = 3,
-        gamma: float | str = "auto",
-        coef0: float = 0.0,
-        tol: float = 1e-4,
-        max_iter: int = 1000,
-        max_time: float | None = None,
-        progress: bool = False,
-    ):
-        self.risk = risk
-        self.alpha = alpha
-        self.kernel = kernel
-        self.degree = degree
-        self.gamma = gamma
-        self.coef0 = coef0
-        self.tol = tol
-        self.max_iter = max_iter
-        self.max_time = max_time
-        self.progress = progress
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.pairwise = is_precomputed(self.kernel)
-        return tags
-
-    def _checked_risk(self) -> Risk:
-        """Return the risk; refuse parameters out of range."""
-        check_number("alpha", self.alpha, 0, closed="left")
-        check_number("tol", self.tol, 0)
-        check_limits(self.max_iter, self.max_time)
-        risk = Subquantile() if self.risk is None else self.risk
-        if not isinstance(risk, Risk):
-            raise ValueError(f"risk must be Mean(), Subquantile(quantile) or Tilted(tilt). Got {risk!r}.")
-        _ = risk.kept  # raises for a quantile out of range
-        return risk
-
-    def _descend(self, X: Array, y: Any, loss: Loss, risk: Risk, weight: Array, w: Array, report: Any) -> Outcome:
-        """Run the descent from coefficients w and set what both estimators hold afterwards."""
-        kernel = fitted_kernel(self, X, weight)
-        Z = centers(kernel, X)
-        K = kernel(X, Z)
-        ridge = self.alpha / (risk.kept * weight.sum())
-        steps = kernel_descent(K, y, loss, risk, ridge=ridge, w=w, sample_weight=weight)
-        outcome = run(steps, tol=self.tol, max_iter=self.max_iter, max_time=self.max_time, callback=report,
-                      progress=self.progress, name=type(self).__name__)
-        coef = outcome.state if outcome.state.ndim == 2 else outcome.state[:, None]
-        self.expansion_ = KernelExpansion(kernel, Z, coef, np.zeros(coef.shape[1]))
-        losses = loss.value(y, K @ outcome.state)
-        self.weights_ = risk.weights(losses, weight)
-        self.inlier_mask_ = self.weights_ > 0
-        self.objective_, self.n_iter_, self.history_ = outcome.objective, outcome.n_iter, outcome.history
-        self.converged_ = outcome.converged
-        return outcome
-
-
-class KernelRegressor(RegressorMixin, _KernelRisk):
+class KernelRegressor(RegressorMixin, KernelRisk):
     """Kernel regression under a risk of the squared losses.
 
     Minimises risk((f(x_i) - y_i)^2) + alpha / (p n) ||f||^2 over f = m + sum_i w_i k(x_i, .), m the median of y (0 with
@@ -105,19 +32,39 @@ class KernelRegressor(RegressorMixin, _KernelRisk):
         Start from the median of y.
     kernel, degree, gamma, coef0
         As in :class:`buttress.SVC`; gamma defaults to ``"auto"``, 1/d, because outliers move the variance of X.
+    acceleration : None, "polyak" or "nesterov", default="nesterov"
+        Plain descent, which never raises the objective; the paper's momentum (60)-(61), which its (63)-(64) is equal
+        to; or Nesterov's, dropped whenever the objective rises.
+    momentum : float in [0, 1), default=0.9
+        The mu of ``"polyak"``; Nesterov's is k / (k + 3) and plain descent has none.
+    step : {"spectral", "paper", "preconditioned"}, float or function, default="spectral"
+        1 / beta from the largest eigenvalue over the kept rows; from the trace over all rows, as in (48); the inverse
+        of the curvature itself, one factorisation for few iterations; a number; or a function from the iteration to
+        one.
+    radius : float or None, default=None
+        Largest norm of f, > 0; None for no limit.
+    init : {"zero", "glorot"}, default="zero"
+        Start from f = 0 (the first rows kept are then those nearest the centre), or from coefficients drawn uniformly
+        within sqrt(6/n) as in algorithm 3.
+    n_landmarks : int, None or "auto", default="auto"
+        Nystroem landmarks, None for the exact Gram matrix; "auto" is None up to 5,000 rows and 1,000 above. A linear
+        kernel is fitted in the primal and needs none.
     tol : float, default=1e-4
         Stop when the norm of the gradient has fallen to this share of its first value.
     max_iter, max_time : int, float or None
-        Most iterations and seconds.
+        Most iterations (-1 for no limit) and seconds.
+    random_state : int, RandomState or None
+        For ``init="glorot"`` and the landmarks.
     progress : bool, default=False
         Show a progress line.
 
     Attributes
     ----------
-    dual_coef_ : array of shape (n,)
+    dual_coef_ : array of shape (n,) or (n_landmarks,)
+        Coefficients; of a linear kernel ``coef_``, with one more for a coef0 > 0, in its place.
     intercept_ : float
     inlier_mask_ : bool array of shape (n,)
-        Training rows the risk kept.
+        Training rows that weigh at least half as much as the heaviest: those kept.
     weights_ : array of shape (n,)
         Weight of each training row at the solution, summing to 1.
     objective_, n_iter_, converged_, history_
@@ -149,13 +96,22 @@ class KernelRegressor(RegressorMixin, _KernelRisk):
         degree: float = 3,
         gamma: float | str = "auto",
         coef0: float = 0.0,
+        acceleration: str | None = "nesterov",
+        momentum: float = 0.9,
+        step: Any = "spectral",
+        radius: float | None = None,
+        init: str = "zero",
+        n_landmarks: int | str | None = "auto",
         tol: float = 1e-4,
         max_iter: int = 1000,
         max_time: float | None = None,
+        random_state: Any = None,
         progress: bool = False,
     ):
-        super().__init__(risk=risk, alpha=alpha, kernel=kernel, degree=degree, gamma=gamma, coef0=coef0, tol=tol,
-                         max_iter=max_iter, max_time=max_time, progress=progress)
+        super().__init__(risk=risk, alpha=alpha, kernel=kernel, degree=degree, gamma=gamma, coef0=coef0,
+                         acceleration=acceleration, momentum=momentum, step=step, radius=radius, init=init,
+                         n_landmarks=n_landmarks, tol=tol, max_iter=max_iter, max_time=max_time,
+                         random_state=random_state, progress=progress)
         self.fit_intercept = fit_intercept
 
     @with_callbacks
@@ -170,8 +126,7 @@ class KernelRegressor(RegressorMixin, _KernelRisk):
         weight = check_weights(sample_weight, X)
         self.intercept_ = weighted_median(y, weight) if self.fit_intercept else 0.0
         report = step_callback(self, X, y, self.max_iter)
-        outcome = self._descend(X, y - self.intercept_, Squared(), risk, weight, np.zeros(len(y)), report)
-        self.dual_coef_ = outcome.state
+        self._descend(X, y - self.intercept_, Squared(), risk, weight, np.zeros(len(y), dtype=np.intp), 1, report)
         return self
 
     def predict(self, X: Any) -> Array:
@@ -180,7 +135,7 @@ class KernelRegressor(RegressorMixin, _KernelRisk):
         return self.expansion_(check_X(self, X))[:, 0] + self.intercept_
 
 
-class KernelClassifier(ClassifierMixin, _KernelRisk):
+class KernelClassifier(ClassifierMixin, KernelRisk):
     """Kernel logistic classification under a risk of the losses.
 
     Minimises risk(l_i) + alpha / (p n) ||f||^2 with the logistic loss for two classes, the multinomial loss of one
@@ -197,19 +152,39 @@ class KernelClassifier(ClassifierMixin, _KernelRisk):
         Take the risk within each class, classes weighted by their size.
     kernel, degree, gamma, coef0
         As in :class:`buttress.SVC`; gamma defaults to ``"auto"``, 1/d, because outliers move the variance of X.
+    acceleration : None, "polyak" or "nesterov", default="nesterov"
+        Plain descent, which never raises the objective; the paper's momentum (60)-(61), which its (63)-(64) is equal
+        to; or Nesterov's, dropped whenever the objective rises.
+    momentum : float in [0, 1), default=0.9
+        The mu of ``"polyak"``; Nesterov's is k / (k + 3) and plain descent has none.
+    step : {"spectral", "paper", "preconditioned"}, float or function, default="spectral"
+        1 / beta from the largest eigenvalue over the kept rows; from the trace over all rows, as in (48); the inverse
+        of the curvature itself, one factorisation for few iterations; a number; or a function from the iteration to
+        one.
+    radius : float or None, default=None
+        Largest norm of f, > 0; None for no limit.
+    init : {"zero", "glorot"}, default="zero"
+        Start from f = 0 (the first rows kept are then those nearest the centre), or from coefficients drawn uniformly
+        within sqrt(6/n) as in algorithm 3.
+    n_landmarks : int, None or "auto", default="auto"
+        Nystroem landmarks, None for the exact Gram matrix; "auto" is None up to 5,000 rows and 1,000 above. A linear
+        kernel is fitted in the primal and needs none.
     tol : float, default=1e-4
         Stop when the norm of the gradient has fallen to this share of its first value.
     max_iter, max_time : int, float or None
-        Most iterations and seconds.
+        Most iterations (-1 for no limit) and seconds.
+    random_state : int, RandomState or None
+        For ``init="glorot"`` and the landmarks.
     progress : bool, default=False
         Show a progress line.
 
     Attributes
     ----------
     classes_ : array of shape (n_classes,)
-    dual_coef_ : array of shape (n,) or (n, n_classes)
+    dual_coef_ : array of shape (n or n_landmarks,), with a column a class beyond two
+        Coefficients; of a linear kernel ``coef_``, with one more for a coef0 > 0, in its place.
     inlier_mask_ : bool array of shape (n,)
-        Training rows the risk kept.
+        Training rows that weigh at least half as much as the heaviest: those kept.
     weights_ : array of shape (n,)
         Weight of each training row at the solution, summing to 1.
     objective_, n_iter_, converged_, history_
@@ -239,13 +214,22 @@ class KernelClassifier(ClassifierMixin, _KernelRisk):
         degree: float = 3,
         gamma: float | str = "auto",
         coef0: float = 0.0,
+        acceleration: str | None = "nesterov",
+        momentum: float = 0.9,
+        step: Any = "spectral",
+        radius: float | None = None,
+        init: str = "zero",
+        n_landmarks: int | str | None = "auto",
         tol: float = 1e-4,
         max_iter: int = 1000,
         max_time: float | None = None,
+        random_state: Any = None,
         progress: bool = False,
     ):
-        super().__init__(risk=risk, alpha=alpha, kernel=kernel, degree=degree, gamma=gamma, coef0=coef0, tol=tol,
-                         max_iter=max_iter, max_time=max_time, progress=progress)
+        super().__init__(risk=risk, alpha=alpha, kernel=kernel, degree=degree, gamma=gamma, coef0=coef0,
+                         acceleration=acceleration, momentum=momentum, step=step, radius=radius, init=init,
+                         n_landmarks=n_landmarks, tol=tol, max_iter=max_iter, max_time=max_time,
+                         random_state=random_state, progress=progress)
         self.balanced = balanced
 
     @with_callbacks
@@ -262,13 +246,12 @@ class KernelClassifier(ClassifierMixin, _KernelRisk):
         n_classes = len(self.classes_)
         risk = PerClass(risk, codes) if self.balanced else risk
         report = step_callback(self, X, y, self.max_iter)
+        groups = codes if self.balanced else np.zeros_like(codes)
         if n_classes == 2:
-            signs = np.where(codes == 1, 1.0, -1.0)
-            outcome = self._descend(X, signs, Logistic(), risk, weight, np.zeros(len(y)), report)
+            self._descend(X, np.where(codes == 1, 1.0, -1.0), Logistic(), risk, weight, groups, 1, report)
         else:
-            outcome = self._descend(X, codes, Multinomial(), risk, weight, np.zeros((len(y), n_classes)), report)
+            self._descend(X, codes, Multinomial(), risk, weight, groups, n_classes, report)
         self.contrasts_ = binary_contrasts() if n_classes == 2 else rival_contrasts(n_classes)
-        self.dual_coef_ = outcome.state
         return self
 
     def decision_function(self, X: Any) -> Array:

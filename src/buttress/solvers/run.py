@@ -76,6 +76,7 @@ def run(
     progress: bool = False,
     name: str = "fit",
     warn: bool = True,
+    keep: str = "best",
 ) -> Outcome:
     """Iterate until ``gap <= tol``, the budget is spent, the callback returns True, or Ctrl-C.
 
@@ -97,11 +98,14 @@ def run(
         What the progress line and the warnings call the run.
     warn : bool
         Warn with NotConvergedWarning when a budget ran out.
+    keep : {"best", "last"}
+        Which state a run ends with that did not converge: that of the least objective, or the last, for algorithms
+        whose objective is an estimate from a batch.
 
     Returns
     -------
     Outcome
-        A converged run ends with its last state, any other with the state of the least objective.
+        A converged run ends with its last state.
     """
     start, outcome, best = time.monotonic(), Outcome(None, "exhausted", 0, float("inf"), float("inf")), None
     try:
@@ -111,7 +115,7 @@ def run(
                 seconds = time.monotonic() - start
                 outcome.history.append({"n_iter": outcome.n_iter, "seconds": seconds, "gap": step.gap,
                                         "objective": step.objective})
-                if best is None or step.objective <= best.objective or step.gap <= tol:
+                if best is None or step.objective <= best.objective or step.gap <= tol or keep == "last":
                     best = step
                 show(outcome.n_iter, step)
                 outcome.status = _status(step, tol, outcome.n_iter, max_iter, seconds, max_time, callback)

@@ -1,0 +1,244 @@
+"""The kernel classifier trained against perturbed inputs."""
+
+import warnings
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from buttress._callbacks import CallbackSupportMixin, step_callback, with_callbacks
+from buttress._checks import (
+    Array,
+    check_classes,
+    check_count,
+    check_limits,
+    check_number,
+    check_option,
+    check_X,
+    check_X_y,
+)
+from buttress.adversarial.input import fit_input
+from buttress.adversarial.rkhs import fit_rkhs
+from buttress.expansion import binary_contrasts, rival_contrasts, winners
+from buttress.kernels import fitted_kernel
+
+
+class AdversarialSVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
+    """Kernel support vector classifier trained against perturbations within a radius.
+
+    ``defense="input"`` perturbs the inputs. It minimises
+
+        1/2 ||f||^2 + C sum_i max over ||d_i|| <= eps of max(0, 1 - y_i (f(x_i + d_i) + b))
+
+    over f in the span of Nystroem landmarks: the natural solution (eps = 0) is found exactly, and training goes on from
+    there with inputs moved by projected gradient steps. This is the defence that helps.
+
+    ``defense="rkhs"`` perturbs the features instead, in a ball of radius r = sqrt(2 F(0) - 2 F(eps^2)) that holds every
+    moved input's features and much more; for a kernel F(|x - z|^2). It minimises (Wu, Hu & Gu 2021, equation 6)
+
+        1/2 ||f||^2 + C mean_i max(0, 1 - y_i (f(x_i) + b) + r ||f||).
+
+    Its solution classifies exactly like that of the natural machine with the smaller C in ``natural_C_``: this defence
+    re-labels C, and no choice of eps gives a classifier that a choice of C does not.
+
+    More than two classes are each set against the rest.
+
+    Parameters
+    ----------
+    C : float, default=1.0
+        Weight of the losses against the norm, > 0: of their sum for "input", of their mean for "rkhs", as stated above.
+    eps : float, default=0.1
+        Radius of the perturbations, >= 0, in the units of X.
+    norm : {"linf", "l2"}, default="linf"
+        Norm of the perturbations. For "rkhs" the ball is an l2 one; with "linf" its radius is eps sqrt(d).
+    defense : {"input", "rkhs"}, default="input"
+        Where inputs are perturbed.
+    solver : {"exact", "dsg", "sgd"}, default="exact"
+        Of "rkhs": the exact solution by a search over the natural path, doubly stochastic gradients (batches of rows
+        and blocks of random features), or stochastic gradients with the kernel itself. "input" has one solver only.
+    step : {"diminishing", "constant"}, default="diminishing"
+        Steps of "dsg" and "sgd": ``step_size`` / t, or ``step_size``.
+    step_size : float or None
+        Default 1 for diminishing steps, 0.1 for constant ones.
+    kernel, degree, gamma, coef0
+        As in :class:`buttress.SVC`; a positive definite kernel, for "rkhs" one of RBF, Laplacian (l2), Cauchy and
+        InverseMultiquadric.
+    fit_intercept : bool, default=True
+        Whether there is a b. The paper's machine has none; "input" always has one.
+    n_landmarks : int or None, default=300
+        Most landmarks of "input"; None takes every row, that is the exact kernel.
+    attack_steps : int, default=3
+        Gradient steps that look for each worst input in the training of "input".
+    n_features, batch_size, n_passes : int, default=1024, 500, 1
+        Random features a block ("dsg"), rows a batch and passes over the rows ("dsg" and "sgd").
+    tol : float, default=1e-3
+        "input": of the natural solution, as in :class:`buttress.SVC`; training against perturbed inputs ends when its
+        objective fell by less than this share in 50 iterations. "exact": the largest relative duality gap. The others
+        end after ``n_passes``.
+    max_iter : int or None
+        Most iterations per class against perturbed inputs (default 200), points of the path, or batches (no limit).
+    max_time : float or None
+        Most seconds per class; for "input" of each of its two stages.
+    random_state : int, RandomState or None
+        Of landmarks, batches and random features.
+    progress : bool, default=False
+        Show a progress line.
+
+    Attributes
+    ----------
+    classes_ : array of shape (n_classes,)
+    landmarks_ : array of shape (m, d)
+        Of "input".
+    natural_gap_ : array of shape (k,)
+        Duality gap of the natural start of "input", per column of scores (k = 1 for two classes).
+    feature_radius_ : float
+        r of "rkhs".
+    natural_C_ : array of shape (k,)
+        Of "exact": the C, weighing the mean, of the natural machine that classifies alike.
+    dual_gap_ : array of shape (k,)
+        Of "exact": primal minus dual objective, with C mean as stated above.
+    norm_ : array of shape (k,)
+        Of "dsg" and "sgd": ||f||, by its recursion.
+    gradient_noise_, gradient_signal_ : array of shape (k,)
+        Of "dsg": l1 norms of what the random features add to the input gradient, and of the rest.
+    n_iter_ : int
+        Steps against perturbed inputs, natural machines solved, or batches.
+    history_ : list of dict
+        n_iter, seconds, gap and objective (of the last class); for "dsg" and "sgd" an estimate from one batch.
+
+    Notes
+    -----
+    No ``sample_weight`` is taken: the search for worst inputs branches on signs of gradients, so a weight of two and
+    two equal rows could part ways.
+
+    References
+    ----------
+    Madry, Makelov, Schmidt, Tsipras & Vladu, Towards deep learning models resistant to adversarial attacks, ICLR 2018.
+    Wu, Hu & Gu, Fast and scalable adversarial training of kernel SVM via doubly stochastic gradients, AAAI 2021.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_moons
+    >>> from buttress import AdversarialSVC
+    >>> X, y = make_moons(100, noise=0.1, random_state=0)
+    >>> model = AdversarialSVC(eps=0.1, gamma=1.0, random_state=0).fit(X, y)
+    >>> bool(model.score(X, y) > 0.9)
+    True
+    >>> model = AdversarialSVC(defense="rkhs", C=100, eps=0.1, gamma=1.0).fit(X, y)
+    >>> bool(model.natural_C_[0] < 100)
+    True
+    """
+
+    def __init__(
+        self,
+        *,
+        C: float = 1.0,
+        eps: float = 0.1,
+        norm: str = "linf",
+        defense: str = "input",
+        solver: str = "exact",
+        step: str = "diminishing",
+        step_size: float | None = None,
+        kernel: Any = "rbf",
+        degree: float = 3,
+        gamma: float | str = "scale",
+        coef0: float = 0.0,
+        fit_intercept: bool = True,
+        n_landmarks: int | None = 300,
+        attack_steps: int = 3,
+        n_features: int = 1024,
+        batch_size: int = 500,
+        n_passes: int = 1,
+        tol: float = 1e-3,
+        max_iter: int | None = None,
+        max_time: float | None = None,
+        random_state: Any = None,
+        progress: bool = False,
+    ):
+        self.C = C
+        self.eps = eps
+        self.norm = norm
+        self.defense = defense
+        self.solver = solver
+        self.step = step
+        self.step_size = step_size
+        self.kernel = kernel
+        self.degree = degree
+        self.gamma = gamma
+        self.coef0 = coef0
+        self.fit_intercept = fit_intercept
+        self.n_landmarks = n_landmarks
+        self.attack_steps = attack_steps
+        self.n_features = n_features
+        self.batch_size = batch_size
+        self.n_passes = n_passes
+        self.tol = tol
+        self.max_iter = max_iter
+        self.max_time = max_time
+        self.random_state = random_state
+        self.progress = progress
+
+    @with_callbacks
+    def fit(self, X: Any, y: Any) -> "AdversarialSVC":
+        """Fit to X of shape (n, d) and class labels y of shape (n,); returns self.
+
+        Raises ValueError for parameters out of range, a kernel the defence cannot use, an eps at which "rkhs" leaves
+        nothing but f = 0 (saying the largest usable one), NaN, inf or entries beyond 1e100 (naming the column), or
+        fewer than two classes. Warns with FeatureNoiseWarning where random features drown the input gradient.
+        """
+        self._check_parameters()
+        X, y = check_X_y(self, X, y)
+        self.classes_, codes = check_classes(y, "AdversarialSVC")
+        warn_of_units(X, self.eps)
+        n_classes = len(self.classes_)
+        signs = np.where(codes[:, None] == ([1] if n_classes == 2 else range(n_classes)), 1.0, -1.0)
+        fit = fit_input if self.defense == "input" else fit_rkhs
+        report = step_callback(self, X, y, None)
+        found = fit(self, fitted_kernel(self, X), X, signs, check_random_state(self.random_state), report)
+        for name, value in found.items():
+            setattr(self, name, value)
+        self.contrasts_ = binary_contrasts() if n_classes == 2 else rival_contrasts(n_classes)
+        return self
+
+    def _check_parameters(self) -> None:
+        check_number("C", self.C, 0)
+        check_number("eps", self.eps, 0, closed="left", fix="It is a radius in the units of X; 0 is natural training.")
+        check_option("norm", self.norm, ("linf", "l2"))
+        check_option("defense", self.defense, ("input", "rkhs"))
+        check_option("solver", self.solver, ("exact", "dsg", "sgd"))
+        check_option("step", self.step, ("diminishing", "constant"))
+        if self.step_size is not None:
+            check_number("step_size", self.step_size, 0)
+        if self.defense == "input" and self.solver != "exact":
+            raise ValueError(f"solver={self.solver!r} solves the machine of defense='rkhs'. Got defense='input'. Use "
+                             "defense='rkhs', or leave solver at 'exact'.")
+        if self.defense == "input" and not self.fit_intercept:
+            raise ValueError("defense='input' always has an intercept. Got fit_intercept=False. Use defense='rkhs', or "
+                             "leave fit_intercept at True.")
+        check_number("tol", self.tol, 0)
+        if self.n_landmarks is not None:
+            check_count("n_landmarks", self.n_landmarks)
+        for name in ("attack_steps", "n_features", "batch_size", "n_passes"):
+            check_count(name, getattr(self, name))
+        check_limits(self.max_iter, self.max_time)
+
+    def decision_function(self, X: Any) -> Array:
+        """Return the scores of X (n, d): (n,) for two classes, positive for ``classes_[1]``, else (n, n_classes)."""
+        check_is_fitted(self)
+        scores = self.expansion_(check_X(self, X))
+        return scores[:, 0] if len(self.classes_) == 2 else scores
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Return the class of each row of X (n, d)."""
+        check_is_fitted(self)
+        return self.classes_[winners(self.expansion_(check_X(self, X)), self.contrasts_)]
+
+
+def warn_of_units(X: Array, eps: float) -> None:
+    """Warn where X looks like pixels of 0 to 255 and eps like a share of 1."""
+    if 0 < eps < 1 and X.min() >= 0 and 128 <= X.max() <= 255 and (np.rint(X) == X).all():
+        warnings.warn(f"X holds whole numbers from 0 to {X.max():g}, and eps={eps:g} is less than one of them. Divide "
+                      "X by 255, or give eps in the units of X.", UserWarning, stacklevel=4)

@@ -1,0 +1,181 @@
+"""The linear classifier trained against free-range attacks."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils.validation import check_is_fitted
+
+from buttress._callbacks import CallbackSupportMixin, step_callback, with_callbacks
+from buttress._checks import (
+    Array,
+    check_classes,
+    check_limits,
+    check_number,
+    check_option,
+    check_X,
+    check_X_y,
+)
+from buttress.expansion import KernelExpansion, binary_contrasts, rival_contrasts, winners
+from buttress.kernels import Linear
+from buttress.solvers.freerange import free_range_descent, free_range_margins
+from buttress.solvers.run import Outcome, run
+
+
+class AdversarialLinearSVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
+    """Linear support vector classifier against attackers who move every feature a share of the way to its limits.
+
+    Minimises 1/2 ||w||^2 + C sum_i max(0, 1 - y_i (w'x_i + b) + t_i), where
+
+        t_i = C_f sum_j [ max(w_j, 0) (x_ij - low_j) + max(-w_j, 0) (high_j - x_ij) ]
+
+    for attacked rows of the positive class, the two distances swapped for attacked rows of the other class, and 0 for
+    rows that are not attacked. t_i is what the worst move d of the row with
+    C_f (low_j - x_ij) <= d_j <= C_f (high_j - x_ij) costs: the free-range model of Zhou et al. (2012), here solved to a
+    certified gap without its n d extra variables. More than two classes are each set against the rest.
+
+    Parameters
+    ----------
+    C : float, default=1.0
+        Weight of the hinge losses against the norm, > 0.
+    C_f : float, default=0.1
+        The share of the way to the limits an attacker may go, in [0, 1]; 0 is the plain linear machine.
+    attacked_class : {"positive", "both"}, default="positive"
+        Whose rows are moved: those of ``classes_[1]`` (of each class in turn, beyond two), as in the paper, where
+        only the malicious attack; or those of all classes.
+    bounds : (low, high) or None
+        Limits of the features, numbers or arrays of shape (d,); by default the least and largest value of each feature.
+    tol : float, default=1e-6
+        Largest duality gap, relative to the objective.
+    max_iter : int, default=100
+        Most interior-point steps per class; 15 to 30 are usual.
+    max_time : float or None
+        Most seconds per class.
+    progress : bool, default=False
+        Show a progress line.
+
+    Attributes
+    ----------
+    classes_ : array of shape (n_classes,)
+    coef_ : array of shape (k, d)
+        w; k = 1 for two classes.
+    intercept_ : array of shape (k,)
+    primal_objective_, dual_gap_ : array of shape (k,)
+        The objective as stated above, and how far above the optimum it can be at most.
+    n_iter_ : int
+        Interior-point steps, plus one.
+    history_ : list of dict
+        n_iter, seconds, gap and objective (of the last class, in the solver's own scaling).
+
+    References
+    ----------
+    Zhou, Kantarcioglu, Thuraisingham & Xi, Adversarial support vector machine learning, KDD 2012.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from sklearn.preprocessing import scale
+    >>> from buttress import AdversarialLinearSVC
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> model = AdversarialLinearSVC(C_f=0.05, attacked_class="both").fit(scale(X), y)
+    >>> bool(model.score(scale(X), y) > 0.93)
+    True
+    """
+
+    def __init__(
+        self,
+        *,
+        C: float = 1.0,
+        C_f: float = 0.1,
+        attacked_class: str = "positive",
+        bounds: Any = None,
+        tol: float = 1e-6,
+        max_iter: int = 100,
+        max_time: float | None = None,
+        progress: bool = False,
+    ):
+        self.C = C
+        self.C_f = C_f
+        self.attacked_class = attacked_class
+        self.bounds = bounds
+        self.tol = tol
+        self.max_iter = max_iter
+        self.max_time = max_time
+        self.progress = progress
+
+    @with_callbacks
+    def fit(self, X: Any, y: Any) -> "AdversarialLinearSVC":
+        """Fit to X of shape (n, d) and class labels y of shape (n,); returns self.
+
+        Raises ValueError for parameters out of range, bounds that exclude rows of X, NaN, inf or entries beyond 1e100
+        (naming the column), or fewer than two classes.
+        """
+        self._check_parameters()
+        X, y = check_X_y(self, X, y)
+        self.classes_, codes = check_classes(y, "AdversarialLinearSVC")
+        low, high = self._limits(X)
+        n_classes = len(self.classes_)
+        positives = [1] if n_classes == 2 else range(n_classes)
+        report = step_callback(self, X, y, None)
+        fits = [self._fit_column(X, np.where(codes == c, 1.0, -1.0), low, high, report)
+                for c in positives]
+        self.coef_ = np.stack([w for w, _, _ in fits])
+        self.intercept_ = np.array([b for _, b, _ in fits])
+        self.expansion_ = KernelExpansion(Linear(), self.coef_, np.eye(len(fits)), self.intercept_)
+        self.contrasts_ = binary_contrasts() if n_classes == 2 else rival_contrasts(n_classes)
+        self.primal_objective_ = np.array([outcome.objective for _, _, outcome in fits])
+        self.dual_gap_ = np.array([outcome.gap * outcome.objective for _, _, outcome in fits])
+        self.n_iter_ = sum(outcome.n_iter + 1 for _, _, outcome in fits)
+        self.history_ = fits[-1][2].history
+        return self
+
+    def _check_parameters(self) -> None:
+        check_number("C", self.C, 0)
+        check_number("C_f", self.C_f, 0, 1, closed="both", fix="It is the share of the way to the limits.")
+        check_option("attacked_class", self.attacked_class, ("positive", "both"))
+        check_number("tol", self.tol, 0)
+        check_limits(self.max_iter, self.max_time)
+
+    def _limits(self, X: Array) -> tuple[Array, Array]:
+        """Return the least and largest value of each feature, or the bounds given; these must hold every row."""
+        if self.bounds is None:
+            return X.min(axis=0), X.max(axis=0)
+        low, high = (np.broadcast_to(np.asarray(side, dtype=np.float64), X.shape[1:]) for side in self.bounds)
+        outside = ~((low <= X) & (high >= X))
+        if outside.any():
+            row, column = np.argwhere(outside)[0]
+            raise ValueError(f"bounds exclude the data: row {row}, column {column} is {X[row, column]:g}. Give limits "
+                             "in the units of X that hold every row, or None.")
+        return low, high
+
+    def _fit_column(self, X: Array, y: Array, low: Array, high: Array, report: Any) -> tuple[Array, float, Outcome]:
+        """Return w, b and the run, whose objective is in the units of the docstring.
+
+        Columns that do not vary get w_j = 0, which is optimal; the others are centred and divided by one number, so
+        that the solver sees rows of length about 1 whatever the units: w is scaled back, and C with its square.
+        """
+        varying = np.flatnonzero(X.max(axis=0) > X.min(axis=0))
+        varying = varying if varying.size else np.arange(1)
+        centre = X[:, varying].mean(axis=0)
+        unit = float(np.sqrt(np.mean(np.sum((X[:, varying] - centre) ** 2, axis=1)))) or 1.0
+        scaled, bottom, top = ((part - centre) / unit for part in (X[:, varying], low[varying], high[varying]))
+        margins = free_range_margins(scaled, y, bottom, top, share=self.C_f, both=self.attacked_class == "both")
+        steps = free_range_descent(margins, y, np.full(len(y), self.C * unit**2), tol=self.tol)
+        outcome = run(steps, tol=self.tol, max_iter=None if self.max_iter == -1 else self.max_iter,
+                      max_time=self.max_time, callback=report, progress=self.progress, name="free-range machine")
+        w = np.zeros(X.shape[1])
+        w[varying] = outcome.state[0] / unit
+        outcome.objective /= unit**2
+        return w, float(outcome.state[1] - w[varying] @ centre), outcome
+
+    def decision_function(self, X: Any) -> Array:
+        """Return the scores of X (n, d): (n,) for two classes, positive for ``classes_[1]``, else (n, n_classes)."""
+        check_is_fitted(self)
+        scores = check_X(self, X) @ self.coef_.T + self.intercept_
+        return scores[:, 0] if len(self.classes_) == 2 else scores
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Return the class of each row of X (n, d)."""
+        check_is_fitted(self)
+        return self.classes_[winners(check_X(self, X) @ self.coef_.T + self.intercept_, self.contrasts_)]

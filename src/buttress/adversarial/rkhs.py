@@ -1,0 +1,125 @@
+"""The defence in feature space: exactly by the natural path, or by stochastic gradients."""
+
+import warnings
+from typing import Any
+
+import numpy as np
+
+from buttress._checks import Array, FeatureNoiseWarning, NotConvergedWarning
+from buttress.expansion import KernelExpansion
+from buttress.features import (
+    RandomExpansion,
+    feature_radius,
+    gradient_noise,
+    input_radius,
+    random_features,
+    spectrum_of,
+)
+from buttress.kernels import Kernel
+from buttress.solvers.dsg import KernelBasis, RandomBasis, doubly_stochastic, step_sizes
+from buttress.solvers.rkhs import Natural, first_point, natural_path, path_search
+from buttress.solvers.run import run
+
+JUDGED = 2000  # rows on which a stochastic solver's radius is compared with the one of collapse
+
+
+def fit_rkhs(model: Any, kernel: Kernel, X: Array, signs: Array, rng: Any, report: Any) -> dict[str, Any]:
+    """Return the attributes of a model fitted to labels ``signs`` (n, k) of -1 and 1, one machine a column."""
+    spectrum_of(kernel, "defense='rkhs'")
+    reach = np.sqrt(X.shape[1]) if model.norm == "linf" else 1.0
+    radius = feature_radius(kernel, model.eps * reach)
+    few = rng.permutation(len(X))[:JUDGED] if model.solver != "exact" and len(X) > JUDGED else slice(None)
+    firsts = [first_point(kernel, X[few], y, fit_intercept=model.fit_intercept) for y in signs[few].T]
+    if radius > 0:
+        refuse_collapse(model.eps, kernel, radius, firsts, reach)
+    fit = _fit_exact if model.solver == "exact" else _fit_stochastic
+    return {**fit(model, kernel, X, signs, radius, firsts, rng, report), "feature_radius_": radius}
+
+
+def limit(max_iter: int | None) -> int | None:
+    """Return max_iter with -1, which means no limit as in scikit-learn, as None."""
+    return None if max_iter == -1 else max_iter
+
+
+def refuse_collapse(eps: float, kernel: Kernel, radius: float, firsts: list[Natural], reach: float) -> None:
+    """Raise ValueError where f = 0 is optimal for every C, saying up to which eps it is not."""
+    most = min(first.norm / first.total for first in firsts)
+    if radius >= most * (1 - 1e-6):
+        largest = input_radius(kernel, most) / reach
+        raise ValueError(
+            f"eps={eps:g} is too large for defense='rkhs' with {kernel!r}: its ball in feature space (radius "
+            f"{radius:.4g}) covers the distance between the classes (at most {most:.4g}), so that f = 0 is optimal for "
+            f"every C. Use eps < {largest:.4g}, a wider kernel, or defense='input', which has no such limit."
+        )
+
+
+def _fit_exact(
+    model: Any, kernel: Kernel, X: Array, signs: Array, radius: float, firsts: list[Natural], rng: Any, report: Any
+) -> dict[str, Any]:
+    """Return the attributes of the exact solution; C is the weight of the mean loss, C/n that of each."""
+    outcomes = []
+    for y, first in zip(signs.T, firsts, strict=True):
+        solve = natural_path(kernel, X, y, fit_intercept=model.fit_intercept, tol=model.tol / 10)
+        steps = path_search(solve, first, y, C=model.C / len(X), radius=radius)
+        outcomes.append(run(steps, tol=model.tol, max_iter=limit(model.max_iter), max_time=model.max_time,
+                            callback=report, progress=model.progress, name="path search"))
+    stuck = [outcome.gap for outcome in outcomes if outcome.status == "exhausted"]
+    if stuck:
+        warnings.warn(f"The path search ended with gap {max(stuck):.3g} > tol {model.tol:.3g}, at the accuracy of its "
+                      "natural machines. Raise tol, or scale the data.", NotConvergedWarning, stacklevel=4)
+    coef = np.stack([outcome.state[0] for outcome in outcomes], axis=1)
+    used = np.flatnonzero(coef.any(axis=1))
+    intercept = np.array([outcome.state[1] for outcome in outcomes])
+    return {
+        "expansion_": KernelExpansion(kernel, X[used], coef[used], intercept),
+        "natural_C_": np.array([outcome.state[2] for outcome in outcomes]) * len(X),
+        "dual_gap_": np.array([outcome.gap * outcome.objective for outcome in outcomes]),
+        "n_iter_": sum(outcome.n_iter + 1 for outcome in outcomes),
+        "history_": outcomes[-1].history,
+    }
+
+
+def _fit_stochastic(
+    model: Any, kernel: Kernel, X: Array, signs: Array, radius: float, firsts: list[Natural], rng: Any, report: Any
+) -> dict[str, Any]:
+    """Return the attributes after ``n_passes`` passes of doubly stochastic or of exact-kernel gradients."""
+    n, k = signs.shape
+    n_terms = model.n_passes * -(-n // model.batch_size)
+    if model.solver == "dsg":
+        features = random_features(kernel, X.shape[1], model.n_features, seed=int(rng.randint(2**31)))
+        basis: Any = RandomBasis(features, X, n_terms, k)
+    else:
+        basis = KernelBasis(kernel, X, k)
+    size = model.step_size or (0.1 if model.step == "constant" else 1.0)
+    steps = doubly_stochastic(basis, signs, C=model.C, radius=radius, step=step_sizes(model.step, size),
+                              batch=model.batch_size, n_passes=model.n_passes, fit_intercept=model.fit_intercept,
+                              rng=rng)
+    outcome = run(steps, max_iter=limit(model.max_iter), max_time=model.max_time, callback=report,
+                  progress=model.progress, name=f"solver={model.solver!r}", keep="last")
+    coef, intercept, norm = outcome.state
+    made = {"norm_": norm, "n_iter_": outcome.n_iter, "history_": outcome.history}
+    if model.solver == "dsg":
+        return {**made, "expansion_": RandomExpansion(features, coef, intercept),
+                **_feature_noise(RandomExpansion(features, coef, intercept), X)}
+    used = np.flatnonzero(coef.any(axis=1))
+    return {**made, "expansion_": KernelExpansion(kernel, X[used], coef[used], intercept)}
+
+
+def _feature_noise(expansion: RandomExpansion, X: Array) -> dict[str, Array]:
+    """Return the l1 norms of the input gradient's noise and signal, (k,) each; warn where the noise is larger."""
+    rows = X[:: max(1, len(X) // 100)]
+    noise = gradient_noise(expansion)
+    k = len(noise)
+    total = np.array([np.abs(expansion.gradient(rows, np.tile(one, (len(rows), 1)))).sum(axis=1).mean()
+                      for one in np.eye(k)])
+    with np.errstate(invalid="ignore"):
+        signal = np.where(np.isfinite(noise), np.sqrt(np.maximum(0, total**2 - noise**2)), 0.0)
+    if (noise > signal).any():
+        column = int(np.argmax(noise - signal))
+        warnings.warn(
+            f"The random features add noise of l1 norm {noise[column]:.3g} to the gradient in the inputs, whose signal "
+            f"is {signal[column]:.3g}: an attacker can follow the noise, whatever eps the model was trained with. Use "
+            "solver='exact', or defense='input' with its Nystroem features; more features (n_features) help slowly.",
+            FeatureNoiseWarning, stacklevel=4)
+    return {"gradient_noise_": noise, "gradient_signal_": signal}
+

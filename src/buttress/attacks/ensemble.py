@@ -1,0 +1,119 @@
+"""The worst of several attacks within one ball, so that no single weak one is taken for robustness."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from buttress._checks import Array, check_count, check_number, check_option
+from buttress.attacks.gradient import descend, generator, into_ball, random_in_ball
+from buttress.attacks.nearest import carlini_wagner, zoo
+from buttress.attacks.problem import Worst, pose, warn_of_units
+
+
+def worst_case(
+    model: Any,
+    X: Any,
+    y: Any,
+    *,
+    eps: float,
+    norm: str = "linf",
+    bounds: Any = None,
+    steps: int = 100,
+    restarts: int = 5,
+    random_state: Any = None,
+    return_info: bool = False,
+) -> Any:
+    """Attack with an ensemble, one after another, each on the rows that still stand, and return the worst rows met.
+
+    In turn: a single step; projected descent from the row and from random points, with long steps and with short ones,
+    and on the margin against each rival class; for ``norm="l2"`` Carlini & Wagner; for models whose gradients are by
+    differences ZOO with wide ones; and random corners of the ball, which see where gradients are flat. All attack
+    margins, which two classes have too; the loss ratio that some ensembles rely on (DLR) needs four classes.
+
+    Parameters
+    ----------
+    model, X, y, eps, norm, bounds, random_state, return_info
+        As in :func:`pgd`.
+    steps : int
+        Steps of each descent.
+    restarts : int
+        Starts of each descent: the first from X, the others random in the ball.
+
+    Returns
+    -------
+    Array shaped like X, and an :class:`AttackInfo` with ``return_info=True``. Its success is what an attacked accuracy
+    should be computed from: ``1 - info.success.mean()``.
+    """
+    problem = pose(model, X, y, bounds)
+    eps, norm = check_number("eps", eps, 0, closed="left"), check_option("norm", norm, ("linf", "l2"))
+    steps, restarts = check_count("steps", steps), check_count("restarts", restarts)
+    warn_of_units(problem, eps)
+    worst, rng = Worst(problem), generator(random_state)
+    for rows in problem.blocks():
+        descend(worst, rows, problem.X[rows], eps, norm, 1, eps)
+        for start in range(restarts):
+            for length in (2.5 * eps / steps, eps / 4):
+                _descend_standing(worst, rows, eps, norm, steps, min(eps, length), rng if start else None)
+        for rival in range(problem.target.contrasts.shape[1] if len(problem.target.contrasts) > 2 else 0):
+            _descend_standing(worst, rows, eps, norm, steps, min(eps, 2.5 * eps / steps), None, rival)
+        for _ in range(10 * restarts):
+            _jump(worst, rows, eps, norm, rng)
+    _try_nearest(worst, y, eps, norm, bounds, rng)
+    if eps > 0:
+        worst.warn_if_flat()
+    info = worst.report(norm)
+    return (worst.X, info) if return_info else worst.X
+
+
+def _descend_standing(
+    worst: Worst, rows: NDArray[np.intp], eps: float, norm: str, steps: int, length: float, rng: Any,
+    rival: int | None = None,
+) -> None:
+    """Descend on the rows not yet wrong, from a random point with ``rng``, against one ``rival`` if given."""
+    problem, rows = worst.problem, rows[~worst.wrong[rows]]
+    if not len(rows):
+        return
+    moved = problem.X[rows]
+    if rng is not None:
+        moved = problem.clip(rows, moved + random_in_ball(rng, moved.shape, eps, norm))
+    aim = None
+    if rival is not None:
+        lead = problem.target.contrasts[problem.codes[rows], rival]
+
+        def aim(contrast: Array) -> Array:
+            return lead
+
+    descend(worst, rows, moved, eps, norm, steps, length, aim)
+
+
+def _jump(worst: Worst, rows: NDArray[np.intp], eps: float, norm: str, rng: Any) -> None:
+    """Score one random point on the border of the ball around each row that still stands."""
+    problem, rows = worst.problem, rows[~worst.wrong[rows]]
+    if not len(rows):
+        return
+    X = problem.X[rows]
+    delta = rng.normal(size=X.shape)
+    delta = eps * (np.sign(delta) if norm == "linf" else delta / np.linalg.norm(delta, axis=1, keepdims=True))
+    moved = problem.clip(rows, X + delta)
+    worst.see(rows, moved, problem.target.scores(moved))
+
+
+def _try_nearest(worst: Worst, y: Any, eps: float, norm: str, bounds: Any, rng: Any) -> None:
+    """Try the nearest misclassified inputs that the unlimited attacks find, cut off at the ball."""
+    problem = worst.problem
+    rows = np.flatnonzero(~worst.wrong)
+    if eps == 0 or not len(rows):
+        return
+    found, labels = [], np.asarray(y)[rows]
+    box = None if bounds is None else (problem.low[rows], problem.high[rows])
+    if norm == "l2" and worst.slope_seen:
+        found.append(carlini_wagner(problem.model, problem.X[rows], labels, bounds=box, return_info=True))
+    if problem.target.gradient_cost > 1:
+        found.append(zoo(problem.model, problem.X[rows], labels, bounds=box, steps=50, rounds=2, h=eps / 2,
+                         learning_rate=eps / 5, random_state=rng, return_info=True))
+    for moved, info in found:
+        worst.queries += info.queries
+        delta = into_ball(moved - problem.X[rows], eps, norm)
+        moved = problem.clip(rows, problem.X[rows] + delta)
+        worst.see(rows, moved, problem.target.scores(moved))

@@ -1,0 +1,270 @@
+"""Attacks that look for the nearest misclassified input: Carlini & Wagner with gradients, ZOO with scores alone.
+
+Both minimise, for a row x0 and over x in a box,
+
+    ||x - x0||^2 + c max(margin(x), -kappa)
+
+by Adam, and search for the weight c: halving it where that succeeded, raising it where it did not.
+
+Sources: Carlini & Wagner (IEEE S&P 2017); Chen, Zhang, Sharma, Yi & Hsieh (AISec 2017) for ZOO.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from buttress._checks import Array, check_count, check_number, check_option
+from buttress.attacks.gradient import generator
+from buttress.attacks.problem import Closest, pose
+from buttress.attacks.targets import Linearised
+
+Rows = NDArray[np.intp]
+# (point, contrasts, rows still in the way of success) -> columns (b, B) or None for all, and the margin's slope there
+Slope = Callable[[Linearised, Array, NDArray[np.bool_]], tuple[Rows | None, Array]]
+
+
+def carlini_wagner(
+    model: Any,
+    X: Any,
+    y: Any,
+    *,
+    bounds: Any = None,
+    kappa: float = 0.0,
+    steps: int = 100,
+    rounds: int = 9,
+    learning_rate: float | None = None,
+    variable: str = "box",
+    random_state: Any = None,
+    return_info: bool = False,
+) -> Any:
+    """Carlini & Wagner's attack in the l2 norm, unlimited in distance: the nearest misclassified inputs it finds.
+
+    Parameters
+    ----------
+    model, X, y, bounds, return_info
+        As in :func:`pgd`; the distances reported are l2.
+    kappa : float, default=0.0
+        Margin by which a row must be misclassified, >= 0.
+    steps, rounds : int
+        Adam steps per round, and rounds of the search for c. The first c is the one that would do for a linear model.
+    learning_rate : float or None
+        Of Adam, in units of X; default 1% of the width of the box, or of the range of X where there is no box.
+    variable : {"box", "tanh"}
+        Steps in x, cut off at the box, or in w with x = centre + half width * tanh(w), as first published. The latter
+        needs finite bounds and many more steps: entries at the ends of the box start where tanh is flat.
+    random_state : int, RandomState or None
+        Rows for which nothing was found start the next round from a random point, further and further away.
+
+    Returns
+    -------
+    Array shaped like X: the nearest misclassified rows, drawn back along the line to where they came from as far as
+    they stay misclassified; of least margin for a row where none was found. With ``return_info=True`` also an
+    :class:`AttackInfo`.
+
+    Raises
+    ------
+    ValueError
+        As in :func:`pgd`, for kappa < 0, and for ``variable="tanh"`` without finite bounds.
+    """
+    problem = pose(model, X, y, bounds)
+    closest = Closest(problem, check_number("kappa", kappa, 0, closed="left"))
+
+    def slope(at: Linearised, contrast: Array, active: NDArray[np.bool_]) -> tuple[None, Array]:
+        g = at.gradient(contrast)
+        closest.slope(g)
+        return None, g
+
+    _search(closest, slope, check_count("steps", steps), check_count("rounds", rounds), learning_rate, variable,
+            generator(random_state))
+    closest.warn_if_flat()
+    info = closest.report("l2")
+    return (closest.X, info) if return_info else closest.X
+
+
+def zoo(
+    model: Any,
+    X: Any,
+    y: Any,
+    *,
+    bounds: Any = None,
+    kappa: float = 0.0,
+    steps: int = 300,
+    rounds: int = 3,
+    coordinates: int = 128,
+    learning_rate: float | None = None,
+    h: float | None = None,
+    variable: str = "box",
+    random_state: Any = None,
+    return_info: bool = False,
+) -> Any:
+    """Zeroth order optimisation: Carlini & Wagner's attack by score differences along random coordinates.
+
+    All rows and coordinates of a step are asked for at once. Models that are kernel expansions answer each in O(m)
+    instead of O(m d) operations, for a step along one coordinate changes all distances by known amounts.
+
+    Parameters
+    ----------
+    model, X, y, bounds, kappa, rounds, learning_rate, variable, return_info
+        As in :func:`carlini_wagner`.
+    steps : int
+        Adam steps per round, each along ``coordinates`` random coordinates (all, where there are fewer), at two queries
+        a coordinate. Rows that are misclassified at the moment cost none.
+    h : float or None
+        Half the length of a difference, in units of X; default 1e-4 of the width of the box or of the range of X. Raise
+        it for models that compute in float32 and for trees, whose scores are flat between thresholds.
+    random_state : int, RandomState or None
+        Of the coordinates, and of new starts.
+    """
+    problem = pose(model, X, y, bounds)
+    closest = Closest(problem, check_number("kappa", kappa, 0, closed="left"))
+    rng, d = generator(random_state), problem.X.shape[1]
+    width = 1e-4 * problem.width if h is None else np.full(d, check_number("h", h, 0))
+    count = min(d, check_count("coordinates", coordinates))
+
+    def slope(at: Linearised, contrast: Array, active: NDArray[np.bool_]) -> tuple[Rows, Array]:
+        columns = rng.permuted(np.tile(np.arange(d), (len(contrast), 1)), axis=1)[:, :count]
+        g = _differences(at, contrast, columns, width, active)
+        closest.queries += 2 * columns[active].size
+        closest.slope_seen |= bool(g.any())
+        return columns, g
+
+    _search(closest, slope, check_count("steps", steps), check_count("rounds", rounds), learning_rate, variable, rng,
+            per_row=1 if problem.target.separable else 2 * count)
+    closest.warn_if_flat()
+    info = closest.report("l2")
+    return (closest.X, info) if return_info else closest.X
+
+
+def _differences(
+    at: Linearised, contrast: Array, columns: Rows, width: Array, active: NDArray[np.bool_]
+) -> Array:
+    """Return the slopes (b, B) of the contrasted scores along the columns, 0 for rows that are not active."""
+    g, count = np.zeros(columns.shape), columns.shape[1]
+    rows = np.flatnonzero(active)
+    if len(rows):
+        steps = width[columns[rows]]
+        pairs = np.concatenate([columns[rows]] * 2, axis=1)
+        leads = at.nudged(rows, pairs, np.concatenate([steps, -steps], axis=1), contrast[rows])
+        g[rows] = (leads[:, :count] - leads[:, count:]) / (2 * steps)
+    return g
+
+
+@dataclass
+class _Variable:
+    """The variable that Adam moves: x itself, or w with x = centre + half * tanh(w)."""
+
+    low: Array
+    high: Array
+    tanh: bool
+
+    def start(self, X: Array) -> Array:
+        if not self.tanh:
+            return X.copy()
+        width = np.where(self.high > self.low, self.high - self.low, 1.0)
+        return np.arctanh(0.999999 * (2 * X - self.low - self.high) / width)
+
+    def point(self, w: Array) -> Array:
+        """Return x, inside the box."""
+        x = (self.low + self.high) / 2 + (self.high - self.low) / 2 * np.tanh(w) if self.tanh else w
+        return np.clip(x, self.low, self.high)
+
+    def chain(self, w: Array) -> Array:
+        """Return dx/dw, entry by entry."""
+        return (self.high - self.low) / 2 / np.cosh(w) ** 2 if self.tanh else np.ones_like(w)
+
+
+class _Adam:
+    """Adam with a step count for each entry, so that entries can be moved in turn (beta .9 and .999)."""
+
+    def __init__(self, shape: tuple[int, ...], rate: Array):
+        self.mean, self.square, self.count = np.zeros(shape), np.zeros(shape), np.zeros(shape)
+        self.rate = np.broadcast_to(rate, shape)
+
+    def step(self, w: Array, columns: Rows | None, g: Array) -> None:
+        """Move w (b, d) against the gradient g of its columns (b, B), all of them for None."""
+        at: Any = (slice(None),) if columns is None else (np.arange(len(w))[:, None], columns)
+        mean = self.mean[at] = 0.9 * self.mean[at] + 0.1 * g
+        square = self.square[at] = 0.999 * self.square[at] + 0.001 * g**2
+        count = self.count[at] = self.count[at] + 1
+        w[at] -= self.rate[at] * (mean / (1 - 0.9**count)) / (np.sqrt(square / (1 - 0.999**count)) + 1e-8)
+
+
+def _search(
+    closest: Closest, slope: Slope, steps: int, rounds: int, learning_rate: Any, variable: str, rng: Any,
+    per_row: int = 1,
+) -> None:
+    """Search for c row by row (all rows of a block together), then draw what was found back towards the rows."""
+    problem = closest.problem
+    if check_option("variable", variable, ("box", "tanh")) == "tanh" and not np.isfinite(problem.high).all():
+        raise ValueError("variable='tanh' needs finite bounds. Give bounds=(low, high) or use variable='box'.")
+    rate: Array = 0.01 * problem.width
+    if learning_rate is not None:
+        rate = np.full(len(rate), check_number("learning_rate", learning_rate, 0))
+    if variable == "tanh":
+        rate = 2 * rate / problem.width
+    for rows in problem.blocks(per_row):
+        X, low, high, c = problem.X[rows], np.zeros(len(rows)), np.full(len(rows), np.inf), None
+        if variable == "tanh":  # its first point is a little off the row
+            closest.see(rows, X, problem.target.scores(X))
+        for number in range(rounds):
+            away = 0.1 * number * problem.width * rng.normal(size=X.shape)
+            start = problem.clip(rows, np.where(np.isfinite(high)[:, None], X, X + away))
+            c, hit = _round(closest, rows, start, slope, steps, rate, variable == "tanh", c)
+            high, low = np.where(hit, np.minimum(high, c), high), np.where(hit, low, np.maximum(low, c))
+            c = np.where(np.isfinite(high), (low + np.minimum(high, c)) / 2, 10 * c)
+        _draw_back(closest, rows)
+
+
+def _round(
+    closest: Closest, rows: Rows, start: Array, slope: Slope, steps: int, rate: Array, tanh: bool, c: Array | None
+) -> tuple[Array, NDArray[np.bool_]]:
+    """Descend from ``start`` with weights c (None: those of a linear model); return c and who succeeded."""
+    problem, X = closest.problem, closest.problem.X[rows]
+    move = _Variable(problem.low[rows], problem.high[rows], tanh)
+    w, adam = move.start(start), _Adam(X.shape, rate)
+    hit, lowest = np.zeros(len(rows), dtype=bool), np.inf
+    for step in range(steps):
+        x = move.point(w)
+        at = problem.target.linearise(x)
+        margin, contrast, wrong = closest.see(rows, x, at.scores)
+        active = ~wrong | (margin > -closest.kappa)
+        hit |= ~active
+        columns, g = slope(at, contrast, active)
+        c = _linear_weight(margin, g, X.shape[1]) if c is None else c
+        if step % max(1, steps // 10) == 0:
+            total = float((((x - X) ** 2).sum(axis=1) + c * np.maximum(margin, -closest.kappa)).sum())
+            if total > 0.9999 * lowest:
+                break
+            lowest = total
+        g = (2 * _pick(x - X, columns) + (c * active)[:, None] * g) * _pick(move.chain(w), columns)
+        adam.step(w, columns, g)
+    assert c is not None  # steps >= 1
+    return c, hit
+
+
+def _linear_weight(margin: Array, g: Array, d: int) -> Array:
+    """Return 2 margin / |gradient|^2, the c that would just do for a linear model; g (b, B) holds B of d slopes."""
+    square = (g**2).sum(axis=1) * d / g.shape[1]
+    return 2 * np.maximum(margin, 1e-12) / np.maximum(square, 1e-12)
+
+
+def _pick(values: Array, columns: Rows | None) -> Array:
+    return values if columns is None else np.take_along_axis(values, columns, axis=1)
+
+
+def _draw_back(closest: Closest, rows: Rows) -> None:
+    """Bisect the line from each row to what was found for it for the nearest point that is still misclassified."""
+    rows = rows[closest.wrong[rows] & (closest.distance[rows] > 0)]
+    if not len(rows):
+        return
+    X, found = closest.problem.X[rows], closest.X[rows].copy()
+    low, high = np.zeros(len(rows)), np.ones(len(rows))
+    for _ in range(20):
+        middle = (low + high) / 2
+        x = X + middle[:, None] * (found - X)
+        margin, _, wrong = closest.see(rows, x, closest.problem.target.scores(x))
+        hit = wrong & (margin <= -closest.kappa)
+        low, high = np.where(hit, low, middle), np.where(hit, middle, high)

@@ -1,0 +1,212 @@
+"""What every attack shares: its checked input, what it reports, and the best perturbed rows met so far."""
+
+import warnings
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from buttress._checks import Array, check_values
+from buttress.attacks.targets import Target, as_target, label_codes
+from buttress.expansion import margins, winners
+from buttress.scores import as_classifier
+
+
+@dataclass
+class AttackInfo:
+    """What an attack achieved, per row.
+
+    Parameters
+    ----------
+    success : bool array of shape (n,)
+        Whether the returned row is classified wrongly.
+    margin : array of shape (n,)
+        Margin of the returned row for its label.
+    distance : array of shape (n,)
+        How far it was moved, in the attack's norm.
+    queries : int
+        Rows scored, all rows together. An exact gradient counts as one, a gradient by differences as its 2 d.
+    """
+
+    success: NDArray[np.bool_]
+    margin: Array
+    distance: Array
+    queries: int
+
+
+@dataclass
+class Problem:
+    """The checked input of an attack: rows X (n, d) inside the box [low, high], their class numbers, and the target."""
+
+    model: Any
+    target: Target
+    X: Array
+    codes: NDArray[np.intp]
+    low: Array
+    high: Array
+
+    def blocks(self, per_row: int = 1) -> list[NDArray[np.intp]]:
+        """Return the row numbers in blocks that the target works on at a time, with ``per_row`` queries a row."""
+        rows, size = np.arange(len(self.X)), max(1, self.target.block // per_row)
+        return [rows[start : start + size] for start in range(0, len(rows), size)]
+
+    def clip(self, rows: NDArray[np.intp], X: Array) -> Array:
+        """Return X (of these rows) moved into the box."""
+        return np.clip(X, self.low[rows], self.high[rows])
+
+    @property
+    def width(self) -> Array:
+        """Width of the box in each column, or the range of X where there is none; shape (d,), positive."""
+        width = np.max(self.high - self.low, axis=0)
+        width = np.where(np.isfinite(width), width, np.ptp(self.X, axis=0))
+        return np.where(width > 0, width, 1.0)
+
+    def wrong(self, X: Array, by_scores: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """Say which rows the model itself classifies wrongly; ``by_scores`` where its scores settle that."""
+        if self.target.decides is None:
+            return by_scores
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message="X does not have valid feature names")
+            predicted = self.target.decides.predict(X)
+        return np.asarray(predicted != self.target.decides.classes_[self.codes])
+
+
+def pose(model: Any, X: Any, y: Any, bounds: Any) -> Problem:
+    """Check what an attack was given.
+
+    Raises ValueError for a model without scores, the wrong width, NaN, unknown labels, or a box that excludes X.
+    """
+    model = as_classifier(model)
+    target = as_target(model)
+    X, low, high = checked_inputs(model, X, bounds)
+    codes = label_codes(model, y, len(X))
+    return Problem(model, target, X, codes, np.broadcast_to(low, X.shape), np.broadcast_to(high, X.shape))
+
+
+def checked_inputs(model: Any, X: Any, bounds: Any) -> tuple[Array, Any, Any]:
+    """Return X as float64 (n, d) and the box; ValueError for the wrong width, NaN, or a box that excludes X."""
+    X = np.asarray(X, dtype=np.float64)
+    if X.ndim != 2 or len(X) == 0:
+        raise ValueError(f"X must be two-dimensional with at least one row. Got shape {X.shape}.")
+    width = getattr(model, "n_features_in_", X.shape[1])
+    if X.shape[1] != width:
+        raise ValueError(f"X has {X.shape[1]} features, but the model was fitted on {width}.")
+    check_values(X, [str(j) for j in range(X.shape[1])], "An attack")
+    if bounds is None:
+        return X, -np.inf, np.inf
+    try:
+        low, high = (np.asarray(side, dtype=np.float64) for side in bounds)
+        outside = np.broadcast_to(~((low <= X) & (high >= X)), X.shape)
+    except (TypeError, ValueError):
+        raise ValueError(f"bounds must be (low, high), each a number or an array that broadcasts to X {X.shape}. "
+                         f"Got {bounds!r}.") from None
+    if outside.any():
+        row, column = np.argwhere(outside)[0]
+        raise ValueError(f"bounds exclude the data: row {row}, column {column} is {X[row, column]:g}. Give a box in "
+                         "the units of X that holds every row.")
+    return X, low, high
+
+
+def warn_of_units(problem: Problem, eps: float) -> None:
+    """Warn of a radius that looks meant for another scale than the box's: below 1 where the box is 100 wide or more."""
+    width = float((problem.high - problem.low).max())
+    if 0 < eps < 1 and 100 <= width < np.inf:
+        warnings.warn(f"eps={eps:g} is tiny in a box {width:g} wide. It is in the units of X: 8/255 of images in "
+                      f"[0, 255] is eps=8.", stacklevel=3)
+
+
+class Met(ABC):
+    """The perturbed rows met so far. Subclasses say which of two versions of a row is kept."""
+
+    def __init__(self, problem: Problem):
+        n = len(problem.X)
+        self.problem = problem
+        self.X = problem.X.copy()
+        self.margin = np.full(n, np.inf)
+        self.wrong = np.zeros(n, dtype=bool)
+        self.queries = 0
+        self.slope_seen = False
+
+    @abstractmethod
+    def better(self, rows: NDArray[np.intp], X: Array, wrong: NDArray[np.bool_], margin: Array) -> Any:
+        """Say which of these versions X of the rows are to be kept instead."""
+
+    def see(self, rows: NDArray[np.intp], X: Array, scores: Array) -> tuple[Array, Array, NDArray[np.bool_]]:
+        """Keep what is better than before; return margins (b,), the contrasts (b, k) to walk down, and who is wrong.
+
+        Those are the contrasts that attain the margins; where a vote stands although a pair is lost already, that of
+        the pair nearest to being lost next.
+        """
+        contrasts, codes = self.problem.target.contrasts, self.problem.codes[rows]
+        if not np.isfinite(scores).all():
+            raise ValueError(f"The scores of {type(self.problem.model).__name__} hold NaN or inf, so they have no "
+                             "margin. Check the scale of X and the kernel's parameters.")
+        leads = np.einsum("irk,ik->ir", contrasts[codes], scores)
+        margin = leads.min(axis=1)
+        wrong = winners(scores, contrasts) != codes
+        lost = (leads <= 0) & ~wrong[:, None]
+        contrast = contrasts[codes, np.where(lost, np.inf, leads).argmin(axis=1)]
+        keep = self.better(rows, X, wrong, margin)
+        kept = rows[keep]
+        self.X[kept], self.margin[kept], self.wrong[kept] = X[keep], margin[keep], wrong[keep]
+        self.queries += len(rows)
+        return margin, contrast, wrong
+
+    def slope(self, g: Array) -> None:
+        """Count the queries of a gradient, and note whether it ever pointed anywhere."""
+        self.queries += len(g) * self.problem.target.gradient_cost
+        self.slope_seen |= bool(g.any())
+
+    def warn_if_flat(self) -> None:
+        """Warn where nothing could be learned: no score changed near any row, and nothing better was met by chance."""
+        if not self.slope_seen and not self.wrong.all() and np.array_equal(self.X, self.problem.X):
+            warnings.warn(
+                f"No score of {type(self.problem.model).__name__} changed near any row, so this attack was blind: that "
+                "it failed says nothing about robustness. Scores of trees and of constant models are flat.",
+                stacklevel=3,
+            )
+
+    def report(self, norm: str) -> AttackInfo:
+        """Return what was achieved; a row that the model classified wrongly from the start counts at distance 0."""
+        problem = self.problem
+        wrong = problem.wrong(self.X, self.wrong)
+        if problem.target.decides is not None:
+            back = problem.wrong(problem.X, self.wrong) & ~wrong
+            if back.any():
+                scores, contrasts = problem.target.scores(problem.X[back]), problem.target.contrasts
+                self.margin[back] = margins(scores, problem.codes[back], contrasts)[0]
+                self.X[back], wrong[back] = problem.X[back], True
+            self.queries += 2 * len(self.X)
+        return AttackInfo(wrong, self.margin, distances(self.X - problem.X, norm), self.queries)
+
+
+class Worst(Met):
+    """Keeps a wrongly classified version of a row, then the one of least margin: for attacks within a ball."""
+
+    def better(self, rows: NDArray[np.intp], X: Array, wrong: NDArray[np.bool_], margin: Array) -> Any:
+        same = wrong == self.wrong[rows]
+        return (wrong & ~self.wrong[rows]) | (same & (margin < self.margin[rows]))
+
+
+class Closest(Met):
+    """Keeps the nearest wrongly classified version of a row, the one of least margin until there is one."""
+
+    def __init__(self, problem: Problem, kappa: float):
+        super().__init__(problem)
+        self.kappa = kappa
+        self.distance = np.zeros(len(problem.X))
+
+    def better(self, rows: NDArray[np.intp], X: Array, wrong: NDArray[np.bool_], margin: Array) -> Any:
+        was = self.wrong[rows] & (self.margin[rows] <= -self.kappa)
+        hit = wrong & (margin <= -self.kappa)
+        distance = np.linalg.norm(X - self.problem.X[rows], axis=1)
+        keep = (hit & (~was | (distance < self.distance[rows]))) | (~hit & ~was & (margin < self.margin[rows]))
+        self.distance[rows[keep]] = distance[keep]
+        return keep
+
+
+def distances(delta: Array, norm: str) -> Array:
+    """Return the norm of each row."""
+    return np.abs(delta).max(axis=1) if norm == "linf" else np.linalg.norm(delta, axis=1)

@@ -1,0 +1,142 @@
+"""Public data sets of the robust-learning literature, from local copies or from OpenML and UCI.
+
+A local copy is ``NAME.csv`` with one header row and the target in the last column, or ``NAME.npz``; see ``SETS``.
+"""
+
+import io
+import urllib.request
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn import datasets
+
+from buttress._checks import Array, check_option
+
+CLEVELAND = "https://archive.ics.uci.edu/ml/machine-learning-databases/heart-disease/processed.cleveland.data"
+
+
+@dataclass(frozen=True)
+class Table:
+    """X (n, d), y (n,), whether y holds classes, and how many leading rows are for training where that is fixed."""
+
+    X: Array
+    y: NDArray[Any]
+    classes: bool
+    n_train: int | None = None
+
+
+def load_uci(name: str, data_dir: str | Path | None = None) -> Table:
+    """Return one of the sets of ``SETS``: "boston_housing", "concrete", "wine_quality_red", "heart_cleveland", ....
+
+    Parameters
+    ----------
+    name : str
+    data_dir : path or None
+        Directory of local copies; None downloads from OpenML or UCI, which caches under scikit-learn's data home.
+
+    Returns
+    -------
+    Table
+        Its six missing values (``heart_cleveland`` only) are replaced by their columns' medians; heart disease is
+        ``num > 0``.
+
+    Raises
+    ------
+    ValueError
+        For an unknown name, or a set that cannot be downloaded and was not given.
+    OSError
+        Where ``data_dir`` holds no copy, or the download fails.
+    """
+    source = SETS[check_option("name", name, tuple(SETS))]
+    if source.file.startswith("bundled"):
+        bunch = datasets.load_breast_cancer()
+        return Table(bunch.data, bunch.target, True)
+    if data_dir is not None:
+        return source.read(source.local(Path(data_dir)))
+    try:
+        return source.read(source.download())
+    except OSError as error:
+        raise OSError(f"{name} could not be downloaded ({error}). "
+                      f"Give data_dir with a copy named {source.file}.") from None
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where a set comes from: a file in ``data_dir``, a download, and what turns either into a Table."""
+
+    file: str
+    download: Callable[[], Any]
+    read: Callable[[Any], Table]
+
+    def local(self, directory: Path) -> Any:
+        """Return the rows of the local copy, or the arrays of an npz file."""
+        path = directory / self.file
+        if not path.exists():
+            raise FileNotFoundError(f"There is no {self.file} in {directory}. Put it there, or give no data_dir to "
+                                    "download it.")
+        if path.suffix == ".npz":
+            with np.load(path, allow_pickle=False) as arrays:
+                return {key: arrays[key] for key in arrays.files}
+        return np.genfromtxt(path, delimiter=",", skip_header=1)
+
+
+def openml(data_id: int) -> Callable[[], Array]:
+    """Return a download of an OpenML set as one table, the target last."""
+
+    def download() -> Array:
+        bunch = datasets.fetch_openml(data_id=data_id, as_frame=False, parser="liac-arff")
+        parts = [bunch.data] if bunch.target is None else [bunch.data, bunch.target]
+        return np.column_stack([np.asarray(part, dtype=np.float64) for part in parts])
+
+    return download
+
+
+def cleveland() -> Array:
+    """Download processed.cleveland.data: thirteen features and num, "?" where missing."""
+    with urllib.request.urlopen(CLEVELAND, timeout=60) as answer:
+        return np.genfromtxt(io.StringIO(answer.read().decode()), delimiter=",", missing_values="?")
+
+
+def not_downloadable() -> Any:
+    raise ValueError("drug_qsar cannot be downloaded: give data_dir with a drug_qsar.npz of X_train, y_train, X_test "
+                     "and y_test (the QSAR set of the SEVER and TERM papers' code, qsar.mat).")
+
+
+def real_target(table: Array) -> Table:
+    return Table(table[:, :-1], table[:, -1], False)
+
+
+def heart(table: Array) -> Table:
+    """Fill missing values with medians; the class is num > 0."""
+    X = table[:, :-1]
+    return Table(np.where(np.isnan(X), np.nanmedian(X, axis=0), X), (table[:, -1] > 0).astype(np.intp), True)
+
+
+def drug(arrays: dict[str, NDArray[Any]]) -> Table:
+    X = np.vstack([arrays["X_train"], arrays["X_test"]]).astype(np.float64)
+    y = np.concatenate([arrays["y_train"].ravel(), arrays["y_test"].ravel()]).astype(np.float64)
+    return Table(X, y, False, len(arrays["X_train"]))
+
+
+def california(arrays: dict[str, NDArray[Any]]) -> Table:
+    return real_target(np.asarray(arrays["data"], dtype=np.float64))
+
+
+def fetch_california() -> dict[str, NDArray[Any]]:
+    bunch = datasets.fetch_california_housing()
+    return {"data": np.column_stack([bunch.data, bunch.target])}
+
+
+SETS = {
+    "boston_housing": Source("boston_housing.csv", openml(531), real_target),
+    "breast_cancer_wisconsin": Source("bundled with scikit-learn", not_downloadable, real_target),
+    "california_housing": Source("california_housing.npz", fetch_california, california),
+    "concrete": Source("concrete.csv", openml(4353), real_target),
+    "drug_qsar": Source("drug_qsar.npz", not_downloadable, drug),
+    "heart_cleveland": Source("heart_cleveland.csv", cleveland, heart),
+    "wine_quality_red": Source("wine_quality_red.csv", openml(40691), real_target),
+}

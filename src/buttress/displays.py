@@ -1,0 +1,165 @@
+"""Displays of how a classifier holds up, in scikit-learn's style: compute once, plot as often as needed."""
+
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator
+
+from buttress._checks import Array, check_option
+from buttress.attacks import pgd, worst_case
+from buttress.certificates import certified_radius
+from buttress.scores import as_classifier
+
+ATTACKS = {"pgd": pgd, "worst_case": worst_case}
+
+
+class RobustnessCurveDisplay:
+    """Accuracy against the radius of perturbations: attacked from above, certified from below.
+
+    The true accuracy under the worst perturbations of each radius lies between the two curves: above what is proven,
+    below what an attack has achieved.
+
+    Parameters
+    ----------
+    eps : array of shape (m,)
+        Radii, in the units of X.
+    attacked_accuracy : array of shape (m,)
+        Share of rows still classified rightly after the attack within each radius.
+    certified_accuracy : array of shape (m,) or None
+        Share of rows classified rightly whose prediction is proven not to change; None for models without certificates.
+    norm : {"linf", "l2"}
+    estimator_name : str or None
+
+    Attributes
+    ----------
+    ax_, figure_ : matplotlib axes and figure, once plotted.
+    lines_ : list of matplotlib lines
+        The attacked curve, and the certified one where there is one.
+    gap_ : matplotlib collection or None
+        The region between them.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_moons
+    >>> from buttress import SVC, RobustnessCurveDisplay
+    >>> X, y = make_moons(100, noise=0.1, random_state=0)
+    >>> display = RobustnessCurveDisplay.from_estimator(SVC().fit(X, y), X, y, eps=[0.0, 0.1, 0.2], plot=False)
+    >>> bool((display.certified_accuracy <= display.attacked_accuracy).all())
+    True
+    """
+
+    def __init__(
+        self, *, eps: Array, attacked_accuracy: Array, certified_accuracy: Array | None = None, norm: str = "linf",
+        estimator_name: str | None = None,
+    ):
+        self.eps = eps
+        self.attacked_accuracy = attacked_accuracy
+        self.certified_accuracy = certified_accuracy
+        self.norm = norm
+        self.estimator_name = estimator_name
+
+    @classmethod
+    def from_estimator(
+        cls, estimator: Any, X: Any, y: Any, *, eps: Any = None, norm: str = "linf", bounds: Any = None,
+        attack: str = "pgd", random_state: Any = None, name: str | None = None, ax: Any = None, plot: bool = True,
+        attack_options: dict[str, Any] | None = None, **line_options: Any,
+    ) -> "RobustnessCurveDisplay":
+        """Attack and certify a fitted classifier on labelled rows at each radius, and plot the curves.
+
+        Parameters
+        ----------
+        estimator : fitted classifier
+        X, y
+            Rows (n, d) and labels (n,), best not the training ones.
+        eps : array or None
+            Radii, >= 0, increasing; default 11 from 0 to where half the rows of a certifiable model lose their
+            certificate twice over, or to half the mean standard deviation of the columns.
+        norm, bounds, random_state
+            As in :func:`buttress.attacks.pgd`.
+        attack : {"pgd", "worst_case"}
+            ``attack_options`` go to it. Rows that fell at a smaller radius count as fallen.
+        name, ax, line_options
+            Label, axes and options of the plot.
+        plot : bool, default=True
+            False only computes; call ``plot()`` later.
+
+        Raises
+        ------
+        ValueError
+            For radii that are negative or not increasing, and as the attack does.
+        """
+        run = ATTACKS[check_option("attack", attack, tuple(ATTACKS))]
+        check_option("norm", norm, ("linf", "l2"))
+        right = np.asarray(as_classifier(estimator).predict(X) == np.asarray(y))
+        X, y = np.asarray(X, dtype=np.float64), np.asarray(y)
+        radius = _radius(estimator, X, norm)
+        eps = _default_eps(X, radius) if eps is None else _checked_eps(eps)
+        standing, attacked = right.copy(), []
+        for size in eps:
+            rows = np.flatnonzero(standing)
+            if size > 0 and len(rows):
+                options = {"eps": float(size), "norm": norm, "bounds": _of_rows(bounds, rows, X.shape)}
+                options |= {"random_state": random_state, "return_info": True, **(attack_options or {})}
+                standing[rows] &= ~run(estimator, X[rows], y[rows], **options)[1].success
+            attacked.append(standing.mean())
+        certified = None if radius is None else np.array([np.mean(right & (radius > size)) for size in eps])
+        if certified is not None and eps[0] == 0:
+            certified[0] = right.mean()
+        display = cls(eps=eps, attacked_accuracy=np.array(attacked), certified_accuracy=certified, norm=norm,
+                      estimator_name=_name(estimator) if name is None else name)
+        return display.plot(ax=ax, **line_options) if plot else display
+
+    def plot(self, ax: Any = None, *, name: str | None = None, **line_options: Any) -> "RobustnessCurveDisplay":
+        """Draw the curves on ``ax``, new axes by default; ``line_options`` go to matplotlib. Returns self."""
+        try:
+            from matplotlib import pyplot
+        except ImportError:
+            raise ImportError("Plots need matplotlib. Install it with: pip install buttress[report]") from None
+        ax = pyplot.subplots()[1] if ax is None else ax
+        name = self.estimator_name if name is None else name
+        label = f"{name}, " if name else ""
+        (attacked,) = ax.plot(self.eps, self.attacked_accuracy, label=f"{label}attacked", **line_options)
+        self.lines_, self.gap_ = [attacked], None
+        if self.certified_accuracy is not None:
+            options = {**line_options, "color": attacked.get_color(), "linestyle": "--"}
+            self.lines_ += ax.plot(self.eps, self.certified_accuracy, label=f"{label}certified", **options)
+            self.gap_ = ax.fill_between(self.eps, self.certified_accuracy, self.attacked_accuracy, alpha=0.15,
+                                        color=attacked.get_color(), linewidth=0)
+        ax.set(xlabel=f"radius of perturbations ({self.norm})", ylabel="accuracy", ylim=(-0.02, 1.02))
+        ax.legend(loc="upper right")
+        self.ax_, self.figure_ = ax, ax.figure
+        return self
+
+
+def _radius(estimator: Any, X: Array, norm: str) -> Array | None:
+    """Return the certified radii, None for a model that has no certificate."""
+    try:
+        radius: Array = getattr(certified_radius(estimator, X), norm)
+    except ValueError as error:
+        if "No certificate" not in str(error):
+            raise
+        return None
+    return radius
+
+
+def _default_eps(X: Array, radius: Array | None) -> Array:
+    finite = radius[np.isfinite(radius) & (radius > 0)] if radius is not None else np.empty(0)
+    end = 2 * np.median(finite) if len(finite) else X.std(axis=0).mean() / 2
+    return np.linspace(0, float(end) or 1.0, 11)
+
+
+def _checked_eps(eps: Any) -> Array:
+    eps = np.asarray(eps, dtype=np.float64)
+    if eps.ndim != 1 or len(eps) == 0 or not np.isfinite(eps).all() or eps[0] < 0 or (np.diff(eps) <= 0).any():
+        raise ValueError(f"eps must be radii >= 0 in increasing order. Got {eps.tolist()}.")
+    return eps
+
+
+def _of_rows(bounds: Any, rows: Any, shape: tuple[int, ...]) -> Any:
+    """Return the box of some of the rows."""
+    return None if bounds is None else tuple(np.broadcast_to(side, shape)[rows] for side in bounds)
+
+
+def _name(estimator: BaseEstimator) -> str:
+    last = estimator.steps[-1][1] if hasattr(estimator, "steps") else estimator
+    return type(last).__name__

@@ -1,0 +1,143 @@
+"""Random Fourier features in blocks that are drawn again when needed, never stored, and the models made of them.
+
+phi_{w,b}(x) = sqrt(2 F(0)) cos(w'x + b) with w from the kernel's spectrum and b uniform on [0, 2 pi], so that
+k(x, z) = E phi(x) phi(z). Block t is a function of (seed, t): a model is its seed and its coefficients.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from buttress._checks import Array, check_count
+from buttress.expansion import CHUNK
+from buttress.features.bits import exponentials, normals, split, words
+from buttress.features.spectral import Spectrum, spectrum_of
+from buttress.kernels import Kernel
+
+KEPT = 2**28  # bytes of blocks a model keeps at hand while it is in use; they are never pickled
+
+
+@dataclass
+class RandomFeatures:
+    """Blocks of ``size`` random features of ``kernel`` on ``width`` inputs; ``features(X, t)`` gives those of block t.
+
+    Parameters
+    ----------
+    kernel : Kernel
+    width : int
+        d, the number of inputs.
+    size : int
+        m, features a block.
+    seed : int
+    """
+
+    kernel: Kernel
+    width: int
+    size: int
+    seed: int
+    _kept: dict[Any, Any] = field(default_factory=dict, repr=False, compare=False)
+    _cast: tuple[Any, ...] = field(default=(), repr=False, compare=False)  # the last block in another precision
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_kept": {}, "_cast": ()}
+
+    def waves(self, block: int) -> tuple[Array, Array]:
+        """Return frequencies (d, m) and phases (m,) of one block."""
+        if block in self._kept:
+            kept: tuple[Array, Array] = self._kept[block]
+            return kept
+        m, d = self.size, self.width
+        bits = words(self.seed, block, m + (m * d + m + 1) // 2)
+        uniform, low = split(bits[:m])
+        draws = normals(bits[m:])
+        spectrum = spectrum_of(self.kernel, "Random features")
+        lengths = spectrum.lengths(self.kernel, draws[:m], exponentials(uniform))
+        phases = (low.astype(np.float64) + 0.5) * (2 * np.pi * 2.0**-32)
+        made: tuple[Array, Array] = draws[m : m + m * d].reshape(d, m) * lengths, phases
+        while self._kept and (len(self._kept) + 1) * made[0].nbytes > KEPT:
+            self._kept.pop(next(reversed(self._kept)))  # the newest: a model runs through its blocks in order
+        self._kept[block] = made
+        return made
+
+    @property
+    def amplitude(self) -> float:
+        """sqrt(2 F(0)), the largest value of a feature."""
+        return float(np.sqrt(2 * self.kernel.diagonal(np.zeros((1, self.width)))[0]))
+
+    def phase(self, X: NDArray[Any], block: int) -> NDArray[Any]:
+        """Return w'x + b, (n, m), in the precision of X."""
+        if X.dtype != np.float64 and self._cast[:2] != (block, X.dtype):
+            self._cast = (block, X.dtype, *(part.astype(X.dtype) for part in self.waves(block)))
+        frequencies, phases = self.waves(block) if X.dtype == np.float64 else self._cast[2:]
+        total: NDArray[Any] = X @ frequencies
+        total += phases
+        return total
+
+    def __call__(self, X: NDArray[Any], block: int) -> NDArray[Any]:
+        """Return m^(-1/2) phi(x_i) of one block, (n, m): rows' inner products estimate the kernel."""
+        features = self.phase(X, block)
+        np.cos(features, out=features)
+        features *= X.dtype.type(self.amplitude / np.sqrt(self.size))
+        return features
+
+
+def random_features(kernel: Kernel, width: int, size: int, *, seed: int) -> RandomFeatures:
+    """Return random features of ``kernel``; ValueError for one without a spectrum here, naming those that have one."""
+    spectrum_of(kernel, "Random features")
+    return RandomFeatures(kernel, width, check_count("size", size), check_count("seed", seed, 0))
+
+
+@dataclass
+class RandomExpansion:
+    """k scores per row: sum over blocks t of ``features(X, t) @ coef[t]``, plus intercept.
+
+    Parameters
+    ----------
+    features : RandomFeatures
+    coef : array of shape (T, m, k)
+    intercept : array of shape (k,)
+    """
+
+    features: RandomFeatures
+    coef: Array
+    intercept: Array
+
+    def __call__(self, X: Array) -> Array:
+        """Return the scores of the rows of X, shape (n, k)."""
+        scores = np.tile(self.intercept, (len(X), 1))
+        for block, coef in enumerate(self.coef):
+            for part in self._parts(len(X)):
+                scores[part] += self.features(X[part], block) @ coef
+        return scores
+
+    def gradient(self, X: Array, V: Array) -> Array:
+        """Return sum_c V[i, c] * d score_c(x_i) / d x_i, shape (n, d), for V of shape (n, k)."""
+        slopes = np.zeros_like(X)
+        scale = -self.features.amplitude / np.sqrt(self.features.size)
+        for block, coef in enumerate(self.coef):
+            for part in self._parts(len(X)):
+                rise = np.sin(self.features.phase(X[part], block)) * (V[part] @ coef.T)
+                slopes[part] += scale * (rise @ self.features.waves(block)[0].T)
+        return slopes
+
+    def _parts(self, n: int) -> Iterator[slice]:
+        rows = max(1, CHUNK // self.features.size)
+        return (slice(start, start + rows) for start in range(0, n, rows))
+
+
+def gradient_noise(expansion: RandomExpansion) -> Array:
+    """Return the expected l1 norm of the noise that random features add to each score's input gradient, shape (k,).
+
+    A coordinate of the gradient of sum_j c_j phi_j(x) / sqrt(m) has variance F(0) E[w_1^2] |c|^2 / m, whence
+    d sqrt(2/pi) times its root. With D features fitted to a function of norm |f| this is |f| d sqrt(4 gamma / (pi D))
+    for RBF; it is inf for the Laplacian kernel, whose frequencies have no variance.
+    """
+    features = expansion.features
+    spectrum: Spectrum = spectrum_of(features.kernel, "Random features")
+    squares = np.sum(expansion.coef**2, axis=(0, 1)) / features.size
+    spread = features.amplitude**2 / 2 * spectrum.second_moment(features.kernel)
+    noise: Array = features.width * np.sqrt(2 / np.pi * spread * squares)
+    return noise

@@ -1,0 +1,105 @@
+"""The spectra of stationary kernels, and how far an input's move carries its features.
+
+A kernel F(|x - z|^2) that is positive definite is F(0) E cos(w'(x - z)) for a random w (Bochner). For the kernels
+here w is a normal vector times an independent length (a scale mixture), which :data:`STATIONARY` gives:
+
+    RBF                    exp(-gamma r^2)           sqrt(2 gamma)
+    Laplacian (L2)         exp(-gamma r)             gamma / |g|,             g normal
+    Cauchy                 1 / (1 + gamma r^2)       sqrt(2 gamma u),         u exponential
+    inverse multiquadric   (r^2 + offset^2)^(-1/2)   |g| / offset,            g normal
+
+Sources: Rahimi & Recht (2007) for the features; Xu, Caramanis & Mannor (2009) for the radius.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from buttress._checks import Array
+from buttress.kernels import RBF, Cauchy, InverseMultiquadric, Kernel, Laplacian
+
+
+@dataclass(frozen=True)
+class Spectrum:
+    """What random features need of one family of kernels.
+
+    Parameters
+    ----------
+    lengths : function of (kernel, normals, exponentials), both (m,)
+        The factors, (m,) or one number, that turn normal vectors into frequencies.
+    second_moment : function of the kernel
+        E w_j^2 of one coordinate of a frequency; inf where there is none.
+    drop : function of (kernel, r)
+        F(0) - F(r^2), without cancellation for small r.
+    reach : function of (kernel, drop)
+        The r at which F(0) - F(r^2) is ``drop``.
+    """
+
+    lengths: Callable[[Any, Array, Array], Any]
+    second_moment: Callable[[Any], float]
+    drop: Callable[[Any, float], float]
+    reach: Callable[[Any, float], float]
+
+
+def _imq_drop(kernel: Any, r: float) -> float:
+    far = np.hypot(r, kernel.offset)
+    return r**2 / (kernel.offset * far * (far + kernel.offset))
+
+
+STATIONARY: dict[type[Kernel], Spectrum] = {
+    RBF: Spectrum(
+        lambda kernel, normal, exponential: np.sqrt(2 * kernel.gamma),
+        lambda kernel: 2 * kernel.gamma,
+        lambda kernel, r: -np.expm1(-kernel.gamma * r**2),
+        lambda kernel, drop: np.sqrt(-np.log1p(-drop) / kernel.gamma),
+    ),
+    Laplacian: Spectrum(
+        lambda kernel, normal, exponential: kernel.gamma / np.abs(normal),
+        lambda kernel: np.inf,
+        lambda kernel, r: -np.expm1(-kernel.gamma * r),
+        lambda kernel, drop: -np.log1p(-drop) / kernel.gamma,
+    ),
+    Cauchy: Spectrum(
+        lambda kernel, normal, exponential: np.sqrt(2 * kernel.gamma * exponential),
+        lambda kernel: 2 * kernel.gamma,
+        lambda kernel, r: kernel.gamma * r**2 / (1 + kernel.gamma * r**2),
+        lambda kernel, drop: np.sqrt(drop / (1 - drop) / kernel.gamma),
+    ),
+    InverseMultiquadric: Spectrum(
+        lambda kernel, normal, exponential: np.abs(normal) / kernel.offset,
+        lambda kernel: kernel.offset**-2.0,
+        _imq_drop,
+        lambda kernel, drop: np.sqrt(max((1 / kernel.offset - drop) ** -2 - kernel.offset**2, 0.0)),
+    ),
+}
+
+
+def spectrum_of(kernel: Kernel, what: str) -> Spectrum:
+    """Return the spectrum of a kernel; ValueError, naming those that have one, for any other. ``what`` needs it."""
+    if type(kernel) not in STATIONARY:
+        names = ", ".join(f"{family.__name__}" for family in STATIONARY)
+        raise ValueError(f"{what} needs a kernel that depends on the distance alone and falls with it: {names}. "
+                         f"Got {kernel!r}. Use one of these, for example kernel='rbf'.")
+    return STATIONARY[type(kernel)]
+
+
+def feature_radius(kernel: Kernel, eps: float) -> float:
+    """Return eps' = sqrt(2 F(0) - 2 F(eps^2)), the distance in feature space of inputs ``eps`` apart (L2).
+
+    No input within ``eps`` of x lies further than this from phi(x) (Xu, Caramanis & Mannor 2009; Theorem 1).
+
+    >>> from buttress.kernels import RBF
+    >>> round(feature_radius(RBF(0.5), 0.1), 6)
+    0.099875
+    """
+    return float(np.sqrt(2 * spectrum_of(kernel, "A radius in feature space").drop(kernel, eps)))
+
+
+def input_radius(kernel: Kernel, radius: float) -> float:
+    """Return the L2 distance of inputs whose features are ``radius`` apart; inf where none are that far."""
+    drop = radius**2 / 2
+    if drop >= float(kernel.diagonal(np.zeros((1, 1)))[0]):
+        return float("inf")
+    return float(spectrum_of(kernel, "A radius in the inputs").reach(kernel, drop))

@@ -1,0 +1,319 @@
+"""The linear support vector classifier in the primal: exact, by gradient descent, or by stochastic gradient descent."""
+
+import warnings
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import issparse
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted
+
+from buttress._callbacks import CallbackSupportMixin, step_callback, with_callbacks
+from buttress._checks import (
+    Array,
+    NotConvergedWarning,
+    check_classes,
+    check_limits,
+    check_number,
+    check_option,
+    check_weights,
+    check_X,
+    check_X_y,
+    class_weights,
+)
+from buttress.expansion import KernelExpansion, binary_contrasts, rival_contrasts
+from buttress.kernels import Linear
+from buttress.solvers.newton import multiplier_newton
+from buttress.solvers.primal import LinearProblem, Rate, default_rate, full_batch, gradient_descent
+from buttress.solvers.run import Outcome, run
+from buttress.solvers.stochastic import SuffixMean, Walk, blocks, draws, stochastic_descent
+
+
+def _is_stochastic(estimator: Any) -> bool:
+    if estimator.solver != "sgd":
+        raise AttributeError(f"partial_fit needs solver='sgd'. Got solver={estimator.solver!r}.")
+    return True
+
+
+class LinearSVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
+    """Linear support vector classifier, solved in the primal, with an intercept that is not penalised.
+
+    Minimises 1/2 ||w||^2 + sum_i C_i l(1 - y_i (w'x_i + b)), C_i = C * class weight * sample weight, with l(u) =
+    max(0, u) ("hinge") or max(0, u)^2 ("squared_hinge"). Of more than two classes each is set against the rest.
+
+    Parameters
+    ----------
+    C : float, default=1.0
+        Weight of the losses against the norm, > 0. The strong convexity of the mean of the losses is 1/(nC).
+    loss : {"hinge", "squared_hinge"}, default="hinge"
+    solver : {"newton", "gd", "sgd"}, default="newton"
+        "newton" reaches the optimum to rounding. "gd" takes full (sub)gradient steps, "sgd" steps on one row at a time.
+    schedule : {"inverse", "constant", "pegasos"}, default="inverse"
+        Step lengths of "gd" and "sgd": eta0 / (1 + decay t), eta0, or eta0 / (1 + eta0 t / (nC)).
+    eta0, decay : float or None
+        First step length, < nC, and its decay, >= 0, in the scale of the mean of the losses. None chooses them from the
+        data by the lecture's formula for the best rate (see :func:`buttress.solvers.primal.default_rate`).
+    average : bool, default=True
+        Return the mean of the later iterates of "sgd" instead of the last one.
+    fit_intercept : bool, default=True
+        Whether b is free, or 0.
+    class_weight : dict, "balanced" or None
+        As in scikit-learn.
+    tol : float, default=1e-4
+        "newton" and "gd" stop at this relative duality gap; "sgd" when the objective has changed by less than this
+        share of itself since half as many steps.
+    max_iter : int, default=1000
+        Most Newton steps, gradient steps, or passes over the rows; per class.
+    max_time : float or None
+        Most seconds per class.
+    random_state : int, RandomState or None
+        Of the order of the rows in "sgd".
+    progress : bool, default=False
+        Show a progress line.
+
+    Attributes
+    ----------
+    classes_ : array of shape (n_classes,)
+    coef_ : array of shape (1, d), or (n_classes, d) beyond two classes
+    intercept_ : array of shape (1,) or (n_classes,)
+    primal_objective_ : float, or array of shape (n_classes,)
+        The objective as stated above.
+    dual_objective_, dual_gap_ : float, or array of shape (n_classes,)
+        A lower bound of the optimum and its distance to ``primal_objective_``; minus infinity and infinity for "sgd",
+        which has no dual point.
+    converged_ : bool
+        Whether ``tol`` was met.
+    n_iter_ : int
+        Newton steps, gradient steps or passes begun, of the class that took most.
+    history_ : list of dict
+        n_iter, seconds, gap and objective after each step (of the last class).
+
+    Notes
+    -----
+    ``sample_weight`` multiplies C row by row, exactly, in every solver. "newton" and "gd" then treat a weight of two
+    and two equal rows alike; "sgd" draws rows in proportion to their weight, so the two agree in law but not draw by
+    draw.
+
+    References
+    ----------
+    Chapelle, Training a support vector machine in the primal, Neural Computation 19, 2007. Shalev-Shwartz, Singer,
+    Srebro & Cotter, Pegasos, Mathematical Programming 127, 2011.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from buttress import LinearSVC
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> model = LinearSVC().fit(X, y)
+    >>> bool(model.dual_gap_ <= 1e-4 * model.primal_objective_)
+    True
+    """
+
+    def __init__(
+        self,
+        *,
+        C: float = 1.0,
+        loss: str = "hinge",
+        solver: str = "newton",
+        schedule: str = "inverse",
+        eta0: float | None = None,
+        decay: float | None = None,
+        average: bool = True,
+        fit_intercept: bool = True,
+        class_weight: Any = None,
+        tol: float = 1e-4,
+        max_iter: int = 1000,
+        max_time: float | None = None,
+        random_state: Any = None,
+        progress: bool = False,
+    ):
+        self.C = C
+        self.loss = loss
+        self.solver = solver
+        self.schedule = schedule
+        self.eta0 = eta0
+        self.decay = decay
+        self.average = average
+        self.fit_intercept = fit_intercept
+        self.class_weight = class_weight
+        self.tol = tol
+        self.max_iter = max_iter
+        self.max_time = max_time
+        self.random_state = random_state
+        self.progress = progress
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+    @with_callbacks
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> "LinearSVC":
+        """Fit to X of shape (n, d), dense or sparse, and class labels y of shape (n,); returns self.
+
+        Raises ValueError for parameters out of range, NaN, inf or entries beyond 1e100 (naming the column), fewer than
+        two classes, or negative weights.
+        """
+        self._check_parameters()
+        X, y = self._checked(X, y)
+        self.classes_, codes = check_classes(y, "LinearSVC")
+        weight = check_weights(sample_weight, X)
+        bound = self.C * weight * class_weights(self.class_weight, self.classes_, codes, weight)[codes]
+        if not bound.all():
+            X, codes, bound = X[bound > 0], codes[bound > 0], bound[bound > 0]
+        report, rng = step_callback(self, X, y, None), check_random_state(self.random_state)
+        self._walks: list[tuple[Walk, SuffixMean]] = []
+        self._set_solution([self._fit_class(self._problem(X, codes, bound, c), report, rng) for c in self._positives()])
+        return self
+
+    def _check_parameters(self) -> None:
+        check_number("C", self.C, 0)
+        check_option("loss", self.loss, ("hinge", "squared_hinge"))
+        check_option("solver", self.solver, ("newton", "gd", "sgd"))
+        check_option("schedule", self.schedule, ("inverse", "constant", "pegasos"))
+        if self.eta0 is not None:
+            check_number("eta0", self.eta0, 0)
+        if self.decay is not None:
+            check_number("decay", self.decay, 0, closed="left")
+            if self.schedule != "inverse":
+                raise ValueError(f"decay belongs to schedule='inverse'. Got decay={self.decay!r} with "
+                                 f"schedule={self.schedule!r}. Leave decay=None.")
+        check_number("tol", self.tol, 0)
+        check_limits(self.max_iter, self.max_time)
+
+    def _checked(self, X: Any, y: Any, **options: Any) -> tuple[Any, Any]:
+        """Check X and y; dense rows come back contiguous and writable, as the compiled steps want them."""
+        X, y = check_X_y(self, X, y, sparse=True, **options)
+        return X if issparse(X) else np.require(X, requirements=("C", "W")), y
+
+    def _positives(self) -> list[int]:
+        """Numbers of the classes that have a score of their own."""
+        return [1] if len(self.classes_) == 2 else list(range(len(self.classes_)))
+
+    def _problem(self, X: Any, codes: NDArray[np.intp], bound: Array, positive: int) -> LinearProblem:
+        return LinearProblem(X, np.where(codes == positive, 1.0, -1.0), bound, self.loss == "squared_hinge",
+                             bool(self.fit_intercept))
+
+    def _rate(self, problem: LinearProblem) -> Rate:
+        """Return the step lengths that the parameters name; refuse a first step that would turn w around."""
+        chosen = default_rate(problem, stochastic=self.solver == "sgd")
+        first = chosen.first if self.eta0 is None else float(self.eta0)
+        if not first * problem.lam < 1:
+            raise ValueError(f"eta0 must be below nC = {1 / problem.lam:.6g} (the sum of all C_i). Got {self.eta0!r}.")
+        decays = {"constant": 0.0, "pegasos": first * problem.lam,
+                  "inverse": chosen.decay if self.decay is None else float(self.decay)}
+        return Rate(first, decays[self.schedule], chosen.intercept)
+
+    def _fit_class(self, problem: LinearProblem, report: Any, rng: Any) -> tuple[Array, float, float, float, Outcome]:
+        """Return w, b, both objectives, and how the run ended."""
+        d, limit = problem.X.shape[1], None if self.max_iter == -1 else self.max_iter
+        if self.solver == "newton":
+            steps = multiplier_newton(problem)
+        elif self.solver == "gd":
+            rate = self._rate(problem)
+            steps = gradient_descent(full_batch(problem, rate.intercept), np.zeros(d + 1 + len(problem.y)), rate)
+        else:
+            steps = stochastic_descent(problem, self._rate(problem), average=self.average, rng=rng)
+            limit = None if limit is None else limit * blocks(len(problem.y))
+        outcome = run(steps, tol=self.tol, max_iter=limit, max_time=self.max_time, callback=report,
+                      progress=self.progress, name=f"LinearSVC(solver={self.solver!r})")
+        if outcome.status == "exhausted":
+            warnings.warn(f"Newton's method stopped at a relative gap of {outcome.gap:.3g} > tol {self.tol:.3g}: "
+                          "rounding leaves nothing to gain. Scale the columns or raise tol.", NotConvergedWarning,
+                          stacklevel=3)
+        if self.solver == "newton":
+            w, b, dual = outcome.state
+        else:
+            w, b = outcome.state[:d], float(outcome.state[d])
+            dual = problem.dual(outcome.state[d + 1 :]) if self.solver == "gd" else -np.inf
+        return w, b, problem.primal(w, problem.slack(w, b)), dual, outcome
+
+    def _set_solution(self, fits: list[tuple[Array, float, float, float, Outcome]]) -> None:
+        self.coef_ = np.stack([w for w, *_ in fits])
+        self.intercept_ = np.array([b for _, b, *_ in fits])
+        primal, dual = np.array([fit[2] for fit in fits]), np.array([fit[3] for fit in fits])
+        for name, values in (("primal_objective_", primal), ("dual_objective_", dual), ("dual_gap_", primal - dual)):
+            setattr(self, name, float(values[0]) if len(fits) == 1 else values)
+        outcomes = [fit[4] for fit in fits]
+        self.converged_ = all(outcome.converged for outcome in outcomes)
+        self.n_iter_, self.history_ = max(outcome.n_iter for outcome in outcomes), outcomes[-1].history
+
+    @available_if(_is_stochastic)
+    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> "LinearSVC":
+        """Take one more pass of stochastic steps, over the rows X (m, d) with labels y (m,); returns self.
+
+        The first call needs all ``classes`` (labels that may come), and sets the step lengths and the weight 1/(mC) of
+        the norm against the mean loss for all calls to come. After ``fit`` it goes on from the fitted model.
+        """
+        self._check_parameters()
+        first = not getattr(self, "_walks", None)
+        X, y = self._checked(X, y, min_rows=1, reset=not hasattr(self, "coef_"))
+        codes = self._known_classes(y, classes, first)
+        weight = check_weights(sample_weight, X)
+        if isinstance(self.class_weight, str):
+            raise ValueError("class_weight='balanced' needs all rows at once. Give partial_fit a dict of weights.")
+        per_class = class_weights(self.class_weight, self.classes_, np.arange(len(self.classes_)),
+                                  np.ones(len(self.classes_)))
+        bound = self.C * weight * per_class[codes]
+        if first:
+            self._start(self._problem(X, codes, bound, 0))
+        bound *= 1 / (self._lam * bound.sum())
+        rows = next(draws(bound / bound.sum(), self._rng, whole=True))
+        for column, positive in enumerate(self._positives()):
+            walk, mean = self._walks[column]
+            problem = self._problem(X, codes, bound, positive)
+            mean.add(walk.steps(problem, self._steps, rows), len(rows))
+            z = mean.value if self.average else walk.iterate
+            self.coef_[column], self.intercept_[column] = z[:-1], z[-1]
+        self.n_iter_ += 1
+        return self
+
+    def _known_classes(self, y: Any, classes: Any, first: bool) -> NDArray[np.intp]:
+        """Return the class numbers of y; the first call learns the classes."""
+        if first and not (classes is None and hasattr(self, "coef_")):
+            if classes is None:
+                raise ValueError("The first call of partial_fit needs classes, all labels that may come. Got None.")
+            self.classes_, _ = check_classes(np.asarray(classes), "LinearSVC")
+        elif classes is not None and not np.array_equal(np.unique(classes), self.classes_):
+            raise ValueError(f"classes must be those of the first call, {self.classes_}. Got {classes!r}.")
+        codes = np.searchsorted(self.classes_, y).clip(0, len(self.classes_) - 1)
+        if not (self.classes_[codes] == y).all():
+            raise ValueError(f"y holds labels that are not among the classes {self.classes_}. "
+                             "Name every label in classes at the first call.")
+        return codes
+
+    def _start(self, problem: LinearProblem) -> None:
+        """Set what all calls of ``partial_fit`` share."""
+        d, columns = problem.X.shape[1], len(self._positives())
+        self._rng, self._lam, self._steps = check_random_state(self.random_state), problem.lam, self._rate(problem)
+        if not hasattr(self, "coef_"):
+            self.coef_, self.intercept_, self.n_iter_ = np.zeros((columns, d)), np.zeros(columns), 0
+        starts = zip(self.coef_, self.intercept_, strict=True)
+        self._walks = [(Walk.start(w, b), SuffixMean(d + 1)) for w, b in starts]
+
+    @property
+    def expansion_(self) -> KernelExpansion:
+        """The scores as an expansion in the linear kernel, for attacks."""
+        check_is_fitted(self)
+        return KernelExpansion(Linear(), self.coef_, np.eye(len(self.coef_)), self.intercept_)
+
+    @property
+    def contrasts_(self) -> Array:
+        """The contrasts of scores that decide, for attacks."""
+        check_is_fitted(self)
+        return binary_contrasts() if len(self.coef_) == 1 else rival_contrasts(len(self.classes_))
+
+    def decision_function(self, X: Any) -> Array:
+        """Return the scores of X (n, d): (n,) for two classes, positive for ``classes_[1]``, else (n, n_classes)."""
+        check_is_fitted(self)
+        X = check_X(self, X, sparse=True)
+        scores = np.asarray(X @ self.coef_.T) + self.intercept_
+        return scores[:, 0] if len(self.classes_) == 2 else scores
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Return the class of each row of X (n, d)."""
+        scores = self.decision_function(X)
+        return self.classes_[(scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)]

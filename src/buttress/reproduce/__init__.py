@@ -1,0 +1,1 @@
+"""Published experiments, rerun: each module prints the paper's numbers beside ours."""

@@ -1,0 +1,63 @@
+"""python -m buttress.reproduce.subquantile: the paper's tables and figures, its numbers beside ours."""
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from buttress.reproduce.subquantile import figures, tables
+from buttress.reproduce.subquantile.protocol import FILES
+
+
+def parser() -> argparse.ArgumentParser:
+    p = argparse.ArgumentParser(prog="python -m buttress.reproduce.subquantile", description=__doc__)
+    p.add_argument("--data-dir", type=Path, help="local copies of the sets; default: download from OpenML and UCI")
+    p.add_argument("--output", type=Path, default=Path("subquantile-reproduction"), help="where to write the results")
+    p.add_argument("--trials", type=int, default=10, help="random splits a column (at most 5 for Drug)")
+    p.add_argument("--tables", type=int, nargs="*", choices=(1, 2, 3), default=[1, 2, 3])
+    p.add_argument("--figures", type=int, nargs="*", choices=(1, 2, 3, 4), default=[1, 2, 3, 4])
+    p.add_argument("--iterations", type=int, default=1000, help="of figures 1 and 2")
+    p.add_argument("--row", default="", help="only rows whose name contains this")
+    p.add_argument("--sets", nargs="*", choices=("Polynomial", "Diabetes", *FILES), help="of the tables, only these")
+    p.add_argument("--short", action="store_true", help="only sets that need no file, for a quick check")
+    return p
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run what was asked for; returns the exit status."""
+    options = parser().parse_args(arguments)
+    if options.trials < 1:
+        sys.stderr.write(f"--trials must be at least 1. Got {options.trials}.\n")
+        return 2
+
+    def report(line: str) -> None:
+        sys.stderr.write(line + "\n")
+
+    for number in options.tables:
+        records: list[dict[str, Any]] = []
+        for column in tables.columns(number, options.short):
+            if options.sets is None or column.data in options.sets:
+                records += tables.measure(number, column, options.trials, options.data_dir, options.row)
+                tables.save(options.output, f"table{number}", tables.markdown(number, records), records)
+                report(f"table {number}: {column} done")
+        sys.stdout.write(tables.markdown(number, records) + "\n")
+    sizes = np.linspace(200, 2000, 10)
+    for number in options.figures:
+        if number > 2:
+            curves = getattr(figures, f"figure_{number}")(10, sizes)
+        else:
+            make = getattr(figures, f"figure_{number}")
+            curves = make(options.trials, options.iterations, options.data_dir, options.short)
+        text = figures.describe(number, curves)
+        tables.save(options.output, f"figure{number}", text, curves)
+        figures.draw(number, curves, options.output / f"figure{number}.png")
+        sys.stdout.write(text + "\n")
+        report(f"figure {number} done")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,286 @@
+"""SEVER around any estimator: fit, score the rows by their gradients, drop the worst, fit again."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit, softmax
+from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, RegressorMixin, clone
+from sklearn.utils import check_random_state
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted
+
+from buttress._checks import Array, check_classes, check_count, check_number, check_option, check_X, check_X_y
+from buttress.features import landmarks, nystroem
+from buttress.kernels import Kernel, Linear, as_kernel, is_precomputed
+from buttress.risks import Mean
+from buttress.robust.subquantile import KernelClassifier, KernelRegressor
+from buttress.robust.trimming import AUTO_LANDMARKS, EXACT_ROWS
+from buttress.solvers.run import run
+from buttress.solvers.sever import Gram, Mask, random_cut, sever, worst_share
+
+MAJORITY = ("With half of the rows corrupt or more, nothing in the data says which half is the true one: "
+            "set it below 0.5.")
+
+
+class Sever(MetaEstimatorMixin, BaseEstimator):
+    """The parameters and the loop of :class:`SeverRegressor` and :class:`SeverClassifier`."""
+
+    def __init__(
+        self,
+        estimator: Any = None,
+        *,
+        contamination: float = 0.2,
+        rule: str = "share",
+        share: float | None = None,
+        tolerance: float = 4.0,
+        n_rounds: int = 4,
+        kernel: Any = None,
+        gamma: float | str = "auto",
+        degree: float = 3,
+        coef0: float = 0.0,
+        random_state: Any = None,
+    ):
+        self.estimator = estimator
+        self.contamination = contamination
+        self.rule = rule
+        self.share = share
+        self.tolerance = tolerance
+        self.n_rounds = n_rounds
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.random_state = random_state
+
+    def _filter(self, share: float) -> Any:
+        """Return the filter of the rule, ``share`` being what it drops a round; refuse parameters out of range."""
+        check_count("n_rounds", self.n_rounds)
+        check_option("rule", self.rule, ("share", "random"))
+        tolerance = check_number("tolerance", self.tolerance, 1, closed="left")
+        share = share if self.share is None else check_number("share", self.share, 0, 1, closed="left")
+        if self.rule == "share":
+            return worst_share(share)
+        return random_cut(tolerance, check_random_state(self.random_state))
+
+    def _sever(
+        self, X: Array, base: Any, share: float, groups: list[NDArray[np.intp]], fit: Any, derivatives: Any
+    ) -> None:
+        """Run the rounds and set the last model and the rows it was fitted on."""
+        keep, kernel = self._filter(share), self._gradient_kernel(base, X)
+        steps = sever(fit, derivatives, lambda rows: gram_times(kernel, X[rows]), groups, keep)
+        outcome = run(steps, max_iter=self.n_rounds, name=type(self).__name__, warn=False)
+        self.inlier_mask_, self.estimator_ = outcome.state
+        self.n_iter_ = outcome.n_iter
+
+    def _kernel_machine(self, machine: Any, **options: Any) -> Any:
+        """Return the default estimator, of the kernel given or RBF."""
+        kernel = "rbf" if self.kernel is None else self.kernel
+        return machine(risk=Mean(), kernel=kernel, gamma=self.gamma, degree=self.degree, coef0=self.coef0,
+                       random_state=self.random_state, **options)
+
+    def _gradient_kernel(self, base: Any, X: Array) -> Any:
+        """Return the kernel of the gradients' feature space: as given, else the estimator's own, else linear."""
+        own = base.get_params(deep=False)
+        chosen = own if self.kernel is None and "kernel" in own else self.get_params(deep=False)
+        kernel = "linear" if chosen["kernel"] is None else chosen["kernel"]
+        if is_precomputed(kernel):
+            raise ValueError(f"{type(self).__name__} refits on some rows of X and takes no Gram matrix. "
+                             "Give a kernel by name, object or function.")
+        gamma = "auto" if chosen.get("gamma") is None else chosen["gamma"]
+        return as_kernel(kernel, gamma=gamma, degree=chosen.get("degree", 3), coef0=chosen.get("coef0", 0.0), X=X)
+
+
+class SeverRegressor(RegressorMixin, Sever):
+    """A regressor refitted without the rows whose squared-loss gradients stand out (SEVER).
+
+    Each round fits ``estimator`` on the rows left, scores each by (g_i'v)^2, g_i = (f(x_i) - y_i) k(x_i, .) and v the
+    direction in which the gradients vary most, and drops the highest. The last model is fitted on what is left.
+
+    Parameters
+    ----------
+    estimator : regressor, default=KernelRegressor(risk=Mean())
+        What is fitted, cloned each round.
+    contamination : float in [0, 0.5), default=0.2
+        Share of the rows thought corrupt.
+    rule : {"share", "random"}, default="share"
+        ``"share"`` drops the same share of the rows left each round (the published code); ``"random"`` drops those
+        above a uniform draw from (0, largest score), and nothing once the mean score is at most ``tolerance`` times
+        that of normal gradients with the same median (the published theory).
+    share : float in [0, 1), default=contamination / 2
+        What ``rule="share"`` drops each round.
+    tolerance : float, default=4.0
+        Of ``rule="random"``, >= 1.
+    n_rounds : int, default=4
+        Most rounds.
+    kernel, gamma, degree, coef0
+        The feature space of the gradients, and the kernel of the default estimator; with ``kernel=None`` a given
+        estimator's own where it has one, else linear. Above 5,000 rows the gradients go over 1,000 Nystroem features.
+    random_state : int, RandomState or None
+        For ``rule="random"``.
+
+    Attributes
+    ----------
+    estimator_ : the last model
+    inlier_mask_ : bool array of shape (n,)
+        Training rows it was fitted on.
+    n_iter_ : int
+        Rounds run.
+
+    References
+    ----------
+    Diakonikolas, Kamath, Kane, Li, Steinhardt & Stewart, Sever: a robust meta-algorithm for stochastic optimization,
+    ICML 2019.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from buttress import SeverRegressor
+    >>> X = np.linspace(0, 6, 50)[:, None]
+    >>> y = np.sin(X[:, 0])
+    >>> y[::10] = 9.0
+    >>> int(SeverRegressor(contamination=0.1).fit(X, y).inlier_mask_[::10].sum())
+    0
+    """
+
+    def fit(self, X: Any, y: Any) -> "SeverRegressor":
+        """Fit to X of shape (n, d) and real targets y of shape (n,); returns self.
+
+        Raises ValueError for parameters out of range, NaN, inf or entries beyond 1e100, naming the column.
+        """
+        X, y = check_X_y(self, X, y, numeric_target=True)
+        y = y.astype(np.float64)
+        exact = {"acceleration": None, "step": "preconditioned"}  # for the mean squared loss, one step
+        base = self._kernel_machine(KernelRegressor, **exact) if self.estimator is None else self.estimator
+        share = check_contamination(self.contamination) / 2
+        self._sever(X, base, share, [np.arange(len(y))], lambda kept: clone(base).fit(X[kept], y[kept]),
+                    lambda model: (model.predict(X) - y)[:, None])
+        return self
+
+    def predict(self, X: Any) -> Array:
+        """Return the last model's prediction for each row of X (n, d)."""
+        check_is_fitted(self)
+        return self.estimator_.predict(check_X(self, X))
+
+
+class SeverClassifier(ClassifierMixin, Sever):
+    """A classifier refitted without the rows whose logistic-loss gradients stand out (SEVER).
+
+    As :class:`SeverRegressor`, with g_i = (softmax(f(x_i)) - e_{y_i}) k(x_i, .), f the estimator's decision function;
+    where it has none, its predicted probabilities stand for the softmax.
+
+    Parameters
+    ----------
+    estimator : classifier, default=KernelClassifier(risk=Mean())
+        What is fitted, cloned each round.
+    share : float in [0, 1), default=contamination / n_rounds
+        What ``rule="share"`` drops each round.
+    contamination, rule, tolerance, n_rounds, kernel, gamma, degree, coef0, random_state
+        As in :class:`SeverRegressor`.
+    balanced : bool, default=True
+        Score and drop within each class; else a whole class may go.
+
+    Attributes
+    ----------
+    classes_ : array of shape (n_classes,)
+    estimator_, inlier_mask_, n_iter_
+        As in :class:`SeverRegressor`.
+
+    References
+    ----------
+    Diakonikolas, Kamath, Kane, Li, Steinhardt & Stewart, Sever: a robust meta-algorithm for stochastic optimization,
+    ICML 2019.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from buttress import SeverClassifier
+    >>> X, y = load_iris(return_X_y=True)
+    >>> bool(SeverClassifier(contamination=0.1).fit(X, y).score(X, y) > 0.9)
+    True
+    """
+
+    def __init__(
+        self,
+        estimator: Any = None,
+        *,
+        contamination: float = 0.2,
+        rule: str = "share",
+        share: float | None = None,
+        tolerance: float = 4.0,
+        n_rounds: int = 4,
+        balanced: bool = True,
+        kernel: Any = None,
+        gamma: float | str = "auto",
+        degree: float = 3,
+        coef0: float = 0.0,
+        random_state: Any = None,
+    ):
+        super().__init__(estimator, contamination=contamination, rule=rule, share=share, tolerance=tolerance,
+                         n_rounds=n_rounds, kernel=kernel, gamma=gamma, degree=degree, coef0=coef0,
+                         random_state=random_state)
+        self.balanced = balanced
+
+    def fit(self, X: Any, y: Any) -> "SeverClassifier":
+        """Fit to X of shape (n, d) and class labels y of shape (n,); returns self.
+
+        Raises ValueError for parameters out of range, NaN, inf or entries beyond 1e100 (naming the column), fewer than
+        two classes, or a filter that would leave one class only.
+        """
+        X, y = check_X_y(self, X, y)
+        self.classes_, codes = check_classes(y, "SeverClassifier")
+        n_classes = len(self.classes_)
+        base = self._kernel_machine(KernelClassifier) if self.estimator is None else self.estimator
+        share = check_contamination(self.contamination) / check_count("n_rounds", self.n_rounds)
+        everything = [np.arange(len(y))]
+        groups = [np.flatnonzero(codes == c) for c in range(n_classes)] if self.balanced else everything
+
+        def fit(kept: Mask) -> Any:
+            left = np.bincount(codes[kept], minlength=n_classes)
+            if not left.all():
+                raise ValueError(f"Filtering dropped every row of class {self.classes_[left.argmin()]!r}. "
+                                 "Use balanced=True or drop less.")
+            return clone(base).fit(X[kept], y[kept])
+
+        self._sever(X, base, share, groups, fit, lambda model: probabilities(model, X) - np.eye(n_classes)[codes])
+        return self
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Return the last model's class for each row of X (n, d)."""
+        check_is_fitted(self)
+        return self.estimator_.predict(check_X(self, X))
+
+    @available_if(lambda self: hasattr(getattr(self, "estimator_", KernelClassifier), "decision_function"))
+    def decision_function(self, X: Any) -> Array:
+        """Return the last model's decision function at each row of X (n, d), where it has one."""
+        check_is_fitted(self)
+        return self.estimator_.decision_function(check_X(self, X))
+
+
+def gram_times(kernel: Kernel, X: Array) -> Gram:
+    """Return multiplication by the kernel matrix of the rows of X: through features where those are fewer numbers."""
+    if isinstance(kernel, Linear) and kernel.definiteness == "pd":
+        Z = np.column_stack([X, np.full(len(X), np.sqrt(kernel.coef0))])
+    elif len(X) > EXACT_ROWS and kernel.definiteness == "pd":
+        points = landmarks(X, AUTO_LANDMARKS, rng=np.random.RandomState(0), method="uniform")
+        Z = nystroem(kernel, points)(X)
+    else:
+        K = kernel(X, X)
+        return lambda v: K @ v
+    return lambda v: Z @ (Z.T @ v)
+
+
+def probabilities(model: Any, X: Array) -> Array:
+    """Return a classifier's softmax of decision values, or its predicted probabilities, shape (n, C)."""
+    if not hasattr(model, "decision_function"):
+        return model.predict_proba(X)
+    f = model.decision_function(X)
+    if f.ndim == 2:
+        return softmax(f, axis=1)
+    p = expit(f)
+    return np.column_stack([1 - p, p])
+
+
+def check_contamination(contamination: Any) -> float:
+    """Return a share of corrupt rows in [0, 0.5), or raise and explain."""
+    return check_number("contamination", contamination, 0, 0.5, closed="left", fix=MAJORITY)

@@ -1,0 +1,193 @@
+"""The score function of a fitted classifier, written as a kernel expansion wherever it is one.
+
+Attacks take exact input gradients from it and certificates their norms. Read are the classifiers of this package and,
+of scikit-learn, SVC, NuSVC, linear classifiers (LogisticRegression, LinearSVC, SGDClassifier, RidgeClassifier, ...) and
+KernelRidge fitted to -1 and +1, alone, behind Nystroem features, in a pipeline with scalers or in a fitted search.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from scipy.sparse import issparse
+from sklearn.kernel_approximation import Nystroem
+from sklearn.kernel_ridge import KernelRidge
+from sklearn.linear_model._base import LinearClassifierMixin
+from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, RobustScaler, StandardScaler
+from sklearn.svm import SVC, NuSVC
+
+from buttress._checks import Array
+from buttress.expansion import KernelExpansion, binary_contrasts, pair_contrasts, rival_contrasts
+from buttress.kernels import RBF, Kernel, Linear, Polynomial, Sigmoid
+
+
+@dataclass
+class ScoreFunction:
+    """scores(x) = expansion((x - shift) * scale), and the contrasts between them that decide the class.
+
+    Parameters
+    ----------
+    expansion : KernelExpansion
+        Or another callable of rows (n, d) with ``gradient(X, V)``, such as a sum of random features.
+    contrasts : array of shape (n_classes, n_rivals, k)
+        ``contrasts[c, r] @ scores`` is by how much class c beats its r-th rival.
+    shift, scale : array of shape (d,) or float
+        Of the scalers in front.
+    """
+
+    expansion: Any
+    contrasts: Array
+    shift: Array | float = 0.0
+    scale: Array | float = 1.0
+
+    def inner(self, X: Array) -> Array:
+        """Return the rows as the expansion sees them."""
+        return (X - self.shift) * self.scale
+
+    def __call__(self, X: Array) -> Array:
+        """Return the scores of X (n, d), shape (n, k)."""
+        return self.expansion(self.inner(X))
+
+    def gradient(self, X: Array, V: Array) -> Array:
+        """Return sum_c V[i, c] d score_c(x_i) / d x_i, shape (n, d)."""
+        return self.expansion.gradient(self.inner(X), V) * self.scale
+
+
+class SignOf:
+    """A regression on -1 and +1 as the classifier it is used as: the sign of its prediction."""
+
+    classes_ = np.array([-1, 1])
+
+    def __init__(self, regressor: Any):
+        self.regressor = regressor
+        self.n_features_in_ = regressor.n_features_in_
+
+    def decision_function(self, X: Array) -> Array:
+        return self.regressor.predict(X).reshape(len(X))
+
+    def predict(self, X: Array) -> Array:
+        return np.where(self.decision_function(X) > 0, 1, -1)
+
+
+def as_classifier(model: Any) -> Any:
+    """Return the model; a kernel ridge regression on -1 and +1 (or a pipeline that ends in one) as its sign."""
+    last = getattr(model, "best_estimator_", model)
+    last = last.steps[-1][1] if isinstance(last, Pipeline) else last
+    return SignOf(model) if isinstance(last, KernelRidge) else model
+
+
+def read_scores(model: Any) -> ScoreFunction | None:
+    """Return the score function of a fitted classifier, None where it is no kernel expansion that is known here."""
+    if isinstance(model, SignOf):
+        return read_scores(model.regressor)
+    if hasattr(model, "best_estimator_"):
+        return read_scores(model.best_estimator_)
+    if isinstance(model, Pipeline):
+        return _pipeline(model)
+    if hasattr(model, "expansion_") and hasattr(model, "contrasts_"):
+        return ScoreFunction(model.expansion_, model.contrasts_)
+    if type(model) in (SVC, NuSVC):
+        return _svc(model)
+    if type(model) is KernelRidge:
+        return _kernel_ridge(model)
+    own = type(model).__module__.startswith("sklearn.")  # a user's subclass may score in another way
+    if own and isinstance(model, LinearClassifierMixin) and hasattr(model, "coef_"):
+        return _linear(model)
+    return None
+
+
+def _pipeline(model: Pipeline) -> ScoreFunction | None:
+    """Read the last step, then put the steps before it in front, from the last to the first."""
+    score = read_scores(model.steps[-1][1])
+    for _, step in reversed(model.steps[:-1]):
+        if score is None:
+            return None
+        if isinstance(step, Nystroem):
+            score = _behind_nystroem(step, score)
+        elif step is not None and step != "passthrough":
+            score = _behind_scaler(step, score)
+    return score
+
+
+def _behind_scaler(scaler: Any, score: ScoreFunction) -> ScoreFunction | None:
+    """Compose ((x - a) * b - shift) * scale; None for a transformer that is no plain scaler."""
+    if type(scaler) is StandardScaler:
+        a, b = scaler.mean_ if scaler.with_mean else 0.0, 1 / scaler.scale_ if scaler.with_std else 1.0
+    elif type(scaler) is RobustScaler:
+        a = scaler.center_ if scaler.with_centering else 0.0
+        b = 1 / scaler.scale_ if scaler.with_scaling else 1.0
+    elif type(scaler) is MaxAbsScaler and not getattr(scaler, "clip", False):
+        a, b = 0.0, 1 / scaler.scale_
+    elif type(scaler) is MinMaxScaler and not scaler.clip:
+        a, b = -scaler.min_ / scaler.scale_, scaler.scale_
+    else:
+        return None
+    return replace(score, shift=a + score.shift / b, scale=b * score.scale)
+
+
+def _behind_nystroem(features: Nystroem, score: ScoreFunction) -> ScoreFunction | None:
+    """Linear scores of Nystroem features K(x, Z) R' are an expansion over the landmarks Z."""
+    kernel = _kernel(features.kernel, features.gamma, features.degree, features.coef0, features.components_)
+    linear = score.expansion
+    if kernel is None or not isinstance(linear, KernelExpansion) or not isinstance(linear.kernel, Linear):
+        return None
+    weights = (linear.centers * score.scale).T @ linear.coef
+    intercept = linear(np.atleast_2d(score.inner(np.zeros(len(features.components_)))))[0]
+    expansion = KernelExpansion(kernel, _dense(features.components_), features.normalization_.T @ weights, intercept)
+    return ScoreFunction(expansion, score.contrasts)
+
+
+def _svc(model: Any) -> ScoreFunction | None:
+    """Undo libsvm's layout: one column of coefficients a pair of classes."""
+    kernel = _kernel(model.kernel, model._gamma, model.degree, model.coef0, model.support_vectors_)
+    if kernel is None:
+        return None
+    n_classes, dual = len(model.classes_), _dense(model.dual_coef_)
+    if n_classes == 2:
+        coef, contrasts = dual.T, binary_contrasts()
+    else:
+        pairs = [(i, j) for i in range(n_classes) for j in range(i + 1, n_classes)]
+        codes = np.repeat(np.arange(n_classes), model.n_support_)
+        coef, contrasts = np.zeros((len(codes), len(pairs))), pair_contrasts(pairs, n_classes)
+        for column, (i, j) in enumerate(pairs):
+            coef[codes == i, column] = dual[j - 1, codes == i]
+            coef[codes == j, column] = dual[i, codes == j]
+    expansion = KernelExpansion(kernel, _dense(model.support_vectors_), coef, model.intercept_)
+    return ScoreFunction(expansion, contrasts)
+
+
+def _kernel_ridge(model: KernelRidge) -> ScoreFunction | None:
+    kernel = _kernel(model.kernel, model.gamma, model.degree, model.coef0, model.X_fit_)
+    coef = model.dual_coef_.reshape(len(model.X_fit_), -1)
+    if kernel is None or coef.shape[1] != 1:
+        return None
+    return ScoreFunction(KernelExpansion(kernel, _dense(model.X_fit_), coef, np.zeros(1)), binary_contrasts())
+
+
+def _linear(model: Any) -> ScoreFunction | None:
+    """Linear scores x'w_c + b_c: the linear kernel with one centre, w_c, a score."""
+    coef = np.atleast_2d(_dense(model.coef_)).astype(np.float64)
+    n_classes = len(model.classes_)
+    intercept = np.broadcast_to(np.asarray(model.intercept_, dtype=np.float64), len(coef))
+    contrasts = binary_contrasts() if n_classes == 2 else rival_contrasts(n_classes)
+    return ScoreFunction(KernelExpansion(Linear(), coef, np.eye(len(coef)), intercept), contrasts)
+
+
+def _kernel(name: Any, gamma: Any, degree: Any, coef0: Any, Z: Any) -> Kernel | None:
+    """Return a kernel of scikit-learn's ``pairwise_kernels`` or libsvm as ours, None for one without an equal here."""
+    width = 1 / Z.shape[1] if gamma is None else gamma
+    offset = 1.0 if coef0 is None else coef0  # the default of pairwise_kernels
+    made: dict[str, Callable[[], Kernel]] = {
+        "linear": lambda: Linear(),
+        "rbf": lambda: RBF(width),
+        "poly": lambda: Polynomial(3 if degree is None else degree, width, offset),
+        "polynomial": lambda: Polynomial(3 if degree is None else degree, width, offset),
+        "sigmoid": lambda: Sigmoid(width, offset),
+    }
+    return made[name]() if isinstance(name, str) and name in made else None
+
+
+def _dense(array: Any) -> Array:
+    return array.toarray() if issparse(array) else np.asarray(array)

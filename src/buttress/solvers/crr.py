@@ -1,0 +1,39 @@
+"""Consistent robust regression: alternate least squares with hard thresholding of the residuals.
+
+    minimise over w and b with at most k entries   1/2 |y - b - X w|^2
+
+With P the projection on the columns of X this is 1/2 |(I - P)(y - b)|^2 in b alone, and the iteration
+b <- HT_k(P b + (I - P) y), HT_k keeping the k largest entries, is projected gradient descent with step 1: it never
+raises the objective. At a fixed point the residuals on the support of b are 0, so w is least squares on the other rows.
+Source: Bhatia, Jain, Kamalaruban & Kar (2017), algorithm 1.
+"""
+
+import numpy as np
+
+from buttress._checks import Array
+from buttress.solvers.run import Step, Steps
+
+
+def crr(basis: Array, y: Array, k: int) -> Steps:
+    """Yield b, shape (n,), for an orthonormal ``basis`` (n, r) of the columns; the gap is |change of b| / |y|."""
+    size = max(float(np.linalg.norm(y)), np.finfo(float).tiny)
+    b, last = np.zeros_like(y), np.full_like(y, np.inf)
+    while True:
+        rest = y - b
+        residual = rest - basis @ (basis.T @ rest)
+        yield Step(b, gap=float(np.linalg.norm(b - last)) / size, objective=0.5 * float(residual @ residual))
+        last, b = b, hard_threshold(b + residual, k)
+
+
+def hard_threshold(v: Array, k: int) -> Array:
+    """Return v with all but its k largest entries, in size, set to 0."""
+    kept = np.zeros_like(v)
+    largest = np.argsort(-np.abs(v), kind="stable")[:k]
+    kept[largest] = v[largest]
+    return kept
+
+
+def column_basis(X: Array) -> Array:
+    """Return an orthonormal basis (n, r) of the columns of X, singular values below 1e-10 of the largest left out."""
+    U, s, _ = np.linalg.svd(X, full_matrices=False)
+    return U[:, s > 1e-10 * s[0]] if len(s) and s[0] > 0 else U[:, :0]

@@ -1,0 +1,161 @@
+"""Doubly stochastic gradients: a kernel machine from batches of rows and blocks of random features.
+
+    minimise over f, b0   1/2 ||f||^2 + C mean_i max(0, 1 - y_i (f(x_i) + b0) + r ||f||)
+
+r, the radius in feature space, is 0 for the natural machine. With step g_t and active rows (those of positive loss),
+
+    f <- max(0, 1 - g_t (1 + C r p_t / ||f||)) f  +  g_t C mean_batch y_i 1[i active] k(x_i, .),
+
+p_t the active share of the batch, and k(x_i, .) either itself or estimated by block t of the features. ||f|| follows
+from its own recursion: for f <- s f + h, h = sum z_i k(x_i, .), |f|^2 <- s^2 |f|^2 + 2 s z'f(X_batch) + |h|^2.
+Sources: Dai et al. (2014), algorithms 1 and 2; Wu, Hu & Gu (2021), equations (6)-(9) and algorithms 1 and 2, in the
+form for batches; the shrinkage is kept from changing sign, which a long step would do.
+"""
+
+from collections.abc import Callable
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from buttress._checks import Array
+from buttress.features import RandomFeatures
+from buttress.kernels import Kernel
+from buttress.solvers.run import Step, Steps
+
+Rows = slice
+
+
+class Basis(Protocol):
+    """What f is made of. All scores are columns: one for each machine trained at once."""
+
+    def reorder(self, order: NDArray[np.intp]) -> None:
+        """Take the rows of X in another order from now on."""
+
+    def add(self, t: int, rows: Rows, z: Array) -> Array:
+        """Add h = sum_i z_i k(x_i, .) over the batch ``rows`` as term t; returns h on these rows, (len(rows), k)."""
+
+    def scores(self, t: int, rows: Rows) -> Array:
+        """Return h(x) of term t on ``rows``, (len(rows), k)."""
+
+    def shrink(self, factor: Array) -> None:
+        """Multiply f by ``factor`` (k,)."""
+
+    def state(self) -> Array:
+        """Return a copy of the coefficients."""
+
+
+class RandomBasis:
+    """f = sum_t features(x, t) @ coef[t]: Algorithm 1's coefficients, with block t drawn from its seed."""
+
+    def __init__(self, features: RandomFeatures, X: Array, n_terms: int, k: int):
+        self.features = features
+        self.X = X.astype(np.float32)  # their phases' rounding, 1e-6, is far below the features' noise
+        self.coef = np.zeros((n_terms, features.size, k))
+        self.used = 0
+
+    def reorder(self, order: NDArray[np.intp]) -> None:
+        self.X = self.X[order]
+
+    def add(self, t: int, rows: Rows, z: Array) -> Array:
+        features = self.features(self.X[rows], t)
+        self.coef[t] = features.T @ z
+        self.used = t + 1
+        return (features @ self.coef[t].astype(np.float32)).astype(np.float64)
+
+    def scores(self, t: int, rows: Rows) -> Array:
+        coef, out, panel = self.coef[t].astype(np.float32), [], 512  # 2 MB: stays in cache
+        for start in range(rows.start, rows.stop, panel):
+            out.append(self.features(self.X[start : min(start + panel, rows.stop)], t) @ coef)
+        return np.concatenate(out).astype(np.float64) if out else np.zeros((0, coef.shape[1]))
+
+    def shrink(self, factor: Array) -> None:
+        self.coef[: self.used] *= factor
+
+    def state(self) -> Array:
+        return self.coef[: self.used].copy()
+
+
+class KernelBasis:
+    """f = sum_i coef_i k(x_i, .): the kernel itself. ``X`` and ``coef`` are in the order of the current pass."""
+
+    def __init__(self, kernel: Kernel, X: Array, k: int):
+        self.kernel = kernel
+        self.X = X
+        self.coef = np.zeros((len(X), k))
+        self.order = np.arange(len(X))
+
+    def reorder(self, order: NDArray[np.intp]) -> None:
+        self.X, self.coef, self.order = self.X[order], self.coef[order], self.order[order]
+
+    def add(self, t: int, rows: Rows, z: Array) -> Array:
+        self.batch, self.z = self.X[rows], z
+        self.coef[rows] += z
+        return self.scores(t, rows)
+
+    def scores(self, t: int, rows: Rows) -> Array:
+        return self.kernel(self.X[rows], self.batch) @ self.z
+
+    def shrink(self, factor: Array) -> None:
+        self.coef *= factor
+
+    def state(self) -> Array:
+        coef = np.empty_like(self.coef)
+        coef[self.order] = self.coef
+        return coef
+
+
+def step_sizes(step: str, size: float) -> Callable[[int], float]:
+    """Return the step of iteration t = 1, 2, ...: ``size`` if constant, ``size`` / t if diminishing."""
+    return (lambda t: size) if step == "constant" else (lambda t: size / t)
+
+
+def doubly_stochastic(
+    basis: Basis,
+    y: Array,
+    *,
+    C: float,
+    radius: float,
+    step: Callable[[int], float],
+    batch: int,
+    n_passes: int,
+    fit_intercept: bool,
+    rng: np.random.RandomState,
+) -> Steps:
+    """Yield (coefficients, intercept (k,), norm (k,)) before each batch and at the end; y is (n, k) of -1 and 1.
+
+    The gap is the share of the batches still to come; the objective, a sum over columns, is estimated on the next
+    batch. Scores are carried along for the rows still to come, so that each block of features is made once.
+    """
+    n, k = y.shape
+    starts = range(0, n, batch)
+    f, b, square, t, total = np.zeros((n, k)), np.zeros(k), np.zeros(k), 0, n_passes * len(starts)
+    for epoch in range(n_passes):
+        order = rng.permutation(n)
+        basis.reorder(order)
+        y, f = y[order], f[order]
+        for start in starts:
+            rows = slice(start, min(start + batch, n))
+            norm = np.sqrt(square)
+            loss = 1 - y[rows] * (f[rows] + b) + radius * norm
+            yield Step((basis.state(), b.copy(), norm), gap=1 - t / total, objective=_objective(square, loss, C))
+            active = loss > 0
+            g = step(t + 1)
+            pull = np.divide(C * radius * active.mean(axis=0), norm, out=np.zeros(k), where=norm > 0)
+            factor = np.maximum(0, 1 - g * (1 + pull))
+            z = g * C / len(loss) * np.where(active, y[rows], 0.0)
+            basis.shrink(factor)
+            own = basis.add(t, rows, z)
+            square = np.maximum(0, factor**2 * square + np.sum(z * (2 * factor * f[rows] + own), axis=0))
+            f *= factor
+            f[rows] += own
+            for part in (slice(rows.stop, n), slice(0, start if epoch < n_passes - 1 else 0)):
+                f[part] += basis.scores(t, part)
+            b = b + z.sum(axis=0) * fit_intercept
+            t += 1
+    loss = 1 - y[rows] * (f[rows] + b) + radius * np.sqrt(square)
+    yield Step((basis.state(), b, np.sqrt(square)), gap=0.0, objective=_objective(square, loss, C))
+
+
+def _objective(square: Array, loss: Array, C: float) -> float:
+    return float(np.sum(0.5 * square + C * np.maximum(0, loss).mean(axis=0)))

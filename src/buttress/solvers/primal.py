@@ -1,0 +1,168 @@
+"""The linear support vector machine in the primal: its two objectives, step lengths, and full-batch gradient descent.
+
+    minimise over w, b   1/2 ||w||^2 + sum_i C_i l(u_i),   u_i = 1 - y_i (w'x_i + b),   l(u) = max(0, u) or max(0, u)^2
+
+Times lam = 1 / sum_i C_i this is the mean form  lam/2 ||w||^2 + sum_i share_i l(u_i), share_i = C_i / sum_j C_j, whose
+strong convexity in w is lam: 1/(nC) when all C_i = C. (The lecture's lambda = 1/C belongs to the sum of the losses.)
+Steps are taken in the mean form, objectives and gaps are the sum form's.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from itertools import count
+from typing import Any
+
+import numpy as np
+from scipy.sparse import issparse
+
+from buttress._checks import Array
+from buttress.solvers.run import Step, Steps
+
+SAMPLE = 10_000  # rows that the guesses for a stochastic rate are made from
+Oracle = Callable[[Array], tuple[float, float, Array]]
+
+
+@dataclass
+class LinearProblem:
+    """X of shape (n, d), dense or CSR; y in {-1, +1} and C_i > 0 of shape (n,); which loss; whether b is free or 0."""
+
+    X: Any
+    y: Array
+    bound: Array
+    squared: bool = False
+    intercept: bool = True
+
+    @property
+    def lam(self) -> float:
+        """Strong convexity in w of the mean form."""
+        return 1 / float(self.bound.sum())
+
+    def slack(self, w: Array, b: float) -> Array:
+        """Return u_i = 1 - y_i (w'x_i + b)."""
+        return 1 - self.y * (self.X @ w + b)
+
+    def primal(self, w: Array, u: Array) -> float:
+        """Return the objective at w with slacks u."""
+        losses = np.maximum(u, 0)
+        return 0.5 * float(w @ w) + float(self.bound @ (losses**2 if self.squared else losses))
+
+    def dual(self, a: Array) -> float:
+        """Return the dual objective of multipliers a, moved into their box and, with a free b, onto sum a_i y_i = 0.
+
+        A lower bound of the optimum: sum a_i - 1/2 ||sum a_i y_i x_i||^2, and for the squared loss less
+        sum a_i^2 / (4 C_i).
+        """
+        a = np.maximum(a, 0) if self.squared else np.clip(a, 0, self.bound)
+        if self.intercept:
+            plus, minus = float(a[self.y > 0].sum()), float(a[self.y < 0].sum())
+            heavy = self.y > 0 if plus > minus else self.y < 0
+            a = np.where(heavy, a * (min(plus, minus) / max(plus, minus, 1e-300)), a)
+        w = self.X.T @ (self.y * a)
+        cost = 0.25 * float((a**2 / self.bound).sum()) if self.squared else 0.0
+        return float(a.sum()) - 0.5 * float(w @ w) - cost
+
+    def relative_gap(self, primal: float, dual: float) -> float:
+        """Return (primal - dual) / primal: 0 at the optimum, 1 for a dual point that says nothing."""
+        return (primal - dual) / max(primal, 1e-14 / self.lam)
+
+    def slope(self, u: Array) -> Array:
+        """Return l'(u), 0 at the kink."""
+        return np.maximum(2 * u, 0) if self.squared else np.where(u > 0, 1.0, 0.0)
+
+
+@dataclass
+class Rate:
+    """The step lengths first / (1 + decay t), t = 0, 1, ...; decay 0 is a constant step.
+
+    Steps in an intercept are ``intercept`` times as long: among columns of another size than 1 it would lag or lead. As
+    b is not penalised, that changes the way and not the goal.
+    """
+
+    first: float
+    decay: float = 0.0
+    intercept: float = 1.0
+
+    def __call__(self, t: int) -> float:
+        return self.first / (1 + self.decay * t)
+
+
+def best_rate(mu: float, noise: float, distance: float) -> Rate:
+    """Return the lecture's best rate: the one under which its bound on p_t = E||z_t - z*||^2 falls fastest.
+
+    For strong convexity ``mu``, gradient noise of variance at most ``noise`` (M) and ``distance`` p_0. Minimising
+    (1 - eta mu) p_t + eta^2 M over eta gives eta_t = mu p_t / (2M) and p_t <= 4 M p_0 / (4M + mu^2 p_0 t), so
+    first = mu p_0 / (2M) and decay = mu^2 p_0 / (4M).
+    The bound needs eta mu <= 1. For p_0 beyond 2M / mu^2 the first step is therefore 1 / mu, which brings p_1 to
+    M / mu^2 whatever p_0 was, and the rate goes on as from 2M / mu^2.
+    """
+    distance = min(distance, 2 * noise / mu**2)
+    return Rate(mu * distance / (2 * noise), mu**2 * distance / (4 * noise))
+
+
+def default_rate(problem: LinearProblem, *, stochastic: bool) -> Rate:
+    """Return :func:`best_rate` for guesses of mu, M and p_0 that come from the rows.
+
+    M is the mean of ||x||^2 and of the intercept's column, made as large as the mean column's: it bounds the variance
+    of the gradient of one row (hinge). lam alone is a poor mu, for rows near the margin bend the mean loss too: a fifth
+    of the mean column's square is added. And as the mean form is at most 1 at w = 0, mu/2 p_0 <= 1. The rate is then
+    1 / (M + mu t / 2). Full batches allow, and squared losses need, another first step: 1 / L, L the largest curvature.
+    """
+    X, share = problem.X, problem.bound * problem.lam
+    if stochastic and X.shape[0] > SAMPLE:
+        rows = np.linspace(0, X.shape[0] - 1, SAMPLE).astype(np.intp)
+        X, share = X[rows], share[rows] / share[rows].sum()
+    squares = np.asarray(X.multiply(X).sum(axis=1)).ravel() if issparse(X) else np.einsum("ij,ij->i", X, X)
+    size = float(share @ squares) / X.shape[1] or 1.0
+    noise, mu = (X.shape[1] + 1) * size, problem.lam + 0.2 * size
+    rate = replace(best_rate(mu, noise, 2 / mu), intercept=size)
+    if stochastic:
+        return replace(rate, first=1 / (problem.lam + 2 * (squares.max() + size))) if problem.squared else rate
+    return replace(rate, first=1 / (problem.lam + (2 if problem.squared else 1) * largest_variance(problem, size)))
+
+
+def largest_variance(problem: LinearProblem, size: float) -> float:
+    """Return an upper estimate of the largest eigenvalue of sum_i share_i z_i z_i', z_i = (x_i, size^(1/2)).
+
+    Thirty power iterations from a fixed vector, plus two per cent.
+    """
+    share, value = problem.bound * problem.lam, 0.0
+    v = np.random.default_rng(0).normal(size=problem.X.shape[1] + 1)
+    for _ in range(30):
+        v /= np.linalg.norm(v)
+        z = share * (problem.X @ v[:-1] + size**0.5 * v[-1])
+        v = np.append(problem.X.T @ z, size**0.5 * z.sum())
+        value = float(np.linalg.norm(v))
+    return 1.02 * value
+
+
+def gradient_descent(oracle: Oracle, z: Array, rate: Callable[[int], float]) -> Steps:
+    """Yield z, then z - rate(t) g for t = 0, 1, ...; ``oracle(z)`` returns the objective, a gap and a gradient g.
+
+    With mu <= Hessian <= L and a constant step eta, the distance to the minimum is multiplied by at most
+    max(|1 - eta mu|, |1 - eta L|) in each step. A noisy g makes this stochastic gradient descent.
+    """
+    for t in count():
+        objective, gap, g = oracle(z)
+        yield Step(z, gap=gap, objective=objective)
+        z = z - rate(t) * g
+
+
+def full_batch(problem: LinearProblem, intercept: float = 1.0) -> Oracle:
+    """Return the oracle of the mean form for z = (w, b, a), a a dual point that descent carries along.
+
+    The gradient in b comes ``intercept`` times as large (see :class:`Rate`).
+    Descent from z = 0 keeps w = sum_i a_i y_i x_i when a moves by  a <- (1 - eta lam) a + eta share l'(u).
+    """
+    d = problem.X.shape[1]
+    share = problem.bound * problem.lam
+
+    def oracle(z: Array) -> tuple[float, float, Array]:
+        w, b, a = z[:d], float(z[d]), z[d + 1 :]
+        u = problem.slack(w, b)
+        pull = share * problem.slope(u)
+        g_b = -intercept * float(pull @ problem.y) if problem.intercept else 0.0
+        g = np.concatenate([problem.lam * w - problem.X.T @ (pull * problem.y), [g_b], problem.lam * a - pull])
+        primal = problem.primal(w, u)
+        return primal, problem.relative_gap(primal, problem.dual(a)), g
+
+    return oracle

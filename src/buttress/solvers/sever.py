@@ -1,0 +1,92 @@
+"""SEVER: refit, score each row by how far its gradient reaches along the direction of most variance, drop the worst.
+
+The gradient of row i is g_i = sum_c R_ic k(x_i, .) e_c, R_i the derivative of its loss in the scores. With the centred
+gradients as rows of G, v its top right singular vector, the score is tau_i = (G_i v)^2; by the Gram matrix
+(R R') * K of the gradients, centred on both sides, it is lmax u_i^2 with u the top eigenvector, so that features are
+never written down. A penalty adds the same term to every gradient and cancels.
+Source: Diakonikolas, Kamath, Kane, Li, Steinhardt & Stewart (2019), algorithms 1 and 2.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse.linalg import LinearOperator, eigsh
+
+from buttress._checks import Array
+from buttress.solvers.run import Step, Steps
+
+Mask = NDArray[np.bool_]
+# scores of some rows -> which of them to keep
+Filter = Callable[[Array], Mask]
+# multiplication by a kernel matrix
+Gram = Callable[[Array], Array]
+
+
+def sever(
+    fit: Callable[[Mask], Any],
+    derivatives: Callable[[Any], Array],
+    gram: Callable[[NDArray[np.intp]], Gram],
+    groups: Sequence[NDArray[np.intp]],
+    keep: Filter,
+) -> Steps:
+    """Yield (kept rows, the model fitted on them); each iteration filters once, within each group of row numbers.
+
+    ``fit`` fits a model on a mask (n,) of rows, ``derivatives`` gives its R (n, C) on all rows, ``gram``
+    multiplication by the kernel matrix of the rows with given numbers. The gap is 0 once nothing is dropped.
+    """
+    kept = np.zeros(sum(len(rows) for rows in groups), dtype=bool)
+    for rows in groups:
+        kept[rows] = True
+    while True:
+        model = fit(kept)
+        R, after = derivatives(model), kept.copy()
+        for rows in groups:
+            left = rows[kept[rows]]
+            after[left] = keep(scores(R[left], gram(left)))
+        yield Step((kept, model), gap=float(after.sum() < kept.sum()), objective=0.0)
+        kept = after
+
+
+def scores(R: Array, gram: Gram) -> Array:
+    """Return tau (n,) from the derivatives R (n, C) and multiplication by the kernel matrix of the same rows."""
+
+    def times(v: Array) -> Array:
+        u = v - v.mean()
+        u = np.sum(R * gram(R * u[:, None]), axis=1)
+        return u - u.mean()
+
+    if len(R) < 3:
+        return np.zeros(len(R))
+    start = np.random.default_rng(0).normal(size=len(R))  # any vector that is not orthogonal to the top one
+    if not np.any(times(start)):
+        return np.zeros(len(R))
+    value, u = eigsh(LinearOperator((len(R), len(R)), matvec=lambda v: times(np.ravel(v)), dtype=np.float64), k=1,
+                     v0=start, tol=1e-8)
+    return value[0] * u[:, 0] ** 2
+
+
+def worst_share(share: float) -> Filter:
+    """Keep all but the top ``share`` of the scores, rounded down to whole rows (the published code's rule)."""
+
+    def keep(tau: Array) -> Mask:
+        mask = np.ones(len(tau), dtype=bool)
+        mask[np.argsort(-tau, kind="stable")[: int(share * len(tau))]] = False
+        return mask
+
+    return keep
+
+
+def random_cut(tolerance: float, rng: np.random.RandomState) -> Filter:
+    """Keep all where the mean score is at most ``tolerance`` sigma^2, else those below a draw from (0, max tau).
+
+    sigma^2 is what normally distributed gradients with this median score have: median / 0.4549, the median of chi^2_1.
+    """
+
+    def keep(tau: Array) -> Mask:
+        if len(tau) == 0 or tau.mean() <= tolerance * np.median(tau) / 0.4549364:
+            return np.ones(len(tau), dtype=bool)
+        return tau < rng.uniform(0, tau.max())
+
+    return keep

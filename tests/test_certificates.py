@@ -1,0 +1,234 @@
+"""Certificates: never exceeded by an attack or a random move, exact where that is known, never below (1)."""
+
+import numpy as np
+import pytest
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.kernel_approximation import Nystroem
+from sklearn.kernel_ridge import KernelRidge
+from sklearn.linear_model import LogisticRegression
+from sklearn.naive_bayes import GaussianNB
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import MinMaxScaler, StandardScaler
+from sklearn.svm import SVC as SKLearnSVC
+
+from buttress import SVC, AdversarialSVC, KernelClassifier, attacks
+from buttress.certificates import certified_radius
+from buttress.expansion import KernelExpansion, binary_contrasts
+from buttress.features import RandomExpansion, random_features
+from buttress.kernels import RBF, Cauchy, Combination, InverseMultiquadric, Laplacian, Linear, Log, Polynomial, Sigmoid
+
+from problems import breast_cancer, iris, moons, noisy, points
+
+STATIONARY = [
+    RBF(0.3),
+    Laplacian(0.5),
+    Cauchy(0.4),
+    InverseMultiquadric(1.3),
+    Log(2, 0.5),
+    Log(1.5, 0.5),
+    Combination([RBF(0.2), Linear(), Cauchy(0.5)], [0.5, 0.02, 1.0]),
+]
+MODELS = [SVC(kernel=kernel, C=5.0) for kernel in STATIONARY] + [
+    SVC(kernel="linear"),
+    SVC(kernel="rbf", gamma=1.0, class_weight="balanced", break_ties=True),
+    AdversarialSVC(max_iter=20, gamma=0.5, random_state=0),
+    KernelClassifier(kernel=RBF(0.5)),
+    KernelClassifier(kernel=Log(2, 0.5)),
+    SKLearnSVC(gamma=0.4, C=10.0),
+    LogisticRegression(),
+    make_pipeline(StandardScaler(), SKLearnSVC(gamma=0.4)),
+    make_pipeline(MinMaxScaler(), SVC(kernel=Combination([RBF(3.0), Linear()]))),
+    make_pipeline(StandardScaler(), Nystroem(n_components=30, random_state=0), LogisticRegression(C=10)),
+]
+models = pytest.mark.parametrize("model", MODELS, ids=lambda e: str(e).replace("\n", "")[:70])
+
+
+@models
+@pytest.mark.parametrize("problem", [moons, iris, breast_cancer], ids=lambda p: p.__name__)
+def test_no_attack_succeeds_inside_the_radius(model, problem):
+    X, y = problem()
+    model = clone(model).fit(X, y)
+    X = X[::7]
+    predicted = model.predict(X)
+    radius = certified_radius(model, X)
+    if isinstance(model, KernelClassifier) and isinstance(model.kernel, Log):
+        assert (radius.l2 == 0).all()  # its coefficients do not sum to zero, so (1) does not hold
+        return
+    assert (radius.l2 > 0).mean() > 0.8
+    rng = np.random.default_rng(0)
+    for norm, size in (("l2", radius.l2), ("linf", radius.linf)):
+        assert (size[np.isfinite(size)] < 20).all()
+        inside = np.minimum(size, 20)[:, None]
+        for _ in range(8):
+            d = rng.normal(size=X.shape)
+            d = np.sign(d) if norm == "linf" else d / np.linalg.norm(d, axis=1, keepdims=True)
+            np.testing.assert_array_equal(model.predict(X + (1 - 1e-9) * inside * d), predicted)
+        for share in (0.3, 0.999):  # a ball of its own for each row: the rows are attacked in units of their radius
+            moved = attacks.pgd(model, X, predicted, eps=share * float(np.median(inside)), norm=norm, steps=15)
+            allowed = size > share * np.median(inside)
+            np.testing.assert_array_equal(model.predict(moved)[allowed], predicted[allowed])
+    _, info = attacks.carlini_wagner(model, X, predicted, steps=60, rounds=4, random_state=0, return_info=True)
+    assert (info.distance[info.success] >= radius.l2[info.success] * (1 - 1e-9)).all()
+
+
+@pytest.mark.parametrize("norm", ["l2", "linf"])
+@pytest.mark.parametrize("kernel", STATIONARY, ids=str)
+def test_each_row_holds_against_pgd_at_its_own_radius(kernel, norm):
+    X, y = iris()
+    model = SVC(kernel=kernel, C=10.0).fit(X, y)
+    radius = getattr(certified_radius(model, X), norm)
+    predicted = model.predict(X)
+    for i in range(0, 150, 29):
+        if 0 < radius[i] < np.inf:
+            row, label, eps = X[i : i + 1], predicted[i : i + 1], 0.9999 * radius[i]
+            moved = attacks.worst_case(model, row, label, eps=eps, norm=norm, steps=10, restarts=2, random_state=0)
+            assert model.predict(moved)[0] == predicted[i]
+
+
+class Expansion(ClassifierMixin, BaseEstimator):
+    """A fitted classifier that is a given expansion."""
+
+    classes_ = np.array([0, 1])
+
+    def __init__(self, expansion=None):
+        self.expansion_, self.contrasts_ = expansion, binary_contrasts()
+
+    def fit(self, X, y):
+        """Nothing to fit."""
+
+    def decision_function(self, X):
+        return self.expansion_(X)[:, 0]
+
+    def predict(self, X):
+        return (self.decision_function(X) > 0).astype(int)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "radius"),
+    [
+        (RBF(0.3), np.sqrt(np.log(2) / 0.3)),
+        (Cauchy(0.4), np.sqrt(1 / 0.4)),
+        (InverseMultiquadric(2.0), np.sqrt(16 - 4)),
+        (Laplacian(0.5), np.log(2) / 0.5),
+    ],
+    ids=str,
+)
+def test_at_the_only_centre_the_radius_is_exact(kernel, radius):
+    """f(z) = F(0) there, nothing is unknown about f, and it falls to half exactly where F does."""
+    Z = points(1, 4)
+    half = kernel.diagonal(Z)[0] / 2
+    model = Expansion(KernelExpansion(kernel, Z, np.ones((1, 1)), np.array([-half])))
+    found = certified_radius(model, Z)
+    assert found.l2[0] == pytest.approx(radius, rel=1e-5)
+    assert found.linf[0] == pytest.approx(radius / 2, rel=1e-5)  # sqrt(4) = 2
+
+
+@pytest.mark.parametrize("problem", [moons, noisy, breast_cancer], ids=lambda p: p.__name__)
+def test_linear_models_get_their_exact_distances(problem):
+    X, y = problem()
+    for model, w in (
+        (SVC(kernel="linear").fit(X, y), lambda m: m.dual_coef_ @ m.support_vectors_),
+        (LogisticRegression().fit(X, y), lambda m: m.coef_),
+        (make_pipeline(StandardScaler(), LogisticRegression()).fit(X, y), lambda m: m[-1].coef_ / m[0].scale_),
+    ):
+        lead, w = np.abs(model.decision_function(X)), w(model)[0]
+        radius = certified_radius(model, X)
+        np.testing.assert_allclose(radius.l2, lead / np.linalg.norm(w), rtol=1e-8, atol=1e-12)
+        np.testing.assert_allclose(radius.linf, lead / np.abs(w).sum(), rtol=1e-8, atol=1e-12)
+
+
+@pytest.mark.parametrize("problem", [moons, noisy, breast_cancer], ids=lambda p: p.__name__)
+def test_the_radius_is_at_least_the_closed_form_of_the_norm_bound(problem):
+    X, y = problem()
+    for gamma in (0.01, 0.1, 1.0):
+        model = SVC(gamma=gamma).fit(X, y)
+        K = np.exp(-gamma * ((model.support_vectors_[:, None] - model.support_vectors_) ** 2).sum(axis=2))
+        norm = np.sqrt(model.dual_coef_[0] @ K @ model.dual_coef_[0])
+        share = np.minimum((model.decision_function(X) / norm) ** 2 / 2, 1)
+        with np.errstate(divide="ignore"):
+            plain = np.sqrt(-np.log1p(-share) / gamma)
+        radius = certified_radius(model, X)
+        assert (radius.l2 >= plain * (1 - 1e-6)).all()
+        assert (radius.linf >= plain / np.sqrt(X.shape[1]) * (1 - 1e-6)).all()
+        assert np.median(radius.l2) > 1.001 * np.median(plain)
+
+
+@pytest.mark.parametrize("kernel", [RBF(0.3), Cauchy(0.4), InverseMultiquadric(1.3)], ids=str)
+def test_the_bound_is_attained_by_a_function_of_the_space(kernel):
+    """f = k(x, .) - k(x + d, .) / 2 falls towards x + d as fast as its value, gradient and norm at x allow."""
+    x, r = np.zeros((1, 3)), 0.7
+    away = x + r * np.eye(3)[:1]
+    f = KernelExpansion(kernel, np.vstack([x, away]), np.array([[1.0], [-0.5]]), np.zeros(1))
+    f.intercept = -f(away)[0]
+    assert certified_radius(Expansion(f), x).l2[0] == pytest.approx(r, rel=1e-6)
+
+
+def test_a_constant_prediction_is_certified_everywhere():
+    Z = points(5, 2)
+    model = Expansion(KernelExpansion(RBF(), Z, 0.01 * np.ones((5, 1)), np.array([3.0])))
+    radius = certified_radius(model, Z)
+    assert np.isinf(radius.l2).all()
+    assert np.isinf(radius.linf).all()
+
+
+def test_kernel_ridge_on_signs_is_certified():
+    X, y = moons()
+    y = 2 * y - 1
+    model = KernelRidge(kernel="rbf", gamma=1.0).fit(X, y)
+    radius = certified_radius(model, X)
+    predicted = np.where(model.predict(X) > 0, 1, -1)
+    moved = attacks.pgd(model, X, predicted, eps=float(np.median(radius.linf)))
+    same = np.where(model.predict(moved) > 0, 1, -1) == predicted
+    assert same[radius.linf >= np.median(radius.linf)].all()
+    assert (radius.l2 > 0).all()
+
+
+def test_sums_of_random_features_are_certified_and_attacked():
+    rng = np.random.default_rng(0)
+    features = random_features(RBF(0.5), 3, 20, seed=1)
+    model = Expansion(RandomExpansion(features, rng.normal(size=(2, 20, 1)), np.array([0.1])))
+    X = points(60, 3)
+    predicted, radius = model.predict(X), certified_radius(model, X)
+    assert (radius.l2 > 0).all()
+    assert (radius.linf <= radius.l2).all()
+    for norm, size in (("l2", radius.l2), ("linf", radius.linf)):
+        for i in range(0, 60, 6):
+            options = {"eps": 0.9999 * size[i], "norm": norm, "steps": 10, "restarts": 2, "random_state": 0}
+            info = attacks.pgd(model, X[i : i + 1], predicted[i : i + 1], return_info=True, **options)[1]
+            assert not info.success[0]
+    nearest = attacks.carlini_wagner(model, X, predicted, random_state=0, return_info=True)[1]
+    assert (nearest.distance >= radius.l2)[nearest.success].all()
+    assert np.median(radius.l2 / nearest.distance) > 0.2
+
+
+def test_a_single_wave_has_its_exact_slope():
+    """Where its phase is pi/2 a cosine has its largest slope, |w|, and that is the bound."""
+    features = random_features(RBF(0.5), 2, 1, seed=0)
+    w, phase = (part.ravel() for part in features.waves(0))
+    x = ((np.pi / 2 - phase[0]) * w / (w @ w))[None]
+    model = Expansion(RandomExpansion(features, np.ones((1, 1, 1)), np.array([0.01])))
+    exact = 0.01 / (features.amplitude * np.linalg.norm(w))
+    assert certified_radius(model, x).l2[0] == pytest.approx(exact, rel=1e-6)
+
+
+def test_no_rows_give_no_radii():
+    X, y = moons(40)
+    assert certified_radius(SVC().fit(X, y), np.empty((0, 2))).l2.shape == (0,)
+
+
+@pytest.mark.parametrize(
+    ("model", "X", "message"),
+    [
+        (SVC(kernel=Polynomial()), None, "No certificate is known for Polynomial"),
+        (SVC(kernel=Sigmoid()), None, "stationary kernel"),
+        (SVC(kernel=Log(3)), None, "No certificate is known for Log"),
+        (GaussianNB(), None, "No certificate is known for GaussianNB"),
+        (SVC(), points(5, 3), r"shape \(n, 2\)"),
+        (SVC(), np.full((3, 2), np.nan), "NaN in column 0"),
+    ],
+    ids=lambda value: str(value) if not isinstance(value, np.ndarray) else "X",
+)
+def test_models_without_a_certificate_and_bad_rows_are_refused(model, X, message):
+    rows, y = moons(40)
+    with pytest.raises(ValueError, match=message):
+        certified_radius(model.fit(rows, y), rows if X is None else X)

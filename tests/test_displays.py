@@ -1,0 +1,81 @@
+"""The robustness curve: its numbers against attacks and certificates called one by one, and its plot."""
+
+import sys
+
+import numpy as np
+import pytest
+from sklearn.naive_bayes import GaussianNB
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from buttress import SVC, RobustnessCurveDisplay, attacks, certificates
+
+from problems import iris, moons
+
+matplotlib = pytest.importorskip("matplotlib")
+matplotlib.use("Agg")
+from_estimator = RobustnessCurveDisplay.from_estimator
+
+
+@pytest.mark.parametrize("norm", ["linf", "l2"])
+def test_curves_are_the_attacks_and_the_certificates(norm):
+    X, y = moons()
+    model = SVC(gamma=1.0).fit(X, y)
+    eps = np.array([0.0, 0.05, 0.1, 0.3])
+    display = from_estimator(model, X, y, eps=eps, norm=norm)
+    right = model.predict(X) == y
+    radius = getattr(certificates.certified_radius(model, X), norm)
+    for i, size in enumerate(eps):
+        fallen = attacks.pgd(model, X, y, eps=size, norm=norm, return_info=True)[1].success
+        assert display.attacked_accuracy[i] <= 1 - fallen.mean()
+        assert display.attacked_accuracy[i] >= 1 - fallen.mean() - 0.01
+        assert display.certified_accuracy[i] == (right & (radius > size)).mean() if size else right.mean()
+    assert display.attacked_accuracy[0] == model.score(X, y)
+    assert (np.diff(display.attacked_accuracy) <= 0).all()
+    assert (display.certified_accuracy <= display.attacked_accuracy).all()
+    assert display.certified_accuracy[1] > 0.5
+
+
+def test_the_plot_shows_both_curves_and_can_be_drawn_again():
+    X, y = iris()
+    display = from_estimator(make_pipeline(StandardScaler(), SVC()).fit(X, y), X, y, bounds=(X.min(0), X.max(0)))
+    attacked, certified = display.lines_
+    np.testing.assert_array_equal(attacked.get_ydata(), display.attacked_accuracy)
+    np.testing.assert_array_equal(certified.get_ydata(), display.certified_accuracy)
+    assert len(display.eps) == 11
+    assert [text.get_text() for text in display.ax_.get_legend().get_texts()] == ["SVC, attacked", "SVC, certified"]
+    first = display.ax_
+    assert display.plot(name="again").ax_ is not first
+    assert display.plot(ax=first, color="red").lines_[0].get_color() == "red"
+    matplotlib.pyplot.close("all")
+
+
+def test_models_without_certificates_show_the_attack_alone():
+    X, y = moons()
+    display = from_estimator(GaussianNB().fit(X, y), X, y, attack="worst_case", eps=[0.1, 0.2],
+                             attack_options={"steps": 5, "restarts": 1}, random_state=0)
+    assert display.certified_accuracy is None
+    assert len(display.lines_) == 1
+    assert display.attacked_accuracy[1] < display.attacked_accuracy[0] < 0.9
+    matplotlib.pyplot.close("all")
+
+
+def test_without_matplotlib_the_extra_is_named(monkeypatch):
+    X, y = moons(40)
+    display = from_estimator(SVC().fit(X, y), X, y, plot=False)
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    with pytest.raises(ImportError, match=r"buttress\[report\]"):
+        display.plot()
+
+
+@pytest.mark.parametrize("eps", [[-0.1, 0.2], [0.2, 0.1], [], 0.3, [0.1, np.nan]])
+def test_radii_out_of_order_are_refused(eps):
+    X, y = moons(40)
+    with pytest.raises(ValueError, match="eps must be radii"):
+        from_estimator(SVC().fit(X, y), X, y, eps=eps)
+
+
+def test_an_attack_by_another_name_is_refused():
+    X, y = moons(40)
+    with pytest.raises(ValueError, match="attack must be one of 'pgd', 'worst_case'"):
+        from_estimator(SVC().fit(X, y), X, y, attack="pdg")

@@ -1,0 +1,482 @@
+"""The linear machine in the primal against other libraries, KKT conditions, plain loops, and the lecture's formulas."""
+
+import pickle
+
+import numpy as np
+import pytest
+import sklearn.svm
+from scipy.optimize import minimize_scalar
+from scipy.sparse import csr_array, csr_matrix
+from sklearn.datasets import load_breast_cancer, make_classification
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from buttress import LinearSVC, NotConvergedWarning, attacks
+from buttress.expansion import winners
+from buttress.solvers import newton
+from buttress.solvers.primal import LinearProblem, Rate, best_rate, default_rate, full_batch, gradient_descent
+from buttress.solvers.run import run
+from buttress.solvers.stochastic import SuffixMean, Walk, draws, stochastic_descent
+
+from problems import breast_cancer, iris, noisy, points
+
+LOSSES = ["hinge", "squared_hinge"]
+
+
+def signs(y):
+    return np.where(y == 1, 1.0, -1.0)
+
+
+def slacks(model, X, y):
+    return 1 - signs(y) * (X @ model.coef_[0] + model.intercept_[0])
+
+
+def objective(model, X, y, C=1.0):
+    losses = np.maximum(0, slacks(model, X, y)) ** (2 if model.loss == "squared_hinge" else 1)
+    return 0.5 * model.coef_[0] @ model.coef_[0] + C * losses.sum()
+
+
+def problem_of(X, y, C=1.0, **options):
+    return LinearProblem(X, signs(y), np.full(len(y), float(C)), **options)
+
+
+# --- the exact solver ---
+
+
+@pytest.mark.parametrize("C", [0.01, 1.0, 30.0])
+def test_newton_is_libsvms_linear_machine(C):
+    X, y = breast_cancer()
+    ours = LinearSVC(C=C, tol=1e-9).fit(X, y)
+    theirs = sklearn.svm.SVC(C=C, kernel="linear", tol=1e-7).fit(X, y)
+    np.testing.assert_allclose(ours.coef_, theirs.coef_, atol=2e-4 * np.abs(theirs.coef_).max())
+    np.testing.assert_allclose(ours.intercept_, theirs.intercept_, atol=1e-3)
+    best = 0.5 * (theirs.coef_**2).sum() + C * np.maximum(0, 1 - signs(y) * theirs.decision_function(X)).sum()
+    assert ours.dual_objective_ <= best * (1 + 1e-12)
+    assert ours.primal_objective_ <= best * (1 + 1e-9)
+    assert ours.primal_objective_ == pytest.approx(objective(ours, X, y, C), rel=1e-12)
+    assert ours.dual_gap_ <= 1e-9 * ours.primal_objective_
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_newton_without_an_intercept_is_liblinear(loss):
+    X, y = noisy()
+    ours = LinearSVC(loss=loss, fit_intercept=False, tol=1e-10).fit(X, y)
+    theirs = sklearn.svm.LinearSVC(loss=loss, fit_intercept=False, tol=1e-10, max_iter=10**6, dual=True).fit(X, y)
+    np.testing.assert_allclose(ours.coef_, theirs.coef_, atol=1e-5)
+    assert ours.intercept_ == 0
+
+
+def test_newton_meets_the_conditions_of_the_squared_hinge():
+    X, y = noisy()
+    model = LinearSVC(loss="squared_hinge", C=0.3, tol=1e-12).fit(X, y)
+    pull = 0.6 * np.maximum(0, slacks(model, X, y)) * signs(y)
+    np.testing.assert_allclose(model.coef_[0], pull @ X, atol=1e-9)
+    assert pull.sum() == pytest.approx(0, abs=1e-6)
+
+
+@pytest.mark.parametrize("C", [1.0, 100.0, 1000.0])
+def test_columns_of_very_different_sizes_are_solved_to_the_tolerance(C):
+    X, y = load_breast_cancer(return_X_y=True)  # unscaled: entries from 1e-3 to 4e3
+    model = LinearSVC(C=C, tol=1e-5).fit(X, y)
+    assert model.converged_
+    assert model.primal_objective_ == pytest.approx(objective(model, X, y, C), rel=1e-9)
+    assert 0 <= model.dual_gap_ <= 1e-5 * model.primal_objective_
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_more_columns_than_rows_and_conjugate_gradients_solve_the_same_system(loss, monkeypatch):
+    X, y = make_classification(60, 150, n_informative=20, random_state=0)
+    usual = LinearSVC(loss=loss, C=0.1, tol=1e-9).fit(X, y)
+    theirs = sklearn.svm.SVC(C=0.1, kernel="linear", tol=1e-9).fit(X, y)
+    if loss == "hinge":
+        np.testing.assert_allclose(usual.coef_, theirs.coef_, atol=1e-5)
+    monkeypatch.setattr(newton, "DIRECT", 5)
+    iterative = LinearSVC(loss=loss, C=0.1, tol=1e-8).fit(csr_matrix(X), y)
+    np.testing.assert_allclose(iterative.coef_, usual.coef_, atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", [csr_matrix, csr_array])
+@pytest.mark.parametrize("solver", ["newton", "gd", "sgd"])
+def test_sparse_rows_give_the_answers_of_dense_ones(kind, solver):
+    X, y = noisy()
+    X = np.where(np.abs(X) < 0.5, 0.0, X)
+    model = LinearSVC(solver=solver, C=0.01, tol=1e-2, max_iter=10000, random_state=0)
+    dense = model.fit(X, y).decision_function(X)
+    sparse = model.fit(kind(X), y).decision_function(kind(X))
+    np.testing.assert_allclose(sparse, dense, atol=1e-3 if solver == "newton" else 1e-9)
+
+
+# --- gradient descent ---
+
+
+@pytest.mark.parametrize("eta", [0.05, 0.2, 2 / 5.5, 0.39])
+def test_gradient_descent_contracts_by_the_larger_end_of_the_spectrum(eta):
+    mu, L = 0.5, 5.0
+    H = np.diag([mu, 1.7, L])
+
+    def oracle(z):
+        return 0.5 * z @ H @ z, np.inf, H @ z
+
+    factor = max(abs(1 - eta * mu), abs(1 - eta * L))
+    states = [step.state for _, step in zip(range(40), gradient_descent(oracle, points(1)[0], Rate(eta)))]
+    lengths = np.linalg.norm(states, axis=1)
+    assert (lengths[1:] <= factor * lengths[:-1] * (1 + 1e-12)).all()
+    slow = np.eye(3)[0 if abs(1 - eta * mu) == factor else 2]
+    _, second = (step.state for _, step in zip(range(2), gradient_descent(oracle, slow, Rate(eta))))
+    assert np.linalg.norm(second) == pytest.approx(factor, rel=1e-12)  # attained
+
+
+def test_gradient_descent_on_the_squared_hinge_contracts_towards_newtons_solution():
+    X, y = noisy()
+    problem = problem_of(X, y, 0.1, squared=True, intercept=False)
+    rate = Rate(default_rate(problem, stochastic=False).first)
+    goal = LinearSVC(loss="squared_hinge", C=0.1, fit_intercept=False, tol=1e-13).fit(X, y).coef_[0]
+    steps = gradient_descent(full_batch(problem), np.zeros(9 + len(y)), rate)
+    distances = [np.linalg.norm(step.state[:8] - goal) for _, step in zip(range(60), steps)]
+    ratios = np.divide(distances[1:], distances[:-1])
+    assert (ratios <= 1 - rate.first * problem.lam + 1e-9).all()
+
+
+@pytest.mark.parametrize("squared", [False, True])
+def test_gradient_descent_carries_a_dual_point_that_makes_its_weights(squared):
+    X, y = noisy()
+    problem = problem_of(X, y, squared=squared)
+    for _, step in zip(range(30), gradient_descent(full_batch(problem), np.zeros(9 + len(y)), Rate(0.1, 0.01))):
+        w, a = step.state[:8], step.state[9:]
+        np.testing.assert_allclose(w, (a * problem.y) @ X, atol=1e-9)
+        assert (a >= 0).all()
+        assert squared or (a <= problem.bound * (1 + 1e-12)).all()
+
+
+@pytest.mark.parametrize("settings", [{}, {"schedule": "pegasos"}, {"loss": "squared_hinge", "schedule": "constant"}],
+                         ids=["inverse", "pegasos", "constant on the smooth loss"])
+def test_gradient_descent_reaches_the_optimum_and_proves_it(settings):
+    X, y = noisy()
+    model = LinearSVC(solver="gd", C=0.01, tol=0.02, max_iter=20000, **settings).fit(X, y)
+    best = LinearSVC(C=0.01, loss=model.loss, tol=1e-9).fit(X, y).primal_objective_
+    assert model.dual_objective_ <= best <= model.primal_objective_ <= 1.02 * best
+    assert model.dual_gap_ <= 0.02 * model.primal_objective_
+
+
+# --- the noise ball: chains of z <- z - eta (mu z + noise), all at once, against the lecture's formulas ---
+
+
+def chains(rate, *, mu, noise, start, count, steps, seed=0):
+    """Return the mean of z_t^2 over ``count`` chains, shape (steps + 1,)."""
+    rng = np.random.default_rng(seed)
+
+    def oracle(z):
+        return 0.0, np.inf, mu * z + np.sqrt(noise) * rng.normal(size=count)
+
+    states = gradient_descent(oracle, np.full(count, start), rate)
+    return np.array([np.mean(step.state**2) for _, step in zip(range(steps + 1), states)])
+
+
+def test_a_constant_step_ends_in_the_noise_ball():
+    mu, noise, eta, start, count = 0.5, 2.0, 0.2, 3.0, 20000
+    p = chains(Rate(eta), mu=mu, noise=noise, start=start, count=count, steps=100)
+    floor = eta * noise / (2 * mu - eta * mu**2)
+    shrink = (1 - eta * mu) ** (2 * np.arange(101))
+    expected = shrink * start**2 + (1 - shrink) * floor  # the recursion of the lecture, which is an equality here
+    np.testing.assert_allclose(p, expected, rtol=6 * np.sqrt(2 / count))
+    assert p[-1] == pytest.approx(floor, rel=6 * np.sqrt(2 / count))
+
+
+def test_half_the_step_is_half_the_floor():
+    floors = [chains(Rate(eta), mu=1.0, noise=1.0, start=0.0, count=20000, steps=300)[-1] for eta in (0.1, 0.05)]
+    exact = (0.1 / (2 - 0.1)) / (0.05 / (2 - 0.05))
+    assert floors[0] / floors[1] == pytest.approx(exact, rel=0.06)
+    assert exact == pytest.approx(2, rel=0.03)
+
+
+def test_the_compiled_steps_end_in_the_same_noise_ball():
+    # Rows so short that every margin stays below 1: the mean hinge is then linear and the objective a quadratic.
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-0.5, 0.5, size=(1000, 1))
+    problem = LinearProblem(X, np.ones(1000), np.full(1000, 1e-3), intercept=False)
+    eta, noise = 0.1, X.var()
+    walk, seen = Walk.start(np.zeros(1)), []
+    for _ in range(10000):  # 60 steps forget (1 - eta)^120 of where they started
+        walk.steps(problem, Rate(eta), rng.integers(1000, size=60))
+        seen.append(walk.iterate[0])
+    assert problem.lam == pytest.approx(1)
+    assert np.abs(seen).max() * 0.5 < 1
+    assert np.mean(seen) == pytest.approx(X.mean(), abs=6 * np.std(seen) / 100)
+    assert np.var(seen) == pytest.approx(eta * noise / (2 - eta), rel=0.06)
+
+
+def test_the_best_rate_minimises_the_bound_and_keeps_it():
+    mu, noise, p0 = 0.7, 3.0, 4.0
+    rate, p = best_rate(mu, noise, p0), p0
+    for t in range(50):
+        bound = 4 * noise * p0 / (4 * noise + mu**2 * p0 * t)
+        assert rate(t) == pytest.approx(mu * bound / (2 * noise), rel=1e-12)
+        best = minimize_scalar(lambda eta, p=p: (1 - eta * mu) * p + eta**2 * noise, bounds=(0, 1), method="bounded")
+        assert best.x == pytest.approx(mu * p / (2 * noise), rel=1e-3)
+        p = (1 - rate(t) * mu) * p + rate(t) ** 2 * noise
+        assert rate(t) * mu <= 1
+        assert p <= 4 * noise * p0 / (4 * noise + mu**2 * p0 * (t + 1)) * (1 + 1e-12)
+
+
+def test_the_best_rate_never_starts_longer_than_one_over_mu():
+    mu, noise = 0.5, 2.0
+    rate = best_rate(mu, noise, 1e6)
+    assert rate.first == pytest.approx(1 / mu)
+    p = chains(rate, mu=mu, noise=noise, start=1e3, count=20000, steps=20)
+    edge = 2 * noise / mu**2
+    bound = 4 * noise * edge / (4 * noise + mu**2 * edge * np.arange(21))
+    assert (p[1:] <= bound[1:] * (1 + 6 * np.sqrt(2 / 20000))).all()
+
+
+def test_the_diminishing_step_has_no_floor():
+    mu, noise, start, steps = 1.0, 4.0, 2.0, 5000
+    p = chains(best_rate(mu, noise, start**2), mu=mu, noise=noise, start=start, count=1000, steps=steps)
+    t = np.arange(steps + 1)
+    bound = 4 * noise * start**2 / (4 * noise + mu**2 * start**2 * t)
+    assert (p <= bound * (1 + 6 * np.sqrt(2 / 1000))).all()
+    late = t >= 500
+    slope = np.polyfit(np.log(t[late]), np.log(p[late]), 1)[0]
+    assert slope == pytest.approx(-1, abs=0.1)
+    assert p[-1] < 0.1 * (0.1 * noise / (2 - 0.1))  # a tenth of the ball of a constant step of 0.1
+
+
+# --- stochastic descent ---
+
+
+def plain_steps(problem, rate, rows):
+    """The compiled steps as the lecture writes them; returns the iterates."""
+    w, b, path = np.zeros(problem.X.shape[1]), 0.0, []
+    for t, i in enumerate(rows):
+        x, y, eta = problem.X[i], problem.y[i], rate(t)
+        slack = 1 - y * (w @ x + b)
+        slope = (2 * slack if problem.squared else 1.0) if slack > 0 else 0.0
+        w = (1 - eta * problem.lam) * w + eta * slope * y * x
+        b += eta * rate.intercept * slope * y * problem.intercept
+        path.append(np.append(w, b))
+    return np.array(path)
+
+
+@pytest.mark.parametrize("squared", [False, True])
+@pytest.mark.parametrize("intercept", [False, True])
+@pytest.mark.parametrize("lam", [0.01, 9.0])  # with 9 the scale of w falls below its least value every few steps
+def test_compiled_steps_are_the_plain_ones(squared, intercept, lam):
+    X, y = noisy(40)
+    problem = problem_of(X, y, 1 / (40 * lam), squared=squared, intercept=intercept)
+    rate, rows = Rate(0.1, 0.02, 0.7), np.random.default_rng(0).integers(40, size=100)
+    path = plain_steps(problem, rate, rows)
+    for X_kind in (X, csr_matrix(X)):
+        problem.X, walk = X_kind, Walk.start(np.zeros(8))
+        total = walk.steps(problem, rate, rows[:60]) + walk.steps(problem, rate, rows[60:])
+        problem.X = X
+        np.testing.assert_allclose(walk.iterate, path[-1], rtol=1e-9, atol=1e-12)
+        np.testing.assert_allclose(total, path.sum(axis=0), rtol=1e-9, atol=1e-9)
+
+
+def test_the_suffix_is_between_a_third_and_two_thirds():
+    mean = SuffixMean(1)
+    for k in range(1, 200):
+        mean.add(np.array([float(k)]), 1)
+        first = k - mean.size + 1
+        assert mean.value[0] == pytest.approx((first + k) / 2)  # exactly the last ``size`` ones
+        assert k < 4 or k / 3 <= mean.size <= 2 * k / 3 + 1
+
+
+def test_rows_are_drawn_in_proportion_to_their_weight():
+    rng = np.random.RandomState(0)
+    assert sorted(next(draws(np.full(50, 0.02), rng, whole=True))) == list(range(50))
+    share = np.random.default_rng(0).dirichlet(np.ones(30))
+    passes = draws(share, rng, whole=True)
+    counts = np.array([np.bincount(next(passes), minlength=30) for _ in range(3000)])
+    assert (np.abs(counts - 30 * share) < 1).all()
+    np.testing.assert_allclose(counts.mean(axis=0), 30 * share, atol=6 * 0.5 / np.sqrt(3000))
+    blocks = draws(np.full(1600, 1 / 1600), rng)
+    assert sorted(np.concatenate([next(blocks) for _ in range(16)])) == list(range(1600))
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("schedule", ["inverse", "pegasos", "constant"])
+def test_stochastic_descent_comes_near_the_optimum(loss, schedule):
+    X, y = noisy(2000)
+    settings = {"eta0": 0.003} if schedule == "constant" else {}
+    model = LinearSVC(solver="sgd", C=0.01, loss=loss, schedule=schedule, tol=1e-5, random_state=0, **settings)
+    model.fit(X, y)
+    best = LinearSVC(C=0.01, loss=loss, tol=1e-9).fit(X, y).primal_objective_
+    assert best <= model.primal_objective_ <= 1.005 * best
+    assert model.dual_gap_ == np.inf
+
+
+def test_a_constant_step_has_a_floor_that_halves_with_it_and_averaging_goes_below():
+    X, y = noisy(1000)
+    problem = problem_of(X, y, 0.01)
+    best = LinearSVC(C=0.01, tol=1e-10).fit(X, y).primal_objective_
+
+    def excess(eta, average):
+        steps = stochastic_descent(problem, Rate(eta), average=average, rng=np.random.RandomState(0))
+        return np.mean([step.objective - best for k, step in zip(range(1600), steps) if k > 400])
+
+    coarse, fine = excess(0.04, False), excess(0.02, False)
+    assert 1.5 < coarse / fine < 3
+    assert excess(0.02, True) < 0.3 * fine
+
+
+@pytest.mark.parametrize("solver", ["newton", "gd", "sgd"])
+def test_doubled_weights_are_a_doubled_C_and_no_weight_is_no_row(solver):
+    X, y = noisy()
+    settings = {"solver": solver, "tol": 0.05, "random_state": 0}
+    doubled = LinearSVC(C=0.02, **settings).fit(X, y)
+    weighted = LinearSVC(C=0.01, **settings).fit(X, y, np.full(len(y), 2.0))
+    np.testing.assert_allclose(weighted.coef_, doubled.coef_, rtol=1e-12)
+    keep = np.arange(len(y)) % 3 > 0
+    some = LinearSVC(C=0.01, **settings).fit(X, y, keep.astype(float))
+    np.testing.assert_allclose(some.coef_, LinearSVC(C=0.01, **settings).fit(X[keep], y[keep]).coef_, rtol=1e-9)
+
+
+@pytest.mark.parametrize("solver", ["newton", "gd"])
+def test_weights_are_repeated_rows(solver):
+    X, y = noisy(120)
+    counts = np.random.default_rng(0).integers(0, 4, len(y))
+    model = LinearSVC(solver=solver, C=0.1, tol=0.02, max_iter=10000, class_weight="balanced")
+    weighted = model.fit(X, y, counts).decision_function(X)
+    repeated = model.fit(X.repeat(counts, axis=0), y.repeat(counts)).decision_function(X)
+    np.testing.assert_allclose(weighted, repeated, atol=1e-8)
+
+
+def test_sgd_weights_solve_the_weighted_problem():
+    X, y = noisy(1000)
+    weight = np.random.default_rng(0).exponential(size=len(y))
+    exact = LinearSVC(C=0.01, tol=1e-9).fit(X, y, weight)
+    model = LinearSVC(solver="sgd", C=0.01, tol=1e-5, random_state=0).fit(X, y, weight)
+    assert exact.primal_objective_ <= model.primal_objective_ <= 1.005 * exact.primal_objective_
+
+
+# --- partial_fit and the estimator ---
+
+
+def test_partial_fit_learns_from_a_stream_and_is_there_for_sgd_only():
+    X, y = noisy(4000)
+    model = LinearSVC(solver="sgd", C=0.02, random_state=0)
+    for part in np.array_split(np.arange(4000), 20):
+        model.partial_fit(X[part], y[part], classes=[0, 1])
+    best = LinearSVC(C=0.02 * 200 / 4000, tol=1e-9).fit(X, y)  # 1/(mC) of the first 200 rows is the weight of the norm
+    assert objective(model, X, y, best.C) <= 1.02 * best.primal_objective_
+    assert model.n_iter_ == 20
+    assert not hasattr(LinearSVC(), "partial_fit")
+
+
+def test_partial_fit_goes_on_from_fit_and_takes_sparse_rows():
+    X, y = iris()
+    model = LinearSVC(solver="sgd", C=0.1, random_state=0).fit(csr_matrix(X), y)
+    before = model.score(X, y)
+    model.partial_fit(csr_matrix(X), y)
+    assert model.coef_.shape == (3, 4)
+    assert model.score(X, y) > before - 0.1
+
+
+@pytest.mark.filterwarnings("ignore::buttress.NotConvergedWarning")
+@parametrize_with_checks(
+    [LinearSVC(solver="sgd", tol=0.01), LinearSVC(solver="gd", tol=0.1), LinearSVC(loss="squared_hinge")],
+    expected_failed_checks=lambda model: {} if model.solver != "sgd" else {
+        f"check_sample_weight_equivalence_on_{kind}_data": "weights agree with repeated rows in law, not draw by draw"
+        for kind in ("dense", "sparse")
+    },
+)
+def test_scikit_learn_checks(estimator, check):
+    with np.errstate(all="ignore"):
+        check(estimator)
+
+
+def test_three_classes_are_three_machines():
+    X, y = iris()
+    model = LinearSVC(tol=1e-8).fit(X, y)
+    for c in range(3):
+        alone = LinearSVC(tol=1e-8).fit(X, y == c)
+        np.testing.assert_allclose(model.decision_function(X)[:, c], alone.decision_function(X), atol=1e-6)
+        assert model.primal_objective_[c] == pytest.approx(alone.primal_objective_, rel=1e-9)
+    assert model.predict(X[:1]) == model.decision_function(X[:1]).argmax()
+
+
+def test_attacks_work_on_it_and_move_a_score_by_eps_times_the_norm_of_w():
+    X, y = noisy()
+    model = LinearSVC().fit(X, y)
+    np.testing.assert_allclose(model.expansion_(X)[:, 0], model.decision_function(X), atol=1e-12)
+    np.testing.assert_array_equal(model.classes_[winners(model.expansion_(X), model.contrasts_)], model.predict(X))
+    moved = attacks.fgsm(model, X, y, eps=0.1)
+    change = signs(y) * (model.decision_function(moved) - model.decision_function(X))
+    np.testing.assert_allclose(change, -0.1 * np.abs(model.coef_).sum(), rtol=1e-9)
+
+
+def test_pickle_and_grid_search():
+    X, y = noisy()
+    grid = {"linearsvc__C": [1e-4, 1.0], "linearsvc__loss": LOSSES}
+    search = GridSearchCV(make_pipeline(StandardScaler(), LinearSVC()), grid, cv=2).fit(X, y)
+    again = pickle.loads(pickle.dumps(search.best_estimator_))
+    np.testing.assert_array_equal(again.predict(X), search.predict(X))
+
+
+def test_budgets_end_a_fit_with_a_warning_and_a_usable_model():
+    X, y = noisy()
+    for limit in ({"max_iter": 1}, {"max_time": 1e-9}):
+        with pytest.warns(NotConvergedWarning, match="stopped at max_"):
+            model = LinearSVC(solver="gd", **limit).fit(X, y)
+        assert not model.converged_
+        assert np.isfinite(model.dual_gap_)
+        assert model.predict(X).shape == y.shape
+
+
+def test_a_tolerance_below_rounding_ends_with_a_warning():
+    X, y = load_breast_cancer(return_X_y=True)
+    with pytest.warns(NotConvergedWarning, match="rounding leaves nothing to gain"):
+        model = LinearSVC(C=1000, tol=1e-18).fit(X, y)
+    assert model.dual_gap_ <= 1e-6 * model.primal_objective_
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"C": 0}, r"C must be in \(0, inf\)"),
+        ({"loss": "hing"}, "Did you mean 'hinge'"),
+        ({"solver": "adam"}, "solver must be one of"),
+        ({"schedule": "linear"}, "schedule must be one of"),
+        ({"solver": "sgd", "eta0": -1}, "eta0 must be in"),
+        ({"solver": "sgd", "eta0": 1e9}, "eta0 must be below nC"),
+        ({"solver": "sgd", "decay": -1}, "decay must be in"),
+        ({"solver": "sgd", "decay": 1, "schedule": "pegasos"}, "decay belongs to schedule='inverse'"),
+        ({"tol": 0}, "tol must be in"),
+        ({"max_iter": 0}, "max_iter must be"),
+        ({"class_weight": {0: 0.0}}, r"class_weight of class 0 must be in \(0, inf\)"),
+    ],
+)
+def test_bad_parameters_are_named(parameters, message):
+    X, y = noisy()
+    with pytest.raises(ValueError, match=message):
+        LinearSVC(**parameters).fit(X, y)
+
+
+def test_bad_data_is_named():
+    X, y = noisy()
+    model = LinearSVC(solver="sgd")
+    broken = csr_matrix(X)
+    broken[3, 2] = np.nan
+    with pytest.raises(ValueError, match=r"NaN in column 2 \(1 rows, the first is row 3"):
+        model.fit(broken, y)
+    with pytest.raises(ValueError, match="zero for every row of class 1"):
+        model.fit(X, y, (y == 0).astype(float))
+    with pytest.raises(ValueError, match="needs classes"):
+        model.partial_fit(X, y)
+    with pytest.raises(ValueError, match="not among the classes"):
+        model.partial_fit(X, y + 1, classes=[0, 1])
+    model.partial_fit(X, y, classes=[0, 1])
+    with pytest.raises(ValueError, match="classes must be those of the first call"):
+        model.partial_fit(X, y, classes=[0, 2])
+    with pytest.raises(ValueError, match="needs all rows at once"):
+        LinearSVC(solver="sgd", class_weight="balanced").partial_fit(X, y, classes=[0, 1])
+
+
+def test_the_objective_falls_to_what_the_run_reports():
+    X, y = noisy(500)
+    outcome = run(stochastic_descent(problem_of(X, y, 0.01), Rate(0.02, 0.001), average=True,
+                                     rng=np.random.RandomState(0)), tol=1e-4, max_iter=200)
+    w, b = outcome.state[:-1], outcome.state[-1]
+    assert outcome.objective == pytest.approx(0.5 * w @ w + 0.01 * np.maximum(0, 1 - signs(y) * (X @ w + b)).sum())

@@ -1,0 +1,215 @@
+"""Model files: what is saved comes back the same, whatever is changed is refused, and nothing in a file is run."""
+
+import hashlib
+import json
+import os
+import pickle
+import re
+
+import numpy as np
+import pytest
+from sklearn.base import clone, is_classifier
+from sklearn.decomposition import PCA
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import MinMaxScaler, RobustScaler, StandardScaler
+
+from buttress import SVC, AdversarialSVC, KernelClassifier, KernelRegressor, Subquantile, Tilted, load, save
+from buttress.kernels import RBF, Combination, Laplacian
+from buttress.persistence import PREFIX
+
+from problems import KERNELS, iris, moons, points
+
+MODELS = [
+    SVC(class_weight={0: 1.0, 1: 2.5, 2: 1.0}, max_time=1e9),
+    SVC(kernel=Combination([RBF(0.2), Laplacian()], [0.3, 0.7])),
+    AdversarialSVC(max_iter=5, random_state=np.random.RandomState(3)),
+    KernelClassifier(risk=Subquantile(np.float64(0.9))),
+    KernelRegressor(risk=Tilted(-0.5)),
+    make_pipeline(StandardScaler(), MinMaxScaler((-1, 1)), RobustScaler(), SVC()),
+]
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "model.buttress"
+
+
+@pytest.mark.parametrize("model", MODELS, ids=lambda e: type(e).__name__)
+def test_a_loaded_model_is_the_saved_one(model, path):
+    X, y = iris()
+    model = clone(model).fit(X, y)
+    save(model, path)
+    again = load(path)
+    assert type(again) is type(model)
+    draws = [m.random_state.get_state()[1] for m in (model, again) if isinstance(model, AdversarialSVC)]
+    assert len(draws) == 0 or (draws[0] == draws[1]).all()
+    assert re.sub(r"0x\w+", "", str(again)) == re.sub(r"0x\w+", "", str(model))
+    np.testing.assert_array_equal(again.predict(X), model.predict(X))
+    if is_classifier(model):
+        np.testing.assert_array_equal(again.decision_function(X), model.decision_function(X))
+    last, same = (m[-1] if hasattr(m, "steps") else m for m in (model, again))
+    assert set(vars(same)) == set(vars(last))
+    assert same.history_ == last.history_
+    clone(again).fit(X, y)
+    assert [entry.name for entry in path.parent.iterdir()] == [path.name]
+
+
+def test_text_labels_names_of_columns_and_types_come_back(path):
+    pandas = pytest.importorskip("pandas")
+    X, y = iris()
+    text = np.array(["a", "bé", "c"], dtype=object)[y]
+    frame = pandas.DataFrame(X, columns=["α", "b", "c", "d"])
+    save(SVC().fit(frame, text), path)
+    again = load(path)
+    np.testing.assert_array_equal(again.predict(frame), SVC().fit(frame, text).predict(frame))
+    assert list(again.feature_names_in_) == ["α", "b", "c", "d"]
+    assert again.support_.dtype == np.int32
+    with pytest.raises(ValueError, match="feature names"):
+        again.predict(frame.rename(columns={"α": "z"}))
+
+
+@pytest.mark.parametrize("kernel", KERNELS, ids=str)
+def test_kernels_come_back(kernel, path):
+    save(kernel, path)
+    np.testing.assert_array_equal(load(path)(points(), points()), kernel(points(), points()))
+
+
+@pytest.mark.parametrize("value", [np.inf, -np.inf, 1e-310, 0.1, np.float32(0.1), True, None, (1, "a"), {1: [2.5]}])
+def test_values_come_back_as_they_were(value, path):
+    save(RBF(value), path)
+    again = load(path).gamma
+    assert type(again) is type(value)
+    assert again == value
+
+
+def test_nan_and_foreign_byte_orders_come_back(path):
+    save(RBF([np.nan, np.arange(6, dtype=">f8").reshape(2, 3).T, np.zeros((0, 3), dtype="<U0")]), path)
+    nan, numbers, empty = load(path).gamma
+    assert np.isnan(nan)
+    np.testing.assert_array_equal(numbers, np.arange(6.0).reshape(2, 3).T)
+    assert empty.shape == (0, 3)
+
+
+def test_a_change_of_any_byte_is_refused(path):
+    save(RBF(np.array([0.5])[0]), path)
+    good = path.read_bytes()
+    assert len(good) < 500
+    for place in range(len(good)):
+        for flip in (1 << place % 8, 255):
+            path.write_bytes(good[:place] + bytes([good[place] ^ flip]) + good[place + 1 :])
+            with pytest.raises(ValueError, match=r"SHA-256|not a model file"):
+                load(path)
+
+
+def test_changes_of_a_fitted_model_are_refused(path):
+    X, y = moons(12)
+    save(SVC().fit(X, y), path)
+    good = path.read_bytes()
+    for place in range(0, len(good), 13):
+        path.write_bytes(good[:place] + bytes([good[place] ^ 16]) + good[place + 1 :])
+        with pytest.raises(ValueError, match=r"SHA-256|not a model file"):
+            load(path)
+
+
+def test_files_cut_short_or_lengthened_are_refused(path):
+    save(RBF(), path)
+    good = path.read_bytes()
+    for bad in [good[:length] for length in range(len(good))] + [good + b"\0", good + good]:
+        path.write_bytes(bad)
+        with pytest.raises(ValueError, match=r"cut short|not a model file|SHA-256"):
+            load(path)
+
+
+def sealed(header, data=b"", version=1, length=None):
+    """A file with a right SHA-256 around any header, as an attacker would make one."""
+    text = header if isinstance(header, bytes) else json.dumps(header).encode()
+    body = PREFIX.pack(b"BUTTRESS", version, len(text) if length is None else length) + text + data
+    return body + hashlib.sha256(body).digest()
+
+
+def made(content, arrays=()):
+    return {"model": content, "arrays": list(arrays)}
+
+
+def instance(name, **state):
+    return {"class": name, "state": state}
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (sealed(made(instance("os:system"))), "not on the list"),
+        (sealed(made(instance("builtins:eval"))), "not on the list"),
+        (sealed(made(instance("sklearn.pipeline:FeatureUnion"))), "not on the list"),
+        (sealed(made(instance("buttress.persistence:os"))), "does not have"),
+        (sealed(made(instance("buttress.persistence:load"))), "does not have"),
+        (sealed(made(instance("buttress.persistence:Path"))), "does not have"),
+        (sealed(made(instance("buttress.nowhere:SVC"))), "does not have"),
+        (sealed(made(instance("buttress...svm:SVC"))), "not on the list"),
+        (sealed(made(instance("buttress.svm:SVC", predict=1))), "sets 'predict'"),
+        (sealed(made(instance("buttress.svm:SVC", __class__=1))), "sets '__class__'"),
+        (sealed(made(instance("buttress.svm:SVC", fit={"array": 0}))), "well-formed"),
+        (sealed(made({"lambda": 1})), "well-formed"),
+        (sealed({"model": 1}), "well-formed"),
+        (sealed(b"[" * 100_000), "well-formed"),
+        (sealed(b"{"), "well-formed"),
+        (sealed(json.dumps(made([0])).replace("[0]", "[" * 90 + "]" * 90).encode()), "nested too deeply"),
+        (sealed(made(1), version=2), "format version 2"),
+        (sealed(made(1), length=2**60), "cannot hold"),
+        (sealed(made({"array": 0}, [{"dtype": "<f8", "shape": [10**12], "start": 0}])), "does not hold"),
+        (sealed(made({"array": 0}, [{"dtype": "<f8", "shape": [-1], "start": 0}]), b"12345678"), "does not hold"),
+        (sealed(made({"array": 0}, [{"dtype": "<f8", "shape": [1], "start": -8}]), b"12345678"), "does not hold"),
+        (sealed(made({"array": 0}, [{"dtype": "|O", "shape": [1], "start": 0}]), b"12345678"), "does not hold"),
+    ],
+)
+def test_forged_files_are_refused(content, message, path):
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match=message):
+        load(path)
+
+
+class Trap:
+    def __reduce__(self):
+        return os.mkdir, (self.place,)
+
+
+def test_pickles_are_not_read_unless_asked_for(tmp_path):
+    trap, path = Trap(), tmp_path / "model.pkl"
+    trap.place = str(tmp_path / "sprung")
+    path.write_bytes(pickle.dumps(trap))
+    with pytest.raises(ValueError, match="can run any code"):
+        load(path)
+    assert not (tmp_path / "sprung").exists()
+    path.write_bytes(pickle.dumps(RBF(0.25)))
+    assert load(path, pickle_can_run_any_code_and_i_trust_this_file=True).gamma == 0.25
+
+
+def test_large_files_are_not_read(path):
+    save(RBF(), path)
+    with pytest.raises(ValueError, match="at most max_bytes=100"):
+        load(path, max_bytes=100)
+
+
+@pytest.mark.parametrize(
+    ("model", "message"),
+    [
+        (SVC(kernel=lambda X, Z: X @ Z.T), r"SVC.kernel is a builtins.function"),
+        (LogisticRegression(), "LogisticRegression, which a model file cannot hold"),
+        (make_pipeline(PCA(), SVC()), "PCA, which"),
+        ([1, 2], "Only estimators and kernels"),
+        (3, "Only estimators and kernels"),
+    ],
+    ids=["function", "foreign", "foreign-step", "list", "number"],
+)
+def test_what_a_file_cannot_hold_is_named_and_no_file_is_left(model, message, path):
+    with pytest.raises(ValueError, match=message):
+        save(model, path)
+    assert not list(path.parent.iterdir())
+
+
+def test_a_failed_save_keeps_the_file_that_was_there(path):
+    save(RBF(0.5), path)
+    with pytest.raises(ValueError, match="cannot hold"):
+        save(LogisticRegression(), path)
+    assert load(path).gamma == 0.5
