@@ -27,6 +27,7 @@ from sklearn.svm import LinearSVC, NuSVC, OneClassSVM
 from buttress import SVC, AdversarialSVC, KernelClassifier, attacks
 from buttress.attacks.targets import ExpansionTarget, QueryTarget, as_target, label_codes
 from buttress.expansion import margins, winners
+from buttress.kernels import RBF
 
 from problems import KERNELS, iris, moons, noisy, points
 
@@ -245,8 +246,8 @@ def test_zoo_scores_steps_along_coordinates_as_fresh_queries_would():
     X, y = iris()
     rng = np.random.default_rng(0)
     rows, columns = np.array([3, 0, 7]), rng.integers(0, 4, (3, 5))
-    steps = rng.normal(size=(3, 5))
-    for kernel in KERNELS:
+    alike = np.array([0.3, -0.2, 1e-4, 2.0])[columns] * rng.choice([-1, 1], (3, 5))  # one length a column, as in ZOO
+    for kernel, steps in itertools.product([*KERNELS, RBF(1e3)], [rng.normal(size=(3, 5)), alike]):
         target = as_target(make_pipeline(StandardScaler(), SVC(kernel=kernel)).fit(X, y))
         V = rng.normal(size=(3, 3))
         got = target.linearise(X[:10]).nudged(rows, columns, steps, V)

@@ -1,7 +1,5 @@
 """Certificates: never exceeded by an attack or a random move, exact where that is known, never below (1)."""
 
-from dataclasses import dataclass
-
 import numpy as np
 import pytest
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
@@ -16,6 +14,7 @@ from sklearn.svm import SVC as SKLearnSVC
 from buttress import SVC, AdversarialSVC, KernelClassifier, attacks
 from buttress.certificates import certified_radius
 from buttress.expansion import KernelExpansion, binary_contrasts
+from buttress.features import RandomExpansion, random_features
 from buttress.kernels import RBF, Cauchy, Combination, InverseMultiquadric, Laplacian, Linear, Log, Polynomial, Sigmoid
 
 from problems import breast_cancer, iris, moons, noisy, points
@@ -184,41 +183,10 @@ def test_kernel_ridge_on_signs_is_certified():
     assert (radius.l2 > 0).all()
 
 
-@dataclass
-class Waves:
-    """Random features as ``features`` of an expansion: blocks of frequencies and phases."""
-
-    blocks: list
-    amplitude: float = 1.3
-
-    @property
-    def size(self):
-        return self.blocks[0][0].shape[1]
-
-    def waves(self, block):
-        return self.blocks[block]
-
-
-@dataclass
-class WaveExpansion:
-    features: Waves
-    coef: np.ndarray
-    intercept: np.ndarray
-
-    def __call__(self, X):
-        unit = self.features.amplitude / np.sqrt(self.features.size)
-        return self.intercept + unit * sum(np.cos(X @ W + b) @ c for (W, b), c in zip(self.features.blocks, self.coef))
-
-    def gradient(self, X, V):
-        unit = self.features.amplitude / np.sqrt(self.features.size)
-        pairs = zip(self.features.blocks, self.coef)
-        return -unit * sum((np.sin(X @ W + b) * (V @ c.T)) @ W.T for (W, b), c in pairs)
-
-
 def test_sums_of_random_features_are_certified_and_attacked():
     rng = np.random.default_rng(0)
-    blocks = [(rng.normal(size=(3, 20)), rng.uniform(0, 6.28, 20)) for _ in range(2)]
-    model = Expansion(WaveExpansion(Waves(blocks), rng.normal(size=(2, 20, 1)), np.array([0.1])))
+    features = random_features(RBF(0.5), 3, 20, seed=1)
+    model = Expansion(RandomExpansion(features, rng.normal(size=(2, 20, 1)), np.array([0.1])))
     X = points(60, 3)
     predicted, radius = model.predict(X), certified_radius(model, X)
     assert (radius.l2 > 0).all()
@@ -234,10 +202,13 @@ def test_sums_of_random_features_are_certified_and_attacked():
 
 
 def test_a_single_wave_has_its_exact_slope():
-    """At w x = pi/2 a cosine has its largest slope, |w|, which is the bound."""
-    waves = Waves([(np.array([[2.0], [0.0]]), np.zeros(1))], amplitude=1.0)
-    model = Expansion(WaveExpansion(waves, np.ones((1, 1, 1)), np.array([0.01])))
-    assert certified_radius(model, np.array([[np.pi / 4, 5.0]])).l2[0] == pytest.approx(0.005, rel=1e-6)
+    """Where its phase is pi/2 a cosine has its largest slope, |w|, and that is the bound."""
+    features = random_features(RBF(0.5), 2, 1, seed=0)
+    w, phase = (part.ravel() for part in features.waves(0))
+    x = ((np.pi / 2 - phase[0]) * w / (w @ w))[None]
+    model = Expansion(RandomExpansion(features, np.ones((1, 1, 1)), np.array([0.01])))
+    exact = 0.01 / (features.amplitude * np.linalg.norm(w))
+    assert certified_radius(model, x).l2[0] == pytest.approx(exact, rel=1e-6)
 
 
 def test_no_rows_give_no_radii():

@@ -36,6 +36,7 @@ from scipy.optimize import minimize_scalar
 
 from buttress._checks import Array, check_values
 from buttress.expansion import KernelExpansion, winners
+from buttress.features import RandomExpansion
 from buttress.kernels import Combination, Kernel, Linear, Radial, squared_distances
 from buttress.scores import ScoreFunction, as_classifier, read_scores
 
@@ -124,7 +125,7 @@ class _Lead:
 
 def certified_terms(expansion: Any) -> "list[_LinearTerm | _RadialTerm | _WaveTerm]":
     """Split an expansion into terms of one kernel; ValueError for a kernel that has no certificate."""
-    if hasattr(expansion, "features"):
+    if isinstance(expansion, RandomExpansion):
         return [_WaveTerm(expansion)]
     if not isinstance(expansion, KernelExpansion):
         raise ValueError(f"No certificate is known for scores that are a {type(expansion).__name__}.")
@@ -171,7 +172,7 @@ class _WaveTerm:
     With W the frequencies, |gradient| <= |W| ||c|| and |Hessian| <= |W diag(|c|) W'|, in spectral norms.
     """
 
-    def __init__(self, expansion: Any):
+    def __init__(self, expansion: RandomExpansion):
         self.expansion = expansion
         self.unit = expansion.features.amplitude / np.sqrt(expansion.features.size)
         self.stretching = np.sqrt(_top_eigenvalue(self._spread(np.ones(expansion.coef.shape[:2]))))

@@ -99,6 +99,65 @@ def _(kernel: Radial, Z: Array) -> Any:
     return lambda X: RadialPoint(kernel, X - centre, Z, transposed, squares)
 
 
+class RBFSteps:
+    """What a step of length h along a column multiplies RBF kernel values by, but for a factor of the row alone.
+
+    exp(-gamma |x + h e_j - z|^2) = exp(-gamma |x - z|^2) exp(-gamma (2 h x_j + h^2)) exp(2 gamma h z_j): the last
+    factor is kept, for one h a column, so that the scores after any number of steps are one matrix product.
+    """
+
+    LARGEST = 20_000_000  # entries to keep
+    STEEPEST = 50.0  # largest exponent: beyond, the factors lose digits
+
+    def __init__(self, gamma: float, transposed: Array):
+        self.gamma, self.transposed = gamma, transposed
+        self.lengths = np.zeros(len(transposed))
+        self.up = self.down = np.ones((0, 0))
+
+    def ready(self, columns: Columns, steps: Array) -> bool:
+        """Prepare for these steps; False where that is not possible and they are to be taken one by one."""
+        if self.transposed.size > self.LARGEST:
+            return False
+        wanted = self.lengths.copy()
+        wanted[columns] = np.abs(steps)
+        if (wanted[columns] != np.abs(steps)).any():
+            return False
+        if (wanted != self.lengths).any() or self.up.size == 0:
+            exponent = 2 * self.gamma * wanted[:, None] * self.transposed
+            if np.abs(exponent).max(initial=0) > self.STEEPEST:
+                return False
+            self.lengths, self.up = wanted, np.exp(exponent)
+            self.down = 1 / self.up
+        return True
+
+
+class RBFPoint(RadialPoint):
+    """Of the RBF kernel, whose values after a step are a product."""
+
+    def __init__(self, kernel: RBF, X: Array, Z: Array, transposed: Array, squares: Array, steps: RBFSteps):
+        super().__init__(kernel, X, Z, transposed, squares)
+        self.steps = steps
+
+    def nudged(self, rows: Columns, columns: Columns, steps: Array, V: Array) -> Array:
+        if not self.steps.ready(columns, steps):
+            one = [slice(i, i + 1) for i in range(len(rows))]
+            return np.concatenate([super(RBFPoint, self).nudged(rows[i], columns[i], steps[i], V[i]) for i in one])
+        weights = self.values[rows] * V
+        up = np.take_along_axis(weights @ self.steps.up.T, columns, axis=1)
+        down = np.take_along_axis(weights @ self.steps.down.T, columns, axis=1)
+        own = self.X[rows[:, None], columns]
+        return np.where(steps > 0, up, down) * np.exp(-self.steps.gamma * (2 * steps * own + steps**2))
+
+
+@centred.register
+def _(kernel: RBF, Z: Array) -> Any:
+    centre = Z.mean(axis=0) if len(Z) else np.zeros(Z.shape[1])
+    Z = Z - centre
+    transposed, squares = np.ascontiguousarray(Z.T), np.einsum("ij,ij->i", Z, Z)
+    steps = RBFSteps(kernel.gamma, transposed)
+    return lambda X: RBFPoint(kernel, X - centre, Z, transposed, squares, steps)
+
+
 class DotPoint:
     """Of G(x'z): a step h along coordinate j changes x'z by h z_j."""
 

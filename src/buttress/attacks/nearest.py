@@ -132,7 +132,7 @@ def zoo(
         return columns, g
 
     _search(closest, slope, check_count("steps", steps), check_count("rounds", rounds), learning_rate, variable, rng,
-            per_row=2 * count)
+            per_row=1 if problem.target.separable else 2 * count)
     closest.warn_if_flat()
     info = closest.report("l2")
     return (closest.X, info) if return_info else closest.X

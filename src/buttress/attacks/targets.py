@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from buttress._checks import Array, check_values
 from buttress.attacks.linearise import Columns, centred, nudge, weighted
 from buttress.expansion import KernelExpansion, binary_contrasts, pair_contrasts, rival_contrasts
+from buttress.kernels import RBF
 from buttress.scores import SignOf, as_classifier, read_scores
 
 DIFFERENCE = 1e-4  # relative step of the central differences
@@ -25,6 +26,7 @@ class Target(Protocol):
     contrasts: Array
     gradient_cost: int  # rows scored for the gradient at one row
     block: int  # rows to work on at a time
+    separable: bool  # whether steps along coordinates cost no more memory than the rows
     decides: Any  # the model, where its classes need not be the winners of the scores; None where they are
 
     def scores(self, X: Array) -> Array:
@@ -61,6 +63,7 @@ class ExpansionTarget:
         self.contrasts = contrasts
         self.shift, self.scale = shift, scale
         self.block = max(1, ENTRIES // max(1, len(expansion.centers)))
+        self.separable = type(expansion.kernel) is RBF
         self.scaled = bool(np.any(np.asarray(shift) != 0) or np.any(np.asarray(scale) != 1))
         self._at = centred(expansion.kernel, expansion.centers)
 
@@ -92,6 +95,7 @@ class QueryTarget:
     """Anything with scores: gradients by central differences, unless the model gives its own."""
 
     block = 4096
+    separable = False
 
     def __init__(self, model: Any):
         self.query = _score_function(model)

@@ -37,9 +37,17 @@ def sql_home(join: Join) -> tuple[Any, Dialect, list[str]]:
         if isinstance(table.source, (str, Path)):
             items.append(f"({_scan(table.source)})")
         else:
-            connection.register(f"frame{i}", table.source)
+            connection.register(f"frame{i}", _plain_text(table.source))
             items.append(f"frame{i}")
     return connection, DUCKDB, items
+
+
+def _plain_text(frame: Any) -> Any:
+    """Return a pandas frame with its text columns as objects, for a DuckDB older than pandas' own text type."""
+    if not hasattr(frame, "iloc"):
+        return frame
+    text = [name for name in frame.columns if str(frame[name].dtype) in ("str", "string")]
+    return frame.astype(dict.fromkeys(text, object)) if text else frame
 
 
 class SqlOracle:
