@@ -28,6 +28,8 @@ from buttress import (
     SeverRegressor,
     TrimmedLikelihoodClassifier,
     TrimmedLikelihoodRegressor,
+    load,
+    save,
 )
 from buttress.kernels import RBF
 
@@ -90,6 +92,16 @@ def test_pickle_and_grid_search_over_a_kernel_object(estimator):
     assert search.best_estimator_[-1].kernel.gamma == 2.0
     again = pickle.loads(pickle.dumps(search.best_estimator_))
     np.testing.assert_array_equal(again.predict(X), search.predict(X))
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS, ids=lambda e: type(e).__name__)
+def test_a_model_file_holds_it(estimator, tmp_path):
+    X, y = data_for(estimator)
+    model = clone(estimator).fit(X, y)
+    save(model, tmp_path / "model")
+    again = load(tmp_path / "model")
+    np.testing.assert_array_equal(again.predict(X), model.predict(X))
+    assert str(again) == str(model)
 
 
 @pytest.mark.parametrize("estimator", [e for e in ESTIMATORS if is_classifier(e)], ids=lambda e: type(e).__name__)
