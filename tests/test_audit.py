@@ -47,11 +47,11 @@ def test_columns_are_sorted_and_what_is_dropped_is_said(result):
 
 
 def test_every_cell_is_measured_with_an_interval_around_it(result):
-    assert set(result.columns) - {"novel"} == {"clean", "attacked", "flipped_10", "flipped_30"}
+    assert set(result.columns) - {"novel"} == {"clean", "attacked", "certified", "flipped_10", "flipped_30"}
     for cells in result.rows.values():
         for cell in cells.values():
             assert 0 <= cell.low <= cell.value <= cell.high <= 1
-        assert cells["attacked"].value <= cells["clean"].value
+        assert cells["certified"].value <= cells["attacked"].value <= cells["clean"].value
 
 
 def test_the_same_seed_gives_the_same_numbers(frame, result):
@@ -91,6 +91,23 @@ def test_your_own_estimator_is_one_more_row(frame):
     found = buttress.audit(mine, table, frame["label"].to_list(), rows=60)
     assert "yours (LogisticRegression)" in found.rows
     assert not hasattr(mine, "coef_")
+
+
+def test_a_fitted_model_is_judged_as_it_is_in_its_own_units():
+    X, y = load_iris(return_X_y=True)
+    frame = pd.DataFrame(X * [1, 10, 100, 1000], columns=list("abcd"))
+    mine = buttress.SVC().fit(frame[list("dcba")], y)
+    coef = mine.dual_coef_.copy()
+    found = buttress.audit(mine, frame, y, rows=60)
+    cells = found.rows["yours (SVC)"]
+    assert cells["clean"].value > 0.8
+    assert 0 <= cells["certified"].value <= cells["attacked"].value <= cells["clean"].value
+    assert cells["flipped_10"].value is None
+    np.testing.assert_array_equal(mine.dual_coef_, coef)
+    with pytest.raises(ValueError, match="expects the columns"):
+        buttress.audit(mine, frame[["a", "b"]], y)
+    with pytest.raises(ValueError, match="numeric columns"):
+        buttress.audit(mine, frame.assign(d=["x", "y", "z"] * 50), y)
 
 
 def test_regression_measures_errors_and_finds_a_planted_row():

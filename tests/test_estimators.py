@@ -24,6 +24,9 @@ from buttress import (
     KernelRegressor,
     LinearSVC,
     MultiKernelSVDD,
+    RobustKernelClassifier,
+    RobustKernelRegressor,
+    RobustLinearRegressor,
     SeverClassifier,
     SeverRegressor,
     TrimmedLikelihoodClassifier,
@@ -55,6 +58,9 @@ ESTIMATORS = [
     STIR(),
     TrimmedLikelihoodClassifier(),
     TrimmedLikelihoodRegressor(),
+    RobustKernelClassifier(random_state=0),
+    RobustKernelRegressor(random_state=0),
+    RobustLinearRegressor(random_state=0),
 ]
 
 

@@ -2,9 +2,21 @@
 
 import numpy as np
 import pytest
+from scipy.spatial.distance import cdist
 from sklearn.base import clone
 
-from buttress.kernels import RBF, Combination, Custom, Laplacian, Log, Polynomial, Precomputed, as_kernel, centers
+from buttress.kernels import (
+    RBF,
+    Combination,
+    Custom,
+    Laplacian,
+    Log,
+    Polynomial,
+    Precomputed,
+    as_kernel,
+    centers,
+    squared_distances,
+)
 
 from problems import KERNELS, points
 
@@ -66,6 +78,31 @@ def test_laplacian_is_the_l2_one_and_equal_rows_are_at_distance_zero():
     assert (np.diagonal(K[:, :10]) == 1).all()
     assert (np.diagonal(K[:, 10:]) == 1).all()
     assert not np.allclose(K[:, :10], laplacian_kernel(X, gamma=0.5))
+
+
+def test_a_row_far_away_does_not_blur_the_distances_of_the_others():
+    X = points(200)
+    far = np.vstack([X, np.full((2, 3), 1e8)])
+    r2 = squared_distances(far, far)
+    np.testing.assert_allclose(r2[:200, :200], cdist(X, X, "sqeuclidean"), atol=1e-12)
+    np.testing.assert_allclose(r2[200, :200], cdist(far[200:201], X, "sqeuclidean")[0], rtol=1e-12)
+    assert (np.diagonal(r2) == 0).all()
+    assert r2[200, 201] == 0
+
+
+@pytest.mark.parametrize("d", [1, 30, 500])
+def test_distances_agree_with_scipys_far_from_the_origin(d):
+    X, Z = points(50, d), points(40, d, seed=1)
+    exact = cdist(X + 1e6, Z + 1e6, "sqeuclidean")
+    np.testing.assert_allclose(squared_distances(X + 1e6, Z + 1e6), exact, rtol=1e-9, atol=1e-12)
+    assert squared_distances(X, Z[:0]).shape == (50, 0)
+
+
+def test_a_broken_degree_needs_a_base_that_is_not_negative():
+    kernel = Polynomial(degree=2.5, coef0=1.0)
+    with pytest.raises(ValueError, match="degree must be whole where"):
+        kernel(points(5), 10 * points(5, seed=1))
+    np.testing.assert_allclose(kernel(np.eye(2), np.eye(2)), [[2**2.5, 1], [1, 2**2.5]])
 
 
 def test_precomputed_picks_columns_of_the_gram():

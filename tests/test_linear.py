@@ -445,7 +445,7 @@ def test_a_tolerance_below_rounding_ends_with_a_warning():
         ({"solver": "sgd", "decay": 1, "schedule": "pegasos"}, "decay belongs to schedule='inverse'"),
         ({"tol": 0}, "tol must be in"),
         ({"max_iter": 0}, "max_iter must be"),
-        ({"class_weight": {0: 0.0}}, "class_weight must be positive"),
+        ({"class_weight": {0: 0.0}}, r"class_weight of class 0 must be in \(0, inf\)"),
     ],
 )
 def test_bad_parameters_are_named(parameters, message):

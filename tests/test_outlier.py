@@ -26,9 +26,10 @@ from buttress.kernels import (
     Sigmoid,
     centers,
 )
-from buttress.solvers.ball import quantile_radius
+from buttress.solvers.ball import quantile_radius, solve_ball
 from buttress.solvers.definite import correct, is_definite
 from buttress.solvers.multikernel import KernelStack, alternate, descent_direction, nearest_low
+from buttress.solvers.rows import KernelRows
 from buttress.solvers.run import run
 
 from problems import points
@@ -190,8 +191,21 @@ def test_many_rows_are_certified_too():
     model = SVDD(nu=0.05, kernel=Laplacian(0.3)).fit(X)
     assert model.converged_
     assert 0 <= model.dual_gap_ <= 1e-3 * model.primal_objective_
+    d2 = -model.score_samples(X)
+    cost = model.radius_**2 + np.maximum(0, d2 - model.radius_**2).sum() / (0.05 * 2500)
+    assert model.primal_objective_ == pytest.approx(cost, rel=1e-9)  # float64, though its rows were float32
+    a, K = model.dual_coef_[0], Laplacian(0.3)(model.support_vectors_, model.support_vectors_)
+    assert model.dual_objective_ == pytest.approx(a.sum() - a @ K @ a, rel=1e-9)
     small = SVDD(nu=0.05, kernel=Laplacian(0.3), cache_size=0.1).fit(X)
     assert small.primal_objective_ == pytest.approx(model.primal_objective_, rel=1e-3)
+
+
+def test_float32_rows_give_way_where_they_are_not_good_enough():
+    rows = KernelRows(RBF(1e-3), points(400), real=np.float32)
+    ball = solve_ball(rows, np.ones(400), 0.1, gap_tol=1e-9, exact_rows=0)
+    assert rows.real == np.float64
+    assert ball.converged
+    assert ball.gap <= 1e-9 * ball.primal
 
 
 @pytest.mark.parametrize("policy", ["clip", "flip", "shift"])

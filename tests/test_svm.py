@@ -272,6 +272,7 @@ def test_one_against_the_rest_is_one_machine_a_class():
 
 def test_pairs_share_the_rows_of_one_cache():
     X, y = load_digits(return_X_y=True)
+    X, y = np.concatenate([X, X[:400] + 0.5]), np.concatenate([y, y[:400]])  # beyond what is computed at once
     together = SVC(C=10.0).fit(X, y)
     gamma = together.expansion_.kernel.gamma
     apart = 0.0

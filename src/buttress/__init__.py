@@ -25,6 +25,12 @@ _HOME = {
     "Mean": "buttress.risks",
     "MultiKernelSVDD": "buttress.outlier",
     "NotConvergedWarning": "buttress._checks",
+    "outlier_report": "buttress.robust",
+    "OutlierDisplay": "buttress.robust",
+    "RelationalLinearSVC": "buttress.relational.svm",
+    "RobustKernelClassifier": "buttress.robust",
+    "RobustKernelRegressor": "buttress.robust",
+    "RobustLinearRegressor": "buttress.robust",
     "RobustnessCurveDisplay": "buttress.displays",
     "save": "buttress.persistence",
     "SeverClassifier": "buttress.robust",
@@ -39,7 +45,7 @@ _HOME = {
     "TrimmedLikelihoodClassifier": "buttress.robust",
     "TrimmedLikelihoodRegressor": "buttress.robust",
 }
-_MODULES = ("attacks", "audit", "certificates", "datasets", "features", "kernels", "losses", "risks")
+_MODULES = ("attacks", "audit", "certificates", "datasets", "features", "kernels", "losses", "relational", "risks")
 
 __all__ = sorted([*_HOME, *_MODULES, "__version__"])
 

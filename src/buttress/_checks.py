@@ -183,9 +183,8 @@ def class_weights(class_weight: Any, classes: NDArray[Any], codes: NDArray[np.in
     if isinstance(class_weight, str) and class_weight == "balanced":
         return weight.sum() / (len(totals) * totals)
     weights = compute_class_weight(class_weight, classes=classes, y=classes[codes])
-    if not (np.isfinite(weights) & (weights > 0)).all():
-        worst = int(np.argmin(np.where(np.isfinite(weights), weights, -np.inf)))
-        raise ValueError(f"class_weight must be positive. Got {weights[worst]} for class {classes.tolist()[worst]!r}.")
+    for label, value in zip(classes.tolist(), weights, strict=True):
+        check_number(f"class_weight of class {label!r}", float(value), 0)
     return weights
 
 

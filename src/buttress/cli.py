@@ -31,6 +31,7 @@ def audit(
     rows: Annotated[int | None, typer.Option(help="Training rows to use instead of what the budget allows.")] = None,
     seed: Annotated[int, typer.Option(help="Seed of everything random.")] = 0,
     output: Annotated[Path, typer.Option(help="Folder for audit.json and audit.html.")] = Path(),
+    model: Annotated[Path | None, typer.Option(help="A model file of buttress.save, as one more row.")] = None,
     fail_under: Annotated[list[str] | None, typer.Option(
         help="COLUMN=VALUE, as in attacked=0.7: exit with 1 if the recommended estimator does worse.")] = None,
 ) -> None:
@@ -45,7 +46,7 @@ def audit(
 
     options = Options(task, eps, budget, rows, seed)
     with _ctrl_c(), _progress() as report:
-        result = audit_columns(None, columns, y, name, options, report, STARTED, data)
+        result = audit_columns(_fitted(model), columns, y, name, options, report, STARTED, data)
     _check_floors(floors, list(result.columns))
     paths = write(result, output)
     from rich.console import Console
@@ -58,6 +59,47 @@ def audit(
         typer.echo(f"buttress: {sentence}", err=True)
     if missed:
         raise typer.Exit(1)
+
+
+@app.command()
+def explain(
+    joins: Annotated[Path, typer.Argument(help="A TOML file that declares a join, see docs/relational.md.")],
+    target: Annotated[str | None, typer.Option(help="The label, as table.column, in place of the file's.")] = None,
+) -> None:
+    """Show how a join is counted: its tree, rows, exact size, and which edges are exact."""
+    from buttress.relational.command import explain_file
+
+    typer.echo(explain_file(joins, target))
+
+
+@app.command()
+def fit(
+    joins: Annotated[Path, typer.Argument(help="A TOML file that declares a join, see docs/relational.md.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="Where to write the model.")],
+    target: Annotated[str | None, typer.Option(help="The label, as table.column, in place of the file's.")] = None,
+    alpha: Annotated[float, typer.Option(help="Weight of the squared norm against the mean hinge loss.")] = 1e-3,
+    tol: Annotated[float, typer.Option(help="Relative width of the interval around the optimum to stop at.")] = 1e-3,
+    max_time: Annotated[float | None, typer.Option(help="Most seconds.")] = None,
+    seed: Annotated[int, typer.Option(help="Seed of the sample it starts from.")] = 0,
+) -> None:
+    """Train a linear SVM over a join that is never materialised, and write it with its certificate."""
+    from buttress.persistence import save
+    from buttress.relational.command import fit_file, summary
+
+    with _ctrl_c():
+        model = fit_file(joins, target, output, save, alpha=alpha, tol=tol, max_time=max_time, random_state=seed,
+                         progress=True)
+    typer.echo(summary(model))
+    typer.echo(f"Written: {output}")
+
+
+def _fitted(path: Path | None) -> Any:
+    """Return the model in the file, None for none."""
+    if path is None:
+        return None
+    from buttress.persistence import load
+
+    return load(path)
 
 
 def _floor(text: str) -> tuple[str, float]:

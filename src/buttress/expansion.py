@@ -39,9 +39,9 @@ class KernelExpansion:
 
     def gradient(self, X: Array, V: Array) -> Array:
         """Return sum_c V[i, c] * d score_c(x_i) / d x_i, shape (n, d), for V of shape (n, k)."""
-        weights = [part @ self.coef.T for part in self._parts(V)]
-        parts = zip(self._parts(X), weights, strict=True)
-        return np.concatenate([self.kernel.gradient(part, self.centers, weight) for part, weight in parts])
+        pairs = zip(self._parts(X), self._parts(V), strict=True)
+        parts = [self.kernel.gradient(x, self.centers, v @ self.coef.T) for x, v in pairs]
+        return np.concatenate(parts) if parts else np.empty_like(X)
 
     def _parts(self, X: Array) -> list[Array]:
         rows = max(1, CHUNK // max(1, self.centers.shape[0]))

@@ -5,7 +5,7 @@ from typing import Any
 
 from buttress.adversarial import AdversarialSVC
 from buttress.risks import Mean, Subquantile
-from buttress.robust import KernelClassifier, KernelRegressor
+from buttress.robust import KernelClassifier, KernelRegressor, RobustKernelClassifier, RobustKernelRegressor
 from buttress.svm import SVC
 
 Factory = Callable[[float, int], Any]  # (eps, seed) -> unfitted estimator
@@ -29,5 +29,7 @@ register(
     "classification", "subquantile, class-balanced",
     lambda eps, seed: KernelClassifier(risk=Subquantile(0.7), alpha=1.0),
 )
+register("classification", "robust, not told", lambda eps, seed: RobustKernelClassifier(random_state=seed))
 register("regression", "plain kernel ridge", lambda eps, seed: KernelRegressor(risk=Mean()))
 register("regression", "subquantile", lambda eps, seed: KernelRegressor(risk=Subquantile(0.7)))
+register("regression", "robust, not told", lambda eps, seed: RobustKernelRegressor(random_state=seed))

@@ -21,7 +21,7 @@ class Cell:
 
     def text(self) -> str:
         """Return the value over its interval, for a narrow column."""
-        return "skipped" if self.value is None else f"{self.value:.3f}\n{self.low:.2f} to {self.high:.2f}"
+        return "-" if self.value is None else f"{self.value:.3f}\n{self.low:.2f} to {self.high:.2f}"
 
 
 def accuracy(correct: NDArray[np.bool_], seed: int) -> Cell:

@@ -24,7 +24,7 @@ class AuditResult:
     curves : dict
         "eps" and "noise": {"x": [...], estimator name: [...]}.
     suspicious : list of dict
-        row, given, expected, score, why; most suspicious first.
+        row, given, expected, probability, score, why; most suspicious first.
     novel : list of int
         Row numbers of the test rows outside the support of the training rows (SVDD, nu = 0.05); their column of the
         table does not count for the recommendation.

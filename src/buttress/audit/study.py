@@ -14,11 +14,13 @@ from sklearn.utils import check_random_state
 
 from buttress._checks import InterruptedWarning, NotConvergedWarning, check_count, check_number, check_option
 from buttress.audit.contenders import contenders
+from buttress.audit.fitted import is_fitted, on_prepared, order_columns
 from buttress.audit.measure import Cell, accuracy, attacked_correct, rmse
 from buttress.audit.paste import paste
 from buttress.audit.result import AuditResult, recommend
 from buttress.audit.suspicion import suspicious_rows
 from buttress.audit.table import Table, columns_of, make_table
+from buttress.certificates import certified_radius
 from buttress.datasets import contaminate
 from buttress.outlier import SVDD
 
@@ -47,7 +49,8 @@ def audit(
     Parameters
     ----------
     estimator : estimator or None
-        Your own unfitted classifier or regressor as one more row, fitted on the prepared features; None for none.
+        Your own classifier or regressor as one more row; None for none. Unfitted, it is fitted on the prepared features
+        like the others; fitted, it is judged as it is, on numeric columns, and not refitted to corrupt targets.
     X : array or frame of shape (n, d)
         Numbers are median-filled and standardised, texts one-hot encoded; constant columns are dropped and reported.
     y : array of shape (n,)
@@ -121,11 +124,14 @@ def audit_columns(
         if is_classifier(estimator) != (task == "classification"):
             raise ValueError(f"The target {target!r} makes this a {task} task, which {type(estimator).__name__} "
                              "does not do. Give the other kind of estimator, or task=.")
+        if is_fitted(estimator):
+            order_columns(estimator, table)
         entries[f"yours ({type(estimator).__name__})"] = estimator
     study = Study(table, task, entries, options, report or (lambda what, share: None), started)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NotConvergedWarning)  # a budgeted fit says so in the notes instead
         warnings.simplefilter("error", InterruptedWarning)
+        warnings.filterwarnings("ignore", "X does not have valid feature names")  # a model fitted on a frame
         try:
             study.run()
         except InterruptedWarning:
@@ -153,6 +159,11 @@ class Study:
     def classifies(self) -> bool:
         return self.task == "classification"
 
+    @property
+    def unfitted(self) -> dict[str, Any]:
+        """The entries that are to be fitted here."""
+        return {name: estimator for name, estimator in self.entries.items() if not is_fitted(estimator)}
+
     def left(self) -> float:
         """Return the seconds of the budget that remain."""
         return self.options.budget - (time.monotonic() - self.started)
@@ -164,6 +175,8 @@ class Study:
         self.rows = {name: {key: Cell() for key in columns} for name in self.entries}
         self._subsample()
         self._clean_and_attacked()
+        if self.classifies:
+            self._certified()
         self.report("suspicious rows", 0.55)
         self.suspicious = suspicious_rows(self.X, self.y, self.row_numbers, self.task, count=10, seed=self.options.seed)
         self._novel()
@@ -175,6 +188,7 @@ class Study:
         if self.classifies:
             return {"clean": "accuracy on clean test rows",
                     "attacked": f"accuracy under PGD, eps {self.options.eps:g} standard deviations",
+                    "certified": "accuracy no attack within eps can lower, proven",
                     "flipped_10": "accuracy, 10% of training labels flipped",
                     "flipped_30": "accuracy, 30% of training labels flipped"}
         return {"clean": "RMSE on clean test rows", "noise_10": "RMSE, 10% of training targets corrupted",
@@ -192,6 +206,7 @@ class Study:
         raw = self.table.array()
         preparation = self.table.preparation().fit(raw[train])
         self.X, self.X_test = (np.asarray(preparation.transform(raw[part]), dtype=np.float64) for part in (train, test))
+        self.scaler = preparation.named_transformers_["numeric"][-1] if self.table.numeric else None
         self.y, self.y_test = y[train], y[test]
         self.row_numbers, self.test_numbers = self.table.row_numbers[train], self.table.row_numbers[test]
         self.sizes = {"train": len(train), "test": len(test)}
@@ -242,7 +257,7 @@ class Study:
         begun = time.monotonic()
         chosen = self._draw(self.y, min(size, len(self.X)))
         X, y = self.X[chosen], self.y[chosen]
-        for estimator in self.entries.values():
+        for estimator in self.unfitted.values():
             model = self._limited(estimator, 10.0).fit(X, y)
             if self.classifies:
                 attacked_correct(model, X[:20], y[:20], self.options.eps, len(self.table.numeric), self.options.seed)
@@ -259,11 +274,25 @@ class Study:
         self.models = {}
         for k, (name, estimator) in enumerate(self.entries.items()):
             self.report(f"{name}: clean and attacked", 0.1 + 0.45 * k / len(self.entries))
-            model = self._limited(estimator, self.left() / 4).fit(self.X, self.y)
+            if name in self.unfitted:
+                model = self._limited(estimator, self.left() / 4).fit(self.X, self.y)
+            else:
+                model = on_prepared(estimator, self.scaler)
             self.models[name] = model
             self.rows[name]["clean"] = self._score(model)
             if self.classifies:
                 self.rows[name]["attacked"] = self._attacked(model, self.options.eps)
+
+    def _certified(self) -> None:
+        """Prove, where a model has a certificate, that no attack within eps could have turned a right row wrong."""
+        self.report("certificates", 0.5)
+        for name, model in self.models.items():
+            try:
+                radius = certified_radius(model, self.X_test).linf
+            except ValueError:  # no certificate is known for this model
+                continue
+            correct = (model.predict(self.X_test) == self.y_test) & (radius >= self.options.eps)
+            self.rows[name]["certified"] = accuracy(correct, self.options.seed)
 
     def _score(self, model: Any, part: Any = slice(None)) -> Cell:
         predicted, y = model.predict(self.X_test[part]), self.y_test[part]
@@ -296,7 +325,7 @@ class Study:
         for k, rate in enumerate((0.1, 0.3, 0.2, 0.4)):
             self.report(f"{rate:.0%} of training targets corrupted", 0.6 + 0.07 * k)
             _, dirty, _ = contaminate(self.X, self.y, rate, kind, random_state=self.options.seed)
-            for name, estimator in self.entries.items():
+            for name, estimator in self.unfitted.items():
                 if self.left() < 0.1 * self.options.budget:
                     continue
                 cell = self._score(self._limited(estimator, self.left() / 4).fit(self.X, dirty))
@@ -322,13 +351,14 @@ class Study:
     def result(self, source: str) -> AuditResult:
         metric = "accuracy" if self.classifies else "rmse"
         columns = self._columns()
-        best = recommend({name: {key: cells[key] for key in columns} for name, cells in self.rows.items()}, metric)
+        judged = [key for key in columns if key != "certified"]
+        best = recommend({name: {key: self.rows[name][key] for key in judged} for name in self.unfitted}, metric)
         if self.novel:
             columns["novel"] = f"{metric} on the {len(self.novel)} novel test rows".replace("rmse", "RMSE")
         notes = list(self.table.notes)
         if self.classifies and not self.table.numeric:
             notes.append("No numeric features: the attack had nothing to perturb.")
-        skipped = sum(cell.value is None for cells in self.rows.values() for cell in cells.values())
+        skipped = sum(self.rows[name][key].value is None for name in self.unfitted for key in judged)
         if skipped:
             self.subsampled["skipped"] = f"{skipped} cells of the table"
         data = {"source": source, "target": self.table.target_name, "rows": len(self.table), **self.sizes,

@@ -39,9 +39,10 @@ class RandomFeatures:
     size: int
     seed: int
     _kept: dict[Any, Any] = field(default_factory=dict, repr=False, compare=False)
+    _cast: tuple[Any, ...] = field(default=(), repr=False, compare=False)  # the last block in another precision
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_kept": {}}
+        return {**self.__dict__, "_kept": {}, "_cast": ()}
 
     def waves(self, block: int) -> tuple[Array, Array]:
         """Return frequencies (d, m) and phases (m,) of one block."""
@@ -68,9 +69,11 @@ class RandomFeatures:
 
     def phase(self, X: NDArray[Any], block: int) -> NDArray[Any]:
         """Return w'x + b, (n, m), in the precision of X."""
-        frequencies, phases = self.waves(block)
-        total: NDArray[Any] = X @ frequencies.astype(X.dtype, copy=False)
-        total += phases.astype(X.dtype, copy=False)
+        if X.dtype != np.float64 and self._cast[:2] != (block, X.dtype):
+            self._cast = (block, X.dtype, *(part.astype(X.dtype) for part in self.waves(block)))
+        frequencies, phases = self.waves(block) if X.dtype == np.float64 else self._cast[2:]
+        total: NDArray[Any] = X @ frequencies
+        total += phases
         return total
 
     def __call__(self, X: NDArray[Any], block: int) -> NDArray[Any]:

@@ -77,18 +77,20 @@ class DotProduct(Kernel):
 def squared_distances(X: Array, Z: Array) -> Array:
     """Return |x_i - z_j|^2, shape (n, m), by one GEMM.
 
-    Both sets are centred first, and distances below the rounding of the largest are 0, so that equal rows are at
-    distance 0 exactly: a kernel with a cusp at 0 would turn 1e-16 into an error of 1e-8. Sparse sets (CSR) are not
-    centred, which would make them dense.
+    Both sets are centred first, and distances below the rounding of their two rows are 0, so that equal rows are at
+    distance 0 exactly: a kernel with a cusp at 0 would turn 1e-16 into an error of 1e-8. The centre is a median, and
+    the rounding each pair's own, so that one row far away does not blur the others. Sparse sets (CSR) are not centred,
+    which would make them dense.
     """
     if not (issparse(X) or issparse(Z)):
-        centre = Z.mean(axis=0) if len(Z) else 0.0
+        centre = np.median(Z[:: len(Z) // 64 + 1], axis=0) if len(Z) else 0.0
         X, Z = X - centre, Z - centre
     xx, zz = row_norms(X, squared=True), row_norms(Z, squared=True)
     r2 = safe_sparse_dot(-2 * X, Z.T, dense_output=True)
     r2 += xx[:, None]
     r2 += zz
     if r2.size:
-        unresolved = 16 * np.finfo(r2.dtype).eps * (xx.max() + zz.max())
-        r2[r2 <= unresolved] = 0
+        rounding = 16 * np.finfo(r2.dtype).eps
+        i, j = np.nonzero(r2 <= rounding * (xx.max() + zz.max()))
+        r2[i, j] = np.where(r2[i, j] <= rounding * (xx[i] + zz[j]), 0, r2[i, j])
     return r2

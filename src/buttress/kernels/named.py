@@ -44,11 +44,18 @@ class Polynomial(DotProduct):
         whole = degree == int(degree)
         return "pd" if whole and check_number("coef0", self.coef0, -np.inf) >= 0 else "indefinite"
 
+    def _base(self, s: Array) -> Array:
+        base = self.gamma * s + self.coef0
+        if self.degree != int(self.degree) and (base < 0).any():
+            raise ValueError(f"degree must be whole where gamma x'z + coef0 is negative, as it is here. "
+                             f"Got {self.degree!r}. Use degree={round(self.degree)} or a larger coef0.")
+        return base
+
     def profile(self, s: Array) -> Array:
-        return (self.gamma * s + self.coef0) ** self.degree
+        return self._base(s) ** self.degree
 
     def slope(self, s: Array) -> Array:
-        return self.gamma * self.degree * (self.gamma * s + self.coef0) ** (self.degree - 1)
+        return self.gamma * self.degree * self._base(s) ** (self.degree - 1)
 
 
 class Sigmoid(DotProduct):

@@ -139,7 +139,7 @@ class SVDD(BallDetector):
         if gram is not None or isinstance(kernel, Precomputed):
             rows = KernelRows(Precomputed(), (X if gram is None else gram)[np.ix_(keep, keep)], self.cache_size)
         else:
-            rows = KernelRows(kernel, X[keep], self.cache_size)
+            rows = KernelRows(kernel, X[keep], self.cache_size, real=None)
         ball = solve_ball(
             rows, weight[keep], self.nu, tol=self.tol, max_iter=None if self.max_iter == -1 else self.max_iter,
             max_time=self.max_time, callback=step_callback(self, X, y, None), progress=self.progress,

@@ -1,10 +1,29 @@
-"""Learning from corrupted training data: subquantile kernel machines and the methods they are compared with."""
+"""Estimators for training data that may be corrupt: risks that trim, and fits that find the bad rows by themselves."""
 
+from buttress.robust.concentration import RobustKernelClassifier
 from buttress.robust.likelihood import TrimmedLikelihoodClassifier, TrimmedLikelihoodRegressor
 from buttress.robust.linear import CRR, STIR
+from buttress.robust.mixture import RobustKernelRegressor
+from buttress.robust.mm import RobustLinearRegressor
+from buttress.robust.report import OutlierDisplay, outlier_report
 from buttress.robust.scoring import bounded_loss, bounded_loss_scorer
 from buttress.robust.sever import SeverClassifier, SeverRegressor
 from buttress.robust.subquantile import KernelClassifier, KernelRegressor
 
-__all__ = ["CRR", "STIR", "KernelClassifier", "KernelRegressor", "SeverClassifier", "SeverRegressor",
-           "TrimmedLikelihoodClassifier", "TrimmedLikelihoodRegressor", "bounded_loss", "bounded_loss_scorer"]
+__all__ = [
+    "CRR",
+    "STIR",
+    "KernelClassifier",
+    "KernelRegressor",
+    "OutlierDisplay",
+    "RobustKernelClassifier",
+    "RobustKernelRegressor",
+    "RobustLinearRegressor",
+    "SeverClassifier",
+    "SeverRegressor",
+    "TrimmedLikelihoodClassifier",
+    "TrimmedLikelihoodRegressor",
+    "bounded_loss",
+    "bounded_loss_scorer",
+    "outlier_report",
+]

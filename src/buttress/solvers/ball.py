@@ -11,6 +11,7 @@ Adding u_i + u_j to K_ij changes nothing, so conditionally positive definite ker
 Source: Tax & Duin, Support Vector Data Description, Machine Learning 54, 2004.
 """
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -60,29 +61,33 @@ def solve_ball(
 
     Runs until the KKT violation of b is at most ``tol`` times the mean squared distance to the centre (libsvm's measure
     for the one-class machine) and the gap at most ``gap_tol`` times the primal objective, tightening ``tol`` where the
-    first does not give the second; up to ``exact_rows`` rows it then finishes exactly.
+    first does not give the second; up to ``exact_rows`` rows it then finishes exactly. Rows stored in float32 are
+    thrown away for float64 ones where the certificate, always in float64, is not good enough.
     """
     weight = weight * (len(weight) / weight.sum())
     total = nu * len(weight)
     away, scale = first_distances(rows, weight)
     b = farthest(away, weight, total) if start is None else start * total
     qp = QP(rows, total / 2 * rows.diagonal, np.zeros(len(b)), weight, b)
-    used, target, goal = 0, tol * scale, tol * scale
+    used, target, tightest, start_time = 0, tol * scale, 1e-4 * tol * scale, time.monotonic()
     while True:
         left = None if max_iter is None else max_iter - used
-        outcome = run(block_smo(qp, tol=target), tol=target, max_iter=left, max_time=max_time, callback=callback,
+        seconds = None if max_time is None else max_time - (time.monotonic() - start_time)
+        outcome = run(block_smo(qp, tol=target), tol=target, max_iter=left, max_time=seconds, callback=callback,
                       progress=progress, name="SVDD")
         used += outcome.n_iter
-        qp.b = outcome.state
-        if outcome.status in ("converged", "exhausted") and len(rows) <= exact_rows:
+        qp.b, ended = outcome.state, outcome.status in ("converged", "exhausted")
+        if ended and len(rows) <= exact_rows:
             qp.b = exact_finish(qp, qp.b)
         ball = certified(qp, total, outcome)
         small = ball.gap <= gap_tol * max(ball.primal, 1e-12 * scale)
-        if small or not outcome.converged or target < 1e-4 * goal:
-            ball.converged = small and outcome.status in ("converged", "exhausted")
-            outcome.n_iter = used
+        if ended and not small and rows.real == np.float32:
+            rows.cache.widen()
+        elif small or not outcome.converged or target < tightest:
+            ball.converged, outcome.n_iter = small and ended, used
             return ball
-        target /= 10
+        else:
+            target /= 10
 
 
 def first_distances(rows: KernelRows, weight: Array) -> tuple[Array, float]:
@@ -107,6 +112,11 @@ def certified(qp: QP, total: float, outcome: Outcome) -> Ball:
     """Return the ball of b, its radius and its two objectives, from distances computed in float64."""
     a, diagonal = qp.b / total, qp.rows.diagonal
     product = qp.rows.times(a)
+    if qp.rows.real == np.float32:  # float64 wherever a distance counts: all but the rows well inside
+        d2 = diagonal - 2 * product
+        inside = quantile_radius(d2, qp.hi, total) - 1e-4 * float(np.ptp(d2))
+        counts = np.union1d(np.flatnonzero(a), np.flatnonzero(d2 >= inside))
+        product[counts] = qp.rows.exact_times(a, counts)[counts]
     norm2 = float(a @ product)
     d2 = diagonal - 2 * product + norm2
     radius2 = quantile_radius(d2, qp.hi, total)

@@ -24,7 +24,7 @@ from buttress.solvers.run import Step, Steps
 
 BLOCK = 512
 EXACT_ROWS = 200  # beyond, an exact finish of every ball would take most of the time
-LEVEL = 0.15  # how far up from the lower bound to the best value the next weights may lie
+LEVEL = 0.3  # how far up from the lower bound to the best value the next weights may lie
 
 
 class Source:
@@ -169,7 +169,7 @@ def variance(source: Source, share: Array) -> float:
 
 
 def level_cuts(stack: KernelStack, eta: Array) -> Steps:
-    """Yield the best weights so far, each new ones the nearest to the last on which all cuts J >= eta'V lie low enough.
+    """Yield the best weights so far; the next are the nearest to them on which all cuts J >= eta'V lie low enough.
 
     The linear program over the cuts bounds J from below; the mixture of dual points that attains it is a dual point
     itself, by concavity no worse, and adds a cut of its own at no further program. The gap is relative.
@@ -192,7 +192,7 @@ def level_cuts(stack: KernelStack, eta: Array) -> Steps:
         gap = best.upper - lower
         yield Step((best, lower), gap=gap / max(abs(best.upper), 1e-300), objective=best.upper)
         start = points[-1]
-        eta = nearest_low(eta, np.array(cuts), lower + LEVEL * gap)
+        eta = nearest_low(best.eta, np.array(cuts), lower + LEVEL * gap)
 
 
 def lowest(cuts: list[Array]) -> tuple[Array, Array]:

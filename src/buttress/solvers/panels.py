@@ -20,7 +20,7 @@ from buttress.solvers.compiled import rbf_entries
 
 Index = NDArray[np.intp]
 Columns = Index | slice
-PANEL = 2048  # columns of one panel: with 500 rows it stays in the second-level cache
+PANEL, HEIGHT = 2048, 256  # columns and rows of one panel, which then stays in the cache of the processor
 DENSE = 0.15  # a sparse X with a larger share of non-zeros is faster as a dense one
 SCATTERED = 8_000_000  # entries of sparse rows made dense at once, 64 MB
 
@@ -37,9 +37,11 @@ class Entries:
 
     def write(self, rows: Index, start: int, stop: int, store: Array, slots: Index) -> None:
         """Put the columns start to stop of the rows into ``store[slots]``."""
-        for left in range(start, stop, PANEL):
-            right = min(left + PANEL, stop)
-            store[slots, left:right] = self(rows, slice(left, right))
+        for top in range(0, len(rows), HEIGHT):
+            some, into = rows[top : top + HEIGHT], slots[top : top + HEIGHT]
+            for left in range(start, stop, PANEL):
+                right = min(left + PANEL, stop)
+                store[into, left:right] = self(some, slice(left, right))
 
 
 class InnerProducts:

@@ -23,13 +23,18 @@ class RowCache:
     and problems that share a section share its entries.
     """
 
-    def __init__(self, kernel: Kernel, X: Any, megabytes: float, real: Any, sections: Sequence[int]):
+    def __init__(
+        self, kernel: Kernel, X: Any, megabytes: float, real: Any, sections: Sequence[int], at_once: bool = False
+    ):
         self.kernel, self.X, self.megabytes = kernel, X, megabytes
         self.sections = list(sections)
         self.diagonal = kernel.diagonal(X).astype(np.float64)
         self.n_computed = 0.0  # in whole rows
         self._exact: Entries | None = None
         self._allocate(real)
+        self.whole = at_once and self.real == np.float64 and self.capacity == X.shape[0]
+        if self.whole:
+            self._fill_all()
 
     def _allocate(self, real: Any) -> None:
         n = self.X.shape[0]
@@ -42,6 +47,13 @@ class RowCache:
         self._stamp = np.zeros(self.capacity, dtype=np.int64)
         self._filled = np.zeros((self.capacity, len(self.sections) - 1), dtype=bool)
         self._clock = 0
+
+    def _fill_all(self) -> None:
+        everything = np.arange(self.X.shape[0])
+        self._slot, self._owner, self._filled[:] = everything, everything.copy(), True
+        self.entries.write(everything, 0, len(everything), self.store, everything)
+        np.fill_diagonal(self.store, self.diagonal)
+        self.n_computed += len(everything)
 
     def widen(self) -> None:
         """Throw the float32 rows away and go on in float64."""
@@ -99,7 +111,8 @@ class KernelRows:
     cache_size : float
         Megabytes to keep. At least two rows are kept whatever it says.
     real : dtype or None
-        Precision of the stored rows: None for float32 when n > 2,000 and a sample of the entries is good in it.
+        Precision of the stored rows: None for float32 when n > 2,000 and a sample of the entries is good in it;
+        smaller matrices are then computed at once if they fit, which is cheaper than many small products.
     sections : sequence of int or None
         Where the sections of the columns begin, and n; None for one section.
     """
@@ -108,11 +121,11 @@ class KernelRows:
         self, kernel: Kernel, X: Any, cache_size: float = 200.0, real: Any = np.float64,
         sections: Sequence[int] | None = None,
     ):
-        n = X.shape[0]
+        n, at_once = X.shape[0], real is None and X.shape[0] <= FLOAT64_ROWS
         if real is None:
             single = n > FLOAT64_ROWS and worst_error(kernel, X, entries(kernel, X, np.float32)) <= ROUGH
             real = np.float32 if single else np.float64
-        self.cache = RowCache(kernel, X, cache_size, real, [0, n] if sections is None else sections)
+        self.cache = RowCache(kernel, X, cache_size, real, [0, n] if sections is None else sections, at_once)
         self._choose(range(len(self.cache.sections) - 1))
 
     def _choose(self, chosen: Sequence[int]) -> None:
@@ -157,7 +170,7 @@ class KernelRows:
         K = np.zeros((size, -(-size // LANES) * LANES), dtype=self.real)
         where = self.index[index]
         wide = self.cache.X.shape[1] > 128
-        if wide and self.cache.has(where, self.chosen):
+        if self.cache.whole or (wide and self.cache.has(where, self.chosen)):
             K[:, :size] = self.cache.store[np.ix_(self.cache.slots(where, self.chosen), where)]
         else:
             K[:, :size] = self.cache.entries(where, where)
@@ -186,6 +199,8 @@ class KernelRows:
 
         The tiles among the rows where b is not 0 are symmetric, so that half of them are computed.
         """
+        if self.cache.whole:
+            return self.times(b)
         total = np.zeros(len(self))
         active = np.flatnonzero(b)
         others = np.setdiff1d(np.arange(len(self)) if wanted is None else wanted, active, assume_unique=True)
@@ -209,6 +224,8 @@ class KernelRows:
 
     def gram(self) -> Array:
         """Return the whole Gram matrix in float64, a new array of n^2 entries."""
+        if self.cache.whole:
+            return self.cache.store[np.ix_(self.index, self.index)]
         K = np.concatenate([self.cache.exact(self.index[start : start + TILE], self.index)
                             for start in range(0, len(self), TILE)])
         np.fill_diagonal(K, self.diagonal)

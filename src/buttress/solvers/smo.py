@@ -63,7 +63,7 @@ def block_smo(qp: QP, *, tol: float) -> Steps:
     """
     b, lo, hi, l1, rows = qp.b.copy(), qp.lo, qp.hi, np.asarray(qp.l1), qp.rows
     g = (rows.times(b) if qp.f is None else qp.f) - qp.p
-    size, block, pairs = min(SMALL_BLOCK, rows.capacity), np.empty(0, dtype=np.intp), 0
+    size, block, pairs, K = min(SMALL_BLOCK, rows.capacity), np.empty(0, dtype=np.intp), 0, None
     while True:
         up, down = slopes(g, b, lo, hi, l1)
         viol = float(down.max() - up.min())
@@ -71,7 +71,8 @@ def block_smo(qp: QP, *, tol: float) -> Steps:
         block = working_set(up, down, size, block)
         inner, gradient = b[block], np.zeros(-(-len(block) // LANES) * LANES, dtype=rows.real)
         gradient[: len(block)] = g[block]
-        pairs, downwards = pair_updates(rows.block(block), gradient, inner, lo[block], hi[block], l1[block],
+        K = rows.block(block) if K is None or len(K) < len(b) else K  # the block of all rows stays the same
+        pairs, downwards = pair_updates(K, gradient, inner, lo[block], hi[block], l1[block],
                                         max(tol / 2, 0.1 * viol), 100 * size)
         qp.downwards += downwards
         if pairs == 0:  # rounding alone separates the block's g from its true value: it cannot be improved
@@ -166,7 +167,7 @@ def _bordered_solve(K: Array, right: Array) -> Array:
         try:
             x = scipy.linalg.solve(system, np.append(right, 0.0), assume_a="sym")
         except (scipy.linalg.LinAlgError, scipy.linalg.LinAlgWarning, ValueError):
-            x = np.linalg.lstsq(system, np.append(right, 0.0), rcond=1e-13)[0]
+            x = scipy.linalg.lstsq(system, np.append(right, 0.0), cond=1e-13, lapack_driver="gelsy")[0]
     return x[:-1]
 
 

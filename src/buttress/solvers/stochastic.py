@@ -43,7 +43,8 @@ class Walk:
         rest = (problem.y, rows, self.v, lag, carry, rate.first, rate.decay, problem.lam, problem.squared,
                 rate.intercept if problem.intercept else 0.0)
         if issparse(X):
-            sparse_steps(X.data, X.indices, X.indptr, *rest)
+            columns, starts = (index.astype(np.int32, copy=False) for index in (X.indices, X.indptr))
+            sparse_steps(X.data, columns, starts, *rest)
         else:
             dense_steps(X, *rest)
         return np.append(carry[1] * self.v + lag, carry[3])

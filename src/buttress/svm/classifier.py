@@ -18,7 +18,17 @@ from buttress.solvers.classify import SVMSolution, classifier_qp, hard_margin
 from buttress.solvers.exact import solve
 from buttress.solvers.rows import KernelRows
 from buttress.svm.indefinite import Settled, settle
-from buttress.svm.machine import as_input, check_machine, expansion, kernel_rows, limits_of, rows_of, sparse_or_dense
+from buttress.svm.machine import (
+    as_input,
+    check_machine,
+    expansion,
+    kernel_rows,
+    limits_of,
+    recalled,
+    remember,
+    rows_of,
+    sparse_or_dense,
+)
 from buttress.svm.multiclass import Codes, class_pairs, libsvm_layout, votes
 
 
@@ -170,7 +180,7 @@ class SVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         two classes, negative weights, a class without weight, a kernel with values beyond 1e30, or a hard margin on
         data that cannot be separated.
         """
-        previous = getattr(self, "_coef", None) if self.warm_start else None
+        previous = recalled(self) if self.warm_start else None
         task = self._prepare(X, y, sample_weight)
         self._solve(task, previous)
         return self
@@ -241,11 +251,12 @@ class SVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
 
     def _set_model(self, task: Task, coef: Array, solutions: list[SVMSolution]) -> None:
         n, n_classes, binary = task.X.shape[0], len(self.classes_), len(solutions) == 1
-        self._coef = np.zeros((n, len(solutions)))
-        self._coef[task.order] = coef
+        start = np.zeros((n, len(solutions)))
+        start[task.order] = coef
+        remember(self, start)
         intercept = np.array([solution.intercept for solution in solutions])
         changed, self.intercept_ = task.settled.original(coef, intercept)
-        whole = np.zeros_like(self._coef)
+        whole = np.zeros_like(start)
         whole[task.order] = changed
         self.support_ = task.order[changed.any(axis=1)].astype(np.int32)
         codes = task.codes[changed.any(axis=1)]

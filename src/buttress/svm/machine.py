@@ -61,3 +61,18 @@ def sparse_or_dense(tags: Any, pairwise: bool) -> Any:
     tags.input_tags.sparse = not pairwise
     return tags
 
+
+
+def remember(model: Any, coef: Array) -> None:
+    """Keep the solver's coefficients (n, k) of the training rows, those that are not 0, for a warm start."""
+    model._start_size, model._start_rows = len(coef), np.flatnonzero(coef.any(axis=1))
+    model._start_coef = coef[model._start_rows]
+
+
+def recalled(model: Any) -> Array | None:
+    """Return the coefficients (n, k) of the model's last fit, None before the first."""
+    if not hasattr(model, "_start_coef"):
+        return None
+    coef = np.zeros((model._start_size, model._start_coef.shape[1]))
+    coef[model._start_rows] = model._start_coef
+    return coef

@@ -8,6 +8,7 @@ import numpy as np
 
 from buttress._checks import Array, check_number
 from buttress.svm.classifier import SVC
+from buttress.svm.machine import recalled
 
 
 def svc_path(X: Any, y: Any, Cs: Sequence[float], sample_weight: Any = None, **parameters: Any) -> list[SVC]:
@@ -53,8 +54,10 @@ def svc_path(X: Any, y: Any, Cs: Sequence[float], sample_weight: Any = None, **p
 
 def scaled(model: SVC, C: float) -> Array:
     """Return the model's coefficients times the best factor that C allows: s maximises s sum|b| - s^2/2 b'Kb."""
-    dual, total = np.atleast_1d(model.dual_objective_), np.abs(model._coef).sum(axis=0)
+    coef = recalled(model)
+    assert coef is not None, "the model has been fitted"
+    dual, total = np.atleast_1d(model.dual_objective_), np.abs(coef).sum(axis=0)
     quadratic = 2 * (total - dual)
     with np.errstate(divide="ignore", invalid="ignore"):
         best = np.where(quadratic > 0, total / quadratic, 1.0)
-    return model._coef * np.clip(best, 0.0, C / model.C)
+    return coef * np.clip(best, 0.0, C / model.C)

@@ -12,7 +12,17 @@ from buttress.kernels import Kernel, fitted_kernel, is_precomputed
 from buttress.solvers.classify import SVMSolution, regressor_qp
 from buttress.solvers.exact import solve
 from buttress.svm.indefinite import Settled, settle
-from buttress.svm.machine import as_input, check_machine, expansion, kernel_rows, limits_of, rows_of, sparse_or_dense
+from buttress.svm.machine import (
+    as_input,
+    check_machine,
+    expansion,
+    kernel_rows,
+    limits_of,
+    recalled,
+    remember,
+    rows_of,
+    sparse_or_dense,
+)
 
 
 class SVR(CallbackSupportMixin, RegressorMixin, BaseEstimator):
@@ -107,7 +117,7 @@ class SVR(CallbackSupportMixin, RegressorMixin, BaseEstimator):
         check_machine(self)
         check_number("C", self.C, 0, fix="A tube that must hold every row is not offered: use a large C.")
         check_number("epsilon", self.epsilon, 0, closed="left")
-        start = getattr(self, "_coef", None) if self.warm_start else None
+        start = recalled(self) if self.warm_start else None
         X, y = check_X_y(self, X, y, numeric_target=True, sparse=True, single=True)
         y = np.asarray(y, dtype=np.float64)
         weight = check_weights(sample_weight, X)
@@ -123,10 +133,10 @@ class SVR(CallbackSupportMixin, RegressorMixin, BaseEstimator):
         return self
 
     def _set_model(self, kernel: Kernel, X: Any, used: Any, settled: Settled, solution: SVMSolution) -> None:
-        self._coef = np.zeros((X.shape[0], 1))
-        self._coef[used, 0] = solution.b
+        whole = np.zeros((X.shape[0], 1))
+        whole[used, 0] = solution.b
+        remember(self, whole)
         coef, self.intercept_ = settled.original(solution.b[:, None], np.array([solution.intercept]))
-        whole = np.zeros_like(self._coef)
         whole[used] = coef
         self.support_ = np.flatnonzero(whole).astype(np.int32)
         self.support_vectors_ = X[self.support_]

@@ -1,0 +1,226 @@
+"""Relational SVM against materialising the join: certified gaps, time per oracle call, sketches and engines.
+
+    python benchmarks/relational.py [--data-dir DIR] [--parts calls,goals,movielens,...] [--quick]
+
+DIR holds movielens_small/*.parquet (GroupLens ml-latest-small; ratings, movie_genres). Ratios are taken within one
+run; times are seconds of this process's CPU (all threads) and of the clock.
+"""
+
+import argparse
+import time
+import warnings
+from contextlib import contextmanager
+from pathlib import Path
+
+import duckdb
+import numpy as np
+import pandas as pd
+from sklearn.svm import LinearSVC
+
+from buttress.relational import Join, JoinSampler, RelationalLinearSVC, Table
+from buttress.relational.grid import GridOracle
+from buttress.relational.margins import hinge
+from buttress.relational.prepare import prepare
+from buttress.relational.rank import RankOracle
+from buttress.relational.sqloracle import SqlOracle
+
+SIZES = 5
+
+
+@contextmanager
+def timed(out):
+    clock, cpu = time.perf_counter(), time.process_time()
+    yield
+    out["clock"], out["cpu"] = time.perf_counter() - clock, time.process_time() - cpu
+
+
+def frames(shape, n, fan, m, seed=0):
+    """Tables of n rows, ``fan`` rows a key; "star" hangs all tables on the first, "chain" each on the last."""
+    rng = np.random.default_rng(seed)
+    keys = max(n // fan, 1)
+    made = []
+    for i in range(m):
+        frame = pd.DataFrame(rng.uniform(-1, 1, size=(n, SIZES)), columns=[f"x{j}" for j in range(SIZES)])
+        frame["up"] = rng.integers(0, keys, size=n)
+        for j in range(1, m):
+            if (shape == "star" and i == 0) or j == i + 1:
+                frame[f"k{j}"] = rng.integers(0, keys, size=n)
+        made.append(frame)
+    made[0]["y"] = np.where(made[0]["x0"] + 0.3 * made[0]["x1"] + 0.5 * rng.normal(size=n) > 0, 1, -1)
+    return made
+
+
+def joins(shape, made):
+    m = len(made)
+    tables = [Table(f"t{i}", f, features=[f"x{j}" for j in range(SIZES)], label=None if i else "y")
+              for i, f in enumerate(made)]
+    parent = [0 if shape == "star" else i - 1 for i in range(m)]
+    return Join(tables, [(f"t{parent[i]}.k{i}", f"t{i}.up") for i in range(1, m)])
+
+
+def calls(quick):
+    """Time of one oracle call against fan-out, rows and tables."""
+    n = 20_000 if quick else 100_000
+
+    def one(shape, n, fan, m):
+        plan = prepare(joins(shape, frames(shape, n, fan, m)))
+        oracle, beta = GridOracle(plan), np.random.default_rng(1).normal(size=plan.width)
+        oracle(beta, hinge(), 256)
+        best = {"cpu": np.inf}
+        for _ in range(5):
+            took = {}
+            with timed(took):
+                oracle(beta, hinge(), 256)
+            best = min(best, took, key=lambda t: t["cpu"])
+        print(f"  {shape}{m} n={n:.0e} fan={fan:<5} N={plan.n_rows:.2e}  {best['cpu']:.3f} s CPU a call", flush=True)
+
+    for fan in (10, 100, 1000):
+        one("chain", n, fan, 4)
+    for size in (n // 10, n, n if quick else 10 * n):
+        one("star", size, 100, 3)
+    for m in (2, 3, 4, 5, 6):
+        one("chain", n, 100, m)
+
+
+def certify(name, join, tol=1e-3, **parameters):
+    took, plan = {}, None
+    with timed(took):
+        model = RelationalLinearSVC(tol=tol, random_state=0, **parameters).fit(join)
+    low, high = model.objective_interval_
+    print(f"  {name:<22} N={model.n_join_rows_:.3e} gap {model.gap_:.1e} [{low:.6f}, {high:.6f}] "
+          f"{model.n_oracle_calls_} calls {took['clock']:.1f} s ({took['cpu']:.1f} s CPU)", flush=True)
+    return model, took, plan
+
+
+def goals(quick):
+    """Certified fits at N = 1e9 and 1e12 against DuckDB + LinearSVC on a materialised join of 1e7 rows."""
+    n = 10_000 if quick else 100_000
+    for alpha in (1e-2, 1e-3, 1e-4):
+        _, small, _ = certify(f"star of 3, alpha {alpha:g}", joins("star", frames("star", n, 100, 3)), alpha=alpha)
+    certify("chain of 4", joins("chain", frames("chain", n if quick else 1_000_000, 100, 4)), tol=2e-3)
+    materialised(small, 3_000 if quick else 1_000)
+
+
+def materialised(small, n):
+    """Join 1e7 rows in DuckDB, fetch them, fit LinearSVC."""
+    t0, t1, t2 = frames("star", n, 100, 3)  # noqa: RUF059 (DuckDB finds them by name)
+    took = {}
+    with timed(took):
+        listed = ", ".join(f"t{i}.x{j} AS x{i}{j}" for i in range(3) for j in range(SIZES))
+        found = duckdb.sql(f"SELECT {listed}, t0.y FROM t0 JOIN t1 ON t0.k1 = t1.up JOIN t2 ON t0.k2 = t2.up")
+        table = found.fetchnumpy()
+        X = np.column_stack([table[f"x{i}{j}"] for i in range(3) for j in range(SIZES)])
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            LinearSVC(loss="hinge", C=1 / (2e-3 * len(X)), max_iter=50).fit(X, table["y"])
+    print(f"  DuckDB + LinearSVC     N={len(X):.3e} {took['clock']:.1f} s ({took['cpu']:.1f} s CPU); "
+          f"certified fit takes {small['cpu'] / took['cpu']:.3f} of its CPU", flush=True)
+
+
+def movielens(folder):
+    """The star of four of small MovieLens: is a rating at least 4, given its neighbours by film and by user?"""
+    con = duckdb.connect()
+    con.execute(f"CREATE VIEW r AS SELECT *, (rating - 2.75) / 2.25 AS stars, (timestamp - 1.18e9) / 3.6e8 AS time, "
+                f"rating >= 4 AS liked FROM read_parquet('{folder}/movielens_small/ratings.parquet')")
+    con.execute(f"CREATE VIEW g AS SELECT * FROM read_parquet('{folder}/movielens_small/movie_genres.parquet')")
+    join = Join([Table("rating", (con, "r"), features=["time"], label="liked"),
+                 Table("item", (con, "r"), features=["stars", "time"]),
+                 Table("user", (con, "r"), features=["stars", "time"]), Table("genre", (con, "g"), features=["genre"])],
+                on=[("rating.movieId", "item.movieId"), ("rating.userId", "user.userId"),
+                    ("rating.movieId", "genre.movieId")])
+    print(join.explain())
+    for alpha in (1e-2, 1e-3, 1e-4):
+        certify(f"MovieLens, alpha {alpha:g}", join, alpha=alpha)
+        certify("  sample only", join, alpha=alpha, solver="sample")
+
+
+def sketches(quick):
+    """Error of grid and rank sketches at the same point: relative gap of the plane, and time."""
+    plan = prepare(joins("chain", frames("chain", 3_000 if quick else 20_000, 100, 4)))
+    beta = np.random.default_rng(1).normal(size=plan.width)
+    fine = GridOracle(plan)(beta, hinge(), 1 << 14).upper
+    grid, rank = GridOracle(plan), RankOracle
+    for name, oracle, bins in (("grid 256", grid, 256), ("grid 1024", grid, 1024),
+                               ("paper's rank 0.5", rank(plan, error=0.5, mean=False), 0),
+                               ("paper's rank 0.1", rank(plan, error=0.1, mean=False), 0),
+                               ("rank 0.1, mean", rank(plan, error=0.1), 0)):
+        took = {}
+        oracle(beta, hinge(), bins)
+        with timed(took):
+            seen = oracle(beta, hinge(), bins)
+        print(f"  {name:<18} plane below the loss by {(fine - seen.lower) / fine:.1e}, {took['cpu']:.3f} s CPU",
+              flush=True)
+
+
+def engines(quick):
+    """The same pass in process and as SQL text on DuckDB."""
+    join = joins("chain", frames("chain", 5_000 if quick else 50_000, 100, 3))
+    plan = prepare(join)
+    beta = np.random.default_rng(1).normal(size=plan.width)
+    results = []
+    for name, oracle in (("in process", GridOracle(plan, fold=False)), ("DuckDB SQL", SqlOracle(join))):
+        oracle.at_step(beta, hinge(), 0.05)
+        took = {}
+        with timed(took):
+            results.append(oracle.at_step(beta, hinge(), 0.05))
+        print(f"  {name:<12} {took['clock']:.3f} s ({took['cpu']:.3f} s CPU)", flush=True)
+    print(f"  largest difference of the gradients {np.abs(results[0].b - results[1].b).max():.1e}")
+
+
+def stability(quick):
+    """Definition 12 measured: the least delta and gamma for alpha-perturbations of two joins, by random search.
+
+    A search gives lower bounds of delta and gamma: an instance that looks unstable is, one that looks stable may not.
+    """
+    rng = np.random.default_rng(0)
+    for name, noise in (("well separated", 0.1), ("labels at random", None)):
+        made = frames("chain", 60, 10, 2)
+        first = made[0]["x0"] + (0 if noise is None else noise * rng.normal(size=60))
+        made[0]["y"] = np.where(first > 0, 1, -1) if noise is not None else rng.choice([-1, 1], size=60)
+        sampler = JoinSampler(joins("chain", made))
+        X, y = sampler.take(range(sampler.n_rows_))
+        print(f"  {name}: " + ", ".join(f"alpha {a:g}: delta >= {d:.3f}, gamma >= {g:.3f}"
+                                        for a in (0.01, 0.1) for d, g in [_stability(X, y, a, rng)]), flush=True)
+
+
+def _stability(X, y, share, rng, lam=1e-2, tries=6):
+    def F(beta, Z):
+        return np.maximum(0, 1 - y * (Z @ beta)).mean() + lam * beta @ beta
+
+    def best(Z):
+        return LinearSVC(loss="hinge", C=1 / (2 * lam * len(y)), fit_intercept=False, max_iter=20_000, tol=1e-6,
+                         random_state=0).fit(Z, y).coef_[0]
+
+    whole = best(X)
+    pushes = [rng.choice([-1.0, 1.0], size=X.shape) for _ in range(tries - 2)]
+    pushes += [sign * np.sign(y[:, None] * X * whole) for sign in (-1, 1)]
+    made = [X * (1 + share * push) for push in pushes]
+    found = [best(Z) for Z in made]
+    least = [F(b, Z) for b, Z in zip(found, made)]
+    delta = max(F(b, Z) / low - 1 for b in found for Z, low in zip(made, least))
+    near = [b * scale for b in found for scale in np.linspace(0, 2, 41)]
+    allowed = [(b, i) for b in near for i in range(tries) if F(b, made[i]) <= (1 + 2 * delta) * least[i]]
+    gamma = max(F(b, Z) / low - 1 for b, _ in allowed for Z, low in zip(made, least))
+    return delta, gamma
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data-dir", type=Path)
+    parser.add_argument("--parts", default="calls,sketches,engines,stability,goals,movielens")
+    parser.add_argument("--quick", action="store_true")
+    options = parser.parse_args()
+    for part in options.parts.split(","):
+        print(part)
+        if part == "movielens":
+            if options.data_dir is None:
+                print("  left out: give --data-dir with movielens_small/ratings.parquet and movie_genres.parquet")
+                continue
+            movielens(options.data_dir)
+        else:
+            {"calls": calls, "sketches": sketches, "engines": engines, "stability": stability,
+             "goals": goals}[part](options.quick)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,27 @@
+"""Learning over a join of tables that is never materialised.
+
+    F(beta) = (1/W) sum over rows x of the join of w(x) max(0, 1 - y(x) beta.x) + alpha ||beta||^2
+
+is evaluated by counting rows along the join tree; every evaluation bounds the optimum from both sides.
+"""
+
+import importlib
+from typing import Any
+
+_HOME = {
+    "Join": "declare",
+    "JoinSampler": "sampling",
+    "RelationalLinearSVC": "svm",
+    "SourceLostError": "sources",
+    "Table": "declare",
+    "alpha_path": "path",
+    "cross_validate": "path",
+}
+
+__all__ = ["Join", "JoinSampler", "RelationalLinearSVC", "SourceLostError", "Table", "alpha_path", "cross_validate"]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOME:
+        return getattr(importlib.import_module(f"{__name__}.{_HOME[name]}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

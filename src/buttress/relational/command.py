@@ -1,0 +1,126 @@
+"""Joins declared in a TOML file, and the two commands on them, free of any command-line library.
+
+    on = [["loan.account_id", "account.account_id"], ["loan.district", "district.id", "left"]]
+
+    [[table]]
+    name = "loan"
+    source = "loan.parquet"          # beside the TOML file
+    features = ["amount", "duration"]
+    label = "status"
+
+    [[table]]
+    name = "account"
+    database = "postgresql://localhost/bank"   # or the path of a DuckDB file
+    table = "public.account"                   # instead of source
+    features = ["frequency"]
+"""
+
+import pickle
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from buttress._checks import near
+from buttress.relational.declare import Join, Table
+from buttress.relational.svm import RelationalLinearSVC
+
+_KEYS = ("name", "source", "database", "table", "features", "label", "weights")
+
+
+def read_join(path: str | Path, target: str | None = None) -> Join:
+    """Return the Join a TOML file declares; ``target`` ("table.column") replaces its label.
+
+    Raises ValueError naming the file and the entry at fault.
+    """
+    path = Path(path)
+    try:
+        content = tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise ValueError(f"There is no file {str(path)!r}.") from None
+    except tomllib.TOMLDecodeError as error:
+        raise ValueError(f"{path.name} is not valid TOML: {error}.") from None
+    strange = sorted(set(content) - {"on", "table", "max_bag_rows"})
+    if strange:
+        raise ValueError(f"{path.name} has an unknown entry {strange[0]!r}.{near(strange[0], ['on', 'table'])}")
+    if not content.get("table"):
+        raise ValueError(f"{path.name} declares no [[table]].")
+    connections: dict[str, Any] = {}
+    tables = [_table(entry, path, connections) for entry in content["table"]]
+    join = Join(tables, content.get("on", []), max_bag_rows=content.get("max_bag_rows", 10_000_000))
+    if target is not None:
+        number, column = join._column(target)
+        for i, table in enumerate(tables):
+            table.label = column if i == number else None
+        if column in tables[number].features:
+            tables[number].features.remove(column)
+    return join
+
+
+def _table(entry: dict[str, Any], path: Path, connections: dict[str, Any]) -> Table:
+    strange = sorted(set(entry) - set(_KEYS))
+    if strange:
+        raise ValueError(f"A [[table]] of {path.name} has an unknown entry {strange[0]!r}.{near(strange[0], _KEYS)}")
+    if "name" not in entry:
+        raise ValueError(f"A [[table]] of {path.name} has no name.")
+    if ("source" in entry) == ("database" in entry) or ("database" in entry) != ("table" in entry):
+        raise ValueError(f"Table {entry['name']!r} of {path.name} needs either source, or database and table.")
+    source: Any = path.parent / entry["source"] if "source" in entry else None
+    if source is None:
+        address = entry["database"]
+        if address not in connections:
+            connections[address] = connect(address, path.parent)
+        source = (connections[address], tuple(entry["table"].split(".")))
+    return Table(entry["name"], source, features=entry.get("features", []), label=entry.get("label"),
+                 weights=entry.get("weights"))
+
+
+def connect(address: str, folder: Path) -> Any:
+    """Return a read-only connection to a PostgreSQL URL or a DuckDB file."""
+    if address.startswith(("postgresql://", "postgres://")):
+        try:
+            import psycopg
+        except ImportError:
+            raise ImportError("PostgreSQL needs psycopg. Install it with: pip install 'buttress[postgres]'") from None
+        return psycopg.connect(address, autocommit=True, options="-c default_transaction_read_only=on")
+    try:
+        import duckdb
+    except ImportError:
+        raise ImportError("DuckDB files need DuckDB. Install it with: pip install 'buttress[duckdb]'") from None
+    if not (folder / address).exists():
+        raise ValueError(f"database must be a postgresql:// address or a DuckDB file. There is no file {address!r}.")
+    return duckdb.connect(str(folder / address), read_only=True)
+
+
+def explain_file(path: str | Path, target: str | None = None) -> str:
+    """Return the text of ``buttress explain``."""
+    return str(read_join(path, target).explain())
+
+
+def fit_file(
+    path: str | Path, target: str | None = None, output: str | Path | None = None,
+    save: Callable[[Any, Path], None] | None = None, **parameters: Any,
+) -> RelationalLinearSVC:
+    """Fit the join of a TOML file, as ``buttress fit``: returns the model, written to ``output`` by ``save``.
+
+    ``save`` is pickle unless given. ``parameters`` go to RelationalLinearSVC.
+    """
+    model = RelationalLinearSVC(**parameters).fit(read_join(path, target))
+    if output is not None:
+        if save is None:
+            with Path(output).open("wb") as file:
+                pickle.dump(model, file)
+        else:
+            save(model, Path(output))
+    return model
+
+
+def summary(model: RelationalLinearSVC) -> str:
+    """Return the text a fit ends with: the interval, rows, calls, and the coefficients largest in magnitude."""
+    low, high = model.objective_interval_
+    lines = [f"rows of the join  {model.n_join_rows_:,}",
+             f"optimum within    [{low:.6g}, {high:.6g}], relative gap {model.gap_:.2g}, "
+             f"{model.n_oracle_calls_} oracle calls"]
+    order = abs(model.coef_[0]).argsort()[::-1][:10]
+    lines += [f"{model.coef_names_[j]:<30} {model.coef_[0, j]: .6g}" for j in order]
+    return "\n".join([*lines, f"{'intercept':<30} {model.intercept_[0]: .6g}"])

@@ -1,0 +1,172 @@
+"""Compiled passes over lists of (bin, weight): up the tree, at the root, and back down.
+
+The lists of an operation are slices [begin[k], end[k]) of two flat arrays, bins ascending. Adjoints run parallel to
+the weights: adjoint[e] is the derivative of sum w y u with respect to the weight of entry e.
+"""
+
+import numpy as np
+
+from buttress._checks import Array
+from buttress.relational.plan import Index
+from buttress.solvers.compiled import compile_kernel
+
+_LISTS = "int64[::1], int64[::1], int32[::1], float64[::1]"
+
+
+@compile_kernel(f"void(int32[::1], float64[::1], int64[::1], int64[::1], {_LISTS}, int64, {_LISTS})")
+def block_up(q: Index, w: Array, start: Index, key: Index, begin: Index, end: Index, bins: Index, mass: Array,
+             width: int, out_begin: Index, out_end: Index, out_bins: Index, out_mass: Array) -> None:
+    """Lists of a block's keys: shift the consulted list by each row's bin, weigh it, add up per key."""
+    acc = np.zeros(width)
+    leaf = key.size == 0
+    for k in range(start.size - 1):
+        low, high = width, -1
+        for t in range(start[k], start[k + 1]):
+            if leaf:
+                acc[q[t]] += w[t]
+                low, high = min(low, q[t]), max(high, q[t])
+                continue
+            first, last = begin[key[t]], end[key[t]]
+            for e in range(first, last):
+                acc[q[t] + bins[e]] += w[t] * mass[e]
+            if last > first:
+                low, high = min(low, q[t] + bins[first]), max(high, q[t] + bins[last - 1])
+        place = out_begin[k]
+        for z in range(low, high + 1):
+            if acc[z] != 0:
+                out_bins[place], out_mass[place], acc[z] = z, acc[z], 0.0
+                place += 1
+        out_end[k] = place
+
+
+@compile_kernel(f"void(int32[::1], float64[::1], int64[::1], int64[::1], {_LISTS}, int64, {_LISTS}, "
+                "float64[::1], float64[::1], float64[::1])")
+def block_down(q: Index, w: Array, start: Index, key: Index, begin: Index, end: Index, bins: Index, mass: Array,
+               width: int, out_begin: Index, out_end: Index, out_bins: Index, out_mass: Array, out_adjoint: Array,
+               adjoint: Array, count: Array) -> None:
+    """Reverse of ``block_up``: fills the rows' signed counts and adds to the consulted lists' adjoints."""
+    dense = np.zeros(width)
+    leaf = key.size == 0
+    for k in range(start.size - 1):
+        for e in range(out_begin[k], out_end[k]):
+            dense[out_bins[e]] = out_adjoint[e]
+        for t in range(start[k], start[k + 1]):
+            if leaf:
+                count[t] = w[t] * dense[q[t]]
+                continue
+            total = 0.0
+            for e in range(begin[key[t]], end[key[t]]):
+                v = dense[q[t] + bins[e]]
+                total += mass[e] * v
+                adjoint[e] += w[t] * v
+            count[t] = w[t] * total
+
+
+@compile_kernel(f"void(int64[::1], int64[::1], {_LISTS}, {_LISTS}, int64, {_LISTS})")
+def product_up(first: Index, second: Index, begin: Index, end: Index, bins: Index, mass: Array, begin2: Index,
+               end2: Index, bins2: Index, mass2: Array, width: int, out_begin: Index, out_end: Index,
+               out_bins: Index, out_mass: Array) -> None:
+    """Minkowski sums of pairs of lists."""
+    acc = np.zeros(width)
+    for p in range(first.size):
+        a, z = begin[first[p]], end[first[p]]
+        a2, z2 = begin2[second[p]], end2[second[p]]
+        for e in range(a, z):
+            for f in range(a2, z2):
+                acc[bins[e] + bins2[f]] += mass[e] * mass2[f]
+        place = out_begin[p]
+        if z > a and z2 > a2:
+            for v in range(bins[a] + bins2[a2], bins[z - 1] + bins2[z2 - 1] + 1):
+                if acc[v] != 0:
+                    out_bins[place], out_mass[place], acc[v] = v, acc[v], 0.0
+                    place += 1
+        out_end[p] = place
+
+
+@compile_kernel(f"void(int64[::1], int64[::1], {_LISTS}, {_LISTS}, int64, {_LISTS}, float64[::1], float64[::1], "
+                "float64[::1])")
+def product_down(first: Index, second: Index, begin: Index, end: Index, bins: Index, mass: Array, begin2: Index,
+                 end2: Index, bins2: Index, mass2: Array, width: int, out_begin: Index, out_end: Index,
+                 out_bins: Index, out_mass: Array, out_adjoint: Array, adjoint: Array, adjoint2: Array) -> None:
+    """Reverse of ``product_up``."""
+    dense = np.zeros(width)
+    for p in range(first.size):
+        for e in range(out_begin[p], out_end[p]):
+            dense[out_bins[e]] = out_adjoint[e]
+        for e in range(begin[first[p]], end[first[p]]):
+            total = 0.0
+            for f in range(begin2[second[p]], end2[second[p]]):
+                v = dense[bins[e] + bins2[f]]
+                total += mass2[f] * v
+                adjoint2[f] += mass[e] * v
+            adjoint[e] += total
+
+
+@compile_kernel(f"void(int32[::1], float64[::1], int64[::1], int64[::1], {_LISTS}, float64[:,::1], float64[:,::1], "
+                "float64[::1], float64[::1])")
+def root_one(q: Index, w: Array, side: Index, key: Index, begin: Index, end: Index, bins: Index, mass: Array,
+             slope: Array, histogram: Array, adjoint: Array, count: Array) -> None:
+    """Root with at most one list: histograms per label, rows' signed counts, adjoints of the list.
+
+    ``side`` is 1 for label +1 and 0 for -1; ``slope[side, z]`` is y u at score bin z.
+    """
+    for t in range(q.size):
+        s = side[t]
+        if key.size == 0:
+            histogram[s, q[t]] += w[t]
+            count[t] = w[t] * slope[s, q[t]]
+            continue
+        total = 0.0
+        for e in range(begin[key[t]], end[key[t]]):
+            z = q[t] + bins[e]
+            v = slope[s, z]
+            total += mass[e] * v
+            adjoint[e] += w[t] * v
+            histogram[s, z] += w[t] * mass[e]
+        count[t] = w[t] * total
+
+
+@compile_kernel(f"void(int32[::1], float64[::1], int64[::1], int64[::1], int64[::1], int64[::1], {_LISTS}, {_LISTS}, "
+                "float64[:,::1], float64[:,::1], float64[::1], float64[::1], float64[::1])")
+def root_two(q: Index, w: Array, side: Index, order: Index, key: Index, key2: Index, begin: Index, end: Index,
+             bins: Index, mass: Array, begin2: Index, end2: Index, bins2: Index, mass2: Array, slope: Array,
+             histogram: Array, adjoint: Array, adjoint2: Array, count: Array) -> None:
+    """Root with two lists; rows come in ``order``, sorted by the second list's key.
+
+    Per key of the second list the first is gathered into a dense array, so that a row costs one list, not a product.
+    """
+    width = slope.shape[1]
+    weight, value = np.zeros((2, width)), np.zeros((2, width))
+    i = 0
+    while i < order.size:
+        k, j = key2[order[i]], i
+        low, high = width, -1
+        while j < order.size and key2[order[j]] == k:
+            t = order[j]
+            first, last = begin[key[t]], end[key[t]]
+            for e in range(first, last):
+                weight[side[t], q[t] + bins[e]] += w[t] * mass[e]
+            if last > first:
+                low, high = min(low, q[t] + bins[first]), max(high, q[t] + bins[last - 1])
+            j += 1
+        for s in range(2):
+            for z in range(low, high + 1):
+                g = weight[s, z]
+                if g == 0:
+                    continue
+                total = 0.0
+                for f in range(begin2[k], end2[k]):
+                    v = slope[s, z + bins2[f]]
+                    total += mass2[f] * v
+                    adjoint2[f] += g * v
+                    histogram[s, z + bins2[f]] += g * mass2[f]
+                value[s, z], weight[s, z] = total, 0.0
+        for r in range(i, j):
+            t = order[r]
+            total = 0.0
+            for e in range(begin[key[t]], end[key[t]]):
+                v = value[side[t], q[t] + bins[e]]
+                total += mass[e] * v
+                adjoint[e] += w[t] * v
+            count[t] = w[t] * total
+        i = j

@@ -1,0 +1,47 @@
+"""Where a join is counted: in this process on its base tables, or in the database as SQL."""
+
+from typing import Any
+
+import numpy as np
+
+from buttress.relational.declare import Join
+from buttress.relational.grid import GridOracle
+from buttress.relational.plan import Plan
+from buttress.relational.prepare import prepare
+from buttress.relational.rank import RankOracle
+from buttress.relational.sampling import unrank
+from buttress.relational.sqloracle import SqlOracle, megabytes
+from buttress.relational.weighting import weigh_label_rows
+
+
+def choose_oracle(join: Join, model: Any) -> tuple[Any, Plan]:
+    """Return the oracle for a join and its plan, by the model's engine, sketch and row_weight."""
+    large = model.engine == "auto" and megabytes(join) > model.memory_limit
+    if model.engine == "sql" or large:
+        return sql_oracle(join, model, large)
+    plan = prepare(join, intercept=model.fit_intercept)
+    if model.row_weight == "label_row":
+        weigh_label_rows(plan)
+    return memory_oracle(plan, model), plan
+
+
+def memory_oracle(plan: Plan, model: Any) -> Any:
+    """Return the in-process oracle of a plan for a model's sketch; few rows (at most ``n_samples``) are listed."""
+    if model.sketch == "rank":
+        return RankOracle(plan, error=model.sketch_error)
+    few = plan.n_rows <= model.n_samples
+    return GridOracle(plan, rows=unrank(plan, np.arange(plan.n_rows)) if few else None)
+
+
+def sql_oracle(join: Join, model: Any, large: bool) -> tuple[Any, Plan]:
+    """Return the oracle inside the database; raises ValueError for what only this process can do."""
+    for name, usual in (("sketch", "grid"), ("row_weight", "join")):
+        if getattr(model, name) != usual:
+            raise ValueError(f"{name}={getattr(model, name)!r} is counted in this process only"
+                             + (f", and the base tables exceed memory_limit={model.memory_limit:g} megabytes. Raise "
+                                "memory_limit" if large else ". Use engine='memory'") + f", or {name}={usual!r}.")
+    if model.solver in ("paper", "sample"):
+        raise ValueError(f"solver={model.solver!r} works in this process only. Use solver='auto', or raise "
+                         "memory_limit with engine='memory'.")
+    oracle = SqlOracle(join, intercept=model.fit_intercept)
+    return oracle, oracle.plan

@@ -1,0 +1,84 @@
+"""What a join will cost and how it is counted, in words and numbers."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from buttress.relational.declare import Join
+from buttress.relational.plan import Plan
+from buttress.relational.prepare import prepare
+from buttress.relational.schedule import Product, is_exact, schedule
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """Facts of a join; printing it shows ``text``.
+
+    ``edges`` maps a table (or tables joined beforehand) to "exact" or "sketched", how its rows reach its parent;
+    ``edge_cover`` maps each table to its weight in the least fractional edge cover of the join attributes, and
+    ``agm_bound`` is the bound on the number of rows that it gives (times the most rows that share a key).
+    ``cost`` estimates the additions of one oracle call.
+    """
+
+    n_join_rows: int
+    base_rows: dict[str, int]
+    edges: dict[str, str]
+    edge_cover: dict[str, float]
+    agm_bound: float
+    cost: float
+    text: str
+
+    def __str__(self) -> str:
+        return self.text
+
+    __repr__ = __str__
+
+
+def explain(join: Join) -> Explanation:
+    """Read the join and return its Explanation."""
+    plan = prepare(join)
+    names = ["+".join(plan.tables[t].name for t, _ in node.members) for node in plan.nodes]
+    edges = {name: "exact" if is_exact(plan, i) else "sketched" for i, name in enumerate(names) if i}
+    base = {table.name: rows for table, rows in zip(plan.tables, plan.base_rows)}
+    cover = {table.name: abs(round(float(w), 6)) for table, w in zip(plan.tables, plan.cover)}
+    with np.errstate(over="ignore"):
+        bound = float(np.exp(plan.agm_log))
+    cost = _cost(plan)
+    lines = _tree_lines(plan, names, edges, 0, 0)
+    lines += ["", f"rows of the join   {plan.n_rows:,} (exact), from {sum(base.values()):,} base rows",
+              f"AGM bound          {bound:.4g} rows; fractional edge cover {sum(cover.values()):g}: "
+              + ", ".join(f"{name} {w:g}" for name, w in cover.items()),
+              f"cost of a call     about {cost:.3g} additions on a grid of 1024 steps"]
+    lines += [f"note               {note}" for note in plan.notes]
+    return Explanation(plan.n_rows, base, edges, cover, bound, cost, "\n".join(lines))
+
+
+def _tree_lines(plan: Plan, names: list[str], edges: dict[str, str], i: int, depth: int) -> list[str]:
+    node = plan.nodes[i]
+    what = "root, has the label" if plan.classes is not None else "root"
+    if i:
+        fan = node.n_rows / max(node.n_keys, 1)
+        what = f"{edges[names[i]]}, {node.n_keys:,} keys, {fan:.3g} rows a key"
+    if len(node.members) > 1:
+        what += ", joined beforehand because the join is cyclic"
+    lines = [f"{'  ' * depth}{names[i]}: {node.n_rows:,} rows ({what})"]
+    for child in node.down:
+        lines += _tree_lines(plan, names, edges, child, depth + 1)
+    return lines
+
+
+def _cost(plan: Plan, bins: int = 1024) -> float:
+    """Estimate the additions of one oracle call: rows times the length of the lists they consult, up and down."""
+    lengths: list[float] = []
+    total = 0.0
+    for operation in schedule(plan).operations:
+        if isinstance(operation, Product):
+            pairs = len(operation.keys[0])
+            length = lengths[operation.left] * lengths[operation.right]
+            total += 2 * pairs * length
+            lengths.append(min(length, bins))
+            continue
+        consulted = float(np.prod([lengths[op] for op, _ in operation.lists[:1]] or [1.0]))
+        total += 2 * operation.n_rows * consulted
+        lengths.append(min(operation.n_rows / max(len(operation.start) - 1, 1) * consulted, bins))
+    return total

@@ -1,0 +1,184 @@
+"""The margin oracle on a grid: scores of rows are rounded once to multiples of h, all counting after that is exact.
+
+Source: our own derivation on top of message passing (see docs/relational.md); guarantees G1 and G3 there.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from buttress._checks import Array
+from buttress.relational import compiled
+from buttress.relational.margins import Evaluation, MarginLoss, evaluation
+from buttress.relational.plan import Index, Plan, total_weight
+from buttress.relational.schedule import (
+    Block,
+    Product,
+    Schedule,
+    block_values,
+    gather_gradient,
+    listed,
+    node_scores,
+    schedule,
+)
+
+
+@dataclass
+class Lists:
+    """Lists of (bin, weight), one per key, as slices of flat arrays; ``width`` bounds the bins."""
+
+    begin: Index
+    end: Index
+    bins: Index
+    mass: Array
+    width: int
+
+    @property
+    def arrays(self) -> tuple[Index, Index, Index, Array]:
+        return self.begin, self.end, self.bins, self.mass
+
+
+_NONE = np.zeros(0, dtype=np.int64)
+
+
+def no_lists() -> Lists:
+    return Lists(_NONE, _NONE, np.zeros(0, dtype=np.int32), np.zeros(0), 1)
+
+
+class GridOracle:
+    """Evaluate the mean loss over the rows of a join on a grid of ``bins`` steps over the range of scores.
+
+    Parameters
+    ----------
+    plan : Plan
+        The join.
+    fold : bool
+        Fold children with unique keys into their parents, where nothing is rounded. A join all of whose edges are
+        such is evaluated exactly.
+    rows : list of arrays or None
+        The nodes' rows of every row of the join, where they are so few that they can be listed: exact as well.
+    """
+
+    def __init__(self, plan: Plan, *, fold: bool = True, rows: list[Index] | None = None):
+        self.plan = plan
+        self.schedule: Schedule = schedule(plan, fold=fold) if rows is None else listed(rows)
+        self.y = plan.y if rows is None else plan.y[rows[0]]
+        weights = plan.weights()
+        self.weights = [block_values(block, weights, product=True) for block in self.schedule.blocks]
+        self.side = (self.y > 0).astype(np.int64)
+        self.total = total_weight(plan)
+        self.exact = len(self.schedule.operations) == 1
+        root = self.schedule.root
+        self.order = np.argsort(root.lists[1][1], kind="stable") if len(root.lists) == 2 else _NONE
+
+    def __call__(self, beta: Array, loss: MarginLoss, bins: int = 1024) -> Evaluation:
+        """Return the plane and bounds at ``beta``, shape (plan.width,), in one pass up and one down."""
+        scores = node_scores(self.plan, beta)
+        local = [block_values(block, scores) for block in self.schedule.blocks]
+        if self.exact:
+            return self._exact(beta, loss, local[0])
+        return self._on_grid(beta, loss, local, grid_step(local, bins))
+
+    def at_step(self, beta: Array, loss: MarginLoss, step: float) -> Evaluation:
+        """Evaluate with a given step of the grid."""
+        scores = node_scores(self.plan, beta)
+        return self._on_grid(beta, loss, [block_values(block, scores) for block in self.schedule.blocks], step)
+
+    def _exact(self, beta: Array, loss: MarginLoss, score: Array) -> Evaluation:
+        z, mass = self.y * score, self.weights[0] / self.total
+        b = gather_gradient(self.plan, [(self.schedule.root, mass * self.y * loss.slope(z))])
+        return evaluation(loss, beta, b, z, mass, 0.0)
+
+    def _on_grid(self, beta: Array, loss: MarginLoss, local: list[Array], step: float) -> Evaluation:
+        rounded = [np.floor(score / step + 0.5) for score in local]
+        error = sum(float(np.abs(score - step * q).max(initial=0)) for score, q in zip(local, rounded))
+        lowest = [int(q.min(initial=0)) for q in rounded]
+        shifted = [(q - low).astype(np.int32) for q, low in zip(rounded, lowest)]
+        lists = self._up(shifted)
+        width = self._width(shifted[-1], [lists[op].width for op, _ in self.schedule.root.lists])
+        score: Array = (step * (np.arange(width) + sum(lowest))).astype(np.float64)
+        slope = np.stack([-loss.slope(-score), loss.slope(score)])
+        histogram, work = self._down(shifted, lists, slope)
+        b = gather_gradient(self.plan, work) / self.total
+        z = np.concatenate([-score, score])
+        mass = histogram.reshape(-1) / self.total
+        used = mass > 0
+        return evaluation(loss, beta, b, z[used], mass[used], error)
+
+    def _width(self, q: Index, widths: list[int]) -> int:
+        return int(q.max(initial=0)) + 1 + sum(width - 1 for width in widths)
+
+    def _up(self, shifted: list[Index]) -> list[Lists]:
+        lists: list[Lists] = []
+        blocks = iter(range(len(shifted)))
+        for operation in self.schedule.operations[:-1]:
+            if isinstance(operation, Product):
+                lists.append(_product(operation, lists))
+            else:
+                i = next(blocks)
+                lists.append(_block(operation, shifted[i], self.weights[i], lists))
+        return lists
+
+    def _down(self, shifted: list[Index], lists: list[Lists], slope: Array) -> tuple[Array, list[tuple[Block, Array]]]:
+        """Run the root and the way back; returns histograms per label and the signed counts of every block's rows."""
+        adjoint = [np.zeros(len(part.mass)) for part in lists]
+        histogram = np.zeros_like(slope)
+        root, i = self.schedule.root, len(shifted) - 1
+        count = np.zeros(root.n_rows)
+        if len(root.lists) == 2:
+            (op, key), (op2, key2) = root.lists
+            compiled.root_two(shifted[i], self.weights[i], self.side, self.order, key, key2, *lists[op].arrays,
+                              *lists[op2].arrays, slope, histogram, adjoint[op], adjoint[op2], count)
+        else:
+            op, key = root.lists[0]
+            compiled.root_one(shifted[i], self.weights[i], self.side, key, *lists[op].arrays, slope, histogram,
+                              adjoint[op], count)
+        work = [(root, count)]
+        for n in reversed(range(len(lists))):
+            operation = self.schedule.operations[n]
+            if isinstance(operation, Product):
+                one, two = lists[operation.left], lists[operation.right]
+                compiled.product_down(*operation.keys, *one.arrays, *two.arrays, lists[n].width, *lists[n].arrays,
+                                      adjoint[n], adjoint[operation.left], adjoint[operation.right])
+                continue
+            i -= 1
+            count = np.zeros(operation.n_rows)
+            op, key = operation.lists[0] if operation.lists else (-1, _NONE)
+            below = lists[op] if operation.lists else no_lists()
+            compiled.block_down(shifted[i], self.weights[i], operation.start, key, *below.arrays, lists[n].width,
+                                *lists[n].arrays, adjoint[n], adjoint[op] if operation.lists else np.zeros(0), count)
+            work.append((operation, count))
+        return histogram, work
+
+
+def grid_step(local: list[Array], bins: int) -> float:
+    """Return h so that the sum of the blocks' ranges of scores is ``bins`` steps; 1 where all scores are equal."""
+    spread = sum(float(np.ptp(score)) for score in local if len(score))
+    return spread / bins if spread > 0 else 1.0
+
+
+def _block(block: Block, q: Index, w: Array, lists: list[Lists]) -> Lists:
+    op, key = block.lists[0] if block.lists else (-1, _NONE)
+    below = lists[op] if block.lists else no_lists()
+    width = int(q.max(initial=0)) + below.width
+    sizes = (below.end - below.begin)[key] if block.lists else np.ones(block.n_rows, dtype=np.int64)
+    out = _room(np.add.reduceat(sizes, block.start[:-1]), width)
+    compiled.block_up(q, w, block.start, key, *below.arrays, width, *out.arrays)
+    return out
+
+
+def _product(product: Product, lists: list[Lists]) -> Lists:
+    one, two = lists[product.left], lists[product.right]
+    width = one.width + two.width - 1
+    sizes = (one.end - one.begin)[product.keys[0]] * (two.end - two.begin)[product.keys[1]]
+    out = _room(sizes, width)
+    compiled.product_up(*product.keys, *one.arrays, *two.arrays, width, *out.arrays)
+    return out
+
+
+def _room(sizes: Index, width: int) -> Lists:
+    """Return empty lists with room for ``sizes`` entries each, never more than ``width``."""
+    ends = np.cumsum(np.minimum(sizes, width))
+    begin = np.concatenate([[0], ends[:-1]]).astype(np.int64)
+    total = int(ends[-1])
+    return Lists(begin, begin.copy(), np.zeros(total, dtype=np.int32), np.zeros(total), width)

@@ -1,0 +1,109 @@
+"""Keys as numbers: one dictionary per join attribute, shared by every table that holds it."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from buttress.relational.declare import Join, Pair
+from buttress.relational.plan import Index
+from buttress.relational.sources import Column
+
+Attribute = dict[int, list[str]]
+
+
+def attributes(pairs: Sequence[Pair]) -> list[Attribute]:
+    """Group the columns that must be equal: per attribute, table number -> its columns (mostly one).
+
+    Left pairs stand alone, because the columns of a left join are not equal where nothing matched.
+    """
+    groups: list[set[tuple[int, str]]] = []
+    for pair in (p for p in pairs if not p.left):
+        both = {pair.first, pair.second}
+        touched = [group for group in groups if group & both]
+        groups = [group for group in groups if not group & both] + [both.union(*touched)]
+    groups += [{pair.first, pair.second} for pair in pairs if pair.left]
+    found = []
+    for group in groups:
+        attribute: Attribute = {}
+        for table, column in sorted(group):
+            attribute.setdefault(table, []).append(column)
+        found.append(attribute)
+    return found
+
+
+def encode(join: Join, attribute: Attribute, columns: Sequence[dict[str, Column]]) -> dict[int, Index]:
+    """Return for each table of an attribute its rows' codes, -1 where a key is NULL (or a table's own columns differ).
+
+    Raises ValueError when the columns are of different kinds.
+    """
+    spots = [(table, name) for table, names in attribute.items() for name in names]
+    parts = [columns[table][name] for table, name in spots]
+    kinds = {part.kind for part in parts if not part.null.all()}
+    if len(kinds) > 1:
+        listed = ", ".join(f"{join.tables[t].name}.{name} ({columns[t][name].kind})" for t, name in spots)
+        raise ValueError(f"Keys that join must be of one type. Got {listed}. Convert one of them.")
+    codes = _codes(parts)
+    result: dict[int, Index] = {}
+    for (table, _), code in zip(spots, codes):
+        before = result.get(table)
+        result[table] = code if before is None else np.where(before == code, code, -1)
+    return result
+
+
+def _codes(parts: Sequence[Column]) -> list[Index]:
+    kept = [part.values[~part.null] for part in parts]
+    if any(values.dtype.kind in "OUST" for values in kept):
+        seen: dict[Any, int] = {}
+        numbered = [np.fromiter((seen.setdefault(v, len(seen)) for v in values.tolist()), np.int64, len(values))
+                    for values in kept]
+    else:
+        everything = _one_type(kept)
+        flat = np.unique(everything, return_inverse=True)[1].reshape(-1)
+        numbered = np.split(flat, np.cumsum([len(values) for values in kept])[:-1])
+    out = []
+    for part, code in zip(parts, numbered):
+        full = np.full(len(part.values), -1, dtype=np.int64)
+        full[~part.null] = code
+        out.append(full)
+    return out
+
+
+def _one_type(parts: Sequence[NDArray[Any]]) -> NDArray[Any]:
+    """Concatenate number arrays without losing digits of integers: whole floats become integers."""
+    if any(values.dtype.kind == "f" for values in parts) and all(
+        values.dtype.kind != "f" or ((np.mod(values, 1) == 0).all() and (np.abs(values) < 2.0**63).all())
+        for values in parts
+    ):
+        parts = [values.astype(np.int64) if values.dtype.kind == "f" else values for values in parts]
+    return np.concatenate(parts)
+
+
+def combine(codes: Sequence[Index]) -> Index:
+    """Number the distinct rows of several code columns; a row with any -1 is -1."""
+    if len(codes) == 1:
+        return codes[0]
+    gone = np.any([code < 0 for code in codes], axis=0)
+    total = codes[0]
+    for code in codes[1:]:
+        pairs = total.astype(np.int64) * (int(code.max(initial=0)) + 1) + code
+        total = np.unique(pairs, return_inverse=True)[1].reshape(-1)
+    return np.where(gone, -1, total)
+
+
+def match(left: Index, right: Index) -> tuple[Index, Index]:
+    """Return all pairs (row of left, row of right) whose codes are equal and not -1."""
+    order = np.argsort(right, kind="stable")
+    low, high = (np.searchsorted(right, left, side=side, sorter=order) for side in ("left", "right"))
+    many = np.where(left < 0, 0, high - low)
+    first = np.repeat(np.arange(len(left)), many)
+    offset = np.arange(len(first)) - np.repeat(np.cumsum(many) - many, many)
+    return first, order[np.repeat(low, many) + offset]
+
+
+def match_count(left: Index, right: Index) -> int:
+    """Return how many pairs ``match`` would give."""
+    size = int(max(left.max(initial=0), right.max(initial=0))) + 1
+    a, b = (np.bincount(codes[codes >= 0], minlength=size).astype(float) for codes in (left, right))
+    return int(a @ b)

@@ -1,0 +1,104 @@
+"""Convex losses of the margin z = y f(x), and the planes they give.
+
+A row whose margin is near z contributes A(z) - u(z) m to a plane, m its true margin; for any u = -f'(z) and
+A = f(z) + u z this is at most f(m). For the hinge, A = u is valid for every u in [0, 1], so smoothed slopes give
+planes of the hinge itself.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import expit
+
+from buttress._checks import Array, check_option
+
+
+@dataclass(frozen=True)
+class MarginLoss:
+    """f(z), u(z) = -f'(z) and the plane's constant A(z); ``smooth`` is what u is the slope of."""
+
+    name: str
+    value: Callable[[Array], Array]
+    slope: Callable[[Array], Array]
+    constant: Callable[[Array], Array]
+    smooth: Callable[[Array], Array]
+
+
+def hinge(width: float = 0.0) -> MarginLoss:
+    """Return max(0, 1 - z); with a width > 0 the slope is that of the hinge rounded on [1 - width, 1 + width]."""
+
+    def value(z: Array) -> Array:
+        return np.maximum(0, 1 - z)
+
+    if not width:
+        return MarginLoss("hinge", value, lambda z: (z <= 1).astype(float), lambda z: (z <= 1).astype(float), value)
+
+    def slope(z: Array) -> Array:
+        return np.clip((1 - z + width) / (2 * width), 0, 1)
+
+    def smooth(z: Array) -> Array:
+        q = 1 - z
+        return np.where(q >= width, q, np.clip(q + width, 0, None) ** 2 / (4 * width))
+
+    return MarginLoss("hinge", value, slope, slope, smooth)
+
+
+def squared_hinge() -> MarginLoss:
+    """Return max(0, 1 - z)^2."""
+
+    def value(z: Array) -> Array:
+        return np.maximum(0, 1 - z) ** 2
+
+    def slope(z: Array) -> Array:
+        return 2 * np.maximum(0, 1 - z)
+
+    return MarginLoss("squared_hinge", value, slope, lambda z: value(z) + z * slope(z), value)
+
+
+def logistic() -> MarginLoss:
+    """Return log(1 + exp(-z))."""
+
+    def value(z: Array) -> Array:
+        return np.logaddexp(0, -z)
+
+    def slope(z: Array) -> Array:
+        return expit(-z)
+
+    return MarginLoss("logistic", value, slope, lambda z: value(z) + z * slope(z), value)
+
+
+def margin_loss(name: str, width: float = 0.0) -> MarginLoss:
+    """Return a loss by name: hinge, squared_hinge or logistic."""
+    check_option("loss", name, ("hinge", "squared_hinge", "logistic"))
+    return hinge(width) if name == "hinge" else {"squared_hinge": squared_hinge, "logistic": logistic}[name]()
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """What one oracle call says at ``beta``: a plane and two-sided bounds of the mean loss L.
+
+    L(beta') >= a - b . beta' for every beta'; ``lower`` <= L(beta) <= ``upper``. ``smooth`` estimates the mean
+    of the smoothed loss; ``active`` is the share of weight with a slope.
+    """
+
+    beta: Array
+    a: float
+    b: Array
+    lower: float
+    upper: float
+    smooth: float
+    active: float
+
+
+def evaluation(loss: MarginLoss, beta: Array, b: Array, z: Array, mass: Array, width: float) -> Evaluation:
+    """Build an Evaluation from the sketched margins z, their share of the weight, and how far they may be off."""
+    slope, constant = loss.slope(z), loss.constant(z)
+    a = float(mass @ constant)
+    lower = a - float(b @ beta)
+    # f(m) - A + u m is convex in the true margin m, so it is largest at an end of [z - width, z + width]
+    slack = np.maximum(*(loss.value(m) - constant + slope * m for m in (z - width, z + width)))
+    error = float(mass @ np.maximum(slack, 0))
+    # the smoothed loss at the true margins, to first order around the sketched ones: only b knows those
+    smooth = float(mass @ (loss.smooth(z) + slope * z) - b @ beta)
+    return Evaluation(beta, a, b, lower, lower + error, smooth, float(mass[slope > 0].sum()))

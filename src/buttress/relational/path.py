@@ -1,0 +1,76 @@
+"""Many values of alpha for one join: cutting planes do not depend on alpha, so they are found once and shared."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.utils import check_random_state
+
+from buttress._checks import Array, check_count
+from buttress.relational.declare import Join
+from buttress.relational.engines import choose_oracle, memory_oracle
+from buttress.relational.planes import PlanePool
+from buttress.relational.prepare import prepare
+from buttress.relational.queries import class_accuracy
+from buttress.relational.svm import RelationalLinearSVC
+from buttress.relational.weighting import weigh_label_rows
+
+
+def alpha_path(join: Join, alphas: Sequence[float], model: RelationalLinearSVC | None = None) -> list[Any]:
+    """Return a fitted model per alpha, from the largest to the smallest, each starting where the last one ended.
+
+    All share one pool of cutting planes, so later ones need few oracle calls.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from buttress.relational import Join, Table, alpha_path
+    >>> frame = pd.DataFrame({"x": [0.0, 1.0, 2.0, 3.0], "y": [0, 0, 1, 1]})
+    >>> path = alpha_path(Join([Table("t", frame, features=["x"], label="y")]), [0.1, 0.01])
+    >>> [m.alpha_ for m in path], all(m.gap_ <= 1e-3 for m in path)
+    ([0.1, 0.01], True)
+    """
+    model = RelationalLinearSVC() if model is None else model
+    first = clone(model)
+    first._check_parameters(join, None)
+    oracle, plan = choose_oracle(join, first)
+    pool, start, fitted = PlanePool(plan.width), None, []
+    for alpha in sorted(alphas, reverse=True):
+        current = clone(model).set_params(alpha=float(alpha), C=None)
+        current._check_parameters(join, None)
+        fitted.append(current._fit_plan(plan, oracle, pool, start))
+        start = current.beta_
+    return fitted
+
+
+def cross_validate(
+    join: Join, alphas: Sequence[float], n_folds: int = 5, model: RelationalLinearSVC | None = None
+) -> dict[str, Array]:
+    """Return held-out accuracies, shape (n_alphas, n_folds), of folds of the label table's rows.
+
+    Join rows of one label row always fall in one fold, for they are not independent. Each fold keeps one pool of
+    planes for all values of alpha. The result holds "alpha" (descending) and "test_score".
+    """
+    model = RelationalLinearSVC() if model is None else model
+    check_count("n_folds", n_folds, 2)
+    model._check_parameters(join, None)
+    plan = prepare(join, intercept=model.fit_intercept)
+    place = next(rows for t, rows in plan.nodes[0].members if t == plan.label_table)
+    if model.row_weight == "label_row":
+        weigh_label_rows(plan)
+    whole = np.ones(plan.nodes[0].n_rows) if plan.row_weight is None else plan.row_weight
+    fold = check_random_state(model.random_state).permutation(np.arange(place.max() + 1) % n_folds)[place]
+    order = sorted(map(float, alphas), reverse=True)
+    scores = np.zeros((len(order), n_folds))
+    for k in range(n_folds):
+        plan.row_weight = whole * (fold != k)
+        oracle, pool, start = memory_oracle(plan, model), PlanePool(plan.width), None
+        for i, alpha in enumerate(order):
+            plan.row_weight = whole * (fold != k)
+            current = clone(model).set_params(alpha=alpha, C=None)._fit_plan(plan, oracle, pool, start)
+            start = current.beta_
+            plan.row_weight = whole * (fold == k)
+            counted = list(class_accuracy(plan, start).values())
+            scores[i, k] = sum(right.value for right, _ in counted) / sum(weight for _, weight in counted)
+    return {"alpha": np.array(order), "test_score": scores}

@@ -1,0 +1,139 @@
+"""What a join becomes once read: tables with scaled features, and a tree of nodes with keys as numbers.
+
+Nothing here knows where the data came from. Row r of the join is one row of each node, keys equal along the tree.
+"""
+
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from buttress._checks import Array
+
+Index = NDArray[Any]  # whole numbers: int64, int32 for bins
+
+
+@dataclass
+class TableData:
+    """One table: features of its rows scaled to [-1, 1], and the names and scales that undo it.
+
+    ``X`` is an array or CSR matrix of shape (rows, width); a feature of the original is X times ``scale``.
+    ``features`` lists (column name, categories or None).
+    """
+
+    name: str
+    X: Any
+    weight: Array
+    scale: Array
+    features: list[tuple[str, list[str] | None]]
+    rows: Index
+
+    @property
+    def names(self) -> list[str]:
+        """Name of each column of X."""
+        out: list[str] = []
+        for column, categories in self.features:
+            full = f"{self.name}.{column}"
+            out += [full] if categories is None else [f"{full}={value}" for value in categories]
+        return out
+
+
+@dataclass
+class Node:
+    """A node of the join tree: a table, or several that were joined beforehand.
+
+    ``members`` are (table number, its row for each row of the node); ``key`` numbers the groups that a row of the
+    parent matches (sorted; empty in the root); ``down`` gives each row's group in each child, by node number.
+    """
+
+    members: list[tuple[int, Index]]
+    parent: int
+    key: Index
+    n_keys: int
+    down: dict[int, Index] = field(default_factory=dict)
+
+    @property
+    def n_rows(self) -> int:
+        return len(self.members[0][1])
+
+    def weight(self, tables: list[TableData]) -> Array:
+        """Product of the tables' weights, shape (n_rows,)."""
+        out = np.ones(self.n_rows)
+        for table, rows in self.members:
+            out = out * tables[table].weight[rows]
+        return out
+
+
+@dataclass
+class Plan:
+    """A join read into memory. Nodes are in an order where parents come first; node 0 holds the label."""
+
+    tables: list[TableData]
+    nodes: list[Node]
+    y: Array
+    classes: NDArray[Any] | None
+    label_table: int
+    notes: list[str]
+    n_rows: int
+    base_rows: list[int]
+    counts: list[Any]
+    agm_log: float
+    cover: Array
+    row_weight: Array | None = None
+
+    @property
+    def slices(self) -> list[slice]:
+        """Where each table's coefficients stand in the vector of all of them."""
+        ends = np.cumsum([0, *(table.X.shape[1] for table in self.tables)])
+        return [slice(int(a), int(b)) for a, b in pairwise(ends)]
+
+    @property
+    def width(self) -> int:
+        return sum(table.X.shape[1] for table in self.tables)
+
+    def root_weight(self) -> Array:
+        """Weights of the root's rows, with the weighting of label rows folded in."""
+        weight = self.nodes[0].weight(self.tables)
+        return weight if self.row_weight is None else weight * self.row_weight
+
+    def weights(self) -> list[Array]:
+        """Weights of every node's rows."""
+        return [self.root_weight(), *(node.weight(self.tables) for node in self.nodes[1:])]
+
+
+def count_rows(nodes: list[Node], weights: list[Any]) -> list[Any]:
+    """Return per node, per row: the weight of all join rows of its subtree that extend the row.
+
+    One pass from the leaves up; integer weights give exact integers (Python ones beyond 2^62).
+    """
+    counts: list[Any] = [None] * len(nodes)
+    for i in reversed(range(len(nodes))):
+        total = weights[i]
+        for child, key in nodes[i].down.items():
+            total = total * group_sums(counts[child], nodes[child])[key]
+        counts[i] = total
+    return counts
+
+
+def group_sums(values: Any, node: Node) -> Any:
+    """Sum values of a node's rows (sorted by key) over each key, keeping their type."""
+    if node.n_rows == 0:
+        return np.zeros(node.n_keys, dtype=values.dtype)
+    starts = np.searchsorted(node.key, np.arange(node.n_keys))
+    return np.add.reduceat(values, starts)
+
+
+def exact_counts(nodes: list[Node]) -> list[Any]:
+    """Return ``count_rows`` with every weight one, in int64 when the total fits, else in Python integers."""
+    estimate = count_rows(nodes, [np.ones(node.n_rows) for node in nodes])
+    kind: Any = np.int64 if estimate[0].sum() < 2.0**62 else object
+    if nodes[0].n_rows == 0:
+        return [np.zeros(node.n_rows, dtype=np.int64) for node in nodes]
+    return count_rows(nodes, [np.ones(node.n_rows, dtype=np.int64).astype(kind) for node in nodes])
+
+
+def total_weight(plan: Plan) -> float:
+    """Return W, the sum of the weights of all rows of the join."""
+    return float(count_rows(plan.nodes, plan.weights())[0].sum())

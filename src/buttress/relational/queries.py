@@ -1,0 +1,138 @@
+"""Questions about the rows of a join under one additive inequality on their score: how many, how much, the least.
+
+One evaluator serves them all: ``root_lists`` gives, per label, the scores that occur among the join's rows and the
+annotations of the rows with each score.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from buttress._checks import Array
+from buttress.relational.lists import (
+    COUNTING,
+    MIN_PLUS,
+    SUM,
+    Entries,
+    Semiring,
+    TooManyEntriesError,
+    extend,
+    merge,
+    times,
+)
+from buttress.relational.plan import Plan, count_rows, group_sums
+from buttress.relational.schedule import Product, node_scores, schedule
+
+__all__ = ["COUNTING", "MIN_PLUS", "SUM", "Interval", "Semiring", "class_accuracy", "mean_scores", "root_lists",
+           "smallest_margin"]
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A number known to lie in [low, high]; ``value`` is the middle."""
+
+    low: float
+    high: float
+
+    @property
+    def value(self) -> float:
+        return (self.low + self.high) / 2
+
+
+def root_lists(plan: Plan, scores: list[Array], semiring: Semiring, annotations: list[Array]) -> Entries:
+    """Return the lists of the labels -1 and +1: every score of the join's rows with the sum of its annotations.
+
+    ``scores`` holds each node's rows' shares of the score, ``annotations`` arrays (n_rows, semiring.width).
+    Raises TooManyEntriesError when the scores that occur are too many to list.
+    """
+    work = schedule(plan, root_lists=1, fold=False)
+    made: list[Entries] = []
+    for number, operation in enumerate(work.operations):
+        if isinstance(operation, Product):
+            made.append(times(semiring, made[operation.left], made[operation.right], operation.keys))
+            continue
+        node = operation.parts[0][0]
+        score, value = scores[node], annotations[node]
+        last = number == len(work.operations) - 1
+        group = (plan.y > 0).astype(np.int64) if last else plan.nodes[node].key
+        n_groups = 2 if last else plan.nodes[node].n_keys
+        if operation.lists:
+            op, key = operation.lists[0]
+            row, score, value = extend(semiring, score, value, key, made[op])
+            group = group[row]
+        made.append(merge(semiring, group, n_groups, score, value))
+    return made[-1]
+
+
+def _lists_or_grid(plan: Plan, beta: Array, semiring: Semiring, annotations: list[Array]) -> tuple[Entries, float]:
+    """Return ``root_lists``, exact or on the finest grid that fits, and how far scores may be off."""
+    scores = node_scores(plan, beta)
+    try:
+        return root_lists(plan, scores, semiring, annotations), 1e-12
+    except TooManyEntriesError:
+        spread = sum(float(np.ptp(score)) for score in scores)
+    for bins in (1 << 14, 1 << 11, 1 << 8, 1 << 5):
+        step = spread / bins or 1.0
+        rounded = [np.floor(score / step + 0.5) for score in scores]
+        error = sum(float(np.abs(score - step * q).max(initial=0)) for score, q in zip(scores, rounded))
+        try:
+            entries = root_lists(plan, rounded, semiring, annotations)
+        except TooManyEntriesError:
+            continue
+        return Entries(entries.end, step * entries.score, entries.value), error
+    raise TooManyEntriesError("The join's lists do not fit even on a grid of 32 steps. Sample rows instead.")
+
+
+def _columns(values: list[Array]) -> list[Array]:
+    return [value[:, None] for value in values]
+
+
+def class_accuracy(plan: Plan, beta: Array) -> dict[int, tuple[Interval, float]]:
+    """Return per label (-1, +1) the weight of the rows classified correctly, and the weight of all its rows.
+
+    A row of label +1 is correct when its score is > 0, one of label -1 when it is <= 0.
+    """
+    entries, error = _lists_or_grid(plan, beta, COUNTING, _columns(plan.weights()))
+    result = {}
+    for label, (first, last) in zip((-1, 1), ((0, entries.end[0]), (entries.end[0], entries.end[1]))):
+        score, weight = entries.score[first:last], entries.value[first:last, 0]
+        right = score > 0 if label > 0 else score <= 0
+        sure, maybe = right & (np.abs(score) > error), np.abs(score) <= error
+        exact = error <= 1e-12
+        low = float(weight[right].sum()) if exact else float(weight[sure].sum())
+        high = low if exact else low + float(weight[maybe].sum())
+        result[label] = (Interval(low, high), float(weight.sum()))
+    return result
+
+
+def smallest_margin(plan: Plan, beta: Array) -> Interval:
+    """Return the least |score| of a correctly classified row (divide by ||beta|| for the distance); inf for none."""
+    zeros = [np.zeros(node.n_rows) for node in plan.nodes]
+    entries, error = _lists_or_grid(plan, beta, MIN_PLUS, _columns(zeros))
+    label = np.repeat([-1.0, 1.0], [entries.end[0], entries.end[1] - entries.end[0]])
+    margin = label * entries.score
+    right = (margin > 0) | ((margin == 0) & (label < 0))
+    if error <= 1e-12:
+        least = float(margin[right].min(initial=np.inf))
+        return Interval(least, least)
+    surely = float(margin[margin > error].min(initial=np.inf))
+    maybe = float(margin[margin >= -error].min(initial=np.inf))
+    return Interval(max(0.0, maybe - error), surely + error)
+
+
+def mean_scores(plan: Plan, beta: Array) -> Array:
+    """Return for each row of the root the mean score of the join rows that extend it, by one pass of (count, sum)."""
+    scores, weights = node_scores(plan, beta), plan.weights()
+    counts = count_rows(plan.nodes, weights)
+    means: list[Any] = [None] * len(plan.nodes)
+    for i in reversed(range(len(plan.nodes))):
+        total = scores[i]
+        for child, key in plan.nodes[i].down.items():
+            below = plan.nodes[child]
+            mass = group_sums(counts[child], below)
+            part = np.divide(group_sums(counts[child] * means[child], below), mass, out=np.zeros(below.n_keys),
+                             where=mass > 0)
+            total = total + part[key]
+        means[i] = total
+    return np.asarray(means[0])

@@ -1,0 +1,134 @@
+"""The order of work of one pass over the join tree: blocks of rows, and products of two lists.
+
+A child whose keys are unique is folded into its parent's rows (its score is added exactly, nothing is rounded there),
+so that only the edges that fan out carry lists. A block with several lists to consult gets them multiplied first.
+"""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from buttress._checks import Array
+from buttress.relational.plan import Index, Plan
+
+Part = tuple[int, Index | None]  # node number, its row for each row of the block (None: the same row)
+
+
+@dataclass
+class Block:
+    """Rows whose scores are added up from ``parts`` and that consult the lists in ``lists`` at the given keys.
+
+    ``start`` says where each key's rows begin (a root has one key); rows are sorted by key.
+    """
+
+    parts: list[Part]
+    start: Index
+    lists: list[tuple[int, Index]] = field(default_factory=list)
+
+    @property
+    def n_rows(self) -> int:
+        return int(self.start[-1])
+
+
+@dataclass
+class Product:
+    """List p is the Minkowski sum of list ``keys[0][p]`` of operation ``left`` and ``keys[1][p]`` of ``right``."""
+
+    left: int
+    right: int
+    keys: tuple[Index, Index]
+
+
+@dataclass
+class Schedule:
+    """Operations, each after those it consults; the last is the root block."""
+
+    operations: list[Block | Product]
+
+    @property
+    def root(self) -> Block:
+        last = self.operations[-1]
+        assert isinstance(last, Block)
+        return last
+
+    @property
+    def blocks(self) -> list[Block]:
+        return [operation for operation in self.operations if isinstance(operation, Block)]
+
+    @property
+    def n_products(self) -> int:
+        return len(self.operations) - len(self.blocks)
+
+
+def is_exact(plan: Plan, child: int) -> bool:
+    """Return whether each key of the node has one row, so that it folds into its parent."""
+    return plan.nodes[child].n_rows == plan.nodes[child].n_keys
+
+
+def schedule(plan: Plan, *, root_lists: int = 2, fold: bool = True) -> Schedule:
+    """Return the operations for a plan; the root consults at most ``root_lists`` lists, other blocks one."""
+    operations: list[Block | Product] = []
+
+    def gather(i: int) -> tuple[list[Part], list[tuple[int, Index]]]:
+        parts: list[Part] = [(i, None)]
+        lists: list[tuple[int, Index]] = []
+        for child, key in plan.nodes[i].down.items():
+            below, consulted = gather(child)
+            if fold and is_exact(plan, child):
+                parts += [(node, key if rows is None else rows[key]) for node, rows in below]
+                lists += [(op, keys[key]) for op, keys in consulted]
+            else:
+                node = plan.nodes[child]
+                start = np.searchsorted(node.key, np.arange(node.n_keys + 1))
+                lists.append((emit(below, consulted, start, 1), key))
+        return parts, lists
+
+    def emit(parts: list[Part], lists: list[tuple[int, Index]], start: Index, most: int) -> int:
+        while len(lists) > most:
+            (left, a), (right, b), *rest = sorted(lists, key=lambda item: int(item[1].max(initial=0)))
+            pairs, place = np.unique(a * (int(b.max(initial=0)) + 1) + b, return_inverse=True)
+            width = int(b.max(initial=0)) + 1
+            operations.append(Product(left, right, (pairs // width, pairs % width)))
+            lists = [*rest, (len(operations) - 1, place.reshape(-1))]
+        operations.append(Block(parts, start, lists))
+        return len(operations) - 1
+
+    parts, lists = gather(0)
+    emit(parts, lists, np.array([0, plan.nodes[0].n_rows]), root_lists)
+    return Schedule(operations)
+
+
+def listed(rows: list[Index]) -> Schedule:
+    """Return the schedule of a join whose rows are listed: one block, a part for every node."""
+    return Schedule([Block(list(enumerate(rows)), np.array([0, len(rows[0])]))])
+
+
+def node_scores(plan: Plan, beta: Array) -> list[Array]:
+    """Return s_i(t) = beta_i . X_i[t] of every node's rows."""
+    scores = [np.asarray(table.X @ beta[part]) for table, part in zip(plan.tables, plan.slices)]
+    return [sum((scores[t][rows] for t, rows in node.members), np.zeros(node.n_rows)) for node in plan.nodes]
+
+
+def block_values(block: Block, values: list[Array], product: bool = False) -> Array:
+    """Add up (or multiply) values of the nodes' rows over the parts of a block's rows."""
+    total = None
+    for node, rows in block.parts:
+        part = values[node] if rows is None else values[node][rows]
+        total = part if total is None else (total * part if product else total + part)
+    assert total is not None
+    return np.ascontiguousarray(total)
+
+
+def gather_gradient(plan: Plan, work: list[tuple[Block, Array]]) -> Array:
+    """Return sum over tables of X_i' c_i from the signed counts of the rows of every block."""
+    gradient = np.zeros(plan.width)
+    per_table = [np.zeros(table.X.shape[0]) for table in plan.tables]
+    for block, count in work:
+        for i, rows in block.parts:
+            node = plan.nodes[i]
+            at_node = count if rows is None else np.bincount(rows, count, minlength=node.n_rows)
+            for table, place in node.members:
+                per_table[table] += np.bincount(place, at_node, minlength=len(per_table[table]))
+    for data, part, count in zip(plan.tables, plan.slices, per_table):
+        gradient[part] = data.X.T @ count
+    return gradient

@@ -1,0 +1,97 @@
+"""From a plan to certified coefficients: the parts a fit is made of, free of estimators."""
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model import LogisticRegression
+from sklearn.svm import LinearSVC
+
+from buttress._checks import Array
+from buttress.relational.ladder import Climber, certify, ladder
+from buttress.relational.paper import averaged_descent, pseudo_gradient_descent
+from buttress.relational.plan import Plan
+from buttress.relational.planes import PlanePool
+from buttress.relational.rank import RankOracle
+from buttress.relational.sampling import draw, scaled_design, unrank
+from buttress.solvers.run import Outcome, run
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How to solve: see RelationalLinearSVC."""
+
+    alpha: float
+    loss: str
+    tol: float
+    solver: str
+    n_samples: int
+    sketch_error: float
+    step_rule: str
+    max_iter: int | None
+    max_time: float | None
+    progress: bool
+    callback: Callable[[Any], bool | None] | None = None
+
+
+def sample_start(plan: Plan, settings: Settings, rng: Any) -> Array:
+    """Return the optimum of the same objective on a sample of rows (on all of them when they are few).
+
+    Rows are drawn in proportion to their weight, which makes the sample's mean the weighted mean.
+    """
+    n = settings.n_samples
+    if not plan.nodes:  # the rows are in a database
+        return np.zeros(plan.width)
+    if plan.n_rows <= n:
+        rows, weight = unrank(plan, np.arange(plan.n_rows)), np.ones(plan.n_rows)
+        for value, row in zip(plan.weights(), rows):
+            weight = weight * value[row]
+        keep = weight > 0
+        rows, weight = [row[keep] for row in rows], weight[keep]
+    else:
+        weighted = any((value != 1).any() for value in plan.weights())
+        rows = draw(plan, n, rng, weighted=weighted)
+        weight = np.ones(n)
+    y = plan.y[rows[0]]
+    if len(np.unique(y)) < 2:
+        return np.zeros(plan.width)
+    C = 1 / (2 * settings.alpha * weight.sum())
+    if settings.loss == "logistic":
+        model: Any = LogisticRegression(C=C, fit_intercept=False, tol=1e-6, max_iter=500)
+    else:
+        model = LinearSVC(loss=settings.loss, C=C, fit_intercept=False, tol=1e-3, max_iter=300,
+                          random_state=int(rng.randint(2**31)))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # it is only where the certified solver starts
+        return model.fit(scaled_design(plan, rows), y, sample_weight=weight).coef_[0]
+
+
+def solve(oracle: Any, pool: PlanePool, settings: Settings, start: Callable[[], Array], plan: Plan | None) -> Outcome:
+    """Return the outcome of one run; its state is a Certificate."""
+    climb = Climber(oracle, settings.loss, settings.alpha, pool, settings.tol)
+    limits: dict[str, Any] = {"max_iter": settings.max_iter, "max_time": settings.max_time,
+                              "progress": settings.progress, "callback": settings.callback,
+                              "name": "RelationalLinearSVC"}
+    if len(pool):
+        climb.best = replace(climb.best, low=max(pool.bound(settings.alpha)[0], 0.0))
+    if settings.solver == "paper":
+        return _paper(climb, settings, plan, limits)
+    if settings.solver == "projected":
+        return run(averaged_descent(climb, settings.step_rule), tol=settings.tol, **limits)
+    warn = settings.solver not in ("sample", "lbfgs")
+    return run(ladder(climb, start(), settings.solver), tol=settings.tol, warn=warn, **limits)
+
+
+def _paper(climb: Climber, settings: Settings, plan: Plan | None, limits: dict[str, Any]) -> Outcome:
+    """Run the published algorithm for max_iter steps, then certify its hypothesis on the grid."""
+    assert plan is not None
+    far = RankOracle(plan, error=settings.sketch_error, guard=settings.sketch_error, mean=False)
+    limits["max_iter"] = settings.max_iter or 500
+    descent = pseudo_gradient_descent(far, settings.alpha, settings.step_rule, climb.pool)
+    outcome = run(descent, tol=-1.0, warn=False, **limits)
+    run(certify(climb, outcome.state), tol=settings.tol, warn=False)
+    outcome.state, outcome.gap, outcome.objective = climb.best, climb.best.gap, climb.best.high
+    return outcome

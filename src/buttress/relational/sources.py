@@ -1,0 +1,190 @@
+"""Where tables come from: frames, files and database tables, all read as columns of NumPy arrays.
+
+Only SELECT is ever sent to a database, and nothing of it is written.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from buttress.relational.dialects import DUCKDB, POSTGRES, SPARK, Dialect, dialect_of
+
+
+class SourceLostError(RuntimeError):
+    """A database failed while a join was read or trained on: connection lost, table dropped, out of memory."""
+
+
+@dataclass(frozen=True)
+class Column:
+    """Values of shape (n,), True where they are NULL or NaN, and the kind: number, text or time."""
+
+    values: NDArray[Any]
+    null: NDArray[np.bool_]
+    kind: str
+
+
+def make_column(values: Any, null: Any = None) -> Column:
+    """Return a Column from an array and its mask of missing values, with objects turned to numbers or text."""
+    values = np.asarray(values)
+    null = np.zeros(len(values), dtype=bool) if null is None else np.asarray(null, dtype=bool)
+    if values.dtype.kind == "O":
+        values, null = _from_objects(values, null)
+    if values.dtype.kind == "f":
+        null = null | np.isnan(values)
+    elif values.dtype.kind in "mM":
+        null = null | np.isnat(values)
+    kinds = {"i": "number", "u": "number", "f": "number", "b": "number", "m": "time", "M": "time"}
+    return Column(values, null, kinds.get(values.dtype.kind, "text"))
+
+
+def _from_objects(values: NDArray[Any], null: NDArray[np.bool_]) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+    null = null | np.fromiter((value is None or value != value for value in values), dtype=bool, count=len(values))
+    kept = values[~null].tolist()
+    types = {type(value) for value in kept}
+    if types <= {str}:
+        return values, null
+    try:
+        plain = np.asarray([float(v) if type(v).__name__ == "Decimal" else v for v in kept])
+    except ValueError:
+        return values, null
+    if plain.dtype.kind not in "iufbmM":
+        return np.asarray([None if gone else str(v) for v, gone in zip(values, null)], dtype=object), null
+    full = np.zeros(len(values), dtype=plain.dtype)
+    full[~null] = plain
+    return full, null
+
+
+def column_names(source: Any) -> list[str]:
+    """Return the column names of a source."""
+    if isinstance(source, tuple):
+        return _Query(source).names()
+    if isinstance(source, (str, Path)):
+        return [row[0] for row in _duckdb().execute(f"DESCRIBE {_scan(source)}").fetchall()]
+    names = source.column_names if hasattr(source, "column_names") else source.columns
+    return [str(name) for name in names]
+
+
+def read_columns(source: Any, names: Sequence[str]) -> dict[str, Column]:
+    """Return the named columns of a source: frame, path of a Parquet or CSV file, or (connection, table name)."""
+    if isinstance(source, tuple):
+        return _Query(source).read(names)
+    if isinstance(source, (str, Path)):
+        chosen = ", ".join(DUCKDB.quote(name) for name in names) or "1 AS one"
+        return _masked(_duckdb().execute(f"SELECT {chosen} FROM ({_scan(source)})").fetchnumpy())
+    return {name: _frame_column(source, name) for name in names}
+
+
+def row_count(source: Any) -> int:
+    """Return the number of rows of a source."""
+    if isinstance(source, tuple):
+        return _Query(source).count()
+    if isinstance(source, (str, Path)):
+        return int(_duckdb().execute(f"SELECT COUNT(*) FROM ({_scan(source)})").fetchall()[0][0])
+    return int(source.num_rows if hasattr(source, "num_rows") else len(source))
+
+
+def _frame_column(frame: Any, name: str) -> Column:
+    column = frame[name]
+    if hasattr(column, "isna"):  # pandas
+        return make_column(column.to_numpy(), column.isna().to_numpy())
+    if hasattr(column, "combine_chunks"):  # Arrow
+        return make_column(column.to_numpy(), column.is_null().to_numpy())
+    null = column.is_null().to_numpy()  # polars
+    return make_column(column.to_numpy(), null)
+
+
+def _masked(columns: dict[str, Any]) -> dict[str, Column]:
+    result = {}
+    for name, values in columns.items():
+        if hasattr(values, "categories"):  # an ENUM comes as a pandas categorical
+            values = np.asarray(values, dtype=object)
+        mask = np.ma.getmaskarray(values) if isinstance(values, np.ma.MaskedArray) else None
+        result[name] = make_column(np.ma.getdata(values), mask)
+    return result
+
+
+def _duckdb() -> Any:
+    try:
+        import duckdb
+    except ImportError:
+        raise ImportError("Reading Parquet and CSV files needs DuckDB. Install it with: "
+                          "pip install 'buttress[duckdb]'") from None
+    return duckdb.connect()
+
+
+def _scan(path: str | Path) -> str:
+    if not Path(path).exists():
+        raise ValueError(f"A table's source must be a frame, a file or (connection, table name). Got the path "
+                         f"{str(path)!r}, where there is no file.")
+    suffix = Path(path).suffix.lower()
+    readers = {".parquet": "read_parquet", ".csv": "read_csv", ".tsv": "read_csv", ".gz": "read_csv"}
+    if suffix not in readers:
+        raise ValueError(f"A file must end in .parquet, .csv, .tsv or .csv.gz. Got {str(path)!r}.")
+    return f"SELECT * FROM {readers[suffix]}({DUCKDB.text(str(path))})"
+
+
+@contextmanager
+def reading(connection: Any, dialect: Dialect) -> Iterator[None]:
+    """Turn any failure of the database into one SourceLostError, and leave no transaction of ours open."""
+    ours = dialect is POSTGRES and not connection.closed and connection.info.transaction_status.name == "IDLE"
+    try:
+        yield
+    except (ValueError, KeyboardInterrupt):
+        raise
+    except Exception as error:
+        text = str(error).strip().splitlines()
+        raise SourceLostError(f"{dialect.name} failed while the join was read: {text[0] if text else error!r}. "
+                              "Check the connection and that its tables still exist, then fit again.") from error
+    finally:
+        if ours and not connection.closed:
+            connection.rollback()
+
+
+def select(connection: Any, statement: str, dialect: Dialect) -> list[tuple[Any, ...]]:
+    """Run one SELECT and return its rows."""
+    with reading(connection, dialect):
+        if dialect is SPARK:
+            return [tuple(row) for row in connection.sql(statement).collect()]
+        return [tuple(row) for row in connection.execute(statement).fetchall()]
+
+
+class _Query:
+    """A table (or view) of a connection."""
+
+    def __init__(self, source: tuple[Any, Any]):
+        if len(source) != 2:
+            raise ValueError(f"A database table is given as (connection, table name). Got {len(source)} entries.")
+        self.connection = source[0]
+        self.dialect = dialect_of(source[0])
+        self.table = self.dialect.table(source[1])
+
+    def names(self) -> list[str]:
+        statement = f"SELECT * FROM {self.table} WHERE 1 = 0"
+        with reading(self.connection, self.dialect):
+            if self.dialect is SPARK:
+                return list(self.connection.sql(statement).columns)
+            return [column[0] for column in self.connection.execute(statement).description]
+
+    def count(self) -> int:
+        return int(select(self.connection, f"SELECT COUNT(*) FROM {self.table}", self.dialect)[0][0])
+
+    def read(self, names: Sequence[str]) -> dict[str, Column]:
+        chosen = ", ".join(self.dialect.quote(name) for name in names) or "1 AS one"
+        statement = f"SELECT {chosen} FROM {self.table}"
+        if self.dialect is DUCKDB:
+            with reading(self.connection, self.dialect):
+                return _masked(self.connection.execute(statement).fetchnumpy())
+        rows = select(self.connection, statement, self.dialect)
+        columns = list(zip(*rows)) if rows else [()] * len(names)
+        return {name: make_column(_objects(values)) for name, values in zip(names, columns)}
+
+
+def _objects(values: Sequence[Any]) -> NDArray[Any]:
+    array = np.empty(len(values), dtype=object)
+    array[:] = values
+    return array

@@ -1,0 +1,293 @@
+"""The linear support vector classifier over a join of tables."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from buttress._callbacks import CallbackSupportMixin, step_callback, with_callbacks
+from buttress._checks import Array, check_count, check_limits, check_number, check_option
+from buttress.relational.declare import Join
+from buttress.relational.engines import choose_oracle
+from buttress.relational.plan import Plan
+from buttress.relational.planes import PlanePool
+from buttress.relational.predict import joined_features, plan_beta
+from buttress.relational.prepare import prepare
+from buttress.relational.queries import class_accuracy, mean_scores
+from buttress.relational.solve import Settings, sample_start, solve
+
+SOLVERS = ("auto", "sample", "lbfgs", "bundle", "paper", "projected")
+
+
+class RelationalLinearSVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
+    """Linear support vector classifier over a join that is never materialised, with a certified optimum.
+
+    Minimises (1/W) sum over rows x of the join of w(x) max(0, 1 - y(x) beta.x) + alpha ||beta||^2, W the sum of the
+    weights (the number of rows without any). Features are scaled to [-1, 1] and the intercept is the coefficient of a
+    constant 1, so it is regularised too. The reported interval holds the optimum, and the model's own objective is at
+    most its upper end.
+
+    Parameters
+    ----------
+    alpha : float, default=1e-3
+        Weight of ||beta||^2, > 0 (the paper's lambda).
+    C : float or None
+        If given, alpha = 1/(2 C W) as in scikit-learn's LinearSVC on the rows of the join.
+    loss : {"hinge", "squared_hinge", "logistic"}, default="hinge"
+    tol : float, default=1e-3
+        Stop when the interval's width is at most this share of its upper end; > 0.
+    solver : {"auto", "sample", "lbfgs", "bundle", "paper", "projected"}, default="auto"
+        "auto" fits a sample, certifies it, polishes by L-BFGS and refines by bundle steps until ``tol`` is met.
+        "sample" and "lbfgs" stop after that stage; "bundle" refines the sample's fit at once. "paper" is the published
+        pseudo-gradient descent (``max_iter`` steps); "projected" its plain projected gradient descent
+        with the averaged iterate and Theorem 1's stopping rule.
+    sketch : {"grid", "rank"}, default="grid"
+        How rows are counted: scores rounded to a grid that is refined as needed, or counts within a factor.
+    row_weight : {"join", "label_row"}, default="join"
+        Every join row counts once, or every row of the label's table does (divided by its number of join rows).
+    fit_intercept : bool, default=True
+    n_samples : int, default=100_000
+        Rows in the sample that the start is fitted to.
+    sketch_error : float, default=0.1
+        Of the rank sketches, in (0, 1]; for "paper" also its epsilon.
+    step_rule : {"theorem", "section"}, default="theorem"
+        Step of "paper" and "projected": 1/(8 alpha sqrt(d t)) or 1/(alpha sqrt(d t)).
+    engine : {"auto", "memory", "sql"}, default="auto"
+        Where counting is done: in this process on the base tables, or in the database as SQL, one SELECT a pass.
+        "auto" takes the database when all tables live in one and hold more than ``memory_limit`` megabytes.
+    memory_limit : float, default=4000
+        Megabytes of base tables (their columns in use) that may be read into this process.
+    max_iter : int or None, default=500
+        Most oracle calls; steps for "paper".
+    max_time : float or None
+        Most seconds.
+    random_state : int, RandomState or None
+        Of the sample.
+    progress : bool, default=False
+        Show a progress line with the interval's relative width as gap.
+
+    Attributes
+    ----------
+    classes_ : array of shape (2,)
+    coef_ : array of shape (1, n_columns)
+        In original units, in table then feature order, a column per category of text features.
+    intercept_ : array of shape (1,)
+    coef_names_ : array of str
+        Name of each coefficient: ``table.column`` or ``table.column=category``.
+    feature_names_in_ : array of str
+        ``table.column`` of each feature.
+    objective_interval_ : tuple of two floats
+        Holds the optimum; the objective of the model is at most its upper end.
+    dual_bound_ : float
+        The lower end.
+    gap_ : float
+        Relative width of the interval.
+    n_join_rows_ : int
+        Exact number of rows of the join.
+    n_oracle_calls_ : int
+    planes_ : tuple of arrays (k,), (k, n_columns + 1)
+        Cutting planes (a, B): mean loss >= a - B beta for every beta, in scaled features.
+    converged_ : bool
+    history_ : list of dict
+        n_iter, seconds, gap and objective after each oracle call.
+
+    References
+    ----------
+    Abo-Khamis, Im, Moseley, Pruhs & Samadian, A relational gradient descent algorithm for support vector machine
+    training, APOCS 2021.
+
+    Examples
+    --------
+    >>> import numpy as np, pandas as pd
+    >>> from buttress.relational import Join, RelationalLinearSVC, Table
+    >>> rng = np.random.default_rng(0)
+    >>> loan = pd.DataFrame({"account": rng.integers(0, 20, 200), "sum": rng.normal(size=200)})
+    >>> loan["bad"] = loan["sum"] > 0.3
+    >>> account = pd.DataFrame({"id": rng.integers(0, 20, 100), "age": rng.normal(size=100)})
+    >>> join = Join([Table("loan", loan, features=["sum"], label="bad"), Table("account", account, features=["age"])],
+    ...             on=[("loan.account", "account.id")])
+    >>> model = RelationalLinearSVC(random_state=0).fit(join)
+    >>> bool(model.gap_ <= 1e-3), bool(model.score(join) > 0.9)
+    (True, True)
+    """
+
+    def __init__(
+        self,
+        alpha: float = 1e-3,
+        C: float | None = None,
+        *,
+        loss: str = "hinge",
+        tol: float = 1e-3,
+        solver: str = "auto",
+        sketch: str = "grid",
+        row_weight: str = "join",
+        fit_intercept: bool = True,
+        n_samples: int = 100_000,
+        sketch_error: float = 0.1,
+        step_rule: str = "theorem",
+        engine: str = "auto",
+        memory_limit: float = 4000,
+        max_iter: int | None = 500,
+        max_time: float | None = None,
+        random_state: Any = None,
+        progress: bool = False,
+    ):
+        self.alpha = alpha
+        self.C = C
+        self.loss = loss
+        self.tol = tol
+        self.solver = solver
+        self.sketch = sketch
+        self.row_weight = row_weight
+        self.fit_intercept = fit_intercept
+        self.n_samples = n_samples
+        self.sketch_error = sketch_error
+        self.step_rule = step_rule
+        self.engine = engine
+        self.memory_limit = memory_limit
+        self.max_iter = max_iter
+        self.max_time = max_time
+        self.random_state = random_state
+        self.progress = progress
+
+    @with_callbacks
+    def fit(self, X: Join, y: None = None) -> "RelationalLinearSVC":
+        """Fit to a Join whose one labelled table holds the target; returns self.
+
+        Raises ValueError for parameters out of range and for everything wrong with the join, naming table and column;
+        SourceLostError when a database fails underway.
+        """
+        self._check_parameters(X, y)
+        oracle, plan = choose_oracle(X, self)
+        return self._fit_plan(plan, oracle, PlanePool(plan.width))
+
+    def _check_parameters(self, join: Any, y: Any) -> None:
+        if not isinstance(join, Join):
+            raise ValueError(f"RelationalLinearSVC is fitted to a Join. Got {type(join).__name__}. For one table use "
+                             "Join([Table(name, source, features=..., label=...)]).")
+        if y is not None:
+            raise ValueError("The target is the label of one of the join's tables. Leave y out.")
+        if not any(table.label for table in join.tables):
+            raise ValueError("No table of the join has a label. Give one table label='column'.")
+        check_number("alpha", self.alpha, 0)
+        if self.C is not None:
+            check_number("C", self.C, 0)
+        check_number("tol", self.tol, 0)
+        check_number("sketch_error", self.sketch_error, 0, 1, closed="right")
+        check_number("memory_limit", self.memory_limit, 0)
+        check_count("n_samples", self.n_samples)
+        check_limits(self.max_iter, self.max_time)
+        for name, options in (("loss", ("hinge", "squared_hinge", "logistic")), ("solver", SOLVERS),
+                              ("sketch", ("grid", "rank")), ("row_weight", ("join", "label_row")),
+                              ("step_rule", ("theorem", "section")), ("engine", ("auto", "memory", "sql"))):
+            check_option(name, getattr(self, name), options)
+        if self.loss != "hinge" and (self.sketch == "rank" or self.solver in ("paper", "projected")):
+            raise ValueError("sketch='rank' and the solvers paper and projected are for loss='hinge'. Got "
+                             f"loss={self.loss!r}, sketch={self.sketch!r}, solver={self.solver!r}.")
+
+    def _settings(self, total: float, callback: Any) -> Settings:
+        alpha = self.alpha if self.C is None else 1 / (2 * self.C * total)
+        return Settings(alpha, self.loss, self.tol, self.solver, self.n_samples, self.sketch_error, self.step_rule,
+                        self.max_iter, self.max_time, self.progress, callback)
+
+    def _fit_plan(self, plan: Plan, oracle: Any, pool: PlanePool, start: Array | None = None) -> "RelationalLinearSVC":
+        """Solve for a plan with an oracle and a pool that may hold planes of other values of alpha."""
+        report = step_callback(self, None, None, self.max_iter)
+        settings = self._settings(oracle.total, report)
+        rng = check_random_state(self.random_state)
+
+        def begin() -> Array:
+            return sample_start(plan, settings, rng) if start is None else start
+
+        outcome = solve(oracle, pool, settings, begin, plan)
+        found = outcome.state
+        self.alpha_, self.classes_ = settings.alpha, np.asarray(plan.classes)
+        self._set_coefficients(plan, found.beta)
+        self.objective_interval_ = (found.low, found.high)
+        self.dual_bound_, self.gap_ = found.low, found.gap
+        self.n_join_rows_, self.n_oracle_calls_ = plan.n_rows, found.calls
+        self.planes_ = (pool.a, pool.B)
+        self.converged_ = found.gap <= self.tol
+        self.n_iter_, self.history_ = outcome.n_iter, outcome.history
+        return self
+
+    def _set_coefficients(self, plan: Plan, beta: Array) -> None:
+        parts, self.intercept_ = [], np.zeros(1)
+        for table, part in zip(plan.tables, plan.slices):
+            coef = beta[part]
+            if len(coef) > len(table.scale):
+                self.intercept_ = coef[-1:].copy()
+                coef = coef[:-1]
+            parts.append(coef / table.scale)
+        self.beta_ = beta
+        self.coef_ = np.concatenate(parts)[None, :]
+        self.coef_names_ = np.array([name for table in plan.tables for name in table.names], dtype=object)
+        self.features_ = [(table.name, column, categories) for table in plan.tables
+                          for column, categories in table.features]
+        self.feature_names_in_ = np.array([f"{name}.{column}" for name, column, _ in self.features_], dtype=object)
+        self.n_features_in_ = len(self.features_)
+        self.label_table_ = plan.tables[plan.label_table].name
+
+    def _plan(self, join: Join) -> tuple[Plan, Array]:
+        """Return the plan of another join over the same tables, and this model's coefficients in its scales."""
+        names = [table.name for table in join.tables]
+        if self.label_table_ not in names:
+            raise ValueError(f"The join has no table {self.label_table_!r}, whose rows the model was trained to label. "
+                             f"Got {', '.join(names)}.")
+        plan = prepare(join, intercept=self.fit_intercept, root=names.index(self.label_table_), classes=self.classes_)
+        return plan, plan_beta(plan, self)
+
+    def decision_function(self, X: Any) -> Array:
+        """Return scores, positive for ``classes_[1]``.
+
+        Of an array or frame (n, n_features_in_) of joined rows: one a row; a frame's columns are found by their names
+        ``table.column``. Of a Join: the mean score of the join rows of each row of the label's table, in the order of
+        :meth:`label_rows`.
+        """
+        check_is_fitted(self)
+        if isinstance(X, Join):
+            plan, beta = self._plan(X)
+            return mean_scores(plan, beta)[self._order(plan)]
+        return joined_features(X, self.features_) @ self.coef_[0] + self.intercept_[0]
+
+    def label_rows(self, join: Join) -> NDArray[np.int64]:
+        """Return the row numbers of the label's table that take part in the join, ascending."""
+        check_is_fitted(self)
+        plan, _ = self._plan(join)
+        place = next(rows for t, rows in plan.nodes[0].members if t == plan.label_table)
+        return np.unique(plan.tables[plan.label_table].rows[place])
+
+    def _order(self, plan: Plan) -> NDArray[np.intp]:
+        if len(plan.nodes[0].members) > 1:
+            raise ValueError("Scores per label row need the label's table outside the join's cycle. Score joined rows, "
+                             "or use score(join).")
+        return np.argsort(plan.tables[plan.label_table].rows[plan.nodes[0].members[0][1]], kind="stable")
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Return the class of each joined row, or of each label row of a Join by its mean score."""
+        check_is_fitted(self)
+        return self.classes_[(self.decision_function(X) > 0).astype(int)]
+
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
+        """Return the accuracy: on the rows of a Join (weighted by its weights), or on joined rows X with labels y.
+
+        On a Join whose scores are too many to list, the middle of :meth:`score_interval`.
+        """
+        if isinstance(X, Join):
+            low, high = self.score_interval(X)
+            return (low + high) / 2
+        return super().score(X, y, sample_weight)
+
+    def score_interval(self, join: Join) -> tuple[float, float]:
+        """Return two numbers between which the accuracy on the join's rows lies; equal where it is counted exactly."""
+        check_is_fitted(self)
+        plan, beta = self._plan(join)
+        if plan.classes is None or join.root != plan.label_table:
+            raise ValueError("Accuracy needs the label. Give the label's table label='column'.")
+        counted: Sequence[Any] = list(class_accuracy(plan, beta).values())
+        total = sum(weight for _, weight in counted)
+        return (sum(right.low for right, _ in counted) / total, sum(right.high for right, _ in counted) / total)

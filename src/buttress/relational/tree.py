@@ -1,0 +1,136 @@
+"""Join trees of a hypergraph: its vertices are join attributes, its edges tables.
+
+Acyclicity is decided by a maximum-weight spanning tree (Bernstein & Goodman 1981; Maier 1983), which is the tree at
+once; ear removal (Graham; Yu & Ozsoyoglu 1979) decides the same and is kept to check it.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.optimize import linprog
+
+Edges = Sequence[frozenset[int]]
+
+
+@dataclass(frozen=True)
+class Tree:
+    """Tables in an order where parents come first, and each table's parent (-1 for the root)."""
+
+    order: list[int]
+    parent: list[int]
+
+
+def ear_removal(edges: Edges) -> bool:
+    """Return whether the hypergraph is acyclic, by removing ears until none is left.
+
+    >>> ear_removal([frozenset({0, 1}), frozenset({1, 2}), frozenset({0, 2})])
+    False
+    """
+    left = list(range(len(edges)))
+    while len(left) > 1:
+        ear = next((e for e in left if _witness(e, left, edges) is not None), None)
+        if ear is None:
+            return False
+        left.remove(ear)
+    return True
+
+
+def _witness(e: int, left: list[int], edges: Edges) -> int | None:
+    shared = {v for v in edges[e] if any(v in edges[f] for f in left if f != e)}
+    return next((f for f in left if f != e and shared <= edges[f]), None)
+
+
+def spanning_tree(edges: Edges, root: int = 0) -> Tree | None:
+    """Return a join tree with the given root, or None when the hypergraph is cyclic.
+
+    Among equals a table is attached where fewest hang already (a chain costs less than a star), not to the root.
+    """
+    parent = [-1] * len(edges)
+    order, degree, total = [root], [0] * len(edges), 0
+    while len(order) < len(edges):
+        choices = [(len(edges[e] & edges[f]), -degree[f], f != root, -e, -f)
+                   for e in range(len(edges)) if e not in order for f in order]
+        weight, _, _, e, f = max(choices)
+        parent[-e] = -f
+        degree[-f] += 1
+        order.append(-e)
+        total += weight
+    wanted = sum(sum(v in e for e in edges) - 1 for v in frozenset().union(*edges))
+    return Tree(order, parent) if total == wanted else None
+
+
+def connected(edges: Edges) -> list[int]:
+    """Return the tables that can be reached from the first one."""
+    reached, frontier = {0}, [0]
+    while frontier:
+        e = frontier.pop()
+        new = [f for f in range(len(edges)) if f not in reached and edges[e] & edges[f]]
+        reached.update(new)
+        frontier += new
+    return sorted(reached)
+
+
+def edge_cover(edges: Edges, log_sizes: Sequence[float]) -> tuple[np.ndarray, float]:
+    """Return the fractional edge cover of least sum of weight * log size, and that sum (the AGM bound's logarithm).
+
+    Atserias, Grohe & Marx (2008): a join whose tables hold each key combination once has at most exp(sum) rows.
+
+    >>> triangle = [frozenset({0, 1}), frozenset({1, 2}), frozenset({0, 2})]
+    >>> float(edge_cover(triangle, [1.0, 1.0, 1.0])[0].sum())
+    1.5
+    """
+    vertices = sorted(frozenset().union(*edges))
+    if not vertices:
+        return np.zeros(len(edges)), 0.0
+    covers = -np.array([[float(v in e) for e in edges] for v in vertices])
+    # a little is added to each cost so that a table of one row does not make the cover ambiguous
+    found = linprog(np.asarray(log_sizes) + 1e-9, A_ub=covers, b_ub=-np.ones(len(vertices)), bounds=(0, None))
+    return found.x, float(np.dot(found.x, log_sizes))
+
+
+def cheapest_bags(edges: Edges, log_sizes: Sequence[float], most: int = 8) -> list[list[int]] | None:
+    """Partition the tables into connected groups whose quotient is acyclic, least in the sum of AGM bounds.
+
+    Only the cyclic core (what ear removal leaves) is searched, all its partitions up to ``most`` tables; beyond that
+    the core is one group.
+    """
+    core = _core(edges)
+    alone = [[e] for e in range(len(edges)) if e not in core]
+    partitions = _partitions(core) if len(core) <= most else [[core]]
+    best, cost = None, np.inf
+    for groups in partitions:
+        bags = [*alone, *groups]
+        if not all(len(connected([edges[e] for e in bag])) == len(bag) for bag in groups):
+            continue
+        merged = [frozenset().union(*(edges[e] for e in bag)) for bag in bags]
+        total = sum(np.exp(bag_bound(edges, bag, log_sizes)) for bag in groups)
+        if total < cost and spanning_tree(_shared(merged)) is not None:
+            best, cost = sorted(sorted(bag) for bag in bags), total
+    return best
+
+
+def bag_bound(edges: Edges, bag: Sequence[int], log_sizes: Sequence[float]) -> float:
+    """Return the logarithm of the AGM bound of a group of tables."""
+    return edge_cover([edges[e] for e in bag], [log_sizes[e] for e in bag])[1]
+
+
+def _shared(edges: Edges) -> list[frozenset[int]]:
+    return [frozenset(v for v in e if sum(v in f for f in edges) > 1) for e in edges]
+
+
+def _core(edges: Edges) -> list[int]:
+    left = list(range(len(edges)))
+    while (ear := next((e for e in left if len(left) > 1 and _witness(e, left, edges) is not None), None)) is not None:
+        left.remove(ear)
+    return left
+
+
+def _partitions(items: list[int]) -> list[list[list[int]]]:
+    if not items:
+        return [[]]
+    first, rest = items[0], _partitions(items[1:])
+    split = [[[first], *part] for part in rest]
+    for part in rest:
+        split += [[*part[:i], [first, *group], *part[i + 1:]] for i, group in enumerate(part)]
+    return split

@@ -1,0 +1,141 @@
+"""From a kernel and training rows to a ridge solver: exact up to a few thousand rows, Nystroem features above."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import solve_triangular
+
+from buttress._checks import Array, check_count, check_number
+from buttress.expansion import CHUNK, KernelExpansion
+from buttress.features import nystroem
+from buttress.kernels import Kernel, centers
+from buttress.solvers.leave_one_out import FeatureRidge, GramRidge, equal_rows, pivoted_cholesky
+
+EXACT_ROWS = 3000
+LANDMARKS = 1000
+SINGLE = 200_000_000  # entries of features beyond which they are kept in float32
+
+
+@dataclass
+class Design:
+    """A ridge solver on all rows, a coarse one for the search, and the way back to a kernel expansion.
+
+    The model has the constant among its features, with the same ridge as the rest. ``coarse`` holds the features of
+    ``searched`` rows on at most 150 landmarks. ``isolated`` are rows that no other row resembles.
+    """
+
+    ridge: Any
+    coarse: FeatureRidge
+    searched: NDArray[np.intp]
+    expand: Callable[[Array], KernelExpansion]
+    unit: float
+    exact: bool
+    isolated: NDArray[np.bool_]
+
+
+def check_contamination(value: Any) -> float | None:
+    """Return the share of corrupt rows as a number, None for ``"auto"``; explain why it stays below one half."""
+    if isinstance(value, str) and value == "auto":
+        return None
+    if isinstance(value, str):
+        raise ValueError(f"contamination must be 'auto' or a number in [0, 0.5). Got {value!r}.")
+    return check_number("contamination", value, 0, 0.5, closed="left",
+                        fix="With half of the rows corrupt nothing in the data says which half is good.")
+
+
+def check_gamma(gamma: Any) -> None:
+    """Refuse ``gamma="scale"``: it is made of a variance, which one outlier moves."""
+    if isinstance(gamma, str) and gamma == "scale":
+        raise ValueError("gamma must be a positive number or 'auto' (1/d) here. Got 'scale', which is one over the "
+                         "variance of X, and corrupt rows move that. Scale with RobustScaler and use 'auto'.")
+
+
+def kernel_design(kernel: Kernel, X: Array, *, n_landmarks: int | str, rng: np.random.RandomState) -> Design:
+    """Return the design of the rows of X, (n, d), or of a precomputed Gram matrix, for a positive definite kernel."""
+    if kernel.definiteness in ("cpd", "indefinite"):
+        raise ValueError(f"Leave-one-out fits need a positive definite kernel. {kernel!r} is {kernel.definiteness}. "
+                         "Use RBF, Laplacian, Cauchy, InverseMultiquadric, Linear or Polynomial.")
+    Z = centers(kernel, X)
+    if n_landmarks == "auto":
+        exact = len(X) <= EXACT_ROWS or Z is not X
+        m = LANDMARKS
+    else:
+        m = check_count("n_landmarks", n_landmarks)
+        exact = m >= len(X) or Z is not X
+    return _exact_design(kernel, X, Z, rng) if exact else _nystroem_design(kernel, X, m, rng)
+
+
+def _exact_design(kernel: Kernel, X: Array, Z: Array, rng: np.random.RandomState) -> Design:
+    K = kernel(X, Z)
+    K = (K + K.T) / 2
+    unit = _unit(np.diagonal(K))
+    features, pivots, L = pivoted_cholesky(np.array(K, order="F"))
+    probe = rng.normal(size=len(K))
+    if np.abs(features @ (features.T @ probe) - K @ probe).max() > 1e-5 * np.abs(K).max() * len(K):
+        raise ValueError(f"The Gram matrix of {kernel!r} is not positive semi-definite. Use such a kernel.")
+    few = rng.permutation(len(K))[:150]
+    coarse, _, _ = _coarse(K, few)
+    isolated, groups = _isolated(K), equal_rows(X)
+    if features.shape[1] > 0.6 * len(K):
+        ridge: Any = GramRidge(K + unit, groups)
+
+        def expand(coef: Array) -> KernelExpansion:
+            return KernelExpansion(kernel, Z, coef, unit * coef.sum(axis=0))
+    else:
+        ridge = FeatureRidge(_with_constant(features, unit), groups=groups)
+
+        def expand(coef: Array) -> KernelExpansion:
+            dual = solve_triangular(L, coef[:-1], lower=True, trans="T", check_finite=False)
+            return KernelExpansion(kernel, Z[pivots], dual, np.sqrt(unit) * coef[-1])
+    rough = FeatureRidge(_with_constant(coarse, unit), groups=groups)
+    return Design(ridge, rough, np.arange(len(K)), expand, unit, True, isolated)
+
+
+def _nystroem_design(kernel: Kernel, X: Array, m: int, rng: np.random.RandomState) -> Design:
+    # Landmarks are drawn evenly: a choice that spreads them out would spend them on rows thrown far off.
+    points = np.unique(X[rng.choice(len(X), m, replace=False)], axis=0)
+    feature_map = nystroem(kernel, points)
+    unit = _unit(kernel.diagonal(points))
+    single = len(X) * (len(points) + 1) > SINGLE
+    Z = np.empty((len(X), len(points) + 1), dtype=np.float32 if single else np.float64)
+    Z[:, -1] = np.sqrt(unit)
+    step = max(1, CHUNK // len(points))
+    isolated = np.zeros(len(X), dtype=bool)
+    for start in range(0, len(X), step):
+        panel = kernel(X[start : start + step], points)
+        isolated[start : start + step] = panel.sum(axis=1) < 1e-3 * unit
+        Z[start : start + step, :-1] = panel @ feature_map.root
+    searched = rng.choice(len(X), min(len(X), 2000), replace=False)
+    few = nystroem(kernel, points[rng.permutation(len(points))[:150]])
+    coarse = FeatureRidge(_with_constant(few(X[searched]), unit))
+    many = len(X) > 50 * len(points)  # then a row's pull on itself is below 2 per cent
+    return Design(FeatureRidge(Z, refresh=0.05, leverage=not many), coarse, searched,
+                  lambda coef: feature_map.expansion(coef[:-1], np.sqrt(unit) * coef[-1]), unit, False, isolated)
+
+
+def _coarse(K: Array, few: NDArray[np.intp]) -> tuple[Array, NDArray[np.intp], Array]:
+    _, pivots, L = pivoted_cholesky(np.array(K[np.ix_(few, few)], order="F"))
+    pivots = few[pivots]
+    return solve_triangular(L, K[pivots], lower=True, check_finite=False).T, pivots, L
+
+
+def _with_constant(Z: Array, unit: float) -> Array:
+    return np.column_stack([Z, np.full(len(Z), np.sqrt(unit))])
+
+
+def _unit(diagonal: Array) -> float:
+    """Return the middle of k(x, x): what a ridge is measured in."""
+    middle = float(np.median(diagonal))
+    return middle if middle > 0 else 1.0
+
+
+def _isolated(K: Array) -> NDArray[np.bool_]:
+    """Return the rows whose cosines in feature space with all others sum to almost nothing beside an ordinary row's."""
+    length = np.sqrt(np.maximum(np.diagonal(K), 0))
+    length[length == 0] = np.inf
+    near = (np.abs(K) / length).sum(axis=1) / length - 1
+    upper = np.median(np.sort(near)[len(near) // 2 :])
+    return (near < 0.02 * upper) & np.isfinite(length)

@@ -1,0 +1,131 @@
+"""The suspicious rows of a robust fit, as a table and as a plot."""
+
+import importlib
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+NEEDED = "RobustKernelRegressor, RobustLinearRegressor or RobustKernelClassifier"
+
+
+def outlier_report(estimator: Any, X: Any, y: Any) -> Any:
+    """Return one row a training row, the most suspicious first.
+
+    Columns: ``row`` (the index label of a pandas frame, else the row number), ``given`` and ``expected`` target (what
+    the fit without the row predicts), ``sigmas`` (regression: given minus expected, in standard deviations) or
+    ``margin`` (classification: score of the given label less the best other), ``probability`` that the row is corrupt,
+    ``agreement`` (share of the starts of the search that judge the row as the final fit does).
+
+    Parameters
+    ----------
+    estimator : RobustKernelRegressor, RobustLinearRegressor or RobustKernelClassifier, fitted
+    X, y : the training data it was fitted to, in the same order
+
+    Returns
+    -------
+    DataFrame or dict
+        A pandas or polars frame if X, or else y, is one; otherwise a dict of NumPy arrays, which any frame library
+        takes as it is.
+
+    Raises
+    ------
+    ValueError
+        For an estimator without leave-one-out results, or data of another length than it was fitted to.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from buttress import RobustLinearRegressor, outlier_report
+    >>> X = np.arange(20.0)[:, None]
+    >>> y = X[:, 0] + 0.1 * np.sin(9 * X[:, 0])
+    >>> y[7] = 40.0
+    >>> report = outlier_report(RobustLinearRegressor(alpha=1e-3, random_state=0).fit(X, y), X, y)
+    >>> int(report["row"][0]), float(report["given"][0]), round(float(report["expected"][0]))
+    (7, 40.0, 7)
+    """
+    check_is_fitted(estimator)
+    if not hasattr(estimator, "outlier_proba_"):
+        raise ValueError(f"outlier_report needs a fitted {NEEDED}. Got {type(estimator).__name__}.")
+    given = np.asarray(y).reshape(-1)
+    if len(given) != len(estimator.outlier_proba_):
+        raise ValueError(f"outlier_report needs the training data, {len(estimator.outlier_proba_)} rows. "
+                         f"Got y with {len(given)} rows.")
+    if hasattr(estimator, "loo_score_"):
+        expected = estimator.classes_[estimator.loo_proba_.argmax(axis=1)]
+        name, size, doubt = "margin", estimator.loo_score_, -estimator.loo_score_
+    else:
+        expected = given - estimator.loo_residual_
+        name, size, doubt = "sigmas", estimator.loo_sigma_, np.abs(estimator.loo_sigma_)
+    order = np.lexsort((-doubt, -estimator.outlier_proba_))
+    columns = {"row": _labels(X, y, len(given)), "given": given, "expected": expected, name: size,
+               "probability": estimator.outlier_proba_, "agreement": estimator.agreement_}
+    return _framed({key: np.asarray(column)[order] for key, column in columns.items()}, X, y)
+
+
+def _labels(X: Any, y: Any, n: int) -> Any:
+    """Return the row labels of a pandas X or y, row numbers for anything else."""
+    for data in (X, y):
+        if _library(data) == "pandas":
+            return data.index.to_numpy()
+    return np.arange(n)
+
+
+def _library(data: Any) -> str:
+    return type(data).__module__.partition(".")[0]
+
+
+def _framed(columns: dict[str, Any], X: Any, y: Any) -> Any:
+    for data in (X, y):
+        if _library(data) in ("pandas", "polars"):
+            return importlib.import_module(_library(data)).DataFrame(columns)
+    return columns
+
+
+class OutlierDisplay:
+    """Rows of a robust fit by how far they lie from what the others foretell, coloured by P(corrupt).
+
+    Parameters
+    ----------
+    report : frame or dict
+        What :func:`outlier_report` returned.
+
+    Attributes
+    ----------
+    ax_, figure_
+        Set by :meth:`plot`.
+    """
+
+    def __init__(self, report: Any):
+        self.report = report
+
+    @classmethod
+    def from_estimator(cls, estimator: Any, X: Any, y: Any, *, ax: Any = None) -> "OutlierDisplay":
+        """Plot the training data (X, y) of a fitted estimator."""
+        return cls(outlier_report(estimator, X, y)).plot(ax=ax)
+
+    def plot(self, ax: Any = None) -> "OutlierDisplay":
+        """Draw sorted sigmas or margins on ``ax``, a new figure by default. Needs matplotlib."""
+        try:
+            import matplotlib.pyplot as plt
+        except ImportError:
+            raise ImportError("OutlierDisplay needs matplotlib: pip install buttress[report].") from None
+        if ax is None:
+            _, ax = plt.subplots()
+        names = list(self.report.columns) if hasattr(self.report, "columns") else list(self.report)
+        name = "sigmas" if "sigmas" in names else "margin"
+        size = np.asarray(self.report[name], dtype=np.float64)
+        height = np.abs(size) if name == "sigmas" else size
+        order = np.argsort(height if name == "margin" else -height)
+        colour = np.asarray(self.report["probability"])[order]
+        dots = ax.scatter(np.arange(len(order)), height[order], c=colour, cmap="coolwarm", vmin=0, vmax=1, s=12)
+        ax.figure.colorbar(dots, ax=ax, label="probability that the row is corrupt")
+        ax.set_xlabel("training rows, the most suspicious first")
+        if name == "sigmas":
+            ax.set_yscale("symlog", linthresh=3.0)
+            ax.set_ylabel("standard deviations from the fit without the row")
+        else:
+            ax.axhline(0, color="grey", linewidth=0.8)
+            ax.set_ylabel("margin of the given label without the row")
+        self.ax_, self.figure_ = ax, ax.figure
+        return self

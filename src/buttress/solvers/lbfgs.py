@@ -1,0 +1,65 @@
+"""Limited-memory BFGS for a smooth convex function that is dear to evaluate, as a conversation.
+
+The generator yields points and is sent (value, gradient) at each. Source: Nocedal, Math. Comp. 35, 1980 (two-loop
+recursion); the step is halved until the value falls enough (Armijo), and starts at 1.
+"""
+
+from collections import deque
+from collections.abc import Generator
+
+import numpy as np
+
+from buttress._checks import Array
+
+Points = Generator[Array, tuple[float, Array], None]
+
+
+def lbfgs_points(x: Array, *, memory: int = 15, tol: float = 1e-9) -> Points:
+    """Yield points to evaluate, starting at ``x``; ends when no step lowers the value or the gradient is below tol.
+
+    >>> import numpy as np
+    >>> points = lbfgs_points(np.array([3.0]))
+    >>> x = next(points)
+    >>> try:
+    ...     while True:
+    ...         x = points.send((float(x @ x), 2 * x))
+    ... except StopIteration:
+    ...     bool(abs(x[0]) < 1e-6)
+    True
+    """
+    pairs: deque[tuple[Array, Array]] = deque(maxlen=memory)
+    f, g = yield x
+    while np.linalg.norm(g) > tol:
+        p = -_two_loops(g, pairs)
+        slope = float(g @ p)
+        if slope >= 0:
+            p, slope = -g, -float(g @ g)
+            pairs.clear()
+        step = 1.0 if pairs else min(1.0, 1.0 / float(np.linalg.norm(g)))
+        for _ in range(12):
+            x_new = x + step * p
+            f_new, g_new = yield x_new
+            if f_new <= f + 1e-4 * step * slope:
+                break
+            step *= max(0.1, min(0.5, -slope * step / (2 * max(f_new - f - slope * step, 1e-300))))
+        else:
+            return
+        s, r = x_new - x, g_new - g
+        if s @ r > 1e-12 * float(r @ r):
+            pairs.append((s, r))
+        x, f, g = x_new, f_new, g_new
+
+
+def _two_loops(g: Array, pairs: deque[tuple[Array, Array]]) -> Array:
+    """Return the approximate inverse Hessian times g."""
+    q, stack = g.copy(), []
+    for s, r in reversed(pairs):
+        a = float(s @ q) / float(s @ r)
+        stack.append(a)
+        q = q - a * r
+    if pairs:
+        s, r = pairs[-1]
+        q = q * (float(s @ r) / float(r @ r))
+    for (s, r), a in zip(pairs, reversed(stack)):
+        q = q + (a - float(r @ q) / float(s @ r)) * s
+    return q

@@ -1,0 +1,201 @@
+"""Weighted kernel ridge regression with its exact leave-one-out residuals, from one factorisation.
+
+    minimise over f   sum_i u_i (y_i - f(x_i))^2 + alpha ||f||^2,      0 <= u_i
+
+A row that is fitted pulls f towards itself and hides; left out it cannot. The residual of row i under the fit
+without it, weights of the others unchanged, is (y_i - f(x_i)) / (1 - h_i), h_i the i-th diagonal entry of the matrix
+that maps y to f (Allen 1974; for kernels Cawley & Talbot 2003). Rows of weight 0 are left out already: h_i = 0.
+Read as a Gaussian process of noise variance s^2 = alpha, that residual has variance s^2 c_i^2 with
+c_i^2 = 1 + v_i / (1 - u_i v_i), v_i = h_i / u_i: a row far from all others may miss by more. c is the ``spread``.
+
+A row that repeats another still speaks through its copy, so rows of one ``group`` (equal x) are left out together:
+with e the residuals and v common to the group S, row i is missed by e_i + v / (1 - v sum_S u_j) sum_S u_j e_j.
+
+Two forms of the same solution: :class:`FeatureRidge` on short feature vectors, O(n m^2) a solve, and
+:class:`GramRidge` on a Gram matrix, O(n^3). Both take several targets at once.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import cho_factor, cho_solve, lapack, solve_triangular
+
+from buttress._checks import Array
+
+CHUNK = 4_000_000  # entries of one block of features, 32 MB
+
+
+@dataclass(frozen=True)
+class Fit:
+    """Coefficients, values at the training rows, residuals of each row left out and their spread."""
+
+    coef: Array
+    values: Array
+    loo: Array
+    spread: Array
+
+
+class FeatureRidge:
+    """f(x) = coef'z(x): the rows of Z (n, m) are the features of the training rows, float64 or float32.
+
+    The Gram matrix Z'UZ is kept from one solve to the next and only rows whose weight moved by more than the share
+    ``refresh`` are added to it; the others count with the weight they had, weights below 1e-4 as 0. With ``refresh=0``
+    this is exact.
+    ``leverage=False`` leaves h out (loo is then the plain residual): for n much larger than m it is near m/n.
+    """
+
+    def __init__(
+        self, Z: Array, *, groups: NDArray[np.intp] | None = None, refresh: float = 0.0, leverage: bool = True
+    ):
+        self.Z = Z
+        self.groups = groups
+        self.refresh = refresh
+        self.leverage = leverage
+        self._u = np.zeros(len(Z))
+        self._gram = np.zeros((Z.shape[1], Z.shape[1]))
+
+    def __len__(self) -> int:
+        return len(self.Z)
+
+    def gram(self, u: Array) -> Array:
+        """Return Z'UZ, updated from the last one by the rows whose weight moved."""
+        u = np.where(u < 1e-4, 0.0, u) if self.refresh else u
+        moved = np.flatnonzero(np.abs(u - self._u) > self.refresh * np.maximum(u, self._u))
+        if 2 * len(moved) > len(u):
+            moved = np.arange(len(u))
+            self._u, self._gram = np.zeros(len(u)), np.zeros_like(self._gram)
+        change = u[moved] - self._u[moved]
+        for sign in (1.0, -1.0):
+            rows = moved[sign * change > 0]
+            root = np.sqrt(np.abs(change[sign * change > 0]))
+            for part in self._parts(len(rows)):
+                block = self.Z[rows[part]] * root[part, None].astype(self.Z.dtype)
+                self._gram += sign * (block.T @ block)
+        self._u[moved] = u[moved]
+        return self._gram
+
+    def solve(self, y: Array, u: Array, alpha: float) -> Fit:
+        """Return the fit to y, (n,) or (n, k), with row weights u (n,)."""
+        A = self.gram(u).copy()
+        A.flat[:: len(A) + 1] += alpha
+        factor = cho_factor(A, lower=True, overwrite_a=True, check_finite=False)
+        used = self._u if self.refresh else u
+        coef = cho_solve(factor, self._moments(y, used), check_finite=False)
+        variance = self._variances(factor[0]) if self.leverage else np.zeros(len(u))
+        return _fit(coef, self.Z @ coef.astype(self.Z.dtype), y, variance, used, self.groups)
+
+    def path(self, y: Array, u: Array, alphas: Array, rows: NDArray[np.intp] | None = None) -> list[Fit]:
+        """Return the fits (seen at ``rows``, default all) for each alpha, u fixed, from one eigendecomposition."""
+        values, vectors = np.linalg.eigh(self.gram(u))
+        b = vectors.T @ self._moments(y, self._u if self.refresh else u)
+        rows = np.arange(len(u)) if rows is None else rows
+        T = self.Z[rows] @ vectors
+        squared, out = T * T, []
+        for alpha in alphas:
+            inverse = 1 / (np.maximum(values, 0) + alpha)
+            out.append(_fit(b, T @ (b.T * inverse).T, y[rows], squared @ inverse, u[rows], _part(self.groups, rows)))
+        return out
+
+    def _moments(self, y: Array, u: Array) -> Array:
+        return np.asarray(self.Z.T @ (y.T * u).T.astype(self.Z.dtype), dtype=np.float64)
+
+    def _variances(self, factor: Array) -> Array:
+        parts = [solve_triangular(factor, self.Z[part].T, lower=True, check_finite=False)
+                 for part in self._parts(len(self))]
+        return np.concatenate([np.einsum("ij,ij->j", V, V) for V in parts])
+
+    def _parts(self, n: int) -> list[slice]:
+        step = max(1, CHUNK // self.Z.shape[1])
+        return [slice(start, start + step) for start in range(0, n, step)]
+
+
+class GramRidge:
+    """f(x) = sum_i coef_i k(x_i, x): K (n, n) is the Gram matrix of the training rows.
+
+    A row of weight below 1e-6 counts as 1e-6 towards 0, whatever its target: an outlier at 1e9 must not be felt.
+    """
+
+    def __init__(self, K: Array, groups: NDArray[np.intp] | None = None):
+        self.K = K
+        self.groups = groups
+
+    def __len__(self) -> int:
+        return len(self.K)
+
+    def solve(self, y: Array, u: Array, alpha: float) -> Fit:
+        """Return the fit to y, (n,) or (n, k), with row weights u (n,).
+
+        With A = U^(1/2) K U^(1/2) + alpha I, coef = U^(1/2) A^-1 U^(1/2) y and 1 - h_i = alpha (A^-1)_ii.
+        """
+        used, aim = _floored(u, y)
+        root = np.sqrt(used)
+        A = root[:, None] * self.K * root
+        A.flat[:: len(A) + 1] += alpha
+        factor = cho_factor(A, lower=True, overwrite_a=True, check_finite=False)
+        coef = (cho_solve(factor, (aim.T * root).T, check_finite=False).T * root).T
+        inverse, _ = lapack.dpotri(factor[0], lower=1, overwrite_c=1)
+        return _fit(coef, self.K @ coef, y, (1 - alpha * np.diagonal(inverse)) / used, u, self.groups)
+
+    def path(self, y: Array, u: Array, alphas: Array, rows: NDArray[np.intp] | None = None) -> list[Fit]:
+        """Return the fits (seen at ``rows``, default all) for each alpha, u fixed, from one eigendecomposition."""
+        used, aim = _floored(u, y)
+        root = np.sqrt(used)
+        rows = np.arange(len(u)) if rows is None else rows
+        values, vectors = np.linalg.eigh(root[:, None] * self.K * root)
+        b = vectors.T @ (aim.T * root).T
+        back = self.K[rows] @ (root[:, None] * vectors)
+        squared, out = vectors[rows] ** 2, []
+        for alpha in alphas:
+            inverse = 1 / (np.maximum(values, 0) + alpha)
+            variance = (1 - alpha * (squared @ inverse)) / used[rows]
+            out.append(_fit(b, back @ (b.T * inverse).T, y[rows], variance, u[rows], _part(self.groups, rows)))
+        return out
+
+
+def equal_rows(X: Array) -> NDArray[np.intp] | None:
+    """Return the group number of each row of X, equal rows in one group, or None when no two rows are equal."""
+    _, groups = np.unique(X, axis=0, return_inverse=True)
+    groups = groups.reshape(-1).astype(np.intp)
+    return groups if len(X) and groups.max() + 1 < len(X) else None
+
+
+def _floored(u: Array, y: Array) -> tuple[Array, Array]:
+    return np.maximum(u, 1e-6), np.where(u < 1e-6, 0.0, y.T).T
+
+
+def _part(groups: NDArray[np.intp] | None, rows: NDArray[np.intp]) -> NDArray[np.intp] | None:
+    return None if groups is None else groups[rows]
+
+
+def _sums(groups: NDArray[np.intp], x: Array) -> Array:
+    """Return for each row the sum of x over its group."""
+    return np.bincount(groups, x).astype(np.float64)[groups]
+
+
+def _fit(coef: Array, values: Array, y: Array, variance: Array, u: Array, groups: NDArray[np.intp] | None) -> Fit:
+    variance = np.maximum(variance, 0)
+    e: Array = (y - values).T
+    pulled: Array = u * e
+    own: Array = u
+    if groups is not None:
+        own = _sums(groups, u)
+        pulled = np.array([_sums(groups, row) for row in np.atleast_2d(pulled)]).reshape(pulled.shape)
+    free = np.maximum(1 - own * variance, 1e-10)  # a row nothing else speaks about: 1 - h rounds to 0
+    return Fit(coef, values, (e + variance / free * pulled).T, np.sqrt(1 + variance / free))
+
+
+def pivoted_cholesky(K: Array, tol: float = 1e-8) -> tuple[Array, NDArray[np.intp], Array]:
+    """Return (Z, pivots, L) with Z Z' = K up to ``tol`` times the largest diagonal entry; K is overwritten.
+
+    Z is (n, r); the features of any x are L^-1 k(x, pivots), L (r, r) lower triangular. Works for symmetric positive
+    semi-definite K; for any other the residual of Z Z' is large.
+    """
+    n = len(K)
+    largest = float(np.diagonal(K).max(initial=0.0))
+    C, pivots, rank, _ = lapack.dpstrf(K, tol=tol * largest, lower=1, overwrite_a=1)
+    rank = max(int(rank), 1)
+    L = np.tril(C)[:, :rank]
+    Z = np.empty((n, rank))
+    Z[pivots - 1] = L
+    return Z, (pivots[:rank] - 1).astype(np.intp), L[:rank]

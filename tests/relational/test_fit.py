@@ -1,0 +1,377 @@
+"""Fits against LinearSVC on materialised joins, the paper's algorithm and its lemmas, queries by brute force."""
+
+import pickle
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+from relational_problems import chain, design, hinge_mean, joined, materialise, random_join
+from scipy.optimize import minimize
+from sklearn.base import clone
+from sklearn.linear_model import LogisticRegression
+from sklearn.svm import LinearSVC
+
+from buttress import NotConvergedWarning
+from buttress.relational import Join, RelationalLinearSVC, Table, alpha_path, cross_validate
+from buttress.relational.grid import GridOracle
+from buttress.relational.ladder import Climber
+from buttress.relational.margins import hinge, margin_loss
+from buttress.relational.paper import averaged_descent, ball_radius, pseudo_gradient_descent, step_size
+from buttress.relational.planes import PlanePool
+from buttress.relational.prepare import prepare
+from buttress.relational.queries import class_accuracy, mean_scores, smallest_margin
+from buttress.relational.rank import RankOracle
+from buttress.relational.schedule import gather_gradient
+from buttress.solvers.run import run
+
+VARIANTS = [{}, {"weights": True}, {"left": True}]
+
+
+def objective(X, y, weight, beta, alpha, loss=None):
+    if loss is None:
+        return hinge_mean(X, y, weight, beta) + alpha * float(beta @ beta)
+    return float(weight @ loss.value(y * (X @ beta)) / weight.sum()) + alpha * float(beta @ beta)
+
+
+def liblinear(X, y, weight, alpha):
+    model = LinearSVC(loss="hinge", C=1 / (2 * alpha * weight.sum()), fit_intercept=False, tol=1e-7, max_iter=20_000,
+                      random_state=0)
+    beta = model.fit(X, y, sample_weight=weight).coef_[0]
+    return objective(X, y, weight, beta, alpha)
+
+
+def check_fit(join, alpha=1e-2, **parameters):
+    """The interval holds LinearSVC's optimum and the model's own objective; returns the model."""
+    model = RelationalLinearSVC(alpha=alpha, random_state=0, **parameters).fit(join)
+    rows = materialise(join)
+    plan = prepare(join)
+    X, y, weight = design(join, plan, rows)
+    low, high = model.objective_interval_
+    assert model.n_join_rows_ == len(rows)
+    reference = liblinear(X, y, weight, alpha)
+    assert low <= reference * (1 + 1e-9)
+    # only better, up to what liblinear leaves undone
+    assert objective(X, y, weight, model.beta_, alpha) <= min(high, reference * (1 + 2 * model.gap_) + 1e-6) + 1e-12
+    return model
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("how", VARIANTS, ids=["plain", "weights", "left"])
+@pytest.mark.parametrize("seed", range(8))
+def test_small_joins_match_linear_svc(seed, how):
+    assert check_fit(joined(seed, **how)).gap_ <= 1e-3
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning", "ignore::UserWarning")
+@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("sketch", ["grid", "rank"])
+def test_the_interval_holds_when_nothing_is_listed(seed, sketch):
+    """n_samples=1 keeps the rows from being enumerated, so that only sketches are used."""
+    model = check_fit(joined(seed, rows=10), n_samples=1, sketch=sketch, max_iter=60, tol=1e-2)
+    assert model.gap_ < (0.02 if sketch == "grid" else 0.5)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning", "ignore::UserWarning")
+@pytest.mark.parametrize("seed", range(8, 208))
+def test_two_hundred_random_schemas(seed):
+    how = {"weights": seed % 4 == 1, "left": seed % 4 == 2}
+    check_fit(joined(seed, **how), n_samples=1 if seed % 3 else 100_000, max_iter=80)
+
+
+@pytest.mark.parametrize("loss", ["squared_hinge", "logistic"])
+def test_other_losses_match_scikit_learn(loss):
+    join = joined(1, rows=10)
+    rows, plan = materialise(join), prepare(join)
+    X, y, weight = design(join, plan, rows)
+    C = 1 / (2 * 0.01 * len(y))
+    peer = (LogisticRegression(C=C, fit_intercept=False, tol=1e-10, max_iter=2000) if loss == "logistic"
+            else LinearSVC(loss=loss, C=C, fit_intercept=False, tol=1e-10, max_iter=100_000))
+    reference = objective(X, y, weight, peer.fit(X, y).coef_[0], 0.01, margin_loss(loss))
+    model = RelationalLinearSVC(alpha=0.01, loss=loss, tol=1e-6, random_state=0).fit(join)
+    low, high = model.objective_interval_
+    assert low <= reference + 1e-10
+    assert reference <= high * (1 + 1e-6)
+
+
+def test_a_large_join_is_certified_and_its_sample_is_not_better():
+    join = chain(2000, 50, 4)
+    sampled = RelationalLinearSVC(solver="sample", n_samples=2000, random_state=0).fit(join)
+    model = RelationalLinearSVC(n_samples=2000, random_state=0).fit(join)
+    assert model.n_join_rows_ > 10**8
+    assert model.converged_
+    assert model.gap_ <= 1e-3
+    assert sampled.objective_interval_[1] >= model.dual_bound_
+    assert sampled.dual_bound_ <= model.objective_interval_[1]
+
+
+def test_C_is_linear_svcs():
+    join = joined(2)
+    n = prepare(join).n_rows
+    a = RelationalLinearSVC(C=0.5, random_state=0).fit(join)
+    b = RelationalLinearSVC(alpha=1 / (2 * 0.5 * n), random_state=0).fit(join)
+    assert a.objective_interval_ == b.objective_interval_
+
+
+def test_a_row_of_weight_two_is_two_rows():
+    rng = np.random.default_rng(0)
+    a = pd.DataFrame({"k": rng.integers(0, 3, 12), "x": rng.normal(size=12), "y": np.arange(12) % 2, "w": 1.0})
+    b = pd.DataFrame({"k": rng.integers(0, 3, 9), "z": rng.normal(size=9)})
+    weighted, repeated = a.assign(w=np.arange(12) % 3 + 1.0), a.loc[np.repeat(np.arange(12), np.arange(12) % 3 + 1)]
+
+    def fit(frame):
+        join = Join([Table("a", frame, features=["x"], label="y", weights="w"), Table("b", b, features=["z"])],
+                    [("a.k", "b.k")])
+        return RelationalLinearSVC(alpha=0.01, tol=1e-6, random_state=0).fit(join)
+
+    np.testing.assert_allclose(fit(weighted).objective_interval_, fit(repeated).objective_interval_, rtol=2e-6)
+
+
+def test_coefficients_are_in_original_units_and_feature_order():
+    join = joined(3)
+    model = RelationalLinearSVC(alpha=0.01, random_state=0).fit(join)
+    plan, rows = prepare(join), materialise(join)
+    X, _, _ = design(join, plan, rows)
+    raw = rows[list(model.feature_names_in_)]
+    np.testing.assert_allclose(model.decision_function(raw), X @ model.beta_, atol=1e-12)
+    np.testing.assert_allclose(model.decision_function(raw.to_numpy(dtype=object)), X @ model.beta_, atol=1e-12)
+    expected = [f"{t.name}.{c}" for t in join.tables for c in t.features]
+    assert list(model.feature_names_in_) == expected
+    assert model.coef_.shape == (1, len(model.coef_names_))
+    stored = pickle.loads(pickle.dumps(model))
+    np.testing.assert_array_equal(stored.coef_, model.coef_)
+    assert clone(model).get_params() == model.get_params()
+    assert repr(RelationalLinearSVC(alpha=0.5)) == "RelationalLinearSVC(alpha=0.5)"
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_queries_match_brute_force(seed):
+    join = joined(seed, weights=seed % 2 == 0)
+    plan, rows = prepare(join), materialise(join)
+    X, y, weight = design(join, plan, rows)
+    beta = np.random.default_rng(seed).normal(size=plan.width)
+    score = X @ beta
+    right = (score > 0) == (y > 0)
+    for label, (found, total) in class_accuracy(plan, beta).items():
+        assert found.low == found.high == pytest.approx(weight[right & (y == label)].sum(), rel=1e-12)
+        assert total == pytest.approx(weight[y == label].sum(), rel=1e-12)
+    least = np.abs(score[right]).min(initial=np.inf)
+    assert smallest_margin(plan, beta).value == pytest.approx(least, rel=1e-9)
+    means = mean_scores(plan, beta)
+    place = plan.tables[0].rows[plan.nodes[0].members[0][1]]
+    frame = pd.DataFrame({"row": rows["t0.#"], "ws": weight * score, "w": weight}).groupby("row").sum()
+    for row, mean in zip(place, means):
+        if frame.loc[row, "w"] > 0:
+            assert mean == pytest.approx(frame.loc[row, "ws"] / frame.loc[row, "w"], rel=1e-9, abs=1e-12)
+
+
+def test_queries_on_a_grid_hold_the_exact_answer(monkeypatch):
+    join = joined(1, rows=12)
+    plan = prepare(join)
+    beta = np.random.default_rng(0).normal(size=plan.width)
+    exact = class_accuracy(plan, beta)
+    least = smallest_margin(plan, beta).value
+    monkeypatch.setattr("buttress.relational.lists.LIMIT", 3 * len(materialise(join)) // 4)
+    rounded = class_accuracy(plan, beta)
+    for label, (found, total) in rounded.items():
+        assert found.low <= exact[label][0].value <= found.high
+        assert total == pytest.approx(exact[label][1])
+    near = smallest_margin(plan, beta)
+    assert near.low - 1e-12 <= least <= near.high + 1e-12
+
+
+def test_predicting_on_a_join_is_the_mean_over_its_rows():
+    join = joined(6)
+    model = RelationalLinearSVC(alpha=0.01, random_state=0).fit(join)
+    rows = materialise(join)
+    score = model.decision_function(rows[list(model.feature_names_in_)])
+    means = pd.Series(score).groupby(rows["t0.#"].to_numpy()).mean()
+    np.testing.assert_allclose(model.decision_function(join), means.to_numpy(), atol=1e-12)
+    np.testing.assert_array_equal(model.label_rows(join), means.index)
+    assert model.score(join) == pytest.approx(model.score(rows[list(model.feature_names_in_)], rows["t0.y"]))
+    assert set(model.predict(join)) <= set(model.classes_)
+
+
+def test_a_path_reuses_its_planes():
+    join = chain(500, 20, 3)
+    alphas = [1e-2, 1e-3, 1e-4]
+    settings = RelationalLinearSVC(n_samples=1000, random_state=0)
+    path = alpha_path(join, alphas, settings)
+    alone = [clone(settings).set_params(alpha=alpha).fit(join) for alpha in alphas]
+    for shared, single in zip(path, alone):
+        assert shared.gap_ <= 1e-3
+        assert shared.dual_bound_ <= single.objective_interval_[1]
+        assert single.dual_bound_ <= shared.objective_interval_[1]
+    assert len(path[-1].planes_[0]) == sum(model.n_oracle_calls_ for model in path)
+
+
+def test_cross_validation_matches_fits_on_the_folds_rows():
+    join = joined(0, rows=12)
+    found = cross_validate(join, [1e-1, 1e-2], n_folds=3, model=RelationalLinearSVC(random_state=0))
+    assert found["test_score"].shape == (2, 3)
+    rows, plan = materialise(join), prepare(join)
+    X, y, _ = design(join, plan, rows)
+    base = plan.tables[0].rows
+    fold = np.random.RandomState(0).permutation(np.arange(len(base)) % 3)
+    for k in range(3):
+        test = np.isin(rows["t0.#"], base[fold == k])
+        if len(set(y[~test])) < 2:
+            continue
+        C = 1 / (2 * 0.1 * (~test).sum())
+        peer = LinearSVC(loss="hinge", C=C, fit_intercept=False, tol=1e-8, max_iter=100_000).fit(X[~test], y[~test])
+        assert found["test_score"][0, k] == pytest.approx(peer.score(X[test], y[test]), abs=0.1)
+
+
+# The paper's algorithm
+
+
+def far_points(X, y, beta, eps):
+    return 1 - y * (X @ beta) >= eps * (np.abs(X) @ np.abs(beta))
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_lemma_7_the_pseudo_gradient_is_that_of_perturbed_far_points(seed):
+    """Counts per table row and label lie within (1 +- eps) of the far points' (here: below, by at most the ratio)."""
+    join = joined(seed, rows=12)
+    plan, rows = prepare(join), materialise(join)
+    X, y, _ = design(join, plan, rows)
+    eps, beta = 0.3, np.random.default_rng(seed).normal(size=plan.width)
+    far = far_points(X, y, beta, eps)
+    oracle = RankOracle(plan, error=eps, guard=eps, mean=False)
+    seen = oracle(beta, hinge())
+    # per coordinate the parts pushing up and down are each within the factor of the far points' own
+    up, down = np.maximum(-y[:, None] * X, 0), np.maximum(y[:, None] * X, 0)
+    exact_up, exact_down = (part[far].sum(axis=0) / len(y) for part in (up, down))
+    sketched = {}
+    for sign in (1.0, -1.0):
+        split = replace(plan, tables=[replace(t, X=np.maximum(sign * np.asarray(t.X), 0)) for t in plan.tables])
+        work = [w for label in (-1.0, 1.0) for w in label_counts(oracle, plan, beta, label)]
+        for label in (-1.0, 1.0):
+            only = [(b, c * (np.sign(c) == label)) for b, c in work]
+            sketched[sign, label] = np.abs(gather_gradient(split, only)) / len(y)
+    found_down = sketched[1.0, 1.0] + sketched[-1.0, -1.0]  # y x > 0
+    found_up = sketched[-1.0, 1.0] + sketched[1.0, -1.0]
+    for found, exact in ((found_up, exact_up), (found_down, exact_down)):
+        assert (found <= exact + 1e-12).all()
+        assert (found >= exact / oracle.ratio - 1e-12).all()
+    np.testing.assert_allclose(found_down - found_up, seen.b, atol=1e-12)
+
+
+def label_counts(oracle, plan, beta, label):
+    from buttress.relational.rank import _absolute
+    from buttress.relational.schedule import block_values, node_scores
+
+    scores, guards = node_scores(plan, beta), node_scores(_absolute(plan), np.abs(beta))
+    local = [label * block_values(b, scores) + oracle.guard * block_values(b, guards) for b in oracle.schedule.blocks]
+    return oracle._one_label(label, local)[0]
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_lemma_9_f_hat_brackets_the_most_favourable_perturbation(seed):
+    join = joined(seed, rows=12)
+    plan, rows = prepare(join), materialise(join)
+    X, y, weight = design(join, plan, rows)
+    eps, beta = 0.2, np.random.default_rng(seed).normal(size=plan.width)
+    Z = X * np.where(y[:, None] * X * beta >= 0, 1 + eps, 1 - eps)  # raises every margin
+    L = hinge_mean(Z, y, weight, beta)
+    oracle = RankOracle(plan, error=eps, guard=eps, mean=False)
+    hat = oracle(beta, hinge()).smooth
+    assert L / oracle.ratio - 1e-12 <= hat <= L + 1e-12
+
+
+def test_the_ridge_counts_twice_alpha_beta():
+    join = joined(1)
+    plan, rows = prepare(join), materialise(join)
+    X, y, weight = design(join, plan, rows)
+    alpha, oracle = 0.05, GridOracle(plan)
+    loss = margin_loss("logistic")
+    beta = np.random.default_rng(0).normal(size=plan.width)
+    gradient = 2 * alpha * beta - oracle(beta, loss, 1 << 18).b
+
+    def F(b):
+        return objective(X, y, weight, b, alpha, loss)
+
+    numeric = np.array([(F(beta + h) - F(beta - h)) / 2e-6 for h in 1e-6 * np.eye(len(beta))])
+    np.testing.assert_allclose(gradient, numeric, atol=1e-5)
+
+
+@pytest.mark.parametrize("rule", ["theorem", "section"])
+def test_theorem_5_bounds_the_papers_hypothesis(rule):
+    """F(beta-hat, X_a) <= (1 + eps) F(beta, X_b) + 32 d^(3/2) / (alpha sqrt T), X_a = Z^(t-hat), beta the optimum."""
+    join = joined(4)
+    plan, rows = prepare(join), materialise(join)
+    X, y, weight = design(join, plan, rows)
+    eps, alpha, T = 0.1, 0.1, 60
+    oracle = RankOracle(plan, error=eps, guard=eps, mean=False)
+    found = run(pseudo_gradient_descent(oracle, alpha, rule), tol=-1.0, max_iter=T, warn=False).state
+
+    def perturbed(beta, by):
+        return X * (1 + eps * np.where(y[:, None] * X * beta >= 0, by, -by))
+
+    best = minimize(lambda b: objective(X, y, weight, b, alpha), np.zeros(plan.width), method="Powell").x
+    left = objective(perturbed(found, 1), y, weight, found, alpha)
+    right = objective(perturbed(best, -1), y, weight, best, alpha)
+    d = plan.width
+    assert left <= (1 + eps) * right + 32 * d**1.5 / (alpha * np.sqrt(T))
+    assert left <= 1.1 * (1 + eps) * right  # and much closer in fact
+    assert np.linalg.norm(found) <= ball_radius(alpha, d)
+
+
+def test_theorem_15_bounds_the_regret_of_projected_descent():
+    """Mean of f(beta_t) - f(beta*) <= 2 D G / sqrt T with D = sqrt d/(2 alpha), G = 4 d, for the theorem's steps."""
+    join = joined(5)
+    plan, rows = prepare(join), materialise(join)
+    X, y, weight = design(join, plan, rows)
+    alpha, T, d = 0.05, 80, plan.width
+    oracle = GridOracle(plan, rows=None)
+    best = minimize(lambda b: objective(X, y, weight, b, alpha), np.zeros(d), method="Powell").x
+    from buttress.solvers.projected import projected_descent
+
+    descent = projected_descent(np.zeros(d), ball_radius(alpha, d), step_size(alpha, d, "theorem"))
+    _, beta = next(descent)
+    excess = []
+    for _ in range(T):
+        excess.append(objective(X, y, weight, beta, alpha) - objective(X, y, weight, best, alpha))
+        gradient = 2 * alpha * beta - oracle(beta, hinge(), 1 << 16).b
+        assert np.linalg.norm(gradient) <= 4 * d
+        _, beta = descent.send(gradient)
+    assert np.mean(excess) <= 2 * (np.sqrt(d) / (2 * alpha)) * 4 * d / np.sqrt(T)
+
+
+def test_the_averaged_iterate_stops_by_theorem_1s_rule():
+    """One feature, a large alpha: the rule is met, and the certified objective is then within its promise."""
+    frame = pd.DataFrame({"x": [1.0, -1.0, 0.5, -0.5, 1.0], "y": [1, 0, 1, 0, 0]})
+    plan = prepare(Join([Table("t", frame, features=["x"], label="y")]), intercept=False)
+    climb = Climber(GridOracle(plan), "hinge", 1.0, PlanePool(plan.width), 0.5)
+    outcome = run(averaged_descent(climb, "theorem"), tol=0.5, max_iter=2000)
+    assert outcome.converged
+    t = outcome.n_iter + 1
+    assert t >= (8 / (0.5 * 1.0 * outcome.objective)) ** 2 * 0.99
+    assert outcome.state.high <= (1 + 0.5) * outcome.state.low + 1e-9
+
+
+@pytest.mark.parametrize("solver", ["paper", "projected", "bundle", "lbfgs"])
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_every_solver_reports_a_true_interval(solver):
+    join = joined(7)
+    rows, plan = materialise(join), prepare(join)
+    X, y, weight = design(join, plan, rows)
+    model = RelationalLinearSVC(alpha=0.05, solver=solver, max_iter=60, random_state=0).fit(join)
+    low, high = model.objective_interval_
+    assert low <= objective(X, y, weight, model.beta_, 0.05) <= high + 1e-12
+    assert low <= liblinear(X, y, weight, 0.05) + 1e-9
+    assert model.gap_ < 0.2
+
+
+def test_too_few_calls_warn():
+    with pytest.warns(NotConvergedWarning, match="max_iter"):
+        RelationalLinearSVC(tol=1e-12, n_samples=50, max_iter=3, random_state=0).fit(chain(200, 20, 3))
+
+
+def test_duplicate_names_do_not_join_by_accident():
+    join = random_join(1, shape="path", nulls=False)
+    for table in join.tables:
+        table.source["same"] = 1
+    before = prepare(random_join(1, shape="path", nulls=False)).n_rows
+    assert prepare(join).n_rows == before

@@ -1,0 +1,247 @@
+"""The margin oracle against joins materialised by pandas: planes, bounds, sketches, roots, hardness."""
+
+from itertools import product
+
+import numpy as np
+import pandas as pd
+import pytest
+from relational_problems import SHAPES, chain, design, hinge_mean, joined, materialise
+
+from buttress.relational import Join, Table
+from buttress.relational.grid import GridOracle
+from buttress.relational.lists import COUNTING
+from buttress.relational.margins import hinge, margin_loss
+from buttress.relational.planes import PlanePool
+from buttress.relational.prepare import prepare
+from buttress.relational.queries import root_lists
+from buttress.relational.rank import RankOracle, group_entries
+from buttress.relational.schedule import node_scores
+from buttress.relational.weighting import weigh_label_rows
+
+VARIANTS = [{}, {"weights": True}, {"left": True}]
+
+
+def problem(seed, **how):
+    """A random join whose rows show both labels, with its plan and its materialised rows."""
+    join = joined(seed, **how)
+    plan, rows = prepare(join), materialise(join)
+    assert len(rows) == plan.n_rows
+    return plan, *design(join, plan, rows)
+
+
+@pytest.mark.parametrize("how", VARIANTS, ids=["plain", "weights", "left"])
+@pytest.mark.parametrize("seed", range(12))
+def test_planes_hold_everywhere_and_bounds_hold_at_the_point(seed, how):
+    plan, X, y, weight = problem(seed, **how)
+    oracle, rng = GridOracle(plan), np.random.default_rng(seed)
+    for name, width, bins in product(("hinge", "squared_hinge", "logistic"), (0.0, 0.2), (16, 512)):
+        loss, beta = margin_loss(name, width), rng.normal(size=plan.width)
+
+        def mean(b, loss=loss):
+            return float(weight @ loss.value(y * (X @ b)) / weight.sum())
+
+        seen = oracle(beta, loss, bins)
+        assert seen.lower - 1e-12 <= mean(beta) <= seen.upper + 1e-12
+        for scale in (0.1, 1.0, 10.0):
+            other = scale * rng.normal(size=plan.width)
+            assert seen.a - seen.b @ other <= mean(other) + 1e-12 * max(1, scale)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_fine_grid_gives_the_gradient(seed):
+    plan, X, y, weight = problem(seed)
+    beta = np.random.default_rng(seed).normal(size=plan.width)
+    loss = margin_loss("logistic")
+    seen = GridOracle(plan)(beta, loss, 1 << 18)
+    expected = X.T @ (weight * y * loss.slope(y * (X @ beta))) / weight.sum()
+    np.testing.assert_allclose(seen.b, expected, atol=1e-5)
+
+
+def test_a_join_over_unique_keys_is_exact_on_any_grid():
+    plan, X, y, weight = problem(4, shape="keys")
+    beta = np.random.default_rng(0).normal(size=plan.width)
+    seen = GridOracle(plan)(beta, hinge(), bins=2)
+    assert seen.upper == pytest.approx(hinge_mean(X, y, weight, beta), abs=1e-12)
+    assert seen.lower == pytest.approx(hinge_mean(X, y, weight, beta), abs=1e-12)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_every_table_sees_the_same_set_of_rows(seed):
+    """The weights that reach the tables' rows sum to one number, that of the set U, whichever table is looked at."""
+    plan, *_ = problem(seed)
+    for table in plan.tables:  # a column of ones in each table sums its rows' signed counts
+        table.X = np.ones((table.X.shape[0], 1))
+    plan.y[:] = 1.0
+    for oracle in (GridOracle(plan, fold=False), RankOracle(plan, error=0.5, mean=False)):
+        seen = oracle(np.random.default_rng(seed).normal(size=plan.width), hinge(), 20)
+        np.testing.assert_allclose(seen.b, seen.a, rtol=1e-12)
+
+
+@pytest.mark.parametrize("how", VARIANTS, ids=["plain", "weights", "left"])
+@pytest.mark.parametrize("seed", range(8))
+def test_rank_sketch_stays_within_its_factor(seed, how):
+    plan, X, y, weight = problem(seed, rows=14, **how)
+    rng = np.random.default_rng(seed)
+    for error, mean in ((0.5, False), (0.5, True), (0.1, False)):
+        oracle, beta = RankOracle(plan, error=error, mean=mean), rng.normal(size=plan.width)
+        seen, L = oracle(beta, hinge()), hinge_mean(X, y, weight, beta)
+        assert L / oracle.ratio - 1e-12 <= seen.lower <= L + 1e-12
+        assert seen.upper >= L - 1e-12
+        for _ in range(5):
+            other = rng.normal(size=plan.width) * 3
+            assert seen.a - seen.b @ other <= hinge_mean(X, y, weight, other) + 1e-12
+
+
+def counts_within(score, mass, kept, error):
+    """Whether the groups' counts stay within the factor at every threshold."""
+    order, group = kept
+    score, mass = score[order], mass[order]
+    last = np.array([group[i] != group[i + 1] if i + 1 < len(group) else True for i in range(len(group))])
+    high, total = score[last], np.bincount(group, mass)
+    true = np.array([mass[score <= t].sum() for t in score])
+    sketched = np.array([total[high <= t].sum() for t in score])
+    return bool(((sketched <= true + 1e-9) & (sketched * (1 + error) >= true - 1e-9)).all())
+
+
+@pytest.mark.parametrize("error", [0.1, 0.5, 1.0])
+def test_groups_by_the_count_before_hold_their_factor_and_groups_by_the_count_after_do_not(error):
+    rng = np.random.default_rng(0)
+    score, mass = rng.integers(0, 60, size=400).astype(float), np.where(rng.random(400) < 0.05, 1e4, 1.0)
+    owner = np.zeros(400, dtype=np.int64)
+    assert counts_within(score, mass, group_entries(owner, 1, score, mass, error), error)
+    order = np.argsort(score, kind="stable")
+    level = np.floor(np.log(np.cumsum(mass[order])) / np.log1p(error))
+    wrong = np.cumsum(np.r_[False, level[1:] != level[:-1]])
+    assert not counts_within(score, mass, (order, wrong), error)
+
+
+def test_a_long_list_is_sketched_and_its_plane_still_holds():
+    """Lists longer than are kept exactly: a chain with 400 rows a key."""
+    join = chain(400, 400, 3)
+    plan = prepare(join)
+    assert plan.n_rows == 400**3
+    beta = np.array([0.9, -0.4, 0.1, 0.5, 0.7, -0.8, 0.3])
+    scores = node_scores(plan, beta)
+    exact = [np.sort(scores[i]) for i in (1, 2)]
+    sums = (exact[0][:, None] + exact[1][None, :]).ravel()
+    sums.sort()
+    before = np.concatenate([[0.0], np.cumsum(sums)])
+    total = 0.0
+    for s, y in zip(scores[0], plan.y):  # sum of max(0, 1 - y (s + v)) over all v, by prefix sums
+        k = np.searchsorted(sums, y - s, side="right" if y > 0 else "left")
+        many, part = (k, before[k]) if y > 0 else (len(sums) - k, before[-1] - before[k])
+        total += many * (1 - y * s) - y * part
+    L = total / plan.n_rows
+    for oracle in (RankOracle(plan, error=0.2), RankOracle(plan, error=0.2, mean=False)):
+        seen = oracle(beta, hinge())
+        assert L / oracle.ratio <= seen.lower <= L + 1e-12
+        assert seen.lower < L
+    grid = GridOracle(plan)(beta, hinge(), 512)
+    assert grid.lower <= L + 1e-12
+    assert grid.upper + 1e-12 >= L
+    assert grid.upper - grid.lower < 1e-3
+
+
+def relabelled(join, root):
+    """The same join with the label moved to a copy in another table is not the same join: move the tables' order."""
+    order = [root, *(i for i in range(len(join.tables)) if i != root)]
+    return Join([join.tables[i] for i in order], join.on)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_histogram_does_not_depend_on_the_root(seed):
+    """Scores of all join rows, as a list, whichever table is at the root (labels aside)."""
+    join = joined(seed, nulls=False)
+    for table in join.tables:
+        table.label = None
+    lists = []
+    for root in range(len(join.tables)):
+        plan = prepare(relabelled(join, root), intercept=False)
+        weights = {table.name: np.arange(1, 1 + table.X.shape[1]) for table in plan.tables}
+        beta = np.concatenate([weights[table.name] * table.scale for table in plan.tables])
+        scores = [np.round(score, 6) for score in node_scores(plan, beta)]
+        found = root_lists(plan, scores, COUNTING, [np.ones((node.n_rows, 1)) for node in plan.nodes])
+        lists.append(pd.Series(found.value[:, 0]).groupby(found.score.round(5)).sum())
+    for other in lists[1:]:
+        pd.testing.assert_series_equal(lists[0], other)
+
+
+def knapsack(sizes, capacity, k):
+    """Lemma 3: 2^m rows with key 1 and one with key 0, whose Value is -k."""
+    tables, on = [], []
+    values = pd.DataFrame({"key": [1, 0], "value": [1.0, -k], "y": [1, 1]})
+    values = pd.concat([values, pd.DataFrame({"key": [0], "value": [0.0], "y": [0]})])
+    tables.append(Table("v", values, features=["value"], label="y"))
+    for i, size in enumerate(sizes):
+        item = pd.DataFrame({"key": [1, 1, 0], "e": [0.0, size / capacity, 0.0]})
+        tables.append(Table(f"t{i}", item, features=["e"]))
+        on.append(("v.key", f"t{i}.key"))
+    return Join(tables, on)
+
+
+def test_the_knapsack_instance_fools_the_partial_derivative_but_not_the_interval():
+    sizes, capacity = np.array([5, 6, 7, 8, 9, 10, 11]), 28
+    subsets = np.array(list(product((0, 1), repeat=len(sizes)))) @ sizes
+    fit = int((subsets <= capacity).sum())
+    plan = prepare(knapsack(sizes, capacity, fit), intercept=False)
+    assert plan.n_rows == 2 ** len(sizes) + 2
+    beta = np.concatenate([np.zeros(1) if table.name == "v" else table.scale for table in plan.tables])
+    coarse = GridOracle(plan)(beta, hinge(), 12)
+    positive = plan.n_rows * coarse.b[0] * plan.tables[0].scale[0]
+    assert abs(positive) > 0.5  # the true partial derivative is 0: exactly ``fit`` subsets fit
+    margins = np.concatenate([subsets / capacity, [0.0]])
+    L = (np.maximum(0, 1 - margins).sum() + 1.0) / plan.n_rows  # the row of label 0 has score 0
+    assert coarse.lower <= L + 1e-12
+    assert coarse.upper + 1e-12 >= L
+
+
+def test_rows_beyond_two_to_the_53_keep_relative_accuracy():
+    join = chain(300, 300, 9)
+    plan = prepare(join)
+    assert plan.n_rows == 300**9  # more than 2^63, counted exactly
+    seen = GridOracle(plan)(np.zeros(plan.width), hinge())
+    assert seen.lower == pytest.approx(1.0, rel=1e-12)
+    share = float((plan.y > 0).mean())
+    assert seen.b[-1 - sum(t.X.shape[1] for t in plan.tables[1:])] == pytest.approx(2 * share - 1, rel=1e-12)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_weighing_label_rows_is_dividing_by_the_fan_out(seed):
+    join = joined(seed)
+    plan = prepare(join)
+    weigh_label_rows(plan)
+    rows = materialise(join)
+    X, y, _ = design(join, plan, rows)
+    fan = rows.groupby("t0.#")["t0.#"].transform("size").to_numpy()
+    beta = np.random.default_rng(seed).normal(size=plan.width)
+    expected = hinge_mean(X, y, 1 / fan, beta)
+    seen = GridOracle(plan)(beta, hinge(), 4096)
+    assert seen.lower - 1e-12 <= expected <= seen.upper + 1e-12
+    assert seen.upper - seen.lower < 0.02
+
+
+def test_dual_bound_of_random_planes_is_the_simplex_optimum():
+    """Against a general convex solver."""
+    cvxpy = pytest.importorskip("cvxpy")
+    rng = np.random.default_rng(0)
+    pool = PlanePool(4)
+    for _ in range(12):
+        pool.add(float(rng.random()), rng.normal(size=4))
+    value, beta = pool.bound(0.05)
+    point, level = cvxpy.Variable(4), cvxpy.Variable()
+    wanted = cvxpy.Problem(cvxpy.Minimize(level + 0.05 * cvxpy.sum_squares(point)),
+                           [level >= pool.a - pool.B @ point]).solve(solver="CLARABEL")
+    assert value == pytest.approx(wanted, rel=1e-6)
+    assert pool.model(beta) + 0.05 * beta @ beta == pytest.approx(wanted, rel=1e-6)
+
+
+def test_shapes_include_every_kind_of_operation():
+    """Products, folded edges and chains all occur in the problems above."""
+    kinds = {shape: prepare_any(shape) for shape in SHAPES}
+    assert any(plan_ops.n_products for plan_ops in kinds.values())
+    assert any(len(plan_ops.operations) == 1 for plan_ops in kinds.values())
+
+
+def prepare_any(shape):
+    plan, *_ = problem(0, shape=shape)
+    return GridOracle(plan).schedule

@@ -1,0 +1,93 @@
+"""The reproduction of the adversarial SVM paper: its readers and generator, and a short run of the whole."""
+
+import gzip
+import json
+
+import numpy as np
+import pytest
+
+from buttress.reproduce.adv_svm.__main__ import main
+from buttress.reproduce.adv_svm.data import SETS, deformation_fields, deformed, digits_pair, read_idx
+
+
+def write_idx(path, data):
+    header = b"\x00\x00\x08" + bytes([data.ndim]) + b"".join(side.to_bytes(4, "big") for side in data.shape)
+    path.write_bytes(gzip.compress(header + data.tobytes()))
+
+
+@pytest.fixture
+def files(tmp_path):
+    """Tiny MNIST and CIFAR-10 in their official formats."""
+    rng = np.random.default_rng(0)
+    for part, count in (("train", 60), ("t10k", 20)):
+        write_idx(tmp_path / f"{part}-images-idx3-ubyte.gz", rng.integers(0, 256, (count, 28, 28), dtype=np.uint8))
+        write_idx(tmp_path / f"{part}-labels-idx1-ubyte.gz", (np.arange(count) % 10).astype(np.uint8))
+    for name in [f"data_batch_{i}.bin" for i in range(1, 6)] + ["test_batch.bin"]:
+        rows = np.column_stack([np.arange(20) % 10, rng.integers(0, 256, (20, 3072))]).astype(np.uint8)
+        (tmp_path / name).write_bytes(rows.tobytes())
+    return tmp_path
+
+
+@pytest.mark.parametrize("name", [name for name in SETS if "8M" not in name])
+def test_official_files_are_read(files, name):
+    split = SETS[name](files)
+    width, rows = (784, 12) if name.startswith("MNIST") else (3072, 20)
+    assert split.X.shape == (rows, width)
+    assert split.X_test.shape == (4, width)
+    assert 0 <= split.X.min() < split.X.max() <= 1
+    assert set(split.y) == set(split.y_test) == {0, 1}
+
+
+def test_idx_holds_what_was_written(tmp_path):
+    data = np.arange(24, dtype=np.uint8).reshape(4, 2, 3)
+    write_idx(tmp_path / "a.gz", data)
+    np.testing.assert_array_equal(read_idx(tmp_path / "a.gz"), data.reshape(4, 6))
+    (tmp_path / "b").write_bytes(b"\x00\x00\x08\x01\x00\x00\x00\x09abc")
+    with pytest.raises(ValueError, match="holds 3 bytes of data, its header says 9"):
+        read_idx(tmp_path / "b")
+    (tmp_path / "c").write_bytes(b"PK")
+    with pytest.raises(ValueError, match="not an idx file"):
+        read_idx(tmp_path / "c")
+
+
+def test_missing_files_are_named(tmp_path, capsys):
+    assert main(["--data-dir", str(tmp_path), "--output", str(tmp_path / "out"), "--sets", "MNIST 1 vs. 7"]) == 1
+    assert "train-images-idx3-ubyte" in capsys.readouterr().err
+
+
+def test_deformed_images_stay_near_their_originals():
+    split = digits_pair(3, 8)
+    originals = np.rint(255 * split.X_test).astype(np.uint8)
+    made, base = deformed(originals, 3 * len(originals))
+    again, _ = deformed(originals, 3 * len(originals))
+    np.testing.assert_array_equal(made, again)
+    assert made.shape == (3 * len(originals), 64)
+    assert (base == np.arange(3 * len(originals)) % len(originals)).all()
+    assert not (made == originals[base]).all(axis=1).any()
+    assert made.mean() == pytest.approx(originals.mean(), rel=0.1)
+    fields = deformation_fields(8)
+    assert np.abs(fields).max() == 1
+    assert np.diff(fields, axis=1).std() < 0.3 * fields.std()
+
+
+def test_short_run_writes_every_row_and_attack(tmp_path, capsys):
+    options = ["--short", "--trials", "1", "--attacked", "10", "--folds", "2", "--sample", "80", "--features", "64",
+               "--nearest", "2", "--output", str(tmp_path)]
+    assert main(options) == 0
+    record = json.loads((tmp_path / "digits-3-vs-8.json").read_text())
+    assert list(record["rows"]) == ["Natural", "adv-linear-SVM", "adv-SVM(D)", "adv-SVM(C)", "exact rkhs", "input"]
+    printed = capsys.readouterr().out
+    for row, found in record["rows"].items():
+        assert f"| {row} |" in printed
+        scores = {attack: mean for attack, (mean, _) in found["scores"].items()}
+        assert 50 <= scores["Normal"] <= 100
+        assert scores["PGD"] <= scores["FGSM"] + 10
+        assert scores["C&W"] == 0
+        assert 0 < scores["C&W median l2"] < 4
+    assert record["rows"]["exact rkhs"]["scores"]["Normal"][0] > 85
+
+
+@pytest.mark.parametrize("option", ["--trials", "--attacked", "--folds", "--sample", "--features"])
+def test_bad_numbers_are_refused(option, capsys, tmp_path):
+    assert main([option, "0", "--short", "--output", str(tmp_path)]) == 2
+    assert f"{option} must be at least" in capsys.readouterr().err

@@ -1,0 +1,148 @@
+"""The loop, driven by small generators whose every state is known."""
+
+import itertools
+import os
+import signal
+import threading
+import time
+
+import numpy as np
+import pytest
+
+from buttress import InterruptedWarning, NotConvergedWarning
+from buttress.solvers.run import Step, run
+
+
+def numbers(gaps, objectives=None, log=None):
+    """Yield states 0, 1, ... with the given gaps; note in ``log`` when closed."""
+    objectives = gaps if objectives is None else objectives
+    try:
+        for k, (gap, objective) in enumerate(zip(gaps, objectives)):
+            yield Step(k, gap=gap, objective=objective)
+    finally:
+        if log is not None:
+            log.append("closed")
+
+
+def halving():
+    return numbers([2.0**-k for k in range(60)])
+
+
+def test_it_stops_at_the_first_gap_within_the_tolerance_and_closes_the_algorithm():
+    log = []
+    outcome = run(numbers([3.0, 1.0, 0.5, 0.1], log=log), tol=0.5)
+    assert (outcome.state, outcome.gap, outcome.n_iter, outcome.status) == (2, 0.5, 2, "converged")
+    assert outcome.converged
+    assert log == ["closed"]
+    assert [row["n_iter"] for row in outcome.history] == [0, 1, 2]
+    assert [row["gap"] for row in outcome.history] == [3.0, 1.0, 0.5]
+    seconds = [row["seconds"] for row in outcome.history]
+    assert seconds == sorted(seconds)
+
+
+def test_a_converged_run_ends_with_its_last_state_though_an_earlier_one_was_lower():
+    outcome = run(numbers([3.0, 2.0, 0.0], [5.0, 1.0, 4.0]), tol=0.1)
+    assert (outcome.state, outcome.objective) == (2, 4.0)
+
+
+def test_a_run_out_of_iterations_warns_and_ends_with_the_lowest_state():
+    steps = numbers([3.0, 2.0, 1.5, 1.2, 1.0], [5.0, 1.0, 4.0, 2.0, 0.0])
+    message = r"descent stopped at max_iter after 3 iterations with gap 2 > tol 0\.1"
+    with pytest.warns(NotConvergedWarning, match=message):
+        outcome = run(steps, tol=0.1, max_iter=3, name="descent")
+    assert (outcome.state, outcome.gap, outcome.objective, outcome.status) == (1, 2.0, 1.0, "max_iter")
+    assert not outcome.converged
+
+
+def test_steps_may_count_for_many_iterations_the_first_for_none():
+    steps = (Step(k, gap=1.0, objective=0.0, iterations=10) for k in range(9))
+    outcome = run(steps, max_iter=25, warn=False)
+    assert outcome.n_iter == 30
+    assert outcome.state == 3
+
+
+def test_an_algorithm_that_ends_by_itself_is_exhausted_and_not_converged():
+    outcome = run(numbers([3.0, 1.0], [1.0, 2.0]), tol=0.5)
+    assert (outcome.status, outcome.state, outcome.converged) == ("exhausted", 0, False)
+
+
+def test_a_time_limit_ends_the_run_between_steps():
+    def slow():
+        for k in itertools.count():
+            yield Step(k, gap=1.0, objective=-k)
+            time.sleep(0.02)
+
+    start = time.monotonic()
+    with pytest.warns(NotConvergedWarning, match="max_time"):
+        outcome = run(slow(), max_time=0.1)
+    assert outcome.status == "max_time"
+    assert time.monotonic() - start < 5
+    assert outcome.state == outcome.n_iter >= 1
+
+
+def test_a_callback_sees_every_step_and_its_true_answer_stops():
+    seen = []
+
+    def callback(step):
+        seen.append(step.state)
+        return step.state == 2
+
+    outcome = run(halving(), callback=callback)
+    assert seen == [0, 1, 2]
+    assert (outcome.status, outcome.state) == ("stopped", 2)
+    assert run(halving(), tol=0.1, callback=lambda step: None).status == "converged"
+
+
+def test_ctrl_c_leaves_the_best_state_and_a_warning():
+    def interrupted():
+        yield Step("first", gap=1.0, objective=1.0)
+        yield Step("second", gap=0.5, objective=2.0)
+        raise KeyboardInterrupt
+
+    with pytest.warns(InterruptedWarning, match="interrupted after 1 iterations; the model holds the best state"):
+        outcome = run(interrupted())
+    assert (outcome.state, outcome.status) == ("first", "interrupted")
+
+
+def test_a_real_signal_is_the_same_and_before_the_first_step_it_passes_on():
+    def waiting(first):
+        if first:
+            yield Step(0, gap=1.0, objective=1.0)
+        time.sleep(10)
+        yield Step(1, gap=1.0, objective=1.0)
+
+    for first in (True, False):
+        timer = threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT))
+        timer.start()
+        if first:
+            with pytest.warns(InterruptedWarning):
+                assert run(waiting(first)).state == 0
+        else:
+            with pytest.raises(KeyboardInterrupt):
+                run(waiting(first))
+        timer.join()
+
+
+def test_an_error_of_the_algorithm_passes_through():
+    def broken():
+        yield Step(0, gap=1.0, objective=1.0)
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        run(broken())
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_progress_is_a_line_on_a_terminals_stderr_and_nothing_elsewhere(terminal, capsys, monkeypatch):
+    monkeypatch.setattr("sys.stderr.isatty", lambda: terminal, raising=False)
+    outcome = run(halving(), tol=1e-3, max_iter=100, progress=True, name="halving")
+    captured = capsys.readouterr()
+    assert outcome.converged
+    assert captured.out == ""
+    assert ("halving" in captured.err) == terminal
+
+
+def test_a_nan_objective_never_replaces_a_state():
+    outcome = run(numbers([1.0, 1.0, 1.0], [2.0, np.nan, 1.0]))
+    assert outcome.state == 2
+    assert run(numbers([1.0, 1.0], [2.0, np.nan])).state == 0
