@@ -101,10 +101,6 @@ def test_pickle_and_grid_search_over_a_kernel_object(estimator):
     np.testing.assert_array_equal(again.predict(X), search.predict(X))
 
 
-<<<<<<< HEAD
-@pytest.mark.parametrize("estimator", [e for e in ESTIMATORS if is_classifier(e)
-                                       and get_tags(e).classifier_tags.multi_class], ids=lambda e: type(e).__name__)
-=======
 @pytest.mark.parametrize("estimator", ESTIMATORS, ids=lambda e: type(e).__name__)
 def test_a_model_file_holds_it(estimator, tmp_path):
     X, y = data_for(estimator)
@@ -115,8 +111,8 @@ def test_a_model_file_holds_it(estimator, tmp_path):
     assert str(again) == str(model)
 
 
-@pytest.mark.parametrize("estimator", [e for e in ESTIMATORS if is_classifier(e)], ids=lambda e: type(e).__name__)
->>>>>>> d2
+@pytest.mark.parametrize("estimator", [e for e in ESTIMATORS if is_classifier(e)
+                                       and get_tags(e).classifier_tags.multi_class], ids=lambda e: type(e).__name__)
 def test_labels_may_be_text_and_more_than_two(estimator):
     X, y = iris()
     names = np.array(["setosa", "versicolor", "virginica"])[y]
