@@ -245,3 +245,12 @@ def test_shapes_include_every_kind_of_operation():
 def prepare_any(shape):
     plan, *_ = problem(0, shape=shape)
     return GridOracle(plan).schedule
+
+
+def test_scores_that_hardly_differ_do_not_overflow_the_grid():
+    plan, X, y, weight = problem(1)
+    beta = np.full(plan.width, 1e-17)
+    beta[plan.slices[0].stop - 1] = 0.7  # the intercept
+    seen = GridOracle(plan)(beta, hinge(), 1024)
+    assert seen.lower == pytest.approx(hinge_mean(X, y, weight, beta), rel=1e-6)
+    assert seen.lower - 1e-12 <= hinge_mean(X, y, weight, beta) <= seen.upper + 1e-12

@@ -152,9 +152,15 @@ class GridOracle:
 
 
 def grid_step(local: list[Array], bins: int) -> float:
-    """Return h so that the sum of the blocks' ranges of scores is ``bins`` steps; 1 where all scores are equal."""
-    spread = sum(float(np.ptp(score)) for score in local if len(score))
-    return spread / bins if spread > 0 else 1.0
+    """Return h so that the sum of the blocks' ranges of scores is ``bins`` steps."""
+    return step_of([(float(score.min()), float(score.max())) for score in local if len(score)], bins)
+
+
+def step_of(ranges: list[tuple[float, float]], bins: int) -> float:
+    """Return h for ranges of scores; no finer than 1e-9 of the largest score, and 1 where all scores are 0."""
+    spread = sum(high - low for low, high in ranges)
+    largest = max((max(abs(low), abs(high)) for low, high in ranges), default=0.0)
+    return max(spread / bins, 1e-9 * largest) or 1.0
 
 
 def _block(block: Block, q: Index, w: Array, lists: list[Lists]) -> Lists:

@@ -62,7 +62,7 @@ def sample_start(plan: Plan, settings: Settings, rng: Any) -> Array:
     if settings.loss == "logistic":
         model: Any = LogisticRegression(C=C, fit_intercept=False, tol=1e-6, max_iter=500)
     else:
-        model = LinearSVC(loss=settings.loss, C=C, fit_intercept=False, tol=1e-3, max_iter=300,
+        model = LinearSVC(loss=settings.loss, C=C, fit_intercept=False, tol=1e-3, max_iter=100,
                           random_state=int(rng.randint(2**31)))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # it is only where the certified solver starts

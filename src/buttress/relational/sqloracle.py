@@ -12,6 +12,7 @@ from buttress._checks import LARGEST, Array
 from buttress.relational import sqltext
 from buttress.relational.declare import Join, Pair
 from buttress.relational.dialects import DUCKDB, Dialect, dialect_of
+from buttress.relational.grid import step_of
 from buttress.relational.keys import attributes
 from buttress.relational.margins import Evaluation, MarginLoss, evaluation
 from buttress.relational.plan import Plan, TableData
@@ -95,10 +96,8 @@ class SqlOracle:
     def __call__(self, beta: Array, loss: MarginLoss, bins: int = 1024) -> Evaluation:
         """Return the plane and bounds at ``beta``, shape (plan.width,), by two SELECTs."""
         parts = [beta[part] for part in self.plan.slices]
-        spread = 0.0
-        for row in self._select(sqltext.ranges(self.tables, self.dialect, parts)) if any(self._columns) else []:
-            spread += float(row[2] or 0) - float(row[1] or 0)
-        return self.at_step(beta, loss, spread / bins if spread > 0 else 1.0)
+        rows = self._select(sqltext.ranges(self.tables, self.dialect, parts)) if self._columns else []
+        return self.at_step(beta, loss, step_of([(float(row[1] or 0), float(row[2] or 0)) for row in rows], bins))
 
     def at_step(self, beta: Array, loss: MarginLoss, step: float) -> Evaluation:
         """Evaluate with a given step of the grid."""
