@@ -92,7 +92,7 @@ class GridOracle:
     def _on_grid(self, beta: Array, loss: MarginLoss, local: list[Array], step: float) -> Evaluation:
         rounded = [np.floor(score / step + 0.5) for score in local]
         error = sum(float(np.abs(score - step * q).max(initial=0)) for score, q in zip(local, rounded))
-        lowest = [int(q.min(initial=0)) for q in rounded]
+        lowest = [int(q.min()) for q in rounded]  # no block is empty: the join has rows
         shifted = [(q - low).astype(np.int32) for q, low in zip(rounded, lowest)]
         lists = self._up(shifted)
         width = self._width(shifted[-1], [lists[op].width for op, _ in self.schedule.root.lists])
