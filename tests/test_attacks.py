@@ -97,7 +97,7 @@ def test_more_steps_and_more_starts_are_never_weaker(problem, norm):
     for weaker, stronger in itertools.pairwise(runs):
         assert (stronger.success >= weaker.success).all()
         same = stronger.success == weaker.success
-        assert (stronger.margin[same] <= weaker.margin[same]).all()
+        assert (stronger.margin[same] <= weaker.margin[same] + 1e-12).all()  # batches of another size round otherwise
     assert runs[-1].margin.sum() < runs[0].margin.sum()
 
 
