@@ -501,3 +501,13 @@ def test_constant_shifts_of_the_kernel_change_nothing():
     X, y = noisy()
     plain, moved = (SVC(kernel=Linear(c)).fit(X, y) for c in (0.0, -50.0))
     np.testing.assert_allclose(moved.decision_function(X), plain.decision_function(X), atol=1e-6)
+
+
+def test_one_row_far_away_leaves_the_model_of_the_others_as_it_was():
+    X, y = load_breast_cancer(return_X_y=True)
+    X = scale(X)
+    plain = SVC(gamma=1 / 30).fit(X, y)
+    model = SVC(gamma=1 / 30).fit(np.vstack([X, np.full((1, 30), 1e8)]), np.append(y, 0))
+    moved = model.decision_function(X) - plain.decision_function(X)  # by the intercept, for the row holds one at most
+    assert np.abs(moved).max() < 0.05
+    assert abs(model.score(X, y) - plain.score(X, y)) < 0.01
