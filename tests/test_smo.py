@@ -4,10 +4,12 @@ import cvxpy as cp
 import numpy as np
 import pytest
 from scipy.sparse import csr_matrix
+from scipy.spatial.distance import cdist
 
 from buttress.kernels import RBF, Laplacian, Linear, Polynomial
 from buttress.solvers.certificate import best_intercept, certify
 from buttress.solvers.compiled import add_rows, pair_updates, rbf_entries
+from buttress.solvers.exact import Limits, guard
 from buttress.solvers.interior_point import feasible, interior_point
 from buttress.solvers.panels import entries, worst_error
 from buttress.solvers.rows import KernelRows
@@ -137,6 +139,25 @@ def test_working_set_holds_the_worst_and_the_free():
     assert (np.diff(chosen) > 0).all()
 
 
+@pytest.mark.parametrize("size", [1e28, 1e36])
+def test_a_kernel_beyond_the_stand_in_for_infinity_never_yields_without_a_move(size):
+    qp = program(n=300, kernel=Polynomial(3, size ** (1 / 3), 1.0))
+    steps, last = block_smo(qp, tol=1e-3), None
+    for _ in range(20):
+        step = next(steps, None)
+        if step is None:
+            return
+        assert last is None or (step.state != last).any()
+        last = step.state
+
+
+def test_solver_smo_without_a_limit_keeps_libsvms_guard():
+    qp = program(n=30, kernel=Polynomial(3, 1e9, 1.0))
+    assert guard(len(qp.p), Limits(solver="smo")) == 10_000_000
+    assert guard(10**6, Limits(solver="smo")) == 100 * 10**6
+    assert guard(30, Limits(solver="smo", max_iter=5)) == np.inf
+
+
 # --- rows
 
 
@@ -158,6 +179,29 @@ def test_prepared_entries_are_the_kernel(kernel, real):
     dense = np.where(X > 1.3, X, 0)
     np.testing.assert_allclose(sparse(rows, columns), kernel(dense, dense)[rows][:, columns], rtol=tolerance,
                                atol=tolerance)
+
+
+@pytest.mark.parametrize("kernel", [RBF(0.3), Laplacian(0.3)], ids=str)
+@pytest.mark.parametrize("real", [np.float32, np.float64])
+def test_a_row_far_away_does_not_blur_the_entries_of_the_others(kernel, real):
+    X = points(200, 5)
+    far = np.vstack([X, np.full((2, 5), 1e8)])
+    found = entries(kernel, far, real)(np.arange(202), slice(0, 202))
+    expected = np.exp(-0.3 * cdist(X, X, "sqeuclidean" if isinstance(kernel, RBF) else "euclidean"))
+    np.testing.assert_allclose(found[:200, :200], expected, rtol=0, atol=2e-4 if real == np.float32 else 1e-12)
+    assert (found[200:, :200] < 1e-30).all()
+
+
+@pytest.mark.parametrize("size", [1e8, 1e25, 1e60])
+def test_float32_entries_of_a_row_far_away_are_right_or_refused(size):
+    X = points(3001, 5)
+    X[1717] = size
+    kernel = RBF(0.3)
+    single = entries(kernel, X, np.float32)
+    with np.errstate(all="ignore"):
+        found = single(np.array([3, 1717]), slice(0, 400))
+    expected = np.exp(-0.3 * cdist(X[[3, 1717]], X[:400], "sqeuclidean"))
+    assert worst_error(kernel, X, single) > 1e-5 or np.abs(found - expected).max() < 1e-5
 
 
 def test_fast_exponential_over_its_range():
