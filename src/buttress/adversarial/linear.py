@@ -162,7 +162,7 @@ class AdversarialLinearSVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator)
         scaled, bottom, top = ((part - centre) / unit for part in (X[:, varying], low[varying], high[varying]))
         margins = free_range_margins(scaled, y, bottom, top, share=self.C_f, both=self.attacked_class == "both")
         steps = free_range_descent(margins, y, np.full(len(y), self.C * unit**2), tol=self.tol)
-        outcome = run(steps, tol=self.tol, max_iter=None if self.max_iter == -1 else self.max_iter,
+        outcome = run(steps, tol=self.tol, max_iter=self.max_iter,
                       max_time=self.max_time, callback=report, progress=self.progress, name="free-range machine")
         w = np.zeros(X.shape[1])
         w[varying] = outcome.state[0] / unit

@@ -87,7 +87,7 @@ def run(
     tol : float
         Stop once a step's gap is at most this.
     max_iter : int or None
-        Most iterations, None for no limit.
+        Most iterations, None or -1 for no limit.
     max_time : float or None
         Most seconds, None for no limit; checked between steps.
     callback : function of a Step or None
@@ -107,6 +107,7 @@ def run(
     Outcome
         A converged run ends with its last state.
     """
+    max_iter = None if max_iter == -1 else max_iter
     start, outcome, best = time.monotonic(), Outcome(None, "exhausted", 0, float("inf"), float("inf")), None
     try:
         with _display(progress, name, max_iter) as show:
