@@ -15,9 +15,7 @@
     features = ["frequency"]
 """
 
-import pickle
 import tomllib
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -97,22 +95,9 @@ def explain_file(path: str | Path, target: str | None = None) -> str:
     return str(read_join(path, target).explain())
 
 
-def fit_file(
-    path: str | Path, target: str | None = None, output: str | Path | None = None,
-    save: Callable[[Any, Path], None] | None = None, **parameters: Any,
-) -> RelationalLinearSVC:
-    """Fit the join of a TOML file, as ``buttress fit``: returns the model, written to ``output`` by ``save``.
-
-    ``save`` is pickle unless given. ``parameters`` go to RelationalLinearSVC.
-    """
-    model = RelationalLinearSVC(**parameters).fit(read_join(path, target))
-    if output is not None:
-        if save is None:
-            with Path(output).open("wb") as file:
-                pickle.dump(model, file)
-        else:
-            save(model, Path(output))
-    return model
+def fit_file(path: str | Path, target: str | None = None, **parameters: Any) -> RelationalLinearSVC:
+    """Return RelationalLinearSVC(**parameters) fitted to the join of a TOML file, for ``buttress fit``."""
+    return RelationalLinearSVC(**parameters).fit(read_join(path, target))
 
 
 def summary(model: RelationalLinearSVC) -> str:
