@@ -24,8 +24,9 @@ from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, RobustScaler, Stan
 from sklearn.svm import SVC as SKLearnSVC
 from sklearn.svm import LinearSVC, NuSVC, OneClassSVM
 
-from buttress import SVC, AdversarialSVC, KernelClassifier, attacks
+from buttress import SVC, AdversarialSVC, KernelClassifier, SeverClassifier, TrimmedLikelihoodClassifier, attacks
 from buttress.attacks.targets import ExpansionTarget, QueryTarget, as_target, label_codes
+from buttress.certificates import certified_radius
 from buttress.expansion import margins, winners
 from buttress.kernels import RBF
 
@@ -306,6 +307,8 @@ READ = [
     make_pipeline(Nystroem(n_components=20, random_state=0), StandardScaler(), LogisticRegression()),
     make_pipeline(StandardScaler(), SVC(gamma=0.5)),
     GridSearchCV(make_pipeline(StandardScaler(), SKLearnSVC()), {"svc__C": [1, 10]}, cv=2),
+    SeverClassifier(),
+    SeverClassifier(make_pipeline(StandardScaler(), LogisticRegression()), kernel="linear"),
 ]
 
 
@@ -327,6 +330,16 @@ def test_scores_of_scikit_learn_models_are_read_exactly(model, problem):
     np.testing.assert_allclose(exact, numeric, atol=1e-4 * np.abs(exact).max())
     np.testing.assert_allclose(target.linearise(X).gradient(contrast), exact, atol=1e-9 * np.abs(exact).max())
     np.testing.assert_allclose(target.linearise(X).scores, scores, atol=1e-9)
+
+
+def test_scores_of_trimmed_likelihood_are_read_exactly():
+    X, y = moons()
+    model = TrimmedLikelihoodClassifier(contamination=0.1).fit(X, y)
+    target = as_target(model)
+    assert isinstance(target, ExpansionTarget)
+    np.testing.assert_allclose(target.scores(X)[:, 0], model.decision_function(X), atol=1e-12)
+    distance = np.abs(model.decision_function(X)) / np.linalg.norm(model.coef_)
+    np.testing.assert_allclose(certified_radius(model, X).l2, distance, rtol=1e-6)
 
 
 @pytest.mark.parametrize(
