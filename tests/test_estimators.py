@@ -10,6 +10,7 @@ from sklearn.base import clone, is_classifier, is_outlier_detector
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from sklearn.utils import get_tags
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from buttress import (
@@ -31,6 +32,8 @@ from buttress import (
     SeverRegressor,
     TrimmedLikelihoodClassifier,
     TrimmedLikelihoodRegressor,
+    load,
+    save,
 )
 from buttress.kernels import RBF
 
@@ -98,7 +101,18 @@ def test_pickle_and_grid_search_over_a_kernel_object(estimator):
     np.testing.assert_array_equal(again.predict(X), search.predict(X))
 
 
-@pytest.mark.parametrize("estimator", [e for e in ESTIMATORS if is_classifier(e)], ids=lambda e: type(e).__name__)
+@pytest.mark.parametrize("estimator", ESTIMATORS, ids=lambda e: type(e).__name__)
+def test_a_model_file_holds_it(estimator, tmp_path):
+    X, y = data_for(estimator)
+    model = clone(estimator).fit(X, y)
+    save(model, tmp_path / "model")
+    again = load(tmp_path / "model")
+    np.testing.assert_array_equal(again.predict(X), model.predict(X))
+    assert str(again) == str(model)
+
+
+@pytest.mark.parametrize("estimator", [e for e in ESTIMATORS if is_classifier(e)
+                                       and get_tags(e).classifier_tags.multi_class], ids=lambda e: type(e).__name__)
 def test_labels_may_be_text_and_more_than_two(estimator):
     X, y = iris()
     names = np.array(["setosa", "versicolor", "virginica"])[y]

@@ -472,6 +472,16 @@ def test_limits_leave_a_usable_model():
     assert np.isfinite(many.decision_function(X)).all()
 
 
+@pytest.mark.parametrize("scale", [1e-6, 1e6, 1e30])
+def test_units_of_the_rows_do_not_matter_and_nothing_hangs(scale):
+    X = points(60)
+    plain = SVDD(kernel=Polynomial(2, 1.0, 0.0)).fit(X)
+    model = SVDD(kernel=Polynomial(2, 1.0, 0.0)).fit(X * scale)
+    assert model.converged_
+    assert model.radius_ == pytest.approx(plain.radius_ * scale**2, rel=1e-6)
+    np.testing.assert_array_equal(model.predict(X * scale), plain.predict(X))
+
+
 def test_equal_rows_make_a_ball_of_radius_zero():
     X = np.ones((5, 2))
     model = SVDD().fit(X)

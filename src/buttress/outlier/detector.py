@@ -12,7 +12,7 @@ from sklearn.utils.validation import _num_samples, check_is_fitted
 from buttress._callbacks import CallbackSupportMixin
 from buttress._checks import Array, check_limits, check_number, check_option, check_values, check_X_y
 from buttress.expansion import KernelExpansion
-from buttress.kernels import Kernel
+from buttress.kernels import Kernel, centers
 from buttress.solvers.ball import Ball
 from buttress.solvers.definite import POLICIES, correct, is_definite
 
@@ -100,6 +100,18 @@ def settle(kernel: Kernel, X: Array, weight: Array, policy: str) -> tuple[Kernel
                       "indefinite='clip', 'flip' or 'shift' for a certified one.", stacklevel=4)
         return kernel, None, False
     return *correct(kernel, X, weight, policy), True
+
+
+def unit_of(kernel: Kernel, X: Array) -> float:
+    """Return what to divide kernel values by: 1, or their variance over a few rows if outside 1e-6 to 1e6."""
+    some = np.unique(np.linspace(0, len(X) - 1, 64).astype(np.intp))
+    with np.errstate(over="ignore", invalid="ignore"):
+        K = kernel(X[some], centers(kernel, X)[some])
+        variance = float(np.diagonal(K).mean() - K.mean())
+    if not np.isfinite(K).all():
+        raise ValueError(f"{kernel!r} overflows on these rows: some of its values are not finite. Scale the columns "
+                         "of X.")
+    return variance if variance > 0 and not 1e-6 <= variance <= 1e6 else 1.0
 
 
 def refuse_diag(diag: Any) -> None:

@@ -7,7 +7,7 @@ import numpy as np
 
 from buttress._callbacks import step_callback, with_callbacks
 from buttress._checks import Array, NotConvergedWarning, check_weights, check_X
-from buttress.kernels import Precomputed, centers, fitted_kernel, is_precomputed
+from buttress.kernels import Combination, Precomputed, centers, fitted_kernel, is_precomputed
 from buttress.outlier.detector import (
     BallDetector,
     check_ball_parameters,
@@ -15,6 +15,7 @@ from buttress.outlier.detector import (
     refuse_diag,
     settle,
     training_rows,
+    unit_of,
 )
 from buttress.solvers.ball import solve_ball
 from buttress.solvers.definite import known_diagonal
@@ -136,14 +137,18 @@ class SVDD(BallDetector):
         Z = centers(kernel, X)
         self._fit_diagonal = kernel.diagonal(X) if isinstance(kernel, Precomputed) else None
         kernel, gram, certified = settle(kernel, X, weight, self.indefinite)
-        if gram is not None or isinstance(kernel, Precomputed):
-            rows = KernelRows(Precomputed(), (X if gram is None else gram)[np.ix_(keep, keep)], self.cache_size)
-        else:
-            rows = KernelRows(kernel, X[keep], self.cache_size, real=None)
+        given = gram is not None or isinstance(kernel, Precomputed)
+        part = (X if gram is None else gram)[np.ix_(keep, keep)] if given else X[keep]
+        trained = Precomputed() if given else kernel
+        unit = unit_of(trained, part)
+        if unit != 1:
+            part, trained = (part / unit, trained) if given else (part, Combination([kernel], [1 / unit]))
+        rows = KernelRows(trained, part, self.cache_size, real=np.float64 if given else None)
         ball = solve_ball(
-            rows, weight[keep], self.nu, tol=self.tol, max_iter=None if self.max_iter == -1 else self.max_iter,
-            max_time=self.max_time, callback=step_callback(self, X, y, None), progress=self.progress,
-        )
+            rows, weight[keep], self.nu, tol=self.tol,
+            max_iter=None if self.max_iter == -1 else self.max_iter, max_time=self.max_time,
+            callback=step_callback(self, X, y, None), progress=self.progress,
+        ).times(unit)
         self._set_ball(kernel, X, Z, keep, ball)
         self.kernel_ = kernel
         self.dual_gap_ = ball.gap if certified else float("nan")

@@ -13,13 +13,13 @@ Source: Tax & Duin, Support Vector Data Description, Machine Learning 54, 2004.
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from buttress._checks import Array
 from buttress.solvers.rows import KernelRows
-from buttress.solvers.run import Outcome, Step, run
+from buttress.solvers.run import Outcome, Step, Steps, run
 from buttress.solvers.smo import EXACT_ROWS, QP, block_smo, exact_finish, violation
 
 LANDMARKS = 64  # rows whose mean stands for the centre before there is one
@@ -41,6 +41,11 @@ class Ball:
     @property
     def gap(self) -> float:
         return max(0.0, self.primal - self.dual)
+
+    def times(self, unit: float) -> "Ball":
+        """Return the ball of the kernel multiplied by ``unit``: the same coefficients, all distances squared scaled."""
+        return replace(self, norm2=self.norm2 * unit, radius2=self.radius2 * unit, slack=self.slack * unit,
+                       primal=self.primal * unit, dual=self.dual * unit)
 
 
 def solve_ball(
@@ -73,8 +78,8 @@ def solve_ball(
     while True:
         left = None if max_iter is None else max_iter - used
         seconds = None if max_time is None else max_time - (time.monotonic() - start_time)
-        outcome = run(block_smo(qp, tol=target), tol=target, max_iter=left, max_time=seconds, callback=callback,
-                      progress=progress, name="SVDD")
+        outcome = run(advancing(block_smo(qp, tol=target)), tol=target, max_iter=left, max_time=seconds,
+                      callback=callback, progress=progress, name="SVDD")
         used += outcome.n_iter
         qp.b, ended = outcome.state, outcome.status in ("converged", "exhausted")
         if ended and len(rows) <= exact_rows:
@@ -88,6 +93,17 @@ def solve_ball(
             return ball
         else:
             target /= 10
+
+
+def advancing(steps: Steps) -> Steps:
+    """Pass steps on until 20 in a row have not lowered the objective: rounding hides further progress."""
+    least, idle = np.inf, 0
+    for step in steps:
+        yield step
+        idle = 0 if step.objective < least else idle + 1
+        least = min(least, step.objective)
+        if idle >= 20:
+            return
 
 
 def first_distances(rows: KernelRows, weight: Array) -> tuple[Array, float]:
