@@ -476,3 +476,30 @@ def test_arts_attacks_run_on_our_models(problem):
     moved = (model.predict(fooled) != y[:20]) & nearest.success
     assert moved.sum() >= 10
     assert (nearest.distance[moved] <= np.linalg.norm(fooled - X[:20], axis=1)[moved] * 1.1).mean() > 0.9
+
+
+# One row an attack, with options that keep it short: adding an attack means adding a row here.
+ATTACKS = [
+    (attacks.fgsm, {"eps": 0.3}),
+    (attacks.pgd, {"eps": 0.3, "steps": 5, "random_state": 0}),
+    (attacks.carlini_wagner, {"steps": 20, "rounds": 2, "random_state": 0}),
+    (attacks.zoo, {"steps": 20, "rounds": 2, "random_state": 0}),
+    (attacks.worst_case, {"eps": 0.3, "steps": 5, "restarts": 1, "random_state": 0}),
+]
+
+
+@pytest.mark.parametrize(("attack", "options"), ATTACKS, ids=[attack.__name__ for attack, _ in ATTACKS])
+@problems
+def test_what_every_attack_owes(attack, options, problem):
+    X, y = problem()
+    model = SVC(gamma=0.5).fit(X, y)
+    box = X.min(axis=0), X.max(axis=0)
+    found, info = attack(model, X, y, bounds=box, return_info=True, **options)
+    assert found.shape == X.shape
+    assert ((found >= box[0]) & (found <= box[1])).all()
+    np.testing.assert_array_equal(info.success, model.predict(found) != y)
+    assert info.success.mean() > (model.predict(X) != y).mean()
+    assert info.queries >= len(X)
+    np.testing.assert_array_equal(attack(model, X, y, bounds=box, **options), found)
+    with pytest.raises(ValueError, match="labels only"):
+        attack(VotingClassifier([("bayes", GaussianNB())]).fit(X, y), X, y, **options)

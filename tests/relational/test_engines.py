@@ -26,7 +26,7 @@ HOSTILE = ['select', 'order', 'a"b', "it's", "x; DROP TABLE t0; --", "naïve", "
 
 
 def sql_type(column, text="VARCHAR"):
-    kinds = {"i": "BIGINT", "I": "BIGINT", "f": "DOUBLE PRECISION", "O": text, "s": text, "S": text}
+    kinds = {"i": "BIGINT", "I": "BIGINT", "f": "DOUBLE PRECISION", "o": text, "O": text, "s": text, "S": text}
     name = str(column.dtype)
     return kinds[name[0]]
 
