@@ -102,5 +102,5 @@ def clear_rounding(r2: Array, xx: Array, zz: Array) -> None:
     """Set to 0 the squared distances (n, m) that rounding alone can make of squared norms xx (n,) and zz (m,)."""
     if r2.size:
         rounding = 16 * np.finfo(r2.dtype).eps
-        i, j = np.nonzero(r2 <= rounding * (xx.max() + zz.max()))
+        i, j = np.divmod(np.flatnonzero(r2 <= rounding * (xx.max() + zz.max())), r2.shape[1])
         r2[i, j] = np.where(r2[i, j] <= rounding * (xx[i] + zz[j]), 0, r2[i, j])

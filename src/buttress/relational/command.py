@@ -42,7 +42,7 @@ def read_join(path: str | Path, target: str | None = None) -> Join:
     if strange:
         raise ValueError(f"{path.name} has an unknown entry {strange[0]!r}.{near(strange[0], ['on', 'table'])}")
     if not content.get("table"):
-        raise ValueError(f"{path.name} declares no [[table]].")
+        raise ValueError(f"{path.name} declares no [[table]]. Add one for each table of the join.")
     connections: dict[str, Any] = {}
     tables = [_table(entry, path, connections) for entry in content["table"]]
     join = Join(tables, content.get("on", []), max_bag_rows=content.get("max_bag_rows", 10_000_000))
@@ -60,7 +60,7 @@ def _table(entry: dict[str, Any], path: Path, connections: dict[str, Any]) -> Ta
     if strange:
         raise ValueError(f"A [[table]] of {path.name} has an unknown entry {strange[0]!r}.{near(strange[0], _KEYS)}")
     if "name" not in entry:
-        raise ValueError(f"A [[table]] of {path.name} has no name.")
+        raise ValueError(f"A [[table]] of {path.name} has no name. Add name = '...'.")
     if ("source" in entry) == ("database" in entry) or ("database" in entry) != ("table" in entry):
         raise ValueError(f"Table {entry['name']!r} of {path.name} needs either source, or database and table.")
     source: Any = path.parent / entry["source"] if "source" in entry else None
