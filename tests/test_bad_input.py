@@ -99,3 +99,17 @@ def test_constant_columns_are_accepted(estimator):
     predicted = clone(estimator).fit(X, y).predict(X)
     assert len(np.unique(predicted)) > 1
     assert not np.issubdtype(predicted.dtype, np.floating) or np.isfinite(predicted).all()
+
+
+@every
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("scale", [1e8, 1e10])
+def test_columns_of_very_different_scale_are_fitted_or_refused_with_the_fix(estimator, scale):
+    X, y = data_for(estimator)
+    X = X * [1.0, scale]
+    try:
+        predicted = clone(estimator).fit(X, y).predict(X)
+    except ValueError as error:
+        assert "cale" in str(error)  # noqa: PT017
+    else:
+        assert not np.issubdtype(predicted.dtype, np.floating) or np.isfinite(predicted).all()

@@ -1,9 +1,12 @@
 """The ``buttress`` command: parse, call, print. Errors are one line on stderr and exit code 2."""
 
+import math
+import os
 import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
@@ -12,6 +15,14 @@ import typer
 STARTED = time.monotonic()
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None, no_args_is_help=True,
                   help="Robust kernel machines: what breaks a plain SVM on your data, and what a robust one recovers.")
+
+
+class Task(StrEnum):
+    """What the target of an audit is."""
+
+    auto = "auto"
+    classification = "classification"
+    regression = "regression"
 
 
 @app.callback()
@@ -25,7 +36,7 @@ def audit(
     target: Annotated[str | None, typer.Option(help="The column to predict.")] = None,
     file_format: Annotated[
         str | None, typer.Option("--format", help="csv or parquet, when the name does not say.")] = None,
-    task: Annotated[str, typer.Option(help="auto, classification or regression.")] = "auto",
+    task: Annotated[Task, typer.Option(help="What the target is.")] = Task.auto,
     eps: Annotated[float, typer.Option(help="Attack radius in standard deviations of each numeric feature.")] = 0.25,
     budget: Annotated[float, typer.Option(help="Seconds for the whole run.")] = 60.0,
     rows: Annotated[int | None, typer.Option(help="Training rows to use instead of what the budget allows.")] = None,
@@ -38,13 +49,16 @@ def audit(
     """Show what breaks a plain SVM on DATA, what a robust one recovers, and which rows look wrong."""
     floors = dict(_floor(text) for text in fail_under or [])
     _check_output(output)
+    _check_numbers(eps, budget, rows, seed)
+    if model is not None and not model.is_file():
+        raise ValueError(f"--model {str(model)!r} is not a file.")
     from buttress.audit.source import load
 
     columns, y, name = load(data, target, file_format)
     from buttress.audit.report import terminal_table, write
     from buttress.audit.study import Options, audit_columns
 
-    options = Options(task, eps, budget, rows, seed)
+    options = Options(task.value, eps, budget, rows, seed)
     with _ctrl_c(), _progress() as report:
         result = audit_columns(_fitted(model), columns, y, name, options, report, STARTED, data)
     _check_floors(floors, list(result.columns))
@@ -86,6 +100,7 @@ def fit(
     from buttress.persistence import save
     from buttress.relational.command import fit_file, summary
 
+    _check_file(output)
     with _ctrl_c():
         model = fit_file(joins, target, alpha=alpha, tol=tol, max_time=max_time, random_state=seed, progress=True)
     save(model, output)
@@ -105,9 +120,12 @@ def _fitted(path: Path | None) -> Any:
 def _floor(text: str) -> tuple[str, float]:
     name, _, value = text.partition("=")
     try:
-        return name, float(value)
+        floor = float(value)
     except ValueError:
         raise ValueError(f"--fail-under must look like attacked=0.7. Got {text!r}.") from None
+    if name.startswith(("attacked", "certified", "flipped")) and not 0 <= floor <= 1:
+        raise ValueError(f"--fail-under {name} is a share of the rows, in [0, 1]. Got {value}.")
+    return name, floor
 
 
 def _check_floors(floors: dict[str, float], columns: list[str]) -> None:
@@ -117,8 +135,34 @@ def _check_floors(floors: dict[str, float], columns: list[str]) -> None:
 
 
 def _check_output(folder: Path) -> None:
+    """Refuse a folder that could not be written, before any work is done."""
+    folder = folder.absolute()
+    if ".." in folder.parts:
+        folder = folder.resolve()
     if folder.exists() and not folder.is_dir():
         raise ValueError(f"--output {str(folder)!r} is a file. Name a folder.")
+    above = next(parent for parent in (folder, *folder.parents) if parent.exists())
+    if not above.is_dir() or not os.access(above, os.W_OK) or str(above) == "/proc":
+        raise ValueError(f"--output {str(folder)!r} cannot be made: {str(above)!r} cannot be written to.")
+
+
+def _check_file(path: Path) -> None:
+    """Refuse a model file that could not be written, before any work is done."""
+    if path.is_dir():
+        raise ValueError(f"--output {str(path)!r} is a folder. Name a file.")
+    if not os.access(path.absolute().parent, os.W_OK):
+        raise ValueError(f"--output {str(path)!r} cannot be written: there is no such folder, or no right to it.")
+
+
+def _check_numbers(eps: float, budget: float, rows: int | None, seed: int) -> None:
+    """Refuse numbers out of range at once; the audit checks them again, but only after it has loaded."""
+    for name, value in (("eps", eps), ("budget", budget)):
+        if not 0 < value < math.inf:
+            raise ValueError(f"{name} must be in (0, inf). Got {value:g}.")
+    if rows is not None and rows < 20:
+        raise ValueError(f"rows must be a whole number of at least 20. Got {rows}.")
+    if seed < 0:
+        raise ValueError(f"seed must be a whole number of at least 0. Got {seed}.")
 
 
 @contextmanager

@@ -200,6 +200,6 @@ def label_codes(model: Any, y: Any, n: int) -> NDArray[np.intp]:
         raise ValueError(f"y must have one label for each of the {n} rows of X. Got shape {y.shape}.")
     known = np.isin(y, classes)
     if not known.all():
-        raise ValueError(f"y holds the label {y[~known][0]!r}, which the model was not fitted on. "
-                         f"Its classes are {list(classes)}.")
+        raise ValueError(f"y holds the label {y[~known].tolist()[0]!r}, which the model was not fitted on. "
+                         f"Its classes are {np.asarray(classes).tolist()}.")
     return np.searchsorted(classes, y)

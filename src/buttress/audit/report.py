@@ -66,12 +66,13 @@ def terminal_table(result: AuditResult) -> Any:
         style = "bold" if name == result.recommended else ""
         table.add_row(Text(name), *(cells[key].text() for key in result.columns), style=style)
     rows = Table(title="Most suspicious training rows", title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
-    for heading in ("row", "given", "expected", "why"):
+    for heading in ("row", "given", "expected", "p", "why"):
         rows.add_column(heading)
     for found in result.suspicious[:5]:
-        rows.add_row(*(Text(_short(found[key])) for key in ("row", "given", "expected", "why")))
+        rows.add_row(*(Text(_short(found[key])) for key in ("row", "given", "expected", "probability", "why")))
     lines = [f"{key}: {says}" for key, says in result.columns.items()]
     lines += [*result.notes, *(f"Within the budget: {what}." for what in result.subsampled.values())]
+    lines.append("p, below: the probability that a row is wrong, or unlike any other.")
     lines.append(f"Recommended: {result.recommended}. {result.seconds:.0f} s.")
     return Group(table, Text("\n".join(lines)), rows)
 
@@ -79,4 +80,4 @@ def terminal_table(result: AuditResult) -> Any:
 def _short(value: Any) -> str:
     if value is None:
         return "-"
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
+    return f"{value:.3g}" if isinstance(value, float) else str(value)

@@ -20,6 +20,8 @@ def load(source: str, target: str | None, file_format: str | None) -> tuple[dict
     columns = _read_file(source, file_format)
     if target is None:
         raise ValueError(f"--target is missing: name the column to predict, one of {_listed(list(columns))}.")
+    if target not in columns and len(columns) == 1 and ";" in next(iter(columns)):
+        raise ValueError(f"{source} seems to be separated by semicolons. Save it with commas.")
     if target not in columns:
         raise ValueError(f"There is no column {target!r} in {source}.{near(target, columns)} "
                          f"The columns are {_listed(list(columns))}.")
@@ -28,8 +30,10 @@ def load(source: str, target: str | None, file_format: str | None) -> tuple[dict
 
 
 def _load_bundled(source: str, target: str | None) -> tuple[dict[str, Any], Any, str]:
+    if Path(source).is_dir():
+        raise ValueError(f"{source!r} is a folder. Name a CSV or Parquet file in it.")
     if Path(source).suffix or Path(source).parent != Path():
-        raise ValueError(f"There is no file {source!r}.")
+        raise ValueError(f"There is no file {source!r}. Check the path.")
     from buttress.datasets import BUNDLED, load_bundled
 
     if source not in BUNDLED:
@@ -43,6 +47,8 @@ def _load_bundled(source: str, target: str | None) -> tuple[dict[str, Any], Any,
 
 def _read_file(source: str, file_format: str | None) -> dict[str, Any]:
     path = Path(source)
+    if file_format not in (None, "csv", "parquet"):
+        raise ValueError(f"--format must be csv or parquet. Got {file_format!r}.")
     kind = file_format or {".csv": "csv", ".parquet": "parquet", ".pq": "parquet"}.get(path.suffix.lower())
     if kind not in ("csv", "parquet"):
         raise ValueError(f"Cannot tell the format of {source!r} from its name. Use --format csv or --format parquet.")

@@ -201,8 +201,9 @@ class Study:
         if self.classifies:
             names, counts = np.unique(y, return_counts=True)
             if counts.min() < 4:
-                raise ValueError(f"Class {names[counts.argmin()]!r} of {self.table.target_name!r} has {counts.min()} "
-                                 "rows; an audit needs 4 of each. Merge or drop the class, or use --task regression.")
+                rare, name = names.tolist()[counts.argmin()], self.table.target_name
+                raise ValueError(f"Class {rare!r} of {name!r} has {counts.min()} rows; an audit needs 4 of each. Merge "
+                                 "or drop the class, or use --task regression if the target is a number.")
         train, test = train_test_split(everything, test_size=0.3, random_state=self.options.seed,
                                        stratify=y if self.classifies else None)
         raw = self.table.array()

@@ -136,14 +136,15 @@ def settle_task(y: NDArray[Any], name: str, task: str) -> str:
     """Return "classification" or "regression": text, bools and whole numbers with at most 10 values are classes."""
     number = y.dtype.kind in "iuf"
     values = np.unique(y.astype(str) if y.dtype.kind == "O" else y)
+    first = values.tolist()[0]
     whole = number and bool(np.all(np.asarray(values, dtype=np.float64) % 1 == 0))
     classes = not number or (whole and len(values) <= MAX_CLASSES)
     if task == "classification" and number and not whole:
         raise ValueError(f"The target {name!r} is continuous, which is not a set of classes. Use --task regression.")
     if task == "regression" and not number:
-        raise ValueError(f"The target {name!r} holds {values[0]!r}, which is not a number. Use --task classification.")
+        raise ValueError(f"The target {name!r} holds {first!r}, which is not a number. Use --task classification.")
     if len(values) < 2:
-        raise ValueError(f"The target {name!r} has only one value, {values[0]!r}: there is nothing to predict.")
+        raise ValueError(f"The target {name!r} has only one value, {first!r}: there is nothing to predict.")
     return task if task != "auto" else ("classification" if classes else "regression")
 
 

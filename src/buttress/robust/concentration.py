@@ -1,5 +1,6 @@
 """Kernel classification that finds the wrong labels by itself: class-balanced leave-one-out concentration."""
 
+import warnings
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +19,7 @@ from buttress.solvers.balanced import Flips, concentrate_classes, explain_labels
 from buttress.solvers.run import run
 
 ALPHAS = np.geomspace(0.1, 30, 9)  # in units of k(x, x); more smooths away small classes
+MANY = 0.1  # a larger share of isolated rows is a sign of columns that were not scaled
 SLIGHT = 0.02  # an estimated rate of wrong labels at or below this is no reason to trim
 
 
@@ -134,6 +136,10 @@ class RobustKernelClassifier(ExpansionPredictions, ClassifierMixin, BaseEstimato
         design = kernel_design(kernel, X, n_landmarks=self.n_landmarks, rng=rng)
         self.isolated_ = design.isolated & (not is_precomputed(self.kernel))
         rows = np.flatnonzero(~self.isolated_)
+        if self.isolated_.mean() > MANY:
+            warnings.warn(f"{self.isolated_.sum()} of {len(X)} rows resemble no other row, so their labels cannot be "
+                          "judged and they are left out. Scale the columns of X (RobustScaler), or lower gamma.",
+                          stacklevel=2)
         if len(rows) < len(X):
             design = kernel_design(kernel, X[rows], n_landmarks=self.n_landmarks, rng=rng)
             share = None if share is None else max(share * len(X) - self.isolated_.sum(), 0) / len(rows)

@@ -4,6 +4,7 @@ import importlib
 from typing import Any
 
 import numpy as np
+from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 NEEDED = "RobustKernelRegressor, RobustLinearRegressor or RobustKernelClassifier"
@@ -15,7 +16,8 @@ def outlier_report(estimator: Any, X: Any, y: Any) -> Any:
     Columns: ``row`` (the index label of a pandas frame, else the row number), ``given`` and ``expected`` target (what
     the fit without the row predicts), ``sigmas`` (regression: given minus expected, in standard deviations) or
     ``margin`` (classification: score of the given label less the best other), ``probability`` that the row is corrupt,
-    ``agreement`` (share of the starts of the search that judge the row as the final fit does).
+    ``agreement`` (share of the starts of the search that judge the row as the final fit does), and for a classifier
+    ``isolated``: no other row resembles it, so that ``expected`` says nothing and ``probability`` is 1.
 
     Parameters
     ----------
@@ -45,6 +47,9 @@ def outlier_report(estimator: Any, X: Any, y: Any) -> Any:
     (7, 40.0, 7)
     """
     check_is_fitted(estimator)
+    if isinstance(estimator, Pipeline):
+        raise ValueError(f"outlier_report needs a fitted {NEEDED}, with the data as it saw them. Got a Pipeline: give "
+                         "its last step, and X transformed by the steps before (pipeline[:-1].transform(X)).")
     if not hasattr(estimator, "outlier_proba_"):
         raise ValueError(f"outlier_report needs a fitted {NEEDED}. Got {type(estimator).__name__}.")
     given = np.asarray(y).reshape(-1)
@@ -60,6 +65,8 @@ def outlier_report(estimator: Any, X: Any, y: Any) -> Any:
     order = np.lexsort((-doubt, -estimator.outlier_proba_))
     columns = {"row": _labels(X, y, len(given)), "given": given, "expected": expected, name: size,
                "probability": estimator.outlier_proba_, "agreement": estimator.agreement_}
+    if hasattr(estimator, "isolated_"):
+        columns["isolated"] = estimator.isolated_
     return _framed({key: np.asarray(column)[order] for key, column in columns.items()}, X, y)
 
 

@@ -16,14 +16,24 @@ Two forms of the same solution: :class:`FeatureRidge` on short feature vectors, 
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import cho_factor, cho_solve, lapack, solve_triangular
+from scipy.linalg import LinAlgError, cho_factor, cho_solve, lapack, solve_triangular
 
 from buttress._checks import Array
 
 CHUNK = 4_000_000  # entries of one block of features, 32 MB
+
+
+def factorised(A: Array) -> Any:
+    """Return the Cholesky factor of A, overwritten; ValueError where rounding has made it indefinite."""
+    try:
+        return cho_factor(A, lower=True, overwrite_a=True, check_finite=False)
+    except LinAlgError:
+        raise ValueError("Rows or columns of X differ too much in scale for float64: rounding of the largest hides the "
+                         "others. Remove entries that are far out, scale the columns, or raise alpha.") from None
 
 
 @dataclass(frozen=True)
@@ -79,7 +89,7 @@ class FeatureRidge:
         """Return the fit to y, (n,) or (n, k), with row weights u (n,)."""
         A = self.gram(u).copy()
         A.flat[:: len(A) + 1] += alpha
-        factor = cho_factor(A, lower=True, overwrite_a=True, check_finite=False)
+        factor = factorised(A)
         used = self._u if self.refresh else u
         coef = cho_solve(factor, self._moments(y, used), check_finite=False)
         variance = self._variances(factor[0]) if self.leverage else np.zeros(len(u))
@@ -132,7 +142,7 @@ class GramRidge:
         root = np.sqrt(used)
         A = root[:, None] * self.K * root
         A.flat[:: len(A) + 1] += alpha
-        factor = cho_factor(A, lower=True, overwrite_a=True, check_finite=False)
+        factor = factorised(A)
         coef = (cho_solve(factor, (aim.T * root).T, check_finite=False).T * root).T
         inverse, _ = lapack.dpotri(factor[0], lower=1, overwrite_c=1)
         return _fit(coef, self.K @ coef, y, (1 - alpha * np.diagonal(inverse)) / used, u, self.groups)

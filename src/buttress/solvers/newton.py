@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import cho_factor, cho_solve
+from scipy.linalg import LinAlgError, cho_factor, cho_solve
 from scipy.sparse import issparse
 from scipy.sparse.linalg import LinearOperator, cg
 
@@ -139,7 +139,11 @@ def _solve(X: Any, curvature: Array, right: Array) -> Array:
     gram: Any = scaled.T @ scaled if d <= m else scaled @ scaled.T
     gram = gram.toarray() if issparse(gram) else gram
     gram[np.diag_indices(len(gram))] += 1
-    factor = cho_factor(gram, lower=True, overwrite_a=True, check_finite=False)
+    try:
+        factor = cho_factor(gram, lower=True, overwrite_a=True, check_finite=False)
+    except LinAlgError:
+        raise ValueError("The columns of X differ too much in scale for float64: rounding of the largest hides the "
+                         "others. Scale them, with sklearn.preprocessing.StandardScaler for example.") from None
     if d <= m:
         return cho_solve(factor, right, check_finite=False)
     return right - scaled.T @ cho_solve(factor, scaled @ right, check_finite=False)
