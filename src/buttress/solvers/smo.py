@@ -71,7 +71,7 @@ def block_smo(qp: QP, *, tol: float) -> Steps:
         block = working_set(up, down, size, block)
         inner, gradient = b[block], np.zeros(-(-len(block) // LANES) * LANES, dtype=rows.real)
         gradient[: len(block)] = g[block]
-        K = rows.block(block) if K is None or len(K) < len(b) else K  # the block of all rows stays the same
+        K = rows.block(block, K) if K is None or len(K) < len(b) else K  # the block of all rows stays the same
         pairs, downwards = pair_updates(K, gradient, inner, lo[block], hi[block], l1[block],
                                         max(tol / 2, 0.1 * viol), 100 * size)
         qp.downwards += downwards
