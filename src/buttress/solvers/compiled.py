@@ -174,9 +174,11 @@ def add_rows(store: Array, slots: Any, weights: Array, total: Array, start: int,
             k4, k5 = store[slots[r + 4], left:right], store[slots[r + 5], left:right]
             k6, k7 = store[slots[r + 6], left:right], store[slots[r + 7], left:right]
             for t in range(right - left):
-                part[t] += (
-                    (a0 * np.float64(k0[t]) + a1 * np.float64(k1[t])) + (a2 * np.float64(k2[t]) + a3 * np.float64(k3[t]))
-                ) + ((a4 * np.float64(k4[t]) + a5 * np.float64(k5[t])) + (a6 * np.float64(k6[t]) + a7 * np.float64(k7[t])))
+                first = a0 * np.float64(k0[t]) + a1 * np.float64(k1[t])
+                second = a2 * np.float64(k2[t]) + a3 * np.float64(k3[t])
+                third = a4 * np.float64(k4[t]) + a5 * np.float64(k5[t])
+                fourth = a6 * np.float64(k6[t]) + a7 * np.float64(k7[t])
+                part[t] += (first + second) + (third + fourth)
             r += 8
         while r < slots.size:
             a0, k0 = weights[r], store[slots[r], left:right]
@@ -216,7 +218,9 @@ def rbf_entries(inner: Array, xx: Array, zz: Array, gamma: float, store: Array, 
             out[j] = np.int32(bits).view(np.float32)
 
 
-@compile_kernel("void(float64[:,::1], float64[::1], float64[::1], float64)", fastmath={"nnan", "ninf", "nsz", "contract"})
+@compile_kernel(
+    "void(float64[:,::1], float64[::1], float64[::1], float64)", fastmath={"nnan", "ninf", "nsz", "contract"}
+)
 def rbf_in_place(inner: Array, xx: Array, zz: Array, gamma: float) -> None:
     """Turn inner_ij into exp(-gamma (xx_i + zz_j - 2 inner_ij)), to 4e-16, distances below rounding taken for 0.
 

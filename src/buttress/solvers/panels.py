@@ -110,7 +110,7 @@ class GaussianEntries(DistanceEntries):
             self._finish(panel, norms[some], norms[columns], out, slots[top : top + HEIGHT], 0)
         return None
 
-    def _finish(self, panel: Array, xx: Array, zz: Array, store: Array, slots: Index, start: int) -> None:
+    def _finish(self, panel: Any, xx: Array, zz: Array, store: Array, slots: Index, start: int) -> None:
         rbf_entries(panel, xx, zz, np.float32(self.kernel.gamma), store, slots, start)
 
     def write(self, rows: Index, start: int, stop: int, store: Array, slots: Index) -> None:

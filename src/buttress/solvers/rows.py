@@ -203,8 +203,10 @@ class KernelRows:
         K = out if out is not None and out.shape == shape and out.dtype == self.real else np.zeros(shape, self.real)
         where = self.index[index]
         wide = self.cache.X.shape[1] > 128
-        if self.cache.whole or (wide and self.cache.has(where, self.chosen)):
-            K[:, :size] = self.cache.store[np.ix_(self.cache.slots(where, self.chosen), where)]
+        if self.cache.whole and size == len(self):
+            self._copy_sections(K)
+        elif self.cache.whole or (wide and self.cache.has(where, self.chosen)):
+            K[:, :size] = self.cache.store[self.cache.slots(where, self.chosen)].take(where, axis=1)
         else:
             self.cache.entries.into(where, where, K)
         np.fill_diagonal(K, self.cache.diagonal[where])
@@ -255,11 +257,23 @@ class KernelRows:
             np.fill_diagonal(K, self.cache.diagonal[self.index[rows]])
         return K
 
-    def gram(self) -> Array:
-        """Return the whole Gram matrix in float64, a new array of n^2 entries."""
+    def _copy_sections(self, K: Array) -> Array:
+        """Copy the Gram matrix into the first columns of K, section by section, from a cache that holds all of it."""
+        top = 0
+        for first, last in self.ranges:
+            left = 0
+            for start, stop in self.ranges:
+                K[top : top + last - first, left : left + stop - start] = self.cache.store[first:last, start:stop]
+                left += stop - start
+            top += last - first
+        return K
+
+    def gram(self, out: Array | None = None) -> Array:
+        """Return the whole Gram matrix in float64: ``out``, or a new array of n^2 entries."""
+        K = np.empty((len(self), len(self))) if out is None else out
         if self.cache.whole:
-            return self.cache.store[np.ix_(self.index, self.index)]
-        K = np.concatenate([self.cache.exact(self.index[start : start + TILE], self.index)
-                            for start in range(0, len(self), TILE)])
+            return self._copy_sections(K)
+        for start in range(0, len(self), TILE):
+            K[start : start + TILE] = self.cache.exact(self.index[start : start + TILE], self.index)
         np.fill_diagonal(K, self.diagonal)
         return K
