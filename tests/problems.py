@@ -54,3 +54,9 @@ def noisy(n=300, seed=0):
     """Two classes in 8 dimensions with a tenth of the labels wrong."""
     X, y = make_classification(n, n_features=8, n_informative=5, flip_y=0.2, random_state=seed)
     return scale(X), y
+
+
+def large(n=2600, seed=3):
+    """Enough rows for float32 storage, with labels that overlap."""
+    X, y = make_classification(n, n_features=10, n_informative=6, flip_y=0.1, random_state=seed)
+    return scale(X), y

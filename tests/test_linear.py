@@ -1,6 +1,5 @@
 """The linear machine in the primal against other libraries, KKT conditions, plain loops, and the lecture's formulas."""
 
-import pickle
 
 import numpy as np
 import pytest
@@ -8,39 +7,14 @@ import sklearn.svm
 from scipy.optimize import minimize_scalar
 from scipy.sparse import csr_array, csr_matrix
 from sklearn.datasets import load_breast_cancer, make_classification
-from sklearn.model_selection import GridSearchCV
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from buttress import LinearSVC, NotConvergedWarning, attacks
-from buttress.expansion import winners
+from buttress import LinearSVC
 from buttress.solvers import newton
 from buttress.solvers.primal import LinearProblem, Rate, best_rate, default_rate, full_batch, gradient_descent
-from buttress.solvers.run import run
 from buttress.solvers.stochastic import SuffixMean, Walk, draws, stochastic_descent
 
-from problems import breast_cancer, iris, noisy, points
-
-LOSSES = ["hinge", "squared_hinge"]
-
-
-def signs(y):
-    return np.where(y == 1, 1.0, -1.0)
-
-
-def slacks(model, X, y):
-    return 1 - signs(y) * (X @ model.coef_[0] + model.intercept_[0])
-
-
-def objective(model, X, y, C=1.0):
-    losses = np.maximum(0, slacks(model, X, y)) ** (2 if model.loss == "squared_hinge" else 1)
-    return 0.5 * model.coef_[0] @ model.coef_[0] + C * losses.sum()
-
-
-def problem_of(X, y, C=1.0, **options):
-    return LinearProblem(X, signs(y), np.full(len(y), float(C)), **options)
-
+from linear_problems import LOSSES, objective, problem_of, signs, slacks
+from problems import breast_cancer, noisy, points
 
 # --- the exact solver ---
 
@@ -349,134 +323,3 @@ def test_sgd_weights_solve_the_weighted_problem():
     exact = LinearSVC(C=0.01, tol=1e-9).fit(X, y, weight)
     model = LinearSVC(solver="sgd", C=0.01, tol=1e-5, random_state=0).fit(X, y, weight)
     assert exact.primal_objective_ <= model.primal_objective_ <= 1.005 * exact.primal_objective_
-
-
-# --- partial_fit and the estimator ---
-
-
-def test_partial_fit_learns_from_a_stream_and_is_there_for_sgd_only():
-    X, y = noisy(4000)
-    model = LinearSVC(solver="sgd", C=0.02, random_state=0)
-    for part in np.array_split(np.arange(4000), 20):
-        model.partial_fit(X[part], y[part], classes=[0, 1])
-    best = LinearSVC(C=0.02 * 200 / 4000, tol=1e-9).fit(X, y)  # 1/(mC) of the first 200 rows is the weight of the norm
-    assert objective(model, X, y, best.C) <= 1.02 * best.primal_objective_
-    assert model.n_iter_ == 20
-    assert not hasattr(LinearSVC(), "partial_fit")
-
-
-def test_partial_fit_goes_on_from_fit_and_takes_sparse_rows():
-    X, y = iris()
-    model = LinearSVC(solver="sgd", C=0.1, random_state=0).fit(csr_matrix(X), y)
-    before = model.score(X, y)
-    model.partial_fit(csr_matrix(X), y)
-    assert model.coef_.shape == (3, 4)
-    assert model.score(X, y) > before - 0.1
-
-
-@pytest.mark.filterwarnings("ignore::buttress.NotConvergedWarning")
-@parametrize_with_checks(
-    [LinearSVC(solver="sgd", tol=0.01), LinearSVC(solver="gd", tol=0.1), LinearSVC(loss="squared_hinge")],
-    expected_failed_checks=lambda model: {} if model.solver != "sgd" else {
-        f"check_sample_weight_equivalence_on_{kind}_data": "weights agree with repeated rows in law, not draw by draw"
-        for kind in ("dense", "sparse")
-    },
-)
-def test_scikit_learn_checks(estimator, check):
-    with np.errstate(all="ignore"):
-        check(estimator)
-
-
-def test_three_classes_are_three_machines():
-    X, y = iris()
-    model = LinearSVC(tol=1e-8).fit(X, y)
-    for c in range(3):
-        alone = LinearSVC(tol=1e-8).fit(X, y == c)
-        np.testing.assert_allclose(model.decision_function(X)[:, c], alone.decision_function(X), atol=1e-6)
-        assert model.primal_objective_[c] == pytest.approx(alone.primal_objective_, rel=1e-9)
-    assert model.predict(X[:1]) == model.decision_function(X[:1]).argmax()
-
-
-def test_attacks_work_on_it_and_move_a_score_by_eps_times_the_norm_of_w():
-    X, y = noisy()
-    model = LinearSVC().fit(X, y)
-    np.testing.assert_allclose(model.expansion_(X)[:, 0], model.decision_function(X), atol=1e-12)
-    np.testing.assert_array_equal(model.classes_[winners(model.expansion_(X), model.contrasts_)], model.predict(X))
-    moved = attacks.fgsm(model, X, y, eps=0.1)
-    change = signs(y) * (model.decision_function(moved) - model.decision_function(X))
-    np.testing.assert_allclose(change, -0.1 * np.abs(model.coef_).sum(), rtol=1e-9)
-
-
-def test_pickle_and_grid_search():
-    X, y = noisy()
-    grid = {"linearsvc__C": [1e-4, 1.0], "linearsvc__loss": LOSSES}
-    search = GridSearchCV(make_pipeline(StandardScaler(), LinearSVC()), grid, cv=2).fit(X, y)
-    again = pickle.loads(pickle.dumps(search.best_estimator_))
-    np.testing.assert_array_equal(again.predict(X), search.predict(X))
-
-
-def test_budgets_end_a_fit_with_a_warning_and_a_usable_model():
-    X, y = noisy()
-    for limit in ({"max_iter": 1}, {"max_time": 1e-9}):
-        with pytest.warns(NotConvergedWarning, match="stopped at max_"):
-            model = LinearSVC(solver="gd", **limit).fit(X, y)
-        assert not model.converged_
-        assert np.isfinite(model.dual_gap_)
-        assert model.predict(X).shape == y.shape
-
-
-def test_a_tolerance_below_rounding_ends_with_a_warning():
-    X, y = load_breast_cancer(return_X_y=True)
-    with pytest.warns(NotConvergedWarning, match="rounding leaves nothing to gain"):
-        model = LinearSVC(C=1000, tol=1e-18).fit(X, y)
-    assert model.dual_gap_ <= 1e-6 * model.primal_objective_
-
-
-@pytest.mark.parametrize(
-    ("parameters", "message"),
-    [
-        ({"C": 0}, r"C must be in \(0, inf\)"),
-        ({"loss": "hing"}, "Did you mean 'hinge'"),
-        ({"solver": "adam"}, "solver must be one of"),
-        ({"schedule": "linear"}, "schedule must be one of"),
-        ({"solver": "sgd", "eta0": -1}, "eta0 must be in"),
-        ({"solver": "sgd", "eta0": 1e9}, "eta0 must be below nC"),
-        ({"solver": "sgd", "decay": -1}, "decay must be in"),
-        ({"solver": "sgd", "decay": 1, "schedule": "pegasos"}, "decay belongs to schedule='inverse'"),
-        ({"tol": 0}, "tol must be in"),
-        ({"max_iter": 0}, "max_iter must be"),
-        ({"class_weight": {0: 0.0}}, r"class_weight of class 0 must be in \(0, inf\)"),
-    ],
-)
-def test_bad_parameters_are_named(parameters, message):
-    X, y = noisy()
-    with pytest.raises(ValueError, match=message):
-        LinearSVC(**parameters).fit(X, y)
-
-
-def test_bad_data_is_named():
-    X, y = noisy()
-    model = LinearSVC(solver="sgd")
-    broken = csr_matrix(X)
-    broken[3, 2] = np.nan
-    with pytest.raises(ValueError, match=r"NaN in column 2 \(1 rows, the first is row 3"):
-        model.fit(broken, y)
-    with pytest.raises(ValueError, match="zero for every row of class 1"):
-        model.fit(X, y, (y == 0).astype(float))
-    with pytest.raises(ValueError, match="needs classes"):
-        model.partial_fit(X, y)
-    with pytest.raises(ValueError, match="not among the classes"):
-        model.partial_fit(X, y + 1, classes=[0, 1])
-    model.partial_fit(X, y, classes=[0, 1])
-    with pytest.raises(ValueError, match="classes must be those of the first call"):
-        model.partial_fit(X, y, classes=[0, 2])
-    with pytest.raises(ValueError, match="needs all rows at once"):
-        LinearSVC(solver="sgd", class_weight="balanced").partial_fit(X, y, classes=[0, 1])
-
-
-def test_the_objective_falls_to_what_the_run_reports():
-    X, y = noisy(500)
-    outcome = run(stochastic_descent(problem_of(X, y, 0.01), Rate(0.02, 0.001), average=True,
-                                     rng=np.random.RandomState(0)), tol=1e-4, max_iter=200)
-    w, b = outcome.state[:-1], outcome.state[-1]
-    assert outcome.objective == pytest.approx(0.5 * w @ w + 0.01 * np.maximum(0, 1 - signs(y) * (X @ w + b)).sum())

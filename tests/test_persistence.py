@@ -8,6 +8,7 @@ import re
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_array, csr_matrix
 from sklearn.base import clone, is_classifier
 from sklearn.decomposition import PCA
 from sklearn.linear_model import LogisticRegression
@@ -53,6 +54,27 @@ def test_a_loaded_model_is_the_saved_one(model, path):
     assert same.history_ == last.history_
     clone(again).fit(X, y)
     assert [entry.name for entry in path.parent.iterdir()] == [path.name]
+
+
+@pytest.mark.parametrize("kind", [csr_matrix, csr_array])
+def test_a_model_of_sparse_rows_comes_back(kind, path):
+    X, y = iris()
+    X = kind(np.where(np.abs(X) > 0.5, X, 0))
+    model = SVC().fit(X, y)
+    save(model, path)
+    again = load(path)
+    assert type(again.support_vectors_) is type(model.support_vectors_)
+    assert (again.support_vectors_ != model.support_vectors_).nnz == 0
+    np.testing.assert_array_equal(again.decision_function(X), model.decision_function(X))
+
+
+def test_sparse_rows_whose_indices_point_outside_are_refused(path):
+    X, y = iris()
+    model = SVC().fit(csr_matrix(X), y)
+    model.support_vectors_.indices[3] = 10**6
+    save(model, path)
+    with pytest.raises(ValueError, match="indices"):
+        load(path)
 
 
 def test_text_labels_names_of_columns_and_types_come_back(path):

@@ -54,6 +54,11 @@ def test_a_run_out_of_iterations_warns_and_ends_with_the_lowest_state():
     assert not outcome.converged
 
 
+def test_minus_one_is_no_limit_of_iterations():
+    outcome = run(halving(), tol=2.0**-50, max_iter=-1)
+    assert (outcome.n_iter, outcome.status) == (50, "converged")
+
+
 def test_steps_may_count_for_many_iterations_the_first_for_none():
     steps = (Step(k, gap=1.0, objective=0.0, iterations=10) for k in range(9))
     outcome = run(steps, max_iter=25, warn=False)

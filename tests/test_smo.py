@@ -1,13 +1,17 @@
 """The program's solvers against a general QP solver and each other, and the rows they read against the kernel."""
 
+import itertools
+
 import cvxpy as cp
 import numpy as np
 import pytest
 from scipy.sparse import csr_matrix
+from scipy.spatial.distance import cdist
 
 from buttress.kernels import RBF, Laplacian, Linear, Polynomial
 from buttress.solvers.certificate import best_intercept, certify
-from buttress.solvers.compiled import add_rows, pair_updates, rbf_entries
+from buttress.solvers.compiled import add_rows, pair_updates, rbf_entries, rbf_in_place
+from buttress.solvers.exact import Limits, guard
 from buttress.solvers.interior_point import feasible, interior_point
 from buttress.solvers.panels import entries, worst_error
 from buttress.solvers.rows import KernelRows
@@ -137,6 +141,21 @@ def test_working_set_holds_the_worst_and_the_free():
     assert (np.diff(chosen) > 0).all()
 
 
+@pytest.mark.parametrize("scale", [1e5, 1e6, 1e8])
+def test_a_kernel_beyond_the_stand_in_for_infinity_never_yields_without_a_move(scale):
+    kernel, X = Polynomial(3, 1.0, 1.0), scale * np.random.default_rng(0).normal(size=(300, 3))
+    qp = QP(KernelRows(kernel, X), 15 * kernel.diagonal(X), np.zeros(300), np.ones(300), np.full(300, 0.1))
+    states = [step.state for step in itertools.islice(block_smo(qp, tol=1e-3), 40)]
+    assert all((after != before).any() for before, after in itertools.pairwise(states))
+
+
+def test_solver_smo_without_a_limit_keeps_libsvms_guard():
+    qp = program(n=30, kernel=Polynomial(3, 1e9, 1.0))
+    assert guard(len(qp.p), Limits(solver="smo")) == 10_000_000
+    assert guard(10**6, Limits(solver="smo")) == 100 * 10**6
+    assert guard(30, Limits(solver="smo", max_iter=5)) == np.inf
+
+
 # --- rows
 
 
@@ -160,6 +179,29 @@ def test_prepared_entries_are_the_kernel(kernel, real):
                                atol=tolerance)
 
 
+@pytest.mark.parametrize("kernel", [RBF(0.3), Laplacian(0.3)], ids=str)
+@pytest.mark.parametrize("real", [np.float32, np.float64])
+def test_a_row_far_away_does_not_blur_the_entries_of_the_others(kernel, real):
+    X = points(200, 5)
+    far = np.vstack([X, np.full((2, 5), 1e8)])
+    found = entries(kernel, far, real)(np.arange(202), slice(0, 202))
+    expected = np.exp(-0.3 * cdist(X, X, "sqeuclidean" if isinstance(kernel, RBF) else "euclidean"))
+    np.testing.assert_allclose(found[:200, :200], expected, rtol=0, atol=2e-4 if real == np.float32 else 1e-12)
+    assert (found[200:, :200] < 1e-30).all()
+
+
+@pytest.mark.parametrize("size", [1e8, 1e25, 1e60])
+def test_float32_entries_of_a_row_far_away_are_right_or_refused(size):
+    X = points(3001, 5)
+    X[1717] = size
+    kernel = RBF(0.3)
+    single = entries(kernel, X, np.float32)
+    with np.errstate(all="ignore"):
+        found = single(np.array([3, 1717]), slice(0, 400))
+    expected = np.exp(-0.3 * cdist(X[[3, 1717]], X[:400], "sqeuclidean"))
+    assert worst_error(kernel, X, single) > 1e-5 or np.abs(found - expected).max() < 1e-5
+
+
 def test_fast_exponential_over_its_range():
     r2 = np.concatenate([np.linspace(0, 90, 4000), np.full(96, 1e4)]).astype(np.float32)
     store = np.zeros((1, 4096), dtype=np.float32)
@@ -169,13 +211,21 @@ def test_fast_exponential_over_its_range():
     assert store[0, -1] < 1e-37
 
 
+def test_exponential_in_float64():
+    r2 = np.linspace(0, 700, 4001)
+    panel = np.zeros((1, 4001))
+    rbf_in_place(panel, np.zeros(1), r2, 1.0)
+    np.testing.assert_allclose(panel[0], np.exp(-r2), rtol=1e-12, atol=2e-16)
+    np.testing.assert_allclose(panel[0, :20], np.exp(-r2[:20]), rtol=2e-15)
+
+
 @pytest.mark.parametrize("real", [np.float32, np.float64])
 def test_rows_are_added_in_float64(real):
     rng = np.random.default_rng(0)
-    store, slots, weights = rng.normal(size=(20, 700)).astype(real), np.array([3, 1, 7, 19, 0]), rng.normal(size=5)
+    store, slots, weights = rng.normal(size=(20, 700)).astype(real), rng.permutation(20)[:13], rng.normal(size=13)
     total = np.ones(600)
     add_rows(store, slots, weights, total, 50, 650)
-    np.testing.assert_allclose(total, 1 + weights @ store[slots, 50:650].astype(float), rtol=1e-13)
+    np.testing.assert_allclose(total, 1 + weights @ store[slots, 50:650].astype(float), rtol=1e-13, atol=1e-13)
 
 
 @pytest.mark.parametrize("megabytes", [1e-9, 0.02, 10.0])

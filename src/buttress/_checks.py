@@ -165,7 +165,7 @@ def check_weights(sample_weight: Any, X: Array) -> Array:
     if (weight < 0).any():
         raise ValueError(f"sample_weight must not be negative. Got {weight.min():g} in row {weight.argmin()}.")
     if not weight.any():
-        raise ValueError("sample_weight is zero for every row, so there is nothing to fit.")
+        raise ValueError("sample_weight is zero for every row, so there is nothing to fit. Give a row weight.")
     return weight
 
 

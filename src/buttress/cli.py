@@ -87,8 +87,8 @@ def fit(
     from buttress.relational.command import fit_file, summary
 
     with _ctrl_c():
-        model = fit_file(joins, target, output, save, alpha=alpha, tol=tol, max_time=max_time, random_state=seed,
-                         progress=True)
+        model = fit_file(joins, target, alpha=alpha, tol=tol, max_time=max_time, random_state=seed, progress=True)
+    save(model, output)
     typer.echo(summary(model))
     typer.echo(f"Written: {output}")
 

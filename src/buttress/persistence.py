@@ -34,6 +34,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy.sparse import csr_array, csr_matrix
 from sklearn.base import BaseEstimator
 
 from buttress._checks import check_count
@@ -170,7 +171,8 @@ def _versions() -> dict[str, str]:
 
 # Values are JSON as they are, or one of: {"float": text}, {"tuple": [...]}, {"dict": [[key, value], ...]},
 # {"array": number}, {"objects": [...], "shape": [...]}, {"scalar": number of an array of one entry},
-# {"random_state": [...]}, {"class": "room:Name", "state": {...}}
+# {"csr_matrix" or "csr_array": [data, indices, indptr], "shape": [...]}, {"random_state": [...]},
+# {"class": "room:Name", "state": {...}}
 
 
 def _encode(value: Any, arrays: list[np.ndarray[Any, Any]], where: str, depth: int) -> Any:
@@ -199,6 +201,10 @@ def _encode(value: Any, arrays: list[np.ndarray[Any, Any]], where: str, depth: i
     if isinstance(value, np.generic) and value.dtype.kind in "biufcU":
         arrays.append(np.asarray(value, dtype=value.dtype.newbyteorder("<")))
         return {"scalar": len(arrays) - 1}
+    if type(value) in (csr_matrix, csr_array):
+        kind = "csr_matrix" if type(value) is csr_matrix else "csr_array"
+        return {kind: [inner(part, "") for part in (value.data, value.indices, value.indptr)],
+                "shape": list(value.shape)}
     if type(value) is np.random.RandomState:
         return {"random_state": inner(value.get_state(legacy=True), ".state")}
     return {"class": _name(type(value), where), "state": {k: inner(v, f".{k}") for k, v in _state(value).items()}}
@@ -219,7 +225,7 @@ def _name(cls: type, where: str) -> str:
         if (module.startswith("buttress.") or name in FOREIGN.get(room, ())) and _offers(room, name) is cls:
             return f"{room}:{name}"
     raise ValueError(f"{where} is a {module}.{name}, which a model file cannot hold. It holds estimators and "
-                     "kernels of this package, numbers, text and arrays.")
+                     "kernels of this package, numbers, text and arrays, dense or CSR.")
 
 
 def _offers(room: str, name: str) -> Any:
@@ -301,6 +307,14 @@ def _objects(content: Any, value: Any, inner: Callable[[Any], Any]) -> np.ndarra
     return made.reshape([int(n) for n in value["shape"]])
 
 
+def _csr(cls: Any, content: Any, value: Any, inner: Callable[[Any], Any]) -> Any:
+    """Return a CSR matrix; ValueError for indices that point out of it."""
+    data, indices, indptr = (inner(part) for part in content)
+    made = cls((data, indices, indptr), shape=tuple(int(n) for n in value["shape"]))
+    made.check_format(full_check=True)
+    return made
+
+
 def _random_state(content: Any, inner: Callable[[Any], Any]) -> np.random.RandomState:
     made = np.random.RandomState()
     made.set_state(inner(content))
@@ -314,5 +328,7 @@ _READERS: dict[str, Callable[[Any, Any, Any, Any], Any]] = {
     "array": lambda content, value, arrays, inner: arrays[content],
     "scalar": lambda content, value, arrays, inner: arrays[content][()],
     "objects": lambda content, value, arrays, inner: _objects(content, value, inner),
+    "csr_matrix": lambda content, value, arrays, inner: _csr(csr_matrix, content, value, inner),
+    "csr_array": lambda content, value, arrays, inner: _csr(csr_array, content, value, inner),
     "random_state": lambda content, value, arrays, inner: _random_state(content, inner),
 }

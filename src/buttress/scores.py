@@ -78,12 +78,19 @@ def as_classifier(model: Any) -> Any:
     return SignOf(model) if isinstance(last, KernelRidge) else model
 
 
+def fitted_inside(model: Any) -> Any:
+    """Return the estimator that a meta-estimator of this package fitted last and predicts with, None for others."""
+    return getattr(model, "estimator_", None) if type(model).__module__.startswith("buttress.") else None
+
+
 def read_scores(model: Any) -> ScoreFunction | None:
     """Return the score function of a fitted classifier, None where it is no kernel expansion that is known here."""
     if isinstance(model, SignOf):
         return read_scores(model.regressor)
     if hasattr(model, "best_estimator_"):
         return read_scores(model.best_estimator_)
+    if fitted_inside(model) is not None:
+        return read_scores(model.estimator_)
     if isinstance(model, Pipeline):
         return _pipeline(model)
     if hasattr(model, "expansion_") and hasattr(model, "contrasts_"):

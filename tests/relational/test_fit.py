@@ -12,7 +12,7 @@ from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 from sklearn.svm import LinearSVC
 
-from buttress import NotConvergedWarning
+from buttress import NotConvergedWarning, load, save
 from buttress.relational import Join, RelationalLinearSVC, Table, alpha_path, cross_validate
 from buttress.relational.grid import GridOracle
 from buttress.relational.ladder import Climber
@@ -143,6 +143,19 @@ def test_coefficients_are_in_original_units_and_feature_order():
     np.testing.assert_array_equal(stored.coef_, model.coef_)
     assert clone(model).get_params() == model.get_params()
     assert repr(RelationalLinearSVC(alpha=0.5)) == "RelationalLinearSVC(alpha=0.5)"
+
+
+@pytest.mark.parametrize("solver", ["auto", "paper"])
+def test_a_saved_model_comes_back(solver, tmp_path):
+    join = joined(3)
+    model = RelationalLinearSVC(alpha=0.01, tol=0.1, solver=solver, random_state=0).fit(join)
+    save(model, tmp_path / "model.buttress")
+    again = load(tmp_path / "model.buttress")
+    assert set(vars(again)) == set(vars(model))
+    assert again.objective_interval_ == model.objective_interval_
+    raw = materialise(join)[list(model.feature_names_in_)]
+    np.testing.assert_array_equal(again.predict(raw), model.predict(raw))
+    np.testing.assert_array_equal(again.decision_function(join), model.decision_function(join))
 
 
 @pytest.mark.parametrize("seed", range(8))

@@ -4,10 +4,8 @@ import warnings
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted
 
 from buttress._callbacks import CallbackSupportMixin, step_callback, with_callbacks
 from buttress._checks import (
@@ -17,16 +15,16 @@ from buttress._checks import (
     check_limits,
     check_number,
     check_option,
-    check_X,
     check_X_y,
 )
+from buttress._predicting import ExpansionPredictions
 from buttress.adversarial.input import fit_input
 from buttress.adversarial.rkhs import fit_rkhs
-from buttress.expansion import binary_contrasts, rival_contrasts, winners
+from buttress.expansion import binary_contrasts, rival_contrasts
 from buttress.kernels import fitted_kernel
 
 
-class AdversarialSVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
+class AdversarialSVC(CallbackSupportMixin, ExpansionPredictions, ClassifierMixin, BaseEstimator):
     """Kernel support vector classifier trained against perturbations within a radius.
 
     ``defense="input"`` perturbs the inputs. It minimises
@@ -224,17 +222,6 @@ class AdversarialSVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         for name in ("attack_steps", "n_features", "batch_size", "n_passes"):
             check_count(name, getattr(self, name))
         check_limits(self.max_iter, self.max_time)
-
-    def decision_function(self, X: Any) -> Array:
-        """Return the scores of X (n, d): (n,) for two classes, positive for ``classes_[1]``, else (n, n_classes)."""
-        check_is_fitted(self)
-        scores = self.expansion_(check_X(self, X))
-        return scores[:, 0] if len(self.classes_) == 2 else scores
-
-    def predict(self, X: Any) -> NDArray[Any]:
-        """Return the class of each row of X (n, d)."""
-        check_is_fitted(self)
-        return self.classes_[winners(self.expansion_(check_X(self, X)), self.contrasts_)]
 
 
 def warn_of_units(X: Array, eps: float) -> None:

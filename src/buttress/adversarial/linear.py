@@ -3,9 +3,7 @@
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils.validation import check_is_fitted
 
 from buttress._callbacks import CallbackSupportMixin, step_callback, with_callbacks
 from buttress._checks import (
@@ -14,16 +12,16 @@ from buttress._checks import (
     check_limits,
     check_number,
     check_option,
-    check_X,
     check_X_y,
 )
-from buttress.expansion import KernelExpansion, binary_contrasts, rival_contrasts, winners
+from buttress._predicting import ExpansionPredictions
+from buttress.expansion import KernelExpansion, binary_contrasts, rival_contrasts
 from buttress.kernels import Linear
 from buttress.solvers.freerange import free_range_descent, free_range_margins
 from buttress.solvers.run import Outcome, run
 
 
-class AdversarialLinearSVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
+class AdversarialLinearSVC(CallbackSupportMixin, ExpansionPredictions, ClassifierMixin, BaseEstimator):
     """Linear support vector classifier against attackers who move every feature a share of the way to its limits.
 
     Minimises 1/2 ||w||^2 + C sum_i max(0, 1 - y_i (w'x_i + b) + t_i), where
@@ -162,20 +160,9 @@ class AdversarialLinearSVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator)
         scaled, bottom, top = ((part - centre) / unit for part in (X[:, varying], low[varying], high[varying]))
         margins = free_range_margins(scaled, y, bottom, top, share=self.C_f, both=self.attacked_class == "both")
         steps = free_range_descent(margins, y, np.full(len(y), self.C * unit**2), tol=self.tol)
-        outcome = run(steps, tol=self.tol, max_iter=None if self.max_iter == -1 else self.max_iter,
+        outcome = run(steps, tol=self.tol, max_iter=self.max_iter,
                       max_time=self.max_time, callback=report, progress=self.progress, name="free-range machine")
         w = np.zeros(X.shape[1])
         w[varying] = outcome.state[0] / unit
         outcome.objective /= unit**2
         return w, float(outcome.state[1] - w[varying] @ centre), outcome
-
-    def decision_function(self, X: Any) -> Array:
-        """Return the scores of X (n, d): (n,) for two classes, positive for ``classes_[1]``, else (n, n_classes)."""
-        check_is_fitted(self)
-        scores = check_X(self, X) @ self.coef_.T + self.intercept_
-        return scores[:, 0] if len(self.classes_) == 2 else scores
-
-    def predict(self, X: Any) -> NDArray[Any]:
-        """Return the class of each row of X (n, d)."""
-        check_is_fitted(self)
-        return self.classes_[winners(check_X(self, X) @ self.coef_.T + self.intercept_, self.contrasts_)]

@@ -36,11 +36,6 @@ def fit_rkhs(model: Any, kernel: Kernel, X: Array, signs: Array, rng: Any, repor
     return {**fit(model, kernel, X, signs, radius, firsts, rng, report), "feature_radius_": radius}
 
 
-def limit(max_iter: int | None) -> int | None:
-    """Return max_iter with -1, which means no limit as in scikit-learn, as None."""
-    return None if max_iter == -1 else max_iter
-
-
 def refuse_collapse(eps: float, kernel: Kernel, radius: float, firsts: list[Natural], reach: float) -> None:
     """Raise ValueError where f = 0 is optimal for every C, saying up to which eps it is not."""
     most = min(first.norm / first.total for first in firsts)
@@ -61,7 +56,7 @@ def _fit_exact(
     for y, first in zip(signs.T, firsts, strict=True):
         solve = natural_path(kernel, X, y, fit_intercept=model.fit_intercept, tol=model.tol / 10)
         steps = path_search(solve, first, y, C=model.C / len(X), radius=radius)
-        outcomes.append(run(steps, tol=model.tol, max_iter=limit(model.max_iter), max_time=model.max_time,
+        outcomes.append(run(steps, tol=model.tol, max_iter=model.max_iter, max_time=model.max_time,
                             callback=report, progress=model.progress, name="path search"))
     stuck = [outcome.gap for outcome in outcomes if outcome.status == "exhausted"]
     if stuck:
@@ -94,7 +89,7 @@ def _fit_stochastic(
     steps = doubly_stochastic(basis, signs, C=model.C, radius=radius, step=step_sizes(model.step, size),
                               batch=model.batch_size, n_passes=model.n_passes, fit_intercept=model.fit_intercept,
                               rng=rng)
-    outcome = run(steps, max_iter=limit(model.max_iter), max_time=model.max_time, callback=report,
+    outcome = run(steps, max_iter=model.max_iter, max_time=model.max_time, callback=report,
                   progress=model.progress, name=f"solver={model.solver!r}", keep="last")
     coef, intercept, norm = outcome.state
     made = {"norm_": norm, "n_iter_": outcome.n_iter, "history_": outcome.history}

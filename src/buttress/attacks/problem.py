@@ -92,7 +92,7 @@ def checked_inputs(model: Any, X: Any, bounds: Any) -> tuple[Array, Any, Any]:
         raise ValueError(f"X must be two-dimensional with at least one row. Got shape {X.shape}.")
     width = getattr(model, "n_features_in_", X.shape[1])
     if X.shape[1] != width:
-        raise ValueError(f"X has {X.shape[1]} features, but the model was fitted on {width}.")
+        raise ValueError(f"X has {X.shape[1]} features, but the model was fitted on {width}. Give those columns.")
     check_values(X, [str(j) for j in range(X.shape[1])], "An attack")
     if bounds is None:
         return X, -np.inf, np.inf

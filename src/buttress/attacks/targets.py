@@ -13,7 +13,7 @@ from buttress._checks import Array, check_values
 from buttress.attacks.linearise import Columns, centred, nudge, weighted
 from buttress.expansion import KernelExpansion, binary_contrasts, pair_contrasts, rival_contrasts
 from buttress.kernels import RBF
-from buttress.scores import SignOf, as_classifier, read_scores
+from buttress.scores import SignOf, as_classifier, fitted_inside, read_scores
 
 DIFFERENCE = 1e-4  # relative step of the central differences
 CHUNK = 100_000  # rows of one query
@@ -168,9 +168,11 @@ def _votes_in_pairs(model: Any) -> bool:
 
 
 def _last_step(model: Any) -> Any:
-    """Return the classifier at the end of a pipeline or inside a fitted search."""
+    """Return the classifier at the end of a pipeline, inside a fitted search or inside one of our meta-estimators."""
     last = getattr(model, "best_estimator_", model)
-    return last.steps[-1][1] if hasattr(last, "steps") else last
+    last = last.steps[-1][1] if hasattr(last, "steps") else last
+    inner = fitted_inside(last)
+    return last if inner is None else _last_step(inner)
 
 
 def as_target(model: Any) -> Target:

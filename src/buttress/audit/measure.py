@@ -21,7 +21,12 @@ class Cell:
 
     def text(self) -> str:
         """Return the value over its interval, for a narrow column."""
-        return "-" if self.value is None else f"{self.value:.3f}\n{self.low:.2f} to {self.high:.2f}"
+        return "-" if self.value is None else f"{self.value:.3f}\n{_short(self.low)}–{_short(self.high)}"
+
+
+def _short(value: float | None) -> str:
+    """Return two decimals, without the zero in front of them."""
+    return f"{value:.2f}".removeprefix("0")
 
 
 def accuracy(correct: NDArray[np.bool_], seed: int) -> Cell:

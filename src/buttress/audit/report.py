@@ -52,18 +52,20 @@ def _svg(result: AuditResult) -> str:
 
 def terminal_table(result: AuditResult) -> Any:
     """Return the result as a rich renderable."""
+    from rich.box import SIMPLE_HEAD
     from rich.console import Group
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(title=f"{result.data['source']}: {result.task} of {result.data['target']!r}", title_justify="left")
-    table.add_column("estimator")
+    title = f"{result.data['source']}: {result.task} of {result.data['target']!r}"
+    table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    table.add_column("estimator", overflow="fold", min_width=15)
     for key in result.columns:
-        table.add_column(key, justify="right")
+        table.add_column(key.replace("_", "\n"), justify="right")
     for name, cells in result.rows.items():
         style = "bold" if name == result.recommended else ""
         table.add_row(Text(name), *(cells[key].text() for key in result.columns), style=style)
-    rows = Table(title="Most suspicious training rows", title_justify="left")
+    rows = Table(title="Most suspicious training rows", title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
     for heading in ("row", "given", "expected", "why"):
         rows.add_column(heading)
     for found in result.suspicious[:5]:
@@ -75,4 +77,6 @@ def terminal_table(result: AuditResult) -> Any:
 
 
 def _short(value: Any) -> str:
+    if value is None:
+        return "-"
     return f"{value:.4g}" if isinstance(value, float) else str(value)

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from sklearn.base import clone, is_classifier
 from sklearn.model_selection import train_test_split
 from sklearn.utils import check_random_state
+from threadpoolctl import threadpool_limits
 
 from buttress._checks import InterruptedWarning, NotConvergedWarning, check_count, check_number, check_option
 from buttress.audit.contenders import contenders
@@ -128,7 +129,8 @@ def audit_columns(
             order_columns(estimator, table)
         entries[f"yours ({type(estimator).__name__})"] = estimator
     study = Study(table, task, entries, options, report or (lambda what, share: None), started)
-    with warnings.catch_warnings():
+    # products of a few hundred rows are slower on two threads than on one
+    with warnings.catch_warnings(), threadpool_limits(limits=1, user_api="blas"):
         warnings.simplefilter("ignore", NotConvergedWarning)  # a budgeted fit says so in the notes instead
         warnings.simplefilter("error", InterruptedWarning)
         warnings.filterwarnings("ignore", "X does not have valid feature names")  # a model fitted on a frame

@@ -20,15 +20,19 @@ def suspicious_rows(
     score is by how much that fit prefers another class, or its distance from y in standard deviations.
     """
     classifies = task == "classification"
-    robust = RobustKernelClassifier if classifies else RobustKernelRegressor
-    report = outlier_report(robust(random_state=seed).fit(X, y), X, y)
+    model = (RobustKernelClassifier if classifies else RobustKernelRegressor)(random_state=seed).fit(X, y)
+    report = outlier_report(model, X, y)
+    alone = getattr(model, "isolated_", np.zeros(len(X), dtype=bool))[report["row"]]
     near = NearestNeighbors(n_neighbors=min(NEIGHBOURS, len(X) - 1)).fit(X).kneighbors(return_distance=False)
+    # wrong targets first, then rows that resemble no other, of which nothing can be expected, then the rest
+    order = np.lexsort((np.arange(len(X)), np.where(alone, 1, np.where(report["probability"] >= 0.5, 0, 2))))
     found = []
-    for k in range(min(count, len(X))):
-        i, expected = report["row"][k], report["expected"][k]
+    for k in order[:count]:
+        i, expected = report["row"][k], None if alone[k] else report["expected"][k]
         score = -report["margin"][k] if classifies else abs(report["sigmas"][k])
         verdict = _class_verdict if classifies else _target_verdict
-        why = f"{verdict(expected, score)}; {_neighbourhood(y, near[i], expected, classifies)}"
+        why = (f"{verdict(expected, score)}; {_neighbourhood(y, near[i], expected, classifies)}" if not alone[k]
+               else "no other row resembles it, so its label cannot be checked")
         found.append({"row": int(rows[i]), "given": _plain(y[i]), "expected": _plain(expected),
                       "probability": float(report["probability"][k]), "score": float(score), "why": why})
     return found

@@ -56,7 +56,7 @@ def nystroem(kernel: Kernel, points: Array) -> NystroemMap:
     values, vectors = np.linalg.eigh(kernel(points, points))
     if not values[-1] > 0 or values[0] < -1e-6 * values[-1]:
         raise ValueError(f"The Gram matrix of the landmarks has eigenvalues from {values[0]:.3g} to {values[-1]:.3g}, "
-                         "so the kernel is not positive definite and has no Nystroem features.")
+                         "so the kernel is not positive definite and has no Nystroem features. Use one that is: RBF.")
     large = values > 1e-10 * values[-1]
     root = (vectors[:, large] / np.sqrt(values[large])) @ vectors[:, large].T
     return NystroemMap(kernel, points, root)

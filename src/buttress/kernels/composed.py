@@ -23,7 +23,7 @@ class Combination(Kernel):
     def _terms(self) -> list[tuple[Kernel, float]]:
         count = len(self.kernels)
         if count == 0:
-            raise ValueError("kernels must hold at least one kernel. Got an empty list.")
+            raise ValueError("kernels must hold at least one kernel. Got an empty list. Give one, such as RBF().")
         weights = [1 / count] * count if self.weights is None else list(self.weights)
         if len(weights) != count:
             raise ValueError(f"weights must have one entry for each of the {count} kernels. Got {len(weights)}.")

@@ -83,14 +83,24 @@ def squared_distances(X: Array, Z: Array) -> Array:
     which would make them dense.
     """
     if not (issparse(X) or issparse(Z)):
-        centre = np.median(Z[:: len(Z) // 64 + 1], axis=0) if len(Z) else 0.0
+        centre = middle(Z)
         X, Z = X - centre, Z - centre
     xx, zz = row_norms(X, squared=True), row_norms(Z, squared=True)
     r2 = safe_sparse_dot(-2 * X, Z.T, dense_output=True)
     r2 += xx[:, None]
     r2 += zz
+    clear_rounding(r2, xx, zz)
+    return r2
+
+
+def middle(Z: Array) -> Array:
+    """Return the median of each column over at most 64 rows of Z (m, d), 0 of no rows."""
+    return np.median(Z[:: len(Z) // 64 + 1], axis=0) if len(Z) else np.zeros(Z.shape[1])
+
+
+def clear_rounding(r2: Array, xx: Array, zz: Array) -> None:
+    """Set to 0 the squared distances (n, m) that rounding alone can make of squared norms xx (n,) and zz (m,)."""
     if r2.size:
         rounding = 16 * np.finfo(r2.dtype).eps
-        i, j = np.nonzero(r2 <= rounding * (xx.max() + zz.max()))
+        i, j = np.divmod(np.flatnonzero(r2 <= rounding * (xx.max() + zz.max())), r2.shape[1])
         r2[i, j] = np.where(r2[i, j] <= rounding * (xx[i] + zz[j]), 0, r2[i, j])
-    return r2

@@ -15,9 +15,7 @@
     features = ["frequency"]
 """
 
-import pickle
 import tomllib
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +42,7 @@ def read_join(path: str | Path, target: str | None = None) -> Join:
     if strange:
         raise ValueError(f"{path.name} has an unknown entry {strange[0]!r}.{near(strange[0], ['on', 'table'])}")
     if not content.get("table"):
-        raise ValueError(f"{path.name} declares no [[table]].")
+        raise ValueError(f"{path.name} declares no [[table]]. Add one for each table of the join.")
     connections: dict[str, Any] = {}
     tables = [_table(entry, path, connections) for entry in content["table"]]
     join = Join(tables, content.get("on", []), max_bag_rows=content.get("max_bag_rows", 10_000_000))
@@ -62,7 +60,7 @@ def _table(entry: dict[str, Any], path: Path, connections: dict[str, Any]) -> Ta
     if strange:
         raise ValueError(f"A [[table]] of {path.name} has an unknown entry {strange[0]!r}.{near(strange[0], _KEYS)}")
     if "name" not in entry:
-        raise ValueError(f"A [[table]] of {path.name} has no name.")
+        raise ValueError(f"A [[table]] of {path.name} has no name. Add name = '...'.")
     if ("source" in entry) == ("database" in entry) or ("database" in entry) != ("table" in entry):
         raise ValueError(f"Table {entry['name']!r} of {path.name} needs either source, or database and table.")
     source: Any = path.parent / entry["source"] if "source" in entry else None
@@ -97,22 +95,9 @@ def explain_file(path: str | Path, target: str | None = None) -> str:
     return str(read_join(path, target).explain())
 
 
-def fit_file(
-    path: str | Path, target: str | None = None, output: str | Path | None = None,
-    save: Callable[[Any, Path], None] | None = None, **parameters: Any,
-) -> RelationalLinearSVC:
-    """Fit the join of a TOML file, as ``buttress fit``: returns the model, written to ``output`` by ``save``.
-
-    ``save`` is pickle unless given. ``parameters`` go to RelationalLinearSVC.
-    """
-    model = RelationalLinearSVC(**parameters).fit(read_join(path, target))
-    if output is not None:
-        if save is None:
-            with Path(output).open("wb") as file:
-                pickle.dump(model, file)
-        else:
-            save(model, Path(output))
-    return model
+def fit_file(path: str | Path, target: str | None = None, **parameters: Any) -> RelationalLinearSVC:
+    """Return RelationalLinearSVC(**parameters) fitted to the join of a TOML file, for ``buttress fit``."""
+    return RelationalLinearSVC(**parameters).fit(read_join(path, target))
 
 
 def summary(model: RelationalLinearSVC) -> str:

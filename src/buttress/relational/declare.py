@@ -122,7 +122,7 @@ class Join:
             raise ValueError(f"Two tables are called {twice!r}. Give each its own name, as an alias in SQL.")
         labelled = [table.name for table in self.tables if table.label is not None]
         if len(labelled) > 1:
-            raise ValueError(f"One table may have a label. Got {len(labelled)}: {', '.join(labelled)}.")
+            raise ValueError(f"One table may have a label. Got {len(labelled)}: {', '.join(labelled)}. Keep one.")
         for table in self.tables:
             table.check()
         return [self._pair(pair) for pair in self.on]

@@ -89,7 +89,7 @@ def _paper(climb: Climber, settings: Settings, plan: Plan | None, limits: dict[s
     """Run the published algorithm for max_iter steps, then certify its hypothesis on the grid."""
     assert plan is not None
     far = RankOracle(plan, error=settings.sketch_error, guard=settings.sketch_error, mean=False)
-    limits["max_iter"] = settings.max_iter or 500
+    limits["max_iter"] = 500 if settings.max_iter in (None, -1) else settings.max_iter  # nothing else ends it
     descent = pseudo_gradient_descent(far, settings.alpha, settings.step_rule, climb.pool)
     outcome = run(descent, tol=-1.0, warn=False, **limits)
     run(certify(climb, outcome.state), tol=settings.tol, warn=False)

@@ -7,10 +7,10 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted
 
-from buttress._checks import Array, check_classes, check_count, check_number, check_X, check_X_y
-from buttress.expansion import binary_contrasts, rival_contrasts, winners
+from buttress._checks import Array, check_classes, check_count, check_number, check_X_y
+from buttress._predicting import ExpansionPredictions
+from buttress.expansion import binary_contrasts, rival_contrasts
 from buttress.kernels import fitted_kernel, is_precomputed
 from buttress.robust.designs import Design, check_contamination, check_gamma, kernel_design
 from buttress.robust.mixture import chosen_inliers
@@ -21,7 +21,7 @@ ALPHAS = np.geomspace(0.1, 30, 9)  # in units of k(x, x); more smooths away smal
 SLIGHT = 0.02  # an estimated rate of wrong labels at or below this is no reason to trim
 
 
-class RobustKernelClassifier(ClassifierMixin, BaseEstimator):
+class RobustKernelClassifier(ExpansionPredictions, ClassifierMixin, BaseEstimator):
     """Kernel least-squares classification fitted to the rows whose labels are right, not told which or how many.
 
     One score a class, fitted to +1 and -1 with ridge alpha. The rate of wrong labels is the one that makes the labels
@@ -161,17 +161,6 @@ class RobustKernelClassifier(ClassifierMixin, BaseEstimator):
         self.contamination_ = float(self.outlier_proba_.mean()) if given is None else given
         self.agreement_ = np.ones(n)
         self.agreement_[rows] = np.mean(found.votes == self.inlier_mask_[rows], axis=0)
-
-    def decision_function(self, X: Any) -> Array:
-        """Return the scores of X (n, d): (n,) for two classes, positive for ``classes_[1]``, else (n, n_classes)."""
-        check_is_fitted(self)
-        scores = self.expansion_(check_X(self, X))
-        return scores[:, 0] if len(self.classes_) == 2 else scores
-
-    def predict(self, X: Any) -> NDArray[Any]:
-        """Return the class of each row of X (n, d)."""
-        check_is_fitted(self)
-        return self.classes_[winners(self.expansion_(check_X(self, X)), self.contrasts_)]
 
 
 @dataclass(frozen=True)

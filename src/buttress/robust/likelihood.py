@@ -5,9 +5,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin, RegressorMixin
+from sklearn.utils.validation import check_is_fitted
 
 from buttress._callbacks import step_callback, with_callbacks
 from buttress._checks import Array, check_classes, check_number, check_option, check_X_y
+from buttress.expansion import KernelExpansion, binary_contrasts
+from buttress.kernels import Linear
 from buttress.robust.linear import LinearModel
 from buttress.robust.sever import check_contamination
 from buttress.solvers.likelihood import FAMILIES, trimmed_likelihood
@@ -160,6 +163,17 @@ class TrimmedLikelihoodClassifier(ClassifierMixin, TrimmedLikelihood):
         report = step_callback(self, X, y, self.max_iter)
         self._alternate(X, codes.astype(np.float64), "binomial", report)
         return self
+
+    @property
+    def expansion_(self) -> KernelExpansion:
+        """The log-odds as an expansion in the linear kernel, for attacks."""
+        check_is_fitted(self)
+        return KernelExpansion(Linear(), self.coef_[None, :], np.ones((1, 1)), np.array([self.intercept_]))
+
+    @property
+    def contrasts_(self) -> Array:
+        """The contrasts of scores that decide, for attacks."""
+        return binary_contrasts()
 
     def decision_function(self, X: Any) -> Array:
         """Return the log-odds of ``classes_[1]`` for each row of X (n, d)."""

@@ -23,7 +23,7 @@ class LinearModel(CallbackSupportMixin, BaseEstimator):
         return np.column_stack([X, np.ones(len(X))]) if self.fit_intercept else X
 
     def _run(self, steps: Steps, report: Any, tol: float) -> Outcome:
-        outcome = run(steps, tol=tol, max_iter=None if self.max_iter == -1 else self.max_iter,
+        outcome = run(steps, tol=tol, max_iter=self.max_iter,
                       max_time=self.max_time, callback=report, progress=self.progress, name=type(self).__name__)
         self.objective_, self.n_iter_, self.history_ = outcome.objective, outcome.n_iter, outcome.history
         self.converged_ = outcome.converged

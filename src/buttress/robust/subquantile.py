@@ -3,13 +3,13 @@
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from buttress._callbacks import step_callback, with_callbacks
 from buttress._checks import Array, check_classes, check_weights, check_X, check_X_y
-from buttress.expansion import binary_contrasts, rival_contrasts, winners
+from buttress._predicting import ExpansionPredictions
+from buttress.expansion import binary_contrasts, rival_contrasts
 from buttress.losses import Logistic, Multinomial, Squared
 from buttress.risks import PerClass
 from buttress.robust.trimming import KernelRisk
@@ -135,7 +135,7 @@ class KernelRegressor(RegressorMixin, KernelRisk):
         return self.expansion_(check_X(self, X))[:, 0] + self.intercept_
 
 
-class KernelClassifier(ClassifierMixin, KernelRisk):
+class KernelClassifier(ExpansionPredictions, ClassifierMixin, KernelRisk):
     """Kernel logistic classification under a risk of the losses.
 
     Minimises risk(l_i) + alpha / (p n) ||f||^2 with the logistic loss for two classes, the multinomial loss of one
@@ -253,17 +253,6 @@ class KernelClassifier(ClassifierMixin, KernelRisk):
             self._descend(X, codes, Multinomial(), risk, weight, groups, n_classes, report)
         self.contrasts_ = binary_contrasts() if n_classes == 2 else rival_contrasts(n_classes)
         return self
-
-    def decision_function(self, X: Any) -> Array:
-        """Return the scores of X (n, d): (n,) for two classes, positive for ``classes_[1]``, else (n, n_classes)."""
-        check_is_fitted(self)
-        scores = self.expansion_(check_X(self, X))
-        return scores[:, 0] if len(self.classes_) == 2 else scores
-
-    def predict(self, X: Any) -> NDArray[Any]:
-        """Return the class of each row of X (n, d)."""
-        check_is_fitted(self)
-        return self.classes_[winners(self.expansion_(check_X(self, X)), self.contrasts_)]
 
 
 def weighted_median(y: Array, weight: Array) -> float:

@@ -101,7 +101,7 @@ class KernelRisk(CallbackSupportMixin, BaseEstimator):
             acceleration=self.acceleration, momentum=self.momentum, step=self.step,
             radius=np.inf if self.radius is None else self.radius,
         )
-        outcome = run(steps, tol=self.tol, max_iter=None if self.max_iter == -1 else self.max_iter,
+        outcome = run(steps, tol=self.tol, max_iter=self.max_iter,
                       max_time=self.max_time, callback=report, progress=self.progress, name=type(self).__name__)
         coef = outcome.state if outcome.state.ndim == 2 else outcome.state[:, None]
         self.expansion_ = expand(coef)

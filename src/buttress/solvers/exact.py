@@ -103,7 +103,7 @@ def _next(
 def _phase(qp: QP, limits: Limits, solver: str, target: float, ending: float, total: Outcome) -> Outcome:
     """Run one algorithm within what is left of the limits, leave its solution in ``qp.b``, and add it to the total."""
     allowed = np.inf if limits.max_iter is None else limits.max_iter - total.n_iter
-    patience = stall_limit(len(qp.p)) if solver == "auto" and limits.convex else np.inf
+    patience = stall_limit(len(qp.p)) if solver == "auto" and limits.convex else guard(len(qp.p), limits)
     if solver == "ipm":
         K, patience, target = qp.rows.gram(), 200, 1e-3 * limits.gap_tol
         steps = interior_point(K, qp.p, qp.lo, qp.hi, qp.l1)
@@ -135,6 +135,11 @@ def stall_limit(n: int) -> float:
     return 100_000 + n**3 / 8000 if n <= INTERIOR_ROWS else max(1e7, 100 * n)
 
 
+def guard(n: int, limits: Limits) -> float:
+    """Return libsvm's limit on pair updates where the user set none."""
+    return max(1e7, 100 * n) if limits.max_iter is None else np.inf
+
+
 def _close(proof: Certificate, limits: Limits) -> bool:
     return proof.gap <= limits.gap_tol * abs(proof.primal) + proof.rounding
 
@@ -157,7 +162,8 @@ def on_bounds(qp: QP, K: Array, inner: Array, gap_tol: float) -> Array:
 
 
 def _solution(qp: QP, proof: Certificate, total: Outcome, limits: Limits, *, converged: bool) -> SVMSolution:
-    if not converged and limits.convex and total.status not in ("stopped", "interrupted"):
+    ended = ("stopped", "interrupted") if limits.convex else ("stopped", "interrupted", "exhausted", "converged")
+    if not converged and total.status not in ended:
         reason = {"max_iter": "at max_iter", "max_time": "at max_time"}.get(total.status, "without further progress")
         warnings.warn(f"SVM stopped {reason} after {total.n_iter} iterations with KKT violation {proof.violation:.3g} "
                       f"> tol {limits.tol:.3g} or relative gap {proof.gap / max(abs(proof.primal), 1e-300):.3g} > "

@@ -16,6 +16,7 @@ from sklearn.utils.extmath import row_norms
 
 from buttress._checks import Array
 from buttress.kernels import RBF, Combination, DotProduct, Kernel, Radial, centers
+from buttress.kernels.kernel import clear_rounding, middle
 from buttress.solvers.compiled import rbf_entries, rbf_in_place
 
 Index = NDArray[np.intp]
@@ -49,17 +50,21 @@ class Entries:
 
 
 class InnerProducts:
-    """x_i'x_j of prepared rows: centred where the kernel allows it, dense in the asked precision, or CSR in float64."""
+    """x_i'x_j of prepared rows: dense in the asked precision, or CSR in float64.
+
+    Dense rows are centred where the kernel allows it, at a median, which one row far away does not move.
+    """
 
     def __init__(self, X: Any, real: Any, *, centred: bool):
         if issparse(X):
             dense = X.nnz > DENSE * X.shape[0] * X.shape[1]
             X = X.toarray() if dense else X.astype(np.float64)
-        if not issparse(X):
-            X = np.asarray(X, dtype=np.float64)
-            X = np.ascontiguousarray(X - X.mean(axis=0) if centred else X, dtype=real)
-        self.X = X
-        self.norms = row_norms(X, squared=True).astype(X.dtype)
+        with np.errstate(over="ignore", invalid="ignore"):  # what float32 cannot hold, ``worst_error`` finds
+            if not issparse(X):
+                X = np.asarray(X, dtype=np.float64)
+                X = np.ascontiguousarray(X - middle(X) if centred else X, dtype=real)
+            self.X = X
+            self.norms = row_norms(X, squared=True).astype(X.dtype)
 
     def __call__(self, rows: Index, columns: Columns) -> Array:
         if not issparse(self.X):
@@ -74,15 +79,14 @@ class DistanceEntries(Entries):
 
     def __init__(self, kernel: Radial, X: Any, real: Any):
         self.kernel, self.inner, self.real = plain(kernel), InnerProducts(X, real, centred=True), real
-        eps = np.finfo(self.inner.X.dtype).eps
-        self.unresolved = 32 * eps * self.inner.norms.max(initial=0.0)
 
     def __call__(self, rows: Index, columns: Columns) -> Array:
         r2 = self.inner(rows, columns)
+        xx, zz = self.inner.norms[rows], self.inner.norms[columns]
         r2 *= -2
-        r2 += self.inner.norms[rows][:, None]
-        r2 += self.inner.norms[columns]
-        r2 *= r2 > self.unresolved  # the rest is rounding alone: equal rows are at distance 0 exactly
+        r2 += xx[:, None]
+        r2 += zz
+        clear_rounding(r2, xx, zz)
         return self.kernel.profile(r2).astype(self.real, copy=False)
 
 
@@ -184,9 +188,13 @@ def plain(kernel: Any) -> Any:
 
 
 def worst_error(kernel: Kernel, X: Any, single: Entries) -> float:
-    """Return the largest error of float32 entries among 32 rows and 512 columns, relative to the largest entry."""
+    """Return the largest error of float32 entries, relative to the largest entry.
+
+    Among 32 rows, the longest among them, and 512 columns.
+    """
     n = X.shape[0]
-    rows, columns = (np.unique(np.linspace(0, n - 1, count, dtype=np.intp)) for count in (32, 512))
+    rows, columns = (np.unique(np.linspace(0, n - 1, count, dtype=np.intp)) for count in (31, 512))
+    rows = np.union1d(rows, row_norms(X, squared=True).argmax())
     exact = entries(kernel, X[np.concatenate([rows, columns])], np.float64)
     exact_values = exact(np.arange(len(rows)), np.arange(len(rows), len(rows) + len(columns)))
     found = np.empty((len(rows), n), dtype=np.float32)

@@ -87,7 +87,7 @@ def run(
     tol : float
         Stop once a step's gap is at most this.
     max_iter : int or None
-        Most iterations, None for no limit.
+        Most iterations, None or -1 for no limit.
     max_time : float or None
         Most seconds, None for no limit; checked between steps.
     callback : function of a Step or None
@@ -107,14 +107,14 @@ def run(
     Outcome
         A converged run ends with its last state.
     """
+    max_iter = None if max_iter == -1 else max_iter
     start, outcome, best = time.monotonic(), Outcome(None, "exhausted", 0, float("inf"), float("inf")), None
     try:
         with _display(progress, name, max_iter) as show:
             for step in steps:
                 outcome.n_iter += step.iterations if best is not None else 0
                 seconds = time.monotonic() - start
-                outcome.history.append({"n_iter": outcome.n_iter, "seconds": seconds, "gap": step.gap,
-                                        "objective": step.objective})
+                outcome.history.append(_record(step, outcome.n_iter, seconds))
                 if best is None or step.objective <= best.objective or step.gap <= tol or keep == "last":
                     best = step
                 show(outcome.n_iter, step)
@@ -127,17 +127,28 @@ def run(
         if best is None:
             raise
         outcome.status = "interrupted"
-        warnings.warn(f"{name} was interrupted after {outcome.n_iter} iterations; the model holds the best state "
-                      f"seen (gap {best.gap:.3g}).", InterruptedWarning, stacklevel=2)
+        warnings.warn(_interrupted(name, outcome, best), InterruptedWarning, stacklevel=2)
     finally:
         steps.close()
     assert best is not None, "an algorithm yields at least its starting point"
     outcome.state, outcome.gap, outcome.objective = best.state, best.gap, best.objective
     if warn and outcome.status in ("max_iter", "max_time"):
-        warnings.warn(f"{name} stopped at {outcome.status} after {outcome.n_iter} iterations with gap "
-                      f"{best.gap:.3g} > tol {tol:.3g}. Raise {outcome.status} or tol, or scale the data.",
-                      NotConvergedWarning, stacklevel=2)
+        warnings.warn(_unfinished(name, outcome, tol), NotConvergedWarning, stacklevel=2)
     return outcome
+
+
+def _interrupted(name: str, outcome: Outcome, best: Step) -> str:
+    return (f"{name} was interrupted after {outcome.n_iter} iterations; the model holds the best state seen "
+            f"(gap {best.gap:.3g}).")
+
+
+def _unfinished(name: str, outcome: Outcome, tol: float) -> str:
+    return (f"{name} stopped at {outcome.status} after {outcome.n_iter} iterations with gap {outcome.gap:.3g} > tol "
+            f"{tol:.3g}. Raise {outcome.status} or tol, or scale the data.")
+
+
+def _record(step: Step, n_iter: int, seconds: float) -> dict[str, float]:
+    return {"n_iter": n_iter, "seconds": seconds, "gap": step.gap, "objective": step.objective}
 
 
 def _status(

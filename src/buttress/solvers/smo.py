@@ -79,9 +79,9 @@ def block_smo(qp: QP, *, tol: float) -> Steps:
         pairs, downwards = pair_updates(K, gradient, inner, lo[block], hi[block], l1[block],
                                         max(tol / 2, 0.1 * viol), 100 * size)
         qp.downwards += downwards
-        if pairs == 0:  # rounding alone separates the block's g from its true value: it cannot be improved
-            return
         moved, before = np.flatnonzero(inner != b[block]), rows.n_computed
+        if moved.size == 0:  # rounding alone separates the block's g from its true value: it cannot be improved
+            return
         rows.add(g, block[moved], (inner - b[block])[moved])
         b[block] = inner
         if rows.n_computed - before < 0.25 * len(moved):

@@ -7,11 +7,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.validation import check_is_fitted
 
 from buttress._callbacks import CallbackSupportMixin, step_callback, with_callbacks
-from buttress._checks import Array, check_classes, check_number, check_option, check_weights, check_X, check_X_y
+from buttress._checks import Array, check_classes, check_option, check_weights, check_X, check_X_y, class_weights
 from buttress.expansion import binary_contrasts, pair_contrasts, rival_contrasts
 from buttress.kernels import Kernel, fitted_kernel, is_precomputed
 from buttress.solvers.classify import SVMSolution, classifier_qp, hard_margin
@@ -196,7 +195,7 @@ class SVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
             raise ValueError('decision_function_shape="ovo" needs multi_class="ovo". Got multi_class="ovr".')
         weight = check_weights(sample_weight, X)
         kernel = fitted_kernel(self, X, weight)
-        weight = weight * self._class_weights(y, codes, weight)[codes]
+        weight = weight * class_weights(self.class_weight, self.classes_, codes, weight)[codes]
         order = np.argsort(codes, kind="stable")
         order = order[weight[order] > 0]
         settled = settle(kernel, rows_of(kernel, X, order), self.indefinite)
@@ -205,19 +204,6 @@ class SVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         apart = n_classes > 2 and self.multi_class == "ovo"
         rows = kernel_rows(settled, self.cache_size, by_class if apart else None)
         return Task(X, kernel, order, codes[order], weight[order], settled, rows, step_callback(self, X, y, None))
-
-    def _class_weights(self, y: Any, codes: Codes, weight: Array) -> Array:
-        """Return the weight of each class; "balanced" counts rows by their sample weight."""
-        totals = np.bincount(codes, weight)
-        if not (totals > 0).all():
-            raise ValueError(f"sample_weight is zero for every row of class {self.classes_[totals == 0].tolist()[0]!r}."
-                             " Drop the class or give it weight.")
-        if self.class_weight == "balanced":
-            return weight.sum() / (len(totals) * totals)
-        weights: Array = compute_class_weight(self.class_weight, classes=self.classes_, y=y)
-        for label, value in zip(self.classes_.tolist(), weights, strict=True):
-            check_number(f"class_weight of class {label!r}", float(value), 0)
-        return weights
 
     def _solve(self, task: Task, start: Array | None) -> None:
         """Solve every problem from ``start`` (n, n_problems), coefficients of the rows as given, and set the model."""

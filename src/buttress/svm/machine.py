@@ -62,7 +62,6 @@ def sparse_or_dense(tags: Any, pairwise: bool) -> Any:
     return tags
 
 
-
 def remember(model: Any, coef: Array) -> None:
     """Keep the solver's coefficients (n, k) of the training rows, those that are not 0, for a warm start."""
     model._start_size, model._start_rows = len(coef), np.flatnonzero(coef.any(axis=1))

@@ -38,7 +38,7 @@ def svc_path(X: Any, y: Any, Cs: Sequence[float], sample_weight: Any = None, **p
     for position, C in enumerate(Cs):
         check_number(f"Cs[{position}]", float(C), 0)
     if not len(Cs):
-        raise ValueError("Cs must hold at least one value. Got an empty sequence.")
+        raise ValueError("Cs must hold at least one value. Got an empty sequence. Give, for example, [0.1, 1, 10].")
     first = SVC(**{**parameters, "C": float(Cs[0])})
     task, start = first._prepare(X, y, sample_weight), None
     models: list[SVC] = []

@@ -1,0 +1,28 @@
+"""What classifiers that hold an expansion predict with."""
+
+from typing import Any
+
+from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
+
+from buttress._checks import Array, check_X
+from buttress.expansion import KernelExpansion, winners
+
+
+class ExpansionPredictions:
+    """Scores and classes of a classifier from its ``expansion_``, ``contrasts_`` and ``classes_``."""
+
+    expansion_: KernelExpansion
+    contrasts_: Array
+    classes_: NDArray[Any]
+
+    def decision_function(self, X: Any) -> Array:
+        """Return the scores of X (n, d): (n,) for two classes, positive for ``classes_[1]``, else (n, n_classes)."""
+        check_is_fitted(self)
+        scores = self.expansion_(check_X(self, X))
+        return scores[:, 0] if len(self.classes_) == 2 else scores
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Return the class of each row of X (n, d)."""
+        check_is_fitted(self)
+        return self.classes_[winners(self.expansion_(check_X(self, X)), self.contrasts_)]
