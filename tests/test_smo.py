@@ -10,7 +10,7 @@ from scipy.spatial.distance import cdist
 
 from buttress.kernels import RBF, Laplacian, Linear, Polynomial
 from buttress.solvers.certificate import best_intercept, certify
-from buttress.solvers.compiled import add_rows, pair_updates, rbf_entries
+from buttress.solvers.compiled import add_rows, pair_updates, rbf_entries, rbf_in_place
 from buttress.solvers.exact import Limits, guard
 from buttress.solvers.interior_point import feasible, interior_point
 from buttress.solvers.panels import entries, worst_error
@@ -211,13 +211,21 @@ def test_fast_exponential_over_its_range():
     assert store[0, -1] < 1e-37
 
 
+def test_exponential_in_float64():
+    r2 = np.linspace(0, 700, 4001)
+    panel = np.zeros((1, 4001))
+    rbf_in_place(panel, np.zeros(1), r2, 1.0)
+    np.testing.assert_allclose(panel[0], np.exp(-r2), rtol=1e-12, atol=2e-16)
+    np.testing.assert_allclose(panel[0, :20], np.exp(-r2[:20]), rtol=2e-15)
+
+
 @pytest.mark.parametrize("real", [np.float32, np.float64])
 def test_rows_are_added_in_float64(real):
     rng = np.random.default_rng(0)
-    store, slots, weights = rng.normal(size=(20, 700)).astype(real), np.array([3, 1, 7, 19, 0]), rng.normal(size=5)
+    store, slots, weights = rng.normal(size=(20, 700)).astype(real), rng.permutation(20)[:13], rng.normal(size=13)
     total = np.ones(600)
     add_rows(store, slots, weights, total, 50, 650)
-    np.testing.assert_allclose(total, 1 + weights @ store[slots, 50:650].astype(float), rtol=1e-13)
+    np.testing.assert_allclose(total, 1 + weights @ store[slots, 50:650].astype(float), rtol=1e-13, atol=1e-13)
 
 
 @pytest.mark.parametrize("megabytes", [1e-9, 0.02, 10.0])

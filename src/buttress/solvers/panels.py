@@ -17,7 +17,7 @@ from sklearn.utils.extmath import row_norms
 from buttress._checks import Array
 from buttress.kernels import RBF, Combination, DotProduct, Kernel, Radial, centers
 from buttress.kernels.kernel import clear_rounding, middle
-from buttress.solvers.compiled import rbf_entries
+from buttress.solvers.compiled import rbf_entries, rbf_in_place
 
 Index = NDArray[np.intp]
 Columns = Index | slice
@@ -35,6 +35,10 @@ class Entries:
     def __call__(self, rows: Index, columns: Columns) -> Array:
         """Return k(x_i, x_j), shape (len(rows), number of columns)."""
         return self.kernel(self.X[rows], self.Z[columns]).astype(self.real, copy=False)
+
+    def into(self, rows: Index, columns: Index, out: Array) -> None:
+        """Put the entries into the first columns of ``out``, one row each."""
+        out[:, : len(columns)] = self(rows, columns)
 
     def write(self, rows: Index, start: int, stop: int, store: Array, slots: Index) -> None:
         """Put the columns start to stop of the rows into ``store[slots]``."""
@@ -87,25 +91,42 @@ class DistanceEntries(Entries):
 
 
 class GaussianEntries(DistanceEntries):
-    """Entries of the RBF kernel in float32, by one fused pass over each panel of inner products."""
+    """Entries of the RBF kernel, by one fused pass over each panel of inner products."""
 
     def __call__(self, rows: Index, columns: Columns) -> Array:
         if issparse(self.inner.X):
             return super().__call__(rows, columns)
         panel, norms = self.inner(rows, columns), self.inner.norms
-        rbf_entries(panel, norms[rows], norms[columns], np.float32(self.kernel.gamma), panel, np.arange(len(rows)), 0)
-        return panel
+        if self.real == np.float64:
+            rbf_in_place(panel, norms[rows], norms[columns], float(self.kernel.gamma))
+            return panel
+        values = np.empty_like(panel)
+        self._finish(panel, norms[rows], norms[columns], values, np.arange(len(rows)), 0)
+        return values
+
+    def into(self, rows: Index, columns: Index, out: Array) -> None:
+        if issparse(self.inner.X) or self.real == np.float64:
+            return super().into(rows, columns, out)
+        turned, norms, slots = np.ascontiguousarray(self.inner.X[columns].T), self.inner.norms, np.arange(len(rows))
+        for top in range(0, len(rows), HEIGHT):
+            some = rows[top : top + HEIGHT]
+            panel = self.inner.X[some] @ turned
+            self._finish(panel, norms[some], norms[columns], out, slots[top : top + HEIGHT], 0)
+        return None
+
+    def _finish(self, panel: Any, xx: Array, zz: Array, store: Array, slots: Index, start: int) -> None:
+        rbf_entries(panel, xx, zz, np.float32(self.kernel.gamma), store, slots, start)
 
     def write(self, rows: Index, start: int, stop: int, store: Array, slots: Index) -> None:
-        if issparse(self.inner.X):
+        if issparse(self.inner.X) or self.real == np.float64:
             return super().write(rows, start, stop, store, slots)
-        left_rows, norms, gamma = self.inner.X[rows], self.inner.norms, np.float32(self.kernel.gamma)
+        left_rows, norms = self.inner.X[rows], self.inner.norms
         scratch = np.empty((len(rows), PANEL), dtype=np.float32)
         for left in range(start, stop, PANEL):
             right = min(left + PANEL, stop)
             panel = scratch if right - left == PANEL else np.empty((len(rows), right - left), dtype=np.float32)
             np.matmul(left_rows, self.inner.X[left:right].T, out=panel)
-            rbf_entries(panel, norms[rows], norms[left:right], gamma, store, slots, left)
+            self._finish(panel, norms[rows], norms[left:right], store, slots, left)
         return None
 
 
@@ -146,7 +167,7 @@ def _(kernel: Radial, X: Any, real: Any) -> Entries:
 
 @entries.register
 def _(kernel: RBF, X: Any, real: Any) -> Entries:
-    return GaussianEntries(kernel, X, real) if real == np.float32 else DistanceEntries(kernel, X, real)
+    return GaussianEntries(kernel, X, real)
 
 
 @entries.register

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from copy import copy
 from typing import Any
+from weakref import finalize
 
 import numpy as np
 
@@ -14,6 +15,29 @@ from buttress.solvers.panels import Columns, Entries, Index, entries, worst_erro
 FLOAT64_ROWS = 2000  # up to this many rows float64 costs little, and lets the solution be finished to rounding
 TILE = 512  # rows and columns of one tile of an exact product
 ROUGH = 1e-5  # float32 entries with a larger relative error are not worth starting with
+KEPT = 512 * 2**20  # bytes of rows that may wait for the next fit
+
+_kept: list[Array] = []  # at most one buffer: the first touch of new memory costs as much as computing what it holds
+
+
+def _borrow(size: int) -> Array:
+    """Return a buffer of at least ``size`` bytes: the one kept from an earlier fit if it is large enough."""
+    try:
+        buffer = _kept.pop()
+    except IndexError:
+        return np.empty(size, dtype=np.uint8)
+    return buffer if buffer.size >= size else np.empty(size, dtype=np.uint8)
+
+
+def _give_back(buffer: Array) -> None:
+    """Keep the buffer for the next fit, unless it is large or one is kept already."""
+    if buffer.size <= KEPT and not _kept:
+        _kept.append(buffer)
+
+
+def release_memory() -> None:
+    """Give the memory that waits for the next fit back to the system."""
+    _kept.clear()
 
 
 class RowCache:
@@ -41,7 +65,11 @@ class RowCache:
         self.real = np.dtype(real)
         self.entries = entries(self.kernel, self.X, self.real)
         self.capacity = int(np.clip(self.megabytes * 2**20 / (self.real.itemsize * n), 2, n))
-        self.store = np.empty((self.capacity, n), dtype=self.real)
+        size = self.capacity * n * self.real.itemsize
+        buffer = _borrow(size)
+        self._lease = finalize(self, _give_back, buffer)
+        self._lease.atexit = False
+        self.store = buffer[:size].view(self.real).reshape(self.capacity, n)
         self._slot = np.full(n, -1)  # where row i lies, -1 if nowhere
         self._owner = np.full(self.capacity, -1)
         self._stamp = np.zeros(self.capacity, dtype=np.int64)
@@ -58,6 +86,7 @@ class RowCache:
     def widen(self) -> None:
         """Throw the float32 rows away and go on in float64."""
         del self.store
+        self._lease()
         self._allocate(np.float64)
 
     @property
@@ -164,16 +193,22 @@ class KernelRows:
         slots = self.cache.slots(self.index[index], self.chosen)
         return np.concatenate([self.cache.store[slots, start:stop] for start, stop in self.ranges], axis=1)
 
-    def block(self, index: Index) -> Array:
-        """Return the entries among ``index``, zero columns added up to a multiple of 64; no whole row is computed."""
+    def block(self, index: Index, out: Array | None = None) -> Array:
+        """Return the entries among ``index``, zero columns added up to a multiple of 64; no whole row is computed.
+
+        They are put into ``out``, an earlier block, if it has the right shape and precision.
+        """
         size = len(index)
-        K = np.zeros((size, -(-size // LANES) * LANES), dtype=self.real)
+        shape = size, -(-size // LANES) * LANES
+        K = out if out is not None and out.shape == shape and out.dtype == self.real else np.zeros(shape, self.real)
         where = self.index[index]
         wide = self.cache.X.shape[1] > 128
-        if self.cache.whole or (wide and self.cache.has(where, self.chosen)):
-            K[:, :size] = self.cache.store[np.ix_(self.cache.slots(where, self.chosen), where)]
+        if self.cache.whole and size == len(self):
+            self._copy_sections(K)
+        elif self.cache.whole or (wide and self.cache.has(where, self.chosen)):
+            K[:, :size] = self.cache.store[self.cache.slots(where, self.chosen)].take(where, axis=1)
         else:
-            K[:, :size] = self.cache.entries(where, where)
+            self.cache.entries.into(where, where, K)
         np.fill_diagonal(K, self.cache.diagonal[where])
         return K
 
@@ -222,11 +257,23 @@ class KernelRows:
             np.fill_diagonal(K, self.cache.diagonal[self.index[rows]])
         return K
 
-    def gram(self) -> Array:
-        """Return the whole Gram matrix in float64, a new array of n^2 entries."""
+    def _copy_sections(self, K: Array) -> Array:
+        """Copy the Gram matrix into the first columns of K, section by section, from a cache that holds all of it."""
+        top = 0
+        for first, last in self.ranges:
+            left = 0
+            for start, stop in self.ranges:
+                K[top : top + last - first, left : left + stop - start] = self.cache.store[first:last, start:stop]
+                left += stop - start
+            top += last - first
+        return K
+
+    def gram(self, out: Array | None = None) -> Array:
+        """Return the whole Gram matrix in float64: ``out``, or a new array of n^2 entries."""
+        K = np.empty((len(self), len(self))) if out is None else out
         if self.cache.whole:
-            return self.cache.store[np.ix_(self.index, self.index)]
-        K = np.concatenate([self.cache.exact(self.index[start : start + TILE], self.index)
-                            for start in range(0, len(self), TILE)])
+            return self._copy_sections(K)
+        for start in range(0, len(self), TILE):
+            K[start : start + TILE] = self.cache.exact(self.index[start : start + TILE], self.index)
         np.fill_diagonal(K, self.diagonal)
         return K

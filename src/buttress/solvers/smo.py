@@ -27,7 +27,8 @@ class QP:
     """The data of the program: K by its rows, p, lo, hi, each of shape (n,), a feasible start b, and l1 >= 0.
 
     ``downwards`` counts the pair updates along which K curves downwards: none, but for rounding, unless K is
-    indefinite. ``f`` is K b of the start where it is known better than the stored rows give it.
+    indefinite. ``f`` is K b of the start where it is known better than the stored rows give it; ``reached`` is the b
+    that the blocks last came to and its K b from the stored rows.
     """
 
     rows: KernelRows
@@ -38,6 +39,7 @@ class QP:
     l1: Array | float = 0.0
     downwards: int = 0
     f: Array | None = None
+    reached: tuple[Array, Array] | None = None
 
     def __post_init__(self) -> None:
         self.l1 = np.full(len(self.p), self.l1, dtype=np.float64)
@@ -67,11 +69,13 @@ def block_smo(qp: QP, *, tol: float) -> Steps:
     while True:
         up, down = slopes(g, b, lo, hi, l1)
         viol = float(down.max() - up.min())
-        yield Step(b.copy(), gap=viol, objective=0.5 * float(b @ (g - qp.p)) + float(l1 @ np.abs(b)), iterations=pairs)
+        state = b.copy()
+        qp.reached = (state, g + qp.p) if qp.f is None else None
+        yield Step(state, gap=viol, objective=0.5 * float(b @ (g - qp.p)) + float(l1 @ np.abs(b)), iterations=pairs)
         block = working_set(up, down, size, block)
         inner, gradient = b[block], np.zeros(-(-len(block) // LANES) * LANES, dtype=rows.real)
         gradient[: len(block)] = g[block]
-        K = rows.block(block) if K is None or len(K) < len(b) else K  # the block of all rows stays the same
+        K = rows.block(block, K) if K is None or len(K) < len(b) else K  # the block of all rows stays the same
         pairs, downwards = pair_updates(K, gradient, inner, lo[block], hi[block], l1[block],
                                         max(tol / 2, 0.1 * viol), 100 * size)
         qp.downwards += downwards
@@ -106,10 +110,9 @@ def exact_finish(qp: QP, b: Array, rounds: int | None = None) -> Array:
     Solves for the free variables as if their bounds did not exist, stops at the first bound met, and lets the worst
     violators move when none is met. A step that does not lower the objective (an indefinite kernel) ends it.
     """
-    K = qp.rows.gram()
     n, l1 = len(b), np.asarray(qp.l1)
     padded = np.zeros((n, -(-n // LANES) * LANES))
-    padded[:, :n] = K
+    K = qp.rows.gram(padded[:, :n])
     tiny = 1e-12 * (np.abs(K @ b).max() + np.abs(qp.p).max())
     for _ in range(100 + 30_000 // n if rounds is None else rounds):
         b, blocked = newton_step(K, qp, l1, b)
