@@ -63,11 +63,7 @@ def audit(
         result = audit_columns(_fitted(model), columns, y, name, options, report, STARTED, data)
     _check_floors(floors, list(result.columns))
     paths = write(result, output)
-    from rich.console import Console
-
-    console = Console()
-    console.print(terminal_table(result))
-    console.print(f"Written: {', '.join(str(path) for path in paths)}", soft_wrap=True, markup=False, highlight=False)
+    _show(terminal_table(result), paths)
     missed = result.missed(floors)
     for sentence in missed:
         typer.echo(f"buttress: {sentence}", err=True)
@@ -106,6 +102,14 @@ def fit(
     save(model, output)
     typer.echo(summary(model))
     typer.echo(f"Written: {output}")
+
+
+def _show(table: Any, paths: list[Path]) -> None:
+    from rich.console import Console
+
+    console = Console()
+    console.print(table)
+    console.print(f"Written: {', '.join(str(path) for path in paths)}", soft_wrap=True, markup=False, highlight=False)
 
 
 def _fitted(path: Path | None) -> Any:
