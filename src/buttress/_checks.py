@@ -14,10 +14,9 @@ from scipy.sparse import issparse
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
-from buttress._suggest import near
+from buttress._suggest import LARGEST, near
 
 Array = NDArray[np.float64]
-LARGEST = 1e100  # squared distances of larger values, summed, overflow float64
 
 
 class NotConvergedWarning(ConvergenceWarning):

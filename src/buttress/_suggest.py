@@ -1,7 +1,9 @@
-"""Nearest names for error messages, without loading scikit-learn: the command uses it first of all."""
+"""What the command needs before scikit-learn is loaded: nearest names for messages, and the largest number taken."""
 
 import difflib
 from collections.abc import Iterable
+
+LARGEST = 1e100  # squared distances of larger values, summed, overflow float64
 
 
 def near(name: str, names: Iterable[str]) -> str:

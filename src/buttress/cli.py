@@ -53,14 +53,15 @@ def audit(
     if model is not None and not model.is_file():
         raise ValueError(f"--model {str(model)!r} is not a file.")
     from buttress.audit.source import load
+    from buttress.audit.table import make_table
 
-    columns, y, name = load(data, target, file_format)
+    table, settled = make_table(*load(data, target, file_format), task.value)
     from buttress.audit.report import terminal_table, write
-    from buttress.audit.study import Options, audit_columns
+    from buttress.audit.study import Options, audit_table
 
     options = Options(task.value, eps, budget, rows, seed)
     with _ctrl_c(), _progress() as report:
-        result = audit_columns(_fitted(model), columns, y, name, options, report, STARTED, data)
+        result = audit_table(_fitted(model), table, settled, options, report, STARTED, data)
     _check_floors(floors, list(result.columns))
     paths = write(result, output)
     _show(terminal_table(result), paths)

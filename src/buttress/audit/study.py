@@ -91,7 +91,9 @@ def audit(
     """
     started = time.monotonic()
     options = Options(task, eps, budget, rows, random_state)
-    return audit_columns(estimator, columns_of(X), y, target_name, options, report, started, target_name)
+    options.check()
+    table, settled = make_table(columns_of(X), y, target_name, task)
+    return audit_table(estimator, table, settled, options, report, started, target_name)
 
 
 @dataclass(frozen=True)
@@ -113,18 +115,16 @@ class Options:
             check_count("rows", self.rows, 20)
 
 
-def audit_columns(
-    estimator: Any, columns: dict[str, Any], y: Any, target: str, options: Options, report: Report | None,
-    started: float, source: str,
+def audit_table(
+    estimator: Any, table: Table, task: str, options: Options, report: Report | None, started: float, source: str
 ) -> AuditResult:
-    """Run the audit on columns by name; ``started`` is when the budget began to run, ``source`` names the data."""
+    """Run the audit on a table; ``started`` is when the budget began to run, ``source`` names the data."""
     options.check()
-    table, task = make_table(columns, y, target, options.task)
     entries = contenders(task, options.eps, options.seed)
     if estimator is not None:
         if is_classifier(estimator) != (task == "classification"):
-            raise ValueError(f"The target {target!r} makes this a {task} task, which {type(estimator).__name__} "
-                             "does not do. Give the other kind of estimator, or task=.")
+            raise ValueError(f"The target {table.target_name!r} makes this a {task} task, which "
+                             f"{type(estimator).__name__} does not do. Give the other kind of estimator, or task=.")
         if is_fitted(estimator):
             order_columns(estimator, table)
         entries[f"yours ({type(estimator).__name__})"] = estimator

@@ -1,4 +1,7 @@
-"""From a file, a bundled set or a frame to columns of numbers and of categories, with everything dropped on record."""
+"""From a file, a bundled set or a frame to columns of numbers and of categories, with everything dropped on record.
+
+Loads scikit-learn only to prepare the features, so that the command refuses unusable data at once.
+"""
 
 import math
 from dataclasses import dataclass, field
@@ -6,12 +9,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.compose import ColumnTransformer
-from sklearn.impute import SimpleImputer
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
-from buttress._checks import LARGEST
+from buttress._suggest import LARGEST
 
 MISSING = "(missing)"
 MAX_LEVELS = 50  # a text column with more values than this is taken for an identifier
@@ -37,8 +36,13 @@ class Table:
         columns = [*self.numeric.values(), *self.categorical.values()]
         return np.array([np.asarray(column, dtype=object) for column in columns], dtype=object).T
 
-    def preparation(self) -> ColumnTransformer:
+    def preparation(self) -> Any:
         """Return the transformer of :meth:`array`: numbers median-filled and standardised, categories to 0/1."""
+        from sklearn.compose import ColumnTransformer
+        from sklearn.impute import SimpleImputer
+        from sklearn.pipeline import make_pipeline
+        from sklearn.preprocessing import OneHotEncoder, StandardScaler
+
         numbers = list(range(len(self.numeric)))
         categories = list(range(len(numbers), len(numbers) + len(self.categorical)))
         return ColumnTransformer([
