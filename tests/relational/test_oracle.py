@@ -16,7 +16,7 @@ from buttress.relational.prepare import prepare
 from buttress.relational.queries import root_lists
 from buttress.relational.rank import RankOracle, group_entries
 from buttress.relational.schedule import node_scores
-from buttress.relational.weighting import weigh_label_rows
+from buttress.relational.weighting import weigh
 
 VARIANTS = [{}, {"weights": True}, {"left": True}]
 
@@ -209,7 +209,7 @@ def test_rows_beyond_two_to_the_53_keep_relative_accuracy():
 def test_weighing_label_rows_is_dividing_by_the_fan_out(seed):
     join = joined(seed)
     plan = prepare(join)
-    weigh_label_rows(plan)
+    weigh(plan, "label_row", None)
     rows = materialise(join)
     X, y, _ = design(join, plan, rows)
     fan = rows.groupby("t0.#")["t0.#"].transform("size").to_numpy()

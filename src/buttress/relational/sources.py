@@ -46,7 +46,9 @@ def _from_objects(values: NDArray[Any], null: NDArray[np.bool_]) -> tuple[NDArra
     null = null | np.fromiter((value is None or value != value for value in values), dtype=bool, count=len(values))
     kept = values[~null].tolist()
     types = {type(value) for value in kept}
-    if types <= {str}:
+    if not kept:
+        return np.zeros(len(values)), null
+    if types == {str}:
         return values, null
     try:
         plain = np.asarray([float(v) if type(v).__name__ == "Decimal" else v for v in kept])
@@ -181,10 +183,11 @@ class _Query:
                 return _masked(self.connection.execute(statement).fetchnumpy())
         rows = select(self.connection, statement, self.dialect)
         columns = list(zip(*rows)) if rows else [()] * len(names)
-        return {name: make_column(_objects(values)) for name, values in zip(names, columns)}
+        return {name: make_column(objects(values)) for name, values in zip(names, columns)}
 
 
-def _objects(values: Sequence[Any]) -> NDArray[Any]:
+def objects(values: Sequence[Any]) -> NDArray[Any]:
+    """Return a one-dimensional array of objects."""
     array = np.empty(len(values), dtype=object)
     array[:] = values
     return array
