@@ -126,28 +126,27 @@ def root_one(q: Index, w: Array, side: Index, key: Index, begin: Index, end: Ind
         count[t] = w[t] * total
 
 
-@compile_kernel(f"void(int32[::1], float64[::1], int64[::1], int64[::1], int64[::1], int64[::1], {_LISTS}, {_LISTS}, "
+@compile_kernel(f"void(int32[::1], float64[::1], int64[::1], int64[::1], int64[::1], {_LISTS}, {_LISTS}, "
                 "float64[:,::1], float64[:,::1], float64[::1], float64[::1], float64[::1])")
-def root_two(q: Index, w: Array, side: Index, order: Index, key: Index, key2: Index, begin: Index, end: Index,
-             bins: Index, mass: Array, begin2: Index, end2: Index, bins2: Index, mass2: Array, slope: Array,
-             histogram: Array, adjoint: Array, adjoint2: Array, count: Array) -> None:
-    """Root with two lists; rows come in ``order``, sorted by the second list's key.
+def root_two(q: Index, w: Array, side: Index, key: Index, key2: Index, begin: Index, end: Index, bins: Index,
+             mass: Array, begin2: Index, end2: Index, bins2: Index, mass2: Array, slope: Array, histogram: Array,
+             adjoint: Array, adjoint2: Array, count: Array) -> None:
+    """Root with two lists; rows are sorted by the second list's key.
 
     Per key of the second list the first is gathered into a dense array, so that a row costs one list, not a product.
     """
     width = slope.shape[1]
     weight, value = np.zeros((2, width)), np.zeros((2, width))
     i = 0
-    while i < order.size:
-        k, j = key2[order[i]], i
+    while i < key2.size:
+        k, j = key2[i], i
         low, high = width, -1
-        while j < order.size and key2[order[j]] == k:
-            t = order[j]
-            first, last = begin[key[t]], end[key[t]]
+        while j < key2.size and key2[j] == k:
+            first, last = begin[key[j]], end[key[j]]
             for e in range(first, last):
-                weight[side[t], q[t] + bins[e]] += w[t] * mass[e]
+                weight[side[j], q[j] + bins[e]] += w[j] * mass[e]
             if last > first:
-                low, high = min(low, q[t] + bins[first]), max(high, q[t] + bins[last - 1])
+                low, high = min(low, q[j] + bins[first]), max(high, q[j] + bins[last - 1])
             j += 1
         for s in range(2):
             for z in range(low, high + 1):
@@ -161,8 +160,7 @@ def root_two(q: Index, w: Array, side: Index, order: Index, key: Index, key2: In
                     adjoint2[f] += g * v
                     histogram[s, z + bins2[f]] += g * mass2[f]
                 value[s, z], weight[s, z] = total, 0.0
-        for r in range(i, j):
-            t = order[r]
+        for t in range(i, j):
             total = 0.0
             for e in range(begin[key[t]], end[key[t]]):
                 v = value[side[t], q[t] + bins[e]]

@@ -62,14 +62,13 @@ class GridOracle:
     def __init__(self, plan: Plan, *, fold: bool = True, rows: list[Index] | None = None):
         self.plan = plan
         self.schedule: Schedule = schedule(plan, fold=fold) if rows is None else listed(rows)
-        self.y = plan.y if rows is None else plan.y[rows[0]]
+        self.schedule.operations[-1], order = self.schedule.root.sorted_by_lists()
+        self.y = (plan.y if rows is None else plan.y[rows[0]])[order]
         weights = plan.weights()
         self.weights = [block_values(block, weights, product=True) for block in self.schedule.blocks]
         self.side = (self.y > 0).astype(np.int64)
         self.total = total_weight(plan)
         self.exact = len(self.schedule.operations) == 1
-        root = self.schedule.root
-        self.order = np.argsort(root.lists[1][1], kind="stable") if len(root.lists) == 2 else _NONE
 
     def __call__(self, beta: Array, loss: MarginLoss, bins: int = 1024) -> Evaluation:
         """Return the plane and bounds at ``beta``, shape (plan.width,), in one pass up and one down."""
@@ -127,7 +126,7 @@ class GridOracle:
         count = np.zeros(root.n_rows)
         if len(root.lists) == 2:
             (op, key), (op2, key2) = root.lists
-            compiled.root_two(shifted[i], self.weights[i], self.side, self.order, key, key2, *lists[op].arrays,
+            compiled.root_two(shifted[i], self.weights[i], self.side, key, key2, *lists[op].arrays,
                               *lists[op2].arrays, slope, histogram, adjoint[op], adjoint[op2], count)
         else:
             op, key = root.lists[0]

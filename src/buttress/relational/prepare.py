@@ -176,7 +176,8 @@ def _sort(nodes: list[Node]) -> None:
         nodes[i].n_keys = len(values)
         parent.down[i] = np.searchsorted(values, parent.down[i])
         nodes[i].key = np.searchsorted(values, nodes[i].key)
-        _keep(nodes[i], np.argsort(nodes[i].key, kind="stable"))
+        below = list(nodes[i].down.values())[:1]  # rows that consult one list follow each other
+        _keep(nodes[i], np.lexsort([*below, nodes[i].key]))
 
 
 def _tables(join: Join, nodes: list[Node], columns: Any, root: int) -> list[TableData]:

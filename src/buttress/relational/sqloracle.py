@@ -175,6 +175,8 @@ class SqlOracle:
                 f"ELSE {number(0.0)} END)" for value in categories]
 
     def _number(self, quoted: str, column: Column) -> str:
+        if column.null.all():  # nothing is known of its type
+            return f"(CASE WHEN {quoted} IS NULL THEN NULL ELSE 0.0 END)"
         if column.values.dtype.kind == "b":
             return f"(CASE WHEN {quoted} THEN 1.0 WHEN NOT {quoted} THEN 0.0 END)"
         return f"CAST({quoted} AS {self.dialect.double})"
