@@ -182,8 +182,8 @@ def _product(product: Product, lists: list[Lists]) -> Lists:
 
 
 def _room(sizes: Index, width: int) -> Lists:
-    """Return empty lists with room for ``sizes`` entries each, never more than ``width``."""
+    """Return empty lists with room for ``sizes`` entries each, never more than ``width``, and one entry at the end."""
     ends = np.cumsum(np.minimum(sizes, width))
     begin = np.concatenate([[0], ends[:-1]]).astype(np.int64)
     total = int(ends[-1])
-    return Lists(begin, begin.copy(), np.zeros(total, dtype=np.int32), np.zeros(total), width)
+    return Lists(begin, begin.copy(), np.zeros(total + 1, dtype=np.int32), np.zeros(total + 1), width)
