@@ -1,17 +1,22 @@
 """What databases count beyond plain joins: label rows, class weights, cycles, samples; and limits of memory."""
 
+import gc
+import os
+
 import numpy as np
 import pandas as pd
 import pytest
-from relational_problems import design, joined, materialise
+from relational_problems import chain, design, hinge_mean, joined, materialise
 from relational_schemas import random_schema
 from relational_storage import in_database
 
-from buttress.relational import Join, RelationalLinearSVC, Table
+from buttress import InterruptedWarning, NotConvergedWarning
+from buttress.relational import Join, RelationalLinearSVC, SourceLostError, Table
 from buttress.relational.dialects import DUCKDB, POSTGRES, SPARK
 from buttress.relational.grid import GridOracle
 from buttress.relational.margins import logistic
 from buttress.relational.prepare import prepare
+from buttress.relational.sources import select
 from buttress.relational.sqloracle import SqlOracle
 from buttress.relational.weighting import weigh
 
@@ -158,3 +163,57 @@ def test_duckdb_files_count_like_frames(tmp_path, duckdb_connection):
     assert small.n_join_rows_ == here.n_join_rows_
     assert small.dual_bound_ <= here.objective_interval_[1]
     assert here.dual_bound_ <= small.objective_interval_[1]
+
+
+def test_memory_that_runs_out_names_what_to_set(duckdb_connection):
+    duckdb_connection.execute("SET memory_limit = '8MB'")
+    duckdb_connection.execute("SET temp_directory = ''")
+    with pytest.raises(SourceLostError, match="memory_limit"):
+        select(duckdb_connection, "SELECT COUNT(DISTINCT i::VARCHAR) FROM range(3000000) t(i)", DUCKDB)
+
+
+def test_a_duckdb_of_our_own_spills_to_a_folder_that_goes_with_it():
+    oracle = SqlOracle(joined(1), memory=250)
+    settings = "SELECT current_setting('memory_limit'), current_setting('temp_directory')"
+    ((limit, folder),) = oracle.connection.execute(settings).fetchall()
+    assert 230 < float(limit.split()[0]) < 250  # mebibytes
+    assert os.path.isdir(folder)
+    oracle.connection.close()
+    del oracle
+    gc.collect()
+    assert not os.path.isdir(folder)
+
+
+def test_lists_that_do_not_fit_are_refused_or_not_refined():
+    join = chain(2000, 50, 3)
+    with pytest.raises(MemoryError, match="Raise memory_limit"):
+        RelationalLinearSVC(memory_limit=0.1, n_samples=1000, random_state=0).fit(join)
+    oracle = GridOracle(prepare(join), memory=2.0)
+    oracle(np.ones(oracle.plan.width), logistic(), 1024)
+    assert not oracle.can_refine
+    with pytest.warns(NotConvergedWarning):
+        model = RelationalLinearSVC(memory_limit=2.0, tol=1e-9, n_samples=1000, max_iter=12, random_state=0).fit(join)
+    assert model.gap_ < 0.01
+
+
+@pytest.mark.parametrize("engine", ["memory", "sql"])
+def test_ctrl_c_leaves_a_usable_model(engine, monkeypatch):
+    join, calls = joined(1, rows=12), []
+    kind = GridOracle if engine == "memory" else SqlOracle
+    ask = kind.__call__
+
+    def interrupted(self, *arguments):
+        calls.append(1)
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+        return ask(self, *arguments)
+
+    monkeypatch.setattr(kind, "__call__", interrupted)
+    with pytest.warns(InterruptedWarning, match="best state"):
+        model = RelationalLinearSVC(alpha=0.05, tol=1e-9, n_samples=1, engine=engine, random_state=0).fit(join)
+    assert model.n_oracle_calls_ == 2
+    rows = materialise(join)
+    X, y, weight = design(join, prepare(join), rows)
+    own = hinge_mean(X, y, weight, model.beta_) + 0.05 * model.beta_ @ model.beta_
+    assert model.objective_interval_[0] <= own <= model.objective_interval_[1] + 1e-12
+    assert len(model.predict(join)) == rows["t0.#"].nunique()

@@ -30,7 +30,7 @@ def memory_oracle(plan: Plan, model: Any) -> Any:
     if model.sketch == "rank":
         return RankOracle(plan, error=model.sketch_error)
     few = plan.n_rows <= model.n_samples
-    return GridOracle(plan, rows=unrank(plan, np.arange(plan.n_rows)) if few else None)
+    return GridOracle(plan, rows=unrank(plan, np.arange(plan.n_rows)) if few else None, memory=model.memory_limit)
 
 
 def sql_oracle(join: Join, model: Any, large: bool) -> tuple[Any, Plan]:
@@ -41,5 +41,5 @@ def sql_oracle(join: Join, model: Any, large: bool) -> tuple[Any, Plan]:
                              + (f", and the base tables exceed memory_limit={model.memory_limit:g} megabytes. Raise "
                                 "memory_limit" if large else ". Use engine='memory'") + f", or {name}={usual!r}.")
     oracle = SqlOracle(join, intercept=model.fit_intercept, per_label_row=model.row_weight == "label_row",
-                       class_weight=model.class_weight)
+                       class_weight=model.class_weight, memory=model.memory_limit)
     return oracle, oracle.plan

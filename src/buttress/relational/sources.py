@@ -140,8 +140,11 @@ def reading(connection: Any, dialect: Dialect) -> Iterator[None]:
         raise
     except Exception as error:
         text = str(error).strip().splitlines()
+        fix = "Check the connection and that its tables still exist, then fit again."
+        if "OutOfMemory" in type(error).__name__ or "out of memory" in str(error).lower():
+            fix = "Give it more memory (for files and frames: raise memory_limit), or room on disk to spill to."
         raise SourceLostError(f"{dialect.name} failed while the join was read: {text[0] if text else error!r}. "
-                              "Check the connection and that its tables still exist, then fit again.") from error
+                              f"{fix}") from error
     finally:
         if ours and not connection.closed:
             connection.rollback()

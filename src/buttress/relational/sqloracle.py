@@ -34,6 +34,8 @@ class SqlOracle:
     per_label_row : bool
         Divide the weight of each row of the label's table by its number of join rows.
     class_weight : dict, "balanced" or None
+    memory : float
+        Megabytes that a DuckDB of our own may take before it spills to disk.
 
     Attributes
     ----------
@@ -43,10 +45,12 @@ class SqlOracle:
         Sum of the weights of the join's rows.
     """
 
-    def __init__(self, join: Join, *, intercept: bool = True, per_label_row: bool = False, class_weight: Any = None):
+    def __init__(self, join: Join, *, intercept: bool = True, per_label_row: bool = False, class_weight: Any = None,
+                 memory: float = 4000):
         pairs = join.check()
+        self.can_refine = True
         self.join, self.intercept = join, intercept
-        self.connection, self.dialect, items = sql_home(join)
+        self.connection, self.dialect, items = sql_home(join, memory)
         self.tree, self.columns, self.node_of = sql_tree(join, pairs, self.connection, self.dialect, items,
                                                          per_label_row)
         samples = [self._sample(i, item) for i, item in enumerate(items)]

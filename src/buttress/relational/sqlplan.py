@@ -1,5 +1,7 @@
 """Where the tables of a join live in SQL, and the tree of FROM items that counting is written over."""
 
+import tempfile
+import weakref
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -12,13 +14,15 @@ from buttress.relational.shape import Shape, find_shape
 from buttress.relational.sources import _duckdb, _scan, row_count, select
 from buttress.relational.sqltext import SqlNode, SqlTree
 
+LEAST = 200  # megabytes without which DuckDB cannot sort or join
 Columns = dict[tuple[int, str], str]  # (table, column) -> its quoted name in the node that holds the table
 
 
-def sql_home(join: Join) -> tuple[Any, Dialect, list[str]]:
+def sql_home(join: Join, memory: float) -> tuple[Any, Dialect, list[str]]:
     """Return the connection, its dialect and each table as a FROM item.
 
-    Raises ValueError when the tables live in more than one database.
+    A DuckDB of our own takes ``memory`` megabytes, or the least it can work with, and spills to disk beyond. Raises
+    ValueError when the tables live in more than one database.
     """
     connections = {id(table.source[0]): table.source[0] for table in join.tables if isinstance(table.source, tuple)}
     if len(connections) > 1 or (connections and not all(isinstance(t.source, tuple) for t in join.tables)):
@@ -28,7 +32,7 @@ def sql_home(join: Join) -> tuple[Any, Dialect, list[str]]:
         connection = next(iter(connections.values()))
         dialect = dialect_of(connection)
         return connection, dialect, [dialect.table(table.source[1]) for table in join.tables]
-    connection, items = _duckdb(), []
+    connection, items = _spilling(memory), []
     for i, table in enumerate(join.tables):
         if isinstance(table.source, (str, Path)):
             items.append(f"({_scan(table.source)})")
@@ -36,6 +40,16 @@ def sql_home(join: Join) -> tuple[Any, Dialect, list[str]]:
             connection.register(f"frame{i}", _plain_text(table.source))
             items.append(f"frame{i}")
     return connection, DUCKDB, items
+
+
+def _spilling(memory: float) -> Any:
+    """Return a DuckDB in memory that spills to a folder of its own, removed with the connection."""
+    connection = _duckdb()
+    folder = tempfile.TemporaryDirectory(prefix="buttress-", ignore_cleanup_errors=True)
+    weakref.finalize(connection, folder.cleanup)
+    connection.execute(f"SET temp_directory = {DUCKDB.text(folder.name)}")
+    connection.execute(f"SET memory_limit = '{int(max(memory, LEAST))}MB'")
+    return connection
 
 
 def _plain_text(frame: Any) -> Any:
