@@ -123,3 +123,18 @@ def test_predicted_gradient_noise_is_the_noise_seen():
         seen.append(np.abs(expansion.gradient(X, np.ones((40, 1))) - exact).sum(axis=1).mean())
         predicted.append(gradient_noise(expansion)[0])
     assert np.mean(predicted) == pytest.approx(np.mean(seen), rel=0.25)
+
+
+def test_short_steps_along_columns_are_the_scores_of_moved_rows():
+    rng = np.random.default_rng(0)
+    features = random_features(RBF(0.5), 6, 40, seed=2)
+    model = RandomExpansion(features, rng.normal(size=(3, 40, 2)), rng.normal(size=2))
+    X, V = rng.normal(size=(5, 6)), rng.normal(size=(5, 2))
+    columns = rng.integers(6, size=(5, 4))
+    steps = 1e-4 * rng.choice([-1.0, 1.0], size=(5, 4))
+    near = model.nudged(X, columns, steps, V)
+    for b in range(4):
+        moved = X.copy()
+        moved[np.arange(5), columns[:, b]] += steps[:, b]
+        np.testing.assert_allclose(near[:, b], np.sum(model(moved) * V, axis=1), atol=1e-10, rtol=0)
+    assert model.nudged(X, columns, 1000 * steps, V) is None

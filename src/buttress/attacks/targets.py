@@ -13,7 +13,7 @@ from buttress._checks import Array, check_values
 from buttress.attacks.linearise import Columns, centred, nudge, weighted
 from buttress.expansion import KernelExpansion, binary_contrasts, pair_contrasts, rival_contrasts
 from buttress.kernels import RBF
-from buttress.scores import SignOf, as_classifier, fitted_inside, read_scores
+from buttress.scores import ScoreFunction, SignOf, as_classifier, fitted_inside, read_scores
 
 DIFFERENCE = 1e-4  # relative step of the central differences
 CHUNK = 100_000  # rows of one query
@@ -139,13 +139,28 @@ class QueryTarget:
         return Linearised(self.scores(X), lambda V: self.gradient(X, V), nudged)
 
 
-class GradientTarget(QueryTarget):
-    """Scores that are no kernel expansion but know their gradient, such as sums of random features."""
+class WaveTarget(QueryTarget):
+    """Sums of random features of (x - shift) * scale: they know their gradient, and short steps along coordinates."""
 
-    def __init__(self, score: Any, model: Any):
+    separable = True
+
+    def __init__(self, score: ScoreFunction, model: Any):
         super().__init__(model)
+        self.score = score
         self.query, self.gradient = score, score.gradient  # type: ignore[method-assign]
         self.gradient_cost, self.contrasts = 1, score.contrasts
+
+    def linearise(self, X: Array) -> Linearised:
+        plain, scale = super().linearise(X), np.broadcast_to(self.score.scale, X.shape[1])
+
+        def nudged(rows: Columns, columns: Columns, steps: Array, V: Array) -> Array:
+            near = self.score.expansion.nudged(self.score.inner(X[rows]), columns, steps * scale[columns], V)
+            if near is not None:
+                return near
+            one = [slice(i, i + 1) for i in range(len(rows))]
+            return np.concatenate([plain.nudged(rows[i], columns[i], steps[i], V[i]) for i in one])
+
+        return Linearised(plain.scores, plain.gradient, nudged)
 
 
 def _score_function(model: Any) -> Any:
@@ -190,7 +205,7 @@ def as_target(model: Any) -> Target:
         target = ExpansionTarget(score.expansion, score.contrasts, score.shift, score.scale)
         target.decides = model if getattr(_last_step(model), "break_ties", False) else None
         return target
-    return GradientTarget(score, model)
+    return WaveTarget(score, model)
 
 
 def label_codes(model: Any, y: Any, n: int) -> NDArray[np.intp]:

@@ -17,7 +17,8 @@ from buttress.features.bits import exponentials, normals, split, words
 from buttress.features.spectral import Spectrum, spectrum_of
 from buttress.kernels import Kernel
 
-KEPT = 2**28  # bytes of blocks a model keeps at hand while it is in use; they are never pickled
+KEPT = 2**29  # bytes of blocks a model keeps at hand while it is in use; they are never pickled
+SHORT = 1e-3  # largest step times frequency that two orders describe
 
 
 @dataclass
@@ -122,6 +123,28 @@ class RandomExpansion:
                 rise = np.sin(self.features.phase(X[part], block)) * (V[part] @ coef.T)
                 slopes[part] += scale * (rise @ self.features.waves(block)[0].T)
         return slopes
+
+    def nudged(self, X: Array, columns: NDArray[np.intp], steps: Array, V: Array) -> Array | None:
+        """Return sum_c V[i, c] * score_c(x_i + steps[i, b] e_columns[i, b]), shape (n, B), for V of shape (n, k).
+
+        To second order in step times frequency, which costs two matrix products for steps along all columns; None
+        where the third order, a relative error of 1e-7 in differences, could be seen.
+        """
+        longest = float(np.abs(steps).max(initial=0.0))
+        total, slope, bend = (V @ self.intercept)[:, None], np.zeros_like(X), np.zeros_like(X)
+        for block, coef in enumerate(self.coef):
+            frequencies = self.features.waves(block)[0]
+            if longest * np.abs(frequencies).max() > SHORT:
+                return None
+            phase = self.features.phase(X, block)
+            weights = self.features.amplitude / np.sqrt(self.features.size) * (V @ coef.T)
+            even, odd = weights * np.cos(phase), weights * np.sin(phase)
+            total = total + even.sum(axis=1, keepdims=True)
+            slope -= odd @ frequencies.T
+            bend -= even @ (frequencies**2).T
+        here = (np.take_along_axis(part, columns, axis=1) for part in (slope, bend / 2))
+        first, second = (part * steps**power for power, part in enumerate(here, 1))
+        return total + first + second
 
     def _parts(self, n: int) -> Iterator[slice]:
         rows = max(1, CHUNK // self.features.size)
