@@ -154,7 +154,8 @@ class WaveTarget(QueryTarget):
         self.block = max(1, PHASES // max(1, score.expansion.coef.shape[0] * score.expansion.coef.shape[1]))
 
     def linearise(self, X: Array) -> Linearised:
-        point, scale = WavePoint(self.score.expansion, self.score.inner(X)), np.broadcast_to(self.score.scale, X.shape[1])
+        point = WavePoint(self.score.expansion, self.score.inner(X))
+        scale = np.broadcast_to(self.score.scale, X.shape[1])
 
         def nudged(rows: Columns, columns: Columns, steps: Array, V: Array) -> Array:
             near = point.nudged(rows, columns, steps * scale[columns], V)
