@@ -217,3 +217,43 @@ def test_ctrl_c_leaves_a_usable_model(engine, monkeypatch):
     own = hinge_mean(X, y, weight, model.beta_) + 0.05 * model.beta_ @ model.beta_
     assert model.objective_interval_[0] <= own <= model.objective_interval_[1] + 1e-12
     assert len(model.predict(join)) == rows["t0.#"].nunique()
+
+
+def test_nan_keys_match_nothing_inside_the_database_either(duckdb_connection, postgres):
+    owner, reader = postgres
+    left = pd.DataFrame({"k": [0.5, np.nan, 1.5, 0.5], "y": [0, 1, 1, 1], "x": [1.0, 2.0, 3.0, 4.0]})
+    right = pd.DataFrame({"k": [0.5, np.nan, 1.5], "z": [1.0, 2.0, 3.0]})
+    for how in ((), ("left",)):
+        for execute, connection, dialect in ((duckdb_connection.execute, duckdb_connection, DUCKDB),
+                                             (owner.execute, reader, POSTGRES)):
+            names = [f"nan{len(how)}{side}" for side in "ab"]
+            for name, frame, second in ((names[0], left, "x"), (names[1], right, "z")):
+                rows = ", ".join(f"({dialect.number(k)}, {dialect.number(v)}, {i % 2})"
+                                 for i, (k, v) in enumerate(zip(frame["k"], frame[second])))
+                execute(f"CREATE TABLE {name} (k {dialect.double}, {second} {dialect.double}, y BIGINT)")
+                execute(f"INSERT INTO {name} VALUES {rows}")
+            there = Join([Table("a", (connection, names[0]), features=["x"], label="y"),
+                          Table("b", (connection, names[1]), features=["z"])], [("a.k", "b.k", *how)])
+            assert SqlOracle(there).plan.n_rows == prepare(there).n_rows == (4 if how else 3)
+
+
+@pytest.mark.parametrize("engine", ["memory", "sql"])
+def test_mistakes_inside_a_database_are_named(duckdb_connection, engine):
+    make = duckdb_connection.execute
+    make("CREATE TABLE loans AS SELECT i % 3 AS k, i AS x, CASE WHEN i = 4 THEN 'nan'::DOUBLE ELSE i END AS n, "
+         "CASE WHEN i = 2 THEN NULL ELSE i % 2 END AS gap, i % 2 AS y, i % 5 AS five, -i AS w FROM range(9) t(i)")
+    make("CREATE TABLE accounts AS SELECT i AS k, i::VARCHAR AS word, i AS z FROM range(3) t(i)")
+
+    def fit(table="loans", label="y", key="k", features=("x",), weights=None):
+        join = Join([Table("l", (duckdb_connection, table), features=list(features), label=label, weights=weights),
+                     Table("a", (duckdb_connection, "accounts"), features=["z"])], [("l.k", f"a.{key}")])
+        RelationalLinearSVC(engine=engine).fit(join)
+
+    for wrong, message in (({"table": "loan"}, "no table 'loan'. Did you mean 'loans'"),
+                           ({"features": ["xx"]}, "Did you mean 'x'"), ({"key": "word"}, "one type"),
+                           ({"features": ["n"]}, "l.n is NULL or NaN in 1 rows"),
+                           ({"features": ["gap"]}, "l.gap is NULL or NaN in 1 rows"),
+                           ({"label": "gap"}, "Label l.gap is NULL or NaN"), ({"label": "five"}, "two classes"),
+                           ({"weights": "w"}, "must be in")):
+        with pytest.raises(ValueError, match=message):
+            fit(**wrong)

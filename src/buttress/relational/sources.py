@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from buttress._checks import near
 from buttress.relational.dialects import DUCKDB, POSTGRES, SPARK, Dialect, dialect_of
 
 
@@ -166,9 +167,30 @@ class _Query:
             raise ValueError(f"A database table is given as (connection, table name). Got {len(source)} entries.")
         self.connection = source[0]
         self.dialect = dialect_of(source[0])
+        self.name = source[1]
         self.table = self.dialect.table(source[1])
 
     def names(self) -> list[str]:
+        """Return the columns; a table that is not there is named, with the nearest that is."""
+        try:
+            return self._names()
+        except SourceLostError as error:
+            try:
+                there = self._tables()
+            except SourceLostError:
+                raise error from None
+            name = self.name if isinstance(self.name, str) else self.name[-1]
+            if name in there:
+                raise
+            raise ValueError(f"{self.dialect.name} has no table {name!r}.{near(name, there)}") from None
+
+    def _tables(self) -> list[str]:
+        if self.dialect is SPARK:
+            return [str(row[1]) for row in select(self.connection, "SHOW TABLES", self.dialect)]
+        return [str(row[0]) for row in select(
+            self.connection, "SELECT DISTINCT table_name FROM information_schema.tables", self.dialect)]
+
+    def _names(self) -> list[str]:
         statement = f"SELECT * FROM {self.table} WHERE 1 = 0"
         with reading(self.connection, self.dialect):
             if self.dialect is SPARK:

@@ -55,6 +55,7 @@ class SqlOracle:
                                                          per_label_row)
         samples = [self._sample(i, item) for i, item in enumerate(items)]
         _check_kinds(join, pairs, samples)
+        self._drop_nan_keys(samples)
         data = [self._features(i, samples[i], intercept and i == join.root) for i in range(len(join.tables))]
         for i, table in enumerate(join.tables):
             if table.weights:
@@ -79,6 +80,14 @@ class SqlOracle:
             root.weights.append(f"({root.label} * {number(factors[1] - factors[0])} + {number(factors[0])})")
         self.total = sum(factors[side] * value for side, value in weight.items())
         return n_rows
+
+    def _drop_nan_keys(self, samples: list[dict[str, Column]]) -> None:
+        """Read NaN in a key as NULL, which matches nothing: databases hold NaN equal to NaN."""
+        floats = {quoted for (i, name), quoted in self.columns.items() if samples[i][name].values.dtype.kind == "f"}
+        nan = self.dialect.number(np.nan)
+        for node in self.tree.nodes:
+            node.keys = {a: [f"NULLIF({name}, {nan})" if name in floats else name for name in names]
+                         for a, names in node.keys.items()}
 
     def _shares(self, beta: Array) -> tuple[list[Array], float]:
         """Return the coefficients of each node's features, and the intercept."""
@@ -155,8 +164,9 @@ class SqlOracle:
         for j, name in enumerate(table.features):
             most, gone = float(found[1 + 2 * j] or 0), int(found[2 + 2 * j] or 0)
             if gone or not most <= LARGEST:
-                what = f"NULL in {gone} rows" if gone else f"{most:g} somewhere"
-                raise ValueError(f"Feature {table.name}.{name} is {what}. Impute, rescale or drop those rows.")
+                raise ValueError(f"Feature {table.name}.{name} "
+                                 + (f"is NULL or NaN in {gone} rows. Impute or drop those rows." if gone else
+                                    f"holds {most:g}, too large. Rescale or drop those rows."))
             check_time(table.name, name, sample[name])
             categories = None if sample[name].kind == "number" else self._categories(i, name)
             node.features += self._expressions(i, name, read[name], most or 1.0, categories)
@@ -194,7 +204,7 @@ class SqlOracle:
         most, gone, _, negative = self._select(sqltext.statistics(
             self.tree, self.node_of[i], [quoted, f"CASE WHEN {quoted} < 0 THEN NULL ELSE 1 END"]))[0][1:]
         if gone:
-            raise ValueError(f"{shown} are NULL in {int(gone)} rows. Impute or drop those rows.")
+            raise ValueError(f"{shown} are NULL or NaN in {int(gone)} rows. Impute or drop those rows.")
         if negative or not float(most or 0) <= LARGEST:
             raise ValueError(f"{shown} must be in [0, 1e100]. Got {int(negative)} negative ones, and up to "
                              f"{float(most or 0):g} in magnitude.")
@@ -205,8 +215,8 @@ class SqlOracle:
         label = table.label or ""
         rows = self._select(sqltext.distinct(self.tree, self.node_of[i], self.columns[i, label]))
         values = [row[0] for row in rows]
-        if any(value is None for value in values):
-            raise ValueError(f"Label {table.name}.{label} is NULL in some rows. Drop those rows.")
+        if any(value is None or value != value for value in values):
+            raise ValueError(f"Label {table.name}.{label} is NULL or NaN in some rows. Drop those rows.")
         classes = np.unique(np.array([str(v) for v in values] if sample[label].kind == "text" else values))
         if len(classes) != 2:
             raise ValueError(f"Label {table.name}.{label} must have two classes among the rows that join. "
