@@ -169,6 +169,24 @@ def root_one(q: Index, w: Array, side: Index, key: Index, begin: Index, end: Ind
         count[t] = w[t] * total
 
 
+@numba.njit(error_model="numpy")
+def _meet(weight: Array, value: Array, low: int, slope: Array, histogram: Array, bins: Index, mass: Array,
+          adjoint: Array) -> None:
+    """Meet the weights of bins low, low + 1, ... with one list: what each bin is worth; the weights are cleared."""
+    for z in range(weight.size):
+        g = weight[z]
+        if g == 0:
+            continue
+        total = 0.0
+        for f in range(bins.size):
+            at = low + z + bins[f]
+            v = slope[at]
+            total += mass[f] * v
+            adjoint[f] += g * v
+            histogram[at] += g * mass[f]
+        value[z], weight[z] = total, 0.0
+
+
 @compile_kernel(f"void(int32[::1], float64[::1], int64[::1], int64[::1], int64[::1], {_LISTS}, {_LISTS}, "
                 "float64[:,::1], float64[:,::1], float64[::1], float64[::1], float64[::1])")
 def root_two(q: Index, w: Array, side: Index, key: Index, key2: Index, begin: Index, end: Index, bins: Index,
@@ -193,18 +211,10 @@ def root_two(q: Index, w: Array, side: Index, key: Index, key2: Index, begin: In
             if last > first:
                 low, high = min(low, q[j] + bins[first]), max(high, q[j] + bins[last - 1])
             j += 1
+        first, last = begin2[k], end2[k]
         for s in range(2):
-            for z in range(low, high + 1):
-                g = weight[s, z]
-                if g == 0:
-                    continue
-                total = 0.0
-                for f in range(begin2[k], end2[k]):
-                    v = slope[s, z + bins2[f]]
-                    total += mass2[f] * v
-                    adjoint2[f] += g * v
-                    histogram[s, z + bins2[f]] += g * mass2[f]
-                value[s, z], weight[s, z] = total, 0.0
+            _meet(weight[s, low : high + 1], value[s, low : high + 1], low, slope[s], histogram[s], bins2[first:last],
+                  mass2[first:last], adjoint2[first:last])
         for t in range(i, j):
             if t + 4 < key.size:
                 _fetch_list(begin, end, bins, mass, key[t + 4])
