@@ -47,8 +47,8 @@ def _from_objects(values: NDArray[Any], null: NDArray[np.bool_]) -> tuple[NDArra
     null = null | np.fromiter((value is None or value != value for value in values), dtype=bool, count=len(values))
     kept = values[~null].tolist()
     types = {type(value) for value in kept}
-    if not kept:
-        return np.zeros(len(values)), null
+    if not kept:  # NaN says that these were numbers, NULL says nothing
+        return np.array([0.0 if value is None else np.nan for value in values]), null
     if types == {str}:
         return values, null
     try:

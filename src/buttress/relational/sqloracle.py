@@ -83,7 +83,7 @@ class SqlOracle:
 
     def _drop_nan_keys(self, samples: list[dict[str, Column]]) -> None:
         """Read NaN in a key as NULL, which matches nothing: databases hold NaN equal to NaN."""
-        floats = {quoted for (i, name), quoted in self.columns.items() if samples[i][name].values.dtype.kind == "f"}
+        floats = {quoted for (i, name), quoted in self.columns.items() if _holds_floats(samples[i][name])}
         nan = self.dialect.number(np.nan)
         for node in self.tree.nodes:
             node.keys = {a: [f"NULLIF({name}, {nan})" if name in floats else name for name in names]
@@ -229,6 +229,10 @@ class SqlOracle:
         if column.values.dtype.kind == "b":
             return "TRUE"
         return self.dialect.text(str(value)) if column.kind == "text" else repr(value.item())
+
+
+def _holds_floats(column: Column) -> bool:
+    return column.values.dtype.kind == "f" and bool((~column.null | np.isnan(column.values)).any())
 
 
 def _check_kinds(join: Join, pairs: Sequence[Pair], samples: list[dict[str, Column]]) -> None:
