@@ -41,12 +41,15 @@ class Step:
         What is minimised; the state with the least is the best.
     iterations : int
         How many iterations led from the last step to this one.
+    shown : str
+        What the progress line says of it in place of gap and objective.
     """
 
     state: Any
     gap: float
     objective: float
     iterations: int = 1
+    shown: str = ""
 
 
 @dataclass
@@ -183,7 +186,7 @@ def _display(progress: bool, name: str, max_iter: int | None) -> Iterator[Callab
         task = bar.add_task(name, total=max_iter, state="")
 
         def show(n_iter: int, step: Step) -> None:
-            state = f"iteration {n_iter}, gap {step.gap:.2e}, objective {step.objective:.6g}"
-            bar.update(task, completed=n_iter, state=state)
+            state = step.shown or f"gap {step.gap:.2e}, objective {step.objective:.6g}"
+            bar.update(task, completed=n_iter, state=f"iteration {n_iter}, {state}")
 
         yield show
