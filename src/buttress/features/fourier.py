@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from buttress._arrays import Place, namespace, place_of
 from buttress._checks import Array, check_count
 from buttress.expansion import CHUNK
 from buttress.features.bits import exponentials, normals, split, words
@@ -39,10 +40,10 @@ class RandomFeatures:
     size: int
     seed: int
     _kept: dict[Any, Any] = field(default_factory=dict, repr=False, compare=False)
-    _cast: tuple[Any, ...] = field(default=(), repr=False, compare=False)  # the last block in another precision
+    _there: tuple[Any, ...] = field(default=(), repr=False, compare=False)  # the last block in another place
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_kept": {}, "_cast": ()}
+        return {**self.__dict__, "_kept": {}, "_there": ()}
 
     def waves(self, block: int) -> tuple[Array, Array]:
         """Return frequencies (d, m) and phases (m,) of one block."""
@@ -67,20 +68,27 @@ class RandomFeatures:
         """sqrt(2 F(0)), the largest value of a feature."""
         return float(np.sqrt(2 * self.kernel.diagonal(np.zeros((1, self.width)))[0]))
 
-    def phase(self, X: NDArray[Any], block: int) -> NDArray[Any]:
+    def waves_for(self, X: Any, block: int) -> tuple[Any, Any]:
+        """Return frequencies and phases of one block in the precision of X and where X is."""
+        if namespace(X) is np and X.dtype == np.float64:
+            return self.waves(block)
+        place = place_of(X)
+        if self._there[:2] != (block, place):
+            self._there = (block, place, *map(place, self.waves(block)))
+        return self._there[2:]
+
+    def phase(self, X: Any, block: int) -> Any:
         """Return w'x + b, (n, m), in the precision of X."""
-        if X.dtype != np.float64 and self._cast[:2] != (block, X.dtype):
-            self._cast = (block, X.dtype, *(part.astype(X.dtype) for part in self.waves(block)))
-        frequencies, phases = self.waves(block) if X.dtype == np.float64 else self._cast[2:]
-        total: NDArray[Any] = X @ frequencies
+        frequencies, phases = self.waves_for(X, block)
+        total = X @ frequencies
         total += phases
         return total
 
-    def __call__(self, X: NDArray[Any], block: int) -> NDArray[Any]:
+    def __call__(self, X: Any, block: int) -> Any:
         """Return m^(-1/2) phi(x_i) of one block, (n, m): rows' inner products estimate the kernel."""
-        features = self.phase(X, block)
-        np.cos(features, out=features)
-        features *= X.dtype.type(self.amplitude / np.sqrt(self.size))
+        xp, features = namespace(X), self.phase(X, block)
+        xp.cos(features, out=features)
+        features *= self.amplitude / float(np.sqrt(self.size))
         return features
 
 
@@ -105,9 +113,13 @@ class RandomExpansion:
     coef: Array
     intercept: Array
 
+    def moved(self, place: Place) -> "RandomExpansion":
+        """Return the same expansion with its coefficients there; the features follow the rows they are asked of."""
+        return RandomExpansion(self.features, place(self.coef), place(self.intercept))
+
     def __call__(self, X: Array) -> Array:
         """Return the scores of the rows of X, shape (n, k)."""
-        scores = np.tile(self.intercept, (len(X), 1))
+        scores = 0 * X[:, :1] + self.intercept
         for block, coef in enumerate(self.coef):
             for part in self._parts(len(X)):
                 scores[part] += self.features(X[part], block) @ coef
@@ -115,12 +127,12 @@ class RandomExpansion:
 
     def gradient(self, X: Array, V: Array) -> Array:
         """Return sum_c V[i, c] * d score_c(x_i) / d x_i, shape (n, d), for V of shape (n, k)."""
-        slopes = np.zeros_like(X)
-        scale = -self.features.amplitude / np.sqrt(self.features.size)
+        xp, slopes = namespace(X), 0 * X
+        scale = -self.features.amplitude / float(np.sqrt(self.features.size))
         for block, coef in enumerate(self.coef):
             for part in self._parts(len(X)):
-                rise = np.sin(self.features.phase(X[part], block)) * (V[part] @ coef.T)
-                slopes[part] += scale * (rise @ self.features.waves(block)[0].T)
+                rise = xp.sin(self.features.phase(X[part], block)) * (V[part] @ coef.T)
+                slopes[part] += scale * (rise @ self.features.waves_for(X, block)[0].T)
         return slopes
 
     def _parts(self, n: int) -> Iterator[slice]:
