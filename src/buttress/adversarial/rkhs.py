@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from buttress._arrays import Place, to_numpy
 from buttress._checks import Array, FeatureNoiseWarning, NotConvergedWarning
 from buttress.expansion import KernelExpansion
 from buttress.features import (
@@ -82,16 +83,16 @@ def _fit_stochastic(
     n_terms = model.n_passes * -(-n // model.batch_size)
     if model.solver == "dsg":
         features = random_features(kernel, X.shape[1], model.n_features, seed=int(rng.randint(2**31)))
-        basis: Any = RandomBasis(features, X, n_terms, k)
+        basis: Any = RandomBasis(features, X, n_terms, k, model.device)
     else:
-        basis = KernelBasis(kernel, X, k)
+        basis = KernelBasis(kernel, X, k, model.device)
     size = model.step_size or (0.1 if model.step == "constant" else 1.0)
-    steps = doubly_stochastic(basis, signs, C=model.C, radius=radius, step=step_sizes(model.step, size),
+    steps = doubly_stochastic(basis, Place(model.device)(signs), C=model.C, radius=radius, step=step_sizes(model.step, size),
                               batch=model.batch_size, n_passes=model.n_passes, fit_intercept=model.fit_intercept,
                               rng=rng)
     outcome = run(steps, max_iter=model.max_iter, max_time=model.max_time, callback=report,
                   progress=model.progress, name=f"solver={model.solver!r}", keep="last")
-    coef, intercept, norm = outcome.state
+    coef, intercept, norm = map(to_numpy, outcome.state)
     made = {"norm_": norm, "n_iter_": outcome.n_iter, "history_": outcome.history}
     if model.solver == "dsg":
         return {**made, "expansion_": RandomExpansion(features, coef, intercept),

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from buttress._arrays import Place, namespace, place_of
 from buttress._checks import Array, check_count
 from buttress.expansion import CHUNK
-from buttress.features.bits import exponentials, normals, split, words
+from buttress.features.bits import exponentials, normals, shares, words
 from buttress.features.spectral import Spectrum, spectrum_of
 from buttress.kernels import Kernel
 
@@ -52,12 +52,10 @@ class RandomFeatures:
             return kept
         m, d = self.size, self.width
         bits = words(self.seed, block, m + (m * d + m + 1) // 2)
-        uniform, low = split(bits[:m])
         draws = normals(bits[m:])
         spectrum = spectrum_of(self.kernel, "Random features")
-        lengths = spectrum.lengths(self.kernel, draws[:m], exponentials(uniform))
-        phases = (low.astype(np.float64) + 0.5) * (2 * np.pi * 2.0**-32)
-        made: tuple[Array, Array] = draws[m : m + m * d].reshape(d, m) * lengths, phases
+        lengths = spectrum.lengths(self.kernel, draws[:m], exponentials(bits[:m]))
+        made: tuple[Array, Array] = draws[m : m + m * d].reshape(d, m) * lengths, 2 * np.pi * shares(bits[:m])
         while self._kept and (len(self._kept) + 1) * made[0].nbytes > KEPT:
             self._kept.pop(next(reversed(self._kept)))  # the newest: a model runs through its blocks in order
         self._kept[block] = made
@@ -86,9 +84,17 @@ class RandomFeatures:
 
     def __call__(self, X: Any, block: int) -> Any:
         """Return m^(-1/2) phi(x_i) of one block, (n, m): rows' inner products estimate the kernel."""
+        size = self.amplitude / float(np.sqrt(self.size))
+        if X.dtype == np.float32 and namespace(X) is np:
+            from buttress.features.compiled import cosines
+
+            frequencies, phases = self.waves_for(X, block)
+            features = X @ frequencies
+            cosines(features, phases, np.float32(size))
+            return features
         xp, features = namespace(X), self.phase(X, block)
         xp.cos(features, out=features)
-        features *= self.amplitude / float(np.sqrt(self.size))
+        features *= size
         return features
 
 

@@ -10,9 +10,9 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from buttress._arrays import contiguous, namespace
+from buttress._arrays import contiguous, namespace, place_of, to_numpy
 from buttress._checks import Array
-from buttress.kernels.kernel import DotProduct, Kernel, Radial
+from buttress.kernels.kernel import DotProduct, Kernel, Radial, clear_rounding, middle
 from buttress.kernels.named import RBF
 
 Columns = NDArray[np.intp]
@@ -88,8 +88,7 @@ class RadialPoint:
         r2 = X @ doubled
         r2 += xx[:, None]
         r2 += squares
-        if type(kernel) is not RBF:  # which has no cusp that would turn rounding into errors
-            r2[r2 <= 16 * xp.finfo(r2.dtype).eps * (xx.max() + squares.max())] = 0
+        clear_rounding(r2, xx, squares)
         self.r2, self.values = r2, kernel.profile(r2)
 
     def gradient(self, V: Array) -> Array:
@@ -109,16 +108,15 @@ class RadialPoint:
 
 @_centred.register
 def _(kernel: Radial, Z: Array) -> Any:
-    centre, Z, doubled, squares = around_the_mean(Z)
+    centre, Z, doubled, squares = around_the_middle(Z)
     return lambda X: RadialPoint(kernel, X - centre, Z, doubled, squares)
 
 
-def around_the_mean(Z: Array) -> tuple[Array, Array, Array, Array]:
-    """Return the mean of the rows of Z, Z without it, -2 Z' of that and its squared lengths."""
-    xp = namespace(Z)
-    centre = Z.mean(axis=0) if len(Z) else xp.zeros_like(Z.sum(axis=0))
+def around_the_middle(Z: Array) -> tuple[Array, Array, Array, Array]:
+    """Return the middle of the rows of Z, Z without it, -2 Z' of that and its squared lengths."""
+    centre = place_of(Z)(middle(to_numpy(Z)))
     Z = Z - centre
-    return centre, Z, contiguous(-2 * Z.T), xp.einsum("ij,ij->i", Z, Z)
+    return centre, Z, contiguous(-2 * Z.T), namespace(Z).einsum("ij,ij->i", Z, Z)
 
 
 class RBFSteps:
@@ -175,7 +173,7 @@ class RBFPoint(RadialPoint):
 
 @_centred.register
 def _(kernel: RBF, Z: Array) -> Any:
-    centre, Z, doubled, squares = around_the_mean(Z)
+    centre, Z, doubled, squares = around_the_middle(Z)
     steps = RBFSteps(kernel.gamma, doubled)
     return lambda X: RBFPoint(kernel, X - centre, Z, doubled, squares, steps)
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from buttress._checks import Array
 from buttress.relational.plan import Index
-from buttress.solvers.compiled import compile_kernel
+from buttress._compiling import compile_kernel
 
 _LISTS = "int64[::1], int64[::1], int32[::1], float64[::1]"
 
