@@ -1,5 +1,6 @@
 """The linear classifier trained against free-range attacks."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from buttress._predicting import ExpansionPredictions
 from buttress.expansion import KernelExpansion, binary_contrasts, rival_contrasts
 from buttress.kernels import Linear
 from buttress.solvers.freerange import free_range_descent, free_range_margins
-from buttress.solvers.run import Outcome, run
+from buttress.solvers.run import Outcome, countdown, run
 
 
 class AdversarialLinearSVC(CallbackSupportMixin, ExpansionPredictions, ClassifierMixin, BaseEstimator):
@@ -49,7 +50,7 @@ class AdversarialLinearSVC(CallbackSupportMixin, ExpansionPredictions, Classifie
     max_iter : int, default=100
         Most interior-point steps per class; 15 to 30 are usual.
     max_time : float or None
-        Most seconds per class.
+        Most seconds a fit.
     progress : bool, default=False
         Show a progress line.
 
@@ -116,8 +117,8 @@ class AdversarialLinearSVC(CallbackSupportMixin, ExpansionPredictions, Classifie
         n_classes = len(self.classes_)
         positives = [1] if n_classes == 2 else range(n_classes)
         report = step_callback(self, X, y, None)
-        fits = [self._fit_column(X, np.where(codes == c, 1.0, -1.0), low, high, report)
-                for c in positives]
+        clock = countdown(self.max_time)
+        fits = [self._fit_column(X, np.where(codes == c, 1.0, -1.0), low, high, report, clock) for c in positives]
         self.coef_ = np.stack([w for w, _, _ in fits])
         self.intercept_ = np.array([b for _, b, _ in fits])
         self.expansion_ = KernelExpansion(Linear(), self.coef_, np.eye(len(fits)), self.intercept_)
@@ -147,7 +148,9 @@ class AdversarialLinearSVC(CallbackSupportMixin, ExpansionPredictions, Classifie
                              "in the units of X that hold every row, or None.")
         return low, high
 
-    def _fit_column(self, X: Array, y: Array, low: Array, high: Array, report: Any) -> tuple[Array, float, Outcome]:
+    def _fit_column(
+        self, X: Array, y: Array, low: Array, high: Array, report: Any, clock: Callable[[], float | None]
+    ) -> tuple[Array, float, Outcome]:
         """Return w, b and the run, whose objective is in the units of the docstring.
 
         Columns that do not vary get w_j = 0, which is optimal; the others are centred and divided by one number, so
@@ -161,7 +164,7 @@ class AdversarialLinearSVC(CallbackSupportMixin, ExpansionPredictions, Classifie
         margins = free_range_margins(scaled, y, bottom, top, share=self.C_f, both=self.attacked_class == "both")
         steps = free_range_descent(margins, y, np.full(len(y), self.C * unit**2), tol=self.tol)
         outcome = run(steps, tol=self.tol, max_iter=self.max_iter,
-                      max_time=self.max_time, callback=report, progress=self.progress, name="free-range machine")
+                      max_time=clock(), callback=report, progress=self.progress, name="free-range machine")
         w = np.zeros(X.shape[1])
         w[varying] = outcome.state[0] / unit
         outcome.objective /= unit**2

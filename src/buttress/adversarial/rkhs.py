@@ -19,7 +19,7 @@ from buttress.features import (
 from buttress.kernels import Kernel
 from buttress.solvers.dsg import KernelBasis, RandomBasis, doubly_stochastic, step_sizes
 from buttress.solvers.rkhs import Natural, first_point, natural_path, path_search
-from buttress.solvers.run import run
+from buttress.solvers.run import countdown, run
 
 JUDGED = 2000  # rows on which a stochastic solver's radius is compared with the one of collapse
 
@@ -53,11 +53,11 @@ def _fit_exact(
     model: Any, kernel: Kernel, X: Array, signs: Array, radius: float, firsts: list[Natural], rng: Any, report: Any
 ) -> dict[str, Any]:
     """Return the attributes of the exact solution; C is the weight of the mean loss, C/n that of each."""
-    outcomes = []
+    outcomes, clock = [], countdown(model.max_time)
     for y, first in zip(signs.T, firsts, strict=True):
         solve = natural_path(kernel, X, y, fit_intercept=model.fit_intercept, tol=model.tol / 10)
         steps = path_search(solve, first, y, C=model.C / len(X), radius=radius)
-        outcomes.append(run(steps, tol=model.tol, max_iter=model.max_iter, max_time=model.max_time,
+        outcomes.append(run(steps, tol=model.tol, max_iter=model.max_iter, max_time=clock(),
                             callback=report, progress=model.progress, name="path search"))
     stuck = [outcome.gap for outcome in outcomes if outcome.status == "exhausted"]
     if stuck:
@@ -103,11 +103,11 @@ def _fit_stochastic(
 
 def _feature_noise(expansion: RandomExpansion, X: Array) -> dict[str, Array]:
     """Return the l1 norms of the input gradient's noise and signal, (k,) each; warn where the noise is larger."""
-    rows = X[:: max(1, len(X) // 100)]
+    place = Place(dtype="float32")  # as the features were trained in
+    rows, there = place(X[:: max(1, len(X) // 100)]), expansion.moved(place)
     noise = gradient_noise(expansion)
-    k = len(noise)
-    total = np.array([np.abs(expansion.gradient(rows, np.tile(one, (len(rows), 1)))).sum(axis=1).mean()
-                      for one in np.eye(k)])
+    total = np.array([np.abs(there.gradient(rows, np.tile(one, (len(rows), 1)))).sum(axis=1).mean()
+                      for one in np.eye(len(noise), dtype=np.float32)])
     with np.errstate(invalid="ignore"):
         signal = np.where(np.isfinite(noise), np.sqrt(np.maximum(0, total**2 - noise**2)), 0.0)
     if (noise > signal).any():

@@ -12,12 +12,14 @@ from sklearn.utils.validation import check_is_fitted
 from buttress._arrays import Place, namespace
 from buttress._checks import Array, check_values
 from buttress.expansion import KernelExpansion, binary_contrasts, pair_contrasts, rival_contrasts
+from buttress.features import WavePoint
 from buttress.kernels import RBF
 from buttress.kernels.points import Columns, centred, nudge, weighted
 from buttress.scores import ScoreFunction, SignOf, as_classifier, fitted_inside, read_scores
 
 DIFFERENCE = 1e-4  # relative step of the central differences
 CHUNK = 100_000  # rows of one query
+PHASES = 4_000_000  # phases of random features of one block of rows, 32 MB
 ENTRIES = 500_000  # kernel values of one block of rows, 4 MB: they stay in the cache between steps
 
 
@@ -86,13 +88,15 @@ class ExpansionTarget:
         point = self._at(self._inner(X))
         coef, intercept = self.expansion.coef, self.expansion.intercept
 
+        scale: Any = self.scale
+
         def nudged(rows: Columns, columns: Columns, steps: Array, V: Array) -> Array:
-            inner = steps * (self.scale if np.ndim(self.scale) == 0 else self.scale[columns])
+            inner = steps * (scale if np.ndim(scale) == 0 else scale[columns])
             return point.nudged(rows, columns, inner, V @ coef.T) + (V @ intercept)[:, None]
 
         def gradient(V: Array) -> Array:
             g = point.gradient(V @ coef.T)
-            return g * self.scale if self.scaled else g
+            return g * scale if self.scaled else g
 
         return Linearised(point.values @ coef + intercept, gradient, nudged)
 
@@ -147,18 +151,18 @@ class QueryTarget:
         return Linearised(self.scores(X), lambda V: self.gradient(X, V), nudged)
 
 
-class GradientTarget:
-    """Scores that are no kernel expansion but know their gradient, such as sums of random features."""
+class WaveTarget:
+    """Sums of random features of (x - shift) * scale: they know their gradient, and short steps along coordinates."""
 
-    block = 4096
-    separable = False
     gradient_cost = 1
+    separable = True
     decides: Any = None
 
     def __init__(self, score: ScoreFunction, place: Place):
         self.exact: Any = score
         self.place, self.there = place, score.moved(place)
         self.contrasts = self.there.contrasts
+        self.block = max(1, PHASES // max(1, score.expansion.coef.shape[0] * score.expansion.coef.shape[1]))
 
     def scores(self, X: Array) -> Array:
         return self.there(X)
@@ -167,10 +171,17 @@ class GradientTarget:
         return self.there.gradient(X, V)
 
     def linearise(self, X: Array) -> Linearised:
-        def nudged(rows: Columns, columns: Columns, steps: Array, V: Array) -> Array:
-            return weighted(self.scores(nudge(X[rows], columns, steps)).reshape(*columns.shape, -1), V)
+        scale: Any = self.there.scale
+        point = WavePoint(self.there.expansion, self.there.inner(X))
 
-        return Linearised(self.scores(X), lambda V: self.gradient(X, V), nudged)
+        def nudged(rows: Columns, columns: Columns, steps: Array, V: Array) -> Array:
+            near = point.nudged(rows, columns, steps * (scale if np.ndim(scale) == 0 else scale[columns]), V)
+            if near is not None:
+                return near
+            moved = [self.scores(nudge(X[i][None], columns[r][None], steps[r][None])) for r, i in enumerate(rows)]
+            return weighted(namespace(X).stack(moved), V)
+
+        return Linearised(point.scores, lambda V: point.gradient(V) * scale, nudged)
 
 
 def _score_function(model: Any) -> Any:
@@ -222,7 +233,7 @@ def as_target(model: Any, place: Place = Place()) -> Target:
         target = ExpansionTarget(score, place)
         target.decides = model if getattr(_last_step(model), "break_ties", False) else None
         return target
-    return GradientTarget(score, place)
+    return WaveTarget(score, place)
 
 
 def label_codes(model: Any, y: Any, n: int) -> NDArray[np.intp]:

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import numba
 import numpy as np
 from llvmlite import ir
 from numba.extending import intrinsic
