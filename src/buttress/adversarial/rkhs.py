@@ -104,7 +104,7 @@ def _fit_stochastic(
 def _feature_noise(expansion: RandomExpansion, X: Array) -> dict[str, Array]:
     """Return the l1 norms of the input gradient's noise and signal, (k,) each; warn where the noise is larger."""
     place = Place(dtype="float32")  # as the features were trained in
-    rows, there = place(X[:: max(1, len(X) // 100)]), expansion.moved(place)
+    rows, there = place(X[:: max(1, len(X) // 50)]), expansion.moved(place)
     noise = gradient_noise(expansion)
     total = np.array([np.abs(there.gradient(rows, np.tile(one, (len(rows), 1)))).sum(axis=1).mean()
                       for one in np.eye(len(noise), dtype=np.float32)])

@@ -51,7 +51,7 @@ class RandomFeatures:
         kept: tuple[Any, Any] | None = self._kept.get((block, place))
         if kept is not None:
             return kept
-        made = self._drawn(block) if place == Place() else tuple(map(place, self.waves(block)))
+        made = tuple(map(place, self._kept.get((block, Place())) or self._drawn(block)))
         while self._kept and (len(self._kept) + 1) * 8 * self.width * self.size > KEPT:
             self._kept.pop(next(reversed(self._kept)))  # the newest: a model runs through its blocks in order
         self._kept[block, place] = made
