@@ -6,8 +6,9 @@
 
 Digits 1 and 7 of MNIST, or those below 5 and above of the small ones, pixels in [0, 1]. Both packages attack the same
 fitted model, in the same process, on one BLAS thread; seconds are of the processor, so that other work on the machine
-counts less. ART computes in float32; PGD of buttress is timed in that and in float64. ART needs ``pip install adversarial-robustness-toolbox packaging``; its ZOO needs ``probability=True``, for
-without it ART sees labels only and returns its input.
+counts less. ART computes in float32; PGD of buttress is timed in that and in float64. ART needs
+``pip install adversarial-robustness-toolbox packaging``; its ZOO needs ``probability=True``, for without it ART sees
+labels only and returns its input.
 """
 
 import argparse

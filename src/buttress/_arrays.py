@@ -50,6 +50,9 @@ class Place:
         return array if self.device is None else self.xp.tensor(array, device=self.device)
 
 
+NUMPY = Place()
+
+
 def place_of(array: Any) -> Place:
     """Return where an array or tensor is."""
     device = None if namespace(array) is np else str(array.device)

@@ -9,6 +9,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from buttress._callbacks import CallbackSupportMixin, step_callback, with_callbacks
 from buttress._checks import (
     Array,
+    check_box,
     check_classes,
     check_limits,
     check_number,
@@ -140,13 +141,11 @@ class AdversarialLinearSVC(CallbackSupportMixin, ExpansionPredictions, Classifie
         """Return the least and largest value of each feature, or the bounds given; these must hold every row."""
         if self.bounds is None:
             return X.min(axis=0), X.max(axis=0)
-        low, high = (np.broadcast_to(np.asarray(side, dtype=np.float64), X.shape[1:]) for side in self.bounds)
-        outside = ~((low <= X) & (high >= X))
-        if outside.any():
-            row, column = np.argwhere(outside)[0]
-            raise ValueError(f"bounds exclude the data: row {row}, column {column} is {X[row, column]:g}. Give limits "
-                             "in the units of X that hold every row, or None.")
-        return low, high
+        low, high = check_box(self.bounds, X, finite=True)
+        if low.ndim > 1 or high.ndim > 1:
+            raise ValueError(f"bounds must be numbers or arrays of shape ({X.shape[1]},), a limit a feature. Got "
+                             f"shapes {low.shape} and {high.shape}.")
+        return np.broadcast_to(low, X.shape[1:]), np.broadcast_to(high, X.shape[1:])
 
     def _fit_column(
         self, X: Array, y: Array, low: Array, high: Array, report: Any, clock: Callable[[], float | None]
@@ -160,6 +159,9 @@ class AdversarialLinearSVC(CallbackSupportMixin, ExpansionPredictions, Classifie
         varying = varying if varying.size else np.arange(1)
         centre = X[:, varying].mean(axis=0)
         unit = float(np.sqrt(np.mean(np.sum((X[:, varying] - centre) ** 2, axis=1)))) or 1.0
+        if not 1e-100 < self.C * unit**2 < 1e100:
+            raise ValueError(f"The rows of X are {unit:.3g} from their middle, which with C={self.C:g} is beyond the "
+                             "solver's reach. Scale the columns (StandardScaler).")
         scaled, bottom, top = ((part - centre) / unit for part in (X[:, varying], low[varying], high[varying]))
         margins = free_range_margins(scaled, y, bottom, top, share=self.C_f, both=self.attacked_class == "both")
         steps = free_range_descent(margins, y, np.full(len(y), self.C * unit**2), tol=self.tol)

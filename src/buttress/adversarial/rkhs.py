@@ -82,14 +82,17 @@ def _fit_stochastic(
     n, k = signs.shape
     n_terms = model.n_passes * -(-n // model.batch_size)
     if model.solver == "dsg":
+        if max(X.max(), -X.min()) > 1e30:
+            raise ValueError(f"solver='dsg' computes phases in float32. Got entries of X up to "
+                             f"{max(X.max(), -X.min()):.3g}. Scale the columns (StandardScaler).")
         features = random_features(kernel, X.shape[1], model.n_features, seed=int(rng.randint(2**31)))
         basis: Any = RandomBasis(features, X, n_terms, k, model.device)
     else:
         basis = KernelBasis(kernel, X, k, model.device)
     size = model.step_size or (0.1 if model.step == "constant" else 1.0)
-    steps = doubly_stochastic(basis, Place(model.device)(signs), C=model.C, radius=radius, step=step_sizes(model.step, size),
-                              batch=model.batch_size, n_passes=model.n_passes, fit_intercept=model.fit_intercept,
-                              rng=rng)
+    steps = doubly_stochastic(basis, Place(model.device)(signs), C=model.C, radius=radius,
+                              step=step_sizes(model.step, size), batch=model.batch_size, n_passes=model.n_passes,
+                              fit_intercept=model.fit_intercept, rng=rng)
     outcome = run(steps, max_iter=model.max_iter, max_time=model.max_time, callback=report,
                   progress=model.progress, name=f"solver={model.solver!r}", keep="last")
     coef, intercept, norm = map(to_numpy, outcome.state)

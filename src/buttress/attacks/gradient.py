@@ -154,4 +154,9 @@ def random_in_ball(rng: Any, shape: tuple[int, ...], eps: float, norm: str) -> A
 
 def generator(random_state: Any) -> Any:
     """Return what ``random_state`` stands for: itself if it can draw, else a generator with that seed."""
-    return random_state if hasattr(random_state, "uniform") else np.random.default_rng(random_state)
+    if hasattr(random_state, "uniform"):
+        return random_state
+    try:
+        return np.random.default_rng(random_state)
+    except (TypeError, ValueError):
+        raise ValueError(f"random_state must be None, a whole number or a generator. Got {random_state!r}.") from None

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from buttress._arrays import Place, check_device, namespace, to_numpy
-from buttress._checks import Array, check_values
+from buttress._arrays import NUMPY, Place, check_device, namespace, to_numpy
+from buttress._checks import Array, check_box, check_rows
 from buttress.attacks.targets import Target, as_target, label_codes
 from buttress.expansion import margins, winners
 from buttress.scores import as_classifier
@@ -72,7 +72,7 @@ class Problem:
     @property
     def settled(self) -> bool:
         """Whether the scores that the attack saw settle which rows are wrong."""
-        return self.place == Place() and self.target.decides is None
+        return self.place == NUMPY and self.target.decides is None
 
     def judged(self, rows: NDArray[np.intp], X: Array) -> tuple[Array, NDArray[np.bool_]]:
         """Return the margins of numpy versions X of the rows in float64, and which the model itself gets wrong."""
@@ -95,43 +95,15 @@ def pose(model: Any, X: Any, y: Any, bounds: Any, device: str | None = None) -> 
     without scores, the wrong width, NaN, unknown labels, or a box that excludes X.
     """
     model = as_classifier(model)
-    target = as_target(model, Place(check_device(device), "float32" if is_single(X) else "float64"))
-    X, low, high = checked_inputs(model, X, bounds)
+    device = check_device(device)
+    X = check_rows(X, getattr(model, "n_features_in_", None), "An attack")
+    if not len(X):
+        raise ValueError("X must have at least one row. Got none.")
+    low, high = (np.float64(-np.inf), np.float64(np.inf)) if bounds is None else check_box(bounds, X)
+    target = as_target(model, Place(device, X.dtype.name))
     codes, place = label_codes(model, y, len(X)), target.place
     low, high = (place.xp.broadcast_to(place(side), X.shape) for side in (low, high))
     return Problem(model, target, place, place(X), place(codes), low, high)
-
-
-def is_single(X: Any) -> bool:
-    """Say whether X holds float32."""
-    return bool(getattr(X, "dtype", None) == np.float32)
-
-
-def checked_inputs(model: Any, X: Any, bounds: Any) -> tuple[Array, Any, Any]:
-    """Return X (n, d), in float64 unless it is float32, and the box.
-
-    ValueError for the wrong width, NaN, or a box that excludes X.
-    """
-    X = np.asarray(X, dtype=np.float32 if is_single(X) else np.float64)
-    if X.ndim != 2 or len(X) == 0:
-        raise ValueError(f"X must be two-dimensional with at least one row. Got shape {X.shape}.")
-    width = getattr(model, "n_features_in_", X.shape[1])
-    if X.shape[1] != width:
-        raise ValueError(f"X has {X.shape[1]} features, but the model was fitted on {width}. Give those columns.")
-    check_values(X, [str(j) for j in range(X.shape[1])], "An attack")
-    if bounds is None:
-        return X, -np.inf, np.inf
-    try:
-        low, high = (np.asarray(side, dtype=X.dtype) for side in bounds)
-        outside = np.broadcast_to(~((low <= X) & (high >= X)), X.shape)
-    except (TypeError, ValueError):
-        raise ValueError(f"bounds must be (low, high), each a number or an array that broadcasts to X {X.shape}. "
-                         f"Got {bounds!r}.") from None
-    if outside.any():
-        row, column = np.argwhere(outside)[0]
-        raise ValueError(f"bounds exclude the data: row {row}, column {column} is {X[row, column]:g}. Give a box in "
-                         "the units of X that holds every row.")
-    return X, low, high
 
 
 def warn_of_units(problem: Problem, eps: float) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from buttress._arrays import Place, namespace
+from buttress._arrays import NUMPY, Place, namespace
 from buttress._checks import Array, check_values
 from buttress.expansion import KernelExpansion, binary_contrasts, pair_contrasts, rival_contrasts
 from buttress.features import WavePoint
@@ -106,7 +106,7 @@ class QueryTarget:
 
     block = 4096
     separable = False
-    place = Place()
+    place = NUMPY
 
     def __init__(self, model: Any):
         self.query = _score_function(model)
@@ -211,7 +211,7 @@ def _last_step(model: Any) -> Any:
     return last if inner is None else _last_step(inner)
 
 
-def as_target(model: Any, place: Place = Place()) -> Target:
+def as_target(model: Any, place: Place = NUMPY) -> Target:
     """Return what an attack needs of a fitted classifier, in one place; models that are only queried stay in float64.
 
     ValueError for a model that gives labels only, or one to be asked on a device that is no known score function.
@@ -222,6 +222,8 @@ def as_target(model: Any, place: Place = Place()) -> Target:
     if not hasattr(model, "classes_"):
         raise ValueError(f"{type(model).__name__} is no fitted classifier: it has no classes_. Attacks need one with "
                          "decision_function or predict_proba.")
+    if isinstance(model.classes_, list):
+        raise ValueError(f"{type(model).__name__} predicts several labels a row. Attacks need a classifier of one.")
     score = read_scores(model)
     if score is None:
         queried = QueryTarget(model)

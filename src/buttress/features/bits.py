@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from buttress._checks import Array
 
+
 def words(seed: int, block: int, count: int) -> NDArray[np.uint64]:
     """Return ``count`` random 64-bit words of one block of one seed; blocks never overlap."""
     raw: NDArray[np.uint64] = np.random.Philox(key=seed, counter=[0, 0, 0, block]).random_raw(count)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from buttress._arrays import Place, namespace, place_of
+from buttress._arrays import NUMPY, Place, namespace, place_of
 from buttress._checks import Array, check_count
 from buttress.expansion import CHUNK
 from buttress.features.bits import exponentials, normals, shares, words
@@ -46,12 +46,12 @@ class RandomFeatures:
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_kept": {}}
 
-    def waves(self, block: int, place: Place = Place()) -> tuple[Any, Any]:
+    def waves(self, block: int, place: Place = NUMPY) -> tuple[Any, Any]:
         """Return frequencies (d, m) and phases (m,) of one block, in a place."""
         kept: tuple[Any, Any] | None = self._kept.get((block, place))
         if kept is not None:
             return kept
-        made = tuple(map(place, self._kept.get((block, Place())) or self._drawn(block)))
+        made = tuple(map(place, self._kept.get((block, NUMPY)) or self._drawn(block)))
         while self._kept and (len(self._kept) + 1) * 8 * self.width * self.size > KEPT:
             self._kept.pop(next(reversed(self._kept)))  # the newest: a model runs through its blocks in order
         self._kept[block, place] = made

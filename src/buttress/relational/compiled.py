@@ -7,8 +7,8 @@ the weights: adjoint[e] is the derivative of sum w y u with respect to the weigh
 import numpy as np
 
 from buttress._checks import Array
-from buttress.relational.plan import Index
 from buttress._compiling import compile_kernel
+from buttress.relational.plan import Index
 
 _LISTS = "int64[::1], int64[::1], int32[::1], float64[::1]"
 
