@@ -128,7 +128,8 @@ def zoo(
     count = min(d, check_count("coordinates", coordinates))
 
     def slope(at: Linearised, contrast: Array, active: NDArray[np.bool_]) -> tuple[Rows, Array]:
-        columns = problem.place(rng.permuted(np.tile(np.arange(d), (len(contrast), 1)), axis=1)[:, :count])
+        shared = np.tile(rng.permutation(d)[:count], (len(contrast), 1))  # the model sees few columns move
+        columns = problem.place(shared)
         g = _differences(at, contrast, columns, width, active)
         closest.queries += 2 * count * int(active.sum())
         closest.slope_seen |= bool(g.any())

@@ -162,6 +162,7 @@ class WaveTarget:
         self.exact: Any = score
         self.place, self.there = place, score.moved(place)
         self.contrasts = self.there.contrasts
+        self.last: WavePoint | None = None
         self.block = max(1, PHASES // max(1, score.expansion.coef.shape[0] * score.expansion.coef.shape[1]))
 
     def scores(self, X: Array) -> Array:
@@ -172,7 +173,7 @@ class WaveTarget:
 
     def linearise(self, X: Array) -> Linearised:
         scale: Any = self.there.scale
-        point = WavePoint(self.there.expansion, self.there.inner(X))
+        point = self.last = WavePoint(self.there.expansion, self.there.inner(X), self.last)
 
         def nudged(rows: Columns, columns: Columns, steps: Array, V: Array) -> Array:
             near = point.nudged(rows, columns, steps * (scale if np.ndim(scale) == 0 else scale[columns]), V)

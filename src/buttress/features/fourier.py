@@ -146,13 +146,25 @@ class RandomExpansion:
 
 
 class WavePoint:
-    """What an attack asks of a sum of random features at some rows, from one set of phases (T blocks of (n, m))."""
+    """What an attack asks of a sum of random features at some rows, from one set of phases (T blocks of (n, m)).
 
-    def __init__(self, expansion: RandomExpansion, X: Array):
+    ``before`` is the point of as many rows an attack moved from: where few columns changed, their share of the phases
+    is all that is computed.
+    """
+
+    def __init__(self, expansion: RandomExpansion, X: Array, before: "WavePoint | None" = None):
         self.expansion, self.features = expansion, expansion.features
-        self.X = X
-        self.phases = [self.features.phase(X, block) for block in range(len(expansion.coef))]
+        xp, place = namespace(X), place_of(X)
+        self.X = X + 0  # an attack may move its rows in place
         self.scale = self.features.amplitude / float(np.sqrt(self.features.size))
+        blocks = range(len(expansion.coef))
+        moved = None if before is None or before.X.shape != X.shape else (
+            xp.argwhere((X != before.X).any(axis=0))[:, 0])
+        if before is None or moved is None or 2 * len(moved) > X.shape[1]:
+            self.phases = [self.features.phase(X, block) for block in blocks]
+        else:
+            by = (X - before.X)[:, moved]
+            self.phases = [before.phases[block] + by @ self.features.waves(block, place)[0][moved] for block in blocks]
 
     @property
     def scores(self) -> Array:
@@ -161,12 +173,11 @@ class WavePoint:
                    for phase, coef in zip(self.phases, self.expansion.coef, strict=True))
         return sum(cosines, 0 * self.X[:, :1] + self.expansion.intercept)
 
-    def gradient(self, V: Array, rows: Any = slice(None)) -> Array:
-        """Return the gradients of the V-weighted scores of the rows named, shape (r, d)."""
-        slopes, place = 0 * self.X[rows], place_of(self.X)
+    def gradient(self, V: Array, rows: Any = slice(None), columns: Any = slice(None)) -> Array:
+        """Return the gradients of the V-weighted scores of the rows named along the columns named, shape (r, c)."""
+        slopes, xp, place = 0 * self.X[rows][:, columns], namespace(self.X), place_of(self.X)
         for block, (phase, coef) in enumerate(zip(self.phases, self.expansion.coef, strict=True)):
-            rise = namespace(self.X).sin(phase[rows]) * (V @ coef.T)
-            slopes -= rise @ self.features.waves(block, place)[0].T
+            slopes -= (xp.sin(phase[rows]) * (V @ coef.T)) @ self.features.waves(block, place)[0][columns].T
         return self.scale * slopes
 
     def nudged(self, rows: Any, columns: NDArray[np.intp], steps: Array, V: Array) -> Array | None:
@@ -177,7 +188,9 @@ class WavePoint:
         """
         if float(abs(steps).max()) * self.expansion.steepest > SHORT:
             return None
-        slopes = self.gradient(V, rows)[namespace(V).arange(len(V))[:, None], columns]
+        xp = namespace(V)
+        named, at = xp.unique(columns, return_inverse=True)
+        slopes = self.gradient(V, rows, named)[xp.arange(len(V))[:, None], at.reshape(columns.shape)]
         return (V * self.scores[rows]).sum(axis=1)[:, None] + steps * slopes
 
 

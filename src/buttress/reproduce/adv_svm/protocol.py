@@ -119,7 +119,16 @@ def choose(candidates: list[Candidate], split: Split, attack: Attack, *, folds: 
 
 
 def measure(
-    split: Split, eps: float, *, trials: int, attacked: int, nearest: int, nearest_trials: int, folds: int, sample: int, features: int
+    split: Split,
+    eps: float,
+    *,
+    trials: int,
+    attacked: int,
+    nearest: int,
+    nearest_trials: int,
+    folds: int,
+    sample: int,
+    features: int,
 ) -> Iterator[tuple[str, dict[str, tuple[float, float]], float, Any]]:
     """Yield (row, attack -> (mean, deviation), minutes of training and of all attacks, the last model) of each row."""
     columns = {**PAPER_ATTACKS, **honest_attacks(eps)}
