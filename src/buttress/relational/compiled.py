@@ -13,8 +13,8 @@ from numba.core import cgutils, types
 from numba.extending import intrinsic
 
 from buttress._checks import Array
+from buttress._compiling import compile_kernel
 from buttress.relational.plan import Index
-from buttress.solvers.compiled import compile_kernel
 
 _LISTS = "int64[::1], int64[::1], int32[::1], float64[::1]"
 

@@ -140,6 +140,15 @@ def run(
     return outcome
 
 
+def countdown(max_time: float | None) -> Callable[[], float | None]:
+    """Return a function of what is left of ``max_time`` seconds from now, at least a little; None where that is None.
+
+    For estimators that make several runs within one limit.
+    """
+    start = time.monotonic()
+    return lambda: None if max_time is None else max(1e-9, max_time - (time.monotonic() - start))
+
+
 def _interrupted(name: str, outcome: Outcome, best: Step) -> str:
     return (f"{name} was interrupted after {outcome.n_iter} iterations; the model holds the best state seen "
             f"(gap {best.gap:.3g}).")
