@@ -76,26 +76,33 @@ def solve(qp: QP, limits: Limits) -> SVMSolution:
             best = proof, qp.b
         improved, worst = proof.violation < 0.5 * worst, proof.violation
         qp.f = proof.f  # float32 rows then only have to tell what changes from here on
-        step = _next(qp, limits, outcome, solver, target, improved)
+        goal = _tighter(proof, limits, target)
+        step = _next(qp, limits, outcome, solver, target, goal, improved)
         if step is None:
             proof, qp.b = best
             return _solution(qp, proof, total, limits, converged=small and limits.convex and done)
         solver, target = step
 
 
+def _tighter(proof: Certificate, limits: Limits, target: float) -> float:
+    """Return the KKT violation to aim at next: where the gap alone is too large, it falls in proportion to that."""
+    share = limits.gap_tol * abs(proof.primal) / max(proof.gap, 1e-300)
+    return min(target / 2, 0.5 * proof.violation * min(share, 1.0))
+
+
 def _next(
-    qp: QP, limits: Limits, outcome: Outcome, solver: str, target: float, improved: bool
+    qp: QP, limits: Limits, outcome: Outcome, solver: str, target: float, goal: float, improved: bool
 ) -> tuple[str, float] | None:
     """Return the solver and tolerance to go on with when the certificate is not good enough, or None to stop."""
     if solver == "ipm" or outcome.status not in ("converged", "exhausted", "stalled") or not limits.convex:
         return None
     if outcome.status != "stalled" and qp.rows.real == np.float32:
         if improved:
-            return solver, target / 2
+            return solver, goal
         qp.rows.cache.widen()
         return solver, target
     if outcome.status == "converged" and target > TIGHTEST * limits.tol:
-        return solver, target / 10
+        return solver, min(goal, target / 10)
     rescue = limits.solver == "auto" and len(qp.p) <= INTERIOR_ROWS
     return ("ipm", 0.1 * limits.gap_tol) if rescue else None
 
