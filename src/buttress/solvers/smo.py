@@ -18,7 +18,7 @@ from buttress.solvers.compiled import LANES, pair_updates
 from buttress.solvers.rows import Index, KernelRows
 from buttress.solvers.run import Step, Steps
 
-SMALL_BLOCK, LARGE_BLOCK = 512, 1024
+SMALL_BLOCK, LARGE_BLOCK = 256, 1024
 EXACT_ROWS = 1500  # up to this many rows the active-set finish is cheap
 
 
@@ -61,11 +61,12 @@ def violation(g: Array, b: Array, lo: Array, hi: Array, l1: Array | float = 0.0)
 def block_smo(qp: QP, *, tol: float) -> Steps:
     """Yield b after each block: the worst violators, pair updates among them, g updated by the rows that moved.
 
-    The block grows once few of the rows that it moves are new.
+    The block grows once most of its rows move and few of those are new; where all rows are stored it is large at once.
     """
     b, lo, hi, l1, rows = qp.b.copy(), qp.lo, qp.hi, np.asarray(qp.l1), qp.rows
     g = (rows.times(b) if qp.f is None else qp.f) - qp.p
-    size, block, pairs, K = min(SMALL_BLOCK, rows.capacity), np.empty(0, dtype=np.intp), 0, None
+    block, pairs, K = np.empty(0, dtype=np.intp), 0, None
+    size = min(LARGE_BLOCK if rows.cache.whole else SMALL_BLOCK, rows.capacity)
     while True:
         up, down = slopes(g, b, lo, hi, l1)
         viol = float(down.max() - up.min())
@@ -84,7 +85,7 @@ def block_smo(qp: QP, *, tol: float) -> Steps:
             return
         rows.add(g, block[moved], (inner - b[block])[moved])
         b[block] = inner
-        if rows.n_computed - before < 0.25 * len(moved):
+        if rows.n_computed - before < 0.25 * len(moved) and 2 * len(moved) > size:
             size = min(LARGE_BLOCK, rows.capacity, 2 * size)
 
 
