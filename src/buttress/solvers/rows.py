@@ -192,6 +192,11 @@ class KernelRows:
     def n_computed(self) -> float:
         return self.cache.n_computed
 
+    @property
+    def wide(self) -> bool:
+        """Whether an entry costs more to compute than to look up."""
+        return bool(self.cache.X.shape[1] > WIDE)
+
     def fetch(self, index: Index) -> Array:
         """Return the rows of ``index`` (at most ``capacity`` of them), shape (len(index), n)."""
         slots = self.cache.slots(self.index[index], self.chosen)
@@ -208,7 +213,7 @@ class KernelRows:
         where = self.index[index]
         if self.cache.whole and size == len(self):
             self._copy_sections(K)
-        elif self.cache.whole or self.cache.X.shape[1] > WIDE:
+        elif self.cache.whole or self.wide:
             self._gather(where, K)
         else:
             self.cache.entries.into(where, where, K)
