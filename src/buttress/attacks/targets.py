@@ -12,11 +12,13 @@ from sklearn.utils.validation import check_is_fitted
 from buttress._checks import Array, check_values
 from buttress.attacks.linearise import Columns, centred, nudge, weighted
 from buttress.expansion import KernelExpansion, binary_contrasts, pair_contrasts, rival_contrasts
+from buttress.features import WavePoint
 from buttress.kernels import RBF
 from buttress.scores import ScoreFunction, SignOf, as_classifier, fitted_inside, read_scores
 
 DIFFERENCE = 1e-4  # relative step of the central differences
 CHUNK = 100_000  # rows of one query
+PHASES = 4_000_000  # phases of random features of one block of rows, 32 MB
 ENTRIES = 500_000  # kernel values of one block of rows, 4 MB: they stay in the cache between steps
 
 
@@ -149,18 +151,21 @@ class WaveTarget(QueryTarget):
         self.score = score
         self.query, self.gradient = score, score.gradient  # type: ignore[method-assign]
         self.gradient_cost, self.contrasts = 1, score.contrasts
+        self.last: WavePoint | None = None
+        self.block = max(1, PHASES // max(1, score.expansion.coef.shape[0] * score.expansion.coef.shape[1]))
 
     def linearise(self, X: Array) -> Linearised:
-        plain, scale = super().linearise(X), np.broadcast_to(self.score.scale, X.shape[1])
+        point = self.last = WavePoint(self.score.expansion, self.score.inner(X), self.last)
+        scale = np.broadcast_to(self.score.scale, X.shape[1])
 
         def nudged(rows: Columns, columns: Columns, steps: Array, V: Array) -> Array:
-            near = self.score.expansion.nudged(self.score.inner(X[rows]), columns, steps * scale[columns], V)
+            near = point.nudged(rows, columns, steps * scale[columns], V)
             if near is not None:
                 return near
-            one = [slice(i, i + 1) for i in range(len(rows))]
-            return np.concatenate([plain.nudged(rows[i], columns[i], steps[i], V[i]) for i in one])
+            moved = [self.scores(nudge(X[i : i + 1], columns[r : r + 1], steps[r : r + 1])) for r, i in enumerate(rows)]
+            return weighted(np.stack(moved), V)
 
-        return Linearised(plain.scores, plain.gradient, nudged)
+        return Linearised(point.scores, lambda V: point.gradient(V) * scale, nudged)
 
 
 def _score_function(model: Any) -> Any:
