@@ -169,6 +169,17 @@ def add_rows(store: Array, slots: Any, weights: Array, total: Array, start: int,
 
 
 @compile_kernel(
+    [f"void({real}[:,::1], int64[::1], int64[::1], {real}[:,::1], int64[::1])" for real in ("float32", "float64")]
+)
+def gather(store: Array, slots: Any, columns: Any, out: Array, rows: Any) -> None:
+    """Put store[slots[r], columns] into the first entries of row rows[r] of ``out``."""
+    for r in range(slots.size):
+        row, into = store[slots[r]], out[rows[r]]
+        for t in range(columns.size):
+            into[t] = row[columns[t]]
+
+
+@compile_kernel(
     "void(float32[:,::1], float32[::1], float32[::1], float32, float32[:,::1], int64[::1], int64)",
     fastmath={"nnan", "ninf", "nsz", "contract"},
 )
