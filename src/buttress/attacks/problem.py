@@ -14,7 +14,6 @@ from buttress.attacks.targets import Target, as_target, label_codes
 from buttress.expansion import margins, winners
 from buttress.scores import as_classifier
 
-
 ROUNDED = 1e-4  # of the largest score: what float32 may be wrong by
 
 
