@@ -81,8 +81,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for name in names:
         try:
             split = digits_pair(3, 8) if options.short else SETS[name](options.data_dir)
-            some = np.random.default_rng(0).permutation(len(split.X))[: options.rows]  # files may be sorted by class
-            split.X, split.y = split.X[some], split.y[some]
+            if options.rows is not None:  # some files are sorted by class
+                some = np.random.default_rng(0).permutation(len(split.X))[: options.rows]
+                split.X, split.y = split.X[some], split.y[some]
         except FileNotFoundError as error:
             sys.stderr.write(f"{name}: left out. {error}\n")
             missing += 1
