@@ -12,13 +12,13 @@ from buttress._checks import Array, check_count, check_number
 from buttress.expansion import KernelExpansion
 from buttress.features import nystroem
 from buttress.kernels import Kernel, centers
-from buttress.solvers.landmark_ridge import LandmarkFeatures, LandmarkRidge
+from buttress.solvers.landmark_ridge import FEW, LandmarkFeatures, LandmarkRidge
 from buttress.solvers.leave_one_out import FeatureRidge, GramRidge, equal_rows, pivoted_cholesky
 
 EXACT_ROWS = 3000
 LANDMARKS = 1000
-COARSE = 150  # landmarks of the search
-SEARCHED = 2000  # rows of the search, where it is not all of them
+COARSE = 100  # landmarks of the search
+SEARCHED = 1000  # rows of the search, where it is not all of them
 
 
 @dataclass
@@ -36,6 +36,7 @@ class Design:
     unit: float
     exact: bool
     isolated: NDArray[np.bool_]
+    crowded: bool = False
 
 
 def check_contamination(value: Any) -> float | None:
@@ -103,11 +104,13 @@ def _nystroem_design(kernel: Kernel, X: Array, m: int, rng: np.random.RandomStat
     feature_map = nystroem(kernel, points)
     unit = _unit(kernel.diagonal(points))
     features = LandmarkFeatures(feature_map, X, unit)
+    crowded = len(X) > FEW * len(points)
     searched = rng.choice(len(X), min(len(X), SEARCHED), replace=False)
     few = nystroem(kernel, points[rng.permutation(len(points))[:COARSE]])(X[searched])
     coarse = FeatureRidge(_with_constant(few, unit), missed=_missed(kernel.diagonal(X[searched]), few, unit))
     return Design(LandmarkRidge(features), coarse, searched,
-                  lambda coef: feature_map.expansion(coef[:-1], np.sqrt(unit) * coef[-1]), unit, False, features.faint)
+                  lambda coef: feature_map.expansion(coef[:-1], np.sqrt(unit) * coef[-1]), unit, False, features.faint,
+                  crowded)
 
 
 def _coarse(K: Array, few: NDArray[np.intp]) -> tuple[Array, NDArray[np.intp], Array]:

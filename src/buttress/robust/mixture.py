@@ -18,6 +18,7 @@ from buttress.solvers.trimmed import concentrate, lts_scale, smallest
 
 ALPHAS = np.geomspace(1e-2, 1e2, 12)  # in units of k(x, x)
 NU = 8.0  # degrees of freedom of good residuals
+NU_OF_MANY = 3.0  # and of what landmarks cannot follow
 FLOOR = 1e-6  # least scale of a residual, in units of the targets' spread
 
 
@@ -170,14 +171,15 @@ def robust_fit(
     if share == 0 or not y.any():
         return _unsuspected(design, y, alpha)
     start, votes = search(design, y[design.searched], share=share, n_starts=n_starts, rng=rng)
-    mixed, best, n_iter = _mixed(design, y, start, share=share, alpha=alpha, max_iter=max_iter)
+    fit_mixture = _mixed_of_many if design.crowded else _mixed
+    mixed, best, n_iter = fit_mixture(design, y, start, share=share, alpha=alpha, max_iter=max_iter)
     votes = votes if design.exact else mixed.inlier[None, :] > 0.5
     kept = Found(ridge.solve(y, mixed.inlier, best), Explained(mixed.law, mixed.inlier, mixed.likelihood),
                  ridge.missed, alpha=best, clean=False, votes=votes, n_iter=n_iter)
-    if share is not None or (not design.exact and _coarsely_contaminated(design, y[design.searched], start)):
+    if share is not None or (design.crowded and _coarsely_contaminated(design, y[design.searched], start)):
         return kept
     robust = explain(mixed.fit.loo, mixed.fit.spread, ridge.missed, floor=FLOOR)
-    plain, plain_alpha = _plain(ridge, y, alpha if design.exact else best, design.unit)
+    plain, plain_alpha = _plain(design, y, best if design.crowded else alpha)
     known = explain(plain.loo, plain.spread, ridge.missed, floor=FLOOR)
     if contaminated(known, robust):
         return kept
@@ -186,27 +188,26 @@ def robust_fit(
 
 def _unsuspected(design: Design, y: Array, alpha: Any) -> Found:
     """Kernel ridge regression with no row suspected."""
-    if not design.exact and alpha == "auto":
-        alpha = _plain(design.coarse, y[design.searched], alpha, design.unit)[1]
-    plain, alpha = _plain(design.ridge, y, alpha, design.unit)
+    plain, alpha = _plain(design, y, alpha)
     known = explain(plain.loo, plain.spread, design.ridge.missed, floor=FLOOR, share=1e-9)
     ones = np.ones(len(y))
     return Found(plain, Explained(known.law, ones, known.likelihood), design.ridge.missed, alpha=alpha, clean=True,
                  votes=ones[None, :] > 0)
 
 
-def _plain(ridge: Any, y: Array, alpha: Any, unit: float) -> tuple[Fit, float]:
+def _plain(design: Design, y: Array, alpha: Any) -> tuple[Fit, float]:
     """Kernel ridge on all rows, its ridge chosen by leave-one-out error."""
     ones = np.ones(len(y))
     if alpha == "auto":
-        alpha = float(ALPHAS[np.argmin([fit.loo @ fit.loo for fit in ridge.path(y, ones, ALPHAS * unit)])] * unit)
-    return ridge.solve(y, ones, alpha), alpha
+        fits = design.ridge.path(y, ones, ALPHAS * design.unit, design.searched)
+        alpha = float(ALPHAS[np.argmin([fit.loo @ fit.loo for fit in fits])] * design.unit)
+    return design.ridge.solve(y, ones, alpha), alpha
 
 
 def _coarsely_contaminated(design: Design, y: Array, start: Mixed) -> bool:
     """Say whether the coarse features show already what the guard looks for; a plain fit to all rows is then saved."""
     coarse = design.coarse
-    plain, _ = _plain(coarse, y, "auto", design.unit)
+    plain = coarse.solve(y, np.ones(len(y)), design.unit)
     return contaminated(explain(plain.loo, plain.spread, coarse.missed, floor=FLOOR),
                         explain(start.fit.loo, start.fit.spread, coarse.missed, floor=FLOOR))
 
@@ -214,20 +215,43 @@ def _coarsely_contaminated(design: Design, y: Array, start: Mixed) -> bool:
 def _mixed(
     design: Design, y: Array, start: Mixed, *, share: float | None, alpha: Any, max_iter: int
 ) -> tuple[Mixed, float, int]:
-    """Fit the mixture on all rows from the rows found, the ridge chosen in between with the weights held fixed."""
-    law: dict[str, Any] = {"nu": NU, "share": share, "floor": FLOOR}
-    weights = np.zeros(len(y))
-    weights[design.searched] = start.inlier
+    """Fit the mixture on all rows from the rows found, then again at the ridge that is best for the rows it kept.
+
+    Returns the mixture, the ridge of the last fit and the number of iterations.
+    """
+    law: dict[str, Any] = {"nu": NU, "share": share, "floor": FLOOR, "max_iter": max_iter}
     first = design.unit if alpha == "auto" else alpha
-    fit = design.ridge.solve(y, weights, first)
-    state = mixture(design.ridge, y, fit.loo, fit.spread, alpha=first, **law,
-                    max_iter=2 if alpha == "auto" and not design.exact else max_iter)
-    if alpha != "auto":
-        return state, alpha, state.n_iter
-    n_iter, best = state.n_iter, _best_alpha(design, y, state)
-    fit = design.ridge.solve(y, state.inlier, best)
-    state = mixture(design.ridge, y, fit.loo, fit.spread, alpha=best, max_iter=max_iter, **law)
-    return state, _best_alpha(design, y, state) if design.exact else best, n_iter + state.n_iter
+    state, n_iter = _mixed_at(design, y, start.inlier, first, **law), 0
+    if alpha == "auto":
+        n_iter, first = state.n_iter, _best_alpha(design, y, state)
+        fit = design.ridge.solve(y, state.inlier, first)
+        state = mixture(design.ridge, y, fit.loo, fit.spread, alpha=first, **law)
+        first = _best_alpha(design, y, state)
+    return state, first, n_iter + state.n_iter
+
+
+def _mixed_of_many(
+    design: Design, y: Array, start: Mixed, *, share: float | None, alpha: Any, max_iter: int
+) -> tuple[Mixed, float, int]:
+    """Fit the mixture on many rows a landmark, as :func:`_mixed` does but once.
+
+    What is left of good rows is then not noise but what the landmarks cannot follow: it has heavier tails, and it is
+    alike over whole corners of X. With a small ridge a few rows dropped in a corner loosen the fit there, so that the
+    rows beside them are dropped next. Rows are therefore judged at a ridge of one unit, and the best ridge is only
+    fitted to those kept.
+    """
+    first = design.unit if alpha == "auto" else alpha
+    state = _mixed_at(design, y, start.inlier, first, nu=NU_OF_MANY, share=share, floor=FLOOR, max_iter=max_iter,
+                      tol=0.02)
+    return state, _best_alpha(design, y, state) if alpha == "auto" else alpha, state.n_iter
+
+
+def _mixed_at(design: Design, y: Array, inlier: Array, alpha: float, **law: Any) -> Mixed:
+    """Fit the mixture at a given ridge from the probabilities of the searched rows."""
+    weights = np.zeros(len(y))
+    weights[design.searched] = inlier
+    fit = design.ridge.solve(y, weights, alpha)
+    return mixture(design.ridge, y, fit.loo, fit.spread, alpha=alpha, **law)
 
 
 def _best_alpha(design: Design, y: Array, state: Mixed) -> float:

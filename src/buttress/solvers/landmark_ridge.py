@@ -4,11 +4,13 @@ The solution of ``leave_one_out`` for n rows far more than the m features, in as
 
 - The Gram matrix is updated by the rows whose weight moved. Weights are rounded to tenths, so that few do.
 - The leverages v_i = |L^-1 z_i|^2, L L' the matrix factorised, would cost as much as a Gram matrix each time. They are
-  the lengths of n vectors, which random projections keep (Johnson & Lindenstrauss 1984): |S'L^-1 z_i|^2 with S (m, 15)
-  of signs / sqrt(15), computed in the same pass as the values. Rows that pull strongly are computed exactly.
-- Features are kept in float32 up to ``KEPT`` bytes. Beyond, they are made again where the Gram matrix needs them; values
-  then need kernel columns only, since Z c = K (root c).
+  the lengths of n vectors, which random projections keep (Johnson & Lindenstrauss 1984): |S'L^-1 z_i|^2 with S (m, 8)
+  of signs / sqrt(8), computed in the same pass as the values. Rows that pull strongly are computed exactly.
+- Features are kept in float32 up to ``KEPT`` bytes. Beyond, they are made again where the Gram matrix needs them;
+  values then need kernel columns only, since Z c = K (root c).
 """
+
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,9 +22,10 @@ from buttress.solvers.leave_one_out import Fit, WeightedGram, factorised, featur
 
 KEPT = 5_000_000_000  # bytes of features held in memory
 SINGLE = 20_000_000  # entries of features above which they are in float32
-DIRECTIONS = 15
+DIRECTIONS = 8
 STRONG = 0.2  # leverage from which it is computed exactly
 FEW = 20  # rows a landmark up to which all leverages are
+PANEL = 500_000  # entries of a kernel panel that stays in cache
 
 
 class LandmarkFeatures:
@@ -34,7 +37,7 @@ class LandmarkFeatures:
     def __init__(self, feature_map: NystroemMap, X: Array, unit: float):
         self.feature_map, self.X, self.constant = feature_map, X, np.sqrt(unit)
         self.shape = (len(X), feature_map.root.shape[1] + 1)
-        self.dtype = np.dtype(np.float32 if self.shape[0] * self.shape[1] > SINGLE else np.float64)
+        self.dtype: np.dtype[Any] = np.dtype(np.float32 if self.shape[0] * self.shape[1] > SINGLE else np.float64)
         self.root = feature_map.root.astype(self.dtype)
         self.missed, self.faint = np.empty(len(X)), np.empty(len(X), dtype=bool)
         fits = self.shape[0] * self.shape[1] * self.dtype.itemsize <= KEPT
@@ -54,14 +57,14 @@ class LandmarkFeatures:
         if self.stored is not None:
             return np.asarray(self.stored @ C.astype(self.dtype), dtype=np.float64)
         inner = self.feature_map.root @ C[:-1]
-        panels = [self._panel(self.X[part]) @ inner for part in slices(*self.shape)]
+        panels = [self._panel(self.X[part]) @ inner for part in slices(*self.shape, PANEL)]
         return np.concatenate(panels) + self.constant * C[-1]
 
     def transposed_times(self, A: Array) -> Array:
         """Return Z'A, shape (m, k), for A of shape (n, k)."""
         if self.stored is not None:
             return np.asarray(self.stored.T @ A.astype(self.dtype), dtype=np.float64)
-        parts = slices(*self.shape)
+        parts = slices(*self.shape, PANEL)
         inner = sum((self._panel(self.X[part]).T @ A[part] for part in parts), np.zeros((len(self.root), A.shape[1])))
         return np.vstack([self.feature_map.root.T @ inner, self.constant * A.sum(axis=0)])
 
@@ -70,7 +73,8 @@ class LandmarkFeatures:
 
     def _made(self, X: Array, out: Array | None = None) -> Array:
         block = np.empty((len(X), self.shape[1]), dtype=self.dtype) if out is None else out
-        block[:, :-1] = self._panel(X).astype(self.dtype, copy=False) @ self.root
+        for part in slices(len(X), self.shape[1], PANEL):
+            block[part, :-1] = self._panel(X[part]).astype(self.dtype, copy=False) @ self.root
         block[:, -1] = self.constant
         return block
 
@@ -119,5 +123,5 @@ class LandmarkRidge:
     def _gram_of(self, u: Array) -> Array:
         """Return Z'UZ, lifted by what rounding to float32 may have taken off its least eigenvalues."""
         A = self.gram(u).copy()
-        A.flat[:: len(A) + 1] += np.finfo(self.features.dtype).eps * np.diagonal(A).max()
+        A.flat[:: len(A) + 1] += float(np.finfo(self.features.root).eps) * np.diagonal(A).max()
         return A

@@ -123,9 +123,9 @@ def feature_path(
     return out
 
 
-def slices(n: int, width: int) -> list[slice]:
-    """Return slices over n rows, each of about ``CHUNK`` entries of a matrix of this width."""
-    step = max(1, CHUNK // width)
+def slices(n: int, width: int, entries: int = CHUNK) -> list[slice]:
+    """Return slices over n rows, each of about ``entries`` of a matrix of this width."""
+    step = max(1, entries // width)
     return [slice(start, min(start + step, n)) for start in range(0, n, step)]
 
 
