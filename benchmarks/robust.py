@@ -200,14 +200,15 @@ def scale(arguments):
     X, y, _, bad = waves(n, 8, np.random.default_rng(0))
     test = waves(2000, 8, np.random.default_rng(1))
     design, features = timed(lambda: kernel_design(RBF(gamma), X, n_landmarks=m, rng=np.random.RandomState(0)))
-    _, gram = timed(lambda: design.ridge.gram(np.ones(n)))
+    ridge, expand = design.ridge, design.expand
+    _, gram = timed(lambda: ridge.gram(np.ones(n)))
     oracle = np.inf
     for alpha in (1e-3, 1e-2, 0.1, 1.0):
-        coef = design.ridge.solve(y, (~bad).astype(float), alpha).coef
-        oracle = min(oracle, rmse(design.expand(coef[:, None])(test[0])[:, 0], test[2]))
+        coef = ridge.solve(y, (~bad).astype(float), alpha).coef
+        oracle = min(oracle, rmse(expand(coef[:, None])(test[0])[:, 0], test[2]))
     floor = features + gram
     print(f"{n} rows, {m} landmarks: features {features:.1f} s, Gram {gram:.1f} s; oracle {oracle:.4f}", flush=True)
-    del design
+    ridge.gram = ridge.features.stored = None
     model, seconds = timed(lambda: RobustKernelRegressor(gamma=gamma, n_landmarks=m, random_state=0).fit(X, y))
     error = rmse(model.predict(test[0]), test[2])
     print(f"RobustKernelRegressor {seconds:.1f} s, {seconds / floor:.2f} x floor; error {error:.4f}, "

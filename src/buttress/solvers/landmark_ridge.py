@@ -37,7 +37,9 @@ class LandmarkFeatures:
     def __init__(self, feature_map: NystroemMap, X: Array, unit: float):
         self.feature_map, self.X, self.constant = feature_map, X, np.sqrt(unit)
         self.shape = (len(X), feature_map.root.shape[1] + 1)
-        self.dtype: np.dtype[Any] = np.dtype(np.float32 if self.shape[0] * self.shape[1] > SINGLE else np.float64)
+        single = self.shape[0] * self.shape[1] > SINGLE
+        self.dtype: np.dtype[Any] = np.dtype(np.float32 if single else np.float64)
+        self.eps = float(np.finfo(np.float32 if single else np.float64).eps)
         self.root = feature_map.root.astype(self.dtype)
         self.missed, self.faint = np.empty(len(X)), np.empty(len(X), dtype=bool)
         fits = self.shape[0] * self.shape[1] * self.dtype.itemsize <= KEPT
@@ -123,5 +125,5 @@ class LandmarkRidge:
     def _gram_of(self, u: Array) -> Array:
         """Return Z'UZ, lifted by what rounding to float32 may have taken off its least eigenvalues."""
         A = self.gram(u).copy()
-        A.flat[:: len(A) + 1] += float(np.finfo(self.features.root).eps) * np.diagonal(A).max()
+        A.flat[:: len(A) + 1] += self.features.eps * np.diagonal(A).max()
         return A
