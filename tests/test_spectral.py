@@ -9,6 +9,7 @@ from scipy.stats import kstest
 from buttress.features import (
     STATIONARY,
     RandomExpansion,
+    WavePoint,
     feature_radius,
     gradient_noise,
     input_radius,
@@ -123,3 +124,26 @@ def test_predicted_gradient_noise_is_the_noise_seen():
         seen.append(np.abs(expansion.gradient(X, np.ones((40, 1))) - exact).sum(axis=1).mean())
         predicted.append(gradient_noise(expansion)[0])
     assert np.mean(predicted) == pytest.approx(np.mean(seen), rel=0.25)
+
+
+def test_what_an_attack_asks_of_random_features_is_what_fresh_queries_answer():
+    rng = np.random.default_rng(0)
+    features = random_features(RBF(0.5), 6, 40, seed=2)
+    model = RandomExpansion(features, rng.normal(size=(3, 40, 2)), rng.normal(size=2))
+    X, rows = rng.normal(size=(7, 6)), np.array([4, 0, 2])
+    V, columns = rng.normal(size=(3, 2)), rng.integers(6, size=(3, 4))
+    point, steps = WavePoint(model, X), np.full((3, 4), 1e-4)
+    np.testing.assert_allclose(point.scores, model(X), atol=1e-12)
+    np.testing.assert_allclose(point.gradient(V, rows), model.gradient(X[rows], V), atol=1e-12)
+    leads = [point.nudged(rows, columns, sign * steps, V) for sign in (1, -1)]
+    for b in range(4):
+        scores = []
+        for sign in (1, -1):
+            moved = X[rows]
+            moved[np.arange(3), columns[:, b]] += sign * 1e-4
+            scores.append(np.sum(model(moved) * V, axis=1))
+            np.testing.assert_allclose(leads[(1 - sign) // 2][:, b], scores[-1], atol=1e-6)
+        np.testing.assert_allclose(leads[0][:, b] - leads[1][:, b], scores[0] - scores[1], atol=1e-11)
+    assert point.nudged(rows, columns, 1000 * steps, V) is None
+    X[:, 2] += 0.3
+    np.testing.assert_allclose(WavePoint(model, X, point).scores, model(X), atol=1e-12)

@@ -12,11 +12,13 @@ from sklearn.utils.validation import check_is_fitted
 from buttress._checks import Array, check_values
 from buttress.attacks.linearise import Columns, centred, nudge, weighted
 from buttress.expansion import KernelExpansion, binary_contrasts, pair_contrasts, rival_contrasts
+from buttress.features import WavePoint
 from buttress.kernels import RBF
-from buttress.scores import SignOf, as_classifier, fitted_inside, read_scores
+from buttress.scores import ScoreFunction, SignOf, as_classifier, fitted_inside, read_scores
 
 DIFFERENCE = 1e-4  # relative step of the central differences
 CHUNK = 100_000  # rows of one query
+PHASES = 4_000_000  # phases of random features of one block of rows, 32 MB
 ENTRIES = 500_000  # kernel values of one block of rows, 4 MB: they stay in the cache between steps
 
 
@@ -139,13 +141,31 @@ class QueryTarget:
         return Linearised(self.scores(X), lambda V: self.gradient(X, V), nudged)
 
 
-class GradientTarget(QueryTarget):
-    """Scores that are no kernel expansion but know their gradient, such as sums of random features."""
+class WaveTarget(QueryTarget):
+    """Sums of random features of (x - shift) * scale: they know their gradient, and short steps along coordinates."""
 
-    def __init__(self, score: Any, model: Any):
+    separable = True
+
+    def __init__(self, score: ScoreFunction, model: Any):
         super().__init__(model)
+        self.score = score
         self.query, self.gradient = score, score.gradient  # type: ignore[method-assign]
         self.gradient_cost, self.contrasts = 1, score.contrasts
+        self.last: WavePoint | None = None
+        self.block = max(1, PHASES // max(1, score.expansion.coef.shape[0] * score.expansion.coef.shape[1]))
+
+    def linearise(self, X: Array) -> Linearised:
+        point = self.last = WavePoint(self.score.expansion, self.score.inner(X), self.last)
+        scale = np.broadcast_to(self.score.scale, X.shape[1])
+
+        def nudged(rows: Columns, columns: Columns, steps: Array, V: Array) -> Array:
+            near = point.nudged(rows, columns, steps * scale[columns], V)
+            if near is not None:
+                return near
+            moved = [self.scores(nudge(X[i : i + 1], columns[r : r + 1], steps[r : r + 1])) for r, i in enumerate(rows)]
+            return weighted(np.stack(moved), V)
+
+        return Linearised(point.scores, lambda V: point.gradient(V) * scale, nudged)
 
 
 def _score_function(model: Any) -> Any:
@@ -190,7 +210,7 @@ def as_target(model: Any) -> Target:
         target = ExpansionTarget(score.expansion, score.contrasts, score.shift, score.scale)
         target.decides = model if getattr(_last_step(model), "break_ties", False) else None
         return target
-    return GradientTarget(score, model)
+    return WaveTarget(score, model)
 
 
 def label_codes(model: Any, y: Any, n: int) -> NDArray[np.intp]:

@@ -19,7 +19,7 @@ Examples
 True
 """
 
-from buttress.features.fourier import RandomExpansion, RandomFeatures, gradient_noise, random_features
+from buttress.features.fourier import RandomExpansion, RandomFeatures, WavePoint, gradient_noise, random_features
 from buttress.features.nystroem import NystroemMap, landmarks, nystroem
 from buttress.features.spectral import STATIONARY, feature_radius, input_radius, spectrum_of
 
@@ -28,6 +28,7 @@ __all__ = [
     "RandomExpansion",
     "RandomFeatures",
     "STATIONARY",
+    "WavePoint",
     "feature_radius",
     "gradient_noise",
     "input_radius",

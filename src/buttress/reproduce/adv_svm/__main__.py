@@ -20,6 +20,7 @@ def parser() -> argparse.ArgumentParser:
     p.add_argument("--trials", type=int, default=10, help="seeds of the batches, features and attacked rows")
     p.add_argument("--attacked", type=int, default=200, help="test rows attacked in each trial")
     p.add_argument("--nearest", type=int, default=20, help="test rows attacked by C&W and ZOO a trial; 0 for none")
+    p.add_argument("--nearest-trials", type=int, default=10, help="trials with C&W and ZOO: they cost most of the time")
     p.add_argument("--folds", type=int, default=5, help="of the choice of parameters")
     p.add_argument("--sample", type=int, default=2000, help="training rows on which parameters are chosen")
     p.add_argument("--features", type=int, default=1024, help="random features a block")
@@ -47,7 +48,8 @@ def run_set(name: str, split: Any, options: argparse.Namespace) -> dict[str, Any
     record: dict[str, Any] = {"set": name, "source": split.source, "rows": {}}
     out(f"\n## {name} ({split.source}: {len(split.X)} training rows, {len(split.X_test)} test rows)\n\n")
     sizes = {"trials": options.trials, "attacked": options.attacked, "folds": options.folds, "sample": options.sample,
-             "features": options.features, "nearest": options.nearest}
+             "features": options.features, "nearest": options.nearest,
+             "nearest_trials": options.nearest_trials}
     for row, scores, minutes, candidate in measure(split, eps, **sizes):
         if not record["rows"]:
             out(f"| model | {' | '.join(scores)} | minutes |\n|{'---|' * (len(scores) + 2)}\n")
@@ -64,9 +66,9 @@ def run_set(name: str, split: Any, options: argparse.Namespace) -> dict[str, Any
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run what was asked for; returns the exit status."""
     options = parser().parse_args(arguments)
-    for name in ("trials", "attacked", "sample", "features"):
+    for name in ("trials", "attacked", "nearest_trials", "sample", "features"):
         if getattr(options, name) < 1:
-            sys.stderr.write(f"--{name} must be at least 1. Got {getattr(options, name)}.\n")
+            sys.stderr.write(f"--{name.replace('_', '-')} must be at least 1. Got {getattr(options, name)}.\n")
             return 2
     if options.folds < 2:
         sys.stderr.write(f"--folds must be at least 2. Got {options.folds}.\n")

@@ -119,7 +119,16 @@ def choose(candidates: list[Candidate], split: Split, attack: Attack, *, folds: 
 
 
 def measure(
-    split: Split, eps: float, *, trials: int, attacked: int, nearest: int, folds: int, sample: int, features: int
+    split: Split,
+    eps: float,
+    *,
+    trials: int,
+    attacked: int,
+    nearest: int,
+    nearest_trials: int,
+    folds: int,
+    sample: int,
+    features: int,
 ) -> Iterator[tuple[str, dict[str, tuple[float, float]], float, Any]]:
     """Yield (row, attack -> (mean, deviation), minutes of training and of all attacks, the last model) of each row."""
     columns = {**PAPER_ATTACKS, **honest_attacks(eps)}
@@ -134,7 +143,7 @@ def measure(
             for column, attack in columns.items():
                 few = rows if column == "Normal" else rows[:attacked]
                 scores[column].append(accuracy(model, attack, split.X_test[few], split.y_test[few]))
-            for column, find in NEAREST.items() if nearest else ():
+            for column, find in NEAREST.items() if nearest and trial < nearest_trials else ():
                 _, info = find(model, split.X_test[rows[:nearest]], split.y_test[rows[:nearest]])
                 scores[column].append(100 * float((~info.success).mean()))
                 scores[f"{column} median l2"].append(float(np.median(info.distance)))
