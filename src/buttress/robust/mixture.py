@@ -130,7 +130,7 @@ class RobustKernelRegressor(ExpansionValues, RegressorMixin, BaseEstimator):
         check_gamma(self.gamma)
         check_count("n_starts", self.n_starts, 0)
         check_count("max_iter", self.max_iter)
-        X, y = check_X_y(self, X, y, numeric_target=True)
+        X, y = check_X_y(self, X, y, numeric_target=True, single=True)
         rng = check_random_state(self.random_state)
         design = kernel_design(fitted_kernel(self, X), X, n_landmarks=self.n_landmarks, rng=rng)
         middle, unit = centre_and_spread(y.astype(np.float64))
