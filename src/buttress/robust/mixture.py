@@ -9,7 +9,7 @@ from sklearn.utils import check_random_state
 
 from buttress._checks import Array, check_count, check_number, check_X_y
 from buttress._predicting import ExpansionValues
-from buttress.kernels import fitted_kernel, is_precomputed
+from buttress.kernels import fitted_kernel, is_precomputed, warn_of_scale
 from buttress.robust.designs import Design, check_contamination, check_gamma, kernel_design
 from buttress.solvers.leave_one_out import Fit
 from buttress.solvers.mixture import Explained, Mixed, contaminated, explain, mixture
@@ -132,7 +132,9 @@ class RobustKernelRegressor(ExpansionValues, RegressorMixin, BaseEstimator):
         check_count("max_iter", self.max_iter)
         X, y = check_X_y(self, X, y, numeric_target=True, single=True)
         rng = check_random_state(self.random_state)
-        design = kernel_design(fitted_kernel(self, X), X, n_landmarks=self.n_landmarks, rng=rng)
+        kernel = fitted_kernel(self, X)
+        design = kernel_design(kernel, X, n_landmarks=self.n_landmarks, rng=rng)
+        warn_of_scale(kernel, X, design.points)
         middle, unit = centre_and_spread(y.astype(np.float64))
         found = robust_fit(design, (y - middle) / unit, share=share, alpha=self.alpha, n_starts=self.n_starts,
                            max_iter=self.max_iter, rng=rng)
