@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.cluster import kmeans_plusplus
 
 from buttress._checks import Array, check_count, check_option
-from buttress.expansion import KernelExpansion
+from buttress.expansion import CHUNK, KernelExpansion
 from buttress.kernels import Kernel
 
 
@@ -38,7 +38,12 @@ class NystroemMap:
 
     def __call__(self, X: Array) -> Array:
         """Return the features of X, shape (n, m)."""
-        return self.kernel(X, self.landmarks) @ self.root
+        features = np.empty((X.shape[0], self.root.shape[1]))
+        step = max(1, CHUNK // len(self.root))
+        for start in range(0, len(features), step):  # a kernel matrix of all rows at once would double the memory
+            part = slice(start, start + step)
+            features[part] = self.kernel(X[part], self.landmarks) @ self.root
+        return features
 
     def expansion(self, theta: Array, intercept: Array) -> KernelExpansion:
         """Return theta'phi(x) + intercept as a kernel expansion over the landmarks; theta is (m, k)."""

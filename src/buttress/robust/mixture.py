@@ -19,6 +19,8 @@ from buttress.solvers.trimmed import concentrate, lts_scale, smallest
 ALPHAS = np.geomspace(1e-2, 1e2, 12)  # in units of k(x, x)
 NU = 8.0  # degrees of freedom of good residuals
 NU_OF_MANY = 3.0  # and of what landmarks cannot follow
+ROUNDS = 1  # of the law of the residuals between two fits: more, and it settles before the fit has had its say
+ROUNDS_OF_MANY = 6  # where a fit is dear
 FLOOR = 1e-6  # least scale of a residual, in units of the targets' spread
 
 
@@ -216,7 +218,7 @@ def _mixed(
 
     Returns the mixture, the ridge of the last fit and the number of iterations.
     """
-    law: dict[str, Any] = {"nu": NU, "share": share, "floor": FLOOR, "max_iter": max_iter}
+    law: dict[str, Any] = {"nu": NU, "share": share, "floor": FLOOR, "rounds": _rounds(design), "max_iter": max_iter}
     first = design.unit if alpha == "auto" else alpha
     state, n_iter = _mixed_at(design, y, start.inlier, first, **law), 0
     if alpha == "auto":
@@ -238,8 +240,8 @@ def _mixed_of_many(
     fitted to those kept.
     """
     first = design.unit if alpha == "auto" else alpha
-    state = _mixed_at(design, y, start.inlier, first, nu=NU_OF_MANY, share=share, floor=FLOOR, max_iter=max_iter,
-                      tol=0.02)
+    state = _mixed_at(design, y, start.inlier, first, nu=NU_OF_MANY, share=share, floor=FLOOR,
+                      rounds=ROUNDS_OF_MANY, max_iter=max_iter, tol=0.02)
     return state, _best_alpha(design, y, state) if alpha == "auto" else alpha, state.n_iter
 
 
@@ -286,8 +288,12 @@ def search(
     votes = np.array([_kept(end.state[0]) for end in ends])
     best = sorted(ends, key=lambda end: end.objective)[:3]
     states = [mixture(ridge, y, end.state[0].loo, end.state[0].spread, alpha=design.unit, max_iter=12, nu=NU,
-                      share=share, floor=FLOOR) for end in best]
+                      share=share, floor=FLOOR, rounds=_rounds(design)) for end in best]
     return max(states, key=lambda state: state.likelihood), votes
+
+
+def _rounds(design: Design) -> int:
+    return ROUNDS if design.exact else ROUNDS_OF_MANY
 
 
 def _kept(fit: Fit) -> NDArray[np.bool_]:
