@@ -58,8 +58,8 @@ class RobustKernelRegressor(ExpansionValues, RegressorMixin, BaseEstimator):
     weights_ : array of shape (n,)
         Weight of each row in the last fit, 0 to 1.
     loo_residual_ : array of shape (n,)
-        y_i minus what the fit without row i predicts for it, rows of equal x being left out with it where the fit is
-        exact. With more than 20 rows a landmark the correction is estimated, except where it is large.
+        y_i minus what the fit without row i predicts for it, rows of equal x being left out with it. With more than
+        20 rows a landmark the correction is estimated, except where it is large.
     loo_sigma_ : array of shape (n,)
         The same in standard deviations to be expected of it.
     scale_ : float

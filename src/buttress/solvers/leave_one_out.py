@@ -187,7 +187,7 @@ def equal_rows(X: Array) -> NDArray[np.intp] | None:
     Rows are compared only where a random combination of their columns is equal, so that many rows cost one sort.
     """
     combined = np.zeros(len(X))
-    for j, factor in enumerate(np.random.default_rng(0).uniform(1, 2, X.shape[1])):
+    for j, factor in enumerate(1 + np.random.default_rng(0).random((X.shape[1],))):
         combined += factor * X[:, j]  # column by column: equal rows are rounded alike
     _, number, size = np.unique(combined, return_inverse=True, return_counts=True)
     doubtful = np.flatnonzero(size[number] > 1)
@@ -208,8 +208,13 @@ def together(groups: NDArray[np.intp] | None, y: Array, u: Array) -> tuple[Array
     aimed = (y.T * u).T
     if groups is None:
         return u, aimed
-    sums = [np.bincount(groups, column)[groups] for column in (u, *np.atleast_2d(aimed.T))]
-    return sums[0], np.array(sums[1:]).T.reshape(y.shape)
+    columns = [_sums(groups, column) for column in np.atleast_2d(aimed.T)]
+    return _sums(groups, u), np.array(columns).T.reshape(y.shape)
+
+
+def _sums(groups: NDArray[np.intp], x: Array) -> Array:
+    """Return for each row the sum of x (n,) over its group."""
+    return np.bincount(groups, x).astype(np.float64)[groups]
 
 
 def fit_of(coef: Array, values: Array, y: Array, variance: Array, u: Array, own: Array, aimed: Array) -> Fit:
