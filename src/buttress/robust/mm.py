@@ -14,7 +14,7 @@ from buttress._checks import Array, check_count, check_number, check_X, check_X_
 from buttress.robust.designs import check_contamination
 from buttress.robust.mixture import FLOOR, centre_and_spread, chosen_inliers
 from buttress.solvers.leave_one_out import FeatureRidge
-from buttress.solvers.mixture import contaminated, explain
+from buttress.solvers.mixture import Explained, contaminated, explain
 from buttress.solvers.run import run
 from buttress.solvers.trimmed import concentrate, lts_scale, m_steps, smallest
 
@@ -126,7 +126,7 @@ class RobustLinearRegressor(RegressorMixin, BaseEstimator):
         # A fit that trusts few rows explains those too well: it must beat the cautious one as a robust fit the plain.
         best = max(found, key=lambda result: result[2].likelihood)
         fit, weights, robust = best if contaminated(found[-1][2], best[2]) else found[-1]
-        self.clean_ = share is None and not contaminated(known, robust)
+        self.clean_ = share is None and not (contaminated(known, robust) or plainly_contaminated(known, robust))
         return (plain, ones, known, votes) if self.clean_ else (fit, weights, robust, votes)
 
     def _m_step(self, ridge: FeatureRidge, y: Array, start: Any, h: int, share: float | None) -> tuple[Any, Array, Any]:
@@ -144,6 +144,15 @@ class RobustLinearRegressor(RegressorMixin, BaseEstimator):
         """Return f(x) for each row of X (n, d)."""
         check_is_fitted(self)
         return check_X(self, X) @ self.coef_ + self.intercept_
+
+
+def plainly_contaminated(plain: Explained, robust: Explained) -> bool:
+    """Say whether the plain fit's own residuals tell of corrupt rows, so that any gain of the robust one will do.
+
+    Where targets scatter widely and bad rows pull little, it gains but .02 nats a row. On clean data, skewed or with
+    heavy tails, plain residuals have an outlier density of at most .09; with a fifth corrupt, one of .19 and more.
+    """
+    return plain.law.share > 0.12 and (robust.likelihood - plain.likelihood) * len(robust.inlier) > 6
 
 
 def robust_columns(X: Array, intercept: bool) -> tuple[Array, Array, Array]:
