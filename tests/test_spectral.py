@@ -145,3 +145,5 @@ def test_what_an_attack_asks_of_random_features_is_what_fresh_queries_answer():
             np.testing.assert_allclose(leads[(1 - sign) // 2][:, b], scores[-1], atol=1e-6)
         np.testing.assert_allclose(leads[0][:, b] - leads[1][:, b], scores[0] - scores[1], atol=1e-11)
     assert point.nudged(rows, columns, 1000 * steps, V) is None
+    X[:, 2] += 0.3
+    np.testing.assert_allclose(WavePoint(model, X, point).scores, model(X), atol=1e-12)

@@ -151,10 +151,11 @@ class WaveTarget(QueryTarget):
         self.score = score
         self.query, self.gradient = score, score.gradient  # type: ignore[method-assign]
         self.gradient_cost, self.contrasts = 1, score.contrasts
+        self.last: WavePoint | None = None
         self.block = max(1, PHASES // max(1, score.expansion.coef.shape[0] * score.expansion.coef.shape[1]))
 
     def linearise(self, X: Array) -> Linearised:
-        point = WavePoint(self.score.expansion, self.score.inner(X))
+        point = self.last = WavePoint(self.score.expansion, self.score.inner(X), self.last)
         scale = np.broadcast_to(self.score.scale, X.shape[1])
 
         def nudged(rows: Columns, columns: Columns, steps: Array, V: Array) -> Array:

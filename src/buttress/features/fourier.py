@@ -136,13 +136,23 @@ class RandomExpansion:
 
 
 class WavePoint:
-    """What an attack asks of a sum of random features at some rows, from one set of phases (T blocks of (n, m))."""
+    """What an attack asks of a sum of random features at some rows, from one set of phases (T blocks of (n, m)).
 
-    def __init__(self, expansion: RandomExpansion, X: Array):
+    ``before`` is the point of as many rows an attack moved from: where few columns changed, their share of the phases
+    is all that is computed.
+    """
+
+    def __init__(self, expansion: RandomExpansion, X: Array, before: "WavePoint | None" = None):
         self.expansion, self.features = expansion, expansion.features
-        self.X = X
-        self.phases = [self.features.phase(X, block) for block in range(len(expansion.coef))]
+        self.X = X.copy()  # an attack may move its rows in place
         self.scale = self.features.amplitude / np.sqrt(self.features.size)
+        blocks = range(len(expansion.coef))
+        moved = None if before is None or before.X.shape != X.shape else np.flatnonzero((X != before.X).any(axis=0))
+        if before is None or moved is None or 2 * len(moved) > X.shape[1]:
+            self.phases = [self.features.phase(X, block) for block in blocks]
+        else:
+            by = (X - before.X)[:, moved]
+            self.phases = [before.phases[block] + by @ self.features.waves(block)[0][moved] for block in blocks]
 
     @property
     def scores(self) -> Array:
@@ -150,12 +160,12 @@ class WavePoint:
         cosines = (self.scale * np.cos(phase) @ coef for phase, coef in zip(self.phases, self.expansion.coef))
         return sum(cosines, np.tile(self.expansion.intercept, (len(self.X), 1)))
 
-    def gradient(self, V: Array, rows: Any = slice(None)) -> Array:
-        """Return the gradients of the V-weighted scores of the rows named, shape (r, d)."""
-        slopes = np.zeros((len(V), self.X.shape[1]))
+    def gradient(self, V: Array, rows: Any = slice(None), columns: Any = slice(None)) -> Array:
+        """Return the gradients of the V-weighted scores of the rows named along the columns named, shape (r, c)."""
+        slopes = 0.0
         for block, (phase, coef) in enumerate(zip(self.phases, self.expansion.coef)):
-            slopes -= (np.sin(phase[rows]) * (V @ coef.T)) @ self.features.waves(block)[0].T
-        return self.scale * slopes
+            slopes = slopes - (np.sin(phase[rows]) * (V @ coef.T)) @ self.features.waves(block)[0][columns].T
+        return self.scale * np.asarray(slopes)
 
     def nudged(self, rows: Any, columns: NDArray[np.intp], steps: Array, V: Array) -> Array | None:
         """Return the V-weighted scores of the rows named after ``steps`` (r, B) along ``columns``, to first order.
@@ -165,7 +175,8 @@ class WavePoint:
         """
         if np.abs(steps).max(initial=0.0) * self.expansion.steepest > SHORT:
             return None
-        slopes = np.take_along_axis(self.gradient(V, rows), columns, axis=1)
+        named, at = np.unique(columns, return_inverse=True)
+        slopes = np.take_along_axis(self.gradient(V, rows, named), at.reshape(columns.shape), axis=1)
         return np.sum(V * self.scores[rows], axis=1)[:, None] + steps * slopes
 
 

@@ -9,14 +9,16 @@ from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 
 from buttress._checks import Array, check_count, check_number
-from buttress.expansion import CHUNK, KernelExpansion
+from buttress.expansion import KernelExpansion
 from buttress.features import nystroem
 from buttress.kernels import Kernel, centers
+from buttress.solvers.landmark_ridge import FEW, LandmarkFeatures, LandmarkRidge
 from buttress.solvers.leave_one_out import FeatureRidge, GramRidge, equal_rows, pivoted_cholesky
 
 EXACT_ROWS = 3000
 LANDMARKS = 1000
-SINGLE = 200_000_000  # entries of features beyond which they are kept in float32
+COARSE = 100  # landmarks of the search
+SEARCHED = 1000  # rows of the search, where it is not all of them
 
 
 @dataclass
@@ -34,6 +36,7 @@ class Design:
     unit: float
     exact: bool
     isolated: NDArray[np.bool_]
+    crowded: bool = False
 
 
 def check_contamination(value: Any) -> float | None:
@@ -76,7 +79,7 @@ def _exact_design(kernel: Kernel, X: Array, Z: Array, rng: np.random.RandomState
     probe = rng.normal(size=len(K))
     if np.abs(features @ (features.T @ probe) - K @ probe).max() > 1e-5 * np.abs(K).max() * len(K):
         raise ValueError(f"The Gram matrix of {kernel!r} is not positive semi-definite. Use such a kernel.")
-    few = rng.permutation(len(K))[:150]
+    few = rng.permutation(len(K))[:COARSE]
     coarse, _, _ = _coarse(K, few)
     isolated, groups = _isolated(K), equal_rows(X)
     if features.shape[1] > 0.6 * len(K):
@@ -90,7 +93,8 @@ def _exact_design(kernel: Kernel, X: Array, Z: Array, rng: np.random.RandomState
         def expand(coef: Array) -> KernelExpansion:
             dual = solve_triangular(L, coef[:-1], lower=True, trans="T", check_finite=False)
             return KernelExpansion(kernel, Z[pivots], dual, np.sqrt(unit) * coef[-1])
-    rough = FeatureRidge(_with_constant(coarse, unit), groups=groups)
+    missed = _missed(np.diagonal(K), coarse, unit)
+    rough = FeatureRidge(_with_constant(coarse, unit), groups=groups, missed=missed)
     return Design(ridge, rough, np.arange(len(K)), expand, unit, True, isolated)
 
 
@@ -99,21 +103,14 @@ def _nystroem_design(kernel: Kernel, X: Array, m: int, rng: np.random.RandomStat
     points = np.unique(X[rng.choice(len(X), m, replace=False)], axis=0)
     feature_map = nystroem(kernel, points)
     unit = _unit(kernel.diagonal(points))
-    single = len(X) * (len(points) + 1) > SINGLE
-    Z = np.empty((len(X), len(points) + 1), dtype=np.float32 if single else np.float64)
-    Z[:, -1] = np.sqrt(unit)
-    step = max(1, CHUNK // len(points))
-    isolated = np.zeros(len(X), dtype=bool)
-    for start in range(0, len(X), step):
-        panel = kernel(X[start : start + step], points)
-        isolated[start : start + step] = panel.sum(axis=1) < 1e-3 * unit
-        Z[start : start + step, :-1] = panel @ feature_map.root
-    searched = rng.choice(len(X), min(len(X), 2000), replace=False)
-    few = nystroem(kernel, points[rng.permutation(len(points))[:150]])
-    coarse = FeatureRidge(_with_constant(few(X[searched]), unit))
-    many = len(X) > 50 * len(points)  # then a row's pull on itself is below 2 per cent
-    return Design(FeatureRidge(Z, refresh=0.05, leverage=not many), coarse, searched,
-                  lambda coef: feature_map.expansion(coef[:-1], np.sqrt(unit) * coef[-1]), unit, False, isolated)
+    features = LandmarkFeatures(feature_map, X, unit)
+    crowded = len(X) > FEW * len(points)
+    searched = rng.choice(len(X), min(len(X), SEARCHED), replace=False)
+    few = nystroem(kernel, points[rng.permutation(len(points))[:COARSE]])(X[searched])
+    coarse = FeatureRidge(_with_constant(few, unit), missed=_missed(kernel.diagonal(X[searched]), few, unit))
+    return Design(LandmarkRidge(features), coarse, searched,
+                  lambda coef: feature_map.expansion(coef[:-1], np.sqrt(unit) * coef[-1]), unit, False, features.faint,
+                  crowded)
 
 
 def _coarse(K: Array, few: NDArray[np.intp]) -> tuple[Array, NDArray[np.intp], Array]:
@@ -124,6 +121,11 @@ def _coarse(K: Array, few: NDArray[np.intp]) -> tuple[Array, NDArray[np.intp], A
 
 def _with_constant(Z: Array, unit: float) -> Array:
     return np.column_stack([Z, np.full(len(Z), np.sqrt(unit))])
+
+
+def _missed(diagonal: Array, Z: Array, unit: float) -> Array:
+    """Return what features Z (n, m) leave out of k(x_i, x_i), in units of an ordinary one."""
+    return np.maximum(diagonal - np.einsum("ij,ij->i", Z, Z), 0) / unit
 
 
 def _unit(diagonal: Array) -> float:

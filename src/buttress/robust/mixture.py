@@ -11,11 +11,14 @@ from sklearn.utils.validation import check_is_fitted
 from buttress._checks import Array, check_count, check_number, check_X, check_X_y
 from buttress.kernels import fitted_kernel, is_precomputed
 from buttress.robust.designs import Design, check_contamination, check_gamma, kernel_design
+from buttress.solvers.leave_one_out import Fit
 from buttress.solvers.mixture import Explained, Mixed, contaminated, explain, mixture
 from buttress.solvers.run import run
 from buttress.solvers.trimmed import concentrate, lts_scale, smallest
 
 ALPHAS = np.geomspace(1e-2, 1e2, 12)  # in units of k(x, x)
+NU = 8.0  # degrees of freedom of good residuals
+NU_OF_MANY = 3.0  # and of what landmarks cannot follow
 FLOOR = 1e-6  # least scale of a residual, in units of the targets' spread
 
 
@@ -153,10 +156,10 @@ class RobustKernelRegressor(RegressorMixin, BaseEstimator):
 class Found:
     """What :func:`robust_fit` hands back; loo and sigma are leave-one-out residuals, plain and standardised."""
 
-    def __init__(self, fit: Any, weights: Array, explained: Explained, *, alpha: float, clean: bool, votes: Any,
-                 n_iter: int = 1):
-        self.coef, self.loo, self.weights, self.explained = fit.coef, fit.loo, weights, explained
-        self.sigma = fit.loo / (explained.law.scale * fit.spread)
+    def __init__(self, fit: Fit, explained: Explained, missed: Array | None, *, alpha: float, clean: bool,
+                 votes: NDArray[np.bool_], n_iter: int = 1):
+        self.coef, self.loo, self.weights, self.explained = fit.coef, fit.loo, fit.weight, explained
+        self.sigma = fit.loo / (explained.law.scale * explained.law.spread(fit.spread, missed))
         self.alpha, self.clean, self.votes, self.n_iter = alpha, clean, votes, n_iter
 
 
@@ -164,63 +167,91 @@ def robust_fit(
     design: Design, y: Array, *, share: float | None, alpha: Any, n_starts: int, max_iter: int, rng: Any
 ) -> Found:
     """Fit plainly and by the mixture, and keep the one that the guard chooses; y (n,) is centred, of spread 1."""
+    ridge = design.ridge
     if share == 0 or not y.any():
         return _unsuspected(design, y, alpha)
-    mixed, votes, best = _mixed(design, y, share=share, alpha=alpha, n_starts=n_starts, max_iter=max_iter, rng=rng)
-    last = design.ridge.solve(y, mixed.inlier, best)
-    kept = Found(last, mixed.inlier, Explained(mixed.law, mixed.inlier, mixed.likelihood), alpha=best, clean=False,
-                 votes=votes, n_iter=mixed.n_iter)
-    if share is not None:
+    start, votes = search(design, y[design.searched], share=share, n_starts=n_starts, rng=rng)
+    fit_mixture = _mixed_of_many if design.crowded else _mixed
+    mixed, best, n_iter = fit_mixture(design, y, start, share=share, alpha=alpha, max_iter=max_iter)
+    votes = votes if design.exact else mixed.inlier[None, :] > 0.5
+    kept = Found(ridge.solve(y, mixed.inlier, best), Explained(mixed.law, mixed.inlier, mixed.likelihood),
+                 ridge.missed, alpha=best, clean=False, votes=votes, n_iter=n_iter)
+    if share is not None or (design.crowded and _coarsely_contaminated(design, y[design.searched], start)):
         return kept
-    robust = explain(mixed.fit.loo, mixed.fit.spread, floor=FLOOR)
-    plain, plain_alpha = _plain(design, y, alpha)
-    known = explain(plain.loo, plain.spread, floor=FLOOR)
+    robust = explain(mixed.fit.loo, mixed.fit.spread, ridge.missed, floor=FLOOR)
+    plain, plain_alpha = _plain(design, y, best if design.crowded else alpha)
+    known = explain(plain.loo, plain.spread, ridge.missed, floor=FLOOR)
     if contaminated(known, robust):
         return kept
-    return Found(plain, np.ones(len(y)), known, alpha=plain_alpha, clean=True, votes=votes, n_iter=mixed.n_iter)
+    return Found(plain, known, ridge.missed, alpha=plain_alpha, clean=True, votes=votes, n_iter=n_iter)
 
 
 def _unsuspected(design: Design, y: Array, alpha: Any) -> Found:
     """Kernel ridge regression with no row suspected."""
     plain, alpha = _plain(design, y, alpha)
-    known = explain(plain.loo, plain.spread, floor=FLOOR, share=1e-9)
+    known = explain(plain.loo, plain.spread, design.ridge.missed, floor=FLOOR, share=1e-9)
     ones = np.ones(len(y))
-    return Found(plain, ones, Explained(known.law, ones, known.likelihood), alpha=alpha, clean=True,
+    return Found(plain, Explained(known.law, ones, known.likelihood), design.ridge.missed, alpha=alpha, clean=True,
                  votes=ones[None, :] > 0)
 
 
-def _plain(design: Design, y: Array, alpha: Any) -> tuple[Any, float]:
+def _plain(design: Design, y: Array, alpha: Any) -> tuple[Fit, float]:
     """Kernel ridge on all rows, its ridge chosen by leave-one-out error."""
     ones = np.ones(len(y))
     if alpha == "auto":
-        fits = design.ridge.path(y, ones, ALPHAS * design.unit, _judges(design))
+        fits = design.ridge.path(y, ones, ALPHAS * design.unit, design.searched)
         alpha = float(ALPHAS[np.argmin([fit.loo @ fit.loo for fit in fits])] * design.unit)
     return design.ridge.solve(y, ones, alpha), alpha
 
 
+def _coarsely_contaminated(design: Design, y: Array, start: Mixed) -> bool:
+    """Say whether the coarse features show already what the guard looks for; a plain fit to all rows is then saved."""
+    coarse = design.coarse
+    plain = coarse.solve(y, np.ones(len(y)), design.unit)
+    return contaminated(explain(plain.loo, plain.spread, coarse.missed, floor=FLOOR),
+                        explain(start.fit.loo, start.fit.spread, coarse.missed, floor=FLOOR))
+
+
 def _mixed(
-    design: Design, y: Array, *, share: float | None, alpha: Any, n_starts: int, max_iter: int, rng: Any
-) -> tuple[Mixed, NDArray[np.bool_], float]:
-    """Search on the coarse features, then fit the mixture on all rows, ridge chosen with the weights held fixed."""
-    start, votes = search(design, y[design.searched], share=share, n_starts=n_starts, rng=rng)
-    law: dict[str, Any] = {"nu": 8.0, "share": share, "floor": FLOOR}
-    weights = np.zeros(len(y))
-    weights[design.searched] = start.inlier
+    design: Design, y: Array, start: Mixed, *, share: float | None, alpha: Any, max_iter: int
+) -> tuple[Mixed, float, int]:
+    """Fit the mixture on all rows from the rows found, then again at the ridge that is best for the rows it kept.
+
+    Returns the mixture, the ridge of the last fit and the number of iterations.
+    """
+    law: dict[str, Any] = {"nu": NU, "share": share, "floor": FLOOR, "max_iter": max_iter}
     first = design.unit if alpha == "auto" else alpha
-    fit = design.ridge.solve(y, weights, first)
-    state = mixture(design.ridge, y, fit.loo, fit.spread, alpha=first, max_iter=max_iter if design.exact else 5, **law)
+    state, n_iter = _mixed_at(design, y, start.inlier, first, **law), 0
     if alpha == "auto":
-        best = _best_alpha(design, y, state)
-        fit = design.ridge.solve(y, state.inlier, best)
-        state = mixture(design.ridge, y, fit.loo, fit.spread, alpha=best, max_iter=max_iter if design.exact else 5,
-                        **law)
-        best = _best_alpha(design, y, state)
-    else:
-        best = alpha
-    if not design.exact:
-        votes = np.ones((1, len(y)), dtype=bool)
-        votes[0] = state.inlier > 0.5
-    return state, votes, best
+        n_iter, first = state.n_iter, _best_alpha(design, y, state)
+        fit = design.ridge.solve(y, state.inlier, first)
+        state = mixture(design.ridge, y, fit.loo, fit.spread, alpha=first, **law)
+        first = _best_alpha(design, y, state)
+    return state, first, n_iter + state.n_iter
+
+
+def _mixed_of_many(
+    design: Design, y: Array, start: Mixed, *, share: float | None, alpha: Any, max_iter: int
+) -> tuple[Mixed, float, int]:
+    """Fit the mixture on many rows a landmark, as :func:`_mixed` does but once.
+
+    What is left of good rows is then not noise but what the landmarks cannot follow: it has heavier tails, and it is
+    alike over whole corners of X. With a small ridge a few rows dropped in a corner loosen the fit there, so that the
+    rows beside them are dropped next. Rows are therefore judged at a ridge of one unit, and the best ridge is only
+    fitted to those kept.
+    """
+    first = design.unit if alpha == "auto" else alpha
+    state = _mixed_at(design, y, start.inlier, first, nu=NU_OF_MANY, share=share, floor=FLOOR, max_iter=max_iter,
+                      tol=0.02)
+    return state, _best_alpha(design, y, state) if alpha == "auto" else alpha, state.n_iter
+
+
+def _mixed_at(design: Design, y: Array, inlier: Array, alpha: float, **law: Any) -> Mixed:
+    """Fit the mixture at a given ridge from the probabilities of the searched rows."""
+    weights = np.zeros(len(y))
+    weights[design.searched] = inlier
+    fit = design.ridge.solve(y, weights, alpha)
+    return mixture(design.ridge, y, fit.loo, fit.spread, alpha=alpha, **law)
 
 
 def _best_alpha(design: Design, y: Array, state: Mixed) -> float:
@@ -228,16 +259,12 @@ def _best_alpha(design: Design, y: Array, state: Mixed) -> float:
 
     Weights that followed the ridge would let each ridge choose the rows it likes.
     """
-    rows = _judges(design)
-    g = state.inlier if rows is None else state.inlier[rows]
-    fits = design.ridge.path(y, state.inlier, ALPHAS * design.unit, rows)
-    bound = 4 * state.law.scale
-    errors = [float(g @ np.minimum(np.abs(fit.loo), bound * fit.spread) ** 2) for fit in fits]
+    rows, ridge, law = design.searched, design.ridge, state.law
+    fits = ridge.path(y, state.inlier, ALPHAS * design.unit, rows)
+    missed = None if ridge.missed is None else ridge.missed[rows]
+    errors = [float(state.inlier[rows] @ np.minimum(np.abs(fit.loo), 4 * law.scale * law.spread(fit.spread, missed))**2)
+              for fit in fits]
     return float(ALPHAS[np.argmin(errors)] * design.unit)
-
-
-def _judges(design: Design) -> NDArray[np.intp] | None:
-    return None if design.exact else design.searched
 
 
 def search(
@@ -261,12 +288,12 @@ def search(
         ends.append(run(concentrate(ridge, y, u, alpha=alpha, h=h, leave_out=True), max_iter=10, warn=False))
     votes = np.array([_kept(end.state[0]) for end in ends])
     best = sorted(ends, key=lambda end: end.objective)[:3]
-    states = [mixture(ridge, y, end.state[0].loo, end.state[0].spread, alpha=design.unit, max_iter=12, nu=8.0,
+    states = [mixture(ridge, y, end.state[0].loo, end.state[0].spread, alpha=design.unit, max_iter=12, nu=NU,
                       share=share, floor=FLOOR) for end in best]
     return max(states, key=lambda state: state.likelihood), votes
 
 
-def _kept(fit: Any) -> NDArray[np.bool_]:
+def _kept(fit: Fit) -> NDArray[np.bool_]:
     sigma = np.abs(fit.loo / fit.spread)
     return sigma <= 2.5 * max(lts_scale(sigma, len(sigma) // 2 + 1), FLOOR)
 
