@@ -12,7 +12,7 @@ from sklearn.utils import check_random_state
 from buttress._checks import Array, check_classes, check_count, check_number, check_X_y
 from buttress._predicting import ExpansionPredictions
 from buttress.expansion import binary_contrasts, rival_contrasts
-from buttress.kernels import RBF, Combination, Kernel, fitted_kernel, is_precomputed
+from buttress.kernels import Kernel, MultiscaleRBF, fitted_kernel, is_precomputed
 from buttress.robust.designs import Design, check_contamination, check_gamma, kernel_design
 from buttress.robust.mixture import chosen_inliers
 from buttress.solvers.balanced import Flips, concentrate_classes, explain_labels, label_margins
@@ -155,7 +155,7 @@ class RobustKernelClassifier(ExpansionPredictions, ClassifierMixin, BaseEstimato
     def _kernel(self, X: Array) -> Kernel:
         """Return the kernel; by default one of several widths, for the labels are too few to choose one by."""
         if isinstance(self.kernel, str) and self.kernel == "rbf" and self.gamma == "auto":
-            return Combination([RBF(width / X.shape[1]) for width in WIDTHS])
+            return MultiscaleRBF([width / X.shape[1] for width in WIDTHS])
         return fitted_kernel(self, X)
 
     def _keep(self, design: Design, found: "LabelFit", rows: NDArray[np.intp], n: int) -> None:
