@@ -199,8 +199,30 @@ def test_report_of_labels_names_the_expected_class_and_displays():
     assert len(display.ax_.collections[0].get_offsets()) == 100
     with pytest.raises(ValueError, match="needs the training data, 100 rows"):
         outlier_report(model, X[:9], y[:9])
+    with pytest.raises(ValueError, match="labels in y that were not among them"):
+        outlier_report(model, X, np.where(y == "left", "up", y))
     with pytest.raises(ValueError, match="needs a fitted RobustKernelRegressor"):
         outlier_report(SVC().fit(X, y), X, y)
+
+
+@pytest.mark.parametrize("model", ALL, ids=name)
+def test_report_refuses_rows_in_another_order(model):
+    X, y, _, _ = curve(50)
+    y = (y > 0).astype(int) if isinstance(model, RobustKernelClassifier) else y
+    model = clone(model).fit(X, y)
+    for same in (X, X.astype(np.float32), pd.DataFrame(X), X * (1 + 1e-9)):
+        assert len(outlier_report(model, same, y)["row"]) == 50
+    back = np.arange(50)[::-1]
+    two = np.r_[np.arange(48), 49, 48]
+    for other, count in ((back, 50), (two, 2)):
+        with pytest.raises(ValueError, match=f"{count} of 50 rows are not what they were, the first is row {50 - count}"):
+            outlier_report(model, X[other], y[other])
+    with pytest.raises(ValueError, match="in the same order"):
+        outlier_report(model, X, y[back])
+    with pytest.raises(ValueError, match="2 columns. Got X of shape"):
+        outlier_report(model, X[:, :1], y)
+    with pytest.raises(ValueError, match="X with 49 rows"):
+        outlier_report(model, X[:49], y)
 
 
 @pytest.mark.parametrize("model", ALL, ids=name)

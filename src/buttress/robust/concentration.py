@@ -15,6 +15,7 @@ from buttress.expansion import binary_contrasts, rival_contrasts
 from buttress.kernels import Kernel, MultiscaleRBF, fitted_kernel, is_precomputed
 from buttress.robust.designs import Design, check_contamination, check_gamma, kernel_design
 from buttress.robust.mixture import chosen_inliers
+from buttress.robust.report import row_keys
 from buttress.solvers.balanced import Flips, concentrate_classes, explain_labels, label_margins
 from buttress.solvers.run import run
 
@@ -71,6 +72,8 @@ class RobustKernelClassifier(ExpansionPredictions, ClassifierMixin, BaseEstimato
         Share of corrupt rows: the mean of ``outlier_proba_``, or the number given.
     agreement_ : array of shape (n,)
         Share of the fits with 0, 20 and 40 per cent trimmed that judge the row as ``inlier_mask_`` does.
+    row_keys_ : array of shape (n,)
+        By which :func:`outlier_report` knows the training rows again.
     alpha_, clean_, n_iter_
         The ridge, whether nothing was trimmed, and how many concentration steps were taken.
 
@@ -135,6 +138,7 @@ class RobustKernelClassifier(ExpansionPredictions, ClassifierMixin, BaseEstimato
         X, y = check_X_y(self, X, y)
         self.classes_, codes = check_classes(y, type(self).__name__)
         check_class_sizes(self.classes_, codes, share)
+        self.row_keys_ = row_keys(X, codes)
         rng = check_random_state(self.random_state)
         kernel = self._kernel(X)
         design = kernel_design(kernel, X, n_landmarks=self.n_landmarks, rng=rng)

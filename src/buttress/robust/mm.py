@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from buttress._checks import Array, check_count, check_number, check_X, check_X_y
 from buttress.robust.designs import check_contamination
 from buttress.robust.mixture import FLOOR, centre_and_spread, chosen_inliers
+from buttress.robust.report import row_keys
 from buttress.solvers.leave_one_out import FeatureRidge
 from buttress.solvers.mixture import Explained, contaminated, explain
 from buttress.solvers.run import run
@@ -45,7 +46,7 @@ class RobustLinearRegressor(RegressorMixin, BaseEstimator):
     ----------
     coef_ : array of shape (d,)
     intercept_ : float
-    inlier_mask_, outlier_proba_, weights_, loo_residual_, loo_sigma_, scale_, contamination_, agreement_
+    inlier_mask_, outlier_proba_, weights_, loo_residual_, loo_sigma_, scale_, contamination_, agreement_, row_keys_
         As in :class:`buttress.RobustKernelRegressor`; ``weights_`` are Tukey's.
     clean_, n_iter_
         Whether the guard found nothing wrong; iterations of the M-step.
@@ -95,6 +96,7 @@ class RobustLinearRegressor(RegressorMixin, BaseEstimator):
         check_count("n_starts", self.n_starts, 0)
         check_count("max_iter", self.max_iter)
         X, y = check_X_y(self, X, y, numeric_target=True)
+        self.row_keys_ = row_keys(X, y)
         rng = check_random_state(self.random_state)
         Z, centre, width = robust_columns(X, self.fit_intercept)
         middle, unit = centre_and_spread(y.astype(np.float64))

@@ -7,6 +7,9 @@ import numpy as np
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
+from buttress._checks import Array
+
+SAME = 1e-6  # share of a row's size by which its key may differ, enough for float32
 NEEDED = "RobustKernelRegressor, RobustLinearRegressor or RobustKernelClassifier"
 
 
@@ -33,7 +36,7 @@ def outlier_report(estimator: Any, X: Any, y: Any) -> Any:
     Raises
     ------
     ValueError
-        For an estimator without leave-one-out results, or data of another length than it was fitted to.
+        For an estimator without leave-one-out results, or rows other than it was fitted to, or in another order.
 
     Examples
     --------
@@ -53,9 +56,7 @@ def outlier_report(estimator: Any, X: Any, y: Any) -> Any:
     if not hasattr(estimator, "outlier_proba_"):
         raise ValueError(f"outlier_report needs a fitted {NEEDED}. Got {type(estimator).__name__}.")
     given = np.asarray(y).reshape(-1)
-    if len(given) != len(estimator.outlier_proba_):
-        raise ValueError(f"outlier_report needs the training data, {len(estimator.outlier_proba_)} rows. "
-                         f"Got y with {len(given)} rows.")
+    _check_rows(estimator, X, given)
     if hasattr(estimator, "loo_score_"):
         expected = estimator.classes_[estimator.loo_proba_.argmax(axis=1)]
         name, size, doubt = "margin", estimator.loo_score_, -estimator.loo_score_
@@ -68,6 +69,41 @@ def outlier_report(estimator: Any, X: Any, y: Any) -> Any:
     if hasattr(estimator, "isolated_"):
         columns["isolated"] = estimator.isolated_
     return _framed({key: np.asarray(column)[order] for key, column in columns.items()}, X, y)
+
+
+def row_keys(X: Array, y: Array) -> Array:
+    """Return one number a row of X (n, d) and y (n,), by which it is known again: a weighted sum of its entries.
+
+    The weights, .5 to 1.5, are far from any simple ratio, so that rows that differ have different sums.
+    """
+    return X @ _key_weights(X.shape[1]) + y
+
+
+def _key_weights(d: int) -> Array:
+    return 0.5 + np.mod(np.arange(1.0, d + 1) * (np.sqrt(5) - 1) / 2, 1)
+
+
+def _check_rows(estimator: Any, X: Any, given: Any) -> None:
+    """Refuse rows other than those fitted to: results go by row, so that they would speak of the wrong ones."""
+    keys = estimator.row_keys_
+    table = np.asarray(X, dtype=np.float64)
+    for name, rows in (("X", len(table)), ("y", len(given))):
+        if rows != len(keys):
+            raise ValueError(f"outlier_report needs the training data, {len(keys)} rows. Got {name} with {rows} rows.")
+    if table.ndim != 2 or table.shape[1] != estimator.n_features_in_:
+        raise ValueError(f"outlier_report needs the training data, {estimator.n_features_in_} columns. "
+                         f"Got X of shape {table.shape}.")
+    target = given
+    if hasattr(estimator, "classes_"):
+        if not np.isin(given, estimator.classes_).all():
+            raise ValueError("outlier_report needs the training data. Got labels in y that were not among them.")
+        target = np.searchsorted(estimator.classes_, given)
+    size = np.abs(table) @ _key_weights(table.shape[1]) + np.abs(target)
+    other = np.flatnonzero(~(np.abs(row_keys(table, target.astype(np.float64)) - keys) <= SAME * size))
+    if len(other):
+        raise ValueError("outlier_report needs the training data as they were fitted to, in the same order. "
+                         f"{len(other)} of {len(keys)} rows are not what they were, the first is row {other[0]}. Give "
+                         "X and y in the order they had, or fit again.")
 
 
 def _labels(X: Any, y: Any, n: int) -> Any:
