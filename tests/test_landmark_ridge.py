@@ -10,7 +10,7 @@ from buttress.features import nystroem
 from buttress.kernels import RBF
 from buttress.solvers import landmark_ridge
 from buttress.solvers.landmark_ridge import LandmarkFeatures, LandmarkRidge
-from buttress.solvers.leave_one_out import FeatureRidge
+from buttress.solvers.leave_one_out import FeatureRidge, equal_rows
 from buttress.solvers.mixture import first_law, learned
 
 from problems import points
@@ -39,6 +39,21 @@ def test_fit_path_and_leave_one_out_are_those_of_explicit_features(features):
     rows = np.arange(0, 300, 7)
     for one, other in zip(plain.path(Y, U, [0.1, 2.0], rows), ours.path(Y, U, [0.1, 2.0], rows), strict=True):
         np.testing.assert_allclose(other.loo, one.loo, atol=2e-4 if features.dtype == np.float32 else 1e-9)
+
+
+def test_equal_rows_are_left_out_together_whichever_rows_are_looked_at(monkeypatch):
+    monkeypatch.setattr(landmark_ridge, "FEW", 0)
+    monkeypatch.setattr(landmark_ridge, "STRONG", 0.0)
+    twins = np.repeat(X[:100], 3, axis=0)
+    rows = LandmarkFeatures(MAP, twins, 1.0)
+    Z = rows[np.arange(300)]
+    ridge = LandmarkRidge(rows, equal_rows(twins))
+    seen = np.array([0, 8, 150])
+    for fit, at in ((ridge.solve(Y, U, 0.3), seen), (ridge.path(Y, U, [0.3], seen)[0], np.arange(3))):
+        for place, i in zip(at, seen, strict=True):
+            left = np.arange(300) // 3 != i // 3
+            model = Ridge(0.3, fit_intercept=False).fit(Z[left], Y[left], U[left])
+            assert fit.loo[place] == pytest.approx(Y[i] - model.predict(Z[[i]])[0], abs=1e-7)
 
 
 def test_features_leave_out_what_the_landmarks_cannot_say(features):
@@ -91,3 +106,20 @@ def test_rows_that_landmarks_cannot_follow_are_not_taken_for_corrupt(rate):
     assert np.mean(~model.inlier_mask_[~bad]) < 0.01
     assert model.contamination_ == pytest.approx(rate, abs=0.05)
     assert model.n_iter_ <= 10
+
+
+def test_a_memory_map_is_read_in_parts_and_a_float32_one_stays_so(tmp_path, monkeypatch):
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(5000, 20)).astype(np.float32)
+    y = np.sin(rows[:, 0]) + 0.1 * rng.normal(size=5000)
+    y[:1000] = rng.normal(8, 2, size=1000)
+    mapped = np.memmap(tmp_path / "X", dtype=np.float32, mode="w+", shape=rows.shape)
+    mapped[:] = rows
+    turned = []
+    double = landmark_ridge._double
+    monkeypatch.setattr(landmark_ridge, "_double", lambda X: turned.append(len(X)) or double(X))
+    model = RobustKernelRegressor(n_landmarks=50, random_state=0).fit(mapped, y)
+    monkeypatch.undo()
+    same = RobustKernelRegressor(n_landmarks=50, random_state=0).fit(rows.astype(float), y)
+    np.testing.assert_allclose(model.predict(rows[:50]), same.predict(rows[:50]), atol=1e-5)
+    assert (~model.inlier_mask_[:1000]).mean() > 0.95

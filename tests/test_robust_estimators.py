@@ -140,11 +140,21 @@ def test_flipped_digits_do_not_cost_a_class():
 def test_isolated_rows_are_named_and_left_out():
     X, y = moons(120)
     X[:20] *= 1000
-    model = RobustKernelClassifier(random_state=0).fit(X, y)
+    with pytest.warns(UserWarning, match="20 of 120 rows resemble no other"):
+        model = RobustKernelClassifier(random_state=0).fit(X, y)
     assert model.isolated_[:20].sum() >= 19
     assert model.isolated_[20:].sum() == 0
     assert not model.inlier_mask_[model.isolated_].any()
     assert model.weights_[model.isolated_].max() == 0
+
+
+def test_a_class_of_isolated_rows_is_named():
+    X, y = moons(60)
+    X[y == 1] *= 1e4
+    with pytest.warns(UserWarning, match="No row of class 1 resembles another row") as seen:
+        model = RobustKernelClassifier(random_state=0).fit(X, y)
+    assert any("30 of 60 rows" in str(warning.message) for warning in seen)
+    assert set(model.predict(X)) == {0}
 
 
 def test_a_number_given_is_the_share_of_rows_named():

@@ -144,10 +144,7 @@ class RobustKernelClassifier(ExpansionPredictions, ClassifierMixin, BaseEstimato
         design = kernel_design(kernel, X, n_landmarks=self.n_landmarks, rng=rng)
         self.isolated_ = design.isolated & (not is_precomputed(self.kernel))
         rows = np.flatnonzero(~self.isolated_)
-        if self.isolated_.mean() > MANY:
-            warnings.warn(f"{self.isolated_.sum()} of {len(X)} rows resemble no other row, so their labels cannot be "
-                          "judged and they are left out. Scale the columns of X (RobustScaler), or lower gamma.",
-                          stacklevel=2)
+        warn_of_isolated(self.classes_, codes, self.isolated_)
         if len(rows) < len(X):
             design = kernel_design(kernel, X[rows], n_landmarks=self.n_landmarks, rng=rng)
             share = None if share is None else max(share * len(X) - self.isolated_.sum(), 0) / len(rows)
@@ -254,6 +251,18 @@ def likeliest_fit(design: Design, targets: Array, codes: NDArray[np.intp], rate:
 def feature_variance(design: Design) -> float:
     """Return the mean squared distance of a row from the mean of all in feature space: what tells rows apart."""
     return float(design.coarse.Z.var(axis=0).sum()) or design.unit
+
+
+def warn_of_isolated(classes: NDArray[Any], codes: NDArray[np.intp], isolated: NDArray[np.bool_]) -> None:
+    """Warn where many rows resemble no other, or all rows of a class, which is then never predicted."""
+    fix = "Scale the columns of X (RobustScaler), or lower gamma."
+    if isolated.mean() > MANY:
+        warnings.warn(f"{isolated.sum()} of {len(isolated)} rows resemble no other row, so their labels cannot be "
+                      f"judged and they are left out. {fix}", stacklevel=3)
+    lost = np.setdiff1d(np.arange(len(classes)), codes[~isolated])
+    if len(lost):
+        warnings.warn(f"No row of class {classes[lost].tolist()[0]!r} resembles another row, so all are left out and "
+                      f"the class is never predicted. {fix}", stacklevel=3)
 
 
 def check_class_sizes(classes: NDArray[Any], codes: NDArray[np.intp], share: float | None) -> None:

@@ -57,7 +57,10 @@ def check_gamma(gamma: Any) -> None:
 
 
 def kernel_design(kernel: Kernel, X: Array, *, n_landmarks: int | str, rng: np.random.RandomState) -> Design:
-    """Return the design of the rows of X, (n, d), or of a precomputed Gram matrix, for a positive definite kernel."""
+    """Return the design of the rows of X, (n, d), or of a precomputed Gram matrix, for a positive definite kernel.
+
+    A float32 X is turned into float64 part by part.
+    """
     if kernel.definiteness in ("cpd", "indefinite"):
         raise ValueError(f"Leave-one-out fits need a positive definite kernel. {kernel!r} is {kernel.definiteness}. "
                          "Use RBF, Laplacian, Cauchy, InverseMultiquadric, Linear or Polynomial.")
@@ -72,6 +75,7 @@ def kernel_design(kernel: Kernel, X: Array, *, n_landmarks: int | str, rng: np.r
 
 
 def _exact_design(kernel: Kernel, X: Array, Z: Array, rng: np.random.RandomState) -> Design:
+    X, Z = X.astype(np.float64, copy=False), Z.astype(np.float64, copy=False)
     K = kernel(X, Z)
     K = (K + K.T) / 2
     unit = _unit(np.diagonal(K))
@@ -100,15 +104,17 @@ def _exact_design(kernel: Kernel, X: Array, Z: Array, rng: np.random.RandomState
 
 def _nystroem_design(kernel: Kernel, X: Array, m: int, rng: np.random.RandomState) -> Design:
     # Landmarks are drawn evenly: a choice that spreads them out would spend them on rows thrown far off.
-    points = np.unique(X[rng.choice(len(X), m, replace=False)], axis=0)
+    points = np.unique(X[rng.choice(len(X), m, replace=False)].astype(np.float64), axis=0)
     feature_map = nystroem(kernel, points)
     unit = _unit(kernel.diagonal(points))
     features = LandmarkFeatures(feature_map, X, unit)
     crowded = len(X) > FEW * len(points)
     searched = rng.choice(len(X), min(len(X), SEARCHED), replace=False)
-    few = nystroem(kernel, points[rng.permutation(len(points))[:COARSE]])(X[searched])
-    coarse = FeatureRidge(_with_constant(few, unit), missed=_missed(kernel.diagonal(X[searched]), few, unit))
-    return Design(LandmarkRidge(features), coarse, searched,
+    some = X[searched].astype(np.float64)
+    few = nystroem(kernel, points[rng.permutation(len(points))[:COARSE]])(some)
+    coarse = FeatureRidge(_with_constant(few, unit), groups=equal_rows(some),
+                          missed=_missed(kernel.diagonal(some), few, unit))
+    return Design(LandmarkRidge(features, equal_rows(X)), coarse, searched,
                   lambda coef: feature_map.expansion(coef[:-1], np.sqrt(unit) * coef[-1]), unit, False, features.faint,
                   crowded)
 

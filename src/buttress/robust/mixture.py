@@ -6,9 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted
 
-from buttress._checks import Array, check_count, check_number, check_X, check_X_y
+from buttress._checks import Array, check_count, check_number, check_X_y
+from buttress._predicting import ExpansionValues
 from buttress.kernels import fitted_kernel, is_precomputed
 from buttress.robust.designs import Design, check_contamination, check_gamma, kernel_design
 from buttress.robust.report import row_keys
@@ -23,7 +23,7 @@ NU_OF_MANY = 3.0  # and of what landmarks cannot follow
 FLOOR = 1e-6  # least scale of a residual, in units of the targets' spread
 
 
-class RobustKernelRegressor(RegressorMixin, BaseEstimator):
+class RobustKernelRegressor(ExpansionValues, RegressorMixin, BaseEstimator):
     """Kernel ridge regression fitted to the good rows, told neither which nor how many they are.
 
     Minimises sum_i g_i (f(x_i) - y_i)^2 + alpha ||f||^2 with g_i the probability that row i is good, from a mixture of
@@ -57,8 +57,8 @@ class RobustKernelRegressor(RegressorMixin, BaseEstimator):
     weights_ : array of shape (n,)
         Weight of each row in the last fit, 0 to 1.
     loo_residual_ : array of shape (n,)
-        y_i minus what the fit without row i, and without rows of equal x, predicts for it; with more than 50 rows a
-        landmark, minus the fit itself.
+        y_i minus what the fit without row i predicts for it, rows of equal x being left out with it where the fit is
+        exact. With more than 20 rows a landmark the correction is estimated, except where it is large.
     loo_sigma_ : array of shape (n,)
         The same in standard deviations to be expected of it.
     scale_ : float
@@ -66,7 +66,7 @@ class RobustKernelRegressor(RegressorMixin, BaseEstimator):
     contamination_ : float
         Share of corrupt rows: the mean of ``outlier_proba_``, or the number given.
     agreement_ : array of shape (n,)
-        Share of the starts that judge the row as ``inlier_mask_`` does.
+        Share of the starts that judge the row as ``inlier_mask_`` does; 1 where the fit is not exact.
     alpha_ : float
     clean_ : bool
         Whether the guard found nothing wrong.
@@ -133,7 +133,7 @@ class RobustKernelRegressor(RegressorMixin, BaseEstimator):
         check_gamma(self.gamma)
         check_count("n_starts", self.n_starts, 0)
         check_count("max_iter", self.max_iter)
-        X, y = check_X_y(self, X, y, numeric_target=True)
+        X, y = check_X_y(self, X, y, numeric_target=True, single=True)
         self.row_keys_ = row_keys(X, y)
         rng = check_random_state(self.random_state)
         design = kernel_design(fitted_kernel(self, X), X, n_landmarks=self.n_landmarks, rng=rng)
@@ -150,11 +150,6 @@ class RobustKernelRegressor(RegressorMixin, BaseEstimator):
         self.contamination_ = float(self.outlier_proba_.mean()) if share is None else share
         self.agreement_ = np.mean(found.votes == self.inlier_mask_[None, :], axis=0)
         return self
-
-    def predict(self, X: Any) -> Array:
-        """Return f(x) for each row of X (n, d)."""
-        check_is_fitted(self)
-        return self.expansion_(check_X(self, X))[:, 0] + self.intercept_
 
 
 class Found:

@@ -8,6 +8,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from buttress._checks import Array
+from buttress.solvers.leave_one_out import slices
 
 SAME = 1e-6  # share of a row's size by which its key may differ, enough for float32
 NEEDED = "RobustKernelRegressor, RobustLinearRegressor or RobustKernelClassifier"
@@ -76,17 +77,15 @@ def row_keys(X: Array, y: Array) -> Array:
 
     The weights, .5 to 1.5, are far from any simple ratio, so that rows that differ have different sums.
     """
-    return X @ _key_weights(X.shape[1]) + y
-
-
-def _key_weights(d: int) -> Array:
-    return 0.5 + np.mod(np.arange(1.0, d + 1) * (np.sqrt(5) - 1) / 2, 1)
+    weights = 0.5 + np.mod(np.arange(1.0, X.shape[1] + 1) * (np.sqrt(5) - 1) / 2, 1)
+    return np.concatenate([np.asarray(X[part], dtype=np.float64) @ weights for part in slices(*X.shape)]) + y
 
 
 def _check_rows(estimator: Any, X: Any, given: Any) -> None:
     """Refuse rows other than those fitted to: results go by row, so that they would speak of the wrong ones."""
     keys = estimator.row_keys_
-    table = np.asarray(X, dtype=np.float64)
+    table = np.asarray(X)
+    table = table if table.dtype == np.float32 else table.astype(np.float64, copy=False)
     for name, rows in (("X", len(table)), ("y", len(given))):
         if rows != len(keys):
             raise ValueError(f"outlier_report needs the training data, {len(keys)} rows. Got {name} with {rows} rows.")
@@ -98,8 +97,9 @@ def _check_rows(estimator: Any, X: Any, given: Any) -> None:
         if not np.isin(given, estimator.classes_).all():
             raise ValueError("outlier_report needs the training data. Got labels in y that were not among them.")
         target = np.searchsorted(estimator.classes_, given)
-    size = np.abs(table) @ _key_weights(table.shape[1]) + np.abs(target)
-    other = np.flatnonzero(~(np.abs(row_keys(table, target.astype(np.float64)) - keys) <= SAME * size))
+    target = target.astype(np.float64)
+    size = row_keys(np.abs(table), np.abs(target))
+    other = np.flatnonzero(~(np.abs(row_keys(table, target) - keys) <= SAME * size))
     if len(other):
         raise ValueError("outlier_report needs the training data as they were fitted to, in the same order. "
                          f"{len(other)} of {len(keys)} rows are not what they were, the first is row {other[0]}. Give "

@@ -18,7 +18,7 @@ from scipy.linalg import cho_solve, solve_triangular
 
 from buttress._checks import Array
 from buttress.features import NystroemMap
-from buttress.solvers.leave_one_out import Fit, WeightedGram, factorised, feature_path, fit_of, slices
+from buttress.solvers.leave_one_out import Fit, WeightedGram, factorised, feature_path, fit_of, slices, together
 
 KEPT = 5_000_000_000  # bytes of features held in memory
 SINGLE = 20_000_000  # entries of features above which they are in float32
@@ -47,7 +47,7 @@ class LandmarkFeatures:
         for part in slices(*self.shape):
             block = self._made(X[part]) if self.stored is None else self._made(X[part], self.stored[part])
             length = np.einsum("ij,ij->i", block[:, :-1], block[:, :-1])
-            self.missed[part] = np.maximum(feature_map.kernel.diagonal(X[part]) - length, 0) / unit
+            self.missed[part] = np.maximum(feature_map.kernel.diagonal(_double(X[part])) - length, 0) / unit
             self.faint[part] = length < 1e-6 * unit
 
     def __getitem__(self, rows: NDArray[np.intp]) -> Array:
@@ -71,7 +71,7 @@ class LandmarkFeatures:
         return np.vstack([self.feature_map.root.T @ inner, self.constant * A.sum(axis=0)])
 
     def _panel(self, X: Array) -> Array:
-        return self.feature_map.kernel(np.asarray(X), self.feature_map.landmarks)
+        return self.feature_map.kernel(_double(X), self.feature_map.landmarks)
 
     def _made(self, X: Array, out: Array | None = None) -> Array:
         block = np.empty((len(X), self.shape[1]), dtype=self.dtype) if out is None else out
@@ -81,11 +81,15 @@ class LandmarkFeatures:
         return block
 
 
-class LandmarkRidge:
-    """f(x) = coef'z(x) fitted to rows of :class:`LandmarkFeatures`."""
+def _double(X: Array) -> Array:
+    return np.asarray(X, dtype=np.float64)
 
-    def __init__(self, features: LandmarkFeatures):
-        self.features = features
+
+class LandmarkRidge:
+    """f(x) = coef'z(x) fitted to rows of :class:`LandmarkFeatures`; rows of one group are left out together."""
+
+    def __init__(self, features: LandmarkFeatures, groups: NDArray[np.intp] | None = None):
+        self.features, self.groups = features, groups
         self.missed = features.missed
         self.gram = WeightedGram(features.__getitem__, *features.shape)
 
@@ -105,13 +109,14 @@ class LandmarkRidge:
         seen = self.features.times(np.hstack([coef, sketch]))
         values, variance = seen[:, : coef.shape[1]], np.sum(seen[:, coef.shape[1] :] ** 2, axis=1)
         few = len(u) <= FEW * len(A)
-        strong = np.arange(len(u)) if few else np.flatnonzero(u * variance > STRONG)
+        own, aimed = together(self.groups, y, u)
+        strong = np.arange(len(u)) if few else np.flatnonzero(own * variance > STRONG)
         for part in slices(len(strong), len(A)):
             V = solve_triangular(factor[0], self.features[strong[part]].T, lower=True, check_finite=False)
             variance[strong[part]] = np.einsum("ij,ij->j", V, V)
         if y.ndim == 1:
             coef, values = coef[:, 0], values[:, 0]
-        return fit_of(coef, values, y, variance, u)
+        return fit_of(coef, values, y, variance, u, own, aimed)
 
     def path(self, y: Array, u: Array, alphas: Array, rows: NDArray[np.intp]) -> list[Fit]:
         """Return the fits, seen at ``rows``, for each alpha, u fixed, from one eigendecomposition."""
@@ -120,7 +125,8 @@ class LandmarkRidge:
         targets = y if y.ndim == 2 else y[:, None]
         b = vectors.T @ self.features.transposed_times(targets * u[:, None])
         b = b if y.ndim == 2 else b[:, 0]
-        return feature_path(self.features[rows] @ vectors, values, b, y[rows], u[rows], alphas)
+        own, aimed = together(self.groups, y, u)
+        return feature_path(self.features[rows] @ vectors, values, b, y[rows], u[rows], alphas, own[rows], aimed[rows])
 
     def _gram_of(self, u: Array) -> Array:
         """Return Z'UZ, lifted by what rounding to float32 may have taken off its least eigenvalues."""

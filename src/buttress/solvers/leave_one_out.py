@@ -9,7 +9,8 @@ Read as a Gaussian process of noise variance s^2 = alpha, that residual has vari
 c_i^2 = 1 + v_i / (1 - u_i v_i), v_i = h_i / u_i: a row far from all others may miss by more. c is the ``spread``.
 
 A row that repeats another still speaks through its copy, so rows of one ``group`` (equal x) are left out together:
-with e the residuals and v common to the group S, row i is missed by e_i + v / (1 - v sum_S u_j) sum_S u_j e_j.
+with e the residuals, f and v common to the group S and U = sum_S u_j, row i is missed by
+e_i + v / (1 - v U) (sum_S u_j y_j - U f).
 
 Forms of the same solution: :class:`FeatureRidge` on short feature vectors, O(n m^2) a solve; :class:`GramRidge` on a
 Gram matrix, O(n^3); ``landmark_ridge`` for features that are many. All take several targets at once.
@@ -97,14 +98,15 @@ class FeatureRidge:
         A.flat[:: len(A) + 1] += alpha
         factor = factorised(A)
         coef = cho_solve(factor, self.Z.T @ (y.T * u).T, check_finite=False)
-        return fit_of(coef, self.Z @ coef, y, self._variances(factor[0]), u, self.groups)
+        return fit_of(coef, self.Z @ coef, y, self._variances(factor[0]), u, *together(self.groups, y, u))
 
     def path(self, y: Array, u: Array, alphas: Array, rows: NDArray[np.intp] | None = None) -> list[Fit]:
         """Return the fits (seen at ``rows``, default all) for each alpha, u fixed, from one eigendecomposition."""
         values, vectors = np.linalg.eigh(self.gram(u))
         b = vectors.T @ (self.Z.T @ (y.T * u).T)
         rows = np.arange(len(u)) if rows is None else rows
-        return feature_path(self.Z[rows] @ vectors, values, b, y[rows], u[rows], alphas, part_of(self.groups, rows))
+        own, aimed = together(self.groups, y, u)
+        return feature_path(self.Z[rows] @ vectors, values, b, y[rows], u[rows], alphas, own[rows], aimed[rows])
 
     def _variances(self, factor: Array) -> Array:
         parts = [solve_triangular(factor, self.Z[part].T, lower=True, check_finite=False)
@@ -113,13 +115,16 @@ class FeatureRidge:
 
 
 def feature_path(
-    T: Array, values: Array, b: Array, y: Array, u: Array, alphas: Array, groups: NDArray[np.intp] | None = None
+    T: Array, values: Array, b: Array, y: Array, u: Array, alphas: Array, own: Array, aimed: Array
 ) -> list[Fit]:
-    """Return the fits for each alpha at rows of features T in the eigenvectors of Z'UZ, b its moments Z'Uy there."""
+    """Return the fits for each alpha at rows of features T in the eigenvectors of Z'UZ, b its moments Z'Uy there.
+
+    ``own`` and ``aimed`` are the group sums of :func:`together`.
+    """
     squared, out = T * T, []
     for alpha in alphas:
         inverse = 1 / (np.maximum(values, 0) + alpha)
-        out.append(fit_of(b, T @ (b.T * inverse).T, y, squared @ inverse, u, groups))
+        out.append(fit_of(b, T @ (b.T * inverse).T, y, squared @ inverse, u, own, aimed))
     return out
 
 
@@ -156,7 +161,8 @@ class GramRidge:
         factor = factorised(A)
         coef = (cho_solve(factor, (aim.T * root).T, check_finite=False).T * root).T
         inverse, _ = lapack.dpotri(factor[0], lower=1, overwrite_c=1)
-        return fit_of(coef, self.K @ coef, y, (1 - alpha * np.diagonal(inverse)) / used, u, self.groups)
+        variance = (1 - alpha * np.diagonal(inverse)) / used
+        return fit_of(coef, self.K @ coef, y, variance, u, *together(self.groups, y, u))
 
     def path(self, y: Array, u: Array, alphas: Array, rows: NDArray[np.intp] | None = None) -> list[Fit]:
         """Return the fits (seen at ``rows``, default all) for each alpha, u fixed, from one eigendecomposition."""
@@ -166,47 +172,52 @@ class GramRidge:
         values, vectors = np.linalg.eigh(root[:, None] * self.K * root)
         b = vectors.T @ (aim.T * root).T
         back = self.K[rows] @ (root[:, None] * vectors)
+        own, aimed = together(self.groups, y, u)
         squared, out = vectors[rows] ** 2, []
         for alpha in alphas:
             inverse = 1 / (np.maximum(values, 0) + alpha)
             variance = (1 - alpha * (squared @ inverse)) / used[rows]
-            out.append(fit_of(b, back @ (b.T * inverse).T, y[rows], variance, u[rows], part_of(self.groups, rows)))
+            out.append(fit_of(b, back @ (b.T * inverse).T, y[rows], variance, u[rows], own[rows], aimed[rows]))
         return out
 
 
 def equal_rows(X: Array) -> NDArray[np.intp] | None:
-    """Return the group number of each row of X, equal rows in one group, or None when no two rows are equal."""
-    _, groups = np.unique(X, axis=0, return_inverse=True)
-    groups = groups.reshape(-1).astype(np.intp)
-    return groups if len(X) and groups.max() + 1 < len(X) else None
+    """Return the group number of each row of X (n, d), equal rows in one group, or None when no two rows are equal.
+
+    Rows are compared only where a random combination of their columns is equal, so that many rows cost one sort.
+    """
+    combined = np.zeros(len(X))
+    for j, factor in enumerate(np.random.default_rng(0).uniform(1, 2, X.shape[1])):
+        combined += factor * X[:, j]  # column by column: equal rows are rounded alike
+    _, number, size = np.unique(combined, return_inverse=True, return_counts=True)
+    doubtful = np.flatnonzero(size[number] > 1)
+    _, among = np.unique(X[doubtful], axis=0, return_inverse=True)
+    if len(doubtful) == 0 or among.max() + 1 == len(doubtful):
+        return None
+    groups = len(doubtful) + np.arange(len(X))
+    groups[doubtful] = among.reshape(-1)
+    return np.unique(groups, return_inverse=True)[1].astype(np.intp)
 
 
 def _floored(u: Array, y: Array) -> tuple[Array, Array]:
     return np.maximum(u, 1e-6), np.where(u < 1e-6, 0.0, y.T).T
 
 
-def part_of(groups: NDArray[np.intp] | None, rows: NDArray[np.intp]) -> NDArray[np.intp] | None:
-    return None if groups is None else groups[rows]
+def together(groups: NDArray[np.intp] | None, y: Array, u: Array) -> tuple[Array, Array]:
+    """Return for each row the sums over its group of u (n,) and of u y, y (n,) or (n, k)."""
+    aimed = (y.T * u).T
+    if groups is None:
+        return u, aimed
+    sums = [np.bincount(groups, column)[groups] for column in (u, *np.atleast_2d(aimed.T))]
+    return sums[0], np.array(sums[1:]).T.reshape(y.shape)
 
 
-def _sums(groups: NDArray[np.intp], x: Array) -> Array:
-    """Return for each row the sum of x over its group."""
-    return np.bincount(groups, x).astype(np.float64)[groups]
-
-
-def fit_of(
-    coef: Array, values: Array, y: Array, variance: Array, u: Array, groups: NDArray[np.intp] | None = None
-) -> Fit:
-    """Return the fit with its leave-one-out residuals, from values (n,) or (n, k) and v = ``variance`` (n,)."""
+def fit_of(coef: Array, values: Array, y: Array, variance: Array, u: Array, own: Array, aimed: Array) -> Fit:
+    """Return the fit with its leave-one-out residuals, from values like y, v = ``variance`` (n,) and group sums."""
     variance = np.maximum(variance, 0)
-    e: Array = (y - values).T
-    pulled: Array = u * e
-    own: Array = u
-    if groups is not None:
-        own = _sums(groups, u)
-        pulled = np.array([_sums(groups, row) for row in np.atleast_2d(pulled)]).reshape(pulled.shape)
+    pulled = aimed.T - own * values.T
     free = np.maximum(1 - own * variance, 1e-10)  # a row nothing else speaks about: 1 - h rounds to 0
-    return Fit(coef, values, (e + variance / free * pulled).T, np.sqrt(1 + variance / free), u)
+    return Fit(coef, values, (y.T - values.T + variance / free * pulled).T, np.sqrt(1 + variance / free), u)
 
 
 def pivoted_cholesky(K: Array, tol: float = 1e-8) -> tuple[Array, NDArray[np.intp], Array]:
