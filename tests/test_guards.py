@@ -10,6 +10,7 @@ from sklearn.preprocessing import scale
 
 from buttress import RobustKernelClassifier, RobustLinearRegressor
 from buttress.kernels import MultiscaleRBF, kernel
+from buttress.robust import mm
 from buttress.robust.concentration import fit_labels
 from buttress.robust.designs import kernel_design
 from buttress.solvers.balanced import Flips
@@ -134,3 +135,24 @@ def test_genuine_noise_of_any_shape_keeps_the_plain_fit(noise):
         model = RobustLinearRegressor(random_state=0).fit(X, y)
         assert model.clean_
         np.testing.assert_allclose(model.coef_, Ridge(1.0).fit(X, y).coef_, atol=0.02)
+
+
+def test_starts_tried_on_a_part_of_the_rows_end_where_those_on_all_do(monkeypatch):
+    X, y, w = scattered(0, 0.3, n=2000)
+    X[:300] *= 50
+    whole = RobustLinearRegressor(random_state=0).fit(X, y)
+    monkeypatch.setattr(mm, "SEARCHED", 300)
+    part = RobustLinearRegressor(random_state=0).fit(X, y)
+    np.testing.assert_allclose(part.coef_, whole.coef_, atol=1e-3)
+    assert np.mean(part.inlier_mask_ == whole.inlier_mask_) > 0.99
+    assert part.agreement_.shape == (2000,)
+
+
+def test_on_landmarks_wrong_labels_are_named_but_average_out():
+    X, y = moons(1500, noise=0.1)
+    dirty = np.where(np.arange(1500) % 4 == 0, 1 - y, y)
+    model = RobustKernelClassifier(n_landmarks=40, random_state=0).fit(X, dirty)
+    assert (model.weights_ == 1).all()
+    assert model.score(X, y) > 0.98
+    assert np.mean(model.inlier_mask_ == (dirty == y)) > 0.97
+    assert model.contamination_ == pytest.approx(0.25, abs=0.02)

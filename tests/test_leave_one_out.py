@@ -175,5 +175,6 @@ def test_rows_equal_in_a_combination_of_columns_only_are_not_equal():
     rows = rng.integers(0, 3, size=(500, 3)).astype(float)
     _, expected = np.unique(rows, axis=0, return_inverse=True)
     found = equal_rows(rows)
-    assert len(np.unique(np.column_stack([found, expected.reshape(-1)]), axis=0)) == expected.max() + 1 == found.max() + 1
+    pairs = np.unique(np.column_stack([found, expected.reshape(-1)]), axis=0)
+    assert len(pairs) == expected.max() + 1 == found.max() + 1
     assert equal_rows(rng.normal(size=(500, 3))) is None

@@ -1,5 +1,7 @@
 """The robust estimators: what corrupt rows do to them, what they say about those rows, and what they refuse."""
 
+import warnings
+
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -151,9 +153,12 @@ def test_isolated_rows_are_named_and_left_out():
 def test_a_class_of_isolated_rows_is_named():
     X, y = moons(60)
     X[y == 1] *= 1e4
-    with pytest.warns(UserWarning, match="No row of class 1 resembles another row") as seen:
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
         model = RobustKernelClassifier(random_state=0).fit(X, y)
-    assert any("30 of 60 rows" in str(warning.message) for warning in seen)
+    texts = [str(warning.message) for warning in seen]
+    assert texts[0].startswith("30 of 60 rows resemble no other row")
+    assert texts[1].startswith("No row of class 1 resembles another row")
     assert set(model.predict(X)) == {0}
 
 
@@ -225,11 +230,11 @@ def test_report_refuses_rows_in_another_order(model):
     back = np.arange(50)[::-1]
     two = np.r_[np.arange(48), 49, 48]
     for other, count in ((back, 50), (two, 2)):
-        with pytest.raises(ValueError, match=f"{count} of 50 rows are not what they were, the first is row {50 - count}"):
+        with pytest.raises(ValueError, match=f"{count} of 50 rows are not .*, the first is row {50 - count}"):
             outlier_report(model, X[other], y[other])
     with pytest.raises(ValueError, match="in the same order"):
         outlier_report(model, X, y[back])
-    with pytest.raises(ValueError, match="2 columns. Got X of shape"):
+    with pytest.raises(ValueError, match=r"2 columns\. Got X of shape"):
         outlier_report(model, X[:, :1], y)
     with pytest.raises(ValueError, match="X with 49 rows"):
         outlier_report(model, X[:49], y)

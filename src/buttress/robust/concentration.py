@@ -34,7 +34,8 @@ class RobustKernelClassifier(ExpansionPredictions, ClassifierMixin, BaseEstimato
     likeliest given the scores of each row under the fit without it; then, within each class, the rows whose scores
     support their label best are kept and the fit repeated, until the rows repeat. From there all rows are fitted
     again, three times, each to its likeliest class given its label and the scores of the others. With no sign of wrong
-    labels nothing is trimmed.
+    labels nothing is trimmed; nor on landmark features, for where rows are many wrong labels average out in the plain
+    fit, and the rows are only judged by it.
 
     Parameters
     ----------
@@ -205,11 +206,14 @@ def fit_labels(
     found = likeliest_fit(design, targets[codes], codes, share, alpha)
     flips = explain_labels(found.scores, codes, share)
     rate = flips.rate if share is None else share
+    # Where rows are many, errors of the labels average out in the plain fit, and what trimming blurs is lost for good.
+    clean = not design.exact or rate <= (SLIGHT if share is None else 0)
     steady = SMOOTH * feature_variance(design) if alpha == "auto" else alpha
-    ends = [_concentrated(design, targets, codes, found.scores, steady, kept, most)
-            for kept, most in ((1.0, 3), (0.8, 3), (0.6, 3), (max(1 - rate, 0.5), max_iter))]
+    trims = [(1.0, 3), (0.8, 3), (0.6, 3)]
+    if not clean:
+        trims.append((max(1 - rate, 0.5), max_iter))
+    ends = [_concentrated(design, targets, codes, found.scores, steady, kept, most) for kept, most in trims]
     votes = np.array([label_margins(judged, codes) > 0 for judged, _ in ends[:3]])
-    clean = rate <= (SLIGHT if share is None else 0)
     weights, n_iter = np.ones(len(codes)), 1
     if not clean:
         flips, n_iter = explain_labels(ends[3][0], codes, rate), ends[3][1]
