@@ -28,8 +28,9 @@ class RobustLinearRegressor(RegressorMixin, BaseEstimator):
     Least trimmed squares, the sum of the h smallest squared residuals plus alpha ||w||^2, is descended from several
     starts; from the best three, the scale held fixed, Tukey's bisquare loss is descended, which is 95 per cent
     efficient for normal errors, as it is from least absolute deviations, and this last end stays unless another
-    foretells left-out rows much better. Of more than 10,000 rows a random 10,000 serve to choose the start. ||w|| is taken in units of the columns' robust scales. Plain ridge regression
-    stays where leave-one-out likelihood finds nothing wrong.
+    foretells left-out rows much better. Of more than 10,000 rows a random 10,000 choose the start. ||w|| is taken in
+    units of the columns' robust scales. Plain ridge regression stays where leave-one-out likelihood finds nothing
+    wrong.
 
     Parameters
     ----------
