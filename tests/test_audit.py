@@ -82,7 +82,7 @@ def test_the_code_to_paste_runs(frame, result):
 
 def test_the_code_of_a_file_or_a_bundled_set_reads_it(frame, tmp_path):
     path = tmp_path / "numbers.csv"
-    frame.assign(flag=frame["weight"] > 0).to_csv(path, index=False)
+    frame.rename(columns={'si"ze\n': "size"}).assign(flag=frame["weight"] > 0).to_csv(path, index=False)
     for source, target in ((str(path), "label"), ("iris", None)):
         columns, y, name = load(source, target, None)
         table, task = make_table(columns, y, name, "auto")

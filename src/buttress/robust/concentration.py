@@ -1,6 +1,5 @@
 """Kernel classification that finds the wrong labels by itself: class-balanced leave-one-out concentration."""
 
-import warnings
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,7 +8,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import check_random_state
 
-from buttress._checks import Array, check_classes, check_count, check_number, check_X_y
+from buttress._checks import Array, check_classes, check_count, check_number, check_X_y, warn_user
 from buttress._predicting import ExpansionPredictions
 from buttress.expansion import binary_contrasts, rival_contrasts
 from buttress.kernels import Kernel, MultiscaleRBF, fitted_kernel, is_precomputed
@@ -261,12 +260,12 @@ def warn_of_isolated(classes: NDArray[Any], codes: NDArray[np.intp], isolated: N
     """Warn where many rows resemble no other, or all rows of a class, which is then never predicted."""
     fix = "Scale the columns of X (RobustScaler), or lower gamma."
     if isolated.mean() > MANY:
-        warnings.warn(f"{isolated.sum()} of {len(isolated)} rows resemble no other row, so their labels cannot be "
-                      f"judged and they are left out. {fix}", stacklevel=3)
+        warn_user(f"{isolated.sum()} of {len(isolated)} rows resemble no other row, so their labels cannot be "
+                  f"judged and they are left out. {fix}")
     lost = np.setdiff1d(np.arange(len(classes)), codes[~isolated])
     if len(lost):
-        warnings.warn(f"No row of class {classes[lost].tolist()[0]!r} resembles another row, so all are left out and "
-                      f"the class is never predicted. {fix}", stacklevel=3)
+        warn_user(f"No row of class {classes[lost].tolist()[0]!r} resembles another row, so all are left out and "
+                  f"the class is never predicted. {fix}")
 
 
 def check_class_sizes(classes: NDArray[Any], codes: NDArray[np.intp], share: float | None) -> None:
