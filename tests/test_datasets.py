@@ -6,11 +6,9 @@ import socket
 import struct
 import threading
 import time
-from functools import partial
 
 import numpy as np
 import pytest
-from sklearn import datasets
 from sklearn.utils import Bunch
 
 from buttress.datasets import CORRUPTIONS, SETS, contaminate, load_uci, make_polynomial, make_smooth, uci
@@ -196,7 +194,6 @@ def test_without_a_network_the_error_is_quick_and_says_what_to_do(served, monkey
     monkeypatch.setattr(socket, "create_connection", refuse)
     monkeypatch.setattr(socket, "getaddrinfo", refuse)
     start = time.monotonic()
-    monkeypatch.setattr(uci.datasets, "fetch_openml", partial(datasets.fetch_openml, delay=0.0))
     for name in ("heart_cleveland", "concrete"):
         with pytest.raises(OSError, match=rf"{name} could not be downloaded .* copy named {name}.csv"):
             load_uci(name)

@@ -46,8 +46,8 @@ def _data(table: Table, source: str) -> tuple[list[str], list[str], str]:
     """Return the imports, the lines that read the data, and the line that fits."""
     if Path(source).is_file():
         name = table.target_name
-        reading = f"frame = {read_call(source)}.drop_nulls({name!r})"
-        return ["import polars as pl"], [reading], f"model.fit(frame, frame[{name!r}].to_numpy())"
+        reading = [f"frame = {read_call(source)}.drop_nulls({name!r})"]
+        return ["import polars as pl"], reading, f"model.fit(frame, frame[{name!r}].to_numpy())"
     if source in BUNDLED:
         reading = [f"X, y, names, _ = load_bundled({source!r})", "frame = pl.DataFrame(X, schema=names)"]
         return ["import polars as pl", "from buttress.datasets import load_bundled"], reading, "model.fit(frame, y)"

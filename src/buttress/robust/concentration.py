@@ -138,7 +138,7 @@ class RobustKernelClassifier(ExpansionPredictions, ClassifierMixin, BaseEstimato
         X, y = check_X_y(self, X, y)
         self.classes_, codes = check_classes(y, type(self).__name__)
         check_class_sizes(self.classes_, codes, share)
-        self.row_keys_ = row_keys(X, codes)
+        self.row_keys_ = row_keys(X, codes.astype(np.float64))
         rng = check_random_state(self.random_state)
         kernel = self._kernel(X)
         design = kernel_design(kernel, X, n_landmarks=self.n_landmarks, rng=rng)
