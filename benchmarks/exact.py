@@ -104,15 +104,15 @@ def dual_objective(model, X, y, gamma):
 
 
 def floor_seconds(n, d, n_sv):
-    """Return the seconds of n_sv rows of products and exponentials at the speed of this machine in float32."""
+    """Return the CPU seconds of n_sv rows of products and exponentials at the speed of this machine in float32."""
     from buttress.solvers.compiled import rbf_entries
 
     A, B, out, zeros = (np.ones(shape, np.float32) for shape in ((512, d), (2048, d), (512, 2048), (2048,)))
     slots = np.arange(512)
     best = np.inf
     for _ in range(5):
-        panel, _, seconds = timed(lambda: A @ B.T)
-        _, _, more = timed(lambda panel=panel: rbf_entries(panel, zeros[:512], zeros, np.float32(0.1), out, slots, 0))
+        panel, seconds, _ = timed(lambda: A @ B.T)
+        _, more, _ = timed(lambda panel=panel: rbf_entries(panel, zeros[:512], zeros, np.float32(0.1), out, slots, 0))
         best = min(best, seconds + more)
     return best / (512 * 2048) * n * n_sv
 

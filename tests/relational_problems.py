@@ -93,7 +93,7 @@ def design(join, plan, rows):
         for column, categories in data.features:
             values = rows[f"{table.name}.{column}"]
             if categories is None:
-                blocks.append(values.fillna(0).to_numpy(float) / next(scale))
+                blocks.append(values.astype(object).fillna(0).to_numpy(float) / next(scale))
             else:
                 blocks += [(values == category).to_numpy(float) / next(scale) for category in categories]
         if i == join.root and data.X.shape[1] > len(data.names):

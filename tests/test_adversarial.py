@@ -7,6 +7,8 @@ from sklearn.base import clone
 from sklearn.model_selection import train_test_split
 
 from buttress import SVC, AdversarialSVC, attacks
+from buttress.adversarial import input as stages
+from buttress.solvers import run as solvers_run
 
 from problems import breast_cancer, iris, moons, points
 
@@ -115,3 +117,23 @@ def test_bad_parameters_are_named(parameters, message):
     X, y = moons(20)
     with pytest.raises(ValueError, match=message):
         clone(AdversarialSVC()).set_params(**parameters).fit(X, y)
+
+
+@pytest.mark.filterwarnings("ignore::buttress.NotConvergedWarning")
+def test_max_time_is_one_budget_for_all_classes_and_stages(monkeypatch):
+    """The clock moves by a second at each stage: three seconds are spent once, not once a class."""
+    now, budgets = [0.0], []
+    monkeypatch.setattr(solvers_run.time, "monotonic", lambda: now[0])
+
+    def timed(stage):
+        def call(*args, **options):
+            budgets.append(options["max_time"])
+            now[0] += 1.0
+            return stage(*args, **options)
+
+        return call
+
+    for name in ("solve_svm", "run"):
+        monkeypatch.setattr(stages, name, timed(getattr(stages, name)))
+    AdversarialSVC(eps=0.01, gamma=0.5, max_time=3.0, max_iter=20, random_state=0).fit(*iris())
+    np.testing.assert_allclose(budgets, [3, 2, 1, 0, 0, 0], atol=1e-6)

@@ -157,3 +157,19 @@ def test_bad_parameters_are_named(parameters, message):
     X, y = noisy(20)
     with pytest.raises(ValueError, match=message):
         clone(AdversarialLinearSVC()).set_params(**parameters).fit(X, y)
+
+
+@pytest.mark.parametrize(
+    ("X", "bounds", "message"),
+    [
+        (points(20, 2), 3, "bounds must be .low, high."),
+        (points(20, 2), (np.zeros(3), 1), "bounds must be .low, high."),
+        (points(20, 2), (-np.inf, np.inf), "bounds must be finite"),
+        (points(20, 2), (np.full((20, 2), -9), 9), "a limit a feature"),
+        (1e-99 * points(20, 2), None, "Scale the columns"),
+        (1e99 * points(20, 2), None, "Scale the columns"),
+    ],
+)
+def test_limits_and_scales_out_of_reach_are_refused(X, bounds, message):
+    with pytest.raises(ValueError, match=message):
+        AdversarialLinearSVC(bounds=bounds).fit(X, np.arange(20) % 2)

@@ -176,7 +176,7 @@ def plain_natural_dsg(features, X, y, C, batch, rng):
         active = 1 - y[start:stop] * f[start:stop] > 0
         z = g * C / (stop - start) * np.where(active, y[start:stop], 0.0)
         alphas = [(1 - g) * alpha for alpha in alphas]
-        alphas.append(features(X[start:stop], t).T @ z)
+        alphas.append(features(X[start:stop], t).astype(np.float64).T @ z)
         f *= 1 - g
         f[stop:] += features(X[stop:], t) @ alphas[-1].astype(np.float32)
     return np.stack(alphas)
@@ -382,6 +382,11 @@ def test_bad_parameters_are_named(parameters, message):
     X, y = moons(20)
     with pytest.raises(ValueError, match=message):
         AdversarialSVC(**{"defense": "rkhs", **parameters}).fit(X, y)
+
+
+def test_rows_beyond_single_precision_are_refused():
+    with pytest.raises(ValueError, match="Scale the columns"):
+        AdversarialSVC(defense="rkhs", solver="dsg", eps=0).fit(1e60 * points(20, 2), np.arange(20) % 2)
 
 
 def test_pixels_with_a_radius_below_one_are_warned_of():

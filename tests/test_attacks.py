@@ -5,9 +5,11 @@ from functools import partial
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_matrix
 from sklearn.dummy import DummyClassifier
 from sklearn.ensemble import RandomForestClassifier, VotingClassifier
 from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.multioutput import MultiOutputClassifier
 from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -22,6 +24,7 @@ from problems import KERNELS, iris, moons, noisy, points
 
 # One row a classifier: adding a classifier means adding a row here.
 CLASSIFIERS = [
+    SVC(kernel="linear"),
     SVC(gamma=0.5),
     SVC(kernel="poly", degree=2, coef0=1.0),
     SVC(kernel="laplacian", gamma=0.5, break_ties=True),
@@ -191,6 +194,17 @@ def test_nearest_attacks_find_the_exact_distance_of_linear_models(attack, option
 
 
 @problems
+def test_zoo_goes_where_carlini_and_wagner_go_on_linear_models(problem):
+    """Both towards the boundary of the nearest rival, straight."""
+    X, y = problem()
+    model = SVC(kernel="linear").fit(X, y)
+    moves = [attack(model, X, y, random_state=0) - X for attack in (attacks.carlini_wagner, attacks.zoo)]
+    moved = (model.predict(X) == y) & (np.linalg.norm(moves[0], axis=1) > 0)
+    ours, theirs = (move[moved] / np.linalg.norm(move[moved], axis=1, keepdims=True) for move in moves)
+    assert np.median((ours * theirs).sum(axis=1)) > 0.999
+
+
+@problems
 def test_nearest_attacks_come_close_to_the_nearest_point_of_a_grid(problem):
     X, y = problem()
     X = X[:, :2]
@@ -326,6 +340,10 @@ class NaNScores(LogisticRegression):
         ({"eps": "large"}, "eps must be a number"),
         ({"norm": "l1"}, "norm must be one of 'linf', 'l2'"),
         ({"bounds": 3}, "bounds must be .low, high."),
+        ({"X": csr_matrix(points(40, 2))}, "needs dense rows"),
+        ({"X": points(40, 2) + 1j}, "needs real numbers"),
+        ({"X": [["a", 1.0]] * 40}, "Column 0 of X holds entries that are not numbers"),
+        ({"model": MultiOutputClassifier(GaussianNB()), "labels": 2}, "several labels a row"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
@@ -333,7 +351,7 @@ class NaNScores(LogisticRegression):
 def test_bad_input_is_refused_with_its_reason(attack, change, message):
     X, y = moons(40)
     given = {"model": SVC(), "X": X, "y": y, "eps": 0.1, **change}
-    given["model"] = given["model"].fit(X, y)
+    given["model"] = given["model"].fit(X, np.column_stack([y] * given.pop("labels")) if "labels" in given else y)
     with pytest.raises(ValueError, match=message):
         attack(given.pop("model"), given.pop("X"), given.pop("y"), **given)
 
@@ -380,3 +398,12 @@ def test_what_every_attack_owes(attack, options, problem):
     np.testing.assert_array_equal(attack(model, X, y, bounds=box, **options), found)
     with pytest.raises(ValueError, match="labels only"):
         attack(VotingClassifier([("bayes", GaussianNB())]).fit(X, y), X, y, **options)
+
+
+def test_nearest_attacks_in_single_precision_cross_the_border_as_surely():
+    X, y = iris()
+    model = SVC(gamma=1.0, C=10.0).fit(X, y)
+    double, single = (attacks.carlini_wagner(model, X.astype(kind), y, random_state=0, return_info=True)[1]
+                      for kind in (np.float64, np.float32))
+    np.testing.assert_array_equal(single.success, double.success)
+    assert np.median(single.distance) == pytest.approx(np.median(double.distance), rel=0.01)

@@ -223,7 +223,7 @@ def test_no_rows_give_no_radii():
         (SVC(kernel=Sigmoid()), None, "stationary kernel"),
         (SVC(kernel=Log(3)), None, "No certificate is known for Log"),
         (GaussianNB(), None, "No certificate is known for GaussianNB"),
-        (SVC(), points(5, 3), r"shape \(n, 2\)"),
+        (SVC(), points(5, 3), "fitted on 2"),
         (SVC(), np.full((3, 2), np.nan), "NaN in column 0"),
     ],
     ids=lambda value: str(value) if not isinstance(value, np.ndarray) else "X",

@@ -219,7 +219,7 @@ def test_indefinite_kernels_warn_or_are_refused_and_certified_once_corrected():
         assert given.primal_objective_ == pytest.approx(corrected.primal_objective_, rel=1e-9)
         np.testing.assert_array_equal(given.fit_predict(SIGMOID(X, X)), corrected.predict(X))
     with pytest.raises(ValueError, match="5000"):
-        SVDD(kernel=SIGMOID, indefinite="clip").fit(np.zeros((5001, 1)))
+        SVDD(kernel=SIGMOID, indefinite="clip").fit(points(5001))
 
 
 def test_functions_are_judged_by_their_spectrum():

@@ -17,6 +17,7 @@ from buttress.features import (
     spectrum_of,
 )
 from buttress.features.bits import exponentials, normals, words
+from buttress.features.compiled import cosines
 from buttress.kernels import RBF, Cauchy, InverseMultiquadric, Laplacian, Linear
 
 from problems import points
@@ -79,8 +80,19 @@ def test_numbers_have_their_distributions():
     assert abs(np.corrcoef(draws[::2], draws[1::2])[0, 1]) < 0.02
     assert abs(np.corrcoef(draws[::2] ** 2, draws[1::2] ** 2)[0, 1]) < 0.02
     assert kstest(np.arctan2(draws[::2], draws[1::2]), "uniform", (-np.pi, 2 * np.pi)).pvalue > 0.01
-    uniform = np.r_[2.0**-33, np.linspace(1e-6, 1 - 1e-6, 999)]
-    np.testing.assert_allclose(exponentials(uniform), -np.log(uniform), rtol=1e-10, atol=1e-12)
+    high = np.r_[0, np.linspace(1, 2**32 - 1, 9999).astype(np.uint64)].astype(np.uint64)
+    uniform = (high + 0.5) / 2**32
+    np.testing.assert_allclose(exponentials(high << np.uint64(32)), -np.log(uniform), rtol=1e-10, atol=1e-12)
+
+
+def test_single_precision_cosines_are_cosines():
+    """Of phases of any size they meet, as far as float32 phases tell."""
+    P = np.random.default_rng(0).uniform(-5000, 5000, (40, 64)).astype(np.float32)
+    P[0] = np.linspace(-4, 4, 64)
+    phases = np.linspace(0, 2 * np.pi, 64).astype(np.float32)
+    expected = 0.3 * np.cos((P + phases).astype(np.float64))
+    cosines(P, phases, np.float32(0.3))
+    np.testing.assert_allclose(P, expected, atol=3e-7)
 
 
 def test_bits_are_the_published_philox_numbers():

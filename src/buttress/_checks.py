@@ -174,6 +174,45 @@ def check_values(X: Any, columns: Sequence[str], who: str = "buttress") -> None:
     raise ValueError(f"Input contains {value:g} in {where}, too large for float64 kernels. Rescale the column.")
 
 
+def check_rows(X: Any, width: int | None, who: str) -> Array:
+    """Return rows of shape (n, width), in float64 unless they are float32, for what is given a fitted model.
+
+    Raises ValueError for sparse rows, entries that are no real numbers, NaN and inf (naming the column), another width.
+    """
+    if issparse(X):
+        raise ValueError(f"{who} needs dense rows. Got a sparse {type(X).__name__}. Use X.toarray().")
+    column = _first_text_column(X)
+    if column is not None:
+        raise ValueError(f"Column {column} of X holds entries that are not numbers. Encode or drop the column.")
+    rows = np.asarray(X)
+    if rows.dtype.kind == "c":
+        raise ValueError(f"{who} needs real numbers. Got {rows.dtype} rows.")
+    rows = rows if rows.dtype == np.float32 else rows.astype(np.float64, copy=False)
+    if rows.ndim != 2:
+        raise ValueError(f"X must be two-dimensional, (n, {width}). Got shape {rows.shape}.")
+    if width is not None and rows.shape[1] != width:
+        raise ValueError(f"X has {rows.shape[1]} features, but the model was fitted on {width}. Give those columns.")
+    check_values(rows, [str(j) for j in range(rows.shape[1])], who)
+    return rows
+
+
+def check_box(bounds: Any, X: Array, *, finite: bool = False) -> tuple[Array, Array]:
+    """Return the two ends of a box, each to be broadcast to X; ValueError for anything else or one that excludes X."""
+    try:
+        low, high = (np.asarray(side, dtype=X.dtype) for side in bounds)
+        outside = np.broadcast_to(~((low <= X) & (high >= X)), X.shape)
+    except (TypeError, ValueError):
+        raise ValueError(f"bounds must be (low, high), each a number or an array that broadcasts to X {X.shape}. "
+                         f"Got {bounds!r}.") from None
+    if outside.any():
+        row, column = np.argwhere(outside)[0]
+        raise ValueError(f"bounds exclude the data: row {row}, column {column} is {X[row, column]:g}. Give a box in "
+                         "the units of X that holds every row.")
+    if finite and not (np.isfinite(low).all() and np.isfinite(high).all()):
+        raise ValueError(f"bounds must be finite. Got {bounds!r}. Give the limits of each column, or None.")
+    return low, high
+
+
 def check_weights(sample_weight: Any, X: Array) -> Array:
     """Return non-negative float64 weights of shape (n,), ones when None; at least one is positive."""
     weight: Array = _check_sample_weight(sample_weight, X, dtype=np.float64)

@@ -33,12 +33,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
+from sklearn.utils.validation import check_is_fitted
 
-from buttress._checks import Array, check_values
+from buttress._checks import Array, check_rows
 from buttress.expansion import KernelExpansion, winners
 from buttress.features import RandomExpansion
 from buttress.kernels import Combination, Kernel, Linear, Radial, squared_distances
-from buttress.scores import ScoreFunction, as_classifier, read_scores
+from buttress.scores import ScoreFunction, SignOf, as_classifier, read_scores
 
 ROUNDING = 1e-13  # share of the sum of all terms that a computed score may be off by
 BLOCK = 1000  # rows at a time
@@ -83,15 +84,13 @@ def certified_radius(model: Any, X: Any) -> CertifiedRadius:
         For a model or kernel without such a bound, X of the wrong width, NaN or inf.
     """
     model = as_classifier(model)
+    if not isinstance(model, SignOf):
+        check_is_fitted(model)
     score = read_scores(model)
     if score is None:
         raise ValueError(f"No certificate is known for {type(model).__name__}. It must be a kernel expansion: an "
                          "estimator of this package, SVC, a linear classifier, or one behind scalers or Nystroem.")
-    X = np.asarray(X, dtype=np.float64)
-    width = getattr(model, "n_features_in_", None)
-    if X.ndim != 2 or (width is not None and X.shape[1] != width):
-        raise ValueError(f"X must have shape (n, {width}). Got {X.shape}.")
-    check_values(X, [str(j) for j in range(X.shape[1])], "A certificate")
+    X = check_rows(X, getattr(model, "n_features_in_", None), "A certificate").astype(np.float64, copy=False)
     lead = _Lead(score, X.shape[1])
     parts = [lead.radii(X[start : start + BLOCK]) for start in range(0, len(X), BLOCK)]
     l2, linf = np.concatenate([np.empty((2, 0)), *parts], axis=1)

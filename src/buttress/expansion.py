@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from buttress._arrays import Place, namespace
 from buttress._checks import Array
 from buttress.kernels import Kernel
 
@@ -42,6 +43,10 @@ class KernelExpansion:
         pairs = zip(self._parts(X), self._parts(V), strict=True)
         parts = [self.kernel.gradient(x, self.centers, v @ self.coef.T) for x, v in pairs]
         return np.concatenate(parts) if parts else np.empty_like(X)
+
+    def moved(self, place: Place) -> "KernelExpansion":
+        """Return the same expansion with its arrays there."""
+        return KernelExpansion(self.kernel, *map(place, (self.centers, self.coef, self.intercept)))
 
     def _parts(self, X: Array) -> list[Array]:
         rows = max(1, CHUNK // max(1, self.centers.shape[0]))
@@ -85,5 +90,5 @@ def margins(scores: Array, codes: NDArray[np.intp], contrasts: Array) -> tuple[A
 
 def winners(scores: Array, contrasts: Array) -> NDArray[np.intp]:
     """Return the class number that beats most rivals in each row, the first of equals."""
-    leads = np.einsum("crk,ik->icr", contrasts, scores)
+    leads = namespace(scores).einsum("crk,ik->icr", contrasts, scores)
     return (leads > 0).sum(axis=2).argmax(axis=1)

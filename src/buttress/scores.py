@@ -18,6 +18,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, RobustScaler, StandardScaler
 from sklearn.svm import SVC, NuSVC
 
+from buttress._arrays import Place
 from buttress._checks import Array
 from buttress.expansion import KernelExpansion, binary_contrasts, pair_contrasts, rival_contrasts
 from buttress.kernels import RBF, Kernel, Linear, Polynomial, Sigmoid
@@ -45,6 +46,11 @@ class ScoreFunction:
     def inner(self, X: Array) -> Array:
         """Return the rows as the expansion sees them."""
         return (X - self.shift) * self.scale
+
+    def moved(self, place: Place) -> "ScoreFunction":
+        """Return the same function with its arrays there."""
+        shift, scale = (float(part) if np.ndim(part) == 0 else place(part) for part in (self.shift, self.scale))
+        return ScoreFunction(self.expansion.moved(place), place(self.contrasts), shift, scale)
 
     def __call__(self, X: Array) -> Array:
         """Return the scores of X (n, d), shape (n, k)."""

@@ -9,6 +9,7 @@ import pandas as pd
 import polars as pl
 import pytest
 from relational_problems import joined
+from relational_storage import in_database, store
 
 from buttress.relational import Join, RelationalLinearSVC, SourceLostError, Table
 from buttress.relational.command import connect, explain_file, fit_file, read_join, summary
@@ -23,38 +24,6 @@ BOTH = (hinge(0.1), logistic())
 VARIANTS = [{}, {"weights": True}, {"left": True}]
 HOSTILE = ['select', 'order', 'a"b', "it's", "x; DROP TABLE t0; --", "naïve", "名前", "two words", "a`b", "tab\there",
            "new\nline", "a.b", "%s", "{x}", "back\\slash", "😀", "--", "/*", "$1", ":name", "(", "NULL", "é" * 20]
-
-
-def sql_type(column, text="VARCHAR"):
-    kinds = {"i": "BIGINT", "I": "BIGINT", "f": "DOUBLE PRECISION", "o": text, "O": text, "s": text, "S": text}
-    name = str(column.dtype)
-    return kinds[name[0]]
-
-
-def store(frame, name, execute, dialect, text="VARCHAR"):
-    """Create a table of a frame's rows by plain SQL."""
-    double = {"DOUBLE PRECISION": dialect.double}
-    columns = [f"{dialect.quote(c)} {double.get(sql_type(frame[c], text), sql_type(frame[c], text))}" for c in frame]
-    execute(f"CREATE TABLE {dialect.table(name)} ({', '.join(columns)})")
-
-    def literal(value):
-        if pd.isna(value):
-            return "NULL"
-        return dialect.text(value) if isinstance(value, str) else repr(value)
-
-    rows = ", ".join("(" + ", ".join(literal(v) for v in row) + ")" for row in frame.astype(object).to_numpy().tolist())
-    execute(f"INSERT INTO {dialect.table(name)} VALUES {rows}")
-
-
-def in_database(join, connection, execute, dialect, prefix, text="VARCHAR"):
-    """The same join over tables stored in a database."""
-    tables = []
-    for table in join.tables:
-        name = f"{prefix}_{table.name}"
-        store(table.source, name, execute, dialect, text)
-        tables.append(Table(table.name, (connection, name), features=table.features, label=table.label,
-                            weights=table.weights))
-    return Join(tables, join.on)
 
 
 def check_parity(join, there, losses=BOTH):

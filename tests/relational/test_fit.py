@@ -72,14 +72,6 @@ def test_the_interval_holds_when_nothing_is_listed(seed, sketch):
     assert model.gap_ < (0.02 if sketch == "grid" else 0.5)
 
 
-@pytest.mark.slow
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning", "ignore::UserWarning")
-@pytest.mark.parametrize("seed", range(8, 208))
-def test_two_hundred_random_schemas(seed):
-    how = {"weights": seed % 4 == 1, "left": seed % 4 == 2}
-    check_fit(joined(seed, **how), n_samples=1 if seed % 3 else 100_000, max_iter=80)
-
-
 @pytest.mark.parametrize("loss", ["squared_hinge", "logistic"])
 def test_other_losses_match_scikit_learn(loss):
     join = joined(1, rows=10)

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from relational_problems import SHAPES, chain, design, hinge_mean, joined, materialise
 
-from buttress.relational import Join, Table
+from buttress.relational import Join, RelationalLinearSVC, Table
 from buttress.relational.grid import GridOracle
 from buttress.relational.lists import COUNTING
 from buttress.relational.margins import hinge, margin_loss
@@ -16,7 +16,7 @@ from buttress.relational.prepare import prepare
 from buttress.relational.queries import root_lists
 from buttress.relational.rank import RankOracle, group_entries
 from buttress.relational.schedule import node_scores
-from buttress.relational.weighting import weigh_label_rows
+from buttress.relational.weighting import weigh
 
 VARIANTS = [{}, {"weights": True}, {"left": True}]
 
@@ -166,6 +166,26 @@ def test_histogram_does_not_depend_on_the_root(seed):
         pd.testing.assert_series_equal(lists[0], other)
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_the_plane_does_not_depend_on_the_root(seed):
+    """With one label for all rows, constant and gradient agree to 1e-12 whichever table is at the root."""
+    join = joined(seed)
+    for table in join.tables:
+        table.label = None
+    names = [table.name for table in join.tables]
+    seen = []
+    for root in range(len(names)):
+        plan = prepare(relabelled(join, root), intercept=False)
+        weight = {name: np.random.default_rng(i).normal(size=20) for i, name in enumerate(names)}
+        beta = np.concatenate([weight[table.name][: table.X.shape[1]] for table in plan.tables])
+        found = GridOracle(plan, fold=False).at_step(beta, margin_loss("logistic"), 0.0371)
+        parts = {table.name: found.b[part] for table, part in zip(plan.tables, plan.slices)}
+        seen.append((found.a, np.concatenate([parts[name] for name in names])))
+    for a, b in seen[1:]:
+        assert a == pytest.approx(seen[0][0], abs=1e-12)
+        np.testing.assert_allclose(b, seen[0][1], atol=1e-12)
+
+
 def knapsack(sizes, capacity, k):
     """Lemma 3: 2^m rows with key 1 and one with key 0, whose Value is -k."""
     tables, on = [], []
@@ -193,6 +213,12 @@ def test_the_knapsack_instance_fools_the_partial_derivative_but_not_the_interval
     L = (np.maximum(0, 1 - margins).sum() + 1.0) / plan.n_rows  # the row of label 0 has score 0
     assert coarse.lower <= L + 1e-12
     assert coarse.upper + 1e-12 >= L
+    whole = knapsack(sizes, capacity, fit)  # and a whole fit from sketches alone holds the optimum of the listed rows
+    exact = RelationalLinearSVC(alpha=1e-2, tol=1e-6, random_state=0).fit(whole)
+    sketched = RelationalLinearSVC(alpha=1e-2, n_samples=1, random_state=0).fit(whole)
+    assert sketched.dual_bound_ <= exact.objective_interval_[1]
+    assert exact.dual_bound_ <= sketched.objective_interval_[1]
+    assert sketched.gap_ <= 1e-3
 
 
 def test_rows_beyond_two_to_the_53_keep_relative_accuracy():
@@ -209,7 +235,7 @@ def test_rows_beyond_two_to_the_53_keep_relative_accuracy():
 def test_weighing_label_rows_is_dividing_by_the_fan_out(seed):
     join = joined(seed)
     plan = prepare(join)
-    weigh_label_rows(plan)
+    weigh(plan, "label_row", None)
     rows = materialise(join)
     X, y, _ = design(join, plan, rows)
     fan = rows.groupby("t0.#")["t0.#"].transform("size").to_numpy()

@@ -1,10 +1,12 @@
 """The defence that moves inputs: each class trained in Nystroem space against gradient steps on its rows."""
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 import numpy as np
 
+from buttress._arrays import Place, to_numpy
 from buttress._checks import Array
 from buttress.attacks.gradient import direction, into_ball
 from buttress.features import NystroemMap, landmarks, nystroem
@@ -12,15 +14,16 @@ from buttress.kernels import Kernel, Linear
 from buttress.solvers.adversarial import robust_descent
 from buttress.solvers.classify import SVMSolution, solve_svm
 from buttress.solvers.rows import KernelRows
-from buttress.solvers.run import Outcome, run
+from buttress.solvers.run import Outcome, countdown, run
 
 
 def fit_input(model: Any, kernel: Kernel, X: Array, signs: Array, rng: Any, report: Any) -> dict[str, Any]:
     """Return the attributes of a model fitted to labels ``signs`` (n, k) of -1 and 1, one machine a column."""
     count = len(X) if model.n_landmarks is None else model.n_landmarks
     phi = nystroem(kernel, landmarks(X, count, rng=rng))
-    fits = [_fit_column(model, phi, X, y, rng, report) for y in signs.T]
-    theta = np.stack([outcome.state[0] for _, outcome in fits], axis=1)
+    clock = countdown(model.max_time)
+    fits = [_fit_column(model, phi, X, y, rng, report, clock) for y in signs.T]
+    theta = np.stack([to_numpy(outcome.state[0]) for _, outcome in fits], axis=1)
     return {
         "expansion_": phi.expansion(theta, np.array([outcome.state[1] for _, outcome in fits])),
         "landmarks_": phi.landmarks,
@@ -31,20 +34,22 @@ def fit_input(model: Any, kernel: Kernel, X: Array, signs: Array, rng: Any, repo
 
 
 def _fit_column(
-    model: Any, phi: NystroemMap, X: Array, y: Array, rng: Any, report: Any
+    model: Any, phi: NystroemMap, X: Array, y: Array, rng: Any, report: Any, clock: Callable[[], float | None]
 ) -> tuple[SVMSolution, Outcome]:
-    """Return the natural solution and the run against perturbed inputs that starts from it."""
+    """Return the natural solution and the run against perturbed inputs that starts from it, on the model's device."""
     features = phi(X)
     natural = solve_svm(KernelRows(Linear(), features), y, np.full(len(y), float(model.C)), tol=model.tol,
-                        max_time=model.max_time)
+                        max_time=clock())
     theta = features.T @ natural.b
     if model.eps == 0:
         return natural, Outcome((theta, natural.intercept), "converged", 0, 0.0, natural.primal)
-    worst = partial(worst_inputs, phi, model.eps, model.norm, model.attack_steps)
-    steps = robust_descent(phi, X, y, C=model.C, worst=worst, theta=theta, intercept=natural.intercept, batch=500,
-                           rng=rng)
+    place = Place(model.device)
+    there = phi.moved(place)
+    worst = partial(worst_inputs, there, model.eps, model.norm, model.attack_steps)
+    steps = robust_descent(there, place(X), place(y), C=model.C, worst=worst, theta=place(theta),
+                           intercept=natural.intercept, batch=500, rng=rng)
     return natural, run(steps, tol=model.tol, max_iter=200 if model.max_iter is None else model.max_iter,
-                        max_time=model.max_time, callback=report, progress=model.progress, warn=False,
+                        max_time=clock(), callback=report, progress=model.progress, warn=False,
                         name="adversarial training")
 
 
@@ -52,9 +57,9 @@ def worst_inputs(
     phi: NystroemMap, eps: float, norm: str, steps: int, X: Array, y: Array, theta: Array, intercept: float
 ) -> Array:
     """Return the inputs that a few steps down the margin reach from X; the last, for the model moves with them."""
-    expansion = phi.expansion(theta[:, None], np.array([intercept]))
-    length, moved = min(eps, 2 * eps / steps), X
+    coef, length, moved = phi.root @ theta, min(eps, 2 * eps / steps), X
     for _ in range(steps):
-        down = direction(expansion.gradient(moved, -y[:, None]), norm)
-        moved = X + into_ball(moved + length * down - X, eps, norm)
+        down = direction(phi.at(moved).gradient(-y[:, None] * coef), norm)
+        down *= length
+        moved = X + into_ball(moved + down - X, eps, norm)
     return moved

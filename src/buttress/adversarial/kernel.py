@@ -7,6 +7,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import check_random_state
 
+from buttress._arrays import check_device
 from buttress._callbacks import CallbackSupportMixin, step_callback, with_callbacks
 from buttress._checks import (
     Array,
@@ -79,9 +80,13 @@ class AdversarialSVC(CallbackSupportMixin, ExpansionPredictions, ClassifierMixin
     max_iter : int or None
         Most iterations per class against perturbed inputs (default 200), points of the path, or batches (no limit).
     max_time : float or None
-        Most seconds per class; for "input" of each of its two stages.
+        Most seconds a fit.
     random_state : int, RandomState or None
         Of landmarks, batches and random features.
+    device : str or None, default=None
+        Train with torch on this device, such as "cuda" (``pip install buttress[torch]``); None is numpy. For "input"
+        (its natural start excepted) with a radial kernel or one of an inner product, and for "dsg" and "sgd". The
+        fitted model holds numpy arrays.
     progress : bool, default=False
         Show a progress line.
 
@@ -154,6 +159,7 @@ class AdversarialSVC(CallbackSupportMixin, ExpansionPredictions, ClassifierMixin
         max_iter: int | None = None,
         max_time: float | None = None,
         random_state: Any = None,
+        device: str | None = None,
         progress: bool = False,
     ):
         self.C = C
@@ -177,6 +183,7 @@ class AdversarialSVC(CallbackSupportMixin, ExpansionPredictions, ClassifierMixin
         self.max_iter = max_iter
         self.max_time = max_time
         self.random_state = random_state
+        self.device = device
         self.progress = progress
 
     @with_callbacks
@@ -216,6 +223,10 @@ class AdversarialSVC(CallbackSupportMixin, ExpansionPredictions, ClassifierMixin
         if self.defense == "input" and not self.fit_intercept:
             raise ValueError("defense='input' always has an intercept. Got fit_intercept=False. Use defense='rkhs', or "
                              "leave fit_intercept at True.")
+        if self.defense == "rkhs" and self.solver == "exact" and self.device is not None:
+            raise ValueError(f"solver='exact' computes with numpy. Got device={self.device!r}. Use solver='dsg' or "
+                             "'sgd', or leave device at None.")
+        check_device(self.device)
         check_number("tol", self.tol, 0)
         if self.n_landmarks is not None:
             check_count("n_landmarks", self.n_landmarks)

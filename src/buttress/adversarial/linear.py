@@ -1,5 +1,6 @@
 """The linear classifier trained against free-range attacks."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -8,6 +9,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from buttress._callbacks import CallbackSupportMixin, step_callback, with_callbacks
 from buttress._checks import (
     Array,
+    check_box,
     check_classes,
     check_limits,
     check_number,
@@ -18,7 +20,7 @@ from buttress._predicting import ExpansionPredictions
 from buttress.expansion import KernelExpansion, binary_contrasts, rival_contrasts
 from buttress.kernels import Linear
 from buttress.solvers.freerange import free_range_descent, free_range_margins
-from buttress.solvers.run import Outcome, run
+from buttress.solvers.run import Outcome, countdown, run
 
 
 class AdversarialLinearSVC(CallbackSupportMixin, ExpansionPredictions, ClassifierMixin, BaseEstimator):
@@ -49,7 +51,7 @@ class AdversarialLinearSVC(CallbackSupportMixin, ExpansionPredictions, Classifie
     max_iter : int, default=100
         Most interior-point steps per class; 15 to 30 are usual.
     max_time : float or None
-        Most seconds per class.
+        Most seconds a fit.
     progress : bool, default=False
         Show a progress line.
 
@@ -116,8 +118,8 @@ class AdversarialLinearSVC(CallbackSupportMixin, ExpansionPredictions, Classifie
         n_classes = len(self.classes_)
         positives = [1] if n_classes == 2 else range(n_classes)
         report = step_callback(self, X, y, None)
-        fits = [self._fit_column(X, np.where(codes == c, 1.0, -1.0), low, high, report)
-                for c in positives]
+        clock = countdown(self.max_time)
+        fits = [self._fit_column(X, np.where(codes == c, 1.0, -1.0), low, high, report, clock) for c in positives]
         self.coef_ = np.stack([w for w, _, _ in fits])
         self.intercept_ = np.array([b for _, b, _ in fits])
         self.expansion_ = KernelExpansion(Linear(), self.coef_, np.eye(len(fits)), self.intercept_)
@@ -139,15 +141,15 @@ class AdversarialLinearSVC(CallbackSupportMixin, ExpansionPredictions, Classifie
         """Return the least and largest value of each feature, or the bounds given; these must hold every row."""
         if self.bounds is None:
             return X.min(axis=0), X.max(axis=0)
-        low, high = (np.broadcast_to(np.asarray(side, dtype=np.float64), X.shape[1:]) for side in self.bounds)
-        outside = ~((low <= X) & (high >= X))
-        if outside.any():
-            row, column = np.argwhere(outside)[0]
-            raise ValueError(f"bounds exclude the data: row {row}, column {column} is {X[row, column]:g}. Give limits "
-                             "in the units of X that hold every row, or None.")
-        return low, high
+        low, high = check_box(self.bounds, X, finite=True)
+        if low.ndim > 1 or high.ndim > 1:
+            raise ValueError(f"bounds must be numbers or arrays of shape ({X.shape[1]},), a limit a feature. Got "
+                             f"shapes {low.shape} and {high.shape}.")
+        return np.broadcast_to(low, X.shape[1:]), np.broadcast_to(high, X.shape[1:])
 
-    def _fit_column(self, X: Array, y: Array, low: Array, high: Array, report: Any) -> tuple[Array, float, Outcome]:
+    def _fit_column(
+        self, X: Array, y: Array, low: Array, high: Array, report: Any, clock: Callable[[], float | None]
+    ) -> tuple[Array, float, Outcome]:
         """Return w, b and the run, whose objective is in the units of the docstring.
 
         Columns that do not vary get w_j = 0, which is optimal; the others are centred and divided by one number, so
@@ -157,11 +159,14 @@ class AdversarialLinearSVC(CallbackSupportMixin, ExpansionPredictions, Classifie
         varying = varying if varying.size else np.arange(1)
         centre = X[:, varying].mean(axis=0)
         unit = float(np.sqrt(np.mean(np.sum((X[:, varying] - centre) ** 2, axis=1)))) or 1.0
+        if not 1e-100 < self.C * unit**2 < 1e100:
+            raise ValueError(f"The rows of X are {unit:.3g} from their middle, which with C={self.C:g} is beyond the "
+                             "solver's reach. Scale the columns (StandardScaler).")
         scaled, bottom, top = ((part - centre) / unit for part in (X[:, varying], low[varying], high[varying]))
         margins = free_range_margins(scaled, y, bottom, top, share=self.C_f, both=self.attacked_class == "both")
         steps = free_range_descent(margins, y, np.full(len(y), self.C * unit**2), tol=self.tol)
         outcome = run(steps, tol=self.tol, max_iter=self.max_iter,
-                      max_time=self.max_time, callback=report, progress=self.progress, name="free-range machine")
+                      max_time=clock(), callback=report, progress=self.progress, name="free-range machine")
         w = np.zeros(X.shape[1])
         w[varying] = outcome.state[0] / unit
         outcome.objective /= unit**2

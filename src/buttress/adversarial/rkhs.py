@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from buttress._arrays import Place, to_numpy
 from buttress._checks import Array, FeatureNoiseWarning, NotConvergedWarning
 from buttress.expansion import KernelExpansion
 from buttress.features import (
@@ -18,7 +19,7 @@ from buttress.features import (
 from buttress.kernels import Kernel
 from buttress.solvers.dsg import KernelBasis, RandomBasis, doubly_stochastic, step_sizes
 from buttress.solvers.rkhs import Natural, first_point, natural_path, path_search
-from buttress.solvers.run import run
+from buttress.solvers.run import countdown, run
 
 JUDGED = 2000  # rows on which a stochastic solver's radius is compared with the one of collapse
 
@@ -52,11 +53,11 @@ def _fit_exact(
     model: Any, kernel: Kernel, X: Array, signs: Array, radius: float, firsts: list[Natural], rng: Any, report: Any
 ) -> dict[str, Any]:
     """Return the attributes of the exact solution; C is the weight of the mean loss, C/n that of each."""
-    outcomes = []
+    outcomes, clock = [], countdown(model.max_time)
     for y, first in zip(signs.T, firsts, strict=True):
         solve = natural_path(kernel, X, y, fit_intercept=model.fit_intercept, tol=model.tol / 10)
         steps = path_search(solve, first, y, C=model.C / len(X), radius=radius)
-        outcomes.append(run(steps, tol=model.tol, max_iter=model.max_iter, max_time=model.max_time,
+        outcomes.append(run(steps, tol=model.tol, max_iter=model.max_iter, max_time=clock(),
                             callback=report, progress=model.progress, name="path search"))
     stuck = [outcome.gap for outcome in outcomes if outcome.status == "exhausted"]
     if stuck:
@@ -81,17 +82,20 @@ def _fit_stochastic(
     n, k = signs.shape
     n_terms = model.n_passes * -(-n // model.batch_size)
     if model.solver == "dsg":
+        if max(X.max(), -X.min()) > 1e30:
+            raise ValueError(f"solver='dsg' computes phases in float32. Got entries of X up to "
+                             f"{max(X.max(), -X.min()):.3g}. Scale the columns (StandardScaler).")
         features = random_features(kernel, X.shape[1], model.n_features, seed=int(rng.randint(2**31)))
-        basis: Any = RandomBasis(features, X, n_terms, k)
+        basis: Any = RandomBasis(features, X, n_terms, k, model.device)
     else:
-        basis = KernelBasis(kernel, X, k)
+        basis = KernelBasis(kernel, X, k, model.device)
     size = model.step_size or (0.1 if model.step == "constant" else 1.0)
-    steps = doubly_stochastic(basis, signs, C=model.C, radius=radius, step=step_sizes(model.step, size),
-                              batch=model.batch_size, n_passes=model.n_passes, fit_intercept=model.fit_intercept,
-                              rng=rng)
+    steps = doubly_stochastic(basis, Place(model.device)(signs), C=model.C, radius=radius,
+                              step=step_sizes(model.step, size), batch=model.batch_size, n_passes=model.n_passes,
+                              fit_intercept=model.fit_intercept, rng=rng)
     outcome = run(steps, max_iter=model.max_iter, max_time=model.max_time, callback=report,
                   progress=model.progress, name=f"solver={model.solver!r}", keep="last")
-    coef, intercept, norm = outcome.state
+    coef, intercept, norm = map(to_numpy, outcome.state)
     made = {"norm_": norm, "n_iter_": outcome.n_iter, "history_": outcome.history}
     if model.solver == "dsg":
         return {**made, "expansion_": RandomExpansion(features, coef, intercept),
@@ -102,11 +106,11 @@ def _fit_stochastic(
 
 def _feature_noise(expansion: RandomExpansion, X: Array) -> dict[str, Array]:
     """Return the l1 norms of the input gradient's noise and signal, (k,) each; warn where the noise is larger."""
-    rows = X[:: max(1, len(X) // 100)]
+    place = Place(dtype="float32")  # as the features were trained in
+    rows, there = place(X[:: max(1, len(X) // 50)]), expansion.moved(place)
     noise = gradient_noise(expansion)
-    k = len(noise)
-    total = np.array([np.abs(expansion.gradient(rows, np.tile(one, (len(rows), 1)))).sum(axis=1).mean()
-                      for one in np.eye(k)])
+    total = np.array([np.abs(there.gradient(rows, np.tile(one, (len(rows), 1)))).sum(axis=1).mean()
+                      for one in np.eye(len(noise), dtype=np.float32)])
     with np.errstate(invalid="ignore"):
         signal = np.where(np.isfinite(noise), np.sqrt(np.maximum(0, total**2 - noise**2)), 0.0)
     if (noise > signal).any():

@@ -5,8 +5,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from buttress._arrays import to_numpy
 from buttress._checks import Array, check_count, check_number, check_option
-from buttress.attacks.gradient import descend, generator, into_ball, random_in_ball
+from buttress.attacks.gradient import descend, direction, generator, into_ball, random_in_ball
 from buttress.attacks.nearest import carlini_wagner, zoo
 from buttress.attacks.problem import Worst, pose, warn_of_units
 
@@ -22,6 +23,7 @@ def worst_case(
     steps: int = 100,
     restarts: int = 5,
     random_state: Any = None,
+    device: str | None = None,
     return_info: bool = False,
 ) -> Any:
     """Attack with an ensemble, one after another, each on the rows that still stand, and return the worst rows met.
@@ -33,7 +35,7 @@ def worst_case(
 
     Parameters
     ----------
-    model, X, y, eps, norm, bounds, random_state, return_info
+    model, X, y, eps, norm, bounds, random_state, device, return_info
         As in :func:`pgd`.
     steps : int
         Steps of each descent.
@@ -45,7 +47,7 @@ def worst_case(
     Array shaped like X, and an :class:`AttackInfo` with ``return_info=True``. Its success is what an attacked accuracy
     should be computed from: ``1 - info.success.mean()``.
     """
-    problem = pose(model, X, y, bounds)
+    problem = pose(model, X, y, bounds, device)
     eps, norm = check_number("eps", eps, 0, closed="left"), check_option("norm", norm, ("linf", "l2"))
     steps, restarts = check_count("steps", steps), check_count("restarts", restarts)
     warn_of_units(problem, eps)
@@ -62,8 +64,8 @@ def worst_case(
     _try_nearest(worst, y, eps, norm, bounds, rng)
     if eps > 0:
         worst.warn_if_flat()
-    info = worst.report(norm)
-    return (worst.X, info) if return_info else worst.X
+    found, info = worst.report(norm)
+    return (found, info) if return_info else found
 
 
 def _descend_standing(
@@ -76,7 +78,7 @@ def _descend_standing(
         return
     moved = problem.X[rows]
     if rng is not None:
-        moved = problem.clip(rows, moved + random_in_ball(rng, moved.shape, eps, norm))
+        moved = problem.clip(rows, moved + problem.place(random_in_ball(rng, moved.shape, eps, norm)))
     aim = None
     if rival is not None:
         lead = problem.target.contrasts[problem.codes[rows], rival]
@@ -93,27 +95,27 @@ def _jump(worst: Worst, rows: NDArray[np.intp], eps: float, norm: str, rng: Any)
     if not len(rows):
         return
     X = problem.X[rows]
-    delta = rng.normal(size=X.shape)
-    delta = eps * (np.sign(delta) if norm == "linf" else delta / np.linalg.norm(delta, axis=1, keepdims=True))
-    moved = problem.clip(rows, X + delta)
+    delta = eps * direction(rng.normal(size=X.shape), norm)
+    moved = problem.clip(rows, X + problem.place(delta))
     worst.see(rows, moved, problem.target.scores(moved))
 
 
 def _try_nearest(worst: Worst, y: Any, eps: float, norm: str, bounds: Any, rng: Any) -> None:
     """Try the nearest misclassified inputs that the unlimited attacks find, cut off at the ball."""
     problem = worst.problem
-    rows = np.flatnonzero(~worst.wrong)
+    rows = problem.place.xp.argwhere(~worst.wrong)[:, 0]
     if eps == 0 or not len(rows):
         return
-    found, labels = [], np.asarray(y)[rows]
-    box = None if bounds is None else (problem.low[rows], problem.high[rows])
+    found, X, labels = [], to_numpy(problem.X[rows]), np.asarray(y)[to_numpy(rows)]
+    box = None if bounds is None else tuple(to_numpy(side[rows]) for side in (problem.low, problem.high))
     if norm == "l2" and worst.slope_seen:
-        found.append(carlini_wagner(problem.model, problem.X[rows], labels, bounds=box, return_info=True))
+        found.append(carlini_wagner(problem.model, X, labels, bounds=box, device=problem.place.device,
+                                    return_info=True))
     if problem.target.gradient_cost > 1:
-        found.append(zoo(problem.model, problem.X[rows], labels, bounds=box, steps=50, rounds=2, h=eps / 2,
+        found.append(zoo(problem.model, X, labels, bounds=box, steps=50, rounds=2, h=eps / 2,
                          learning_rate=eps / 5, random_state=rng, return_info=True))
     for moved, info in found:
         worst.queries += info.queries
-        delta = into_ball(moved - problem.X[rows], eps, norm)
+        delta = into_ball(problem.place(moved) - problem.X[rows], eps, norm)
         moved = problem.clip(rows, problem.X[rows] + delta)
         worst.see(rows, moved, problem.target.scores(moved))

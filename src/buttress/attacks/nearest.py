@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from buttress._arrays import namespace
 from buttress._checks import Array, check_count, check_number, check_option
 from buttress.attacks.gradient import generator
 from buttress.attacks.problem import Closest, pose
@@ -38,13 +39,14 @@ def carlini_wagner(
     learning_rate: float | None = None,
     variable: str = "box",
     random_state: Any = None,
+    device: str | None = None,
     return_info: bool = False,
 ) -> Any:
     """Carlini & Wagner's attack in the l2 norm, unlimited in distance: the nearest misclassified inputs it finds.
 
     Parameters
     ----------
-    model, X, y, bounds, return_info
+    model, X, y, bounds, device, return_info
         As in :func:`pgd`; the distances reported are l2.
     kappa : float, default=0.0
         Margin by which a row must be misclassified, >= 0.
@@ -69,7 +71,7 @@ def carlini_wagner(
     ValueError
         As in :func:`pgd`, for kappa < 0, and for ``variable="tanh"`` without finite bounds.
     """
-    problem = pose(model, X, y, bounds)
+    problem = pose(model, X, y, bounds, device)
     closest = Closest(problem, check_number("kappa", kappa, 0, closed="left"))
 
     def slope(at: Linearised, contrast: Array, active: NDArray[np.bool_]) -> tuple[None, Array]:
@@ -80,8 +82,8 @@ def carlini_wagner(
     _search(closest, slope, check_count("steps", steps), check_count("rounds", rounds), learning_rate, variable,
             generator(random_state))
     closest.warn_if_flat()
-    info = closest.report("l2")
-    return (closest.X, info) if return_info else closest.X
+    found, info = closest.report("l2")
+    return (found, info) if return_info else found
 
 
 def zoo(
@@ -98,6 +100,7 @@ def zoo(
     h: float | None = None,
     variable: str = "box",
     random_state: Any = None,
+    device: str | None = None,
     return_info: bool = False,
 ) -> Any:
     """Zeroth order optimisation: Carlini & Wagner's attack by score differences along random coordinates.
@@ -107,7 +110,7 @@ def zoo(
 
     Parameters
     ----------
-    model, X, y, bounds, kappa, rounds, learning_rate, variable, return_info
+    model, X, y, bounds, kappa, rounds, learning_rate, variable, device, return_info
         As in :func:`carlini_wagner`.
     steps : int
         Adam steps per round, each along ``coordinates`` random coordinates (all, where there are fewer), at two queries
@@ -118,36 +121,38 @@ def zoo(
     random_state : int, RandomState or None
         Of the coordinates, and of new starts.
     """
-    problem = pose(model, X, y, bounds)
+    problem = pose(model, X, y, bounds, device)
     closest = Closest(problem, check_number("kappa", kappa, 0, closed="left"))
     rng, d = generator(random_state), problem.X.shape[1]
-    width = 1e-4 * problem.width if h is None else np.full(d, check_number("h", h, 0))
+    width = problem.width * 0 + check_number("h", h, 0) if h is not None else 1e-4 * problem.width
     count = min(d, check_count("coordinates", coordinates))
 
     def slope(at: Linearised, contrast: Array, active: NDArray[np.bool_]) -> tuple[Rows, Array]:
-        columns = np.tile(rng.permutation(d)[:count], (len(contrast), 1))  # shared: the model sees few columns move
+        shared = np.tile(rng.permutation(d)[:count], (len(contrast), 1))  # the model sees few columns move
+        columns = problem.place(shared)
         g = _differences(at, contrast, columns, width, active)
-        closest.queries += 2 * columns[active].size
+        closest.queries += 2 * count * int(active.sum())
         closest.slope_seen |= bool(g.any())
         return columns, g
 
     _search(closest, slope, check_count("steps", steps), check_count("rounds", rounds), learning_rate, variable, rng,
             per_row=1 if problem.target.separable else 2 * count)
     closest.warn_if_flat()
-    info = closest.report("l2")
-    return (closest.X, info) if return_info else closest.X
+    found, info = closest.report("l2")
+    return (found, info) if return_info else found
 
 
 def _differences(
     at: Linearised, contrast: Array, columns: Rows, width: Array, active: NDArray[np.bool_]
 ) -> Array:
     """Return the slopes (b, B) of the contrasted scores along the columns, 0 for rows that are not active."""
-    g, count = np.zeros(columns.shape), columns.shape[1]
-    rows = np.flatnonzero(active)
+    xp, count = namespace(width), columns.shape[1]
+    rows = xp.argwhere(active)[:, 0]
+    g = 0 * width[columns]
     if len(rows):
         steps = width[columns[rows]]
-        pairs = np.concatenate([columns[rows]] * 2, axis=1)
-        leads = at.nudged(rows, pairs, np.concatenate([steps, -steps], axis=1), contrast[rows])
+        pairs = xp.concatenate([columns[rows]] * 2, axis=1)
+        leads = at.nudged(rows, pairs, xp.concatenate([steps, -steps], axis=1), contrast[rows])
         g[rows] = (leads[:, :count] - leads[:, count:]) / (2 * steps)
     return g
 
@@ -162,34 +167,38 @@ class _Variable:
 
     def start(self, X: Array) -> Array:
         if not self.tanh:
-            return X.copy()
-        width = np.where(self.high > self.low, self.high - self.low, 1.0)
-        return np.arctanh(0.999999 * (2 * X - self.low - self.high) / width)
+            return X + 0
+        xp = namespace(X)
+        width = xp.where(self.high > self.low, self.high - self.low, 1.0)
+        return xp.arctanh(0.999999 * (2 * X - self.low - self.high) / width)
 
     def point(self, w: Array) -> Array:
         """Return x, inside the box."""
-        x = (self.low + self.high) / 2 + (self.high - self.low) / 2 * np.tanh(w) if self.tanh else w
-        return np.clip(x, self.low, self.high)
+        xp = namespace(w)
+        x = (self.low + self.high) / 2 + (self.high - self.low) / 2 * xp.tanh(w) if self.tanh else w
+        return xp.clip(x, self.low, self.high)
 
     def chain(self, w: Array) -> Array:
         """Return dx/dw, entry by entry."""
-        return (self.high - self.low) / 2 / np.cosh(w) ** 2 if self.tanh else np.ones_like(w)
+        xp = namespace(w)
+        return (self.high - self.low) / 2 / xp.cosh(w) ** 2 if self.tanh else xp.ones_like(w)
 
 
 class _Adam:
     """Adam with a step count for each entry, so that entries can be moved in turn (beta .9 and .999)."""
 
-    def __init__(self, shape: tuple[int, ...], rate: Array):
-        self.mean, self.square, self.count = np.zeros(shape), np.zeros(shape), np.zeros(shape)
-        self.rate = np.broadcast_to(rate, shape)
+    def __init__(self, X: Array, rate: Array):
+        self.mean, self.square, self.count = 0 * X, 0 * X, 0 * X
+        self.rate = 0 * X + rate
 
     def step(self, w: Array, columns: Rows | None, g: Array) -> None:
         """Move w (b, d) against the gradient g of its columns (b, B), all of them for None."""
-        at: Any = (slice(None),) if columns is None else (np.arange(len(w))[:, None], columns)
+        xp = namespace(w)
+        at: Any = (slice(None),) if columns is None else (xp.arange(len(w))[:, None], columns)
         mean = self.mean[at] = 0.9 * self.mean[at] + 0.1 * g
         square = self.square[at] = 0.999 * self.square[at] + 0.001 * g**2
         count = self.count[at] = self.count[at] + 1
-        w[at] -= self.rate[at] * (mean / (1 - 0.9**count)) / (np.sqrt(square / (1 - 0.999**count)) + 1e-8)
+        w[at] -= self.rate[at] * (mean / (1 - 0.9**count)) / (xp.sqrt(square / (1 - 0.999**count)) + 1e-8)
 
 
 def _search(
@@ -197,24 +206,25 @@ def _search(
     per_row: int = 1,
 ) -> None:
     """Search for c row by row (all rows of a block together), then draw what was found back towards the rows."""
-    problem = closest.problem
-    if check_option("variable", variable, ("box", "tanh")) == "tanh" and not np.isfinite(problem.high).all():
+    problem, xp = closest.problem, closest.problem.place.xp
+    if check_option("variable", variable, ("box", "tanh")) == "tanh" and not xp.isfinite(problem.high).all():
         raise ValueError("variable='tanh' needs finite bounds. Give bounds=(low, high) or use variable='box'.")
     rate: Array = 0.01 * problem.width
     if learning_rate is not None:
-        rate = np.full(len(rate), check_number("learning_rate", learning_rate, 0))
+        rate = 0 * rate + check_number("learning_rate", learning_rate, 0)
     if variable == "tanh":
         rate = 2 * rate / problem.width
     for rows in problem.blocks(per_row):
-        X, low, high, c = problem.X[rows], np.zeros(len(rows)), np.full(len(rows), np.inf), None
+        X, c = problem.X[rows], None
+        low, high = (problem.place(np.full(len(rows), end)) for end in (0.0, np.inf))
         if variable == "tanh":  # its first point is a little off the row
             closest.see(rows, X, problem.target.scores(X))
         for number in range(rounds):
-            away = 0.1 * number * problem.width * rng.normal(size=X.shape)
-            start = problem.clip(rows, np.where(np.isfinite(high)[:, None], X, X + away))
+            away = 0.1 * number * problem.width * problem.place(rng.normal(size=X.shape))
+            start = problem.clip(rows, xp.where(xp.isfinite(high)[:, None], X, X + away))
             c, hit = _round(closest, rows, start, slope, steps, rate, variable == "tanh", c)
-            high, low = np.where(hit, np.minimum(high, c), high), np.where(hit, low, np.maximum(low, c))
-            c = np.where(np.isfinite(high), (low + np.minimum(high, c)) / 2, 10 * c)
+            high, low = xp.where(hit, xp.minimum(high, c), high), xp.where(hit, low, xp.maximum(low, c))
+            c = xp.where(xp.isfinite(high), (low + xp.minimum(high, c)) / 2, 10 * c)
         _draw_back(closest, rows)
 
 
@@ -224,8 +234,8 @@ def _round(
     """Descend from ``start`` with weights c (None: those of a linear model); return c and who succeeded."""
     problem, X = closest.problem, closest.problem.X[rows]
     move = _Variable(problem.low[rows], problem.high[rows], tanh)
-    w, adam = move.start(start), _Adam(X.shape, rate)
-    hit, lowest = np.zeros(len(rows), dtype=bool), np.inf
+    w, adam = move.start(start), _Adam(X, rate)
+    hit, lowest = problem.place(np.zeros(len(rows), dtype=bool)), np.inf
     for step in range(steps):
         x = move.point(w)
         at = problem.target.linearise(x)
@@ -235,7 +245,7 @@ def _round(
         columns, g = slope(at, contrast, active)
         c = _linear_weight(margin, g, X.shape[1]) if c is None else c
         if step % max(1, steps // 10) == 0:
-            total = float((((x - X) ** 2).sum(axis=1) + c * np.maximum(margin, -closest.kappa)).sum())
+            total = float((((x - X) ** 2).sum(axis=1) + c * margin.clip(-closest.kappa, None)).sum())
             if total > 0.9999 * lowest:
                 break
             lowest = total
@@ -248,11 +258,11 @@ def _round(
 def _linear_weight(margin: Array, g: Array, d: int) -> Array:
     """Return 2 margin / |gradient|^2, the c that would just do for a linear model; g (b, B) holds B of d slopes."""
     square = (g**2).sum(axis=1) * d / g.shape[1]
-    return 2 * np.maximum(margin, 1e-12) / np.maximum(square, 1e-12)
+    return 2 * margin.clip(1e-12, None) / square.clip(1e-12, None)
 
 
 def _pick(values: Array, columns: Rows | None) -> Array:
-    return values if columns is None else np.take_along_axis(values, columns, axis=1)
+    return values if columns is None else values[namespace(values).arange(len(values))[:, None], columns]
 
 
 def _draw_back(closest: Closest, rows: Rows) -> None:
@@ -260,11 +270,11 @@ def _draw_back(closest: Closest, rows: Rows) -> None:
     rows = rows[closest.wrong[rows] & (closest.distance[rows] > 0)]
     if not len(rows):
         return
-    X, found = closest.problem.X[rows], closest.X[rows].copy()
-    low, high = np.zeros(len(rows)), np.ones(len(rows))
+    xp, X, found = closest.problem.place.xp, closest.problem.X[rows], closest.X[rows]
+    low, high = (closest.problem.place(np.full(len(rows), end)) for end in (0.0, 1.0))
     for _ in range(20):
         middle = (low + high) / 2
         x = X + middle[:, None] * (found - X)
         margin, _, wrong = closest.see(rows, x, closest.problem.target.scores(x))
         hit = wrong & (margin <= -closest.kappa)
-        low, high = np.where(hit, low, middle), np.where(hit, middle, high)
+        low, high = xp.where(hit, low, middle), xp.where(hit, middle, high)

@@ -8,10 +8,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from buttress._checks import Array, check_values
+from buttress._arrays import NUMPY, Place, check_device, namespace, to_numpy
+from buttress._checks import Array, check_box, check_rows
 from buttress.attacks.targets import Target, as_target, label_codes
 from buttress.expansion import margins, winners
 from buttress.scores import as_classifier
+
+ROUNDED = 1e-4  # of the largest score: what float32 may be wrong by
 
 
 @dataclass
@@ -38,10 +41,14 @@ class AttackInfo:
 
 @dataclass
 class Problem:
-    """The checked input of an attack: rows X (n, d) inside the box [low, high], their class numbers, and the target."""
+    """The checked input of an attack: rows X (n, d) inside the box [low, high], their class numbers, and the target.
+
+    All arrays are in one ``place``; the target's exact scores, in float64 on numpy, have the last word.
+    """
 
     model: Any
     target: Target
+    place: Place
     X: Array
     codes: NDArray[np.intp]
     low: Array
@@ -49,64 +56,56 @@ class Problem:
 
     def blocks(self, per_row: int = 1) -> list[NDArray[np.intp]]:
         """Return the row numbers in blocks that the target works on at a time, with ``per_row`` queries a row."""
-        rows, size = np.arange(len(self.X)), max(1, self.target.block // per_row)
+        rows, size = self.place(np.arange(len(self.X))), max(1, self.target.block // per_row)
         return [rows[start : start + size] for start in range(0, len(rows), size)]
 
     def clip(self, rows: NDArray[np.intp], X: Array) -> Array:
         """Return X (of these rows) moved into the box."""
-        return np.clip(X, self.low[rows], self.high[rows])
+        return self.place.xp.clip(X, self.low[rows], self.high[rows])
 
     @property
     def width(self) -> Array:
         """Width of the box in each column, or the range of X where there is none; shape (d,), positive."""
-        width = np.max(self.high - self.low, axis=0)
-        width = np.where(np.isfinite(width), width, np.ptp(self.X, axis=0))
-        return np.where(width > 0, width, 1.0)
+        xp = self.place.xp
+        width = xp.amax(self.high - self.low, axis=0)
+        width = xp.where(xp.isfinite(width), width, xp.amax(self.X, axis=0) - xp.amin(self.X, axis=0))
+        return xp.where(width > 0, width, 1.0)
 
-    def wrong(self, X: Array, by_scores: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """Say which rows the model itself classifies wrongly; ``by_scores`` where its scores settle that."""
-        if self.target.decides is None:
-            return by_scores
+    @property
+    def settled(self) -> bool:
+        """Whether the scores that the attack saw settle which rows are wrong."""
+        return self.place == NUMPY and self.target.decides is None
+
+    def judged(self, rows: NDArray[np.intp], X: Array) -> tuple[Array, NDArray[np.bool_]]:
+        """Return the margins of numpy versions X of the rows in float64, and which the model itself gets wrong."""
+        if not len(rows):
+            return np.zeros(0), np.zeros(0, dtype=bool)
+        codes, contrasts = to_numpy(self.codes)[rows], to_numpy(self.target.contrasts).astype(np.float64)
+        scores, decides = self.target.exact(X.astype(np.float64, copy=False)), self.target.decides
+        margin = margins(scores, codes, contrasts)[0]
+        if decides is None:
+            return margin, winners(scores, contrasts) != codes
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="X does not have valid feature names")
-            predicted = self.target.decides.predict(X)
-        return np.asarray(predicted != self.target.decides.classes_[self.codes])
+            return margin, np.asarray(decides.predict(X) != decides.classes_[codes])
 
 
-def pose(model: Any, X: Any, y: Any, bounds: Any) -> Problem:
-    """Check what an attack was given.
+def pose(model: Any, X: Any, y: Any, bounds: Any, device: str | None = None) -> Problem:
+    """Check what an attack was given, and bring it to the device.
 
-    Raises ValueError for a model without scores, the wrong width, NaN, unknown labels, or a box that excludes X.
+    A known score function is attacked in the precision of X, any other model in float64. Raises ValueError for a model
+    without scores, the wrong width, NaN, unknown labels, or a box that excludes X.
     """
     model = as_classifier(model)
-    target = as_target(model)
-    X, low, high = checked_inputs(model, X, bounds)
-    codes = label_codes(model, y, len(X))
-    return Problem(model, target, X, codes, np.broadcast_to(low, X.shape), np.broadcast_to(high, X.shape))
-
-
-def checked_inputs(model: Any, X: Any, bounds: Any) -> tuple[Array, Any, Any]:
-    """Return X as float64 (n, d) and the box; ValueError for the wrong width, NaN, or a box that excludes X."""
-    X = np.asarray(X, dtype=np.float64)
-    if X.ndim != 2 or len(X) == 0:
-        raise ValueError(f"X must be two-dimensional with at least one row. Got shape {X.shape}.")
-    width = getattr(model, "n_features_in_", X.shape[1])
-    if X.shape[1] != width:
-        raise ValueError(f"X has {X.shape[1]} features, but the model was fitted on {width}. Give those columns.")
-    check_values(X, [str(j) for j in range(X.shape[1])], "An attack")
-    if bounds is None:
-        return X, -np.inf, np.inf
-    try:
-        low, high = (np.asarray(side, dtype=np.float64) for side in bounds)
-        outside = np.broadcast_to(~((low <= X) & (high >= X)), X.shape)
-    except (TypeError, ValueError):
-        raise ValueError(f"bounds must be (low, high), each a number or an array that broadcasts to X {X.shape}. "
-                         f"Got {bounds!r}.") from None
-    if outside.any():
-        row, column = np.argwhere(outside)[0]
-        raise ValueError(f"bounds exclude the data: row {row}, column {column} is {X[row, column]:g}. Give a box in "
-                         "the units of X that holds every row.")
-    return X, low, high
+    device = check_device(device)
+    X = check_rows(X, getattr(model, "n_features_in_", None), "An attack")
+    if not len(X):
+        raise ValueError("X must have at least one row. Got none.")
+    low, high = (np.float64(-np.inf), np.float64(np.inf)) if bounds is None else check_box(bounds, X)
+    target = as_target(model, Place(device, X.dtype.name))
+    codes, place = label_codes(model, y, len(X)), target.place
+    low, high = (place.xp.broadcast_to(place(side), X.shape) for side in (low, high))
+    return Problem(model, target, place, place(X), place(codes), low, high)
 
 
 def warn_of_units(problem: Problem, eps: float) -> None:
@@ -123,9 +122,9 @@ class Met(ABC):
     def __init__(self, problem: Problem):
         n = len(problem.X)
         self.problem = problem
-        self.X = problem.X.copy()
-        self.margin = np.full(n, np.inf)
-        self.wrong = np.zeros(n, dtype=bool)
+        self.X = problem.X + 0
+        self.margin = problem.place(np.full(n, np.inf))
+        self.wrong = problem.place(np.zeros(n, dtype=bool))
         self.queries = 0
         self.slope_seen = False
 
@@ -139,19 +138,20 @@ class Met(ABC):
         Those are the contrasts that attain the margins; where a vote stands although a pair is lost already, that of
         the pair nearest to being lost next.
         """
-        contrasts, codes = self.problem.target.contrasts, self.problem.codes[rows]
-        if not np.isfinite(scores).all():
+        xp, contrasts, codes = self.problem.place.xp, self.problem.target.contrasts, self.problem.codes[rows]
+        if not xp.isfinite(scores).all():
             raise ValueError(f"The scores of {type(self.problem.model).__name__} hold NaN or inf, so they have no "
                              "margin. Check the scale of X and the kernel's parameters.")
-        leads = np.einsum("irk,ik->ir", contrasts[codes], scores)
-        margin = leads.min(axis=1)
+        self.queries += len(rows)
+        leads = xp.einsum("irk,ik->ir", contrasts[codes], scores)
+        margin = xp.amin(leads, axis=1)
         wrong = winners(scores, contrasts) != codes
         lost = (leads <= 0) & ~wrong[:, None]
-        contrast = contrasts[codes, np.where(lost, np.inf, leads).argmin(axis=1)]
+        contrast = contrasts[codes, xp.where(lost, np.inf, leads).argmin(axis=1)]
         keep = self.better(rows, X, wrong, margin)
-        kept = rows[keep]
-        self.X[kept], self.margin[kept], self.wrong[kept] = X[keep], margin[keep], wrong[keep]
-        self.queries += len(rows)
+        if not keep.all():
+            rows, X = rows[keep], X[keep]
+        self.X[rows], self.margin[rows], self.wrong[rows] = X, margin[keep], wrong[keep]
         return margin, contrast, wrong
 
     def slope(self, g: Array) -> None:
@@ -161,25 +161,29 @@ class Met(ABC):
 
     def warn_if_flat(self) -> None:
         """Warn where nothing could be learned: no score changed near any row, and nothing better was met by chance."""
-        if not self.slope_seen and not self.wrong.all() and np.array_equal(self.X, self.problem.X):
+        if not self.slope_seen and not self.wrong.all() and bool((self.X == self.problem.X).all()):
             warnings.warn(
                 f"No score of {type(self.problem.model).__name__} changed near any row, so this attack was blind: that "
                 "it failed says nothing about robustness. Scores of trees and of constant models are flat.",
                 stacklevel=3,
             )
 
-    def report(self, norm: str) -> AttackInfo:
-        """Return what was achieved; a row that the model classified wrongly from the start counts at distance 0."""
+    def report(self, norm: str) -> tuple[Array, AttackInfo]:
+        """Return the rows met and what was achieved, as numpy arrays, judged by the model.
+
+        A row that the model classified wrongly from the start counts at distance 0.
+        """
         problem = self.problem
-        wrong = problem.wrong(self.X, self.wrong)
-        if problem.target.decides is not None:
-            back = problem.wrong(problem.X, self.wrong) & ~wrong
-            if back.any():
-                scores, contrasts = problem.target.scores(problem.X[back]), problem.target.contrasts
-                self.margin[back] = margins(scores, problem.codes[back], contrasts)[0]
-                self.X[back], wrong[back] = problem.X[back], True
-            self.queries += 2 * len(self.X)
-        return AttackInfo(wrong, self.margin, distances(self.X - problem.X, norm), self.queries)
+        start, found, margin, wrong = (to_numpy(part) for part in (problem.X, self.X, self.margin, self.wrong))
+        if not problem.settled:
+            seen, rows = wrong, np.arange(len(found))
+            margin, wrong = problem.judged(rows, found)
+            doubted = rows[~wrong & (seen | (problem.target.decides is not None))]
+            first, missed = problem.judged(doubted, start[doubted])
+            back = doubted[missed]
+            found[back], margin[back], wrong[back] = start[back], first[missed], True
+            self.queries += (len(found) + len(doubted)) * (1 if problem.target.decides is None else 2)
+        return found, AttackInfo(wrong, margin, distances(found - start, norm), self.queries)
 
 
 class Worst(Met):
@@ -196,12 +200,15 @@ class Closest(Met):
     def __init__(self, problem: Problem, kappa: float):
         super().__init__(problem)
         self.kappa = kappa
-        self.distance = np.zeros(len(problem.X))
+        if problem.place.dtype == "float32":  # a point that float32 puts just over the border may lie before it
+            self.kappa = max(kappa, ROUNDED * float(abs(problem.target.scores(problem.X)).max()))
+            self.queries += len(problem.X)
+        self.distance = problem.place(np.zeros(len(problem.X)))
 
     def better(self, rows: NDArray[np.intp], X: Array, wrong: NDArray[np.bool_], margin: Array) -> Any:
         was = self.wrong[rows] & (self.margin[rows] <= -self.kappa)
         hit = wrong & (margin <= -self.kappa)
-        distance = np.linalg.norm(X - self.problem.X[rows], axis=1)
+        distance = distances(X - self.problem.X[rows], "l2")
         keep = (hit & (~was | (distance < self.distance[rows]))) | (~hit & ~was & (margin < self.margin[rows]))
         self.distance[rows[keep]] = distance[keep]
         return keep
@@ -209,4 +216,5 @@ class Closest(Met):
 
 def distances(delta: Array, norm: str) -> Array:
     """Return the norm of each row."""
-    return np.abs(delta).max(axis=1) if norm == "linf" else np.linalg.norm(delta, axis=1)
+    xp = namespace(delta)
+    return xp.amax(abs(delta), axis=1) if norm == "linf" else xp.linalg.norm(delta, axis=1)

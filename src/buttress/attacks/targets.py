@@ -9,11 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from buttress._arrays import NUMPY, Place, namespace
 from buttress._checks import Array, check_values
-from buttress.attacks.linearise import Columns, centred, nudge, weighted
 from buttress.expansion import KernelExpansion, binary_contrasts, pair_contrasts, rival_contrasts
 from buttress.features import WavePoint
 from buttress.kernels import RBF
+from buttress.kernels.points import Columns, centred, nudge, weighted
 from buttress.scores import ScoreFunction, SignOf, as_classifier, fitted_inside, read_scores
 
 DIFFERENCE = 1e-4  # relative step of the central differences
@@ -30,6 +31,8 @@ class Target(Protocol):
     block: int  # rows to work on at a time
     separable: bool  # whether steps along coordinates cost no more memory than the rows
     decides: Any  # the model, where its classes need not be the winners of the scores; None where they are
+    place: Place  # of all arrays
+    exact: Any  # the function of the scores in float64 on numpy
 
     def scores(self, X: Array) -> Array:
         """Return the scores of X (n, d), shape (n, k)."""
@@ -58,37 +61,42 @@ class ExpansionTarget:
     gradient_cost = 1
     decides: Any = None
 
-    def __init__(
-        self, expansion: KernelExpansion, contrasts: Array, shift: Array | float = 0.0, scale: Array | float = 1.0
-    ):
-        self.expansion = expansion
-        self.contrasts = contrasts
-        self.shift, self.scale = shift, scale
+    def __init__(self, score: ScoreFunction, place: Place):
+        self.exact: Any = score
+        self.place = place
+        there = score.moved(place)
+        expansion = self.expansion = there.expansion
+        self.contrasts, self.shift, self.scale = there.contrasts, there.shift, there.scale
         self.block = max(1, ENTRIES // max(1, len(expansion.centers)))
         self.separable = type(expansion.kernel) is RBF
-        self.scaled = bool(np.any(np.asarray(shift) != 0) or np.any(np.asarray(scale) != 1))
+        self.scaled = not all(np.ndim(part) == 0 and part == neutral
+                              for part, neutral in ((score.shift, 0), (score.scale, 1)))
         self._at = centred(expansion.kernel, expansion.centers)
 
     def _inner(self, X: Array) -> Array:
         return (X - self.shift) * self.scale if self.scaled else X
 
     def scores(self, X: Array) -> Array:
-        return self.expansion(self._inner(X))
+        parts = [self._at(self._inner(X[start : start + self.block])).values @ self.expansion.coef
+                 for start in range(0, len(X), self.block)]
+        return namespace(X).concatenate(parts) + self.expansion.intercept
 
     def gradient(self, X: Array, V: Array) -> Array:
-        return self.expansion.gradient(self._inner(X), V) * self.scale
+        return self.linearise(X).gradient(V)
 
     def linearise(self, X: Array) -> Linearised:
         point = self._at(self._inner(X))
         coef, intercept = self.expansion.coef, self.expansion.intercept
-        scale = np.broadcast_to(self.scale, X.shape[1])
+
+        scale: Any = self.scale
 
         def nudged(rows: Columns, columns: Columns, steps: Array, V: Array) -> Array:
-            return point.nudged(rows, columns, steps * scale[columns], V @ coef.T) + (V @ intercept)[:, None]
+            inner = steps * (scale if np.ndim(scale) == 0 else scale[columns])
+            return point.nudged(rows, columns, inner, V @ coef.T) + (V @ intercept)[:, None]
 
         def gradient(V: Array) -> Array:
             g = point.gradient(V @ coef.T)
-            return g * self.scale if self.scaled else g
+            return g * scale if self.scaled else g
 
         return Linearised(point.values @ coef + intercept, gradient, nudged)
 
@@ -98,9 +106,11 @@ class QueryTarget:
 
     block = 4096
     separable = False
+    place = NUMPY
 
     def __init__(self, model: Any):
         self.query = _score_function(model)
+        self.exact: Any = self.scores
         self.decides = model
         n_classes = len(model.classes_)
         self.gradient_cost = 2 * getattr(model, "n_features_in_", 1)
@@ -141,29 +151,36 @@ class QueryTarget:
         return Linearised(self.scores(X), lambda V: self.gradient(X, V), nudged)
 
 
-class WaveTarget(QueryTarget):
+class WaveTarget:
     """Sums of random features of (x - shift) * scale: they know their gradient, and short steps along coordinates."""
 
+    gradient_cost = 1
     separable = True
+    decides: Any = None
 
-    def __init__(self, score: ScoreFunction, model: Any):
-        super().__init__(model)
-        self.score = score
-        self.query, self.gradient = score, score.gradient  # type: ignore[method-assign]
-        self.gradient_cost, self.contrasts = 1, score.contrasts
+    def __init__(self, score: ScoreFunction, place: Place):
+        self.exact: Any = score
+        self.place, self.there = place, score.moved(place)
+        self.contrasts = self.there.contrasts
         self.last: WavePoint | None = None
         self.block = max(1, PHASES // max(1, score.expansion.coef.shape[0] * score.expansion.coef.shape[1]))
 
+    def scores(self, X: Array) -> Array:
+        return self.there(X)
+
+    def gradient(self, X: Array, V: Array) -> Array:
+        return self.there.gradient(X, V)
+
     def linearise(self, X: Array) -> Linearised:
-        point = self.last = WavePoint(self.score.expansion, self.score.inner(X), self.last)
-        scale = np.broadcast_to(self.score.scale, X.shape[1])
+        scale: Any = self.there.scale
+        point = self.last = WavePoint(self.there.expansion, self.there.inner(X), self.last)
 
         def nudged(rows: Columns, columns: Columns, steps: Array, V: Array) -> Array:
-            near = point.nudged(rows, columns, steps * scale[columns], V)
+            near = point.nudged(rows, columns, steps * (scale if np.ndim(scale) == 0 else scale[columns]), V)
             if near is not None:
                 return near
-            moved = [self.scores(nudge(X[i : i + 1], columns[r : r + 1], steps[r : r + 1])) for r, i in enumerate(rows)]
-            return weighted(np.stack(moved), V)
+            moved = [self.scores(nudge(X[i][None], columns[r][None], steps[r][None])) for r, i in enumerate(rows)]
+            return weighted(namespace(X).stack(moved), V)
 
         return Linearised(point.scores, lambda V: point.gradient(V) * scale, nudged)
 
@@ -195,22 +212,31 @@ def _last_step(model: Any) -> Any:
     return last if inner is None else _last_step(inner)
 
 
-def as_target(model: Any) -> Target:
-    """Return what an attack needs of a fitted classifier; ValueError for one that gives labels only."""
+def as_target(model: Any, place: Place = NUMPY) -> Target:
+    """Return what an attack needs of a fitted classifier, in one place; models that are only queried stay in float64.
+
+    ValueError for a model that gives labels only, or one to be asked on a device that is no known score function.
+    """
     model = as_classifier(model)
     if not isinstance(model, SignOf):
         check_is_fitted(model)
     if not hasattr(model, "classes_"):
         raise ValueError(f"{type(model).__name__} is no fitted classifier: it has no classes_. Attacks need one with "
                          "decision_function or predict_proba.")
+    if isinstance(model.classes_, list):
+        raise ValueError(f"{type(model).__name__} predicts several labels a row. Attacks need a classifier of one.")
     score = read_scores(model)
     if score is None:
-        return QueryTarget(model)
+        queried = QueryTarget(model)
+        if place.device is not None:
+            raise ValueError(f"{type(model).__name__} computes its scores itself, so an attack on it cannot run on "
+                             f"device={place.device!r}. Leave device at None.")
+        return queried
     if isinstance(score.expansion, KernelExpansion):
-        target = ExpansionTarget(score.expansion, score.contrasts, score.shift, score.scale)
+        target = ExpansionTarget(score, place)
         target.decides = model if getattr(_last_step(model), "break_ties", False) else None
         return target
-    return WaveTarget(score, model)
+    return WaveTarget(score, place)
 
 
 def label_codes(model: Any, y: Any, n: int) -> NDArray[np.intp]:

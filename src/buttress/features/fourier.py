@@ -12,9 +12,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from buttress._arrays import NUMPY, Place, namespace, place_of
 from buttress._checks import Array, check_count
 from buttress.expansion import CHUNK
-from buttress.features.bits import exponentials, normals, split, words
+from buttress.features.bits import exponentials, normals, shares, words
 from buttress.features.spectral import Spectrum, spectrum_of
 from buttress.kernels import Kernel
 
@@ -41,48 +42,53 @@ class RandomFeatures:
     size: int
     seed: int
     _kept: dict[Any, Any] = field(default_factory=dict, repr=False, compare=False)
-    _cast: tuple[Any, ...] = field(default=(), repr=False, compare=False)  # the last block in another precision
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_kept": {}, "_cast": ()}
+        return {**self.__dict__, "_kept": {}}
 
-    def waves(self, block: int) -> tuple[Array, Array]:
-        """Return frequencies (d, m) and phases (m,) of one block."""
-        if block in self._kept:
-            kept: tuple[Array, Array] = self._kept[block]
+    def waves(self, block: int, place: Place = NUMPY) -> tuple[Any, Any]:
+        """Return frequencies (d, m) and phases (m,) of one block, in a place."""
+        kept: tuple[Any, Any] | None = self._kept.get((block, place))
+        if kept is not None:
             return kept
+        made = tuple(map(place, self._kept.get((block, NUMPY)) or self._drawn(block)))
+        while self._kept and (len(self._kept) + 1) * 8 * self.width * self.size > KEPT:
+            self._kept.pop(next(reversed(self._kept)))  # the newest: a model runs through its blocks in order
+        self._kept[block, place] = made
+        return made
+
+    def _drawn(self, block: int) -> tuple[Array, Array]:
         m, d = self.size, self.width
         bits = words(self.seed, block, m + (m * d + m + 1) // 2)
-        uniform, low = split(bits[:m])
         draws = normals(bits[m:])
-        spectrum = spectrum_of(self.kernel, "Random features")
-        lengths = spectrum.lengths(self.kernel, draws[:m], exponentials(uniform))
-        phases = (low.astype(np.float64) + 0.5) * (2 * np.pi * 2.0**-32)
-        made: tuple[Array, Array] = draws[m : m + m * d].reshape(d, m) * lengths, phases
-        while self._kept and (len(self._kept) + 1) * made[0].nbytes > KEPT:
-            self._kept.pop(next(reversed(self._kept)))  # the newest: a model runs through its blocks in order
-        self._kept[block] = made
-        return made
+        lengths = spectrum_of(self.kernel, "Random features").lengths(self.kernel, draws[:m], exponentials(bits[:m]))
+        return draws[m : m + m * d].reshape(d, m) * lengths, 2 * np.pi * shares(bits[:m])
 
     @property
     def amplitude(self) -> float:
         """sqrt(2 F(0)), the largest value of a feature."""
         return float(np.sqrt(2 * self.kernel.diagonal(np.zeros((1, self.width)))[0]))
 
-    def phase(self, X: NDArray[Any], block: int) -> NDArray[Any]:
-        """Return w'x + b, (n, m), in the precision of X."""
-        if X.dtype != np.float64 and self._cast[:2] != (block, X.dtype):
-            self._cast = (block, X.dtype, *(part.astype(X.dtype) for part in self.waves(block)))
-        frequencies, phases = self.waves(block) if X.dtype == np.float64 else self._cast[2:]
-        total: NDArray[Any] = X @ frequencies
+    def phase(self, X: Any, block: int) -> Any:
+        """Return w'x + b, (n, m), in the precision of X and where X is."""
+        frequencies, phases = self.waves(block, place_of(X))
+        total = X @ frequencies
         total += phases
         return total
 
-    def __call__(self, X: NDArray[Any], block: int) -> NDArray[Any]:
+    def __call__(self, X: Any, block: int) -> Any:
         """Return m^(-1/2) phi(x_i) of one block, (n, m): rows' inner products estimate the kernel."""
+        xp, size = namespace(X), self.amplitude / float(np.sqrt(self.size))
+        if xp is np and X.dtype == np.float32:
+            from buttress.features.compiled import cosines
+
+            frequencies, phases = self.waves(block, place_of(X))
+            features = X @ frequencies
+            cosines(features, phases, np.float32(size))
+            return features
         features = self.phase(X, block)
-        np.cos(features, out=features)
-        features *= X.dtype.type(self.amplitude / np.sqrt(self.size))
+        xp.cos(features, out=features)
+        features *= size
         return features
 
 
@@ -107,6 +113,10 @@ class RandomExpansion:
     coef: Array
     intercept: Array
 
+    def moved(self, place: Place) -> "RandomExpansion":
+        """Return the same expansion with its coefficients there; the features follow the rows they are asked of."""
+        return RandomExpansion(self.features, place(self.coef), place(self.intercept))
+
     @cached_property
     def steepest(self) -> float:
         """The largest frequency along any one column."""
@@ -114,7 +124,7 @@ class RandomExpansion:
 
     def __call__(self, X: Array) -> Array:
         """Return the scores of the rows of X, shape (n, k)."""
-        scores = np.tile(self.intercept, (len(X), 1))
+        scores = 0 * X[:, :1] + self.intercept
         for block, coef in enumerate(self.coef):
             for part in self._parts(len(X)):
                 scores[part] += self.features(X[part], block) @ coef
@@ -122,12 +132,12 @@ class RandomExpansion:
 
     def gradient(self, X: Array, V: Array) -> Array:
         """Return sum_c V[i, c] * d score_c(x_i) / d x_i, shape (n, d), for V of shape (n, k)."""
-        slopes = np.zeros_like(X)
-        scale = -self.features.amplitude / np.sqrt(self.features.size)
+        xp, slopes = namespace(X), 0 * X
+        scale = -self.features.amplitude / float(np.sqrt(self.features.size))
         for block, coef in enumerate(self.coef):
             for part in self._parts(len(X)):
-                rise = np.sin(self.features.phase(X[part], block)) * (V[part] @ coef.T)
-                slopes[part] += scale * (rise @ self.features.waves(block)[0].T)
+                rise = xp.sin(self.features.phase(X[part], block)) * (V[part] @ coef.T)
+                slopes[part] += scale * (rise @ self.features.waves(block, place_of(X))[0].T)
         return slopes
 
     def _parts(self, n: int) -> Iterator[slice]:
@@ -144,28 +154,31 @@ class WavePoint:
 
     def __init__(self, expansion: RandomExpansion, X: Array, before: "WavePoint | None" = None):
         self.expansion, self.features = expansion, expansion.features
-        self.X = X.copy()  # an attack may move its rows in place
-        self.scale = self.features.amplitude / np.sqrt(self.features.size)
+        xp, place = namespace(X), place_of(X)
+        self.X = X + 0  # an attack may move its rows in place
+        self.scale = self.features.amplitude / float(np.sqrt(self.features.size))
         blocks = range(len(expansion.coef))
-        moved = None if before is None or before.X.shape != X.shape else np.flatnonzero((X != before.X).any(axis=0))
+        moved = None if before is None or before.X.shape != X.shape else (
+            xp.argwhere((X != before.X).any(axis=0))[:, 0])
         if before is None or moved is None or 2 * len(moved) > X.shape[1]:
             self.phases = [self.features.phase(X, block) for block in blocks]
         else:
             by = (X - before.X)[:, moved]
-            self.phases = [before.phases[block] + by @ self.features.waves(block)[0][moved] for block in blocks]
+            self.phases = [before.phases[block] + by @ self.features.waves(block, place)[0][moved] for block in blocks]
 
     @property
     def scores(self) -> Array:
         """The scores, shape (n, k)."""
-        cosines = (self.scale * np.cos(phase) @ coef for phase, coef in zip(self.phases, self.expansion.coef))
-        return sum(cosines, np.tile(self.expansion.intercept, (len(self.X), 1)))
+        cosines = (self.scale * namespace(self.X).cos(phase) @ coef
+                   for phase, coef in zip(self.phases, self.expansion.coef, strict=True))
+        return sum(cosines, 0 * self.X[:, :1] + self.expansion.intercept)
 
     def gradient(self, V: Array, rows: Any = slice(None), columns: Any = slice(None)) -> Array:
         """Return the gradients of the V-weighted scores of the rows named along the columns named, shape (r, c)."""
-        slopes = 0.0
-        for block, (phase, coef) in enumerate(zip(self.phases, self.expansion.coef)):
-            slopes = slopes - (np.sin(phase[rows]) * (V @ coef.T)) @ self.features.waves(block)[0][columns].T
-        return self.scale * np.asarray(slopes)
+        slopes, xp, place = 0 * self.X[rows][:, columns], namespace(self.X), place_of(self.X)
+        for block, (phase, coef) in enumerate(zip(self.phases, self.expansion.coef, strict=True)):
+            slopes -= (xp.sin(phase[rows]) * (V @ coef.T)) @ self.features.waves(block, place)[0][columns].T
+        return self.scale * slopes
 
     def nudged(self, rows: Any, columns: NDArray[np.intp], steps: Array, V: Array) -> Array | None:
         """Return the V-weighted scores of the rows named after ``steps`` (r, B) along ``columns``, to first order.
@@ -173,11 +186,12 @@ class WavePoint:
         Between opposite steps the second order cancels; None where the third, a relative error of 1e-7 there, could
         be seen.
         """
-        if np.abs(steps).max(initial=0.0) * self.expansion.steepest > SHORT:
+        if float(abs(steps).max()) * self.expansion.steepest > SHORT:
             return None
-        named, at = np.unique(columns, return_inverse=True)
-        slopes = np.take_along_axis(self.gradient(V, rows, named), at.reshape(columns.shape), axis=1)
-        return np.sum(V * self.scores[rows], axis=1)[:, None] + steps * slopes
+        xp = namespace(V)
+        named, at = xp.unique(columns, return_inverse=True)
+        slopes = self.gradient(V, rows, named)[xp.arange(len(V))[:, None], at.reshape(columns.shape)]
+        return (V * self.scores[rows]).sum(axis=1)[:, None] + steps * slopes
 
 
 def gradient_noise(expansion: RandomExpansion) -> Array:

@@ -8,9 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 from sklearn.cluster import kmeans_plusplus
 
+from buttress._arrays import Place
 from buttress._checks import Array, check_count, check_option
 from buttress.expansion import KernelExpansion
 from buttress.kernels import Kernel
+from buttress.kernels.points import Point, centred
 
 
 def landmarks(X: Array, n_landmarks: int, *, rng: np.random.RandomState, method: str = "kmeans++") -> Array:
@@ -36,9 +38,21 @@ class NystroemMap:
     landmarks: Array
     root: Array
 
+    def __post_init__(self) -> None:
+        self._at = centred(self.kernel, self.landmarks)
+
+    def at(self, X: Array) -> Point:
+        """Return the kernel's values at the rows of X with their gradients, of X (n, d) where the landmarks are."""
+        point: Point = self._at(X)
+        return point
+
     def __call__(self, X: Array) -> Array:
         """Return the features of X, shape (n, m)."""
-        return self.kernel(X, self.landmarks) @ self.root
+        return self.at(X).values @ self.root
+
+    def moved(self, place: Place) -> "NystroemMap":
+        """Return the same map with its arrays there."""
+        return NystroemMap(self.kernel, place(self.landmarks), place(self.root))
 
     def expansion(self, theta: Array, intercept: Array) -> KernelExpansion:
         """Return theta'phi(x) + intercept as a kernel expansion over the landmarks; theta is (m, k)."""

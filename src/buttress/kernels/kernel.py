@@ -7,6 +7,7 @@ from scipy.sparse import issparse
 from sklearn.base import BaseEstimator
 from sklearn.utils.extmath import row_norms, safe_sparse_dot
 
+from buttress._arrays import namespace
 from buttress._checks import Array
 
 
@@ -100,7 +101,9 @@ def middle(Z: Array) -> Array:
 
 def clear_rounding(r2: Array, xx: Array, zz: Array) -> None:
     """Set to 0 the squared distances (n, m) that rounding alone can make of squared norms xx (n,) and zz (m,)."""
-    if r2.size:
-        rounding = 16 * np.finfo(r2.dtype).eps
-        i, j = np.divmod(np.flatnonzero(r2 <= rounding * (xx.max() + zz.max())), r2.shape[1])
-        r2[i, j] = np.where(r2[i, j] <= rounding * (xx[i] + zz[j]), 0, r2[i, j])
+    if len(xx) and len(zz):
+        xp = namespace(r2)
+        rounding = 16 * xp.finfo(r2.dtype).eps
+        few = xp.argwhere((r2 <= rounding * (xx.max() + zz.max())).reshape(-1))[:, 0]
+        i, j = few // len(zz), few % len(zz)
+        r2[i, j] = xp.where(r2[i, j] <= rounding * (xx[i] + zz[j]), 0, r2[i, j])

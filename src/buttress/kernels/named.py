@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from buttress._arrays import namespace
 from buttress._checks import Array, check_number
 from buttress.kernels.composed import Precomputed
 from buttress.kernels.kernel import DotProduct, Kernel, Radial
@@ -26,7 +27,7 @@ class Linear(DotProduct):
         return s + self.coef0
 
     def slope(self, s: Array) -> Array:
-        return np.ones_like(s)
+        return namespace(s).ones_like(s)
 
 
 class Polynomial(DotProduct):
@@ -72,10 +73,11 @@ class Sigmoid(DotProduct):
         return "indefinite"
 
     def profile(self, s: Array) -> Array:
-        return np.tanh(self.gamma * s + self.coef0)
+        return namespace(s).tanh(self.gamma * s + self.coef0)
 
     def slope(self, s: Array) -> Array:
-        return self.gamma / np.cosh(np.clip(self.gamma * s + self.coef0, -350, 350)) ** 2
+        xp = namespace(s)
+        return self.gamma / xp.cosh(xp.clip(self.gamma * s + self.coef0, -350, 350)) ** 2
 
 
 class RBF(Radial):
@@ -90,10 +92,10 @@ class RBF(Radial):
         return "pd"
 
     def profile(self, r2: Array) -> Array:
-        return np.exp(-self.gamma * r2)
+        return namespace(r2).exp(-self.gamma * r2)
 
     def slope(self, r2: Array) -> Array:
-        return -self.gamma * np.exp(-self.gamma * r2)
+        return -self.gamma * namespace(r2).exp(-self.gamma * r2)
 
 
 class MultiscaleRBF(Radial):
@@ -139,11 +141,13 @@ class Laplacian(Radial):
         return "pd"
 
     def profile(self, r2: Array) -> Array:
-        return np.exp(-self.gamma * np.sqrt(r2))
+        xp = namespace(r2)
+        return xp.exp(-self.gamma * xp.sqrt(r2))
 
     def slope(self, r2: Array) -> Array:
-        r = np.sqrt(r2)
-        return np.divide(-self.gamma * np.exp(-self.gamma * r), 2 * r, out=np.zeros_like(r), where=r > 0)
+        xp = namespace(r2)
+        r = xp.sqrt(r2)
+        return -self.gamma * xp.exp(-self.gamma * r) / xp.where(r > 0, 2 * r, np.inf)
 
 
 class InverseMultiquadric(Radial):
@@ -158,7 +162,7 @@ class InverseMultiquadric(Radial):
         return "pd"
 
     def profile(self, r2: Array) -> Array:
-        return 1 / np.sqrt(r2 + self.offset**2)
+        return 1 / namespace(r2).sqrt(r2 + self.offset**2)
 
     def slope(self, r2: Array) -> Array:
         return -0.5 * (r2 + self.offset**2) ** -1.5
@@ -177,13 +181,13 @@ class Log(Radial):
         return "cpd" if check_number("degree", self.degree, 0) <= 2 else "indefinite"
 
     def profile(self, r2: Array) -> Array:
-        return -np.log1p((self.gamma * r2) ** (self.degree / 2))
+        return -namespace(r2).log1p((self.gamma * r2) ** (self.degree / 2))
 
     def slope(self, r2: Array) -> Array:
         power = self.degree / 2
         scaled = self.gamma * r2
-        top = np.power(scaled, power - 1, out=np.zeros_like(scaled), where=(scaled > 0) | (power >= 1))
-        return -self.gamma * power * top / (1 + scaled**power)
+        base = scaled if power >= 1 else namespace(r2).where(scaled > 0, scaled, np.inf)  # 0 at the cusp
+        return -self.gamma * power * base ** (power - 1) / (1 + scaled**power)
 
 
 class Cauchy(Radial):

@@ -4,13 +4,51 @@ The lists of an operation are slices [begin[k], end[k]) of two flat arrays, bins
 the weights: adjoint[e] is the derivative of sum w y u with respect to the weight of entry e.
 """
 
+from typing import Any
+
+import numba
 import numpy as np
+from llvmlite import ir
+from numba.core import cgutils, types
+from numba.extending import intrinsic
 
 from buttress._checks import Array
+from buttress._compiling import compile_kernel
 from buttress.relational.plan import Index
-from buttress.solvers.compiled import compile_kernel
 
 _LISTS = "int64[::1], int64[::1], int32[::1], float64[::1]"
+
+
+def _fetching() -> Any:
+    """Return fetch(array, index): ask the processor for the cache line of an element before it is needed."""
+
+    def generate(context, builder, signature, args):  # type: ignore[no-untyped-def]
+        kind, byte, word = signature.args[0], ir.IntType(8).as_pointer(), ir.IntType(32)
+        held = context.make_array(kind)(context, builder, args[0])
+        place = builder.bitcast(
+            cgutils.get_item_pointer(context, builder, kind, held, [args[1]]), byte)  # type: ignore[no-untyped-call]
+        function = builder.module.declare_intrinsic(
+            "llvm.prefetch", [byte], ir.FunctionType(ir.VoidType(), [byte, word, word, word]))
+        builder.call(function, [place, word(0), word(2), word(1)])
+        return context.get_dummy_value()
+
+    def fetch(context, array, index):  # type: ignore[no-untyped-def]
+        return types.void(array, types.int64), generate
+
+    return intrinsic(fetch)
+
+
+_fetch = _fetching()
+
+
+@numba.njit(error_model="numpy")
+def _fetch_list(begin: Index, end: Index, bins: Index, mass: Array, k: int) -> None:
+    """Ask for the start of list k, 16 cache lines at most: lists that fan-outs leave in random order come from afar."""
+    first = begin[k]
+    for e in range(first, min(end[k], first + 64), 8):
+        _fetch(mass, e)
+    for e in range(first, min(end[k], first + 64), 16):
+        _fetch(bins, e)
 
 
 @compile_kernel(f"void(int32[::1], float64[::1], int64[::1], int64[::1], {_LISTS}, int64, {_LISTS})")
@@ -26,16 +64,18 @@ def block_up(q: Index, w: Array, start: Index, key: Index, begin: Index, end: In
                 acc[q[t]] += w[t]
                 low, high = min(low, q[t]), max(high, q[t])
                 continue
+            if t + 4 < key.size and key[t + 4] != key[t + 3]:
+                _fetch_list(begin, end, bins, mass, key[t + 4])
             first, last = begin[key[t]], end[key[t]]
             for e in range(first, last):
                 acc[q[t] + bins[e]] += w[t] * mass[e]
             if last > first:
                 low, high = min(low, q[t] + bins[first]), max(high, q[t] + bins[last - 1])
         place = out_begin[k]
-        for z in range(low, high + 1):
-            if acc[z] != 0:
-                out_bins[place], out_mass[place], acc[z] = z, acc[z], 0.0
-                place += 1
+        for z in range(low, high + 1):  # without a branch, which no processor could predict
+            v = acc[z]
+            out_bins[place], out_mass[place], acc[z] = z, v, 0.0
+            place += np.int64(v != 0)
         out_end[k] = place
 
 
@@ -54,6 +94,9 @@ def block_down(q: Index, w: Array, start: Index, key: Index, begin: Index, end: 
             if leaf:
                 count[t] = w[t] * dense[q[t]]
                 continue
+            if t + 4 < key.size and key[t + 4] != key[t + 3]:
+                _fetch_list(begin, end, bins, mass, key[t + 4])
+                _fetch_list(begin, end, bins, adjoint, key[t + 4])
             total = 0.0
             for e in range(begin[key[t]], end[key[t]]):
                 v = dense[q[t] + bins[e]]
@@ -76,10 +119,10 @@ def product_up(first: Index, second: Index, begin: Index, end: Index, bins: Inde
                 acc[bins[e] + bins2[f]] += mass[e] * mass2[f]
         place = out_begin[p]
         if z > a and z2 > a2:
-            for v in range(bins[a] + bins2[a2], bins[z - 1] + bins2[z2 - 1] + 1):
-                if acc[v] != 0:
-                    out_bins[place], out_mass[place], acc[v] = v, acc[v], 0.0
-                    place += 1
+            for b in range(bins[a] + bins2[a2], bins[z - 1] + bins2[z2 - 1] + 1):
+                v = acc[b]
+                out_bins[place], out_mass[place], acc[b] = b, v, 0.0
+                place += np.int64(v != 0)
         out_end[p] = place
 
 
@@ -126,43 +169,56 @@ def root_one(q: Index, w: Array, side: Index, key: Index, begin: Index, end: Ind
         count[t] = w[t] * total
 
 
-@compile_kernel(f"void(int32[::1], float64[::1], int64[::1], int64[::1], int64[::1], int64[::1], {_LISTS}, {_LISTS}, "
+@numba.njit(error_model="numpy")
+def _meet(weight: Array, value: Array, low: int, slope: Array, histogram: Array, bins: Index, mass: Array,
+          adjoint: Array) -> None:
+    """Meet the weights of bins low, low + 1, ... with one list: what each bin is worth; the weights are cleared."""
+    for z in range(weight.size):
+        g = weight[z]
+        if g == 0:
+            continue
+        total = 0.0
+        for f in range(bins.size):
+            at = low + z + bins[f]
+            v = slope[at]
+            total += mass[f] * v
+            adjoint[f] += g * v
+            histogram[at] += g * mass[f]
+        value[z], weight[z] = total, 0.0
+
+
+@compile_kernel(f"void(int32[::1], float64[::1], int64[::1], int64[::1], int64[::1], {_LISTS}, {_LISTS}, "
                 "float64[:,::1], float64[:,::1], float64[::1], float64[::1], float64[::1])")
-def root_two(q: Index, w: Array, side: Index, order: Index, key: Index, key2: Index, begin: Index, end: Index,
-             bins: Index, mass: Array, begin2: Index, end2: Index, bins2: Index, mass2: Array, slope: Array,
-             histogram: Array, adjoint: Array, adjoint2: Array, count: Array) -> None:
-    """Root with two lists; rows come in ``order``, sorted by the second list's key.
+def root_two(q: Index, w: Array, side: Index, key: Index, key2: Index, begin: Index, end: Index, bins: Index,
+             mass: Array, begin2: Index, end2: Index, bins2: Index, mass2: Array, slope: Array, histogram: Array,
+             adjoint: Array, adjoint2: Array, count: Array) -> None:
+    """Root with two lists; rows are sorted by the second list's key.
 
     Per key of the second list the first is gathered into a dense array, so that a row costs one list, not a product.
     """
     width = slope.shape[1]
     weight, value = np.zeros((2, width)), np.zeros((2, width))
     i = 0
-    while i < order.size:
-        k, j = key2[order[i]], i
+    while i < key2.size:
+        k, j = key2[i], i
         low, high = width, -1
-        while j < order.size and key2[order[j]] == k:
-            t = order[j]
-            first, last = begin[key[t]], end[key[t]]
+        while j < key2.size and key2[j] == k:
+            if j + 4 < key.size:
+                _fetch_list(begin, end, bins, mass, key[j + 4])
+            first, last = begin[key[j]], end[key[j]]
             for e in range(first, last):
-                weight[side[t], q[t] + bins[e]] += w[t] * mass[e]
+                weight[side[j], q[j] + bins[e]] += w[j] * mass[e]
             if last > first:
-                low, high = min(low, q[t] + bins[first]), max(high, q[t] + bins[last - 1])
+                low, high = min(low, q[j] + bins[first]), max(high, q[j] + bins[last - 1])
             j += 1
+        first, last = begin2[k], end2[k]
         for s in range(2):
-            for z in range(low, high + 1):
-                g = weight[s, z]
-                if g == 0:
-                    continue
-                total = 0.0
-                for f in range(begin2[k], end2[k]):
-                    v = slope[s, z + bins2[f]]
-                    total += mass2[f] * v
-                    adjoint2[f] += g * v
-                    histogram[s, z + bins2[f]] += g * mass2[f]
-                value[s, z], weight[s, z] = total, 0.0
-        for r in range(i, j):
-            t = order[r]
+            _meet(weight[s, low : high + 1], value[s, low : high + 1], low, slope[s], histogram[s], bins2[first:last],
+                  mass2[first:last], adjoint2[first:last])
+        for t in range(i, j):
+            if t + 4 < key.size:
+                _fetch_list(begin, end, bins, mass, key[t + 4])
+                _fetch_list(begin, end, bins, adjoint, key[t + 4])
             total = 0.0
             for e in range(begin[key[t]], end[key[t]]):
                 v = value[side[t], q[t] + bins[e]]

@@ -6,12 +6,14 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Dialect:
-    """Name, quotation mark of identifiers, name of the 64-bit float, and the extra that brings the driver."""
+    """Name, quotation mark of identifiers, name of the 64-bit float, the extra that brings the driver, and the call
+    that gives a random number in [0, 1)."""
 
     name: str
     mark: str
     double: str
     extra: str
+    random: str = "random()"
     backslash: bool = False
 
     def quote(self, identifier: str) -> str:
@@ -44,7 +46,7 @@ class Dialect:
 
 DUCKDB = Dialect("DuckDB", '"', "DOUBLE", "duckdb")
 POSTGRES = Dialect("PostgreSQL", '"', "DOUBLE PRECISION", "postgres")
-SPARK = Dialect("Spark", "`", "DOUBLE", "spark", backslash=True)
+SPARK = Dialect("Spark", "`", "DOUBLE", "spark", "rand()", backslash=True)
 
 
 def dialect_of(connection: Any) -> Dialect:

@@ -46,8 +46,14 @@ def _check(table: Table, name: str, column: Column, rows: Index) -> None:
     gone = int(column.null[rows].sum())
     if gone:
         raise ValueError(f"Feature {table.name}.{name} is NULL or NaN in {gone} rows. Impute or drop those rows.")
+    check_time(table.name, name, column)
+
+
+def check_time(table: str, name: str, column: Column) -> None:
+    """Refuse a feature of times: what counts (age, weekday, season) is not ours to guess."""
     if column.kind == "time":
-        raise ValueError(f"Feature {table.name}.{name} holds times. Turn it into a number (days, seconds) first.")
+        raise ValueError(f"Feature {table}.{name} holds times. Turn it into numbers that mean something to a linear "
+                         "model, such as days before the label's date, the hour or the month, and use those.")
 
 
 def _scaled(values: Array, table: Table, name: str) -> tuple[Any, float]:

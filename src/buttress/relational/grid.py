@@ -34,10 +34,15 @@ class Lists:
     width: int
 
     @property
+    def megabytes(self) -> float:
+        return ENTRY * len(self.mass)
+
+    @property
     def arrays(self) -> tuple[Index, Index, Index, Array]:
         return self.begin, self.end, self.bins, self.mass
 
 
+ENTRY = 20e-6  # megabytes of an entry: bin, weight and adjoint
 _NONE = np.zeros(0, dtype=np.int64)
 
 
@@ -57,19 +62,22 @@ class GridOracle:
         such is evaluated exactly.
     rows : list of arrays or None
         The nodes' rows of every row of the join, where they are so few that they can be listed: exact as well.
+    memory : float
+        Megabytes that the lists of a call may take.
     """
 
-    def __init__(self, plan: Plan, *, fold: bool = True, rows: list[Index] | None = None):
+    def __init__(self, plan: Plan, *, fold: bool = True, rows: list[Index] | None = None, memory: float = np.inf):
         self.plan = plan
+        self.memory = memory
+        self.can_refine = True
         self.schedule: Schedule = schedule(plan, fold=fold) if rows is None else listed(rows)
-        self.y = plan.y if rows is None else plan.y[rows[0]]
+        self.schedule.operations[-1], order = self.schedule.root.sorted_by_lists()
+        self.y = (plan.y if rows is None else plan.y[rows[0]])[order]
         weights = plan.weights()
         self.weights = [block_values(block, weights, product=True) for block in self.schedule.blocks]
         self.side = (self.y > 0).astype(np.int64)
         self.total = total_weight(plan)
         self.exact = len(self.schedule.operations) == 1
-        root = self.schedule.root
-        self.order = np.argsort(root.lists[1][1], kind="stable") if len(root.lists) == 2 else _NONE
 
     def __call__(self, beta: Array, loss: MarginLoss, bins: int = 1024) -> Evaluation:
         """Return the plane and bounds at ``beta``, shape (plan.width,), in one pass up and one down."""
@@ -110,13 +118,15 @@ class GridOracle:
 
     def _up(self, shifted: list[Index]) -> list[Lists]:
         lists: list[Lists] = []
-        blocks = iter(range(len(shifted)))
+        blocks, free = iter(range(len(shifted))), self.memory
         for operation in self.schedule.operations[:-1]:
             if isinstance(operation, Product):
-                lists.append(_product(operation, lists))
+                lists.append(_product(operation, lists, free))
             else:
                 i = next(blocks)
-                lists.append(_block(operation, shifted[i], self.weights[i], lists))
+                lists.append(_block(operation, shifted[i], self.weights[i], lists, free))
+            free -= lists[-1].megabytes
+        self.can_refine = self.memory - free <= self.memory / 4
         return lists
 
     def _down(self, shifted: list[Index], lists: list[Lists], slope: Array) -> tuple[Array, list[tuple[Block, Array]]]:
@@ -127,7 +137,7 @@ class GridOracle:
         count = np.zeros(root.n_rows)
         if len(root.lists) == 2:
             (op, key), (op2, key2) = root.lists
-            compiled.root_two(shifted[i], self.weights[i], self.side, self.order, key, key2, *lists[op].arrays,
+            compiled.root_two(shifted[i], self.weights[i], self.side, key, key2, *lists[op].arrays,
                               *lists[op2].arrays, slope, histogram, adjoint[op], adjoint[op2], count)
         else:
             op, key = root.lists[0]
@@ -163,28 +173,34 @@ def step_of(ranges: list[tuple[float, float]], bins: int) -> float:
     return max(spread / bins, 1e-9 * largest) or 1.0
 
 
-def _block(block: Block, q: Index, w: Array, lists: list[Lists]) -> Lists:
+def _block(block: Block, q: Index, w: Array, lists: list[Lists], free: float) -> Lists:
     op, key = block.lists[0] if block.lists else (-1, _NONE)
     below = lists[op] if block.lists else no_lists()
     width = int(q.max(initial=0)) + below.width
     sizes = (below.end - below.begin)[key] if block.lists else np.ones(block.n_rows, dtype=np.int64)
-    out = _room(np.add.reduceat(sizes, block.start[:-1]), width)
+    out = _room(np.add.reduceat(sizes, block.start[:-1]), width, free)
     compiled.block_up(q, w, block.start, key, *below.arrays, width, *out.arrays)
     return out
 
 
-def _product(product: Product, lists: list[Lists]) -> Lists:
+def _product(product: Product, lists: list[Lists], free: float) -> Lists:
     one, two = lists[product.left], lists[product.right]
     width = one.width + two.width - 1
     sizes = (one.end - one.begin)[product.keys[0]] * (two.end - two.begin)[product.keys[1]]
-    out = _room(sizes, width)
+    out = _room(sizes, width, free)
     compiled.product_up(*product.keys, *one.arrays, *two.arrays, width, *out.arrays)
     return out
 
 
-def _room(sizes: Index, width: int) -> Lists:
-    """Return empty lists with room for ``sizes`` entries each, never more than ``width``."""
+def _room(sizes: Index, width: int, free: float) -> Lists:
+    """Return empty lists with room for ``sizes`` entries each, never more than ``width``, and one entry at the end.
+
+    Raises MemoryError when they take more than ``free`` megabytes.
+    """
     ends = np.cumsum(np.minimum(sizes, width))
     begin = np.concatenate([[0], ends[:-1]]).astype(np.int64)
     total = int(ends[-1])
-    return Lists(begin, begin.copy(), np.zeros(total, dtype=np.int32), np.zeros(total), width)
+    if ENTRY * total > free:
+        raise MemoryError(f"A pass over this join needs lists of {ENTRY * total:.3g} megabytes, where memory_limit "
+                          f"leaves {free:.3g}. Raise memory_limit, or use engine='sql', which spills to disk.")
+    return Lists(begin, begin.copy(), np.zeros(total + 1, dtype=np.int32), np.zeros(total + 1), width)

@@ -6,31 +6,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from buttress.relational.declare import Join, Pair
+from buttress.relational.declare import Join
 from buttress.relational.plan import Index
+from buttress.relational.shape import Attribute
 from buttress.relational.sources import Column
-
-Attribute = dict[int, list[str]]
-
-
-def attributes(pairs: Sequence[Pair]) -> list[Attribute]:
-    """Group the columns that must be equal: per attribute, table number -> its columns (mostly one).
-
-    Left pairs stand alone, because the columns of a left join are not equal where nothing matched.
-    """
-    groups: list[set[tuple[int, str]]] = []
-    for pair in (p for p in pairs if not p.left):
-        both = {pair.first, pair.second}
-        touched = [group for group in groups if group & both]
-        groups = [group for group in groups if not group & both] + [both.union(*touched)]
-    groups += [{pair.first, pair.second} for pair in pairs if pair.left]
-    found = []
-    for group in groups:
-        attribute: Attribute = {}
-        for table, column in sorted(group):
-            attribute.setdefault(table, []).append(column)
-        found.append(attribute)
-    return found
 
 
 def encode(join: Join, attribute: Attribute, columns: Sequence[dict[str, Column]]) -> dict[int, Index]:
@@ -40,16 +19,21 @@ def encode(join: Join, attribute: Attribute, columns: Sequence[dict[str, Column]
     """
     spots = [(table, name) for table, names in attribute.items() for name in names]
     parts = [columns[table][name] for table, name in spots]
-    kinds = {part.kind for part in parts if not part.null.all()}
-    if len(kinds) > 1:
-        listed = ", ".join(f"{join.tables[t].name}.{name} ({columns[t][name].kind})" for t, name in spots)
-        raise ValueError(f"Keys that join must be of one type. Got {listed}. Convert one of them.")
+    check_kinds(join, spots, parts)
     codes = _codes(parts)
     result: dict[int, Index] = {}
     for (table, _), code in zip(spots, codes):
         before = result.get(table)
         result[table] = code if before is None else np.where(before == code, code, -1)
     return result
+
+
+def check_kinds(join: Join, spots: Sequence[tuple[int, str]], parts: Sequence[Column]) -> None:
+    """Raise ValueError when the columns (table, name) of one key hold different kinds of values."""
+    kinds = {part.kind for part in parts if not part.null.all()}
+    if len(kinds) > 1:
+        listed = ", ".join(f"{join.tables[t].name}.{name} ({part.kind})" for (t, name), part in zip(spots, parts))
+        raise ValueError(f"Keys that join must be of one type. Got {listed}. Convert one of them.")
 
 
 def _codes(parts: Sequence[Column]) -> list[Index]:

@@ -4,8 +4,8 @@ Every evaluation adds a plane that holds everywhere, and an upper bound at its p
 Source: L-BFGS on a rounded hinge, then bundle steps (Teo et al., JMLR 11, 2010) over all planes seen.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from typing import Protocol
 
 import numpy as np
 
@@ -15,7 +15,15 @@ from buttress.relational.planes import PlanePool
 from buttress.solvers.lbfgs import lbfgs_points
 from buttress.solvers.run import Step, Steps
 
-Oracle = Callable[[Array, MarginLoss, int], Evaluation]
+
+class Oracle(Protocol):
+    """Evaluates the mean loss on a grid of so many bins; ``can_refine`` says whether four times as many would fit."""
+
+    can_refine: bool
+
+    def __call__(self, beta: Array, loss: MarginLoss, bins: int = ..., /) -> Evaluation: ...
+
+
 WIDTHS = (0.05, 0.01)
 
 
@@ -60,11 +68,12 @@ class Climber:
             self.best = Certificate(beta, low, ridge + seen.upper, calls)
         else:
             self.best = replace(self.best, low=low, calls=calls)
-        return seen, Step(self.best, gap=self.best.gap, objective=self.best.high)
+        shown = f"optimum in [{self.best.low:.6f}, {self.best.high:.6f}], gap {self.best.gap:.1e}"
+        return seen, Step(self.best, gap=self.best.gap, objective=self.best.high, shown=shown)
 
     def refine(self) -> bool:
-        """Double the bins (twice) when rounding is what keeps the interval wide."""
-        if self.slack > self.tol / 3 * self.best.high and self.bins < 1 << 20:
+        """Double the bins (twice) when rounding is what keeps the interval wide and memory allows."""
+        if self.slack > self.tol / 3 * self.best.high and self.bins < 1 << 20 and self.oracle.can_refine:
             self.bins *= 4
             return True
         return False

@@ -53,7 +53,7 @@ def expand(key: Index, end: Index) -> tuple[Index, Index]:
     begin = np.concatenate([[0], end[:-1]])
     many = (end - begin)[key]
     if many.sum() > LIMIT:
-        raise TooManyEntriesError(f"The exact lists of this join need {many.sum():.3g} entries, more than {LIMIT}.")
+        raise TooManyEntriesError(f"The lists of this join need {many.sum():.3g} entries, more than {LIMIT}.")
     row = np.repeat(np.arange(len(key)), many)
     return row, np.arange(len(row)) - np.repeat(np.cumsum(many) - many, many) + np.repeat(begin[key], many)
 

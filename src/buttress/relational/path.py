@@ -8,13 +8,13 @@ from sklearn.base import clone
 from sklearn.utils import check_random_state
 
 from buttress._checks import Array, check_count
+from buttress.relational.choice import choose_oracle, memory_oracle
 from buttress.relational.declare import Join
-from buttress.relational.engines import choose_oracle, memory_oracle
 from buttress.relational.planes import PlanePool
 from buttress.relational.prepare import prepare
 from buttress.relational.queries import class_accuracy
 from buttress.relational.svm import RelationalLinearSVC
-from buttress.relational.weighting import weigh_label_rows
+from buttress.relational.weighting import weigh
 
 
 def alpha_path(join: Join, alphas: Sequence[float], model: RelationalLinearSVC | None = None) -> list[Any]:
@@ -57,20 +57,21 @@ def cross_validate(
     model._check_parameters(join, None)
     plan = prepare(join, intercept=model.fit_intercept)
     place = next(rows for t, rows in plan.nodes[0].members if t == plan.label_table)
-    if model.row_weight == "label_row":
-        weigh_label_rows(plan)
-    whole = np.ones(plan.nodes[0].n_rows) if plan.row_weight is None else plan.row_weight
+    whole = []
+    for class_weight in (model.class_weight, None):  # to train with, and to score with
+        weigh(plan, model.row_weight, class_weight)
+        whole.append(np.ones(plan.nodes[0].n_rows) if plan.row_weight is None else plan.row_weight)
     fold = check_random_state(model.random_state).permutation(np.arange(place.max() + 1) % n_folds)[place]
     order = sorted(map(float, alphas), reverse=True)
     scores = np.zeros((len(order), n_folds))
     for k in range(n_folds):
-        plan.row_weight = whole * (fold != k)
+        plan.row_weight = whole[0] * (fold != k)
         oracle, pool, start = memory_oracle(plan, model), PlanePool(plan.width), None
         for i, alpha in enumerate(order):
-            plan.row_weight = whole * (fold != k)
+            plan.row_weight = whole[0] * (fold != k)
             current = clone(model).set_params(alpha=alpha, C=None)._fit_plan(plan, oracle, pool, start)
             start = current.beta_
-            plan.row_weight = whole * (fold == k)
+            plan.row_weight = whole[1] * (fold == k)
             counted = list(class_accuracy(plan, start).values())
             scores[i, k] = sum(right.value for right, _ in counted) / sum(weight for _, weight in counted)
     return {"alpha": np.array(order), "test_score": scores}

@@ -8,10 +8,11 @@ import numpy as np
 from buttress._checks import Array
 from buttress.relational.declare import Join, Pair
 from buttress.relational.features import table_data
-from buttress.relational.keys import attributes, combine, encode, match, match_count
+from buttress.relational.keys import combine, encode, match, match_count
 from buttress.relational.plan import Index, Node, Plan, TableData, exact_counts, total_weight
+from buttress.relational.shape import Shape, find_shape
 from buttress.relational.sources import Column, read_columns, row_count
-from buttress.relational.tree import cheapest_bags, connected, edge_cover, spanning_tree
+from buttress.relational.tree import edge_cover
 
 Codes = dict[int, Index]  # attribute number -> codes of the rows
 
@@ -24,21 +25,17 @@ def prepare(join: Join, *, intercept: bool = True, root: int | None = None, clas
     """
     root = join.root if root is None else root
     pairs = join.check()
-    groups = attributes(pairs)
     columns = [_read(join, i, pairs) for i in range(len(join.tables))]
+    base = [len(next(iter(column.values())).null) for column in columns]
+    shape = find_shape(join, pairs, root, lambda: [np.log(max(n, 1)) for n in base])
     codes: list[Codes] = [{} for _ in join.tables]
-    for a, attribute in enumerate(groups):
+    for a, attribute in enumerate(shape.attributes):
         for table, code in encode(join, attribute, columns).items():
             codes[table][a] = code
-    notes, rows = _drop_null_keys(join, pairs, groups, codes, columns)
-    edges = [frozenset(code) for code in codes]
-    _check_connected(join, edges)
-    sizes = [_distinct(code) for code in codes]
-    cover, bound = edge_cover(edges, [np.log(max(distinct, 1)) for distinct, _ in sizes])
-    agm_log = bound + float(sum(np.log(max(most, 1)) for _, most in sizes))
-    bags = _bags(join, edges, pairs, [np.log(max(len(r), 1)) for r in rows])
-    merged = [_joined(join, bag, codes, rows) for bag in bags]
-    nodes = _tree(join, root, bags, merged, pairs)
+    notes, rows = _drop_null_keys(join, shape, codes, base)
+    merged = [_joined(join, bag, codes, rows) for bag in shape.bags]
+    cover, agm_log = _bound(shape, codes, merged)
+    nodes = _tree(shape, merged)
     counts = exact_counts(nodes)
     total = int(sum(counts[0].tolist()))
     if total == 0:
@@ -46,7 +43,6 @@ def prepare(join: Join, *, intercept: bool = True, root: int | None = None, clas
                          + (f" ({'; '.join(notes)})." if notes else "."))
     tables = _tables(join, nodes, columns, root if intercept else -1)
     y, classes = _label(join, root, nodes[0], columns, tables, classes)
-    base = [len(next(iter(column.values())).null) for column in columns]
     plan = Plan(tables, nodes, y, classes, root, notes, total, base, counts, agm_log, cover)
     if not total_weight(plan) > 0:
         raise ValueError("Every row of the join has weight zero, so there is nothing to fit. Check the weights.")
@@ -64,50 +60,43 @@ def _read(join: Join, i: int, pairs: Sequence[Pair]) -> dict[str, Column]:
 
 
 def _drop_null_keys(
-    join: Join, pairs: Sequence[Pair], groups: Any, codes: list[Codes], columns: Sequence[dict[str, Column]]
+    join: Join, shape: Shape, codes: list[Codes], base: Sequence[int]
 ) -> tuple[list[str], list[Index]]:
     """Drop rows whose key is NULL, except in the table that a left join keeps; returns notes and the rows left."""
     notes, rows = [], []
-    kept_side = {(pair.first[0], a) for pair in pairs if pair.left for a, group in enumerate(groups)
-                 if pair.first[1] in group.get(pair.first[0], []) and pair.second[1] in group.get(pair.second[0], [])}
     for i, code in enumerate(codes):
-        n = len(next(iter(columns[i].values())).null)
-        keep = np.ones(n, dtype=bool)
+        keep = np.ones(base[i], dtype=bool)
         for a, values in code.items():
-            if (i, a) not in kept_side:
+            if (i, a) not in shape.kept:
                 keep &= values >= 0
         if not keep.all():
-            notes.append(f"{n - int(keep.sum())} rows of {join.tables[i].name} have a NULL key and match nothing")
+            notes.append(f"{base[i] - int(keep.sum())} rows of {join.tables[i].name} have a NULL key and match nothing")
         rows.append(np.flatnonzero(keep))
         codes[i] = {a: values[keep] for a, values in code.items()}
     return notes, rows
 
 
-def _check_connected(join: Join, edges: Sequence[frozenset[int]]) -> None:
-    reached = connected(edges)
-    if len(reached) < len(edges):
-        alone = next(i for i in range(len(edges)) if i not in reached)
-        raise ValueError(f"Table {join.tables[alone].name!r} is not joined to {join.tables[0].name!r}, so every row "
-                         "would meet every row. Add a pair of columns to on.")
+def _bound(shape: Shape, codes: list[Codes], merged: Sequence[tuple[Any, Codes]]) -> tuple[Array, float]:
+    """Return the tables' weights in the least fractional edge cover, and the logarithm of the bound it gives.
+
+    The right side of a left join counts the keys it is asked for too, each of which may get a row.
+    """
+    sizes = [_distinct(list(code.values())) for code in codes]
+    asked = np.zeros(len(codes), dtype=np.int64)
+    for bag in shape.optional:
+        above = merged[shape.tree.parent[bag]][1]
+        asked[shape.bags[bag][0]] = _distinct([above[a] for a in shape.edge(bag)])[0]
+    logs = [np.log(max(many + more, 1)) for (many, _), more in zip(sizes, asked.tolist())]
+    cover, bound = edge_cover([frozenset(code) for code in codes], logs)
+    return cover, bound + float(sum(np.log(max(most, 1)) for _, most in sizes))
 
 
-def _distinct(codes: Codes) -> tuple[int, int]:
+def _distinct(codes: Sequence[Index]) -> tuple[int, int]:
     """Return the number of distinct keys of a table and the most rows that share one."""
     if not codes:
         return 1, 1
-    all_codes = combine([code + 1 for code in codes.values()])
-    many = np.unique(all_codes, return_counts=True)[1]
+    many = np.unique(combine([code + 1 for code in codes]), return_counts=True)[1]
     return len(many), int(many.max(initial=1))
-
-
-def _bags(join: Join, edges: Any, pairs: Sequence[Pair], logs: Sequence[float]) -> list[list[int]]:
-    if spanning_tree(edges) is not None:
-        return [[i] for i in range(len(edges))]
-    if any(pair.left for pair in pairs):
-        raise ValueError("A cyclic join cannot hold left joins. Make them inner, or join the cycle beforehand.")
-    bags = cheapest_bags(edges, logs)
-    assert bags is not None, "one group of all tables always has an acyclic quotient"
-    return bags
 
 
 def _joined(join: Join, bag: list[int], codes: list[Codes], rows: list[Index]) -> tuple[dict[int, Index], Codes]:
@@ -131,37 +120,20 @@ def _joined(join: Join, bag: list[int], codes: list[Codes], rows: list[Index]) -
     return members, total
 
 
-def _tree(join: Join, top: int, bags: Any, merged: Any, pairs: Sequence[Pair]) -> list[Node]:
+def _tree(shape: Shape, merged: Sequence[tuple[dict[int, Index], Codes]]) -> list[Node]:
     """Build the nodes in tree order, add the rows of left joins, and drop rows that take no part in the join."""
-    edges = [frozenset(a for a in codes if sum(a in other for _, other in merged) > 1) for _, codes in merged]
-    root = next(i for i, bag in enumerate(bags) if top in bag)
-    tree = spanning_tree(edges, root)
-    assert tree is not None
-    place = {bag: i for i, bag in enumerate(tree.order)}
+    place = {bag: i for i, bag in enumerate(shape.tree.order)}
     nodes, codes = [], []
-    left = {pair.second[0]: pair.first[0] for pair in pairs if pair.left}
-    for bag in tree.order:
-        parent = tree.parent[bag]
-        _check_left(join, left, bags, bag, parent)
-        nodes.append(Node([(t, r.copy()) for t, r in merged[bag][0].items()], place.get(parent, -1),
+    for bag in shape.tree.order:
+        members, held = merged[bag]
+        nodes.append(Node([(t, rows.copy()) for t, rows in members.items()], place.get(shape.tree.parent[bag], -1),
                           np.zeros(0, np.int64), 0))
-        codes.append(dict(merged[bag][1]))
-    for i in range(1, len(nodes)):
-        p = nodes[i].parent
-        shared = sorted(edges[tree.order[i]] & edges[tree.order[p]])
-        optional = len(bags[tree.order[i]]) == 1 and bags[tree.order[i]][0] in left
-        _link(nodes, codes, i, shared, optional)
+        codes.append(dict(held))
+    for i, bag in enumerate(shape.tree.order[1:], start=1):
+        _link(nodes, codes, i, shape.edge(bag), bag in shape.optional)
     _reduce(nodes)
     _sort(nodes)
     return nodes
-
-
-def _check_left(join: Join, left: dict[int, int], bags: Any, bag: int, parent: int) -> None:
-    for table in bags[bag]:
-        if table in left and (parent < 0 or left[table] not in bags[parent]):
-            kept = join.tables[left[table]].name
-            raise ValueError(f"The left join of {kept!r} to {join.tables[table].name!r} must lead away from the table "
-                             "with the label. Put the label's table on the left side, or make the join inner.")
 
 
 def _link(nodes: list[Node], codes: list[Codes], i: int, shared: list[int], optional: bool) -> None:
@@ -204,7 +176,8 @@ def _sort(nodes: list[Node]) -> None:
         nodes[i].n_keys = len(values)
         parent.down[i] = np.searchsorted(values, parent.down[i])
         nodes[i].key = np.searchsorted(values, nodes[i].key)
-        _keep(nodes[i], np.argsort(nodes[i].key, kind="stable"))
+        below = list(nodes[i].down.values())[:1]  # rows that consult one list follow each other
+        _keep(nodes[i], np.lexsort([*below, nodes[i].key]))
 
 
 def _tables(join: Join, nodes: list[Node], columns: Any, root: int) -> list[TableData]:

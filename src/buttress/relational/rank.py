@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from buttress._checks import Array
-from buttress.relational.lists import expand
+from buttress.relational.lists import TooManyEntriesError, expand
 from buttress.relational.margins import Evaluation, MarginLoss
 from buttress.relational.plan import Index, Plan, total_weight
 from buttress.relational.schedule import (
@@ -94,6 +94,7 @@ class RankOracle:
 
     def __init__(self, plan: Plan, *, error: float = 0.1, guard: float = 0.0, mean: bool = True):
         self.plan = plan
+        self.can_refine = False  # it has no grid
         self.error = error
         self.guard = guard
         self.mean = mean
@@ -107,6 +108,13 @@ class RankOracle:
         if loss.name != "hinge":
             raise ValueError("sketch='rank' counts rows on one side of the margin, which is the hinge loss only. "
                              f"Got loss={loss.name!r}. Use sketch='grid'.")
+        try:
+            return self._evaluate(beta)
+        except TooManyEntriesError as error:
+            raise MemoryError(f"{error} With sketch='rank', raise sketch_error (now {self.error:g}), or use "
+                              "sketch='grid'.") from None
+
+    def _evaluate(self, beta: Array) -> Evaluation:
         scores = node_scores(self.plan, beta)
         guards = node_scores(_absolute(self.plan), np.abs(beta)) if self.guard else scores
         work, inside, sketched = [], 0.0, 0.0

@@ -29,6 +29,15 @@ class Block:
     def n_rows(self) -> int:
         return int(self.start[-1])
 
+    def sorted_by_lists(self) -> tuple["Block", Index]:
+        """Return the root's block with its rows sorted by the lists they consult, the last one first, and the order.
+
+        Rows that consult the same list then follow each other, which finds it in the processor's cache.
+        """
+        order = np.lexsort([key for _, key in self.lists]) if self.lists else np.arange(self.n_rows)
+        parts: list[Part] = [(node, order if rows is None else rows[order]) for node, rows in self.parts]
+        return Block(parts, self.start, [(op, key[order]) for op, key in self.lists]), order
+
 
 @dataclass
 class Product:

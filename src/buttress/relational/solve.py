@@ -37,25 +37,12 @@ class Settings:
     callback: Callable[[Any], bool | None] | None = None
 
 
-def sample_start(plan: Plan, settings: Settings, rng: Any) -> Array:
-    """Return the optimum of the same objective on a sample of rows (on all of them when they are few).
-
-    Rows are drawn in proportion to their weight, which makes the sample's mean the weighted mean.
-    """
-    n = settings.n_samples
-    if not plan.nodes:  # the rows are in a database
-        return np.zeros(plan.width)
-    if plan.n_rows <= n:
-        rows, weight = unrank(plan, np.arange(plan.n_rows)), np.ones(plan.n_rows)
-        for value, row in zip(plan.weights(), rows):
-            weight = weight * value[row]
-        keep = weight > 0
-        rows, weight = [row[keep] for row in rows], weight[keep]
-    else:
-        weighted = any((value != 1).any() for value in plan.weights())
-        rows = draw(plan, n, rng, weighted=weighted)
-        weight = np.ones(n)
-    y = plan.y[rows[0]]
+def sample_start(plan: Plan, oracle: Any, settings: Settings, rng: Any) -> Array:
+    """Return the optimum of the same objective on a sample of rows (on all of them when they are few)."""
+    if plan.nodes:
+        X, y, weight = draw_sample(plan, settings.n_samples, rng)
+    else:  # the rows are in a database
+        X, y, weight = oracle.sample(settings.n_samples)
     if len(np.unique(y)) < 2:
         return np.zeros(plan.width)
     C = 1 / (2 * settings.alpha * weight.sum())
@@ -66,7 +53,25 @@ def sample_start(plan: Plan, settings: Settings, rng: Any) -> Array:
                           random_state=int(rng.randint(2**31)))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # it is only where the certified solver starts
-        return model.fit(scaled_design(plan, rows), y, sample_weight=weight).coef_[0]
+        return model.fit(X, y, sample_weight=weight).coef_[0]
+
+
+def draw_sample(plan: Plan, n: int, rng: Any) -> tuple[Array, Array, Array]:
+    """Return scaled features, labels -1/+1 and weights of n rows, or of all of them when they are no more.
+
+    Rows are drawn in proportion to their weight, which makes the sample's mean the weighted mean.
+    """
+    if plan.n_rows <= n:
+        rows, weight = unrank(plan, np.arange(plan.n_rows)), np.ones(plan.n_rows)
+        for value, row in zip(plan.weights(), rows):
+            weight = weight * value[row]
+        keep = weight > 0
+        rows, weight = [row[keep] for row in rows], weight[keep]
+    else:
+        weighted = any((value != 1).any() for value in plan.weights())
+        rows = draw(plan, n, rng, weighted=weighted)
+        weight = np.ones(n)
+    return scaled_design(plan, rows), plan.y[rows[0]], weight
 
 
 def solve(oracle: Any, pool: PlanePool, settings: Settings, start: Callable[[], Array], plan: Plan | None) -> Outcome:

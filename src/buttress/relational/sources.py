@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from buttress._checks import near
 from buttress.relational.dialects import DUCKDB, POSTGRES, SPARK, Dialect, dialect_of
 
 
@@ -46,7 +47,9 @@ def _from_objects(values: NDArray[Any], null: NDArray[np.bool_]) -> tuple[NDArra
     null = null | np.fromiter((value is None or value != value for value in values), dtype=bool, count=len(values))
     kept = values[~null].tolist()
     types = {type(value) for value in kept}
-    if types <= {str}:
+    if not kept:  # NaN says that these were numbers, NULL says nothing
+        return np.array([0.0 if value is None else np.nan for value in values]), null
+    if types == {str}:
         return values, null
     try:
         plain = np.asarray([float(v) if type(v).__name__ == "Decimal" else v for v in kept])
@@ -138,8 +141,11 @@ def reading(connection: Any, dialect: Dialect) -> Iterator[None]:
         raise
     except Exception as error:
         text = str(error).strip().splitlines()
+        fix = "Check the connection and that its tables still exist, then fit again."
+        if "OutOfMemory" in type(error).__name__ or "out of memory" in str(error).lower():
+            fix = "Give it more memory (for files and frames: raise memory_limit), or room on disk to spill to."
         raise SourceLostError(f"{dialect.name} failed while the join was read: {text[0] if text else error!r}. "
-                              "Check the connection and that its tables still exist, then fit again.") from error
+                              f"{fix}") from error
     finally:
         if ours and not connection.closed:
             connection.rollback()
@@ -161,9 +167,30 @@ class _Query:
             raise ValueError(f"A database table is given as (connection, table name). Got {len(source)} entries.")
         self.connection = source[0]
         self.dialect = dialect_of(source[0])
+        self.name = source[1]
         self.table = self.dialect.table(source[1])
 
     def names(self) -> list[str]:
+        """Return the columns; a table that is not there is named, with the nearest that is."""
+        try:
+            return self._names()
+        except SourceLostError as error:
+            try:
+                there = self._tables()
+            except SourceLostError:
+                raise error from None
+            name = self.name if isinstance(self.name, str) else self.name[-1]
+            if name in there:
+                raise
+            raise ValueError(f"{self.dialect.name} has no table {name!r}.{near(name, there)}") from None
+
+    def _tables(self) -> list[str]:
+        if self.dialect is SPARK:
+            return [str(row[1]) for row in select(self.connection, "SHOW TABLES", self.dialect)]
+        return [str(row[0]) for row in select(
+            self.connection, "SELECT DISTINCT table_name FROM information_schema.tables", self.dialect)]
+
+    def _names(self) -> list[str]:
         statement = f"SELECT * FROM {self.table} WHERE 1 = 0"
         with reading(self.connection, self.dialect):
             if self.dialect is SPARK:
@@ -181,10 +208,11 @@ class _Query:
                 return _masked(self.connection.execute(statement).fetchnumpy())
         rows = select(self.connection, statement, self.dialect)
         columns = list(zip(*rows)) if rows else [()] * len(names)
-        return {name: make_column(_objects(values)) for name, values in zip(names, columns)}
+        return {name: make_column(objects(values)) for name, values in zip(names, columns)}
 
 
-def _objects(values: Sequence[Any]) -> NDArray[Any]:
+def objects(values: Sequence[Any]) -> NDArray[Any]:
+    """Return a one-dimensional array of objects."""
     array = np.empty(len(values), dtype=object)
     array[:] = values
     return array

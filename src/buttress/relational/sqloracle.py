@@ -3,7 +3,7 @@
 Only SELECT is sent. Files and frames are counted by a DuckDB of our own, which spills to disk when memory is short.
 """
 
-from pathlib import Path
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -11,44 +11,16 @@ import numpy as np
 from buttress._checks import LARGEST, Array
 from buttress.relational import sqltext
 from buttress.relational.declare import Join, Pair
-from buttress.relational.dialects import DUCKDB, Dialect, dialect_of
+from buttress.relational.features import check_time
 from buttress.relational.grid import step_of
-from buttress.relational.keys import attributes
+from buttress.relational.keys import check_kinds
 from buttress.relational.margins import Evaluation, MarginLoss, evaluation
 from buttress.relational.plan import Plan, TableData
-from buttress.relational.sources import Column, _duckdb, _Query, _scan, make_column, select
-from buttress.relational.tree import spanning_tree
-
-
-def sql_home(join: Join) -> tuple[Any, Dialect, list[str]]:
-    """Return the connection, its dialect and each table as a FROM item.
-
-    Raises ValueError when the tables live in more than one database.
-    """
-    connections = {id(table.source[0]): table.source[0] for table in join.tables if isinstance(table.source, tuple)}
-    if len(connections) > 1 or (connections and not all(isinstance(t.source, tuple) for t in join.tables)):
-        raise ValueError("engine='sql' needs all tables in one database, or none in any. Use engine='memory', or copy "
-                         "the tables into one database.")
-    if connections:
-        connection = next(iter(connections.values()))
-        dialect = dialect_of(connection)
-        return connection, dialect, [dialect.table(table.source[1]) for table in join.tables]
-    connection, items = _duckdb(), []
-    for i, table in enumerate(join.tables):
-        if isinstance(table.source, (str, Path)):
-            items.append(f"({_scan(table.source)})")
-        else:
-            connection.register(f"frame{i}", _plain_text(table.source))
-            items.append(f"frame{i}")
-    return connection, DUCKDB, items
-
-
-def _plain_text(frame: Any) -> Any:
-    """Return a pandas frame with its text columns as objects, for a DuckDB older than pandas' own text type."""
-    if not hasattr(frame, "iloc"):
-        return frame
-    text = [name for name in frame.columns if str(frame[name].dtype) in ("str", "string")]
-    return frame.astype(dict.fromkeys(text, object)) if text else frame
+from buttress.relational.shape import attributes
+from buttress.relational.sources import Column, make_column, objects, select
+from buttress.relational.sqlplan import sql_home, sql_tree
+from buttress.relational.sqlsample import sample_rows
+from buttress.relational.weighting import class_factors
 
 
 class SqlOracle:
@@ -57,8 +29,13 @@ class SqlOracle:
     Parameters
     ----------
     join : Join
-        Acyclic, its tables in one database (or in files and frames).
+        Its tables in one database (or in files and frames).
     intercept : bool
+    per_label_row : bool
+        Divide the weight of each row of the label's table by its number of join rows.
+    class_weight : dict, "balanced" or None
+    memory : float
+        Megabytes that a DuckDB of our own may take before it spills to disk.
 
     Attributes
     ----------
@@ -68,126 +45,184 @@ class SqlOracle:
         Sum of the weights of the join's rows.
     """
 
-    def __init__(self, join: Join, *, intercept: bool = True):
+    def __init__(self, join: Join, *, intercept: bool = True, per_label_row: bool = False, class_weight: Any = None,
+                 memory: float = 4000):
         pairs = join.check()
-        self.join = join
-        self.connection, self.dialect, items = sql_home(join)
-        self.tables, self.order = _tables(join, pairs, items)
-        self.intercept = intercept
-        samples = [self._sample(i) for i in range(len(join.tables))]
-        _check_kinds(join, self.tables, samples)
+        self.can_refine = True
+        self.join, self.intercept = join, intercept
+        self.connection, self.dialect, items = sql_home(join, memory)
+        self.tree, self.columns, self.node_of = sql_tree(join, pairs, self.connection, self.dialect, items,
+                                                         per_label_row)
+        samples = [self._sample(i, item) for i, item in enumerate(items)]
+        _check_kinds(join, pairs, samples)
+        self._drop_nan_keys(samples)
         data = [self._features(i, samples[i], intercept and i == join.root) for i in range(len(join.tables))]
         for i, table in enumerate(join.tables):
             if table.weights:
-                self.tables[i].weight = self.dialect.quote(table.weights)
-        classes = self._classes(samples[join.root])
-        side = self.dialect.quote(join.tables[join.root].label or "")
-        literal = self._literal(classes[1], samples[join.root][join.tables[join.root].label or ""])
-        self.tables[join.root].label = f"CASE WHEN {side} = {literal} THEN 1 ELSE 0 END"
-        zeros = [np.zeros(part.X.shape[1]) for part in data]
-        counted = self._select(sqltext.counting_pass(self.tables, self.order, self.dialect, zeros, 1.0, sums=False))
-        n_rows = int(sum(float(row[2]) for row in counted))
-        self.total = sum(float(row[1]) for row in counted)
-        if not n_rows or not self.total > 0:
-            raise ValueError("The join has no rows (or none of positive weight). Check the pairs in on.")
+                self._check_weights(i, samples[i])
+                self.tree.nodes[self.node_of[i]].weights.append(self.columns[i, table.weights])
+        classes = self._label(samples[join.root])
+        n_rows = self._count(class_weight, classes)
         self.plan = Plan(data, [], np.zeros(0), classes, join.root, [], n_rows, [], [], 0.0, np.zeros(0))
-        self._columns = sqltext.subtree_columns(self.tables, self.order[0])
+        self._owners = self.tree.owners(self.tree.root)
+
+    def _count(self, class_weight: Any, classes: Any) -> int:
+        """Set the weight of all rows (class weights included) and return their number."""
+        zeros = [np.zeros(len(node.features)) for node in self.tree.nodes]
+        counted = self._select(sqltext.counting_pass(self.tree, zeros, 0.0, 1.0, sums=False))
+        weight = {int(row[0]): float(row[1]) for row in counted}
+        n_rows = int(sum(float(row[2]) for row in counted))
+        if not n_rows or not sum(weight.values()) > 0:
+            raise ValueError("The join has no rows (or none of positive weight). Check the pairs in on.")
+        factors = class_factors(class_weight, classes, (weight.get(0, 0.0), weight.get(1, 0.0)))
+        if factors != (1.0, 1.0):
+            root, number = self.tree.nodes[self.tree.root], self.dialect.number
+            root.weights.append(f"({root.label} * {number(factors[1] - factors[0])} + {number(factors[0])})")
+        self.total = sum(factors[side] * value for side, value in weight.items())
+        return n_rows
+
+    def _drop_nan_keys(self, samples: list[dict[str, Column]]) -> None:
+        """Read NaN in a key as NULL, which matches nothing: databases hold NaN equal to NaN."""
+        floats = {quoted for (i, name), quoted in self.columns.items() if _holds_floats(samples[i][name])}
+        nan = self.dialect.number(np.nan)
+        for node in self.tree.nodes:
+            node.keys = {a: [f"NULLIF({name}, {nan})" if name in floats else name for name in names]
+                         for a, names in node.keys.items()}
+
+    def _shares(self, beta: Array) -> tuple[list[Array], float]:
+        """Return the coefficients of each node's features, and the intercept."""
+        slices = self.plan.slices
+        parts = [np.array([beta[slices[t].start + j] for t, j in node.owner]) for node in self.tree.nodes]
+        return parts, float(beta[slices[self.join.root].stop - 1]) if self.intercept else 0.0
 
     def __call__(self, beta: Array, loss: MarginLoss, bins: int = 1024) -> Evaluation:
         """Return the plane and bounds at ``beta``, shape (plan.width,), by two SELECTs."""
-        parts = [beta[part] for part in self.plan.slices]
-        rows = self._select(sqltext.ranges(self.tables, self.dialect, parts)) if self._columns else []
-        return self.at_step(beta, loss, step_of([(float(row[1] or 0), float(row[2] or 0)) for row in rows], bins))
+        parts, offset = self._shares(beta)
+        rows = self._select(sqltext.ranges(self.tree, parts)) if self._owners else []
+        spans = [(float(row[1] or 0), float(row[2] or 0)) for row in rows]
+        return self.at_step(beta, loss, step_of([*spans, (offset, offset)], bins))
 
     def at_step(self, beta: Array, loss: MarginLoss, step: float) -> Evaluation:
         """Evaluate with a given step of the grid."""
-        parts = [beta[part] for part in self.plan.slices]
-        rows = self._select(sqltext.counting_pass(self.tables, self.order, self.dialect, parts, step))
+        rows = self._select(sqltext.counting_pass(self.tree, *self._shares(beta), step))
         found = np.array([[float(value) for value in row] for row in rows])
         label = np.where(found[:, 0] == 1, 1.0, -1.0)
         z, mass = label * step * found[:, 1], found[:, 2] / self.total
         push = label * loss.slope(z) / self.total
         b = np.zeros(self.plan.width)
-        for column, (table, j) in enumerate(self._columns):
+        for column, (table, j) in enumerate(self._owners):
             b[self.plan.slices[table].start + j] = push @ found[:, 4 + column]
         if self.intercept:
             b[self.plan.slices[self.join.root].stop - 1] = push @ found[:, 2]
-        error = sqltext.share_of(self.tables) * step / 2 * (1 + 1e-9)
+        error = sqltext.rounded_shares(self.tree) * step / 2 * (1 + 1e-9)
         return evaluation(loss, beta, b, z, mass, error)
+
+    def sample(self, n: int) -> tuple[Array, Array, Array]:
+        """Return about n rows drawn by weight: scaled features (k, plan.width), labels -1/+1, and how often each.
+
+        The database draws, so the rows differ from call to call.
+        """
+        node = self.tree.nodes[self.tree.root]
+        offered = float(self._select(f"SELECT COUNT(*) FROM {node.item} q")[0][0])
+        repeats = int(min(max(np.ceil(2 * n / max(offered, 1.0)), 1), 1000))
+        rows = self._select(sample_rows(self.tree, n, self.total, repeats))
+        found = np.array([[float(value or 0) for value in row] for row in rows]).reshape(len(rows), -1)
+        X = np.zeros((len(rows), self.plan.width))
+        if not len(rows):
+            return X, np.zeros(0), np.zeros(0)
+        for column, (table, j) in enumerate(pair for node in self.tree.nodes for pair in node.owner):
+            X[:, self.plan.slices[table].start + j] = found[:, 2 + column]
+        if self.intercept:
+            X[:, self.plan.slices[self.join.root].stop - 1] = 1.0
+        return X, np.where(found[:, 0] == 1, 1.0, -1.0), found[:, 1]
 
     def _select(self, statement: str) -> list[tuple[Any, ...]]:
         return select(self.connection, statement, self.dialect)
 
-    def _sample(self, i: int) -> dict[str, Column]:
-        """Read up to 100 rows of the columns in use, to learn what kind they are."""
-        table = self.join.tables[i]
-        keys = [name for names in self.tables[i].keys.values() for name in names]
-        names = list(dict.fromkeys([*table.features, *filter(None, (table.label, table.weights)), *keys]))
+    def _sample(self, i: int, item: str) -> dict[str, Column]:
+        """Read up to 100 values of each column in use that are not NULL, to learn what kind they are."""
+        names = [name for t, name in self.columns if t == i]
+        quoted = {name: self.dialect.quote(name) for name in names}
         if not names:
             return {}
-        listed = ", ".join(self.dialect.quote(name) for name in names)
-        rows = self._select(f"SELECT {listed} FROM {self.tables[i].item} LIMIT 100")
-        columns = list(zip(*rows)) if rows else [()] * len(names)
-        out = {}
-        for name, values in zip(names, columns):
-            array = np.empty(len(values), dtype=object)
-            array[:] = values
-            out[name] = make_column(array)
+        rows = self._select(f"SELECT {', '.join(quoted.values())} FROM {item} q LIMIT 100")
+        read = zip(*rows) if rows else [()] * len(names)
+        out = {name: make_column(objects(values)) for name, values in zip(names, read)}
+        for name in [name for name in names if out[name].null.all() and rows]:
+            more = self._select(f"SELECT {quoted[name]} FROM {item} q WHERE {quoted[name]} IS NOT NULL LIMIT 100")
+            out[name] = make_column(objects([row[0] for row in more]))
         return out
 
     def _features(self, i: int, sample: dict[str, Column], intercept: bool) -> TableData:
-        """Set a table's feature expressions and return its names and scales."""
-        table, sql = self.join.tables[i], self.tables[i]
-        numbers = [name for name in table.features if sample[name].kind == "number"]
-        raw = {name: self._number(name, sample[name]) for name in numbers}
-        found = self._select(sqltext.statistics(self.tables, self.order, self.dialect, i, [
-            raw.get(name, f"CASE WHEN {self.dialect.quote(name)} IS NULL THEN NULL ELSE 1 END")
-            for name in table.features]))[0]
+        """Add a table's feature expressions to its node and return their names and scales."""
+        table, node = self.join.tables[i], self.tree.nodes[self.node_of[i]]
+        read = {name: self._number(self.columns[i, name], sample[name]) if sample[name].kind == "number" else
+                f"CASE WHEN {self.columns[i, name]} IS NULL THEN NULL ELSE 1 END" for name in table.features}
+        found = self._select(sqltext.statistics(self.tree, self.node_of[i], list(read.values())))[0]
         scales: list[float] = []
         described: list[tuple[str, list[str] | None]] = []
         for j, name in enumerate(table.features):
             most, gone = float(found[1 + 2 * j] or 0), int(found[2 + 2 * j] or 0)
             if gone or not most <= LARGEST:
-                what = f"NULL in {gone} rows" if gone else f"{most:g} somewhere"
-                raise ValueError(f"Feature {table.name}.{name} is {what}. Impute, rescale or drop those rows.")
-            if name in raw:
-                scale = most or 1.0
-                sql.features.append(f"({raw[name]} / {self.dialect.number(scale)})")
-                scales.append(scale)
-                described.append((name, None))
-                continue
-            if sample[name].kind == "time":
-                raise ValueError(f"Feature {table.name}.{name} holds times. Turn it into a number first.")
-            quoted = self.dialect.quote(name)
-            values = sorted(str(row[0]) for row in self._select(
-                sqltext.distinct(self.tables, self.order, self.dialect, i, quoted)))
-            one, zero = self.dialect.number(1.0), self.dialect.number(0.0)
-            sql.features += [f"(CASE WHEN {quoted} = {self.dialect.text(v)} THEN {one} ELSE {zero} END)"
-                             for v in values]
-            scales += [1.0] * len(values)
-            described.append((name, values))
-        width = len(sql.features) + intercept
-        return TableData(table.name, np.zeros((0, width)), np.zeros(0), np.array(scales), described,
+                raise ValueError(f"Feature {table.name}.{name} "
+                                 + (f"is NULL or NaN in {gone} rows. Impute or drop those rows." if gone else
+                                    f"holds {most:g}, too large. Rescale or drop those rows."))
+            check_time(table.name, name, sample[name])
+            categories = None if sample[name].kind == "number" else self._categories(i, name)
+            node.features += self._expressions(i, name, read[name], most or 1.0, categories)
+            scales += [most or 1.0] if categories is None else [1.0] * len(categories)
+            described.append((name, categories))
+        width = len(scales)
+        node.owner += [(i, j) for j in range(width)]
+        return TableData(table.name, np.zeros((0, width + intercept)), np.zeros(0), np.array(scales), described,
                          np.zeros(0, dtype=np.int64))
 
-    def _number(self, name: str, column: Column) -> str:
-        quoted = self.dialect.quote(name)
+    def _categories(self, i: int, name: str) -> list[str]:
+        rows = self._select(sqltext.distinct(self.tree, self.node_of[i], self.columns[i, name]))
+        return sorted(str(row[0]) for row in rows)
+
+    def _expressions(self, i: int, name: str, read: str, scale: float, categories: Sequence[str] | None) -> list[str]:
+        number = self.dialect.number
+        if categories is None:
+            return [f"({read} / {number(scale)})"]
+        return [f"(CASE WHEN {self.columns[i, name]} = {self.dialect.text(value)} THEN {number(1.0)} "
+                f"ELSE {number(0.0)} END)" for value in categories]
+
+    def _number(self, quoted: str, column: Column) -> str:
+        if column.null.all():  # nothing is known of its type
+            return f"(CASE WHEN {quoted} IS NULL THEN NULL ELSE 0.0 END)"
         if column.values.dtype.kind == "b":
             return f"(CASE WHEN {quoted} THEN 1.0 WHEN NOT {quoted} THEN 0.0 END)"
         return f"CAST({quoted} AS {self.dialect.double})"
 
-    def _classes(self, sample: dict[str, Column]) -> Any:
-        table = self.join.tables[self.join.root]
+    def _check_weights(self, i: int, sample: dict[str, Column]) -> None:
+        table = self.join.tables[i]
+        name, shown = table.weights or "", f"Weights {table.name}.{table.weights}"
+        if sample[name].kind != "number":
+            raise ValueError(f"{shown} must be numbers. Got {sample[name].kind}.")
+        quoted = f"CAST({self.columns[i, name]} AS {self.dialect.double})"
+        most, gone, _, negative = self._select(sqltext.statistics(
+            self.tree, self.node_of[i], [quoted, f"CASE WHEN {quoted} < 0 THEN NULL ELSE 1 END"]))[0][1:]
+        if gone:
+            raise ValueError(f"{shown} are NULL or NaN in {int(gone)} rows. Impute or drop those rows.")
+        if negative or not float(most or 0) <= LARGEST:
+            raise ValueError(f"{shown} must be in [0, 1e100]. Got {int(negative)} negative ones, and up to "
+                             f"{float(most or 0):g} in magnitude.")
+
+    def _label(self, sample: dict[str, Column]) -> Any:
+        """Set the root's label expression (1 for the second class) and return the two classes."""
+        table, i = self.join.tables[self.join.root], self.join.root
         label = table.label or ""
-        rows = self._select(sqltext.distinct(self.tables, self.order, self.dialect, self.join.root,
-                                             self.dialect.quote(label)))
+        rows = self._select(sqltext.distinct(self.tree, self.node_of[i], self.columns[i, label]))
         values = [row[0] for row in rows]
-        if any(value is None for value in values):
-            raise ValueError(f"Label {table.name}.{label} is NULL in some rows. Drop those rows.")
+        if any(value is None or value != value for value in values):
+            raise ValueError(f"Label {table.name}.{label} is NULL or NaN in some rows. Drop those rows.")
         classes = np.unique(np.array([str(v) for v in values] if sample[label].kind == "text" else values))
         if len(classes) != 2:
             raise ValueError(f"Label {table.name}.{label} must have two classes among the rows that join. "
                              f"Got {len(classes)}: {', '.join(map(str, classes[:5].tolist()))}.")
+        literal = self._literal(classes[1], sample[label])
+        self.tree.nodes[self.node_of[i]].label = f"CASE WHEN {self.columns[i, label]} = {literal} THEN 1 ELSE 0 END"
         return classes
 
     def _literal(self, value: Any, column: Column) -> str:
@@ -196,49 +231,11 @@ class SqlOracle:
         return self.dialect.text(str(value)) if column.kind == "text" else repr(value.item())
 
 
-def _tables(join: Join, pairs: list[Pair], items: list[str]) -> tuple[list[sqltext.SqlTable], list[int]]:
-    groups = attributes(pairs)
-    edges = [frozenset(a for a, group in enumerate(groups) if i in group) for i in range(len(join.tables))]
-    tree = spanning_tree(edges, join.root)
-    if tree is None:
-        raise ValueError("engine='sql' takes acyclic joins. Use engine='memory' for this cyclic one.")
-    right = {pair.second[0]: pair.first[0] for pair in pairs if pair.left}
-    tables = []
-    for i, item in enumerate(items):
-        parent = tree.parent[i]
-        if (parent < 0 and i != join.root) or (parent >= 0 and not edges[i] & edges[parent]):
-            raise ValueError(f"Table {join.tables[i].name!r} is not joined to the others. Add a pair of columns to on.")
-        if i in right and right[i] != parent:
-            raise ValueError(f"The left join to {join.tables[i].name!r} must lead away from the table with the label.")
-        kept = {a for a, group in enumerate(groups) for pair in pairs if pair.left and pair.first[0] == i
-                and pair.first[1] in group.get(i, []) and pair.second[1] in group.get(pair.second[0], [])}
-        tables.append(sqltext.SqlTable(
-            item, {a: groups[a][i] for a in sorted(edges[i])}, parent, [c for c, p in enumerate(tree.parent) if p == i],
-            sorted(edges[i] & edges[parent]) if parent >= 0 else [], i in right, kept))
-    return tables, tree.order
+def _holds_floats(column: Column) -> bool:
+    return column.values.dtype.kind == "f" and bool((~column.null | np.isnan(column.values)).any())
 
 
-def _check_kinds(join: Join, tables: list[sqltext.SqlTable], samples: list[dict[str, Column]]) -> None:
-    for a in {a for table in tables for a in table.keys}:
-        spots = [(i, name) for i, table in enumerate(tables) for name in table.keys.get(a, [])]
-        kinds = {samples[i][name].kind for i, name in spots if not samples[i][name].null.all()}
-        if len(kinds) > 1:
-            listed = ", ".join(f"{join.tables[i].name}.{name} ({samples[i][name].kind})" for i, name in spots)
-            raise ValueError(f"Keys that join must be of one type. Got {listed}. Convert one of them.")
-
-
-def megabytes(join: Join) -> float:
-    """Return the size of the columns in use of a join's database tables and files, eight bytes a value."""
-    total = 0.0
-    for i, table in enumerate(join.tables):
-        if not isinstance(table.source, (tuple, str, Path)):
-            continue
-        keys = {pair[side] for pair in join.on for side in (0, 1) if join._column(pair[side])[0] == i}
-        width = len(table.features) + len(keys) + bool(table.label) + bool(table.weights)
-        count = _Query(table.source).count() if isinstance(table.source, tuple) else _file_rows(table.source)
-        total += 8e-6 * width * count
-    return total
-
-
-def _file_rows(path: Any) -> int:
-    return int(_duckdb().execute(f"SELECT COUNT(*) FROM ({_scan(path)})").fetchall()[0][0])
+def _check_kinds(join: Join, pairs: Sequence[Pair], samples: list[dict[str, Column]]) -> None:
+    for attribute in attributes(pairs):
+        spots = [(i, name) for i, names in attribute.items() for name in names]
+        check_kinds(join, spots, [samples[i][name] for i, name in spots])

@@ -1,6 +1,6 @@
 """The plan as SQL text: one SELECT with common table expressions a pass, the same for DuckDB, PostgreSQL and Spark.
 
-A message of table i holds, per key and bin of the score, the weight of the rows of its subtree and the weighted sums
+A message of node i holds, per key and bin of the score, the weight of the rows of its subtree and the weighted sums
 of the subtree's features: one pass up the tree gives histogram and gradient at once, and nothing is written.
 Functions here return text; identifiers are always quoted by the dialect.
 """
@@ -15,11 +15,12 @@ from buttress.relational.dialects import Dialect
 
 
 @dataclass
-class SqlTable:
-    """One table: a FROM item, its key columns per attribute (several must be equal), features and how they read.
+class SqlNode:
+    """A node of the join tree: a FROM item, its key columns per attribute (several must be equal), and what it adds.
 
-    ``features`` are SQL expressions of scaled features, in the order of the coefficients; ``optional`` marks the right
-    side of a left join; ``nullable`` are the attributes whose key may be NULL because a left join keeps the row.
+    ``features`` are SQL expressions of scaled features, ``owner`` the (table, coefficient) of each; ``weights`` are
+    multiplied; ``optional`` marks the right side of a left join; ``nullable`` are the attributes whose key may be NULL
+    because a left join keeps the row.
     """
 
     item: str
@@ -29,144 +30,190 @@ class SqlTable:
     shared: list[int]
     optional: bool
     nullable: set[int]
-    weight: str | None = None
+    weights: list[str] = field(default_factory=list)
     label: str | None = None
     features: list[str] = field(default_factory=list)
+    owner: list[tuple[int, int]] = field(default_factory=list)
 
 
-def base(tables: Sequence[SqlTable], i: int, dialect: Dialect, columns: str) -> str:
-    """Return the SELECT of a table's rows whose keys are not NULL (and agree, where two columns are one key)."""
-    table = tables[i]
-    keys = "".join(f", {dialect.quote(names[0])} AS k{a}" for a, names in sorted(table.keys.items()))
+@dataclass
+class SqlTree:
+    """Nodes in the order of the declaration, their order with parents first, and how they are counted.
+
+    ``per_label_row`` divides the weight of a row of the root by the number of join rows that extend it.
+    """
+
+    nodes: list[SqlNode]
+    order: list[int]
+    dialect: Dialect
+    per_label_row: bool = False
+
+    @property
+    def root(self) -> int:
+        return self.order[0]
+
+    def owners(self, i: int) -> list[tuple[int, int]]:
+        """Return (table, coefficient) of each weighted sum of a message, in its order."""
+        return self.nodes[i].owner + [pair for c in self.nodes[i].children for pair in self.owners(c)]
+
+
+def base(tree: SqlTree, i: int, columns: str) -> str:
+    """Return the SELECT of a node's rows whose keys are not NULL (and agree, where two columns are one key)."""
+    node = tree.nodes[i]
+    keys = "".join(f", {names[0]} AS k{a}" for a, names in sorted(node.keys.items()))
     tests = []
-    for a, names in sorted(table.keys.items()):
-        if a not in table.nullable:
-            tests.append(f"{dialect.quote(names[0])} IS NOT NULL")
-        tests += [f"{dialect.quote(names[0])} = {dialect.quote(name)}" for name in names[1:]]
-    where = f" WHERE {' AND '.join(tests)}" if tests else ""
-    return f"SELECT {columns}{keys} FROM {table.item}{where}"
+    for a, names in sorted(node.keys.items()):
+        if a not in node.nullable:
+            tests.append(f"{names[0]} IS NOT NULL")
+        tests += [f"{names[0]} = {name}" for name in names[1:]]
+    return f"SELECT {columns}{keys} FROM {node.item} b{_where(tests)}"
+
+
+def _where(tests: Sequence[str]) -> str:
+    return f" WHERE {' AND '.join(tests)}" if tests else ""
 
 
 def same(left: str, right: str, attributes: Sequence[int]) -> str:
+    """Return the condition that two aliases have equal keys."""
     return " AND ".join(f"{left}.k{a} = {right}.k{a}" for a in attributes)
 
 
-def reduced(tables: Sequence[SqlTable], order: Sequence[int], dialect: Dialect, columns: Sequence[str]) -> list[str]:
-    """Return the expressions u<i> (after semi-joins up the tree) and r<i> (up and down) for every table."""
-    parts = []
-    for i in reversed(order):
-        kept = [f"EXISTS (SELECT 1 FROM u{c} c WHERE {same('c', 't', tables[c].shared)})"
-                for c in tables[i].children if not tables[c].optional]
-        where = f" WHERE {' AND '.join(kept)}" if kept else ""
-        parts.append(f"t{i} AS ({base(tables, i, dialect, columns[i])})")
-        parts.append(f"u{i} AS (SELECT t.* FROM t{i} t{where})")
-    for i in order:
-        p = tables[i].parent
-        where = "" if p < 0 else f" WHERE EXISTS (SELECT 1 FROM r{p} p WHERE {same('p', 't', tables[i].shared)})"
-        parts.append(f"r{i} AS (SELECT t.* FROM u{i} t{where})")
+def reduced(tree: SqlTree, columns: Sequence[str]) -> list[str]:
+    """Return the expressions u<i> (after semi-joins up the tree) and r<i> (up and down) for every node."""
+    parts, nodes = [], tree.nodes
+    for i in reversed(tree.order):
+        kept = [f"EXISTS (SELECT 1 FROM u{c} c WHERE {same('c', 't', nodes[c].shared)})"
+                for c in nodes[i].children if not nodes[c].optional]
+        parts.append(f"t{i} AS ({base(tree, i, columns[i])})")
+        parts.append(f"u{i} AS (SELECT t.* FROM t{i} t{_where(kept)})")
+    for i in tree.order:
+        p = nodes[i].parent
+        above = [] if p < 0 else [f"EXISTS (SELECT 1 FROM r{p} p WHERE {same('p', 't', nodes[i].shared)})"]
+        parts.append(f"r{i} AS (SELECT t.* FROM u{i} t{_where(above)})")
     return parts
 
 
-def statistics(tables: Sequence[SqlTable], order: Sequence[int], dialect: Dialect, i: int,
-               expressions: Sequence[str]) -> str:
-    """Return the SELECT of, per feature of table i over its reduced rows: greatest magnitude and number of NULLs."""
-    columns = ["1 AS one"] * len(tables)
+def statistics(tree: SqlTree, i: int, expressions: Sequence[str]) -> str:
+    """Return the SELECT of, per expression over the reduced rows of node i: greatest magnitude, NULLs and NaNs."""
+    columns = ["1 AS one"] * len(tree.nodes)
     columns[i] = ", ".join(["1 AS one", *(f"{e} AS x{j}" for j, e in enumerate(expressions))])
     wanted = ["COUNT(*)"]
+    nan = tree.dialect.number(np.nan)
     for j in range(len(expressions)):
-        wanted += [f"MAX(ABS(x{j}))", f"SUM(CASE WHEN x{j} IS NULL THEN 1 ELSE 0 END)"]
-    return f"WITH {', '.join(reduced(tables, order, dialect, columns))} SELECT {', '.join(wanted)} FROM r{i}"
+        wanted += [f"MAX(ABS(x{j}))", f"SUM(CASE WHEN x{j} IS NULL OR x{j} = {nan} THEN 1 ELSE 0 END)"]
+    return f"WITH {', '.join(reduced(tree, columns))} SELECT {', '.join(wanted)} FROM r{i}"
 
 
-def distinct(tables: Sequence[SqlTable], order: Sequence[int], dialect: Dialect, i: int, column: str) -> str:
-    """Return the SELECT of the distinct values of a column of table i over its reduced rows."""
-    columns = ["1 AS one"] * len(tables)
+def distinct(tree: SqlTree, i: int, column: str) -> str:
+    """Return the SELECT of the distinct values of a column over the reduced rows of node i."""
+    columns = ["1 AS one"] * len(tree.nodes)
     columns[i] = f"{column} AS x"
-    return f"WITH {', '.join(reduced(tables, order, dialect, columns))} SELECT DISTINCT x FROM r{i}"
+    return f"WITH {', '.join(reduced(tree, columns))} SELECT DISTINCT x FROM r{i}"
 
 
 def score(features: Sequence[str], beta: Array, dialect: Dialect) -> str:
-    """Return the expression of a table's share of the score."""
+    """Return the expression of a node's share of the score."""
     terms = [f"{dialect.number(b)} * {name}" for name, b in zip(features, beta.tolist())]
     return " + ".join(terms) or dialect.number(0.0)
 
 
-def ranges(tables: Sequence[SqlTable], dialect: Dialect, betas: Sequence[Array]) -> str:
-    """Return one SELECT of (table, least share of the score, largest) of every table with features."""
+def ranges(tree: SqlTree, betas: Sequence[Array]) -> str:
+    """Return one SELECT of (node, least share of the score, largest) of every node with features."""
     parts = []
-    for i, (table, beta) in enumerate(zip(tables, betas)):
-        if table.features:
-            columns = f"{score(table.features, beta[: len(table.features)], dialect)} AS s"
-            parts.append(f"SELECT {i}, MIN(s), MAX(s) FROM ({base(tables, i, dialect, columns)}) q{i}")
+    for i, (node, beta) in enumerate(zip(tree.nodes, betas)):
+        if node.features:
+            columns = f"{score(node.features, beta, tree.dialect)} AS s"
+            parts.append(f"SELECT {i}, MIN(s), MAX(s) FROM ({base(tree, i, columns)}) q{i}")
     return " UNION ALL ".join(parts)
 
 
-def counting_pass(tables: Sequence[SqlTable], order: Sequence[int], dialect: Dialect, betas: Sequence[Array],
-                  step: float, sums: bool = True) -> str:
+def counting_pass(tree: SqlTree, betas: Sequence[Array], offset: float, step: float, sums: bool = True) -> str:
     """Return the SELECT of (label side, bin, weight, rows, weighted feature sums in tree order) of the join's rows.
 
-    With ``sums`` False: only the weight and the number of rows per label side.
+    ``offset`` is added to the root's share of the score. With ``sums`` False: only the weight and the number of rows
+    per label side.
     """
     parts = []
-    for i in reversed(order):
-        table = tables[i]
-        columns = _row_columns(table, betas[i], step, dialect, sums)
-        parts.append(f"t{i} AS ({base(tables, i, dialect, columns)})")
-        parts.append(f"m{i} AS ({_message(tables, i, dialect, sums)})")
-    return f"WITH {', '.join(parts)} SELECT * FROM m{order[0]}"
+    for i in reversed(tree.order):
+        start = offset if i == tree.root else 0.0
+        parts.append(f"t{i} AS ({base(tree, i, _row_columns(tree, i, betas[i], start, step, sums))})")
+        if tree.per_label_row and i != tree.root:
+            parts.append(f"f{i} AS ({fan_out(tree, i)})")
+        parts.append(f"m{i} AS ({_message(tree, i, sums)})")
+    return f"WITH {', '.join(parts)} SELECT * FROM m{tree.root}"
 
 
-def _row_columns(table: SqlTable, beta: Array, step: float, dialect: Dialect, sums: bool) -> str:
-    one = dialect.number(1.0)
-    weight = f"CAST({table.weight} AS {dialect.double})" if table.weight else one
-    columns = [f"{weight} AS w"]
-    if table.parent < 0:
-        columns.append(f"{table.label} AS side")
+def weight_columns(tree: SqlTree, i: int) -> list[str]:
+    """Return the columns w (a row's own weight) and, in the root, side (1 for the second class)."""
+    node, dialect = tree.nodes[i], tree.dialect
+    weight = " * ".join(f"CAST({w} AS {dialect.double})" for w in node.weights) or dialect.number(1.0)
+    return [f"{weight} AS w", *([f"{node.label} AS side"] if node.parent < 0 else [])]
+
+
+def _row_columns(tree: SqlTree, i: int, beta: Array, offset: float, step: float, sums: bool) -> str:
+    node, dialect = tree.nodes[i], tree.dialect
+    columns = weight_columns(tree, i)
     if sums:
-        share = score(table.features, beta[: len(table.features)], dialect)
-        offset = f"{share} + {dialect.number(beta[-1])}" if len(beta) > len(table.features) else share
-        columns.append(f"CAST(FLOOR(({offset}) / {dialect.number(step)} + {dialect.number(0.5)}) AS BIGINT) AS bin")
-        columns += [f"{name} AS x{j}" for j, name in enumerate(table.features)]
+        share = score(node.features, beta, dialect) + (f" + {dialect.number(offset)}" if offset else "")
+        columns.append(f"CAST(FLOOR(({share}) / {dialect.number(step)} + {dialect.number(0.5)}) AS BIGINT) AS bin")
+        columns += [f"{name} AS x{j}" for j, name in enumerate(node.features)]
     return ", ".join(columns)
 
 
-def _message(tables: Sequence[SqlTable], i: int, dialect: Dialect, sums: bool) -> str:
+def joins(tree: SqlTree, i: int, kind: str) -> tuple[str, dict[int, str]]:
+    """Return the JOINs of the children's expressions of a kind ("m", "f") and, per child, how a column of it reads."""
+    text, read = [], {}
+    for c in tree.nodes[i].children:
+        optional = tree.nodes[c].optional
+        text.append(f"{'LEFT ' if optional else ''}JOIN {kind}{c} ON {same('t', f'{kind}{c}', tree.nodes[c].shared)}")
+        read[c] = f"COALESCE({kind}{c}.{{}}, {{}})" if optional else f"{kind}{c}.{{}}"
+    return " ".join(text), read
+
+
+def keys_of(tree: SqlTree, i: int, alias: str = "t") -> list[str]:
+    """Return the columns that a node's rows are grouped by: its keys, or the label's side in the root."""
+    shared = tree.nodes[i].shared
+    return [f"{alias}.k{a}" for a in shared] if tree.nodes[i].parent >= 0 else [f"{alias}.side"]
+
+
+def fan_out(tree: SqlTree, i: int) -> str:
+    """Return the SELECT of the number n of rows of the subtree per key."""
+    text, read = joins(tree, i, "f")
+    many = " * ".join([tree.dialect.number(1.0), *(column.format("n", 1) for column in read.values())])
+    by = keys_of(tree, i)
+    return f"SELECT {', '.join(by)}, SUM({many}) AS n FROM t{i} t {text} GROUP BY {', '.join(by)}"
+
+
+def own_weight(tree: SqlTree, i: int) -> tuple[str, str]:
+    """Return a row's own weight, divided by its number of join rows where that is asked, and the JOINs it needs."""
+    if not tree.per_label_row or i != tree.root or not tree.nodes[i].children:
+        return "t.w", ""
+    text, read = joins(tree, i, "f")
+    return f"(t.w / ({' * '.join(column.format('n', 1) for column in read.values())}))", text
+
+
+def _message(tree: SqlTree, i: int, sums: bool) -> str:
     """Return the SELECT of a message: group rows times children's messages by key (label side at the root) and bin."""
-    table = tables[i]
-    joins, rows, weights, bins, mass = [], [dialect.number(1.0)], ["t.w"], ["t.bin"], {}
-    for c in table.children:
-        how, optional = ("LEFT JOIN", True) if tables[c].optional else ("JOIN", False)
-        joins.append(f"{how} m{c} ON {same('t', f'm{c}', tables[c].shared)}")
-        mass[c] = f"COALESCE(m{c}.c, 1)" if optional else f"m{c}.c"
-        weights.append(mass[c])
-        rows.append(f"COALESCE(m{c}.n, 1)" if optional else f"m{c}.n")
-        bins.append(f"COALESCE(m{c}.bin, 0)" if optional else f"m{c}.bin")
-    by = [f"t.k{a}" for a in table.shared] if table.parent >= 0 else ["t.side"]
-    names = [f"{key} AS {key[2:]}" for key in by]
-    chosen = [*names, f"SUM({' * '.join(weights)}) AS c", f"SUM({' * '.join(rows)}) AS n"]
+    node = tree.nodes[i]
+    text, read = joins(tree, i, "m")
+    weight, more = own_weight(tree, i)
+    mass = {c: column.format("c", 1) for c, column in read.items()}
+    rows = [tree.dialect.number(1.0), *(column.format("n", 1) for column in read.values())]
+    by = keys_of(tree, i)
+    chosen, total = [f"{key} AS {key[2:]}" for key in by], " * ".join([weight, *mass.values()])
+    counts = [f"SUM({total}) AS c", f"SUM({' * '.join(rows)}) AS n"]
     if sums:
-        chosen.insert(len(names), f"{' + '.join(bins)} AS bin")
-        by.append(" + ".join(bins))
-        total = " * ".join(weights)
-        own = [f"SUM({total} * t.x{j})" for j in range(len(table.features))]
-        for c in table.children:
-            others = " * ".join(["t.w", *(mass[o] for o in table.children if o != c)])
-            own += [f"SUM({others} * COALESCE(m{c}.g{j}, 0))" for j in range(subtree_width(tables, c))]
-        chosen += [f"{expression} AS g{j}" for j, expression in enumerate(own)]
-    return f"SELECT {', '.join(chosen)} FROM t{i} t {' '.join(joins)} GROUP BY {', '.join(by)}"
+        at = " + ".join(["t.bin", *(column.format("bin", 0) for column in read.values())])
+        chosen.append(f"{at} AS bin")
+        by.append(at)
+        own = [f"SUM({total} * t.x{j})" for j in range(len(node.features))]
+        for c, column in read.items():
+            others = " * ".join([weight, *(mass[o] for o in mass if o != c)])
+            own += [f"SUM({others} * {column.format(f'g{j}', 0)})" for j in range(len(tree.owners(c)))]
+        counts += [f"{expression} AS g{j}" for j, expression in enumerate(own)]
+    return f"SELECT {', '.join(chosen + counts)} FROM t{i} t {text} {more} GROUP BY {', '.join(by)}"
 
 
-def subtree_width(tables: Sequence[SqlTable], i: int) -> int:
-    """Return how many features the subtree of table i has."""
-    return len(tables[i].features) + sum(subtree_width(tables, c) for c in tables[i].children)
-
-
-def subtree_columns(tables: Sequence[SqlTable], i: int) -> list[tuple[int, int]]:
-    """Return (table, feature number) of each weighted sum of a message, in its order."""
-    own = [(i, j) for j in range(len(tables[i].features))]
-    return own + [pair for c in tables[i].children for pair in subtree_columns(tables, c)]
-
-
-def share_of(tables: Sequence[SqlTable]) -> int:
-    """Return how many tables' shares of the score are rounded."""
-    return int(np.sum([bool(table.features) or table.parent < 0 for table in tables]))
+def rounded_shares(tree: SqlTree) -> int:
+    """Return how many nodes' shares of the score are rounded."""
+    return int(np.sum([bool(node.features) or node.parent < 0 for node in tree.nodes]))

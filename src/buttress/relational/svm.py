@@ -11,8 +11,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from buttress._callbacks import CallbackSupportMixin, step_callback, with_callbacks
 from buttress._checks import Array, check_count, check_limits, check_number, check_option
+from buttress.relational.choice import choose_oracle
 from buttress.relational.declare import Join
-from buttress.relational.engines import choose_oracle
 from buttress.relational.plan import Plan
 from buttress.relational.planes import PlanePool
 from buttress.relational.predict import joined_features, plan_beta
@@ -49,6 +49,8 @@ class RelationalLinearSVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         How rows are counted: scores rounded to a grid that is refined as needed, or counts within a factor.
     row_weight : {"join", "label_row"}, default="join"
         Every join row counts once, or every row of the label's table does (divided by its number of join rows).
+    class_weight : dict, "balanced" or None
+        Factor of the weights of each class's rows; "balanced" gives both classes the same total weight.
     fit_intercept : bool, default=True
     n_samples : int, default=100_000
         Rows in the sample that the start is fitted to.
@@ -125,6 +127,7 @@ class RelationalLinearSVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         solver: str = "auto",
         sketch: str = "grid",
         row_weight: str = "join",
+        class_weight: Any = None,
         fit_intercept: bool = True,
         n_samples: int = 100_000,
         sketch_error: float = 0.1,
@@ -143,6 +146,7 @@ class RelationalLinearSVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         self.solver = solver
         self.sketch = sketch
         self.row_weight = row_weight
+        self.class_weight = class_weight
         self.fit_intercept = fit_intercept
         self.n_samples = n_samples
         self.sketch_error = sketch_error
@@ -201,7 +205,7 @@ class RelationalLinearSVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         rng = check_random_state(self.random_state)
 
         def begin() -> Array:
-            return sample_start(plan, settings, rng) if start is None else start
+            return sample_start(plan, oracle, settings, rng) if start is None else start
 
         outcome = solve(oracle, pool, settings, begin, plan)
         found = outcome.state

@@ -4,7 +4,7 @@ Acyclicity is decided by a maximum-weight spanning tree (Bernstein & Goodman 198
 once; ear removal (Graham; Yu & Ozsoyoglu 1979) decides the same and is kept to check it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -89,11 +89,13 @@ def edge_cover(edges: Edges, log_sizes: Sequence[float]) -> tuple[np.ndarray, fl
     return found.x, float(np.dot(found.x, log_sizes))
 
 
-def cheapest_bags(edges: Edges, log_sizes: Sequence[float], most: int = 8) -> list[list[int]] | None:
+def cheapest_bags(
+    edges: Edges, log_sizes: Sequence[float], single: Collection[int] = (), most: int = 8
+) -> list[list[int]] | None:
     """Partition the tables into connected groups whose quotient is acyclic, least in the sum of AGM bounds.
 
     Only the cyclic core (what ear removal leaves) is searched, all its partitions up to ``most`` tables; beyond that
-    the core is one group.
+    the core is one group. Tables in ``single`` stay alone; None when that leaves no partition.
     """
     core = _core(edges)
     alone = [[e] for e in range(len(edges)) if e not in core]
@@ -101,6 +103,8 @@ def cheapest_bags(edges: Edges, log_sizes: Sequence[float], most: int = 8) -> li
     best, cost = None, np.inf
     for groups in partitions:
         bags = [*alone, *groups]
+        if any(len(bag) > 1 and not set(bag).isdisjoint(single) for bag in groups):
+            continue
         if not all(len(connected([edges[e] for e in bag])) == len(bag) for bag in groups):
             continue
         merged = [frozenset().union(*(edges[e] for e in bag)) for bag in bags]

@@ -65,6 +65,6 @@ def hard_margin(rows: KernelRows, y: Array, limits: Limits) -> SVMSolution:
 def _variance(rows: KernelRows) -> float:
     """Return the mean squared distance to the centre in feature space, from at most 500 rows; 1 if all are equal."""
     some = np.unique(np.linspace(0, len(rows) - 1, 500, dtype=np.intp))
-    K = rows.cache.exact(rows.index[some], rows.index[some])
+    K = rows.exact(some)(slice(0, 500), slice(0, 500))
     variance = float(np.diagonal(K).mean() - K.mean())
     return variance if variance > 0 else 1.0

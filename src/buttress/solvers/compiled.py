@@ -1,10 +1,5 @@
-"""The compiled inner loops, and how they are compiled.
+"""The compiled inner loops of the exact machines."""
 
-numba compiles them once and keeps the result in its cache directory (``NUMBA_CACHE_DIR``, else beside the package,
-else the user's cache); where no directory can be written they are compiled anew in each process.
-"""
-
-from collections.abc import Callable
 from typing import Any
 
 import numba
@@ -13,26 +8,12 @@ from llvmlite import ir
 from numba.extending import intrinsic
 
 from buttress._checks import Array
+from buttress._compiling import compile_kernel
 
 LANES = 64  # widths of compiled loops are padded to a multiple of this, so that they vectorise without a remainder
 FAR = 1e30  # stands for infinity, which fast arithmetic may not meet; its square root is beyond any gradient
 TAU = 1e-12  # least curvature of a pair
 FAST = {"nnan", "ninf", "nsz", "contract", "arcp"}
-
-
-def compile_kernel(
-    signature: str | list[str], fastmath: bool | set[str] = False
-) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Return a decorator that compiles a function for its signatures, cached on disk where that is possible."""
-
-    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
-        options: dict[str, Any] = {"error_model": "numpy", "nogil": True, "fastmath": fastmath}
-        try:
-            return numba.njit(signature, cache=True, **options)(function)
-        except RuntimeError:  # no cache directory can be written
-            return numba.njit(signature, **options)(function)
-
-    return decorate
 
 
 def _reduction(name: str) -> Any:
@@ -185,6 +166,17 @@ def add_rows(store: Array, slots: Any, weights: Array, total: Array, start: int,
             for t in range(right - left):
                 part[t] += a0 * np.float64(k0[t])
             r += 1
+
+
+@compile_kernel(
+    [f"void({real}[:,::1], int64[::1], int64[::1], {real}[:,::1], int64[::1])" for real in ("float32", "float64")]
+)
+def gather(store: Array, slots: Any, columns: Any, out: Array, rows: Any) -> None:
+    """Put store[slots[r], columns] into the first entries of row rows[r] of ``out``."""
+    for r in range(slots.size):
+        row, into = store[slots[r]], out[rows[r]]
+        for t in range(columns.size):
+            into[t] = row[columns[t]]
 
 
 @compile_kernel(

@@ -10,10 +10,13 @@ weights count as if repeated: then u solves W^(1/2) K W^(1/2) u = l u and W^(1/2
 s = -min l wherever two rows are equal.
 """
 
+from typing import Any
+
 import numpy as np
 
 from buttress._checks import Array, check_option
 from buttress.kernels import Kernel, Precomputed, centers, squared_distances
+from buttress.solvers.panels import entries
 
 POLICIES = ("warn", "raise", "clip", "flip", "shift")
 LARGEST_SPECTRUM = 5000  # rows up to which a full eigendecomposition is offered
@@ -87,19 +90,24 @@ class DiagonalShifted(Kernel):
         return self.kernel.gradient(X, Z, V)
 
 
-def is_definite(kernel: Kernel, X: Array) -> bool:
-    """Say whether the kernel serves where coefficients sum to a constant: "pd" or "cpd".
+def is_definite(kernel: Kernel, X: Any) -> bool:
+    """Say whether the kernel serves on rows like X (n, d), dense or CSR, where coefficients sum to a constant.
 
-    A kernel of unknown definiteness is judged by the spectrum of its centred Gram matrix on at most 500 rows of X.
+    That takes a conditionally positive definite kernel. Those not proven to be one are judged by the eigenvalues of the
+    centred Gram matrix of at most 500 rows.
     """
-    if kernel.definiteness != "unknown":
-        return kernel.definiteness in ("pd", "cpd")
-    some = np.unique(np.linspace(0, len(X) - 1, SAMPLE).astype(np.intp))
-    K = kernel(X[some], centers(kernel, X)[some])
-    K = (K + K.T) / 2
-    K = K - K.mean(axis=0) - K.mean(axis=1)[:, None] + K.mean()
-    spectrum = np.linalg.eigvalsh(K)
-    return bool(spectrum[0] >= -1e-8 * max(abs(spectrum[0]), spectrum[-1]))
+    if kernel.definiteness in ("pd", "cpd"):
+        return True
+    some = np.unique(np.linspace(0, X.shape[0] - 1, SAMPLE, dtype=np.intp))
+    values = np.linalg.eigvalsh(centred(entries(kernel, X, np.float64)(some, some)))
+    return bool(values[0] >= -1e-8 * max(abs(values[0]), values[-1]))
+
+
+def centred(K: Array) -> Array:
+    """Return the symmetric part of HKH, H = I - 11'/n."""
+    K = K - K.mean(axis=0)
+    K -= K.mean(axis=1)[:, None]
+    return 0.5 * (K + K.T)
 
 
 def correct(kernel: Kernel, X: Array, weight: Array, policy: str) -> tuple[Kernel, Array]:

@@ -9,7 +9,8 @@ r, the radius in feature space, is 0 for the natural machine. With step g_t and 
 p_t the active share of the batch, and k(x_i, .) either itself or estimated by block t of the features. ||f|| follows
 from its own recursion: for f <- s f + h, h = sum z_i k(x_i, .), |f|^2 <- s^2 |f|^2 + 2 s z'f(X_batch) + |h|^2.
 Sources: Dai et al. (2014), algorithms 1 and 2; Wu, Hu & Gu (2021), equations (6)-(9) and algorithms 1 and 2, in the
-form for batches; the shrinkage is kept from changing sign, which a long step would do.
+form for batches; the shrinkage is kept from changing sign, which a long step would do. All of it runs where y is, on
+numpy arrays or torch tensors.
 """
 
 from collections.abc import Callable
@@ -18,9 +19,11 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from buttress._arrays import Place, cast, namespace
 from buttress._checks import Array
 from buttress.features import RandomFeatures
 from buttress.kernels import Kernel
+from buttress.kernels.points import centred
 from buttress.solvers.run import Step, Steps
 
 Rows = slice
@@ -48,10 +51,10 @@ class Basis(Protocol):
 class RandomBasis:
     """f = sum_t features(x, t) @ coef[t]: Algorithm 1's coefficients, with block t drawn from its seed."""
 
-    def __init__(self, features: RandomFeatures, X: Array, n_terms: int, k: int):
+    def __init__(self, features: RandomFeatures, X: Array, n_terms: int, k: int, device: str | None = None):
         self.features = features
-        self.X = X.astype(np.float32)  # their phases' rounding, 1e-6, is far below the features' noise
-        self.coef = np.zeros((n_terms, features.size, k))
+        self.X = Place(device, "float32")(X)  # their phases' rounding, 1e-6, is far below the features' noise
+        self.coef = Place(device)(np.zeros((n_terms, features.size, k)))
         self.used = 0
 
     def reorder(self, order: NDArray[np.intp]) -> None:
@@ -59,48 +62,49 @@ class RandomBasis:
 
     def add(self, t: int, rows: Rows, z: Array) -> Array:
         features = self.features(self.X[rows], t)
-        self.coef[t] = features.T @ z
+        self.coef[t] = cast(features, z.dtype).T @ z
         self.used = t + 1
-        return (features @ self.coef[t].astype(np.float32)).astype(np.float64)
+        return cast(features @ cast(self.coef[t], features.dtype), z.dtype)
 
     def scores(self, t: int, rows: Rows) -> Array:
-        coef, out, panel = self.coef[t].astype(np.float32), [], 512  # 2 MB: stays in cache
+        panel = 512 if namespace(self.X) is np else 2**16  # 2 MB stay in a processor's cache; devices want more
+        coef, out = cast(self.coef[t], self.X.dtype), []
         for start in range(rows.start, rows.stop, panel):
             out.append(self.features(self.X[start : min(start + panel, rows.stop)], t) @ coef)
-        return np.concatenate(out).astype(np.float64) if out else np.zeros((0, coef.shape[1]))
+        return cast(namespace(coef).concatenate(out), self.coef.dtype)
 
     def shrink(self, factor: Array) -> None:
         self.coef[: self.used] *= factor
 
     def state(self) -> Array:
-        return self.coef[: self.used].copy()
+        return self.coef[: self.used] + 0
 
 
 class KernelBasis:
     """f = sum_i coef_i k(x_i, .): the kernel itself. ``X`` and ``coef`` are in the order of the current pass."""
 
-    def __init__(self, kernel: Kernel, X: Array, k: int):
-        self.kernel = kernel
-        self.X = X
-        self.coef = np.zeros((len(X), k))
+    def __init__(self, kernel: Kernel, X: Array, k: int, device: str | None = None):
+        self.kernel, place = kernel, Place(device)
+        self.X = place(X)
+        self.coef = place(np.zeros((len(X), k)))
         self.order = np.arange(len(X))
 
     def reorder(self, order: NDArray[np.intp]) -> None:
         self.X, self.coef, self.order = self.X[order], self.coef[order], self.order[order]
 
     def add(self, t: int, rows: Rows, z: Array) -> Array:
-        self.batch, self.z = self.X[rows], z
+        self.at, self.z = centred(self.kernel, self.X[rows]), z
         self.coef[rows] += z
         return self.scores(t, rows)
 
     def scores(self, t: int, rows: Rows) -> Array:
-        return self.kernel(self.X[rows], self.batch) @ self.z
+        return self.at(self.X[rows]).values @ self.z
 
     def shrink(self, factor: Array) -> None:
         self.coef *= factor
 
     def state(self) -> Array:
-        coef = np.empty_like(self.coef)
+        coef = 0 * self.coef
         coef[self.order] = self.coef
         return coef
 
@@ -127,35 +131,35 @@ def doubly_stochastic(
     The gap is the share of the batches still to come; the objective, a sum over columns, is estimated on the next
     batch. Scores are carried along for the rows still to come, so that each block of features is made once.
     """
-    n, k = y.shape
+    xp, n = namespace(y), len(y)
     starts = range(0, n, batch)
-    f, b, square, t, total = np.zeros((n, k)), np.zeros(k), np.zeros(k), 0, n_passes * len(starts)
+    f, b, square, t, total = 0 * y, 0 * y[0], 0 * y[0], 0, n_passes * len(starts)
     for epoch in range(n_passes):
         order = rng.permutation(n)
         basis.reorder(order)
         y, f = y[order], f[order]
         for start in starts:
             rows = slice(start, min(start + batch, n))
-            norm = np.sqrt(square)
+            norm = xp.sqrt(square)
             loss = 1 - y[rows] * (f[rows] + b) + radius * norm
-            yield Step((basis.state(), b.copy(), norm), gap=1 - t / total, objective=_objective(square, loss, C))
-            active = loss > 0
-            g = step(t + 1)
-            pull = np.divide(C * radius * active.mean(axis=0), norm, out=np.zeros(k), where=norm > 0)
-            factor = np.maximum(0, 1 - g * (1 + pull))
-            z = g * C / len(loss) * np.where(active, y[rows], 0.0)
+            yield Step((basis.state(), b, norm), gap=1 - t / total, objective=_objective(square, loss, C))
+            g, signs = step(t + 1), xp.where(loss > 0, y[rows], 0.0)  # of the active rows
+            pull = C * radius * abs(signs).mean(axis=0) / xp.where(norm > 0, norm, np.inf)
+            factor = (1 - g * (1 + pull)).clip(0, None)
+            z = g * C / len(loss) * signs
             basis.shrink(factor)
             own = basis.add(t, rows, z)
-            square = np.maximum(0, factor**2 * square + np.sum(z * (2 * factor * f[rows] + own), axis=0))
+            square = (factor**2 * square + (z * (2 * factor * f[rows] + own)).sum(axis=0)).clip(0, None)
             f *= factor
             f[rows] += own
             for part in (slice(rows.stop, n), slice(0, start if epoch < n_passes - 1 else 0)):
-                f[part] += basis.scores(t, part)
+                if part.stop > part.start:
+                    f[part] += basis.scores(t, part)
             b = b + z.sum(axis=0) * fit_intercept
             t += 1
-    loss = 1 - y[rows] * (f[rows] + b) + radius * np.sqrt(square)
-    yield Step((basis.state(), b, np.sqrt(square)), gap=0.0, objective=_objective(square, loss, C))
+    loss = 1 - y[rows] * (f[rows] + b) + radius * xp.sqrt(square)
+    yield Step((basis.state(), b, xp.sqrt(square)), gap=0.0, objective=_objective(square, loss, C))
 
 
 def _objective(square: Array, loss: Array, C: float) -> float:
-    return float(np.sum(0.5 * square + C * np.maximum(0, loss).mean(axis=0)))
+    return float((0.5 * square + C * loss.clip(0, None).mean(axis=0)).sum())

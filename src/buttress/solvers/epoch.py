@@ -16,7 +16,7 @@ from numba.extending import intrinsic, register_jitable
 from numpy.typing import NDArray
 
 from buttress._checks import Array
-from buttress.solvers.compiled import compile_kernel
+from buttress._compiling import compile_kernel
 
 SMALLEST = 1e-4  # of the scale: below it v takes the scale in, before rounding grows by its inverse
 

@@ -21,6 +21,7 @@ from buttress.solvers.run import Outcome, Step, run
 from buttress.solvers.smo import EXACT_ROWS, QP, bias, block_smo, exact_finish, newton_step
 
 SOLVERS = ("auto", "smo", "ipm")
+MARGIN = 0.9  # of tol, for what float32 rows hide from a run that meets it narrowly
 TIGHTEST = 1e-4  # of tol: pairs are not asked for more
 
 
@@ -64,7 +65,8 @@ def solve(qp: QP, limits: Limits) -> SVMSolution:
     if limits.solver == "ipm" and len(qp.p) > INTERIOR_ROWS:
         raise ValueError(f'solver="ipm" takes up to {INTERIOR_ROWS} rows. Got {len(qp.p)}. Use solver="auto".')
     ending, total = time.monotonic() + (limits.max_time or np.inf), Outcome(None, "", 0, np.inf, np.inf)
-    solver, target, worst, best = limits.solver, limits.tol, np.inf, None
+    solver, worst, best = limits.solver, np.inf, None
+    target = limits.tol * (MARGIN if qp.rows.real == np.float32 else 1.0)
     while True:
         outcome = _phase(qp, limits, solver, target, ending, total)
         proof = certify(qp)
@@ -76,26 +78,33 @@ def solve(qp: QP, limits: Limits) -> SVMSolution:
             best = proof, qp.b
         improved, worst = proof.violation < 0.5 * worst, proof.violation
         qp.f = proof.f  # float32 rows then only have to tell what changes from here on
-        step = _next(qp, limits, outcome, solver, target, improved)
+        goal = _tighter(proof, limits, target)
+        step = _next(qp, limits, outcome, solver, target, goal, improved)
         if step is None:
             proof, qp.b = best
             return _solution(qp, proof, total, limits, converged=small and limits.convex and done)
         solver, target = step
 
 
+def _tighter(proof: Certificate, limits: Limits, target: float) -> float:
+    """Return the KKT violation to aim at next: where the gap alone is too large, it falls in proportion to that."""
+    share = limits.gap_tol * abs(proof.primal) / max(proof.gap, 1e-300)
+    return min(target / 2, 0.5 * proof.violation * min(share, 1.0))
+
+
 def _next(
-    qp: QP, limits: Limits, outcome: Outcome, solver: str, target: float, improved: bool
+    qp: QP, limits: Limits, outcome: Outcome, solver: str, target: float, goal: float, improved: bool
 ) -> tuple[str, float] | None:
     """Return the solver and tolerance to go on with when the certificate is not good enough, or None to stop."""
     if solver == "ipm" or outcome.status not in ("converged", "exhausted", "stalled") or not limits.convex:
         return None
     if outcome.status != "stalled" and qp.rows.real == np.float32:
         if improved:
-            return solver, target / 2
+            return solver, goal
         qp.rows.cache.widen()
         return solver, target
     if outcome.status == "converged" and target > TIGHTEST * limits.tol:
-        return solver, target / 10
+        return solver, min(goal, target / 10)
     rescue = limits.solver == "auto" and len(qp.p) <= INTERIOR_ROWS
     return ("ipm", 0.1 * limits.gap_tol) if rescue else None
 

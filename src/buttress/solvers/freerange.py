@@ -36,6 +36,7 @@ class Margins:
     rows: Array
     ends: Array
     positive: Array  # 1 for rows of class +1, else 0
+    lengths: Array  # squared, of the rows
 
     def times(self, z: Array) -> Array:
         """Return G z, (n,)."""
@@ -52,29 +53,33 @@ class Margins:
 
     def part(self, index: NDArray[np.intp]) -> "Margins":
         """Return the rows of ``index``."""
-        return Margins(self.rows[index], self.ends, self.positive[index])
+        return Margins(self.rows[index], self.ends, self.positive[index], self.lengths[index])
 
-    def gram(self, weight: Array) -> Array:
-        """Return G' diag(weight) G, (2d, 2d), leaving out rows that together add less than 1e-3 to its trace."""
-        size = weight * np.einsum("ij,ij->i", self.rows, self.rows)
+    def scatter(self, weight: Array) -> tuple[Array, Array, Array]:
+        """Return G' diag(weight) G as B S B' + sum_c W_c u_c u_c', B = (1, -1)' and one u_c a class.
+
+        S (d, d) is the weighted scatter of the rows around the middle of their class, u_c (2d,) the middle row of G.
+        Rows that together add less than 1e-3 to the trace are left out.
+        """
+        size = weight * self.lengths
         order = np.argsort(size)
         kept = np.sort(order[np.searchsorted(np.cumsum(size[order]), 1e-3):])
-        part = self.rows[kept] * np.sqrt(weight[kept])[:, None]
-        square = blas.dsyrk(1.0, part.T) if len(kept) else np.zeros((self.rows.shape[1],) * 2)
-        square = np.triu(square) + np.triu(square, 1).T
-        gram = np.block([[square, -square], [-square, square]])
-        for end, share in zip(self.ends, (self.positive, 1 - self.positive), strict=True):
-            pull = (weight * share) @ self.rows
-            cross = np.outer(np.append(pull, -pull) + 0.5 * (weight @ share) * end, end)
-            gram += cross + cross.T
-        return gram
+        part = self if len(kept) == len(weight) else self.part(kept)
+        weight = weight[kept]
+        square = blas.dsyrk(1.0, (part.rows * np.sqrt(weight)[:, None]).T)  # its upper triangle
+        totals = np.array([weight @ part.positive, weight @ (1 - part.positive)])
+        sums = np.array([(weight * part.positive) @ part.rows, (weight * (1 - part.positive)) @ part.rows])
+        middles = sums / np.maximum(totals, 1e-300)[:, None]
+        square -= middles.T @ sums
+        return square, np.hstack([middles, -middles]) + self.ends, totals
 
 
 def free_range_margins(X: Array, y: Array, low: Array, high: Array, *, share: float, both: bool) -> Margins:
     """Return G for rows X (n, d) with labels y and the box [low, high]."""
     attacked = (y > 0) | both
     ends = share * np.array([np.append(low, -high), np.append(-high, low) * both])
-    return Margins((y * np.where(attacked, 1 - share, 1.0))[:, None] * X, ends, (y > 0).astype(np.float64))
+    rows = (y * np.where(attacked, 1 - share, 1.0))[:, None] * X
+    return Margins(rows, ends, (y > 0).astype(np.float64), np.einsum("ij,ij->i", rows, rows))
 
 
 @dataclass
@@ -196,9 +201,9 @@ def newton(program: Program, point: Point) -> Callable[[float, Point | None], Po
     G, y, c = program.G, program.y, program.c
     z, a, s, xi, v, u = point.z, point.a, point.slack, point.loss, point.v, c - point.a
     weight = 1 / (xi / u + s / a)
-    factor = cho_factor(G.gram(weight) + np.diag(1 + v / z), overwrite_a=True, check_finite=False)
+    system = normal_equations(G, weight, 1 + v / z)
     border = G.transposed(weight * y)
-    inner = cho_solve(factor, border, check_finite=False)
+    inner = system(border)
     corner = float(weight.sum() - border @ inner)
     rest_z = z - G.transposed(a) - program.pull - v
     rest = G.times(z) + y * point.b + xi - s - 1
@@ -208,11 +213,50 @@ def newton(program: Program, point: Point) -> Callable[[float, Point | None], Po
         if guess is not None:
             r_s, r_xi, r_v = r_s - guess.a * guess.slack, r_xi + guess.a * guess.loss, r_v - guess.v * guess.z
         target = weight * (r_s / a - r_xi / u - rest)
-        right = cho_solve(factor, G.transposed(target) - rest_z + r_v / z, check_finite=False)
+        right = system(G.transposed(target) - rest_z + r_v / z)
         db = (float(y @ (a + target)) + program.balance - float(border @ right)) / corner
         dz = right - db * inner
         da = target - weight * (G.times(dz) + y * db)
         return Point(dz, db, (r_s - s * da) / a, (r_xi + xi * da) / u, da, (r_v - v * dz) / z)
+
+    return solve
+
+
+def normal_equations(G: Margins, weight: Array, ridge: Array) -> Callable[[Array], Array]:
+    """Return the function of r (2d,) that solves (diag(ridge) + G' diag(weight) G) x = r.
+
+    With ridge = (P, Q) and F = P Q / (P + Q), the difference x_p - x_q of the part without the classes' middles solves
+    (S + F) delta = F (r_p / P - r_q / Q): d equations in place of 2d. The two middles follow by Woodbury's formula.
+    """
+    S, middles, totals = G.scatter(weight)
+    P, Q = np.split(ridge, 2)
+    F = P * Q / (P + Q)
+    S[np.diag_indices_from(S)] += F
+    factor = cho_factor(S, overwrite_a=True, check_finite=False)
+
+    def without(r: Array) -> Array:
+        r_p, r_q = np.split(r, 2)
+        t = (r_p.T / P - r_q.T / Q).T
+        y = (F * (t - cho_solve(factor, (F * t.T).T, check_finite=False)).T).T
+        return np.concatenate([((r_p - y).T / P).T, ((r_q + y).T / Q).T])
+
+    used = totals > 0
+    U = middles[used].T
+    solved = without(U)
+    small = np.diag(1 / totals[used]) + U.T @ solved
+
+    def once(r: Array) -> Array:
+        x = without(r)
+        return x - solved @ np.linalg.solve(small, U.T @ x)
+
+    def solve(r: Array) -> Array:
+        x, size = once(r), np.abs(r).max()
+        for _ in range(5):  # the heavier the weights, the more digits cancel between the middles and the rest
+            rest = r - ridge * x - G.transposed(weight * G.times(x))
+            if np.abs(rest).max() <= 1e-12 * size:
+                break
+            x = x + once(rest)
+        return x
 
     return solve
 

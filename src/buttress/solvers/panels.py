@@ -5,6 +5,7 @@ precision ``real``. Rows in float32 cost half the time and memory of float64 and
 measures how good.
 """
 
+from collections.abc import Callable
 from functools import singledispatch
 from typing import Any
 
@@ -15,12 +16,13 @@ from sklearn.base import clone
 from sklearn.utils.extmath import row_norms
 
 from buttress._checks import Array
-from buttress.kernels import RBF, Combination, DotProduct, Kernel, Radial, centers
+from buttress.kernels import RBF, Combination, DotProduct, Kernel, Precomputed, Radial, centers
 from buttress.kernels.kernel import clear_rounding, middle
 from buttress.solvers.compiled import rbf_entries, rbf_in_place
 
 Index = NDArray[np.intp]
-Columns = Index | slice
+Numbers = Index | slice
+Exact = Callable[[Numbers, Numbers], Array]
 PANEL, HEIGHT = 2048, 256  # columns and rows of one panel, which then stays in the cache of the processor
 DENSE = 0.15  # a sparse X with a larger share of non-zeros is faster as a dense one
 SCATTERED = 8_000_000  # entries of sparse rows made dense at once, 64 MB
@@ -32,7 +34,7 @@ class Entries:
     def __init__(self, kernel: Kernel, X: Any, real: Any):
         self.kernel, self.X, self.Z, self.real = kernel, X, centers(kernel, X), real
 
-    def __call__(self, rows: Index, columns: Columns) -> Array:
+    def __call__(self, rows: Numbers, columns: Numbers) -> Array:
         """Return k(x_i, x_j), shape (len(rows), number of columns)."""
         return self.kernel(self.X[rows], self.Z[columns]).astype(self.real, copy=False)
 
@@ -61,17 +63,16 @@ class InnerProducts:
             X = X.toarray() if dense else X.astype(np.float64)
         with np.errstate(over="ignore", invalid="ignore"):  # what float32 cannot hold, ``worst_error`` finds
             if not issparse(X):
-                X = np.asarray(X, dtype=np.float64)
-                X = np.ascontiguousarray(X - middle(X) if centred else X, dtype=real)
+                X = shifted(X, middle(X) if centred else 0.0, real)
             self.X = X
             self.norms = row_norms(X, squared=True).astype(X.dtype)
 
-    def __call__(self, rows: Index, columns: Columns) -> Array:
+    def __call__(self, rows: Numbers, columns: Numbers) -> Array:
         if not issparse(self.X):
             return self.X[rows] @ self.X[columns].T
-        height = max(1, SCATTERED // self.X.shape[1])
-        parts = [rows[start : start + height] for start in range(0, len(rows), height)]
-        return np.concatenate([(self.X[columns] @ self.X[part].toarray().T).T for part in parts])
+        left, right, height = self.X[rows], self.X[columns], max(1, SCATTERED // self.X.shape[1])
+        parts = [left[start : start + height] for start in range(0, left.shape[0], height)]
+        return np.concatenate([(right @ part.toarray().T).T for part in parts])
 
 
 class DistanceEntries(Entries):
@@ -80,7 +81,7 @@ class DistanceEntries(Entries):
     def __init__(self, kernel: Radial, X: Any, real: Any):
         self.kernel, self.inner, self.real = plain(kernel), InnerProducts(X, real, centred=True), real
 
-    def __call__(self, rows: Index, columns: Columns) -> Array:
+    def __call__(self, rows: Numbers, columns: Numbers) -> Array:
         r2 = self.inner(rows, columns)
         xx, zz = self.inner.norms[rows], self.inner.norms[columns]
         r2 *= -2
@@ -93,7 +94,7 @@ class DistanceEntries(Entries):
 class GaussianEntries(DistanceEntries):
     """Entries of the RBF kernel, by one fused pass over each panel of inner products."""
 
-    def __call__(self, rows: Index, columns: Columns) -> Array:
+    def __call__(self, rows: Numbers, columns: Numbers) -> Array:
         if issparse(self.inner.X):
             return super().__call__(rows, columns)
         panel, norms = self.inner(rows, columns), self.inner.norms
@@ -101,7 +102,7 @@ class GaussianEntries(DistanceEntries):
             rbf_in_place(panel, norms[rows], norms[columns], float(self.kernel.gamma))
             return panel
         values = np.empty_like(panel)
-        self._finish(panel, norms[rows], norms[columns], values, np.arange(len(rows)), 0)
+        self._finish(panel, norms[rows], norms[columns], values, np.arange(len(panel)), 0)
         return values
 
     def into(self, rows: Index, columns: Index, out: Array) -> None:
@@ -136,7 +137,7 @@ class ProductEntries(Entries):
     def __init__(self, kernel: DotProduct, X: Any, real: Any):
         self.kernel, self.inner, self.real = plain(kernel), InnerProducts(X, real, centred=False), real
 
-    def __call__(self, rows: Index, columns: Columns) -> Array:
+    def __call__(self, rows: Numbers, columns: Numbers) -> Array:
         return self.kernel.profile(self.inner(rows, columns)).astype(self.real, copy=False)
 
 
@@ -147,7 +148,7 @@ class SumEntries(Entries):
         self.terms = [(float(w), entries(k, X, real)) for k, w in kernel._terms() if w > 0]
         self.real = real
 
-    def __call__(self, rows: Index, columns: Columns) -> Array:
+    def __call__(self, rows: Numbers, columns: Numbers) -> Array:
         total = self.terms[0][0] * self.terms[0][1](rows, columns)
         for weight, term in self.terms[1:]:
             total += weight * term(rows, columns)
@@ -178,6 +179,27 @@ def _(kernel: DotProduct, X: Any, real: Any) -> Entries:
 @entries.register
 def _(kernel: Combination, X: Any, real: Any) -> Entries:
     return SumEntries(kernel, X, real)
+
+
+@singledispatch
+def exact_entries(kernel: Kernel, X: Any, index: Index) -> Exact:
+    """Return what gives the entries among the rows ``index`` of X in float64, numbered in that order."""
+    return entries(kernel, X[index], np.float64)
+
+
+@exact_entries.register
+def _(kernel: Precomputed, X: Any, index: Index) -> Exact:
+    whole = entries(kernel, X, np.float64)
+    return lambda rows, columns: whole(index[rows], index[columns])
+
+
+def shifted(X: Array, centre: Any, real: Any) -> Array:
+    """Return X (n, d) less ``centre`` in the precision ``real``, without a copy of X in another one."""
+    moved = np.empty(X.shape, dtype=real)
+    for start in range(0, len(X), PANEL):
+        np.subtract(X[start : start + PANEL], centre, out=moved[start : start + PANEL], dtype=np.float64,
+                    casting="same_kind")
+    return moved
 
 
 def plain(kernel: Any) -> Any:

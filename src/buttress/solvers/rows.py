@@ -6,15 +6,17 @@ from typing import Any
 from weakref import finalize
 
 import numpy as np
+from numpy.typing import NDArray
 
 from buttress._checks import Array
 from buttress.kernels import Kernel
-from buttress.solvers.compiled import LANES, add_rows
-from buttress.solvers.panels import Columns, Entries, Index, entries, worst_error
+from buttress.solvers.compiled import LANES, add_rows, gather
+from buttress.solvers.panels import Entries, Exact, Index, entries, exact_entries, worst_error
 
 FLOAT64_ROWS = 2000  # up to this many rows float64 costs little, and lets the solution be finished to rounding
 TILE = 512  # rows and columns of one tile of an exact product
 ROUGH = 1e-5  # float32 entries with a larger relative error are not worth starting with
+WIDE = 128  # columns of X from which on stored entries are gathered rather than computed again
 KEPT = 512 * 2**20  # bytes of rows that may wait for the next fit
 
 _kept: list[Array] = []  # at most one buffer: the first touch of new memory costs as much as computing what it holds
@@ -40,6 +42,11 @@ def release_memory() -> None:
     _kept.clear()
 
 
+def tiles(start: int, stop: int) -> list[tuple[int, int]]:
+    """Return the ends of the tiles that cover start to stop."""
+    return [(left, min(left + TILE, stop)) for left in range(start, stop, TILE)]
+
+
 class RowCache:
     """The stored rows of one Gram matrix, least recently used thrown out first.
 
@@ -48,22 +55,21 @@ class RowCache:
     """
 
     def __init__(
-        self, kernel: Kernel, X: Any, megabytes: float, real: Any, sections: Sequence[int], at_once: bool = False
+        self, kernel: Kernel, X: Any, megabytes: float, prepared: Entries, sections: Sequence[int],
+        at_once: bool = False,
     ):
         self.kernel, self.X, self.megabytes = kernel, X, megabytes
         self.sections = list(sections)
         self.diagonal = kernel.diagonal(X).astype(np.float64)
         self.n_computed = 0.0  # in whole rows
-        self._exact: Entries | None = None
-        self._allocate(real)
+        self._allocate(prepared)
         self.whole = at_once and self.real == np.float64 and self.capacity == X.shape[0]
         if self.whole:
             self._fill_all()
 
-    def _allocate(self, real: Any) -> None:
+    def _allocate(self, prepared: Entries) -> None:
         n = self.X.shape[0]
-        self.real = np.dtype(real)
-        self.entries = entries(self.kernel, self.X, self.real)
+        self.entries, self.real = prepared, np.dtype(prepared.real)
         self.capacity = int(np.clip(self.megabytes * 2**20 / (self.real.itemsize * n), 2, n))
         size = self.capacity * n * self.real.itemsize
         buffer = _borrow(size)
@@ -87,21 +93,19 @@ class RowCache:
         """Throw the float32 rows away and go on in float64."""
         del self.store
         self._lease()
-        self._allocate(np.float64)
+        self._allocate(entries(self.kernel, self.X, np.float64))
 
-    @property
-    def exact(self) -> Entries:
-        """The entries in float64."""
+    def exact(self, index: Index) -> Exact:
+        """Return what gives the entries among the rows ``index`` in float64, numbered in that order."""
         if self.real == np.float64:
-            return self.entries
-        if self._exact is None:
-            self._exact = entries(self.kernel, self.X, np.float64)
-        return self._exact
+            return lambda rows, columns: self.entries(index[rows], index[columns])
+        return exact_entries(self.kernel, self.X, index)
 
-    def has(self, index: Index, sections: list[int]) -> bool:
-        """Say whether these rows are stored in these sections."""
+    def stored(self, index: Index, sections: list[int]) -> tuple[NDArray[np.bool_], Index]:
+        """Return which of these rows are stored in all of these sections, and where those lie."""
         slots = self._slot[index]
-        return bool((slots >= 0).all() and self._filled[slots][:, sections].all())
+        here = (slots >= 0) & self._filled[slots][:, sections].all(axis=1)
+        return here, slots[here]
 
     def slots(self, index: Index, sections: Sequence[int]) -> Index:
         """Return where in ``store`` the rows ``index`` (at most ``capacity``) lie, computing what is missing."""
@@ -151,10 +155,10 @@ class KernelRows:
         sections: Sequence[int] | None = None,
     ):
         n, at_once = X.shape[0], real is None and X.shape[0] <= FLOAT64_ROWS
-        if real is None:
-            single = n > FLOAT64_ROWS and worst_error(kernel, X, entries(kernel, X, np.float32)) <= ROUGH
-            real = np.float32 if single else np.float64
-        self.cache = RowCache(kernel, X, cache_size, real, [0, n] if sections is None else sections, at_once)
+        prepared = entries(kernel, X, np.float32) if real is None and n > FLOAT64_ROWS else None
+        if prepared is None or worst_error(kernel, X, prepared) > ROUGH:
+            prepared = entries(kernel, X, np.float64 if real is None else real)
+        self.cache = RowCache(kernel, X, cache_size, prepared, [0, n] if sections is None else sections, at_once)
         self._choose(range(len(self.cache.sections) - 1))
 
     def _choose(self, chosen: Sequence[int]) -> None:
@@ -188,6 +192,11 @@ class KernelRows:
     def n_computed(self) -> float:
         return self.cache.n_computed
 
+    @property
+    def wide(self) -> bool:
+        """Whether an entry costs more to compute than to look up."""
+        return bool(self.cache.X.shape[1] > WIDE)
+
     def fetch(self, index: Index) -> Array:
         """Return the rows of ``index`` (at most ``capacity`` of them), shape (len(index), n)."""
         slots = self.cache.slots(self.index[index], self.chosen)
@@ -202,15 +211,23 @@ class KernelRows:
         shape = size, -(-size // LANES) * LANES
         K = out if out is not None and out.shape == shape and out.dtype == self.real else np.zeros(shape, self.real)
         where = self.index[index]
-        wide = self.cache.X.shape[1] > 128
         if self.cache.whole and size == len(self):
             self._copy_sections(K)
-        elif self.cache.whole or (wide and self.cache.has(where, self.chosen)):
-            K[:, :size] = self.cache.store[self.cache.slots(where, self.chosen)].take(where, axis=1)
+        elif self.cache.whole or self.wide:
+            self._gather(where, K)
         else:
             self.cache.entries.into(where, where, K)
         np.fill_diagonal(K, self.cache.diagonal[where])
         return K
+
+    def _gather(self, where: Index, K: Array) -> None:
+        """Put the entries among the rows ``where`` into the first columns of K, computing what no stored row holds."""
+        here, slots = self.cache.stored(where, self.chosen)
+        known, new = np.flatnonzero(here), np.flatnonzero(~here)
+        gather(self.cache.store, slots, where, K, known)
+        if new.size:
+            K[np.ix_(new, known)] = K[np.ix_(known, new)].T
+            K[np.ix_(new, new)] = self.cache.entries(where[new], where[new])
 
     def add(self, total: Array, index: Index, weights: Array) -> None:
         """Add sum_r weights[r] * row index[r] to ``total`` (n,) in place, summed in float64."""
@@ -236,26 +253,27 @@ class KernelRows:
         """
         if self.cache.whole:
             return self.times(b)
-        total = np.zeros(len(self))
         active = np.flatnonzero(b)
         others = np.setdiff1d(np.arange(len(self)) if wanted is None else wanted, active, assume_unique=True)
-        tiles = [active[start : start + TILE] for start in range(0, len(active), TILE)]
-        for number, rows in enumerate(tiles):
-            for columns in tiles[number:]:
-                K = self._exact(rows, columns)
-                total[rows] += K @ b[columns]
-                if columns is not rows:
-                    total[columns] += b[rows] @ K
-            for start in range(0, len(others), TILE):
-                columns = others[start : start + TILE]
-                total[columns] += b[rows] @ self._exact(rows, columns)
+        seen, size = np.concatenate([active, others]), len(active)
+        exact, b, diagonal, found = self.exact(seen), b[seen], self.diagonal[seen], np.zeros(len(seen))
+        for top in range(0, size, TILE):
+            rows = slice(top, min(top + TILE, size))
+            for start, stop in [*tiles(top, size), *tiles(size, len(seen))]:
+                columns = slice(start, stop)
+                K = exact(rows, columns)
+                if start == top:
+                    np.fill_diagonal(K, diagonal[rows])
+                elif stop <= size:
+                    found[rows] += K @ b[columns]
+                found[columns] += b[rows] @ K
+        total = np.zeros(len(self))
+        total[seen] = found
         return total
 
-    def _exact(self, rows: Index, columns: Columns) -> Array:
-        K = self.cache.exact(self.index[rows], self.index[columns])
-        if rows is columns:
-            np.fill_diagonal(K, self.cache.diagonal[self.index[rows]])
-        return K
+    def exact(self, index: Index) -> Exact:
+        """Return what gives the entries among the rows ``index`` in float64, numbered in that order."""
+        return self.cache.exact(self.index[index])
 
     def _copy_sections(self, K: Array) -> Array:
         """Copy the Gram matrix into the first columns of K, section by section, from a cache that holds all of it."""
@@ -273,7 +291,8 @@ class KernelRows:
         K = np.empty((len(self), len(self))) if out is None else out
         if self.cache.whole:
             return self._copy_sections(K)
-        for start in range(0, len(self), TILE):
-            K[start : start + TILE] = self.cache.exact(self.index[start : start + TILE], self.index)
+        exact, everything = self.exact(np.arange(len(self))), slice(0, len(self))
+        for start, stop in tiles(0, len(self)):
+            K[start:stop] = exact(slice(start, stop), everything)
         np.fill_diagonal(K, self.diagonal)
         return K

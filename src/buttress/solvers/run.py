@@ -40,12 +40,15 @@ class Step:
         What is minimised; the state with the least is the best.
     iterations : int
         How many iterations led from the last step to this one.
+    shown : str
+        What the progress line says of it in place of gap and objective.
     """
 
     state: Any
     gap: float
     objective: float
     iterations: int = 1
+    shown: str = ""
 
 
 @dataclass
@@ -136,6 +139,15 @@ def run(
     return outcome
 
 
+def countdown(max_time: float | None) -> Callable[[], float | None]:
+    """Return a function of what is left of ``max_time`` seconds from now, at least a little; None where that is None.
+
+    For estimators that make several runs within one limit.
+    """
+    start = time.monotonic()
+    return lambda: None if max_time is None else max(1e-9, max_time - (time.monotonic() - start))
+
+
 def _interrupted(name: str, outcome: Outcome, best: Step) -> str:
     return (f"{name} was interrupted after {outcome.n_iter} iterations; the model holds the best state seen "
             f"(gap {best.gap:.3g}).")
@@ -182,7 +194,7 @@ def _display(progress: bool, name: str, max_iter: int | None) -> Iterator[Callab
         task = bar.add_task(name, total=max_iter, state="")
 
         def show(n_iter: int, step: Step) -> None:
-            state = f"iteration {n_iter}, gap {step.gap:.2e}, objective {step.objective:.6g}"
-            bar.update(task, completed=n_iter, state=state)
+            state = step.shown or f"gap {step.gap:.2e}, objective {step.objective:.6g}"
+            bar.update(task, completed=n_iter, state=f"iteration {n_iter}, {state}")
 
         yield show

@@ -18,7 +18,7 @@ from buttress.solvers.compiled import LANES, pair_updates
 from buttress.solvers.rows import Index, KernelRows
 from buttress.solvers.run import Step, Steps
 
-SMALL_BLOCK, LARGE_BLOCK = 512, 1024
+WIDE_BLOCK, SMALL_BLOCK, LARGE_BLOCK = 256, 512, 1024
 EXACT_ROWS = 1500  # up to this many rows the active-set finish is cheap
 
 
@@ -61,11 +61,13 @@ def violation(g: Array, b: Array, lo: Array, hi: Array, l1: Array | float = 0.0)
 def block_smo(qp: QP, *, tol: float) -> Steps:
     """Yield b after each block: the worst violators, pair updates among them, g updated by the rows that moved.
 
-    The block grows once few of the rows that it moves are new.
+    The block grows once few of the rows that it moves are new, and where entries are expensive only if most of its rows
+    move; where all rows are stored it is large at once.
     """
     b, lo, hi, l1, rows = qp.b.copy(), qp.lo, qp.hi, np.asarray(qp.l1), qp.rows
     g = (rows.times(b) if qp.f is None else qp.f) - qp.p
-    size, block, pairs, K = min(SMALL_BLOCK, rows.capacity), np.empty(0, dtype=np.intp), 0, None
+    block, pairs, K = np.empty(0, dtype=np.intp), 0, None
+    size = min(LARGE_BLOCK if rows.cache.whole else WIDE_BLOCK if rows.wide else SMALL_BLOCK, rows.capacity)
     while True:
         up, down = slopes(g, b, lo, hi, l1)
         viol = float(down.max() - up.min())
@@ -84,7 +86,8 @@ def block_smo(qp: QP, *, tol: float) -> Steps:
             return
         rows.add(g, block[moved], (inner - b[block])[moved])
         b[block] = inner
-        if rows.n_computed - before < 0.25 * len(moved):
+        full = not rows.wide or len(moved) > 0.75 * size
+        if full and rows.n_computed - before < 0.25 * len(moved):
             size = min(LARGE_BLOCK, rows.capacity, 2 * size)
 
 

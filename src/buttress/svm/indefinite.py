@@ -3,7 +3,8 @@
 Only HKH matters to them, H = I - 11'/n. With HKH = U diag(l) U': "clip" solves with max(l, 0), "flip" and "krein"
 with abs(l), "shift" with l - min(l). The coefficients b found are then turned into those of the original kernel,
 k(x, X) c: c = H T b with T = U diag(1[l > 0]) U', U diag(sign l) U' or I, which maps test rows as training rows were.
-For "flip" and "krein" (Loosli, Canu & Ong 2016) this is the same machine by two roads.
+For "flip" and "krein" (Loosli, Canu & Ong 2016) this is the same machine by two roads. A ball also needs the changed
+k(x, x) of new rows, so it carries a changed kernel instead (``solvers/definite.py``).
 """
 
 import warnings
@@ -14,11 +15,11 @@ import numpy as np
 
 from buttress._checks import Array
 from buttress.kernels import Kernel, Precomputed
+from buttress.solvers.definite import centred, is_definite
 from buttress.solvers.panels import entries
 
 POLICIES = ("warn", "raise", "clip", "flip", "shift", "krein")
 SPECTRAL_ROWS = 5000  # eigenvectors of a larger Gram matrix take minutes
-SAMPLE = 300
 
 
 class IndefiniteKernelWarning(UserWarning):
@@ -49,9 +50,9 @@ def settle(kernel: Kernel, X: Any, policy: str) -> Settled:
     Raises
     ------
     ValueError
-        With "raise" when a sample of 300 rows shows the kernel indefinite; with a spectral policy beyond 5,000 rows.
+        With "raise" when a sample of 500 rows shows the kernel indefinite; with a spectral policy beyond 5,000 rows.
     """
-    if not sampled_indefinite(kernel, X):
+    if is_definite(kernel, X):
         return Settled(kernel, X, True)
     if policy in ("warn", "raise"):
         text = (f"{type(kernel).__name__} is not positive definite on these rows (a sample of its Gram matrix has "
@@ -62,23 +63,6 @@ def settle(kernel: Kernel, X: Any, policy: str) -> Settled:
                       '"shift" or "krein" solves a convex problem instead.', IndefiniteKernelWarning, stacklevel=4)
         return Settled(kernel, X, False)
     return spectral(kernel, X, policy)
-
-
-def sampled_indefinite(kernel: Kernel, X: Any) -> bool:
-    """Say whether HKH of at most 300 rows has an eigenvalue below -1e-8 of the largest; never for proven kernels."""
-    if kernel.definiteness in ("pd", "cpd"):
-        return False
-    n = X.shape[0]
-    some = np.unique(np.linspace(0, n - 1, SAMPLE, dtype=np.intp))
-    values = np.linalg.eigvalsh(centred(entries(kernel, X, np.float64)(some, some)))
-    return bool(values[0] < -1e-8 * max(values[-1], 0.0) - 1e-300)
-
-
-def centred(K: Array) -> Array:
-    """Return the symmetric part of HKH."""
-    K = K - K.mean(axis=0)
-    K -= K.mean(axis=1)[:, None]
-    return 0.5 * (K + K.T)
 
 
 def spectral(kernel: Kernel, X: Any, policy: str) -> Settled:

@@ -10,8 +10,9 @@ from buttress.relational.plan import Plan
 from buttress.relational.prepare import prepare
 from buttress.relational.rank import RankOracle
 from buttress.relational.sampling import unrank
-from buttress.relational.sqloracle import SqlOracle, megabytes
-from buttress.relational.weighting import weigh_label_rows
+from buttress.relational.sqloracle import SqlOracle
+from buttress.relational.sqlplan import megabytes
+from buttress.relational.weighting import weigh
 
 
 def choose_oracle(join: Join, model: Any) -> tuple[Any, Plan]:
@@ -20,8 +21,7 @@ def choose_oracle(join: Join, model: Any) -> tuple[Any, Plan]:
     if model.engine == "sql" or large:
         return sql_oracle(join, model, large)
     plan = prepare(join, intercept=model.fit_intercept)
-    if model.row_weight == "label_row":
-        weigh_label_rows(plan)
+    weigh(plan, model.row_weight, model.class_weight)
     return memory_oracle(plan, model), plan
 
 
@@ -30,18 +30,16 @@ def memory_oracle(plan: Plan, model: Any) -> Any:
     if model.sketch == "rank":
         return RankOracle(plan, error=model.sketch_error)
     few = plan.n_rows <= model.n_samples
-    return GridOracle(plan, rows=unrank(plan, np.arange(plan.n_rows)) if few else None)
+    return GridOracle(plan, rows=unrank(plan, np.arange(plan.n_rows)) if few else None, memory=model.memory_limit)
 
 
 def sql_oracle(join: Join, model: Any, large: bool) -> tuple[Any, Plan]:
     """Return the oracle inside the database; raises ValueError for what only this process can do."""
-    for name, usual in (("sketch", "grid"), ("row_weight", "join")):
-        if getattr(model, name) != usual:
-            raise ValueError(f"{name}={getattr(model, name)!r} is counted in this process only"
+    for name, alone, usual in (("sketch", "rank", "grid"), ("solver", "paper", "auto")):
+        if getattr(model, name) == alone:
+            raise ValueError(f"{name}={alone!r} is counted in this process only"
                              + (f", and the base tables exceed memory_limit={model.memory_limit:g} megabytes. Raise "
                                 "memory_limit" if large else ". Use engine='memory'") + f", or {name}={usual!r}.")
-    if model.solver in ("paper", "sample"):
-        raise ValueError(f"solver={model.solver!r} works in this process only. Use solver='auto', or raise "
-                         "memory_limit with engine='memory'.")
-    oracle = SqlOracle(join, intercept=model.fit_intercept)
+    oracle = SqlOracle(join, intercept=model.fit_intercept, per_label_row=model.row_weight == "label_row",
+                       class_weight=model.class_weight, memory=model.memory_limit)
     return oracle, oracle.plan

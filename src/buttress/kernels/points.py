@@ -1,0 +1,200 @@
+"""Kernel values at some rows together with what is asked next: their gradients, and steps along coordinates.
+
+Radial kernels and those of an inner product share the one matrix product behind all three, on numpy arrays and on torch
+tensors; any other kernel is called again for each.
+"""
+
+from functools import singledispatch
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from buttress._arrays import contiguous, namespace, place_of, to_numpy
+from buttress._checks import Array
+from buttress.kernels.kernel import DotProduct, Kernel, Radial, clear_rounding, middle
+from buttress.kernels.named import RBF
+
+Columns = NDArray[np.intp]
+
+
+class Point(Protocol):
+    """Kernel values ``values`` (n, m) at rows X (n, d) against the centres Z (m, d)."""
+
+    values: Array
+
+    def gradient(self, V: Array) -> Array:
+        """Return sum_j V_ij dk(x_i, z_j)/dx_i, shape (n, d)."""
+
+    def nudged(self, rows: Columns, columns: Columns, steps: Array, V: Array) -> Array:
+        """Return sum_j V_ij k(x_i + steps[i, b] e_columns[i, b], z_j) of the rows i named (r,), shape (r, B)."""
+
+
+def nudge(X: Array, columns: Columns, steps: Array) -> Array:
+    """Return each row of X (r, d) moved by one of ``steps`` (r, B) along one of ``columns``, shape (r B, d)."""
+    xp, (n, count) = namespace(X), columns.shape
+    moved = X[:, None, :] + xp.zeros_like(steps)[:, :, None]
+    moved[xp.arange(n)[:, None], xp.arange(count), columns] += steps
+    return moved.reshape(n * count, -1)
+
+
+def weighted(values: Array, V: Array) -> Array:
+    """Return sum_j V_ij values_ibj, shape (r, B)."""
+    return (values @ V[:, :, None])[:, :, 0]
+
+
+def centred(kernel: Kernel, Z: Array) -> Any:
+    """Return a function of rows X that gives their :class:`Point` against the centres Z, both arrays of one kind.
+
+    ValueError for tensors and a kernel that is neither radial nor of an inner product.
+    """
+    if isinstance(kernel, (Radial, DotProduct)):  # numpy's numbers would turn float32 into float64, and refuse tensors
+        numbers = kernel.get_params(deep=False)
+        kernel = type(kernel)(**{name: value.item() if isinstance(value, np.generic) else value
+                                 for name, value in numbers.items()})
+    return _centred(kernel, Z)
+
+
+@singledispatch
+def _centred(kernel: Kernel, Z: Array) -> Any:
+    if namespace(Z) is not np:
+        raise ValueError(f"On a device, kernels are computed that depend on a distance or an inner product. Got "
+                         f"{kernel!r}. Leave device at None.")
+    return lambda X: AnyPoint(kernel, X, Z)
+
+
+class AnyPoint:
+    """Of a kernel known by its values and gradients only."""
+
+    def __init__(self, kernel: Kernel, X: Array, Z: Array):
+        self.kernel, self.X, self.Z = kernel, X, Z
+        self.values = kernel(X, Z)
+
+    def gradient(self, V: Array) -> Array:
+        return self.kernel.gradient(self.X, self.Z, V)
+
+    def nudged(self, rows: Columns, columns: Columns, steps: Array, V: Array) -> Array:
+        values = self.kernel(nudge(self.X[rows], columns, steps), self.Z).reshape(*columns.shape, -1)
+        return weighted(values, V)
+
+
+class RadialPoint:
+    """Of F(r^2): a step h along coordinate j changes r^2 by 2 h (x_j - z_j) + h^2. ``doubled`` is -2 Z'."""
+
+    def __init__(self, kernel: Radial, X: Array, Z: Array, doubled: Array, squares: Array):
+        self.kernel, self.X, self.Z, self.doubled = kernel, X, Z, doubled
+        xp = namespace(X)
+        xx = xp.einsum("ij,ij->i", X, X)
+        r2 = X @ doubled
+        r2 += xx[:, None]
+        r2 += squares
+        clear_rounding(r2, xx, squares)
+        self.r2, self.values = r2, kernel.profile(r2)
+
+    def gradient(self, V: Array) -> Array:
+        S = V * (-self.kernel.gamma * self.values if type(self.kernel) is RBF else self.kernel.slope(self.r2))
+        S *= 2
+        g = S.sum(axis=1)[:, None] * self.X
+        g -= S @ self.Z
+        return g
+
+    def nudged(self, rows: Columns, columns: Columns, steps: Array, V: Array) -> Array:
+        own = self.X[rows[:, None], columns]
+        r2 = self.doubled[columns] * steps[:, :, None]
+        r2 += (2 * steps * own + steps**2)[:, :, None]
+        r2 += self.r2[rows][:, None]
+        return weighted(self.kernel.profile(namespace(r2).clip(r2, 0, None)), V)
+
+
+@_centred.register
+def _(kernel: Radial, Z: Array) -> Any:
+    centre, Z, doubled, squares = around_the_middle(Z)
+    return lambda X: RadialPoint(kernel, X - centre, Z, doubled, squares)
+
+
+def around_the_middle(Z: Array) -> tuple[Array, Array, Array, Array]:
+    """Return the middle of the rows of Z, Z without it, -2 Z' of that and its squared lengths."""
+    centre = place_of(Z)(middle(to_numpy(Z)))
+    Z = Z - centre
+    return centre, Z, contiguous(-2 * Z.T), namespace(Z).einsum("ij,ij->i", Z, Z)
+
+
+class RBFSteps:
+    """What a step of length h along a column multiplies RBF kernel values by, but for a factor of the row alone.
+
+    exp(-gamma |x + h e_j - z|^2) = exp(-gamma |x - z|^2) exp(-gamma (2 h x_j + h^2)) exp(2 gamma h z_j): the last
+    factor is kept, for one h a column, so that the scores after any number of steps are one matrix product.
+    """
+
+    LARGEST = 20_000_000  # entries to keep
+    STEEPEST = 50.0  # largest exponent: beyond, the factors lose digits
+
+    def __init__(self, gamma: float, doubled: Array):
+        self.gamma, self.doubled = gamma, doubled
+        self.lengths: Any = None
+        self.up = self.down = np.ones((0, 0))
+
+    def ready(self, columns: Columns, steps: Array) -> bool:
+        """Prepare for these steps; False where that is not possible and they are to be taken one by one."""
+        xp = namespace(self.doubled)
+        if self.doubled.shape[0] * self.doubled.shape[1] > self.LARGEST:
+            return False
+        wanted = xp.zeros_like(self.doubled[:, 0]) if self.lengths is None else self.lengths + 0
+        wanted[columns] = abs(steps)
+        if (wanted[columns] != abs(steps)).any():
+            return False
+        if self.lengths is None or (wanted != self.lengths).any():
+            exponent = -self.gamma * wanted[:, None] * self.doubled
+            if abs(exponent).max() > self.STEEPEST:
+                return False
+            self.lengths, self.up = wanted, xp.exp(exponent)
+            self.down = 1 / self.up
+        return True
+
+
+class RBFPoint(RadialPoint):
+    """Of the RBF kernel, whose values after a step are a product."""
+
+    def __init__(self, kernel: RBF, X: Array, Z: Array, doubled: Array, squares: Array, steps: RBFSteps):
+        super().__init__(kernel, X, Z, doubled, squares)
+        self.steps = steps
+
+    def nudged(self, rows: Columns, columns: Columns, steps: Array, V: Array) -> Array:
+        xp = namespace(self.X)
+        if not self.steps.ready(columns, steps):
+            one = [slice(i, i + 1) for i in range(len(rows))]
+            return xp.concatenate([super(RBFPoint, self).nudged(rows[i], columns[i], steps[i], V[i]) for i in one])
+        weights = self.values[rows] * V
+        each = xp.arange(len(rows))[:, None], columns
+        up, down = ((weights @ factors.T)[each] for factors in (self.steps.up, self.steps.down))
+        own = self.X[rows[:, None], columns]
+        return xp.where(steps > 0, up, down) * xp.exp(-self.steps.gamma * (2 * steps * own + steps**2))
+
+
+@_centred.register
+def _(kernel: RBF, Z: Array) -> Any:
+    centre, Z, doubled, squares = around_the_middle(Z)
+    steps = RBFSteps(kernel.gamma, doubled)
+    return lambda X: RBFPoint(kernel, X - centre, Z, doubled, squares, steps)
+
+
+class DotPoint:
+    """Of G(x'z): a step h along coordinate j changes x'z by h z_j."""
+
+    def __init__(self, kernel: DotProduct, X: Array, Z: Array, transposed: Array):
+        self.kernel, self.Z, self.transposed = kernel, Z, transposed
+        self.products = X @ transposed
+        self.values = kernel.profile(self.products)
+
+    def gradient(self, V: Array) -> Array:
+        return (V * self.kernel.slope(self.products)) @ self.Z
+
+    def nudged(self, rows: Columns, columns: Columns, steps: Array, V: Array) -> Array:
+        products = self.products[rows][:, None] + self.transposed[columns] * steps[:, :, None]
+        return weighted(self.kernel.profile(products), V)
+
+
+@_centred.register
+def _(kernel: DotProduct, Z: Array) -> Any:
+    transposed = contiguous(Z.T)
+    return lambda X: DotPoint(kernel, X, Z, transposed)

@@ -1,0 +1,131 @@
+"""Where the tables of a join live in SQL, and the tree of FROM items that counting is written over."""
+
+import tempfile
+import weakref
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from buttress.relational.declare import Join, Pair
+from buttress.relational.dialects import DUCKDB, Dialect, dialect_of
+from buttress.relational.shape import Shape, find_shape
+from buttress.relational.sources import _duckdb, _scan, row_count, select
+from buttress.relational.sqltext import SqlNode, SqlTree
+
+LEAST = 200  # megabytes without which DuckDB cannot sort or join
+Columns = dict[tuple[int, str], str]  # (table, column) -> its quoted name in the node that holds the table
+
+
+def sql_home(join: Join, memory: float) -> tuple[Any, Dialect, list[str]]:
+    """Return the connection, its dialect and each table as a FROM item.
+
+    A DuckDB of our own takes ``memory`` megabytes, or the least it can work with, and spills to disk beyond. Raises
+    ValueError when the tables live in more than one database.
+    """
+    connections = {id(table.source[0]): table.source[0] for table in join.tables if isinstance(table.source, tuple)}
+    if len(connections) > 1 or (connections and not all(isinstance(t.source, tuple) for t in join.tables)):
+        raise ValueError("engine='sql' needs all tables in one database, or none in any. Use engine='memory', or copy "
+                         "the tables into one database.")
+    if connections:
+        connection = next(iter(connections.values()))
+        dialect = dialect_of(connection)
+        return connection, dialect, [dialect.table(table.source[1]) for table in join.tables]
+    connection, items = _spilling(memory), []
+    for i, table in enumerate(join.tables):
+        if isinstance(table.source, (str, Path)):
+            items.append(f"({_scan(table.source)})")
+        else:
+            connection.register(f"frame{i}", _plain_text(table.source))
+            items.append(f"frame{i}")
+    return connection, DUCKDB, items
+
+
+def _spilling(memory: float) -> Any:
+    """Return a DuckDB in memory that spills to a folder of its own, removed with the connection."""
+    connection = _duckdb()
+    folder = tempfile.TemporaryDirectory(prefix="buttress-", ignore_cleanup_errors=True)
+    weakref.finalize(connection, folder.cleanup)
+    connection.execute(f"SET temp_directory = {DUCKDB.text(folder.name)}")
+    connection.execute(f"SET memory_limit = '{int(max(memory, LEAST))}MB'")
+    return connection
+
+
+def _plain_text(frame: Any) -> Any:
+    """Return a pandas frame with its text columns as objects, for a DuckDB older than pandas' own text type."""
+    if not hasattr(frame, "iloc"):
+        return frame
+    text = [name for name in frame.columns if str(frame[name].dtype) in ("str", "string")]
+    return frame.astype(dict.fromkeys(text, object)) if text else frame
+
+
+def sql_tree(join: Join, pairs: Sequence[Pair], connection: Any, dialect: Dialect, items: Sequence[str],
+             per_label_row: bool) -> tuple[SqlTree, Columns, list[int]]:
+    """Return the tree, the names of the columns in use, and the node of each table.
+
+    A group of tables that breaks a cycle is one FROM item: its join, written out; refused beyond ``max_bag_rows``.
+    """
+    def counted(item: str) -> int:
+        return int(select(connection, f"SELECT COUNT(*) FROM {item} q", dialect)[0][0])
+
+    shape = find_shape(join, pairs, join.root, lambda: [np.log(max(counted(item), 1)) for item in items])
+    nodes, columns = [], {}
+    for bag, tables in enumerate(shape.bags):
+        item, here = _item(join, shape, bag, items, dialect)
+        if len(tables) > 1:
+            _check_size(join, tables, counted(item))
+        columns.update(here)
+        held = {a: [here[t, name] for t in tables for name in shape.attributes[a].get(t, [])]
+                for a in sorted(shape.shared[bag])}
+        parent = shape.tree.parent[bag]
+        nodes.append(SqlNode(item, held, parent, [c for c, p in enumerate(shape.tree.parent) if p == bag],
+                             shape.edge(bag), bag in shape.optional,
+                             {a for t, a in shape.kept if t in tables}))
+    if per_label_row and len(shape.bags[shape.tree.order[0]]) > 1:
+        raise ValueError("row_weight='label_row' inside a database needs the label's table outside the join's cycle. "
+                         "Use engine='memory', or row_weight='join'.")
+    node_of = [next(b for b, tables in enumerate(shape.bags) if t in tables) for t in range(len(join.tables))]
+    return SqlTree(nodes, shape.tree.order, dialect, per_label_row), columns, node_of
+
+
+def _check_size(join: Join, tables: Sequence[int], rows: int) -> None:
+    if rows > join.max_bag_rows:
+        names = ", ".join(join.tables[t].name for t in tables)
+        raise ValueError(f"The join is cyclic and its cycle ({names}) needs {rows:.3g} rows joined beforehand, more "
+                         f"than max_bag_rows={join.max_bag_rows}. Raise max_bag_rows or drop a pair from on.")
+
+
+def used_columns(join: Join, groups: Sequence[dict[int, list[str]]], i: int) -> list[str]:
+    """Return the columns of a table that the join uses, each once."""
+    table = join.tables[i]
+    keys = [name for group in groups for name in group.get(i, [])]
+    return list(dict.fromkeys([*table.features, *filter(None, (table.label, table.weights)), *keys]))
+
+
+def _item(join: Join, shape: Shape, bag: int, items: Sequence[str], dialect: Dialect) -> tuple[str, Columns]:
+    """Return the FROM item of a bag and what its columns are called there."""
+    tables = shape.bags[bag]
+    used = [(t, name) for t in tables for name in used_columns(join, shape.attributes, t)]
+    if len(tables) == 1:
+        return items[tables[0]], {(t, name): dialect.quote(name) for t, name in used}
+    alias = {key: f"c{j}" for j, key in enumerate(used)}
+    listed = ", ".join(f"b{t}.{dialect.quote(name)} AS {short}" for (t, name), short in alias.items())
+    equal = []
+    for group in shape.attributes:
+        spots = [f"b{t}.{dialect.quote(name)}" for t in tables for name in group.get(t, [])]
+        equal += [f"{spots[0]} = {other}" for other in spots[1:]]
+    sources = ", ".join(f"{items[t]} b{t}" for t in tables)
+    return f"(SELECT {listed} FROM {sources} WHERE {' AND '.join(equal)})", dict(alias)
+
+
+def megabytes(join: Join) -> float:
+    """Return the size of the columns in use of a join's database tables and files, eight bytes a value."""
+    total = 0.0
+    for i, table in enumerate(join.tables):
+        if not isinstance(table.source, (tuple, str, Path)):
+            continue
+        keys = {pair[side] for pair in join.on for side in (0, 1) if join._column(pair[side])[0] == i}
+        width = len(table.features) + len(keys) + bool(table.label) + bool(table.weights)
+        total += 8e-6 * width * row_count(table.source)
+    return total

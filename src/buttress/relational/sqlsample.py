@@ -1,0 +1,87 @@
+"""Random rows of a join as one SELECT: in proportion to their weight, without materialising it.
+
+Source: Zhao, Christensen, Li, Hu & Yi, SIGMOD 2018 (exact weights), with running sums as windows. A row of the root is
+offered ``repeats`` times, each time accepted floor(expected number + a random number) times, so that the numbers are
+right on average; each child's row is found by a random point of its key's total weight.
+"""
+
+import numpy as np
+
+from buttress.relational.sqltext import SqlTree, base, fan_out, joins, keys_of, own_weight, weight_columns
+
+
+def sample_rows(tree: SqlTree, n: int, total: float, repeats: int) -> str:
+    """Return the SELECT of about n rows (label side, how often, features in the order of the nodes).
+
+    ``total`` is the weight of all rows of the join.
+    """
+    parts = []
+    for i in reversed(tree.order):
+        columns = [*weight_columns(tree, i), *(f"{name} AS x{j}" for j, name in enumerate(tree.nodes[i].features))]
+        parts.append(f"t{i} AS ({base(tree, i, ', '.join(columns))})")
+        if tree.per_label_row and i != tree.root:
+            parts.append(f"f{i} AS ({fan_out(tree, i)})")
+        parts += _weighed(tree, i)
+    parts += _drawn(tree, n, total, repeats)
+    names = [f"s.x{i}_{j}" for i, node in enumerate(tree.nodes) for j in range(len(node.features))]
+    return f"WITH {', '.join(parts)} SELECT {', '.join(['s.side', 's.copies', *names])} FROM s{tree.order[-1]} s"
+
+
+def _weighed(tree: SqlTree, i: int) -> list[str]:
+    """Return w<i>, a node's rows with the weight c of their part of the join, and per key totals and running sums."""
+    text, read = joins(tree, i, "d")
+    weight, more = own_weight(tree, i)
+    mass = " * ".join([weight, *(column.format("c", 1) for column in read.values())])
+    parts = [f"w{i} AS (SELECT t.*, {mass} AS c FROM t{i} t {text} {more})"]
+    if i != tree.root:
+        by = ", ".join(keys_of(tree, i))
+        parts += [f"d{i} AS (SELECT {by}, SUM(t.c) AS c FROM w{i} t GROUP BY {by})",
+                  f"h{i} AS (SELECT t.*, SUM(t.c) OVER (PARTITION BY {by} ORDER BY t.c ROWS UNBOUNDED PRECEDING) AS e "
+                  f"FROM w{i} t)"]
+    return parts
+
+
+def _drawn(tree: SqlTree, n: int, total: float, repeats: int) -> list[str]:
+    """Return s<i> for every node in tree order: the rows drawn, with the columns of the nodes so far."""
+    dialect, root = tree.dialect, tree.root
+    share = dialect.number(n / total / repeats)
+    digits = int(np.ceil(np.log10(repeats))) if repeats > 1 else 0
+    offers = " CROSS JOIN ".join([f"w{root} t", *(f"digit d{p}" for p in range(digits))])
+    number = " + ".join(["0", *(f"{10**p} * d{p}.d" for p in range(digits))])
+    parts = ["digit AS (" + " UNION ALL ".join(f"SELECT {d} AS d" for d in range(10)) + ")"] if digits else []
+    parts.append(f"offered AS (SELECT t.*, FLOOR({share} * t.c + {dialect.random}) AS copies FROM {offers} "
+                 f"WHERE {number} < {repeats})")
+    keep = ["side", "copies"]
+    parts.append(f"s{root} AS ({_columns(tree, root, 't', keep)} FROM offered t WHERE t.copies > 0)")
+    before = root
+    for i in tree.order[1:]:
+        shared = tree.nodes[i].shared
+        match = " AND ".join(f"s.k{tree.nodes[i].parent}_{a} = {{0}}.k{a}" for a in shared)
+        how = "LEFT JOIN" if tree.nodes[i].optional else "JOIN"
+        parts.append(f"p{i} AS (SELECT s.*, {dialect.random} * d.c AS at FROM s{before} s {how} d{i} d "
+                     f"ON {match.format('d')})")
+        carried = [*keep, *_carried(tree, i)]
+        parts.append(f"s{i} AS ({_columns(tree, i, 'h', carried)} FROM p{i} s {how} h{i} h "
+                     f"ON {match.format('h')} AND s.at < h.e AND s.at >= h.e - h.c)")
+        before = i
+    return parts
+
+
+def _carried(tree: SqlTree, i: int) -> list[str]:
+    """Return the columns of the nodes that come before node i in the tree's order."""
+    earlier = tree.order[: tree.order.index(i)]
+    return [name for j in earlier for name in _own(tree, j)]
+
+
+def _own(tree: SqlTree, i: int) -> list[str]:
+    node = tree.nodes[i]
+    return [f"x{i}_{j}" for j in range(len(node.features))] + [f"k{i}_{a}" for a in sorted(node.keys)]
+
+
+def _columns(tree: SqlTree, i: int, alias: str, carried: list[str]) -> str:
+    """Return SELECT with the columns carried along and those of node i under their own names."""
+    node = tree.nodes[i]
+    start = "t" if alias == "t" else "s"
+    fresh = [f"{alias}.x{j} AS x{i}_{j}" for j in range(len(node.features))]
+    fresh += [f"{alias}.k{a} AS k{i}_{a}" for a in sorted(node.keys)]
+    return f"SELECT {', '.join([*(f'{start}.{name}' for name in carried), *fresh])}"

@@ -1,0 +1,37 @@
+"""Frames stored as tables of a database by plain SQL, for the relational tests."""
+
+import pandas as pd
+
+from buttress.relational import Join, Table
+
+TYPES = {"i": "BIGINT", "I": "BIGINT", "f": "DOUBLE PRECISION", "b": "BOOLEAN", "d": "TIMESTAMP"}
+
+
+def store(frame, name, execute, dialect, text="VARCHAR"):
+    """Create a table of a frame's rows."""
+    kinds = {**TYPES, "f": dialect.double}
+    columns = [f"{dialect.quote(c)} {kinds.get(str(frame[c].dtype)[0], text)}" for c in frame] or ["one BIGINT"]
+    execute(f"CREATE TABLE {dialect.table(name)} ({', '.join(columns)})")
+
+    def literal(value):
+        if pd.isna(value):
+            return "NULL"
+        if isinstance(value, pd.Timestamp):
+            return f"TIMESTAMP {dialect.text(str(value))}"
+        return dialect.text(value) if isinstance(value, str) else repr(value)
+
+    values = frame.astype(object).to_numpy().tolist() if len(frame.columns) else [[0]] * len(frame)
+    rows = ", ".join("(" + ", ".join(map(literal, row)) + ")" for row in values)
+    if rows:
+        execute(f"INSERT INTO {dialect.table(name)} VALUES {rows}")
+
+
+def in_database(join, connection, execute, dialect, prefix, text="VARCHAR"):
+    """The same join over tables stored in a database."""
+    tables = []
+    for table in join.tables:
+        name = f"{prefix}_{table.name}"
+        store(table.source, name, execute, dialect, text)
+        tables.append(Table(table.name, (connection, name), features=table.features, label=table.label,
+                            weights=table.weights))
+    return Join(tables, join.on)
