@@ -119,11 +119,12 @@ class MultiscaleRBF(Radial):
         return "pd"
 
     def profile(self, r2: Array) -> Array:
-        return sum((np.exp(-gamma * r2) for gamma in self.gammas), np.zeros_like(r2)) / len(self.gammas)
+        terms = [namespace(r2).exp(-float(gamma) * r2) for gamma in self.gammas]
+        return sum(terms[1:], terms[0]) / len(terms)
 
     def slope(self, r2: Array) -> Array:
-        terms = (-gamma * np.exp(-gamma * r2) for gamma in self.gammas)
-        return sum(terms, np.zeros_like(r2)) / len(self.gammas)
+        terms = [-float(gamma) * namespace(r2).exp(-float(gamma) * r2) for gamma in self.gammas]
+        return sum(terms[1:], terms[0]) / len(terms)
 
 
 class Laplacian(Radial):

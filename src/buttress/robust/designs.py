@@ -26,12 +26,14 @@ class Design:
     """A ridge solver on all rows, a coarse one for the search, and the way back to a kernel expansion.
 
     The model has the constant among its features, with the same ridge as the rest. ``coarse`` holds the features of
-    ``searched`` rows on at most 150 landmarks. ``isolated`` are rows that no other row resembles.
+    ``searched`` rows on at most 100 landmarks. ``points`` are the landmarks, or the centres of the exact fit;
+    ``isolated`` are rows that no other row resembles.
     """
 
     ridge: Any
     coarse: FeatureRidge
     searched: NDArray[np.intp]
+    points: Array
     expand: Callable[[Array], KernelExpansion]
     unit: float
     exact: bool
@@ -99,7 +101,7 @@ def _exact_design(kernel: Kernel, X: Array, Z: Array, rng: np.random.RandomState
             return KernelExpansion(kernel, Z[pivots], dual, np.sqrt(unit) * coef[-1])
     missed = _missed(np.diagonal(K), coarse, unit)
     rough = FeatureRidge(_with_constant(coarse, unit), groups=groups, missed=missed)
-    return Design(ridge, rough, np.arange(len(K)), expand, unit, True, isolated)
+    return Design(ridge, rough, np.arange(len(K)), Z, expand, unit, True, isolated)
 
 
 def _nystroem_design(kernel: Kernel, X: Array, m: int, rng: np.random.RandomState) -> Design:
@@ -114,7 +116,7 @@ def _nystroem_design(kernel: Kernel, X: Array, m: int, rng: np.random.RandomStat
     few = nystroem(kernel, points[rng.permutation(len(points))[:COARSE]])(some)
     coarse = FeatureRidge(_with_constant(few, unit), groups=equal_rows(some),
                           missed=_missed(kernel.diagonal(some), few, unit))
-    return Design(LandmarkRidge(features, equal_rows(X)), coarse, searched,
+    return Design(LandmarkRidge(features, equal_rows(X)), coarse, searched, points,
                   lambda coef: feature_map.expansion(coef[:-1], np.sqrt(unit) * coef[-1]), unit, False, features.faint,
                   crowded)
 

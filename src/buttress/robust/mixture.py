@@ -9,7 +9,7 @@ from sklearn.utils import check_random_state
 
 from buttress._checks import Array, check_count, check_number, check_X_y
 from buttress._predicting import ExpansionValues
-from buttress.kernels import fitted_kernel, is_precomputed
+from buttress.kernels import fitted_kernel, is_precomputed, warn_of_scale
 from buttress.robust.designs import Design, check_contamination, check_gamma, kernel_design
 from buttress.robust.report import row_keys
 from buttress.solvers.leave_one_out import Fit
@@ -20,6 +20,8 @@ from buttress.solvers.trimmed import concentrate, lts_scale, smallest
 ALPHAS = np.geomspace(1e-2, 1e2, 12)  # in units of k(x, x)
 NU = 8.0  # degrees of freedom of good residuals
 NU_OF_MANY = 3.0  # and of what landmarks cannot follow
+ROUNDS = 1  # of the law of the residuals between two fits: more, and it settles before the fit has had its say
+ROUNDS_OF_MANY = 6  # where a fit is dear
 FLOOR = 1e-6  # least scale of a residual, in units of the targets' spread
 
 
@@ -136,7 +138,9 @@ class RobustKernelRegressor(ExpansionValues, RegressorMixin, BaseEstimator):
         X, y = check_X_y(self, X, y, numeric_target=True, single=True)
         self.row_keys_ = row_keys(X, y)
         rng = check_random_state(self.random_state)
-        design = kernel_design(fitted_kernel(self, X), X, n_landmarks=self.n_landmarks, rng=rng)
+        kernel = fitted_kernel(self, X)
+        design = kernel_design(kernel, X, n_landmarks=self.n_landmarks, rng=rng)
+        warn_of_scale(kernel, X, design.points)
         middle, unit = centre_and_spread(y.astype(np.float64))
         found = robust_fit(design, (y - middle) / unit, share=share, alpha=self.alpha, n_starts=self.n_starts,
                            max_iter=self.max_iter, rng=rng)
@@ -218,7 +222,7 @@ def _mixed(
 
     Returns the mixture, the ridge of the last fit and the number of iterations.
     """
-    law: dict[str, Any] = {"nu": NU, "share": share, "floor": FLOOR, "max_iter": max_iter}
+    law: dict[str, Any] = {"nu": NU, "share": share, "floor": FLOOR, "rounds": _rounds(design), "max_iter": max_iter}
     first = design.unit if alpha == "auto" else alpha
     state, n_iter = _mixed_at(design, y, start.inlier, first, **law), 0
     if alpha == "auto":
@@ -240,8 +244,8 @@ def _mixed_of_many(
     fitted to those kept.
     """
     first = design.unit if alpha == "auto" else alpha
-    state = _mixed_at(design, y, start.inlier, first, nu=NU_OF_MANY, share=share, floor=FLOOR, max_iter=max_iter,
-                      tol=0.02)
+    state = _mixed_at(design, y, start.inlier, first, nu=NU_OF_MANY, share=share, floor=FLOOR,
+                      rounds=ROUNDS_OF_MANY, max_iter=max_iter, tol=0.02)
     return state, _best_alpha(design, y, state) if alpha == "auto" else alpha, state.n_iter
 
 
@@ -288,8 +292,12 @@ def search(
     votes = np.array([_kept(end.state[0]) for end in ends])
     best = sorted(ends, key=lambda end: end.objective)[:3]
     states = [mixture(ridge, y, end.state[0].loo, end.state[0].spread, alpha=design.unit, max_iter=12, nu=NU,
-                      share=share, floor=FLOOR) for end in best]
+                      share=share, floor=FLOOR, rounds=_rounds(design)) for end in best]
     return max(states, key=lambda state: state.likelihood), votes
+
+
+def _rounds(design: Design) -> int:
+    return ROUNDS if design.exact else ROUNDS_OF_MANY
 
 
 def _kept(fit: Fit) -> NDArray[np.bool_]:

@@ -22,7 +22,6 @@ from buttress.solvers.trimmed import lts_scale
 MOST = 0.5  # a majority must be good for "good" to mean anything
 ENOUGH = 4000  # rows to learn a law of five numbers from
 DEGREES = (2.0, 4.0, 8.0, 30.0)
-ROUNDS = 6  # of expectation and maximisation of the law, between two fits
 
 
 @dataclass(frozen=True)
@@ -141,7 +140,7 @@ def explain(
 
 
 def learned(
-    law: Law, r: Array, spread: Array, missed: Array | None, *, share: float | None, floor: float, rounds: int = ROUNDS
+    law: Law, r: Array, spread: Array, missed: Array | None, *, share: float | None, floor: float, rounds: int
 ) -> Law:
     """Return the law after rounds of expectation and maximisation on given residuals."""
     for _ in range(rounds):
@@ -162,23 +161,25 @@ class Mixed:
 
 
 def mixture_steps(
-    ridge: Any, y: Array, r: Array, spread: Array, *, alpha: float, nu: float, share: float | None, floor: float
+    ridge: Any, y: Array, r: Array, spread: Array, *, alpha: float, nu: float, share: float | None, floor: float,
+    rounds: int
 ) -> Steps:
     """Yield :class:`Mixed` states from residuals r (n,); the gap is the change of the log likelihood per row.
 
-    Above 4,000 rows the law is learned from every k-th.
+    Between two fits the law is learned in ``rounds``. Above 4,000 rows it is learned from every k-th.
     """
+    known: dict[str, Any] = {"share": share, "floor": floor, "rounds": rounds}
     part, missed = _sample(len(r)), ridge.missed
     some = None if missed is None else missed[part]
     law = first_law(r[part], spread[part], nu=nu, share=share, floor=floor)
-    law = learned(law, r[part], spread[part], some, share=share, floor=floor)
+    law = learned(law, r[part], spread[part], some, **known)
     last, n_iter = np.inf, 0
     while True:
         n_iter += 1
         inlier, _ = law.inlier_probability(r, law.spread(spread, missed))
         fit = ridge.solve(y, inlier, alpha)
         r, spread = fit.loo, fit.spread
-        law = learned(law, r[part], spread[part], some, share=share, floor=floor)
+        law = learned(law, r[part], spread[part], some, **known)
         inlier, total = law.inlier_probability(r, law.spread(spread, missed))
         mean = total / len(r)
         yield Step(Mixed(fit, law, inlier, mean, n_iter), gap=abs(mean - last), objective=-mean)
