@@ -12,6 +12,7 @@ from buttress.kernels import (
     Laplacian,
     Linear,
     Log,
+    MultiscaleRBF,
     Polynomial,
     Sigmoid,
 )
@@ -21,6 +22,7 @@ KERNELS = [
     Linear(coef0=0.5),
     Polynomial(degree=3, gamma=0.3, coef0=1.0),
     RBF(gamma=0.4),
+    MultiscaleRBF([0.9, 0.2, 0.04]),
     Laplacian(gamma=0.7),
     Sigmoid(gamma=0.2, coef0=-0.5),
     InverseMultiquadric(offset=1.3),

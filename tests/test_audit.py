@@ -1,6 +1,7 @@
 """The audit from Python: what it measures is checked by hand, and unusable data is refused by name."""
 
 import json
+import time
 
 import numpy as np
 import pandas as pd
@@ -14,6 +15,8 @@ import buttress
 from buttress.audit.measure import Cell, accuracy, attacked_correct, rmse
 from buttress.audit.report import html
 from buttress.audit.result import recommend
+from buttress.audit.source import load
+from buttress.audit.study import Options, audit_table
 from buttress.audit.suspicion import suspicious_rows
 from buttress.audit.table import columns_of, make_table, settle_task
 
@@ -75,6 +78,35 @@ def test_the_code_to_paste_runs(frame, result):
     exec(result.code, scope)
     model = scope["model"].fit(frame, frame["label"])
     assert model.score(frame, frame["label"]) > 0.8
+
+
+def test_the_code_of_a_file_or_a_bundled_set_reads_it(frame, tmp_path):
+    path = tmp_path / "numbers.csv"
+    frame.rename(columns={'si"ze\n': "size"}).assign(flag=frame["weight"] > 0).to_csv(path, index=False)
+    for source, target in ((str(path), "label"), ("iris", None)):
+        columns, y, name = load(source, target, None)
+        table, task = make_table(columns, y, name, "auto")
+        found = audit_table(None, table, task, Options(rows=60, budget=60), None, time.monotonic(), source)
+        scope = {}
+        exec(found.code, scope)
+        given = scope["y"] if source == "iris" else scope["frame"]["label"].to_numpy()
+        assert scope["model"].score(scope["frame"], given) > 0.8
+
+
+def test_the_code_of_an_array_takes_columns_by_number():
+    X, y = load_iris(return_X_y=True)
+    X = np.column_stack([np.ones(150), X])
+    scope = {}
+    exec(buttress.audit(None, X, y, rows=60).code, scope)
+    assert scope["model"].fit(X, y).score(X, y) > 0.8
+
+
+@pytest.mark.parametrize(("encoding", "likely"), [("latin-1", "cp1252"), ("utf-16", "utf-16")])
+def test_a_file_in_another_encoding_is_refused_with_the_fix(tmp_path, encoding, likely):
+    path = tmp_path / "old.csv"
+    path.write_text("size,label\n1.0,a\n2.0,größer\n" * 20, encoding=encoding)
+    with pytest.raises(ValueError, match=rf"old.csv.* not UTF-8: byte .* {likely}.*iconv -f {likely} -t utf-8 old.csv"):
+        load(str(path), "label", None)
 
 
 def test_names_in_the_page_are_escaped():

@@ -271,6 +271,15 @@ def test_scaled_features_do_not_mislead_the_trimmed_likelihood():
     assert np.abs(model.coef_ - w).max() < 0.1
 
 
+@pytest.mark.parametrize("estimator", [SeverRegressor(), CRR(contamination=0.3), STIR(), TrimmedLikelihoodRegressor()],
+                         ids=lambda e: type(e).__name__)
+def test_targets_of_a_thousand_million_leave_predictions_bounded(estimator):
+    X = points(60)
+    y = X[:, 0].copy()
+    y[:12] = 1e9
+    assert np.abs(estimator.fit(X, y).predict(X)).max() < 5
+
+
 @pytest.mark.parametrize("estimator", [SeverRegressor(), CRR(), STIR(), TrimmedLikelihoodRegressor()],
                          ids=lambda e: type(e).__name__)
 def test_equal_targets_are_fitted(estimator):

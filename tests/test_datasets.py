@@ -1,9 +1,17 @@
 """Corruption does what its kind says to the rows it says; generators and loaders return what they promise."""
 
+import hashlib
+import http.server
+import socket
+import struct
+import threading
+import time
+
 import numpy as np
 import pytest
+from sklearn.utils import Bunch
 
-from buttress.datasets import CORRUPTIONS, SETS, contaminate, load_uci, make_polynomial, make_smooth
+from buttress.datasets import CORRUPTIONS, SETS, contaminate, load_uci, make_polynomial, make_smooth, uci
 
 from problems import points
 
@@ -130,6 +138,75 @@ def test_local_copies_are_read(tmp_path):
         load_uci("concrete", tmp_path)
     with pytest.raises(ValueError, match=r"drug_qsar cannot be downloaded: give data_dir"):
         load_uci("drug_qsar")
+
+
+@pytest.fixture
+def served(monkeypatch):
+    """A server on this machine in place of UCI: put bytes into the dict it returns."""
+    page = {}
+
+    class Answer(http.server.BaseHTTPRequestHandler):
+        def do_GET(self):
+            self.send_response(200 if "body" in page else 404)
+            self.end_headers()
+            self.wfile.write(page.get("body", b""))
+
+        def log_message(self, *_):
+            pass
+
+    server = http.server.HTTPServer(("127.0.0.1", 0), Answer)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    monkeypatch.setattr(uci, "CLEVELAND", f"http://127.0.0.1:{server.server_port}/heart")
+    yield page
+    server.shutdown()
+    server.server_close()
+
+
+def test_a_download_is_read_and_must_be_the_set(served, monkeypatch):
+    served["body"] = b"60.0,1.0,0\n50.0,?,2\n40.0,3.0,1\n"
+    with pytest.raises(ValueError, match=r"is not the set it should be .* heart_cleveland.csv"):
+        load_uci("heart_cleveland")
+    text = b"(3, 3)" + struct.pack("<9d", 60, 1, 0, 50, -1, 2, 40, 3, 1)
+    monkeypatch.setattr(uci, "CLEVELAND_SHA256", hashlib.sha256(text).hexdigest())
+    np.testing.assert_array_equal(load_uci("heart_cleveland").X, [[60, 1], [50, 2], [40, 3]])
+    assert load_uci("heart_cleveland").y.tolist() == [0, 1, 1]
+    served["body"] = b"<html>\xff moved</html>"
+    with pytest.raises(ValueError, match="is not the set it should be"):
+        load_uci("heart_cleveland")
+
+
+def test_openml_tables_put_the_target_last(monkeypatch):
+    bunch = Bunch(data=np.array([[1.0, 2.0], [3.0, 4.0]]), target=np.array(["5", "6"]))
+    monkeypatch.setattr(uci.datasets, "fetch_openml", lambda **options: bunch)
+    table = load_uci("wine_quality_red")
+    np.testing.assert_array_equal(table.X, bunch.data)
+    np.testing.assert_array_equal(table.y, [5, 6])
+
+
+@pytest.mark.filterwarnings("ignore:A network error occurred")
+def test_without_a_network_the_error_is_quick_and_says_what_to_do(served, monkeypatch):
+    def refuse(*_, **__):
+        raise OSError("Network is unreachable")
+
+    before = socket.getdefaulttimeout()
+    with pytest.raises(OSError, match=r"heart_cleveland could not be downloaded .*404.* copy named heart"):
+        load_uci("heart_cleveland")
+    monkeypatch.setattr(socket, "create_connection", refuse)
+    monkeypatch.setattr(socket, "getaddrinfo", refuse)
+    start = time.monotonic()
+    for name in ("heart_cleveland", "concrete"):
+        with pytest.raises(OSError, match=rf"{name} could not be downloaded .* copy named {name}.csv"):
+            load_uci(name)
+    assert time.monotonic() - start < 10
+    assert socket.getdefaulttimeout() == before
+
+
+def test_a_server_that_says_nothing_is_not_waited_for(monkeypatch):
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        monkeypatch.setattr(uci, "CLEVELAND", f"http://127.0.0.1:{silent.getsockname()[1]}/")
+        monkeypatch.setattr(uci, "PATIENCE", 0.2)
+        with pytest.raises(OSError, match=r"could not be downloaded .*timed out"):
+            load_uci("heart_cleveland")
 
 
 def test_every_set_has_a_reader():

@@ -1,5 +1,7 @@
 """The robust estimators: what corrupt rows do to them, what they say about those rows, and what they refuse."""
 
+import warnings
+
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -140,11 +142,24 @@ def test_flipped_digits_do_not_cost_a_class():
 def test_isolated_rows_are_named_and_left_out():
     X, y = moons(120)
     X[:20] *= 1000
-    model = RobustKernelClassifier(random_state=0).fit(X, y)
+    with pytest.warns(UserWarning, match="20 of 120 rows resemble no other"):
+        model = RobustKernelClassifier(random_state=0).fit(X, y)
     assert model.isolated_[:20].sum() >= 19
     assert model.isolated_[20:].sum() == 0
     assert not model.inlier_mask_[model.isolated_].any()
     assert model.weights_[model.isolated_].max() == 0
+
+
+def test_a_class_of_isolated_rows_is_named():
+    X, y = moons(60)
+    X[y == 1] *= 1e4
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        model = RobustKernelClassifier(random_state=0).fit(X, y)
+    texts = [str(warning.message) for warning in seen]
+    assert texts[0].startswith("30 of 60 rows resemble no other row")
+    assert texts[1].startswith("No row of class 1 resembles another row")
+    assert set(model.predict(X)) == {0}
 
 
 def test_a_number_given_is_the_share_of_rows_named():
@@ -199,8 +214,30 @@ def test_report_of_labels_names_the_expected_class_and_displays():
     assert len(display.ax_.collections[0].get_offsets()) == 100
     with pytest.raises(ValueError, match="needs the training data, 100 rows"):
         outlier_report(model, X[:9], y[:9])
+    with pytest.raises(ValueError, match="labels in y that were not among them"):
+        outlier_report(model, X, np.where(y == "left", "up", y))
     with pytest.raises(ValueError, match="needs a fitted RobustKernelRegressor"):
         outlier_report(SVC().fit(X, y), X, y)
+
+
+@pytest.mark.parametrize("model", ALL, ids=name)
+def test_report_refuses_rows_in_another_order(model):
+    X, y, _, _ = curve(50)
+    y = (y > 0).astype(int) if isinstance(model, RobustKernelClassifier) else y
+    model = clone(model).fit(X, y)
+    for same in (X, X.astype(np.float32), pd.DataFrame(X), X * (1 + 1e-9)):
+        assert len(outlier_report(model, same, y)["row"]) == 50
+    back = np.arange(50)[::-1]
+    two = np.r_[np.arange(48), 49, 48]
+    for other, count in ((back, 50), (two, 2)):
+        with pytest.raises(ValueError, match=f"{count} of 50 rows are not .*, the first is row {50 - count}"):
+            outlier_report(model, X[other], y[other])
+    with pytest.raises(ValueError, match="in the same order"):
+        outlier_report(model, X, y[back])
+    with pytest.raises(ValueError, match=r"2 columns\. Got X of shape"):
+        outlier_report(model, X[:, :1], y)
+    with pytest.raises(ValueError, match="X with 49 rows"):
+        outlier_report(model, X[:49], y)
 
 
 @pytest.mark.parametrize("model", ALL, ids=name)

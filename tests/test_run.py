@@ -8,8 +8,10 @@ import time
 
 import numpy as np
 import pytest
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
-from buttress import InterruptedWarning, NotConvergedWarning
+from buttress import InterruptedWarning, KernelRegressor, NotConvergedWarning
 from buttress.solvers.run import Step, run
 
 
@@ -151,3 +153,14 @@ def test_a_nan_objective_never_replaces_a_state():
     outcome = run(numbers([1.0, 1.0, 1.0], [2.0, np.nan, 1.0]))
     assert outcome.state == 2
     assert run(numbers([1.0, 1.0], [2.0, np.nan])).state == 0
+
+
+def test_a_warning_points_to_the_line_that_called_fit():
+    model = make_pipeline(StandardScaler(), KernelRegressor(max_iter=1, tol=1e-12))
+    X = np.random.default_rng(0).normal(size=(30, 2))
+    with pytest.warns(NotConvergedWarning) as seen:
+        model.fit(X, X[:, 0])
+    assert {(warning.filename, warning.lineno) for warning in seen} == {(__file__, LINE_OF_FIT)}
+
+
+LINE_OF_FIT = test_a_warning_points_to_the_line_that_called_fit.__code__.co_firstlineno + 4

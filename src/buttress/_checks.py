@@ -4,11 +4,15 @@ Every refusal says what was expected, what came, and what to do about it; a colu
 """
 
 import math
+import sys
+import warnings
 from collections.abc import Sequence
 from numbers import Integral, Real
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import sklearn
 from numpy.typing import NDArray
 from scipy.sparse import issparse
 from sklearn.exceptions import ConvergenceWarning
@@ -17,6 +21,7 @@ from sklearn.utils.validation import _check_sample_weight, validate_data
 from buttress._suggest import LARGEST, near
 
 Array = NDArray[np.float64]
+INNER = (str(Path(__file__).parent), str(Path(sklearn.__file__).parent))
 
 
 class NotConvergedWarning(ConvergenceWarning):
@@ -33,6 +38,18 @@ class KernelScaleWarning(UserWarning):
 
 class InterruptedWarning(UserWarning):
     """Ctrl-C stopped a fit; the model holds the best state seen."""
+
+
+def warn_user(message: str, category: type[Warning] = UserWarning) -> None:
+    """Warn in the name of the line that called this package, however deep below it the cause is.
+
+    Frames of scikit-learn, its wrappers of ``fit`` and its pipelines, are passed over as well. The depth is counted
+    here because ``warnings.warn`` takes ``skip_file_prefixes`` from Python 3.12 on only.
+    """
+    depth, frame = 1, sys._getframe()
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(INNER):
+        depth, frame = depth + 1, frame.f_back
+    warnings.warn(message, category, stacklevel=depth)
 
 
 def check_number(

@@ -1,22 +1,28 @@
-"""An audited estimator as code to paste: the preparation of the columns and the estimator, in one pipeline."""
+"""An audited estimator as code to paste: reading the data, preparing the columns and the estimator, in one pipeline."""
 
+from pathlib import Path
 from typing import Any
 
+from buttress.audit.source import read_call
 from buttress.audit.table import Table
+from buttress.datasets import BUNDLED
 
 
-def paste(table: Table, estimator: Any) -> str:
-    """Return Python code that defines ``model``, a pipeline for a frame with the table's columns."""
+def paste(table: Table, estimator: Any, source: str) -> str:
+    """Return Python code that defines ``model``, a pipeline for a frame with the table's columns, and fits it.
+
+    ``source`` is a file or the name of a bundled set; of any other the data came as objects, which a comment names.
+    """
     imports = ["from sklearn.pipeline import make_pipeline", "from sklearn.compose import make_column_transformer"]
     steps = []
     if table.numeric:
         imports += ["from sklearn.impute import SimpleImputer", "from sklearn.preprocessing import StandardScaler"]
         steps.append('(make_pipeline(SimpleImputer(strategy="median"), StandardScaler()),\n     '
-                     f"{list(table.numeric)!r}),")
+                     f"{_places(table, table.numeric)!r}),")
     if table.categorical:
         imports.append("from sklearn.preprocessing import OneHotEncoder")
         steps.append('(OneHotEncoder(handle_unknown="ignore", sparse_output=False),\n     '
-                     f"{list(table.categorical)!r}),")
+                     f"{_places(table, table.categorical)!r}),")
     package = type(estimator).__module__.split(".")[0]
     home = package if package == "buttress" else type(estimator).__module__
     names = [type(estimator).__name__]
@@ -26,6 +32,23 @@ def paste(table: Table, estimator: Any) -> str:
     imports.append(f"from {home} import {', '.join(sorted(names))}")
     columns = "\n    ".join(steps)
     text = " ".join(repr(estimator).split())
-    return "\n".join([*imports, "", f"prepare = make_column_transformer(\n    {columns}\n)",
-                      f"model = make_pipeline(prepare, {text})",
-                      f"# model.fit(frame, frame[{table.target_name!r}])"])
+    more, reading, fitting = _data(table, source)
+    return "\n".join([*more, *imports, "", *reading, f"prepare = make_column_transformer(\n    {columns}\n)",
+                      f"model = make_pipeline(prepare, {text})", fitting])
+
+
+def _places(table: Table, names: Any) -> list[Any]:
+    """Return the columns as they are called in the data: by name, or for an array by number."""
+    return [int(name[1:]) for name in names] if table.by_number else list(names)
+
+
+def _data(table: Table, source: str) -> tuple[list[str], list[str], str]:
+    """Return the imports, the lines that read the data, and the line that fits."""
+    if Path(source).is_file():
+        name = table.target_name
+        reading = [f"frame = {read_call(source)}.drop_nulls({name!r})"]
+        return ["import polars as pl"], reading, f"model.fit(frame, frame[{name!r}].to_numpy())"
+    if source in BUNDLED:
+        reading = [f"X, y, names, _ = load_bundled({source!r})", "frame = pl.DataFrame(X, schema=names)"]
+        return ["import polars as pl", "from buttress.datasets import load_bundled"], reading, "model.fit(frame, y)"
+    return [], [], "# model.fit(X, y), with the X and y audited"

@@ -9,6 +9,9 @@ from typing import Any
 
 from buttress._suggest import near
 
+KINDS = {".csv": "csv", ".parquet": "parquet", ".pq": "parquet"}
+NULLS = ["", "NA", "N/A", "NaN", "nan", "null", "NULL", "?"]
+
 
 def load(source: str, target: str | None, file_format: str | None) -> tuple[dict[str, Any], Any, str]:
     """Return (columns, target, target name) of a bundled set or a CSV or Parquet file.
@@ -49,7 +52,7 @@ def _read_file(source: str, file_format: str | None) -> dict[str, Any]:
     path = Path(source)
     if file_format not in (None, "csv", "parquet"):
         raise ValueError(f"--format must be csv or parquet. Got {file_format!r}.")
-    kind = file_format or {".csv": "csv", ".parquet": "parquet", ".pq": "parquet"}.get(path.suffix.lower())
+    kind = file_format or KINDS.get(path.suffix.lower())
     if kind not in ("csv", "parquet"):
         raise ValueError(f"Cannot tell the format of {source!r} from its name. Use --format csv or --format parquet.")
     if path.stat().st_size == 0:
@@ -60,13 +63,35 @@ def _read_file(source: str, file_format: str | None) -> dict[str, Any]:
         raise ImportError("Reading files needs polars. Install it with: pip install 'buttress[report]'") from None
     try:
         frame = pl.read_parquet(path) if kind == "parquet" else pl.read_csv(
-            path, infer_schema_length=None, null_values=["", "NA", "N/A", "NaN", "nan", "null", "NULL", "?"])
+            path, infer_schema_length=None, null_values=NULLS)
     except Exception as error:  # polars raises its own family; whatever it says, the file cannot be read
-        raise ValueError(f"Cannot read {source!r} as {kind}: {' '.join(str(error).split())[:200]}") from None
+        fix = _encoding(path) if kind == "csv" else ""
+        raise ValueError(f"Cannot read {source!r} as {kind}: {fix or ' '.join(str(error).split())[:200]}") from None
     if frame.height == 0:
         raise ValueError(f"{source!r} has a header but no rows.")
     names = frame.columns if kind == "parquet" else _header(path, frame.columns)
     return dict(zip(names, frame.get_columns(), strict=True))
+
+
+def read_call(source: str) -> str:
+    """Return the call of polars, imported as pl, that reads a file as the audit does."""
+    if KINDS.get(Path(source).suffix.lower()) == "parquet":
+        return f"pl.read_parquet({source!r})"
+    return f"pl.read_csv({source!r}, infer_schema_length=None,\n                    null_values={NULLS!r})"
+
+
+def _encoding(path: Path) -> str:
+    """Return what is wrong with the encoding of a text file and what to do about it, empty when it is UTF-8."""
+    content = path.read_bytes()
+    try:
+        content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        likely = "utf-16" if content[:2] in (b"\xff\xfe", b"\xfe\xff") else "cp1252 (Windows, or Latin-1)"
+        codec = likely.split()[0]
+        return (f"it is not UTF-8: byte {content[error.start]:#04x} in line {line}. It is likely {likely}. Save it as "
+                f"UTF-8, from a shell: iconv -f {codec} -t utf-8 {path.name} > utf8.csv")
+    return ""
 
 
 def _header(path: Path, names: list[str]) -> list[str]:

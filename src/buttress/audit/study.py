@@ -93,6 +93,7 @@ def audit(
     options = Options(task, eps, budget, rows, random_state)
     options.check()
     table, settled = make_table(columns_of(X), y, target_name, task)
+    table.by_number = not hasattr(X, "columns")
     return audit_table(estimator, table, settled, options, report, started, target_name)
 
 
@@ -372,6 +373,6 @@ class Study:
         return AuditResult(
             task=self.task, metric=metric, columns=columns, rows=self.rows, curves=self.curves,
             suspicious=self.suspicious, novel=self.novel, recommended=best,
-            code=paste(self.table, self.entries[best]), data=data, settings=settings, subsampled=self.subsampled,
-            notes=notes, seconds=time.monotonic() - self.started,
+            code=paste(self.table, self.entries[best], source), data=data, settings=settings,
+            subsampled=self.subsampled, notes=notes, seconds=time.monotonic() - self.started,
         )

@@ -19,7 +19,10 @@ MAX_CLASSES = 10  # whole-number targets with at most this many values are class
 
 @dataclass
 class Table:
-    """Feature columns by name and the target, rows aligned; numbers are float64 with NaN, categories are text."""
+    """Feature columns by name and the target, rows aligned; numbers are float64 with NaN, categories are text.
+
+    ``by_number`` says that the names x0, x1, ... stand for columns of an array.
+    """
 
     numeric: dict[str, NDArray[np.float64]]
     categorical: dict[str, NDArray[Any]]
@@ -27,6 +30,7 @@ class Table:
     target_name: str
     row_numbers: NDArray[np.intp]
     notes: list[str] = field(default_factory=list)
+    by_number: bool = False
 
     def __len__(self) -> int:
         return len(self.target)

@@ -3,9 +3,12 @@
 A local copy is ``NAME.csv`` with one header row and the target in the last column, or ``NAME.npz``; see ``SETS``.
 """
 
+import hashlib
 import io
+import socket
 import urllib.request
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,7 +19,11 @@ from sklearn import datasets
 
 from buttress._checks import Array, check_option
 
+PATIENCE = 20.0  # seconds a server may be silent
 CLEVELAND = "https://archive.ics.uci.edu/ml/machine-learning-databases/heart-disease/processed.cleveland.data"
+
+
+CLEVELAND_SHA256 = "4a82cbba68c6ccab5725e48b89581bd0be61819a07a0c82d423c7a596b64fcc3"  # of its numbers
 
 
 @dataclass(frozen=True)
@@ -47,9 +54,9 @@ def load_uci(name: str, data_dir: str | Path | None = None) -> Table:
     Raises
     ------
     ValueError
-        For an unknown name, or a set that cannot be downloaded and was not given.
+        For an unknown name, a set that cannot be downloaded and was not given, or a download that is not the set.
     OSError
-        Where ``data_dir`` holds no copy, or the download fails.
+        Where ``data_dir`` holds no copy, or the download fails: at once without a network, after 20 seconds of silence.
     """
     source = SETS[check_option("name", name, tuple(SETS))]
     if source.file.startswith("bundled"):
@@ -58,10 +65,22 @@ def load_uci(name: str, data_dir: str | Path | None = None) -> Table:
     if data_dir is not None:
         return source.read(source.local(Path(data_dir)))
     try:
-        return source.read(source.download())
+        with _patience():
+            return source.read(source.download())
     except OSError as error:
         raise OSError(f"{name} could not be downloaded ({error}). "
                       f"Give data_dir with a copy named {source.file}.") from None
+
+
+@contextmanager
+def _patience() -> Iterator[None]:
+    """Let no connection opened meanwhile wait for ever, where the code that opens it sets no limit of its own."""
+    before = socket.getdefaulttimeout()
+    socket.setdefaulttimeout(PATIENCE)
+    try:
+        yield
+    finally:
+        socket.setdefaulttimeout(before)
 
 
 @dataclass(frozen=True)
@@ -85,10 +104,10 @@ class Source:
 
 
 def openml(data_id: int) -> Callable[[], Array]:
-    """Return a download of an OpenML set as one table, the target last."""
+    """Return a download of an OpenML set as one table, the target last; scikit-learn checks its checksum."""
 
     def download() -> Array:
-        bunch = datasets.fetch_openml(data_id=data_id, as_frame=False, parser="liac-arff")
+        bunch = datasets.fetch_openml(data_id=data_id, as_frame=False, parser="liac-arff", n_retries=1)
         parts = [bunch.data] if bunch.target is None else [bunch.data, bunch.target]
         return np.column_stack([np.asarray(part, dtype=np.float64) for part in parts])
 
@@ -97,8 +116,19 @@ def openml(data_id: int) -> Callable[[], Array]:
 
 def cleveland() -> Array:
     """Download processed.cleveland.data: thirteen features and num, "?" where missing."""
-    with urllib.request.urlopen(CLEVELAND, timeout=60) as answer:
-        return np.genfromtxt(io.StringIO(answer.read().decode()), delimiter=",", missing_values="?")
+    with urllib.request.urlopen(CLEVELAND) as answer:
+        text = answer.read().decode(errors="replace")
+    table = np.genfromtxt(io.StringIO(text), delimiter=",", missing_values="?", invalid_raise=False)
+    if numbers_sha256(table) != CLEVELAND_SHA256:
+        raise ValueError(f"What {CLEVELAND} returned is not the set it should be ({len(text)} characters, "
+                         f"{text[:40]!r} ...). Give data_dir with a copy named heart_cleveland.csv.")
+    return table
+
+
+def numbers_sha256(table: Array) -> str:
+    """Return the SHA-256 of a table's shape and its float64 numbers, row by row, -1 for a missing one."""
+    known = np.where(np.isnan(table), -1.0, table).astype("<f8")
+    return hashlib.sha256(repr(table.shape).encode() + known.tobytes()).hexdigest()
 
 
 def not_downloadable() -> Any:

@@ -10,7 +10,7 @@ from sklearn.cluster import kmeans_plusplus
 
 from buttress._arrays import Place
 from buttress._checks import Array, check_count, check_option
-from buttress.expansion import KernelExpansion
+from buttress.expansion import CHUNK, KernelExpansion
 from buttress.kernels import Kernel
 from buttress.kernels.points import Point, centred
 
@@ -48,7 +48,14 @@ class NystroemMap:
 
     def __call__(self, X: Array) -> Array:
         """Return the features of X, shape (n, m)."""
-        return self.at(X).values @ self.root
+        step = max(1, CHUNK // len(self.root))
+        if X.shape[0] <= step or not isinstance(X, np.ndarray):
+            return self.at(X).values @ self.root
+        features = np.empty((X.shape[0], self.root.shape[1]))
+        for start in range(0, len(features), step):  # a kernel matrix of all rows at once would double the memory
+            part = slice(start, start + step)
+            features[part] = self.at(X[part]).values @ self.root
+        return features
 
     def moved(self, place: Place) -> "NystroemMap":
         """Return the same map with its arrays there."""

@@ -1,4 +1,4 @@
-"""Kernels: the eight of the literature, their weighted sum, and a Gram matrix given in advance.
+"""Kernels: the eight of the literature, a mean of RBF kernels, weighted sums, and a Gram matrix given in advance.
 
 A kernel is called on two arrays, ``kernel(X, Z)`` with X (n, d) and Z (m, d), and returns the (n, m)
 matrix of k(x_i, z_j). ``diagonal(X)`` is (n,), ``gradient(X, Z, V)`` is the (n, d) array of
@@ -28,6 +28,7 @@ from buttress.kernels.named import (
     Laplacian,
     Linear,
     Log,
+    MultiscaleRBF,
     Polynomial,
     Sigmoid,
 )
@@ -43,6 +44,7 @@ __all__ = [
     "Laplacian",
     "Linear",
     "Log",
+    "MultiscaleRBF",
     "Polynomial",
     "Precomputed",
     "Radial",

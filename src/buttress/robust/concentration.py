@@ -1,6 +1,5 @@
 """Kernel classification that finds the wrong labels by itself: class-balanced leave-one-out concentration."""
 
-import warnings
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,16 +8,20 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import check_random_state
 
-from buttress._checks import Array, check_classes, check_count, check_number, check_X_y
+from buttress._checks import Array, check_classes, check_count, check_number, check_X_y, warn_user
 from buttress._predicting import ExpansionPredictions
 from buttress.expansion import binary_contrasts, rival_contrasts
-from buttress.kernels import fitted_kernel, is_precomputed
+from buttress.kernels import Kernel, MultiscaleRBF, fitted_kernel, is_precomputed
 from buttress.robust.designs import Design, check_contamination, check_gamma, kernel_design
 from buttress.robust.mixture import chosen_inliers
+from buttress.robust.report import row_keys
 from buttress.solvers.balanced import Flips, concentrate_classes, explain_labels, label_margins
 from buttress.solvers.run import run
 
-ALPHAS = np.geomspace(0.1, 30, 9)  # in units of k(x, x); more smooths away small classes
+ALPHAS = np.geomspace(0.01, 100, 12)  # in units of the variance of the features; more smooths away small classes
+SMOOTH = 25.0  # the ridge while rows are being chosen, in the same units: wrong labels must not be fitted
+RELABELLED = 3  # fits to the likeliest labels; more of them and the fit believes itself rather than the labels
+WIDTHS = (1.0, 0.3, 0.1, 0.03)  # gamma of the default kernel, in units of 1/d
 MANY = 0.1  # a larger share of isolated rows is a sign of columns that were not scaled
 SLIGHT = 0.02  # an estimated rate of wrong labels at or below this is no reason to trim
 
@@ -28,8 +31,10 @@ class RobustKernelClassifier(ExpansionPredictions, ClassifierMixin, BaseEstimato
 
     One score a class, fitted to +1 and -1 with ridge alpha. The rate of wrong labels is the one that makes the labels
     likeliest given the scores of each row under the fit without it; then, within each class, the rows whose scores
-    support their label best are kept and the fit repeated, until the rows repeat. The last fit adds every row whose
-    label the scores support. With no sign of wrong labels nothing is trimmed.
+    support their label best are kept and the fit repeated, until the rows repeat. From there all rows are fitted
+    again, three times, each to its likeliest class given its label and the scores of the others. With no sign of wrong
+    labels nothing is trimmed; nor on landmark features, for where rows are many wrong labels average out in the plain
+    fit, and the rows are only judged by it.
 
     Parameters
     ----------
@@ -38,8 +43,8 @@ class RobustKernelClassifier(ExpansionPredictions, ClassifierMixin, BaseEstimato
     alpha : "auto" or float, default="auto"
         Ridge, > 0; chosen by leave-one-out likelihood of the labels when ``"auto"``.
     kernel, degree, gamma, coef0
-        As in :class:`buttress.SVC`; gamma is a number or ``"auto"``, 1/d. Scale X beforehand, with
-        ``sklearn.preprocessing.RobustScaler``.
+        As in :class:`buttress.SVC`; gamma is a number or ``"auto"``: for the RBF kernel the mean of four, with gamma
+        1/d, .3/d, .1/d and .03/d, for others 1/d. Scale X beforehand, with ``sklearn.preprocessing.RobustScaler``.
     n_landmarks : "auto" or int, default="auto"
         Nystroem landmarks; ``"auto"`` is exact up to 3,000 rows and 1,000 landmarks above.
     max_iter : int, default=20
@@ -54,7 +59,7 @@ class RobustKernelClassifier(ExpansionPredictions, ClassifierMixin, BaseEstimato
     outlier_proba_ : array of shape (n,)
         Probability that the label is wrong; 1 for rows that no other row resembles.
     weights_ : array of shape (n,)
-        1 for rows of the last fit, else 0.
+        1 for rows fitted to the label given, 0 for those fitted to another and for isolated ones.
     loo_score_ : array of shape (n,)
         Margin of the given label under the fit without the row: negative when another class wins.
     loo_proba_ : array of shape (n, n_classes)
@@ -67,6 +72,8 @@ class RobustKernelClassifier(ExpansionPredictions, ClassifierMixin, BaseEstimato
         Share of corrupt rows: the mean of ``outlier_proba_``, or the number given.
     agreement_ : array of shape (n,)
         Share of the fits with 0, 20 and 40 per cent trimmed that judge the row as ``inlier_mask_`` does.
+    row_keys_ : array of shape (n,)
+        By which :func:`outlier_report` knows the training rows again.
     alpha_, clean_, n_iter_
         The ridge, whether nothing was trimmed, and how many concentration steps were taken.
 
@@ -131,15 +138,13 @@ class RobustKernelClassifier(ExpansionPredictions, ClassifierMixin, BaseEstimato
         X, y = check_X_y(self, X, y)
         self.classes_, codes = check_classes(y, type(self).__name__)
         check_class_sizes(self.classes_, codes, share)
+        self.row_keys_ = row_keys(X, codes.astype(np.float64))
         rng = check_random_state(self.random_state)
-        kernel = fitted_kernel(self, X)
+        kernel = self._kernel(X)
         design = kernel_design(kernel, X, n_landmarks=self.n_landmarks, rng=rng)
         self.isolated_ = design.isolated & (not is_precomputed(self.kernel))
         rows = np.flatnonzero(~self.isolated_)
-        if self.isolated_.mean() > MANY:
-            warnings.warn(f"{self.isolated_.sum()} of {len(X)} rows resemble no other row, so their labels cannot be "
-                          "judged and they are left out. Scale the columns of X (RobustScaler), or lower gamma.",
-                          stacklevel=2)
+        warn_of_isolated(self.classes_, codes, self.isolated_)
         if len(rows) < len(X):
             design = kernel_design(kernel, X[rows], n_landmarks=self.n_landmarks, rng=rng)
             share = None if share is None else max(share * len(X) - self.isolated_.sum(), 0) / len(rows)
@@ -147,6 +152,12 @@ class RobustKernelClassifier(ExpansionPredictions, ClassifierMixin, BaseEstimato
                            max_iter=self.max_iter)
         self._keep(design, found, rows, len(X))
         return self
+
+    def _kernel(self, X: Array) -> Kernel:
+        """Return the kernel; by default one of several widths, for the labels are too few to choose one by."""
+        if isinstance(self.kernel, str) and self.kernel == "rbf" and self.gamma == "auto":
+            return MultiscaleRBF([width / X.shape[1] for width in WIDTHS])
+        return fitted_kernel(self, X)
 
     def _keep(self, design: Design, found: "LabelFit", rows: NDArray[np.intp], n: int) -> None:
         """Set the attributes from a fit to ``rows`` of the n training rows; the others are isolated."""
@@ -186,41 +197,75 @@ class LabelFit:
 def fit_labels(
     design: Design, codes: NDArray[np.intp], C: int, *, share: float | None, alpha: Any, max_iter: int
 ) -> LabelFit:
-    """Fit to the rows whose labels leave-one-out scores support; codes (n,) are class numbers below C."""
-    targets = 2.0 * np.eye(C)[codes] - 1
+    """Concentrate on rows whose labels leave-one-out scores support; then fit all, with the likeliest labels.
+
+    codes (n,) are class numbers below C.
+    """
+    targets = 2.0 * np.eye(C) - 1
+    found = likeliest_fit(design, targets[codes], codes, share, alpha)
+    flips = explain_labels(found.scores, codes, share)
+    rate = flips.rate if share is None else share
+    # Where rows are many, errors of the labels average out in the plain fit, and what trimming blurs is lost for good.
+    clean = not design.exact or rate <= (SLIGHT if share is None else 0)
+    steady = SMOOTH * feature_variance(design) if alpha == "auto" else alpha
+    trims = [(1.0, 3), (0.8, 3), (0.6, 3)]
+    if not clean:
+        trims.append((max(1 - rate, 0.5), max_iter))
+    ends = [_concentrated(design, targets, codes, found.scores, steady, kept, most) for kept, most in trims]
+    votes = np.array([label_margins(judged, codes) > 0 for judged, _ in ends[:3]])
+    weights, n_iter = np.ones(len(codes)), 1
+    if not clean:
+        flips, n_iter = explain_labels(ends[3][0], codes, rate), ends[3][1]
+        for _ in range(RELABELLED):
+            likely = flips.true_class(codes)
+            found = likeliest_fit(design, targets[likely], codes, rate, alpha)
+            flips = explain_labels(found.scores, codes, rate)
+        weights = (likely == codes).astype(np.float64)
+    margin = label_margins(found.scores, codes)
+    return LabelFit(found.coef, weights, margin, flips, votes, found.alpha, clean, n_iter)
+
+
+@dataclass(frozen=True)
+class Scored:
+    """Coefficients of a fit, the scores (n, C) of each row left out, and the ridge."""
+
+    coef: Array
+    scores: Array
+    alpha: float
+
+
+def likeliest_fit(design: Design, targets: Array, codes: NDArray[np.intp], rate: float | None, alpha: Any) -> Scored:
+    """Fit to targets (n, C) with the ridge, if "auto", under which the scores make the given labels likeliest.
+
+    Wrong ones are allowed for, at a ``rate`` that is given or to be found.
+    """
     ones = np.ones(len(codes))
     if alpha == "auto":
-        alpha = likeliest_alpha(design, targets, codes, ones, share)
+        rows = None if design.exact else design.searched
+        some, aims = (codes, targets) if rows is None else (codes[rows], targets[rows])
+        alphas = ALPHAS * feature_variance(design)
+        fits = design.ridge.path(targets, ones, alphas, rows)
+        likelihood = [explain_labels(aims - fit.loo, some, rate).likelihood for fit in fits]
+        alpha = alphas[np.argmax(likelihood)]
     fit = design.ridge.solve(targets, ones, alpha)
-    scores = targets - fit.loo
-    flips = explain_labels(scores, codes, share)
-    rate = flips.rate if share is None else share
-    votes = []
-    for trimmed in (0.0, 0.2, 0.4):
-        _, judged, _ = _concentrated(design, targets, codes, scores, alpha, 1 - trimmed, 3)
-        votes.append(label_margins(judged, codes) > 0)
-    clean = rate <= (SLIGHT if share is None else 0)
-    weights, n_iter = ones, 1
-    if not clean:
-        keep, judged, n_iter = _concentrated(design, targets, codes, scores, alpha, max(1 - rate, 0.5), max_iter)
-        weights = np.maximum(keep, label_margins(judged, codes) > 0)
-        fit = design.ridge.solve(targets, weights, alpha)
-        scores = targets - fit.loo
-        flips = explain_labels(scores, codes, rate)
-    margin = label_margins(scores, codes)
-    return LabelFit(fit.coef, weights, margin, flips, np.array(votes), float(alpha), clean, n_iter)
+    return Scored(fit.coef, targets - fit.loo, float(alpha))
 
 
-def likeliest_alpha(
-    design: Design, targets: Array, codes: NDArray[np.intp], weights: Array, share: float | None
-) -> float:
-    """Return the ridge under which leave-one-out scores make the labels likeliest, wrong ones allowed for."""
-    rows = None if design.exact else design.searched
-    some = codes if rows is None else codes[rows]
-    given = targets if rows is None else targets[rows]
-    fits = design.ridge.path(targets, weights, ALPHAS * design.unit, rows)
-    found = [explain_labels(given - fit.loo, some, share).likelihood for fit in fits]
-    return float(ALPHAS[np.argmax(found)] * design.unit)
+def feature_variance(design: Design) -> float:
+    """Return the mean squared distance of a row from the mean of all in feature space: what tells rows apart."""
+    return float(design.coarse.Z.var(axis=0).sum()) or design.unit
+
+
+def warn_of_isolated(classes: NDArray[Any], codes: NDArray[np.intp], isolated: NDArray[np.bool_]) -> None:
+    """Warn where many rows resemble no other, or all rows of a class, which is then never predicted."""
+    fix = "Scale the columns of X (RobustScaler), or lower gamma."
+    if isolated.mean() > MANY:
+        warn_user(f"{isolated.sum()} of {len(isolated)} rows resemble no other row, so their labels cannot be "
+                  f"judged and they are left out. {fix}")
+    lost = np.setdiff1d(np.arange(len(classes)), codes[~isolated])
+    if len(lost):
+        warn_user(f"No row of class {classes[lost].tolist()[0]!r} resembles another row, so all are left out and "
+                  f"the class is never predicted. {fix}")
 
 
 def check_class_sizes(classes: NDArray[Any], codes: NDArray[np.intp], share: float | None) -> None:
@@ -234,11 +279,12 @@ def check_class_sizes(classes: NDArray[Any], codes: NDArray[np.intp], share: flo
 
 def _concentrated(
     design: Design, targets: Array, codes: NDArray[np.intp], scores: Array, alpha: float, kept: float, max_iter: int
-) -> tuple[Array, Array, int]:
-    steps = concentrate_classes(design.ridge, targets, codes, label_margins(scores, codes), alpha=alpha, kept=kept)
+) -> tuple[Array, int]:
+    """Return the leave-one-out scores (n, C) after concentration on the share ``kept``, and how many steps it took."""
+    steps = concentrate_classes(design.ridge, targets[codes], codes, label_margins(scores, codes), alpha=alpha,
+                                kept=kept)
     outcome = run(steps, max_iter=max_iter, warn=False)
-    keep, judged = outcome.state
-    return keep, judged, max(outcome.n_iter, 1)
+    return outcome.state[1], max(outcome.n_iter, 1)
 
 
 def _scattered(values: Array, rows: NDArray[np.intp], n: int, other: float) -> Array:

@@ -53,7 +53,7 @@ class CRR(RegressorMixin, LinearModel):
         Share of the targets thought corrupt.
     fit_intercept : bool, default=True
     tol : float, default=1e-6
-        Stop when b changes by at most this share of the norm of y.
+        Stop when b changes by at most this share of the norm of y - b.
     max_iter, max_time : int, float or None
         Most iterations (-1 for no limit) and seconds.
     progress : bool, default=False

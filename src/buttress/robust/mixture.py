@@ -11,6 +11,7 @@ from buttress._checks import Array, check_count, check_number, check_X_y
 from buttress._predicting import ExpansionValues
 from buttress.kernels import fitted_kernel, is_precomputed, warn_of_scale
 from buttress.robust.designs import Design, check_contamination, check_gamma, kernel_design
+from buttress.robust.report import row_keys
 from buttress.solvers.leave_one_out import Fit
 from buttress.solvers.mixture import Explained, Mixed, contaminated, explain, mixture
 from buttress.solvers.run import run
@@ -71,6 +72,8 @@ class RobustKernelRegressor(ExpansionValues, RegressorMixin, BaseEstimator):
     alpha_ : float
     clean_ : bool
         Whether the guard found nothing wrong.
+    row_keys_ : array of shape (n,)
+        By which :func:`outlier_report` knows the training rows again.
     n_iter_ : int
         Iterations of the mixture fit.
 
@@ -133,6 +136,7 @@ class RobustKernelRegressor(ExpansionValues, RegressorMixin, BaseEstimator):
         check_count("n_starts", self.n_starts, 0)
         check_count("max_iter", self.max_iter)
         X, y = check_X_y(self, X, y, numeric_target=True, single=True)
+        self.row_keys_ = row_keys(X, y)
         rng = check_random_state(self.random_state)
         kernel = fitted_kernel(self, X)
         design = kernel_design(kernel, X, n_landmarks=self.n_landmarks, rng=rng)

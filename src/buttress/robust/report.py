@@ -7,6 +7,10 @@ import numpy as np
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
+from buttress._checks import Array
+from buttress.solvers.leave_one_out import slices
+
+SAME = 1e-6  # share of a row's size by which its key may differ, enough for float32
 NEEDED = "RobustKernelRegressor, RobustLinearRegressor or RobustKernelClassifier"
 
 
@@ -33,7 +37,7 @@ def outlier_report(estimator: Any, X: Any, y: Any) -> Any:
     Raises
     ------
     ValueError
-        For an estimator without leave-one-out results, or data of another length than it was fitted to.
+        For an estimator without leave-one-out results, or rows other than it was fitted to, or in another order.
 
     Examples
     --------
@@ -53,9 +57,7 @@ def outlier_report(estimator: Any, X: Any, y: Any) -> Any:
     if not hasattr(estimator, "outlier_proba_"):
         raise ValueError(f"outlier_report needs a fitted {NEEDED}. Got {type(estimator).__name__}.")
     given = np.asarray(y).reshape(-1)
-    if len(given) != len(estimator.outlier_proba_):
-        raise ValueError(f"outlier_report needs the training data, {len(estimator.outlier_proba_)} rows. "
-                         f"Got y with {len(given)} rows.")
+    _check_rows(estimator, X, given)
     if hasattr(estimator, "loo_score_"):
         expected = estimator.classes_[estimator.loo_proba_.argmax(axis=1)]
         name, size, doubt = "margin", estimator.loo_score_, -estimator.loo_score_
@@ -68,6 +70,40 @@ def outlier_report(estimator: Any, X: Any, y: Any) -> Any:
     if hasattr(estimator, "isolated_"):
         columns["isolated"] = estimator.isolated_
     return _framed({key: np.asarray(column)[order] for key, column in columns.items()}, X, y)
+
+
+def row_keys(X: Array, y: Array) -> Array:
+    """Return one number a row of X (n, d) and y (n,), by which it is known again: a weighted sum of its entries.
+
+    The weights, .5 to 1.5, are far from any simple ratio, so that rows that differ have different sums.
+    """
+    weights = 0.5 + np.mod(np.arange(1.0, X.shape[1] + 1) * (np.sqrt(5) - 1) / 2, 1)
+    return np.concatenate([np.asarray(X[part], dtype=np.float64) @ weights for part in slices(*X.shape)]) + y
+
+
+def _check_rows(estimator: Any, X: Any, given: Any) -> None:
+    """Refuse rows other than those fitted to: results go by row, so that they would speak of the wrong ones."""
+    keys = estimator.row_keys_
+    table = np.asarray(X)
+    table = table if table.dtype == np.float32 else table.astype(np.float64, copy=False)
+    for name, rows in (("X", len(table)), ("y", len(given))):
+        if rows != len(keys):
+            raise ValueError(f"outlier_report needs the training data, {len(keys)} rows. Got {name} with {rows} rows.")
+    if table.ndim != 2 or table.shape[1] != estimator.n_features_in_:
+        raise ValueError(f"outlier_report needs the training data, {estimator.n_features_in_} columns. "
+                         f"Got X of shape {table.shape}.")
+    target = given
+    if hasattr(estimator, "classes_"):
+        if not np.isin(given, estimator.classes_).all():
+            raise ValueError("outlier_report needs the training data. Got labels in y that were not among them.")
+        target = np.searchsorted(estimator.classes_, given)
+    target = target.astype(np.float64)
+    size = row_keys(np.abs(table), np.abs(target))
+    other = np.flatnonzero(~(np.abs(row_keys(table, target) - keys) <= SAME * size))
+    if len(other):
+        raise ValueError("outlier_report needs the training data as they were fitted to, in the same order. "
+                         f"{len(other)} of {len(keys)} rows are not what they were, the first is row {other[0]}. Give "
+                         "X and y in the order they had, or fit again.")
 
 
 def _labels(X: Any, y: Any, n: int) -> Any:

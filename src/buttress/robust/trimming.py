@@ -16,7 +16,6 @@ from buttress.kernels import Kernel, Linear, Precomputed, centers, fitted_kernel
 from buttress.losses import Loss
 from buttress.risks import Risk, Subquantile
 from buttress.solvers.descent import STEPS, descent
-from buttress.solvers.leave_one_out import slices
 from buttress.solvers.run import Outcome, run
 from buttress.solvers.space import Dual, Primal, Space
 
@@ -130,10 +129,7 @@ class KernelRisk(CallbackSupportMixin, BaseEstimator):
         if wanted is not None:
             features = nystroem(kernel, landmarks(X[weight > 0], wanted, rng=rng, method="uniform"))
             warn_of_scale(kernel, X, features.landmarks)
-            Z = np.empty((len(X), features.root.shape[1]))
-            for part in slices(*Z.shape):  # a kernel matrix of all rows at once would double the memory
-                Z[part] = features(X[part])
-            return Primal(Z), lambda c: features.expansion(c, np.zeros(c.shape[1]))
+            return Primal(features(X)), lambda c: features.expansion(c, np.zeros(c.shape[1]))
         Z = centers(kernel, X)
         warn_of_scale(kernel, X, Z)
         share = weight / weight.sum()

@@ -28,6 +28,13 @@ class Flips:
     classes: Array
     likelihood: float
 
+    def true_class(self, codes: NDArray[np.intp]) -> NDArray[np.intp]:
+        """Return the likeliest true class of each row, given its label (n,) and its scores."""
+        C, rows = self.classes.shape[1], np.arange(len(codes))
+        chance = self.classes * (self.rate / (C - 1))
+        chance[rows, codes] = self.classes[rows, codes] * (1 - self.rate)
+        return chance.argmax(axis=1).astype(np.intp)
+
 
 def explain_labels(scores: Array, codes: NDArray[np.intp], rate: float | None = None) -> Flips:
     """Return the law of greatest likelihood for leave-one-out scores (n, C) and class numbers (n,).

@@ -16,13 +16,12 @@ Examples
 
 import sys
 import time
-import warnings
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from buttress._checks import InterruptedWarning, NotConvergedWarning
+from buttress._checks import InterruptedWarning, NotConvergedWarning, warn_user
 
 Steps = Generator["Step", None, None]
 
@@ -130,13 +129,13 @@ def run(
         if best is None:
             raise
         outcome.status = "interrupted"
-        warnings.warn(_interrupted(name, outcome, best), InterruptedWarning, stacklevel=2)
+        warn_user(_interrupted(name, outcome, best), InterruptedWarning)
     finally:
         steps.close()
     assert best is not None, "an algorithm yields at least its starting point"
     outcome.state, outcome.gap, outcome.objective = best.state, best.gap, best.objective
     if warn and outcome.status in ("max_iter", "max_time"):
-        warnings.warn(_unfinished(name, outcome, tol), NotConvergedWarning, stacklevel=2)
+        warn_user(_unfinished(name, outcome, tol), NotConvergedWarning)
     return outcome
 
 

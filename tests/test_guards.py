@@ -1,0 +1,157 @@
+"""What decides between a plain and a robust fit: relabelling, the kernel of several widths, the linear guard."""
+
+import numpy as np
+import pytest
+from scipy.special import softmax
+from sklearn.datasets import load_iris
+from sklearn.linear_model import Ridge
+from sklearn.metrics.pairwise import rbf_kernel
+from sklearn.preprocessing import scale
+
+from buttress import RobustKernelClassifier, RobustLinearRegressor
+from buttress.kernels import MultiscaleRBF, kernel
+from buttress.robust import mm
+from buttress.robust.concentration import fit_labels
+from buttress.robust.designs import kernel_design
+from buttress.solvers.balanced import Flips
+
+from problems import iris, moons
+
+
+def flipped_iris():
+    """Iris with every fifth label moved on by one: X, wrong labels, right labels."""
+    X, y = iris()
+    dirty = y.copy()
+    dirty[::5] = (y[::5] + 1) % 3
+    return X, dirty, y
+
+
+def widths_gram(X, Z):
+    return np.mean([rbf_kernel(X, Z, gamma=g / X.shape[1]) for g in (1, 0.3, 0.1, 0.03)], axis=0)
+
+
+def test_the_likeliest_class_follows_from_bayes():
+    rng = np.random.default_rng(0)
+    classes, codes, rate = softmax(2 * rng.normal(size=(60, 4)), axis=1), rng.integers(4, size=60), 0.3
+    found = Flips(rate, np.zeros(60), classes, 0.0).true_class(codes)
+    for i in range(60):
+        joint = [classes[i, c] * (1 - rate if c == codes[i] else rate / 3) for c in range(4)]
+        assert found[i] == np.argmax(joint)
+    np.testing.assert_array_equal(Flips(0.0, np.zeros(60), classes, 0.0).true_class(codes), codes)
+
+
+def test_the_fit_is_kernel_ridge_on_the_relabelled_rows():
+    """Two classes: rows of weight 0 count with the other label, and all rows count alike."""
+    X, y = moons(160, noise=0.15)
+    dirty = np.where(np.arange(160) % 5 == 0, 1 - y, y)
+    model = RobustKernelClassifier(random_state=0).fit(X, dirty)
+    relabelled = np.where(model.weights_ == 0, 1 - dirty, dirty)
+    K = widths_gram(X, X) + 1  # the constant is a feature like the others
+    w = np.linalg.solve(K + model.alpha_ * np.eye(160), 2.0 * relabelled - 1)
+    np.testing.assert_allclose(model.decision_function(X), K @ w, atol=1e-5)
+    assert 20 <= (model.weights_ == 0).sum() <= 44
+    assert np.mean(relabelled == y) > np.mean(dirty == y) + 0.1
+
+
+def test_leave_one_out_scores_are_those_of_refits_to_the_relabelled_others():
+    X, dirty, _ = flipped_iris()
+    X = X + 1e-6 * np.arange(150)[:, None]  # equal rows would be left out together
+    design = kernel_design(MultiscaleRBF(np.array([1, 0.3, 0.1, 0.03]) / 4), X, n_landmarks="auto",
+                           rng=np.random.RandomState(0))
+    found = fit_labels(design, dirty, 3, share=None, alpha=1.0, max_iter=20)
+    model = RobustKernelClassifier(alpha=1.0, random_state=0).fit(X, dirty)
+    np.testing.assert_allclose(model.loo_score_, found.margin, atol=1e-6)
+    fitted = model.predict(X)
+    targets = 2 * np.eye(3)[np.where(found.weights > 0, dirty, fitted)] - 1
+    K = widths_gram(X, X) + 1
+    for i in (0, 5, 71, 149):
+        left = np.arange(150) != i
+        scores = K[i, left] @ np.linalg.solve(K[np.ix_(left, left)] + np.eye(149), targets[left])
+        expected = scores[dirty[i]] - np.delete(scores, dirty[i]).max()
+        assert found.margin[i] == pytest.approx(expected, abs=1e-5)
+
+
+def test_labels_that_are_right_are_fitted_as_they_are():
+    X, _, y = flipped_iris()
+    model = RobustKernelClassifier(alpha=0.5, random_state=0).fit(X, y)
+    assert model.clean_
+    assert (model.weights_ == 1).all()
+    K = widths_gram(X, X) + 1
+    scores = K @ np.linalg.solve(K + 0.5 * np.eye(150), 2 * np.eye(3)[y] - 1)
+    np.testing.assert_allclose(model.decision_function(X), scores, atol=1e-5)
+
+
+def test_the_default_kernel_is_a_mean_of_four_widths_with_distances_computed_once(monkeypatch):
+    X, Z = load_iris(return_X_y=True)[0][:30], load_iris(return_X_y=True)[0][60:80]
+    calls = []
+    plain = kernel.squared_distances
+    monkeypatch.setattr(kernel, "squared_distances", lambda A, B: calls.append(1) or plain(A, B))
+    K = MultiscaleRBF(np.array([1, 0.3, 0.1, 0.03]) / 4)(X, Z)
+    assert len(calls) == 1
+    np.testing.assert_allclose(K, widths_gram(X, Z), rtol=1e-12)
+    model = RobustKernelClassifier(random_state=0).fit(*iris())
+    np.testing.assert_allclose(model.expansion_.kernel(X, Z), K, rtol=1e-12)
+
+
+def test_a_kernel_of_no_width_or_a_bad_one_is_refused():
+    for gammas, message in (((), "at least one number"), ((1.0, -2.0), r"gammas\[1\] must be in")):
+        with pytest.raises(ValueError, match=message):
+            RobustKernelClassifier(kernel=MultiscaleRBF(gammas)).fit(*moons(30))
+
+
+def scattered(seed, rate, n=600):
+    """Eight columns that explain a third of y, and a share of targets that say nothing and scatter widely."""
+    rng = np.random.default_rng(seed)
+    X, w = rng.normal(size=(n, 8)), rng.normal(size=8)
+    w *= 0.6 / np.linalg.norm(w)
+    y = X @ w + 0.8 * rng.normal(size=n)
+    y[: int(rate * n)] = rng.normal(0, 5, int(rate * n))
+    return X, y, w
+
+
+@pytest.mark.parametrize("rate", [0.2, 0.3])
+def test_bad_targets_that_pull_little_are_still_found(rate):
+    """Left-out rows are foretold hardly worse by the plain fit; the robust one is nearer to that of the good rows."""
+    errors = []
+    for seed in range(3):
+        X, y, w = scattered(seed, rate)
+        good = np.arange(len(y)) >= rate * len(y)
+        model = RobustLinearRegressor(random_state=0).fit(X, y)
+        assert not model.clean_
+        assert model.contamination_ == pytest.approx(rate, abs=0.08)
+        fits = model, Ridge(1.0).fit(X, y), Ridge(1.0).fit(X[good], y[good])
+        errors.append([np.linalg.norm(fit.coef_ - w) for fit in fits])
+    ours, plain, oracle = np.mean(errors, axis=0)
+    assert ours < (plain + oracle) / 2
+
+
+@pytest.mark.parametrize("noise", ["normal", "standard_t", "exponential", "laplace"])
+def test_genuine_noise_of_any_shape_keeps_the_plain_fit(noise):
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        X = scale(rng.normal(size=(400, 5)))
+        draw = rng.standard_t(4, size=400) if noise == "standard_t" else getattr(rng, noise)(size=400)
+        y = X @ [1.0, -1.0, 0.5, 0.0, 0.0] + draw
+        model = RobustLinearRegressor(random_state=0).fit(X, y)
+        assert model.clean_
+        np.testing.assert_allclose(model.coef_, Ridge(1.0).fit(X, y).coef_, atol=0.02)
+
+
+def test_starts_tried_on_a_part_of_the_rows_end_where_those_on_all_do(monkeypatch):
+    X, y, w = scattered(0, 0.3, n=2000)
+    whole = RobustLinearRegressor(random_state=0).fit(X, y)
+    monkeypatch.setattr(mm, "SEARCHED", 300)
+    part = RobustLinearRegressor(random_state=0).fit(X, y)
+    assert np.linalg.norm(part.coef_ - whole.coef_) < 0.2 * np.linalg.norm(whole.coef_ - w)
+    assert np.mean(part.inlier_mask_ == whole.inlier_mask_) > 0.99
+    assert part.agreement_.shape == (2000,)
+
+
+def test_on_landmarks_wrong_labels_are_named_but_average_out():
+    X, y = moons(1500, noise=0.1)
+    dirty = np.where(np.arange(1500) % 4 == 0, 1 - y, y)
+    model = RobustKernelClassifier(n_landmarks=40, random_state=0).fit(X, dirty)
+    assert (model.weights_ == 1).all()
+    assert model.score(X, y) > 0.98
+    assert np.mean(model.inlier_mask_ == (dirty == y)) > 0.97
+    assert model.contamination_ == pytest.approx(0.25, abs=0.02)
