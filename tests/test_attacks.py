@@ -380,6 +380,7 @@ ATTACKS = [
     (attacks.carlini_wagner, {"steps": 20, "rounds": 2, "random_state": 0}),
     (attacks.zoo, {"steps": 20, "rounds": 2, "random_state": 0}),
     (attacks.worst_case, {"eps": 0.3, "steps": 5, "restarts": 1, "random_state": 0}),
+    (attacks.worst_case, {"eps": 0.3, "norm": "l2", "steps": 5, "restarts": 1, "random_state": 0}),
 ]
 
 

@@ -109,8 +109,8 @@ def _try_nearest(worst: Worst, y: Any, eps: float, norm: str, bounds: Any, rng: 
     found, X, labels = [], to_numpy(problem.X[rows]), np.asarray(y)[to_numpy(rows)]
     box = None if bounds is None else tuple(to_numpy(side[rows]) for side in (problem.low, problem.high))
     if norm == "l2" and worst.slope_seen:
-        found.append(carlini_wagner(problem.model, X, labels, bounds=box, device=problem.place.device,
-                                    return_info=True))
+        found.append(carlini_wagner(problem.model, X, labels, bounds=box, random_state=rng,
+                                    device=problem.place.device, return_info=True))
     if problem.target.gradient_cost > 1:
         found.append(zoo(problem.model, X, labels, bounds=box, steps=50, rounds=2, h=eps / 2,
                          learning_rate=eps / 5, random_state=rng, return_info=True))
