@@ -16,13 +16,15 @@ from sklearn.datasets import make_classification
 from buttress import AdversarialLinearSVC, AdversarialSVC, FeatureNoiseWarning
 
 
-def seconds(call, repeat=3):
-    """Least wall and processor seconds of ``repeat`` calls."""
-    best = (np.inf, np.inf)
+def seconds(runs, repeat):
+    """Least wall and processor seconds of each of some runs, taken in turn ``repeat`` times."""
+    best = dict.fromkeys(runs, (np.inf, np.inf))
     for _ in range(repeat):
-        start = time.perf_counter(), time.process_time()
-        call()
-        best = min(best[0], time.perf_counter() - start[0]), min(best[1], time.process_time() - start[1])
+        for name, call in runs.items():
+            start = time.perf_counter(), time.process_time()
+            call()
+            took = time.perf_counter() - start[0], time.process_time() - start[1]
+            best[name] = tuple(map(min, best[name], took))
     return best
 
 
@@ -52,7 +54,7 @@ def main():
         "attacked sgd": lambda: AdversarialSVC(solver="sgd", eps=1e-3, **common).fit(X, y),
         "free-range": lambda: AdversarialLinearSVC(C_f=0.1, attacked_class="both", tol=1e-4).fit(X, y),
     }
-    took = {name: seconds(call, options.repeat) for name, call in runs.items()}
+    took = seconds(runs, options.repeat)
     print("| run | seconds | processor seconds | processor, against the products |\n|---|---|---|---|")
     for name, (wall, cpu) in took.items():
         print(f"| {name} | {wall:.2f} | {cpu:.2f} | {cpu / took['products alone'][1]:.2f} |")
