@@ -46,6 +46,15 @@ def worst_case(
     -------
     Array shaped like X, and an :class:`AttackInfo` with ``return_info=True``. Its success is what an attacked accuracy
     should be computed from: ``1 - info.success.mean()``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from buttress import SVC, attacks
+    >>> X, y = np.array([[-1.0], [1.0]]), np.array([0, 1])
+    >>> model = SVC(kernel="linear").fit(X, y)
+    >>> [attacks.worst_case(model, X, y, eps=eps, return_info=True)[1].success.mean() for eps in (0.9, 1.1)]
+    [np.float64(0.0), np.float64(1.0)]
     """
     problem = pose(model, X, y, bounds, device)
     eps, norm = check_number("eps", eps, 0, closed="left"), check_option("norm", norm, ("linf", "l2"))
