@@ -302,7 +302,7 @@ def _stretch(scale: Array) -> dict[str, float]:
 
 
 def _largest_radius(lead: Array, falls: list[Fall], norm: str) -> Array:
-    """Return the largest radius at which the falls do not add up to the lead, by bisection from below."""
+    """Return the largest radius at which the falls, which rise with it, stay below the lead; bisection from below."""
 
     def holds(radius: Array) -> NDArray[np.bool_]:
         with np.errstate(over="ignore", invalid="ignore"):
