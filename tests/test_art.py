@@ -4,10 +4,15 @@ import sys
 
 import numpy as np
 import pytest
+from sklearn import svm
 
 from buttress import SVC, attacks
+from buttress.attacks.targets import as_target
 
 from problems import iris, moons
+
+ARTS_PROBABILITIES = pytest.mark.filterwarnings("ignore:The `probability` parameter:FutureWarning")
+KERNELS = {"linear": {}, "rbf": {"gamma": 0.1}, "poly": {"gamma": 0.1, "degree": 3, "coef0": 1.0}}
 
 
 def test_art_is_named_where_it_is_missing(monkeypatch):
@@ -36,3 +41,36 @@ def test_arts_attacks_run_on_our_models(problem):
     moved = (model.predict(fooled) != y[:20]) & nearest.success
     assert moved.sum() >= 10
     assert (nearest.distance[moved] <= np.linalg.norm(fooled - X[:20], axis=1)[moved] * 1.1).mean() > 0.9
+
+
+@ARTS_PROBABILITIES
+@pytest.mark.parametrize("attack", ["ZooAttack", "CarliniL2Method"])
+def test_art_returns_its_input_for_a_support_vector_machine_without_probabilities(attack):
+    """ART then sees one-hot labels; the same machine has scores, by which rows are soon misclassified."""
+    evasion, estimators = pytest.importorskip("art.attacks.evasion"), pytest.importorskip("art.estimators")
+    X, y = (part[:20] for part in moons())
+    model = svm.SVC(gamma=0.5, probability=False).fit(X, y)
+    options = {"max_iter": 20, "binary_search_steps": 2, "verbose": False}
+    if attack == "ZooAttack":
+        options.update(nb_parallel=2, use_resize=False, use_importance=False)
+    wrapped = estimators.classification.SklearnClassifier(model)
+    found = getattr(evasion, attack)(wrapped, **options).generate(X.astype(np.float32), np.eye(2)[y])
+    np.testing.assert_array_equal(found, X.astype(np.float32))
+    for ours in (attacks.zoo, attacks.carlini_wagner):
+        assert ours(model, X, y, random_state=0, return_info=True)[1].success.mean() >= 0.9
+
+
+@ARTS_PROBABILITIES
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_art_gets_the_gradient_of_polynomial_machines_wrong_by_gamma(kernel):
+    estimators = pytest.importorskip("art.estimators")
+    X, y = moons()
+    model = svm.SVC(kernel=kernel, C=10, probability=False, **KERNELS[kernel]).fit(X, y)
+    step = 1e-5 * np.eye(2)
+    scores = [model.decision_function(X + sign * move) for move in step for sign in (1, -1)]
+    true = np.linalg.norm([(scores[0] - scores[1]) / 2e-5, (scores[2] - scores[3]) / 2e-5], axis=0)
+    theirs = estimators.classification.SklearnClassifier(model).loss_gradient(X.astype(np.float32), np.eye(2)[y])
+    ours = as_target(model).gradient(X, np.ones((len(X), 1)))
+    np.testing.assert_allclose(np.linalg.norm(ours, axis=1), true, rtol=1e-5)
+    too_long = 1 / 0.1 if kernel == "poly" else 1.0
+    np.testing.assert_allclose(np.linalg.norm(theirs, axis=1), too_long * true, rtol=1e-3)

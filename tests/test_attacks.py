@@ -6,6 +6,7 @@ from functools import partial
 import numpy as np
 import pytest
 from scipy.sparse import csr_matrix
+from sklearn.datasets import load_digits, make_moons
 from sklearn.dummy import DummyClassifier
 from sklearn.ensemble import RandomForestClassifier, VotingClassifier
 from sklearn.linear_model import LogisticRegression, Ridge
@@ -222,6 +223,32 @@ def test_nearest_attacks_come_close_to_the_nearest_point_of_a_grid(problem):
         assert np.median(info.distance[found] - nearest[found]) <= 0.02
 
 
+def test_entries_at_the_ends_of_the_box_are_slow_to_leave_in_the_tanh_variable():
+    X, y = load_digits(n_class=2, return_X_y=True)
+    X = X / 16
+    model = SVC(C=1.0, gamma=0.05).fit(X[:200], y[:200])
+    X, y = X[200:220], y[200:220]
+    assert ((X == 0) | (X == 1)).mean() > 0.4
+    options = {"bounds": (0, 1), "rounds": 5, "random_state": 0, "return_info": True}
+    runs = {(variable, steps): attacks.carlini_wagner(model, X, y, variable=variable, steps=steps, **options)[1]
+            for variable, steps in [("box", 50), ("tanh", 20), ("tanh", 50), ("tanh", 1000)]}
+    distance = {run: np.median(info.distance) for run, info in runs.items()}
+    assert runs["box", 50].success.all()
+    assert runs["tanh", 20].success.mean() < 0.5
+    assert distance["tanh", 50] > 1.1 * distance["box", 50]
+    assert distance["tanh", 1000] < 1.02 * distance["box", 50]
+
+
+def test_an_unlimited_attack_tells_models_apart_by_distance_only():
+    X, y = make_moons(150, noise=0.1, random_state=0)
+    natural, trained = SVC(C=10).fit(X, y), AdversarialSVC(C=10, eps=0.25, random_state=0).fit(X, y)
+    attack = partial(attacks.carlini_wagner, X=X, y=y, random_state=0, return_info=True)
+    near, far = (attack(model)[1] for model in (natural, trained))
+    assert near.success.all()
+    assert far.success.all()
+    assert np.median(far.distance) > 1.5 * np.median(near.distance)
+
+
 @pytest.mark.parametrize("attack", [attacks.carlini_wagner, attacks.zoo])
 def test_kappa_is_the_margin_to_be_wrong_by(attack):
     X, y = moons(40)
@@ -380,6 +407,7 @@ ATTACKS = [
     (attacks.carlini_wagner, {"steps": 20, "rounds": 2, "random_state": 0}),
     (attacks.zoo, {"steps": 20, "rounds": 2, "random_state": 0}),
     (attacks.worst_case, {"eps": 0.3, "steps": 5, "restarts": 1, "random_state": 0}),
+    (attacks.worst_case, {"eps": 0.3, "norm": "l2", "steps": 5, "restarts": 1, "random_state": 0}),
 ]
 
 

@@ -1,7 +1,6 @@
 """The code that runs on devices gives on torch what it gives on numpy; torch's own CPU stands for any device."""
 
 import os
-import subprocess
 import sys
 
 import numpy as np
@@ -67,23 +66,29 @@ ATTACKS = {
 }
 
 
-@pytest.mark.parametrize("name", ATTACKS)
-@pytest.mark.parametrize("model", MODELS, ids=lambda model: type(model).__name__)
+# the members of worst_case are compared on every model by themselves
+PAIRS = [(model, name) for model in MODELS for name in ATTACKS if name != "worst_case" or model in MODELS[:1]]
+
+
+@pytest.mark.parametrize(("model", "name"), PAIRS, ids=[f"{type(model).__name__}-{name}" for model, name in PAIRS])
 @pytest.mark.parametrize("problem", [moons, iris], ids=["two-classes", "three-classes"])
 def test_attacks_move_rows_alike_on_a_device(problem, model, name):
-    """In float64 the walk itself agrees, step by step."""
+    """In float64 the walk itself agrees, step by step, for every row.
+
+    The rows are not those of training: a support vector that is free against two classes leads both by exactly 1, and
+    rounding alone decides which of them an attack on it goes for.
+    """
     X, y = problem()
-    X, y = X[::4], y[::4]
-    model, (attack, options) = model.fit(X, y), ATTACKS[name]
+    model, (attack, options) = model.fit(X[::4], y[::4]), ATTACKS[name]
+    X, y = X[2::4], y[2::4]
     options = {"bounds": (X.min(axis=0), X.max(axis=0)), "return_info": True, **options}
     here, ours = attack(model, X, y, **options)
     there, theirs = attack(model, X, y, device="cpu", **options)
     assert there.dtype == np.float64
-    moved = np.abs(here - X).max()
-    unlike = (np.abs(there - here).max(axis=1) > 1e-10 * max(1.0, moved)) | (theirs.success != ours.success)
-    assert unlike.mean() <= 0.1  # ties and roundings that a search branches on
-    np.testing.assert_allclose(theirs.margin[~unlike], ours.margin[~unlike], atol=1e-9)
-    assert moved > 0.01
+    np.testing.assert_allclose(there, here, rtol=0, atol=1e-10)
+    np.testing.assert_array_equal(theirs.success, ours.success)
+    np.testing.assert_allclose(theirs.margin, ours.margin, rtol=0, atol=1e-10)
+    assert np.abs(here - X).max() > 0.01
 
 
 @pytest.mark.parametrize("device", [None, "cpu"])
@@ -170,16 +175,10 @@ def test_devices_that_cannot_be_used_are_refused(call, message):
         call(*moons(30))
 
 
-def test_missing_torch_is_named_with_the_extra():
-    code = ("import sys\n"
-            "class Absent:\n"
-            "    def find_spec(self, name, *rest):\n"
-            "        if name == 'torch': raise ImportError(name)\n"
-            "sys.meta_path.insert(0, Absent())\n"
-            "from buttress import SVC, attacks\n"
-            "model = SVC(kernel='linear').fit([[-1.0], [1.0]], [0, 1])\n"
-            "attacks.fgsm(model, [[-1.0], [1.0]], [0, 1], eps=0.1)\n"
-            "attacks.fgsm(model, [[-1.0], [1.0]], [0, 1], eps=0.1, device='cpu')")
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert "ImportError" in result.stderr
-    assert "pip install buttress[torch]" in result.stderr
+def test_missing_torch_is_named_with_the_extra(monkeypatch):
+    X, y = moons(30)
+    model = SVC(kernel="linear").fit(X, y)
+    monkeypatch.setitem(sys.modules, "torch", None)  # importing it now fails
+    attacks.fgsm(model, X, y, eps=0.1)
+    with pytest.raises(ImportError, match=r"pip install buttress\[torch\]"):
+        attacks.fgsm(model, X, y, eps=0.1, device="cpu")

@@ -230,6 +230,13 @@ def test_what_a_file_cannot_hold_is_named_and_no_file_is_left(model, message, pa
     assert not list(path.parent.iterdir())
 
 
+def test_a_file_has_the_rights_of_any_new_file(path):
+    plain = path.with_name("plain")
+    plain.touch()
+    save(RBF(0.5), path)
+    assert path.stat().st_mode == plain.stat().st_mode
+
+
 def test_a_failed_save_keeps_the_file_that_was_there(path):
     save(RBF(0.5), path)
     with pytest.raises(ValueError, match="cannot hold"):

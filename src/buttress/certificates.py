@@ -82,6 +82,15 @@ def certified_radius(model: Any, X: Any) -> CertifiedRadius:
     ------
     ValueError
         For a model or kernel without such a bound, X of the wrong width, NaN or inf.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from buttress import SVC, certificates
+    >>> X, y = np.array([[-1.0], [1.0]]), np.array([0, 1])
+    >>> model = SVC(kernel="linear").fit(X, y)
+    >>> certificates.certified_radius(model, X)
+    CertifiedRadius(l2=array([1., 1.]), linf=array([1., 1.]))
     """
     model = as_classifier(model)
     if not isinstance(model, SignOf):
@@ -293,7 +302,7 @@ def _stretch(scale: Array) -> dict[str, float]:
 
 
 def _largest_radius(lead: Array, falls: list[Fall], norm: str) -> Array:
-    """Return the largest radius at which the falls do not add up to the lead, by bisection from below."""
+    """Return the largest radius at which the falls, which rise with it, stay below the lead; bisection from below."""
 
     def holds(radius: Array) -> NDArray[np.bool_]:
         with np.errstate(over="ignore", invalid="ignore"):

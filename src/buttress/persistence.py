@@ -27,11 +27,11 @@ import json
 import os
 import pickle
 import struct
-import tempfile
 from collections.abc import Callable
 from dataclasses import MISSING, fields, is_dataclass
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import numpy as np
 from scipy.sparse import csr_array, csr_matrix
@@ -50,7 +50,7 @@ FOREIGN = {
     "sklearn.pipeline": ("Pipeline",),
     "sklearn.preprocessing": ("MaxAbsScaler", "MinMaxScaler", "RobustScaler", "StandardScaler"),
 }
-PICKLED = (b"\x80", b"PK", b"\x1f\x8b", b"BZ", b"x\x9c", b"\x78")  # pickle, and what joblib and skops wrap it in
+PICKLED = (b"\x80", b"PK", b"\x1f\x8b", b"BZ", b"x")  # pickle, and what joblib and skops wrap it in
 
 
 def save(model: Any, path: Any) -> None:
@@ -147,17 +147,17 @@ def _checked(name: str, content: bytes) -> tuple[Any, memoryview]:
 
 
 def _write(path: Path, parts: list[bytes]) -> None:
-    """Write a temporary file beside ``path`` and move it there."""
-    handle, temporary = tempfile.mkstemp(dir=path.absolute().parent, prefix=path.name + ".")
+    """Write a temporary file beside ``path``, readable by whom the user's umask lets read, and move it there."""
+    temporary = path.absolute().parent / f"{path.name}.{uuid4().hex}"
     try:
-        with os.fdopen(handle, "wb") as file:
+        with temporary.open("xb") as file:
             for part in parts:
                 file.write(part)
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, path)
     except BaseException:
-        os.unlink(temporary)
+        temporary.unlink(missing_ok=True)
         raise
 
 

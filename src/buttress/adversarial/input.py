@@ -21,8 +21,8 @@ def fit_input(model: Any, kernel: Kernel, X: Array, signs: Array, rng: Any, repo
     """Return the attributes of a model fitted to labels ``signs`` (n, k) of -1 and 1, one machine a column."""
     count = len(X) if model.n_landmarks is None else model.n_landmarks
     phi = nystroem(kernel, landmarks(X, count, rng=rng))
-    clock = countdown(model.max_time)
-    fits = [_fit_column(model, phi, X, y, rng, report, clock) for y in signs.T]
+    features, clock = phi(X), countdown(model.max_time)
+    fits = [_fit_column(model, phi, X, features, y, rng, report, clock) for y in signs.T]
     theta = np.stack([to_numpy(outcome.state[0]) for _, outcome in fits], axis=1)
     return {
         "expansion_": phi.expansion(theta, np.array([outcome.state[1] for _, outcome in fits])),
@@ -34,10 +34,10 @@ def fit_input(model: Any, kernel: Kernel, X: Array, signs: Array, rng: Any, repo
 
 
 def _fit_column(
-    model: Any, phi: NystroemMap, X: Array, y: Array, rng: Any, report: Any, clock: Callable[[], float | None]
+    model: Any, phi: NystroemMap, X: Array, features: Array, y: Array, rng: Any, report: Any,
+    clock: Callable[[], float | None],
 ) -> tuple[SVMSolution, Outcome]:
     """Return the natural solution and the run against perturbed inputs that starts from it, on the model's device."""
-    features = phi(X)
     natural = solve_svm(KernelRows(Linear(), features), y, np.full(len(y), float(model.C)), tol=model.tol,
                         max_time=clock())
     theta = features.T @ natural.b

@@ -98,8 +98,8 @@ def _fit_stochastic(
     coef, intercept, norm = map(to_numpy, outcome.state)
     made = {"norm_": norm, "n_iter_": outcome.n_iter, "history_": outcome.history}
     if model.solver == "dsg":
-        return {**made, "expansion_": RandomExpansion(features, coef, intercept),
-                **_feature_noise(RandomExpansion(features, coef, intercept), X)}
+        expansion = RandomExpansion(features, coef, intercept)
+        return {**made, "expansion_": expansion, **_feature_noise(expansion, X)}
     used = np.flatnonzero(coef.any(axis=1))
     return {**made, "expansion_": KernelExpansion(kernel, X[used], coef[used], intercept)}
 

@@ -46,6 +46,15 @@ def worst_case(
     -------
     Array shaped like X, and an :class:`AttackInfo` with ``return_info=True``. Its success is what an attacked accuracy
     should be computed from: ``1 - info.success.mean()``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from buttress import SVC, attacks
+    >>> X, y = np.array([[-1.0], [1.0]]), np.array([0, 1])
+    >>> model = SVC(kernel="linear").fit(X, y)
+    >>> [attacks.worst_case(model, X, y, eps=eps, return_info=True)[1].success.mean() for eps in (0.9, 1.1)]
+    [np.float64(0.0), np.float64(1.0)]
     """
     problem = pose(model, X, y, bounds, device)
     eps, norm = check_number("eps", eps, 0, closed="left"), check_option("norm", norm, ("linf", "l2"))
@@ -109,8 +118,8 @@ def _try_nearest(worst: Worst, y: Any, eps: float, norm: str, bounds: Any, rng: 
     found, X, labels = [], to_numpy(problem.X[rows]), np.asarray(y)[to_numpy(rows)]
     box = None if bounds is None else tuple(to_numpy(side[rows]) for side in (problem.low, problem.high))
     if norm == "l2" and worst.slope_seen:
-        found.append(carlini_wagner(problem.model, X, labels, bounds=box, device=problem.place.device,
-                                    return_info=True))
+        found.append(carlini_wagner(problem.model, X, labels, bounds=box, random_state=rng,
+                                    device=problem.place.device, return_info=True))
     if problem.target.gradient_cost > 1:
         found.append(zoo(problem.model, X, labels, bounds=box, steps=50, rounds=2, h=eps / 2,
                          learning_rate=eps / 5, random_state=rng, return_info=True))

@@ -80,6 +80,19 @@ def pgd(
     -----
     UserWarning
         Where no score changed near any row, so that nothing was learned, or eps looks meant for another scale.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from buttress import SVC, attacks
+    >>> X, y = np.array([[-1.0], [1.0]]), np.array([0, 1])
+    >>> model = SVC(kernel="linear").fit(X, y)
+    >>> found, info = attacks.pgd(model, X, y, eps=0.25, return_info=True)
+    >>> found
+    array([[-0.75],
+           [ 0.75]])
+    >>> info.margin.round(6), info.success
+    (array([0.75, 0.75]), array([False, False]))
     """
     problem = pose(model, X, y, bounds, device)
     eps, norm = check_number("eps", eps, 0, closed="left"), check_option("norm", norm, ("linf", "l2"))

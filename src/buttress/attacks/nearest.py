@@ -70,6 +70,16 @@ def carlini_wagner(
     ------
     ValueError
         As in :func:`pgd`, for kappa < 0, and for ``variable="tanh"`` without finite bounds.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from buttress import SVC, attacks
+    >>> X, y = np.array([[-1.0], [1.0]]), np.array([0, 1])
+    >>> model = SVC(kernel="linear").fit(X, y)
+    >>> info = attacks.carlini_wagner(model, X, y, return_info=True)[1]
+    >>> info.distance.round(3)
+    array([1., 1.])
     """
     problem = pose(model, X, y, bounds, device)
     closest = Closest(problem, check_number("kappa", kappa, 0, closed="left"))
@@ -120,6 +130,16 @@ def zoo(
         it for models that compute in float32 and for trees, whose scores are flat between thresholds.
     random_state : int, RandomState or None
         Of the coordinates, and of new starts.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from buttress import SVC, attacks
+    >>> X, y = np.array([[-1.0], [1.0]]), np.array([0, 1])
+    >>> model = SVC(kernel="linear").fit(X, y)
+    >>> info = attacks.zoo(model, X, y, random_state=0, return_info=True)[1]
+    >>> info.distance.round(3)
+    array([1., 1.])
     """
     problem = pose(model, X, y, bounds, device)
     closest = Closest(problem, check_number("kappa", kappa, 0, closed="left"))
