@@ -398,3 +398,12 @@ def test_what_every_attack_owes(attack, options, problem):
     np.testing.assert_array_equal(attack(model, X, y, bounds=box, **options), found)
     with pytest.raises(ValueError, match="labels only"):
         attack(VotingClassifier([("bayes", GaussianNB())]).fit(X, y), X, y, **options)
+
+
+def test_nearest_attacks_in_single_precision_cross_the_border_as_surely():
+    X, y = iris()
+    model = SVC(gamma=1.0, C=10.0).fit(X, y)
+    double, single = (attacks.carlini_wagner(model, X.astype(kind), y, random_state=0, return_info=True)[1]
+                      for kind in (np.float64, np.float32))
+    np.testing.assert_array_equal(single.success, double.success)
+    assert np.median(single.distance) == pytest.approx(np.median(double.distance), rel=0.01)

@@ -168,3 +168,13 @@ def test_each_class_keeps_its_share():
         assert kept[:10].sum() == 6
         assert kept[10:].sum() == 2
         assert label_margins(scores, codes).shape == (13,)
+
+
+def test_rows_equal_in_a_combination_of_columns_only_are_not_equal():
+    rng = np.random.default_rng(0)
+    rows = rng.integers(0, 3, size=(500, 3)).astype(float)
+    expected = np.unique(rows, axis=0, return_inverse=True)[1].reshape(-1)
+    found = equal_rows(rows)
+    pairs = np.unique(np.column_stack([found, expected]), axis=0)
+    assert len(pairs) == expected.max() + 1 == found.max() + 1
+    assert equal_rows(rng.normal(size=(500, 3))) is None

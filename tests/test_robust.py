@@ -1,13 +1,26 @@
 """Kernel machines that trim: descent, what they reject, what they refuse."""
 
+import warnings
+
 import numpy as np
 import pytest
 from scipy.optimize import brentq
+from sklearn.base import clone
 from sklearn.datasets import load_digits
 from sklearn.kernel_ridge import KernelRidge
 from sklearn.linear_model import Ridge
 
-from buttress import KernelClassifier, KernelRegressor, Mean, NotConvergedWarning, Subquantile, Tilted
+from buttress import (
+    KernelClassifier,
+    KernelRegressor,
+    KernelScaleWarning,
+    Mean,
+    NotConvergedWarning,
+    RobustKernelRegressor,
+    SeverRegressor,
+    Subquantile,
+    Tilted,
+)
 from buttress.datasets import contaminate
 from buttress.kernels import RBF, Linear
 from buttress.losses import Logistic, Multinomial, Squared
@@ -276,3 +289,27 @@ def test_a_class_of_one_row_is_not_trimmed_away():
     model = KernelClassifier(risk=Subquantile(0.6), alpha=1e-3).fit(X, y)
     assert model.inlier_mask_[-1]
     assert model.predict(X[-1:]) == 2
+
+
+SCALED = [KernelRegressor(), KernelRegressor(n_landmarks=20), KernelClassifier(), SeverRegressor(),
+          SeverRegressor(KernelRidge(kernel="rbf")), RobustKernelRegressor(random_state=0)]
+
+
+@pytest.mark.parametrize("model", SCALED, ids=str)
+@pytest.mark.parametrize(("factor", "complaint"), [(1e3, "unlike.*lower gamma"), (1e-5, "alike.*raise gamma")])
+def test_rows_that_the_kernel_cannot_tell_apart_or_relate_are_complained_about(model, factor, complaint):
+    X = points(80, 3)
+    y = (X[:, 0] > 0).astype(float)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", KernelScaleWarning)
+        clone(model).fit(X, y)
+        clone(model).fit(np.repeat(X[:40], 2, axis=0), y)
+    with pytest.warns(KernelScaleWarning, match=f"(?s)rows of X are all {complaint}"):
+        clone(model).fit(factor * X, y)
+
+
+def test_orthogonal_rows_of_a_linear_kernel_are_nothing_to_complain_about():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", KernelScaleWarning)
+        KernelRegressor(kernel="linear").fit(np.eye(20), np.arange(20.0))
+        KernelRegressor(kernel="polynomial", degree=2).fit(points(80, 3), np.arange(80.0))

@@ -20,6 +20,7 @@ _HOME = {
     "InterruptedWarning": "buttress._checks",
     "KernelClassifier": "buttress.robust",
     "KernelRegressor": "buttress.robust",
+    "KernelScaleWarning": "buttress._checks",
     "LinearSVC": "buttress.linear",
     "load": "buttress.persistence",
     "Mean": "buttress.risks",

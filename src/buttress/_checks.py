@@ -27,6 +27,10 @@ class FeatureNoiseWarning(UserWarning):
     """The noise of random features outweighs the input gradient of the model they were fitted to."""
 
 
+class KernelScaleWarning(UserWarning):
+    """To the kernel the training rows are all unlike each other, or all alike: X is not scaled to its width."""
+
+
 class InterruptedWarning(UserWarning):
     """Ctrl-C stopped a fit; the model holds the best state seen."""
 

@@ -1,4 +1,4 @@
-"""What classifiers that hold an expansion predict with."""
+"""What estimators that hold an expansion predict with."""
 
 from typing import Any
 
@@ -26,3 +26,15 @@ class ExpansionPredictions:
         """Return the class of each row of X (n, d)."""
         check_is_fitted(self)
         return self.classes_[winners(self.expansion_(check_X(self, X)), self.contrasts_)]
+
+
+class ExpansionValues:
+    """Values of a regressor from its ``expansion_`` and ``intercept_``."""
+
+    expansion_: KernelExpansion
+    intercept_: float
+
+    def predict(self, X: Any) -> Array:
+        """Return f(x) for each row of X (n, d)."""
+        check_is_fitted(self)
+        return self.expansion_(check_X(self, X))[:, 0] + self.intercept_

@@ -14,6 +14,8 @@ from buttress.attacks.targets import Target, as_target, label_codes
 from buttress.expansion import margins, winners
 from buttress.scores import as_classifier
 
+ROUNDED = 1e-4  # of the largest score: what float32 may be wrong by
+
 
 @dataclass
 class AttackInfo:
@@ -198,6 +200,9 @@ class Closest(Met):
     def __init__(self, problem: Problem, kappa: float):
         super().__init__(problem)
         self.kappa = kappa
+        if problem.place.dtype == "float32":  # a point that float32 puts just over the border may lie before it
+            self.kappa = max(kappa, ROUNDED * float(abs(problem.target.scores(problem.X)).max()))
+            self.queries += len(problem.X)
         self.distance = problem.place(np.zeros(len(problem.X)))
 
     def better(self, rows: NDArray[np.intp], X: Array, wrong: NDArray[np.bool_], margin: Array) -> Any:

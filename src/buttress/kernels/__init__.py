@@ -18,7 +18,7 @@ array([[1.   , 0.607],
 Polynomial(coef0=1.0, degree=2)
 """
 
-from buttress.kernels.choose import as_kernel, centers, fitted_kernel, is_precomputed, resolve_gamma
+from buttress.kernels.choose import as_kernel, centers, fitted_kernel, is_precomputed, resolve_gamma, warn_of_scale
 from buttress.kernels.composed import Combination, Custom, Precomputed
 from buttress.kernels.kernel import DotProduct, Kernel, Radial, squared_distances
 from buttress.kernels.named import (
@@ -53,4 +53,5 @@ __all__ = [
     "is_precomputed",
     "resolve_gamma",
     "squared_distances",
+    "warn_of_scale",
 ]

@@ -1,5 +1,6 @@
 """From what a user gives as ``kernel`` to a kernel object."""
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -7,11 +8,13 @@ import numpy as np
 from scipy.sparse import issparse
 from sklearn.utils.extmath import row_norms
 
-from buttress._checks import Array, check_number
+from buttress._checks import Array, KernelScaleWarning, check_number
 from buttress._suggest import near
 from buttress.kernels.composed import Combination, Custom, Precomputed
 from buttress.kernels.kernel import Kernel
-from buttress.kernels.named import NAMES
+from buttress.kernels.named import NAMES, Linear
+
+FEWEST = 10  # rows before a scale is complained about
 
 
 def as_kernel(
@@ -75,6 +78,31 @@ def resolve_gamma(gamma: float | str, X: Array | None, sample_weight: Array | No
 def centers(kernel: Kernel, X: Array) -> Array:
     """Return Z with ``kernel(X, Z)`` the Gram matrix of the training rows X: X itself, or row numbers of a Gram."""
     return np.arange(X.shape[0], dtype=np.float64)[:, None] if isinstance(kernel, Precomputed) else X
+
+
+def warn_of_scale(kernel: Kernel, X: Array, Z: Array) -> None:
+    """Warn where the kernel tells nothing: the training rows X are all unlike, or all alike, to the centres Z.
+
+    Z is :func:`centers` of X, or landmarks. About a hundred rows are looked at. They are unlike when half of them find
+    no centre but themselves at a thousandth of k(x, x), alike when no value differs from another by a millionth. A
+    linear kernel is spared: in it rows may well be orthogonal.
+    """
+    if isinstance(kernel, Linear) or len(Z) < FEWEST:
+        return
+    seen = np.arange(0, len(X), -(-len(X) // 100))
+    K = np.abs(kernel(np.asarray(X[seen], dtype=np.float64), Z))
+    if K.max() - K.min() <= 1e-6 * K.max():
+        complaint, gamma = "alike: it is the same for every two", "raise"
+    else:
+        exact = len(Z) == len(X)
+        length = K[np.arange(len(seen)), seen] if exact else kernel.diagonal(np.asarray(X[seen], dtype=np.float64))
+        if exact:
+            K[np.arange(len(seen)), seen] = 0
+        if np.median(K.max(axis=1) / np.where(length > 0, length, np.inf)) >= 1e-3:
+            return
+        complaint, gamma = "unlike: for most of them it is next to 0 with every other", "lower"
+    warnings.warn(f"To {kernel!r} the rows of X are all {complaint}, so there is nothing to learn from. Scale the "
+                  f"columns of X (RobustScaler), or {gamma} gamma.", KernelScaleWarning, stacklevel=4)
 
 
 def is_precomputed(kernel: Any) -> bool:

@@ -9,14 +9,16 @@ from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 
 from buttress._checks import Array, check_count, check_number
-from buttress.expansion import CHUNK, KernelExpansion
+from buttress.expansion import KernelExpansion
 from buttress.features import nystroem
 from buttress.kernels import Kernel, centers
+from buttress.solvers.landmark_ridge import FEW, LandmarkFeatures, LandmarkRidge
 from buttress.solvers.leave_one_out import FeatureRidge, GramRidge, equal_rows, pivoted_cholesky
 
 EXACT_ROWS = 3000
 LANDMARKS = 1000
-SINGLE = 200_000_000  # entries of features beyond which they are kept in float32
+COARSE = 100  # landmarks of the search
+SEARCHED = 1000  # rows of the search, where it is not all of them
 
 
 @dataclass
@@ -24,16 +26,19 @@ class Design:
     """A ridge solver on all rows, a coarse one for the search, and the way back to a kernel expansion.
 
     The model has the constant among its features, with the same ridge as the rest. ``coarse`` holds the features of
-    ``searched`` rows on at most 150 landmarks. ``isolated`` are rows that no other row resembles.
+    ``searched`` rows on at most 100 landmarks. ``points`` are the landmarks, or the centres of the exact fit;
+    ``isolated`` are rows that no other row resembles.
     """
 
     ridge: Any
     coarse: FeatureRidge
     searched: NDArray[np.intp]
+    points: Array
     expand: Callable[[Array], KernelExpansion]
     unit: float
     exact: bool
     isolated: NDArray[np.bool_]
+    crowded: bool = False
 
 
 def check_contamination(value: Any) -> float | None:
@@ -54,7 +59,10 @@ def check_gamma(gamma: Any) -> None:
 
 
 def kernel_design(kernel: Kernel, X: Array, *, n_landmarks: int | str, rng: np.random.RandomState) -> Design:
-    """Return the design of the rows of X, (n, d), or of a precomputed Gram matrix, for a positive definite kernel."""
+    """Return the design of the rows of X, (n, d), or of a precomputed Gram matrix, for a positive definite kernel.
+
+    A float32 X is turned into float64 part by part.
+    """
     if kernel.definiteness in ("cpd", "indefinite"):
         raise ValueError(f"Leave-one-out fits need a positive definite kernel. {kernel!r} is {kernel.definiteness}. "
                          "Use RBF, Laplacian, Cauchy, InverseMultiquadric, Linear or Polynomial.")
@@ -69,6 +77,7 @@ def kernel_design(kernel: Kernel, X: Array, *, n_landmarks: int | str, rng: np.r
 
 
 def _exact_design(kernel: Kernel, X: Array, Z: Array, rng: np.random.RandomState) -> Design:
+    X, Z = X.astype(np.float64, copy=False), Z.astype(np.float64, copy=False)
     K = kernel(X, Z)
     K = (K + K.T) / 2
     unit = _unit(np.diagonal(K))
@@ -76,7 +85,7 @@ def _exact_design(kernel: Kernel, X: Array, Z: Array, rng: np.random.RandomState
     probe = rng.normal(size=len(K))
     if np.abs(features @ (features.T @ probe) - K @ probe).max() > 1e-5 * np.abs(K).max() * len(K):
         raise ValueError(f"The Gram matrix of {kernel!r} is not positive semi-definite. Use such a kernel.")
-    few = rng.permutation(len(K))[:150]
+    few = rng.permutation(len(K))[:COARSE]
     coarse, _, _ = _coarse(K, few)
     isolated, groups = _isolated(K), equal_rows(X)
     if features.shape[1] > 0.6 * len(K):
@@ -90,30 +99,26 @@ def _exact_design(kernel: Kernel, X: Array, Z: Array, rng: np.random.RandomState
         def expand(coef: Array) -> KernelExpansion:
             dual = solve_triangular(L, coef[:-1], lower=True, trans="T", check_finite=False)
             return KernelExpansion(kernel, Z[pivots], dual, np.sqrt(unit) * coef[-1])
-    rough = FeatureRidge(_with_constant(coarse, unit), groups=groups)
-    return Design(ridge, rough, np.arange(len(K)), expand, unit, True, isolated)
+    missed = _missed(np.diagonal(K), coarse, unit)
+    rough = FeatureRidge(_with_constant(coarse, unit), groups=groups, missed=missed)
+    return Design(ridge, rough, np.arange(len(K)), Z, expand, unit, True, isolated)
 
 
 def _nystroem_design(kernel: Kernel, X: Array, m: int, rng: np.random.RandomState) -> Design:
     # Landmarks are drawn evenly: a choice that spreads them out would spend them on rows thrown far off.
-    points = np.unique(X[rng.choice(len(X), m, replace=False)], axis=0)
+    points = np.unique(X[rng.choice(len(X), m, replace=False)].astype(np.float64), axis=0)
     feature_map = nystroem(kernel, points)
     unit = _unit(kernel.diagonal(points))
-    single = len(X) * (len(points) + 1) > SINGLE
-    Z = np.empty((len(X), len(points) + 1), dtype=np.float32 if single else np.float64)
-    Z[:, -1] = np.sqrt(unit)
-    step = max(1, CHUNK // len(points))
-    isolated = np.zeros(len(X), dtype=bool)
-    for start in range(0, len(X), step):
-        panel = kernel(X[start : start + step], points)
-        isolated[start : start + step] = panel.sum(axis=1) < 1e-3 * unit
-        Z[start : start + step, :-1] = panel @ feature_map.root
-    searched = rng.choice(len(X), min(len(X), 2000), replace=False)
-    few = nystroem(kernel, points[rng.permutation(len(points))[:150]])
-    coarse = FeatureRidge(_with_constant(few(X[searched]), unit))
-    many = len(X) > 50 * len(points)  # then a row's pull on itself is below 2 per cent
-    return Design(FeatureRidge(Z, refresh=0.05, leverage=not many), coarse, searched,
-                  lambda coef: feature_map.expansion(coef[:-1], np.sqrt(unit) * coef[-1]), unit, False, isolated)
+    features = LandmarkFeatures(feature_map, X, unit)
+    crowded = len(X) > FEW * len(points)
+    searched = rng.choice(len(X), min(len(X), SEARCHED), replace=False)
+    some = X[searched].astype(np.float64)
+    few = nystroem(kernel, points[rng.permutation(len(points))[:COARSE]])(some)
+    coarse = FeatureRidge(_with_constant(few, unit), groups=equal_rows(some),
+                          missed=_missed(kernel.diagonal(some), few, unit))
+    return Design(LandmarkRidge(features, equal_rows(X)), coarse, searched, points,
+                  lambda coef: feature_map.expansion(coef[:-1], np.sqrt(unit) * coef[-1]), unit, False, features.faint,
+                  crowded)
 
 
 def _coarse(K: Array, few: NDArray[np.intp]) -> tuple[Array, NDArray[np.intp], Array]:
@@ -124,6 +129,11 @@ def _coarse(K: Array, few: NDArray[np.intp]) -> tuple[Array, NDArray[np.intp], A
 
 def _with_constant(Z: Array, unit: float) -> Array:
     return np.column_stack([Z, np.full(len(Z), np.sqrt(unit))])
+
+
+def _missed(diagonal: Array, Z: Array, unit: float) -> Array:
+    """Return what features Z (n, m) leave out of k(x_i, x_i), in units of an ordinary one."""
+    return np.maximum(diagonal - np.einsum("ij,ij->i", Z, Z), 0) / unit
 
 
 def _unit(diagonal: Array) -> float:

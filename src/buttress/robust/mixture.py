@@ -6,20 +6,25 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted
 
-from buttress._checks import Array, check_count, check_number, check_X, check_X_y
-from buttress.kernels import fitted_kernel, is_precomputed
+from buttress._checks import Array, check_count, check_number, check_X_y
+from buttress._predicting import ExpansionValues
+from buttress.kernels import fitted_kernel, is_precomputed, warn_of_scale
 from buttress.robust.designs import Design, check_contamination, check_gamma, kernel_design
+from buttress.solvers.leave_one_out import Fit
 from buttress.solvers.mixture import Explained, Mixed, contaminated, explain, mixture
 from buttress.solvers.run import run
 from buttress.solvers.trimmed import concentrate, lts_scale, smallest
 
 ALPHAS = np.geomspace(1e-2, 1e2, 12)  # in units of k(x, x)
+NU = 8.0  # degrees of freedom of good residuals
+NU_OF_MANY = 3.0  # and of what landmarks cannot follow
+ROUNDS = 1  # of the law of the residuals between two fits: more, and it settles before the fit has had its say
+ROUNDS_OF_MANY = 6  # where a fit is dear
 FLOOR = 1e-6  # least scale of a residual, in units of the targets' spread
 
 
-class RobustKernelRegressor(RegressorMixin, BaseEstimator):
+class RobustKernelRegressor(ExpansionValues, RegressorMixin, BaseEstimator):
     """Kernel ridge regression fitted to the good rows, told neither which nor how many they are.
 
     Minimises sum_i g_i (f(x_i) - y_i)^2 + alpha ||f||^2 with g_i the probability that row i is good, from a mixture of
@@ -53,8 +58,8 @@ class RobustKernelRegressor(RegressorMixin, BaseEstimator):
     weights_ : array of shape (n,)
         Weight of each row in the last fit, 0 to 1.
     loo_residual_ : array of shape (n,)
-        y_i minus what the fit without row i, and without rows of equal x, predicts for it; with more than 50 rows a
-        landmark, minus the fit itself.
+        y_i minus what the fit without row i predicts for it, rows of equal x being left out with it. With more than
+        20 rows a landmark the correction is estimated, except where it is large.
     loo_sigma_ : array of shape (n,)
         The same in standard deviations to be expected of it.
     scale_ : float
@@ -62,7 +67,7 @@ class RobustKernelRegressor(RegressorMixin, BaseEstimator):
     contamination_ : float
         Share of corrupt rows: the mean of ``outlier_proba_``, or the number given.
     agreement_ : array of shape (n,)
-        Share of the starts that judge the row as ``inlier_mask_`` does.
+        Share of the starts that judge the row as ``inlier_mask_`` does; 1 where the fit is not exact.
     alpha_ : float
     clean_ : bool
         Whether the guard found nothing wrong.
@@ -127,9 +132,11 @@ class RobustKernelRegressor(RegressorMixin, BaseEstimator):
         check_gamma(self.gamma)
         check_count("n_starts", self.n_starts, 0)
         check_count("max_iter", self.max_iter)
-        X, y = check_X_y(self, X, y, numeric_target=True)
+        X, y = check_X_y(self, X, y, numeric_target=True, single=True)
         rng = check_random_state(self.random_state)
-        design = kernel_design(fitted_kernel(self, X), X, n_landmarks=self.n_landmarks, rng=rng)
+        kernel = fitted_kernel(self, X)
+        design = kernel_design(kernel, X, n_landmarks=self.n_landmarks, rng=rng)
+        warn_of_scale(kernel, X, design.points)
         middle, unit = centre_and_spread(y.astype(np.float64))
         found = robust_fit(design, (y - middle) / unit, share=share, alpha=self.alpha, n_starts=self.n_starts,
                            max_iter=self.max_iter, rng=rng)
@@ -144,19 +151,14 @@ class RobustKernelRegressor(RegressorMixin, BaseEstimator):
         self.agreement_ = np.mean(found.votes == self.inlier_mask_[None, :], axis=0)
         return self
 
-    def predict(self, X: Any) -> Array:
-        """Return f(x) for each row of X (n, d)."""
-        check_is_fitted(self)
-        return self.expansion_(check_X(self, X))[:, 0] + self.intercept_
-
 
 class Found:
     """What :func:`robust_fit` hands back; loo and sigma are leave-one-out residuals, plain and standardised."""
 
-    def __init__(self, fit: Any, weights: Array, explained: Explained, *, alpha: float, clean: bool, votes: Any,
-                 n_iter: int = 1):
-        self.coef, self.loo, self.weights, self.explained = fit.coef, fit.loo, weights, explained
-        self.sigma = fit.loo / (explained.law.scale * fit.spread)
+    def __init__(self, fit: Fit, explained: Explained, missed: Array | None, *, alpha: float, clean: bool,
+                 votes: NDArray[np.bool_], n_iter: int = 1):
+        self.coef, self.loo, self.weights, self.explained = fit.coef, fit.loo, fit.weight, explained
+        self.sigma = fit.loo / (explained.law.scale * explained.law.spread(fit.spread, missed))
         self.alpha, self.clean, self.votes, self.n_iter = alpha, clean, votes, n_iter
 
 
@@ -164,63 +166,91 @@ def robust_fit(
     design: Design, y: Array, *, share: float | None, alpha: Any, n_starts: int, max_iter: int, rng: Any
 ) -> Found:
     """Fit plainly and by the mixture, and keep the one that the guard chooses; y (n,) is centred, of spread 1."""
+    ridge = design.ridge
     if share == 0 or not y.any():
         return _unsuspected(design, y, alpha)
-    mixed, votes, best = _mixed(design, y, share=share, alpha=alpha, n_starts=n_starts, max_iter=max_iter, rng=rng)
-    last = design.ridge.solve(y, mixed.inlier, best)
-    kept = Found(last, mixed.inlier, Explained(mixed.law, mixed.inlier, mixed.likelihood), alpha=best, clean=False,
-                 votes=votes, n_iter=mixed.n_iter)
-    if share is not None:
+    start, votes = search(design, y[design.searched], share=share, n_starts=n_starts, rng=rng)
+    fit_mixture = _mixed_of_many if design.crowded else _mixed
+    mixed, best, n_iter = fit_mixture(design, y, start, share=share, alpha=alpha, max_iter=max_iter)
+    votes = votes if design.exact else mixed.inlier[None, :] > 0.5
+    kept = Found(ridge.solve(y, mixed.inlier, best), Explained(mixed.law, mixed.inlier, mixed.likelihood),
+                 ridge.missed, alpha=best, clean=False, votes=votes, n_iter=n_iter)
+    if share is not None or (design.crowded and _coarsely_contaminated(design, y[design.searched], start)):
         return kept
-    robust = explain(mixed.fit.loo, mixed.fit.spread, floor=FLOOR)
-    plain, plain_alpha = _plain(design, y, alpha)
-    known = explain(plain.loo, plain.spread, floor=FLOOR)
+    robust = explain(mixed.fit.loo, mixed.fit.spread, ridge.missed, floor=FLOOR)
+    plain, plain_alpha = _plain(design, y, best if design.crowded else alpha)
+    known = explain(plain.loo, plain.spread, ridge.missed, floor=FLOOR)
     if contaminated(known, robust):
         return kept
-    return Found(plain, np.ones(len(y)), known, alpha=plain_alpha, clean=True, votes=votes, n_iter=mixed.n_iter)
+    return Found(plain, known, ridge.missed, alpha=plain_alpha, clean=True, votes=votes, n_iter=n_iter)
 
 
 def _unsuspected(design: Design, y: Array, alpha: Any) -> Found:
     """Kernel ridge regression with no row suspected."""
     plain, alpha = _plain(design, y, alpha)
-    known = explain(plain.loo, plain.spread, floor=FLOOR, share=1e-9)
+    known = explain(plain.loo, plain.spread, design.ridge.missed, floor=FLOOR, share=1e-9)
     ones = np.ones(len(y))
-    return Found(plain, ones, Explained(known.law, ones, known.likelihood), alpha=alpha, clean=True,
+    return Found(plain, Explained(known.law, ones, known.likelihood), design.ridge.missed, alpha=alpha, clean=True,
                  votes=ones[None, :] > 0)
 
 
-def _plain(design: Design, y: Array, alpha: Any) -> tuple[Any, float]:
+def _plain(design: Design, y: Array, alpha: Any) -> tuple[Fit, float]:
     """Kernel ridge on all rows, its ridge chosen by leave-one-out error."""
     ones = np.ones(len(y))
     if alpha == "auto":
-        fits = design.ridge.path(y, ones, ALPHAS * design.unit, _judges(design))
+        fits = design.ridge.path(y, ones, ALPHAS * design.unit, design.searched)
         alpha = float(ALPHAS[np.argmin([fit.loo @ fit.loo for fit in fits])] * design.unit)
     return design.ridge.solve(y, ones, alpha), alpha
 
 
+def _coarsely_contaminated(design: Design, y: Array, start: Mixed) -> bool:
+    """Say whether the coarse features show already what the guard looks for; a plain fit to all rows is then saved."""
+    coarse = design.coarse
+    plain = coarse.solve(y, np.ones(len(y)), design.unit)
+    return contaminated(explain(plain.loo, plain.spread, coarse.missed, floor=FLOOR),
+                        explain(start.fit.loo, start.fit.spread, coarse.missed, floor=FLOOR))
+
+
 def _mixed(
-    design: Design, y: Array, *, share: float | None, alpha: Any, n_starts: int, max_iter: int, rng: Any
-) -> tuple[Mixed, NDArray[np.bool_], float]:
-    """Search on the coarse features, then fit the mixture on all rows, ridge chosen with the weights held fixed."""
-    start, votes = search(design, y[design.searched], share=share, n_starts=n_starts, rng=rng)
-    law: dict[str, Any] = {"nu": 8.0, "share": share, "floor": FLOOR}
-    weights = np.zeros(len(y))
-    weights[design.searched] = start.inlier
+    design: Design, y: Array, start: Mixed, *, share: float | None, alpha: Any, max_iter: int
+) -> tuple[Mixed, float, int]:
+    """Fit the mixture on all rows from the rows found, then again at the ridge that is best for the rows it kept.
+
+    Returns the mixture, the ridge of the last fit and the number of iterations.
+    """
+    law: dict[str, Any] = {"nu": NU, "share": share, "floor": FLOOR, "rounds": _rounds(design), "max_iter": max_iter}
     first = design.unit if alpha == "auto" else alpha
-    fit = design.ridge.solve(y, weights, first)
-    state = mixture(design.ridge, y, fit.loo, fit.spread, alpha=first, max_iter=max_iter if design.exact else 5, **law)
+    state, n_iter = _mixed_at(design, y, start.inlier, first, **law), 0
     if alpha == "auto":
-        best = _best_alpha(design, y, state)
-        fit = design.ridge.solve(y, state.inlier, best)
-        state = mixture(design.ridge, y, fit.loo, fit.spread, alpha=best, max_iter=max_iter if design.exact else 5,
-                        **law)
-        best = _best_alpha(design, y, state)
-    else:
-        best = alpha
-    if not design.exact:
-        votes = np.ones((1, len(y)), dtype=bool)
-        votes[0] = state.inlier > 0.5
-    return state, votes, best
+        n_iter, first = state.n_iter, _best_alpha(design, y, state)
+        fit = design.ridge.solve(y, state.inlier, first)
+        state = mixture(design.ridge, y, fit.loo, fit.spread, alpha=first, **law)
+        first = _best_alpha(design, y, state)
+    return state, first, n_iter + state.n_iter
+
+
+def _mixed_of_many(
+    design: Design, y: Array, start: Mixed, *, share: float | None, alpha: Any, max_iter: int
+) -> tuple[Mixed, float, int]:
+    """Fit the mixture on many rows a landmark, as :func:`_mixed` does but once.
+
+    What is left of good rows is then not noise but what the landmarks cannot follow: it has heavier tails, and it is
+    alike over whole corners of X. With a small ridge a few rows dropped in a corner loosen the fit there, so that the
+    rows beside them are dropped next. Rows are therefore judged at a ridge of one unit, and the best ridge is only
+    fitted to those kept.
+    """
+    first = design.unit if alpha == "auto" else alpha
+    state = _mixed_at(design, y, start.inlier, first, nu=NU_OF_MANY, share=share, floor=FLOOR,
+                      rounds=ROUNDS_OF_MANY, max_iter=max_iter, tol=0.02)
+    return state, _best_alpha(design, y, state) if alpha == "auto" else alpha, state.n_iter
+
+
+def _mixed_at(design: Design, y: Array, inlier: Array, alpha: float, **law: Any) -> Mixed:
+    """Fit the mixture at a given ridge from the probabilities of the searched rows."""
+    weights = np.zeros(len(y))
+    weights[design.searched] = inlier
+    fit = design.ridge.solve(y, weights, alpha)
+    return mixture(design.ridge, y, fit.loo, fit.spread, alpha=alpha, **law)
 
 
 def _best_alpha(design: Design, y: Array, state: Mixed) -> float:
@@ -228,16 +258,12 @@ def _best_alpha(design: Design, y: Array, state: Mixed) -> float:
 
     Weights that followed the ridge would let each ridge choose the rows it likes.
     """
-    rows = _judges(design)
-    g = state.inlier if rows is None else state.inlier[rows]
-    fits = design.ridge.path(y, state.inlier, ALPHAS * design.unit, rows)
-    bound = 4 * state.law.scale
-    errors = [float(g @ np.minimum(np.abs(fit.loo), bound * fit.spread) ** 2) for fit in fits]
+    rows, ridge, law = design.searched, design.ridge, state.law
+    fits = ridge.path(y, state.inlier, ALPHAS * design.unit, rows)
+    missed = None if ridge.missed is None else ridge.missed[rows]
+    errors = [float(state.inlier[rows] @ np.minimum(np.abs(fit.loo), 4 * law.scale * law.spread(fit.spread, missed))**2)
+              for fit in fits]
     return float(ALPHAS[np.argmin(errors)] * design.unit)
-
-
-def _judges(design: Design) -> NDArray[np.intp] | None:
-    return None if design.exact else design.searched
 
 
 def search(
@@ -261,12 +287,16 @@ def search(
         ends.append(run(concentrate(ridge, y, u, alpha=alpha, h=h, leave_out=True), max_iter=10, warn=False))
     votes = np.array([_kept(end.state[0]) for end in ends])
     best = sorted(ends, key=lambda end: end.objective)[:3]
-    states = [mixture(ridge, y, end.state[0].loo, end.state[0].spread, alpha=design.unit, max_iter=12, nu=8.0,
-                      share=share, floor=FLOOR) for end in best]
+    states = [mixture(ridge, y, end.state[0].loo, end.state[0].spread, alpha=design.unit, max_iter=12, nu=NU,
+                      share=share, floor=FLOOR, rounds=_rounds(design)) for end in best]
     return max(states, key=lambda state: state.likelihood), votes
 
 
-def _kept(fit: Any) -> NDArray[np.bool_]:
+def _rounds(design: Design) -> int:
+    return ROUNDS if design.exact else ROUNDS_OF_MANY
+
+
+def _kept(fit: Fit) -> NDArray[np.bool_]:
     sigma = np.abs(fit.loo / fit.spread)
     return sigma <= 2.5 * max(lts_scale(sigma, len(sigma) // 2 + 1), FLOOR)
 

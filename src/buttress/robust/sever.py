@@ -12,10 +12,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from buttress._checks import Array, check_classes, check_count, check_number, check_option, check_X, check_X_y
 from buttress.features import landmarks, nystroem
-from buttress.kernels import Kernel, Linear, as_kernel, is_precomputed
+from buttress.kernels import Kernel, Linear, as_kernel, is_precomputed, warn_of_scale
 from buttress.risks import Mean
 from buttress.robust.subquantile import KernelClassifier, KernelRegressor
-from buttress.robust.trimming import AUTO_LANDMARKS, EXACT_ROWS
+from buttress.robust.trimming import AUTO_LANDMARKS, EXACT_ROWS, KernelRisk
 from buttress.solvers.run import run
 from buttress.solvers.sever import Gram, Mask, random_cut, sever, worst_share
 
@@ -68,6 +68,8 @@ class Sever(MetaEstimatorMixin, BaseEstimator):
     ) -> None:
         """Run the rounds and set the last model and the rows it was fitted on."""
         keep, kernel = self._filter(share), self._gradient_kernel(base, X)
+        if not isinstance(base, KernelRisk):  # which warns by itself
+            warn_of_scale(kernel, X, X)
         steps = sever(fit, derivatives, lambda rows: gram_times(kernel, X[rows]), groups, keep)
         outcome = run(steps, max_iter=self.n_rounds, name=type(self).__name__, warn=False)
         self.inlier_mask_, self.estimator_ = outcome.state

@@ -4,18 +4,17 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import ClassifierMixin, RegressorMixin
-from sklearn.utils.validation import check_is_fitted
 
 from buttress._callbacks import step_callback, with_callbacks
-from buttress._checks import Array, check_classes, check_weights, check_X, check_X_y
-from buttress._predicting import ExpansionPredictions
+from buttress._checks import Array, check_classes, check_weights, check_X_y
+from buttress._predicting import ExpansionPredictions, ExpansionValues
 from buttress.expansion import binary_contrasts, rival_contrasts
 from buttress.losses import Logistic, Multinomial, Squared
 from buttress.risks import PerClass
 from buttress.robust.trimming import KernelRisk
 
 
-class KernelRegressor(RegressorMixin, KernelRisk):
+class KernelRegressor(ExpansionValues, RegressorMixin, KernelRisk):
     """Kernel regression under a risk of the squared losses.
 
     Minimises risk((f(x_i) - y_i)^2) + alpha / (p n) ||f||^2 over f = m + sum_i w_i k(x_i, .), m the median of y (0 with
@@ -128,11 +127,6 @@ class KernelRegressor(RegressorMixin, KernelRisk):
         report = step_callback(self, X, y, self.max_iter)
         self._descend(X, y - self.intercept_, Squared(), risk, weight, np.zeros(len(y), dtype=np.intp), 1, report)
         return self
-
-    def predict(self, X: Any) -> Array:
-        """Return f(x) for each row of X (n, d)."""
-        check_is_fitted(self)
-        return self.expansion_(check_X(self, X))[:, 0] + self.intercept_
 
 
 class KernelClassifier(ExpansionPredictions, ClassifierMixin, KernelRisk):

@@ -12,10 +12,11 @@ from buttress._callbacks import CallbackSupportMixin
 from buttress._checks import Array, check_count, check_limits, check_number, check_option
 from buttress.expansion import KernelExpansion
 from buttress.features import landmarks, nystroem
-from buttress.kernels import Kernel, Linear, Precomputed, centers, fitted_kernel, is_precomputed
+from buttress.kernels import Kernel, Linear, Precomputed, centers, fitted_kernel, is_precomputed, warn_of_scale
 from buttress.losses import Loss
 from buttress.risks import Risk, Subquantile
 from buttress.solvers.descent import STEPS, descent
+from buttress.solvers.leave_one_out import slices
 from buttress.solvers.run import Outcome, run
 from buttress.solvers.space import Dual, Primal, Space
 
@@ -128,8 +129,13 @@ class KernelRisk(CallbackSupportMixin, BaseEstimator):
             return Primal(Z), lambda c: linear_expansion(c, X.shape[1], offset)
         if wanted is not None:
             features = nystroem(kernel, landmarks(X[weight > 0], wanted, rng=rng, method="uniform"))
-            return Primal(features(X)), lambda c: features.expansion(c, np.zeros(c.shape[1]))
+            warn_of_scale(kernel, X, features.landmarks)
+            Z = np.empty((len(X), features.root.shape[1]))
+            for part in slices(*Z.shape):  # a kernel matrix of all rows at once would double the memory
+                Z[part] = features(X[part])
+            return Primal(Z), lambda c: features.expansion(c, np.zeros(c.shape[1]))
         Z = centers(kernel, X)
+        warn_of_scale(kernel, X, Z)
         share = weight / weight.sum()
         return Dual(kernel(X, Z), share), lambda c: KernelExpansion(kernel, Z, c, np.zeros(c.shape[1]))
 

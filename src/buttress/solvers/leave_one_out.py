@@ -9,12 +9,14 @@ Read as a Gaussian process of noise variance s^2 = alpha, that residual has vari
 c_i^2 = 1 + v_i / (1 - u_i v_i), v_i = h_i / u_i: a row far from all others may miss by more. c is the ``spread``.
 
 A row that repeats another still speaks through its copy, so rows of one ``group`` (equal x) are left out together:
-with e the residuals and v common to the group S, row i is missed by e_i + v / (1 - v sum_S u_j) sum_S u_j e_j.
+with e the residuals, f and v common to the group S and U = sum_S u_j, row i is missed by
+e_i + v / (1 - v U) (sum_S u_j y_j - U f).
 
-Two forms of the same solution: :class:`FeatureRidge` on short feature vectors, O(n m^2) a solve, and
-:class:`GramRidge` on a Gram matrix, O(n^3). Both take several targets at once.
+Forms of the same solution: :class:`FeatureRidge` on short feature vectors, O(n m^2) a solve; :class:`GramRidge` on a
+Gram matrix, O(n^3); ``landmark_ridge`` for features that are many. All take several targets at once.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -38,86 +40,98 @@ def factorised(A: Array) -> Any:
 
 @dataclass(frozen=True)
 class Fit:
-    """Coefficients, values at the training rows, residuals of each row left out and their spread."""
+    """Coefficients, values at the training rows, residuals of each row left out, their spread, and the weights used."""
 
     coef: Array
     values: Array
     loo: Array
     spread: Array
+    weight: Array
 
 
-class FeatureRidge:
-    """f(x) = coef'z(x): the rows of Z (n, m) are the features of the training rows, float64 or float32.
+class WeightedGram:
+    """Z'UZ of n rows of m features for changing row weights u (n,): only rows whose weight moved are touched.
 
-    The Gram matrix Z'UZ is kept from one solve to the next and only rows whose weight moved by more than the share
-    ``refresh`` are added to it; the others count with the weight they had, weights below 1e-4 as 0. With ``refresh=0``
-    this is exact.
-    ``leverage=False`` leaves h out (loo is then the plain residual): for n much larger than m it is near m/n.
+    ``take`` returns the features (k, m) of the row numbers it is given, in float64 or float32; sums are in float64.
     """
 
-    def __init__(
-        self, Z: Array, *, groups: NDArray[np.intp] | None = None, refresh: float = 0.0, leverage: bool = True
-    ):
-        self.Z = Z
-        self.groups = groups
-        self.refresh = refresh
-        self.leverage = leverage
-        self._u = np.zeros(len(Z))
-        self._gram = np.zeros((Z.shape[1], Z.shape[1]))
+    def __init__(self, take: Callable[[NDArray[np.intp]], Array], n: int, m: int):
+        self.take = take
+        self._u, self._gram = np.zeros(n), np.zeros((m, m))
 
-    def __len__(self) -> int:
-        return len(self.Z)
-
-    def gram(self, u: Array) -> Array:
-        """Return Z'UZ, updated from the last one by the rows whose weight moved."""
-        u = np.where(u < 1e-4, 0.0, u) if self.refresh else u
-        moved = np.flatnonzero(np.abs(u - self._u) > self.refresh * np.maximum(u, self._u))
-        if 2 * len(moved) > len(u):
-            moved = np.arange(len(u))
+    def __call__(self, u: Array) -> Array:
+        """Return Z'UZ, not to be changed in place."""
+        moved = np.flatnonzero(u != self._u)
+        if 2 * len(moved) > np.count_nonzero(u):
+            moved = np.flatnonzero(u)
             self._u, self._gram = np.zeros(len(u)), np.zeros_like(self._gram)
         change = u[moved] - self._u[moved]
         for sign in (1.0, -1.0):
             rows = moved[sign * change > 0]
             root = np.sqrt(np.abs(change[sign * change > 0]))
-            for part in self._parts(len(rows)):
-                block = self.Z[rows[part]] * root[part, None].astype(self.Z.dtype)
+            for part in slices(len(rows), len(self._gram)):
+                block = self.take(rows[part])
+                block *= root[part, None].astype(block.dtype)
                 self._gram += sign * (block.T @ block)
         self._u[moved] = u[moved]
         return self._gram
+
+
+class FeatureRidge:
+    """f(x) = coef'z(x): the rows of Z (n, m) are the features of the training rows.
+
+    ``missed`` (n,) is what the features leave out of k(x_i, x_i), in units of an ordinary one; None where nothing.
+    """
+
+    def __init__(self, Z: Array, *, groups: NDArray[np.intp] | None = None, missed: Array | None = None):
+        self.Z = Z
+        self.groups = groups
+        self.missed = missed
+        self.gram = WeightedGram(Z.__getitem__, *Z.shape)
+
+    def __len__(self) -> int:
+        return len(self.Z)
 
     def solve(self, y: Array, u: Array, alpha: float) -> Fit:
         """Return the fit to y, (n,) or (n, k), with row weights u (n,)."""
         A = self.gram(u).copy()
         A.flat[:: len(A) + 1] += alpha
         factor = factorised(A)
-        used = self._u if self.refresh else u
-        coef = cho_solve(factor, self._moments(y, used), check_finite=False)
-        variance = self._variances(factor[0]) if self.leverage else np.zeros(len(u))
-        return _fit(coef, self.Z @ coef.astype(self.Z.dtype), y, variance, used, self.groups)
+        coef = cho_solve(factor, self.Z.T @ (y.T * u).T, check_finite=False)
+        return fit_of(coef, self.Z @ coef, y, self._variances(factor[0]), u, *together(self.groups, y, u))
 
     def path(self, y: Array, u: Array, alphas: Array, rows: NDArray[np.intp] | None = None) -> list[Fit]:
         """Return the fits (seen at ``rows``, default all) for each alpha, u fixed, from one eigendecomposition."""
         values, vectors = np.linalg.eigh(self.gram(u))
-        b = vectors.T @ self._moments(y, self._u if self.refresh else u)
+        b = vectors.T @ (self.Z.T @ (y.T * u).T)
         rows = np.arange(len(u)) if rows is None else rows
-        T = self.Z[rows] @ vectors
-        squared, out = T * T, []
-        for alpha in alphas:
-            inverse = 1 / (np.maximum(values, 0) + alpha)
-            out.append(_fit(b, T @ (b.T * inverse).T, y[rows], squared @ inverse, u[rows], _part(self.groups, rows)))
-        return out
-
-    def _moments(self, y: Array, u: Array) -> Array:
-        return np.asarray(self.Z.T @ (y.T * u).T.astype(self.Z.dtype), dtype=np.float64)
+        own, aimed = together(self.groups, y, u)
+        return feature_path(self.Z[rows] @ vectors, values, b, y[rows], u[rows], alphas, own[rows], aimed[rows])
 
     def _variances(self, factor: Array) -> Array:
         parts = [solve_triangular(factor, self.Z[part].T, lower=True, check_finite=False)
-                 for part in self._parts(len(self))]
+                 for part in slices(*self.Z.shape)]
         return np.concatenate([np.einsum("ij,ij->j", V, V) for V in parts])
 
-    def _parts(self, n: int) -> list[slice]:
-        step = max(1, CHUNK // self.Z.shape[1])
-        return [slice(start, start + step) for start in range(0, n, step)]
+
+def feature_path(
+    T: Array, values: Array, b: Array, y: Array, u: Array, alphas: Array, own: Array, aimed: Array
+) -> list[Fit]:
+    """Return the fits for each alpha at rows of features T in the eigenvectors of Z'UZ, b its moments Z'Uy there.
+
+    ``own`` and ``aimed`` are the group sums of :func:`together`.
+    """
+    squared, out = T * T, []
+    for alpha in alphas:
+        inverse = 1 / (np.maximum(values, 0) + alpha)
+        out.append(fit_of(b, T @ (b.T * inverse).T, y, squared @ inverse, u, own, aimed))
+    return out
+
+
+def slices(n: int, width: int, entries: int = CHUNK) -> list[slice]:
+    """Return slices over n rows, each of about ``entries`` of a matrix of this width."""
+    step = max(1, entries // width)
+    return [slice(start, min(start + step, n)) for start in range(0, n, step)]
 
 
 class GramRidge:
@@ -125,6 +139,8 @@ class GramRidge:
 
     A row of weight below 1e-6 counts as 1e-6 towards 0, whatever its target: an outlier at 1e9 must not be felt.
     """
+
+    missed = None
 
     def __init__(self, K: Array, groups: NDArray[np.intp] | None = None):
         self.K = K
@@ -145,7 +161,8 @@ class GramRidge:
         factor = factorised(A)
         coef = (cho_solve(factor, (aim.T * root).T, check_finite=False).T * root).T
         inverse, _ = lapack.dpotri(factor[0], lower=1, overwrite_c=1)
-        return _fit(coef, self.K @ coef, y, (1 - alpha * np.diagonal(inverse)) / used, u, self.groups)
+        variance = (1 - alpha * np.diagonal(inverse)) / used
+        return fit_of(coef, self.K @ coef, y, variance, u, *together(self.groups, y, u))
 
     def path(self, y: Array, u: Array, alphas: Array, rows: NDArray[np.intp] | None = None) -> list[Fit]:
         """Return the fits (seen at ``rows``, default all) for each alpha, u fixed, from one eigendecomposition."""
@@ -155,44 +172,57 @@ class GramRidge:
         values, vectors = np.linalg.eigh(root[:, None] * self.K * root)
         b = vectors.T @ (aim.T * root).T
         back = self.K[rows] @ (root[:, None] * vectors)
+        own, aimed = together(self.groups, y, u)
         squared, out = vectors[rows] ** 2, []
         for alpha in alphas:
             inverse = 1 / (np.maximum(values, 0) + alpha)
             variance = (1 - alpha * (squared @ inverse)) / used[rows]
-            out.append(_fit(b, back @ (b.T * inverse).T, y[rows], variance, u[rows], _part(self.groups, rows)))
+            out.append(fit_of(b, back @ (b.T * inverse).T, y[rows], variance, u[rows], own[rows], aimed[rows]))
         return out
 
 
 def equal_rows(X: Array) -> NDArray[np.intp] | None:
-    """Return the group number of each row of X, equal rows in one group, or None when no two rows are equal."""
-    _, groups = np.unique(X, axis=0, return_inverse=True)
-    groups = groups.reshape(-1).astype(np.intp)
-    return groups if len(X) and groups.max() + 1 < len(X) else None
+    """Return the group number of each row of X (n, d), equal rows in one group, or None when no two rows are equal.
+
+    Rows are compared only where a random combination of their columns is equal, so that many rows cost one sort.
+    """
+    combined = np.zeros(len(X))
+    for j, factor in enumerate(1 + np.random.default_rng(0).random((X.shape[1],))):
+        combined += factor * X[:, j]  # column by column: equal rows are rounded alike
+    _, number, size = np.unique(combined, return_inverse=True, return_counts=True)
+    doubtful = np.flatnonzero(size[number] > 1)
+    _, among = np.unique(X[doubtful], axis=0, return_inverse=True)
+    if len(doubtful) == 0 or among.max() + 1 == len(doubtful):
+        return None
+    groups = len(doubtful) + np.arange(len(X))
+    groups[doubtful] = among.reshape(-1)
+    return np.unique(groups, return_inverse=True)[1].astype(np.intp)
 
 
 def _floored(u: Array, y: Array) -> tuple[Array, Array]:
     return np.maximum(u, 1e-6), np.where(u < 1e-6, 0.0, y.T).T
 
 
-def _part(groups: NDArray[np.intp] | None, rows: NDArray[np.intp]) -> NDArray[np.intp] | None:
-    return None if groups is None else groups[rows]
+def together(groups: NDArray[np.intp] | None, y: Array, u: Array) -> tuple[Array, Array]:
+    """Return for each row the sums over its group of u (n,) and of u y, y (n,) or (n, k)."""
+    aimed = (y.T * u).T
+    if groups is None:
+        return u, aimed
+    columns = [_sums(groups, column) for column in np.atleast_2d(aimed.T)]
+    return _sums(groups, u), np.array(columns).T.reshape(y.shape)
 
 
 def _sums(groups: NDArray[np.intp], x: Array) -> Array:
-    """Return for each row the sum of x over its group."""
+    """Return for each row the sum of x (n,) over its group."""
     return np.bincount(groups, x).astype(np.float64)[groups]
 
 
-def _fit(coef: Array, values: Array, y: Array, variance: Array, u: Array, groups: NDArray[np.intp] | None) -> Fit:
+def fit_of(coef: Array, values: Array, y: Array, variance: Array, u: Array, own: Array, aimed: Array) -> Fit:
+    """Return the fit with its leave-one-out residuals, from values like y, v = ``variance`` (n,) and group sums."""
     variance = np.maximum(variance, 0)
-    e: Array = (y - values).T
-    pulled: Array = u * e
-    own: Array = u
-    if groups is not None:
-        own = _sums(groups, u)
-        pulled = np.array([_sums(groups, row) for row in np.atleast_2d(pulled)]).reshape(pulled.shape)
+    pulled = aimed.T - own * values.T
     free = np.maximum(1 - own * variance, 1e-10)  # a row nothing else speaks about: 1 - h rounds to 0
-    return Fit(coef, values, (e + variance / free * pulled).T, np.sqrt(1 + variance / free))
+    return Fit(coef, values, (y.T - values.T + variance / free * pulled).T, np.sqrt(1 + variance / free), u)
 
 
 def pivoted_cholesky(K: Array, tol: float = 1e-8) -> tuple[Array, NDArray[np.intp], Array]:

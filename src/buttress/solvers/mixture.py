@@ -1,10 +1,12 @@
 """A fit among rows of which an unknown share is corrupt: each residual is an inlier's or an outlier's.
 
-    r_i ~ (1 - pi) t_nu(0, s c_i) + pi G(m, o)
+    r_i ~ (1 - pi) t_nu(0, s c_i) + pi G(m, o),        c_i^2 = a_i^2 + b q_i
 
-r_i is the residual of row i under the fit without it and c_i its spread (``leave_one_out``); G is nine tenths
-normal, one tenth Cauchy, so that nothing lies too far out to be an outlier. Expectation: g_i = P(inlier | r_i).
-Maximisation: weighted kernel ridge regression with weights g_i (nu + 1) / (nu + (r_i / s c_i)^2), then s, pi, m, o.
+r_i is the residual of row i under the fit without it and a_i its spread (``leave_one_out``); q_i is the part of
+k(x_i, x_i) that landmark features miss (0 where they are exact): such a row is off because the features cannot follow
+it, and not because it is corrupt. To a Gaussian process the missing part adds variance in proportion to q_i. G is nine
+tenths normal, one tenth Cauchy, so that nothing lies too far out to be an outlier. In turn: g_i = P(inlier | r_i);
+kernel ridge regression with weights g_i; the law s, b, pi, m, o of its residuals, by expectation and maximisation.
 """
 
 from dataclasses import dataclass, replace
@@ -24,44 +26,71 @@ DEGREES = (2.0, 4.0, 8.0, 30.0)
 
 @dataclass(frozen=True)
 class Law:
-    """The two densities: inlier scale s and degrees nu; outlier share pi, location and scale."""
+    """The two densities: inlier scale s and degrees nu; outlier share pi, location m and width o; b, the ``stray``."""
 
     scale: float
     nu: float
     share: float
     location: float
     width: float
+    stray: float = 0.0
 
-    def log_parts(self, r: Array, spread: Array) -> tuple[Array, Array]:
+    def spread(self, spread: Array, missed: Array | None) -> Array:
+        """Return c, shape (n,), from a and q."""
+        return spread if missed is None or self.stray == 0 else np.sqrt(spread**2 + self.stray * missed)
+
+    def log_parts(self, r: Array, c: Array) -> tuple[Array, Array]:
         """Return the log densities of r as an inlier's and as an outlier's, each with its share."""
-        s = self.scale * spread
-        inlier = _log_student(r, s, self.nu) + np.log1p(-self.share)
+        inlier = _log_student(r, self.scale * c, self.nu) + np.log1p(-self.share)
         z = (r - self.location) / self.width
         normal = np.log(0.9) - 0.5 * np.log(2 * np.pi) - 0.5 * z * z
         cauchy = np.log(0.1) - np.log(np.pi) - np.log1p(z * z)
         with np.errstate(divide="ignore"):
             return inlier, np.log(self.share) + np.logaddexp(normal, cauchy) - np.log(self.width)
 
-    def inlier_probability(self, r: Array, spread: Array) -> tuple[Array, float]:
+    def inlier_probability(self, r: Array, c: Array) -> tuple[Array, float]:
         """Return P(inlier) of each residual, and the log likelihood of all."""
-        inlier, outlier = self.log_parts(r, spread)
+        inlier, outlier = self.log_parts(r, c)
         total = np.logaddexp(inlier, outlier)
         return np.exp(inlier - total), float(total.sum())
 
-    def row_weights(self, r: Array, spread: Array, inlier: Array) -> Array:
-        return inlier * (self.nu + 1) / (self.nu + (r / (self.scale * spread)) ** 2)
-
-    def refitted(self, r: Array, spread: Array, inlier: Array, *, share: float | None, floor: float) -> "Law":
+    def refitted(
+        self, r: Array, spread: Array, inlier: Array, *, share: float | None, floor: float,
+        missed: Array | None = None
+    ) -> "Law":
         """Return the law of greatest likelihood given the probabilities; ``share`` fixes pi."""
-        u = self.row_weights(r, spread, inlier)
-        scale = max(float(np.sqrt((u * (r / spread) ** 2).sum() / max(inlier.sum(), 1e-12))), floor)
+        c = self.spread(spread, missed)
+        square = (self.nu + 1) / (self.nu + (r / (self.scale * c)) ** 2) * r**2
+        variance, beyond = _variance(square, spread, missed, inlier, c)
+        scale = max(float(np.sqrt(variance)), floor)
         bad = 1 - inlier
         location = weighted_median(r, bad)
         middle = 1.4826 * weighted_median(np.abs(r - location), bad)
         clipped = np.minimum(np.abs(r - location), 10 * middle)  # a few at 1e9 must not set the width of the rest
         width = max(float(np.sqrt((bad * clipped**2).sum() / max(bad.sum(), 1e-12))), 2 * scale)
         pi = float(np.clip(bad.mean(), 0.5 / len(r), MOST)) if share is None else share
-        return Law(scale, self.nu, pi, location, width)
+        return Law(scale, self.nu, pi, location, width, beyond / scale**2)
+
+
+def _variance(square: Array, spread: Array, missed: Array | None, inlier: Array, c: Array) -> tuple[float, float]:
+    """Return s^2 and s^2 b, both >= 0, by regressing the squares of inliers on a^2 and q with weights 1 / c^4.
+
+    That is a step of Fisher's scoring for the likelihood of the two.
+    """
+    weight = inlier / c**4
+    level = spread**2
+    one = float(weight @ (level * square)) / max(float(weight @ level**2), 1e-300)
+    if missed is None or not missed.any():
+        return one, 0.0
+    both, other = float(weight @ (level * missed)), float(weight @ missed**2)
+    aim = np.array([weight @ (level * square), weight @ (missed * square)])
+    A = np.array([[float(weight @ level**2), both], [both, other]])
+    if np.linalg.det(A) <= 1e-9 * A[0, 0] * A[1, 1]:
+        return one, 0.0
+    near, far = np.linalg.solve(A, aim)
+    if far <= 0:
+        return one, 0.0
+    return max(float(near), 1e-3 * one), float(far)
 
 
 def first_law(r: Array, spread: Array, *, nu: float, share: float | None, floor: float) -> Law:
@@ -69,6 +98,10 @@ def first_law(r: Array, spread: Array, *, nu: float, share: float | None, floor:
     scale = max(0.8 * lts_scale(r / spread, len(r) // 2 + 1), floor)
     width = max(float(np.quantile(np.abs(r), 0.9)), 4 * scale)
     return Law(scale, nu, 0.3 if share is None else share, 0.0, width)
+
+
+def _sample(n: int) -> slice:
+    return slice(None, None, max(1, -(-n // ENOUGH)))
 
 
 @dataclass(frozen=True)
@@ -80,31 +113,40 @@ class Explained:
     likelihood: float
 
 
-def explain(r: Array, spread: Array, *, floor: float, share: float | None = None) -> Explained:
+def explain(
+    r: Array, spread: Array, missed: Array | None = None, *, floor: float, share: float | None = None
+) -> Explained:
     """Return the law of greatest likelihood for given residuals: Student's t alone, or with an outlier density.
 
     The three parameters of the outliers must pay for themselves (Schwarz's criterion: log(n)/2 each). Above 4,000 rows
     the law is found on every k-th.
     """
-    every, n = (r, spread), len(r)
-    if n > ENOUGH:
-        step = -(-n // ENOUGH)
-        r, spread = r[::step], spread[::step]
-        n = len(r)
-    found = []
+    part = _sample(len(r))
+    some, a, q = r[part], spread[part], None if missed is None else missed[part]
+    n, found = len(some), []
     for nu in DEGREES:
-        alone = replace(first_law(r, spread, nu=nu, share=0.0, floor=floor), location=0.0)
-        mixed = first_law(r, spread, nu=nu, share=share, floor=floor)
+        first = first_law(some, a, nu=nu, share=share, floor=floor)
+        alone, mixed = replace(first, share=0.0), first
         for _ in range(50):
-            alone = alone.refitted(r, spread, np.ones(n), share=0.0, floor=floor)
-            mixed = mixed.refitted(r, spread, mixed.inlier_probability(r, spread)[0], share=share, floor=floor)
+            alone = alone.refitted(some, a, np.ones(n), share=0.0, floor=floor, missed=q)
+            mixed = learned(mixed, some, a, q, share=share, floor=floor, rounds=1)
         if share is None:
-            found.append((_log_student(r, alone.scale * spread, nu).sum(), alone))
-        likelihood = mixed.inlier_probability(r, spread)[1]
+            found.append((_log_student(some, alone.scale * alone.spread(a, q), nu).sum(), alone))
+        likelihood = mixed.inlier_probability(some, mixed.spread(a, q))[1]
         found.append((likelihood - (1.5 * np.log(n) if share is None else 0.0), mixed))
     likelihood, law = max(found, key=lambda pair: pair[0])
-    inlier = law.inlier_probability(*every)[0] if law.share > 0 else np.ones(len(every[0]))
+    inlier = law.inlier_probability(r, law.spread(spread, missed))[0] if law.share > 0 else np.ones(len(r))
     return Explained(law, inlier, float(likelihood) / n)
+
+
+def learned(
+    law: Law, r: Array, spread: Array, missed: Array | None, *, share: float | None, floor: float, rounds: int
+) -> Law:
+    """Return the law after rounds of expectation and maximisation on given residuals."""
+    for _ in range(rounds):
+        inlier, _ = law.inlier_probability(r, law.spread(spread, missed))
+        law = law.refitted(r, spread, inlier, share=share, floor=floor, missed=missed)
+    return law
 
 
 @dataclass(frozen=True)
@@ -119,18 +161,26 @@ class Mixed:
 
 
 def mixture_steps(
-    ridge: Any, y: Array, r: Array, spread: Array, *, alpha: float, nu: float, share: float | None, floor: float
+    ridge: Any, y: Array, r: Array, spread: Array, *, alpha: float, nu: float, share: float | None, floor: float,
+    rounds: int
 ) -> Steps:
-    """Yield :class:`Mixed` states from residuals r (n,); the gap is the change of the log likelihood per row."""
-    law = first_law(r, spread, nu=nu, share=share, floor=floor)
+    """Yield :class:`Mixed` states from residuals r (n,); the gap is the change of the log likelihood per row.
+
+    Between two fits the law is learned in ``rounds``. Above 4,000 rows it is learned from every k-th.
+    """
+    known: dict[str, Any] = {"share": share, "floor": floor, "rounds": rounds}
+    part, missed = _sample(len(r)), ridge.missed
+    some = None if missed is None else missed[part]
+    law = first_law(r[part], spread[part], nu=nu, share=share, floor=floor)
+    law = learned(law, r[part], spread[part], some, **known)
     last, n_iter = np.inf, 0
     while True:
         n_iter += 1
-        inlier, _ = law.inlier_probability(r, spread)
-        fit = ridge.solve(y, law.row_weights(r, spread, inlier), alpha)
+        inlier, _ = law.inlier_probability(r, law.spread(spread, missed))
+        fit = ridge.solve(y, inlier, alpha)
         r, spread = fit.loo, fit.spread
-        law = law.refitted(r, spread, inlier, share=share, floor=floor)
-        inlier, total = law.inlier_probability(r, spread)
+        law = learned(law, r[part], spread[part], some, **known)
+        inlier, total = law.inlier_probability(r, law.spread(spread, missed))
         mean = total / len(r)
         yield Step(Mixed(fit, law, inlier, mean, n_iter), gap=abs(mean - last), objective=-mean)
         last = mean

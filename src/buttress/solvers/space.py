@@ -13,6 +13,7 @@ import numpy as np
 from scipy.linalg import cho_factor, cho_solve, lu_factor, lu_solve
 
 from buttress._checks import Array
+from buttress.solvers.leave_one_out import WeightedGram
 
 
 @dataclass(frozen=True)
@@ -120,7 +121,7 @@ class Primal(Space):
         return min(self._top + gained, float(q @ self.diagonal))
 
     def inverse(self, s: Array, ridge: float) -> Callable[[Array], Array]:
-        A = (self.Z * s[:, None]).T @ self.Z
+        A = WeightedGram(self.Z.__getitem__, *self.Z.shape)(s)  # by parts: Z times s is as large as Z
         A[np.diag_indices_from(A)] += ridge + 1e-10 * float(s @ self.diagonal)
         factor = cho_factor(A, overwrite_a=True)
         return lambda g: cho_solve(factor, g)

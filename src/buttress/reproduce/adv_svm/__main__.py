@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from buttress.reproduce.adv_svm.data import SETS, digits_pair
 from buttress.reproduce.adv_svm.protocol import figure_2, figure_3, measure
 from buttress.reproduce.adv_svm.published import PUBLISHED
@@ -79,7 +81,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for name in names:
         try:
             split = digits_pair(3, 8) if options.short else SETS[name](options.data_dir)
-            split.X, split.y = split.X[: options.rows], split.y[: options.rows]
+            if options.rows is not None:  # some files are sorted by class
+                some = np.random.default_rng(0).permutation(len(split.X))[: options.rows]
+                split.X, split.y = split.X[some], split.y[some]
         except FileNotFoundError as error:
             sys.stderr.write(f"{name}: left out. {error}\n")
             missing += 1

@@ -25,9 +25,9 @@ ANIMALS = {"automobile": 1, "truck": 9, "dog": 5, "horse": 7}
 class Split:
     """Training and test rows with labels 0 and 1, and where they are from."""
 
-    X: Array
+    X: NDArray[Any]
     y: NDArray[np.intp]
-    X_test: Array
+    X_test: NDArray[Any]
     y_test: NDArray[np.intp]
     source: str
 
@@ -129,18 +129,23 @@ def pair(images: Pixels, labels: Pixels, negative: int, positive: int) -> tuple[
     return images[kept], (labels[kept] == positive).astype(np.intp)
 
 
+def scaled(pixels: Pixels) -> NDArray[Any]:
+    """Return pixels in [0, 1], in the precision that the attacks are then run in."""
+    return pixels / np.float32(255)
+
+
 def mnist_pair(directory: Path | None, negative: int, positive: int) -> Split:
     train, labels, test, test_labels = mnist(directory)
     X, y = pair(train, labels, negative, positive)
     X_test, y_test = pair(test, test_labels, negative, positive)
-    return Split(X / 255, y, X_test / 255, y_test, "MNIST")
+    return Split(scaled(X), y, scaled(X_test), y_test, "MNIST")
 
 
 def cifar_pair(directory: Path | None, negative: int, positive: int) -> Split:
     train, labels, test, test_labels, source = cifar(directory, (negative, positive))
     X, y = pair(train, labels, negative, positive)
     X_test, y_test = pair(test, test_labels, negative, positive)
-    return Split(X / 255, y, X_test / 255, y_test, source)
+    return Split(scaled(X), y, scaled(X_test), y_test, source)
 
 
 def infinite_pair(directory: Path | None, negative: int, positive: int, *, count: int = 200_000) -> Split:
@@ -149,7 +154,7 @@ def infinite_pair(directory: Path | None, negative: int, positive: int, *, count
     X, y = pair(train, labels, negative, positive)
     made, base = deformed(X, count)
     X_test, y_test = pair(test, test_labels, negative, positive)
-    return Split(made / 255, y[base], X_test / 255, y_test, "deformed MNIST")
+    return Split(scaled(made), y[base], scaled(X_test), y_test, "deformed MNIST")
 
 
 def digits_pair(negative: int, positive: int) -> Split:
@@ -160,7 +165,7 @@ def digits_pair(negative: int, positive: int) -> Split:
     X, y = pair((images * 255 / 16).astype(np.uint8), labels.astype(np.uint8), negative, positive)
     cut = 3 * len(X) // 4
     made, base = deformed(X[:cut], 600)
-    return Split(made / 255, y[:cut][base], X[cut:] / 255, y[cut:], "scikit-learn's digits, deformed")
+    return Split(scaled(made), y[:cut][base], scaled(X[cut:]), y[cut:], "scikit-learn's digits, deformed")
 
 
 SETS: dict[str, Callable[[Path | None], Split]] = {

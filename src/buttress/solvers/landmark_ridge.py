@@ -1,0 +1,135 @@
+"""Weighted ridge regression on the Nystroem features of many rows, with leave-one-out residuals.
+
+The solution of ``leave_one_out`` for n rows far more than the m features, in as few passes over the rows as can be:
+
+- The Gram matrix is updated by the rows whose weight moved. Weights are rounded to tenths, so that few do.
+- The leverages v_i = |L^-1 z_i|^2, L L' the matrix factorised, would cost as much as a Gram matrix each time. They are
+  the lengths of n vectors, which random projections keep (Johnson & Lindenstrauss 1984): |S'L^-1 z_i|^2 with S (m, 8)
+  of signs / sqrt(8), computed in the same pass as the values. Rows that pull strongly are computed exactly.
+- Features are kept in float32 up to ``KEPT`` bytes. Beyond, they are made again where the Gram matrix needs them;
+  values then need kernel columns only, since Z c = K (root c).
+"""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import cho_solve, solve_triangular
+
+from buttress._checks import Array
+from buttress.features import NystroemMap
+from buttress.solvers.leave_one_out import Fit, WeightedGram, factorised, feature_path, fit_of, slices, together
+
+KEPT = 5_000_000_000  # bytes of features held in memory
+SINGLE = 20_000_000  # entries of features above which they are in float32
+DIRECTIONS = 8
+STRONG = 0.2  # leverage from which it is computed exactly
+FEW = 20  # rows a landmark up to which all leverages are
+PANEL = 500_000  # entries of a kernel panel that stays in cache
+
+
+class LandmarkFeatures:
+    """Rows z(x_i) = (features of x_i, sqrt(unit)) for the rows of X (n, d), stored or made when asked for.
+
+    ``missed`` (n,) is (k(x_i, x_i) - |features|^2) / unit: what the landmarks leave unsaid about a row.
+    """
+
+    def __init__(self, feature_map: NystroemMap, X: Array, unit: float):
+        self.feature_map, self.X, self.constant = feature_map, X, np.sqrt(unit)
+        self.shape = (len(X), feature_map.root.shape[1] + 1)
+        single = self.shape[0] * self.shape[1] > SINGLE
+        self.dtype: np.dtype[Any] = np.dtype(np.float32 if single else np.float64)
+        self.eps = float(np.finfo(np.float32 if single else np.float64).eps)
+        self.root = feature_map.root.astype(self.dtype)
+        self.missed, self.faint = np.empty(len(X)), np.empty(len(X), dtype=bool)
+        fits = self.shape[0] * self.shape[1] * self.dtype.itemsize <= KEPT
+        self.stored = np.empty(self.shape, dtype=self.dtype) if fits else None
+        for part in slices(*self.shape):
+            block = self._made(X[part]) if self.stored is None else self._made(X[part], self.stored[part])
+            length = np.einsum("ij,ij->i", block[:, :-1], block[:, :-1])
+            self.missed[part] = np.maximum(feature_map.kernel.diagonal(_double(X[part])) - length, 0) / unit
+            self.faint[part] = length < 1e-6 * unit
+
+    def __getitem__(self, rows: NDArray[np.intp]) -> Array:
+        """Return a fresh array of the features of the numbered rows, shape (k, m)."""
+        return self._made(self.X[rows]) if self.stored is None else self.stored[rows]
+
+    def times(self, C: Array) -> Array:
+        """Return Z C, shape (n, k), for C of shape (m, k)."""
+        if self.stored is not None:
+            return np.asarray(self.stored @ C.astype(self.dtype), dtype=np.float64)
+        inner = self.feature_map.root @ C[:-1]
+        panels = [self._panel(self.X[part]) @ inner for part in slices(*self.shape, PANEL)]
+        return np.concatenate(panels) + self.constant * C[-1]
+
+    def transposed_times(self, A: Array) -> Array:
+        """Return Z'A, shape (m, k), for A of shape (n, k)."""
+        if self.stored is not None:
+            return np.asarray(self.stored.T @ A.astype(self.dtype), dtype=np.float64)
+        parts = slices(*self.shape, PANEL)
+        inner = sum((self._panel(self.X[part]).T @ A[part] for part in parts), np.zeros((len(self.root), A.shape[1])))
+        return np.vstack([self.feature_map.root.T @ inner, self.constant * A.sum(axis=0)])
+
+    def _panel(self, X: Array) -> Array:
+        return self.feature_map.kernel(_double(X), self.feature_map.landmarks)
+
+    def _made(self, X: Array, out: Array | None = None) -> Array:
+        block = np.empty((len(X), self.shape[1]), dtype=self.dtype) if out is None else out
+        for part in slices(len(X), self.shape[1], PANEL):
+            block[part, :-1] = self._panel(X[part]).astype(self.dtype, copy=False) @ self.root
+        block[:, -1] = self.constant
+        return block
+
+
+def _double(X: Array) -> Array:
+    return np.asarray(X, dtype=np.float64)
+
+
+class LandmarkRidge:
+    """f(x) = coef'z(x) fitted to rows of :class:`LandmarkFeatures`; rows of one group are left out together."""
+
+    def __init__(self, features: LandmarkFeatures, groups: NDArray[np.intp] | None = None):
+        self.features, self.groups = features, groups
+        self.missed = features.missed
+        self.gram = WeightedGram(features.__getitem__, *features.shape)
+
+    def __len__(self) -> int:
+        return len(self.missed)
+
+    def solve(self, y: Array, u: Array, alpha: float) -> Fit:
+        """Return the fit to y, (n,) or (n, k), with row weights u (n,) in [0, 1], rounded to tenths."""
+        u = np.round(u, 1)
+        A = self._gram_of(u)
+        A.flat[:: len(A) + 1] += alpha
+        factor = factorised(A)
+        targets = y if y.ndim == 2 else y[:, None]
+        coef = cho_solve(factor, self.features.transposed_times(targets * u[:, None]), check_finite=False)
+        signs = np.sign(np.random.default_rng(0).random((len(A), DIRECTIONS)) - 0.5) / np.sqrt(DIRECTIONS)
+        sketch = solve_triangular(factor[0], signs, lower=True, trans="T", check_finite=False)
+        seen = self.features.times(np.hstack([coef, sketch]))
+        values, variance = seen[:, : coef.shape[1]], np.sum(seen[:, coef.shape[1] :] ** 2, axis=1)
+        few = len(u) <= FEW * len(A)
+        own, aimed = together(self.groups, y, u)
+        strong = np.arange(len(u)) if few else np.flatnonzero(own * variance > STRONG)
+        for part in slices(len(strong), len(A)):
+            V = solve_triangular(factor[0], self.features[strong[part]].T, lower=True, check_finite=False)
+            variance[strong[part]] = np.einsum("ij,ij->j", V, V)
+        if y.ndim == 1:
+            coef, values = coef[:, 0], values[:, 0]
+        return fit_of(coef, values, y, variance, u, own, aimed)
+
+    def path(self, y: Array, u: Array, alphas: Array, rows: NDArray[np.intp]) -> list[Fit]:
+        """Return the fits, seen at ``rows``, for each alpha, u fixed, from one eigendecomposition."""
+        u = np.round(u, 1)
+        values, vectors = np.linalg.eigh(self._gram_of(u))
+        targets = y if y.ndim == 2 else y[:, None]
+        b = vectors.T @ self.features.transposed_times(targets * u[:, None])
+        b = b if y.ndim == 2 else b[:, 0]
+        own, aimed = together(self.groups, y, u)
+        return feature_path(self.features[rows] @ vectors, values, b, y[rows], u[rows], alphas, own[rows], aimed[rows])
+
+    def _gram_of(self, u: Array) -> Array:
+        """Return Z'UZ, lifted by what rounding to float32 may have taken off its least eigenvalues."""
+        A = self.gram(u).copy()
+        A.flat[:: len(A) + 1] += self.features.eps * np.diagonal(A).max()
+        return A

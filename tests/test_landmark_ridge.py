@@ -1,0 +1,125 @@
+"""Ridge regression on landmark features against the same on explicit ones, and what landmarks cannot follow."""
+
+import numpy as np
+import pytest
+from scipy.stats import t as student
+from sklearn.linear_model import Ridge
+
+from buttress import RobustKernelRegressor
+from buttress.features import nystroem
+from buttress.kernels import RBF
+from buttress.solvers import landmark_ridge
+from buttress.solvers.landmark_ridge import LandmarkFeatures, LandmarkRidge
+from buttress.solvers.leave_one_out import FeatureRidge, equal_rows
+from buttress.solvers.mixture import first_law, learned
+
+from problems import points
+
+X = points(300, 3)
+Y = np.sin(2 * X[:, 0]) + X[:, 1]
+U = np.round(np.random.default_rng(0).random(300), 1)
+MAP = nystroem(RBF(0.5), X[:20])
+
+
+@pytest.fixture(params=["stored", "made again", "single"])
+def features(request, monkeypatch):
+    monkeypatch.setattr(landmark_ridge, "KEPT", 0 if request.param == "made again" else 10**9)
+    monkeypatch.setattr(landmark_ridge, "SINGLE", 0 if request.param == "single" else 10**9)
+    monkeypatch.setattr(landmark_ridge, "PANEL", 700)
+    return LandmarkFeatures(MAP, X, 1.0)
+
+
+def test_fit_path_and_leave_one_out_are_those_of_explicit_features(features):
+    plain, ours = FeatureRidge(features[np.arange(300)].astype(float)), LandmarkRidge(features)
+    targets = np.column_stack([Y, Y**2])
+    for u in (U, np.where(np.arange(300) % 7 == 0, 0.3, U), np.ones(300)):
+        one, other = plain.solve(targets, u, 0.5), ours.solve(targets, u, 0.5)
+        np.testing.assert_allclose(other.loo, one.loo, atol=2e-4 if features.dtype == np.float32 else 1e-9)
+        np.testing.assert_allclose(other.spread, one.spread, atol=2e-4 if features.dtype == np.float32 else 1e-9)
+    rows = np.arange(0, 300, 7)
+    for one, other in zip(plain.path(Y, U, [0.1, 2.0], rows), ours.path(Y, U, [0.1, 2.0], rows), strict=True):
+        np.testing.assert_allclose(other.loo, one.loo, atol=2e-4 if features.dtype == np.float32 else 1e-9)
+
+
+def test_equal_rows_are_left_out_together_whichever_rows_are_looked_at(monkeypatch):
+    monkeypatch.setattr(landmark_ridge, "FEW", 0)
+    monkeypatch.setattr(landmark_ridge, "STRONG", 0.0)
+    twins = np.repeat(X[:100], 3, axis=0)
+    rows = LandmarkFeatures(MAP, twins, 1.0)
+    Z = rows[np.arange(300)]
+    ridge = LandmarkRidge(rows, equal_rows(twins))
+    seen = np.array([0, 8, 150])
+    for fit, at in ((ridge.solve(Y, U, 0.3), seen), (ridge.path(Y, U, [0.3], seen)[0], np.arange(3))):
+        for place, i in zip(at, seen, strict=True):
+            left = np.arange(300) // 3 != i // 3
+            model = Ridge(0.3, fit_intercept=False).fit(Z[left], Y[left], U[left])
+            assert fit.loo[place] == pytest.approx(Y[i] - model.predict(Z[[i]])[0], abs=1e-7)
+
+
+def test_features_leave_out_what_the_landmarks_cannot_say(features):
+    K = RBF(0.5)(X, X[:20])
+    expected = 1 - np.sum(K * np.linalg.solve(RBF(0.5)(X[:20], X[:20]), K.T).T, axis=1)
+    np.testing.assert_allclose(features.missed, np.maximum(expected, 0), atol=1e-4)
+    assert features.missed[:20].max() < 1e-4 < features.missed[20:].mean()
+
+
+def test_projected_leverages_are_near_and_strong_ones_exact(monkeypatch):
+    monkeypatch.setattr(landmark_ridge, "FEW", 0)
+    rows = LandmarkFeatures(MAP, X, 1.0)
+    Z = rows[np.arange(300)]
+    exact = FeatureRidge(Z).solve(Y, np.ones(300), 0.01)
+    close = LandmarkRidge(rows).solve(Y, np.ones(300), 0.01)
+    h, near = (1 - (Y - fit.values) / fit.loo for fit in (exact, close))
+    assert np.median(np.abs(near / h - 1)) < 0.5
+    strong = (h > 0.3) & (near > 0.2)
+    assert strong.any()
+    np.testing.assert_allclose(near[strong], h[strong], atol=1e-8)
+    np.testing.assert_allclose(close.values, Ridge(0.01, fit_intercept=False).fit(Z, Y).predict(Z), atol=1e-6)
+
+
+def test_variance_that_grows_with_what_is_missed_is_learned():
+    rng = np.random.default_rng(0)
+    missed = rng.random(4000)
+    r = 0.3 * np.sqrt(1 + 20 * missed) * student(8).rvs(4000, random_state=1)
+    r[:400] = rng.normal(12, 2, size=400)
+    law = first_law(r, np.ones(4000), nu=8.0, share=None, floor=1e-9)
+    law = learned(law, r, np.ones(4000), missed, share=None, floor=1e-9, rounds=60)
+    assert law.scale == pytest.approx(0.3, rel=0.15)
+    assert law.scale**2 * law.stray == pytest.approx(0.09 * 20, rel=0.15)
+    assert law.share == pytest.approx(0.1, abs=0.01)
+
+
+@pytest.mark.parametrize("rate", [0.0, 0.2])
+def test_rows_that_landmarks_cannot_follow_are_not_taken_for_corrupt(rate):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(6000, 4))
+    truth = np.sin(X[:, 0]) + np.cos(2 * X[:, 1]) + X[:, 2] * X[:, 3] / 2
+    y = truth + 0.1 * rng.normal(size=6000)
+    bad = rng.random(6000) < rate
+    y[bad] = rng.normal(5, 5, size=bad.sum())
+    model = RobustKernelRegressor(gamma=0.5, n_landmarks=60, random_state=0).fit(X, y)
+    Z = nystroem(RBF(0.5), model.expansion_.centers)(X)
+    error = np.sqrt(np.mean((model.predict(X) - truth) ** 2))
+    least = min(np.sqrt(np.mean((Ridge(a).fit(Z[~bad], y[~bad]).predict(Z) - truth) ** 2)) for a in (1e-3, 0.1, 1))
+    assert least > 0.2  # twice the noise: too few landmarks
+    assert error < 1.03 * least
+    assert np.mean(~model.inlier_mask_[~bad]) < 0.01
+    assert model.contamination_ == pytest.approx(rate, abs=0.05)
+    assert model.n_iter_ <= 10
+
+
+def test_a_memory_map_is_read_in_parts_and_a_float32_one_stays_so(tmp_path, monkeypatch):
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(5000, 20)).astype(np.float32)
+    y = np.sin(rows[:, 0]) + 0.1 * rng.normal(size=5000)
+    y[:1000] = rng.normal(8, 2, size=1000)
+    mapped = np.memmap(tmp_path / "X", dtype=np.float32, mode="w+", shape=rows.shape)
+    mapped[:] = rows
+    turned = []
+    double = landmark_ridge._double
+    monkeypatch.setattr(landmark_ridge, "_double", lambda X: turned.append(len(X)) or double(X))
+    model = RobustKernelRegressor(n_landmarks=50, random_state=0).fit(mapped, y)
+    monkeypatch.undo()
+    same = RobustKernelRegressor(n_landmarks=50, random_state=0).fit(rows.astype(float), y)
+    np.testing.assert_allclose(model.predict(rows[:50]), same.predict(rows[:50]), atol=1e-5)
+    assert (~model.inlier_mask_[:1000]).mean() > 0.95
