@@ -52,7 +52,7 @@ def draw_svm(axis):
     X, C = scale(X), 0.01
     problem = LinearProblem(X, 2.0 * y - 1, np.full(len(y), C))
     optimum = LinearSVC(C=C, tol=1e-10).fit(X, y).primal_objective_
-    inverse = default_rate(problem, stochastic=True)
+    inverse = default_rate(problem, np.arange(len(X)))
     curves = [(Rate(0.02), False, "constant 0.02", "tab:red"), (Rate(0.002), False, "constant 0.002", "tab:orange"),
               (inverse, False, "a0 / (1 + γt)", "tab:blue"), (inverse, True, "a0 / (1 + γt), averaged", "tab:green")]
     for rate, average, label, colour in curves:

@@ -11,7 +11,7 @@ from sklearn.datasets import load_breast_cancer, make_classification
 from buttress import LinearSVC
 from buttress.solvers import newton
 from buttress.solvers.primal import LinearProblem, Rate, best_rate, default_rate, full_batch, gradient_descent
-from buttress.solvers.stochastic import SuffixMean, Walk, draws, stochastic_descent
+from buttress.solvers.stochastic import SuffixMean, Walk, draws, merged, stochastic_descent
 
 from linear_problems import LOSSES, objective, problem_of, signs, slacks
 from problems import breast_cancer, noisy, points
@@ -105,7 +105,7 @@ def test_gradient_descent_contracts_by_the_larger_end_of_the_spectrum(eta):
 def test_gradient_descent_on_the_squared_hinge_contracts_towards_newtons_solution():
     X, y = noisy()
     problem = problem_of(X, y, 0.1, squared=True, intercept=False)
-    rate = Rate(default_rate(problem, stochastic=False).first)
+    rate = Rate(default_rate(problem).first)
     goal = LinearSVC(loss="squared_hinge", C=0.1, fit_intercept=False, tol=1e-13).fit(X, y).coef_[0]
     steps = gradient_descent(full_batch(problem), np.zeros(9 + len(y)), rate)
     distances = [np.linalg.norm(step.state[:8] - goal) for _, step in zip(range(60), steps)]
@@ -307,14 +307,29 @@ def test_doubled_weights_are_a_doubled_C_and_no_weight_is_no_row(solver):
     np.testing.assert_allclose(some.coef_, LinearSVC(C=0.01, **settings).fit(X[keep], y[keep]).coef_, rtol=1e-9)
 
 
-@pytest.mark.parametrize("solver", ["newton", "gd"])
-def test_weights_are_repeated_rows(solver):
+@pytest.mark.parametrize("solver", ["newton", "gd", "sgd"])
+@pytest.mark.parametrize("kind", [np.asarray, csr_matrix])
+def test_weights_are_repeated_rows_in_any_order(solver, kind):
     X, y = noisy(120)
-    counts = np.random.default_rng(0).integers(0, 4, len(y))
-    model = LinearSVC(solver=solver, C=0.1, tol=0.02, max_iter=10000, class_weight="balanced")
-    weighted = model.fit(X, y, counts).decision_function(X)
-    repeated = model.fit(X.repeat(counts, axis=0), y.repeat(counts)).decision_function(X)
+    rng = np.random.default_rng(0)
+    counts = rng.integers(0, 4, len(y))
+    rows = rng.permutation(np.arange(len(y)).repeat(counts))
+    model = LinearSVC(solver=solver, C=0.1, tol=0.02, max_iter=10000, class_weight="balanced", random_state=0)
+    weighted = model.fit(kind(X), y, counts).decision_function(X)
+    repeated = model.fit(kind(X[rows]), y[rows]).decision_function(X)
     np.testing.assert_allclose(weighted, repeated, atol=1e-8)
+
+
+def test_rows_are_merged_only_where_they_are_equal_to_the_last_bit():
+    X = np.array([[1e20, 1.0], [1e20, 2.0], [0.5, 0.0], [1e20, 1.0], [0.5, 0.0], [0.5, 0.0], [0.5, -0.0]])
+    y = np.array([1, 1, 1, 1, 1, 0, 1])  # the products of the first two with any vector are equal in float64
+    for rows in (X, csr_matrix(X)):
+        problem, kept = merged(LinearProblem(rows, signs(y), np.arange(1.0, 8.0)))
+        where = {(*X[i], y[i]): problem.bound[i] for i in kept}
+        assert where.pop((0.5, 0.0, 1)) == 3 + 5 + 7
+        assert where.pop((0.5, 0.0, 0)) == 6
+        assert sum(problem.bound[i] for i in kept if X[i, 1] == 1) == 1 + 4
+        assert problem.bound.sum() == 28
 
 
 def test_sgd_weights_solve_the_weighted_problem():

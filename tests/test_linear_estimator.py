@@ -46,10 +46,6 @@ def test_partial_fit_goes_on_from_fit_and_takes_sparse_rows():
 @pytest.mark.filterwarnings("ignore::buttress.NotConvergedWarning")
 @parametrize_with_checks(
     [LinearSVC(solver="sgd", tol=0.01), LinearSVC(solver="gd", tol=0.1), LinearSVC(loss="squared_hinge")],
-    expected_failed_checks=lambda model: {} if model.solver != "sgd" else {
-        f"check_sample_weight_equivalence_on_{kind}_data": "weights agree with repeated rows in law, not draw by draw"
-        for kind in ("dense", "sparse")
-    },
 )
 def test_scikit_learn_checks(estimator, check):
     with np.errstate(all="ignore"):

@@ -29,7 +29,7 @@ from buttress.kernels import Linear
 from buttress.solvers.newton import multiplier_newton
 from buttress.solvers.primal import LinearProblem, Rate, default_rate, full_batch, gradient_descent
 from buttress.solvers.run import Outcome, run
-from buttress.solvers.stochastic import SuffixMean, Walk, blocks, draws, stochastic_descent
+from buttress.solvers.stochastic import SuffixMean, Walk, blocks, draws, merged, stochastic_descent
 
 
 def _is_stochastic(estimator: Any) -> bool:
@@ -66,7 +66,7 @@ class LinearSVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         "newton" and "gd" stop at this relative duality gap; "sgd" when the objective has changed by less than this
         share of itself since half as many steps.
     max_iter : int, default=1000
-        Most Newton steps, gradient steps, or passes over the rows; per class.
+        Most Newton steps, gradient steps, or passes over the distinct rows; per class.
     max_time : float or None
         Most seconds per class.
     random_state : int, RandomState or None
@@ -93,9 +93,9 @@ class LinearSVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
 
     Notes
     -----
-    ``sample_weight`` multiplies C row by row, exactly, in every solver. "newton" and "gd" then treat a weight of two
-    and two equal rows alike; "sgd" draws rows in proportion to their weight, so the two agree in law but not draw by
-    draw.
+    ``sample_weight`` multiplies C row by row, exactly, in every solver: a row of weight two is two equal rows. "sgd"
+    draws rows in proportion to their weight. In a ``fit`` of up to 10,000 rows it takes equal ones as one, and their
+    order does not matter; beyond, and in ``partial_fit``, weights and repetitions agree in law, not draw by draw.
 
     References
     ----------
@@ -197,9 +197,9 @@ class LinearSVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         return LinearProblem(X, np.where(codes == positive, 1.0, -1.0), bound, self.loss == "squared_hinge",
                              bool(self.fit_intercept))
 
-    def _rate(self, problem: LinearProblem) -> Rate:
+    def _rate(self, problem: LinearProblem, rows: NDArray[np.intp] | None = None) -> Rate:
         """Return the step lengths that the parameters name; refuse a first step that would turn w around."""
-        chosen = default_rate(problem, stochastic=self.solver == "sgd")
+        chosen = default_rate(problem, rows)
         first = chosen.first if self.eta0 is None else float(self.eta0)
         if not first * problem.lam < 1:
             raise ValueError(f"eta0 must be below nC = {1 / problem.lam:.6g} (the sum of all C_i). Got {self.eta0!r}.")
@@ -216,8 +216,9 @@ class LinearSVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
             rate = self._rate(problem)
             steps = gradient_descent(full_batch(problem, rate.intercept), np.zeros(d + 1 + len(problem.y)), rate)
         else:
-            steps = stochastic_descent(problem, self._rate(problem), average=self.average, rng=rng)
-            limit = None if limit is None else limit * blocks(len(problem.y))
+            problem, rows = merged(problem)
+            steps = stochastic_descent(problem, self._rate(problem, rows), average=self.average, rng=rng, rows=rows)
+            limit = None if limit is None else limit * blocks(len(rows))
         outcome = run(steps, tol=self.tol, max_iter=limit, max_time=self.max_time, callback=report,
                       progress=self.progress, name=f"LinearSVC(solver={self.solver!r})")
         if outcome.status == "exhausted":
@@ -288,7 +289,8 @@ class LinearSVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
     def _start(self, problem: LinearProblem) -> None:
         """Set what all calls of ``partial_fit`` share."""
         d, columns = problem.X.shape[1], len(self._positives())
-        self._rng, self._lam, self._steps = check_random_state(self.random_state), problem.lam, self._rate(problem)
+        self._rng, self._lam = check_random_state(self.random_state), problem.lam
+        self._steps = self._rate(problem, np.arange(len(problem.y)))
         if not hasattr(self, "coef_"):
             self.coef_, self.intercept_, self.n_iter_ = np.zeros((columns, d)), np.zeros(columns), 0
         starts = zip(self.coef_, self.intercept_, strict=True)

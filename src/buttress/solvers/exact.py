@@ -19,6 +19,7 @@ from buttress.solvers.certificate import Certificate, certify, objectives
 from buttress.solvers.interior_point import INTERIOR_ROWS, interior_point, snapped
 from buttress.solvers.run import Outcome, Step, run
 from buttress.solvers.smo import EXACT_ROWS, QP, bias, block_smo, exact_finish, newton_step
+from buttress.solvers.threads import own_threads
 
 SOLVERS = ("auto", "smo", "ipm")
 MARGIN = 0.9  # of tol, for what float32 rows hide from a run that meets it narrowly
@@ -64,6 +65,13 @@ def solve(qp: QP, limits: Limits) -> SVMSolution:
     """
     if limits.solver == "ipm" and len(qp.p) > INTERIOR_ROWS:
         raise ValueError(f'solver="ipm" takes up to {INTERIOR_ROWS} rows. Got {len(qp.p)}. Use solver="auto".')
+    if qp.rows.cache.whole:  # nothing left to compute that would be worth a thread
+        return _solve(qp, limits)
+    with own_threads():
+        return _solve(qp, limits)
+
+
+def _solve(qp: QP, limits: Limits) -> SVMSolution:
     ending, total = time.monotonic() + (limits.max_time or np.inf), Outcome(None, "", 0, np.inf, np.inf)
     solver, worst, best = limits.solver, np.inf, None
     target = limits.tol * (MARGIN if qp.rows.real == np.float32 else 1.0)

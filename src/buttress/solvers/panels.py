@@ -5,7 +5,7 @@ precision ``real``. Rows in float32 cost half the time and memory of float64 and
 measures how good.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import singledispatch
 from typing import Any
 
@@ -19,6 +19,7 @@ from buttress._checks import Array
 from buttress.kernels import RBF, Combination, DotProduct, Kernel, Precomputed, Radial, centers
 from buttress.kernels.kernel import clear_rounding, middle
 from buttress.solvers.compiled import rbf_entries, rbf_in_place
+from buttress.solvers.threads import share
 
 Index = NDArray[np.intp]
 Numbers = Index | slice
@@ -44,11 +45,22 @@ class Entries:
 
     def write(self, rows: Index, start: int, stop: int, store: Array, slots: Index) -> None:
         """Put the columns start to stop of the rows into ``store[slots]``."""
-        for top in range(0, len(rows), HEIGHT):
-            some, into = rows[top : top + HEIGHT], slots[top : top + HEIGHT]
-            for left in range(start, stop, PANEL):
+
+        def work(lefts: Iterator[int]) -> None:
+            for left in lefts:
                 right = min(left + PANEL, stop)
-                store[into, left:right] = self(some, slice(left, right))
+                for top in range(0, len(rows), HEIGHT):
+                    some, into = rows[top : top + HEIGHT], slots[top : top + HEIGHT]
+                    store[into, left:right] = self(some, slice(left, right))
+
+        share(work, range(start, stop, PANEL), self.cost(len(rows), stop - start))
+
+    def cost(self, height: int, width: int) -> float:
+        """Return about how many multiplications that many entries take; 0 where they may not come from several threads.
+
+        The callables of users may not be made for it.
+        """
+        return 0.0
 
 
 class InnerProducts:
@@ -75,11 +87,19 @@ class InnerProducts:
         return np.concatenate([(right @ part.toarray().T).T for part in parts])
 
 
+    def cost(self, height: int, width: int) -> float:
+        """Return about how many multiplications these products and a function of them take."""
+        return float(height) * width * (self.X.shape[1] + 20)
+
+
 class DistanceEntries(Entries):
     """Entries of a function of the distance."""
 
     def __init__(self, kernel: Radial, X: Any, real: Any):
         self.kernel, self.inner, self.real = plain(kernel), InnerProducts(X, real, centred=True), real
+
+    def cost(self, height: int, width: int) -> float:
+        return self.inner.cost(height, width)
 
     def __call__(self, rows: Numbers, columns: Numbers) -> Array:
         r2 = self.inner(rows, columns)
@@ -109,11 +129,14 @@ class GaussianEntries(DistanceEntries):
         if issparse(self.inner.X) or self.real == np.float64:
             return super().into(rows, columns, out)
         turned, norms, slots = np.ascontiguousarray(self.inner.X[columns].T), self.inner.norms, np.arange(len(rows))
-        for top in range(0, len(rows), HEIGHT):
-            some = rows[top : top + HEIGHT]
-            panel = self.inner.X[some] @ turned
-            self._finish(panel, norms[some], norms[columns], out, slots[top : top + HEIGHT], 0)
-        return None
+
+        def work(tops: Iterator[int]) -> None:
+            for top in tops:
+                some = rows[top : top + HEIGHT]
+                panel = self.inner.X[some] @ turned
+                self._finish(panel, norms[some], norms[columns], out, slots[top : top + HEIGHT], 0)
+
+        return share(work, range(0, len(rows), HEIGHT), self.cost(len(rows), len(columns)))
 
     def _finish(self, panel: Any, xx: Array, zz: Array, store: Array, slots: Index, start: int) -> None:
         rbf_entries(panel, xx, zz, np.float32(self.kernel.gamma), store, slots, start)
@@ -122,13 +145,16 @@ class GaussianEntries(DistanceEntries):
         if issparse(self.inner.X) or self.real == np.float64:
             return super().write(rows, start, stop, store, slots)
         left_rows, norms = self.inner.X[rows], self.inner.norms
-        scratch = np.empty((len(rows), PANEL), dtype=np.float32)
-        for left in range(start, stop, PANEL):
-            right = min(left + PANEL, stop)
-            panel = scratch if right - left == PANEL else np.empty((len(rows), right - left), dtype=np.float32)
-            np.matmul(left_rows, self.inner.X[left:right].T, out=panel)
-            self._finish(panel, norms[rows], norms[left:right], store, slots, left)
-        return None
+
+        def work(lefts: Iterator[int]) -> None:
+            scratch = np.empty((len(rows), PANEL), dtype=np.float32)
+            for left in lefts:
+                right = min(left + PANEL, stop)
+                panel = scratch if right - left == PANEL else np.empty((len(rows), right - left), dtype=np.float32)
+                np.matmul(left_rows, self.inner.X[left:right].T, out=panel)
+                self._finish(panel, norms[rows], norms[left:right], store, slots, left)
+
+        return share(work, range(start, stop, PANEL), self.cost(len(rows), stop - start))
 
 
 class ProductEntries(Entries):
@@ -136,6 +162,9 @@ class ProductEntries(Entries):
 
     def __init__(self, kernel: DotProduct, X: Any, real: Any):
         self.kernel, self.inner, self.real = plain(kernel), InnerProducts(X, real, centred=False), real
+
+    def cost(self, height: int, width: int) -> float:
+        return self.inner.cost(height, width)
 
     def __call__(self, rows: Numbers, columns: Numbers) -> Array:
         return self.kernel.profile(self.inner(rows, columns)).astype(self.real, copy=False)
@@ -147,6 +176,10 @@ class SumEntries(Entries):
     def __init__(self, kernel: Combination, X: Any, real: Any):
         self.terms = [(float(w), entries(k, X, real)) for k, w in kernel._terms() if w > 0]
         self.real = real
+
+    def cost(self, height: int, width: int) -> float:
+        costs = [term.cost(height, width) for _, term in self.terms]
+        return sum(costs) if all(costs) else 0.0
 
     def __call__(self, rows: Numbers, columns: Numbers) -> Array:
         total = self.terms[0][0] * self.terms[0][1](rows, columns)

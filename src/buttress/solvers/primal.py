@@ -13,6 +13,7 @@ from itertools import count
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.sparse import issparse
 
 from buttress._checks import Array
@@ -99,23 +100,24 @@ def best_rate(mu: float, noise: float, distance: float) -> Rate:
     return Rate(mu * distance / (2 * noise), mu**2 * distance / (4 * noise))
 
 
-def default_rate(problem: LinearProblem, *, stochastic: bool) -> Rate:
+def default_rate(problem: LinearProblem, rows: NDArray[np.intp] | None = None) -> Rate:
     """Return :func:`best_rate` for guesses of mu, M and p_0 that come from the rows.
 
     M is the mean of ||x||^2 and of the intercept's column, made as large as the mean column's: it bounds the variance
     of the gradient of one row (hinge). lam alone is a poor mu, for rows near the margin bend the mean loss too: a fifth
     of the mean column's square is added. And as the mean form is at most 1 at w = 0, mu/2 p_0 <= 1. The rate is then
     1 / (M + mu t / 2). Full batches allow, and squared losses need, another first step: 1 / L, L the largest curvature.
+    ``rows`` are those that stochastic steps are taken on; None means full batches.
     """
     X, share = problem.X, problem.bound * problem.lam
-    if stochastic and X.shape[0] > SAMPLE:
-        rows = np.linspace(0, X.shape[0] - 1, SAMPLE).astype(np.intp)
-        X, share = X[rows], share[rows] / share[rows].sum()
+    if rows is not None:
+        some = rows[np.linspace(0, len(rows) - 1, min(SAMPLE, len(rows))).astype(np.intp)]
+        X, share = X[some], share[some] / share[some].sum()
     squares = np.asarray(X.multiply(X).sum(axis=1)).ravel() if issparse(X) else np.einsum("ij,ij->i", X, X)
     size = float(share @ squares) / X.shape[1] or 1.0
     noise, mu = (X.shape[1] + 1) * size, problem.lam + 0.2 * size
     rate = replace(best_rate(mu, noise, 2 / mu), intercept=size)
-    if stochastic:
+    if rows is not None:
         return replace(rate, first=1 / (problem.lam + 2 * (squares.max() + size))) if problem.squared else rate
     return replace(rate, first=1 / (problem.lam + (2 if problem.squared else 1) * largest_variance(problem, size)))
 

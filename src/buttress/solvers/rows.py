@@ -1,7 +1,8 @@
 """Rows of a Gram matrix, computed a block at a time by one GEMM and kept in a bounded cache."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from copy import copy
+from threading import Lock
 from typing import Any
 from weakref import finalize
 
@@ -12,8 +13,10 @@ from buttress._checks import Array
 from buttress.kernels import Kernel
 from buttress.solvers.compiled import LANES, add_rows, gather
 from buttress.solvers.panels import Entries, Exact, Index, entries, exact_entries, worst_error
+from buttress.solvers.threads import share
 
 FLOAT64_ROWS = 2000  # up to this many rows float64 costs little, and lets the solution be finished to rounding
+STRETCH = 4096  # columns of stored rows that one thread adds at a time
 TILE = 512  # rows and columns of one tile of an exact product
 ROUGH = 1e-5  # float32 entries with a larger relative error are not worth starting with
 WIDE = 128  # columns of X from which on stored entries are gathered rather than computed again
@@ -224,7 +227,12 @@ class KernelRows:
         """Put the entries among the rows ``where`` into the first columns of K, computing what no stored row holds."""
         here, slots = self.cache.stored(where, self.chosen)
         known, new = np.flatnonzero(here), np.flatnonzero(~here)
-        gather(self.cache.store, slots, where, K, known)
+
+        def work(tops: Iterator[int]) -> None:
+            for top in tops:
+                gather(self.cache.store, slots[top : top + 64], where, K, known[top : top + 64])
+
+        share(work, range(0, len(known), 64), 10.0 * len(known) * len(where))  # memory is slower than multiplying
         if new.size:
             K[np.ix_(new, known)] = K[np.ix_(known, new)].T
             K[np.ix_(new, new)] = self.cache.entries(where[new], where[new])
@@ -236,8 +244,16 @@ class KernelRows:
             slots = self.cache.slots(self.index[index[some]], self.chosen)
             left = 0
             for start, stop in self.ranges:
-                add_rows(self.cache.store, slots, weights[some], total[left : left + stop - start], start, stop)
+                self._add_stored(slots, weights[some], total[left : left + stop - start], start, stop)
                 left += stop - start
+
+    def _add_stored(self, slots: Index, weights: Array, total: Array, start: int, stop: int) -> None:
+        def work(lefts: Iterator[int]) -> None:
+            for left in lefts:
+                right = min(left + STRETCH, stop)
+                add_rows(self.cache.store, slots, weights, total[left - start : right - start], left, right)
+
+        share(work, range(start, stop, STRETCH), 2.0 * len(slots) * (stop - start))
 
     def times(self, b: Array) -> Array:
         """Return K b from the stored rows, shape (n,)."""
@@ -257,16 +273,24 @@ class KernelRows:
         others = np.setdiff1d(np.arange(len(self)) if wanted is None else wanted, active, assume_unique=True)
         seen, size = np.concatenate([active, others]), len(active)
         exact, b, diagonal, found = self.exact(seen), b[seen], self.diagonal[seen], np.zeros(len(seen))
-        for top in range(0, size, TILE):
-            rows = slice(top, min(top + TILE, size))
-            for start, stop in [*tiles(top, size), *tiles(size, len(seen))]:
-                columns = slice(start, stop)
-                K = exact(rows, columns)
-                if start == top:
-                    np.fill_diagonal(K, diagonal[rows])
-                elif stop <= size:
-                    found[rows] += K @ b[columns]
-                found[columns] += b[rows] @ K
+        lock = Lock()
+
+        def work(tops: Iterator[int]) -> None:
+            own = np.zeros(len(seen))
+            for top in tops:
+                rows = slice(top, min(top + TILE, size))
+                for start, stop in [*tiles(top, size), *tiles(size, len(seen))]:
+                    columns = slice(start, stop)
+                    K = exact(rows, columns)
+                    if start == top:
+                        np.fill_diagonal(K, diagonal[rows])
+                    elif stop <= size:
+                        own[rows] += K @ b[columns]
+                    own[columns] += b[rows] @ K
+            with lock:
+                found[:] += own
+
+        share(work, range(0, size, TILE), self.cache.entries.cost(size, len(seen)))
         total = np.zeros(len(self))
         total[seen] = found
         return total

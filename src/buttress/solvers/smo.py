@@ -28,7 +28,8 @@ class QP:
 
     ``downwards`` counts the pair updates along which K curves downwards: none, but for rounding, unless K is
     indefinite. ``f`` is K b of the start where it is known better than the stored rows give it; ``reached`` is the b
-    that the blocks last came to and its K b from the stored rows.
+    that the blocks last came to and its K b from the stored rows. ``gram`` is K in float64, zero columns added up to a
+    multiple of 64, once it has been needed whole.
     """
 
     rows: KernelRows
@@ -40,6 +41,7 @@ class QP:
     downwards: int = 0
     f: Array | None = None
     reached: tuple[Array, Array] | None = None
+    gram: Array | None = None
 
     def __post_init__(self) -> None:
         self.l1 = np.full(len(self.p), self.l1, dtype=np.float64)
@@ -81,6 +83,8 @@ def block_smo(qp: QP, *, tol: float) -> Steps:
         pairs, downwards = pair_updates(K, gradient, inner, lo[block], hi[block], l1[block],
                                         max(tol / 2, 0.1 * viol), 100 * size)
         qp.downwards += downwards
+        if len(block) == len(b) and rows.real == np.float64:
+            qp.gram = K
         moved, before = np.flatnonzero(inner != b[block]), rows.n_computed
         if moved.size == 0:  # rounding alone separates the block's g from its true value: it cannot be improved
             return
@@ -114,8 +118,10 @@ def exact_finish(qp: QP, b: Array, rounds: int | None = None) -> Array:
     violators move when none is met. A step that does not lower the objective (an indefinite kernel) ends it.
     """
     n, l1 = len(b), np.asarray(qp.l1)
-    padded = np.zeros((n, -(-n // LANES) * LANES))
-    K = qp.rows.gram(padded[:, :n])
+    if qp.gram is None:
+        qp.gram = np.zeros((n, -(-n // LANES) * LANES))
+        qp.rows.gram(qp.gram[:, :n])
+    padded, K = qp.gram, qp.gram[:, :n]
     tiny = 1e-12 * (np.abs(K @ b).max() + np.abs(qp.p).max())
     for _ in range(100 + 30_000 // n if rounds is None else rounds):
         b, blocked = newton_step(K, qp, l1, b)

@@ -17,6 +17,7 @@ from buttress.solvers.primal import LinearProblem, Rate
 from buttress.solvers.run import Step, Steps
 
 BLOCKS = 16  # steps reported in one pass over many rows
+MERGED = 10_000  # up to this many rows, equal ones are made one: of more it would take a third of the whole fit
 JUDGES = 5_000  # rows on which the objective is watched; it is exact for fewer
 
 
@@ -96,30 +97,54 @@ def blocks(n: int) -> int:
     return BLOCKS if n >= 1000 else 1
 
 
-def stochastic_descent(problem: LinearProblem, rate: Rate, *, average: bool, rng: np.random.RandomState) -> Steps:
-    """Yield z = (w, b) after each block of rows, the sixteenth part of a pass (a whole one of fewer than 1,000 rows).
+def merged(problem: LinearProblem) -> tuple[LinearProblem, NDArray[np.intp]]:
+    """Return the problem with the C_i of equal rows summed in one of them, 0 in the others, and the rows that count.
+
+    The rows come in an order that depends on what they hold and not on where they lie, that of their products with a
+    fixed vector: repeated, weighted and shuffled rows then see the same steps. More than ``MERGED`` rows stay as given.
+    """
+    if len(problem.y) > MERGED:
+        return problem, np.arange(len(problem.y))
+    X, y, vector = problem.X, problem.y, np.random.default_rng(0).normal(size=problem.X.shape[1] + 1)
+    key = X @ vector[:-1] if issparse(X) else np.einsum("ij,j->i", X, vector[:-1])  # BLAS rounds equal rows unequally
+    key += vector[-1] * y
+    order = np.argsort(key)
+    same = np.append(False, (np.diff(key[order]) == 0) & (np.diff(y[order]) == 0))
+    later = np.flatnonzero(same)
+    different = X[order[later]] != X[order[later - 1]]
+    same[later] = ~np.asarray(different.sum(axis=1), dtype=bool).ravel()
+    starts = np.flatnonzero(~same)
+    rows, bound = order[starts], np.zeros_like(problem.bound)
+    bound[rows] = np.add.reduceat(problem.bound[order], starts)
+    return replace(problem, bound=bound), rows
+
+
+def stochastic_descent(
+    problem: LinearProblem, rate: Rate, *, average: bool, rng: np.random.RandomState,
+    rows: NDArray[np.intp] | None = None,
+) -> Steps:
+    """Yield z = (w, b) after each block of ``rows``, the sixteenth part of a pass (a whole one of fewer than 1,000).
 
     With ``average`` z is their :class:`SuffixMean`. The gap is by how much of itself the objective changed since half
     as many blocks, the most of the last three: when errors fall like 1/t, about as much as there is left to fall. The
     objective is watched on 5,000 rows at most.
     """
     d = problem.X.shape[1]
-    walk, mean, judge = Walk.start(np.zeros(d)), SuffixMean(d + 1), judges(problem, rng)
+    rows = np.arange(len(problem.y)) if rows is None else rows
+    walk, mean, judge = Walk.start(np.zeros(d)), SuffixMean(d + 1), judges(problem, rng, rows)
     objectives, changes = [judge.primal(np.zeros(d), np.ones(len(judge.y)))], [np.inf, np.inf]
     yield Step(np.zeros(d + 1), gap=np.inf, objective=objectives[0])
-    for block, rows in enumerate(draws(problem.bound * problem.lam, rng), start=1):
-        mean.add(walk.steps(problem, rate, rows), len(rows))
+    for block, drawn in enumerate(draws(problem.bound[rows] * problem.lam, rng), start=1):
+        mean.add(walk.steps(problem, rate, rows[drawn]), len(drawn))
         z = mean.value if average else walk.iterate
         objectives.append(judge.primal(z[:d], judge.slack(z[:d], z[d])))
         changes.append(abs(objectives[block // 2] / max(objectives[block], 1e-300) - 1))
         yield Step(z, gap=max(changes[-3:]), objective=objectives[block])
 
 
-def judges(problem: LinearProblem, rng: np.random.RandomState) -> LinearProblem:
-    """Return the problem of at most ``JUDGES`` rows, its C_i scaled up to the same sum."""
-    n = len(problem.y)
-    if n <= JUDGES:
-        return problem
-    rows = np.sort(rng.choice(n, JUDGES, replace=False))
+def judges(problem: LinearProblem, rng: np.random.RandomState, rows: NDArray[np.intp]) -> LinearProblem:
+    """Return the problem of at most ``JUDGES`` of the ``rows``, its C_i scaled up to the same sum."""
+    if len(rows) > JUDGES:
+        rows = rows[np.sort(rng.choice(len(rows), JUDGES, replace=False))]
     bound = problem.bound[rows]
     return replace(problem, X=problem.X[rows], y=problem.y[rows], bound=bound * (problem.bound.sum() / bound.sum()))

@@ -1,0 +1,64 @@
+"""Work shared among as many Python threads as the BLAS may use, each with a BLAS of one thread.
+
+A BLAS's own threads meet at the end of each product and wait there by spinning: on a machine that has other work, a
+fit of many small products then takes several times as long as with one thread. Here an idle thread sleeps.
+"""
+
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from functools import cache
+from typing import Any
+
+from threadpoolctl import ThreadpoolController
+
+WORTH = 2e6  # multiplications below which waking a thread costs more than it brings
+
+_taken = threading.Lock()  # by the block that set the BLAS to one thread
+_local = threading.local()
+
+
+@cache
+def _blas() -> Any:
+    """Return the control of the BLAS libraries; finding them takes a millisecond."""
+    return ThreadpoolController().select(user_api="blas")
+
+
+@contextmanager
+def own_threads() -> Iterator[None]:
+    """Let :func:`share` use as many threads as the BLAS had, and the BLAS one, until the end of the block.
+
+    Of blocks that run at the same time the first does so; the others share nothing.
+    """
+    if not _taken.acquire(blocking=False):
+        yield
+        return
+    try:
+        threads = max((library.num_threads for library in _blas().lib_controllers), default=1)
+        if threads == 1:
+            yield
+            return
+        with _blas().limit(limits=1), ThreadPoolExecutor(threads - 1) as _local.pool:
+            _local.helpers = threads - 1
+            yield
+    finally:
+        _local.pool = None
+        _taken.release()
+
+
+def share(work: Callable[[Iterator[int]], None], starts: range, cost: float) -> None:
+    """Call ``work`` on an iterator over ``starts``, from several threads if ``cost``, in multiplications, is worth it.
+
+    The threads draw from one iterator, so that one that is held up leaves the others more to do.
+    """
+    pool = getattr(_local, "pool", None)
+    queue = iter(starts)
+    if pool is None or cost < WORTH or len(starts) < 2:
+        return work(queue)
+    waiting = [pool.submit(work, queue) for _ in range(min(_local.helpers, len(starts) - 1))]
+    work(queue)
+    for helper in waiting:
+        if not helper.cancel():
+            helper.result()
+    return None

@@ -1,0 +1,108 @@
+"""Work shared among threads: the same answers, no more threads than the BLAS had, and the BLAS left as it was."""
+
+import threading
+
+import numpy as np
+import pytest
+from threadpoolctl import threadpool_info, threadpool_limits
+
+from buttress import SVC
+from buttress.kernels import RBF, Combination, Linear
+from buttress.solvers import panels, rows, threads
+from buttress.solvers.rows import KernelRows
+from buttress.solvers.threads import own_threads, share
+
+
+def blas_threads():
+    return max(library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas")
+
+
+@pytest.mark.parametrize("limit", [1, 2, 3])
+def test_every_part_is_done_once_by_at_most_as_many_threads_as_the_blas_had(limit):
+    done, by, together = [], set(), threading.Barrier(limit)
+
+    def work(parts):
+        together.wait(10)  # passes only if ``limit`` threads come
+        for part in parts:
+            done.append(part)
+            by.add(threading.get_ident())
+
+    with threadpool_limits(limit, user_api="blas"):
+        with own_threads():
+            assert blas_threads() == 1
+            share(work, range(100), 1e9)
+        assert blas_threads() == limit
+    assert sorted(done) == list(range(100))
+    assert len(by) <= limit
+
+
+def test_little_work_stays_in_its_thread_and_errors_come_out():
+    def refuse(parts):
+        raise ArithmeticError(threading.current_thread().name)
+
+    with threadpool_limits(2, user_api="blas"):
+        for cost in (0.0, 1e9):
+            with pytest.raises(ArithmeticError), own_threads():
+                share(refuse, range(4), cost)
+            assert blas_threads() == 2
+        seen = []
+        with own_threads():
+            share(lambda parts: seen.append(threading.get_ident()), range(4), 10.0)
+        assert seen == [threading.get_ident()]
+
+
+def test_of_blocks_that_overlap_the_first_sets_the_blas_and_shares():
+    seen = []
+
+    def other():
+        with own_threads():
+            share(lambda parts: seen.append(threading.get_ident()), range(4), 1e9)
+            seen.append(threading.get_ident())
+
+    with threadpool_limits(2, user_api="blas"):
+        with own_threads():
+            second = threading.Thread(target=other)
+            second.start()
+            second.join()
+            assert blas_threads() == 1
+        assert blas_threads() == 2
+    assert len(seen) == 2
+    assert seen[0] == seen[1]
+
+
+@pytest.mark.parametrize("kernel", [RBF(0.05), Linear(), Combination([RBF(0.1), Linear()], [2.0, 1.0])])
+@pytest.mark.parametrize("d", [5, 200])
+def test_rows_from_two_threads_are_those_from_one(kernel, d, monkeypatch):
+    X = np.random.default_rng(0).normal(size=(1500, d))
+    b, index = np.zeros(1500), np.arange(0, 1500, 2)
+    b[::3] = np.random.default_rng(1).normal(size=500)
+    for module, name, value in ((panels, "PANEL", 256), (rows, "STRETCH", 200), (rows, "TILE", 128),
+                                (threads, "WORTH", 0)):
+        monkeypatch.setattr(module, name, value)
+
+    def everything():
+        K = KernelRows(kernel, X, 100.0, real=np.float32)
+        total = np.zeros(1500)
+        K.add(total, index[:300], b[index[:300]])
+        return K.fetch(index[:300]), total, K.block(index), K.exact_times(b)
+
+    alone = everything()
+    with threadpool_limits(2, user_api="blas"), own_threads():
+        shared = everything()
+    for one, two in zip(alone, shared, strict=True):
+        np.testing.assert_allclose(two, one, rtol=1e-6, atol=1e-6 * np.abs(one).max())
+    np.testing.assert_allclose(shared[3], kernel(X, X) @ b, rtol=1e-9, atol=1e-9 * np.abs(shared[3]).max())
+
+
+def test_a_fit_with_two_threads_is_the_fit_with_one():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(2500, 10))
+    y = (X[:, 0] * X[:, 1] + 0.5 * rng.normal(size=2500) > 0).astype(int)
+    with threadpool_limits(2, user_api="blas"):
+        two = SVC(C=10.0).fit(X, y)
+    one = SVC(C=10.0).fit(X, y)
+    assert two.converged_
+    assert one.converged_
+    assert two.dual_objective_ <= one.primal_objective_ * (1 + 1e-9)
+    assert one.dual_objective_ <= two.primal_objective_ * (1 + 1e-9)
+    np.testing.assert_allclose(two.decision_function(X), one.decision_function(X), atol=0.02)
