@@ -394,3 +394,20 @@ def test_pixels_with_a_radius_below_one_are_warned_of():
     X[0, 0] = 255
     with pytest.warns(UserWarning, match="Divide X by 255"):
         AdversarialSVC(eps=0.1, random_state=0, max_iter=10).fit(X, np.arange(40) % 2)
+
+
+def test_a_second_fit_keeps_nothing_of_another_solver_and_no_block_of_training():
+    X, y = moons(60)
+    settings = [{"defense": "input"}, {"defense": "rkhs", "solver": "exact"}, {"defense": "rkhs", "solver": "dsg"},
+                {"defense": "rkhs", "solver": "sgd"}]
+    common = {"eps": 0.01, "norm": "l2", "gamma": 1.0, "n_features": 64, "n_landmarks": 20, "random_state": 0}
+    for first in settings:
+        for second in settings:
+            model = AdversarialSVC(**common, **first)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", FeatureNoiseWarning)
+                model.fit(X, y).set_params(**{"solver": "exact", **second}).fit(X, y)
+                fresh = AdversarialSVC(**common, **second).fit(X, y)
+            assert set(vars(model)) == set(vars(fresh))
+            if second.get("solver") == "dsg":
+                assert {place.dtype for _, place in model.expansion_.features._kept} <= {"float64"}

@@ -15,7 +15,7 @@ import buttress
 from buttress.audit.measure import Cell, accuracy, attacked_correct, rmse
 from buttress.audit.report import html
 from buttress.audit.result import recommend
-from buttress.audit.source import load
+from buttress.audit.source import kind_of, load
 from buttress.audit.study import Options, audit_table
 from buttress.audit.suspicion import suspicious_rows
 from buttress.audit.table import columns_of, make_table, settle_task
@@ -83,9 +83,12 @@ def test_the_code_to_paste_runs(frame, result):
 def test_the_code_of_a_file_or_a_bundled_set_reads_it(frame, tmp_path):
     path = tmp_path / "numbers.csv"
     frame.rename(columns={'si"ze\n': "size"}).assign(flag=frame["weight"] > 0).to_csv(path, index=False)
-    for source, target in ((str(path), "label"), ("iris", None)):
-        columns, y, name = load(source, target, None)
+    odd = tmp_path / "numbers.dat"
+    pl.DataFrame({name.strip('"\n'): frame[name].tolist() for name in frame.columns}).write_parquet(odd)
+    for source, target, kind in ((str(path), "label", None), (str(odd), "label", "parquet"), ("iris", None, None)):
+        columns, y, name = load(source, target, kind)
         table, task = make_table(columns, y, name, "auto")
+        table.origin = source, kind_of(source, kind)
         found = audit_table(None, table, task, Options(rows=60, budget=60), None, time.monotonic(), source)
         scope = {}
         exec(found.code, scope)
@@ -99,6 +102,7 @@ def test_the_code_of_an_array_takes_columns_by_number():
     scope = {}
     exec(buttress.audit(None, X, y, rows=60).code, scope)
     assert scope["model"].fit(X, y).score(X, y) > 0.8
+    assert "load_bundled" not in buttress.audit(None, X, y, target_name="iris", rows=60).code
 
 
 @pytest.mark.parametrize(("encoding", "likely"), [("latin-1", "cp1252"), ("utf-16", "utf-16")])

@@ -113,3 +113,12 @@ def test_columns_of_very_different_scale_are_fitted_or_refused_with_the_fix(esti
         assert "cale" in str(error)  # noqa: PT017
     else:
         assert not np.issubdtype(predicted.dtype, np.floating) or np.isfinite(predicted).all()
+
+
+@pytest.mark.parametrize("missing", [None, pd.NA])
+def test_rows_without_a_label_are_named(missing):
+    X, y = moons(60)
+    labels = np.where(y == 1, "a", "b").astype(object)
+    labels[7] = missing
+    for estimator in filter(is_classifier, ESTIMATORS):
+        refuse(lambda estimator=estimator: clone(estimator).fit(X, labels), "first is row 7")

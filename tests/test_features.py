@@ -1,5 +1,7 @@
 """Nystroem features and landmarks against the kernel itself, the best low-rank approximation, and plain counting."""
 
+import pickle
+
 import numpy as np
 import pytest
 
@@ -79,3 +81,10 @@ def test_a_function_that_is_not_definite_is_found_out():
 
     with pytest.raises(ValueError, match="not positive definite"):
         nystroem(Custom(lambda A, B: -A @ B.T), points())
+
+
+def test_a_map_is_pickled_also_after_use():
+    X = points(30, 3)
+    phi = nystroem(RBF(0.5), X[:10])
+    expected = phi(X)
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(phi))(X), expected)

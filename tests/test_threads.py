@@ -94,13 +94,32 @@ def test_rows_from_two_threads_are_those_from_one(kernel, d, monkeypatch):
     np.testing.assert_allclose(shared[3], kernel(X, X) @ b, rtol=1e-9, atol=1e-9 * np.abs(shared[3]).max())
 
 
+def test_nothing_is_written_after_an_interrupt(monkeypatch):
+    monkeypatch.setattr(threads, "WORTH", 0)
+    done, caller = [], threading.get_ident()
+
+    def work(queue):
+        for start in queue:
+            if threading.get_ident() == caller:
+                raise KeyboardInterrupt
+            done.append(start)
+
+    with threadpool_limits(2, user_api="blas"), own_threads():
+        with pytest.raises(KeyboardInterrupt):
+            share(work, range(100_000), 1.0)
+        left = len(done)
+        threading.Event().wait(0.05)
+        assert len(done) == left < 100_000
+
+
 def test_a_fit_with_two_threads_is_the_fit_with_one():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(2500, 10))
     y = (X[:, 0] * X[:, 1] + 0.5 * rng.normal(size=2500) > 0).astype(int)
     with threadpool_limits(2, user_api="blas"):
         two = SVC(C=10.0).fit(X, y)
-    one = SVC(C=10.0).fit(X, y)
+    with threadpool_limits(1, user_api="blas"):
+        one = SVC(C=10.0).fit(X, y)
     assert two.converged_
     assert one.converged_
     assert two.dual_objective_ <= one.primal_objective_ * (1 + 1e-9)

@@ -4,6 +4,7 @@ Every refusal says what was expected, what came, and what to do about it; a colu
 """
 
 import math
+import os
 import sys
 import warnings
 from collections.abc import Sequence
@@ -21,7 +22,7 @@ from sklearn.utils.validation import _check_sample_weight, validate_data
 from buttress._suggest import LARGEST, near
 
 Array = NDArray[np.float64]
-INNER = (str(Path(__file__).parent), str(Path(sklearn.__file__).parent))
+INNER = (str(Path(__file__).parent) + os.sep, str(Path(sklearn.__file__).parent) + os.sep)
 
 
 class NotConvergedWarning(ConvergenceWarning):
@@ -96,6 +97,7 @@ def check_X_y(
     """
     if y is None:
         raise ValueError(f"{type(estimator).__name__} requires y to be passed, but the target y is None.")
+    _check_missing(y)
     X, y = _converted(estimator, X, y, reset=reset, numeric_target=numeric_target, sparse=sparse, single=single)
     if X.shape[0] < min_rows:
         raise ValueError(f"{type(estimator).__name__} needs at least {min_rows} rows. Got n_samples = {X.shape[0]}.")
@@ -103,6 +105,16 @@ def check_X_y(
     if numeric_target:
         check_values(np.asarray(y)[:, None], ["y"], type(estimator).__name__)
     return X, y
+
+
+def _check_missing(y: Any) -> None:
+    """Refuse None and pandas' NA among targets, which can be compared with nothing."""
+    targets = np.asarray(y)
+    if targets.dtype.kind != "O":
+        return
+    gone = [i for i, target in enumerate(targets.ravel()) if target is None or type(target).__name__ == "NAType"]
+    if gone:
+        raise ValueError(f"y holds no value in {len(gone)} rows, the first is row {gone[0]}. Drop those rows.")
 
 
 def check_X(estimator: Any, X: Any, *, sparse: bool = False, single: bool = False) -> Any:

@@ -52,10 +52,11 @@ def audit(
     _check_numbers(eps, budget, rows, seed)
     if model is not None and not model.is_file():
         raise ValueError(f"--model {str(model)!r} is not a file.")
-    from buttress.audit.source import load
+    from buttress.audit.source import kind_of, load
     from buttress.audit.table import make_table
 
     table, settled = make_table(*load(data, target, file_format), task.value)
+    table.origin = data, str(kind_of(data, file_format))
     from buttress.audit.report import terminal_table, write
     from buttress.audit.study import Options, audit_table
 
@@ -211,3 +212,7 @@ def main() -> None:
 def _stop(message: str, code: int) -> NoReturn:
     typer.echo(f"buttress: {' '.join(message.split())}", err=True)
     sys.exit(code)
+
+
+if __name__ == "__main__":
+    main()

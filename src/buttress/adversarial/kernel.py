@@ -24,6 +24,8 @@ from buttress.adversarial.rkhs import fit_rkhs
 from buttress.expansion import binary_contrasts, rival_contrasts
 from buttress.kernels import fitted_kernel
 
+INPUT = ("n_features_in_", "feature_names_in_")  # set by the checks of X
+
 
 class AdversarialSVC(CallbackSupportMixin, ExpansionPredictions, ClassifierMixin, BaseEstimator):
     """Kernel support vector classifier trained against perturbations within a radius.
@@ -196,6 +198,8 @@ class AdversarialSVC(CallbackSupportMixin, ExpansionPredictions, ClassifierMixin
         """
         self._check_parameters()
         X, y = check_X_y(self, X, y)
+        for name in [name for name in vars(self) if name.endswith("_") and name not in INPUT]:
+            delattr(self, name)  # another defence or solver has other attributes
         self.classes_, codes = check_classes(y, "AdversarialSVC")
         warn_of_units(X, self.eps)
         n_classes = len(self.classes_)

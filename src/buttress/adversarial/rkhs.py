@@ -98,7 +98,7 @@ def _fit_stochastic(
     coef, intercept, norm = map(to_numpy, outcome.state)
     made = {"norm_": norm, "n_iter_": outcome.n_iter, "history_": outcome.history}
     if model.solver == "dsg":
-        expansion = RandomExpansion(features, coef, intercept)
+        expansion = RandomExpansion(features.fresh(), coef, intercept)  # without the blocks of training
         return {**made, "expansion_": expansion, **_feature_noise(expansion, X)}
     used = np.flatnonzero(coef.any(axis=1))
     return {**made, "expansion_": KernelExpansion(kernel, X[used], coef[used], intercept)}

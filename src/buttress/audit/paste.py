@@ -1,17 +1,15 @@
 """An audited estimator as code to paste: reading the data, preparing the columns and the estimator, in one pipeline."""
 
-from pathlib import Path
 from typing import Any
 
 from buttress.audit.source import read_call
 from buttress.audit.table import Table
-from buttress.datasets import BUNDLED
 
 
-def paste(table: Table, estimator: Any, source: str) -> str:
+def paste(table: Table, estimator: Any) -> str:
     """Return Python code that defines ``model``, a pipeline for a frame with the table's columns, and fits it.
 
-    ``source`` is a file or the name of a bundled set; of any other the data came as objects, which a comment names.
+    Data that came as objects are not read, and a comment stands for the fit.
     """
     imports = ["from sklearn.pipeline import make_pipeline", "from sklearn.compose import make_column_transformer"]
     steps = []
@@ -32,7 +30,7 @@ def paste(table: Table, estimator: Any, source: str) -> str:
     imports.append(f"from {home} import {', '.join(sorted(names))}")
     columns = "\n    ".join(steps)
     text = " ".join(repr(estimator).split())
-    more, reading, fitting = _data(table, source)
+    more, reading, fitting = _data(table)
     return "\n".join([*more, *imports, "", *reading, f"prepare = make_column_transformer(\n    {columns}\n)",
                       f"model = make_pipeline(prepare, {text})", fitting])
 
@@ -42,13 +40,14 @@ def _places(table: Table, names: Any) -> list[Any]:
     return [int(name[1:]) for name in names] if table.by_number else list(names)
 
 
-def _data(table: Table, source: str) -> tuple[list[str], list[str], str]:
+def _data(table: Table) -> tuple[list[str], list[str], str]:
     """Return the imports, the lines that read the data, and the line that fits."""
-    if Path(source).is_file():
+    source, kind = table.origin or ("", "")
+    if kind in ("csv", "parquet"):
         name = table.target_name
-        reading = [f"frame = {read_call(source)}.drop_nulls({name!r})"]
+        reading = [f"frame = {read_call(source, kind)}.drop_nulls({name!r})"]
         return ["import polars as pl"], reading, f"model.fit(frame, frame[{name!r}].to_numpy())"
-    if source in BUNDLED:
+    if kind == "bundled":
         reading = [f"X, y, names, _ = load_bundled({source!r})", "frame = pl.DataFrame(X, schema=names)"]
         return ["import polars as pl", "from buttress.datasets import load_bundled"], reading, "model.fit(frame, y)"
     return [], [], "# model.fit(X, y), with the X and y audited"

@@ -52,7 +52,7 @@ def _read_file(source: str, file_format: str | None) -> dict[str, Any]:
     path = Path(source)
     if file_format not in (None, "csv", "parquet"):
         raise ValueError(f"--format must be csv or parquet. Got {file_format!r}.")
-    kind = file_format or KINDS.get(path.suffix.lower())
+    kind = kind_of(source, file_format)
     if kind not in ("csv", "parquet"):
         raise ValueError(f"Cannot tell the format of {source!r} from its name. Use --format csv or --format parquet.")
     if path.stat().st_size == 0:
@@ -73,9 +73,16 @@ def _read_file(source: str, file_format: str | None) -> dict[str, Any]:
     return dict(zip(names, frame.get_columns(), strict=True))
 
 
-def read_call(source: str) -> str:
+def kind_of(source: str, file_format: str | None) -> str | None:
+    """Return "csv", "parquet" or "bundled", None for a file whose name does not say what it is."""
+    if not Path(source).is_file():
+        return "bundled"
+    return file_format or KINDS.get(Path(source).suffix.lower())
+
+
+def read_call(source: str, kind: str) -> str:
     """Return the call of polars, imported as pl, that reads a file as the audit does."""
-    if KINDS.get(Path(source).suffix.lower()) == "parquet":
+    if kind == "parquet":
         return f"pl.read_parquet({source!r})"
     return f"pl.read_csv({source!r}, infer_schema_length=None,\n                    null_values={NULLS!r})"
 

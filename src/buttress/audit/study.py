@@ -373,6 +373,6 @@ class Study:
         return AuditResult(
             task=self.task, metric=metric, columns=columns, rows=self.rows, curves=self.curves,
             suspicious=self.suspicious, novel=self.novel, recommended=best,
-            code=paste(self.table, self.entries[best], source), data=data, settings=settings,
+            code=paste(self.table, self.entries[best]), data=data, settings=settings,
             subsampled=self.subsampled, notes=notes, seconds=time.monotonic() - self.started,
         )

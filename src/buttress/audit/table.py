@@ -21,7 +21,8 @@ MAX_CLASSES = 10  # whole-number targets with at most this many values are class
 class Table:
     """Feature columns by name and the target, rows aligned; numbers are float64 with NaN, categories are text.
 
-    ``by_number`` says that the names x0, x1, ... stand for columns of an array.
+    ``by_number`` says that the names x0, x1, ... stand for columns of an array; ``origin`` is the file or bundled set
+    it was read from and its kind, None for data given as objects.
     """
 
     numeric: dict[str, NDArray[np.float64]]
@@ -31,6 +32,7 @@ class Table:
     row_numbers: NDArray[np.intp]
     notes: list[str] = field(default_factory=list)
     by_number: bool = False
+    origin: tuple[str, str] | None = None
 
     def __len__(self) -> int:
         return len(self.target)

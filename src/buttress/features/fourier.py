@@ -5,7 +5,8 @@ k(x, z) = E phi(x) phi(z). Block t is a function of (seed, t): a model is its se
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -53,7 +54,8 @@ class RandomFeatures:
             return kept
         made = tuple(map(place, self._kept.get((block, NUMPY)) or self._drawn(block)))
         while self._kept and (len(self._kept) + 1) * 8 * self.width * self.size > KEPT:
-            self._kept.pop(next(reversed(self._kept)))  # the newest: a model runs through its blocks in order
+            with suppress(KeyError):  # another thread may have taken the last one
+                self._kept.popitem()  # the newest: a model runs through its blocks in order
         self._kept[block, place] = made
         return made
 
@@ -63,6 +65,10 @@ class RandomFeatures:
         draws = normals(bits[m:])
         lengths = spectrum_of(self.kernel, "Random features").lengths(self.kernel, draws[:m], exponentials(bits[:m]))
         return draws[m : m + m * d].reshape(d, m) * lengths, 2 * np.pi * shares(bits[:m])
+
+    def fresh(self) -> "RandomFeatures":
+        """Return the same features, no blocks of them kept."""
+        return replace(self, _kept={})
 
     @property
     def amplitude(self) -> float:
@@ -115,7 +121,7 @@ class RandomExpansion:
 
     def moved(self, place: Place) -> "RandomExpansion":
         """Return the same expansion with its coefficients there; the features follow the rows they are asked of."""
-        return RandomExpansion(self.features, place(self.coef), place(self.intercept))
+        return RandomExpansion(self.features.fresh(), place(self.coef), place(self.intercept))
 
     @cached_property
     def steepest(self) -> float:

@@ -4,6 +4,8 @@ With landmarks z_1..z_m, phi(x) = K(x, Z) K_ZZ^(-1/2), so that phi(x)'phi(z) = k
 """
 
 from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 from sklearn.cluster import kmeans_plusplus
@@ -38,8 +40,12 @@ class NystroemMap:
     landmarks: Array
     root: Array
 
-    def __post_init__(self) -> None:
-        self._at = centred(self.kernel, self.landmarks)
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "_at"}
+
+    @cached_property
+    def _at(self) -> Any:
+        return centred(self.kernel, self.landmarks)
 
     def at(self, X: Array) -> Point:
         """Return the kernel's values at the rows of X with their gradients, of X (n, d) where the landmarks are."""
@@ -51,7 +57,7 @@ class NystroemMap:
         step = max(1, CHUNK // len(self.root))
         if X.shape[0] <= step or not isinstance(X, np.ndarray):
             return self.at(X).values @ self.root
-        features = np.empty((X.shape[0], self.root.shape[1]))
+        features = np.empty((X.shape[0], self.root.shape[1]), dtype=self.root.dtype)
         for start in range(0, len(features), step):  # a kernel matrix of all rows at once would double the memory
             part = slice(start, start + step)
             features[part] = self.at(X[part]).values @ self.root

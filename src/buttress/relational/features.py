@@ -46,12 +46,12 @@ def _check(table: Table, name: str, column: Column, rows: Index) -> None:
     gone = int(column.null[rows].sum())
     if gone:
         raise ValueError(f"Feature {table.name}.{name} is NULL or NaN in {gone} rows. Impute or drop those rows.")
-    check_time(table.name, name, column)
+    check_time(table.name, name, column.kind)
 
 
-def check_time(table: str, name: str, column: Column) -> None:
+def check_time(table: str, name: str, kind: str) -> None:
     """Refuse a feature of times: what counts (age, weekday, season) is not ours to guess."""
-    if column.kind == "time":
+    if kind == "time":
         raise ValueError(f"Feature {table}.{name} holds times. Turn it into numbers that mean something to a linear "
                          "model, such as days before the label's date, the hour or the month, and use those.")
 

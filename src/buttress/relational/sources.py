@@ -67,7 +67,7 @@ def column_names(source: Any) -> list[str]:
     if isinstance(source, tuple):
         return _Query(source).names()
     if isinstance(source, (str, Path)):
-        return [row[0] for row in _duckdb().execute(f"DESCRIBE {_scan(source)}").fetchall()]
+        return [row[0] for row in _scanned(source, "DESCRIBE {}").fetchall()]
     names = source.column_names if hasattr(source, "column_names") else source.columns
     return [str(name) for name in names]
 
@@ -78,7 +78,7 @@ def read_columns(source: Any, names: Sequence[str]) -> dict[str, Column]:
         return _Query(source).read(names)
     if isinstance(source, (str, Path)):
         chosen = ", ".join(DUCKDB.quote(name) for name in names) or "1 AS one"
-        return _masked(_duckdb().execute(f"SELECT {chosen} FROM ({_scan(source)})").fetchnumpy())
+        return _masked(_scanned(source, f"SELECT {_escaped(chosen)} FROM ({{}})").fetchnumpy())
     return {name: _frame_column(source, name) for name in names}
 
 
@@ -87,7 +87,7 @@ def row_count(source: Any) -> int:
     if isinstance(source, tuple):
         return _Query(source).count()
     if isinstance(source, (str, Path)):
-        return int(_duckdb().execute(f"SELECT COUNT(*) FROM ({_scan(source)})").fetchall()[0][0])
+        return int(_scanned(source, "SELECT COUNT(*) FROM ({})").fetchall()[0][0])
     return int(source.num_rows if hasattr(source, "num_rows") else len(source))
 
 
@@ -118,6 +118,25 @@ def _duckdb() -> Any:
         raise ImportError("Reading Parquet and CSV files needs DuckDB. Install it with: "
                           "pip install 'buttress[duckdb]'") from None
     return duckdb.connect()
+
+
+def _scanned(path: str | Path, statement: str) -> Any:
+    """Run a statement with the file in place of {}; a file that cannot be read becomes one ValueError."""
+    connection, scan = _duckdb(), _scan(path)
+    try:
+        return connection.execute(statement.format(scan))
+    except Exception as error:
+        if not type(error).__module__.startswith(("duckdb", "_duckdb")):
+            raise
+        reason = str(error).strip().splitlines()[0]
+        hint = ""
+        if "unicode" in reason.lower() or "utf-8" in reason.lower() or "encod" in reason.lower():
+            hint = f" Save it as UTF-8, from a shell: iconv -f cp1252 -t utf-8 {Path(path).name} > utf8.csv"
+        raise ValueError(f"The file {str(path)!r} cannot be read: {reason}{hint}") from None
+
+
+def _escaped(text: str) -> str:
+    return text.replace("{", "{{").replace("}", "}}")
 
 
 def _scan(path: str | Path) -> str:

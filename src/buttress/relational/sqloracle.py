@@ -3,6 +3,7 @@
 Only SELECT is sent. Files and frames are counted by a DuckDB of our own, which spills to disk when memory is short.
 """
 
+import datetime
 from collections.abc import Sequence
 from typing import Any
 
@@ -21,6 +22,8 @@ from buttress.relational.sources import Column, make_column, objects, select
 from buttress.relational.sqlplan import sql_home, sql_tree
 from buttress.relational.sqlsample import sample_rows
 from buttress.relational.weighting import class_factors
+
+EMPTY = "The join has no rows (or none of positive weight): no rows have equal keys. Check the pairs in on."
 
 
 class SqlOracle:
@@ -50,6 +53,7 @@ class SqlOracle:
         pairs = join.check()
         self.can_refine = True
         self.join, self.intercept = join, intercept
+        self._times: set[tuple[int, str]] = set()
         self.connection, self.dialect, items = sql_home(join, memory)
         self.tree, self.columns, self.node_of = sql_tree(join, pairs, self.connection, self.dialect, items,
                                                          per_label_row)
@@ -73,7 +77,7 @@ class SqlOracle:
         weight = {int(row[0]): float(row[1]) for row in counted}
         n_rows = int(sum(float(row[2]) for row in counted))
         if not n_rows or not sum(weight.values()) > 0:
-            raise ValueError("The join has no rows (or none of positive weight). Check the pairs in on.")
+            raise ValueError(EMPTY)
         factors = class_factors(class_weight, classes, (weight.get(0, 0.0), weight.get(1, 0.0)))
         if factors != (1.0, 1.0):
             root, number = self.tree.nodes[self.tree.root], self.dialect.number
@@ -146,7 +150,9 @@ class SqlOracle:
         if not names:
             return {}
         rows = self._select(f"SELECT {', '.join(quoted.values())} FROM {item} q LIMIT 100")
-        read = zip(*rows) if rows else [()] * len(names)
+        read = list(zip(*rows)) if rows else [()] * len(names)
+        self._times |= {(i, name) for name, values in zip(names, read)
+                        if any(isinstance(value, datetime.date | datetime.time) for value in values)}
         out = {name: make_column(objects(values)) for name, values in zip(names, read)}
         for name in [name for name in names if out[name].null.all() and rows]:
             more = self._select(f"SELECT {quoted[name]} FROM {item} q WHERE {quoted[name]} IS NOT NULL LIMIT 100")
@@ -167,7 +173,7 @@ class SqlOracle:
                 raise ValueError(f"Feature {table.name}.{name} "
                                  + (f"is NULL or NaN in {gone} rows. Impute or drop those rows." if gone else
                                     f"holds {most:g}, too large. Rescale or drop those rows."))
-            check_time(table.name, name, sample[name])
+            check_time(table.name, name, "time" if (i, name) in self._times else sample[name].kind)
             categories = None if sample[name].kind == "number" else self._categories(i, name)
             node.features += self._expressions(i, name, read[name], most or 1.0, categories)
             scales += [most or 1.0] if categories is None else [1.0] * len(categories)
@@ -215,6 +221,8 @@ class SqlOracle:
         label = table.label or ""
         rows = self._select(sqltext.distinct(self.tree, self.node_of[i], self.columns[i, label]))
         values = [row[0] for row in rows]
+        if not values:
+            raise ValueError(EMPTY)
         if any(value is None or value != value for value in values):
             raise ValueError(f"Label {table.name}.{label} is NULL or NaN in some rows. Drop those rows.")
         classes = np.unique(np.array([str(v) for v in values] if sample[label].kind == "text" else values))

@@ -36,7 +36,7 @@ class RelationalLinearSVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
     alpha : float, default=1e-3
         Weight of ||beta||^2, > 0 (the paper's lambda).
     C : float or None
-        If given, alpha = 1/(2 C W) as in scikit-learn's LinearSVC on the rows of the join.
+        If given, it replaces alpha: alpha = 1/(2 C W) as in scikit-learn's LinearSVC on the rows of the join.
     loss : {"hinge", "squared_hinge", "logistic"}, default="hinge"
     tol : float, default=1e-3
         Stop when the interval's width is at most this share of its upper end; > 0.
@@ -177,7 +177,8 @@ class RelationalLinearSVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
             raise ValueError("The target is the label of one of the join's tables. Leave y out.")
         if not any(table.label for table in join.tables):
             raise ValueError("No table of the join has a label. Give one table label='column'.")
-        check_number("alpha", self.alpha, 0)
+        if self.C is None:
+            check_number("alpha", self.alpha, 0)
         if self.C is not None:
             check_number("C", self.C, 0)
         check_number("tol", self.tol, 0)

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils import check_random_state
 
-from buttress._checks import Array, check_count, check_number, check_X_y
+from buttress._checks import Array, check_count, check_number, check_X_y, warn_user
 from buttress._predicting import ExpansionValues
 from buttress.kernels import fitted_kernel, is_precomputed, warn_of_scale
 from buttress.robust.designs import Design, check_contamination, check_gamma, kernel_design
@@ -152,7 +152,11 @@ class RobustKernelRegressor(ExpansionValues, RegressorMixin, BaseEstimator):
         self.scale_ = found.explained.law.scale * unit
         self.inlier_mask_ = chosen_inliers(self.outlier_proba_, share)
         self.contamination_ = float(self.outlier_proba_.mean()) if share is None else share
-        self.agreement_ = np.mean(found.votes == self.inlier_mask_[None, :], axis=0)
+        if self.contamination_ >= 0.5:
+            warn_user(f"{self.contamination_:.0%} of the rows look corrupt, and of more than half nothing can be said. "
+                      "The kernel may not suit X: scale its columns (RobustScaler), or give gamma.")
+        self.agreement_ = (np.mean(found.votes == self.inlier_mask_[None, :], axis=0) if design.exact else
+                           np.ones(len(y)))
         return self
 
 

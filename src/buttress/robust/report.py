@@ -55,7 +55,8 @@ def outlier_report(estimator: Any, X: Any, y: Any) -> Any:
         raise ValueError(f"outlier_report needs a fitted {NEEDED}, with the data as it saw them. Got a Pipeline: give "
                          "its last step, and X transformed by the steps before (pipeline[:-1].transform(X)).")
     if not hasattr(estimator, "outlier_proba_"):
-        raise ValueError(f"outlier_report needs a fitted {NEEDED}. Got {type(estimator).__name__}.")
+        best = " Give its best_estimator_." if hasattr(estimator, "best_estimator_") else ""
+        raise ValueError(f"outlier_report needs a fitted {NEEDED}. Got {type(estimator).__name__}.{best}")
     given = np.asarray(y).reshape(-1)
     _check_rows(estimator, X, given)
     if hasattr(estimator, "loo_score_"):

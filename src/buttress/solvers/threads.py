@@ -6,7 +6,7 @@ fit of many small products then takes several times as long as with one thread. 
 
 import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from functools import cache
 from typing import Any
@@ -29,7 +29,8 @@ def _blas() -> Any:
 def own_threads() -> Iterator[None]:
     """Let :func:`share` use as many threads as the BLAS had, and the BLAS one, until the end of the block.
 
-    Of blocks that run at the same time the first does so; the others share nothing.
+    The limit on the BLAS holds for the whole process. Of blocks that run at the same time the first does so; the
+    others share nothing.
     """
     if not _taken.acquire(blocking=False):
         yield
@@ -57,8 +58,15 @@ def share(work: Callable[[Iterator[int]], None], starts: range, cost: float) -> 
     if pool is None or cost < WORTH or len(starts) < 2:
         return work(queue)
     waiting = [pool.submit(work, queue) for _ in range(min(_local.helpers, len(starts) - 1))]
-    work(queue)
-    for helper in waiting:
-        if not helper.cancel():
-            helper.result()
+    try:
+        work(queue)
+    except BaseException:
+        for _ in queue:  # nothing is left for the others, who would write to arrays that are used again
+            pass
+        raise
+    finally:
+        running = [helper for helper in waiting if not helper.cancel()]
+        wait(running)
+    for helper in running:
+        helper.result()
     return None
