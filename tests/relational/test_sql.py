@@ -270,3 +270,13 @@ def test_dates_and_an_empty_join_are_refused_inside_the_database_as_outside(duck
         for engine in ("sql", "memory"):
             with pytest.raises(ValueError, match=message):
                 RelationalLinearSVC(engine=engine).fit(join)
+
+
+def test_text_that_is_different_in_every_row_is_refused(duckdb_connection):
+    run = duckdb_connection.execute
+    run("CREATE TABLE rows_ AS SELECT i AS k, i % 2 AS y, CASE WHEN i = 7 THEN 'n/a' ELSE (i / 10)::TEXT END AS size "
+        "FROM range(200) t(i)")
+    for engine in ("sql", "memory"):
+        with pytest.raises(ValueError, match=r"rows_.size is text with .* in 200 rows .*'n/a'.* mend the column"):
+            RelationalLinearSVC(engine=engine).fit(
+                Join([Table("rows_", (duckdb_connection, "rows_"), features=["size"], label="y")], on=[]))

@@ -12,6 +12,8 @@ from buttress.relational.sources import Column
 
 DENSE = 16  # one-hot columns beyond this many make the table's features sparse
 
+MANY = 50  # values of a text that are one-hot encoded whatever the number of rows
+
 
 def table_data(table: Table, columns: dict[str, Column], rows: Index, absent: bool, intercept: bool) -> TableData:
     """Return the features of the given rows, an all-zero row after them if ``absent``, a column of ones if asked.
@@ -31,6 +33,7 @@ def table_data(table: Table, columns: dict[str, Column], rows: Index, absent: bo
             described.append((name, None))
         else:
             block, categories = _one_hot(column, rows)
+            check_categories(table.name, name, categories, len(rows))
             blocks.append(block)
             scales.append([1.0] * len(categories))
             described.append((name, categories))
@@ -54,6 +57,14 @@ def check_time(table: str, name: str, kind: str) -> None:
     if kind == "time":
         raise ValueError(f"Feature {table}.{name} holds times. Turn it into numbers that mean something to a linear "
                          "model, such as days before the label's date, the hour or the month, and use those.")
+
+
+def check_categories(table: str, name: str, categories: list[str], n: int) -> None:
+    """Refuse text that is nearly different in each of n rows: identifiers, or numbers with a stray word among them."""
+    if len(categories) > max(MANY, n / 2):
+        raise ValueError(f"Feature {table}.{name} is text with {len(categories)} values in {n} rows (such as "
+                         f"{categories[-1]!r}): an identifier, or numbers with a word among them. Leave it out of "
+                         "features, or mend the column.")
 
 
 def _scaled(values: Array, table: Table, name: str) -> tuple[Any, float]:

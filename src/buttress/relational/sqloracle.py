@@ -12,7 +12,7 @@ import numpy as np
 from buttress._checks import LARGEST, Array
 from buttress.relational import sqltext
 from buttress.relational.declare import Join, Pair
-from buttress.relational.features import check_time
+from buttress.relational.features import check_categories, check_time
 from buttress.relational.grid import step_of
 from buttress.relational.keys import check_kinds
 from buttress.relational.margins import Evaluation, MarginLoss, evaluation
@@ -175,6 +175,8 @@ class SqlOracle:
                                     f"holds {most:g}, too large. Rescale or drop those rows."))
             check_time(table.name, name, "time" if (i, name) in self._times else sample[name].kind)
             categories = None if sample[name].kind == "number" else self._categories(i, name)
+            if categories is not None:
+                check_categories(table.name, name, categories, int(found[0] or 0))
             node.features += self._expressions(i, name, read[name], most or 1.0, categories)
             scales += [most or 1.0] if categories is None else [1.0] * len(categories)
             described.append((name, categories))
