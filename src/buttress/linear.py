@@ -1,6 +1,7 @@
 """The linear support vector classifier in the primal: exact, by gradient descent, or by stochastic gradient descent."""
 
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -28,7 +29,7 @@ from buttress.expansion import KernelExpansion, binary_contrasts, rival_contrast
 from buttress.kernels import Linear
 from buttress.solvers.newton import multiplier_newton
 from buttress.solvers.primal import LinearProblem, Rate, default_rate, full_batch, gradient_descent
-from buttress.solvers.run import Outcome, run
+from buttress.solvers.run import Outcome, countdown, run
 from buttress.solvers.stochastic import SuffixMean, Walk, blocks, draws, merged, stochastic_descent
 
 
@@ -68,7 +69,7 @@ class LinearSVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
     max_iter : int, default=1000
         Most Newton steps, gradient steps, or passes over the distinct rows; per class.
     max_time : float or None
-        Most seconds per class.
+        Most seconds a fit.
     random_state : int, RandomState or None
         Of the order of the rows in "sgd".
     progress : bool, default=False
@@ -166,7 +167,9 @@ class LinearSVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
             X, codes, bound = X[bound > 0], codes[bound > 0], bound[bound > 0]
         report, rng = step_callback(self, X, y, None), check_random_state(self.random_state)
         self._walks: list[tuple[Walk, SuffixMean]] = []
-        self._set_solution([self._fit_class(self._problem(X, codes, bound, c), report, rng) for c in self._positives()])
+        clock = countdown(self.max_time)
+        self._set_solution([self._fit_class(self._problem(X, codes, bound, c), report, rng, clock)
+                            for c in self._positives()])
         return self
 
     def _check_parameters(self) -> None:
@@ -207,7 +210,9 @@ class LinearSVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
                   "inverse": chosen.decay if self.decay is None else float(self.decay)}
         return Rate(first, decays[self.schedule], chosen.intercept)
 
-    def _fit_class(self, problem: LinearProblem, report: Any, rng: Any) -> tuple[Array, float, float, float, Outcome]:
+    def _fit_class(
+        self, problem: LinearProblem, report: Any, rng: Any, clock: Callable[[], float | None]
+    ) -> tuple[Array, float, float, float, Outcome]:
         """Return w, b, both objectives, and how the run ended."""
         d, limit = problem.X.shape[1], None if self.max_iter == -1 else self.max_iter
         if self.solver == "newton":
@@ -219,7 +224,7 @@ class LinearSVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
             problem, rows = merged(problem)
             steps = stochastic_descent(problem, self._rate(problem, rows), average=self.average, rng=rng, rows=rows)
             limit = None if limit is None else limit * blocks(len(rows))
-        outcome = run(steps, tol=self.tol, max_iter=limit, max_time=self.max_time, callback=report,
+        outcome = run(steps, tol=self.tol, max_iter=limit, max_time=clock(), callback=report,
                       progress=self.progress, name=f"LinearSVC(solver={self.solver!r})")
         if outcome.status == "exhausted":
             warnings.warn(f"Newton's method stopped at a relative gap of {outcome.gap:.3g} > tol {self.tol:.3g}: "
