@@ -1,0 +1,175 @@
+"""Attacks that look for the nearest error, against exact distances of linear models and brute force, and bad input."""
+
+import itertools
+from functools import partial
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_digits, make_moons
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from test_attacks import margin, problems
+
+from buttress import SVC, AdversarialSVC, attacks
+from buttress.attacks.targets import as_target
+from buttress.kernels import RBF
+
+from problems import KERNELS, iris, moons, noisy, points
+
+
+def exact_distance(model, X):
+    """Of the rows X from the decision boundary of a linear machine, in l2."""
+    return np.abs(model.decision_function(X)) / np.linalg.norm(model.dual_coef_ @ model.support_vectors_)
+
+
+@pytest.mark.parametrize(
+    ("attack", "options"),
+    [
+        (attacks.carlini_wagner, {}),
+        (attacks.carlini_wagner, {"variable": "tanh", "bounds": (-20.0, 20.0)}),
+        (attacks.zoo, {}),
+        (attacks.zoo, {"coordinates": 3, "steps": 600}),
+    ],
+    ids=["cw", "cw-tanh", "zoo", "zoo-3-coordinates"],
+)
+def test_nearest_attacks_find_the_exact_distance_of_linear_models(attack, options):
+    X, y = noisy(60)
+    model = SVC(kernel="linear").fit(X, y)
+    found, info = attack(model, X, y, return_info=True, random_state=0, **options)
+    right = model.predict(X) == y
+    assert info.success.all()
+    assert (info.distance[~right] == 0).all()
+    np.testing.assert_allclose(info.distance, np.linalg.norm(found - X, axis=1))
+    ratio = info.distance[right] / exact_distance(model, X[right])
+    assert ratio.min() >= 1 - 1e-9
+    assert np.median(ratio) < 1.01
+    assert np.quantile(ratio, 0.9) < 1.1
+    np.testing.assert_array_equal(model.predict(found) != y, True)
+
+
+@problems
+def test_zoo_goes_where_carlini_and_wagner_go_on_linear_models(problem):
+    """Both towards the boundary of the nearest rival, straight."""
+    X, y = problem()
+    model = SVC(kernel="linear").fit(X, y)
+    moves = [attack(model, X, y, random_state=0) - X for attack in (attacks.carlini_wagner, attacks.zoo)]
+    moved = (model.predict(X) == y) & (np.linalg.norm(moves[0], axis=1) > 0)
+    ours, theirs = (move[moved] / np.linalg.norm(move[moved], axis=1, keepdims=True) for move in moves)
+    assert np.median((ours * theirs).sum(axis=1)) > 0.999
+
+
+@problems
+def test_nearest_attacks_come_close_to_the_nearest_point_of_a_grid(problem):
+    X, y = problem()
+    X = X[:, :2]
+    model = SVC(gamma=1.0).fit(X, y)
+    X, y = X[::10], y[::10]
+    side = np.linspace(-3, 3, 151)
+    offsets = np.stack(np.meshgrid(side, side), axis=-1).reshape(-1, 2)
+    lengths = np.linalg.norm(offsets, axis=1)
+    nearest = np.array([lengths[model.predict(x + offsets) != label].min() for x, label in zip(X, y)])
+    for attack in (attacks.carlini_wagner, attacks.zoo):
+        _, info = attack(model, X, y, random_state=0, return_info=True)
+        assert info.success.mean() >= 0.8
+        found = info.success
+        assert (info.distance[found] >= nearest[found] - 0.06).all()
+        assert np.median(info.distance[found] - nearest[found]) <= 0.02
+
+
+def test_entries_at_the_ends_of_the_box_are_slow_to_leave_in_the_tanh_variable():
+    X, y = load_digits(n_class=2, return_X_y=True)
+    X = X / 16
+    model = SVC(C=1.0, gamma=0.05).fit(X[:200], y[:200])
+    X, y = X[200:220], y[200:220]
+    assert ((X == 0) | (X == 1)).mean() > 0.4
+    options = {"bounds": (0, 1), "rounds": 5, "random_state": 0, "return_info": True}
+    runs = {(variable, steps): attacks.carlini_wagner(model, X, y, variable=variable, steps=steps, **options)[1]
+            for variable, steps in [("box", 50), ("tanh", 20), ("tanh", 50), ("tanh", 1000)]}
+    distance = {run: np.median(info.distance) for run, info in runs.items()}
+    assert runs["box", 50].success.all()
+    assert runs["tanh", 20].success.mean() < 0.5
+    assert distance["tanh", 50] > 1.1 * distance["box", 50]
+    assert distance["tanh", 1000] < 1.02 * distance["box", 50]
+
+
+def test_an_unlimited_attack_tells_models_apart_by_distance_only():
+    X, y = make_moons(150, noise=0.1, random_state=0)
+    natural, trained = SVC(C=10).fit(X, y), AdversarialSVC(C=10, eps=0.25, random_state=0).fit(X, y)
+    attack = partial(attacks.carlini_wagner, X=X, y=y, random_state=0, return_info=True)
+    near, far = (attack(model)[1] for model in (natural, trained))
+    assert near.success.all()
+    assert far.success.all()
+    assert np.median(far.distance) > 1.5 * np.median(near.distance)
+
+
+@pytest.mark.parametrize("attack", [attacks.carlini_wagner, attacks.zoo])
+def test_kappa_is_the_margin_to_be_wrong_by(attack):
+    X, y = moons(40)
+    model = SVC(gamma=1.0).fit(X, y)
+    near = attack(model, X, y, random_state=0, return_info=True)[1]
+    found, info = attack(model, X, y, kappa=0.3, random_state=0, return_info=True)
+    reached = margin(model, found, y) <= -0.3
+    assert reached.mean() > 0.9
+    assert np.median(info.distance - near.distance) > 0.05
+    assert np.median(margin(model, found, y)[info.distance > 0]) > -0.32
+
+
+def test_nearest_attacks_stay_in_the_box_and_say_when_they_fail():
+    X, y = moons(40)
+    model = SVC(gamma=1.0).fit(X, y)
+    box = (X - 0.05, X + 0.05)
+    for attack in (attacks.carlini_wagner, attacks.zoo):
+        found, info = attack(model, X, y, bounds=box, return_info=True)
+        assert np.abs(found - X).max() <= 0.05 + 1e-12
+        np.testing.assert_array_equal(info.success, model.predict(found) != y)
+        assert 0 < info.success.sum() < 40
+
+
+def test_zoo_scores_steps_along_coordinates_as_fresh_queries_would():
+    X, y = iris()
+    rng = np.random.default_rng(0)
+    rows, columns = np.array([3, 0, 7]), rng.integers(0, 4, (3, 5))
+    alike = np.array([0.3, -0.2, 1e-4, 2.0])[columns] * rng.choice([-1, 1], (3, 5))  # one length a column, as in ZOO
+    for kernel, steps in itertools.product([*KERNELS, RBF(1e3)], [rng.normal(size=(3, 5)), alike]):
+        target = as_target(make_pipeline(StandardScaler(), SVC(kernel=kernel)).fit(X, y))
+        V = rng.normal(size=(3, 3))
+        got = target.linearise(X[:10]).nudged(rows, columns, steps, V)
+        for r, b in np.ndindex(3, 5):
+            moved = X[rows[r]].copy()
+            moved[columns[r, b]] += steps[r, b]
+            assert got[r, b] == pytest.approx(float(target.scores(moved[None])[0] @ V[r]), rel=1e-9, abs=1e-9)
+
+
+def test_zoo_counts_two_queries_a_coordinate_and_one_a_step():
+    X, y = points(1, 6), np.array([1])
+    model = SVC(kernel="linear").fit(np.array([[-1.0] * 6, [1.0] * 6]), [0, 1])
+    y = 1 - (model.predict(X) == 0)
+    info = attacks.zoo(model, X, y, steps=1, rounds=1, coordinates=4, return_info=True)[1]
+    assert info.queries == 1 + 2 * 4
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"kappa": -1}, "kappa must be in"),
+        ({"variable": "tan"}, "Did you mean 'tanh'"),
+        ({"variable": "tanh"}, "needs finite bounds"),
+        ({"steps": 0}, "steps must be"),
+        ({"learning_rate": 0}, "learning_rate must be"),
+    ],
+)
+@pytest.mark.parametrize("attack", [attacks.carlini_wagner, attacks.zoo])
+def test_bad_options_of_nearest_attacks_are_refused(attack, options, message):
+    X, y = moons(40)
+    with pytest.raises(ValueError, match=message):
+        attack(SVC().fit(X, y), X, y, **options)
+
+
+# One row an attack, with options that keep it short: adding an attack means adding a row here.
+def test_nearest_attacks_in_single_precision_cross_the_border_as_surely():
+    X, y = iris()
+    model = SVC(gamma=1.0, C=10.0).fit(X, y)
+    double, single = (attacks.carlini_wagner(model, X.astype(kind), y, random_state=0, return_info=True)[1]
+                      for kind in (np.float64, np.float32))
+    np.testing.assert_array_equal(single.success, double.success)
+    assert np.median(single.distance) == pytest.approx(np.median(double.distance), rel=0.01)
