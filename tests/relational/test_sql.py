@@ -280,3 +280,13 @@ def test_text_that_is_different_in_every_row_is_refused(duckdb_connection):
         with pytest.raises(ValueError, match=r"rows_.size is text with .* in 200 rows .*'n/a'.* mend the column"):
             RelationalLinearSVC(engine=engine).fit(
                 Join([Table("rows_", (duckdb_connection, "rows_"), features=["size"], label="y")], on=[]))
+
+
+def test_a_sample_of_a_database_may_be_empty():
+    oracle = SqlOracle(joined(1, rows=12))
+    drawn = [oracle.sample(1) for _ in range(40)]
+    assert min(len(y) for _, y, _ in drawn) == 0 < max(len(y) for _, y, _ in drawn)
+    assert all(X.shape == (len(y), oracle.plan.width) for X, y, _ in drawn)
+    join = joined(1, rows=12)
+    for _ in range(5):
+        assert RelationalLinearSVC(alpha=0.05, n_samples=1, engine="sql", random_state=0).fit(join).gap_ <= 1e-3

@@ -130,10 +130,10 @@ class SqlOracle:
         offered = float(self._select(f"SELECT COUNT(*) FROM {node.item} q")[0][0])
         repeats = int(min(max(np.ceil(2 * n / max(offered, 1.0)), 1), 1000))
         rows = self._select(sample_rows(self.tree, n, self.total, repeats))
-        found = np.array([[float(value or 0) for value in row] for row in rows]).reshape(len(rows), -1)
         X = np.zeros((len(rows), self.plan.width))
-        if not len(rows):
+        if not rows:  # few were asked for, and chance gave none
             return X, np.zeros(0), np.zeros(0)
+        found = np.array([[float(value or 0) for value in row] for row in rows])
         for column, (table, j) in enumerate(pair for node in self.tree.nodes for pair in node.owner):
             X[:, self.plan.slices[table].start + j] = found[:, 2 + column]
         if self.intercept:
