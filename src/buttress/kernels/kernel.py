@@ -1,10 +1,11 @@
 """What a kernel is, and the two families most belong to: functions of a distance and of an inner product."""
 
 from abc import ABC, abstractmethod
+from typing import Any
 
 import numpy as np
 from scipy.sparse import issparse
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, clone
 from sklearn.utils.extmath import row_norms, safe_sparse_dot
 
 from buttress._arrays import namespace
@@ -107,3 +108,10 @@ def clear_rounding(r2: Array, xx: Array, zz: Array) -> None:
         few = xp.argwhere((r2 <= rounding * (xx.max() + zz.max())).reshape(-1))[:, 0]
         i, j = few // len(zz), few % len(zz)
         r2[i, j] = xp.where(r2[i, j] <= rounding * (xx[i] + zz[j]), 0, r2[i, j])
+
+
+def plain(kernel: Any) -> Any:
+    """Return the kernel with Python numbers for parameters: numpy's turn float32 into float64, and refuse tensors."""
+    numbers = {name: value.item() for name, value in kernel.get_params(deep=False).items()
+               if isinstance(value, np.generic)}
+    return clone(kernel).set_params(**numbers) if numbers else kernel

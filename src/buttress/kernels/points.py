@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from buttress._arrays import contiguous, namespace, place_of, to_numpy
 from buttress._checks import Array
-from buttress.kernels.kernel import DotProduct, Kernel, Radial, clear_rounding, middle
+from buttress.kernels.kernel import DotProduct, Kernel, Radial, clear_rounding, middle, plain
 from buttress.kernels.named import RBF
 
 Columns = NDArray[np.intp]
@@ -48,10 +48,8 @@ def centred(kernel: Kernel, Z: Array) -> Any:
 
     ValueError for tensors and a kernel that is neither radial nor of an inner product.
     """
-    if isinstance(kernel, (Radial, DotProduct)):  # numpy's numbers would turn float32 into float64, and refuse tensors
-        numbers = kernel.get_params(deep=False)
-        kernel = type(kernel)(**{name: value.item() if isinstance(value, np.generic) else value
-                                 for name, value in numbers.items()})
+    if isinstance(kernel, (Radial, DotProduct)):
+        kernel = plain(kernel)
     return _centred(kernel, Z)
 
 

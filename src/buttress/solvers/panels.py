@@ -12,12 +12,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import issparse
-from sklearn.base import clone
 from sklearn.utils.extmath import row_norms
 
 from buttress._checks import Array
 from buttress.kernels import RBF, Combination, DotProduct, Kernel, Precomputed, Radial, centers
-from buttress.kernels.kernel import clear_rounding, middle
+from buttress.kernels.kernel import clear_rounding, middle, plain
 from buttress.solvers.compiled import rbf_entries, rbf_in_place
 from buttress.solvers.threads import share
 
@@ -233,13 +232,6 @@ def shifted(X: Array, centre: Any, real: Any) -> Array:
         np.subtract(X[start : start + PANEL], centre, out=moved[start : start + PANEL], dtype=np.float64,
                     casting="same_kind")
     return moved
-
-
-def plain(kernel: Any) -> Any:
-    """Return the kernel with Python numbers for parameters: numpy's would turn float32 panels into float64."""
-    numbers = {name: value.item() for name, value in kernel.get_params(deep=False).items()
-               if isinstance(value, np.generic)}
-    return clone(kernel).set_params(**numbers) if numbers else kernel
 
 
 def worst_error(kernel: Kernel, X: Any, single: Entries) -> float:
