@@ -2,6 +2,7 @@
 
 import warnings
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -87,25 +88,35 @@ class Problem:
             return margin, winners(scores, contrasts) != codes
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="X does not have valid feature names")
-            return margin, np.asarray(decides.predict(X) != decides.classes_[codes])
+            return margin, np.asarray(decides(X) != self.model.classes_[codes])
 
 
 def pose(model: Any, X: Any, y: Any, bounds: Any, device: str | None = None) -> Problem:
     """Check what an attack was given, and bring it to the device.
 
-    A known score function is attacked in the precision of X, any other model in float64. Raises ValueError for a model
-    without scores, the wrong width, NaN, unknown labels, or a box that excludes X.
+    A known score function is attacked in the precision of X, any other model in float64 (and with frames like X if it
+    was fitted on column names). Raises ValueError for a model without scores, the wrong width, NaN, unknown labels, or
+    a box that excludes X.
     """
     model = as_classifier(model)
     device = check_device(device)
+    as_fitted = frames_like(X) if hasattr(model, "feature_names_in_") else np.asarray
     X = check_rows(X, getattr(model, "n_features_in_", None), "An attack")
     if not len(X):
         raise ValueError("X must have at least one row. Got none.")
     low, high = (np.float64(-np.inf), np.float64(np.inf)) if bounds is None else check_box(bounds, X)
-    target = as_target(model, Place(device, X.dtype.name))
+    target = as_target(model, Place(device, X.dtype.name), as_fitted)
     codes, place = label_codes(model, y, len(X)), target.place
     low, high = (place.xp.broadcast_to(place(side), X.shape) for side in (low, high))
     return Problem(model, target, place, place(X), place(codes), low, high)
+
+
+def frames_like(X: Any) -> Callable[[Array], Any]:
+    """Return what makes rows a pandas or polars frame with the columns of X; rows stay arrays if X is no frame."""
+    if not hasattr(X, "columns"):
+        return np.asarray
+    columns, made = list(X.columns), type(X)
+    return lambda rows: made(rows, schema=columns) if hasattr(X, "schema") else made(rows, columns=columns)
 
 
 def warn_of_units(problem: Problem, eps: float) -> None:
