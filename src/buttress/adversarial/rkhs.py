@@ -1,12 +1,11 @@
 """The defence in feature space: exactly by the natural path, or by stochastic gradients."""
 
-import warnings
 from typing import Any
 
 import numpy as np
 
 from buttress._arrays import Place, to_numpy
-from buttress._checks import Array, FeatureNoiseWarning, NotConvergedWarning
+from buttress._checks import Array, FeatureNoiseWarning, NotConvergedWarning, warn_user
 from buttress.expansion import KernelExpansion
 from buttress.features import (
     RandomExpansion,
@@ -61,8 +60,8 @@ def _fit_exact(
                             callback=report, progress=model.progress, name="path search"))
     stuck = [outcome.gap for outcome in outcomes if outcome.status == "exhausted"]
     if stuck:
-        warnings.warn(f"The path search ended with gap {max(stuck):.3g} > tol {model.tol:.3g}, at the accuracy of its "
-                      "natural machines. Raise tol, or scale the data.", NotConvergedWarning, stacklevel=4)
+        warn_user(f"The path search ended with gap {max(stuck):.3g} > tol {model.tol:.3g}, at the accuracy of its "
+                  "natural machines. Raise tol, or scale the data.", NotConvergedWarning)
     coef = np.stack([outcome.state[0] for outcome in outcomes], axis=1)
     used = np.flatnonzero(coef.any(axis=1))
     intercept = np.array([outcome.state[1] for outcome in outcomes])
@@ -115,10 +114,10 @@ def _feature_noise(expansion: RandomExpansion, X: Array) -> dict[str, Array]:
         signal = np.where(np.isfinite(noise), np.sqrt(np.maximum(0, total**2 - noise**2)), 0.0)
     if (noise > signal).any():
         column = int(np.argmax(noise - signal))
-        warnings.warn(
+        warn_user(
             f"The random features add noise of l1 norm {noise[column]:.3g} to the gradient in the inputs, whose signal "
             f"is {signal[column]:.3g}: an attacker can follow the noise, whatever eps the model was trained with. Use "
             "solver='exact', or defense='input' with its Nystroem features; more features (n_features) help slowly.",
-            FeatureNoiseWarning, stacklevel=4)
+            FeatureNoiseWarning)
     return {"gradient_noise_": noise, "gradient_signal_": signal}
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from buttress._arrays import NUMPY, Place, check_device, namespace, to_numpy
-from buttress._checks import Array, check_box, check_rows
+from buttress._checks import Array, check_box, check_rows, warn_user
 from buttress.attacks.targets import Target, as_target, label_codes
 from buttress.expansion import margins, winners
 from buttress.scores import as_classifier
@@ -123,8 +123,8 @@ def warn_of_units(problem: Problem, eps: float) -> None:
     """Warn of a radius that looks meant for another scale than the box's: below 1 where the box is 100 wide or more."""
     width = float((problem.high - problem.low).max())
     if 0 < eps < 1 and 100 <= width < np.inf:
-        warnings.warn(f"eps={eps:g} is tiny in a box {width:g} wide. It is in the units of X: 8/255 of images in "
-                      f"[0, 255] is eps=8.", stacklevel=3)
+        warn_user(f"eps={eps:g} is tiny in a box {width:g} wide. It is in the units of X: 8/255 of images in "
+                  f"[0, 255] is eps=8.")
 
 
 class Met(ABC):
@@ -173,11 +173,9 @@ class Met(ABC):
     def warn_if_flat(self) -> None:
         """Warn where nothing could be learned: no score changed near any row, and nothing better was met by chance."""
         if not self.slope_seen and not self.wrong.all() and bool((self.X == self.problem.X).all()):
-            warnings.warn(
+            warn_user(
                 f"No score of {type(self.problem.model).__name__} changed near any row, so this attack was blind: that "
-                "it failed says nothing about robustness. Scores of trees and of constant models are flat.",
-                stacklevel=3,
-            )
+                "it failed says nothing about robustness. Scores of trees and of constant models are flat.")
 
     def report(self, norm: str) -> tuple[Array, AttackInfo]:
         """Return the rows met and what was achieved, as numpy arrays, judged by the model.
