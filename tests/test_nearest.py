@@ -47,6 +47,17 @@ def test_nearest_attacks_find_the_exact_distance_of_linear_models(attack, option
     np.testing.assert_array_equal(model.predict(found) != y, True)
 
 
+def test_a_row_fares_alone_as_it_does_among_others():
+    X, y = load_digits(return_X_y=True)
+    model = SVC(C=10).fit(X[:800] / 16, y[:800])
+    X, y = X[1000:1020] / 16, y[1000:1020]
+    among = attacks.carlini_wagner(model, X, y, bounds=(0, 1), random_state=0, return_info=True)[1].distance
+    alone = [attacks.carlini_wagner(model, X[i : i + 1], y[i : i + 1], bounds=(0, 1), random_state=0, return_info=True)[1]
+             for i in range(len(X))]
+    np.testing.assert_allclose([info.distance[0] for info in alone], among, rtol=0.05)
+    assert np.mean([info.distance[0] for info in alone]) == pytest.approx(among.mean(), rel=0.01)
+
+
 @problems
 def test_zoo_goes_where_carlini_and_wagner_go_on_linear_models(problem):
     """Both towards the boundary of the nearest rival, straight."""
