@@ -25,7 +25,7 @@ def parser() -> argparse.ArgumentParser:
     p.add_argument("--nearest", type=int, default=20, help="test rows attacked by C&W and ZOO a trial; 0 for none")
     p.add_argument("--nearest-trials", type=int, default=10, help="trials with C&W and ZOO: they cost most of the time")
     p.add_argument("--folds", type=int, default=5, help="of the choice of parameters")
-    p.add_argument("--sample", type=int, default=2000, help="training rows on which parameters are chosen")
+    p.add_argument("--sample", type=int, default=5000, help="training rows on which parameters are chosen")
     p.add_argument("--features", type=int, default=1024, help="random features a block")
     p.add_argument("--rows", type=int, help="at most this many training rows; default: all")
     p.add_argument("--figures", action="store_true", help="also figures 2 and 3")
