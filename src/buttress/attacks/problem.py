@@ -168,7 +168,7 @@ class Met(ABC):
     def slope(self, g: Array) -> None:
         """Count the queries of a gradient, and note whether it ever pointed anywhere."""
         self.queries += len(g) * self.problem.target.gradient_cost
-        self.slope_seen |= bool(g.any())
+        self.slope_seen = self.slope_seen or bool(g.any())
 
     def warn_if_flat(self) -> None:
         """Warn where nothing could be learned: no score changed near any row, and nothing better was met by chance."""
