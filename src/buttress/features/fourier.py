@@ -138,11 +138,12 @@ class RandomExpansion:
 
     def gradient(self, X: Array, V: Array) -> Array:
         """Return sum_c V[i, c] * d score_c(x_i) / d x_i, shape (n, d), for V of shape (n, k)."""
-        xp, slopes = namespace(X), 0 * X
+        slopes = 0 * X
         scale = -self.features.amplitude / float(np.sqrt(self.features.size))
         for block, coef in enumerate(self.coef):
             for part in self._parts(len(X)):
-                rise = xp.sin(self.features.phase(X[part], block)) * (V[part] @ coef.T)
+                rise = sines(self.features.phase(X[part], block))
+                rise *= V[part] @ coef.T
                 slopes[part] += scale * (rise @ self.features.waves(block, place_of(X))[0].T)
         return slopes
 
@@ -175,15 +176,15 @@ class WavePoint:
     @property
     def scores(self) -> Array:
         """The scores, shape (n, k)."""
-        cosines = (self.scale * namespace(self.X).cos(phase) @ coef
-                   for phase, coef in zip(self.phases, self.expansion.coef, strict=True))
-        return sum(cosines, 0 * self.X[:, :1] + self.expansion.intercept)
+        parts = (self.scale * (turned(phase) @ coef)
+                 for phase, coef in zip(self.phases, self.expansion.coef, strict=True))
+        return sum(parts, 0 * self.X[:, :1] + self.expansion.intercept)
 
     def gradient(self, V: Array, rows: Any = slice(None), columns: Any = slice(None)) -> Array:
         """Return the gradients of the V-weighted scores of the rows named along the columns named, shape (r, c)."""
-        slopes, xp, place = 0 * self.X[rows][:, columns], namespace(self.X), place_of(self.X)
+        slopes, place = 0 * self.X[rows][:, columns], place_of(self.X)
         for block, (phase, coef) in enumerate(zip(self.phases, self.expansion.coef, strict=True)):
-            slopes -= (xp.sin(phase[rows]) * (V @ coef.T)) @ self.features.waves(block, place)[0][columns].T
+            slopes -= (sines(phase[rows]) * (V @ coef.T)) @ self.features.waves(block, place)[0][columns].T
         return self.scale * slopes
 
     def nudged(self, rows: Any, columns: NDArray[np.intp], steps: Array, V: Array) -> Array | None:
@@ -198,6 +199,23 @@ class WavePoint:
         named, at = xp.unique(columns, return_inverse=True)
         slopes = self.gradient(V, rows, named)[xp.arange(len(V))[:, None], at.reshape(columns.shape)]
         return (V * self.scores[rows]).sum(axis=1)[:, None] + steps * slopes
+
+
+def turned(phase: Any, by: float = 0.0) -> Any:
+    """Return cos(phase + by), by the compiled loop where that is in single precision on numpy."""
+    xp = namespace(phase)
+    if xp is not np or phase.dtype != np.float32:
+        return xp.cos(phase + by)
+    from buttress.features.compiled import cosines
+
+    out = np.array(phase, order="C")
+    cosines(out, np.full(out.shape[1], by, dtype=np.float32), np.float32(1))
+    return out
+
+
+def sines(phase: Any) -> Any:
+    """Return sin(phase)."""
+    return turned(phase, -np.pi / 2)
 
 
 def gradient_noise(expansion: RandomExpansion) -> Array:
