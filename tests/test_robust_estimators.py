@@ -148,6 +148,9 @@ def test_isolated_rows_are_named_and_left_out():
     assert model.isolated_[20:].sum() == 0
     assert not model.inlier_mask_[model.isolated_].any()
     assert model.weights_[model.isolated_].max() == 0
+    # of their labels nothing is known: they are as likely wrong as the others, and do not count as wrong
+    np.testing.assert_allclose(model.outlier_proba_[model.isolated_], model.outlier_proba_[~model.isolated_].mean())
+    assert model.contamination_ < 0.05
 
 
 def test_a_class_of_isolated_rows_is_named():

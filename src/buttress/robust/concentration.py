@@ -15,7 +15,14 @@ from buttress.kernels import Kernel, MultiscaleRBF, fitted_kernel, is_precompute
 from buttress.robust.designs import Design, check_contamination, check_gamma, kernel_design
 from buttress.robust.mixture import chosen_inliers
 from buttress.robust.report import row_keys
-from buttress.solvers.balanced import Flips, concentrate_classes, explain_labels, label_margins
+from buttress.solvers.balanced import (
+    RATES,
+    Flips,
+    concentrate_classes,
+    explain_labels,
+    label_likelihoods,
+    label_margins,
+)
 from buttress.solvers.run import run
 
 ALPHAS = np.geomspace(0.01, 100, 12)  # in units of the variance of the features; more smooths away small classes
@@ -33,8 +40,8 @@ class RobustKernelClassifier(ExpansionPredictions, ClassifierMixin, BaseEstimato
     likeliest given the scores of each row under the fit without it; then, within each class, the rows whose scores
     support their label best are kept and the fit repeated, until the rows repeat. From there all rows are fitted
     again, three times, each to its likeliest class given its label and the scores of the others. With no sign of wrong
-    labels nothing is trimmed; nor on landmark features, for where rows are many wrong labels average out in the plain
-    fit, and the rows are only judged by it.
+    labels, or of a fiftieth at most, nothing is trimmed; nor on landmark features, for where rows are many wrong labels
+    average out in the plain fit, and the rows are only judged by it.
 
     Parameters
     ----------
@@ -57,7 +64,8 @@ class RobustKernelClassifier(ExpansionPredictions, ClassifierMixin, BaseEstimato
     inlier_mask_ : bool array of shape (n,)
         Training rows whose label is taken as right and that resemble others.
     outlier_proba_ : array of shape (n,)
-        Probability that the label is wrong; 1 for rows that no other row resembles.
+        Probability that the label is wrong, averaged over the rates and temperatures that explain the labels; for rows
+        that no other row resembles, the mean of the others.
     weights_ : array of shape (n,)
         1 for rows fitted to the label given, 0 for those fitted to another and for isolated ones.
     loo_score_ : array of shape (n,)
@@ -65,11 +73,11 @@ class RobustKernelClassifier(ExpansionPredictions, ClassifierMixin, BaseEstimato
     loo_proba_ : array of shape (n, n_classes)
         Probability of each class under the fit without the row.
     isolated_ : bool array of shape (n,)
-        Rows whose kernel values with all others are next to nothing.
+        Rows whose kernel values with all others are next to nothing: left out, their labels not judged.
     scale_ : float
         Median size of ``loo_score_``.
     contamination_ : float
-        Share of corrupt rows: the mean of ``outlier_proba_``, or the number given.
+        Share of wrong labels: the mean of ``outlier_proba_``; or the number given.
     agreement_ : array of shape (n,)
         Share of the fits with 0, 20 and 40 per cent trimmed that judge the row as ``inlier_mask_`` does.
     row_keys_ : array of shape (n,)
@@ -171,10 +179,11 @@ class RobustKernelClassifier(ExpansionPredictions, ClassifierMixin, BaseEstimato
         self.loo_score_ = _scattered(found.margin, rows, n, 0.0)
         self.loo_proba_ = np.full((n, C), 1 / C)
         self.loo_proba_[rows] = found.flips.classes
-        self.outlier_proba_ = _scattered(found.flips.wrong, rows, n, 1.0)
+        # Nothing speaks for or against the label of an isolated row: it is as likely wrong as any.
+        self.outlier_proba_ = _scattered(found.flips.wrong, rows, n, float(found.flips.wrong.mean()))
         self.scale_ = float(np.median(np.abs(found.margin)))
         given = check_contamination(self.contamination)
-        self.inlier_mask_ = chosen_inliers(self.outlier_proba_, given)
+        self.inlier_mask_ = chosen_inliers(np.where(self.isolated_, 1.0, self.outlier_proba_), given)
         self.contamination_ = float(self.outlier_proba_.mean()) if given is None else given
         self.agreement_ = np.ones(n)
         self.agreement_[rows] = np.mean(found.votes == self.inlier_mask_[rows], axis=0)
@@ -245,7 +254,8 @@ def likeliest_fit(design: Design, targets: Array, codes: NDArray[np.intp], rate:
         some, aims = (codes, targets) if rows is None else (codes[rows], targets[rows])
         alphas = ALPHAS * feature_variance(design)
         fits = design.ridge.path(targets, ones, alphas, rows)
-        likelihood = [explain_labels(aims - fit.loo, some, rate).likelihood for fit in fits]
+        rates = RATES if rate is None else np.array([rate])
+        likelihood = [label_likelihoods(aims - fit.loo, some, rates).max() for fit in fits]
         alpha = alphas[np.argmax(likelihood)]
     fit = design.ridge.solve(targets, ones, alpha)
     return Scored(fit.coef, targets - fit.loo, float(alpha))
