@@ -61,7 +61,6 @@ def test_a_label_is_wrong_with_the_mean_probability_over_all_laws():
 @pytest.mark.parametrize("stacked", [False, True])
 def test_a_few_wrong_labels_among_easy_rows_are_not_explained_away(stacked):
     """What lies far on the wrong side is named in every trial, though a rate of 0 may be as likely."""
-    counted = []
     for seed in range(8):
         rng = np.random.default_rng(seed)
         X, y = iris()
@@ -74,8 +73,7 @@ def test_a_few_wrong_labels_among_easy_rows_are_not_explained_away(stacked):
         assert far.any()
         assert not model.inlier_mask_[far].any()
         assert np.mean(~model.inlier_mask_[~bad]) < 0.02
-        counted.append(model.contamination_ / bad.mean())
-    assert np.mean(counted) > 0.65
+        assert 0.25 < model.contamination_ / bad.mean() < 1.25
 
 
 def test_the_fit_is_kernel_ridge_on_the_relabelled_rows():
