@@ -23,9 +23,11 @@ from buttress.solvers.balanced import (
     label_likelihoods,
     label_margins,
 )
+from buttress.solvers.noisy_logistic import NoisyLogistic
 from buttress.solvers.run import run
 
 ALPHAS = np.geomspace(0.01, 100, 12)  # in units of the variance of the features; more smooths away small classes
+FALLING = np.geomspace(1, 1e-3, 4)  # the ridges of logistic regression, in units of k(x, x)
 SMOOTH = 25.0  # the ridge while rows are being chosen, in the same units: wrong labels must not be fitted
 RELABELLED = 3  # fits to the likeliest labels; more of them and the fit believes itself rather than the labels
 WIDTHS = (1.0, 0.3, 0.1, 0.03)  # gamma of the default kernel, in units of 1/d
@@ -210,6 +212,8 @@ def fit_labels(
 
     codes (n,) are class numbers below C.
     """
+    if not design.exact and design.ridge.features.stored is not None:
+        return fit_many_labels(design, codes, C, share=share, alpha=alpha)
     targets = 2.0 * np.eye(C) - 1
     found = likeliest_fit(design, targets[codes], codes, share, alpha)
     flips = explain_labels(found.scores, codes, share)
@@ -232,6 +236,14 @@ def fit_labels(
         weights = (likely == codes).astype(np.float64)
     margin = label_margins(found.scores, codes)
     return LabelFit(found.coef, weights, margin, flips, votes, found.alpha, clean, n_iter)
+
+
+def fit_many_labels(design: Design, codes: NDArray[np.intp], C: int, *, share: float | None, alpha: Any) -> LabelFit:
+    """Fit logistic regression that allows for wrong labels, on landmark features; votes are of the ridges tried."""
+    alphas = FALLING * design.unit if alpha == "auto" else np.array([float(alpha)])
+    found = NoisyLogistic(design.ridge.features, codes, C, design.ridge.groups).fit(alphas, share)
+    margin = label_margins(found.scores, codes)
+    return LabelFit(found.coef, np.ones(len(codes)), margin, found.flips, found.votes, found.alpha, True, found.n_iter)
 
 
 @dataclass(frozen=True)
