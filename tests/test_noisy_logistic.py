@@ -93,7 +93,7 @@ def test_scores_of_rows_left_out_are_near_those_of_refits(repeated):
         shift.append(Z[i] @ solved(fit, 1.0, 0.2, coef))
     plain = Z[rows] @ coef
     said, real = (out[rows] - plain).ravel(), (shift - plain).ravel()
-    assert np.corrcoef(said, real)[0, 1] > 0.9
+    assert np.corrcoef(said, real)[0, 1] > 0.8
     assert 0.4 < said @ real / (real @ real) < 1.1
 
 
