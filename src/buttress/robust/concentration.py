@@ -1,4 +1,4 @@
-"""Kernel classification that finds the wrong labels by itself: class-balanced leave-one-out concentration."""
+"""Kernel classification that finds the wrong labels by itself: concentration, or on many rows a likelihood."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -36,21 +36,24 @@ SLIGHT = 0.02  # an estimated rate of wrong labels at or below this is no reason
 
 
 class RobustKernelClassifier(ExpansionPredictions, ClassifierMixin, BaseEstimator):
-    """Kernel least-squares classification fitted to the rows whose labels are right, not told which or how many.
+    """Kernel classification fitted to the rows whose labels are right, not told which or how many.
 
-    One score a class, fitted to +1 and -1 with ridge alpha. The rate of wrong labels is the one that makes the labels
-    likeliest given the scores of each row under the fit without it; then, within each class, the rows whose scores
-    support their label best are kept and the fit repeated, until the rows repeat. From there all rows are fitted
-    again, three times, each to its likeliest class given its label and the scores of the others. With no sign of wrong
-    labels, or of a fiftieth at most, nothing is trimmed; nor on landmark features, for where rows are many wrong labels
-    average out in the plain fit, and the rows are only judged by it.
+    One score a class, fitted by least squares to +1 and -1 with ridge alpha. The rate of wrong labels is the one that
+    makes the labels likeliest given the scores of each row under the fit without it; then, within each class, the rows
+    whose scores support their label best are kept and the fit repeated, until the rows repeat. From there all rows are
+    fitted again, three times, each to its likeliest class given its label and the scores of the others. With no sign of
+    wrong labels, or of a fiftieth at most, nothing is trimmed.
+
+    On landmark features, for many rows, the scores minimise
+    -sum_i log((1 - rho) q_iy + rho (1 - q_iy) / (C - 1)) + alpha / 2 ||f||^2, q_i = softmax(f(x_i)), rho the rate.
 
     Parameters
     ----------
     contamination : "auto" or float in [0, 0.5), default="auto"
         Share of corrupt rows; rows that no other row resembles count towards a number given.
     alpha : "auto" or float, default="auto"
-        Ridge, > 0; chosen by leave-one-out likelihood of the labels when ``"auto"``.
+        Ridge, > 0; chosen by leave-one-out likelihood of the labels when ``"auto"``, on landmark features by that of
+        a fifth of the rows, held out.
     kernel, degree, gamma, coef0
         As in :class:`buttress.SVC`; gamma is a number or ``"auto"``: for the RBF kernel the mean of four, with gamma
         1/d, .3/d, .1/d and .03/d, for others 1/d. Scale X beforehand, with ``sklearn.preprocessing.RobustScaler``.
@@ -69,7 +72,8 @@ class RobustKernelClassifier(ExpansionPredictions, ClassifierMixin, BaseEstimato
         Probability that the label is wrong, averaged over the rates and temperatures that explain the labels; for rows
         that no other row resembles, the mean of the others.
     weights_ : array of shape (n,)
-        1 for rows fitted to the label given, 0 for those fitted to another and for isolated ones.
+        1 for rows fitted to the label given, 0 for those fitted to another and for isolated ones. (On landmark features
+        wrong labels are not relabelled but discounted in the loss.)
     loo_score_ : array of shape (n,)
         Margin of the given label under the fit without the row: negative when another class wins.
     loo_proba_ : array of shape (n, n_classes)
@@ -81,15 +85,18 @@ class RobustKernelClassifier(ExpansionPredictions, ClassifierMixin, BaseEstimato
     contamination_ : float
         Share of wrong labels: the mean of ``outlier_proba_``; or the number given.
     agreement_ : array of shape (n,)
-        Share of the fits with 0, 20 and 40 per cent trimmed that judge the row as ``inlier_mask_`` does.
+        Share of the fits with 0, 20 and 40 per cent trimmed (on landmark features: of the ridges tried) that judge the
+        row as ``inlier_mask_`` does.
     row_keys_ : array of shape (n,)
         By which :func:`outlier_report` knows the training rows again.
     alpha_, clean_, n_iter_
-        The ridge, whether nothing was trimmed, and how many concentration steps were taken.
+        The ridge, whether nothing was trimmed or relabelled, and the number of concentration steps (on landmark
+        features, of descent).
 
     References
     ----------
-    The trimming follows Rousseeuw & Van Driessen (2006); classes, leave-one-out scores and the estimated rate are this
+    The trimming follows Rousseeuw & Van Driessen (2006), the likelihood Patrini et al., Making deep neural networks
+    robust to label noise, 2017 (forward correction); classes, leave-one-out scores and the estimated rate are this
     library's own.
 
     Examples
