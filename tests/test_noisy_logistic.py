@@ -6,6 +6,7 @@ from sklearn.linear_model import LogisticRegression
 
 from buttress import RobustKernelClassifier
 from buttress.kernels import MultiscaleRBF
+from buttress.robust import concentration
 from buttress.robust.designs import kernel_design
 from buttress.solvers.noisy_logistic import NoisyLogistic, curvature
 from buttress.solvers.run import run
@@ -107,6 +108,19 @@ def test_on_landmarks_detail_is_kept_and_wrong_labels_are_named():
     assert np.mean(model.inlier_mask_ != wrong) > 0.93
     np.testing.assert_array_equal(model.loo_proba_.argmax(axis=1) == y, model.loo_score_ > 0)
     assert np.mean(model.predict(X) == model.classes_[model.loo_proba_.argmax(axis=1)]) > 0.95
+
+
+def test_fine_detail_in_a_thousand_rows_is_kept_too(monkeypatch):
+    """Where least squares blurs it, and only there."""
+    monkeypatch.setattr(concentration, "LANDMARKS", 200)
+    X, y, _, _ = waves(1000, rate=0.0)
+    Xt, _, _, yt = waves(2000, rate=0.0, seed=1)
+    model = RobustKernelClassifier(random_state=0).fit(X, y)
+    assert len(model.expansion_.centers) == 200
+    monkeypatch.setattr(concentration, "GAIN", np.inf)
+    blurred = RobustKernelClassifier(random_state=0).fit(X, y)
+    assert len(blurred.expansion_.centers) > 200
+    assert model.score(Xt, yt) > blurred.score(Xt, yt)
 
 
 def features(model, X):

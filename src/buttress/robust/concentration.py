@@ -12,7 +12,7 @@ from buttress._checks import Array, check_classes, check_count, check_number, ch
 from buttress._predicting import ExpansionPredictions
 from buttress.expansion import binary_contrasts, rival_contrasts
 from buttress.kernels import Kernel, MultiscaleRBF, fitted_kernel, is_precomputed
-from buttress.robust.designs import Design, check_contamination, check_gamma, kernel_design
+from buttress.robust.designs import LANDMARKS, Design, check_contamination, check_gamma, kernel_design
 from buttress.robust.mixture import chosen_inliers
 from buttress.robust.report import row_keys
 from buttress.solvers.balanced import (
@@ -31,6 +31,8 @@ FALLING = np.geomspace(1, 1e-3, 4)  # the ridges of logistic regression, in unit
 SMOOTH = 25.0  # the ridge while rows are being chosen, in the same units: wrong labels must not be fitted
 RELABELLED = 3  # fits to the likeliest labels; more of them and the fit believes itself rather than the labels
 WIDTHS = (1.0, 0.3, 0.1, 0.03)  # gamma of the default kernel, in units of 1/d
+DETAILED = 1000  # rows from which the exact fit is compared with the one for many rows
+GAIN = 6.0  # nats by which that must foretell the labels better
 MANY = 0.1  # a larger share of isolated rows is a sign of columns that were not scaled
 SLIGHT = 0.02  # an estimated rate of wrong labels at or below this is no reason to trim
 
@@ -44,7 +46,7 @@ class RobustKernelClassifier(ExpansionPredictions, ClassifierMixin, BaseEstimato
     fitted again, three times, each to its likeliest class given its label and the scores of the others. With no sign of
     wrong labels, or of a fiftieth at most, nothing is trimmed.
 
-    On landmark features, for many rows, the scores minimise
+    On landmark features, for many rows, or from 1,000 on where it foretells labels better, the scores minimise
     -sum_i log((1 - rho) q_iy + rho (1 - q_iy) / (C - 1)) + alpha / 2 ||f||^2, q_i = softmax(f(x_i)), rho the rate.
 
     Parameters
@@ -167,6 +169,12 @@ class RobustKernelClassifier(ExpansionPredictions, ClassifierMixin, BaseEstimato
             share = None if share is None else max(share * len(X) - self.isolated_.sum(), 0) / len(rows)
         found = fit_labels(design, codes[rows], len(self.classes_), share=share, alpha=self.alpha,
                            max_iter=self.max_iter)
+        if design.exact and len(rows) >= DETAILED and self.alpha == self.n_landmarks == "auto":
+            other = kernel_design(kernel, X[rows], n_landmarks=min(LANDMARKS, len(rows) - 1), rng=rng)
+            if not other.exact:  # a Gram matrix has no landmarks
+                detailed = fit_many_labels(other, codes[rows], len(self.classes_), share=share, alpha="auto")
+                if (detailed.likelihood - found.likelihood) * len(rows) > GAIN:
+                    design, found = other, detailed
         self._keep(design, found, rows, len(X))
         return self
 
@@ -200,7 +208,10 @@ class RobustKernelClassifier(ExpansionPredictions, ClassifierMixin, BaseEstimato
 
 @dataclass(frozen=True)
 class LabelFit:
-    """A fit: coefficients, row weights, leave-one-out margins, the law of the labels, and each start's votes."""
+    """A fit: coefficients, row weights, leave-one-out margins, the law of the labels, and each start's votes.
+
+    ``likelihood`` is the log likelihood per row of labels before any was changed, so that fits can be compared.
+    """
 
     coef: Array
     weights: Array
@@ -210,6 +221,7 @@ class LabelFit:
     alpha: float
     clean: bool
     n_iter: int
+    likelihood: float
 
 
 def fit_labels(
@@ -224,6 +236,7 @@ def fit_labels(
     targets = 2.0 * np.eye(C) - 1
     found = likeliest_fit(design, targets[codes], codes, share, alpha)
     flips = explain_labels(found.scores, codes, share)
+    likelihood = flips.likelihood
     rate = flips.rate if share is None else share
     # Where rows are many, errors of the labels average out in the plain fit, and what trimming blurs is lost for good.
     clean = not design.exact or rate <= (SLIGHT if share is None else 0)
@@ -242,7 +255,7 @@ def fit_labels(
             flips = explain_labels(found.scores, codes, rate)
         weights = (likely == codes).astype(np.float64)
     margin = label_margins(found.scores, codes)
-    return LabelFit(found.coef, weights, margin, flips, votes, found.alpha, clean, n_iter)
+    return LabelFit(found.coef, weights, margin, flips, votes, found.alpha, clean, n_iter, likelihood)
 
 
 def fit_many_labels(design: Design, codes: NDArray[np.intp], C: int, *, share: float | None, alpha: Any) -> LabelFit:
@@ -250,7 +263,8 @@ def fit_many_labels(design: Design, codes: NDArray[np.intp], C: int, *, share: f
     alphas = FALLING * design.unit if alpha == "auto" else np.array([float(alpha)])
     found = NoisyLogistic(design.ridge.features, codes, C, design.ridge.groups).fit(alphas, share)
     margin = label_margins(found.scores, codes)
-    return LabelFit(found.coef, np.ones(len(codes)), margin, found.flips, found.votes, found.alpha, True, found.n_iter)
+    return LabelFit(found.coef, np.ones(len(codes)), margin, found.flips, found.votes, found.alpha, True, found.n_iter,
+                    found.flips.likelihood)
 
 
 @dataclass(frozen=True)
