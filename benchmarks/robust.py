@@ -3,6 +3,7 @@
     python benchmarks/robust.py accuracy --data-dir DIR [--sets boston,concrete] [--kinds clean,label] [--trials 5]
     python benchmarks/robust.py linear   --data-dir DIR
     python benchmarks/robust.py labels   --data-dir DIR [--first 100]
+    python benchmarks/robust.py few-flips [--first 100] [--trials 20]
     python benchmarks/robust.py scale    [--rows 100000] [--landmarks 1000]
     python benchmarks/robust.py descent  [--rows 20000] [--landmarks 1000]
     python benchmarks/robust.py label-scale [--rows 100000] [--landmarks 1000]
@@ -23,11 +24,12 @@ import warnings
 from pathlib import Path
 
 import numpy as np
-from sklearn.datasets import fetch_openml, load_digits
+from sklearn.datasets import fetch_openml, load_digits, load_iris, load_wine, make_moons
 from sklearn.kernel_approximation import Nystroem
 from sklearn.kernel_ridge import KernelRidge
 from sklearn.linear_model import HuberRegressor, LogisticRegression, Ridge
 from sklearn.model_selection import GridSearchCV
+from sklearn.preprocessing import RobustScaler
 from sklearn.svm import SVC, LinearSVC
 
 from buttress import (
@@ -184,6 +186,40 @@ def labels(arguments):
             show(f"{name} {kind} {rate:g}", ("robust", "told", "rate^", "svc", "oracle"), rows)
 
 
+def easy(name, trial):
+    """Return X, scaled, and right labels of an easy set: four fifths of a real one, or two classes far apart."""
+    rng = np.random.default_rng(trial)
+    if name == "blobs":
+        y = rng.integers(0, 2, 100)
+        return rng.normal(size=(100, 2)) + np.outer(y, [6.0, 0.0]), y
+    if name == "moons":
+        return make_moons(100, noise=0.15, random_state=trial)
+    X, y = {"iris": load_iris, "wine": load_wine}[name](return_X_y=True)
+    rows = rng.permutation(len(y))[: len(y) * 4 // 5]
+    return RobustScaler().fit_transform(X[rows]), y[rows]
+
+
+def few_flips(arguments):
+    """A few wrong labels among easy rows, each row once or twice: how many are counted and named.
+
+    "ranked" is the share of wrong labels among as many rows of least margin; "none" the share of trials that name none.
+    """
+    for name in arguments.sets:
+        for flips, copies in ((0, 1), (1, 1), (3, 1), (5, 1), (10, 1), (3, 2)):
+            rows = []
+            for trial in range(arguments.first, arguments.first + arguments.trials):
+                X, right = easy(name, trial)
+                rng, C = np.random.default_rng(trial + 1000), right.max() + 1
+                bad = np.isin(np.arange(len(right)), rng.choice(len(right), flips, replace=False))
+                y = np.where(bad, (right + rng.integers(1, C, len(right))) % C, right)
+                X, y, bad = np.vstack([X] * copies), np.tile(y, copies), np.tile(bad, copies)
+                model = RobustKernelClassifier(random_state=trial).fit(X, y)
+                named, worst = ~model.inlier_mask_, np.argsort(model.loo_score_)[: bad.sum()]
+                found = (bad[worst].mean(), named[bad].mean()) if flips else (1.0, 1.0)
+                rows.append([model.outlier_proba_.sum() / copies, *found, named[~bad].mean(), not named.any()])
+            show(f"{name} {flips} x {copies}", ("counted", "ranked", "named", "false", "none"), rows)
+
+
 def waves(n, d, rng):
     """Return X, noisy y with a fifth of it corrupt, and the true function."""
     X = rng.normal(size=(n, d))
@@ -315,7 +351,8 @@ def small(arguments):
 
 
 RUNS = {"accuracy": (accuracy, "boston,concrete,wine"), "linear": (linear, "boston,concrete,wine"),
-        "labels": (labels, "heart,cancer,digits"), "scale": (scale, ""), "label-scale": (label_scale, ""),
+        "labels": (labels, "heart,cancer,digits"), "few-flips": (few_flips, "blobs,moons,iris,wine"),
+        "scale": (scale, ""), "label-scale": (label_scale, ""),
         "linear-scale": (linear_scale, ""), "descent": (descent, ""), "small": (small, "")}
 
 if __name__ == "__main__":
@@ -325,7 +362,7 @@ if __name__ == "__main__":
     parser.add_argument("--sets", default=None)
     parser.add_argument("--kinds", default="clean,label,mirrored,second,shifted,constant,region,permuted,heavy")
     parser.add_argument("--trials", type=int, default=5)
-    parser.add_argument("--first", type=int, default=0, help="number of the first random split of the run labels")
+    parser.add_argument("--first", type=int, default=0, help="number of the first split of the runs labels, few-flips")
     parser.add_argument("--rows", type=int, default=None)
     parser.add_argument("--landmarks", type=int, default=1000)
     chosen = parser.parse_args()

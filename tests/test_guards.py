@@ -13,7 +13,7 @@ from buttress.kernels import MultiscaleRBF, kernel
 from buttress.robust import mm
 from buttress.robust.concentration import fit_labels
 from buttress.robust.designs import kernel_design
-from buttress.solvers.balanced import Flips
+from buttress.solvers.balanced import PRIOR, RATES, TEMPERATURES, Flips, explain_labels
 
 from problems import iris, moons
 
@@ -38,6 +38,42 @@ def test_the_likeliest_class_follows_from_bayes():
         joint = [classes[i, c] * (1 - rate if c == codes[i] else rate / 3) for c in range(4)]
         assert found[i] == np.argmax(joint)
     np.testing.assert_array_equal(Flips(0.0, np.zeros(60), classes, 0.0).true_class(codes), codes)
+
+
+def test_a_label_is_wrong_with_the_mean_probability_over_all_laws():
+    """Forty scores of one size and one wrong label: no flips and a low temperature explain it as well as one flip."""
+    codes = np.arange(40) % 2
+    scores = np.where(codes[:, None] == np.arange(2), 1.0, -1.0)
+    scores[3] *= -1
+    total = mean = 0.0
+    for rho, prior in zip(RATES, PRIOR, strict=True):
+        for T in TEMPERATURES:
+            q = softmax(T * scores, axis=1)[np.arange(40), codes]
+            chance = (1 - rho) * q + rho * (1 - q)
+            total = total + prior * chance.prod()
+            mean = mean + prior * chance.prod() * rho * (1 - q) / chance
+    found = explain_labels(scores, codes)
+    np.testing.assert_allclose(found.wrong, mean / total, atol=1e-3)
+    assert found.wrong[3] > 0.5
+    assert np.delete(found.wrong, 3).max() < 0.01
+
+
+@pytest.mark.parametrize("stacked", [False, True])
+def test_a_few_wrong_labels_among_easy_rows_are_not_explained_away(stacked):
+    """What lies far on the wrong side is named in every trial, though a rate of 0 may be as likely."""
+    for seed in range(8):
+        rng = np.random.default_rng(seed)
+        X, y = iris()
+        bad = np.isin(np.arange(150), rng.choice(150, 4, replace=False))
+        dirty = np.where(bad, (y + rng.integers(1, 3, 150)) % 3, y)
+        if stacked:
+            X, dirty, bad = np.vstack([X, X]), np.tile(dirty, 2), np.tile(bad, 2)
+        model = RobustKernelClassifier(random_state=0).fit(X, dirty)
+        far = model.loo_score_ < -1.4  # right labels reach -.65
+        assert far.any()
+        assert not model.inlier_mask_[far].any()
+        assert np.mean(~model.inlier_mask_[~bad]) < 0.02
+        assert 0.25 < model.contamination_ / bad.mean() < 1.25
 
 
 def test_the_fit_is_kernel_ridge_on_the_relabelled_rows():

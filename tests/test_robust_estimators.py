@@ -148,6 +148,9 @@ def test_isolated_rows_are_named_and_left_out():
     assert model.isolated_[20:].sum() == 0
     assert not model.inlier_mask_[model.isolated_].any()
     assert model.weights_[model.isolated_].max() == 0
+    # of their labels nothing is known: they are as likely wrong as the others, and do not count as wrong
+    np.testing.assert_allclose(model.outlier_proba_[model.isolated_], model.outlier_proba_[~model.isolated_].mean())
+    assert model.contamination_ < 0.05
 
 
 def test_a_class_of_isolated_rows_is_named():
@@ -179,7 +182,8 @@ def test_landmark_features_find_the_same_rows_as_the_exact_fit(model, n_landmark
         y = np.where(bad, truth < 0, truth > 0).astype(int)
     exact = clone(model).set_params(random_state=0).fit(X, y)
     coarse = clone(model).set_params(random_state=0, n_landmarks=n_landmarks).fit(X, y)
-    assert np.mean(exact.inlier_mask_ == coarse.inlier_mask_) > 0.97
+    # of labels another loss is fitted there
+    assert np.mean(exact.inlier_mask_ == coarse.inlier_mask_) > (0.97 if hasattr(model, "n_starts") else 0.92)
     assert np.mean(coarse.inlier_mask_ != bad) > 0.93
 
 

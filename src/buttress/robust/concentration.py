@@ -1,4 +1,4 @@
-"""Kernel classification that finds the wrong labels by itself: class-balanced leave-one-out concentration."""
+"""Kernel classification that finds the wrong labels by itself: concentration, or on many rows a likelihood."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -12,36 +12,50 @@ from buttress._checks import Array, check_classes, check_count, check_number, ch
 from buttress._predicting import ExpansionPredictions
 from buttress.expansion import binary_contrasts, rival_contrasts
 from buttress.kernels import Kernel, MultiscaleRBF, fitted_kernel, is_precomputed
-from buttress.robust.designs import Design, check_contamination, check_gamma, kernel_design
+from buttress.robust.designs import LANDMARKS, Design, check_contamination, check_gamma, kernel_design
 from buttress.robust.mixture import chosen_inliers
 from buttress.robust.report import row_keys
-from buttress.solvers.balanced import Flips, concentrate_classes, explain_labels, label_margins
+from buttress.solvers.balanced import (
+    RATES,
+    Flips,
+    concentrate_classes,
+    explain_labels,
+    label_likelihoods,
+    label_margins,
+)
+from buttress.solvers.noisy_logistic import NoisyLogistic
 from buttress.solvers.run import run
 
 ALPHAS = np.geomspace(0.01, 100, 12)  # in units of the variance of the features; more smooths away small classes
+FALLING = np.geomspace(1, 1e-3, 4)  # the ridges of logistic regression, in units of k(x, x)
 SMOOTH = 25.0  # the ridge while rows are being chosen, in the same units: wrong labels must not be fitted
 RELABELLED = 3  # fits to the likeliest labels; more of them and the fit believes itself rather than the labels
 WIDTHS = (1.0, 0.3, 0.1, 0.03)  # gamma of the default kernel, in units of 1/d
+DETAILED = 1000  # rows from which the exact fit is compared with the one for many rows
+GAIN = 6.0  # nats by which that must foretell the labels better
 MANY = 0.1  # a larger share of isolated rows is a sign of columns that were not scaled
 SLIGHT = 0.02  # an estimated rate of wrong labels at or below this is no reason to trim
 
 
 class RobustKernelClassifier(ExpansionPredictions, ClassifierMixin, BaseEstimator):
-    """Kernel least-squares classification fitted to the rows whose labels are right, not told which or how many.
+    """Kernel classification fitted to the rows whose labels are right, not told which or how many.
 
-    One score a class, fitted to +1 and -1 with ridge alpha. The rate of wrong labels is the one that makes the labels
-    likeliest given the scores of each row under the fit without it; then, within each class, the rows whose scores
-    support their label best are kept and the fit repeated, until the rows repeat. From there all rows are fitted
-    again, three times, each to its likeliest class given its label and the scores of the others. With no sign of wrong
-    labels nothing is trimmed; nor on landmark features, for where rows are many wrong labels average out in the plain
-    fit, and the rows are only judged by it.
+    One score a class, fitted by least squares to +1 and -1 with ridge alpha. The rate of wrong labels is the one that
+    makes the labels likeliest given the scores of each row under the fit without it; then, within each class, the rows
+    whose scores support their label best are kept and the fit repeated, until the rows repeat. From there all rows are
+    fitted again, three times, each to its likeliest class given its label and the scores of the others. With no sign of
+    wrong labels, or of a fiftieth at most, nothing is trimmed.
+
+    On landmark features, for many rows, or from 1,000 on where it foretells labels better, the scores minimise
+    -sum_i log((1 - rho) q_iy + rho (1 - q_iy) / (C - 1)) + alpha / 2 ||f||^2, q_i = softmax(f(x_i)), rho the rate.
 
     Parameters
     ----------
     contamination : "auto" or float in [0, 0.5), default="auto"
         Share of corrupt rows; rows that no other row resembles count towards a number given.
     alpha : "auto" or float, default="auto"
-        Ridge, > 0; chosen by leave-one-out likelihood of the labels when ``"auto"``.
+        Ridge, > 0; chosen by leave-one-out likelihood of the labels when ``"auto"``, on landmark features by that of
+        a fifth of the rows, held out.
     kernel, degree, gamma, coef0
         As in :class:`buttress.SVC`; gamma is a number or ``"auto"``: for the RBF kernel the mean of four, with gamma
         1/d, .3/d, .1/d and .03/d, for others 1/d. Scale X beforehand, with ``sklearn.preprocessing.RobustScaler``.
@@ -57,29 +71,34 @@ class RobustKernelClassifier(ExpansionPredictions, ClassifierMixin, BaseEstimato
     inlier_mask_ : bool array of shape (n,)
         Training rows whose label is taken as right and that resemble others.
     outlier_proba_ : array of shape (n,)
-        Probability that the label is wrong; 1 for rows that no other row resembles.
+        Probability that the label is wrong, averaged over the rates and temperatures that explain the labels; for rows
+        that no other row resembles, the mean of the others.
     weights_ : array of shape (n,)
-        1 for rows fitted to the label given, 0 for those fitted to another and for isolated ones.
+        1 for rows fitted to the label given, 0 for those fitted to another and for isolated ones. (On landmark features
+        wrong labels are not relabelled but discounted in the loss.)
     loo_score_ : array of shape (n,)
         Margin of the given label under the fit without the row: negative when another class wins.
     loo_proba_ : array of shape (n, n_classes)
         Probability of each class under the fit without the row.
     isolated_ : bool array of shape (n,)
-        Rows whose kernel values with all others are next to nothing.
+        Rows whose kernel values with all others are next to nothing: left out, their labels not judged.
     scale_ : float
         Median size of ``loo_score_``.
     contamination_ : float
-        Share of corrupt rows: the mean of ``outlier_proba_``, or the number given.
+        Share of wrong labels: the mean of ``outlier_proba_``; or the number given.
     agreement_ : array of shape (n,)
-        Share of the fits with 0, 20 and 40 per cent trimmed that judge the row as ``inlier_mask_`` does.
+        Share of the fits with 0, 20 and 40 per cent trimmed (on landmark features: of the ridges tried) that judge the
+        row as ``inlier_mask_`` does.
     row_keys_ : array of shape (n,)
         By which :func:`outlier_report` knows the training rows again.
     alpha_, clean_, n_iter_
-        The ridge, whether nothing was trimmed, and how many concentration steps were taken.
+        The ridge, whether nothing was trimmed or relabelled, and the number of concentration steps (on landmark
+        features, of descent).
 
     References
     ----------
-    The trimming follows Rousseeuw & Van Driessen (2006); classes, leave-one-out scores and the estimated rate are this
+    The trimming follows Rousseeuw & Van Driessen (2006), the likelihood Patrini et al., Making deep neural networks
+    robust to label noise, 2017 (forward correction); classes, leave-one-out scores and the estimated rate are this
     library's own.
 
     Examples
@@ -150,6 +169,12 @@ class RobustKernelClassifier(ExpansionPredictions, ClassifierMixin, BaseEstimato
             share = None if share is None else max(share * len(X) - self.isolated_.sum(), 0) / len(rows)
         found = fit_labels(design, codes[rows], len(self.classes_), share=share, alpha=self.alpha,
                            max_iter=self.max_iter)
+        if design.exact and len(rows) >= DETAILED and self.alpha == self.n_landmarks == "auto":
+            other = kernel_design(kernel, X[rows], n_landmarks=min(LANDMARKS, len(rows) - 1), rng=rng)
+            if not other.exact:  # a Gram matrix has no landmarks
+                detailed = fit_many_labels(other, codes[rows], len(self.classes_), share=share, alpha="auto")
+                if (detailed.likelihood - found.likelihood) * len(rows) > GAIN:
+                    design, found = other, detailed
         self._keep(design, found, rows, len(X))
         return self
 
@@ -171,10 +196,11 @@ class RobustKernelClassifier(ExpansionPredictions, ClassifierMixin, BaseEstimato
         self.loo_score_ = _scattered(found.margin, rows, n, 0.0)
         self.loo_proba_ = np.full((n, C), 1 / C)
         self.loo_proba_[rows] = found.flips.classes
-        self.outlier_proba_ = _scattered(found.flips.wrong, rows, n, 1.0)
+        # Nothing speaks for or against the label of an isolated row: it is as likely wrong as any.
+        self.outlier_proba_ = _scattered(found.flips.wrong, rows, n, float(found.flips.wrong.mean()))
         self.scale_ = float(np.median(np.abs(found.margin)))
         given = check_contamination(self.contamination)
-        self.inlier_mask_ = chosen_inliers(self.outlier_proba_, given)
+        self.inlier_mask_ = chosen_inliers(np.where(self.isolated_, 1.0, self.outlier_proba_), given)
         self.contamination_ = float(self.outlier_proba_.mean()) if given is None else given
         self.agreement_ = np.ones(n)
         self.agreement_[rows] = np.mean(found.votes == self.inlier_mask_[rows], axis=0)
@@ -182,7 +208,10 @@ class RobustKernelClassifier(ExpansionPredictions, ClassifierMixin, BaseEstimato
 
 @dataclass(frozen=True)
 class LabelFit:
-    """A fit: coefficients, row weights, leave-one-out margins, the law of the labels, and each start's votes."""
+    """A fit: coefficients, row weights, leave-one-out margins, the law of the labels, and each start's votes.
+
+    ``likelihood`` is the log likelihood per row of labels before any was changed, so that fits can be compared.
+    """
 
     coef: Array
     weights: Array
@@ -192,6 +221,7 @@ class LabelFit:
     alpha: float
     clean: bool
     n_iter: int
+    likelihood: float
 
 
 def fit_labels(
@@ -201,9 +231,12 @@ def fit_labels(
 
     codes (n,) are class numbers below C.
     """
+    if not design.exact and design.ridge.features.stored is not None:
+        return fit_many_labels(design, codes, C, share=share, alpha=alpha)
     targets = 2.0 * np.eye(C) - 1
     found = likeliest_fit(design, targets[codes], codes, share, alpha)
     flips = explain_labels(found.scores, codes, share)
+    likelihood = flips.likelihood
     rate = flips.rate if share is None else share
     # Where rows are many, errors of the labels average out in the plain fit, and what trimming blurs is lost for good.
     clean = not design.exact or rate <= (SLIGHT if share is None else 0)
@@ -222,7 +255,16 @@ def fit_labels(
             flips = explain_labels(found.scores, codes, rate)
         weights = (likely == codes).astype(np.float64)
     margin = label_margins(found.scores, codes)
-    return LabelFit(found.coef, weights, margin, flips, votes, found.alpha, clean, n_iter)
+    return LabelFit(found.coef, weights, margin, flips, votes, found.alpha, clean, n_iter, likelihood)
+
+
+def fit_many_labels(design: Design, codes: NDArray[np.intp], C: int, *, share: float | None, alpha: Any) -> LabelFit:
+    """Fit logistic regression that allows for wrong labels, on landmark features; votes are of the ridges tried."""
+    alphas = FALLING * design.unit if alpha == "auto" else np.array([float(alpha)])
+    found = NoisyLogistic(design.ridge.features, codes, C, design.ridge.groups).fit(alphas, share)
+    margin = label_margins(found.scores, codes)
+    return LabelFit(found.coef, np.ones(len(codes)), margin, found.flips, found.votes, found.alpha, True, found.n_iter,
+                    found.flips.likelihood)
 
 
 @dataclass(frozen=True)
@@ -245,7 +287,8 @@ def likeliest_fit(design: Design, targets: Array, codes: NDArray[np.intp], rate:
         some, aims = (codes, targets) if rows is None else (codes[rows], targets[rows])
         alphas = ALPHAS * feature_variance(design)
         fits = design.ridge.path(targets, ones, alphas, rows)
-        likelihood = [explain_labels(aims - fit.loo, some, rate).likelihood for fit in fits]
+        rates = RATES if rate is None else np.array([rate])
+        likelihood = [label_likelihoods(aims - fit.loo, some, rates).max() for fit in fits]
         alpha = alphas[np.argmax(likelihood)]
     fit = design.ridge.solve(targets, ones, alpha)
     return Scored(fit.coef, targets - fit.loo, float(alpha))

@@ -1,0 +1,209 @@
+"""Multinomial logistic regression on many rows whose labels are wrong with probability rho.
+
+    minimise over W   - sum_i log((1 - rho) q_iy + rho (1 - q_iy) / (C - 1)) + alpha / 2 ||W||^2,   q_i = softmax(W'z_i)
+
+The gradient is that of plain logistic regression with the residual of row i, e_y - q_i, times
+w_i = (1 - rho C / (C - 1)) q_iy / ((1 - rho) q_iy + rho (1 - q_iy) / (C - 1)): a label that all others speak against is
+hardly heard (Natarajan et al. 2013; Patrini et al. 2017, forward correction). The curvature is at most that of the
+expectation step (Dempster et al. 1977), diag(q_i) - q_i q_i' <= s_i I with s_i = 2 max_c q_ic (1 - q_ic) <= 1/2
+(Boehning 1992, with s_i as it is and not at its worst). So one Gram matrix Z'SZ + alpha I, for all classes, scales
+Nesterov's steps: two passes over the rows each.
+
+Left out, row i is missed by v_i / (1 - s_i v_i) times its residual, v_i = z_i'(Z'SZ + alpha I)^-1 z_i: about one Newton
+step of the fit without it. The v_i are the lengths of random projections, and exact where they are large. With up to
+20 rows a landmark that step is too short, and rows are scored by the fit to the other four fifths of them.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import cho_solve, solve_triangular
+from scipy.special import softmax
+
+from buttress._checks import Array
+from buttress.solvers.balanced import Flips, explain_labels, label_margins
+from buttress.solvers.landmark_ridge import DIRECTIONS, FEW, STRONG
+from buttress.solvers.leave_one_out import factorised, slices, together
+from buttress.solvers.run import Step, Steps, run
+
+FIRST_RATE = 0.1
+STEPS = 12  # between two Gram matrices
+ROUNDS = 2  # of them at each ridge
+FOLDS = 5
+TOL = 1e-5  # of the objective per row
+
+
+@dataclass(frozen=True)
+class Tried:
+    """Coefficients (m, C), scores (n, C), the law of the rows held out, the ridge and the number of steps."""
+
+    coef: Array
+    scores: Array
+    flips: Flips
+    alpha: float
+    n_iter: int
+
+
+@dataclass(frozen=True)
+class Logistic(Tried):
+    """The same with the scores of rows left out and the law of all, and whose labels win under each ridge tried."""
+
+    votes: NDArray[np.bool_]
+
+
+class NoisyLogistic:
+    """The fit to ``features`` of n rows (shape, ``times``, ``transposed_times``, rows by number), codes (n,) below C.
+
+    ``used`` (n,) is the indicator of the rows fitted to.
+    """
+
+    def __init__(self, features: Any, codes: NDArray[np.intp], C: int, groups: NDArray[np.intp] | None = None):
+        self.features, self.codes, self.C, self.groups = features, codes, C, groups
+        self._rows = np.arange(len(codes))
+        self.used: Array = np.ones(len(codes))
+        self.interrupted = False  # then what is left to do is left
+
+    def fit(self, alphas: Array, rate: float | None) -> Logistic:
+        """Return the fit with the ridge, of these from large to small, under which held-out labels are likeliest.
+
+        A fifth of the rows is held out, equal rows together; each fit starts from the one before, until the likelihood
+        falls. There rho is ``rate``, or the likeliest. Then all rows are fitted, and scored by fits without them.
+        """
+        fold = (self._rows if self.groups is None else self.groups) % FOLDS
+        path = self._path(alphas, rate, fold == 0)
+        best = max(path, key=lambda fit: fit.flips.likelihood)
+        alpha, rho = best.alpha, best.flips.rate
+        self.used = np.ones(len(fold))
+        coef, steps = self._rounds(best.coef, alpha, rho)
+        if len(fold) > FEW * len(coef) or self.interrupted:
+            scores = self.left_out(coef, alpha, rho)
+        else:
+            scores = self._crossed(fold, alpha, rho)
+        flips = explain_labels(scores, self.codes, rate)
+        votes = np.array([label_margins(fit.scores, self.codes) > 0 for fit in path])
+        return Logistic(coef, scores, flips, alpha, steps + sum(fit.n_iter for fit in path), votes)
+
+    def _path(self, alphas: Array, rate: float | None, held: NDArray[np.bool_]) -> list[Tried]:
+        """Return the fits to the rows not held, until the likelihood of those held falls."""
+        self.used = np.where(held, 0.0, 1.0)
+        coef, rho = self._start(), FIRST_RATE if rate is None else rate
+        path: list[Tried] = []
+        for alpha in alphas:
+            coef, steps = self._rounds(coef, alpha, rho)
+            scores = self.features.times(coef)
+            flips = explain_labels(scores[held], self.codes[held], rate)
+            path.append(Tried(coef, scores, flips, float(alpha), steps))
+            rho = flips.rate
+            if self.interrupted or (len(path) > 1 and flips.likelihood <= path[-2].flips.likelihood):
+                break
+        return path
+
+    def _crossed(self, fold: NDArray[np.intp], alpha: float, rho: float) -> Array:
+        """Return the scores (n, C) of each row under the fit to the other folds."""
+        scores: Array = np.empty((len(fold), self.C))
+        for k in np.unique(fold):
+            self.used = (fold != k).astype(np.float64)
+            coef, _ = self._rounds(self._start(), alpha, rho)
+            scores[fold == k] = self.features.times(coef)[fold == k]
+        return scores
+
+    def _start(self) -> Array:
+        return np.zeros((self.features.shape[1], self.C))
+
+    def _rounds(self, coef: Array, alpha: float, rho: float) -> tuple[Array, int]:
+        """Return the coefficients after up to ``STEPS`` steps with each Gram matrix, and how many they were."""
+        n_iter = 0
+        for _ in range(0 if self.interrupted else ROUNDS):
+            factor = self._factor(curvature(self.chances(coef)) * self.used, alpha)
+            outcome = run(self.steps(coef, factor, alpha, rho), tol=TOL, max_iter=STEPS, name="The fit to labels",
+                          warn=False)
+            coef, n_iter = outcome.state, n_iter + max(outcome.n_iter, 1)
+            self.interrupted = outcome.status == "interrupted"
+            if self.interrupted:
+                break
+        return coef, n_iter
+
+    def steps(self, coef: Array, factor: Any, alpha: float, rho: float) -> Steps:
+        """Yield coefficients by accelerated steps scaled by a factor of Z'SZ + alpha I.
+
+        A step that raises the objective is taken back, its momentum dropped, and if it had none, halved.
+        """
+        point, t, size, last = coef, 1.0, 1.0, np.inf
+        while True:
+            q = self.chances(point)
+            value = self.objective(q, point, alpha, rho)
+            if value > last:
+                size, t, point = (size if t > 1 else size / 2), 1.0, coef
+                yield Step(coef, gap=1.0, objective=last)
+                continue
+            slope = alpha * point - self.features.transposed_times(self.residuals(q, rho))
+            moved = point - size * cho_solve(factor, slope, check_finite=False)
+            following = (1 + np.sqrt(1 + 4 * t * t)) / 2
+            coef, point, t = moved, moved + (t - 1) / following * (moved - coef), following
+            gap, last = last - value, value
+            yield Step(coef, gap=gap, objective=value)
+
+    def chances(self, coef: Array) -> Array:
+        """Return P(class) of each row, shape (n, C)."""
+        return np.asarray(softmax(self.features.times(coef), axis=1))
+
+    def objective(self, q: Array, coef: Array, alpha: float, rho: float) -> float:
+        """Return the objective per row, from the chances (n, C) at these coefficients."""
+        right, slip = self._given(q, rho)
+        return float(-np.log(right + slip + 1e-300) @ self.used / len(q) + alpha / 2 * np.sum(coef * coef) / len(q))
+
+    def residuals(self, q: Array, rho: float) -> Array:
+        """Return minus the gradient of the loss by each row's scores, shape (n, C)."""
+        weight = self.used * self._heard(q, rho)
+        out = -weight[:, None] * q
+        out[self._rows, self.codes] += weight
+        return out
+
+    def _heard(self, q: Array, rho: float) -> Array:
+        """Return w (n,), 0 to 1: how far the label of a row is believed."""
+        right, slip = self._given(q, rho)
+        return np.asarray((right - rho / (self.C - 1) * q[self._rows, self.codes]) / (right + slip + 1e-300))
+
+    def _given(self, q: Array, rho: float) -> tuple[Array, Array]:
+        given = q[self._rows, self.codes]
+        return (1 - rho) * given, rho / (self.C - 1) * (1 - given)
+
+    def _factor(self, s: Array, alpha: float) -> Any:
+        """Return the Cholesky factor of Z'SZ + alpha I, lifted by what rounding may have taken off."""
+        A, root = np.zeros((self.features.shape[1],) * 2), np.sqrt(s)
+        for part in slices(*self.features.shape):
+            block = self.features[self._rows[part]]
+            block *= root[part, None].astype(block.dtype)
+            A += block.T @ block
+        A.flat[:: len(A) + 1] += alpha + self.features.eps * np.diagonal(A).max()
+        return factorised(A)
+
+    def left_out(self, coef: Array, alpha: float, rho: float) -> Array:
+        """Return the scores (n, C) of each row left out with its equals, from a fit to all rows.
+
+        s_i is here the mean eigenvalue of the curvature, w_i sum_c q_ic (1 - q_ic) / (C - 1).
+        """
+        scores = self.features.times(coef)
+        q = np.asarray(softmax(scores, axis=1))
+        s = np.maximum(self._heard(q, rho) * (q * (1 - q)).sum(axis=1) / (self.C - 1), 1e-6)
+        own, pull = together(self.groups, self.residuals(q, rho) / s[:, None], s)
+        v = self._variances(self._factor(s, alpha), own)
+        return np.asarray(scores - (v / np.maximum(1 - own * v, 0.05))[:, None] * pull)
+
+    def _variances(self, factor: Any, own: Array) -> Array:
+        m = len(factor[0])
+        signs = np.sign(np.random.default_rng(0).random((m, DIRECTIONS)) - 0.5) / np.sqrt(DIRECTIONS)
+        sketch = solve_triangular(factor[0], signs, lower=True, trans="T", check_finite=False)
+        v = np.sum(self.features.times(sketch) ** 2, axis=1)
+        strong = np.flatnonzero(own * v > STRONG)
+        for part in slices(len(strong), m):
+            V = solve_triangular(factor[0], self.features[strong[part]].T, lower=True, check_finite=False)
+            v[strong[part]] = np.einsum("ij,ij->j", V, V)
+        return v
+
+
+def curvature(q: Array) -> Array:
+    """Return 2 max_c q_c (1 - q_c) >= 1e-6 of each row of q (n, C), a bound on the eigenvalues of diag(q) - q q'."""
+    return np.maximum(2 * (q * (1 - q)).max(axis=1), 1e-6)

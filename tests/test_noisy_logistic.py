@@ -1,0 +1,147 @@
+"""Logistic regression that allows for wrong labels: against scikit-learn, refits and finite differences."""
+
+import numpy as np
+import pytest
+from sklearn.linear_model import LogisticRegression
+
+from buttress import InterruptedWarning, RobustKernelClassifier
+from buttress.kernels import MultiscaleRBF
+from buttress.robust import concentration
+from buttress.robust.designs import kernel_design
+from buttress.solvers.noisy_logistic import NoisyLogistic, curvature
+from buttress.solvers.run import run
+
+WIDTHS = np.array([1, 0.3, 0.1, 0.03])
+
+
+def waves(n=1500, rate=0.2, seed=0):
+    """Three classes between the level lines of a wavy function of four columns: X, labels, which are wrong, right."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 4))
+    right = np.digitize(np.sin(X[:, 0]) + np.cos(2 * X[:, 1]) + X[:, 2] * X[:, 3] / 2, [-0.5, 0.8])
+    wrong = rng.random(n) < rate
+    return X, np.where(wrong, (right + rng.integers(1, 3, n)) % 3, right), wrong, right
+
+
+def problem(n=1500, m=40, rate=0.2, repeated=False):
+    X, y, _, _ = waves(n, rate)
+    if repeated:
+        X, y = np.vstack([X, X[:200]]), np.append(y, y[:200])
+    design = kernel_design(MultiscaleRBF(WIDTHS / 4), X, n_landmarks=m, rng=np.random.RandomState(0))
+    return NoisyLogistic(design.ridge.features, y, 3, design.ridge.groups), y
+
+
+def solved(fit, alpha, rho, start=None):
+    """Iterate to the optimum."""
+    coef = fit._start() if start is None else start
+    for _ in range(6):
+        factor = fit._factor(curvature(fit.chances(coef)) * fit.used, alpha)
+        coef = run(fit.steps(coef, factor, alpha, rho), tol=1e-15, max_iter=60, warn=False).state
+    return coef
+
+
+def test_with_right_labels_it_is_logistic_regression():
+    fit, y = problem()
+    coef = solved(fit, 0.5, 0.0)
+    Z = fit.features[np.arange(len(y))]
+    peer = LogisticRegression(C=2.0, fit_intercept=False, tol=1e-10, max_iter=5000).fit(Z, y)
+    np.testing.assert_allclose(coef, peer.coef_.T - peer.coef_.mean(axis=0)[:, None], atol=2e-4)
+
+
+def test_residuals_are_the_gradient_and_the_optimum_has_none():
+    fit, y = problem()
+    rng, Z = np.random.default_rng(1), fit.features[np.arange(len(y))]
+    coef, direction = rng.normal(size=(2, Z.shape[1], 3))
+
+    def value(c):
+        return fit.objective(fit.chances(c), c, 0.5, 0.2)
+
+    slope = (0.5 * coef - Z.T @ fit.residuals(fit.chances(coef), 0.2)) / len(y)
+    numeric = (value(coef + 1e-5 * direction) - value(coef - 1e-5 * direction)) / 2e-5
+    assert np.sum(slope * direction) == pytest.approx(numeric, rel=1e-5)
+    best = solved(fit, 0.5, 0.2)
+    slope = 0.5 * best - Z.T @ fit.residuals(fit.chances(best), 0.2)
+    assert np.abs(slope).max() < 1e-4 * np.abs(0.5 * best).max()
+
+
+def test_every_step_that_stays_lowers_the_objective():
+    fit, _ = problem()
+    factor = fit._factor(curvature(fit.chances(fit._start())), 1e-3)
+    values = [step.objective for step, _ in zip(fit.steps(fit._start(), factor, 1e-3, 0.3), range(60), strict=False)]
+    assert np.all(np.diff(values) <= 0)
+    assert values[-1] < values[0] - 0.1
+
+
+def test_curvature_bounds_the_hessian():
+    rng = np.random.default_rng(0)
+    q = rng.dirichlet(np.full(5, 0.5), size=200)
+    largest = [np.linalg.eigvalsh(np.diag(row) - np.outer(row, row))[-1] for row in q]
+    assert np.all(curvature(q) >= largest)
+
+
+@pytest.mark.parametrize("repeated", [False, True])
+def test_scores_of_rows_left_out_are_near_those_of_refits(repeated):
+    """Rows that are equal are left out together."""
+    fit, y = problem(repeated=repeated)
+    coef = solved(fit, 1.0, 0.2)
+    Z = fit.features[np.arange(len(y))]
+    out = fit.left_out(coef, 1.0, 0.2)
+    rows = np.arange(0, 60, 6)
+    shift = []
+    for i in rows:
+        fit.used = 1.0 - (np.all(Z[i] == Z, axis=1))
+        assert (1 - fit.used).sum() == 1 + repeated
+        shift.append(Z[i] @ solved(fit, 1.0, 0.2, coef))
+    plain = Z[rows] @ coef
+    said, real = (out[rows] - plain).ravel(), (shift - plain).ravel()
+    assert np.corrcoef(said, real)[0, 1] > 0.8
+    assert 0.4 < said @ real / (real @ real) < 1.1
+
+
+def test_an_interrupt_leaves_a_model_and_ends_all_rounds(monkeypatch):
+    X, y, _, _ = waves(1500)
+    calls, residuals = [], NoisyLogistic.residuals
+
+    def interrupting(self, q, rho):
+        calls.append(rho)
+        if len(calls) == 8:
+            raise KeyboardInterrupt
+        return residuals(self, q, rho)
+
+    monkeypatch.setattr(NoisyLogistic, "residuals", interrupting)
+    with pytest.warns(InterruptedWarning, match="was interrupted"):
+        model = RobustKernelClassifier(n_landmarks=60, random_state=0).fit(X, y)
+    assert len(calls) == 9  # once more, for the scores of rows left out
+    assert model.score(X, y) > 0.5
+
+
+def test_on_landmarks_detail_is_kept_and_wrong_labels_are_named():
+    X, y, wrong, _ = waves(4000)
+    Xt, _, _, yt = waves(2000, seed=1)
+    model = RobustKernelClassifier(n_landmarks=120, random_state=0).fit(X, y)
+    peer = LogisticRegression(C=10.0, max_iter=500).fit(features(model, X), y)
+    assert model.score(Xt, yt) > peer.score(features(model, Xt), yt) + 0.02
+    assert model.contamination_ == pytest.approx(0.2, abs=0.03)
+    assert np.mean(model.inlier_mask_ != wrong) > 0.93
+    np.testing.assert_array_equal(model.loo_proba_.argmax(axis=1) == y, model.loo_score_ > 0)
+    assert np.mean(model.predict(X) == model.classes_[model.loo_proba_.argmax(axis=1)]) > 0.95
+
+
+def test_fine_detail_in_a_thousand_rows_is_kept_too(monkeypatch):
+    """Where least squares blurs it, and only there."""
+    monkeypatch.setattr(concentration, "LANDMARKS", 200)
+    X, y, _, _ = waves(1000, rate=0.0)
+    Xt, _, _, yt = waves(2000, rate=0.0, seed=1)
+    model = RobustKernelClassifier(random_state=0).fit(X, y)
+    assert len(model.expansion_.centers) == 200
+    monkeypatch.setattr(concentration, "GAIN", np.inf)
+    blurred = RobustKernelClassifier(random_state=0).fit(X, y)
+    assert len(blurred.expansion_.centers) > 200
+    assert model.score(Xt, yt) > blurred.score(Xt, yt)
+
+
+def features(model, X):
+    """Return kernel values with the landmarks, whitened."""
+    kernel, Z = model.expansion_.kernel, model.expansion_.centers
+    values, vectors = np.linalg.eigh(kernel(Z, Z))
+    return kernel(X, Z) @ (vectors / np.sqrt(np.maximum(values, 1e-9)))
