@@ -12,7 +12,7 @@ from sklearn.utils import check_random_state
 from buttress._checks import Array, check_count, check_number, check_X_y, warn_user
 from buttress._predicting import ExpansionValues
 from buttress.kernels import fitted_kernel, is_precomputed, warn_of_scale
-from buttress.robust.designs import Design, check_contamination, check_gamma, kernel_design
+from buttress.robust.designs import Design, check_contamination, check_gamma, kernel_design, warn_of_near_copies
 from buttress.robust.report import row_keys
 from buttress.solvers.leave_one_out import Fit
 from buttress.solvers.mixture import Explained, Mixed, contaminated, explain, mixture
@@ -141,6 +141,7 @@ class RobustKernelRegressor(ExpansionValues, RegressorMixin, BaseEstimator):
         X, y = check_X_y(self, X, y, numeric_target=True, single=True)
         self.row_keys_ = row_keys(X, y)
         rng = check_random_state(self.random_state)
+        warn_of_near_copies(self.kernel, X)
         kernel = fitted_kernel(self, X)
         design = kernel_design(kernel, X, n_landmarks=self.n_landmarks, rng=rng)
         warn_of_scale(kernel, X, design.points)
