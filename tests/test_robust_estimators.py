@@ -20,8 +20,6 @@ from buttress import (
     RobustLinearRegressor,
     outlier_report,
 )
-from buttress.kernels import RBF
-from buttress.robust.mixture import AROUND
 
 from problems import moons
 
@@ -291,7 +289,7 @@ def test_a_gram_matrix_given_in_advance_gives_the_same_fit(model):
     np.testing.assert_allclose(same.predict(K), one.predict(X), atol=1e-5)
 
 
-@pytest.mark.parametrize("model", [RobustKernelRegressor(random_state=0), RobustKernelClassifier(random_state=0)], ids=name)
+@pytest.mark.parametrize("model", [ALL[0], ALL[2]], ids=name)
 def test_copies_that_differ_in_a_last_digit_are_warned_about(model):
     X, y, _, _ = curve(n=60)
     y = (y > 0).astype(float)
@@ -301,15 +299,3 @@ def test_copies_that_differ_in_a_last_digit_are_warned_about(model):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         clone(model).fit(np.vstack([X, X[7]]), np.append(y, y[7]))
-
-
-def test_kernel_fit_is_the_mean_over_ridges_of_the_fits_to_the_good_rows():
-    X, y, _, _ = curve(n=80, rate=0.3)
-    model = RobustKernelRegressor(gamma=0.5, random_state=0).fit(X, y)
-    K = RBF(0.5)(X, X) + 1
-    given = [RobustKernelRegressor(gamma=0.5, alpha=factor * model.alpha_, random_state=0).fit(X, y) for factor in AROUND]
-    assert model.weights_ == pytest.approx(np.mean([one.weights_ for one in given], axis=0), abs=0.02)
-    used = [one.weights_ > 1e-6 for one in given]
-    fits = [K[:, u] @ np.linalg.solve(K[np.ix_(u, u)] + np.diag(one.alpha_ / one.weights_[u]), y[u] - one.intercept_)
-            for one, u in zip(given, used, strict=True)]
-    assert model.predict(X) == pytest.approx(np.mean(fits, axis=0) + model.intercept_, abs=0.02)

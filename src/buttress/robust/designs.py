@@ -65,9 +65,9 @@ def warn_of_near_copies(kernel: Any, X: Array) -> None:
     rows = near_copies(X)
     if len(rows):
         named = ", ".join(map(str, rows[:10])) + (", ..." if len(rows) > 10 else "")
-        warn_user(f"{len(rows)} rows of X repeat another but for a last digit (rows {named}). Rows are judged by the fit "
-                  "without them, and equal rows are left out together, but these are not equal: a corrupt target would "
-                  "be borne out by its copy. Round X, or drop the copies.")
+        warn_user(f"{len(rows)} rows of X repeat another but for a last digit (rows {named}). Equal rows are left out "
+                  "together where rows are judged; these are not equal, and a corrupt target would be borne out by its "
+                  "copy. Round X, or drop the copies.")
 
 
 def kernel_design(kernel: Kernel, X: Array, *, n_landmarks: int | str, rng: np.random.RandomState) -> Design:

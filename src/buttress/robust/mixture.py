@@ -1,7 +1,6 @@
 """Kernel regression that finds the corrupt rows by itself: the leave-one-out mixture."""
 
 from collections.abc import Callable
-from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
@@ -22,7 +21,6 @@ from buttress.solvers.trimmed import concentrate, lts_scale, smallest
 ALPHAS = np.geomspace(1e-2, 1e2, 12)  # in units of k(x, x)
 NU = 8.0  # degrees of freedom of good residuals
 NU_OF_MANY = 3.0  # and of what landmarks cannot follow
-AROUND = (4.0, 2.0, 1.0, 0.5, 0.25, 0.125)  # ridges over the best one, the mean of whose fits is taken
 ROUNDS = 1  # of the law of the residuals between two fits: more, and it settles before the fit has had its say
 ROUNDS_OF_MANY = 6  # where a fit is dear
 FLOOR = 1e-6  # least scale of a residual, in units of the targets' spread
@@ -183,10 +181,10 @@ def robust_fit(
         return _unsuspected(design, y, alpha)
     start, votes = search(design, y[design.searched], share=share, n_starts=n_starts, rng=rng)
     fit_mixture = _mixed_of_many if design.crowded else _mixed
-    mixed, fit, best = fit_mixture(design, y, start, share=share, alpha=alpha, max_iter=max_iter)
+    mixed, best, n_iter = fit_mixture(design, y, start, share=share, alpha=alpha, max_iter=max_iter)
     votes = votes if design.exact else mixed.inlier[None, :] > 0.5
-    kept = Found(fit, Explained(mixed.law, mixed.inlier, mixed.likelihood), ridge.missed, alpha=best, clean=False,
-                 votes=votes, n_iter=mixed.n_iter)
+    kept = Found(ridge.solve(y, mixed.inlier, best), Explained(mixed.law, mixed.inlier, mixed.likelihood),
+                 ridge.missed, alpha=best, clean=False, votes=votes, n_iter=n_iter)
     if share is not None or (design.crowded and _coarsely_contaminated(design, y[design.searched], start)):
         return kept
     robust = explain(mixed.fit.loo, mixed.fit.spread, ridge.missed, floor=FLOOR)
@@ -194,7 +192,7 @@ def robust_fit(
     known = explain(plain.loo, plain.spread, ridge.missed, floor=FLOOR)
     if contaminated(known, robust):
         return kept
-    return Found(plain, known, ridge.missed, alpha=plain_alpha, clean=True, votes=votes, n_iter=mixed.n_iter)
+    return Found(plain, known, ridge.missed, alpha=plain_alpha, clean=True, votes=votes, n_iter=n_iter)
 
 
 def _unsuspected(design: Design, y: Array, alpha: Any) -> Found:
@@ -228,33 +226,26 @@ def _coarsely_contaminated(design: Design, y: Array, start: Mixed) -> bool:
 
 def _mixed(
     design: Design, y: Array, start: Mixed, *, share: float | None, alpha: Any, max_iter: int
-) -> tuple[Mixed, Fit, float]:
-    """Fit the mixture on all rows from the rows found, then again at several ridges around the one best for those.
+) -> tuple[Mixed, float, int]:
+    """Fit the mixture on all rows from the rows found, then again at the ridge that is best for the rows it kept.
 
-    Returns the mixture at that ridge with P(inlier) the mean over the ridges, the mean of the fits, and the ridge.
-    Leave-one-out residuals are linear in y given the weights: those of a mean of fits are the mean of theirs.
+    Returns the mixture, the ridge of the last fit and the number of iterations.
     """
-    ridge = design.ridge
     law: dict[str, Any] = {"nu": NU, "share": share, "floor": FLOOR, "rounds": _rounds(design), "max_iter": max_iter}
-    state = _mixed_at(design, y, start.inlier, design.unit if alpha == "auto" else alpha, **law)
-    if alpha != "auto":
-        return state, ridge.solve(y, state.inlier, alpha), alpha
-    best, states, n_iter = _best_alpha(design, y, state), [], state.n_iter
-    for factor in AROUND:
-        fit = ridge.solve(y, state.inlier, factor * best)
-        state = mixture(ridge, y, fit.loo, fit.spread, alpha=factor * best, **law)
-        states.append(state)
-        n_iter += state.n_iter
-    fits, middle = [one.fit for one in states], states[AROUND.index(1.0)]
-    fit = Fit(*(np.mean([getattr(one, part.name) for one in fits], axis=0) for part in fields(Fit)))
-    inlier = np.mean([one.inlier for one in states], axis=0)
-    return replace(middle, inlier=inlier, n_iter=n_iter), fit, best
+    first = design.unit if alpha == "auto" else alpha
+    state, n_iter = _mixed_at(design, y, start.inlier, first, **law), 0
+    if alpha == "auto":
+        n_iter, first = state.n_iter, _best_alpha(design, y, state)
+        fit = design.ridge.solve(y, state.inlier, first)
+        state = mixture(design.ridge, y, fit.loo, fit.spread, alpha=first, **law)
+        first = _best_alpha(design, y, state)
+    return state, first, n_iter + state.n_iter
 
 
 def _mixed_of_many(
     design: Design, y: Array, start: Mixed, *, share: float | None, alpha: Any, max_iter: int
-) -> tuple[Mixed, Fit, float]:
-    """Fit the mixture on many rows a landmark, as :func:`_mixed` does but at one ridge.
+) -> tuple[Mixed, float, int]:
+    """Fit the mixture on many rows a landmark, as :func:`_mixed` does but once.
 
     What is left of good rows is then not noise but what the landmarks cannot follow: it has heavier tails, and it is
     alike over whole corners of X. With a small ridge a few rows dropped in a corner loosen the fit there, so that the
@@ -264,8 +255,7 @@ def _mixed_of_many(
     first = design.unit if alpha == "auto" else alpha
     state = _mixed_at(design, y, start.inlier, first, nu=NU_OF_MANY, share=share, floor=FLOOR,
                       rounds=ROUNDS_OF_MANY, max_iter=max_iter, tol=0.02)
-    best = _best_alpha(design, y, state) if alpha == "auto" else alpha
-    return state, design.ridge.solve(y, state.inlier, best), best
+    return state, _best_alpha(design, y, state) if alpha == "auto" else alpha, state.n_iter
 
 
 def _mixed_at(design: Design, y: Array, inlier: Array, alpha: float, **law: Any) -> Mixed:
