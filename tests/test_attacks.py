@@ -6,11 +6,14 @@ from functools import partial
 import numpy as np
 import pytest
 from scipy.sparse import csr_matrix
+from sklearn.compose import ColumnTransformer
 from sklearn.dummy import DummyClassifier
 from sklearn.ensemble import RandomForestClassifier, VotingClassifier
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.multioutput import MultiOutputClassifier
 from sklearn.naive_bayes import GaussianNB
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import RobustScaler, StandardScaler
 from sklearn.svm import OneClassSVM
 
 from buttress import SVC, AdversarialSVC, KernelClassifier, attacks
@@ -208,6 +211,48 @@ def test_a_radius_of_another_scale_warns():
     model = SVC().fit(X, y)
     with pytest.warns(UserWarning, match="in the units of X"):
         attacks.pgd(model, X, y, eps=8 / 255, bounds=(0, 255))
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_a_model_fitted_on_column_names_is_attacked_through_frames(library):
+    frames = pytest.importorskip(library)
+    X, y = moons(60)
+    columns = {"first": X[:, 0], "it's 2": X[:, 1]}
+    frame = frames.DataFrame(columns)
+    scaled = ColumnTransformer([("first", StandardScaler(), ["first"]), ("second", RobustScaler(), ["it's 2"])])
+    model = make_pipeline(scaled, SVC(gamma=1.0)).fit(frame, y)
+    plain = make_pipeline(ColumnTransformer([("first", StandardScaler(), [0]), ("second", RobustScaler(), [1])]),
+                          SVC(gamma=1.0)).fit(X, y)
+    for attack, options in ((attacks.pgd, {"eps": 0.3}), (attacks.carlini_wagner, {"steps": 10})):
+        moved = attack(model, frame, y, random_state=0, **options)
+        np.testing.assert_array_equal(moved, attack(plain, X, y, random_state=0, **options))
+    moved = attacks.pgd(model, frame, y, eps=0.3, random_state=0)
+    assert model.score(frames.DataFrame(dict(zip(columns, moved.T, strict=True))), y) < model.score(frame, y)
+
+
+class OwnGradient(LogisticRegression):
+    """Scores that nothing here knows the gradient of, but for its own word."""
+
+    asked = 0
+
+    def input_gradient(self, X, V):
+        self.asked += len(X)
+        return V @ self.coef_
+
+
+def test_a_gradient_of_the_models_own_is_used():
+    X, y = moons(40)
+    own, known = OwnGradient().fit(X, y), LogisticRegression().fit(X, y)
+    moved, info = attacks.pgd(own, X, y, eps=0.3, steps=5, random_state=0, return_info=True)
+    np.testing.assert_allclose(moved, attacks.pgd(known, X, y, eps=0.3, steps=5, random_state=0), atol=1e-12)
+    assert own.asked > 0
+    assert info.queries < len(X) * 20  # differences would ask four times a gradient
+    own.input_gradient = lambda X, V: V
+    with pytest.raises(ValueError, match=r"input_gradient gives an array of shape \(40, 1\). Expected \(40, 2\)"):
+        attacks.fgsm(own, X, y, eps=0.3)
+    own.input_gradient = lambda X, V: np.full(X.shape, np.nan)
+    with pytest.raises(ValueError, match="NaN in column 0 of the model's input_gradient"):
+        attacks.fgsm(own, X, y, eps=0.3)
 
 
 class NaNScores(LogisticRegression):

@@ -105,6 +105,22 @@ def test_the_code_of_an_array_takes_columns_by_number():
     assert "load_bundled" not in buttress.audit(None, X, y, target_name="iris", rows=60).code
 
 
+@pytest.mark.parametrize(("name", "separator", "decimal"), [
+    ("a.csv", ";", "."), ("a.csv", ";", ","), ("a.tsv", "\t", ","), ("a.csv", "|", "."), ("a.csv", ",", ".")])
+def test_separators_and_decimal_commas_are_found_out(frame, tmp_path, name, separator, decimal):
+    path = tmp_path / name
+    frame.to_csv(path, index=False, sep=separator, decimal=decimal)
+    columns, y, target = load(str(path), "label", None)
+    assert list(columns) == list(frame.columns.drop("label"))
+    assert y.to_list() == frame["label"].tolist()
+    np.testing.assert_array_equal(columns["weight"].to_numpy(), frame["weight"])
+    table, task = make_table(columns, y, target, "auto")
+    table.origin = str(path), kind_of(str(path), None)
+    scope = {}
+    exec(audit_table(None, table, task, Options(rows=60, budget=60), None, time.monotonic(), "a").code, scope)
+    assert scope["model"].score(scope["frame"], scope["frame"]["label"].to_numpy()) > 0.8
+
+
 @pytest.mark.parametrize(("encoding", "likely"), [("latin-1", "cp1252"), ("utf-16", "utf-16")])
 def test_a_file_in_another_encoding_is_refused_with_the_fix(tmp_path, encoding, likely):
     path = tmp_path / "old.csv"

@@ -4,6 +4,7 @@ import sys
 
 import numpy as np
 import pytest
+from sklearn.compose import ColumnTransformer
 from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -57,6 +58,16 @@ def test_models_without_certificates_show_the_attack_alone():
     assert display.certified_accuracy is None
     assert len(display.lines_) == 1
     assert display.attacked_accuracy[1] < display.attacked_accuracy[0] < 0.9
+    matplotlib.pyplot.close("all")
+
+
+def test_models_fitted_on_column_names_are_drawn():
+    pandas = pytest.importorskip("pandas")
+    X, y = moons()
+    frame = pandas.DataFrame(X, columns=["first", "second"])
+    scaled = ColumnTransformer([("both", StandardScaler(), ["first", "second"])])
+    display = from_estimator(make_pipeline(scaled, SVC()).fit(frame, y), frame, y, eps=[0.1, 0.3], random_state=0)
+    assert display.attacked_accuracy[1] < display.attacked_accuracy[0] < 1
     matplotlib.pyplot.close("all")
 
 

@@ -5,9 +5,10 @@ import pytest
 from scipy.stats import t as student
 from sklearn.linear_model import Ridge
 
-from buttress import RobustKernelRegressor
+from buttress import KernelRegressor, RobustKernelRegressor
 from buttress.features import nystroem
 from buttress.kernels import RBF
+from buttress.risks import Subquantile
 from buttress.solvers import landmark_ridge
 from buttress.solvers.landmark_ridge import LandmarkFeatures, LandmarkRidge
 from buttress.solvers.leave_one_out import FeatureRidge, equal_rows
@@ -39,6 +40,18 @@ def test_fit_path_and_leave_one_out_are_those_of_explicit_features(features):
     rows = np.arange(0, 300, 7)
     for one, other in zip(plain.path(Y, U, [0.1, 2.0], rows), ours.path(Y, U, [0.1, 2.0], rows), strict=True):
         np.testing.assert_allclose(other.loo, one.loo, atol=2e-4 if features.dtype == np.float32 else 1e-9)
+
+
+@pytest.mark.parametrize("step", ["spectral", "preconditioned"])
+@pytest.mark.parametrize("kept", ["made again", "single"])
+def test_descent_does_not_depend_on_how_features_are_kept(step, kept, monkeypatch):
+    def fitted():
+        return KernelRegressor(risk=Subquantile(0.8), n_landmarks=30, step=step, random_state=0).fit(X, Y).predict(X)
+
+    expected = fitted()
+    monkeypatch.setattr(landmark_ridge, "KEPT" if kept == "made again" else "SINGLE", 0)
+    monkeypatch.setattr(landmark_ridge, "PANEL", 700)
+    np.testing.assert_allclose(fitted(), expected, atol=1e-3 if kept == "single" else 1e-8)
 
 
 def test_equal_rows_are_left_out_together_whichever_rows_are_looked_at(monkeypatch):

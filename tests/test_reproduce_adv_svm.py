@@ -6,8 +6,11 @@ import json
 import numpy as np
 import pytest
 
+from buttress.attacks.targets import by_differences
 from buttress.reproduce.adv_svm.__main__ import main
 from buttress.reproduce.adv_svm.data import SETS, deformation_fields, deformed, digits_pair, read_idx
+from buttress.reproduce.adv_svm.protocol import MODELS
+from buttress.reproduce.adv_svm.published_file import RIDGE, C, PublishedFile
 
 
 def write_idx(path, data):
@@ -75,7 +78,7 @@ def test_short_run_writes_every_row_and_attack(tmp_path, capsys):
                "--nearest", "2", "--output", str(tmp_path)]
     assert main(options) == 0
     record = json.loads((tmp_path / "digits-3-vs-8.json").read_text())
-    assert list(record["rows"]) == ["Natural", "adv-linear-SVM", "adv-SVM(D)", "adv-SVM(C)", "exact rkhs", "input"]
+    assert tuple(record["rows"]) == MODELS
     printed = capsys.readouterr().out
     for row, found in record["rows"].items():
         assert f"| {row} |" in printed
@@ -85,6 +88,36 @@ def test_short_run_writes_every_row_and_attack(tmp_path, capsys):
         assert scores["C&W"] == 0
         assert 0 < scores["C&W median l2"] < 4
     assert record["rows"]["exact rkhs"]["scores"]["Normal"][0] > 85
+
+
+def test_published_file_is_a_sum_of_ridge_regressions():
+    """As the file solves it, on the features and with its two one-hot outputs, where ours solves on the rows."""
+    split = digits_pair(3, 8)
+    model = PublishedFile(n_frequencies=40, batch_size=50, n_components=10).fit(split.X, split.y)
+    order, scores = np.random.default_rng(0).permutation(len(split.X)), np.zeros((len(split.X_test), 2))
+    for t in range(12):
+        rows = order[50 * t : 50 * t + 50]
+        phi = model.sum_.features(model._inner(split.X[rows]), t)
+        one_hot = np.eye(2)[split.y[rows]]
+        W = np.linalg.solve(phi.T @ phi / 50 + RIDGE * np.eye(80), C * phi.T @ one_hot / 50)
+        scores += model.sum_.features(model._inner(split.X_test), t) @ W
+    np.testing.assert_allclose(model.decision_function(split.X_test), scores[:, 1] - scores[:, 0], rtol=1e-4, atol=1e-3)
+    assert model.score(split.X_test, split.y_test) > 0.9
+
+
+def test_published_files_gradient_agrees_with_differences():
+    split = digits_pair(3, 8)
+    model = PublishedFile(n_frequencies=40, batch_size=100, n_components=10).fit(split.X, split.y)
+    X = split.X_test[:5].astype(np.float64)
+    exact = model.input_gradient(X, np.ones((5, 1)))
+    numeric = by_differences(lambda rows: model.decision_function(rows)[:, None], X, np.ones((5, 1)))
+    np.testing.assert_allclose(exact, numeric, atol=1e-4 * np.abs(exact).max())
+
+
+def test_only_the_models_asked_for_are_run(tmp_path):
+    options = ["--short", "--trials", "1", "--attacked", "5", "--nearest", "0", "--output", str(tmp_path)]
+    assert main([*options, "--models", "published file"]) == 0
+    assert list(json.loads((tmp_path / "digits-3-vs-8.json").read_text())["rows"]) == ["published file"]
 
 
 @pytest.mark.parametrize("option", ["--trials", "--attacked", "--folds", "--sample", "--features"])

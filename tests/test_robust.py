@@ -25,7 +25,7 @@ from buttress.datasets import contaminate
 from buttress.kernels import RBF, Linear
 from buttress.losses import Logistic, Multinomial, Squared
 from buttress.solvers.descent import descent, kernel_descent
-from buttress.solvers.space import Dual, Primal
+from buttress.solvers.space import Dual, Primal, StoredRows
 
 from problems import moons, points
 
@@ -119,7 +119,7 @@ def test_a_step_of_one_over_beta_never_raises_the_objective(name, space, step):
     y, share = targets(np.random.default_rng(1)), np.full(50, 0.02)
     X = points(50, 4, seed=1)
     X[:5] *= 100
-    where = Dual(RBF(0.3)(X, X), share) if space == "dual" else Primal(X)
+    where = Dual(RBF(0.3)(X, X), share) if space == "dual" else Primal(StoredRows(X))
     start = np.zeros((where.n_coefs, 3) if name == "multinomial" else where.n_coefs)
     steps = descent(where, y, loss, Subquantile(0.7), ridge=1e-3, start=start, sample_weight=np.ones(50),
                     acceleration=None, step=step)

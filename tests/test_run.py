@@ -11,8 +11,13 @@ import pytest
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from buttress import InterruptedWarning, KernelRegressor, NotConvergedWarning
+from buttress import SVC, AdversarialSVC, InterruptedWarning, KernelRegressor, NotConvergedWarning
+from buttress.attacks import pgd
 from buttress.solvers.run import Step, run
+
+POINTS = np.random.default_rng(0).normal(size=(30, 2))
+PIXELS = np.rint(255 * abs(POINTS) / abs(POINTS).max())
+SIGNS = np.where(POINTS[:, 0] > 0, 1, -1)
 
 
 def numbers(gaps, objectives=None, log=None):
@@ -161,6 +166,18 @@ def test_a_warning_points_to_the_line_that_called_fit():
     with pytest.warns(NotConvergedWarning) as seen:
         model.fit(X, X[:, 0])
     assert {(warning.filename, warning.lineno) for warning in seen} == {(__file__, LINE_OF_FIT)}
+
+
+@pytest.mark.parametrize(("call", "message"), [
+    (lambda: SVC(kernel="sigmoid", gamma=2.0, coef0=-1.0).fit(POINTS, SIGNS), "not positive definite"),
+    (lambda: KernelRegressor(gamma=1e9, step="spectral").fit(POINTS, POINTS[:, 0]), "nothing to learn"),
+    (lambda: pgd(SVC().fit(POINTS, SIGNS), 100 * POINTS, SIGNS, eps=0.5, bounds=(-1000, 1000)), "units of X"),
+    (lambda: AdversarialSVC(eps=0.5, max_iter=1).fit(PIXELS, SIGNS), "whole numbers"),
+], ids=lambda value: value if isinstance(value, str) else "")
+def test_warnings_from_below_point_here(call, message):
+    with pytest.warns(UserWarning, match=message) as seen:
+        call()
+    assert {warning.filename for warning in seen} == {__file__}
 
 
 LINE_OF_FIT = test_a_warning_points_to_the_line_that_called_fit.__code__.co_firstlineno + 4

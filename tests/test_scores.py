@@ -20,7 +20,7 @@ from sklearn.svm import SVC as SKLearnSVC
 from sklearn.svm import LinearSVC, NuSVC
 
 from buttress import SVC, SeverClassifier, TrimmedLikelihoodClassifier, attacks
-from buttress.attacks.targets import ExpansionTarget, QueryTarget, as_target
+from buttress.attacks.targets import ExpansionTarget, as_target, by_differences
 from buttress.certificates import certified_radius
 from buttress.expansion import winners
 from buttress.scores import read_scores
@@ -62,7 +62,7 @@ def test_scores_of_scikit_learn_models_are_read_exactly(model, problem):
     if theirs.ndim == 1 or not isinstance(getattr(model, "best_estimator_", model), (SKLearnSVC, NuSVC, SVC, Pipeline)):
         np.testing.assert_allclose(scores, theirs.reshape(scores.shape), atol=1e-8)
     contrast = points(len(X), scores.shape[1])
-    exact, numeric = read_scores(model).gradient(X, contrast), QueryTarget.gradient(target, X, contrast)
+    exact, numeric = read_scores(model).gradient(X, contrast), by_differences(target.scores, X, contrast)
     np.testing.assert_allclose(exact, numeric, atol=1e-4 * np.abs(exact).max())
     np.testing.assert_allclose(target.linearise(X).gradient(contrast), exact, atol=1e-9 * np.abs(exact).max())
     np.testing.assert_allclose(target.linearise(X).scores, scores, atol=1e-9)

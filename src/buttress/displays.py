@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
+from sklearn.utils import _safe_indexing
 
 from buttress._checks import Array, check_option
 from buttress.attacks import pgd, worst_case
@@ -91,6 +92,7 @@ class RobustnessCurveDisplay:
         run = ATTACKS[check_option("attack", attack, tuple(ATTACKS))]
         check_option("norm", norm, ("linf", "l2"))
         right = np.asarray(as_classifier(estimator).predict(X) == np.asarray(y))
+        given = X if hasattr(X, "columns") else np.asarray(X, dtype=np.float64)  # a model may ask for column names
         X, y = np.asarray(X, dtype=np.float64), np.asarray(y)
         radius = _radius(estimator, X, norm)
         eps = _default_eps(X, radius) if eps is None else _checked_eps(eps)
@@ -100,7 +102,7 @@ class RobustnessCurveDisplay:
             if size > 0 and len(rows):
                 options = {"eps": float(size), "norm": norm, "bounds": _of_rows(bounds, rows, X.shape)}
                 options |= {"random_state": random_state, "return_info": True, **(attack_options or {})}
-                standing[rows] &= ~run(estimator, X[rows], y[rows], **options)[1].success
+                standing[rows] &= ~run(estimator, _safe_indexing(given, rows), y[rows], **options)[1].success
             attacked.append(standing.mean())
         certified = None if radius is None else np.array([np.mean(right & (radius > size)) for size in eps])
         if certified is not None and eps[0] == 0:

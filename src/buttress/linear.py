@@ -1,6 +1,5 @@
 """The linear support vector classifier in the primal: exact, by gradient descent, or by stochastic gradient descent."""
 
-import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -24,6 +23,7 @@ from buttress._checks import (
     check_X,
     check_X_y,
     class_weights,
+    warn_user,
 )
 from buttress.expansion import KernelExpansion, binary_contrasts, rival_contrasts
 from buttress.kernels import Linear
@@ -227,9 +227,8 @@ class LinearSVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         outcome = run(steps, tol=self.tol, max_iter=limit, max_time=clock(), callback=report,
                       progress=self.progress, name=f"LinearSVC(solver={self.solver!r})")
         if outcome.status == "exhausted":
-            warnings.warn(f"Newton's method stopped at a relative gap of {outcome.gap:.3g} > tol {self.tol:.3g}: "
-                          "rounding leaves nothing to gain. Scale the columns or raise tol.", NotConvergedWarning,
-                          stacklevel=3)
+            warn_user(f"Newton's method stopped at a relative gap of {outcome.gap:.3g} > tol {self.tol:.3g}: "
+                      "rounding leaves nothing to gain. Scale the columns or raise tol.", NotConvergedWarning)
         if self.solver == "newton":
             w, b, dual = outcome.state
         else:

@@ -13,7 +13,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.svm import LinearSVC
 
 from buttress import NotConvergedWarning, load, save
-from buttress.relational import Join, RelationalLinearSVC, Table, alpha_path, cross_validate
+from buttress.relational import Join, JoinSampler, RelationalLinearSVC, Table, alpha_path, cross_validate
 from buttress.relational.grid import GridOracle
 from buttress.relational.ladder import Climber
 from buttress.relational.margins import hinge, margin_loss
@@ -135,6 +135,37 @@ def test_coefficients_are_in_original_units_and_feature_order():
     np.testing.assert_array_equal(stored.coef_, model.coef_)
     assert clone(model).get_params() == model.get_params()
     assert repr(RelationalLinearSVC(alpha=0.5)) == "RelationalLinearSVC(alpha=0.5)"
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_rows_of_a_left_join_and_of_a_sampler_are_scored(seed):
+    join = joined(seed, left=True)
+    model = RelationalLinearSVC(alpha=0.01, random_state=0).fit(join)
+    rows = materialise(join)
+    X, _, _ = design(join, prepare(join), rows)
+    raw = rows[list(model.feature_names_in_)]
+    np.testing.assert_allclose(model.decision_function(raw), X @ model.beta_, atol=1e-12)
+    sampler = JoinSampler(join)
+    encoded, _ = sampler.take(range(sampler.n_rows_))
+    places = sampler.rows(range(sampler.n_rows_))
+    order = pd.MultiIndex.from_arrays([places[t.name] for t in join.tables])
+    wanted = pd.MultiIndex.from_frame(rows[[f"{t.name}.#" for t in join.tables]].fillna(-1).astype(int))
+    expected = pd.Series(X @ model.beta_, wanted)[order]
+    np.testing.assert_allclose(model.decision_function(encoded), expected, atol=1e-12)
+
+
+def test_a_hole_in_a_matched_row_is_refused():
+    people = pd.DataFrame({"shop": [1, 2, 3, 1], "age": [1.0, 2.0, 3.0, 4.0], "y": [0, 1, 0, 1]})
+    shops = pd.DataFrame({"id": [1, 2], "size": [5.0, 6.0], "town": ["a", "b"]})
+    join = Join([Table("p", people, features=["age"], label="y"), Table("s", shops, features=["size", "town"])],
+                [("p.shop", "s.id", "left")])
+    model = RelationalLinearSVC(alpha=0.1).fit(join)
+    rows = pd.DataFrame({"p.age": [1.0, 2.0], "s.size": [None, 5.0], "s.town": [None, None]})
+    assert model.predict(rows[:1]).shape == (1,)
+    with pytest.raises(ValueError, match=r"Column 's.town' is NULL or NaN in 1 rows"):
+        model.predict(rows)
+    with pytest.raises(ValueError, match=r"Column 'p.age' is NULL or NaN in 1 rows"):
+        model.predict(rows[:1].assign(**{"p.age": None}))
 
 
 @pytest.mark.parametrize("solver", ["auto", "paper"])

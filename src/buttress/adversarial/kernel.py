@@ -1,6 +1,5 @@
 """The kernel classifier trained against perturbed inputs."""
 
-import warnings
 from typing import Any
 
 import numpy as np
@@ -17,6 +16,7 @@ from buttress._checks import (
     check_number,
     check_option,
     check_X_y,
+    warn_user,
 )
 from buttress._predicting import ExpansionPredictions
 from buttress.adversarial.input import fit_input
@@ -242,5 +242,5 @@ class AdversarialSVC(CallbackSupportMixin, ExpansionPredictions, ClassifierMixin
 def warn_of_units(X: Array, eps: float) -> None:
     """Warn where X looks like pixels of 0 to 255 and eps like a share of 1."""
     if 0 < eps < 1 and X.min() >= 0 and 128 <= X.max() <= 255 and (np.rint(X) == X).all():
-        warnings.warn(f"X holds whole numbers from 0 to {X.max():g}, and eps={eps:g} is less than one of them. Divide "
-                      "X by 255, or give eps in the units of X.", UserWarning, stacklevel=4)
+        warn_user(f"X holds whole numbers from 0 to {X.max():g}, and eps={eps:g} is less than one of them. Divide "
+                  "X by 255, or give eps in the units of X.", UserWarning)

@@ -1,12 +1,11 @@
 """The defence in feature space: exactly by the natural path, or by stochastic gradients."""
 
-import warnings
 from typing import Any
 
 import numpy as np
 
 from buttress._arrays import Place, to_numpy
-from buttress._checks import Array, FeatureNoiseWarning, NotConvergedWarning
+from buttress._checks import Array, FeatureNoiseWarning, NotConvergedWarning, warn_user
 from buttress.expansion import KernelExpansion
 from buttress.features import (
     RandomExpansion,
@@ -21,7 +20,7 @@ from buttress.solvers.dsg import KernelBasis, RandomBasis, doubly_stochastic, st
 from buttress.solvers.rkhs import Natural, first_point, natural_path, path_search
 from buttress.solvers.run import countdown, run
 
-JUDGED = 2000  # rows on which a stochastic solver's radius is compared with the one of collapse
+JUDGED = 1000  # rows on which a stochastic solver's radius is compared with the one of collapse
 
 
 def fit_rkhs(model: Any, kernel: Kernel, X: Array, signs: Array, rng: Any, report: Any) -> dict[str, Any]:
@@ -30,11 +29,13 @@ def fit_rkhs(model: Any, kernel: Kernel, X: Array, signs: Array, rng: Any, repor
     reach = np.sqrt(X.shape[1]) if model.norm == "linf" else 1.0
     radius = feature_radius(kernel, model.eps * reach)
     few = rng.permutation(len(X))[:JUDGED] if model.solver != "exact" and len(X) > JUDGED else slice(None)
-    firsts = [first_point(kernel, X[few], y, fit_intercept=model.fit_intercept) for y in signs[few].T]
+    firsts = [first_point(kernel, X[few], y, fit_intercept=model.fit_intercept) for y in signs[few].T
+              if radius > 0 or model.solver == "exact"]
     if radius > 0:
         refuse_collapse(model.eps, kernel, radius, firsts, reach)
-    fit = _fit_exact if model.solver == "exact" else _fit_stochastic
-    return {**fit(model, kernel, X, signs, radius, firsts, rng, report), "feature_radius_": radius}
+    made = (_fit_exact(model, kernel, X, signs, radius, firsts, report) if model.solver == "exact" else
+            _fit_stochastic(model, kernel, X, signs, radius, rng, report))
+    return {**made, "feature_radius_": radius}
 
 
 def refuse_collapse(eps: float, kernel: Kernel, radius: float, firsts: list[Natural], reach: float) -> None:
@@ -50,7 +51,7 @@ def refuse_collapse(eps: float, kernel: Kernel, radius: float, firsts: list[Natu
 
 
 def _fit_exact(
-    model: Any, kernel: Kernel, X: Array, signs: Array, radius: float, firsts: list[Natural], rng: Any, report: Any
+    model: Any, kernel: Kernel, X: Array, signs: Array, radius: float, firsts: list[Natural], report: Any
 ) -> dict[str, Any]:
     """Return the attributes of the exact solution; C is the weight of the mean loss, C/n that of each."""
     outcomes, clock = [], countdown(model.max_time)
@@ -61,8 +62,8 @@ def _fit_exact(
                             callback=report, progress=model.progress, name="path search"))
     stuck = [outcome.gap for outcome in outcomes if outcome.status == "exhausted"]
     if stuck:
-        warnings.warn(f"The path search ended with gap {max(stuck):.3g} > tol {model.tol:.3g}, at the accuracy of its "
-                      "natural machines. Raise tol, or scale the data.", NotConvergedWarning, stacklevel=4)
+        warn_user(f"The path search ended with gap {max(stuck):.3g} > tol {model.tol:.3g}, at the accuracy of its "
+                  "natural machines. Raise tol, or scale the data.", NotConvergedWarning)
     coef = np.stack([outcome.state[0] for outcome in outcomes], axis=1)
     used = np.flatnonzero(coef.any(axis=1))
     intercept = np.array([outcome.state[1] for outcome in outcomes])
@@ -76,7 +77,7 @@ def _fit_exact(
 
 
 def _fit_stochastic(
-    model: Any, kernel: Kernel, X: Array, signs: Array, radius: float, firsts: list[Natural], rng: Any, report: Any
+    model: Any, kernel: Kernel, X: Array, signs: Array, radius: float, rng: Any, report: Any
 ) -> dict[str, Any]:
     """Return the attributes after ``n_passes`` passes of doubly stochastic or of exact-kernel gradients."""
     n, k = signs.shape
@@ -98,27 +99,27 @@ def _fit_stochastic(
     coef, intercept, norm = map(to_numpy, outcome.state)
     made = {"norm_": norm, "n_iter_": outcome.n_iter, "history_": outcome.history}
     if model.solver == "dsg":
-        expansion = RandomExpansion(features.fresh(), coef, intercept)  # without the blocks of training
-        return {**made, "expansion_": expansion, **_feature_noise(expansion, X)}
+        noise = _feature_noise(RandomExpansion(features, coef, intercept), X)
+        return {**made, **noise, "expansion_": RandomExpansion(features.fresh(), coef, intercept)}
     used = np.flatnonzero(coef.any(axis=1))
     return {**made, "expansion_": KernelExpansion(kernel, X[used], coef[used], intercept)}
 
 
 def _feature_noise(expansion: RandomExpansion, X: Array) -> dict[str, Array]:
     """Return the l1 norms of the input gradient's noise and signal, (k,) each; warn where the noise is larger."""
-    place = Place(dtype="float32")  # as the features were trained in
-    rows, there = place(X[:: max(1, len(X) // 50)]), expansion.moved(place)
-    noise = gradient_noise(expansion)
+    place = Place(dtype="float32")  # as the features were trained in, whose blocks are at hand
+    rows, noise = place(X[:: max(1, len(X) // 50)]), gradient_noise(expansion)
+    there = RandomExpansion(expansion.features, place(expansion.coef), place(expansion.intercept))
     total = np.array([np.abs(there.gradient(rows, np.tile(one, (len(rows), 1)))).sum(axis=1).mean()
                       for one in np.eye(len(noise), dtype=np.float32)])
     with np.errstate(invalid="ignore"):
         signal = np.where(np.isfinite(noise), np.sqrt(np.maximum(0, total**2 - noise**2)), 0.0)
     if (noise > signal).any():
         column = int(np.argmax(noise - signal))
-        warnings.warn(
+        warn_user(
             f"The random features add noise of l1 norm {noise[column]:.3g} to the gradient in the inputs, whose signal "
             f"is {signal[column]:.3g}: an attacker can follow the noise, whatever eps the model was trained with. Use "
             "solver='exact', or defense='input' with its Nystroem features; more features (n_features) help slowly.",
-            FeatureNoiseWarning, stacklevel=4)
+            FeatureNoiseWarning)
     return {"gradient_noise_": noise, "gradient_signal_": signal}
 

@@ -24,6 +24,7 @@ from buttress.attacks.targets import Linearised
 
 Rows = NDArray[np.intp]
 # (point, contrasts, rows still in the way of success) -> columns (b, B) or None for all, and the margin's slope there
+PATIENCE = 2  # looks, ten a round, at which a row may be no better than before; a block goes on for its last row
 Slope = Callable[[Linearised, Array, NDArray[np.bool_]], tuple[Rows | None, Array]]
 
 
@@ -252,10 +253,11 @@ def _round(
     closest: Closest, rows: Rows, start: Array, slope: Slope, steps: int, rate: Array, tanh: bool, c: Array | None
 ) -> tuple[Array, NDArray[np.bool_]]:
     """Descend from ``start`` with weights c (None: those of a linear model); return c and who succeeded."""
-    problem, X = closest.problem, closest.problem.X[rows]
+    problem, X, xp = closest.problem, closest.problem.X[rows], closest.problem.place.xp
     move = _Variable(problem.low[rows], problem.high[rows], tanh)
     w, adam = move.start(start), _Adam(X, rate)
-    hit, lowest = problem.place(np.zeros(len(rows), dtype=bool)), np.inf
+    hit, stalls = problem.place(np.zeros(len(rows), dtype=bool)), problem.place(np.zeros(len(rows)))
+    lowest = problem.place(np.full(len(rows), np.inf))
     for step in range(steps):
         x = move.point(w)
         at = problem.target.linearise(x)
@@ -265,10 +267,11 @@ def _round(
         columns, g = slope(at, contrast, active)
         c = _linear_weight(margin, g, X.shape[1]) if c is None else c
         if step % max(1, steps // 10) == 0:
-            total = float((((x - X) ** 2).sum(axis=1) + c * margin.clip(-closest.kappa, None)).sum())
-            if total > 0.9999 * lowest:
+            total = ((x - X) ** 2).sum(axis=1) + c * margin.clip(-closest.kappa, None)
+            stalls += total > 0.9999 * lowest
+            if bool((stalls >= PATIENCE).all()):
                 break
-            lowest = total
+            lowest = xp.minimum(lowest, total)
         g = (2 * _pick(x - X, columns) + (c * active)[:, None] * g) * _pick(move.chain(w), columns)
         adam.step(w, columns, g)
     assert c is not None  # steps >= 1

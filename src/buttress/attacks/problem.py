@@ -2,6 +2,7 @@
 
 import warnings
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from buttress._arrays import NUMPY, Place, check_device, namespace, to_numpy
-from buttress._checks import Array, check_box, check_rows
+from buttress._checks import Array, check_box, check_rows, warn_user
 from buttress.attacks.targets import Target, as_target, label_codes
 from buttress.expansion import margins, winners
 from buttress.scores import as_classifier
@@ -87,33 +88,43 @@ class Problem:
             return margin, winners(scores, contrasts) != codes
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="X does not have valid feature names")
-            return margin, np.asarray(decides.predict(X) != decides.classes_[codes])
+            return margin, np.asarray(decides(X) != self.model.classes_[codes])
 
 
 def pose(model: Any, X: Any, y: Any, bounds: Any, device: str | None = None) -> Problem:
     """Check what an attack was given, and bring it to the device.
 
-    A known score function is attacked in the precision of X, any other model in float64. Raises ValueError for a model
-    without scores, the wrong width, NaN, unknown labels, or a box that excludes X.
+    A known score function is attacked in the precision of X, any other model in float64 (and with frames like X if it
+    was fitted on column names). Raises ValueError for a model without scores, the wrong width, NaN, unknown labels, or
+    a box that excludes X.
     """
     model = as_classifier(model)
     device = check_device(device)
+    as_fitted = frames_like(X) if hasattr(model, "feature_names_in_") else np.asarray
     X = check_rows(X, getattr(model, "n_features_in_", None), "An attack")
     if not len(X):
         raise ValueError("X must have at least one row. Got none.")
     low, high = (np.float64(-np.inf), np.float64(np.inf)) if bounds is None else check_box(bounds, X)
-    target = as_target(model, Place(device, X.dtype.name))
+    target = as_target(model, Place(device, X.dtype.name), as_fitted)
     codes, place = label_codes(model, y, len(X)), target.place
     low, high = (place.xp.broadcast_to(place(side), X.shape) for side in (low, high))
     return Problem(model, target, place, place(X), place(codes), low, high)
+
+
+def frames_like(X: Any) -> Callable[[Array], Any]:
+    """Return what makes rows a pandas or polars frame with the columns of X; rows stay arrays if X is no frame."""
+    if not hasattr(X, "columns"):
+        return np.asarray
+    columns, made = list(X.columns), type(X)
+    return lambda rows: made(rows, schema=columns) if hasattr(X, "schema") else made(rows, columns=columns)
 
 
 def warn_of_units(problem: Problem, eps: float) -> None:
     """Warn of a radius that looks meant for another scale than the box's: below 1 where the box is 100 wide or more."""
     width = float((problem.high - problem.low).max())
     if 0 < eps < 1 and 100 <= width < np.inf:
-        warnings.warn(f"eps={eps:g} is tiny in a box {width:g} wide. It is in the units of X: 8/255 of images in "
-                      f"[0, 255] is eps=8.", stacklevel=3)
+        warn_user(f"eps={eps:g} is tiny in a box {width:g} wide. It is in the units of X: 8/255 of images in "
+                  f"[0, 255] is eps=8.")
 
 
 class Met(ABC):
@@ -157,16 +168,14 @@ class Met(ABC):
     def slope(self, g: Array) -> None:
         """Count the queries of a gradient, and note whether it ever pointed anywhere."""
         self.queries += len(g) * self.problem.target.gradient_cost
-        self.slope_seen |= bool(g.any())
+        self.slope_seen = self.slope_seen or bool(g.any())
 
     def warn_if_flat(self) -> None:
         """Warn where nothing could be learned: no score changed near any row, and nothing better was met by chance."""
         if not self.slope_seen and not self.wrong.all() and bool((self.X == self.problem.X).all()):
-            warnings.warn(
+            warn_user(
                 f"No score of {type(self.problem.model).__name__} changed near any row, so this attack was blind: that "
-                "it failed says nothing about robustness. Scores of trees and of constant models are flat.",
-                stacklevel=3,
-            )
+                "it failed says nothing about robustness. Scores of trees and of constant models are flat.")
 
     def report(self, norm: str) -> tuple[Array, AttackInfo]:
         """Return the rows met and what was achieved, as numpy arrays, judged by the model.

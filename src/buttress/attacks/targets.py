@@ -30,7 +30,7 @@ class Target(Protocol):
     gradient_cost: int  # rows scored for the gradient at one row
     block: int  # rows to work on at a time
     separable: bool  # whether steps along coordinates cost no more memory than the rows
-    decides: Any  # the model, where its classes need not be the winners of the scores; None where they are
+    decides: Any  # labels of rows, where they need not be the winners of the scores; None where they are
     place: Place  # of all arrays
     exact: Any  # the function of the scores in float64 on numpy
 
@@ -101,19 +101,39 @@ class ExpansionTarget:
         return Linearised(point.values @ coef + intercept, gradient, nudged)
 
 
+def by_differences(scores: Callable[[Array], Array], X: Array, V: Array) -> Array:
+    """Return sum_c V_ic d score_c(x_i) / d x_i (n, d) by central differences, 2 d queries a row."""
+    d = X.shape[1]
+    steps = DIFFERENCE * np.maximum(1, np.abs(X).max(axis=0))
+    offsets = np.concatenate([np.diag(steps), -np.diag(steps)])
+    G = np.empty_like(X)
+    rows = max(1, CHUNK // (2 * d))
+    for start in range(0, len(X), rows):
+        part = slice(start, start + rows)
+        moved = (X[part, None, :] + offsets).reshape(-1, d)
+        pairs = scores(moved).reshape(len(X[part]), 2, d, -1)
+        G[part] = np.einsum("idk,ik->id", pairs[:, 0] - pairs[:, 1], V[part]) / (2 * steps)
+    return G
+
+
 class QueryTarget:
-    """Anything with scores: gradients by central differences, unless the model gives its own."""
+    """Anything with scores: gradients by central differences, unless the model has ``input_gradient(X, V)``.
+
+    The model is asked with ``as_fitted(rows)``, rows of the type that it was fitted on.
+    """
 
     block = 4096
     separable = False
     place = NUMPY
 
-    def __init__(self, model: Any):
-        self.query = _score_function(model)
+    def __init__(self, model: Any, as_fitted: Callable[[Array], Any] = np.asarray):
+        ask = _score_function(model)
+        self.query: Callable[[Array], Array] = lambda X: ask(as_fitted(X))
+        self.decides: Any = lambda X: model.predict(as_fitted(X))
         self.exact: Any = self.scores
-        self.decides = model
+        self.own = getattr(model, "input_gradient", None) if hasattr(model, "decision_function") else None
+        self.gradient_cost = 2 * getattr(model, "n_features_in_", 1) if self.own is None else 1
         n_classes = len(model.classes_)
-        self.gradient_cost = 2 * getattr(model, "n_features_in_", 1)
         if _votes_in_pairs(model):
             pairs = [(i, j) for i in range(n_classes) for j in range(i + 1, n_classes)]
             self.contrasts = pair_contrasts(pairs, n_classes)
@@ -132,16 +152,13 @@ class QueryTarget:
         return scores
 
     def gradient(self, X: Array, V: Array) -> Array:
-        d = X.shape[1]
-        steps = DIFFERENCE * np.maximum(1, np.abs(X).max(axis=0))
-        offsets = np.concatenate([np.diag(steps), -np.diag(steps)])
-        G = np.empty_like(X)
-        rows = max(1, CHUNK // (2 * d))
-        for start in range(0, len(X), rows):
-            part = slice(start, start + rows)
-            moved = (X[part, None, :] + offsets).reshape(-1, d)
-            scores = self.scores(moved).reshape(len(X[part]), 2, d, -1)
-            G[part] = np.einsum("idk,ik->id", scores[:, 0] - scores[:, 1], V[part]) / (2 * steps)
+        if self.own is None:
+            return by_differences(self.scores, X, V)
+        G = np.asarray(self.own(X, V), dtype=np.float64)
+        if G.shape != X.shape:
+            raise ValueError(f"The model's input_gradient gives an array of shape {G.shape}. Expected {X.shape}, a "
+                             "gradient for each row that it is asked for.")
+        check_values(G, [f"{j} of the model's input_gradient" for j in range(G.shape[1])], "An attack")
         return G
 
     def linearise(self, X: Array) -> Linearised:
@@ -212,9 +229,10 @@ def _last_step(model: Any) -> Any:
     return last if inner is None else _last_step(inner)
 
 
-def as_target(model: Any, place: Place = NUMPY) -> Target:
+def as_target(model: Any, place: Place = NUMPY, as_fitted: Callable[[Array], Any] = np.asarray) -> Target:
     """Return what an attack needs of a fitted classifier, in one place; models that are only queried stay in float64.
 
+    ``as_fitted`` turns rows into what such a model was fitted on.
     ValueError for a model that gives labels only, or one to be asked on a device that is no known score function.
     """
     model = as_classifier(model)
@@ -227,14 +245,14 @@ def as_target(model: Any, place: Place = NUMPY) -> Target:
         raise ValueError(f"{type(model).__name__} predicts several labels a row. Attacks need a classifier of one.")
     score = read_scores(model)
     if score is None:
-        queried = QueryTarget(model)
+        queried = QueryTarget(model, as_fitted)
         if place.device is not None:
             raise ValueError(f"{type(model).__name__} computes its scores itself, so an attack on it cannot run on "
                              f"device={place.device!r}. Leave device at None.")
         return queried
     if isinstance(score.expansion, KernelExpansion):
         target = ExpansionTarget(score, place)
-        target.decides = model if getattr(_last_step(model), "break_ties", False) else None
+        target.decides = model.predict if getattr(_last_step(model), "break_ties", False) else None
         return target
     return WaveTarget(score, place)
 

@@ -4,12 +4,15 @@ Loads nothing heavy before it has looked at the file, so that a mistake is answe
 """
 
 import csv
+import re
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from buttress._suggest import near
 
-KINDS = {".csv": "csv", ".parquet": "parquet", ".pq": "parquet"}
+KINDS = {".csv": "csv", ".tsv": "csv", ".parquet": "parquet", ".pq": "parquet"}
+SEPARATORS = ",;\t|"  # the first of equals
 NULLS = ["", "NA", "N/A", "NaN", "nan", "null", "NULL", "?"]
 
 
@@ -23,8 +26,6 @@ def load(source: str, target: str | None, file_format: str | None) -> tuple[dict
     columns = _read_file(source, file_format)
     if target is None:
         raise ValueError(f"--target is missing: name the column to predict, one of {_listed(list(columns))}.")
-    if target not in columns and len(columns) == 1 and ";" in next(iter(columns)):
-        raise ValueError(f"{source} seems to be separated by semicolons. Save it with commas.")
     if target not in columns:
         raise ValueError(f"There is no column {target!r} in {source}.{near(target, columns)} "
                          f"The columns are {_listed(list(columns))}.")
@@ -62,15 +63,13 @@ def _read_file(source: str, file_format: str | None) -> dict[str, Any]:
     except ImportError:
         raise ImportError("Reading files needs polars. Install it with: pip install 'buttress[report]'") from None
     try:
-        frame = pl.read_parquet(path) if kind == "parquet" else pl.read_csv(
-            path, infer_schema_length=None, null_values=NULLS)
+        frame = pl.read_parquet(path) if kind == "parquet" else pl.read_csv(path, **csv_options(path))
     except Exception as error:  # polars raises its own family; whatever it says, the file cannot be read
         fix = _encoding(path) if kind == "csv" else ""
         raise ValueError(f"Cannot read {source!r} as {kind}: {fix or ' '.join(str(error).split())[:200]}") from None
     if frame.height == 0:
         raise ValueError(f"{source!r} has a header but no rows.")
-    names = frame.columns if kind == "parquet" else _header(path, frame.columns)
-    return dict(zip(names, frame.get_columns(), strict=True))
+    return dict(zip(frame.columns, frame.get_columns(), strict=True))
 
 
 def kind_of(source: str, file_format: str | None) -> str | None:
@@ -84,7 +83,28 @@ def read_call(source: str, kind: str) -> str:
     """Return the call of polars, imported as pl, that reads a file as the audit does."""
     if kind == "parquet":
         return f"pl.read_parquet({source!r})"
-    return f"pl.read_csv({source!r}, infer_schema_length=None,\n                    null_values={NULLS!r})"
+    options = ",\n    ".join(f"{name}={value!r}" for name, value in csv_options(Path(source)).items())
+    return f"pl.read_csv(\n    {source!r},\n    {options})"
+
+
+def csv_options(path: Path) -> dict[str, Any]:
+    """Return the options of ``polars.read_csv`` that suit a file, from its first lines.
+
+    The separator is the one of comma, semicolon, tab and bar that parts the header most; next to another than a comma,
+    a comma may be the decimal point.
+    """
+    with path.open(newline="", encoding="utf-8-sig", errors="replace") as lines:
+        first = list(islice(lines, 100))
+    separator = max(SEPARATORS, key=lambda mark: len(next(csv.reader(first, delimiter=mark), [])))
+    header, *rows = csv.reader(first, delimiter=separator)
+    options: dict[str, Any] = {"infer_schema_length": None, "null_values": NULLS}
+    if separator != ",":
+        entries = [entry for row in rows for entry in row]
+        decimals = {mark for entry in entries for mark in ".," if re.fullmatch(rf"[-+]?\d+[{mark}]\d+", entry)}
+        options |= {"separator": separator, "decimal_comma": decimals == {","}}
+    if any('"' in name for name in header) and len(set(header)) == len(header):
+        options["new_columns"] = header  # polars leaves doubled quotes as they are
+    return options
 
 
 def _encoding(path: Path) -> str:
@@ -99,13 +119,6 @@ def _encoding(path: Path) -> str:
         return (f"it is not UTF-8: byte {content[error.start]:#04x} in line {line}. It is likely {likely}. Save it as "
                 f"UTF-8, from a shell: iconv -f {codec} -t utf-8 {path.name} > utf8.csv")
     return ""
-
-
-def _header(path: Path, names: list[str]) -> list[str]:
-    """Return the names in the header of a CSV file, for polars leaves doubled quotes in them as they are."""
-    with path.open(newline="", encoding="utf-8-sig") as lines:
-        header = next(csv.reader(lines))
-    return header if len(set(header)) == len(names) and all(header) else names
 
 
 def _listed(names: list[str]) -> str:

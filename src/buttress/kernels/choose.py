@@ -1,6 +1,5 @@
 """From what a user gives as ``kernel`` to a kernel object."""
 
-import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -8,7 +7,7 @@ import numpy as np
 from scipy.sparse import issparse
 from sklearn.utils.extmath import row_norms
 
-from buttress._checks import Array, KernelScaleWarning, check_number
+from buttress._checks import Array, KernelScaleWarning, check_number, warn_user
 from buttress._suggest import near
 from buttress.kernels.composed import Combination, Custom, Precomputed
 from buttress.kernels.kernel import Kernel
@@ -101,8 +100,8 @@ def warn_of_scale(kernel: Kernel, X: Array, Z: Array) -> None:
         if np.median(K.max(axis=1) / np.where(length > 0, length, np.inf)) >= 1e-3:
             return
         complaint, gamma = "unlike: for most of them it is next to 0 with every other", "lower"
-    warnings.warn(f"To {kernel!r} the rows of X are all {complaint}, so there is nothing to learn from. Scale the "
-                  f"columns of X (RobustScaler), or {gamma} gamma.", KernelScaleWarning, stacklevel=4)
+    warn_user(f"To {kernel!r} the rows of X are all {complaint}, so there is nothing to learn from. Scale the "
+              f"columns of X (RobustScaler), or {gamma} gamma.", KernelScaleWarning)
 
 
 def is_precomputed(kernel: Any) -> bool:

@@ -96,8 +96,8 @@ def squared_distances(X: Array, Z: Array) -> Array:
 
 
 def middle(Z: Array) -> Array:
-    """Return the median of each column over at most 64 rows of Z (m, d), 0 of no rows."""
-    return np.median(Z[:: len(Z) // 64 + 1], axis=0) if len(Z) else np.zeros(Z.shape[1])
+    """Return the median of each column over at most 16 rows of Z (m, d), 0 of no rows."""
+    return np.median(Z[:: len(Z) // 16 + 1], axis=0) if len(Z) else np.zeros(Z.shape[1])
 
 
 def clear_rounding(r2: Array, xx: Array, zz: Array) -> None:

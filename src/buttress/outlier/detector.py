@@ -1,6 +1,5 @@
 """What both ball detectors share: scores, decisions and predictions, and the checks before a fit."""
 
-import warnings
 from abc import ABC, abstractmethod
 from typing import Any
 
@@ -10,7 +9,7 @@ from sklearn.base import BaseEstimator, OutlierMixin
 from sklearn.utils.validation import _num_samples, check_is_fitted
 
 from buttress._callbacks import CallbackSupportMixin
-from buttress._checks import Array, check_limits, check_number, check_option, check_values, check_X_y
+from buttress._checks import Array, check_limits, check_number, check_option, check_values, check_X_y, warn_user
 from buttress.expansion import KernelExpansion
 from buttress.kernels import Kernel, centers
 from buttress.solvers.ball import Ball
@@ -96,8 +95,8 @@ def settle(kernel: Kernel, X: Array, weight: Array, policy: str) -> tuple[Kernel
         raise ValueError(f"{kernel!r} is indefinite, so the ball in it is not unique. Use indefinite='clip', 'flip' or "
                          "'shift', or another kernel.")
     if policy == "warn":
-        warnings.warn(f"{kernel!r} is indefinite: the ball found is a stationary point and dual_gap_ is NaN. Use "
-                      "indefinite='clip', 'flip' or 'shift' for a certified one.", stacklevel=4)
+        warn_user(f"{kernel!r} is indefinite: the ball found is a stationary point and dual_gap_ is NaN. Use "
+                  "indefinite='clip', 'flip' or 'shift' for a certified one.")
         return kernel, None, False
     return *correct(kernel, X, weight, policy), True
 

@@ -1,6 +1,5 @@
 """Support vector data description in a learned mixture of kernels."""
 
-import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -8,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from buttress._callbacks import step_callback, with_callbacks
-from buttress._checks import Array, NotConvergedWarning, check_option, check_values, check_weights, check_X
+from buttress._checks import Array, NotConvergedWarning, check_option, check_values, check_weights, check_X, warn_user
 from buttress.kernels import Combination, Kernel, Precomputed, as_kernel, centers, is_precomputed
 from buttress.outlier.detector import (
     BallDetector,
@@ -180,8 +179,8 @@ class MultiKernelSVDD(BallDetector):
         self.kernels_ = [kernel for kernel, _, _ in settled]
         self._set_solution(parts, keep, stack, outcome, all(sure for _, _, sure in settled))
         if outcome.status == "exhausted":
-            warnings.warn(f"MultiKernelSVDD found no descent at a relative gap of {outcome.gap:.3g} > tol. "
-                          "Use solver='cutting-plane' or a larger tol.", NotConvergedWarning, stacklevel=3)
+            warn_user(f"MultiKernelSVDD found no descent at a relative gap of {outcome.gap:.3g} > tol. "
+                      "Use solver='cutting-plane' or a larger tol.", NotConvergedWarning)
         sign = -1 if steps is alternate else 1
         self.history_ = [{**entry, "objective": sign * entry["objective"], "weights": weights}
                          for entry, weights in zip(outcome.history, seen, strict=True)]
@@ -230,8 +229,8 @@ class MultiKernelSVDD(BallDetector):
         copies = find_copies(stack.sources)
         if copies:
             pairs = ", ".join(f"{p} and {q}" for p, q in copies)
-            warnings.warn(f"Some kernels are the same after centring and scaling: {pairs}. Drop one of each pair; "
-                          "their weights are not determined separately.", stacklevel=4)
+            warn_user(f"Some kernels are the same after centring and scaling: {pairs}. Drop one of each pair; "
+                      "their weights are not determined separately.")
         return stack
 
     def _set_solution(self, parts: list[Array], keep: Any, stack: KernelStack, outcome: Any, certified: bool) -> None:

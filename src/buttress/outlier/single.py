@@ -1,12 +1,11 @@
 """Support vector data description with one kernel."""
 
-import warnings
 from typing import Any
 
 import numpy as np
 
 from buttress._callbacks import step_callback, with_callbacks
-from buttress._checks import Array, NotConvergedWarning, check_weights, check_X
+from buttress._checks import Array, NotConvergedWarning, check_weights, check_X, warn_user
 from buttress.kernels import Combination, Precomputed, centers, fitted_kernel, is_precomputed
 from buttress.outlier.detector import (
     BallDetector,
@@ -154,8 +153,8 @@ class SVDD(BallDetector):
         self.dual_gap_ = ball.gap if certified else float("nan")
         self.converged_, self.n_iter_, self.history_ = ball.converged, ball.outcome.n_iter, ball.outcome.history
         if ball.outcome.status == "exhausted" and not ball.converged:
-            warnings.warn(f"SVDD stopped where rounding hides further progress, with a duality gap of {ball.gap:.3g}. "
-                          "Scale the columns of X to similar ranges.", NotConvergedWarning, stacklevel=2)
+            warn_user(f"SVDD stopped where rounding hides further progress, with a duality gap of {ball.gap:.3g}. "
+                      "Scale the columns of X to similar ranges.", NotConvergedWarning)
         return self
 
     def _rows_and_diagonal(self, X: Any, diag: Any) -> tuple[Array, Array]:

@@ -132,6 +132,10 @@ class Join:
         """Number of the table with the label; 0 when there is none."""
         return next((i for i, table in enumerate(self.tables) if table.label is not None), 0)
 
+    def optional(self, pairs: list[Pair]) -> list[str]:
+        """Return the names of the tables that a left join may find no row of."""
+        return [table.name for i, table in enumerate(self.tables) if any(p.left and p.second[0] == i for p in pairs)]
+
     def _pair(self, pair: tuple[str, ...]) -> Pair:
         if len(pair) not in (2, 3) or (len(pair) == 3 and pair[2] not in ("left", "inner")):
             raise ValueError('Each entry of on must be ("table.column", "table.column"), or have "left" as third. '

@@ -82,6 +82,7 @@ class Plan:
     agm_log: float
     cover: Array
     row_weight: Array | None = None
+    optional: list[str] = field(default_factory=list)  # tables that a left join need find no row of
 
     @property
     def slices(self) -> list[slice]:

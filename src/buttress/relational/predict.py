@@ -1,43 +1,61 @@
 """A fitted model on new data: joined rows as arrays and frames, or another join."""
 
+from collections.abc import Collection
 from typing import Any
 
 import numpy as np
 
 from buttress._checks import Array, check_values, near
 from buttress.relational.plan import Plan
-from buttress.relational.sources import make_column
+from buttress.relational.sources import Column, make_column
 
 Features = list[tuple[str, str, list[str] | None]]
 
 
-def joined_features(X: Any, features: Features) -> Array:
+def joined_features(X: Any, features: Features, optional: Collection[str]) -> Array:
     """Return the columns a model's coefficients stand for, of joined rows: an array in feature order, or a frame.
 
-    A category that was not seen in training counts as none. Raises ValueError naming a missing column, NaN, or a wrong
-    number of columns.
+    An array may also hold those columns themselves, as :class:`JoinSampler` gives them. A category that was not seen in
+    training counts as none, and a row whose columns of an ``optional`` table are all NULL as one that a left join found
+    no match for: they are 0. Raises ValueError naming a missing column, NaN, or a wrong number of columns.
     """
-    blocks = []
-    for j, (table, column, categories) in enumerate(features):
-        name = f"{table}.{column}"
-        values = make_column(_column(X, name, j, len(features)))
-        if values.null.any():
-            raise ValueError(f"Column {name!r} is NULL or NaN in {int(values.null.sum())} rows. Impute or drop them.")
-        if categories is not None:
-            blocks.append(values.values.astype(str)[:, None] == np.array(categories)[None, :])
-            continue
-        try:
-            block = np.asarray(values.values, dtype=np.float64)[:, None]
-        except ValueError:
-            raise ValueError(f"Column {name!r} must hold numbers, as in training.") from None
-        check_values(block, [repr(name)], "RelationalLinearSVC")
-        blocks.append(block)
+    n_encoded = sum(1 if categories is None else len(categories) for _, _, categories in features)
+    if not _names(X) and np.ndim(X) == 2 and np.shape(X)[1] == n_encoded != len(features):
+        encoded = np.asarray(X, dtype=np.float64)
+        check_values(encoded, [str(j) for j in range(n_encoded)], "RelationalLinearSVC")
+        return encoded
+    columns = [make_column(_column(X, f"{table}.{column}", j, len(features)))
+               for j, (table, column, _) in enumerate(features)]
+    unmatched = {name: np.all([columns[j].null for j, (table, _, _) in enumerate(features) if table == name], axis=0)
+                 for name in {table for table, _, _ in features} & set(optional)}
+    blocks = [_block(f"{table}.{column}", values, categories, unmatched.get(table, False))
+              for (table, column, categories), values in zip(features, columns, strict=True)]
     n = len(X) if hasattr(X, "__len__") else X.num_rows
-    return np.hstack(blocks).astype(np.float64) if blocks else np.zeros((n, 0))
+    return np.hstack(blocks) if blocks else np.zeros((n, 0))
+
+
+def _block(name: str, column: Column, categories: list[str] | None, unmatched: Any) -> Array:
+    """Return the columns of one feature, 0 in unmatched rows."""
+    bad = column.null & ~np.asarray(unmatched)
+    if bad.any():
+        raise ValueError(f"Column {name!r} is NULL or NaN in {int(bad.sum())} rows. Impute or drop them.")
+    if categories is not None:
+        met: Array = (column.values.astype(str)[:, None] == np.array(categories)[None, :]).astype(np.float64)
+        return np.where(column.null[:, None], 0.0, met)
+    try:
+        block = np.where(column.null, 0, column.values).astype(np.float64)[:, None]
+    except ValueError:
+        raise ValueError(f"Column {name!r} must hold numbers, as in training.") from None
+    check_values(block, [repr(name)], "RelationalLinearSVC")
+    return block
+
+
+def _names(X: Any) -> list[Any]:
+    return list(getattr(X, "column_names", getattr(X, "columns", [])))
 
 
 def _column(X: Any, name: str, j: int, width: int) -> Any:
-    columns = list(getattr(X, "column_names", getattr(X, "columns", [])))
+    columns = _names(X)
     if columns:
         if name not in columns:
             raise ValueError(f"The frame has no column {name!r}.{near(name, map(str, columns))}")

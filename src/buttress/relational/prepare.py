@@ -43,7 +43,8 @@ def prepare(join: Join, *, intercept: bool = True, root: int | None = None, clas
                          + (f" ({'; '.join(notes)})." if notes else "."))
     tables = _tables(join, nodes, columns, root if intercept else -1)
     y, classes = _label(join, root, nodes[0], columns, tables, classes)
-    plan = Plan(tables, nodes, y, classes, root, notes, total, base, counts, agm_log, cover)
+    plan = Plan(tables, nodes, y, classes, root, notes, total, base, counts, agm_log, cover,
+                optional=join.optional(pairs))
     if not total_weight(plan) > 0:
         raise ValueError("Every row of the join has weight zero, so there is nothing to fit. Check the weights.")
     return plan

@@ -67,7 +67,8 @@ class SqlOracle:
                 self.tree.nodes[self.node_of[i]].weights.append(self.columns[i, table.weights])
         classes = self._label(samples[join.root])
         n_rows = self._count(class_weight, classes)
-        self.plan = Plan(data, [], np.zeros(0), classes, join.root, [], n_rows, [], [], 0.0, np.zeros(0))
+        self.plan = Plan(data, [], np.zeros(0), classes, join.root, [], n_rows, [], [], 0.0, np.zeros(0),
+                         optional=join.optional(pairs))
         self._owners = self.tree.owners(self.tree.root)
 
     def _count(self, class_weight: Any, classes: Any) -> int:

@@ -82,6 +82,9 @@ class RelationalLinearSVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         Name of each coefficient: ``table.column`` or ``table.column=category``.
     feature_names_in_ : array of str
         ``table.column`` of each feature.
+    label_table_ : str
+    optional_tables_ : list of str
+        Tables that a left join may find no row of: where all its columns are NULL they count as zeros.
     objective_interval_ : tuple of two floats
         Holds the optimum; the objective of the model is at most its upper end.
     dual_bound_ : float
@@ -235,7 +238,7 @@ class RelationalLinearSVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
                           for column, categories in table.features]
         self.feature_names_in_ = np.array([f"{name}.{column}" for name, column, _ in self.features_], dtype=object)
         self.n_features_in_ = len(self.features_)
-        self.label_table_ = plan.tables[plan.label_table].name
+        self.label_table_, self.optional_tables_ = plan.tables[plan.label_table].name, plan.optional
 
     def _plan(self, join: Join) -> tuple[Plan, Array]:
         """Return the plan of another join over the same tables, and this model's coefficients in its scales."""
@@ -250,14 +253,15 @@ class RelationalLinearSVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         """Return scores, positive for ``classes_[1]``.
 
         Of an array or frame (n, n_features_in_) of joined rows: one a row; a frame's columns are found by their names
-        ``table.column``. Of a Join: the mean score of the join rows of each row of the label's table, in the order of
-        :meth:`label_rows`.
+        ``table.column``, and are NULL where a left join found no match. An array (n, len(coef_names_)) of encoded
+        columns, as JoinSampler draws them, will do too. Of a Join: the mean score of the join rows of each row of the
+        label's table, in the order of :meth:`label_rows`.
         """
         check_is_fitted(self)
         if isinstance(X, Join):
             plan, beta = self._plan(X)
             return mean_scores(plan, beta)[self._order(plan)]
-        return joined_features(X, self.features_) @ self.coef_[0] + self.intercept_[0]
+        return joined_features(X, self.features_, self.optional_tables_) @ self.coef_[0] + self.intercept_[0]
 
     def label_rows(self, join: Join) -> NDArray[np.int64]:
         """Return the row numbers of the label's table that take part in the join, ascending."""

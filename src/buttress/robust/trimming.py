@@ -16,8 +16,9 @@ from buttress.kernels import Kernel, Linear, Precomputed, centers, fitted_kernel
 from buttress.losses import Loss
 from buttress.risks import Risk, Subquantile
 from buttress.solvers.descent import STEPS, descent
+from buttress.solvers.landmark_ridge import LandmarkFeatures
 from buttress.solvers.run import Outcome, run
-from buttress.solvers.space import Dual, Primal, Space
+from buttress.solvers.space import Dual, Primal, Space, StoredRows
 
 EXACT_ROWS = 5000  # a Gram matrix of this many rows holds 200 MB
 AUTO_LANDMARKS = 1000
@@ -125,11 +126,12 @@ class KernelRisk(CallbackSupportMixin, BaseEstimator):
         if isinstance(kernel, Linear) and kernel.definiteness == "pd":
             offset = float(np.sqrt(kernel.coef0))
             Z = np.column_stack([X, np.full(len(X), offset)]) if offset else X
-            return Primal(Z), lambda c: linear_expansion(c, X.shape[1], offset)
+            return Primal(StoredRows(Z)), lambda c: linear_expansion(c, X.shape[1], offset)
         if wanted is not None:
-            features = nystroem(kernel, landmarks(X[weight > 0], wanted, rng=rng, method="uniform"))
-            warn_of_scale(kernel, X, features.landmarks)
-            return Primal(features(X)), lambda c: features.expansion(c, np.zeros(c.shape[1]))
+            chosen = nystroem(kernel, landmarks(X[weight > 0], wanted, rng=rng, method="uniform"))
+            warn_of_scale(kernel, X, chosen.landmarks)
+            features = LandmarkFeatures(chosen, X, 1.0, constant=False)
+            return Primal(features), lambda c: chosen.expansion(c, np.zeros(c.shape[1]))
         Z = centers(kernel, X)
         warn_of_scale(kernel, X, Z)
         share = weight / weight.sum()

@@ -67,7 +67,7 @@ class RandomBasis:
         return cast(features @ cast(self.coef[t], features.dtype), z.dtype)
 
     def scores(self, t: int, rows: Rows) -> Array:
-        panel = 512 if namespace(self.X) is np else 2**16  # 2 MB stay in a processor's cache; devices want more
+        panel = 2048 if namespace(self.X) is np else 2**16  # fewer rows pack the frequencies again too often
         coef, out = cast(self.coef[t], self.X.dtype), []
         for start in range(rows.start, rows.stop, panel):
             out.append(self.features(self.X[start : min(start + panel, rows.stop)], t) @ coef)

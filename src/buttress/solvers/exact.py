@@ -8,13 +8,12 @@
 """
 
 import time
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
-from buttress._checks import Array, NotConvergedWarning
+from buttress._checks import Array, NotConvergedWarning, warn_user
 from buttress.solvers.certificate import Certificate, certify, objectives
 from buttress.solvers.interior_point import INTERIOR_ROWS, interior_point, snapped
 from buttress.solvers.run import Outcome, Step, run
@@ -182,9 +181,9 @@ def _solution(qp: QP, proof: Certificate, total: Outcome, limits: Limits, *, con
     ended = ("stopped", "interrupted") if limits.convex else ("stopped", "interrupted", "exhausted", "converged")
     if not converged and total.status not in ended:
         reason = {"max_iter": "at max_iter", "max_time": "at max_time"}.get(total.status, "without further progress")
-        warnings.warn(f"SVM stopped {reason} after {total.n_iter} iterations with KKT violation {proof.violation:.3g} "
-                      f"> tol {limits.tol:.3g} or relative gap {proof.gap / max(abs(proof.primal), 1e-300):.3g} > "
-                      f"{limits.gap_tol:.3g}. Raise the limit or tol, scale the columns of X, or lower C.",
-                      NotConvergedWarning, stacklevel=2)
+        warn_user(f"SVM stopped {reason} after {total.n_iter} iterations with KKT violation {proof.violation:.3g} "
+                  f"> tol {limits.tol:.3g} or relative gap {proof.gap / max(abs(proof.primal), 1e-300):.3g} > "
+                  f"{limits.gap_tol:.3g}. Raise the limit or tol, scale the columns of X, or lower C.",
+                  NotConvergedWarning)
     intercept = bias(proof.f - qp.p, qp.b, qp.lo, qp.hi, qp.l1)
     return SVMSolution(qp.b, intercept, proof.primal, proof.dual, total, converged)

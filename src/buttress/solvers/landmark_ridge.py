@@ -31,44 +31,48 @@ PANEL = 500_000  # entries of a kernel panel that stays in cache
 class LandmarkFeatures:
     """Rows z(x_i) = (features of x_i, sqrt(unit)) for the rows of X (n, d), stored or made when asked for.
 
-    ``missed`` (n,) is (k(x_i, x_i) - |features|^2) / unit: what the landmarks leave unsaid about a row.
+    Without ``constant`` the rows end before sqrt(unit). ``lengths`` (n,) are the squared ones of the features, and
+    ``missed`` (n,) is (k(x_i, x_i) - lengths) / unit: what the landmarks leave unsaid about a row.
     """
 
-    def __init__(self, feature_map: NystroemMap, X: Array, unit: float):
-        self.feature_map, self.X, self.constant = feature_map, X, np.sqrt(unit)
-        self.shape = (len(X), feature_map.root.shape[1] + 1)
+    def __init__(self, feature_map: NystroemMap, X: Array, unit: float, *, constant: bool = True):
+        self.feature_map, self.X, self.constant = feature_map, X, [np.sqrt(unit)] if constant else []
+        self.width = feature_map.root.shape[1]
+        self.shape = (len(X), self.width + len(self.constant))
         single = self.shape[0] * self.shape[1] > SINGLE
         self.dtype: np.dtype[Any] = np.dtype(np.float32 if single else np.float64)
         self.eps = float(np.finfo(np.float32 if single else np.float64).eps)
         self.root = feature_map.root.astype(self.dtype)
-        self.missed, self.faint = np.empty(len(X)), np.empty(len(X), dtype=bool)
+        self.lengths, self.missed = np.empty(len(X)), np.empty(len(X))
         fits = self.shape[0] * self.shape[1] * self.dtype.itemsize <= KEPT
         self.stored = np.empty(self.shape, dtype=self.dtype) if fits else None
         for part in slices(*self.shape):
             block = self._made(X[part]) if self.stored is None else self._made(X[part], self.stored[part])
-            length = np.einsum("ij,ij->i", block[:, :-1], block[:, :-1])
-            self.missed[part] = np.maximum(feature_map.kernel.diagonal(_double(X[part])) - length, 0) / unit
-            self.faint[part] = length < 1e-6 * unit
+            self.lengths[part] = np.einsum("ij,ij->i", block[:, : self.width], block[:, : self.width])
+            whole = feature_map.kernel.diagonal(_double(X[part]))
+            self.missed[part] = np.maximum(whole - self.lengths[part], 0) / unit
+        self.faint = self.lengths < 1e-6 * unit
 
     def __getitem__(self, rows: NDArray[np.intp]) -> Array:
         """Return a fresh array of the features of the numbered rows, shape (k, m)."""
         return self._made(self.X[rows]) if self.stored is None else self.stored[rows]
 
     def times(self, C: Array) -> Array:
-        """Return Z C, shape (n, k), for C of shape (m, k)."""
+        """Return Z C, shape (n,) or (n, k), for C of shape (m,) or (m, k)."""
         if self.stored is not None:
             return np.asarray(self.stored @ C.astype(self.dtype), dtype=np.float64)
-        inner = self.feature_map.root @ C[:-1]
+        inner = self.feature_map.root @ C[: self.width]
         panels = [self._panel(self.X[part]) @ inner for part in slices(*self.shape, PANEL)]
-        return np.concatenate(panels) + self.constant * C[-1]
+        return np.concatenate(panels) + sum(size * C[-1] for size in self.constant)
 
     def transposed_times(self, A: Array) -> Array:
-        """Return Z'A, shape (m, k), for A of shape (n, k)."""
+        """Return Z'A, shape (m,) or (m, k), for A of shape (n,) or (n, k)."""
         if self.stored is not None:
             return np.asarray(self.stored.T @ A.astype(self.dtype), dtype=np.float64)
         parts = slices(*self.shape, PANEL)
-        inner = sum((self._panel(self.X[part]).T @ A[part] for part in parts), np.zeros((len(self.root), A.shape[1])))
-        return np.vstack([self.feature_map.root.T @ inner, self.constant * A.sum(axis=0)])
+        inner = sum((self._panel(self.X[part]).T @ A[part] for part in parts), np.zeros((len(self.root), *A.shape[1:])))
+        total = A.sum(axis=0)
+        return np.concatenate([self.feature_map.root.T @ inner, *(size * total[None] for size in self.constant)])
 
     def _panel(self, X: Array) -> Array:
         return self.feature_map.kernel(_double(X), self.feature_map.landmarks)
@@ -76,8 +80,8 @@ class LandmarkFeatures:
     def _made(self, X: Array, out: Array | None = None) -> Array:
         block = np.empty((len(X), self.shape[1]), dtype=self.dtype) if out is None else out
         for part in slices(len(X), self.shape[1], PANEL):
-            block[part, :-1] = self._panel(X[part]).astype(self.dtype, copy=False) @ self.root
-        block[:, -1] = self.constant
+            block[part, : self.width] = self._panel(X[part]).astype(self.dtype, copy=False) @ self.root
+        block[:, self.width :] = self.constant
         return block
 
 

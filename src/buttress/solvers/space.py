@@ -10,9 +10,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve, lu_factor, lu_solve
 
 from buttress._checks import Array
+from buttress.solvers.landmark_ridge import LandmarkFeatures
 from buttress.solvers.leave_one_out import WeightedGram
 
 
@@ -94,20 +96,38 @@ class Dual(Space):
         return lambda g: lu_solve(factor, g)
 
 
-class Primal(Space):
-    """Functions x -> z(x)'c over features Z (n, m) of the training rows."""
+class StoredRows:
+    """Features Z (n, m) in one array, as :class:`LandmarkFeatures` gives them."""
+
+    eps = float(np.finfo(np.float64).eps)
 
     def __init__(self, Z: Array):
-        self.Z, self.diagonal, self.n_coefs = Z, np.einsum("ij,ij->i", Z, Z), Z.shape[1]
-        self._weights, self._top = np.zeros(len(Z)), 0.0
+        self.Z, self.shape, self.lengths = Z, Z.shape, np.einsum("ij,ij->i", Z, Z)
+
+    def __getitem__(self, rows: NDArray[np.intp]) -> Array:
+        return self.Z[rows]
+
+    def times(self, C: Array) -> Array:
+        return self.Z @ C
+
+    def transposed_times(self, A: Array) -> Array:
+        return self.Z.T @ A
+
+
+class Primal(Space):
+    """Functions x -> z(x)'c over features (n, m) of the training rows."""
+
+    def __init__(self, features: StoredRows | LandmarkFeatures):
+        self.features, self.diagonal, self.n_coefs = features, features.lengths, features.shape[1]
+        self._weights, self._top = np.zeros(features.shape[0]), 0.0
         # to start power iterations from: any vector that is not orthogonal to the top one
-        self._vector: Array = np.random.default_rng(0).normal(size=(Z.shape[1],))
+        self._vector: Array = np.random.default_rng(0).normal(size=(features.shape[1],))
 
     def point(self, c: Array) -> Point:
-        return Point(c, self.Z @ c)
+        return Point(c, self.features.times(c))
 
     def gradient(self, a: Array) -> Array:
-        return self.Z.T @ a
+        return self.features.transposed_times(a)
 
     def inner(self, c: Array, h: Point) -> float:
         return float(np.sum(c * h.c))
@@ -116,13 +136,14 @@ class Primal(Space):
         """The last eigenvalue found, plus what the rows gained since can add (Weyl); found anew where that is much."""
         gained = float(np.maximum(q - self._weights, 0) @ self.diagonal)
         if gained > 0.2 * self._top or np.abs(q - self._weights).sum() > 0.2:
-            self._top = top_eigenvalue(lambda v: self.Z.T @ (q * (self.Z @ v)), self._vector)[0]
+            self._top = top_eigenvalue(lambda v: self.gradient(q * self.features.times(v)), self._vector)[0]
             self._weights, gained = q, 0.0
         return min(self._top + gained, float(q @ self.diagonal))
 
     def inverse(self, s: Array, ridge: float) -> Callable[[Array], Array]:
-        A = WeightedGram(self.Z.__getitem__, *self.Z.shape)(s)  # by parts: Z times s is as large as Z
-        A[np.diag_indices_from(A)] += ridge + 1e-10 * float(s @ self.diagonal)
+        A = WeightedGram(self.features.__getitem__, *self.features.shape)(s)
+        lift = max(1e-10 * float(s @ self.diagonal), self.features.eps * float(np.diagonal(A).max()))
+        A[np.diag_indices_from(A)] += ridge + lift
         factor = cho_factor(A, overwrite_a=True)
         return lambda g: cho_solve(factor, g)
 

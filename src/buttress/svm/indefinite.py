@@ -7,13 +7,12 @@ For "flip" and "krein" (Loosli, Canu & Ong 2016) this is the same machine by two
 k(x, x) of new rows, so it carries a changed kernel instead (``solvers/definite.py``).
 """
 
-import warnings
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from buttress._checks import Array
+from buttress._checks import Array, warn_user
 from buttress.kernels import Kernel, Precomputed
 from buttress.solvers.definite import centred, is_definite
 from buttress.solvers.panels import entries
@@ -59,8 +58,8 @@ def settle(kernel: Kernel, X: Any, policy: str) -> Settled:
                 "negative eigenvalues)")
         if policy == "raise":
             raise ValueError(f'{text}. Use another kernel, or indefinite="clip", "flip", "shift" or "krein".')
-        warnings.warn(f'{text}: the model is a stationary point without a certificate. indefinite="clip", "flip", '
-                      '"shift" or "krein" solves a convex problem instead.', IndefiniteKernelWarning, stacklevel=4)
+        warn_user(f'{text}: the model is a stationary point without a certificate. indefinite="clip", "flip", '
+                  '"shift" or "krein" solves a convex problem instead.', IndefiniteKernelWarning)
         return Settled(kernel, X, False)
     return spectral(kernel, X, policy)
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from buttress.reproduce.adv_svm.data import SETS, digits_pair
-from buttress.reproduce.adv_svm.protocol import figure_2, figure_3, measure
+from buttress.reproduce.adv_svm.protocol import MODELS, figure_2, figure_3, measure
 from buttress.reproduce.adv_svm.published import PUBLISHED
 
 
@@ -19,12 +19,13 @@ def parser() -> argparse.ArgumentParser:
     p.add_argument("--data-dir", type=Path, help="local copies of MNIST and CIFAR-10; default: download from OpenML")
     p.add_argument("--output", type=Path, default=Path("adv-svm-reproduction"), help="where to write the results")
     p.add_argument("--sets", nargs="*", choices=tuple(SETS), default=list(SETS), metavar="SET", help="only these sets")
+    p.add_argument("--models", nargs="*", choices=MODELS, default=MODELS, metavar="MODEL", help="only these rows")
     p.add_argument("--trials", type=int, default=10, help="seeds of the batches, features and attacked rows")
     p.add_argument("--attacked", type=int, default=200, help="test rows attacked in each trial")
     p.add_argument("--nearest", type=int, default=20, help="test rows attacked by C&W and ZOO a trial; 0 for none")
     p.add_argument("--nearest-trials", type=int, default=10, help="trials with C&W and ZOO: they cost most of the time")
     p.add_argument("--folds", type=int, default=5, help="of the choice of parameters")
-    p.add_argument("--sample", type=int, default=2000, help="training rows on which parameters are chosen")
+    p.add_argument("--sample", type=int, default=5000, help="training rows on which parameters are chosen")
     p.add_argument("--features", type=int, default=1024, help="random features a block")
     p.add_argument("--rows", type=int, help="at most this many training rows; default: all")
     p.add_argument("--figures", action="store_true", help="also figures 2 and 3")
@@ -51,7 +52,7 @@ def run_set(name: str, split: Any, options: argparse.Namespace) -> dict[str, Any
     out(f"\n## {name} ({split.source}: {len(split.X)} training rows, {len(split.X_test)} test rows)\n\n")
     sizes = {"trials": options.trials, "attacked": options.attacked, "folds": options.folds, "sample": options.sample,
              "features": options.features, "nearest": options.nearest,
-             "nearest_trials": options.nearest_trials}
+             "nearest_trials": options.nearest_trials, "models": options.models}
     for row, scores, minutes, candidate in measure(split, eps, **sizes):
         if not record["rows"]:
             out(f"| model | {' | '.join(scores)} | minutes |\n|{'---|' * (len(scores) + 2)}\n")
