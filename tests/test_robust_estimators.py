@@ -20,6 +20,7 @@ from buttress import (
     RobustLinearRegressor,
     outlier_report,
 )
+from buttress.robust.mixture import ALPHAS
 
 from problems import moons
 
@@ -299,3 +300,16 @@ def test_copies_that_differ_in_a_last_digit_are_warned_about(model):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         clone(model).fit(np.vstack([X, X[7]]), np.append(y, y[7]))
+
+
+def test_plain_fit_that_stays_has_the_ridge_of_least_absolute_error():
+    rng = np.random.default_rng(2)
+    X = rng.uniform(-3, 3, (60, 1))
+    y = np.sin(2 * X[:, 0]) + 0.3 * rng.standard_t(3, 60)
+    model = RobustKernelRegressor(random_state=0).fit(X, y)
+    left = [RobustKernelRegressor(contamination=0, alpha=alpha).fit(X, y).loo_residual_ for alpha in ALPHAS]
+    assert model.clean_
+    assert model.alpha_ == pytest.approx(ALPHAS[np.argmin([np.abs(r).sum() for r in left])])
+    squares = RobustKernelRegressor(contamination=0).fit(X, y)
+    assert squares.alpha_ == pytest.approx(ALPHAS[np.argmin([r @ r for r in left])])
+    assert squares.alpha_ > model.alpha_  # a few large residuals ask for more
