@@ -304,8 +304,9 @@ def test_rows_that_the_kernel_cannot_tell_apart_or_relate_are_complained_about(m
         warnings.simplefilter("error", KernelScaleWarning)
         clone(model).fit(X, y)
         clone(model).fit(np.repeat(X[:40], 2, axis=0), y)
-    with pytest.warns(KernelScaleWarning, match=f"(?s)rows of X are all {complaint}"):
+    with pytest.warns(KernelScaleWarning, match=f"(?s)rows of X are all {complaint}") as seen:
         clone(model).fit(factor * X, y)
+    assert sum(issubclass(one.category, KernelScaleWarning) for one in seen) == 1
 
 
 def test_orthogonal_rows_of_a_linear_kernel_are_nothing_to_complain_about():

@@ -20,6 +20,7 @@ from buttress import (
     RobustLinearRegressor,
     outlier_report,
 )
+from buttress.robust.mixture import ALPHAS
 
 from problems import moons
 
@@ -291,3 +292,28 @@ def test_a_gram_matrix_given_in_advance_gives_the_same_fit(model):
     same = clone(model).set_params(random_state=0, kernel="precomputed").fit(K, y)
     np.testing.assert_array_equal(same.inlier_mask_, one.inlier_mask_)
     np.testing.assert_allclose(same.predict(K), one.predict(X), atol=1e-5)
+
+
+@pytest.mark.parametrize("model", [ALL[0], ALL[2]], ids=name)
+def test_copies_that_differ_in_a_last_digit_are_warned_about(model):
+    X, y, _, _ = curve(n=60)
+    y = (y > 0).astype(float)
+    again = np.vstack([X, X[7] * (1 + 1e-15)])
+    with pytest.warns(UserWarning, match=r"2 rows of X .* last digit \(rows 7, 60\)"):
+        clone(model).fit(again, np.append(y, y[7]))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        clone(model).fit(np.vstack([X, X[7]]), np.append(y, y[7]))
+
+
+def test_plain_fit_that_stays_has_the_ridge_of_least_absolute_error():
+    rng = np.random.default_rng(2)
+    X = rng.uniform(-3, 3, (60, 1))
+    y = np.sin(2 * X[:, 0]) + 0.3 * rng.standard_t(3, 60)
+    model = RobustKernelRegressor(random_state=0).fit(X, y)
+    left = [RobustKernelRegressor(contamination=0, alpha=alpha).fit(X, y).loo_residual_ for alpha in ALPHAS]
+    assert model.clean_
+    assert model.alpha_ == pytest.approx(ALPHAS[np.argmin([np.abs(r).sum() for r in left])])
+    squares = RobustKernelRegressor(contamination=0).fit(X, y)
+    assert squares.alpha_ == pytest.approx(ALPHAS[np.argmin([r @ r for r in left])])
+    assert squares.alpha_ > model.alpha_  # a few large residuals ask for more

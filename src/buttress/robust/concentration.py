@@ -12,7 +12,14 @@ from buttress._checks import Array, check_classes, check_count, check_number, ch
 from buttress._predicting import ExpansionPredictions
 from buttress.expansion import binary_contrasts, rival_contrasts
 from buttress.kernels import Kernel, MultiscaleRBF, fitted_kernel, is_precomputed
-from buttress.robust.designs import LANDMARKS, Design, check_contamination, check_gamma, kernel_design
+from buttress.robust.designs import (
+    LANDMARKS,
+    Design,
+    check_contamination,
+    check_gamma,
+    kernel_design,
+    warn_of_near_copies,
+)
 from buttress.robust.mixture import chosen_inliers
 from buttress.robust.report import row_keys
 from buttress.solvers.balanced import (
@@ -159,6 +166,7 @@ class RobustKernelClassifier(ExpansionPredictions, ClassifierMixin, BaseEstimato
         check_class_sizes(self.classes_, codes, share)
         self.row_keys_ = row_keys(X, codes.astype(np.float64))
         rng = check_random_state(self.random_state)
+        warn_of_near_copies(self.kernel, X)
         kernel = self._kernel(X)
         design = kernel_design(kernel, X, n_landmarks=self.n_landmarks, rng=rng)
         self.isolated_ = design.isolated & (not is_precomputed(self.kernel))

@@ -8,12 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 
-from buttress._checks import Array, check_count, check_number
+from buttress._checks import Array, check_count, check_number, warn_user
 from buttress.expansion import KernelExpansion
 from buttress.features import nystroem
-from buttress.kernels import Kernel, centers
+from buttress.kernels import Kernel, centers, is_precomputed
 from buttress.solvers.landmark_ridge import FEW, LandmarkFeatures, LandmarkRidge
-from buttress.solvers.leave_one_out import FeatureRidge, GramRidge, equal_rows, pivoted_cholesky
+from buttress.solvers.leave_one_out import FeatureRidge, GramRidge, equal_rows, near_copies, pivoted_cholesky
 
 EXACT_ROWS = 3000
 LANDMARKS = 1000
@@ -56,6 +56,18 @@ def check_gamma(gamma: Any) -> None:
     if isinstance(gamma, str) and gamma == "scale":
         raise ValueError("gamma must be a positive number or 'auto' (1/d) here. Got 'scale', which is one over the "
                          "variance of X, and corrupt rows move that. Scale with RobustScaler and use 'auto'.")
+
+
+def warn_of_near_copies(kernel: Any, X: Array) -> None:
+    """Warn of rows that repeat another but for rounding: left out alone, each is foretold by its copy."""
+    if is_precomputed(kernel):
+        return
+    rows = near_copies(X)
+    if len(rows):
+        named = ", ".join(map(str, rows[:10])) + (", ..." if len(rows) > 10 else "")
+        warn_user(f"{len(rows)} rows of X repeat another but for a last digit (rows {named}). Equal rows are left out "
+                  "together where rows are judged; these are not equal, and a corrupt target would be borne out by its "
+                  "copy. Round X, or drop the copies.")
 
 
 def kernel_design(kernel: Kernel, X: Array, *, n_landmarks: int | str, rng: np.random.RandomState) -> Design:

@@ -1,5 +1,6 @@
 """Kernel regression that finds the corrupt rows by itself: the leave-one-out mixture."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ from sklearn.utils import check_random_state
 from buttress._checks import Array, check_count, check_number, check_X_y, warn_user
 from buttress._predicting import ExpansionValues
 from buttress.kernels import fitted_kernel, is_precomputed, warn_of_scale
-from buttress.robust.designs import Design, check_contamination, check_gamma, kernel_design
+from buttress.robust.designs import Design, check_contamination, check_gamma, kernel_design, warn_of_near_copies
 from buttress.robust.report import row_keys
 from buttress.solvers.leave_one_out import Fit
 from buttress.solvers.mixture import Explained, Mixed, contaminated, explain, mixture
@@ -138,6 +139,7 @@ class RobustKernelRegressor(ExpansionValues, RegressorMixin, BaseEstimator):
         X, y = check_X_y(self, X, y, numeric_target=True, single=True)
         self.row_keys_ = row_keys(X, y)
         rng = check_random_state(self.random_state)
+        warn_of_near_copies(self.kernel, X)
         kernel = fitted_kernel(self, X)
         design = kernel_design(kernel, X, n_landmarks=self.n_landmarks, rng=rng)
         warn_of_scale(kernel, X, design.points)
@@ -186,7 +188,7 @@ def robust_fit(
     if share is not None or (design.crowded and _coarsely_contaminated(design, y[design.searched], start)):
         return kept
     robust = explain(mixed.fit.loo, mixed.fit.spread, ridge.missed, floor=FLOOR)
-    plain, plain_alpha = _plain(design, y, best if design.crowded else alpha)
+    plain, plain_alpha = _plain(design, y, best if design.crowded else alpha, lambda r: float(np.abs(r).sum()))
     known = explain(plain.loo, plain.spread, ridge.missed, floor=FLOOR)
     if contaminated(known, robust):
         return kept
@@ -195,19 +197,22 @@ def robust_fit(
 
 def _unsuspected(design: Design, y: Array, alpha: Any) -> Found:
     """Kernel ridge regression with no row suspected."""
-    plain, alpha = _plain(design, y, alpha)
+    plain, alpha = _plain(design, y, alpha, lambda r: float(r @ r))
     known = explain(plain.loo, plain.spread, design.ridge.missed, floor=FLOOR, share=1e-9)
     ones = np.ones(len(y))
     return Found(plain, Explained(known.law, ones, known.likelihood), design.ridge.missed, alpha=alpha, clean=True,
                  votes=ones[None, :] > 0)
 
 
-def _plain(design: Design, y: Array, alpha: Any) -> tuple[Fit, float]:
-    """Kernel ridge on all rows, its ridge chosen by leave-one-out error."""
+def _plain(design: Design, y: Array, alpha: Any, size: Callable[[Array], float]) -> tuple[Fit, float]:
+    """Kernel ridge on all rows, its ridge chosen by the size of the leave-one-out errors.
+
+    Where rows may be corrupt their absolute values are summed: squares would let the few largest choose.
+    """
     ones = np.ones(len(y))
     if alpha == "auto":
         fits = design.ridge.path(y, ones, ALPHAS * design.unit, design.searched)
-        alpha = float(ALPHAS[np.argmin([fit.loo @ fit.loo for fit in fits])] * design.unit)
+        alpha = float(ALPHAS[np.argmin([size(fit.loo) for fit in fits])] * design.unit)
     return design.ridge.solve(y, ones, alpha), alpha
 
 

@@ -1,5 +1,6 @@
 """SEVER around any estimator: fit, score the rows by their gradients, drop the worst, fit again."""
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,16 @@ from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from buttress._checks import Array, check_classes, check_count, check_number, check_option, check_X, check_X_y
+from buttress._checks import (
+    Array,
+    KernelScaleWarning,
+    check_classes,
+    check_count,
+    check_number,
+    check_option,
+    check_X,
+    check_X_y,
+)
 from buttress.features import landmarks, nystroem
 from buttress.kernels import Kernel, Linear, as_kernel, is_precomputed, warn_of_scale
 from buttress.risks import Mean
@@ -70,7 +80,14 @@ class Sever(MetaEstimatorMixin, BaseEstimator):
         keep, kernel = self._filter(share), self._gradient_kernel(base, X)
         if not isinstance(base, KernelRisk):  # which warns by itself
             warn_of_scale(kernel, X, X)
-        steps = sever(fit, derivatives, lambda rows: gram_times(kernel, X[rows]), groups, keep)
+
+        def once(kept: Mask) -> Any:
+            with warnings.catch_warnings():
+                if not kept.all():  # the first fit has warned
+                    warnings.simplefilter("ignore", KernelScaleWarning)
+                return fit(kept)
+
+        steps = sever(once, derivatives, lambda rows: gram_times(kernel, X[rows]), groups, keep)
         outcome = run(steps, max_iter=self.n_rounds, name=type(self).__name__, warn=False)
         self.inlier_mask_, self.estimator_ = outcome.state
         self.n_iter_ = outcome.n_iter
