@@ -116,6 +116,15 @@ def test_ctrl_c_leaves_the_best_state_and_a_warning():
     assert (outcome.state, outcome.status) == ("first", "interrupted")
 
 
+@pytest.fixture
+def heard():
+    """SIGINT raises KeyboardInterrupt, also in a process that a shell put in the background, deaf to it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("heard")
 def test_a_real_signal_is_the_same_and_before_the_first_step_it_passes_on():
     def waiting(first):
         if first:
