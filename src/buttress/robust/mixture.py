@@ -10,8 +10,15 @@ from sklearn.utils import check_random_state
 
 from buttress._checks import Array, check_count, check_number, check_X_y, warn_user
 from buttress._predicting import ExpansionValues
-from buttress.kernels import fitted_kernel, is_precomputed, warn_of_scale
-from buttress.robust.designs import Design, check_contamination, check_gamma, kernel_design, warn_of_near_copies
+from buttress.kernels import is_precomputed, warn_of_scale
+from buttress.robust.designs import (
+    Design,
+    check_contamination,
+    check_gamma,
+    default_kernel,
+    kernel_design,
+    warn_of_near_copies,
+)
 from buttress.robust.report import row_keys
 from buttress.solvers.leave_one_out import Fit
 from buttress.solvers.mixture import Explained, Mixed, contaminated, explain, mixture
@@ -41,8 +48,8 @@ class RobustKernelRegressor(ExpansionValues, RegressorMixin, BaseEstimator):
     alpha : "auto" or float, default="auto"
         Ridge, > 0, in KernelRidge's units; chosen by leave-one-out error of the good rows when ``"auto"``.
     kernel, degree, gamma, coef0
-        As in :class:`buttress.SVC`; gamma is a number or ``"auto"``, 1/d. Scale X beforehand, with
-        ``sklearn.preprocessing.RobustScaler``.
+        As in :class:`buttress.SVC`; gamma is a number or ``"auto"``: for the RBF kernel the mean of four, with gamma
+        1/d, .3/d, .1/d and .03/d, for others 1/d. Scale X beforehand, with ``sklearn.preprocessing.RobustScaler``.
     n_starts : int, default=6
         Random starts of the search, next to three fixed ones.
     n_landmarks : "auto" or int, default="auto"
@@ -140,7 +147,7 @@ class RobustKernelRegressor(ExpansionValues, RegressorMixin, BaseEstimator):
         self.row_keys_ = row_keys(X, y)
         rng = check_random_state(self.random_state)
         warn_of_near_copies(self.kernel, X)
-        kernel = fitted_kernel(self, X)
+        kernel = default_kernel(self, X)
         design = kernel_design(kernel, X, n_landmarks=self.n_landmarks, rng=rng)
         warn_of_scale(kernel, X, design.points)
         middle, unit = centre_and_spread(y.astype(np.float64))
