@@ -1,6 +1,6 @@
 """Robust estimators against plain learners, told rivals and an oracle, on corrupted training data.
 
-    python benchmarks/robust.py accuracy --data-dir DIR [--sets boston,concrete] [--kinds clean,label] [--trials 5]
+    python benchmarks/robust.py accuracy --data-dir DIR [--sets boston] [--kinds clean,label] [--first 100] [--trials 5]
     python benchmarks/robust.py linear   --data-dir DIR
     python benchmarks/robust.py labels   --data-dir DIR [--first 100]
     python benchmarks/robust.py few-flips [--first 100] [--trials 20]
@@ -128,7 +128,7 @@ def accuracy(arguments):
         gamma = 1 / X0.shape[1]
         for kind, rate in cases(arguments.kinds):
             rows = []
-            for trial in range(arguments.trials):
+            for trial in range(arguments.first, arguments.first + arguments.trials):
                 Xa, ya, Xt, yt = split(X0, y0, trial)
                 X, y, bad = corrupted(Xa, ya, rate, kind, trial)
                 model = RobustKernelRegressor(random_state=trial).fit(X, y)
@@ -362,7 +362,7 @@ if __name__ == "__main__":
     parser.add_argument("--sets", default=None)
     parser.add_argument("--kinds", default="clean,label,mirrored,second,shifted,constant,region,permuted,heavy")
     parser.add_argument("--trials", type=int, default=5)
-    parser.add_argument("--first", type=int, default=0, help="number of the first split of the runs labels, few-flips")
+    parser.add_argument("--first", type=int, default=0, help="first split of the runs accuracy, labels and few-flips")
     parser.add_argument("--rows", type=int, default=None)
     parser.add_argument("--landmarks", type=int, default=1000)
     chosen = parser.parse_args()
