@@ -223,11 +223,24 @@ def test_a_model_fitted_on_column_names_is_attacked_through_frames(library):
     model = make_pipeline(scaled, SVC(gamma=1.0)).fit(frame, y)
     plain = make_pipeline(ColumnTransformer([("first", StandardScaler(), [0]), ("second", RobustScaler(), [1])]),
                           SVC(gamma=1.0)).fit(X, y)
-    for attack, options in ((attacks.pgd, {"eps": 0.3}), (attacks.carlini_wagner, {"steps": 10})):
+    for attack, options in ((attacks.pgd, {"eps": 0.3}), (attacks.carlini_wagner, {"steps": 10}),
+                            (attacks.zoo, {"steps": 5, "rounds": 1})):
         moved = attack(model, frame, y, random_state=0, **options)
         np.testing.assert_array_equal(moved, attack(plain, X, y, random_state=0, **options))
     moved = attacks.pgd(model, frame, y, eps=0.3, random_state=0)
     assert model.score(frames.DataFrame(dict(zip(columns, moved.T, strict=True))), y) < model.score(frame, y)
+
+
+@pytest.mark.parametrize("norm", ["linf", "l2"])
+def test_every_member_of_the_ensemble_asks_a_model_fitted_on_column_names_with_frames(norm):
+    pandas = pytest.importorskip("pandas")
+    X, y = moons(12)
+    frame = pandas.DataFrame({"first": X[:, 0], "second": X[:, 1]})
+    model = make_pipeline(ColumnTransformer([("all", "passthrough", ["first", "second"])]), GaussianNB()).fit(frame, y)
+    found, info = attacks.worst_case(model, frame, y, eps=0.2, norm=norm, steps=3, restarts=1, random_state=0,
+                                     return_info=True)
+    np.testing.assert_array_equal(info.success, model.predict(pandas.DataFrame(found, columns=frame.columns)) != y)
+    assert not info.success.all()  # so that the last members were asked
 
 
 class OwnGradient(LogisticRegression):
