@@ -217,9 +217,9 @@ def test_a_radius_of_another_scale_warns():
 def test_a_model_fitted_on_column_names_is_attacked_through_frames(library):
     frames = pytest.importorskip(library)
     X, y = moons(60)
-    columns = {"first": X[:, 0], "it's 2": X[:, 1]}
+    columns = {"it's 1": X[:, 0], "schema": X[:, 1]}  # pandas gives columns as attributes; polars has a schema
     frame = frames.DataFrame(columns)
-    scaled = ColumnTransformer([("first", StandardScaler(), ["first"]), ("second", RobustScaler(), ["it's 2"])])
+    scaled = ColumnTransformer([("first", StandardScaler(), ["it's 1"]), ("second", RobustScaler(), ["schema"])])
     model = make_pipeline(scaled, SVC(gamma=1.0)).fit(frame, y)
     plain = make_pipeline(ColumnTransformer([("first", StandardScaler(), [0]), ("second", RobustScaler(), [1])]),
                           SVC(gamma=1.0)).fit(X, y)

@@ -117,8 +117,9 @@ def frames_like(X: Any) -> Callable[[Array], Any]:
     """Return what makes rows a pandas or polars frame with the columns of X; rows stay arrays if X is no frame."""
     if not hasattr(X, "columns"):
         return np.asarray
-    columns, made = list(X.columns), type(X)
-    return lambda rows: made(rows, schema=columns) if hasattr(X, "schema") else made(rows, columns=columns)
+    made = type(X)
+    named = {"schema" if hasattr(made, "schema") else "columns": list(X.columns)}  # X.schema may be a column of X
+    return lambda rows: made(rows, **named)
 
 
 def warn_of_units(problem: Problem, eps: float) -> None:
