@@ -250,6 +250,7 @@ class OwnGradient(LogisticRegression):
 
     def input_gradient(self, X, V):
         self.asked += len(X)
+        self.asked_with = type(X)
         return V @ self.coef_
 
 
@@ -266,6 +267,17 @@ def test_a_gradient_of_the_models_own_is_used():
     own.input_gradient = lambda X, V: np.full(X.shape, np.nan)
     with pytest.raises(ValueError, match="NaN in column 0 of the model's input_gradient"):
         attacks.fgsm(own, X, y, eps=0.3)
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_a_gradient_of_the_models_own_gets_rows_as_they_were_fitted(library):
+    frames = pytest.importorskip(library)
+    X, y = moons(40)
+    frame = frames.DataFrame({"first": X[:, 0], "second": X[:, 1]})
+    model = OwnGradient().fit(frame, y)
+    moved = attacks.pgd(model, frame, y, eps=0.3, steps=5, random_state=0)
+    assert model.asked_with is frames.DataFrame
+    np.testing.assert_array_equal(moved, attacks.pgd(OwnGradient().fit(X, y), X, y, eps=0.3, steps=5, random_state=0))
 
 
 class NaNScores(LogisticRegression):
