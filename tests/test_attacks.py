@@ -20,7 +20,7 @@ from buttress import SVC, AdversarialSVC, KernelClassifier, attacks
 from buttress.attacks.targets import as_target, label_codes
 from buttress.expansion import margins
 
-from problems import iris, moons, noisy, points
+from problems import iris, margin, moons, noisy, points, problems
 
 # One row a classifier: adding a classifier means adding a row here.
 CLASSIFIERS = [
@@ -31,15 +31,7 @@ CLASSIFIERS = [
     AdversarialSVC(gamma=0.5, max_iter=30, random_state=0),
     KernelClassifier(kernel="cauchy"),
 ]
-PROBLEMS = [moons, iris]
 names = pytest.mark.parametrize("model", CLASSIFIERS, ids=lambda e: f"{type(e).__name__}-{e.kernel}")
-problems = pytest.mark.parametrize("problem", PROBLEMS, ids=["two-classes", "three-classes"])
-
-
-def margin(model, X, y):
-    """The least lead of each row's label, from the target that the attacks see."""
-    target = as_target(model)
-    return margins(target.scores(X), label_codes(model, y, len(X)), target.contrasts)[0]
 
 
 @names
