@@ -208,3 +208,13 @@ def test_a_second_fit_keeps_nothing_of_another_solver_and_no_block_of_training()
             assert set(vars(model)) == set(vars(fresh))
             if second.get("solver") == "dsg":
                 assert {place.dtype for _, place in model.expansion_.features._kept} <= {"float64"}
+
+
+def test_a_fit_that_is_refused_leaves_the_last_one():
+    X, y = moons(60)
+    model = AdversarialSVC(defense="rkhs", eps=0.01, norm="l2", gamma=1.0).fit(X, y)
+    before, scores = dict(vars(model)), model.decision_function(X)
+    with pytest.raises(ValueError, match="is too large for defense='rkhs'"):
+        model.set_params(eps=50.0).fit(X + 1.0, np.where(y == 1, "b", "a"))
+    assert {**vars(model), "eps": 0.01} == before
+    np.testing.assert_array_equal(model.decision_function(X), scores)
