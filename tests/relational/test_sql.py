@@ -272,6 +272,20 @@ def test_dates_and_an_empty_join_are_refused_inside_the_database_as_outside(duck
                 RelationalLinearSVC(engine=engine).fit(join)
 
 
+@pytest.mark.parametrize("value", ["DATE '2020-01-01'", "TIMESTAMP '2020-01-01'", "INTERVAL '2 days'"])
+def test_times_are_refused_where_the_first_hundred_are_null(duckdb_connection, value):
+    """Those rows do not join, so that NULL is not what is refused."""
+    run = duckdb_connection.execute
+    run("CREATE TABLE mine AS SELECT 150 + i % 4 AS k, i % 2 AS y FROM range(40) t(i)")
+    run(f"CREATE TABLE dated AS SELECT i AS k, CASE WHEN i < 150 THEN NULL ELSE {value} END AS day "
+        "FROM range(200) t(i)")
+    join = Join([Table("a", (duckdb_connection, "mine"), features=[], label="y"),
+                 Table("b", (duckdb_connection, "dated"), features=["day"])], on=[("a.k", "b.k")])
+    for engine in ("sql", "memory"):
+        with pytest.raises(ValueError, match=r"Feature b\.day holds times"):
+            RelationalLinearSVC(engine=engine).fit(join)
+
+
 def test_text_that_is_different_in_every_row_is_refused(duckdb_connection):
     run = duckdb_connection.execute
     run("CREATE TABLE rows_ AS SELECT i AS k, i % 2 AS y, CASE WHEN i = 7 THEN 'n/a' ELSE (i / 10)::TEXT END AS size "

@@ -11,7 +11,7 @@ import numpy as np
 
 from buttress._checks import LARGEST, Array
 from buttress.relational import sqltext
-from buttress.relational.declare import Join, Pair
+from buttress.relational.declare import Join
 from buttress.relational.features import check_categories, check_time
 from buttress.relational.grid import step_of
 from buttress.relational.keys import check_kinds
@@ -23,6 +23,7 @@ from buttress.relational.sqlplan import sql_home, sql_tree
 from buttress.relational.sqlsample import sample_rows
 from buttress.relational.weighting import class_factors
 
+TIMES = (datetime.date, datetime.time, datetime.timedelta)
 EMPTY = "The join has no rows (or none of positive weight): no rows have equal keys. Check the pairs in on."
 
 
@@ -58,7 +59,8 @@ class SqlOracle:
         self.tree, self.columns, self.node_of = sql_tree(join, pairs, self.connection, self.dialect, items,
                                                          per_label_row)
         samples = [self._sample(i, item) for i, item in enumerate(items)]
-        _check_kinds(join, pairs, samples)
+        for attribute in attributes(pairs):
+            check_kinds(join, attribute, samples)
         self._drop_nan_keys(samples)
         data = [self._features(i, samples[i], intercept and i == join.root) for i in range(len(join.tables))]
         for i, table in enumerate(join.tables):
@@ -152,13 +154,17 @@ class SqlOracle:
             return {}
         rows = self._select(f"SELECT {', '.join(quoted.values())} FROM {item} q LIMIT 100")
         read = list(zip(*rows)) if rows else [()] * len(names)
-        self._times |= {(i, name) for name, values in zip(names, read)
-                        if any(isinstance(value, datetime.date | datetime.time) for value in values)}
-        out = {name: make_column(objects(values)) for name, values in zip(names, read)}
+        out = {name: self._sampled(i, name, values) for name, values in zip(names, read)}
         for name in [name for name in names if out[name].null.all() and rows]:
             more = self._select(f"SELECT {quoted[name]} FROM {item} q WHERE {quoted[name]} IS NOT NULL LIMIT 100")
-            out[name] = make_column(objects([row[0] for row in more]))
+            out[name] = self._sampled(i, name, [row[0] for row in more])
         return out
+
+    def _sampled(self, i: int, name: str, values: Sequence[Any]) -> Column:
+        """Make a column of sampled values, noting whether they are times, which a database hands out as objects."""
+        if any(isinstance(value, TIMES) for value in values):
+            self._times.add((i, name))
+        return make_column(objects(values))
 
     def _features(self, i: int, sample: dict[str, Column], intercept: bool) -> TableData:
         """Add a table's feature expressions to its node and return their names and scales."""
@@ -244,9 +250,3 @@ class SqlOracle:
 
 def _holds_floats(column: Column) -> bool:
     return column.values.dtype.kind == "f" and bool((~column.null | np.isnan(column.values)).any())
-
-
-def _check_kinds(join: Join, pairs: Sequence[Pair], samples: list[dict[str, Column]]) -> None:
-    for attribute in attributes(pairs):
-        spots = [(i, name) for i, names in attribute.items() for name in names]
-        check_kinds(join, spots, [samples[i][name] for i, name in spots])
