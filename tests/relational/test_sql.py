@@ -2,6 +2,7 @@
 
 import gc
 import os
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -286,14 +287,29 @@ def test_times_are_refused_where_the_first_hundred_are_null(duckdb_connection, v
             RelationalLinearSVC(engine=engine).fit(join)
 
 
-def test_text_that_is_different_in_every_row_is_refused(duckdb_connection):
+@pytest.mark.parametrize("engine", ["sql", "memory"])
+def test_text_that_is_different_in_every_row_is_refused_before_it_is_encoded_or_fetched(
+        duckdb_connection, engine, monkeypatch):
+    encoded, fetched = [], []
+
+    def unique(values, **options):
+        encoded.append(values)
+        return np.unique(values, **options)
+
+    def counted(*arguments):
+        fetched.append(select(*arguments))
+        return fetched[-1]
+
+    monkeypatch.setattr("buttress.relational.features.np", SimpleNamespace(**{**vars(np), "unique": unique}))
+    monkeypatch.setattr("buttress.relational.sqloracle.select", counted)
     run = duckdb_connection.execute
     run("CREATE TABLE rows_ AS SELECT i AS k, i % 2 AS y, CASE WHEN i = 7 THEN 'n/a' ELSE (i / 10)::TEXT END AS size "
-        "FROM range(200) t(i)")
-    for engine in ("sql", "memory"):
-        with pytest.raises(ValueError, match=r"rows_.size is text with .* in 200 rows .*'n/a'.* mend the column"):
-            RelationalLinearSVC(engine=engine).fit(
-                Join([Table("rows_", (duckdb_connection, "rows_"), features=["size"], label="y")], on=[]))
+        "FROM range(2000) t(i)")
+    with pytest.raises(ValueError, match=r"rows_.size is text with 2000 values in 2000 rows .*'n/a'.* mend the column"):
+        RelationalLinearSVC(engine=engine).fit(
+            Join([Table("rows_", (duckdb_connection, "rows_"), features=["size"], label="y")], on=[]))
+    assert not encoded
+    assert max(map(len, fetched), default=0) <= 100  # what is sampled to learn the kinds
 
 
 def test_a_sample_of_a_database_may_be_empty():

@@ -181,9 +181,7 @@ class SqlOracle:
                                  + (f"is NULL or NaN in {gone} rows. Impute or drop those rows." if gone else
                                     f"holds {most:g}, too large. Rescale or drop those rows."))
             check_time(table.name, name, "time" if (i, name) in self._times else sample[name].kind)
-            categories = None if sample[name].kind == "number" else self._categories(i, name)
-            if categories is not None:
-                check_categories(table.name, name, categories, int(found[0] or 0))
+            categories = None if sample[name].kind == "number" else self._categories(i, name, int(found[0] or 0))
             node.features += self._expressions(i, name, read[name], most or 1.0, categories)
             scales += [most or 1.0] if categories is None else [1.0] * len(categories)
             described.append((name, categories))
@@ -192,9 +190,13 @@ class SqlOracle:
         return TableData(table.name, np.zeros((0, width + intercept)), np.zeros(0), np.array(scales), described,
                          np.zeros(0, dtype=np.int64))
 
-    def _categories(self, i: int, name: str) -> list[str]:
-        rows = self._select(sqltext.distinct(self.tree, self.node_of[i], self.columns[i, name]))
-        return sorted(str(row[0]) for row in rows)
+    def _categories(self, i: int, name: str, n: int) -> list[str]:
+        """Return the values of a text over n rows, sorted; counted first, for identifiers are as many as rows."""
+        spot = self.tree, self.node_of[i], self.columns[i, name]
+        many = int(self._select(sqltext.distinct(*spot, "COUNT(DISTINCT x)"))[0][0])
+        check_categories(self.join.tables[i].name, name, many, n, lambda: str(
+            self._select(f"{sqltext.distinct(*spot)} ORDER BY x DESC LIMIT 1")[0][0]))
+        return sorted(str(row[0]) for row in self._select(sqltext.distinct(*spot)))
 
     def _expressions(self, i: int, name: str, read: str, scale: float, categories: Sequence[str] | None) -> list[str]:
         number = self.dialect.number
