@@ -55,6 +55,16 @@ class Law:
         total = np.logaddexp(inlier, outlier)
         return np.exp(inlier - total), float(total.sum())
 
+    def weights(self, r: Array, c: Array, inlier: Array) -> Array:
+        """Return the weights of a least squares fit: P(inlier), times Student's weight where t has no variance.
+
+        Elsewhere a good row far off counts in full: what is left of real rows is misfit, with a tail on one side, and
+        weights that fall off with the residual would move the mean.
+        """
+        if self.nu > 2:
+            return inlier
+        return inlier * np.minimum((self.nu + 1) / (self.nu + (r / (self.scale * c)) ** 2), 1)
+
     def refitted(
         self, r: Array, spread: Array, inlier: Array, *, share: float | None, floor: float,
         missed: Array | None = None
@@ -144,6 +154,23 @@ def learned(
         inlier, _ = law.inlier_probability(r, law.spread(spread, missed))
         law = law.refitted(r, spread, inlier, share=share, floor=floor, missed=missed)
     return law
+
+
+def reweighed_steps(
+    ridge: Any, y: Array, fit: Any, known: Explained, *, alpha: float, share: float | None, floor: float
+) -> Steps:
+    """Yield (fit, :class:`Explained`) of least squares with the weights of the law, learned again after each fit.
+
+    Starts at ``fit`` and its law ``known``. Rows that have no weight there get none: a bad row far out in X would be
+    forgiven a large residual, and once it has a weight it pulls the fit to itself. The gap is the gain of likelihood
+    per row.
+    """
+    kept = fit.weight > 0
+    while True:
+        last, c = known.likelihood, known.law.spread(fit.spread, ridge.missed)
+        fit = ridge.solve(y, kept * known.law.weights(fit.loo, c, known.inlier), alpha)
+        known = explain(fit.loo, fit.spread, ridge.missed, floor=floor, share=share)
+        yield Step((fit, known), gap=known.likelihood - last, objective=-known.likelihood)
 
 
 @dataclass(frozen=True)
