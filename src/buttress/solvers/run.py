@@ -78,6 +78,7 @@ def run(
     progress: bool = False,
     name: str = "fit",
     warn: bool = True,
+    inner: bool = False,
     keep: str = "best",
 ) -> Outcome:
     """Iterate until ``gap <= tol``, the budget is spent, the callback returns True, or Ctrl-C.
@@ -100,6 +101,8 @@ def run(
         What the progress line and the warnings call the run.
     warn : bool
         Warn with NotConvergedWarning when a budget ran out.
+    inner : bool
+        A part of another run or fit, which is told of Ctrl-C and need not warn of budgets.
     keep : {"best", "last"}
         Which state a run ends with that did not converge: that of the least objective, or the last, for algorithms
         whose objective is an estimate from a batch.
@@ -126,7 +129,7 @@ def run(
             else:
                 outcome.status = "exhausted"
     except KeyboardInterrupt:
-        if best is None:
+        if best is None or inner:
             raise
         outcome.status = "interrupted"
         warn_user(_interrupted(name, outcome, best), InterruptedWarning)
@@ -134,7 +137,7 @@ def run(
         steps.close()
     assert best is not None, "an algorithm yields at least its starting point"
     outcome.state, outcome.gap, outcome.objective = best.state, best.gap, best.objective
-    if warn and outcome.status in ("max_iter", "max_time"):
+    if warn and not inner and outcome.status in ("max_iter", "max_time"):
         warn_user(_unfinished(name, outcome, tol), NotConvergedWarning)
     return outcome
 
