@@ -77,7 +77,7 @@ def run(
     callback: Callable[[Step], bool | None] | None = None,
     progress: bool = False,
     name: str = "fit",
-    warn: bool = True,
+    warn: bool | tuple[str, ...] = True,
     inner: bool = False,
     keep: str = "best",
 ) -> Outcome:
@@ -99,8 +99,8 @@ def run(
         Show a rich progress line on stderr, where that is a terminal.
     name : str
         What the progress line and the warnings call the run.
-    warn : bool
-        Warn with NotConvergedWarning when a budget ran out.
+    warn : bool or tuple of {"max_iter", "max_time"}
+        Warn with NotConvergedWarning when a budget ran out, or when one of these did.
     inner : bool
         A part of another run or fit, which is told of Ctrl-C and need not warn of budgets.
     keep : {"best", "last"}
@@ -137,7 +137,8 @@ def run(
         steps.close()
     assert best is not None, "an algorithm yields at least its starting point"
     outcome.state, outcome.gap, outcome.objective = best.state, best.gap, best.objective
-    if warn and not inner and outcome.status in ("max_iter", "max_time"):
+    told = ("max_iter", "max_time") if warn is True else warn or ()
+    if outcome.status in told and not inner:
         warn_user(_unfinished(name, outcome, tol), NotConvergedWarning)
     return outcome
 
