@@ -273,7 +273,8 @@ def test_dates_and_an_empty_join_are_refused_inside_the_database_as_outside(duck
                 RelationalLinearSVC(engine=engine).fit(join)
 
 
-@pytest.mark.parametrize("value", ["DATE '2020-01-01'", "TIMESTAMP '2020-01-01'", "INTERVAL '2 days'"])
+@pytest.mark.parametrize("value", ["DATE '2020-01-01'", "TIMESTAMP '2020-01-01'", "TIME '10:30:00'",
+                                   "INTERVAL '2 days'"])
 def test_times_are_refused_where_the_first_hundred_are_null(duckdb_connection, value):
     """Those rows do not join, so that NULL is not what is refused."""
     run = duckdb_connection.execute
@@ -285,6 +286,19 @@ def test_times_are_refused_where_the_first_hundred_are_null(duckdb_connection, v
     for engine in ("sql", "memory"):
         with pytest.raises(ValueError, match=r"Feature b\.day holds times"):
             RelationalLinearSVC(engine=engine).fit(join)
+
+
+def test_dates_in_postgres_are_refused_by_both_engines_and_join_with_those_of_a_frame(postgres):
+    owner, reader = postgres
+    owner.execute("CREATE TABLE visits AS SELECT DATE '2020-01-01' + i AS day, i AS x, i % 2 AS y "
+                  "FROM generate_series(0, 9) i")
+    there = {"name": "v", "source": (reader, "visits"), "label": "y"}
+    for engine in ("sql", "memory"):
+        with pytest.raises(ValueError, match=r"Feature v\.day holds times"):
+            RelationalLinearSVC(engine=engine).fit(Join([Table(**there, features=["day"])], on=[]))
+    days = pd.DataFrame({"day": pd.date_range("2020-01-03", periods=4), "z": [1.0, 2.0, 3.0, 4.0]})
+    join = Join([Table(**there, features=["x"]), Table("d", days, features=["z"])], on=[("v.day", "d.day")])
+    assert prepare(join).n_rows == 4
 
 
 @pytest.mark.parametrize("engine", ["sql", "memory"])

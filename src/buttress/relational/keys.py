@@ -46,7 +46,7 @@ def _codes(parts: Sequence[Column]) -> list[Index]:
         numbered = [np.fromiter((seen.setdefault(v, len(seen)) for v in values.tolist()), np.int64, len(values))
                     for values in kept]
     else:
-        everything = _one_type(kept)
+        everything = _one_type([values for values in kept if len(values)] or kept[:1])  # all NULL has no type
         flat = np.unique(everything, return_inverse=True)[1].reshape(-1)
         numbered = np.split(flat, np.cumsum([len(values) for values in kept])[:-1])
     out = []

@@ -52,7 +52,7 @@ def _block(name: str, column: Column, categories: list[str] | None, unmatched: A
         return np.where(column.null[:, None], 0.0, met)
     try:
         block = np.where(column.null, 0, column.values).astype(np.float64)[:, None]
-    except ValueError:
+    except (TypeError, ValueError):  # times or words
         raise ValueError(f"Column {name!r} must hold numbers, as in training.") from None
     check_values(block, [repr(name)], "RelationalLinearSVC")
     return block

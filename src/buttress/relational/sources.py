@@ -6,6 +6,7 @@ Only SELECT is ever sent to a database, and nothing of it is written.
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import UTC, date, datetime, time, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +31,7 @@ class Column:
 
 
 def make_column(values: Any, null: Any = None) -> Column:
-    """Return a Column from an array and its mask of missing values, with objects turned to numbers or text."""
+    """Return a Column from an array and its mask of missing values, with objects turned to numbers, times or text."""
     values = np.asarray(values)
     null = np.zeros(len(values), dtype=bool) if null is None else np.asarray(null, dtype=bool)
     if values.dtype.kind == "O":
@@ -52,7 +53,8 @@ def _from_objects(values: NDArray[Any], null: NDArray[np.bool_]) -> tuple[NDArra
     if types == {str}:
         return values, null
     try:
-        plain = np.asarray([float(v) if type(v).__name__ == "Decimal" else v for v in kept])
+        times = _from_times(kept)
+        plain = np.asarray([float(v) if type(v).__name__ == "Decimal" else v for v in kept]) if times is None else times
     except ValueError:
         return values, null
     if plain.dtype.kind not in "iufbmM":
@@ -60,6 +62,19 @@ def _from_objects(values: NDArray[Any], null: NDArray[np.bool_]) -> tuple[NDArra
     full = np.zeros(len(values), dtype=plain.dtype)
     full[~null] = plain
     return full, null
+
+
+def _from_times(values: list[Any]) -> NDArray[Any] | None:
+    """Return dates (zones turned to UTC), lengths of time or times of a day as numpy's, None for anything else."""
+    if all(isinstance(value, date) for value in values):
+        plain = [v.astimezone(UTC).replace(tzinfo=None) if getattr(v, "tzinfo", None) else v for v in values]
+        return np.asarray(plain, dtype="datetime64[us]")
+    if all(isinstance(value, timedelta) for value in values):
+        return np.asarray(values, dtype="timedelta64[us]")
+    if all(isinstance(value, time) for value in values):
+        return np.asarray([datetime.combine(date.min, v.replace(tzinfo=None)) - datetime.min for v in values],
+                          dtype="timedelta64[us]")
+    return None
 
 
 def column_names(source: Any) -> list[str]:

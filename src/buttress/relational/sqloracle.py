@@ -3,7 +3,6 @@
 Only SELECT is sent. Files and frames are counted by a DuckDB of our own, which spills to disk when memory is short.
 """
 
-import datetime
 from collections.abc import Sequence
 from typing import Any
 
@@ -23,7 +22,6 @@ from buttress.relational.sqlplan import sql_home, sql_tree
 from buttress.relational.sqlsample import sample_rows
 from buttress.relational.weighting import class_factors
 
-TIMES = (datetime.date, datetime.time, datetime.timedelta)
 EMPTY = "The join has no rows (or none of positive weight): no rows have equal keys. Check the pairs in on."
 
 
@@ -54,7 +52,6 @@ class SqlOracle:
         pairs = join.check()
         self.can_refine = True
         self.join, self.intercept = join, intercept
-        self._times: set[tuple[int, str]] = set()
         self.connection, self.dialect, items = sql_home(join, memory)
         self.tree, self.columns, self.node_of = sql_tree(join, pairs, self.connection, self.dialect, items,
                                                          per_label_row)
@@ -154,17 +151,11 @@ class SqlOracle:
             return {}
         rows = self._select(f"SELECT {', '.join(quoted.values())} FROM {item} q LIMIT 100")
         read = list(zip(*rows)) if rows else [()] * len(names)
-        out = {name: self._sampled(i, name, values) for name, values in zip(names, read)}
+        out = {name: make_column(objects(values)) for name, values in zip(names, read)}
         for name in [name for name in names if out[name].null.all() and rows]:
             more = self._select(f"SELECT {quoted[name]} FROM {item} q WHERE {quoted[name]} IS NOT NULL LIMIT 100")
-            out[name] = self._sampled(i, name, [row[0] for row in more])
+            out[name] = make_column(objects([row[0] for row in more]))
         return out
-
-    def _sampled(self, i: int, name: str, values: Sequence[Any]) -> Column:
-        """Make a column of sampled values, noting whether they are times, which a database hands out as objects."""
-        if any(isinstance(value, TIMES) for value in values):
-            self._times.add((i, name))
-        return make_column(objects(values))
 
     def _features(self, i: int, sample: dict[str, Column], intercept: bool) -> TableData:
         """Add a table's feature expressions to its node and return their names and scales."""
@@ -180,7 +171,7 @@ class SqlOracle:
                 raise ValueError(f"Feature {table.name}.{name} "
                                  + (f"is NULL or NaN in {gone} rows. Impute or drop those rows." if gone else
                                     f"holds {most:g}, too large. Rescale or drop those rows."))
-            check_time(table.name, name, "time" if (i, name) in self._times else sample[name].kind)
+            check_time(table.name, name, sample[name].kind)
             categories = None if sample[name].kind == "number" else self._categories(i, name, int(found[0] or 0))
             node.features += self._expressions(i, name, read[name], most or 1.0, categories)
             scales += [most or 1.0] if categories is None else [1.0] * len(categories)
@@ -236,7 +227,7 @@ class SqlOracle:
             raise ValueError(EMPTY)
         if any(value is None or value != value for value in values):
             raise ValueError(f"Label {table.name}.{label} is NULL or NaN in some rows. Drop those rows.")
-        classes = np.unique(np.array([str(v) for v in values] if sample[label].kind == "text" else values))
+        classes = np.unique(np.array([str(v) for v in values] if sample[label].kind != "number" else values))
         if len(classes) != 2:
             raise ValueError(f"Label {table.name}.{label} must have two classes among the rows that join. "
                              f"Got {len(classes)}: {', '.join(map(str, classes[:5].tolist()))}.")
@@ -247,7 +238,7 @@ class SqlOracle:
     def _literal(self, value: Any, column: Column) -> str:
         if column.values.dtype.kind == "b":
             return "TRUE"
-        return self.dialect.text(str(value)) if column.kind == "text" else repr(value.item())
+        return self.dialect.text(str(value)) if column.kind != "number" else repr(value.item())
 
 
 def _holds_floats(column: Column) -> bool:
