@@ -154,7 +154,8 @@ class RobustKernelClassifier(ExpansionPredictions, ClassifierMixin, BaseEstimato
         """Fit to X of shape (n, d) and class labels y of shape (n,); returns self.
 
         Raises ValueError for parameters out of range, NaN, inf or entries beyond 1e100 (naming the column), fewer than
-        two classes, or a class too small to be trimmed by the number given.
+        two classes, or a class too small to be trimmed by the number given. Warns of rows that all but repeat another,
+        and of many that resemble none.
         """
         share = check_contamination(self.contamination)
         if self.alpha != "auto":

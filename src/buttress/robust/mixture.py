@@ -135,7 +135,8 @@ class RobustKernelRegressor(ExpansionValues, RegressorMixin, BaseEstimator):
     def fit(self, X: Any, y: Any) -> "RobustKernelRegressor":
         """Fit to X of shape (n, d) and real targets y of shape (n,); returns self.
 
-        Raises ValueError for parameters out of range, NaN, inf or entries beyond 1e100, naming the column.
+        Raises ValueError for parameters out of range, NaN, inf or entries beyond 1e100, naming the column. Warns of
+        rows that all but repeat another, of X out of scale for the kernel, and where half of the rows look corrupt.
         """
         share = check_contamination(self.contamination)
         if self.alpha != "auto":
