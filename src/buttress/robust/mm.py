@@ -146,7 +146,8 @@ class RobustLinearRegressor(RegressorMixin, BaseEstimator):
             h = trimmed_size(len(y), share)
             start = ridge.solve(y, smallest(np.abs(y - ridge.Z @ fit.coef), h), self.alpha)
             fit, robust = self._m_step(ridge, y, start, h, share, self.alpha)
-        self.clean_ = share is None and not (contaminated(known, robust) or plainly_contaminated(known, robust))
+        needed = needed_gain(plain.spread)
+        self.clean_ = share is None and not (contaminated(known, robust, needed) or plainly_contaminated(known, robust))
         if self.clean_:
             return plain, known, votes
         steps = reweighed_steps(ridge, y, fit, robust, alpha=self.alpha, share=share, floor=FLOOR)
@@ -178,6 +179,18 @@ def plainly_contaminated(plain: Explained, robust: Explained) -> bool:
     heavy tails, plain residuals have an outlier density of at most .09; with a fifth corrupt, one of .19 and more.
     """
     return plain.law.share > 0.12 and (robust.likelihood - plain.likelihood) * len(robust.inlier) > 6
+
+
+def needed_gain(spread: Array) -> float:
+    """Return the nats a row by which a robust fit must foretell left-out rows better than the plain one.
+
+    Where columns are many for the rows, a fit that may choose its rows gains without cause: on clean data up to .1
+    with a quarter as many columns as rows, .15 to .35 with a third and .1 to .5 with half as many. With 20 or 40 per
+    cent bad rows it gains .2, .3 and .4 at least. With more columns than rows the ridge rules, and nothing is gained.
+    ``spread`` (n,) is the plain fit's, and tells its mean leverage.
+    """
+    leverage = float(np.mean(1 - 1 / spread**2))
+    return 0.1 + max(min(leverage, 1 - leverage) - 0.2, 0)
 
 
 def robust_columns(X: Array, intercept: bool) -> tuple[Array, Array, Array]:
