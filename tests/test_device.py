@@ -19,9 +19,9 @@ from buttress.kernels.points import centred
 from problems import KERNELS, iris, moons, points
 
 if "BUTTRESS_REQUIRE_ENGINES" in os.environ:
-    import torch  # noqa: F401  (absent: a failure, not a skip)
+    import torch  # absent: a failure, not a skip
 else:
-    pytest.importorskip("torch", reason="torch is not installed: pip install buttress[torch]")
+    torch = pytest.importorskip("torch", reason="torch is not installed: pip install buttress[torch]")
 
 QUIET = pytest.mark.filterwarnings("ignore::buttress.FeatureNoiseWarning")
 # relative accuracy asked of each precision
@@ -173,6 +173,19 @@ def test_a_model_of_random_features_is_attacked_on_a_device():
 def test_devices_that_cannot_be_used_are_refused(call, message):
     with pytest.raises(ValueError, match=message):
         call(*moons(30))
+
+
+def test_a_device_without_double_precision_is_refused(monkeypatch):
+    zeros = torch.zeros
+
+    def single_only(*shape, device, dtype=torch.float32):  # as on an Apple GPU
+        if dtype == torch.float64:
+            raise TypeError("Cannot convert a tensor to float64 dtype.")
+        return zeros(*shape, dtype=dtype)
+
+    monkeypatch.setattr(torch, "zeros", single_only)
+    with pytest.raises(ValueError, match=r"device must be None or one .* float64"):
+        attacks.fgsm(SVC(kernel="linear").fit(*moons(30)), *moons(30), eps=0.1, device="mps")
 
 
 def test_missing_torch_is_named_with_the_extra(monkeypatch):

@@ -69,7 +69,7 @@ def check_device(device: Any) -> str | None:
         raise ImportError(f"device={device!r} computes with torch. Install it with: pip install buttress[torch], or "
                           "leave device at None.") from None
     try:
-        return str(torch.zeros(1, device=device).device)
+        return str(torch.zeros(1, device=device, dtype=torch.float64).device)  # Apple GPUs have no float64
     except (RuntimeError, AssertionError, TypeError, NotImplementedError) as error:
         reason = str(error).splitlines()[0]
         raise ValueError(f"device must be None or one that torch finds here, such as 'cpu' or 'cuda'. Got {device!r} "

@@ -11,12 +11,13 @@ from sklearn.utils import check_random_state
 from buttress._checks import Array, check_classes, check_count, check_number, check_X_y, warn_user
 from buttress._predicting import ExpansionPredictions
 from buttress.expansion import binary_contrasts, rival_contrasts
-from buttress.kernels import Kernel, MultiscaleRBF, fitted_kernel, is_precomputed
+from buttress.kernels import is_precomputed
 from buttress.robust.designs import (
     LANDMARKS,
     Design,
     check_contamination,
     check_gamma,
+    default_kernel,
     kernel_design,
     warn_of_near_copies,
 )
@@ -37,7 +38,6 @@ ALPHAS = np.geomspace(0.01, 100, 12)  # in units of the variance of the features
 FALLING = np.geomspace(1, 1e-3, 4)  # the ridges of logistic regression, in units of k(x, x)
 SMOOTH = 25.0  # the ridge while rows are being chosen, in the same units: wrong labels must not be fitted
 RELABELLED = 3  # fits to the likeliest labels; more of them and the fit believes itself rather than the labels
-WIDTHS = (1.0, 0.3, 0.1, 0.03)  # gamma of the default kernel, in units of 1/d
 DETAILED = 1000  # rows from which the exact fit is compared with the one for many rows
 GAIN = 6.0  # nats by which that must foretell the labels better
 MANY = 0.1  # a larger share of isolated rows is a sign of columns that were not scaled
@@ -154,7 +154,8 @@ class RobustKernelClassifier(ExpansionPredictions, ClassifierMixin, BaseEstimato
         """Fit to X of shape (n, d) and class labels y of shape (n,); returns self.
 
         Raises ValueError for parameters out of range, NaN, inf or entries beyond 1e100 (naming the column), fewer than
-        two classes, or a class too small to be trimmed by the number given.
+        two classes, or a class too small to be trimmed by the number given. Warns of rows that all but repeat another,
+        and of many that resemble none.
         """
         share = check_contamination(self.contamination)
         if self.alpha != "auto":
@@ -167,7 +168,7 @@ class RobustKernelClassifier(ExpansionPredictions, ClassifierMixin, BaseEstimato
         self.row_keys_ = row_keys(X, codes.astype(np.float64))
         rng = check_random_state(self.random_state)
         warn_of_near_copies(self.kernel, X)
-        kernel = self._kernel(X)
+        kernel = default_kernel(self, X)
         design = kernel_design(kernel, X, n_landmarks=self.n_landmarks, rng=rng)
         self.isolated_ = design.isolated & (not is_precomputed(self.kernel))
         rows = np.flatnonzero(~self.isolated_)
@@ -185,12 +186,6 @@ class RobustKernelClassifier(ExpansionPredictions, ClassifierMixin, BaseEstimato
                     design, found = other, detailed
         self._keep(design, found, rows, len(X))
         return self
-
-    def _kernel(self, X: Array) -> Kernel:
-        """Return the kernel; by default one of several widths, for the labels are too few to choose one by."""
-        if isinstance(self.kernel, str) and self.kernel == "rbf" and self.gamma == "auto":
-            return MultiscaleRBF([width / X.shape[1] for width in WIDTHS])
-        return fitted_kernel(self, X)
 
     def _keep(self, design: Design, found: "LabelFit", rows: NDArray[np.intp], n: int) -> None:
         """Set the attributes from a fit to ``rows`` of the n training rows; the others are isolated."""
@@ -334,7 +329,7 @@ def _concentrated(
     """Return the leave-one-out scores (n, C) after concentration on the share ``kept``, and how many steps it took."""
     steps = concentrate_classes(design.ridge, targets[codes], codes, label_margins(scores, codes), alpha=alpha,
                                 kept=kept)
-    outcome = run(steps, max_iter=max_iter, warn=False)
+    outcome = run(steps, max_iter=max_iter, inner=True)
     return outcome.state[1], max(outcome.n_iter, 1)
 
 

@@ -11,12 +11,14 @@ from scipy.linalg import solve_triangular
 from buttress._checks import Array, check_count, check_number, warn_user
 from buttress.expansion import KernelExpansion
 from buttress.features import nystroem
-from buttress.kernels import Kernel, centers, is_precomputed
+from buttress.kernels import Kernel, MultiscaleRBF, centers, fitted_kernel, is_precomputed
+from buttress.solvers.copies import equal_rows, near_copies
 from buttress.solvers.landmark_ridge import FEW, LandmarkFeatures, LandmarkRidge
-from buttress.solvers.leave_one_out import FeatureRidge, GramRidge, equal_rows, near_copies, pivoted_cholesky
+from buttress.solvers.leave_one_out import FeatureRidge, GramRidge, pivoted_cholesky
 
 EXACT_ROWS = 3000
 LANDMARKS = 1000
+WIDTHS = (1.0, 0.3, 0.1, 0.03)  # gamma of the default kernel, in units of 1/d
 COARSE = 100  # landmarks of the search
 SEARCHED = 1000  # rows of the search, where it is not all of them
 
@@ -45,7 +47,7 @@ def check_contamination(value: Any) -> float | None:
     """Return the share of corrupt rows as a number, None for ``"auto"``; explain why it stays below one half."""
     if isinstance(value, str) and value == "auto":
         return None
-    if isinstance(value, str):
+    if isinstance(value, str) or value is None:
         raise ValueError(f"contamination must be 'auto' or a number in [0, 0.5). Got {value!r}.")
     return check_number("contamination", value, 0, 0.5, closed="left",
                         fix="With half of the rows corrupt nothing in the data says which half is good.")
@@ -56,6 +58,17 @@ def check_gamma(gamma: Any) -> None:
     if isinstance(gamma, str) and gamma == "scale":
         raise ValueError("gamma must be a positive number or 'auto' (1/d) here. Got 'scale', which is one over the "
                          "variance of X, and corrupt rows move that. Scale with RobustScaler and use 'auto'.")
+
+
+def default_kernel(estimator: Any, X: Array) -> Kernel:
+    """Return the estimator's kernel; where neither it nor gamma was chosen, an RBF kernel of several widths.
+
+    A width cannot be chosen by errors or likelihoods that corrupt rows have a part in, nor from moments of X; the mean
+    of several kernels costs little where one width would do.
+    """
+    if isinstance(estimator.kernel, str) and estimator.kernel == "rbf" and estimator.gamma == "auto":
+        return MultiscaleRBF([width / X.shape[1] for width in WIDTHS])
+    return fitted_kernel(estimator, X)
 
 
 def warn_of_near_copies(kernel: Any, X: Array) -> None:

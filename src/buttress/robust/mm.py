@@ -14,7 +14,8 @@ from buttress._checks import Array, check_count, check_number, check_X, check_X_
 from buttress.robust.designs import check_contamination, warn_of_near_copies
 from buttress.robust.mixture import FLOOR, centre_and_spread, chosen_inliers
 from buttress.robust.report import row_keys
-from buttress.solvers.leave_one_out import FeatureRidge, equal_rows
+from buttress.solvers.copies import equal_rows
+from buttress.solvers.leave_one_out import FeatureRidge
 from buttress.solvers.mixture import Explained, contaminated, explain, reweighed_steps
 from buttress.solvers.run import run
 from buttress.solvers.trimmed import concentrate, lts_scale, m_steps, smallest

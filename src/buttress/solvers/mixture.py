@@ -16,6 +16,7 @@ import numpy as np
 from scipy.special import gammaln
 
 from buttress._checks import Array
+from buttress.solvers.copies import drawn_rows
 from buttress.solvers.run import Step, Steps, run
 from buttress.solvers.trimmed import lts_scale
 
@@ -110,10 +111,6 @@ def first_law(r: Array, spread: Array, *, nu: float, share: float | None, floor:
     return Law(scale, nu, 0.3 if share is None else share, 0.0, width)
 
 
-def _sample(n: int) -> slice:
-    return slice(None, None, max(1, -(-n // ENOUGH)))
-
-
 @dataclass(frozen=True)
 class Explained:
     """Residuals explained by a law: P(inlier) of each and the log likelihood per row."""
@@ -129,9 +126,9 @@ def explain(
     """Return the law of greatest likelihood for given residuals: Student's t alone, or with an outlier density.
 
     The three parameters of the outliers must pay for themselves (Schwarz's criterion: log(n)/2 each). Above 4,000 rows
-    the law is found on every k-th.
+    the law is found on some, drawn at random.
     """
-    part = _sample(len(r))
+    part = drawn_rows(len(r), ENOUGH)
     some, a, q = r[part], spread[part], None if missed is None else missed[part]
     n, found = len(some), []
     for nu in DEGREES:
@@ -193,10 +190,10 @@ def mixture_steps(
 ) -> Steps:
     """Yield :class:`Mixed` states from residuals r (n,); the gap is the change of the log likelihood per row.
 
-    Between two fits the law is learned in ``rounds``. Above 4,000 rows it is learned from every k-th.
+    Between two fits the law is learned in ``rounds``. Above 4,000 rows it is learned from some, drawn at random.
     """
     known: dict[str, Any] = {"share": share, "floor": floor, "rounds": rounds}
-    part, missed = _sample(len(r)), ridge.missed
+    part, missed = drawn_rows(len(r), ENOUGH), ridge.missed
     some = None if missed is None else missed[part]
     law = first_law(r[part], spread[part], nu=nu, share=share, floor=floor)
     law = learned(law, r[part], spread[part], some, **known)
@@ -215,7 +212,7 @@ def mixture_steps(
 
 def mixture(ridge: Any, y: Array, r: Array, spread: Array, *, max_iter: int, tol: float = 1e-4, **law: Any) -> Mixed:
     """Run :func:`mixture_steps` to ``tol`` or ``max_iter``; a run cut short is no cause for alarm."""
-    found: Mixed = run(mixture_steps(ridge, y, r, spread, **law), tol=tol, max_iter=max_iter, warn=False).state
+    found: Mixed = run(mixture_steps(ridge, y, r, spread, **law), tol=tol, max_iter=max_iter, inner=True).state
     return found
 
 
