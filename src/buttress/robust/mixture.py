@@ -305,7 +305,8 @@ def search(
     ends = []
     for k, u in enumerate(starts):
         alpha = design.unit * (10.0 if k == 0 else 1.0)
-        ends.append(run(concentrate(ridge, y, u, alpha=alpha, h=h, leave_out=True), max_iter=10, inner=True))
+        steps = concentrate(ridge, y, u, alpha=alpha, h=h, leave_out=True)
+        ends.append(run(steps, max_iter=10, warn=False, inner=True))
     votes = np.array([_kept(end.state[0], floor) for end in ends])
     best = sorted(ends, key=lambda end: end.objective)[:3]
     states = [mixture(ridge, y, end.state[0].loo, end.state[0].spread, alpha=design.unit, max_iter=12, nu=NU,

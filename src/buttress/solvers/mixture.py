@@ -212,7 +212,8 @@ def mixture_steps(
 
 def mixture(ridge: Any, y: Array, r: Array, spread: Array, *, max_iter: int, tol: float = 1e-4, **law: Any) -> Mixed:
     """Run :func:`mixture_steps` to ``tol`` or ``max_iter``; a run cut short is no cause for alarm."""
-    found: Mixed = run(mixture_steps(ridge, y, r, spread, **law), tol=tol, max_iter=max_iter, inner=True).state
+    steps = mixture_steps(ridge, y, r, spread, **law)
+    found: Mixed = run(steps, tol=tol, max_iter=max_iter, warn=False, inner=True).state
     return found
 
 
