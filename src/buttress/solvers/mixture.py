@@ -63,6 +63,8 @@ class Law:
         square = (self.nu + 1) / (self.nu + (r / (self.scale * c)) ** 2) * r**2
         variance, beyond = _variance(square, spread, missed, inlier, c)
         scale = max(float(np.sqrt(variance)), floor)
+        if share == 0:
+            return replace(self, scale=scale, stray=beyond / scale**2)
         bad = 1 - inlier
         location = weighted_median(r, bad)
         middle = 1.4826 * weighted_median(np.abs(r - location), bad)
@@ -100,7 +102,8 @@ def first_law(r: Array, spread: Array, *, nu: float, share: float | None, floor:
     return Law(scale, nu, 0.3 if share is None else share, 0.0, width)
 
 
-def _sample(n: int) -> slice:
+def sample(n: int) -> slice:
+    """Return every k-th of n rows, 4,000 at most: enough to learn a law from."""
     return slice(None, None, max(1, -(-n // ENOUGH)))
 
 
@@ -121,7 +124,7 @@ def explain(
     The three parameters of the outliers must pay for themselves (Schwarz's criterion: log(n)/2 each). Above 4,000 rows
     the law is found on every k-th.
     """
-    part = _sample(len(r))
+    part = sample(len(r))
     some, a, q = r[part], spread[part], None if missed is None else missed[part]
     n, found = len(some), []
     for nu in DEGREES:
@@ -169,7 +172,7 @@ def mixture_steps(
     Between two fits the law is learned in ``rounds``. Above 4,000 rows it is learned from every k-th.
     """
     known: dict[str, Any] = {"share": share, "floor": floor, "rounds": rounds}
-    part, missed = _sample(len(r)), ridge.missed
+    part, missed = sample(len(r)), ridge.missed
     some = None if missed is None else missed[part]
     law = first_law(r[part], spread[part], nu=nu, share=share, floor=floor)
     law = learned(law, r[part], spread[part], some, **known)
