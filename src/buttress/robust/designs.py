@@ -12,8 +12,9 @@ from buttress._checks import Array, check_count, check_number, warn_user
 from buttress.expansion import KernelExpansion
 from buttress.features import nystroem
 from buttress.kernels import Kernel, MultiscaleRBF, centers, fitted_kernel, is_precomputed
+from buttress.solvers.copies import equal_rows, near_copies
 from buttress.solvers.landmark_ridge import FEW, LandmarkFeatures, LandmarkRidge
-from buttress.solvers.leave_one_out import FeatureRidge, GramRidge, equal_rows, near_copies, pivoted_cholesky
+from buttress.solvers.leave_one_out import FeatureRidge, GramRidge, pivoted_cholesky
 
 EXACT_ROWS = 3000
 LANDMARKS = 1000

@@ -21,8 +21,9 @@ from buttress.robust.designs import (
     warn_of_near_copies,
 )
 from buttress.robust.report import row_keys
+from buttress.solvers.copies import drawn_rows
 from buttress.solvers.leave_one_out import Fit
-from buttress.solvers.mixture import Explained, Mixed, contaminated, explain, mixture, sample
+from buttress.solvers.mixture import ENOUGH, Explained, Mixed, contaminated, explain, mixture
 from buttress.solvers.run import run
 from buttress.solvers.trimmed import concentrate, lts_scale, smallest
 
@@ -268,7 +269,7 @@ def _mixed_of_many(
                       rounds=ROUNDS_OF_MANY, max_iter=max_iter, tol=SETTLED)
     best = _best_alpha_of_many(design, y, state.inlier) if alpha == "auto" else alpha
     fit = design.ridge.solve(y, state.inlier, best)
-    part = sample(len(y))
+    part = drawn_rows(len(y), ENOUGH)
     law = state.law.refitted(fit.loo[part], fit.spread[part], state.inlier[part], share=share, floor=FLOOR,
                              missed=design.ridge.missed[part])
     return replace(state, fit=fit, law=law), best, state.n_iter
@@ -288,7 +289,7 @@ def _best_alpha_of_many(design: Design, y: Array, inlier: Array) -> float:
     No error is bounded: the good rows of a corner where others were dropped are the only ones to speak for a ridge that
     holds the fit there.
     """
-    rows = np.arange(0, len(y), -(-len(y) // JUDGES))
+    rows = np.arange(len(y))[drawn_rows(len(y), JUDGES)]
     alphas = ALPHAS[::2] * design.unit
     errors = [float(inlier[rows] @ fit.loo**2) for fit in design.ridge.path(y, inlier, alphas, rows)]
     return float(alphas[np.argmin(errors)])

@@ -16,6 +16,7 @@ import numpy as np
 from scipy.special import gammaln
 
 from buttress._checks import Array
+from buttress.solvers.copies import drawn_rows
 from buttress.solvers.run import Step, Steps, run
 from buttress.solvers.trimmed import lts_scale
 
@@ -102,11 +103,6 @@ def first_law(r: Array, spread: Array, *, nu: float, share: float | None, floor:
     return Law(scale, nu, 0.3 if share is None else share, 0.0, width)
 
 
-def sample(n: int) -> slice:
-    """Return every k-th of n rows, 4,000 at most: enough to learn a law from."""
-    return slice(None, None, max(1, -(-n // ENOUGH)))
-
-
 @dataclass(frozen=True)
 class Explained:
     """Residuals explained by a law: P(inlier) of each and the log likelihood per row."""
@@ -122,9 +118,9 @@ def explain(
     """Return the law of greatest likelihood for given residuals: Student's t alone, or with an outlier density.
 
     The three parameters of the outliers must pay for themselves (Schwarz's criterion: log(n)/2 each). Above 4,000 rows
-    the law is found on every k-th.
+    the law is found on some, drawn at random.
     """
-    part = sample(len(r))
+    part = drawn_rows(len(r), ENOUGH)
     some, a, q = r[part], spread[part], None if missed is None else missed[part]
     n, found = len(some), []
     for nu in DEGREES:
@@ -169,10 +165,10 @@ def mixture_steps(
 ) -> Steps:
     """Yield :class:`Mixed` states from residuals r (n,); the gap is the change of the log likelihood per row.
 
-    Between two fits the law is learned in ``rounds``. Above 4,000 rows it is learned from every k-th.
+    Between two fits the law is learned in ``rounds``. Above 4,000 rows it is learned from some, drawn at random.
     """
     known: dict[str, Any] = {"share": share, "floor": floor, "rounds": rounds}
-    part, missed = sample(len(r)), ridge.missed
+    part, missed = drawn_rows(len(r), ENOUGH), ridge.missed
     some = None if missed is None else missed[part]
     law = first_law(r[part], spread[part], nu=nu, share=share, floor=floor)
     law = learned(law, r[part], spread[part], some, **known)
