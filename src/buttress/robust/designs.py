@@ -29,7 +29,8 @@ class Design:
 
     The model has the constant among its features, with the same ridge as the rest. ``coarse`` holds the features of
     ``searched`` rows on at most 100 landmarks. ``points`` are the landmarks, or the centres of the exact fit;
-    ``isolated`` are rows that no other row resembles; ``steady`` is the ridge at which many rows a landmark are judged.
+    ``isolated`` are rows that no other row resembles; ``steady`` is the ridge at which rows are first judged where they
+    are many a landmark, else 0.
     """
 
     ridge: Any
@@ -40,7 +41,7 @@ class Design:
     unit: float
     exact: bool
     isolated: NDArray[np.bool_]
-    steady: float | None = None
+    steady: float = 0.0
 
 
 def check_contamination(value: Any) -> float | None:
@@ -143,7 +144,7 @@ def _nystroem_design(kernel: Kernel, X: Array, m: int, rng: np.random.RandomStat
                           missed=_missed(kernel.diagonal(some), few, unit))
     return Design(LandmarkRidge(features, equal_rows(X)), coarse, searched, points,
                   lambda coef: feature_map.expansion(coef[:-1], np.sqrt(unit) * coef[-1]), unit, False, features.faint,
-                  unit * crowding if crowding > 1 else None)
+                  unit * crowding if crowding > 1 else 0.0)
 
 
 def _coarse(K: Array, few: NDArray[np.intp]) -> tuple[Array, NDArray[np.intp], Array]:

@@ -1,7 +1,6 @@
 """Kernel regression that finds the corrupt rows by itself: the leave-one-out mixture."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -23,7 +22,7 @@ from buttress.robust.designs import (
 from buttress.robust.report import row_keys
 from buttress.solvers.copies import drawn_rows
 from buttress.solvers.leave_one_out import Fit
-from buttress.solvers.mixture import ENOUGH, Explained, Mixed, contaminated, explain, mixture
+from buttress.solvers.mixture import ENOUGH, Explained, Mixed, contaminated, explain, learned, mixture
 from buttress.solvers.run import run
 from buttress.solvers.trimmed import concentrate, lts_scale, smallest
 
@@ -191,7 +190,7 @@ def robust_fit(
     if share == 0 or not y.any():
         return _unsuspected(design, y, alpha)
     start, votes = search(design, y[design.searched], share=share, n_starts=n_starts, rng=rng)
-    crowded = design.steady is not None
+    crowded = design.steady > 0
     fit_mixture = _mixed_of_many if crowded else _mixed
     mixed, best, n_iter = fit_mixture(design, y, start, share=share, alpha=alpha, max_iter=max_iter)
     votes = votes if design.exact else mixed.inlier[None, :] > 0.5
@@ -258,25 +257,29 @@ def _mixed(
 def _mixed_of_many(
     design: Design, y: Array, start: Mixed, *, share: float | None, alpha: Any, max_iter: int
 ) -> tuple[Mixed, float, int]:
-    """Fit the mixture on many rows a landmark, as :func:`_mixed` does but once, and fit the rows kept at the best ridge.
+    """Fit the mixture on many rows a landmark at the steady ridge, then once nearer to the best ridge of the rows kept.
 
     What is left of good rows is then not noise but what the landmarks cannot follow: it has heavier tails, and it is
     alike over whole corners of X. With a small ridge a few rows dropped in a corner loosen the fit there, so that the
-    rows beside them are dropped next; and what is small grows with the rows. Rows are therefore judged at a ridge of a
-    twentieth of the mean eigenvalue of the Gram matrix, and the best ridge is only fitted to those kept.
+    rows beside them are dropped next; and what is small grows with the rows. The steady ridge, a twentieth of the mean
+    eigenvalue of the Gram matrix, holds the corners but hides bad rows near the curve. So rows are judged once more at
+    the mean (geometric) of it and the best ridge, and the best is only fitted to those kept.
     """
-    state = _mixed_at(design, y, start.inlier, design.unit, design.steady, nu=NU_OF_MANY, share=share, floor=FLOOR,
-                      rounds=ROUNDS_OF_MANY, max_iter=max_iter, tol=SETTLED)
+    ridge, part = design.ridge, drawn_rows(len(y), ENOUGH)
+    law: dict[str, Any] = {"share": share, "floor": FLOOR}
+    state = _mixed_at(design, y, start.inlier, design.unit, design.steady, nu=NU_OF_MANY, rounds=ROUNDS_OF_MANY,
+                      max_iter=max_iter, tol=SETTLED, **law)
     best = _best_alpha_of_many(design, y, state.inlier) if alpha == "auto" else alpha
-    fit = design.ridge.solve(y, state.inlier, best)
-    part = drawn_rows(len(y), ENOUGH)
-    law = state.law.refitted(fit.loo[part], fit.spread[part], state.inlier[part], share=share, floor=FLOOR,
-                             missed=design.ridge.missed[part])
-    return replace(state, fit=fit, law=law), best, state.n_iter
+    fit, missed = ridge.solve(y, state.inlier, float(np.sqrt(best * design.steady))), ridge.missed[part]
+    found = learned(state.law, fit.loo[part], fit.spread[part], missed, rounds=ROUNDS_OF_MANY, **law)
+    inlier, total = found.inlier_probability(fit.loo, found.spread(fit.spread, ridge.missed))
+    fit = ridge.solve(y, inlier, best)
+    found = found.refitted(fit.loo[part], fit.spread[part], inlier[part], missed=missed, **law)
+    return Mixed(fit, found, inlier, total / len(y), state.n_iter + 1), best, state.n_iter + 1
 
 
 def _mixed_at(design: Design, y: Array, inlier: Array, first: float, alpha: float, **law: Any) -> Mixed:
-    """Fit the mixture at ridge ``alpha`` from the probabilities of the searched rows, fitted alone at ridge ``first``."""
+    """Fit the mixture at ridge ``alpha`` from the probabilities of the searched rows, fitted at ridge ``first``."""
     weights = np.zeros(len(y))
     weights[design.searched] = inlier
     fit = design.ridge.solve(y, weights, first)
