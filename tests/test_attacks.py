@@ -20,7 +20,7 @@ from buttress import SVC, AdversarialSVC, KernelClassifier, attacks
 from buttress.attacks.targets import as_target, label_codes
 from buttress.expansion import margins
 
-from problems import iris, moons, noisy, points
+from problems import iris, margin, moons, noisy, points, problems
 
 # One row a classifier: adding a classifier means adding a row here.
 CLASSIFIERS = [
@@ -31,15 +31,7 @@ CLASSIFIERS = [
     AdversarialSVC(gamma=0.5, max_iter=30, random_state=0),
     KernelClassifier(kernel="cauchy"),
 ]
-PROBLEMS = [moons, iris]
 names = pytest.mark.parametrize("model", CLASSIFIERS, ids=lambda e: f"{type(e).__name__}-{e.kernel}")
-problems = pytest.mark.parametrize("problem", PROBLEMS, ids=["two-classes", "three-classes"])
-
-
-def margin(model, X, y):
-    """The least lead of each row's label, from the target that the attacks see."""
-    target = as_target(model)
-    return margins(target.scores(X), label_codes(model, y, len(X)), target.contrasts)[0]
 
 
 @names
@@ -217,17 +209,30 @@ def test_a_radius_of_another_scale_warns():
 def test_a_model_fitted_on_column_names_is_attacked_through_frames(library):
     frames = pytest.importorskip(library)
     X, y = moons(60)
-    columns = {"first": X[:, 0], "it's 2": X[:, 1]}
+    columns = {"it's 1": X[:, 0], "schema": X[:, 1]}  # pandas gives columns as attributes; polars has a schema
     frame = frames.DataFrame(columns)
-    scaled = ColumnTransformer([("first", StandardScaler(), ["first"]), ("second", RobustScaler(), ["it's 2"])])
+    scaled = ColumnTransformer([("first", StandardScaler(), ["it's 1"]), ("second", RobustScaler(), ["schema"])])
     model = make_pipeline(scaled, SVC(gamma=1.0)).fit(frame, y)
     plain = make_pipeline(ColumnTransformer([("first", StandardScaler(), [0]), ("second", RobustScaler(), [1])]),
                           SVC(gamma=1.0)).fit(X, y)
-    for attack, options in ((attacks.pgd, {"eps": 0.3}), (attacks.carlini_wagner, {"steps": 10})):
+    for attack, options in ((attacks.pgd, {"eps": 0.3}), (attacks.carlini_wagner, {"steps": 10}),
+                            (attacks.zoo, {"steps": 5, "rounds": 1})):
         moved = attack(model, frame, y, random_state=0, **options)
         np.testing.assert_array_equal(moved, attack(plain, X, y, random_state=0, **options))
     moved = attacks.pgd(model, frame, y, eps=0.3, random_state=0)
     assert model.score(frames.DataFrame(dict(zip(columns, moved.T, strict=True))), y) < model.score(frame, y)
+
+
+@pytest.mark.parametrize("norm", ["linf", "l2"])
+def test_every_member_of_the_ensemble_asks_a_model_fitted_on_column_names_with_frames(norm):
+    pandas = pytest.importorskip("pandas")
+    X, y = moons(12)
+    frame = pandas.DataFrame({"first": X[:, 0], "second": X[:, 1]})
+    model = make_pipeline(ColumnTransformer([("all", "passthrough", ["first", "second"])]), GaussianNB()).fit(frame, y)
+    found, info = attacks.worst_case(model, frame, y, eps=0.2, norm=norm, steps=3, restarts=1, random_state=0,
+                                     return_info=True)
+    np.testing.assert_array_equal(info.success, model.predict(pandas.DataFrame(found, columns=frame.columns)) != y)
+    assert not info.success.all()  # so that the last members were asked
 
 
 class OwnGradient(LogisticRegression):
@@ -237,6 +242,7 @@ class OwnGradient(LogisticRegression):
 
     def input_gradient(self, X, V):
         self.asked += len(X)
+        self.asked_with = type(X)
         return V @ self.coef_
 
 
@@ -253,6 +259,17 @@ def test_a_gradient_of_the_models_own_is_used():
     own.input_gradient = lambda X, V: np.full(X.shape, np.nan)
     with pytest.raises(ValueError, match="NaN in column 0 of the model's input_gradient"):
         attacks.fgsm(own, X, y, eps=0.3)
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_a_gradient_of_the_models_own_gets_rows_as_they_were_fitted(library):
+    frames = pytest.importorskip(library)
+    X, y = moons(40)
+    frame = frames.DataFrame({"first": X[:, 0], "second": X[:, 1]})
+    model = OwnGradient().fit(frame, y)
+    moved = attacks.pgd(model, frame, y, eps=0.3, steps=5, random_state=0)
+    assert model.asked_with is frames.DataFrame
+    np.testing.assert_array_equal(moved, attacks.pgd(OwnGradient().fit(X, y), X, y, eps=0.3, steps=5, random_state=0))
 
 
 class NaNScores(LogisticRegression):

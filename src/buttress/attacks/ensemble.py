@@ -115,7 +115,7 @@ def _try_nearest(worst: Worst, y: Any, eps: float, norm: str, bounds: Any, rng: 
     rows = problem.place.xp.argwhere(~worst.wrong)[:, 0]
     if eps == 0 or not len(rows):
         return
-    found, X, labels = [], to_numpy(problem.X[rows]), np.asarray(y)[to_numpy(rows)]
+    found, X, labels = [], problem.as_fitted(to_numpy(problem.X[rows])), np.asarray(y)[to_numpy(rows)]
     box = None if bounds is None else tuple(to_numpy(side[rows]) for side in (problem.low, problem.high))
     if norm == "l2" and worst.slope_seen:
         found.append(carlini_wagner(problem.model, X, labels, bounds=box, random_state=rng,

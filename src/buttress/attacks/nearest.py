@@ -22,9 +22,10 @@ from buttress.attacks.gradient import generator
 from buttress.attacks.problem import Closest, pose
 from buttress.attacks.targets import Linearised
 
+PATIENCE = 2  # looks, ten a round, at which a row may be no better than before; a block goes on for its last row
+
 Rows = NDArray[np.intp]
 # (point, contrasts, rows still in the way of success) -> columns (b, B) or None for all, and the margin's slope there
-PATIENCE = 2  # looks, ten a round, at which a row may be no better than before; a block goes on for its last row
 Slope = Callable[[Linearised, Array, NDArray[np.bool_]], tuple[Rows | None, Array]]
 
 

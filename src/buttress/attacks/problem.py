@@ -44,7 +44,8 @@ class AttackInfo:
 class Problem:
     """The checked input of an attack: rows X (n, d) inside the box [low, high], their class numbers, and the target.
 
-    All arrays are in one ``place``; the target's exact scores, in float64 on numpy, have the last word.
+    All arrays are in one ``place``; the target's exact scores, in float64 on numpy, have the last word. ``as_fitted``
+    turns numpy rows into what the model was fitted on.
     """
 
     model: Any
@@ -54,6 +55,7 @@ class Problem:
     codes: NDArray[np.intp]
     low: Array
     high: Array
+    as_fitted: Callable[[Array], Any]
 
     def blocks(self, per_row: int = 1) -> list[NDArray[np.intp]]:
         """Return the row numbers in blocks that the target works on at a time, with ``per_row`` queries a row."""
@@ -108,15 +110,16 @@ def pose(model: Any, X: Any, y: Any, bounds: Any, device: str | None = None) -> 
     target = as_target(model, Place(device, X.dtype.name), as_fitted)
     codes, place = label_codes(model, y, len(X)), target.place
     low, high = (place.xp.broadcast_to(place(side), X.shape) for side in (low, high))
-    return Problem(model, target, place, place(X), place(codes), low, high)
+    return Problem(model, target, place, place(X), place(codes), low, high, as_fitted)
 
 
 def frames_like(X: Any) -> Callable[[Array], Any]:
     """Return what makes rows a pandas or polars frame with the columns of X; rows stay arrays if X is no frame."""
     if not hasattr(X, "columns"):
         return np.asarray
-    columns, made = list(X.columns), type(X)
-    return lambda rows: made(rows, schema=columns) if hasattr(X, "schema") else made(rows, columns=columns)
+    made = type(X)
+    named = {"schema" if hasattr(made, "schema") else "columns": list(X.columns)}  # X.schema may be a column of X
+    return lambda rows: made(rows, **named)
 
 
 def warn_of_units(problem: Problem, eps: float) -> None:

@@ -5,6 +5,7 @@ Loads nothing heavy before it has looked at the file, so that a mistake is answe
 
 import csv
 import re
+from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from buttress._suggest import near
 
 KINDS = {".csv": "csv", ".tsv": "csv", ".parquet": "parquet", ".pq": "parquet"}
 SEPARATORS = ",;\t|"  # the first of equals
+NUMBER = r"[-+]?\d*[{}]\d+([eE][-+]?\d+)?"  # with one mark for the decimal point
 NULLS = ["", "NA", "N/A", "NaN", "nan", "null", "NULL", "?"]
 
 
@@ -91,20 +93,36 @@ def csv_options(path: Path) -> dict[str, Any]:
     """Return the options of ``polars.read_csv`` that suit a file, from its first lines.
 
     The separator is the one of comma, semicolon, tab and bar that parts the header most; next to another than a comma,
-    a comma may be the decimal point.
+    a comma may be the decimal point. Blank lines before the header are skipped.
     """
     with path.open(newline="", encoding="utf-8-sig", errors="replace") as lines:
         first = list(islice(lines, 100))
-    separator = max(SEPARATORS, key=lambda mark: len(next(csv.reader(first, delimiter=mark), [])))
-    header, *rows = csv.reader(first, delimiter=separator)
+    blank = next((i for i, line in enumerate(first) if line.strip()), 0)
+    separator = max(SEPARATORS, key=lambda mark: len(next(_records(first[blank:], mark), [])))
+    records = _records(first[blank:], separator)
+    header = next(records, [])
     options: dict[str, Any] = {"infer_schema_length": None, "null_values": NULLS}
+    if blank:
+        options["skip_lines"] = blank
     if separator != ",":
-        entries = [entry for row in rows for entry in row]
-        decimals = {mark for entry in entries for mark in ".," if re.fullmatch(rf"[-+]?\d+[{mark}]\d+", entry)}
+        entries = [entry for record in records for entry in record]
+        decimals = {mark for entry in entries for mark in ".," if re.fullmatch(NUMBER.format(mark), entry)}
         options |= {"separator": separator, "decimal_comma": decimals == {","}}
     if any('"' in name for name in header) and len(set(header)) == len(header):
         options["new_columns"] = header  # polars leaves doubled quotes as they are
     return options
+
+
+def _records(lines: list[str], separator: str) -> Iterator[list[str]]:
+    """Part lines at a separator, at quoted ones too where the csv module refuses a text (of over 131,072 letters)."""
+    reader = csv.reader(lines, delimiter=separator)
+    while True:
+        try:
+            yield next(reader)
+        except StopIteration:
+            return
+        except csv.Error:
+            yield lines[reader.line_num - 1].rstrip("\r\n").split(separator)
 
 
 def _encoding(path: Path) -> str:

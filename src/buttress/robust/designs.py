@@ -48,7 +48,7 @@ def check_contamination(value: Any) -> float | None:
     """Return the share of corrupt rows as a number, None for ``"auto"``; explain why it stays below one half."""
     if isinstance(value, str) and value == "auto":
         return None
-    if isinstance(value, str):
+    if isinstance(value, str) or value is None:
         raise ValueError(f"contamination must be 'auto' or a number in [0, 0.5). Got {value!r}.")
     return check_number("contamination", value, 0, 0.5, closed="left",
                         fix="With half of the rows corrupt nothing in the data says which half is good.")

@@ -55,6 +55,16 @@ class Law:
         total = np.logaddexp(inlier, outlier)
         return np.exp(inlier - total), float(total.sum())
 
+    def weights(self, r: Array, c: Array, inlier: Array) -> Array:
+        """Return the weights of a least squares fit: P(inlier), times Student's weight where t has no variance.
+
+        Elsewhere a good row far off counts in full: what is left of real rows is misfit, with a tail on one side, and
+        weights that fall off with the residual would move the mean.
+        """
+        if self.nu > 2:
+            return inlier
+        return inlier * np.minimum((self.nu + 1) / (self.nu + (r / (self.scale * c)) ** 2), 1)
+
     def refitted(
         self, r: Array, spread: Array, inlier: Array, *, share: float | None, floor: float,
         missed: Array | None = None
@@ -148,6 +158,23 @@ def learned(
     return law
 
 
+def reweighed_steps(
+    ridge: Any, y: Array, fit: Any, known: Explained, *, alpha: float, share: float | None, floor: float
+) -> Steps:
+    """Yield (fit, :class:`Explained`) of least squares with the weights of the law, learned again after each fit.
+
+    Starts at ``fit`` and its law ``known``. Rows that have no weight there get none: a bad row far out in X would be
+    forgiven a large residual, and once it has a weight it pulls the fit to itself. The gap is the gain of likelihood
+    per row.
+    """
+    kept = fit.weight > 0
+    while True:
+        last, c = known.likelihood, known.law.spread(fit.spread, ridge.missed)
+        fit = ridge.solve(y, kept * known.law.weights(fit.loo, c, known.inlier), alpha)
+        known = explain(fit.loo, fit.spread, ridge.missed, floor=floor, share=share)
+        yield Step((fit, known), gap=known.likelihood - last, objective=-known.likelihood)
+
+
 @dataclass(frozen=True)
 class Mixed:
     """One state of the mixture fit: fit, law, P(inlier), log likelihood per row and number of fits so far."""
@@ -187,7 +214,7 @@ def mixture_steps(
 
 def mixture(ridge: Any, y: Array, r: Array, spread: Array, *, max_iter: int, tol: float = 1e-4, **law: Any) -> Mixed:
     """Run :func:`mixture_steps` to ``tol`` or ``max_iter``; a run cut short is no cause for alarm."""
-    found: Mixed = run(mixture_steps(ridge, y, r, spread, **law), tol=tol, max_iter=max_iter, warn=False).state
+    found: Mixed = run(mixture_steps(ridge, y, r, spread, **law), tol=tol, max_iter=max_iter, inner=True).state
     return found
 
 
