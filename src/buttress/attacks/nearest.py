@@ -64,9 +64,9 @@ def carlini_wagner(
 
     Returns
     -------
-    Array shaped like X: the nearest misclassified rows, drawn back along the line to where they came from as far as
-    they stay misclassified; of least margin for a row where none was found. With ``return_info=True`` also an
-    :class:`AttackInfo`.
+    Array, or for a model fitted on column names a frame, shaped like X: the nearest misclassified rows, drawn back
+    along the line to where they came from as far as they stay misclassified; of least margin for a row where none was
+    found. With ``return_info=True`` also an :class:`AttackInfo`.
 
     Raises
     ------
@@ -88,7 +88,7 @@ def carlini_wagner(
 
     def slope(at: Linearised, contrast: Array, active: NDArray[np.bool_]) -> tuple[None, Array]:
         g = at.gradient(contrast)
-        closest.slope(g)
+        closest.queries += len(g) * problem.target.gradient_cost
         return None, g
 
     _search(closest, slope, check_count("steps", steps), check_count("rounds", rounds), learning_rate, variable,
@@ -154,7 +154,6 @@ def zoo(
         columns = problem.place(shared)
         g = _differences(at, contrast, columns, width, active)
         closest.queries += 2 * count * int(active.sum())
-        closest.slope_seen |= bool(g.any())
         return columns, g
 
     _search(closest, slope, check_count("steps", steps), check_count("rounds", rounds), learning_rate, variable, rng,
@@ -266,6 +265,7 @@ def _round(
         active = ~wrong | (margin > -closest.kappa)
         hit |= ~active
         columns, g = slope(at, contrast, active)
+        closest.slope(rows, g)
         c = _linear_weight(margin, g, X.shape[1]) if c is None else c
         if step % max(1, steps // 10) == 0:
             total = ((x - X) ** 2).sum(axis=1) + c * margin.clip(-closest.kappa, None)
