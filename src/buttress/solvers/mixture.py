@@ -74,6 +74,8 @@ class Law:
         square = (self.nu + 1) / (self.nu + (r / (self.scale * c)) ** 2) * r**2
         variance, beyond = _variance(square, spread, missed, inlier, c)
         scale = max(float(np.sqrt(variance)), floor)
+        if share == 0:
+            return replace(self, scale=scale, stray=beyond / scale**2)
         bad = 1 - inlier
         location = weighted_median(r, bad)
         middle = 1.4826 * weighted_median(np.abs(r - location), bad)
