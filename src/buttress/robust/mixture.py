@@ -8,7 +8,16 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils import check_random_state
 
-from buttress._checks import Array, check_count, check_number, check_X_y, warn_user
+from buttress._checks import (
+    Array,
+    InterruptedWarning,
+    NotConvergedWarning,
+    check_count,
+    check_limits,
+    check_number,
+    check_X_y,
+    warn_user,
+)
 from buttress._predicting import ExpansionValues
 from buttress.kernels import is_precomputed, warn_of_scale
 from buttress.robust.designs import (
@@ -19,20 +28,13 @@ from buttress.robust.designs import (
     kernel_design,
     warn_of_near_copies,
 )
+from buttress.robust.em import ALPHAS, NU, mixed_at, mixed_of_few, mixed_of_many, rounds_of, search
 from buttress.robust.report import row_keys
-from buttress.solvers.copies import drawn_rows
 from buttress.solvers.leave_one_out import Fit
-from buttress.solvers.mixture import ENOUGH, Explained, Mixed, contaminated, explain, learned, mixture
-from buttress.solvers.run import run
-from buttress.solvers.trimmed import concentrate, least_scale, lts_scale, smallest
+from buttress.solvers.mixture import Explained, Mixed, contaminated, explain
+from buttress.solvers.run import SPENT, countdown
+from buttress.solvers.trimmed import least_scale, lts_scale
 
-ALPHAS = np.geomspace(1e-2, 1e2, 12)  # in units of k(x, x)
-NU = 8.0  # degrees of freedom of good residuals
-NU_OF_MANY = 3.0  # and of what landmarks cannot follow
-ROUNDS = 1  # of the law of the residuals between two fits: more, and it settles before the fit has had its say
-ROUNDS_OF_MANY = 6  # where a fit is dear
-SETTLED = 0.1  # change of the log likelihood per row at which it is: less is no reason to suspect anything either
-JUDGES = 10_000  # rows that choose the ridge where rows are many
 FLOOR = 1e-6  # least scale of a residual, in units of the targets' spread
 
 
@@ -59,6 +61,8 @@ class RobustKernelRegressor(ExpansionValues, RegressorMixin, BaseEstimator):
         Nystroem landmarks; ``"auto"`` is exact up to 3,000 rows and 1,000 landmarks above.
     max_iter : int, default=40
         Most iterations of the mixture fit.
+    max_time : float or None, default=None
+        Seconds after which no more of them are begun; what is then known is fitted. A few fits are always made.
     random_state : int, RandomState or None
 
     Attributes
@@ -117,6 +121,7 @@ class RobustKernelRegressor(ExpansionValues, RegressorMixin, BaseEstimator):
         n_starts: int = 6,
         n_landmarks: int | str = "auto",
         max_iter: int = 40,
+        max_time: float | None = None,
         random_state: Any = None,
     ):
         self.contamination = contamination
@@ -128,6 +133,7 @@ class RobustKernelRegressor(ExpansionValues, RegressorMixin, BaseEstimator):
         self.n_starts = n_starts
         self.n_landmarks = n_landmarks
         self.max_iter = max_iter
+        self.max_time = max_time
         self.random_state = random_state
 
     def __sklearn_tags__(self) -> Any:
@@ -147,6 +153,8 @@ class RobustKernelRegressor(ExpansionValues, RegressorMixin, BaseEstimator):
         check_gamma(self.gamma)
         check_count("n_starts", self.n_starts, 0)
         check_count("max_iter", self.max_iter)
+        check_limits(None, self.max_time)
+        left = countdown(self.max_time)
         X, y = check_X_y(self, X, y, numeric_target=True, single=True)
         self.row_keys_ = row_keys(X, y)
         rng = check_random_state(self.random_state)
@@ -156,7 +164,10 @@ class RobustKernelRegressor(ExpansionValues, RegressorMixin, BaseEstimator):
         warn_of_scale(kernel, X, design.points)
         middle, unit = centre_and_spread(y.astype(np.float64))
         found = robust_fit(design, (y - middle) / unit, share=share, alpha=self.alpha, n_starts=self.n_starts,
-                           max_iter=self.max_iter, rng=rng)
+                           max_iter=self.max_iter, rng=rng, left=left)
+        if self.max_time is not None and left() == SPENT:
+            warn_user(f"RobustKernelRegressor stopped at max_time after {found.n_iter} iterations. Raise max_time, or "
+                      "use fewer landmarks (n_landmarks).", NotConvergedWarning)
         self.expansion_ = design.expand(found.coef[:, None] * unit)
         self.intercept_, self.alpha_, self.clean_ = middle, found.alpha, found.clean
         self.n_iter_ = found.n_iter
@@ -184,28 +195,50 @@ class Found:
 
 
 def robust_fit(
-    design: Design, y: Array, *, share: float | None, alpha: Any, n_starts: int, max_iter: int, rng: Any
+    design: Design, y: Array, *, share: float | None, alpha: Any, n_starts: int, max_iter: int, rng: Any,
+    left: Callable[[], float | None] = lambda: None,
 ) -> Found:
-    """Fit plainly and by the mixture, and keep the one that the guard chooses; y (n,) is centred, of spread 1."""
-    ridge, floor = design.ridge, max(FLOOR, least_scale(y))
+    """Fit plainly and by the mixture, and keep the one that the guard chooses; y (n,) is centred, of spread 1.
+
+    ``left`` says how many seconds are left, None for no limit. Once rows are found Ctrl-C leaves a model of them.
+    """
+    floor = max(FLOOR, least_scale(y))
     if share == 0 or not y.any():
         return _unsuspected(design, y, alpha)
     start, votes = search(design, y[design.searched], share=share, floor=floor, n_starts=n_starts, rng=rng)
-    crowded = design.steady > 0
-    fit_mixture = _mixed_of_many if crowded else _mixed
-    mixed, best, n_iter = fit_mixture(design, y, start, share=share, floor=floor, alpha=alpha, max_iter=max_iter)
+    law = {"share": share, "floor": floor, "max_iter": max_iter, "left": left}
+    try:
+        return _guarded(design, y, start, votes, alpha, law)
+    except KeyboardInterrupt:
+        warn_user("The fit was interrupted. The model is of the rows that the search took as good, at a ridge of one "
+                  "unit, and was not compared with plain kernel ridge.", InterruptedWarning)
+        rounds = {"nu": NU, "rounds": rounds_of(design), **law, "max_iter": 1}
+        state = mixed_at(design, y, start.inlier, design.unit, design.unit, **rounds)
+        return _kept_fit(design, state, state.fit, design.unit, 1, votes)
+
+
+def _kept_fit(design: Design, mixed: Mixed, fit: Fit, alpha: float, n_iter: int, votes: NDArray[np.bool_]) -> Found:
     votes = votes if design.exact else mixed.inlier[None, :] > 0.5
+    known = Explained(mixed.law, mixed.inlier, mixed.likelihood)
+    return Found(fit, known, design.ridge.missed, alpha=alpha, clean=False, votes=votes, n_iter=n_iter)
+
+
+def _guarded(
+    design: Design, y: Array, start: Mixed, votes: NDArray[np.bool_], alpha: Any, law: dict[str, Any]
+) -> Found:
+    """Fit by the mixture from the rows found, and plainly if need be, and keep one of the two."""
+    ridge, floor, crowded = design.ridge, law["floor"], design.steady > 0
+    mixed, best, n_iter = (mixed_of_many if crowded else mixed_of_few)(design, y, start, alpha=alpha, **law)
     fit = mixed.fit if crowded else ridge.solve(y, mixed.inlier, best)
-    kept = Found(fit, Explained(mixed.law, mixed.inlier, mixed.likelihood), ridge.missed, alpha=best, clean=False,
-                 votes=votes, n_iter=n_iter)
-    if share is not None or (crowded and _coarsely_contaminated(design, y[design.searched], start, floor)):
+    kept = _kept_fit(design, mixed, fit, best, n_iter, votes)
+    if law["share"] is not None or (crowded and _coarsely_contaminated(design, y[design.searched], start, floor)):
         return kept
     robust = explain(mixed.fit.loo, mixed.fit.spread, ridge.missed, floor=floor)
     plain, plain_alpha = _plain(design, y, best if crowded else alpha, lambda r: float(np.abs(r).sum()))
     known = explain(plain.loo, plain.spread, ridge.missed, floor=floor)
     if contaminated(known, robust):
         return kept
-    return Found(plain, known, ridge.missed, alpha=plain_alpha, clean=True, votes=votes, n_iter=n_iter)
+    return Found(plain, known, ridge.missed, alpha=plain_alpha, clean=True, votes=kept.votes, n_iter=n_iter)
 
 
 def _unsuspected(design: Design, y: Array, alpha: Any) -> Found:
@@ -235,117 +268,6 @@ def _coarsely_contaminated(design: Design, y: Array, start: Mixed, floor: float)
     plain = coarse.solve(y, np.ones(len(y)), design.unit)
     return contaminated(explain(plain.loo, plain.spread, coarse.missed, floor=floor),
                         explain(start.fit.loo, start.fit.spread, coarse.missed, floor=floor))
-
-
-def _mixed(
-    design: Design, y: Array, start: Mixed, *, share: float | None, floor: float, alpha: Any, max_iter: int
-) -> tuple[Mixed, float, int]:
-    """Fit the mixture on all rows from the rows found, then again at the ridge that is best for the rows it kept.
-
-    Returns the mixture, the ridge of the last fit and the number of iterations.
-    """
-    law: dict[str, Any] = {"nu": NU, "share": share, "floor": floor, "rounds": _rounds(design), "max_iter": max_iter}
-    first = design.unit if alpha == "auto" else alpha
-    state, n_iter = _mixed_at(design, y, start.inlier, first, first, **law), 0
-    if alpha == "auto":
-        n_iter, first = state.n_iter, _best_alpha(design, y, state)
-        fit = design.ridge.solve(y, state.inlier, first)
-        state = mixture(design.ridge, y, fit.loo, fit.spread, alpha=first, **law)
-        first = _best_alpha(design, y, state)
-    return state, first, n_iter + state.n_iter
-
-
-def _mixed_of_many(
-    design: Design, y: Array, start: Mixed, *, share: float | None, floor: float, alpha: Any, max_iter: int
-) -> tuple[Mixed, float, int]:
-    """Fit the mixture on many rows a landmark at the steady ridge, then once nearer to the best ridge of the rows kept.
-
-    What is left of good rows is then not noise but what the landmarks cannot follow: it has heavier tails, and it is
-    alike over whole corners of X. With a small ridge a few rows dropped in a corner loosen the fit there, so that the
-    rows beside them are dropped next; and what is small grows with the rows. The steady ridge, a twentieth of the mean
-    eigenvalue of the Gram matrix, holds the corners but hides bad rows near the curve. So rows are judged once more at
-    the mean (geometric) of it and the best ridge, and the best is only fitted to those kept.
-    """
-    ridge, part = design.ridge, drawn_rows(len(y), ENOUGH)
-    law: dict[str, Any] = {"share": share, "floor": floor}
-    state = _mixed_at(design, y, start.inlier, design.unit, design.steady, nu=NU_OF_MANY, rounds=ROUNDS_OF_MANY,
-                      max_iter=max_iter, tol=SETTLED, **law)
-    best = _best_alpha_of_many(design, y, state.inlier) if alpha == "auto" else alpha
-    fit, missed = ridge.solve(y, state.inlier, float(np.sqrt(best * design.steady))), ridge.missed[part]
-    found = learned(state.law, fit.loo[part], fit.spread[part], missed, rounds=ROUNDS_OF_MANY, **law)
-    inlier, total = found.inlier_probability(fit.loo, found.spread(fit.spread, ridge.missed))
-    fit = ridge.solve(y, inlier, best)
-    found = found.refitted(fit.loo[part], fit.spread[part], inlier[part], missed=missed, **law)
-    return Mixed(fit, found, inlier, total / len(y), state.n_iter + 1), best, state.n_iter + 1
-
-
-def _mixed_at(design: Design, y: Array, inlier: Array, first: float, alpha: float, **law: Any) -> Mixed:
-    """Fit the mixture at ridge ``alpha`` from the probabilities of the searched rows, fitted at ridge ``first``."""
-    weights = np.zeros(len(y))
-    weights[design.searched] = inlier
-    fit = design.ridge.solve(y, weights, first)
-    return mixture(design.ridge, y, fit.loo, fit.spread, alpha=alpha, **law)
-
-
-def _best_alpha_of_many(design: Design, y: Array, inlier: Array) -> float:
-    """Return the ridge of least squared leave-one-out error of the good rows, on at most 10,000 rows.
-
-    No error is bounded: the good rows of a corner where others were dropped are the only ones to speak for a ridge that
-    holds the fit there.
-    """
-    rows = np.arange(len(y))[drawn_rows(len(y), JUDGES)]
-    alphas = ALPHAS[::2] * design.unit
-    errors = [float(inlier[rows] @ fit.loo**2) for fit in design.ridge.path(y, inlier, alphas, rows)]
-    return float(alphas[np.argmin(errors)])
-
-
-def _best_alpha(design: Design, y: Array, state: Mixed) -> float:
-    """Return the ridge of least bounded leave-one-out error of the good rows, their weights held fixed.
-
-    Weights that followed the ridge would let each ridge choose the rows it likes.
-    """
-    rows, ridge, law = design.searched, design.ridge, state.law
-    fits = ridge.path(y, state.inlier, ALPHAS * design.unit, rows)
-    missed = None if ridge.missed is None else ridge.missed[rows]
-    errors = [float(state.inlier[rows] @ np.minimum(np.abs(fit.loo), 4 * law.scale * law.spread(fit.spread, missed))**2)
-              for fit in fits]
-    return float(ALPHAS[np.argmin(errors)] * design.unit)
-
-
-def search(
-    design: Design, y: Array, *, share: float | None, floor: float, n_starts: int, rng: Any
-) -> tuple[Mixed, NDArray[np.bool_]]:
-    """Concentrate from several starts on coarse features; of the three best, return the likeliest mixture.
-
-    Starts: all rows, the rows nearest the centre, the rows a trimmed fit from there keeps, and random tenths. The
-    second array, (starts, n), says which rows each start took as good.
-    """
-    n, ridge = len(y), design.coarse
-    h = max(int(0.55 * n), min(n, 2))
-    starts = [np.ones(n), smallest(np.abs(y), h), smallest(np.abs(y), max(n // 4, 1))]
-    for _ in range(n_starts):
-        part = np.zeros(n)
-        part[rng.permutation(n)[: min(n, max(n // 10, 5))]] = 1
-        starts.append(part)
-    ends = []
-    for k, u in enumerate(starts):
-        alpha = design.unit * (10.0 if k == 0 else 1.0)
-        steps = concentrate(ridge, y, u, alpha=alpha, h=h, leave_out=True)
-        ends.append(run(steps, max_iter=10, warn=False, inner=True))
-    votes = np.array([_kept(end.state[0], floor) for end in ends])
-    best = sorted(ends, key=lambda end: end.objective)[:3]
-    states = [mixture(ridge, y, end.state[0].loo, end.state[0].spread, alpha=design.unit, max_iter=12, nu=NU,
-                      share=share, floor=floor, rounds=_rounds(design)) for end in best]
-    return max(states, key=lambda state: state.likelihood), votes
-
-
-def _rounds(design: Design) -> int:
-    return ROUNDS if design.exact else ROUNDS_OF_MANY
-
-
-def _kept(fit: Fit, floor: float) -> NDArray[np.bool_]:
-    sigma = np.abs(fit.loo / fit.spread)
-    return sigma <= 2.5 * max(lts_scale(sigma, len(sigma) // 2 + 1), floor)
 
 
 def centre_and_spread(y: Array) -> tuple[float, float]:

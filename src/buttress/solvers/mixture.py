@@ -9,6 +9,7 @@ tenths normal, one tenth Cauchy, so that nothing lies too far out to be an outli
 kernel ridge regression with weights g_i; the law s, b, pi, m, o of its residuals, by expectation and maximisation.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -212,10 +213,13 @@ def mixture_steps(
         last = mean
 
 
-def mixture(ridge: Any, y: Array, r: Array, spread: Array, *, max_iter: int, tol: float = 1e-4, **law: Any) -> Mixed:
-    """Run :func:`mixture_steps` to ``tol`` or ``max_iter``; a run cut short is no cause for alarm."""
+def mixture(
+    ridge: Any, y: Array, r: Array, spread: Array, *, max_iter: int, tol: float = 1e-4,
+    left: Callable[[], float | None] = lambda: None, **law: Any
+) -> Mixed:
+    """Run :func:`mixture_steps` to ``tol``, ``max_iter`` or for the seconds left; none is cause for alarm."""
     steps = mixture_steps(ridge, y, r, spread, **law)
-    found: Mixed = run(steps, tol=tol, max_iter=max_iter, warn=False, inner=True).state
+    found: Mixed = run(steps, tol=tol, max_iter=max_iter, max_time=left(), warn=False, inner=True).state
     return found
 
 

@@ -26,6 +26,9 @@ from buttress._checks import InterruptedWarning, NotConvergedWarning, warn_user
 Steps = Generator["Step", None, None]
 
 
+SPENT = 1e-9  # seconds that are left when none are, so that every run makes its first step
+
+
 @dataclass(frozen=True)
 class Step:
     """One state of an algorithm.
@@ -149,7 +152,7 @@ def countdown(max_time: float | None) -> Callable[[], float | None]:
     For estimators that make several runs within one limit.
     """
     start = time.monotonic()
-    return lambda: None if max_time is None else max(1e-9, max_time - (time.monotonic() - start))
+    return lambda: None if max_time is None else max(SPENT, max_time - (time.monotonic() - start))
 
 
 def _interrupted(name: str, outcome: Outcome, best: Step) -> str:
