@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from buttress.audit.entries import Notation
 from buttress.audit.source import read_call
 from buttress.audit.table import Table
 
@@ -45,9 +46,23 @@ def _data(table: Table) -> tuple[list[str], list[str], str]:
     source, kind = table.origin or ("", "")
     if kind in ("csv", "parquet"):
         name = table.target_name
-        reading = [f"frame = {read_call(source, kind)}.drop_nulls({name!r})"]
+        reading = [f"frame = {read_call(source, kind)}", *_conversions(table), f"frame = frame.drop_nulls({name!r})"]
         return ["import polars as pl"], reading, f"model.fit(frame, frame[{name!r}].to_numpy())"
     if kind == "bundled":
         reading = [f"X, y, names, _ = load_bundled({source!r})", "frame = pl.DataFrame(X, schema=names)"]
         return ["import polars as pl", "from buttress.datasets import load_bundled"], reading, "model.fit(frame, y)"
-    return [], [], "# model.fit(X, y), with the X and y audited"
+    words = f", the texts of {', '.join(map(repr, table.read_as))} turned into numbers" if table.read_as else ""
+    return [], [], f"# model.fit(X, y), with the X and y audited{words}"
+
+
+def _conversions(table: Table) -> list[str]:
+    """Return the lines that turn columns of texts into the numbers the audit read in them."""
+    return [f"frame = frame.with_columns({_conversion(name, notation)})" for name, notation in table.read_as.items()]
+
+
+def _conversion(name: str, notation: Notation) -> str:
+    pattern = rf"(?i)^\s*({notation.pattern})\s*$"
+    text = f"pl.col({name!r}).cast(pl.String).str.extract({pattern!r})"
+    for old, new in notation.replacements:
+        text += f".str.replace_all({old!r}, {new!r}, literal=True)"
+    return f"{text}.cast(pl.Float64)"

@@ -203,8 +203,9 @@ class Study:
             names, counts = np.unique(y, return_counts=True)
             if counts.min() < 4:
                 rare, name = names.tolist()[counts.argmin()], self.table.target_name
+                number = y.dtype.kind in "iuf"
                 raise ValueError(f"Class {rare!r} of {name!r} has {counts.min()} rows; an audit needs 4 of each. Merge "
-                                 "or drop the class, or use --task regression if the target is a number.")
+                                 f"or drop the class{', or use --task regression' if number else ''}.")
         train, test = train_test_split(everything, test_size=0.3, random_state=self.options.seed,
                                        stratify=y if self.classifies else None)
         raw = self.table.array()
