@@ -50,11 +50,11 @@ def test_columns_are_sorted_and_what_is_dropped_is_said(result):
 
 
 def test_every_cell_is_measured_with_an_interval_around_it(result):
-    assert set(result.columns) - {"novel"} == {"clean", "attacked", "certified", "flipped_10", "flipped_30"}
+    assert set(result.columns) - {"novel"} == {"as_is", "attacked", "certified", "flipped_10", "flipped_30"}
     for cells in result.rows.values():
         for cell in cells.values():
             assert 0 <= cell.low <= cell.value <= cell.high <= 1
-        assert cells["certified"].value <= cells["attacked"].value <= cells["clean"].value
+        assert cells["certified"].value <= cells["attacked"].value <= cells["as_is"].value
 
 
 def test_the_same_seed_gives_the_same_numbers(frame, result):
@@ -152,8 +152,8 @@ def test_a_fitted_model_is_judged_as_it_is_in_its_own_units():
     coef = mine.dual_coef_.copy()
     found = buttress.audit(mine, frame, y, rows=60)
     cells = found.rows["yours (SVC)"]
-    assert cells["clean"].value > 0.8
-    assert 0 <= cells["certified"].value <= cells["attacked"].value <= cells["clean"].value
+    assert cells["as_is"].value > 0.8
+    assert 0 <= cells["certified"].value <= cells["attacked"].value <= cells["as_is"].value
     assert cells["flipped_10"].value is None
     np.testing.assert_array_equal(mine.dual_coef_, coef)
     with pytest.raises(ValueError, match="expects the columns"):
@@ -169,9 +169,9 @@ def test_regression_measures_errors_and_finds_a_planted_row():
     y[7] = 40.0
     found = buttress.audit(None, X, y, rows=84, random_state=3)
     assert found.task == "regression"
-    assert set(found.columns) - {"novel"} == {"clean", "noise_10", "noise_30"}
+    assert set(found.columns) - {"novel"} == {"as_is", "median", "noise_10", "noise_30"}
     table, _ = make_table(columns_of(X), y, "y", "auto")
-    rows = suspicious_rows(X, table.target, table.row_numbers, "regression", count=1, seed=0)
+    rows, _ = suspicious_rows(X, table.target, table.row_numbers, "regression", held_out=0, seed=0)
     assert rows[0]["row"] == 7
     assert rows[0]["given"] == 40.0
 
@@ -183,7 +183,7 @@ def test_rows_unlike_the_training_rows_are_novel():
     found = buttress.audit(None, X, y, rows=140)
     assert set(test[:3]) <= set(found.novel)
     assert len(found.novel) < 20
-    assert found.columns["novel"] == f"accuracy on the {len(found.novel)} novel test rows"
+    assert found.columns["novel"] == f"accuracy on the {len(found.novel)} novel held-out rows"
     assert all(cells["novel"].value is not None for cells in found.rows.values())
 
 
@@ -191,7 +191,11 @@ def test_suspicious_rows_are_the_flipped_ones():
     X, y = make_classification(150, n_features=5, class_sep=2.5, flip_y=0, random_state=0)
     flipped = y.copy()
     flipped[[3, 60, 100]] = 1 - flipped[[3, 60, 100]]
-    rows = suspicious_rows(X, flipped, np.arange(150) + 1000, "classification", count=10, seed=0)
+    rows, found = suspicious_rows(X, flipped, np.arange(150) + 1000, "classification", held_out=60, seed=0)
+    assert found["judged"] == 150
+    assert found["above_half"] == sum(row["probability"] > 0.5 for row in rows) >= 3
+    assert found["held_out_above_half"] == sum(row["probability"] > 0.5 and row["row"] >= 1090 for row in rows) >= 1
+    assert 0.01 < found["share"] < 0.05
     assert {1003, 1060, 1100} <= {row["row"] for row in rows}
     assert rows[0]["expected"] != rows[0]["given"]
 

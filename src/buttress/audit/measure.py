@@ -19,14 +19,29 @@ class Cell:
     low: float | None = None
     high: float | None = None
 
-    def text(self) -> str:
-        """Return the value over its interval, for a narrow column."""
-        return "-" if self.value is None else f"{self.value:.3f}\n{_short(self.low)}–{_short(self.high)}"
+    def text(self, interval: bool = True) -> str:
+        """Return the value, over its interval if wanted, for a narrow column."""
+        if self.value is None:
+            return "-"
+        return f"{shown(self.value, 3)}\n{_short(self.low)}–{_short(self.high)}" if interval else shown(self.value, 3)
+
+
+def shown(value: float | None, decimals: int) -> str:
+    """Return a number with so many decimals, or with four digits where those would be too many or too few."""
+    if value is None:
+        return "-"
+    return f"{value:.{decimals}f}" if value == 0 or 0.01 <= abs(value) < 100 else number(value)
+
+
+def number(value: float) -> str:
+    """Return four digits of a number, all before the point of a larger one; no exponent below a thousand million."""
+    text = f"{value:.4g}"
+    return f"{value:.0f}" if "e+" in text and abs(value) < 1e9 else text
 
 
 def _short(value: float | None) -> str:
     """Return two decimals, without the zero in front of them."""
-    return f"{value:.2f}".removeprefix("0")
+    return shown(value, 2).removeprefix("0")
 
 
 def accuracy(correct: NDArray[np.bool_], seed: int) -> Cell:
@@ -39,9 +54,19 @@ def rmse(residual: NDArray[np.float64], seed: int) -> Cell:
     return _bootstrap(residual**2, seed, root=True)
 
 
+def median_error(residual: NDArray[np.float64], seed: int) -> Cell:
+    """Return the median of the absolute ``residual`` (n,) with its bootstrap interval over rows."""
+    draws = np.median(_resampled(np.abs(residual), seed), axis=1)
+    return Cell(*(float(v) for v in (np.median(np.abs(residual)), *np.quantile(draws, [0.025, 0.975]))))
+
+
+def _resampled(values: NDArray[np.float64], seed: int) -> NDArray[np.float64]:
+    drawn: NDArray[np.float64] = values[np.random.default_rng(seed).integers(0, len(values), (RESAMPLES, len(values)))]
+    return drawn
+
+
 def _bootstrap(values: NDArray[np.float64], seed: int, root: bool) -> Cell:
-    rng = np.random.default_rng(seed)
-    means = values[rng.integers(0, len(values), (RESAMPLES, len(values)))].mean(axis=1)
+    means = _resampled(values, seed).mean(axis=1)
     numbers = np.array([values.mean(), *np.quantile(means, [0.025, 0.975])])
     return Cell(*(float(v) for v in (np.sqrt(numbers) if root else numbers)))
 

@@ -23,10 +23,14 @@ class AuditResult:
         Estimator name -> column key -> value with its interval; a Cell of None was skipped for the budget.
     curves : dict
         "eps" and "noise": {"x": [...], estimator name: [...]}.
+    suspicion : dict
+        judged (rows that were), rows (rows there are), share (estimate of the share of wrong targets), above_half (rows
+        more likely wrong than right), held_out_above_half (of these, held out), isolated (rows that resemble no other).
     suspicious : list of dict
-        row, given, expected, probability, score, why; most suspicious first.
-    novel : list of int
-        Row numbers of the test rows outside the support of the training rows (SVDD, nu = 0.05); their column of the
+        row, given, expected, probability, score, why; most suspicious first: all rows above one half, and others up to
+        ten. A row is called by its label in a pandas index, else by its number.
+    novel : list
+        The held-out rows outside the support of the training rows (SVDD, nu = 0.05); their column of the
         table does not count for the recommendation.
     recommended : str
         Name of the estimator to use.
@@ -43,8 +47,9 @@ class AuditResult:
     columns: dict[str, str]
     rows: dict[str, dict[str, Cell]]
     curves: dict[str, dict[str, list[Any]]]
+    suspicion: dict[str, Any]
     suspicious: list[dict[str, Any]]
-    novel: list[int]
+    novel: list[Any]
     recommended: str
     code: str
     data: dict[str, Any]
@@ -64,6 +69,22 @@ class AuditResult:
         from buttress.audit.picture import draw
 
         return draw(self, axes)
+
+    def left_out(self) -> list[str]:
+        """Return a sentence for each thing that was left out, with the reason."""
+        budget = f"to keep the budget of {self.settings['budget']:g} seconds"
+        asked = f"{self.settings['rows']} were asked for" if self.settings["rows"] else budget
+        said = {"train": f"are used: {asked}", "test": "are used: more would hardly narrow the intervals",
+                "novel": budget, "skipped": f"were skipped {budget}"}
+        return [f"{what} {said[key]}." for key, what in self.subsampled.items()]
+
+    def judged(self) -> str:
+        """Return a sentence about how many rows look wrong, of which."""
+        found = self.suspicion
+        all_of = "all" if found["judged"] == found["rows"] else f"{found['judged']} of the"
+        alone = f" {found['isolated']} resemble no other row." if found["isolated"] else ""
+        return (f"{all_of} {found['rows']} rows were judged, held-out ones too: {found['above_half']} are more likely "
+                f"wrong than right, and about {found['share']:.1%} are estimated to be wrong.{alone}").capitalize()
 
     def missed(self, floors: dict[str, float]) -> list[str]:
         """Return a sentence for each column of the recommended estimator that is worse than its floor, or was skipped.

@@ -70,6 +70,19 @@ def columns_of(X: Any) -> dict[str, Any]:
     return {f"x{j}": X[:, j] for j in range(X.shape[1])}
 
 
+def kind_of_frame(X: Any) -> str:
+    """Return what data given as an object are called in a report: "pandas frame", "polars frame" or "array"."""
+    return f"{type(X).__module__.partition('.')[0]} frame" if hasattr(X, "columns") else "array"
+
+
+def labels_of(X: Any, y: Any) -> Any:
+    """Return the index of a pandas X, or else y, and None where rows have numbers only."""
+    for data in (X, y):
+        if type(data).__module__.partition(".")[0] == "pandas":
+            return data.index.to_numpy()
+    return None
+
+
 def make_table(
     columns: dict[str, Any], target: Any, target_name: str, task: str, labels: Any = None
 ) -> tuple[Table, str]:
@@ -81,8 +94,8 @@ def make_table(
     if y.ndim != 1:
         raise ValueError(f"The target {target_name!r} must be one column. Got shape {y.shape}.")
     present = np.array([not _is_missing(value) for value in y], dtype=bool)
-    rows = (np.arange(len(y)) if labels is None else np.asarray(labels))[present]
-    table = Table({}, {}, y[present], target_name, rows)
+    names = np.arange(len(y)) if labels is None or len(labels) != len(y) else np.asarray(labels)
+    table = Table({}, {}, y[present], target_name, names[present])
     if not present.all():
         table.notes.append(f"{(~present).sum()} rows without a target {target_name!r} were dropped.")
     if len(table) < 20:

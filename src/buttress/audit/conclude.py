@@ -1,0 +1,44 @@
+"""From what a study measured to its result: the recommendation, the notes and the settings it was made under."""
+
+import time
+from typing import Any
+
+from buttress.audit.paste import paste
+from buttress.audit.result import AuditResult, recommend
+
+NO_VOTE = ("certified", "median")  # columns that do not count for the recommendation
+
+
+def conclude(study: Any, source: str) -> AuditResult:
+    """Return the result of a finished study of the data called ``source``."""
+    table, options, columns = study.table, study.options, study.columns()
+    judged = [key for key in columns if key not in NO_VOTE]
+    metric = "accuracy" if study.classifies else "rmse"
+    best = recommend({name: {key: study.rows[name][key] for key in judged} for name in study.unfitted}, metric)
+    if study.novel:
+        columns["novel"] = f"{metric} on the {len(study.novel)} novel held-out rows".replace("rmse", "RMSE")
+    skipped = sum(study.rows[name][key].value is None for name in study.unfitted for key in judged)
+    if skipped:
+        study.subsampled["skipped"] = f"{skipped} cells of the table"
+    data = {"source": source, "target": table.target_name, "rows": len(table), **study.sizes,
+            "numeric": list(table.numeric), "categorical": list(table.categorical)}
+    settings = {"eps": options.eps, "eps_unit": "standard deviations of each numeric feature", "norm": "linf",
+                "attack": "PGD, 40 steps, 2 starts, numeric features only", "budget": options.budget,
+                "rows": options.rows, "seed": options.seed, "interval": "95% bootstrap over held-out rows"}
+    return AuditResult(
+        task=study.task, metric=metric, columns=columns, rows=study.rows, curves=study.curves,
+        suspicion=study.suspicion, suspicious=study.suspicious, novel=study.novel, recommended=best,
+        code=paste(table, study.entries[best]), data=data, settings=settings, subsampled=study.subsampled,
+        notes=_notes(study), seconds=time.monotonic() - study.started,
+    )
+
+
+def _notes(study: Any) -> list[str]:
+    notes = [*study.table.notes, *study.notes]
+    if study.classifies and not study.table.numeric:
+        notes.append("No numeric features: the attack had nothing to perturb.")
+    wrong = study.suspicion["held_out_above_half"]
+    if wrong:
+        notes.append(f"{wrong} of the {len(study.y_test)} held-out rows look wrong themselves; every figure takes "
+                     "their targets as they are.")
+    return notes
