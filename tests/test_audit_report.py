@@ -7,10 +7,14 @@ import numpy as np
 import pandas as pd
 import pytest
 from rich.console import Console
-from sklearn.datasets import make_classification
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.datasets import load_wine, make_classification
+from sklearn.ensemble import RandomForestClassifier
 
 import buttress
-from buttress.audit.measure import Cell, median_error, number, shown
+from buttress._checks import warn_user
+from buttress.audit.measure import Cell, attacked_correct, median_error, number, shown
+from buttress.audit.paste import _home
 from buttress.audit.report import html, terminal_table
 from buttress.audit.suspicion import _order
 
@@ -103,3 +107,51 @@ def test_rows_asked_for_are_not_called_a_budget(regression):
     assert "budget" not in text
     regression.settings["rows"] = None
     assert "40 of 70 training rows are used: to keep the budget of 60 seconds." in regression.left_out()
+
+
+def test_a_forest_is_attacked_although_its_scores_are_flat():
+    """Random corners of the ball, tried here without the attacks, turn rows wrong that PGD cannot."""
+    X, y = load_wine(return_X_y=True)
+    X = (X - X.mean(axis=0)) / X.std(axis=0)
+    train = np.arange(len(X)) % 3 != 0
+    model, rows, labels = RandomForestClassifier(20, random_state=0).fit(X[train], y[train]), X[~train], y[~train]
+    rng, standing = np.random.default_rng(0), model.predict(rows) == labels
+    start = standing.mean()
+    for _ in range(50):
+        standing &= model.predict(rows + 0.25 * rng.choice([-1, 1], size=rows.shape)) == labels
+    assert standing.mean() < start
+    assert attacked_correct(model, rows, labels, 0.25, 13, 0).mean() <= standing.mean() + 0.02
+
+
+class Labels(ClassifierMixin, BaseEstimator):
+    """Right on two classes, but without scores; it warns when it is fitted."""
+
+    def fit(self, X, y):
+        warn_user("these rows are odd")
+        self.classes_ = np.unique(y)
+        return self
+
+    def predict(self, X):
+        return self.classes_[(np.asarray(X)[:, 0] > 0).astype(int)]
+
+
+def test_what_cannot_be_attacked_is_said_and_not_recommended_and_warnings_are_notes(recwarn):
+    X = np.random.default_rng(0).normal(size=(120, 3))
+    result = buttress.audit(Labels(), X, (X[:, 0] > 0).astype(int), rows=40)
+    cells = result.rows["yours (Labels)"]
+    assert cells["as_is"].value > 0.9
+    assert cells["attacked"].value is None
+    assert "yours (Labels) gives labels only: it was not attacked, and is not recommended." in result.notes
+    assert result.recommended != "yours (Labels)"
+    assert "skipped" not in result.subsampled
+    assert result.notes.count("these rows are odd") == 1
+    assert not [warning for warning in recwarn if "odd" in str(warning.message)]
+
+
+def test_the_result_is_one_line_and_names_public_modules(regression):
+    assert repr(regression).startswith("<AuditResult: regression of 'target', 100 rows; recommended: ")
+    assert len(repr(regression)) < 150
+    assert regression.data["source"] == "array"
+    assert _home(RandomForestClassifier) == "sklearn.ensemble"
+    assert _home(buttress.SVC) == "buttress"
+    assert _home(Labels) == Labels.__module__

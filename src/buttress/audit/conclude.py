@@ -7,6 +7,8 @@ from buttress.audit.paste import paste
 from buttress.audit.result import AuditResult, recommend
 
 NO_VOTE = ("certified", "median")  # columns that do not count for the recommendation
+ATTACK = ("PGD, 40 steps, 2 starts; for scores without gradients the worst of several attacks by queries; numeric "
+          "features only")
 
 
 def conclude(study: Any, source: str) -> AuditResult:
@@ -14,16 +16,17 @@ def conclude(study: Any, source: str) -> AuditResult:
     table, options, columns = study.table, study.options, study.columns()
     judged = [key for key in columns if key not in NO_VOTE]
     metric = "accuracy" if study.classifies else "rmse"
-    best = recommend({name: {key: study.rows[name][key] for key in judged} for name in study.unfitted}, metric)
+    candidates = [name for name in study.unfitted if name not in study.unattacked]
+    best = recommend({name: {key: study.rows[name][key] for key in judged} for name in candidates}, metric)
     if study.novel:
         columns["novel"] = f"{metric} on the {len(study.novel)} novel held-out rows".replace("rmse", "RMSE")
-    skipped = sum(study.rows[name][key].value is None for name in study.unfitted for key in judged)
+    skipped = sum(study.rows[name][key].value is None for name in candidates for key in judged)
     if skipped:
         study.subsampled["skipped"] = f"{skipped} cells of the table"
     data = {"source": source, "target": table.target_name, "rows": len(table), **study.sizes,
             "numeric": list(table.numeric), "categorical": list(table.categorical)}
     settings = {"eps": options.eps, "eps_unit": "standard deviations of each numeric feature", "norm": "linf",
-                "attack": "PGD, 40 steps, 2 starts, numeric features only", "budget": options.budget,
+                "attack": ATTACK, "budget": options.budget,
                 "rows": options.rows, "seed": options.seed, "interval": "95% bootstrap over held-out rows"}
     return AuditResult(
         task=study.task, metric=metric, columns=columns, rows=study.rows, curves=study.curves,

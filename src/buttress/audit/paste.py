@@ -1,5 +1,6 @@
 """An audited estimator as code to paste: reading the data, preparing the columns and the estimator, in one pipeline."""
 
+import sys
 from typing import Any
 
 from buttress.audit.entries import Notation
@@ -22,8 +23,7 @@ def paste(table: Table, estimator: Any) -> str:
         imports.append("from sklearn.preprocessing import OneHotEncoder")
         steps.append('(OneHotEncoder(handle_unknown="ignore", sparse_output=False),\n     '
                      f"{_places(table, table.categorical)!r}),")
-    package = type(estimator).__module__.split(".")[0]
-    home = package if package == "buttress" else type(estimator).__module__
+    home = _home(type(estimator))
     names = [type(estimator).__name__]
     risk = getattr(estimator, "risk", None)
     if risk is not None:
@@ -34,6 +34,13 @@ def paste(table: Table, estimator: Any) -> str:
     more, reading, fitting = _data(table)
     return "\n".join([*more, *imports, "", *reading, f"prepare = make_column_transformer(\n    {columns}\n)",
                       f"model = make_pipeline(prepare, {text})", fitting])
+
+
+def _home(cls: type) -> str:
+    """Return the shortest module that offers a class: sklearn.ensemble, not sklearn.ensemble._forest."""
+    parts = cls.__module__.split(".")
+    modules = (".".join(parts[:count]) for count in range(1, len(parts)))
+    return next((name for name in modules if getattr(sys.modules.get(name), cls.__name__, None) is cls), cls.__module__)
 
 
 def _places(table: Table, names: Any) -> list[Any]:

@@ -8,7 +8,7 @@ from buttress.audit.measure import Cell
 SCHEMA = "buttress.audit/1"
 
 
-@dataclass
+@dataclass(repr=False)
 class AuditResult:
     """What an audit found.
 
@@ -57,6 +57,11 @@ class AuditResult:
     subsampled: dict[str, Any] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     seconds: float = 0.0
+
+    def __repr__(self) -> str:
+        """Return what it says in a line; everything is in its attributes."""
+        return (f"<AuditResult: {self.task} of {self.data['target']!r}, {self.data['rows']} rows; recommended: "
+                f"{self.recommended}; {self.suspicion['above_half']} rows look wrong; {len(self.notes)} notes>")
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain lists, dicts, numbers and text, under the key "schema" the schema's version."""

@@ -15,7 +15,7 @@ from buttress._checks import InterruptedWarning, NotConvergedWarning, check_coun
 from buttress.audit.conclude import conclude
 from buttress.audit.contenders import contenders
 from buttress.audit.fitted import is_fitted, on_prepared, order_columns
-from buttress.audit.measure import Cell, accuracy, attacked_correct, median_error, rmse
+from buttress.audit.measure import Cell, accuracy, attacked_correct, has_gradients, has_scores, median_error, rmse
 from buttress.audit.result import AuditResult
 from buttress.audit.split import draw, split
 from buttress.audit.suspicion import plain, suspicious_rows
@@ -130,7 +130,8 @@ def audit_table(
         entries[f"yours ({type(estimator).__name__})"] = estimator
     study = Study(table, task, entries, options, report or (lambda what, share: None), started)
     # products of a few hundred rows are slower on two threads than on one
-    with warnings.catch_warnings(), threadpool_limits(limits=1, user_api="blas"):
+    with warnings.catch_warnings(record=True) as caught, threadpool_limits(limits=1, user_api="blas"):
+        warnings.simplefilter("always", UserWarning)
         warnings.simplefilter("ignore", NotConvergedWarning)  # a budgeted fit says so in the notes instead
         warnings.simplefilter("error", InterruptedWarning)
         warnings.filterwarnings("ignore", "X does not have valid feature names")  # a model fitted on a frame
@@ -138,6 +139,11 @@ def audit_table(
             study.run()
         except InterruptedWarning:
             raise KeyboardInterrupt from None
+    for warning in caught:
+        if issubclass(warning.category, UserWarning):  # what users are to read is in the report, each once
+            study.notes += [note] if (note := str(warning.message)) not in study.notes else []
+        else:
+            warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
     return conclude(study, source)
 
 
@@ -156,6 +162,7 @@ class Study:
     suspicious: list[dict[str, Any]] = field(default_factory=list)
     suspicion: dict[str, Any] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+    unattacked: set[str] = field(default_factory=set)
     novel: list[Any] = field(default_factory=list)
     subsampled: dict[str, Any] = field(default_factory=dict)
 
@@ -249,7 +256,7 @@ class Study:
         X, y = self.X[chosen], self.y[chosen]
         for estimator in self.unfitted.values():
             model = self._limited(estimator, 10.0).fit(X, y)
-            if self.classifies:
+            if self.classifies and has_scores(model):
                 attacked_correct(model, X[:20], y[:20], self.options.eps, len(self.table.numeric), self.options.seed)
         return (time.monotonic() - begun) * (len(NOISE) + 1)
 
@@ -271,7 +278,7 @@ class Study:
             self.models[name] = model
             self.rows[name]["as_is"] = self._score(model)
             if self.classifies:
-                self.rows[name]["attacked"] = self._attacked(model, self.options.eps)
+                self.rows[name]["attacked"] = self._attacked(name, self.options.eps)
             else:
                 self.rows[name]["median"] = median_error(model.predict(self.X_test) - self.y_test, self.options.seed)
 
@@ -291,9 +298,35 @@ class Study:
         seed = self.options.seed
         return accuracy(predicted == y, seed) if self.classifies else rmse(predicted - y, seed)
 
-    def _attacked(self, model: Any, eps: float) -> Cell:
-        survived = attacked_correct(model, self.X_test, self.y_test, eps, len(self.table.numeric), self.options.seed)
-        return accuracy(survived, self.options.seed)
+    def _attacked(self, name: str, eps: float) -> Cell:
+        """Attack a fitted model; one without scores, or too slow to be asked so often, is left out with a note."""
+        model, numeric, seed = self.models[name], len(self.table.numeric), self.options.seed
+        if name in self.unattacked:
+            return Cell()
+        if not has_gradients(model):
+            note = self._why_not(name, eps)
+            if note:
+                self.unattacked.add(name)
+                self.notes.append(note)
+                return Cell()
+        survived = attacked_correct(model, self.X_test, self.y_test, eps, numeric, seed)
+        return accuracy(survived, seed)
+
+    def _why_not(self, name: str, eps: float) -> str:
+        """Return why a model without known gradients cannot be attacked, empty where it can."""
+        model = self.models[name]
+        if not has_scores(model):
+            return f"{name} gives labels only: it was not attacked, and is not recommended."
+        begun = time.monotonic()
+        attacked_correct(model, self.X_test[:8], self.y_test[:8], eps, len(self.table.numeric), self.options.seed)
+        seconds = (time.monotonic() - begun) * len(self.X_test) / 8
+        if seconds > self.left() / 4:
+            return (f"{name} has no known gradients, and to attack it by queries would take about {seconds:.0f} s: "
+                    "it was not attacked further, and is not recommended. Raise the budget.")
+        said = f"{name} has no known gradients: it was attacked by queries, with the worst of several attacks."
+        if said not in self.notes:
+            self.notes.append(said)
+        return ""
 
     def _suspicious(self) -> None:
         """Judge training and held-out rows alike: each by a fit without it, so that none need be kept apart."""
@@ -343,7 +376,7 @@ class Study:
             curve[name][0], curve[name][2] = cells["as_is"].value, cells["attacked"].value
         for k in (4, 1, 3):
             self.report(f"attacks at eps {radii[k]:g}", 0.92)
-            for name, model in self.models.items():
+            for name in self.models:
                 if self.left() > 0.1 * self.options.budget:
-                    curve[name][k] = self._attacked(model, radii[k]).value
+                    curve[name][k] = self._attacked(name, radii[k]).value
         self.curves["eps"] = curve
