@@ -7,7 +7,9 @@ import pandas as pd
 import polars as pl
 import pytest
 
+from buttress.audit.cautions import cautions
 from buttress.audit.source import kind_of, load
+from buttress.audit.split import split
 from buttress.audit.study import Options, audit_table
 from buttress.audit.table import make_table
 
@@ -95,3 +97,59 @@ def test_dates_are_called_dates(numbers, dates):
     assert "days since" in table.notes[0]
     with pytest.raises(ValueError, match="target 'y' holds dates"):
         make_table({"b": numbers}, dates, "y", "regression")
+
+
+def noted(columns, y):
+    """Return what is said of each column."""
+    table, task = make_table(columns, y, "y", "auto")
+    return cautions(table, task == "classification")
+
+
+def test_a_column_that_counts_the_rows_is_noted(numbers):
+    shuffled = np.random.default_rng(1).permutation(80)
+    ids = {"id": np.arange(1000, 1080), "mixed": shuffled, "near": np.r_[shuffled[:-1], 200], "half": shuffled + 0.5}
+    found = noted({**ids, "b": numbers}, numbers[::-1])
+    assert len(found) == 2
+    assert "'id' counts the rows" in found[0]
+    assert "from 1000" in found[0]
+    assert "'mixed' counts the rows" in found[1]
+
+
+def test_the_index_that_pandas_wrote_is_dropped(numbers, tmp_path):
+    pd.DataFrame({"b": numbers, "y": numbers[::-1]}).to_csv(tmp_path / "with_index.csv")
+    table, _ = make_table(*load(str(tmp_path / "with_index.csv"), "y", None), "auto")
+    assert list(table.numeric) == ["b"]
+    assert "index of a frame" in table.notes[0]
+    table, _ = make_table({"": numbers, "b": -numbers}, numbers, "y", "auto")
+    assert list(table.numeric) == ["", "b"]
+
+
+def test_columns_that_give_the_target_away_are_noted(numbers):
+    classes = np.where(numbers > 2500, "high", "low")
+    words = np.where(numbers > 2500, "a", "b").astype(object)
+    almost = numbers.copy()
+    almost[numbers.argmin()] = 1e4
+    texts = {"words": words, "numbers": numbers, "codes": (numbers > 2500) * 2.0, "almost": almost}
+    found = noted(texts, classes)
+    assert [note.split("'")[1] for note in found] == ["numbers", "codes", "words"]
+    assert all("alone tells the target 'y'" in note for note in found)
+    found = noted({"same": numbers, "scaled": 3 - 2 * numbers, "squared": numbers**2, "almost": almost}, numbers)
+    assert [note.split(" the target")[0] for note in found] == [
+        "Column 'same' equals", "Column 'scaled' is a straight line in"]
+    codes = np.arange(80) % 3
+    assert "'b' equals the target" in noted({"b": codes, "c": numbers}, codes)[0]
+
+
+def test_equal_rows_stay_on_one_side_of_the_split(numbers):
+    X, y = np.r_[numbers, numbers[:20], numbers[:10]], np.r_[np.arange(80), np.arange(20), np.arange(10)] % 2
+    colour = np.where(X > 2500, "red", "green").astype(object)
+    table, _ = make_table({"a": X, "colour": colour}, y, "y", "auto")
+    train, test, note = split(table, True, 0)
+    assert sorted([*train, *test]) == list(range(110))
+    assert not set(X[train]) & set(X[test])
+    assert 0.2 < len(test) / 110 < 0.4
+    assert note == "Rows that repeat the features of another: 30; they were kept on one side of the split."
+    table, _ = make_table({"colour": colour}, y, "y", "auto")
+    train, test, note = split(table, True, 0)
+    assert (len(train), len(test)) == (77, 33)
+    assert note == "Rows that repeat the features of another: 108, so many that some are on both sides of the split."

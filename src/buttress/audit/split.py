@@ -13,14 +13,49 @@ HELD_OUT = 0.3
 Rows = NDArray[np.intp]
 
 
-def split(table: Table, classifies: bool, seed: int) -> tuple[Rows, Rows]:
-    """Return the numbers of the training rows (70%) and of those held out, stratified by class."""
+def split(table: Table, classifies: bool, seed: int) -> tuple[Rows, Rows, str]:
+    """Return the numbers of the training rows (70%) and of those held out, stratified by class, and a note if any.
+
+    Rows of equal features stay on one side, so that none is scored by having learned its copy; where most rows are
+    copies, as with a few columns of few values, they cannot.
+    """
     y = table.target
     if classifies:
         _check_classes(y, table.target_name)
-    train, test = train_test_split(np.arange(len(y)), test_size=HELD_OUT, random_state=seed,
-                                   stratify=y if classifies else None)
-    return train, test
+    group = _groups(table)
+    firsts = np.unique(group, return_index=True)[1]
+    copies, note = len(y) - len(firsts), ""
+    if copies and (len(firsts) < len(y) / 2 or (classifies and not _enough(y[firsts], y))):
+        firsts = group = np.arange(len(y))
+        note = f"Rows that repeat the features of another: {copies}, so many that some are on both sides of the split."
+    elif copies:
+        note = f"Rows that repeat the features of another: {copies}; they were kept on one side of the split."
+    held = train_test_split(np.arange(len(firsts)), test_size=HELD_OUT, random_state=seed,
+                            stratify=y[firsts] if classifies else None)
+    train, test = (part if not copies else _members(group, part) for part in held)
+    return train, test, note
+
+
+def _groups(table: Table) -> Rows:
+    """Return a number for each row, the same for rows of equal features, counted by their first appearance."""
+    codes = [np.unique(column.astype(str) if column.dtype.kind == "O" else column, return_inverse=True)[1]
+             for column in (*table.numeric.values(), *table.categorical.values())]
+    _, first, inverse = np.unique(np.stack(codes, axis=1), axis=0, return_index=True, return_inverse=True)
+    rank = np.empty(len(first), dtype=np.intp)
+    rank[np.argsort(first)] = np.arange(len(first))
+    return rank[inverse.ravel()]
+
+
+def _enough(kept: NDArray[Any], y: NDArray[Any]) -> bool:
+    """Say whether every class has four rows among those kept."""
+    return all(int((kept == label).sum()) >= 4 for label in np.unique(y))
+
+
+def _members(group: Rows, chosen: Rows) -> Rows:
+    """Return the rows of the chosen groups, group by group in their order."""
+    order = np.argsort(group, kind="stable")
+    bounds = np.searchsorted(group[order], np.arange(group.max() + 2))
+    return np.concatenate([order[bounds[k] : bounds[k + 1]] for k in chosen])
 
 
 def _check_classes(y: NDArray[Any], name: str) -> None:

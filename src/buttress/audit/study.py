@@ -12,6 +12,7 @@ from sklearn.base import clone, is_classifier
 from threadpoolctl import threadpool_limits
 
 from buttress._checks import InterruptedWarning, NotConvergedWarning, check_count, check_number, check_option
+from buttress.audit.cautions import cautions
 from buttress.audit.conclude import conclude
 from buttress.audit.contenders import contenders
 from buttress.audit.fitted import is_fitted, on_prepared, order_columns
@@ -208,7 +209,8 @@ class Study:
                 "noise_30": "RMSE, 30% of training targets corrupted"}
 
     def _split(self) -> None:
-        train, test = split(self.table, self.classifies, self.options.seed)
+        train, test, note = split(self.table, self.classifies, self.options.seed)
+        self.notes += [*cautions(self.table, self.classifies), *([note] if note else [])]
         raw = self.table.array()
         preparation = self.table.preparation().fit(raw[train])
         self.X, self.X_test = (np.asarray(preparation.transform(raw[part]), dtype=np.float64) for part in (train, test))

@@ -105,7 +105,10 @@ def make_table(
         values = np.asarray(column.to_numpy() if hasattr(column, "to_numpy") else column)
         if len(values) != len(present):
             raise ValueError(f"Column {name!r} has {len(values)} rows, the target {target_name!r} has {len(present)}.")
-        _place(name, values[present], table)
+        if _is_index(name, values):
+            table.notes.append(f"Column {name!r}, the index of a frame that was written with it, was dropped.")
+        else:
+            _place(name, values[present], table)
     if not table.numeric and not table.categorical:
         raise ValueError(f"No usable feature column is left. {' '.join(table.notes)}")
     return table, task
@@ -130,6 +133,12 @@ def _settle_target(table: Table, task: str) -> str:
     task = settle_task(y, name, task)
     table.target = y.astype(np.float64) if task == "regression" else _as_labels(y)
     return task
+
+
+def _is_index(name: str, values: Any) -> bool:
+    """Say whether a column is an index that pandas wrote: it has no name of its own, and counts the rows from 0."""
+    unnamed = name == "" or name.startswith("Unnamed: ")
+    return unnamed and values.dtype.kind in "iuf" and np.array_equal(values, np.arange(len(values)))
 
 
 def _place(name: str, values: Any, table: Table) -> None:
