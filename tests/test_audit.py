@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from scipy.stats import binomtest
 from sklearn.datasets import load_iris, make_classification
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import train_test_split
@@ -215,14 +216,29 @@ def test_categories_are_never_attacked(monkeypatch):
     np.testing.assert_array_equal(seen["bounds"][1], [[np.inf, 1.0]])
 
 
-def test_bootstrap_interval_is_the_binomial_one():
-    correct = np.arange(400) < 300
-    cell = accuracy(correct, seed=0)
-    half = 1.96 * np.sqrt(0.75 * 0.25 / 400)
-    assert cell.value == 0.75
-    assert cell.low == pytest.approx(0.75 - half, abs=0.01)
-    assert cell.high == pytest.approx(0.75 + half, abs=0.01)
+@pytest.mark.parametrize(("right", "n"), [(300, 400), (6, 6), (0, 6), (1, 30)])
+def test_the_interval_of_an_accuracy_is_exact(right, n):
+    cell, exact = accuracy(np.arange(n) < right), binomtest(right, n).proportion_ci(method="exact")
+    assert cell.value == right / n
+    assert (cell.low, cell.high) == pytest.approx((exact.low, exact.high))
+
+
+def test_the_interval_of_an_error_is_that_of_its_mean_square():
+    residual = np.random.default_rng(0).normal(size=400)
+    cell, half = rmse(residual, seed=0), 1.96 * np.std(residual**2) / 20
+    assert (cell.low**2, cell.high**2) == pytest.approx((cell.value**2 - half, cell.value**2 + half), abs=0.03)
     assert rmse(np.full(9, -2.0), seed=0) == Cell(2.0, 2.0, 2.0)
+
+
+def test_twenty_rows_are_too_few_to_recommend():
+    X = np.random.default_rng(0).normal(size=(20, 2))
+    found = buttress.audit(None, X, np.where(X[:, 0] > 0, "a", "b"))
+    assert found.recommended is None
+    assert "SVC()" in found.code
+    assert "6 held-out rows are too few to recommend an estimator; 20 are needed, of about 67" in " ".join(found.notes)
+    assert "Too few rows" in html(found)
+    assert found.missed({"as_is": 1.1})[0].startswith("as_is of plain SVC is")
+    assert all(cells["as_is"].low < 0.6 for cells in found.rows.values())
 
 
 def test_the_plain_machine_is_recommended_unless_clearly_beaten():

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.stats import beta
 
 from buttress.attacks import pgd, worst_case
 from buttress.scores import as_classifier, read_scores
@@ -14,7 +15,7 @@ RESAMPLES = 1000
 
 @dataclass
 class Cell:
-    """One number of the table with its 95% bootstrap interval; all None where the budget ran out."""
+    """One number of the table with its 95% interval; all None where the budget ran out."""
 
     value: float | None = None
     low: float | None = None
@@ -45,31 +46,35 @@ def _short(value: float | None) -> str:
     return shown(value, 2).removeprefix("0")
 
 
-def accuracy(correct: NDArray[np.bool_], seed: int) -> Cell:
-    """Return the mean of ``correct`` (n,) with its bootstrap interval over rows."""
-    return _bootstrap(correct.astype(np.float64), seed, root=False)
+def accuracy(correct: NDArray[np.bool_]) -> Cell:
+    """Return the mean of ``correct`` (n,) with its exact 95% interval (Clopper & Pearson, Biometrika 1934).
+
+    A bootstrap of rows that are all right would say 1 to 1, however few they are.
+    """
+    right, n = int(correct.sum()), len(correct)
+    low = float(beta.ppf(0.025, right, n - right + 1)) if right else 0.0
+    high = float(beta.ppf(0.975, right + 1, n - right)) if right < n else 1.0
+    return Cell(right / n, low, high)
 
 
 def rmse(residual: NDArray[np.float64], seed: int) -> Cell:
     """Return the root mean square of ``residual`` (n,) with its bootstrap interval over rows."""
-    return _bootstrap(residual**2, seed, root=True)
+    return _with_interval((residual**2).mean(), _resampled(residual**2, seed).mean(axis=1), np.sqrt)
 
 
 def median_error(residual: NDArray[np.float64], seed: int) -> Cell:
     """Return the median of the absolute ``residual`` (n,) with its bootstrap interval over rows."""
-    draws = np.median(_resampled(np.abs(residual), seed), axis=1)
-    return Cell(*(float(v) for v in (np.median(np.abs(residual)), *np.quantile(draws, [0.025, 0.975]))))
+    sizes = np.abs(residual)
+    return _with_interval(np.median(sizes), np.median(_resampled(sizes, seed), axis=1), np.asarray)
+
+
+def _with_interval(value: Any, draws: NDArray[np.float64], units: Any) -> Cell:
+    return Cell(*(float(number) for number in units([value, *np.quantile(draws, [0.025, 0.975])])))
 
 
 def _resampled(values: NDArray[np.float64], seed: int) -> NDArray[np.float64]:
     drawn: NDArray[np.float64] = values[np.random.default_rng(seed).integers(0, len(values), (RESAMPLES, len(values)))]
     return drawn
-
-
-def _bootstrap(values: NDArray[np.float64], seed: int, root: bool) -> Cell:
-    means = _resampled(values, seed).mean(axis=1)
-    numbers = np.array([values.mean(), *np.quantile(means, [0.025, 0.975])])
-    return Cell(*(float(v) for v in (np.sqrt(numbers) if root else numbers)))
 
 
 def has_scores(model: Any) -> bool:

@@ -63,7 +63,7 @@ def terminal_table(result: AuditResult, width: int = 80) -> Any:
     lines += [*result.notes, *result.left_out()]
     if not fits:
         lines.append("Intervals are in the report: the table would be too wide with them.")
-    lines.append(f"Recommended: {result.recommended}. {result.seconds:.0f} s.")
+    lines.append(f"Recommended: {result.recommended or 'none, too few rows'}. {result.seconds:.0f} s.")
     judged = [result.judged(), "p: the probability that a row is wrong, or unlike any other."]
     if len(result.suspicious) > TERMINAL_ROWS:
         judged.append(f"The first {TERMINAL_ROWS}; {len(result.suspicious)} are in audit.json.")

@@ -32,10 +32,10 @@ class AuditResult:
     novel : list
         The held-out rows outside the support of the training rows (SVDD, nu = 0.05); their column of the
         table does not count for the recommendation.
-    recommended : str
-        Name of the estimator to use.
+    recommended : str or None
+        Name of the estimator to use; None where too few rows are held out to tell.
     code : str
-        That estimator as code to paste.
+        That estimator, or else the plain machine, as code to paste.
     data, settings, subsampled : dict
         What was audited, how, and what was left out to keep the budget.
     notes : list of str
@@ -50,7 +50,7 @@ class AuditResult:
     suspicion: dict[str, Any]
     suspicious: list[dict[str, Any]]
     novel: list[Any]
-    recommended: str
+    recommended: str | None
     code: str
     data: dict[str, Any]
     settings: dict[str, Any]
@@ -94,15 +94,16 @@ class AuditResult:
     def missed(self, floors: dict[str, float]) -> list[str]:
         """Return a sentence for each column of the recommended estimator that is worse than its floor, or was skipped.
 
-        A floor is the least accuracy, or the largest RMSE, allowed in that column.
+        Where none is recommended, the plain one is judged. A floor is the least accuracy, or the largest RMSE, allowed
+        in that column.
         """
-        sentences = []
+        sentences, name = [], self.recommended or next(iter(self.rows))
         for key, floor in floors.items():
-            value = self.rows[self.recommended][key].value
+            value = self.rows[name][key].value
             worse = value is None or (value < floor if self.metric == "accuracy" else value > floor)
             if worse:
                 found = "was skipped for the budget" if value is None else f"is {value:.3f}"
-                sentences.append(f"{key} of {self.recommended} {found}, required {floor:g}")
+                sentences.append(f"{key} of {name} {found}, required {floor:g}")
         return sentences
 
 

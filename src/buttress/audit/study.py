@@ -293,16 +293,15 @@ class Study:
             except ValueError:  # no certificate is known for this model
                 continue
             correct = (model.predict(self.X_test) == self.y_test) & (radius >= self.options.eps)
-            self.rows[name]["certified"] = accuracy(correct, self.options.seed)
+            self.rows[name]["certified"] = accuracy(correct)
 
     def _score(self, model: Any, part: Any = slice(None)) -> Cell:
-        predicted, y = model.predict(self.X_test[part]), self.y_test[part]
-        seed = self.options.seed
-        return accuracy(predicted == y, seed) if self.classifies else rmse(predicted - y, seed)
+        predicted, y, seed = model.predict(self.X_test[part]), self.y_test[part], self.options.seed
+        return accuracy(predicted == y) if self.classifies else rmse(predicted - y, seed)
 
     def _attacked(self, name: str, eps: float) -> Cell:
         """Attack a fitted model; one without scores, or too slow to be asked so often, is left out with a note."""
-        model, numeric, seed = self.models[name], len(self.table.numeric), self.options.seed
+        model, numeric = self.models[name], len(self.table.numeric)
         if name in self.unattacked:
             return Cell()
         if not has_gradients(model):
@@ -311,8 +310,8 @@ class Study:
                 self.unattacked.add(name)
                 self.notes.append(note)
                 return Cell()
-        survived = attacked_correct(model, self.X_test, self.y_test, eps, numeric, seed)
-        return accuracy(survived, seed)
+        survived = attacked_correct(model, self.X_test, self.y_test, eps, numeric, self.options.seed)
+        return accuracy(survived)
 
     def _why_not(self, name: str, eps: float) -> str:
         """Return why a model without known gradients cannot be attacked, empty where it can."""
