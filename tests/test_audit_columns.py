@@ -1,6 +1,8 @@
 """How the audit reads columns: stray words among numbers, notations, dates, and what it says of each."""
 
+import gzip
 import time
+import zipfile
 
 import numpy as np
 import pandas as pd
@@ -153,3 +155,33 @@ def test_equal_rows_stay_on_one_side_of_the_split(numbers):
     train, test, note = split(table, True, 0)
     assert (len(train), len(test)) == (77, 33)
     assert note == "Rows that repeat the features of another: 108, so many that some are on both sides of the split."
+
+
+def test_a_header_in_another_encoding_is_refused_with_the_fix(tmp_path):
+    path = tmp_path / "old.csv"
+    path.write_text("größe,label\n1.0,a\n2.0,b\n" * 20, encoding="latin-1")
+    with pytest.raises(ValueError, match=r"old.csv.* not UTF-8: byte 0xf6 in line 1.*iconv -f cp1252 -t utf-8 old.csv"):
+        load(str(path), "label", None)
+
+
+def test_packed_files_are_refused_with_the_way_to_unpack_them(tmp_path):
+    with gzip.open(tmp_path / "z.csv.gz", "wt") as file:
+        file.write("a,y\n" + "1,2\n" * 30)
+    with zipfile.ZipFile(tmp_path / "z.csv", "w") as file:
+        file.writestr("a.csv", "a,y\n1,2\n")
+    with pytest.raises(ValueError, match=r"compressed \(gzip\)\. Unpack it: gunzip -k z\.csv\.gz") as error:
+        load(str(tmp_path / "z.csv.gz"), "y", "csv")
+    assert str(error.value).isprintable()
+    with pytest.raises(ValueError, match="zip archive or a spreadsheet"):
+        load(str(tmp_path / "z.csv"), "y", None)
+
+
+@pytest.mark.parametrize(("text", "message"), [
+    ("# made by hand\na,y\n" + "1,2\n" * 30, r"line 2 has 2 entries.* has 1.*comment.*grep -v '\^#' a.csv"),
+    ("a,y\n1,2\n1,2,3\n", r"line 3 has 3 entries, the header, line 1, has 2\. Correct that line"),
+    ("a;y\n1;2\n1;2;3;4\n", r"line 3 has 4 entries, the header, line 1, has 2\.")])
+def test_lines_too_long_are_named(tmp_path, text, message):
+    (tmp_path / "a.csv").write_text(text)
+    with pytest.raises(ValueError, match=message) as error:
+        load(str(tmp_path / "a.csv"), "y", None)
+    assert "truncate" not in str(error.value)
