@@ -1,5 +1,7 @@
 """Training against perturbed inputs: does it help under attack, and does it solve the problem it states?"""
 
+import warnings
+
 import numpy as np
 import pytest
 from scipy.optimize import minimize
@@ -120,6 +122,17 @@ def test_bad_parameters_are_named(parameters, message):
 
 
 @pytest.mark.filterwarnings("ignore::buttress.NotConvergedWarning")
+@pytest.mark.parametrize(("limit", "told"), [({"max_time": 1e-3}, True), ({"max_iter": 20}, False)])
+def test_a_time_limit_that_stops_training_is_told(limit, told):
+    """A number of rounds is what training is, and no cause for alarm."""
+    X, y = moons(60)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        AdversarialSVC(eps=0.1, tol=1e-12, random_state=0, **limit).fit(X, y)
+    stopped = [w for w in caught if "adversarial training stopped at" in str(w.message)]
+    assert len(stopped) == told
+
+
 def test_max_time_is_one_budget_for_all_classes_and_stages(monkeypatch):
     """The clock moves by a second at each stage: three seconds are spent once, not once a class."""
     now, budgets = [0.0], []

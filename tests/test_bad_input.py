@@ -1,14 +1,19 @@
 """Bad input is refused by every estimator within a second, with the column or parameter and the fix."""
 
 import time
+import warnings
 
 import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-from sklearn.base import clone, is_classifier, is_outlier_detector
+from sklearn.base import clone, is_classifier, is_outlier_detector, is_regressor
+from sklearn.datasets import load_wine
+from sklearn.preprocessing import RobustScaler
 from sklearn.utils.validation import has_fit_parameter
 from test_estimators import ESTIMATORS
+
+from buttress import SVC, LinearSVC
 
 from problems import moons
 
@@ -122,3 +127,31 @@ def test_rows_without_a_label_are_named(missing):
     labels[7] = missing
     for estimator in filter(is_classifier, ESTIMATORS):
         refuse(lambda estimator=estimator: clone(estimator).fit(X, labels), "first is row 7")
+
+
+@pytest.mark.parametrize("estimator", [e for e in ESTIMATORS if is_regressor(e)], ids=lambda e: type(e).__name__)
+def test_targets_that_are_text_or_missing_name_their_row(estimator):
+    X, y = data_for(estimator)
+    for texts in (np.array(["1.5"] * 60), np.array([*y[:-1], "n.a."], dtype=object)):
+        first = next(i for i, target in enumerate(texts) if isinstance(target, str))
+        refuse(lambda texts=texts: clone(estimator).fit(X, texts), f"y must hold numbers.*row {first}")
+    y = y.astype(float)
+    y[[9, 20]] = np.nan
+    refuse(lambda: clone(estimator).fit(X, y), "NaN in 2 rows, the first is row 9")
+
+
+def test_dates_among_the_columns_are_named_in_a_line():
+    X, y = moons(30)
+    frame = pd.DataFrame({"a": X[:, 0], "day": pd.date_range("2020-01-01", periods=30)})
+    with pytest.raises(TypeError, match=r"^Column 'day' of X holds entries that are not numbers.*such as days[.]$"):
+        SVC().fit(frame, y)
+
+
+def test_columns_far_apart_in_scale_are_refused_before_they_overflow():
+    X, y = load_wine(return_X_y=True)
+    X = RobustScaler().fit_transform(X)
+    X[3, 2] = 1e100
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with pytest.raises(ValueError, match="differ too much in scale"):
+            LinearSVC().fit(X, y)

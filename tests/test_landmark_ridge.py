@@ -10,8 +10,9 @@ from buttress.features import nystroem
 from buttress.kernels import RBF
 from buttress.risks import Subquantile
 from buttress.solvers import landmark_ridge
+from buttress.solvers.copies import equal_rows
 from buttress.solvers.landmark_ridge import LandmarkFeatures, LandmarkRidge
-from buttress.solvers.leave_one_out import FeatureRidge, equal_rows
+from buttress.solvers.leave_one_out import FeatureRidge
 from buttress.solvers.mixture import first_law, learned
 
 from problems import points

@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 from scipy.stats import norm, t
-from sklearn.datasets import load_breast_cancer, load_diabetes, load_digits, load_iris, load_linnerud
 from sklearn.kernel_ridge import KernelRidge
 
 from buttress.kernels import RBF
 from buttress.solvers.balanced import best_of_each_class, concentrate_classes, explain_labels, label_margins
-from buttress.solvers.leave_one_out import FeatureRidge, GramRidge, equal_rows, near_copies, pivoted_cholesky
+from buttress.solvers.copies import equal_rows
+from buttress.solvers.leave_one_out import FeatureRidge, GramRidge, pivoted_cholesky
 from buttress.solvers.mixture import Law, explain
 from buttress.solvers.trimmed import bisquare, concentrate, lts_scale, m_steps
 
@@ -169,33 +169,3 @@ def test_each_class_keeps_its_share():
         assert kept[:10].sum() == 6
         assert kept[10:].sum() == 2
         assert label_margins(scores, codes).shape == (13,)
-
-
-def test_rows_equal_in_a_combination_of_columns_only_are_not_equal():
-    rng = np.random.default_rng(0)
-    rows = rng.integers(0, 3, size=(500, 3)).astype(float)
-    expected = np.unique(rows, axis=0, return_inverse=True)[1].reshape(-1)
-    found = equal_rows(rows)
-    pairs = np.unique(np.column_stack([found, expected]), axis=0)
-    assert len(pairs) == expected.max() + 1 == found.max() + 1
-    assert equal_rows(rng.normal(size=(500, 3))) is None
-
-
-@pytest.mark.parametrize(("step", "copies"), [(1e-15, 1), (1e-15, 40), (3e-8, 40)])
-def test_rows_that_all_but_repeat_another_are_found(step, copies):
-    X = np.random.default_rng(0).normal(size=(400, 3)) * [1, 1e3, 1e-3] + [1, 2e3, 5e-3]
-    X[:copies] = X[400 - copies :] * (1 + step)
-    found = near_copies(X)
-    assert found.tolist() == [*range(copies), *range(400 - copies, 400)]
-
-
-@pytest.mark.parametrize("load", [load_iris, load_diabetes, load_digits, load_breast_cancer, load_linnerud])
-def test_ordinary_rows_are_no_near_copies(load):
-    X = load(return_X_y=True)[0]
-    assert len(near_copies(X)) == 0
-    assert len(near_copies(np.repeat(X, 3, axis=0))) == 0  # nor are equal ones
-
-
-@pytest.mark.parametrize("n", [2, 50, 1000, 100_000])
-def test_a_single_column_has_near_copies_by_chance_only(n):
-    assert len(near_copies(np.random.default_rng(1).random((n, 1)))) == 0

@@ -17,6 +17,7 @@ from buttress import (
     Mean,
     NotConvergedWarning,
     RobustKernelRegressor,
+    SeverClassifier,
     SeverRegressor,
     Subquantile,
     Tilted,
@@ -314,3 +315,17 @@ def test_orthogonal_rows_of_a_linear_kernel_are_nothing_to_complain_about():
         warnings.simplefilter("error", KernelScaleWarning)
         KernelRegressor(kernel="linear").fit(np.eye(20), np.arange(20.0))
         KernelRegressor(kernel="polynomial", degree=2).fit(points(80, 3), np.arange(80.0))
+
+
+def test_a_tilt_in_units_of_other_targets_is_told():
+    """t l of hundreds: all weight on the few rows of least loss."""
+    X = np.random.default_rng(0).normal(size=(100, 2))
+    KernelRegressor(risk=Tilted(-2)).fit(X, X[:, 0])
+    with pytest.warns(UserWarning, match=r"Tilted\(tilt=-2\) weighs the rows as if they were .* of 100"):
+        KernelRegressor(risk=Tilted(-2)).fit(X, 100 * X[:, 0])
+
+
+def test_sever_names_an_estimator_that_gives_no_scores():
+    X = np.random.default_rng(0).normal(size=(40, 2))
+    with pytest.raises(ValueError, match=r"decision_function or predict_proba.*Got Ridge"):
+        SeverClassifier(Ridge()).fit(X, X[:, 0] > 0)

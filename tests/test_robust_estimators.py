@@ -74,6 +74,38 @@ def test_targets_of_a_thousand_million_do_not_reach_the_predictions(model):
     np.testing.assert_array_equal(model.inlier_mask_, ~bad)
 
 
+def tied(name, n=300):
+    """Targets of which many are equal, though nothing is wrong with them; X and y."""
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(n, 4))
+    f = X[:, 0] + np.sin(2 * X[:, 1])
+    return X, {"no sales": np.maximum(f - 0.8, 0), "half": np.maximum(f, 0), "some": np.maximum(f + 0.2, 0),
+               "grades": np.clip(np.round(4.3 + f), 2, 5), "classes": np.where(X[:, 0] > 0, 1.0, 0.0),
+               "counts": rng.poisson(np.exp(f - 1)).astype(float)}[name]
+
+
+TIED = ["no sales", "half", "some", "grades", "classes"]
+
+
+@pytest.mark.parametrize("kind", TIED)
+def test_equal_targets_do_not_make_the_others_corrupt(kind):
+    """A fit through the equal ones alone leaves residuals of 0, and by their density everything else looks wrong."""
+    X, y = tied(kind)
+    model = RobustKernelRegressor(random_state=0).fit(X[:200], y[:200])
+    plain = RobustKernelRegressor(contamination=0).fit(X[:200], y[:200])
+    assert model.inlier_mask_.mean() > 0.97
+    assert model.score(X[200:], y[200:]) > plain.score(X[200:], y[200:]) - 0.05
+
+
+@pytest.mark.parametrize("kind", [*TIED, "counts"])
+def test_among_equal_targets_what_is_far_off_is_found(kind):
+    X, y = tied(kind)
+    y[::10] = 1e9
+    model = RobustKernelRegressor(random_state=0).fit(X, y)
+    assert not model.inlier_mask_[::10].any()
+    assert np.abs(model.predict(X)).max() < 20
+
+
 def test_linear_fit_bears_bad_rows_far_out_in_x():
     X, y, _, bad = curve(rate=0.4, kind="far")
     X[bad] *= 100

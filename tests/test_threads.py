@@ -86,9 +86,11 @@ def test_rows_from_two_threads_are_those_from_one(kernel, d, monkeypatch):
         K.add(total, index[:300], b[index[:300]])
         return K.fetch(index[:300]), total, K.block(index), K.exact_times(b)
 
-    alone = everything()
+    with threadpool_limits(1, user_api="blas"):
+        alone = everything()
     with threadpool_limits(2, user_api="blas"), own_threads():
         shared = everything()
+    np.testing.assert_array_equal(shared[3], alone[3])
     for one, two in zip(alone, shared, strict=True):
         np.testing.assert_allclose(two, one, rtol=1e-6, atol=1e-6 * np.abs(one).max())
     np.testing.assert_allclose(shared[3], kernel(X, X) @ b, rtol=1e-9, atol=1e-9 * np.abs(shared[3]).max())
@@ -96,12 +98,14 @@ def test_rows_from_two_threads_are_those_from_one(kernel, d, monkeypatch):
 
 def test_nothing_is_written_after_an_interrupt(monkeypatch):
     monkeypatch.setattr(threads, "WORTH", 0)
-    done, caller = [], threading.get_ident()
+    done, caller, begun = [], threading.get_ident(), threading.Event()
 
     def work(queue):
         for start in queue:
             if threading.get_ident() == caller:
+                begun.set()
                 raise KeyboardInterrupt
+            begun.wait(10)  # or the other thread may have taken everything before this one has begun
             done.append(start)
 
     with threadpool_limits(2, user_api="blas"), own_threads():

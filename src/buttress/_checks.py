@@ -97,7 +97,7 @@ def check_X_y(
     """
     if y is None:
         raise ValueError(f"{type(estimator).__name__} requires y to be passed, but the target y is None.")
-    _check_missing(y)
+    _check_targets(y, numeric_target)
     X, y = _converted(estimator, X, y, reset=reset, numeric_target=numeric_target, sparse=sparse, single=single)
     if X.shape[0] < min_rows:
         raise ValueError(f"{type(estimator).__name__} needs at least {min_rows} rows. Got n_samples = {X.shape[0]}.")
@@ -107,14 +107,22 @@ def check_X_y(
     return X, y
 
 
-def _check_missing(y: Any) -> None:
-    """Refuse None and pandas' NA among targets, which can be compared with nothing."""
+def _check_targets(y: Any, numeric: bool) -> None:
+    """Refuse targets that are missing, and ``numeric`` ones that are text, naming the first."""
     targets = np.asarray(y)
-    if targets.dtype.kind != "O":
+    kind = targets.dtype.kind
+    if kind not in "OUSf":
         return
-    gone = [i for i, target in enumerate(targets.ravel()) if target is None or type(target).__name__ == "NAType"]
-    if gone:
-        raise ValueError(f"y holds no value in {len(gone)} rows, the first is row {gone[0]}. Drop those rows.")
+    targets = targets.ravel()
+    missing = np.isnan(targets) if kind == "f" else np.array([
+        target is None or type(target).__name__ == "NAType" for target in targets], dtype=bool)
+    if missing.any():
+        what = "Input y contains NaN" if kind == "f" else "y holds no value"
+        raise ValueError(f"{what} in {missing.sum()} rows, the first is row {missing.argmax()}. Drop those rows.")
+    text = next((i for i, target in enumerate(targets) if isinstance(target, str | bytes)), None) if numeric else None
+    if text is not None:
+        raise ValueError(f"y must hold numbers. Got the text {str(targets[text])!r} in row {text}. Convert it, with "
+                         "astype(float) if it is a number, or use a classifier.")
 
 
 def check_X(estimator: Any, X: Any, *, sparse: bool = False, single: bool = False) -> Any:
@@ -139,9 +147,10 @@ def _converted(
         column = _first_text_column(X)
         if column is None or "complex" in str(error).lower():
             raise
-        raise type(error)(
-            f"Column {column} of X holds entries that are not numbers ({error}). Encode or drop the column."
-        ) from None
+        refused = ValueError if isinstance(error, ValueError) else TypeError
+        detail = str(error).split(". ")[0].splitlines()[0]
+        raise refused(f"Column {column} of X holds entries that are not numbers ({detail}). Encode or drop the column; "
+                      "of dates make numbers, such as days.") from None
 
 
 def _first_text_column(X: Any) -> str | None:

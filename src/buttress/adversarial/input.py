@@ -49,8 +49,8 @@ def _fit_column(
     steps = robust_descent(there, place(X), place(y), C=model.C, worst=worst, theta=place(theta),
                            intercept=natural.intercept, batch=500, rng=rng)
     return natural, run(steps, tol=model.tol, max_iter=200 if model.max_iter is None else model.max_iter,
-                        max_time=clock(), callback=report, progress=model.progress, warn=False,
-                        name="adversarial training")
+                        max_time=clock(), callback=report, progress=model.progress, name="adversarial training",
+                        warn=("max_time",))
 
 
 def worst_inputs(

@@ -16,6 +16,7 @@ from buttress.features import (
     spectrum_of,
 )
 from buttress.kernels import Kernel
+from buttress.solvers.copies import drawn_rows
 from buttress.solvers.dsg import KernelBasis, RandomBasis, doubly_stochastic, step_sizes
 from buttress.solvers.rkhs import Natural, first_point, natural_path, path_search
 from buttress.solvers.run import countdown, run
@@ -108,7 +109,7 @@ def _fit_stochastic(
 def _feature_noise(expansion: RandomExpansion, X: Array) -> dict[str, Array]:
     """Return the l1 norms of the input gradient's noise and signal, (k,) each; warn where the noise is larger."""
     place = Place(dtype="float32")  # as the features were trained in, whose blocks are at hand
-    rows, noise = place(X[:: max(1, len(X) // 50)]), gradient_noise(expansion)
+    rows, noise = place(X[drawn_rows(len(X), 50)]), gradient_noise(expansion)
     there = RandomExpansion(expansion.features, place(expansion.coef), place(expansion.intercept))
     total = np.array([np.abs(there.gradient(rows, np.tile(one, (len(rows), 1)))).sum(axis=1).mean()
                       for one in np.eye(len(noise), dtype=np.float32)])

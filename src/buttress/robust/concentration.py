@@ -154,7 +154,8 @@ class RobustKernelClassifier(ExpansionPredictions, ClassifierMixin, BaseEstimato
         """Fit to X of shape (n, d) and class labels y of shape (n,); returns self.
 
         Raises ValueError for parameters out of range, NaN, inf or entries beyond 1e100 (naming the column), fewer than
-        two classes, or a class too small to be trimmed by the number given.
+        two classes, or a class too small to be trimmed by the number given. Warns of rows that all but repeat another,
+        and of many that resemble none.
         """
         share = check_contamination(self.contamination)
         if self.alpha != "auto":
@@ -328,7 +329,7 @@ def _concentrated(
     """Return the leave-one-out scores (n, C) after concentration on the share ``kept``, and how many steps it took."""
     steps = concentrate_classes(design.ridge, targets[codes], codes, label_margins(scores, codes), alpha=alpha,
                                 kept=kept)
-    outcome = run(steps, max_iter=max_iter, warn=False)
+    outcome = run(steps, max_iter=max_iter, inner=True)
     return outcome.state[1], max(outcome.n_iter, 1)
 
 

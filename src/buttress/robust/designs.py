@@ -12,8 +12,9 @@ from buttress._checks import Array, check_count, check_number, warn_user
 from buttress.expansion import KernelExpansion
 from buttress.features import nystroem
 from buttress.kernels import Kernel, MultiscaleRBF, centers, fitted_kernel, is_precomputed
+from buttress.solvers.copies import equal_rows, near_copies
 from buttress.solvers.landmark_ridge import FEW, LandmarkFeatures, LandmarkRidge
-from buttress.solvers.leave_one_out import FeatureRidge, GramRidge, equal_rows, near_copies, pivoted_cholesky
+from buttress.solvers.leave_one_out import FeatureRidge, GramRidge, pivoted_cholesky
 
 EXACT_ROWS = 3000
 LANDMARKS = 1000
@@ -46,7 +47,7 @@ def check_contamination(value: Any) -> float | None:
     """Return the share of corrupt rows as a number, None for ``"auto"``; explain why it stays below one half."""
     if isinstance(value, str) and value == "auto":
         return None
-    if isinstance(value, str):
+    if isinstance(value, str) or value is None:
         raise ValueError(f"contamination must be 'auto' or a number in [0, 0.5). Got {value!r}.")
     return check_number("contamination", value, 0, 0.5, closed="left",
                         fix="With half of the rows corrupt nothing in the data says which half is good.")

@@ -23,7 +23,7 @@ from buttress.robust.report import row_keys
 from buttress.solvers.leave_one_out import Fit
 from buttress.solvers.mixture import Explained, Mixed, contaminated, explain, mixture
 from buttress.solvers.run import run
-from buttress.solvers.trimmed import concentrate, lts_scale, smallest
+from buttress.solvers.trimmed import concentrate, least_scale, lts_scale, smallest
 
 ALPHAS = np.geomspace(1e-2, 1e2, 12)  # in units of k(x, x)
 NU = 8.0  # degrees of freedom of good residuals
@@ -135,7 +135,8 @@ class RobustKernelRegressor(ExpansionValues, RegressorMixin, BaseEstimator):
     def fit(self, X: Any, y: Any) -> "RobustKernelRegressor":
         """Fit to X of shape (n, d) and real targets y of shape (n,); returns self.
 
-        Raises ValueError for parameters out of range, NaN, inf or entries beyond 1e100, naming the column.
+        Raises ValueError for parameters out of range, NaN, inf or entries beyond 1e100, naming the column. Warns of
+        rows that all but repeat another, of X out of scale for the kernel, and where half of the rows look corrupt.
         """
         share = check_contamination(self.contamination)
         if self.alpha != "auto":
@@ -183,20 +184,20 @@ def robust_fit(
     design: Design, y: Array, *, share: float | None, alpha: Any, n_starts: int, max_iter: int, rng: Any
 ) -> Found:
     """Fit plainly and by the mixture, and keep the one that the guard chooses; y (n,) is centred, of spread 1."""
-    ridge = design.ridge
+    ridge, floor = design.ridge, max(FLOOR, least_scale(y))
     if share == 0 or not y.any():
         return _unsuspected(design, y, alpha)
-    start, votes = search(design, y[design.searched], share=share, n_starts=n_starts, rng=rng)
+    start, votes = search(design, y[design.searched], share=share, floor=floor, n_starts=n_starts, rng=rng)
     fit_mixture = _mixed_of_many if design.crowded else _mixed
-    mixed, best, n_iter = fit_mixture(design, y, start, share=share, alpha=alpha, max_iter=max_iter)
+    mixed, best, n_iter = fit_mixture(design, y, start, share=share, floor=floor, alpha=alpha, max_iter=max_iter)
     votes = votes if design.exact else mixed.inlier[None, :] > 0.5
     kept = Found(ridge.solve(y, mixed.inlier, best), Explained(mixed.law, mixed.inlier, mixed.likelihood),
                  ridge.missed, alpha=best, clean=False, votes=votes, n_iter=n_iter)
-    if share is not None or (design.crowded and _coarsely_contaminated(design, y[design.searched], start)):
+    if share is not None or (design.crowded and _coarsely_contaminated(design, y[design.searched], start, floor)):
         return kept
-    robust = explain(mixed.fit.loo, mixed.fit.spread, ridge.missed, floor=FLOOR)
+    robust = explain(mixed.fit.loo, mixed.fit.spread, ridge.missed, floor=floor)
     plain, plain_alpha = _plain(design, y, best if design.crowded else alpha, lambda r: float(np.abs(r).sum()))
-    known = explain(plain.loo, plain.spread, ridge.missed, floor=FLOOR)
+    known = explain(plain.loo, plain.spread, ridge.missed, floor=floor)
     if contaminated(known, robust):
         return kept
     return Found(plain, known, ridge.missed, alpha=plain_alpha, clean=True, votes=votes, n_iter=n_iter)
@@ -223,22 +224,22 @@ def _plain(design: Design, y: Array, alpha: Any, size: Callable[[Array], float])
     return design.ridge.solve(y, ones, alpha), alpha
 
 
-def _coarsely_contaminated(design: Design, y: Array, start: Mixed) -> bool:
+def _coarsely_contaminated(design: Design, y: Array, start: Mixed, floor: float) -> bool:
     """Say whether the coarse features show already what the guard looks for; a plain fit to all rows is then saved."""
     coarse = design.coarse
     plain = coarse.solve(y, np.ones(len(y)), design.unit)
-    return contaminated(explain(plain.loo, plain.spread, coarse.missed, floor=FLOOR),
-                        explain(start.fit.loo, start.fit.spread, coarse.missed, floor=FLOOR))
+    return contaminated(explain(plain.loo, plain.spread, coarse.missed, floor=floor),
+                        explain(start.fit.loo, start.fit.spread, coarse.missed, floor=floor))
 
 
 def _mixed(
-    design: Design, y: Array, start: Mixed, *, share: float | None, alpha: Any, max_iter: int
+    design: Design, y: Array, start: Mixed, *, share: float | None, floor: float, alpha: Any, max_iter: int
 ) -> tuple[Mixed, float, int]:
     """Fit the mixture on all rows from the rows found, then again at the ridge that is best for the rows it kept.
 
     Returns the mixture, the ridge of the last fit and the number of iterations.
     """
-    law: dict[str, Any] = {"nu": NU, "share": share, "floor": FLOOR, "rounds": _rounds(design), "max_iter": max_iter}
+    law: dict[str, Any] = {"nu": NU, "share": share, "floor": floor, "rounds": _rounds(design), "max_iter": max_iter}
     first = design.unit if alpha == "auto" else alpha
     state, n_iter = _mixed_at(design, y, start.inlier, first, **law), 0
     if alpha == "auto":
@@ -250,7 +251,7 @@ def _mixed(
 
 
 def _mixed_of_many(
-    design: Design, y: Array, start: Mixed, *, share: float | None, alpha: Any, max_iter: int
+    design: Design, y: Array, start: Mixed, *, share: float | None, floor: float, alpha: Any, max_iter: int
 ) -> tuple[Mixed, float, int]:
     """Fit the mixture on many rows a landmark, as :func:`_mixed` does but once.
 
@@ -260,7 +261,7 @@ def _mixed_of_many(
     fitted to those kept.
     """
     first = design.unit if alpha == "auto" else alpha
-    state = _mixed_at(design, y, start.inlier, first, nu=NU_OF_MANY, share=share, floor=FLOOR,
+    state = _mixed_at(design, y, start.inlier, first, nu=NU_OF_MANY, share=share, floor=floor,
                       rounds=ROUNDS_OF_MANY, max_iter=max_iter, tol=0.02)
     return state, _best_alpha(design, y, state) if alpha == "auto" else alpha, state.n_iter
 
@@ -287,7 +288,7 @@ def _best_alpha(design: Design, y: Array, state: Mixed) -> float:
 
 
 def search(
-    design: Design, y: Array, *, share: float | None, n_starts: int, rng: Any
+    design: Design, y: Array, *, share: float | None, floor: float, n_starts: int, rng: Any
 ) -> tuple[Mixed, NDArray[np.bool_]]:
     """Concentrate from several starts on coarse features; of the three best, return the likeliest mixture.
 
@@ -304,11 +305,11 @@ def search(
     ends = []
     for k, u in enumerate(starts):
         alpha = design.unit * (10.0 if k == 0 else 1.0)
-        ends.append(run(concentrate(ridge, y, u, alpha=alpha, h=h, leave_out=True), max_iter=10, warn=False))
-    votes = np.array([_kept(end.state[0]) for end in ends])
+        ends.append(run(concentrate(ridge, y, u, alpha=alpha, h=h, leave_out=True), max_iter=10, inner=True))
+    votes = np.array([_kept(end.state[0], floor) for end in ends])
     best = sorted(ends, key=lambda end: end.objective)[:3]
     states = [mixture(ridge, y, end.state[0].loo, end.state[0].spread, alpha=design.unit, max_iter=12, nu=NU,
-                      share=share, floor=FLOOR, rounds=_rounds(design)) for end in best]
+                      share=share, floor=floor, rounds=_rounds(design)) for end in best]
     return max(states, key=lambda state: state.likelihood), votes
 
 
@@ -316,9 +317,9 @@ def _rounds(design: Design) -> int:
     return ROUNDS if design.exact else ROUNDS_OF_MANY
 
 
-def _kept(fit: Fit) -> NDArray[np.bool_]:
+def _kept(fit: Fit, floor: float) -> NDArray[np.bool_]:
     sigma = np.abs(fit.loo / fit.spread)
-    return sigma <= 2.5 * max(lts_scale(sigma, len(sigma) // 2 + 1), FLOOR)
+    return sigma <= 2.5 * max(lts_scale(sigma, len(sigma) // 2 + 1), floor)
 
 
 def centre_and_spread(y: Array) -> tuple[float, float]:

@@ -15,22 +15,24 @@ from buttress.robust.designs import check_contamination
 from buttress.robust.mixture import FLOOR, centre_and_spread, chosen_inliers
 from buttress.robust.report import row_keys
 from buttress.solvers.leave_one_out import FeatureRidge
-from buttress.solvers.mixture import Explained, contaminated, explain
+from buttress.solvers.mixture import Explained, contaminated, explain, reweighed_steps
 from buttress.solvers.run import run
 from buttress.solvers.trimmed import concentrate, lts_scale, m_steps, smallest
 
 SEARCHED = 10_000  # rows that the starts are tried on, where there are more
+GAIN = 0.01  # nats a row by which the law must improve for another reweighting; less, and it chases its own tails
 
 
 class RobustLinearRegressor(RegressorMixin, BaseEstimator):
-    """Linear regression with high breakdown and high efficiency: multi-start LTS, then an M-step.
+    """Linear regression with high breakdown and high efficiency: multi-start LTS, an M-step, then reweighting.
 
     Least trimmed squares, the sum of the h smallest squared residuals plus alpha ||w||^2, is descended from several
-    starts; from the best three, the scale held fixed, Tukey's bisquare loss is descended, which is 95 per cent
-    efficient for normal errors, as it is from least absolute deviations, and this last end stays unless another
-    foretells left-out rows much better. Of more than 10,000 rows a random 10,000 choose the start. ||w|| is taken in
-    units of the columns' robust scales. Plain ridge regression stays where leave-one-out likelihood finds nothing
-    wrong.
+    starts; from the best three, the scale held fixed, Tukey's bisquare loss is descended, as it is from least absolute
+    deviations, and this last end stays unless another foretells left-out rows much better. Where many rows are bad
+    that scale is too large, and bad rows nearby are half heard. So the rows that the bisquare has not rejected are
+    fitted once more by least squares, each weighted by the probability that it is good, and again while left-out rows
+    become much likelier by it. Of more than 10,000 rows a random 10,000 choose the start. ||w|| is taken in units of
+    the columns' robust scales. Plain ridge regression stays where leave-one-out likelihood finds nothing wrong.
 
     Parameters
     ----------
@@ -50,14 +52,16 @@ class RobustLinearRegressor(RegressorMixin, BaseEstimator):
     coef_ : array of shape (d,)
     intercept_ : float
     inlier_mask_, outlier_proba_, weights_, loo_residual_, loo_sigma_, scale_, contamination_, agreement_, row_keys_
-        As in :class:`buttress.RobustKernelRegressor`; ``weights_`` are Tukey's.
+        As in :class:`buttress.RobustKernelRegressor`; ``weights_`` are 0 where the bisquare rejects a row, 1 throughout
+        where the plain fit stays.
     clean_, n_iter_
         Whether the guard found nothing wrong; iterations of the M-step.
 
     References
     ----------
     Rousseeuw, Least median of squares regression, 1984; Yohai, High breakdown-point and high efficiency robust
-    estimates for regression, 1987.
+    estimates for regression, 1987; Gervini & Yohai, A class of robust and fully efficient regression estimators, 2002
+    (reweighting; there by hard cutoffs).
 
     Examples
     --------
@@ -105,12 +109,12 @@ class RobustLinearRegressor(RegressorMixin, BaseEstimator):
         middle, unit = centre_and_spread(y.astype(np.float64))
         middle = middle if self.fit_intercept else 0.0
         ridge, y = FeatureRidge(Z), (y - middle) / unit
-        fit, weights, known, votes = self._fitted(ridge, y, share, rng)
+        fit, known, votes = self._fitted(ridge, y, share, rng)
         slope = fit.coef[:-1] if self.fit_intercept else fit.coef
         self.coef_ = slope * unit / width
         constant = unit * float(fit.coef[-1]) if self.fit_intercept else 0.0
         self.intercept_ = middle + constant - float(centre @ self.coef_)
-        self.weights_, self.outlier_proba_ = weights, 1 - known.inlier
+        self.weights_, self.outlier_proba_ = fit.weight, 1 - known.inlier
         self.loo_residual_, self.scale_ = fit.loo * unit, known.law.scale * unit
         self.loo_sigma_ = fit.loo / (known.law.scale * fit.spread)
         self.inlier_mask_ = chosen_inliers(self.outlier_proba_, share)
@@ -118,13 +122,13 @@ class RobustLinearRegressor(RegressorMixin, BaseEstimator):
         self.agreement_ = np.mean(votes == self.inlier_mask_[None, :], axis=0)
         return self
 
-    def _fitted(self, ridge: FeatureRidge, y: Array, share: float | None, rng: Any) -> tuple[Any, Array, Any, Any]:
+    def _fitted(self, ridge: FeatureRidge, y: Array, share: float | None, rng: Any) -> tuple[Any, Any, Any]:
         ones = np.ones(len(y))
         plain = ridge.solve(y, ones, self.alpha)
         known = explain(plain.loo, plain.spread, floor=FLOOR, share=share or None)
         if share == 0 or not y.any():
             self.clean_, self.n_iter_ = True, 1
-            return plain, ones, replace(known, inlier=ones), ones[None, :] > 0
+            return plain, replace(known, inlier=ones), ones[None, :] > 0
         part = rng.choice(len(y), SEARCHED, replace=False) if len(y) > SEARCHED else np.arange(len(y))
         some, aims = (ridge, y) if len(part) == len(y) else (FeatureRidge(ridge.Z[part]), y[part])
         h, alpha = trimmed_size(len(part), share), self.alpha * len(part) / len(y)
@@ -132,27 +136,30 @@ class RobustLinearRegressor(RegressorMixin, BaseEstimator):
         votes = np.array([_kept(y - ridge.Z @ coef) for coef in ends])
         found = [self._m_step(some, aims, fit, h, share, alpha) for fit in fits]
         # A fit that trusts few rows explains those too well: it must beat the cautious one as a robust fit the plain.
-        best = max(found, key=lambda result: result[2].likelihood)
-        fit, weights, robust = best if contaminated(found[-1][2], best[2]) else found[-1]
+        best = max(found, key=lambda result: result[1].likelihood)
+        fit, robust = best if contaminated(found[-1][1], best[1]) else found[-1]
         if len(part) < len(y):
             h = trimmed_size(len(y), share)
             start = ridge.solve(y, smallest(np.abs(y - ridge.Z @ fit.coef), h), self.alpha)
-            fit, weights, robust = self._m_step(ridge, y, start, h, share, self.alpha)
+            fit, robust = self._m_step(ridge, y, start, h, share, self.alpha)
         self.clean_ = share is None and not (contaminated(known, robust) or plainly_contaminated(known, robust))
-        return (plain, ones, known, votes) if self.clean_ else (fit, weights, robust, votes)
+        if self.clean_:
+            return plain, known, votes
+        steps = reweighed_steps(ridge, y, fit, robust, alpha=self.alpha, share=share, floor=FLOOR)
+        return *run(steps, tol=GAIN, max_iter=self.max_iter, warn=False).state, votes
 
     def _m_step(
         self, ridge: FeatureRidge, y: Array, start: Any, h: int, share: float | None, alpha: float
-    ) -> tuple[Any, Array, Any]:
-        """Return the M-fit from a trimmed fit to h rows, its weights, and its leave-one-out residuals explained."""
+    ) -> tuple[Any, Any]:
+        """Return the M-fit from a trimmed fit to h rows, and its leave-one-out residuals explained."""
         residual = y - start.values
         spent = min(float(np.sum(1 - 1 / start.spread**2)), 0.5 * h)  # degrees of freedom the h rows paid for
         scale = max(lts_scale(residual, len(y) // 2 + 1) * np.sqrt(h / (h - spent)), FLOOR)
         steps = m_steps(ridge, y, residual, alpha=alpha, scale=scale)
         outcome = run(steps, tol=1e-6, max_iter=self.max_iter, name=type(self).__name__)
-        fit, weights = outcome.state
+        fit, _ = outcome.state
         self.n_iter_ = max(outcome.n_iter, 1)
-        return fit, weights, explain(fit.loo, fit.spread, floor=FLOOR, share=share)
+        return fit, explain(fit.loo, fit.spread, floor=FLOOR, share=share)
 
     def predict(self, X: Any) -> Array:
         """Return f(x) for each row of X (n, d)."""

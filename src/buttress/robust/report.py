@@ -20,8 +20,9 @@ def outlier_report(estimator: Any, X: Any, y: Any) -> Any:
     Columns: ``row`` (the index label of a pandas frame, else the row number), ``given`` and ``expected`` target (what
     the fit without the row predicts), ``sigmas`` (regression: given minus expected, in standard deviations) or
     ``margin`` (classification: score of the given label less the best other), ``probability`` that the row is corrupt,
-    ``agreement`` (share of the starts of the search that judge the row as the final fit does), and for a classifier
-    ``isolated``: no other row resembles it, so that ``expected`` says nothing and ``probability`` is the others' mean.
+    ``agreement`` (share of the starts of the search, or of the ridges tried, that judge the row as the final fit does),
+    and for a classifier ``isolated``: no other row resembles it, so that ``expected`` says nothing and ``probability``
+    is the others' mean.
 
     Parameters
     ----------

@@ -292,6 +292,9 @@ def gram_times(kernel: Kernel, X: Array) -> Gram:
 def probabilities(model: Any, X: Array) -> Array:
     """Return a classifier's softmax of decision values, or its predicted probabilities, shape (n, C)."""
     if not hasattr(model, "decision_function"):
+        if not hasattr(model, "predict_proba"):
+            raise ValueError("estimator must be a classifier with decision_function or predict_proba, whose scores say "
+                             f"how far off a label is. Got {type(model).__name__}.")
         return model.predict_proba(X)
     f = model.decision_function(X)
     if f.ndim == 2:

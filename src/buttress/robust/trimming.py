@@ -9,12 +9,12 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 
 from buttress._callbacks import CallbackSupportMixin
-from buttress._checks import Array, check_count, check_limits, check_number, check_option
+from buttress._checks import Array, check_count, check_limits, check_number, check_option, warn_user
 from buttress.expansion import KernelExpansion
 from buttress.features import landmarks, nystroem
 from buttress.kernels import Kernel, Linear, Precomputed, centers, fitted_kernel, is_precomputed, warn_of_scale
 from buttress.losses import Loss
-from buttress.risks import Risk, Subquantile
+from buttress.risks import PerClass, Risk, Subquantile, Tilted
 from buttress.solvers.descent import STEPS, descent
 from buttress.solvers.landmark_ridge import LandmarkFeatures
 from buttress.solvers.run import Outcome, run
@@ -22,6 +22,7 @@ from buttress.solvers.space import Dual, Primal, Space, StoredRows
 
 EXACT_ROWS = 5000  # a Gram matrix of this many rows holds 200 MB
 AUTO_LANDMARKS = 1000
+HEARD = 0.1  # share of the rows of which a tilted risk should hear at least
 
 
 class KernelRisk(CallbackSupportMixin, BaseEstimator):
@@ -109,6 +110,7 @@ class KernelRisk(CallbackSupportMixin, BaseEstimator):
         setattr(self, "coef_" if isinstance(self.expansion_.kernel, Linear) else "dual_coef_", outcome.state)
         self.weights_ = risk.weights(loss.value(y, space.point(outcome.state).f), weight)
         self.inlier_mask_ = kept_rows(self.weights_, weight, codes)
+        warn_of_few(self.weights_, risk, len(X))
         self.objective_, self.n_iter_, self.history_ = outcome.objective, outcome.n_iter, outcome.history
         self.converged_ = outcome.converged
         return outcome
@@ -164,6 +166,15 @@ def linear_expansion(c: Array, width: int, offset: float) -> KernelExpansion:
     """Return x -> x'c[:width] + offset c[width] as an expansion of the linear kernel over one centre a column of c."""
     intercept = offset * c[width] if offset else np.zeros(c.shape[1])
     return KernelExpansion(Linear(), np.ascontiguousarray(c[:width].T), np.eye(c.shape[1]), intercept)
+
+
+def warn_of_few(weights: Array, risk: Risk, n: int) -> None:
+    """Warn where a tilted risk hears of a tenth of the n rows at most: it was meant for losses of about one."""
+    tilted = risk.risk if isinstance(risk, PerClass) else risk
+    heard = weights.sum() ** 2 / float(weights @ weights)
+    if isinstance(tilted, Tilted) and heard < HEARD * n:
+        warn_user(f"{tilted!r} weighs the rows as if they were {heard:.0f} of {n}: losses are far from one another in "
+                  "units of 1 / |tilt|. Scale y, or use a smaller tilt.")
 
 
 def kept_rows(q: Array, weight: Array, codes: NDArray[np.intp]) -> NDArray[np.bool_]:

@@ -61,6 +61,7 @@ def solve_ball(
     max_time: float | None = None,
     callback: Callable[[Step], bool | None] | None = None,
     progress: bool = False,
+    inner: bool = False,
 ) -> Ball:
     """Solve the program for positive weights of shape (n,), from the dual point ``start`` if one is given.
 
@@ -79,7 +80,7 @@ def solve_ball(
         left = None if max_iter is None else max_iter - used
         seconds = None if max_time is None else max_time - (time.monotonic() - start_time)
         outcome = run(advancing(block_smo(qp, tol=target)), tol=target, max_iter=left, max_time=seconds,
-                      callback=callback, progress=progress, name="SVDD")
+                      callback=callback, progress=progress, name="SVDD", inner=inner)
         used += outcome.n_iter
         qp.b, ended = outcome.state, outcome.status in ("converged", "exhausted")
         if ended and len(rows) <= exact_rows:

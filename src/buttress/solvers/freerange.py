@@ -24,6 +24,7 @@ from scipy.linalg import blas, cho_factor, cho_solve
 
 from buttress._checks import Array
 from buttress.solvers.certificate import best_intercept
+from buttress.solvers.copies import drawn_rows
 from buttress.solvers.run import Step, Steps, run
 
 BAND = 1500  # rows near the margin solved for at first; their number doubles as long as others are violated
@@ -100,10 +101,10 @@ def free_range_descent(G: Margins, y: Array, c: Array, *, tol: float) -> Steps:
     c (n,) are the weights of the losses, all > 0. A round solves for the rows nearest the margin by interior points.
     """
     n, band = len(y), min(BAND, len(y))
-    sample = np.arange(0, n, -(-n // band))
+    sample = np.arange(n)[drawn_rows(n, band)]
     start = Program(G.part(sample), y[sample], c[sample] * (c.sum() / c[sample].sum()), np.zeros(2 * G.rows.shape[1]),
                     0.0, 0.0)
-    inner = run(interior_point(start), tol=max(tol, 1e-3), max_iter=100, warn=False)
+    inner = run(interior_point(start), tol=max(tol, 1e-3), max_iter=100, inner=True)
     w, b = inner.state[:2]
     used = 0
     while True:
@@ -114,7 +115,7 @@ def free_range_descent(G: Margins, y: Array, c: Array, *, tol: float) -> Steps:
         a[near] = 0
         program = Program(G.part(near), y[near], c[near], G.transposed(a), float(a @ y), float(a.sum()))
         if balanced(program):
-            inner = run(interior_point(program), tol=tol / 2, max_iter=100, warn=False)
+            inner = run(interior_point(program), tol=tol / 2, max_iter=100, inner=True)
             w, b, a[near] = inner.state
             used += inner.n_iter
             step = certified(G, w, a, y, c, used)

@@ -36,9 +36,9 @@ class LandmarkFeatures:
     """
 
     def __init__(self, feature_map: NystroemMap, X: Array, unit: float, *, constant: bool = True):
-        self.feature_map, self.X, self.constant = feature_map, X, [np.sqrt(unit)] if constant else []
+        self.feature_map, self.X, self.constant = feature_map, X, float(np.sqrt(unit)) if constant else None
         self.width = feature_map.root.shape[1]
-        self.shape = (len(X), self.width + len(self.constant))
+        self.shape = (len(X), self.width + constant)
         single = self.shape[0] * self.shape[1] > SINGLE
         self.dtype: np.dtype[Any] = np.dtype(np.float32 if single else np.float64)
         self.eps = float(np.finfo(np.float32 if single else np.float64).eps)
@@ -63,7 +63,8 @@ class LandmarkFeatures:
             return np.asarray(self.stored @ C.astype(self.dtype), dtype=np.float64)
         inner = self.feature_map.root @ C[: self.width]
         panels = [self._panel(self.X[part]) @ inner for part in slices(*self.shape, PANEL)]
-        return np.concatenate(panels) + sum(size * C[-1] for size in self.constant)
+        values = np.concatenate(panels)
+        return values if self.constant is None else values + self.constant * C[-1]
 
     def transposed_times(self, A: Array) -> Array:
         """Return Z'A, shape (m,) or (m, k), for A of shape (n,) or (n, k)."""
@@ -71,8 +72,8 @@ class LandmarkFeatures:
             return np.asarray(self.stored.T @ A.astype(self.dtype), dtype=np.float64)
         parts = slices(*self.shape, PANEL)
         inner = sum((self._panel(self.X[part]).T @ A[part] for part in parts), np.zeros((len(self.root), *A.shape[1:])))
-        total = A.sum(axis=0)
-        return np.concatenate([self.feature_map.root.T @ inner, *(size * total[None] for size in self.constant)])
+        products = self.feature_map.root.T @ inner
+        return products if self.constant is None else np.concatenate([products, self.constant * A.sum(axis=0)[None]])
 
     def _panel(self, X: Array) -> Array:
         return self.feature_map.kernel(_double(X), self.feature_map.landmarks)
@@ -81,7 +82,8 @@ class LandmarkFeatures:
         block = np.empty((len(X), self.shape[1]), dtype=self.dtype) if out is None else out
         for part in slices(len(X), self.shape[1], PANEL):
             block[part, : self.width] = self._panel(X[part]).astype(self.dtype, copy=False) @ self.root
-        block[:, self.width :] = self.constant
+        if self.constant is not None:
+            block[:, self.width] = self.constant
         return block
 
 

@@ -26,7 +26,6 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve, lapack, solve_trian
 
 from buttress._checks import Array
 
-ENOUGH = 10_000  # rows to measure a column by
 CHUNK = 4_000_000  # entries of one block of features, 32 MB
 
 
@@ -180,54 +179,6 @@ class GramRidge:
             variance = (1 - alpha * (squared @ inverse)) / used[rows]
             out.append(fit_of(b, back @ (b.T * inverse).T, y[rows], variance, u[rows], own[rows], aimed[rows]))
         return out
-
-
-def equal_rows(X: Array) -> NDArray[np.intp] | None:
-    """Return the group number of each row of X (n, d), equal rows in one group, or None when no two rows are equal.
-
-    Rows are compared only where a random combination of their columns is equal, so that many rows cost one sort.
-    """
-    combined = np.zeros(len(X))
-    for j, factor in enumerate(1 + np.random.default_rng(0).random((X.shape[1],))):
-        combined += factor * X[:, j]  # column by column: equal rows are rounded alike
-    _, number, size = np.unique(combined, return_inverse=True, return_counts=True)
-    doubtful = np.flatnonzero(size[number] > 1)
-    _, among = np.unique(X[doubtful], axis=0, return_inverse=True)
-    if len(doubtful) == 0 or among.max() + 1 == len(doubtful):
-        return None
-    groups = len(doubtful) + np.arange(len(X))
-    groups[doubtful] = among.reshape(-1)
-    return np.unique(groups, return_inverse=True)[1].astype(np.intp)
-
-
-def near_copies(X: Array) -> NDArray[np.intp]:
-    """Return the rows of X (n, d) that all but repeat another: nearer in every column than chance brings two of n.
-
-    A column is measured in the middle size of what is not at its median. One pair is enough where it is 1e-9 apart, as
-    far as float64 goes; 1e-6, as far as float32 does, must be met by a row in a hundred. (Of n numbers spread evenly
-    some two are within 1/n^2: both are lowered for many rows.) Equal rows do not count.
-    """
-    n, part = len(X), np.asarray(X[:: max(1, -(-len(X) // ENOUGH))], dtype=np.float64)
-    centre = np.median(part, axis=0)
-    off = np.abs(part - centre)
-    width = np.array([np.median(column[column > 0]) if column.any() else 1.0 for column in off.T])
-    factors = 1 + np.random.default_rng(0).random((X.shape[1],))
-    combined = np.zeros(n)
-    for j, factor in enumerate(factors):
-        combined += factor * (X[:, j] - centre[j]) / width[j]
-    order = np.argsort(combined)
-    for tol, least in ((min(1e-9, 0.01 / n**2), 2), (min(1e-6, 1e-3 / n), max(5, n // 100))):
-        found = [np.empty(0, dtype=np.intp)]
-        for lag in (1, 2, 3):
-            close = np.flatnonzero(combined[order[lag:]] - combined[order[:-lag]] <= tol * factors.sum())
-            one, other = order[close], order[close + lag]
-            gap = np.abs(np.asarray(X[one], dtype=np.float64) - X[other])
-            near = (gap <= tol * width).all(axis=1) & gap.any(axis=1)
-            found += [one[near], other[near]]
-        rows = np.unique(np.concatenate(found))
-        if len(rows) >= least:
-            return rows
-    return rows[:0]
 
 
 def _floored(u: Array, y: Array) -> tuple[Array, Array]:

@@ -16,6 +16,7 @@ import numpy as np
 from scipy.special import gammaln
 
 from buttress._checks import Array
+from buttress.solvers.copies import drawn_rows
 from buttress.solvers.run import Step, Steps, run
 from buttress.solvers.trimmed import lts_scale
 
@@ -53,6 +54,16 @@ class Law:
         inlier, outlier = self.log_parts(r, c)
         total = np.logaddexp(inlier, outlier)
         return np.exp(inlier - total), float(total.sum())
+
+    def weights(self, r: Array, c: Array, inlier: Array) -> Array:
+        """Return the weights of a least squares fit: P(inlier), times Student's weight where t has no variance.
+
+        Elsewhere a good row far off counts in full: what is left of real rows is misfit, with a tail on one side, and
+        weights that fall off with the residual would move the mean.
+        """
+        if self.nu > 2:
+            return inlier
+        return inlier * np.minimum((self.nu + 1) / (self.nu + (r / (self.scale * c)) ** 2), 1)
 
     def refitted(
         self, r: Array, spread: Array, inlier: Array, *, share: float | None, floor: float,
@@ -100,10 +111,6 @@ def first_law(r: Array, spread: Array, *, nu: float, share: float | None, floor:
     return Law(scale, nu, 0.3 if share is None else share, 0.0, width)
 
 
-def _sample(n: int) -> slice:
-    return slice(None, None, max(1, -(-n // ENOUGH)))
-
-
 @dataclass(frozen=True)
 class Explained:
     """Residuals explained by a law: P(inlier) of each and the log likelihood per row."""
@@ -119,9 +126,9 @@ def explain(
     """Return the law of greatest likelihood for given residuals: Student's t alone, or with an outlier density.
 
     The three parameters of the outliers must pay for themselves (Schwarz's criterion: log(n)/2 each). Above 4,000 rows
-    the law is found on every k-th.
+    the law is found on some, drawn at random.
     """
-    part = _sample(len(r))
+    part = drawn_rows(len(r), ENOUGH)
     some, a, q = r[part], spread[part], None if missed is None else missed[part]
     n, found = len(some), []
     for nu in DEGREES:
@@ -149,6 +156,23 @@ def learned(
     return law
 
 
+def reweighed_steps(
+    ridge: Any, y: Array, fit: Any, known: Explained, *, alpha: float, share: float | None, floor: float
+) -> Steps:
+    """Yield (fit, :class:`Explained`) of least squares with the weights of the law, learned again after each fit.
+
+    Starts at ``fit`` and its law ``known``. Rows that have no weight there get none: a bad row far out in X would be
+    forgiven a large residual, and once it has a weight it pulls the fit to itself. The gap is the gain of likelihood
+    per row.
+    """
+    kept = fit.weight > 0
+    while True:
+        last, c = known.likelihood, known.law.spread(fit.spread, ridge.missed)
+        fit = ridge.solve(y, kept * known.law.weights(fit.loo, c, known.inlier), alpha)
+        known = explain(fit.loo, fit.spread, ridge.missed, floor=floor, share=share)
+        yield Step((fit, known), gap=known.likelihood - last, objective=-known.likelihood)
+
+
 @dataclass(frozen=True)
 class Mixed:
     """One state of the mixture fit: fit, law, P(inlier), log likelihood per row and number of fits so far."""
@@ -166,10 +190,10 @@ def mixture_steps(
 ) -> Steps:
     """Yield :class:`Mixed` states from residuals r (n,); the gap is the change of the log likelihood per row.
 
-    Between two fits the law is learned in ``rounds``. Above 4,000 rows it is learned from every k-th.
+    Between two fits the law is learned in ``rounds``. Above 4,000 rows it is learned from some, drawn at random.
     """
     known: dict[str, Any] = {"share": share, "floor": floor, "rounds": rounds}
-    part, missed = _sample(len(r)), ridge.missed
+    part, missed = drawn_rows(len(r), ENOUGH), ridge.missed
     some = None if missed is None else missed[part]
     law = first_law(r[part], spread[part], nu=nu, share=share, floor=floor)
     law = learned(law, r[part], spread[part], some, **known)
@@ -188,7 +212,7 @@ def mixture_steps(
 
 def mixture(ridge: Any, y: Array, r: Array, spread: Array, *, max_iter: int, tol: float = 1e-4, **law: Any) -> Mixed:
     """Run :func:`mixture_steps` to ``tol`` or ``max_iter``; a run cut short is no cause for alarm."""
-    found: Mixed = run(mixture_steps(ridge, y, r, spread, **law), tol=tol, max_iter=max_iter, warn=False).state
+    found: Mixed = run(mixture_steps(ridge, y, r, spread, **law), tol=tol, max_iter=max_iter, inner=True).state
     return found
 
 

@@ -130,7 +130,8 @@ class KernelStack:
     def evaluate(self, eta: Array, start: Array | None) -> Trial:
         """Return the ball of sum_p eta_p K_p / scales_p, from the dual point ``start``."""
         rows = MixtureRows(self, eta / self.scales)
-        ball = solve_ball(rows, self.weight, self.nu, gap_tol=self.gap_tol, start=start, exact_rows=EXACT_ROWS)
+        ball = solve_ball(rows, self.weight, self.nu, gap_tol=self.gap_tol, start=start, exact_rows=EXACT_ROWS,
+                          inner=True)
         self.n_solved += 1
         return Trial(eta, ball, self.variances(ball.a))
 

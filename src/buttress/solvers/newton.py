@@ -54,8 +54,9 @@ class SmoothProblem:
 
     def value(self, w: Array, b: float, u: Array) -> float:
         share, _ = self.shares(u)
-        losses = share * u - (share - self.centre) ** 2 / (2 * self.s)
-        return 0.5 * float(w @ w + self.spring * (b - self.b0) ** 2) + float(self.linear.bound @ losses)
+        with np.errstate(over="ignore", invalid="ignore"):  # an infinite value only makes the step shorter
+            losses = share * u - (share - self.centre) ** 2 / (2 * self.s)
+            return float(w @ w + self.spring * np.square(b - self.b0)) / 2 + float(self.linear.bound @ losses)
 
     def gradient(self, w: Array, b: float, share: Array) -> tuple[Array, float]:
         pull = self.linear.bound * share * self.linear.y

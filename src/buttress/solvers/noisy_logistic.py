@@ -71,7 +71,8 @@ class NoisyLogistic:
         A fifth of the rows is held out, equal rows together; each fit starts from the one before, until the likelihood
         falls. There rho is ``rate``, or the likeliest. Then all rows are fitted, and scored by fits without them.
         """
-        fold = (self._rows if self.groups is None else self.groups) % FOLDS
+        number = self._rows if self.groups is None else self.groups
+        fold = (np.random.default_rng(0).permutation(number.max() + 1) % FOLDS)[number]  # rows may come in turns
         path = self._path(alphas, rate, fold == 0)
         best = max(path, key=lambda fit: fit.flips.likelihood)
         alpha, rho = best.alpha, best.flips.rate
@@ -130,20 +131,20 @@ class NoisyLogistic:
 
         A step that raises the objective is taken back, its momentum dropped, and if it had none, halved.
         """
-        point, t, size, last = coef, 1.0, 1.0, np.inf
+        point, good, t, size, last, plain = coef, coef, 1.0, 1.0, np.inf, True
         while True:
             q = self.chances(point)
             value = self.objective(q, point, alpha, rho)
             if value > last:
-                size, t, point = (size if t > 1 else size / 2), 1.0, coef
-                yield Step(coef, gap=1.0, objective=last)
+                size, t, coef, point = (size / 2 if plain else size), 1.0, good, good
+                yield Step(good, gap=1.0, objective=last)
                 continue
+            good, plain, gap, last = point, t == 1.0, last - value, value
+            yield Step(good, gap=gap, objective=value)
             slope = alpha * point - self.features.transposed_times(self.residuals(q, rho))
             moved = point - size * cho_solve(factor, slope, check_finite=False)
             following = (1 + np.sqrt(1 + 4 * t * t)) / 2
             coef, point, t = moved, moved + (t - 1) / following * (moved - coef), following
-            gap, last = last - value, value
-            yield Step(coef, gap=gap, objective=value)
 
     def chances(self, coef: Array) -> Array:
         """Return P(class) of each row, shape (n, C)."""

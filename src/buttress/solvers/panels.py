@@ -85,7 +85,6 @@ class InnerProducts:
         parts = [left[start : start + height] for start in range(0, left.shape[0], height)]
         return np.concatenate([(right @ part.toarray().T).T for part in parts])
 
-
     def cost(self, height: int, width: int) -> float:
         """Return about how many multiplications these products and a function of them take."""
         return float(height) * width * (self.X.shape[1] + 20)

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Sequence
 from copy import copy
-from threading import Lock
 from typing import Any
 from weakref import finalize
 
@@ -18,6 +17,7 @@ from buttress.solvers.threads import share
 FLOAT64_ROWS = 2000  # up to this many rows float64 costs little, and lets the solution be finished to rounding
 STRETCH = 4096  # columns of stored rows that one thread adds at a time
 TILE = 512  # rows and columns of one tile of an exact product
+HANDS = 16  # into which its rows of tiles are dealt, for threads to take
 ROUGH = 1e-5  # float32 entries with a larger relative error are not worth starting with
 WIDE = 128  # columns of X from which on stored entries are gathered rather than computed again
 KEPT = 512 * 2**20  # bytes of rows that may wait for the next fit
@@ -48,6 +48,25 @@ def release_memory() -> None:
 def tiles(start: int, stop: int) -> list[tuple[int, int]]:
     """Return the ends of the tiles that cover start to stop."""
     return [(left, min(left + TILE, stop)) for left in range(start, stop, TILE)]
+
+
+def dealt(exact: Exact, b: Array, diagonal: Array, size: int, tops: range) -> Array:
+    """Return the part of K b, K (n, n) with this diagonal, from the tiles right of and below (t, t), t in ``tops``.
+
+    Tiles among the first ``size`` rows count for both halves of K; b is 0 on the others.
+    """
+    out = np.zeros(len(b))
+    for top in tops:
+        rows = slice(top, min(top + TILE, size))
+        for start, stop in [*tiles(top, size), *tiles(size, len(b))]:
+            columns = slice(start, stop)
+            K = exact(rows, columns)
+            if start == top:
+                np.fill_diagonal(K, diagonal[rows])
+            elif stop <= size:
+                out[rows] += K @ b[columns]
+            out[columns] += b[rows] @ K
+    return out
 
 
 class RowCache:
@@ -265,34 +284,24 @@ class KernelRows:
     def exact_times(self, b: Array, wanted: Index | None = None) -> Array:
         """Return K b in float64 throughout, in tiles; only the entries ``wanted`` are right when they are given.
 
-        The tiles among the rows where b is not 0 are symmetric, so that half of them are computed.
+        The tiles among the rows where b is not 0 are symmetric, so that half of them are computed. They are summed in
+        an order that does not depend on the threads.
         """
         if self.cache.whole:
             return self.times(b)
         active = np.flatnonzero(b)
         others = np.setdiff1d(np.arange(len(self)) if wanted is None else wanted, active, assume_unique=True)
         seen, size = np.concatenate([active, others]), len(active)
-        exact, b, diagonal, found = self.exact(seen), b[seen], self.diagonal[seen], np.zeros(len(seen))
-        lock = Lock()
+        exact, b, diagonal = self.exact(seen), b[seen], self.diagonal[seen]
+        parts: dict[int, Array] = {}
 
-        def work(tops: Iterator[int]) -> None:
-            own = np.zeros(len(seen))
-            for top in tops:
-                rows = slice(top, min(top + TILE, size))
-                for start, stop in [*tiles(top, size), *tiles(size, len(seen))]:
-                    columns = slice(start, stop)
-                    K = exact(rows, columns)
-                    if start == top:
-                        np.fill_diagonal(K, diagonal[rows])
-                    elif stop <= size:
-                        own[rows] += K @ b[columns]
-                    own[columns] += b[rows] @ K
-            with lock:
-                found[:] += own
+        def work(hands: Iterator[int]) -> None:
+            for hand in hands:
+                parts[hand] = dealt(exact, b, diagonal, size, range(hand, size, HANDS * TILE))
 
-        share(work, range(0, size, TILE), self.cache.entries.cost(size, len(seen)))
+        share(work, range(0, min(size, HANDS * TILE), TILE), self.cache.entries.cost(size, len(seen)))
         total = np.zeros(len(self))
-        total[seen] = found
+        total[seen] = sum((parts[hand] for hand in sorted(parts)), np.zeros(len(seen)))
         return total
 
     def exact(self, index: Index) -> Exact:

@@ -77,7 +77,8 @@ def run(
     callback: Callable[[Step], bool | None] | None = None,
     progress: bool = False,
     name: str = "fit",
-    warn: bool = True,
+    warn: bool | tuple[str, ...] = True,
+    inner: bool = False,
     keep: str = "best",
 ) -> Outcome:
     """Iterate until ``gap <= tol``, the budget is spent, the callback returns True, or Ctrl-C.
@@ -98,8 +99,10 @@ def run(
         Show a rich progress line on stderr, where that is a terminal.
     name : str
         What the progress line and the warnings call the run.
-    warn : bool
-        Warn with NotConvergedWarning when a budget ran out.
+    warn : bool or tuple of {"max_iter", "max_time"}
+        Warn with NotConvergedWarning when a budget ran out, or when one of these did.
+    inner : bool
+        A part of another run or fit, which is told of Ctrl-C and need not warn of budgets.
     keep : {"best", "last"}
         Which state a run ends with that did not converge: that of the least objective, or the last, for algorithms
         whose objective is an estimate from a batch.
@@ -126,7 +129,7 @@ def run(
             else:
                 outcome.status = "exhausted"
     except KeyboardInterrupt:
-        if best is None:
+        if best is None or inner:
             raise
         outcome.status = "interrupted"
         warn_user(_interrupted(name, outcome, best), InterruptedWarning)
@@ -134,7 +137,8 @@ def run(
         steps.close()
     assert best is not None, "an algorithm yields at least its starting point"
     outcome.state, outcome.gap, outcome.objective = best.state, best.gap, best.objective
-    if warn and outcome.status in ("max_iter", "max_time"):
+    told = ("max_iter", "max_time") if warn is True else warn or ()
+    if outcome.status in told and not inner:
         warn_user(_unfinished(name, outcome, tol), NotConvergedWarning)
     return outcome
 

@@ -101,7 +101,8 @@ def merged(problem: LinearProblem) -> tuple[LinearProblem, NDArray[np.intp]]:
     """Return the problem with the C_i of equal rows summed in one of them, 0 in the others, and the rows that count.
 
     The rows come in an order that depends on what they hold and not on where they lie, that of their products with a
-    fixed vector: repeated, weighted and shuffled rows then see the same steps. More than ``MERGED`` rows stay as given.
+    fixed vector: repeated, weighted and shuffled rows then see the same steps. More than ``MERGED`` rows stay as given,
+    and so do equal ones between which others come whose product rounding does not tell from theirs.
     """
     if len(problem.y) > MERGED:
         return problem, np.arange(len(problem.y))

@@ -36,7 +36,7 @@ def own_threads() -> Iterator[None]:
         yield
         return
     try:
-        threads = max((library.num_threads for library in _blas().lib_controllers), default=1)
+        threads = max((library.num_threads or 1 for library in _blas().lib_controllers), default=1)
         if threads == 1:
             yield
             return

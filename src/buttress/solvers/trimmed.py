@@ -14,6 +14,7 @@ from scipy.stats import norm
 from buttress._checks import Array
 from buttress.solvers.run import Step, Steps
 
+OFTEN, TIED = 0.01, 0.1  # shares of the rows that repeat a value, and that make it the usual one
 TUKEY = 4.685  # 95 per cent efficient for normal errors
 
 
@@ -36,6 +37,29 @@ def lts_scale(r: Array, h: int) -> float:
     z = norm.ppf((1 + q) / 2)
     lost = 2 * z * norm.pdf(z) / q if q < 1 else 0.0
     return float(np.sqrt(np.mean(part**2) / (1 - lost)))
+
+
+def least_scale(y: Array) -> float:
+    """Return the size below which residuals of the targets y (n,) tell good rows from bad ones no longer.
+
+    Ties bring residuals of 0, and densities of them without bounds. Targets most of which repeat, such as counts,
+    grades or classes, are known to half a step only, the middle distance of a repeated value from the next. Where more
+    than a tenth of the rows share one value (no sales, no rain, a sentinel), a quarter of the spread of the others:
+    their middle distance from their median, or if that is 0 from the shared one.
+    """
+    values, number, counts = np.unique(y, return_inverse=True, return_counts=True)
+    repeated = counts >= max(2, OFTEN * len(y))
+    if len(values) == 1 or not repeated.any():
+        return 0.0
+    shared, others = values[counts.argmax()], y[number != counts.argmax()]
+    away, floor = float(np.median(np.abs(others - shared))), 0.0
+    if repeated.sum() > 1 and counts[repeated].sum() > len(y) / 2:
+        gaps = np.concatenate([[np.inf], np.diff(values[repeated]), [np.inf]])
+        step = np.median(np.repeat(np.minimum(gaps[1:], gaps[:-1]), counts[repeated]))
+        floor = min(float(step), away) / 2  # of a few repeated values one may be a sentinel, far off
+    if counts.max() > TIED * len(y):
+        floor = max(floor, (float(np.median(np.abs(others - np.median(others)))) or away) / 4)
+    return floor
 
 
 def concentrate(ridge: Any, y: Array, u: Array, *, alpha: float, h: int, leave_out: bool = False) -> Steps:
