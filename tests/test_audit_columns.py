@@ -70,7 +70,7 @@ def test_numbers_in_other_notations_are_read(numbers, notation, name):
 
 def test_the_pasted_code_reads_the_same_numbers(numbers, tmp_path):
     words = [f"{number}" for number in numbers]
-    words[4] = "missing"
+    words[4:12] = "missing", " 7.5 ", "1e3", "+2.25", ".5", "1.", "-4", "5E-1"
     path = tmp_path / "odd.csv"
     pl.DataFrame({"words": words, "commas": written(numbers[::-1], "{:,.2f}"), "share": written(numbers, "{:.2f}%"),
                   "y": written(numbers, "{:,.2f}")}).write_csv(path)

@@ -52,6 +52,7 @@ def _notes(study: Any) -> list[str]:
                      f"of about {round(ENOUGH / HELD_OUT)} rows in all. The code is that of the plain machine.")
     wrong = study.suspicion["held_out_above_half"]
     if wrong:
+        regression = "" if study.classifies else " RMSE, and what it recommends, follow those rows: see the median."
         notes.append(f"{wrong} of the {len(study.y_test)} held-out rows look wrong themselves; every figure takes "
-                     "their targets as they are.")
+                     f"their targets as they are.{regression}")
     return notes

@@ -68,8 +68,11 @@ def _conversions(table: Table) -> list[str]:
 
 
 def _conversion(name: str, notation: Notation) -> str:
+    text = f"pl.col({name!r}).cast(pl.String)"
+    if not notation.replacements:
+        return f"{text}.str.strip_chars().cast(pl.Float64, strict=False)"
     pattern = rf"(?i)^\s*({notation.pattern})\s*$"
-    text = f"pl.col({name!r}).cast(pl.String).str.extract({pattern!r})"
+    text += f".str.extract({pattern!r})"
     for old, new in notation.replacements:
         text += f".str.replace_all({old!r}, {new!r}, literal=True)"
     return f"{text}.cast(pl.Float64)"
