@@ -61,7 +61,7 @@ def test_labels_that_are_mostly_numbers_stay_classes(numbers):
 
 @pytest.mark.parametrize(("notation", "name"), [
     ("{:,.2f}", "commas between thousands"), ("{:.2f}%", "percentages"), ("{:.2f} ", "decimal commas"),
-    (" {}", "'a' holds numbers as texts")])
+    (" {}", "'a' holds numbers, but not in a type of")])
 def test_numbers_in_other_notations_are_read(numbers, notation, name):
     table, _ = make_table({"a": np.array(written(numbers, notation), dtype=object)}, numbers, "y", "auto")
     np.testing.assert_allclose(table.numeric["a"], numbers)

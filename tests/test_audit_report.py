@@ -2,6 +2,8 @@
 
 import io
 import json
+import re
+import time
 
 import numpy as np
 import pandas as pd
@@ -13,7 +15,7 @@ from sklearn.ensemble import RandomForestClassifier
 
 import buttress
 from buttress._checks import warn_user
-from buttress.audit.measure import Cell, attacked_correct, median_error, number, shown
+from buttress.audit.measure import Cell, attacked_correct, has_gradients, median_error, number, shown
 from buttress.audit.paste import _home
 from buttress.audit.report import html, terminal_table
 from buttress.audit.suspicion import _order
@@ -121,6 +123,21 @@ def test_a_forest_is_attacked_although_its_scores_are_flat():
         standing &= model.predict(rows + 0.25 * rng.choice([-1, 1], size=rows.shape)) == labels
     assert standing.mean() < start
     assert attacked_correct(model, rows, labels, 0.25, 13, 0).mean() <= standing.mean() + 0.02
+
+
+def test_an_attack_that_would_take_too_long_is_left_out_with_a_note(monkeypatch):
+    def slow(model, X, y, *rest):
+        time.sleep(0 if has_gradients(model) else 1.5)
+        return np.ones(len(X), dtype=bool)
+
+    monkeypatch.setattr("buttress.audit.study.attacked_correct", slow)
+    X = np.random.default_rng(0).normal(size=(120, 3))
+    forest = RandomForestClassifier(5, random_state=0)
+    result = buttress.audit(forest, X, (X[:, 0] > 0).astype(int), rows=40, budget=15)
+    assert result.rows["yours (RandomForestClassifier)"]["attacked"].value is None
+    assert result.rows["plain SVC"]["attacked"].value == 1
+    assert any(re.search(r"to attack it by queries would take about \d+ s: it was not", note) for note in result.notes)
+    assert result.recommended in set(result.rows) - {"yours (RandomForestClassifier)"}
 
 
 class Labels(ClassifierMixin, BaseEstimator):

@@ -164,6 +164,7 @@ class Study:
     suspicion: dict[str, Any] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     unattacked: set[str] = field(default_factory=set)
+    attack_seconds: dict[str, float] = field(default_factory=dict)
     novel: list[Any] = field(default_factory=list)
     subsampled: dict[str, Any] = field(default_factory=dict)
 
@@ -258,7 +259,7 @@ class Study:
         X, y = self.X[chosen], self.y[chosen]
         for estimator in self.unfitted.values():
             model = self._limited(estimator, 10.0).fit(X, y)
-            if self.classifies and has_scores(model):
+            if self.classifies and has_gradients(model):  # others are timed before they are attacked
                 attacked_correct(model, X[:20], y[:20], self.options.eps, len(self.table.numeric), self.options.seed)
         return (time.monotonic() - begun) * (len(NOISE) + 1)
 
@@ -280,7 +281,7 @@ class Study:
             self.models[name] = model
             self.rows[name]["as_is"] = self._score(model)
             if self.classifies:
-                self.rows[name]["attacked"] = self._attacked(name, self.options.eps)
+                self._attack_if_affordable(name)
             else:
                 self.rows[name]["median"] = median_error(model.predict(self.X_test) - self.y_test, self.options.seed)
 
@@ -299,35 +300,33 @@ class Study:
         predicted, y, seed = model.predict(self.X_test[part]), self.y_test[part], self.options.seed
         return accuracy(predicted == y) if self.classifies else rmse(predicted - y, seed)
 
-    def _attacked(self, name: str, eps: float) -> Cell:
+    def _attack_if_affordable(self, name: str) -> None:
         """Attack a fitted model; one without scores, or too slow to be asked so often, is left out with a note."""
-        model, numeric = self.models[name], len(self.table.numeric)
-        if name in self.unattacked:
-            return Cell()
-        if not has_gradients(model):
-            note = self._why_not(name, eps)
-            if note:
-                self.unattacked.add(name)
-                self.notes.append(note)
-                return Cell()
-        survived = attacked_correct(model, self.X_test, self.y_test, eps, numeric, self.options.seed)
-        return accuracy(survived)
+        why_not = ""
+        if not has_scores(self.models[name]):
+            why_not = f"{name} gives labels only: it was not attacked, and is not recommended."
+        elif not has_gradients(self.models[name]):
+            self._attacked(name, self.options.eps, 8)
+            seconds = self.attack_seconds[name] * len(self.X_test) / 8
+            if seconds > self.left() / 3:
+                why_not = (f"{name} has no known gradients, and to attack it by queries would take about {seconds:.0f} "
+                           "s: it was not attacked, and is not recommended. Raise the budget.")
+            else:
+                self.notes.append(f"{name} has no known gradients: it was attacked by queries, with the worst of "
+                                  "several attacks.")
+        if why_not:
+            self.unattacked.add(name)
+            self.notes.append(why_not)
+        else:
+            self.rows[name]["attacked"] = self._attacked(name, self.options.eps)
 
-    def _why_not(self, name: str, eps: float) -> str:
-        """Return why a model without known gradients cannot be attacked, empty where it can."""
-        model = self.models[name]
-        if not has_scores(model):
-            return f"{name} gives labels only: it was not attacked, and is not recommended."
+    def _attacked(self, name: str, eps: float, count: int | None = None) -> Cell:
+        """Attack a fitted model on the held-out rows, or on the first ``count`` of them, and note the time it took."""
         begun = time.monotonic()
-        attacked_correct(model, self.X_test[:8], self.y_test[:8], eps, len(self.table.numeric), self.options.seed)
-        seconds = (time.monotonic() - begun) * len(self.X_test) / 8
-        if seconds > self.left() / 4:
-            return (f"{name} has no known gradients, and to attack it by queries would take about {seconds:.0f} s: "
-                    "it was not attacked further, and is not recommended. Raise the budget.")
-        said = f"{name} has no known gradients: it was attacked by queries, with the worst of several attacks."
-        if said not in self.notes:
-            self.notes.append(said)
-        return ""
+        survived = attacked_correct(self.models[name], self.X_test[:count], self.y_test[:count], eps,
+                                    len(self.table.numeric), self.options.seed)
+        self.attack_seconds[name] = time.monotonic() - begun
+        return accuracy(survived)
 
     def _suspicious(self) -> None:
         """Judge training and held-out rows alike: each by a fit without it, so that none need be kept apart."""
@@ -377,7 +376,7 @@ class Study:
             curve[name][0], curve[name][2] = cells["as_is"].value, cells["attacked"].value
         for k in (4, 1, 3):
             self.report(f"attacks at eps {radii[k]:g}", 0.92)
-            for name in self.models:
-                if self.left() > 0.1 * self.options.budget:
+            for name in (name for name in self.models if name not in self.unattacked):
+                if self.left() - self.attack_seconds[name] > 0.1 * self.options.budget:
                     curve[name][k] = self._attacked(name, radii[k]).value
         self.curves["eps"] = curve

@@ -165,7 +165,7 @@ def _place(name: str, values: Any, table: Table) -> None:
 def _read_note(name: str, reading: Reading, rows: Any) -> str:
     if reading.words:
         return f"{reading.culprits(name, rows)}: what is not was read as missing."
-    return f"Column {name!r} holds {reading.notation.name} as texts and was read as numbers."
+    return f"Column {name!r} holds {reading.notation.name}, but not in a type of numbers; it was read as such."
 
 
 def _place_texts(name: str, values: Any, table: Table) -> None:
