@@ -8,9 +8,13 @@ import pandas as pd
 import polars as pl
 import pytest
 from scipy.stats import binomtest
+from sklearn.compose import make_column_transformer
 from sklearn.datasets import load_iris, make_classification
+from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import train_test_split
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 import buttress
 from buttress.audit.measure import Cell, accuracy, attacked_correct, rmse
@@ -161,6 +165,17 @@ def test_a_fitted_model_is_judged_as_it_is_in_its_own_units():
         buttress.audit(mine, frame[["a", "b"]], y)
     with pytest.raises(ValueError, match="numeric columns"):
         buttress.audit(mine, frame.assign(d=["x", "y", "z"] * 50), y)
+
+
+@pytest.mark.parametrize("library", [pd, pl])
+def test_a_fitted_pipeline_that_names_its_columns_is_judged(library):
+    X, y = load_iris(return_X_y=True)
+    frame = library.DataFrame(dict(zip("abcd", X.T, strict=True)))
+    prepare = make_column_transformer((make_pipeline(SimpleImputer(), StandardScaler()), list("abcd")))
+    mine = make_pipeline(prepare, buttress.SVC()).fit(frame, y)
+    cells = buttress.audit(mine, frame, y, rows=60).rows["yours (Pipeline)"]
+    assert cells["as_is"].value > 0.8
+    assert cells["attacked"].value < cells["as_is"].value
 
 
 def test_regression_measures_errors_and_finds_a_planted_row():
