@@ -1,9 +1,12 @@
 """Small problems that many tests share."""
 
 import numpy as np
+import pytest
 from sklearn.datasets import load_breast_cancer, load_iris, make_classification, make_moons
 from sklearn.preprocessing import scale
 
+from buttress.attacks.targets import as_target, label_codes
+from buttress.expansion import margins
 from buttress.kernels import (
     RBF,
     Cauchy,
@@ -62,3 +65,12 @@ def large(n=2600, seed=3):
     """Enough rows for float32 storage, with labels that overlap."""
     X, y = make_classification(n, n_features=10, n_informative=6, flip_y=0.1, random_state=seed)
     return scale(X), y
+
+
+problems = pytest.mark.parametrize("problem", [moons, iris], ids=["two-classes", "three-classes"])
+
+
+def margin(model, X, y):
+    """The least lead of each row's label, from the target that the attacks see."""
+    target = as_target(model)
+    return margins(target.scores(X), label_codes(model, y, len(X)), target.contrasts)[0]

@@ -1,37 +1,20 @@
-"""The feature-space defence: its theorem, its exact solver against general ones, its stochastic solvers against it."""
+"""The feature-space defence: its theorem, its exact solver against general ones, and what its estimator owes."""
 
-import copy
 import pickle
 import warnings
 
 import numpy as np
 import pytest
 from scipy.optimize import minimize
-from sklearn.datasets import load_digits
 
-from buttress import SVC, AdversarialSVC, FeatureNoiseWarning, attacks
-from buttress.features import RandomExpansion, feature_radius, random_features
-from buttress.kernels import RBF, Cauchy, InverseMultiquadric, Laplacian, Linear
-from buttress.solvers.classify import solve_svm
-from buttress.solvers.dsg import KernelBasis, RandomBasis, doubly_stochastic, step_sizes
+from buttress import SVC, AdversarialSVC, FeatureNoiseWarning
+from buttress.features import feature_radius
+from buttress.kernels import RBF, Cauchy, InverseMultiquadric, Laplacian
 from buttress.solvers.rkhs import attacked, first_point, natural_path, path_search
-from buttress.solvers.rows import KernelRows
 from buttress.solvers.run import run
 
 from problems import breast_cancer, iris, moons, points
-
-QUIET = pytest.mark.filterwarnings("ignore::buttress.FeatureNoiseWarning")
-
-
-def signed(n=60, noise=0.3, seed=0):
-    X, y = moons(n, noise=noise, seed=seed)
-    return X, 2.0 * y - 1
-
-
-def value(K, y, w, b, C, radius):
-    """The objective with C the weight of the sum."""
-    f, norm = K @ w, np.sqrt(w @ K @ w)
-    return 0.5 * norm**2 + C * np.maximum(0, 1 - y * (f + b) + radius * norm).sum()
+from rkhs_problems import QUIET, signed, value
 
 
 def test_worst_feature_move_is_the_closed_form():
@@ -165,153 +148,6 @@ def test_linf_radius_is_converted_by_the_root_of_the_width():
     np.testing.assert_allclose(linf.decision_function(X), l2.decision_function(X), rtol=1e-9)
 
 
-def plain_natural_dsg(features, X, y, C, batch, rng):
-    """Dai et al.'s algorithm 1 written out: no norm, no radius, one step of 1/t a batch."""
-    order = rng.permutation(len(y))
-    X, y = X[order].astype(np.float32), y[order]
-    alphas, f = [], np.zeros((len(y), 1))
-    for t, start in enumerate(range(0, len(y), batch)):
-        stop = min(start + batch, len(y))
-        g = 1.0 / (t + 1)
-        active = 1 - y[start:stop] * f[start:stop] > 0
-        z = g * C / (stop - start) * np.where(active, y[start:stop], 0.0)
-        alphas = [(1 - g) * alpha for alpha in alphas]
-        alphas.append(features(X[start:stop], t).astype(np.float64).T @ z)
-        f *= 1 - g
-        f[stop:] += features(X[stop:], t) @ alphas[-1].astype(np.float32)
-    return np.stack(alphas)
-
-
-def test_eps_zero_is_natural_dsg_bit_for_bit():
-    X, y = signed(200)
-    features = random_features(RBF(1.0), 2, 32, seed=0)
-    basis = RandomBasis(features, X, 10, 1)
-    steps = doubly_stochastic(basis, y[:, None], C=2.0, radius=0.0, step=step_sizes("diminishing", 1.0), batch=20,
-                              n_passes=1, fit_intercept=False, rng=np.random.RandomState(7))
-    coef = run(steps).state[0]
-    plain = plain_natural_dsg(features, X, y[:, None], 2.0, 20, np.random.RandomState(7))
-    np.testing.assert_array_equal(coef, plain)
-    assert np.abs(plain).max() > 0
-
-
-@pytest.mark.parametrize("radius", [0.0, 0.05])
-def test_many_features_follow_the_kernel_iterate_by_iterate(radius):
-    X, y = signed(120)
-    options = {"C": 2.0, "radius": radius, "step": step_sizes("constant", 0.2), "batch": 20, "n_passes": 1,
-               "fit_intercept": True}
-    random = RandomBasis(random_features(RBF(1.0), 2, 10_000, seed=0), X, 6, 1)
-    exact = KernelBasis(RBF(1.0), X, 1)
-    K = RBF(1.0)(X, X)
-    pairs = zip(*(doubly_stochastic(basis, y[:, None], rng=np.random.RandomState(1), **options)
-                  for basis in (random, exact)), strict=True)
-    for ours, theirs in pairs:
-        f = sum((random.features(X, t) @ coef for t, coef in enumerate(ours.state[0])), np.zeros((120, 1)))
-        np.testing.assert_allclose(f + ours.state[1], K @ theirs.state[0] + theirs.state[1], atol=0.05)
-        np.testing.assert_allclose(ours.state[2], theirs.state[2], atol=0.02)
-
-
-@pytest.mark.parametrize("step", ["constant", "diminishing"])
-@pytest.mark.parametrize("passes", [1, 3])
-def test_norm_recursion_is_the_norm(step, passes):
-    """For the kernel itself the recursion is exact; for random features within 2% of z'K z of the same updates."""
-    X, y = breast_cancer()
-    y = 2.0 * y[:, None] - 1
-    options = {"C": 4.0, "radius": 0.02, "step": step_sizes(step, 0.3 if step == "constant" else 1.0), "batch": 100,
-               "n_passes": passes, "fit_intercept": False}
-    K = RBF(0.02)(X, X)
-    steps = doubly_stochastic(KernelBasis(RBF(0.02), X, 1), y, rng=np.random.RandomState(0), **options)
-    coef, _, norm = run(steps).state
-    assert norm[0] == pytest.approx(np.sqrt(coef[:, 0] @ K @ coef[:, 0]), rel=1e-9)
-    basis = RandomBasis(random_features(RBF(0.02), 30, 1024, seed=0), X, 6 * passes, 1)
-    shadow = KernelBasis(RBF(0.02), X, 1)
-    add, shrink, reorder = basis.add, basis.shrink, basis.reorder
-    basis.add = lambda t, rows, z: (shadow.add(t, rows, z), add(t, rows, z))[1]
-    basis.shrink = lambda factor: (shadow.shrink(factor), shrink(factor))[1]
-    basis.reorder = lambda order: (shadow.reorder(order), reorder(order))[1]
-    norm = run(doubly_stochastic(basis, y, rng=np.random.RandomState(0), **options)).state[2]
-    coef = shadow.state()[:, 0]
-    assert norm[0] == pytest.approx(np.sqrt(coef @ K @ coef), rel=0.02)
-
-
-@pytest.mark.parametrize("solver", ["dsg", "sgd"])
-def test_update_is_the_functional_gradient(solver):
-    """One batch of all rows from f1 to f2: (f1 - f2) / g is the gradient of the objective, by finite differences."""
-    X, y = signed(30)
-    K, radius, C = RBF(1.0)(X, X), 0.05, 2.0
-    size = 1.0 if solver == "sgd" else 0.5
-    basis = KernelBasis(RBF(1.0), X, 1) if solver == "sgd" else RandomBasis(
-        random_features(RBF(1.0), 2, 100_000, seed=0), X, 2, 1)
-    steps = doubly_stochastic(basis, y[:, None], C=C, radius=radius, step=lambda t: size if t == 1 else 1e-3, batch=30,
-                              n_passes=2, fit_intercept=False, rng=np.random.RandomState(0))
-    states = [step.state[0] for step in steps]
-    if solver == "sgd":
-        w = [state[:, 0] for state in states]
-    else:
-        f = [sum(basis.features(X, t) @ coef for t, coef in enumerate(state)) for state in states[1:]]
-        w = [None, *(np.linalg.lstsq(K, column[:, 0], rcond=1e-6)[0] for column in f)]
-    change = K @ (w[1] - w[2]) / 1e-3
-    h = 1e-6
-
-    def risk(v):
-        return value(K, y, v, 0.0, C / 30, radius)
-
-    gradient = [(risk(w[1] + h * e) - risk(w[1] - h * e)) / (2 * h) for e in np.eye(30)]
-    np.testing.assert_allclose(change, gradient, atol=1e-4 if solver == "sgd" else 0.02)
-
-
-def squared_error(radius, step, times, trials, C=1.0):
-    """Mean over trials of the mean squared distance of f_t to the exact f on the rows, at each of ``times``."""
-    X, y = signed(60)
-    kernel = RBF(1.0)
-    K = kernel(X, X)
-    solve = natural_path(kernel, X, y, fit_intercept=False, tol=1e-9)
-    first = first_point(kernel, X, y, fit_intercept=False)
-    w = run(path_search(solve, first, y, C=C / 60, radius=radius), tol=1e-9, max_iter=100).state[0]
-    errors = np.zeros((trials, len(times)))
-    passes = -(-times[-1] // 6)
-    for trial in range(trials):
-        features = random_features(kernel, 2, 8, seed=trial)
-        basis = RandomBasis(features, X, 6 * passes, 1)
-        basis.state = lambda basis=basis: basis.coef  # no copies: looked at only here
-        steps = doubly_stochastic(basis, y[:, None], C=C, radius=radius, step=step, batch=10, n_passes=passes,
-                                  fit_intercept=False, rng=np.random.RandomState(trial))
-        blocks = np.stack([features(X, t) for t in range(times[-1])])
-        for t, state in enumerate(steps):
-            if t in times:
-                f = np.einsum("tim,tm->i", blocks[:t], state.state[0][:t, :, 0])
-                errors[trial, times.index(t)] = np.mean((f - K @ w) ** 2)
-            if t >= times[-1]:
-                break
-    return errors.mean(axis=0)
-
-
-@pytest.mark.parametrize("radius", [0.0, 0.1], ids=["natural", "attacked"])
-def test_diminishing_steps_converge_as_one_over_t(radius):
-    """Theorem 3: E |f_t(x) - f*(x)|^2 = O(1/t) under steps theta/t."""
-    times = [32, 64, 128, 256, 384]
-    errors = squared_error(radius, step_sizes("diminishing", 1.0), times, trials=12)
-    slope = np.polyfit(np.log(times), np.log(errors), 1)[0]
-    assert -1.2 <= slope <= -0.8
-
-
-def test_constant_steps_reach_a_floor_that_falls_with_the_step():
-    """Theorem 4: near f* up to an error in proportion to the step."""
-    floors = []
-    for size in (0.2, 0.05):
-        errors = squared_error(0.1, step_sizes("constant", size), [round(20 / size), round(24 / size)], trials=8)
-        assert errors[1] > 0.4 * errors[0]
-        floors.append(errors.mean())
-    assert floors[1] < 0.5 * floors[0]
-
-
-@QUIET
-def test_large_steps_do_not_turn_the_model_around():
-    X, y = moons(100)
-    model = AdversarialSVC(defense="rkhs", solver="sgd", step="constant", step_size=5.0, C=1.0, eps=0.05, norm="l2",
-                           gamma=1.0, batch_size=20, n_passes=3, fit_intercept=False, random_state=0).fit(X, y)
-    assert model.score(X, y) > 0.7
-
-
 @QUIET
 @pytest.mark.parametrize("solver", ["exact", "dsg", "sgd"])
 def test_three_classes_and_the_same_model_after_pickling(solver):
@@ -322,45 +158,6 @@ def test_three_classes_and_the_same_model_after_pickling(solver):
     assert scores.shape == (150, 3)
     assert model.score(X, y) > 0.8
     np.testing.assert_array_equal(pickle.loads(pickle.dumps(model)).decision_function(X), scores)
-
-
-@QUIET
-def test_features_are_never_stored():
-    X, y = points(300, 200), np.arange(300) % 2
-    model = AdversarialSVC(defense="rkhs", solver="dsg", eps=0, batch_size=50, random_state=0).fit(X, y)
-    one_block = 200 * 1024 * 8
-    assert len(pickle.dumps(model)) < one_block / 10
-
-
-def test_random_features_fall_to_attacks_that_landmarks_withstand():
-    """The same kernel, C and rows; both maps classify alike without an attack."""
-    X, y = load_digits(return_X_y=True)
-    X, y = X[(y == 3) | (y == 8)] / 16, y[(y == 3) | (y == 8)]
-    model = AdversarialSVC(eps=0, C=1.0, gamma=0.05, n_landmarks=100, random_state=0).fit(X, y)
-    waves = random_features(RBF(0.05), 64, 200, seed=0)
-    features, signs = waves(X, 0), np.where(y == 8, 1.0, -1.0)
-    solution = solve_svm(KernelRows(Linear(), features), signs, np.ones(len(y)))
-    twin = copy.copy(model)
-    coef, intercept = (features.T @ solution.b)[None, :, None], np.array([solution.intercept])
-    twin.expansion_ = RandomExpansion(waves, coef, intercept)
-    assert twin.score(X, y) > 0.98
-    assert model.score(X, y) > 0.98
-    X, y = X[:100], y[:100]
-    few, many = ((m.predict(attacks.pgd(m, X, y, eps=0.12, steps=10)) == y).mean() for m in (twin, model))
-    assert few < many - 0.2
-
-
-def test_noise_of_random_features_is_warned_of_where_it_is_large():
-    X, y = breast_cancer()
-    X = np.hstack([X, points(len(X), 70)])
-    with pytest.warns(FeatureNoiseWarning, match="noise of l1 norm"):
-        noisy = AdversarialSVC(defense="rkhs", solver="dsg", C=8.0, eps=0, n_features=64, batch_size=100,
-                               random_state=0).fit(X, y)
-    assert (noisy.gradient_noise_ > noisy.gradient_signal_).all()
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", FeatureNoiseWarning)
-        AdversarialSVC(defense="rkhs", solver="dsg", C=8.0, eps=0, gamma=0.5, n_features=4096, batch_size=50,
-                       random_state=0).fit(*moons(400))
 
 
 @pytest.mark.parametrize(
@@ -411,3 +208,13 @@ def test_a_second_fit_keeps_nothing_of_another_solver_and_no_block_of_training()
             assert set(vars(model)) == set(vars(fresh))
             if second.get("solver") == "dsg":
                 assert {place.dtype for _, place in model.expansion_.features._kept} <= {"float64"}
+
+
+def test_a_fit_that_is_refused_leaves_the_last_one():
+    X, y = moons(60)
+    model = AdversarialSVC(defense="rkhs", eps=0.01, norm="l2", gamma=1.0).fit(X, y)
+    before, scores = dict(vars(model)), model.decision_function(X)
+    with pytest.raises(ValueError, match="is too large for defense='rkhs'"):
+        model.set_params(eps=50.0).fit(X + 1.0, np.where(y == 1, "b", "a"))
+    assert {**vars(model), "eps": 0.01} == before
+    np.testing.assert_array_equal(model.decision_function(X), scores)

@@ -1,26 +1,28 @@
 """Attacks against finite differences, exact distances of linear models, brute force, and bad input."""
 
 import itertools
+import warnings
 from functools import partial
 
 import numpy as np
 import pytest
 from scipy.sparse import csr_matrix
 from sklearn.compose import ColumnTransformer
+from sklearn.datasets import load_wine
 from sklearn.dummy import DummyClassifier
 from sklearn.ensemble import RandomForestClassifier, VotingClassifier
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.multioutput import MultiOutputClassifier
 from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import RobustScaler, StandardScaler
+from sklearn.preprocessing import RobustScaler, StandardScaler, scale
 from sklearn.svm import OneClassSVM
 
 from buttress import SVC, AdversarialSVC, KernelClassifier, attacks
 from buttress.attacks.targets import as_target, label_codes
 from buttress.expansion import margins
 
-from problems import iris, moons, noisy, points
+from problems import iris, margin, moons, noisy, points, problems
 
 # One row a classifier: adding a classifier means adding a row here.
 CLASSIFIERS = [
@@ -31,15 +33,7 @@ CLASSIFIERS = [
     AdversarialSVC(gamma=0.5, max_iter=30, random_state=0),
     KernelClassifier(kernel="cauchy"),
 ]
-PROBLEMS = [moons, iris]
 names = pytest.mark.parametrize("model", CLASSIFIERS, ids=lambda e: f"{type(e).__name__}-{e.kernel}")
-problems = pytest.mark.parametrize("problem", PROBLEMS, ids=["two-classes", "three-classes"])
-
-
-def margin(model, X, y):
-    """The least lead of each row's label, from the target that the attacks see."""
-    target = as_target(model)
-    return margins(target.scores(X), label_codes(model, y, len(X)), target.contrasts)[0]
 
 
 @names
@@ -188,6 +182,20 @@ def test_the_ensemble_sees_trees_that_gradients_do_not():
     assert info.success.sum() > blind.success.sum() + 10
 
 
+def test_rows_with_a_slope_do_not_hide_those_without():
+    """A few rows near a threshold of a tree say nothing about the others."""
+    X, y = load_wine(return_X_y=True)
+    X = scale(X)
+    model = RandomForestClassifier(30, random_state=0).fit(X[::2], y[::2])
+    with pytest.warns(UserWarning, match=r"changed near \d+ of the \d+ rows it gets right.*worst_case"):
+        info = attacks.pgd(model, X[1::2], y[1::2], eps=0.5, return_info=True)[1]
+    assert info.distance.max() > 0  # some row had a slope
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = attacks.worst_case(model, X[1::2], y[1::2], eps=0.5, random_state=0, return_info=True)[1]
+    assert found.success.mean() > info.success.mean() + 0.2
+
+
 def test_a_constant_model_warns_that_the_attack_was_blind():
     X, y = moons(40)
     constant = DummyClassifier().fit(X, y)
@@ -217,17 +225,33 @@ def test_a_radius_of_another_scale_warns():
 def test_a_model_fitted_on_column_names_is_attacked_through_frames(library):
     frames = pytest.importorskip(library)
     X, y = moons(60)
-    columns = {"first": X[:, 0], "it's 2": X[:, 1]}
+    columns = {"it's 1": X[:, 0], "schema": X[:, 1]}  # pandas gives columns as attributes; polars has a schema
     frame = frames.DataFrame(columns)
-    scaled = ColumnTransformer([("first", StandardScaler(), ["first"]), ("second", RobustScaler(), ["it's 2"])])
+    scaled = ColumnTransformer([("first", StandardScaler(), ["it's 1"]), ("second", RobustScaler(), ["schema"])])
     model = make_pipeline(scaled, SVC(gamma=1.0)).fit(frame, y)
     plain = make_pipeline(ColumnTransformer([("first", StandardScaler(), [0]), ("second", RobustScaler(), [1])]),
                           SVC(gamma=1.0)).fit(X, y)
-    for attack, options in ((attacks.pgd, {"eps": 0.3}), (attacks.carlini_wagner, {"steps": 10})):
+    for attack, options in ((attacks.pgd, {"eps": 0.3}), (attacks.carlini_wagner, {"steps": 10}),
+                            (attacks.zoo, {"steps": 5, "rounds": 1})):
         moved = attack(model, frame, y, random_state=0, **options)
         np.testing.assert_array_equal(moved, attack(plain, X, y, random_state=0, **options))
-    moved = attacks.pgd(model, frame, y, eps=0.3, random_state=0)
-    assert model.score(frames.DataFrame(dict(zip(columns, moved.T, strict=True))), y) < model.score(frame, y)
+    frame = frame[::-1]
+    moved = attacks.pgd(model, frame, y[::-1], eps=0.3, random_state=0)
+    assert model.score(moved, y[::-1]) < model.score(frame, y[::-1])
+    assert type(moved) is type(frame)
+    assert list(getattr(moved, "index", [])) == list(getattr(frame, "index", []))
+
+
+@pytest.mark.parametrize("norm", ["linf", "l2"])
+def test_every_member_of_the_ensemble_asks_a_model_fitted_on_column_names_with_frames(norm):
+    pandas = pytest.importorskip("pandas")
+    X, y = moons(12)
+    frame = pandas.DataFrame({"first": X[:, 0], "second": X[:, 1]})
+    model = make_pipeline(ColumnTransformer([("all", "passthrough", ["first", "second"])]), GaussianNB()).fit(frame, y)
+    found, info = attacks.worst_case(model, frame, y, eps=0.2, norm=norm, steps=3, restarts=1, random_state=0,
+                                     return_info=True)
+    np.testing.assert_array_equal(info.success, model.predict(found) != y)
+    assert not info.success.all()  # so that the last members were asked
 
 
 class OwnGradient(LogisticRegression):
@@ -237,6 +261,7 @@ class OwnGradient(LogisticRegression):
 
     def input_gradient(self, X, V):
         self.asked += len(X)
+        self.asked_with = type(X)
         return V @ self.coef_
 
 
@@ -253,6 +278,17 @@ def test_a_gradient_of_the_models_own_is_used():
     own.input_gradient = lambda X, V: np.full(X.shape, np.nan)
     with pytest.raises(ValueError, match="NaN in column 0 of the model's input_gradient"):
         attacks.fgsm(own, X, y, eps=0.3)
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_a_gradient_of_the_models_own_gets_rows_as_they_were_fitted(library):
+    frames = pytest.importorskip(library)
+    X, y = moons(40)
+    frame = frames.DataFrame({"first": X[:, 0], "second": X[:, 1]})
+    model = OwnGradient().fit(frame, y)
+    moved = attacks.pgd(model, frame, y, eps=0.3, steps=5, random_state=0)
+    assert model.asked_with is frames.DataFrame
+    np.testing.assert_array_equal(moved, attacks.pgd(OwnGradient().fit(X, y), X, y, eps=0.3, steps=5, random_state=0))
 
 
 class NaNScores(LogisticRegression):

@@ -20,7 +20,7 @@ import buttress
 from buttress.audit.measure import Cell, accuracy, attacked_correct, rmse
 from buttress.audit.report import html
 from buttress.audit.result import recommend
-from buttress.audit.source import kind_of, load
+from buttress.audit.source import kind_of, load, read_call
 from buttress.audit.study import Options, audit_table
 from buttress.audit.suspicion import suspicious_rows
 from buttress.audit.table import columns_of, make_table, settle_task
@@ -126,6 +126,24 @@ def test_separators_and_decimal_commas_are_found_out(frame, tmp_path, name, sepa
     assert scope["model"].score(scope["frame"], scope["frame"]["label"].to_numpy()) > 0.8
 
 
+@pytest.mark.parametrize("start", ["", "\n", "\r\n\r\n", " \n"], ids=["none", "one", "two of Windows", "of a space"])
+@pytest.mark.parametrize(("separator", "numbers"), [
+    (",", ["1.5e-3", ".5", "-2.25"]), (";", ["1,5e-3", "2", "3"]), (";", [",5", "2", "3"]), ("\t", ["2", "-2,25", "3"]),
+])
+@pytest.mark.parametrize("text", ["word", "long " * 40_000], ids=["short", "long"])
+def test_the_options_found_read_the_file_as_it_was_written(tmp_path, start, separator, numbers, text):
+    """Long texts are beyond what the csv module takes, 131,072 letters."""
+    path = tmp_path / "a.csv"
+    lines = [["size", "note", "y"], *([number, text, str(i)] for i, number in enumerate(numbers))]
+    path.write_bytes((start + "".join(separator.join(line) + "\n" for line in lines)).encode())
+    columns, y, _ = load(str(path), "y", None)
+    assert list(columns) == ["size", "note"]
+    assert columns["size"].to_list() == [float(number.replace(",", ".")) for number in numbers]
+    assert columns["note"].to_list() == [text] * 3
+    assert y.to_list() == [0, 1, 2]
+    assert pl.DataFrame({**columns, "y": y}).equals(eval(read_call(str(path), "csv"), {"pl": pl}))
+
+
 @pytest.mark.parametrize(("encoding", "likely"), [("latin-1", "cp1252"), ("utf-16", "utf-16")])
 def test_a_file_in_another_encoding_is_refused_with_the_fix(tmp_path, encoding, likely):
     path = tmp_path / "old.csv"
@@ -173,7 +191,7 @@ def test_a_fitted_pipeline_that_names_its_columns_is_judged(library):
     frame = library.DataFrame(dict(zip("abcd", X.T, strict=True)))
     prepare = make_column_transformer((make_pipeline(SimpleImputer(), StandardScaler()), list("abcd")))
     mine = make_pipeline(prepare, buttress.SVC()).fit(frame, y)
-    cells = buttress.audit(mine, frame, y, rows=60).rows["yours (Pipeline)"]
+    cells = buttress.audit(mine, frame, y, rows=60, budget=300).rows["yours (Pipeline)"]
     assert cells["as_is"].value > 0.8
     assert cells["attacked"].value < cells["as_is"].value
 

@@ -61,12 +61,15 @@ def test_models_without_certificates_show_the_attack_alone():
     matplotlib.pyplot.close("all")
 
 
-def test_models_fitted_on_column_names_are_drawn():
+@pytest.mark.parametrize("options", [{}, {"attack": "worst_case", "attack_options": {"steps": 3, "restarts": 1}}],
+                         ids=["pgd", "worst_case"])
+def test_models_fitted_on_column_names_are_drawn(options):
     pandas = pytest.importorskip("pandas")
-    X, y = moons()
+    X, y = moons(40)
     frame = pandas.DataFrame(X, columns=["first", "second"])
     scaled = ColumnTransformer([("both", StandardScaler(), ["first", "second"])])
-    display = from_estimator(make_pipeline(scaled, SVC()).fit(frame, y), frame, y, eps=[0.1, 0.3], random_state=0)
+    model = make_pipeline(scaled, SVC()).fit(frame, y)
+    display = from_estimator(model, frame, y, eps=[0.1, 0.3], random_state=0, **options)
     assert display.attacked_accuracy[1] < display.attacked_accuracy[0] < 1
     matplotlib.pyplot.close("all")
 

@@ -178,6 +178,18 @@ def test_genuine_noise_of_any_shape_keeps_the_plain_fit(noise):
         np.testing.assert_allclose(model.coef_, Ridge(1.0).fit(X, y).coef_, atol=0.02)
 
 
+@pytest.mark.filterwarnings("ignore::buttress.NotConvergedWarning")
+@pytest.mark.parametrize("d", [35, 50])
+def test_many_columns_give_a_robust_fit_little_advantage_on_clean_data(d):
+    clean = []
+    for seed in range(4):
+        X, y, _, _ = among_the_good(seed, rate=0, n=100, d=d)
+        clean.append(RobustLinearRegressor(random_state=0).fit(X, y).clean_)
+        y[:40] = np.random.default_rng(seed).normal(0, 4, 40)
+        assert not RobustLinearRegressor(random_state=0).fit(X, y).clean_
+    assert sum(clean) >= 3
+
+
 def test_starts_tried_on_a_part_of_the_rows_end_where_those_on_all_do(monkeypatch):
     X, y, w = scattered(0, 0.3, n=2000)
     whole = RobustLinearRegressor(random_state=0).fit(X, y)

@@ -8,13 +8,12 @@ import pytest
 from sklearn.datasets import load_digits, make_moons
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from test_attacks import margin, problems
 
 from buttress import SVC, AdversarialSVC, attacks
 from buttress.attacks.targets import as_target
 from buttress.kernels import RBF
 
-from problems import KERNELS, iris, moons, noisy, points
+from problems import KERNELS, iris, margin, moons, noisy, points, problems
 
 
 def exact_distance(model, X):

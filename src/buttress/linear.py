@@ -86,11 +86,14 @@ class LinearSVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         A lower bound of the optimum and its distance to ``primal_objective_``; minus infinity and infinity for "sgd",
         which has no dual point.
     converged_ : bool
-        Whether ``tol`` was met.
+        Whether ``tol`` was met, which for "sgd" proves nothing.
     n_iter_ : int
         Newton steps, gradient steps or passes begun, of the class that took most.
     history_ : list of dict
-        n_iter, seconds, gap and objective after each step (of the last class).
+        n_iter, seconds, gap and objective after each step (of the last class). The gap of "newton" and "gd" is a
+        certificate: the relative duality gap, which the distance to the optimum cannot exceed. That of "sgd" is an
+        estimate, by how much the objective has changed since half as many steps, and its objective is that of at most
+        5,000 rows.
 
     Notes
     -----

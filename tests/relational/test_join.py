@@ -240,6 +240,20 @@ def test_null_keys_are_dropped_and_said():
     assert "1 rows of a have a NULL key" in str(join.explain())
 
 
+def test_encoded_rows_are_told_from_raw_ones_where_both_are_as_wide():
+    """A text with one value is one column either way: 1 in a sampler's rows, the text in joined ones."""
+    a = pd.DataFrame({"k": range(8), "x": [-3.0, -2.0, -1.0, -0.5, 0.5, 1.0, 2.0, 3.0], "y": [0, 0, 0, 0, 1, 1, 0, 1]})
+    b = pd.DataFrame({"k": range(8), "land": ["here"] * 8})
+    join = Join([Table("a", a, features=["x"], label="y"), Table("b", b, features=["land"])], on=[("a.k", "b.k")])
+    model = RelationalLinearSVC(alpha=0.01, fit_intercept=False, random_state=0).fit(join)
+    assert list(model.coef_names_) == ["a.x", "b.land=here"]
+    assert abs(model.coef_[0, 1]) > 1e-3
+    frame = pd.DataFrame({"a.x": a["x"], "b.land": b["land"]})
+    expected = a["x"] * model.coef_[0, 0] + model.coef_[0, 1]
+    for rows in (frame, frame.to_numpy(), JoinSampler(join).take(range(8))[0]):
+        np.testing.assert_allclose(np.sort(model.decision_function(rows)), np.sort(expected))
+
+
 def test_predicting_names_what_is_missing():
     model = RelationalLinearSVC(alpha=0.1, random_state=0).fit(declare(*tables(), features=["z", "name"]))
     assert list(model.coef_names_) == ["a.x", "b.z", "b.name=g", "b.name=r"]

@@ -2,6 +2,7 @@
 
 import gc
 import os
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -272,14 +273,57 @@ def test_dates_and_an_empty_join_are_refused_inside_the_database_as_outside(duck
                 RelationalLinearSVC(engine=engine).fit(join)
 
 
-def test_text_that_is_different_in_every_row_is_refused(duckdb_connection):
+@pytest.mark.parametrize("value", ["DATE '2020-01-01'", "TIMESTAMP '2020-01-01'", "TIME '10:30:00'",
+                                   "INTERVAL '2 days'"])
+def test_times_are_refused_where_the_first_hundred_are_null(duckdb_connection, value):
+    """Those rows do not join, so that NULL is not what is refused."""
+    run = duckdb_connection.execute
+    run("CREATE TABLE mine AS SELECT 150 + i % 4 AS k, i % 2 AS y FROM range(40) t(i)")
+    run(f"CREATE TABLE dated AS SELECT i AS k, CASE WHEN i < 150 THEN NULL ELSE {value} END AS day "
+        "FROM range(200) t(i)")
+    join = Join([Table("a", (duckdb_connection, "mine"), features=[], label="y"),
+                 Table("b", (duckdb_connection, "dated"), features=["day"])], on=[("a.k", "b.k")])
+    for engine in ("sql", "memory"):
+        with pytest.raises(ValueError, match=r"Feature b\.day holds times"):
+            RelationalLinearSVC(engine=engine).fit(join)
+
+
+def test_dates_in_postgres_are_refused_by_both_engines_and_join_with_those_of_a_frame(postgres):
+    owner, reader = postgres
+    owner.execute("CREATE TABLE visits AS SELECT DATE '2020-01-01' + i AS day, i AS x, i % 2 AS y "
+                  "FROM generate_series(0, 9) i")
+    there = {"name": "v", "source": (reader, "visits"), "label": "y"}
+    for engine in ("sql", "memory"):
+        with pytest.raises(ValueError, match=r"Feature v\.day holds times"):
+            RelationalLinearSVC(engine=engine).fit(Join([Table(**there, features=["day"])], on=[]))
+    days = pd.DataFrame({"day": pd.date_range("2020-01-03", periods=4), "z": [1.0, 2.0, 3.0, 4.0]})
+    join = Join([Table(**there, features=["x"]), Table("d", days, features=["z"])], on=[("v.day", "d.day")])
+    assert prepare(join).n_rows == 4
+
+
+@pytest.mark.parametrize("engine", ["sql", "memory"])
+def test_text_that_is_different_in_every_row_is_refused_before_it_is_encoded_or_fetched(
+        duckdb_connection, engine, monkeypatch):
+    encoded, fetched = [], []
+
+    def unique(values, **options):
+        encoded.append(values)
+        return np.unique(values, **options)
+
+    def counted(*arguments):
+        fetched.append(select(*arguments))
+        return fetched[-1]
+
+    monkeypatch.setattr("buttress.relational.features.np", SimpleNamespace(**{**vars(np), "unique": unique}))
+    monkeypatch.setattr("buttress.relational.sqloracle.select", counted)
     run = duckdb_connection.execute
     run("CREATE TABLE rows_ AS SELECT i AS k, i % 2 AS y, CASE WHEN i = 7 THEN 'n/a' ELSE (i / 10)::TEXT END AS size "
-        "FROM range(200) t(i)")
-    for engine in ("sql", "memory"):
-        with pytest.raises(ValueError, match=r"rows_.size is text with .* in 200 rows .*'n/a'.* mend the column"):
-            RelationalLinearSVC(engine=engine).fit(
-                Join([Table("rows_", (duckdb_connection, "rows_"), features=["size"], label="y")], on=[]))
+        "FROM range(2000) t(i)")
+    with pytest.raises(ValueError, match=r"rows_.size is text with 2000 values in 2000 rows .*'n/a'.* mend the column"):
+        RelationalLinearSVC(engine=engine).fit(
+            Join([Table("rows_", (duckdb_connection, "rows_"), features=["size"], label="y")], on=[]))
+    assert not encoded
+    assert max(map(len, fetched), default=0) <= 100  # what is sampled to learn the kinds
 
 
 def test_a_sample_of_a_database_may_be_empty():

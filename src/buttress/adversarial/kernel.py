@@ -198,18 +198,19 @@ class AdversarialSVC(CallbackSupportMixin, ExpansionPredictions, ClassifierMixin
         """
         self._check_parameters()
         X, y = check_X_y(self, X, y)
-        for name in [name for name in vars(self) if name.endswith("_") and name not in INPUT]:
-            delattr(self, name)  # another defence or solver has other attributes
-        self.classes_, codes = check_classes(y, "AdversarialSVC")
+        classes, codes = check_classes(y, "AdversarialSVC")
         warn_of_units(X, self.eps)
-        n_classes = len(self.classes_)
+        n_classes = len(classes)
         signs = np.where(codes[:, None] == ([1] if n_classes == 2 else range(n_classes)), 1.0, -1.0)
         fit = fit_input if self.defense == "input" else fit_rkhs
         report = step_callback(self, X, y, None)
         found = fit(self, fitted_kernel(self, X), X, signs, check_random_state(self.random_state), report)
+        found["classes_"] = classes
+        found["contrasts_"] = binary_contrasts() if n_classes == 2 else rival_contrasts(n_classes)
+        for name in [name for name in vars(self) if name.endswith("_") and name not in INPUT]:
+            delattr(self, name)  # another defence or solver has other attributes; a fit that is refused leaves the last
         for name, value in found.items():
             setattr(self, name, value)
-        self.contrasts_ = binary_contrasts() if n_classes == 2 else rival_contrasts(n_classes)
         return self
 
     def _check_parameters(self) -> None:

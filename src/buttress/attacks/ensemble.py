@@ -1,5 +1,6 @@
 """The worst of several attacks within one ball, so that no single weak one is taken for robustness."""
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -44,8 +45,8 @@ def worst_case(
 
     Returns
     -------
-    Array shaped like X, and an :class:`AttackInfo` with ``return_info=True``. Its success is what an attacked accuracy
-    should be computed from: ``1 - info.success.mean()``.
+    Array, or for a model fitted on column names a frame, shaped like X, and an :class:`AttackInfo` with
+    ``return_info=True``. Its success is what an attacked accuracy should be computed from: ``1 - info.success.mean()``.
 
     Examples
     --------
@@ -115,14 +116,16 @@ def _try_nearest(worst: Worst, y: Any, eps: float, norm: str, bounds: Any, rng: 
     rows = problem.place.xp.argwhere(~worst.wrong)[:, 0]
     if eps == 0 or not len(rows):
         return
-    found, X, labels = [], to_numpy(problem.X[rows]), np.asarray(y)[to_numpy(rows)]
+    found, X, labels = [], problem.as_fitted(to_numpy(problem.X[rows])), np.asarray(y)[to_numpy(rows)]
     box = None if bounds is None else tuple(to_numpy(side[rows]) for side in (problem.low, problem.high))
-    if norm == "l2" and worst.slope_seen:
-        found.append(carlini_wagner(problem.model, X, labels, bounds=box, random_state=rng,
-                                    device=problem.place.device, return_info=True))
-    if problem.target.gradient_cost > 1:
-        found.append(zoo(problem.model, X, labels, bounds=box, steps=50, rounds=2, h=eps / 2,
-                         learning_rate=eps / 5, random_state=rng, return_info=True))
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="No score of")  # said of the whole ensemble, if of anything
+        if norm == "l2" and bool(worst.sloped.any()):
+            found.append(carlini_wagner(problem.model, X, labels, bounds=box, random_state=rng,
+                                        device=problem.place.device, return_info=True))
+        if problem.target.gradient_cost > 1:
+            found.append(zoo(problem.model, X, labels, bounds=box, steps=50, rounds=2, h=eps / 2,
+                             learning_rate=eps / 5, random_state=rng, return_info=True))
     for moved, info in found:
         worst.queries += info.queries
         delta = into_ball(problem.place(moved) - problem.X[rows], eps, norm)

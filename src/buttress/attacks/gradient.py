@@ -22,7 +22,8 @@ def fgsm(
 ) -> Any:
     """Fast gradient sign method: one step of length ``eps`` down the margin, the unmoved row where that is no worse.
 
-    Parameters as in :func:`pgd`. Returns an array shaped like X, and an :class:`AttackInfo` with ``return_info=True``.
+    Parameters as in :func:`pgd`. Returns perturbed rows shaped like X, and an :class:`AttackInfo` with
+    ``return_info=True``.
     """
     return pgd(model, X, y, eps=eps, norm=norm, bounds=bounds, steps=1, step_size=eps, device=device,
                return_info=return_info)
@@ -129,7 +130,8 @@ def descend(
         at = problem.target.linearise(moved)
         _, contrast, _ = met.see(rows, moved, at.scores)
         g = at.gradient(contrast if aim is None else aim(contrast))
-        met.slope(g)
+        met.slope(rows, g)
+        met.queries += len(g) * problem.target.gradient_cost
         step = direction(g, norm)
         step *= length
         moved -= step

@@ -22,9 +22,10 @@ from buttress.attacks.gradient import generator
 from buttress.attacks.problem import Closest, pose
 from buttress.attacks.targets import Linearised
 
+PATIENCE = 2  # looks, ten a round, at which a row may be no better than before; a block goes on for its last row
+
 Rows = NDArray[np.intp]
 # (point, contrasts, rows still in the way of success) -> columns (b, B) or None for all, and the margin's slope there
-PATIENCE = 2  # looks, ten a round, at which a row may be no better than before; a block goes on for its last row
 Slope = Callable[[Linearised, Array, NDArray[np.bool_]], tuple[Rows | None, Array]]
 
 
@@ -63,9 +64,9 @@ def carlini_wagner(
 
     Returns
     -------
-    Array shaped like X: the nearest misclassified rows, drawn back along the line to where they came from as far as
-    they stay misclassified; of least margin for a row where none was found. With ``return_info=True`` also an
-    :class:`AttackInfo`.
+    Array, or for a model fitted on column names a frame, shaped like X: the nearest misclassified rows, drawn back
+    along the line to where they came from as far as they stay misclassified; of least margin for a row where none was
+    found. With ``return_info=True`` also an :class:`AttackInfo`.
 
     Raises
     ------
@@ -87,7 +88,7 @@ def carlini_wagner(
 
     def slope(at: Linearised, contrast: Array, active: NDArray[np.bool_]) -> tuple[None, Array]:
         g = at.gradient(contrast)
-        closest.slope(g)
+        closest.queries += len(g) * problem.target.gradient_cost
         return None, g
 
     _search(closest, slope, check_count("steps", steps), check_count("rounds", rounds), learning_rate, variable,
@@ -153,7 +154,6 @@ def zoo(
         columns = problem.place(shared)
         g = _differences(at, contrast, columns, width, active)
         closest.queries += 2 * count * int(active.sum())
-        closest.slope_seen |= bool(g.any())
         return columns, g
 
     _search(closest, slope, check_count("steps", steps), check_count("rounds", rounds), learning_rate, variable, rng,
@@ -265,6 +265,7 @@ def _round(
         active = ~wrong | (margin > -closest.kappa)
         hit |= ~active
         columns, g = slope(at, contrast, active)
+        closest.slope(rows, g)
         c = _linear_weight(margin, g, X.shape[1]) if c is None else c
         if step % max(1, steps // 10) == 0:
             total = ((x - X) ** 2).sum(axis=1) + c * margin.clip(-closest.kappa, None)

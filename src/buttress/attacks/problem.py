@@ -44,7 +44,8 @@ class AttackInfo:
 class Problem:
     """The checked input of an attack: rows X (n, d) inside the box [low, high], their class numbers, and the target.
 
-    All arrays are in one ``place``; the target's exact scores, in float64 on numpy, have the last word.
+    All arrays are in one ``place``; the target's exact scores, in float64 on numpy, have the last word. ``as_fitted``
+    turns numpy rows into what the model was fitted on, ``as_given`` perturbed versions of all X into the like of X.
     """
 
     model: Any
@@ -54,6 +55,8 @@ class Problem:
     codes: NDArray[np.intp]
     low: Array
     high: Array
+    as_fitted: Callable[[Array], Any]
+    as_given: Callable[[Array], Any]
 
     def blocks(self, per_row: int = 1) -> list[NDArray[np.intp]]:
         """Return the row numbers in blocks that the target works on at a time, with ``per_row`` queries a row."""
@@ -100,7 +103,8 @@ def pose(model: Any, X: Any, y: Any, bounds: Any, device: str | None = None) -> 
     """
     model = as_classifier(model)
     device = check_device(device)
-    as_fitted = frames_like(X) if hasattr(model, "feature_names_in_") else np.asarray
+    as_fitted: Any = frames_like(X) if hasattr(model, "feature_names_in_") else np.asarray
+    index = getattr(X, "index", None) if as_fitted is not np.asarray else None
     X = check_rows(X, getattr(model, "n_features_in_", None), "An attack")
     if not len(X):
         raise ValueError("X must have at least one row. Got none.")
@@ -108,15 +112,17 @@ def pose(model: Any, X: Any, y: Any, bounds: Any, device: str | None = None) -> 
     target = as_target(model, Place(device, X.dtype.name), as_fitted)
     codes, place = label_codes(model, y, len(X)), target.place
     low, high = (place.xp.broadcast_to(place(side), X.shape) for side in (low, high))
-    return Problem(model, target, place, place(X), place(codes), low, high)
+    return Problem(model, target, place, place(X), place(codes), low, high, as_fitted,
+                   as_fitted if index is None else lambda rows: as_fitted(rows).set_axis(index))
 
 
 def frames_like(X: Any) -> Callable[[Array], Any]:
     """Return what makes rows a pandas or polars frame with the columns of X; rows stay arrays if X is no frame."""
     if not hasattr(X, "columns"):
         return np.asarray
-    columns, made = list(X.columns), type(X)
-    return lambda rows: made(rows, schema=columns) if hasattr(X, "schema") else made(rows, columns=columns)
+    made = type(X)
+    named = {"schema" if hasattr(made, "schema") else "columns": list(X.columns)}  # X.schema may be a column of X
+    return lambda rows: made(rows, **named)
 
 
 def warn_of_units(problem: Problem, eps: float) -> None:
@@ -137,7 +143,7 @@ class Met(ABC):
         self.margin = problem.place(np.full(n, np.inf))
         self.wrong = problem.place(np.zeros(n, dtype=bool))
         self.queries = 0
-        self.slope_seen = False
+        self.sloped = problem.place(np.zeros(n, dtype=bool))
 
     @abstractmethod
     def better(self, rows: NDArray[np.intp], X: Array, wrong: NDArray[np.bool_], margin: Array) -> Any:
@@ -165,20 +171,22 @@ class Met(ABC):
         self.X[rows], self.margin[rows], self.wrong[rows] = X, margin[keep], wrong[keep]
         return margin, contrast, wrong
 
-    def slope(self, g: Array) -> None:
-        """Count the queries of a gradient, and note whether it ever pointed anywhere."""
-        self.queries += len(g) * self.problem.target.gradient_cost
-        self.slope_seen = self.slope_seen or bool(g.any())
+    def slope(self, rows: NDArray[np.intp], g: Array) -> None:
+        """Note at which rows a gradient ever pointed anywhere."""
+        self.sloped[rows] |= (g != 0).any(axis=1)
 
     def warn_if_flat(self) -> None:
-        """Warn where nothing could be learned: no score changed near any row, and nothing better was met by chance."""
-        if not self.slope_seen and not self.wrong.all() and bool((self.X == self.problem.X).all()):
+        """Warn where no score changed near half of the rows that stand, and nothing better was met there by chance."""
+        stand = ~self.wrong
+        blind = stand & ~self.sloped & (self.X == self.problem.X).all(axis=1)
+        if 2 * int(blind.sum()) > int(stand.sum()):
             warn_user(
-                f"No score of {type(self.problem.model).__name__} changed near any row, so this attack was blind: that "
-                "it failed says nothing about robustness. Scores of trees and of constant models are flat.")
+                f"No score of {type(self.problem.model).__name__} changed near {int(blind.sum())} of the "
+                f"{int(stand.sum())} rows it gets right, so this attack was blind there: that it failed says nothing "
+                "about robustness. Scores of trees and constant models are flat; worst_case also tries points far off.")
 
-    def report(self, norm: str) -> tuple[Array, AttackInfo]:
-        """Return the rows met and what was achieved, as numpy arrays, judged by the model.
+    def report(self, norm: str) -> tuple[Any, AttackInfo]:
+        """Return the rows met, as they were given, and what was achieved, in numpy arrays, judged by the model.
 
         A row that the model classified wrongly from the start counts at distance 0.
         """
@@ -192,7 +200,7 @@ class Met(ABC):
             back = doubted[missed]
             found[back], margin[back], wrong[back] = start[back], first[missed], True
             self.queries += (len(found) + len(doubted)) * (1 if problem.target.decides is None else 2)
-        return found, AttackInfo(wrong, margin, distances(found - start, norm), self.queries)
+        return problem.as_given(found), AttackInfo(wrong, margin, distances(found - start, norm), self.queries)
 
 
 class Worst(Met):

@@ -119,7 +119,7 @@ def by_differences(scores: Callable[[Array], Array], X: Array, V: Array) -> Arra
 class QueryTarget:
     """Anything with scores: gradients by central differences, unless the model has ``input_gradient(X, V)``.
 
-    The model is asked with ``as_fitted(rows)``, rows of the type that it was fitted on.
+    The model, for gradients too, is asked with ``as_fitted(rows)``, rows of the type that it was fitted on.
     """
 
     block = 4096
@@ -131,6 +131,7 @@ class QueryTarget:
         self.query: Callable[[Array], Array] = lambda X: ask(as_fitted(X))
         self.decides: Any = lambda X: model.predict(as_fitted(X))
         self.exact: Any = self.scores
+        self.as_fitted = as_fitted
         self.own = getattr(model, "input_gradient", None) if hasattr(model, "decision_function") else None
         self.gradient_cost = 2 * getattr(model, "n_features_in_", 1) if self.own is None else 1
         n_classes = len(model.classes_)
@@ -154,7 +155,7 @@ class QueryTarget:
     def gradient(self, X: Array, V: Array) -> Array:
         if self.own is None:
             return by_differences(self.scores, X, V)
-        G = np.asarray(self.own(X, V), dtype=np.float64)
+        G = np.asarray(self.own(self.as_fitted(X), V), dtype=np.float64)
         if G.shape != X.shape:
             raise ValueError(f"The model's input_gradient gives an array of shape {G.shape}. Expected {X.shape}, a "
                              "gradient for each row that it is asked for.")

@@ -5,6 +5,7 @@ Loads nothing heavy before it has looked at the file, so that a mistake is answe
 
 import csv
 import re
+from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -17,9 +18,10 @@ PACKED = {  # first bytes: what a file is, and how to unpack it
     b"\x1f\x8b": ("compressed (gzip)", "Unpack it: gunzip -k {}"),
     b"PK\x03\x04": ("a zip archive or a spreadsheet", "Unpack it, or save the sheet as CSV, in place of {}."),
     b"\x28\xb5\x2f\xfd": ("compressed (zstd)", "Unpack it: unzstd {}"),
-    b"BZh": ("compressed (bzip2)", "Unpack it: bunzip2 -k {}"),
+    b"BZh91AY": ("compressed (bzip2)", "Unpack it: bunzip2 -k {}"),
     b"\xfd7zXZ": ("compressed (xz)", "Unpack it: unxz -k {}"),
 }
+NUMBER = r"[-+]?\d*[{}]\d+([eE][-+]?\d+)?"  # with one mark for the decimal point
 NULLS = ["", "NA", "N/A", "NaN", "nan", "null", "NULL", "?"]
 
 
@@ -99,20 +101,36 @@ def csv_options(path: Path) -> dict[str, Any]:
     """Return the options of ``polars.read_csv`` that suit a file, from its first lines.
 
     The separator is the one of comma, semicolon, tab and bar that parts the header most; next to another than a comma,
-    a comma may be the decimal point.
+    a comma may be the decimal point. Blank lines before the header are skipped.
     """
     with path.open(newline="", encoding="utf-8-sig", errors="replace") as lines:
         first = list(islice(lines, 100))
-    separator = max(SEPARATORS, key=lambda mark: len(next(csv.reader(first, delimiter=mark), [])))
-    header, *rows = csv.reader(first, delimiter=separator)
+    blank = next((i for i, line in enumerate(first) if line.strip()), 0)
+    separator = max(SEPARATORS, key=lambda mark: len(next(_records(first[blank:], mark), [])))
+    records = _records(first[blank:], separator)
+    header = next(records, [])
     options: dict[str, Any] = {"infer_schema_length": None, "null_values": NULLS}
+    if blank:
+        options["skip_lines"] = blank
     if separator != ",":
-        entries = [entry for row in rows for entry in row]
-        decimals = {mark for entry in entries for mark in ".," if re.fullmatch(rf"[-+]?\d+[{mark}]\d+", entry)}
+        entries = [entry for record in records for entry in record]
+        decimals = {mark for entry in entries for mark in ".," if re.fullmatch(NUMBER.format(mark), entry)}
         options |= {"separator": separator, "decimal_comma": decimals == {","}}
     if any('"' in name for name in header) and len(set(header)) == len(header):
         options["new_columns"] = header  # polars leaves doubled quotes as they are
     return options
+
+
+def _records(lines: list[str], separator: str) -> Iterator[list[str]]:
+    """Part lines at a separator, at quoted ones too where the csv module refuses a text (of over 131,072 letters)."""
+    reader = csv.reader(lines, delimiter=separator)
+    while True:
+        try:
+            yield next(reader)
+        except StopIteration:
+            return
+        except csv.Error:
+            yield lines[reader.line_num - 1].rstrip("\r\n").split(separator)
 
 
 def _check_content(path: Path, kind: str) -> None:
@@ -120,8 +138,12 @@ def _check_content(path: Path, kind: str) -> None:
 
     In the rows below the header polars refuses another encoding itself.
     """
+    header = b""
     with path.open("rb") as file:
-        header = file.readline()
+        for line in file:
+            header += line
+            if line.strip():  # blank lines before the header are skipped
+                break
     for mark, (what, command) in PACKED.items():
         if header.startswith(mark):
             raise ValueError(f"{str(path)!r} is {what}. {command.format(path.name)}")
@@ -144,17 +166,20 @@ def _encoding(content: bytes, name: str) -> str:
 
 
 def _ragged(path: Path) -> str:
-    """Return what is wrong with a text file whose lines have more entries than its first, empty when none has."""
-    separator = csv_options(path).get("separator", ",")
+    """Return what is wrong with a text file whose lines have more entries than its header, empty when none has."""
     with path.open(newline="", encoding="utf-8-sig") as lines:
-        rows = csv.reader(lines, delimiter=separator)
-        header = next(rows, [])
-        longer = next((row for row in rows if len(row) > len(header)), None)
+        rows = csv.reader(lines, delimiter=csv_options(path).get("separator", ","))
+        try:
+            header = next((row for row in rows if row), [])
+            first = rows.line_num
+            longer = next((row for row in rows if len(row) > len(header)), None)
+        except csv.Error:  # what else is wrong polars says
+            return ""
         if longer is None:
             return ""
-        more = f"line {rows.line_num} has {len(longer)} entries, the header, line 1, has {len(header)}. "
+        more = f"line {rows.line_num} has {len(longer)} entries, the header, line {first}, has {len(header)}. "
     if header and header[0].startswith("#"):
-        return more + f"Line 1 looks like a comment. Take such lines out: grep -v '^#' {path.name} > plain.csv"
+        return f"{more}The header looks like a comment. Take such lines out: grep -v '^#' {path.name} > plain.csv"
     return more + "Correct that line, or the header; an entry with a separator in it needs quotation marks around it."
 
 

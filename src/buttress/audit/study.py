@@ -306,8 +306,7 @@ class Study:
         if not has_scores(self.models[name]):
             why_not = f"{name} gives labels only: it was not attacked, and is not recommended."
         elif not has_gradients(self.models[name]):
-            self._attacked(name, self.options.eps, 8)
-            seconds = self.attack_seconds[name] * len(self.X_test) / 8
+            seconds = self._expected_seconds(name)
             if seconds > self.left() / 3:
                 why_not = (f"{name} has no known gradients, and to attack it by queries would take about {seconds:.0f} "
                            "s: it was not attacked, and is not recommended. Raise the budget.")
@@ -319,6 +318,14 @@ class Study:
             self.notes.append(why_not)
         else:
             self.rows[name]["attacked"] = self._attacked(name, self.options.eps)
+
+    def _expected_seconds(self, name: str) -> float:
+        """Return what an attack on all held-out rows should take, from one on two rows and one on ten."""
+        seconds = []
+        for count in (2, 10):  # the first also pays for what is paid once
+            self._attacked(name, self.options.eps, count)
+            seconds.append(self.attack_seconds[name])
+        return seconds[1] + max(0.0, seconds[1] - seconds[0]) / 8 * max(0, len(self.X_test) - 10)
 
     def _attacked(self, name: str, eps: float, count: int | None = None) -> Cell:
         """Attack a fitted model on the held-out rows, or on the first ``count`` of them, and note the time it took."""

@@ -34,7 +34,11 @@ class Kernel(BaseEstimator, ABC):
 
 
 class Radial(Kernel):
-    """k(x, z) = F(r^2) with r the Euclidean distance; subclasses give F and its slope dF/d(r^2)."""
+    """k(x, z) = F(r^2) with r the Euclidean distance; subclasses give F and its slope dF/d(r^2).
+
+    Both must be pure functions, entry by entry, of their argument and the parameters, which they leave as they are: a
+    large matrix is filled piece by piece, from several threads at once.
+    """
 
     @abstractmethod
     def profile(self, r2: Array) -> Array:
@@ -56,7 +60,7 @@ class Radial(Kernel):
 
 
 class DotProduct(Kernel):
-    """k(x, z) = G(x'z); subclasses give G and its slope."""
+    """k(x, z) = G(x'z); subclasses give G and its slope, pure functions as those of :class:`Radial`."""
 
     @abstractmethod
     def profile(self, s: Array) -> Array:

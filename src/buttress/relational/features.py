@@ -1,8 +1,10 @@
 """Features of a table: numbers divided by their largest magnitude, text one-hot, and the way back."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
 
 from buttress._checks import LARGEST, Array
@@ -32,8 +34,7 @@ def table_data(table: Table, columns: dict[str, Column], rows: Index, absent: bo
             scales.append([scale])
             described.append((name, None))
         else:
-            block, categories = _one_hot(column, rows)
-            check_categories(table.name, name, categories, len(rows))
+            block, categories = _one_hot(table.name, name, column.values[rows])
             blocks.append(block)
             scales.append([1.0] * len(categories))
             described.append((name, categories))
@@ -59,12 +60,14 @@ def check_time(table: str, name: str, kind: str) -> None:
                          "model, such as days before the label's date, the hour or the month, and use those.")
 
 
-def check_categories(table: str, name: str, categories: list[str], n: int) -> None:
-    """Refuse text that is nearly different in each of n rows: identifiers, or numbers with a stray word among them."""
-    if len(categories) > max(MANY, n / 2):
-        raise ValueError(f"Feature {table}.{name} is text with {len(categories)} values in {n} rows (such as "
-                         f"{categories[-1]!r}): an identifier, or numbers with a word among them. Leave it out of "
-                         "features, or mend the column.")
+def check_categories(table: str, name: str, many: int, n: int, example: Callable[[], str]) -> None:
+    """Refuse text of ``many`` values in n rows, nearly one each: identifiers, or numbers with a stray word among them.
+
+    The values are counted before they are encoded, or fetched from a database; only an ``example`` is asked for.
+    """
+    if many > max(MANY, n / 2):
+        raise ValueError(f"Feature {table}.{name} is text with {many} values in {n} rows (such as {example()!r}): an "
+                         "identifier, or numbers with a word among them. Leave it out of features, or mend the column.")
 
 
 def _scaled(values: Array, table: Table, name: str) -> tuple[Any, float]:
@@ -74,9 +77,10 @@ def _scaled(values: Array, table: Table, name: str) -> tuple[Any, float]:
     return sparse.csr_array((values / most if most else values)[:, None]), most if most else 1.0
 
 
-def _one_hot(column: Column, rows: Index) -> tuple[Any, list[str]]:
-    categories, codes = np.unique(column.values[rows].astype(str), return_inverse=True)
-    n = len(rows)
+def _one_hot(table: str, name: str, values: NDArray[Any]) -> tuple[Any, list[str]]:
+    n, met = len(values), set(values.tolist())
+    check_categories(table, name, len(met), n, lambda: max(map(str, met)))
+    categories, codes = np.unique(values.astype(str), return_inverse=True)
     block = sparse.csr_array((np.ones(n), codes.reshape(-1), np.arange(n + 1)), shape=(n, len(categories)))
     return block, categories.tolist()
 

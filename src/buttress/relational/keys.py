@@ -17,10 +17,9 @@ def encode(join: Join, attribute: Attribute, columns: Sequence[dict[str, Column]
 
     Raises ValueError when the columns are of different kinds.
     """
-    spots = [(table, name) for table, names in attribute.items() for name in names]
-    parts = [columns[table][name] for table, name in spots]
-    check_kinds(join, spots, parts)
-    codes = _codes(parts)
+    check_kinds(join, attribute, columns)
+    spots = _spots(attribute)
+    codes = _codes([columns[table][name] for table, name in spots])
     result: dict[int, Index] = {}
     for (table, _), code in zip(spots, codes):
         before = result.get(table)
@@ -28,11 +27,15 @@ def encode(join: Join, attribute: Attribute, columns: Sequence[dict[str, Column]
     return result
 
 
-def check_kinds(join: Join, spots: Sequence[tuple[int, str]], parts: Sequence[Column]) -> None:
-    """Raise ValueError when the columns (table, name) of one key hold different kinds of values."""
-    kinds = {part.kind for part in parts if not part.null.all()}
-    if len(kinds) > 1:
-        listed = ", ".join(f"{join.tables[t].name}.{name} ({part.kind})" for (t, name), part in zip(spots, parts))
+def _spots(attribute: Attribute) -> list[tuple[int, str]]:
+    return [(table, name) for table, names in attribute.items() for name in names]
+
+
+def check_kinds(join: Join, attribute: Attribute, columns: Sequence[dict[str, Column]]) -> None:
+    """Raise ValueError when the columns of one attribute hold different kinds of values."""
+    parts = {(table, name): columns[table][name] for table, name in _spots(attribute)}
+    if len({part.kind for part in parts.values() if not part.null.all()}) > 1:
+        listed = ", ".join(f"{join.tables[table].name}.{name} ({part.kind})" for (table, name), part in parts.items())
         raise ValueError(f"Keys that join must be of one type. Got {listed}. Convert one of them.")
 
 
@@ -43,7 +46,7 @@ def _codes(parts: Sequence[Column]) -> list[Index]:
         numbered = [np.fromiter((seen.setdefault(v, len(seen)) for v in values.tolist()), np.int64, len(values))
                     for values in kept]
     else:
-        everything = _one_type(kept)
+        everything = _one_type([values for values in kept if len(values)] or kept[:1])  # all NULL has no type
         flat = np.unique(everything, return_inverse=True)[1].reshape(-1)
         numbered = np.split(flat, np.cumsum([len(values) for values in kept])[:-1])
     out = []

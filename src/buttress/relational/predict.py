@@ -4,6 +4,7 @@ from collections.abc import Collection
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from buttress._checks import Array, check_values, near
 from buttress.relational.plan import Plan
@@ -19,10 +20,9 @@ def joined_features(X: Any, features: Features, optional: Collection[str]) -> Ar
     training counts as none, and a row whose columns of an ``optional`` table are all NULL as one that a left join found
     no match for: they are 0. Raises ValueError naming a missing column, NaN, or a wrong number of columns.
     """
-    n_encoded = sum(1 if categories is None else len(categories) for _, _, categories in features)
-    if not _names(X) and np.ndim(X) == 2 and np.shape(X)[1] == n_encoded != len(features):
+    if not _names(X) and _is_encoded(np.asarray(X), features):
         encoded = np.asarray(X, dtype=np.float64)
-        check_values(encoded, [str(j) for j in range(n_encoded)], "RelationalLinearSVC")
+        check_values(encoded, [str(j) for j in range(encoded.shape[1])], "RelationalLinearSVC")
         return encoded
     columns = [make_column(_column(X, f"{table}.{column}", j, len(features)))
                for j, (table, column, _) in enumerate(features)]
@@ -32,6 +32,14 @@ def joined_features(X: Any, features: Features, optional: Collection[str]) -> Ar
               for (table, column, categories), values in zip(features, columns, strict=True)]
     n = len(X) if hasattr(X, "__len__") else X.num_rows
     return np.hstack(blocks) if blocks else np.zeros((n, 0))
+
+
+def _is_encoded(X: NDArray[Any], features: Features) -> bool:
+    """Say whether an array holds the columns of the coefficients; as wide as raw rows with text, it does if numeric."""
+    width = sum(1 if categories is None else len(categories) for _, _, categories in features)
+    if X.ndim != 2 or X.shape[1] != width or all(categories is None for _, _, categories in features):
+        return False
+    return width != len(features) or X.dtype.kind in "biuf"
 
 
 def _block(name: str, column: Column, categories: list[str] | None, unmatched: Any) -> Array:
@@ -44,7 +52,7 @@ def _block(name: str, column: Column, categories: list[str] | None, unmatched: A
         return np.where(column.null[:, None], 0.0, met)
     try:
         block = np.where(column.null, 0, column.values).astype(np.float64)[:, None]
-    except ValueError:
+    except (TypeError, ValueError):  # times or words
         raise ValueError(f"Column {name!r} must hold numbers, as in training.") from None
     check_values(block, [repr(name)], "RelationalLinearSVC")
     return block

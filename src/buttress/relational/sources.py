@@ -6,6 +6,7 @@ Only SELECT is ever sent to a database, and nothing of it is written.
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import UTC, date, datetime, time, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +31,7 @@ class Column:
 
 
 def make_column(values: Any, null: Any = None) -> Column:
-    """Return a Column from an array and its mask of missing values, with objects turned to numbers or text."""
+    """Return a Column from an array and its mask of missing values, with objects turned to numbers, times or text."""
     values = np.asarray(values)
     null = np.zeros(len(values), dtype=bool) if null is None else np.asarray(null, dtype=bool)
     if values.dtype.kind == "O":
@@ -52,7 +53,8 @@ def _from_objects(values: NDArray[Any], null: NDArray[np.bool_]) -> tuple[NDArra
     if types == {str}:
         return values, null
     try:
-        plain = np.asarray([float(v) if type(v).__name__ == "Decimal" else v for v in kept])
+        times = _from_times(kept)
+        plain = np.asarray([float(v) if type(v).__name__ == "Decimal" else v for v in kept]) if times is None else times
     except ValueError:
         return values, null
     if plain.dtype.kind not in "iufbmM":
@@ -62,12 +64,25 @@ def _from_objects(values: NDArray[Any], null: NDArray[np.bool_]) -> tuple[NDArra
     return full, null
 
 
+def _from_times(values: list[Any]) -> NDArray[Any] | None:
+    """Return dates (zones turned to UTC), lengths of time or times of a day as numpy's, None for anything else."""
+    if all(isinstance(value, date) for value in values):
+        plain = [v.astimezone(UTC).replace(tzinfo=None) if getattr(v, "tzinfo", None) else v for v in values]
+        return np.asarray(plain, dtype="datetime64[us]")
+    if all(isinstance(value, timedelta) for value in values):
+        return np.asarray(values, dtype="timedelta64[us]")
+    if all(isinstance(value, time) for value in values):
+        return np.asarray([datetime.combine(date.min, v.replace(tzinfo=None)) - datetime.min for v in values],
+                          dtype="timedelta64[us]")
+    return None
+
+
 def column_names(source: Any) -> list[str]:
     """Return the column names of a source."""
     if isinstance(source, tuple):
         return _Query(source).names()
     if isinstance(source, (str, Path)):
-        return [row[0] for row in _scanned(source, "DESCRIBE {}").fetchall()]
+        return [row[0] for row in _scanned(source, "DESCRIBE {}")]
     names = source.column_names if hasattr(source, "column_names") else source.columns
     return [str(name) for name in names]
 
@@ -78,7 +93,7 @@ def read_columns(source: Any, names: Sequence[str]) -> dict[str, Column]:
         return _Query(source).read(names)
     if isinstance(source, (str, Path)):
         chosen = ", ".join(DUCKDB.quote(name) for name in names) or "1 AS one"
-        return _masked(_scanned(source, f"SELECT {_escaped(chosen)} FROM ({{}})").fetchnumpy())
+        return _masked(_scanned(source, f"SELECT {_escaped(chosen)} FROM ({{}})", "fetchnumpy"))
     return {name: _frame_column(source, name) for name in names}
 
 
@@ -87,7 +102,7 @@ def row_count(source: Any) -> int:
     if isinstance(source, tuple):
         return _Query(source).count()
     if isinstance(source, (str, Path)):
-        return int(_scanned(source, "SELECT COUNT(*) FROM ({})").fetchall()[0][0])
+        return int(_scanned(source, "SELECT COUNT(*) FROM ({})")[0][0])
     return int(source.num_rows if hasattr(source, "num_rows") else len(source))
 
 
@@ -120,19 +135,38 @@ def _duckdb() -> Any:
     return duckdb.connect()
 
 
-def _scanned(path: str | Path, statement: str) -> Any:
-    """Run a statement with the file in place of {}; a file that cannot be read becomes one ValueError."""
+def _scanned(path: str | Path, statement: str, fetch: str = "fetchall") -> Any:
+    """Run a statement with the file in place of {} and fetch it all; a file that cannot be read becomes one ValueError.
+
+    DuckDB reads on while it is fetched from, so that a bad row far down shows only then.
+    """
     connection, scan = _duckdb(), _scan(path)
     try:
-        return connection.execute(statement.format(scan))
+        return getattr(connection.execute(statement.format(scan)), fetch)()
     except Exception as error:
         if not type(error).__module__.startswith(("duckdb", "_duckdb")):
             raise
-        reason = str(error).strip().splitlines()[0]
-        hint = ""
-        if "unicode" in reason.lower() or "utf-8" in reason.lower() or "encod" in reason.lower():
-            hint = f" Save it as UTF-8, from a shell: iconv -f cp1252 -t utf-8 {Path(path).name} > utf8.csv"
-        raise ValueError(f"The file {str(path)!r} cannot be read: {reason}{hint}") from None
+        told = _reason(error) + _mend(error, Path(path).name)
+        raise ValueError(f"The file {str(path)!r} cannot be read: {told}") from None
+
+
+def _reason(error: Exception) -> str:
+    """Return the first line of a database's error; of a bad row of a file also what is wrong with it."""
+    lines = str(error).strip().splitlines() or [repr(error)]
+    if "CSV Error" not in lines[0]:
+        return lines[0]
+    told = lines[: lines.index("")] if "" in lines else lines
+    return "; ".join(line[:300] for line in told if not line.startswith("Original Line"))
+
+
+def _mend(error: Exception, name: str) -> str:
+    """Return what to do about a row of a file that cannot be read, empty for other errors."""
+    reason = _reason(error).lower()
+    if "unicode" in reason or "utf-8" in reason or "encod" in reason:
+        return f" Save it as UTF-8, from a shell: iconv -f cp1252 -t utf-8 {name} > utf8.csv"
+    if "could not convert" in reason:
+        return " Mend that row, or leave its entry empty; the rows before it hold another type."
+    return ""
 
 
 def _escaped(text: str) -> str:
@@ -159,12 +193,10 @@ def reading(connection: Any, dialect: Dialect) -> Iterator[None]:
     except (ValueError, KeyboardInterrupt):
         raise
     except Exception as error:
-        text = str(error).strip().splitlines()
-        fix = "Check the connection and that its tables still exist, then fit again."
+        fix = _mend(error, "FILE").strip() or "Check the connection and that its tables still exist, then fit again."
         if "OutOfMemory" in type(error).__name__ or "out of memory" in str(error).lower():
             fix = "Give it more memory (for files and frames: raise memory_limit), or room on disk to spill to."
-        raise SourceLostError(f"{dialect.name} failed while the join was read: {text[0] if text else error!r}. "
-                              f"{fix}") from error
+        raise SourceLostError(f"{dialect.name} failed while the join was read: {_reason(error)}. {fix}") from error
     finally:
         if ours and not connection.closed:
             connection.rollback()

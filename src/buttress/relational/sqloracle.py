@@ -3,7 +3,6 @@
 Only SELECT is sent. Files and frames are counted by a DuckDB of our own, which spills to disk when memory is short.
 """
 
-import datetime
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,7 +10,7 @@ import numpy as np
 
 from buttress._checks import LARGEST, Array
 from buttress.relational import sqltext
-from buttress.relational.declare import Join, Pair
+from buttress.relational.declare import Join
 from buttress.relational.features import check_categories, check_time
 from buttress.relational.grid import step_of
 from buttress.relational.keys import check_kinds
@@ -53,12 +52,12 @@ class SqlOracle:
         pairs = join.check()
         self.can_refine = True
         self.join, self.intercept = join, intercept
-        self._times: set[tuple[int, str]] = set()
         self.connection, self.dialect, items = sql_home(join, memory)
         self.tree, self.columns, self.node_of = sql_tree(join, pairs, self.connection, self.dialect, items,
                                                          per_label_row)
         samples = [self._sample(i, item) for i, item in enumerate(items)]
-        _check_kinds(join, pairs, samples)
+        for attribute in attributes(pairs):
+            check_kinds(join, attribute, samples)
         self._drop_nan_keys(samples)
         data = [self._features(i, samples[i], intercept and i == join.root) for i in range(len(join.tables))]
         for i, table in enumerate(join.tables):
@@ -152,8 +151,6 @@ class SqlOracle:
             return {}
         rows = self._select(f"SELECT {', '.join(quoted.values())} FROM {item} q LIMIT 100")
         read = list(zip(*rows)) if rows else [()] * len(names)
-        self._times |= {(i, name) for name, values in zip(names, read)
-                        if any(isinstance(value, datetime.date | datetime.time) for value in values)}
         out = {name: make_column(objects(values)) for name, values in zip(names, read)}
         for name in [name for name in names if out[name].null.all() and rows]:
             more = self._select(f"SELECT {quoted[name]} FROM {item} q WHERE {quoted[name]} IS NOT NULL LIMIT 100")
@@ -174,10 +171,8 @@ class SqlOracle:
                 raise ValueError(f"Feature {table.name}.{name} "
                                  + (f"is NULL or NaN in {gone} rows. Impute or drop those rows." if gone else
                                     f"holds {most:g}, too large. Rescale or drop those rows."))
-            check_time(table.name, name, "time" if (i, name) in self._times else sample[name].kind)
-            categories = None if sample[name].kind == "number" else self._categories(i, name)
-            if categories is not None:
-                check_categories(table.name, name, categories, int(found[0] or 0))
+            check_time(table.name, name, sample[name].kind)
+            categories = None if sample[name].kind == "number" else self._categories(i, name, int(found[0] or 0))
             node.features += self._expressions(i, name, read[name], most or 1.0, categories)
             scales += [most or 1.0] if categories is None else [1.0] * len(categories)
             described.append((name, categories))
@@ -186,9 +181,13 @@ class SqlOracle:
         return TableData(table.name, np.zeros((0, width + intercept)), np.zeros(0), np.array(scales), described,
                          np.zeros(0, dtype=np.int64))
 
-    def _categories(self, i: int, name: str) -> list[str]:
-        rows = self._select(sqltext.distinct(self.tree, self.node_of[i], self.columns[i, name]))
-        return sorted(str(row[0]) for row in rows)
+    def _categories(self, i: int, name: str, n: int) -> list[str]:
+        """Return the values of a text over n rows, sorted; counted first, for identifiers are as many as rows."""
+        spot = self.tree, self.node_of[i], self.columns[i, name]
+        many = int(self._select(sqltext.distinct(*spot, "COUNT(DISTINCT x)"))[0][0])
+        check_categories(self.join.tables[i].name, name, many, n, lambda: str(
+            self._select(f"{sqltext.distinct(*spot)} ORDER BY x DESC LIMIT 1")[0][0]))
+        return sorted(str(row[0]) for row in self._select(sqltext.distinct(*spot)))
 
     def _expressions(self, i: int, name: str, read: str, scale: float, categories: Sequence[str] | None) -> list[str]:
         number = self.dialect.number
@@ -228,7 +227,7 @@ class SqlOracle:
             raise ValueError(EMPTY)
         if any(value is None or value != value for value in values):
             raise ValueError(f"Label {table.name}.{label} is NULL or NaN in some rows. Drop those rows.")
-        classes = np.unique(np.array([str(v) for v in values] if sample[label].kind == "text" else values))
+        classes = np.unique(np.array([str(v) for v in values] if sample[label].kind != "number" else values))
         if len(classes) != 2:
             raise ValueError(f"Label {table.name}.{label} must have two classes among the rows that join. "
                              f"Got {len(classes)}: {', '.join(map(str, classes[:5].tolist()))}.")
@@ -239,14 +238,8 @@ class SqlOracle:
     def _literal(self, value: Any, column: Column) -> str:
         if column.values.dtype.kind == "b":
             return "TRUE"
-        return self.dialect.text(str(value)) if column.kind == "text" else repr(value.item())
+        return self.dialect.text(str(value)) if column.kind != "number" else repr(value.item())
 
 
 def _holds_floats(column: Column) -> bool:
     return column.values.dtype.kind == "f" and bool((~column.null | np.isnan(column.values)).any())
-
-
-def _check_kinds(join: Join, pairs: Sequence[Pair], samples: list[dict[str, Column]]) -> None:
-    for attribute in attributes(pairs):
-        spots = [(i, name) for i, names in attribute.items() for name in names]
-        check_kinds(join, spots, [samples[i][name] for i, name in spots])

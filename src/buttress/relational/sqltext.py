@@ -104,11 +104,11 @@ def statistics(tree: SqlTree, i: int, expressions: Sequence[str]) -> str:
     return f"WITH {', '.join(reduced(tree, columns))} SELECT {', '.join(wanted)} FROM r{i}"
 
 
-def distinct(tree: SqlTree, i: int, column: str) -> str:
-    """Return the SELECT of the distinct values of a column over the reduced rows of node i."""
+def distinct(tree: SqlTree, i: int, column: str, chosen: str = "DISTINCT x") -> str:
+    """Return the SELECT of the distinct values x of a column over the reduced rows of node i, or what is ``chosen``."""
     columns = ["1 AS one"] * len(tree.nodes)
     columns[i] = f"{column} AS x"
-    return f"WITH {', '.join(reduced(tree, columns))} SELECT DISTINCT x FROM r{i}"
+    return f"WITH {', '.join(reduced(tree, columns))} SELECT {chosen} FROM r{i}"
 
 
 def score(features: Sequence[str], beta: Array, dialect: Dialect) -> str:

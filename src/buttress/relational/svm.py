@@ -253,9 +253,9 @@ class RelationalLinearSVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         """Return scores, positive for ``classes_[1]``.
 
         Of an array or frame (n, n_features_in_) of joined rows: one a row; a frame's columns are found by their names
-        ``table.column``, and are NULL where a left join found no match. An array (n, len(coef_names_)) of encoded
-        columns, as JoinSampler draws them, will do too. Of a Join: the mean score of the join rows of each row of the
-        label's table, in the order of :meth:`label_rows`.
+        ``table.column``, and are NULL where a left join found no match. An array of numbers (n, len(coef_names_)) that
+        holds the encoded columns, as JoinSampler draws them, will do too. Of a Join: the mean score of the join rows of
+        each row of the label's table, in the order of :meth:`label_rows`.
         """
         check_is_fitted(self)
         if isinstance(X, Join):
