@@ -9,6 +9,7 @@ from buttress import KernelRegressor, RobustKernelRegressor
 from buttress.features import nystroem
 from buttress.kernels import RBF
 from buttress.risks import Subquantile
+from buttress.robust.designs import kernel_design
 from buttress.solvers import landmark_ridge
 from buttress.solvers.copies import equal_rows
 from buttress.solvers.landmark_ridge import LandmarkFeatures, LandmarkRidge
@@ -137,3 +138,37 @@ def test_a_memory_map_is_read_in_parts_and_a_float32_one_stays_so(tmp_path, monk
     same = RobustKernelRegressor(n_landmarks=50, random_state=0).fit(rows.astype(float), y)
     np.testing.assert_allclose(model.predict(rows[:50]), same.predict(rows[:50]), atol=1e-5)
     assert (~model.inlier_mask_[:1000]).mean() > 0.95
+
+
+def test_projected_path_is_the_solutions_seen_at_some_rows(features, monkeypatch):
+    monkeypatch.setattr(landmark_ridge, "FEW", 0)
+    monkeypatch.setattr(landmark_ridge, "STRONG", 0.05)
+    ridge, rows = LandmarkRidge(features), np.arange(0, 300, 7)
+    for alpha, seen in zip([0.1, 2.0], ridge.path(Y, U, [0.1, 2.0], rows), strict=True):
+        whole = ridge.solve(Y, U, alpha)
+        for name in ("values", "loo", "spread", "weight"):
+            np.testing.assert_allclose(getattr(seen, name), getattr(whole, name)[rows], atol=1e-4)
+
+
+def test_many_rows_are_first_judged_at_a_twentieth_of_the_mean_eigenvalue():
+    few, many = (kernel_design(RBF(0.5), X, n_landmarks=m, rng=np.random.RandomState(0)) for m in (20, 5))
+    assert few.steady == 0
+    Z = many.ridge.features[np.arange(300)]
+    assert 0 < 20 * many.steady <= 300 / 5
+    assert many.steady == pytest.approx((np.sum(Z[:, :-1] ** 2) + 300 * many.ridge.missed.mean()) / 5 / 20)
+
+
+@pytest.mark.slow
+def test_corners_are_not_lost_where_rows_are_many():
+    rng = np.random.default_rng(2)
+    X = rng.normal(size=(60_000, 8))
+    truth = np.sin(X[:, 0]) + np.cos(2 * X[:, 1]) + X[:, 2] * X[:, 3] / 2
+    y, bad = truth + 0.1 * rng.normal(size=len(X)), rng.random(len(X)) < 0.2
+    y[bad] = rng.normal(5, 5, bad.sum())
+    model = RobustKernelRegressor(gamma=1 / 8, n_landmarks=1000, random_state=2).fit(X, y)
+    seen = rng.normal(size=(20_000, 8))
+    curve = np.sin(seen[:, 0]) + np.cos(2 * seen[:, 1]) + seen[:, 2] * seen[:, 3] / 2
+    Z = nystroem(RBF(1 / 8), model.expansion_.centers)
+    fits = [Ridge(alpha).fit(Z(X[~bad]), y[~bad]) for alpha in (0.1, 1)]
+    least = min(np.sqrt(np.mean((fit.predict(Z(seen)) - curve) ** 2)) for fit in fits)
+    assert np.sqrt(np.mean((model.predict(seen) - curve) ** 2)) < 1.03 * least

@@ -87,21 +87,25 @@ def tied(name, n=300):
 TIED = ["no sales", "half", "some", "grades", "classes"]
 
 
-@pytest.mark.parametrize("kind", TIED)
-def test_equal_targets_do_not_make_the_others_corrupt(kind):
+@pytest.mark.parametrize(("model", "kind"), [
+    *((REGRESSORS[0], kind) for kind in TIED),
+    *((REGRESSORS[1], kind) for kind in ("grades", "classes")),  # to a line the others are bent
+])
+def test_equal_targets_do_not_make_the_others_corrupt(kind, model):
     """A fit through the equal ones alone leaves residuals of 0, and by their density everything else looks wrong."""
     X, y = tied(kind)
-    model = RobustKernelRegressor(random_state=0).fit(X[:200], y[:200])
-    plain = RobustKernelRegressor(contamination=0).fit(X[:200], y[:200])
+    model = clone(model).fit(X[:200], y[:200])
+    plain = clone(model).set_params(contamination=0).fit(X[:200], y[:200])
     assert model.inlier_mask_.mean() > 0.97
     assert model.score(X[200:], y[200:]) > plain.score(X[200:], y[200:]) - 0.05
 
 
+@pytest.mark.parametrize("model", REGRESSORS, ids=name)
 @pytest.mark.parametrize("kind", [*TIED, "counts"])
-def test_among_equal_targets_what_is_far_off_is_found(kind):
+def test_among_equal_targets_what_is_far_off_is_found(kind, model):
     X, y = tied(kind)
     y[::10] = 1e9
-    model = RobustKernelRegressor(random_state=0).fit(X, y)
+    model = clone(model).fit(X, y)
     assert not model.inlier_mask_[::10].any()
     assert np.abs(model.predict(X)).max() < 20
 

@@ -329,7 +329,7 @@ def _concentrated(
     """Return the leave-one-out scores (n, C) after concentration on the share ``kept``, and how many steps it took."""
     steps = concentrate_classes(design.ridge, targets[codes], codes, label_margins(scores, codes), alpha=alpha,
                                 kept=kept)
-    outcome = run(steps, max_iter=max_iter, inner=True)
+    outcome = run(steps, max_iter=max_iter, warn=False, inner=True)
     return outcome.state[1], max(outcome.n_iter, 1)
 
 

@@ -29,7 +29,8 @@ class Design:
 
     The model has the constant among its features, with the same ridge as the rest. ``coarse`` holds the features of
     ``searched`` rows on at most 100 landmarks. ``points`` are the landmarks, or the centres of the exact fit;
-    ``isolated`` are rows that no other row resembles.
+    ``isolated`` are rows that no other row resembles; ``steady`` is the ridge at which rows are first judged where they
+    are many a landmark, else 0.
     """
 
     ridge: Any
@@ -40,7 +41,7 @@ class Design:
     unit: float
     exact: bool
     isolated: NDArray[np.bool_]
-    crowded: bool = False
+    steady: float = 0.0
 
 
 def check_contamination(value: Any) -> float | None:
@@ -135,7 +136,7 @@ def _nystroem_design(kernel: Kernel, X: Array, m: int, rng: np.random.RandomStat
     feature_map = nystroem(kernel, points)
     unit = _unit(kernel.diagonal(points))
     features = LandmarkFeatures(feature_map, X, unit)
-    crowded = len(X) > FEW * len(points)
+    crowding = len(X) / (FEW * len(points))
     searched = rng.choice(len(X), min(len(X), SEARCHED), replace=False)
     some = X[searched].astype(np.float64)
     few = nystroem(kernel, points[rng.permutation(len(points))[:COARSE]])(some)
@@ -143,7 +144,7 @@ def _nystroem_design(kernel: Kernel, X: Array, m: int, rng: np.random.RandomStat
                           missed=_missed(kernel.diagonal(some), few, unit))
     return Design(LandmarkRidge(features, equal_rows(X)), coarse, searched, points,
                   lambda coef: feature_map.expansion(coef[:-1], np.sqrt(unit) * coef[-1]), unit, False, features.faint,
-                  crowded)
+                  unit * crowding if crowding > 1 else 0.0)
 
 
 def _coarse(K: Array, few: NDArray[np.intp]) -> tuple[Array, NDArray[np.intp], Array]:

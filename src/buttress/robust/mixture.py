@@ -20,8 +20,9 @@ from buttress.robust.designs import (
     warn_of_near_copies,
 )
 from buttress.robust.report import row_keys
+from buttress.solvers.copies import drawn_rows
 from buttress.solvers.leave_one_out import Fit
-from buttress.solvers.mixture import Explained, Mixed, contaminated, explain, mixture
+from buttress.solvers.mixture import ENOUGH, Explained, Mixed, contaminated, explain, learned, mixture
 from buttress.solvers.run import run
 from buttress.solvers.trimmed import concentrate, least_scale, lts_scale, smallest
 
@@ -30,6 +31,8 @@ NU = 8.0  # degrees of freedom of good residuals
 NU_OF_MANY = 3.0  # and of what landmarks cannot follow
 ROUNDS = 1  # of the law of the residuals between two fits: more, and it settles before the fit has had its say
 ROUNDS_OF_MANY = 6  # where a fit is dear
+SETTLED = 0.1  # change of the log likelihood per row at which it is: less is no reason to suspect anything either
+JUDGES = 10_000  # rows that choose the ridge where rows are many
 FLOOR = 1e-6  # least scale of a residual, in units of the targets' spread
 
 
@@ -188,15 +191,17 @@ def robust_fit(
     if share == 0 or not y.any():
         return _unsuspected(design, y, alpha)
     start, votes = search(design, y[design.searched], share=share, floor=floor, n_starts=n_starts, rng=rng)
-    fit_mixture = _mixed_of_many if design.crowded else _mixed
+    crowded = design.steady > 0
+    fit_mixture = _mixed_of_many if crowded else _mixed
     mixed, best, n_iter = fit_mixture(design, y, start, share=share, floor=floor, alpha=alpha, max_iter=max_iter)
     votes = votes if design.exact else mixed.inlier[None, :] > 0.5
-    kept = Found(ridge.solve(y, mixed.inlier, best), Explained(mixed.law, mixed.inlier, mixed.likelihood),
-                 ridge.missed, alpha=best, clean=False, votes=votes, n_iter=n_iter)
-    if share is not None or (design.crowded and _coarsely_contaminated(design, y[design.searched], start, floor)):
+    fit = mixed.fit if crowded else ridge.solve(y, mixed.inlier, best)
+    kept = Found(fit, Explained(mixed.law, mixed.inlier, mixed.likelihood), ridge.missed, alpha=best, clean=False,
+                 votes=votes, n_iter=n_iter)
+    if share is not None or (crowded and _coarsely_contaminated(design, y[design.searched], start, floor)):
         return kept
     robust = explain(mixed.fit.loo, mixed.fit.spread, ridge.missed, floor=floor)
-    plain, plain_alpha = _plain(design, y, best if design.crowded else alpha, lambda r: float(np.abs(r).sum()))
+    plain, plain_alpha = _plain(design, y, best if crowded else alpha, lambda r: float(np.abs(r).sum()))
     known = explain(plain.loo, plain.spread, ridge.missed, floor=floor)
     if contaminated(known, robust):
         return kept
@@ -241,7 +246,7 @@ def _mixed(
     """
     law: dict[str, Any] = {"nu": NU, "share": share, "floor": floor, "rounds": _rounds(design), "max_iter": max_iter}
     first = design.unit if alpha == "auto" else alpha
-    state, n_iter = _mixed_at(design, y, start.inlier, first, **law), 0
+    state, n_iter = _mixed_at(design, y, start.inlier, first, first, **law), 0
     if alpha == "auto":
         n_iter, first = state.n_iter, _best_alpha(design, y, state)
         fit = design.ridge.solve(y, state.inlier, first)
@@ -253,25 +258,45 @@ def _mixed(
 def _mixed_of_many(
     design: Design, y: Array, start: Mixed, *, share: float | None, floor: float, alpha: Any, max_iter: int
 ) -> tuple[Mixed, float, int]:
-    """Fit the mixture on many rows a landmark, as :func:`_mixed` does but once.
+    """Fit the mixture on many rows a landmark at the steady ridge, then once nearer to the best ridge of the rows kept.
 
     What is left of good rows is then not noise but what the landmarks cannot follow: it has heavier tails, and it is
     alike over whole corners of X. With a small ridge a few rows dropped in a corner loosen the fit there, so that the
-    rows beside them are dropped next. Rows are therefore judged at a ridge of one unit, and the best ridge is only
-    fitted to those kept.
+    rows beside them are dropped next; and what is small grows with the rows. The steady ridge, a twentieth of the mean
+    eigenvalue of the Gram matrix, holds the corners but hides bad rows near the curve. So rows are judged once more at
+    the mean (geometric) of it and the best ridge, and the best is only fitted to those kept.
     """
-    first = design.unit if alpha == "auto" else alpha
-    state = _mixed_at(design, y, start.inlier, first, nu=NU_OF_MANY, share=share, floor=floor,
-                      rounds=ROUNDS_OF_MANY, max_iter=max_iter, tol=0.02)
-    return state, _best_alpha(design, y, state) if alpha == "auto" else alpha, state.n_iter
+    ridge, part = design.ridge, drawn_rows(len(y), ENOUGH)
+    law: dict[str, Any] = {"share": share, "floor": floor}
+    state = _mixed_at(design, y, start.inlier, design.unit, design.steady, nu=NU_OF_MANY, rounds=ROUNDS_OF_MANY,
+                      max_iter=max_iter, tol=SETTLED, **law)
+    best = _best_alpha_of_many(design, y, state.inlier) if alpha == "auto" else alpha
+    fit, missed = ridge.solve(y, state.inlier, float(np.sqrt(best * design.steady))), ridge.missed[part]
+    found = learned(state.law, fit.loo[part], fit.spread[part], missed, rounds=ROUNDS_OF_MANY, **law)
+    inlier, total = found.inlier_probability(fit.loo, found.spread(fit.spread, ridge.missed))
+    fit = ridge.solve(y, inlier, best)
+    found = found.refitted(fit.loo[part], fit.spread[part], inlier[part], missed=missed, **law)
+    return Mixed(fit, found, inlier, total / len(y), state.n_iter + 1), best, state.n_iter + 1
 
 
-def _mixed_at(design: Design, y: Array, inlier: Array, alpha: float, **law: Any) -> Mixed:
-    """Fit the mixture at a given ridge from the probabilities of the searched rows."""
+def _mixed_at(design: Design, y: Array, inlier: Array, first: float, alpha: float, **law: Any) -> Mixed:
+    """Fit the mixture at ridge ``alpha`` from the probabilities of the searched rows, fitted at ridge ``first``."""
     weights = np.zeros(len(y))
     weights[design.searched] = inlier
-    fit = design.ridge.solve(y, weights, alpha)
+    fit = design.ridge.solve(y, weights, first)
     return mixture(design.ridge, y, fit.loo, fit.spread, alpha=alpha, **law)
+
+
+def _best_alpha_of_many(design: Design, y: Array, inlier: Array) -> float:
+    """Return the ridge of least squared leave-one-out error of the good rows, on at most 10,000 rows.
+
+    No error is bounded: the good rows of a corner where others were dropped are the only ones to speak for a ridge that
+    holds the fit there.
+    """
+    rows = np.arange(len(y))[drawn_rows(len(y), JUDGES)]
+    alphas = ALPHAS[::2] * design.unit
+    errors = [float(inlier[rows] @ fit.loo**2) for fit in design.ridge.path(y, inlier, alphas, rows)]
+    return float(alphas[np.argmin(errors)])
 
 
 def _best_alpha(design: Design, y: Array, state: Mixed) -> float:
@@ -305,7 +330,8 @@ def search(
     ends = []
     for k, u in enumerate(starts):
         alpha = design.unit * (10.0 if k == 0 else 1.0)
-        ends.append(run(concentrate(ridge, y, u, alpha=alpha, h=h, leave_out=True), max_iter=10, inner=True))
+        steps = concentrate(ridge, y, u, alpha=alpha, h=h, leave_out=True)
+        ends.append(run(steps, max_iter=10, warn=False, inner=True))
     votes = np.array([_kept(end.state[0], floor) for end in ends])
     best = sorted(ends, key=lambda end: end.objective)[:3]
     states = [mixture(ridge, y, end.state[0].loo, end.state[0].spread, alpha=design.unit, max_iter=12, nu=NU,

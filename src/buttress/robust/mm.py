@@ -18,7 +18,7 @@ from buttress.solvers.copies import equal_rows
 from buttress.solvers.leave_one_out import FeatureRidge
 from buttress.solvers.mixture import Explained, contaminated, explain, reweighed_steps
 from buttress.solvers.run import run
-from buttress.solvers.trimmed import concentrate, lts_scale, m_steps, smallest
+from buttress.solvers.trimmed import concentrate, least_scale, lts_scale, m_steps, smallest
 
 SEARCHED = 10_000  # rows that the starts are tried on, where there are more
 GAIN = 0.01  # nats a row by which the law must improve for another reweighting; less, and it chases its own tails
@@ -128,7 +128,8 @@ class RobustLinearRegressor(RegressorMixin, BaseEstimator):
     def _fitted(self, ridge: FeatureRidge, y: Array, share: float | None, rng: Any) -> tuple[Any, Any, Any]:
         ones = np.ones(len(y))
         plain = ridge.solve(y, ones, self.alpha)
-        known = explain(plain.loo, plain.spread, floor=FLOOR, share=share or None)
+        law: dict[str, Any] = {"share": share, "floor": max(FLOOR, least_scale(y))}
+        known = explain(plain.loo, plain.spread, **{**law, "share": share or None})
         if share == 0 or not y.any():
             self.clean_, self.n_iter_ = True, 1
             return plain, replace(known, inlier=ones), ones[None, :] > 0
@@ -138,34 +139,34 @@ class RobustLinearRegressor(RegressorMixin, BaseEstimator):
             some, aims = FeatureRidge(ridge.Z[part], groups=equal_rows(ridge.Z[part])), y[part]
         h, alpha = trimmed_size(len(part), share), self.alpha * len(part) / len(y)
         fits, ends = least_trimmed(some, aims, alpha=alpha, h=h, n_starts=self.n_starts, rng=rng)
-        votes = np.array([_kept(y - ridge.Z @ coef) for coef in ends])
-        found = [self._m_step(some, aims, fit, h, share, alpha) for fit in fits]
+        votes = np.array([_kept(y - ridge.Z @ coef, law["floor"]) for coef in ends])
+        found = [self._m_step(some, aims, fit, h, alpha, law) for fit in fits]
         # A fit that trusts few rows explains those too well: it must beat the cautious one as a robust fit the plain.
         best = max(found, key=lambda result: result[1].likelihood)
         fit, robust = best if contaminated(found[-1][1], best[1]) else found[-1]
         if len(part) < len(y):
             h = trimmed_size(len(y), share)
             start = ridge.solve(y, smallest(np.abs(y - ridge.Z @ fit.coef), h), self.alpha)
-            fit, robust = self._m_step(ridge, y, start, h, share, self.alpha)
+            fit, robust = self._m_step(ridge, y, start, h, self.alpha, law)
         needed = needed_gain(plain.spread)
         self.clean_ = share is None and not (contaminated(known, robust, needed) or plainly_contaminated(known, robust))
         if self.clean_:
             return plain, known, votes
-        steps = reweighed_steps(ridge, y, fit, robust, alpha=self.alpha, share=share, floor=FLOOR)
+        steps = reweighed_steps(ridge, y, fit, robust, alpha=self.alpha, **law)
         return *run(steps, tol=GAIN, max_iter=self.max_iter, warn=False).state, votes
 
     def _m_step(
-        self, ridge: FeatureRidge, y: Array, start: Any, h: int, share: float | None, alpha: float
+        self, ridge: FeatureRidge, y: Array, start: Any, h: int, alpha: float, law: dict[str, Any]
     ) -> tuple[Any, Any]:
         """Return the M-fit from a trimmed fit to h rows, and its leave-one-out residuals explained."""
         residual = y - start.values
         spent = min(float(np.sum(1 - 1 / start.spread**2)), 0.5 * h)  # degrees of freedom the h rows paid for
-        scale = max(lts_scale(residual, len(y) // 2 + 1) * np.sqrt(h / (h - spent)), FLOOR)
+        scale = max(lts_scale(residual, len(y) // 2 + 1) * np.sqrt(h / (h - spent)), law["floor"])
         steps = m_steps(ridge, y, residual, alpha=alpha, scale=scale)
-        outcome = run(steps, tol=1e-4, max_iter=self.max_iter, name=type(self).__name__)
+        outcome = run(steps, tol=1e-4, max_iter=self.max_iter, name=type(self).__name__, inner=True)
         fit, _ = outcome.state
         self.n_iter_ = max(outcome.n_iter, 1)
-        return fit, explain(fit.loo, fit.spread, floor=FLOOR, share=share)
+        return fit, explain(fit.loo, fit.spread, **law)
 
     def predict(self, X: Any) -> Array:
         """Return f(x) for each row of X (n, d)."""
@@ -228,7 +229,7 @@ def least_trimmed(
         exact = lstsq(ridge.Z[part], y[part], check_finite=False)[0]
         starts.append(smallest(np.abs(y - ridge.Z @ exact), h))
     bounded = ridge.solve(y, 1 / np.maximum(np.abs(_absolute(ridge, y, alpha)), 1e-3), alpha)
-    ends = [run(concentrate(ridge, y, u, alpha=alpha, h=h), max_iter=30, warn=False) for u in starts]
+    ends = [run(concentrate(ridge, y, u, alpha=alpha, h=h), max_iter=30, warn=False, inner=True) for u in starts]
     different = {end.state[1].tobytes(): end for end in ends}.values()
     best = [end.state[0] for end in sorted(different, key=lambda end: end.objective)[:3]]
     return [*best, bounded], [end.state[0].coef for end in ends]
@@ -239,9 +240,9 @@ def trimmed_size(n: int, share: float | None) -> int:
     return max(int(min(0.55, 1 - (share or 0)) * n), min(n, 2))
 
 
-def _kept(residual: Array) -> NDArray[np.bool_]:
+def _kept(residual: Array, floor: float) -> NDArray[np.bool_]:
     r = np.abs(residual)
-    return r <= 2.5 * max(lts_scale(r, len(r) // 2 + 1), FLOOR)
+    return r <= 2.5 * max(lts_scale(r, len(r) // 2 + 1), floor)
 
 
 def _absolute(ridge: FeatureRidge, y: Array, alpha: float) -> Array:

@@ -104,7 +104,7 @@ def free_range_descent(G: Margins, y: Array, c: Array, *, tol: float) -> Steps:
     sample = np.arange(n)[drawn_rows(n, band)]
     start = Program(G.part(sample), y[sample], c[sample] * (c.sum() / c[sample].sum()), np.zeros(2 * G.rows.shape[1]),
                     0.0, 0.0)
-    inner = run(interior_point(start), tol=max(tol, 1e-3), max_iter=100, inner=True)
+    inner = run(interior_point(start), tol=max(tol, 1e-3), max_iter=100, warn=False, inner=True)
     w, b = inner.state[:2]
     used = 0
     while True:
@@ -115,7 +115,7 @@ def free_range_descent(G: Margins, y: Array, c: Array, *, tol: float) -> Steps:
         a[near] = 0
         program = Program(G.part(near), y[near], c[near], G.transposed(a), float(a @ y), float(a.sum()))
         if balanced(program):
-            inner = run(interior_point(program), tol=tol / 2, max_iter=100, inner=True)
+            inner = run(interior_point(program), tol=tol / 2, max_iter=100, warn=False, inner=True)
             w, b, a[near] = inner.state
             used += inner.n_iter
             step = certified(G, w, a, y, c, used)

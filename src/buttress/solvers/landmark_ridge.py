@@ -10,6 +10,7 @@ The solution of ``leave_one_out`` for n rows far more than the m features, in as
   values then need kernel columns only, since Z c = K (root c).
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -97,6 +98,7 @@ class LandmarkRidge:
     def __init__(self, features: LandmarkFeatures, groups: NDArray[np.intp] | None = None):
         self.features, self.groups = features, groups
         self.missed = features.missed
+        self.few = len(features.missed) <= FEW * features.shape[1]
         self.gram = WeightedGram(features.__getitem__, *features.shape)
 
     def __len__(self) -> int:
@@ -104,35 +106,52 @@ class LandmarkRidge:
 
     def solve(self, y: Array, u: Array, alpha: float) -> Fit:
         """Return the fit to y, (n,) or (n, k), with row weights u (n,) in [0, 1], rounded to tenths."""
-        u = np.round(u, 1)
-        A = self._gram_of(u)
-        A.flat[:: len(A) + 1] += alpha
-        factor = factorised(A)
-        targets = y if y.ndim == 2 else y[:, None]
-        coef = cho_solve(factor, self.features.transposed_times(targets * u[:, None]), check_finite=False)
-        signs = np.sign(np.random.default_rng(0).random((len(A), DIRECTIONS)) - 0.5) / np.sqrt(DIRECTIONS)
-        sketch = solve_triangular(factor[0], signs, lower=True, trans="T", check_finite=False)
-        seen = self.features.times(np.hstack([coef, sketch]))
-        values, variance = seen[:, : coef.shape[1]], np.sum(seen[:, coef.shape[1] :] ** 2, axis=1)
-        few = len(u) <= FEW * len(A)
-        own, aimed = together(self.groups, y, u)
-        strong = np.arange(len(u)) if few else np.flatnonzero(own * variance > STRONG)
-        for part in slices(len(strong), len(A)):
-            V = solve_triangular(factor[0], self.features[strong[part]].T, lower=True, check_finite=False)
-            variance[strong[part]] = np.einsum("ij,ij->j", V, V)
-        if y.ndim == 1:
-            coef, values = coef[:, 0], values[:, 0]
-        return fit_of(coef, values, y, variance, u, own, aimed)
+        return self._fits(y, np.round(u, 1), [alpha], np.arange(len(u)), self.features.times)[0]
 
     def path(self, y: Array, u: Array, alphas: Array, rows: NDArray[np.intp]) -> list[Fit]:
-        """Return the fits, seen at ``rows``, for each alpha, u fixed, from one eigendecomposition."""
+        """Return the fits, seen at ``rows``, for each alpha, u fixed.
+
+        Where all leverages are exact they come from one eigendecomposition; where they are projected, a factorisation
+        for each alpha is cheaper.
+        """
         u = np.round(u, 1)
+        if not self.few:
+            Z = self.features[rows]
+            return self._fits(y, u, alphas, rows, lambda C: np.asarray(Z @ C.astype(Z.dtype), dtype=np.float64))
         values, vectors = np.linalg.eigh(self._gram_of(u))
-        targets = y if y.ndim == 2 else y[:, None]
-        b = vectors.T @ self.features.transposed_times(targets * u[:, None])
+        b = vectors.T @ self._moments(y, u)
         b = b if y.ndim == 2 else b[:, 0]
         own, aimed = together(self.groups, y, u)
         return feature_path(self.features[rows] @ vectors, values, b, y[rows], u[rows], alphas, own[rows], aimed[rows])
+
+    def _fits(
+        self, y: Array, u: Array, alphas: Any, rows: NDArray[np.intp], times: Callable[[Array], Array]
+    ) -> list[Fit]:
+        """Return the fits for each alpha, seen at ``rows``; ``times`` returns Z C for the features Z of those."""
+        moments, fits = self._moments(y, u), []
+        own, aimed = (of[rows] for of in together(self.groups, y, u))
+        for alpha in alphas:
+            A = self._gram_of(u)
+            A.flat[:: len(A) + 1] += alpha
+            factor = factorised(A)
+            coef = cho_solve(factor, moments, check_finite=False)
+            signs = np.sign(np.random.default_rng(0).random((len(A), DIRECTIONS)) - 0.5) / np.sqrt(DIRECTIONS)
+            sketch = solve_triangular(factor[0], signs, lower=True, trans="T", check_finite=False)
+            seen = times(np.hstack([coef, sketch]))
+            values, variance = seen[:, : coef.shape[1]], np.sum(seen[:, coef.shape[1] :] ** 2, axis=1)
+            strong = np.arange(len(rows)) if self.few else np.flatnonzero(own * variance > STRONG)
+            for part in slices(len(strong), len(A)):
+                V = solve_triangular(factor[0], self.features[rows[strong[part]]].T, lower=True, check_finite=False)
+                variance[strong[part]] = np.einsum("ij,ij->j", V, V)
+            if y.ndim == 1:
+                coef, values = coef[:, 0], values[:, 0]
+            fits.append(fit_of(coef, values, y[rows], variance, u[rows], own, aimed))
+        return fits
+
+    def _moments(self, y: Array, u: Array) -> Array:
+        """Return Z'Uy as (m, 1) or (m, k)."""
+        targets = y if y.ndim == 2 else y[:, None]
+        return self.features.transposed_times(targets * u[:, None])
 
     def _gram_of(self, u: Array) -> Array:
         """Return Z'UZ, lifted by what rounding to float32 may have taken off its least eigenvalues."""

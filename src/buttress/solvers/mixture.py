@@ -74,6 +74,8 @@ class Law:
         square = (self.nu + 1) / (self.nu + (r / (self.scale * c)) ** 2) * r**2
         variance, beyond = _variance(square, spread, missed, inlier, c)
         scale = max(float(np.sqrt(variance)), floor)
+        if share == 0:
+            return replace(self, scale=scale, stray=beyond / scale**2)
         bad = 1 - inlier
         location = weighted_median(r, bad)
         middle = 1.4826 * weighted_median(np.abs(r - location), bad)
@@ -212,7 +214,8 @@ def mixture_steps(
 
 def mixture(ridge: Any, y: Array, r: Array, spread: Array, *, max_iter: int, tol: float = 1e-4, **law: Any) -> Mixed:
     """Run :func:`mixture_steps` to ``tol`` or ``max_iter``; a run cut short is no cause for alarm."""
-    found: Mixed = run(mixture_steps(ridge, y, r, spread, **law), tol=tol, max_iter=max_iter, inner=True).state
+    steps = mixture_steps(ridge, y, r, spread, **law)
+    found: Mixed = run(steps, tol=tol, max_iter=max_iter, warn=False, inner=True).state
     return found
 
 

@@ -102,7 +102,7 @@ def run(
     warn : bool or tuple of {"max_iter", "max_time"}
         Warn with NotConvergedWarning when a budget ran out, or when one of these did.
     inner : bool
-        A part of another run or fit, which is told of Ctrl-C and need not warn of budgets.
+        A part of another run or fit, to which Ctrl-C is passed on.
     keep : {"best", "last"}
         Which state a run ends with that did not converge: that of the least objective, or the last, for algorithms
         whose objective is an estimate from a batch.
@@ -138,7 +138,7 @@ def run(
     assert best is not None, "an algorithm yields at least its starting point"
     outcome.state, outcome.gap, outcome.objective = best.state, best.gap, best.objective
     told = ("max_iter", "max_time") if warn is True else warn or ()
-    if outcome.status in told and not inner:
+    if outcome.status in told:
         warn_user(_unfinished(name, outcome, tol), NotConvergedWarning)
     return outcome
 
