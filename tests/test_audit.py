@@ -7,9 +7,14 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from scipy.stats import binomtest
+from sklearn.compose import make_column_transformer
 from sklearn.datasets import load_iris, make_classification
+from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import train_test_split
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 import buttress
 from buttress.audit.measure import Cell, accuracy, attacked_correct, rmse
@@ -50,11 +55,11 @@ def test_columns_are_sorted_and_what_is_dropped_is_said(result):
 
 
 def test_every_cell_is_measured_with_an_interval_around_it(result):
-    assert set(result.columns) - {"novel"} == {"clean", "attacked", "certified", "flipped_10", "flipped_30"}
+    assert set(result.columns) - {"novel"} == {"as_is", "attacked", "certified", "flipped_10", "flipped_30"}
     for cells in result.rows.values():
         for cell in cells.values():
             assert 0 <= cell.low <= cell.value <= cell.high <= 1
-        assert cells["certified"].value <= cells["attacked"].value <= cells["clean"].value
+        assert cells["certified"].value <= cells["attacked"].value <= cells["as_is"].value
 
 
 def test_the_same_seed_gives_the_same_numbers(frame, result):
@@ -170,14 +175,25 @@ def test_a_fitted_model_is_judged_as_it_is_in_its_own_units():
     coef = mine.dual_coef_.copy()
     found = buttress.audit(mine, frame, y, rows=60)
     cells = found.rows["yours (SVC)"]
-    assert cells["clean"].value > 0.8
-    assert 0 <= cells["certified"].value <= cells["attacked"].value <= cells["clean"].value
+    assert cells["as_is"].value > 0.8
+    assert 0 <= cells["certified"].value <= cells["attacked"].value <= cells["as_is"].value
     assert cells["flipped_10"].value is None
     np.testing.assert_array_equal(mine.dual_coef_, coef)
     with pytest.raises(ValueError, match="expects the columns"):
         buttress.audit(mine, frame[["a", "b"]], y)
     with pytest.raises(ValueError, match="numeric columns"):
         buttress.audit(mine, frame.assign(d=["x", "y", "z"] * 50), y)
+
+
+@pytest.mark.parametrize("library", [pd, pl])
+def test_a_fitted_pipeline_that_names_its_columns_is_judged(library):
+    X, y = load_iris(return_X_y=True)
+    frame = library.DataFrame(dict(zip("abcd", X.T, strict=True)))
+    prepare = make_column_transformer((make_pipeline(SimpleImputer(), StandardScaler()), list("abcd")))
+    mine = make_pipeline(prepare, buttress.SVC()).fit(frame, y)
+    cells = buttress.audit(mine, frame, y, rows=60, budget=300).rows["yours (Pipeline)"]
+    assert cells["as_is"].value > 0.8
+    assert cells["attacked"].value < cells["as_is"].value
 
 
 def test_regression_measures_errors_and_finds_a_planted_row():
@@ -187,9 +203,9 @@ def test_regression_measures_errors_and_finds_a_planted_row():
     y[7] = 40.0
     found = buttress.audit(None, X, y, rows=84, random_state=3)
     assert found.task == "regression"
-    assert set(found.columns) - {"novel"} == {"clean", "noise_10", "noise_30"}
+    assert set(found.columns) - {"novel"} == {"as_is", "median", "noise_10", "noise_30"}
     table, _ = make_table(columns_of(X), y, "y", "auto")
-    rows = suspicious_rows(X, table.target, table.row_numbers, "regression", count=1, seed=0)
+    rows, _ = suspicious_rows(X, table.target, table.row_numbers, "regression", held_out=0, seed=0)
     assert rows[0]["row"] == 7
     assert rows[0]["given"] == 40.0
 
@@ -201,7 +217,7 @@ def test_rows_unlike_the_training_rows_are_novel():
     found = buttress.audit(None, X, y, rows=140)
     assert set(test[:3]) <= set(found.novel)
     assert len(found.novel) < 20
-    assert found.columns["novel"] == f"accuracy on the {len(found.novel)} novel test rows"
+    assert found.columns["novel"] == f"accuracy on the {len(found.novel)} novel held-out rows"
     assert all(cells["novel"].value is not None for cells in found.rows.values())
 
 
@@ -209,7 +225,11 @@ def test_suspicious_rows_are_the_flipped_ones():
     X, y = make_classification(150, n_features=5, class_sep=2.5, flip_y=0, random_state=0)
     flipped = y.copy()
     flipped[[3, 60, 100]] = 1 - flipped[[3, 60, 100]]
-    rows = suspicious_rows(X, flipped, np.arange(150) + 1000, "classification", count=10, seed=0)
+    rows, found = suspicious_rows(X, flipped, np.arange(150) + 1000, "classification", held_out=60, seed=0)
+    assert found["judged"] == 150
+    assert found["above_half"] == sum(row["probability"] > 0.5 for row in rows) >= 3
+    assert found["held_out_above_half"] == sum(row["probability"] > 0.5 and row["row"] >= 1090 for row in rows) >= 1
+    assert 0.01 < found["share"] < 0.05
     assert {1003, 1060, 1100} <= {row["row"] for row in rows}
     assert rows[0]["expected"] != rows[0]["given"]
 
@@ -229,14 +249,29 @@ def test_categories_are_never_attacked(monkeypatch):
     np.testing.assert_array_equal(seen["bounds"][1], [[np.inf, 1.0]])
 
 
-def test_bootstrap_interval_is_the_binomial_one():
-    correct = np.arange(400) < 300
-    cell = accuracy(correct, seed=0)
-    half = 1.96 * np.sqrt(0.75 * 0.25 / 400)
-    assert cell.value == 0.75
-    assert cell.low == pytest.approx(0.75 - half, abs=0.01)
-    assert cell.high == pytest.approx(0.75 + half, abs=0.01)
+@pytest.mark.parametrize(("right", "n"), [(300, 400), (6, 6), (0, 6), (1, 30)])
+def test_the_interval_of_an_accuracy_is_exact(right, n):
+    cell, exact = accuracy(np.arange(n) < right), binomtest(right, n).proportion_ci(method="exact")
+    assert cell.value == right / n
+    assert (cell.low, cell.high) == pytest.approx((exact.low, exact.high))
+
+
+def test_the_interval_of_an_error_is_that_of_its_mean_square():
+    residual = np.random.default_rng(0).normal(size=400)
+    cell, half = rmse(residual, seed=0), 1.96 * np.std(residual**2) / 20
+    assert (cell.low**2, cell.high**2) == pytest.approx((cell.value**2 - half, cell.value**2 + half), abs=0.03)
     assert rmse(np.full(9, -2.0), seed=0) == Cell(2.0, 2.0, 2.0)
+
+
+def test_twenty_rows_are_too_few_to_recommend():
+    X = np.random.default_rng(0).normal(size=(20, 2))
+    found = buttress.audit(None, X, np.where(X[:, 0] > 0, "a", "b"))
+    assert found.recommended is None
+    assert "SVC()" in found.code
+    assert "6 held-out rows are too few to recommend an estimator; 20 are needed, of about 67" in " ".join(found.notes)
+    assert "Too few rows" in html(found)
+    assert found.missed({"as_is": 1.1})[0].startswith("as_is of plain SVC is")
+    assert all(cells["as_is"].low < 0.6 for cells in found.rows.values())
 
 
 def test_the_plain_machine_is_recommended_unless_clearly_beaten():

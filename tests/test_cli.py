@@ -54,7 +54,7 @@ def test_fail_under_sets_the_exit_code(csv, tmp_path, monkeypatch, capsys):
     code, _, err = call(monkeypatch, capsys, *arguments, "--fail-under", "attacked=1")
     assert code == 1
     assert "required 1" in err
-    assert call(monkeypatch, capsys, *arguments, "--fail-under", "clean=0.1")[0] == 0
+    assert call(monkeypatch, capsys, *arguments, "--fail-under", "as_is=0.1")[0] == 0
 
 
 @pytest.fixture

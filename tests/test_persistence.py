@@ -10,10 +10,12 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array, csr_matrix
 from sklearn.base import clone, is_classifier
+from sklearn.compose import make_column_transformer
 from sklearn.decomposition import PCA
+from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import MinMaxScaler, RobustScaler, StandardScaler
+from sklearn.preprocessing import MinMaxScaler, OneHotEncoder, RobustScaler, StandardScaler
 
 from buttress import SVC, AdversarialSVC, KernelClassifier, KernelRegressor, Subquantile, Tilted, load, save
 from buttress.kernels import RBF, Combination, Laplacian
@@ -54,6 +56,36 @@ def test_a_loaded_model_is_the_saved_one(model, path):
     assert same.history_ == last.history_
     clone(again).fit(X, y)
     assert [entry.name for entry in path.parent.iterdir()] == [path.name]
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_the_pipeline_that_an_audit_gives_to_paste_comes_back(library, sparse, path):
+    frames = pytest.importorskip(library)
+    rng = np.random.default_rng(0)
+    a, b = rng.normal(size=(2, 80))
+    y = np.where(a > 0, "yes", "no")
+    frame = frames.DataFrame({"a": np.where(b > 1, np.nan, a), "b": b, "word": np.array(["x", "y"] * 40, dtype=object)})
+    prepare = make_column_transformer(
+        (make_pipeline(SimpleImputer(strategy="median"), StandardScaler()), ["a", "b"]),
+        (OneHotEncoder(handle_unknown="ignore", sparse_output=sparse, dtype=np.float32), ["word"]))
+    model = make_pipeline(prepare, SVC()).fit(frame, y)
+    save(model, path)
+    again = load(path)
+    np.testing.assert_array_equal(again.decision_function(frame), model.decision_function(frame))
+    np.testing.assert_array_equal(again[:-1].get_feature_names_out(), model[:-1].get_feature_names_out())
+    assert clone(again).fit(frame, y).score(frame, y) == model.score(frame, y)
+
+
+def test_dtypes_number_types_and_slices_come_back(path):
+    save(RBF([np.dtype("<f8"), slice(1, None, 2), np.float32]), path)
+    assert load(path).gamma == [np.dtype(np.float64), slice(1, None, 2), np.float32]
+
+
+def test_a_place_that_cannot_be_written_is_named_as_it_was_given(tmp_path):
+    wanted = tmp_path / "nowhere" / "model.buttress"
+    with pytest.raises(FileNotFoundError, match=re.escape(f"No such file or directory: '{wanted}'")):
+        save(RBF(), wanted)
 
 
 @pytest.mark.parametrize("kind", [csr_matrix, csr_array])
@@ -173,6 +205,9 @@ def instance(name, **state):
         (sealed(made(instance("buttress.svm:SVC", __class__=1))), "sets '__class__'"),
         (sealed(made(instance("buttress.svm:SVC", fit={"array": 0}))), "well-formed"),
         (sealed(made({"lambda": 1})), "well-formed"),
+        (sealed(made({"dtype": "<M8"})), "dtype '<M8'"),
+        (sealed(made({"type": "i4,f8"})), "dtype 'i4,f8'"),
+        (sealed(made({"type": "os.system"})), "well-formed"),
         (sealed({"model": 1}), "well-formed"),
         (sealed(b"[" * 100_000), "well-formed"),
         (sealed(b"{"), "well-formed"),

@@ -57,7 +57,7 @@ def audit(
 
     table, settled = make_table(*load(data, target, file_format), task.value)
     table.origin = data, str(kind_of(data, file_format))
-    from buttress.audit.report import terminal_table, write
+    from buttress.audit.report import write
     from buttress.audit.study import Options, audit_table
 
     options = Options(task.value, eps, budget, rows, seed)
@@ -65,7 +65,7 @@ def audit(
         result = audit_table(_fitted(model), table, settled, options, report, STARTED, data)
     _check_floors(floors, list(result.columns))
     paths = write(result, output)
-    _show(terminal_table(result), paths)
+    _show(result, paths)
     missed = result.missed(floors)
     for sentence in missed:
         typer.echo(f"buttress: {sentence}", err=True)
@@ -106,11 +106,13 @@ def fit(
     typer.echo(f"Written: {output}")
 
 
-def _show(table: Any, paths: list[Path]) -> None:
+def _show(result: Any, paths: list[Path]) -> None:
     from rich.console import Console
 
+    from buttress.audit.report import terminal_table
+
     console = Console()
-    console.print(table)
+    console.print(terminal_table(result, console.width))
     console.print(f"Written: {', '.join(str(path) for path in paths)}", soft_wrap=True, markup=False, highlight=False)
 
 

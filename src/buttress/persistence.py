@@ -5,8 +5,9 @@ both little-endian; the header, JSON in UTF-8; the raw bytes of the arrays, one 
 of that (32 bytes). The header says which classes and values make up the model and which slice of the bytes is which
 array. Nothing is compressed, so a file cannot grow when read.
 
-Reading builds instances of this package's classes (and of scikit-learn's Pipeline and scalers), by name from a closed
-list, and fills in numbers, text and arrays. No constructor, setter or function named by the file is called.
+Reading builds instances of this package's classes (and of scikit-learn's Pipeline, ColumnTransformer, SimpleImputer,
+OneHotEncoder and scalers), by name from a closed list, and fills in numbers, text and arrays. No constructor, setter or
+function named by the file is called.
 
 Examples
 --------
@@ -28,6 +29,7 @@ import os
 import pickle
 import struct
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import MISSING, fields, is_dataclass
 from pathlib import Path
 from typing import Any
@@ -45,10 +47,13 @@ DIGEST = hashlib.sha256().digest_size
 LARGEST_HEADER = 2**26  # 64 MB of JSON
 LARGEST_FILE = 2**32
 DEPTH = 50  # levels of nesting
-# scikit-learn's own, whose state is numbers and arrays
+DTYPES = "biufcUO"
+# scikit-learn's own, whose state is numbers, text and arrays: what code pasted from an audit is made of, and scalers
 FOREIGN = {
+    "sklearn.compose": ("ColumnTransformer",),
+    "sklearn.impute": ("SimpleImputer",),
     "sklearn.pipeline": ("Pipeline",),
-    "sklearn.preprocessing": ("MaxAbsScaler", "MinMaxScaler", "RobustScaler", "StandardScaler"),
+    "sklearn.preprocessing": ("MaxAbsScaler", "MinMaxScaler", "OneHotEncoder", "RobustScaler", "StandardScaler"),
 }
 PICKLED = (b"\x80", b"PK", b"\x1f\x8b", b"BZ", b"x")  # pickle, and what joblib and skops wrap it in
 
@@ -59,7 +64,8 @@ def save(model: Any, path: Any) -> None:
     Parameters
     ----------
     model : estimator or kernel
-        Of this package; also a scikit-learn Pipeline of its scalers that ends in one.
+        Of this package; also a scikit-learn Pipeline that ends in one, of scalers, SimpleImputer, OneHotEncoder and
+        ColumnTransformer.
     path : str or path
         Replaced if it exists.
 
@@ -147,7 +153,10 @@ def _checked(name: str, content: bytes) -> tuple[Any, memoryview]:
 
 
 def _write(path: Path, parts: list[bytes]) -> None:
-    """Write a temporary file beside ``path``, readable by whom the user's umask lets read, and move it there."""
+    """Write a temporary file beside ``path``, readable by whom the user's umask lets read, and move it there.
+
+    OSError names ``path``, of which the user knows.
+    """
     temporary = path.absolute().parent / f"{path.name}.{uuid4().hex}"
     try:
         with temporary.open("xb") as file:
@@ -156,8 +165,11 @@ def _write(path: Path, parts: list[bytes]) -> None:
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
+    except BaseException as error:
+        with suppress(OSError):
+            temporary.unlink(missing_ok=True)
+        if isinstance(error, OSError):
+            raise type(error)(error.errno, error.strerror, str(path)) from None
         raise
 
 
@@ -172,6 +184,7 @@ def _versions() -> dict[str, str]:
 # Values are JSON as they are, or one of: {"float": text}, {"tuple": [...]}, {"dict": [[key, value], ...]},
 # {"array": number}, {"objects": [...], "shape": [...]}, {"scalar": number of an array of one entry},
 # {"csr_matrix" or "csr_array": [data, indices, indptr], "shape": [...]}, {"random_state": [...]},
+# {"slice": [start, stop, step]}, {"dtype": text}, {"type": text} for a number type of numpy,
 # {"class": "room:Name", "state": {...}}
 
 
@@ -205,6 +218,12 @@ def _encode(value: Any, arrays: list[np.ndarray[Any, Any]], where: str, depth: i
         kind = "csr_matrix" if type(value) is csr_matrix else "csr_array"
         return {kind: [inner(part, "") for part in (value.data, value.indices, value.indptr)],
                 "shape": list(value.shape)}
+    if type(value) is slice:
+        return {"slice": [inner(part, "") for part in (value.start, value.stop, value.step)]}
+    if isinstance(value, np.dtype) and value.kind in DTYPES:
+        return {"dtype": value.str}
+    if isinstance(value, type) and issubclass(value, np.number) and np.dtype(value).kind in DTYPES:
+        return {"type": np.dtype(value).str}
     if type(value) is np.random.RandomState:
         return {"random_state": inner(value.get_state(legacy=True), ".state")}
     return {"class": _name(type(value), where), "state": {k: inner(v, f".{k}") for k, v in _state(value).items()}}
@@ -225,7 +244,8 @@ def _name(cls: type, where: str) -> str:
         if (module.startswith("buttress.") or name in FOREIGN.get(room, ())) and _offers(room, name) is cls:
             return f"{room}:{name}"
     raise ValueError(f"{where} is a {module}.{name}, which a model file cannot hold. It holds estimators and "
-                     "kernels of this package, numbers, text and arrays, dense or CSR.")
+                     "kernels of this package, scikit-learn's Pipeline, ColumnTransformer, SimpleImputer, "
+                     "OneHotEncoder and scalers, numbers, text and arrays, dense or CSR.")
 
 
 def _offers(room: str, name: str) -> Any:
@@ -315,6 +335,14 @@ def _csr(cls: Any, content: Any, value: Any, inner: Callable[[Any], Any]) -> Any
     return made
 
 
+def _dtype(content: Any) -> Any:
+    """Return a dtype of numbers, text or objects; ValueError for any other, which a model has no use for."""
+    made = np.dtype(str(content))
+    if made.kind not in DTYPES:
+        raise ValueError(f"The file names the dtype {content!r}, which is not one of numbers, text or objects.")
+    return made
+
+
 def _random_state(content: Any, inner: Callable[[Any], Any]) -> np.random.RandomState:
     made = np.random.RandomState()
     made.set_state(inner(content))
@@ -330,5 +358,8 @@ _READERS: dict[str, Callable[[Any, Any, Any, Any], Any]] = {
     "objects": lambda content, value, arrays, inner: _objects(content, value, inner),
     "csr_matrix": lambda content, value, arrays, inner: _csr(csr_matrix, content, value, inner),
     "csr_array": lambda content, value, arrays, inner: _csr(csr_array, content, value, inner),
+    "slice": lambda content, value, arrays, inner: slice(*(inner(part) for part in content)),
+    "dtype": lambda content, value, arrays, inner: _dtype(content),
+    "type": lambda content, value, arrays, inner: _dtype(content).type,
     "random_state": lambda content, value, arrays, inner: _random_state(content, inner),
 }

@@ -1,5 +1,6 @@
 """A model that is already fitted, as one more row of the audit: on the prepared features, but never fitted again."""
 
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -40,8 +41,14 @@ def _listed(table: Table) -> str:
 
 
 def on_prepared(model: Any, scaler: StandardScaler) -> Pipeline:
-    """Return the fitted model behind a map from standardised features back to their own units."""
+    """Return the fitted model behind a map from standardised features back to their own units.
+
+    A model fitted on column names is given frames with them: a ColumnTransformer in it takes nothing else.
+    """
     back = StandardScaler()
     back.scale_, back.mean_ = 1 / scaler.scale_, -scaler.mean_ / scaler.scale_
     back.var_, back.n_features_in_ = back.scale_**2, scaler.n_features_in_
+    if hasattr(model, "feature_names_in_"):
+        back.feature_names_in_ = model.feature_names_in_
+        back.set_output(transform="pandas" if find_spec("pandas") else "polars")
     return Pipeline([("units", back), ("model", model)])

@@ -5,52 +5,99 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.stats import beta
 
-from buttress.attacks import pgd
+from buttress.attacks import pgd, worst_case
+from buttress.scores import as_classifier, read_scores
 
 RESAMPLES = 1000
 
 
 @dataclass
 class Cell:
-    """One number of the table with its 95% bootstrap interval; all None where the budget ran out."""
+    """One number of the table with its 95% interval; all None where the budget ran out."""
 
     value: float | None = None
     low: float | None = None
     high: float | None = None
 
-    def text(self) -> str:
-        """Return the value over its interval, for a narrow column."""
-        return "-" if self.value is None else f"{self.value:.3f}\n{_short(self.low)}–{_short(self.high)}"
+    def text(self, interval: bool = True) -> str:
+        """Return the value, over its interval if wanted, for a narrow column."""
+        if self.value is None:
+            return "-"
+        return f"{shown(self.value, 3)}\n{_short(self.low)}–{_short(self.high)}" if interval else shown(self.value, 3)
+
+
+def shown(value: float | None, decimals: int) -> str:
+    """Return a number with so many decimals, or with four digits where those would be too many or too few."""
+    if value is None:
+        return "-"
+    return f"{value:.{decimals}f}" if value == 0 or 0.01 <= abs(value) < 100 else number(value)
+
+
+def number(value: float) -> str:
+    """Return four digits of a number, all before the point of a larger one; no exponent below a thousand million."""
+    text = f"{value:.4g}"
+    return f"{value:.0f}" if "e+" in text and abs(value) < 1e9 else text
 
 
 def _short(value: float | None) -> str:
     """Return two decimals, without the zero in front of them."""
-    return f"{value:.2f}".removeprefix("0")
+    return shown(value, 2).removeprefix("0")
 
 
-def accuracy(correct: NDArray[np.bool_], seed: int) -> Cell:
-    """Return the mean of ``correct`` (n,) with its bootstrap interval over rows."""
-    return _bootstrap(correct.astype(np.float64), seed, root=False)
+def accuracy(correct: NDArray[np.bool_]) -> Cell:
+    """Return the mean of ``correct`` (n,) with its exact 95% interval (Clopper & Pearson, Biometrika 1934).
+
+    A bootstrap of rows that are all right would say 1 to 1, however few they are.
+    """
+    right, n = int(correct.sum()), len(correct)
+    low = float(beta.ppf(0.025, right, n - right + 1)) if right else 0.0
+    high = float(beta.ppf(0.975, right + 1, n - right)) if right < n else 1.0
+    return Cell(right / n, low, high)
 
 
 def rmse(residual: NDArray[np.float64], seed: int) -> Cell:
     """Return the root mean square of ``residual`` (n,) with its bootstrap interval over rows."""
-    return _bootstrap(residual**2, seed, root=True)
+    return _with_interval((residual**2).mean(), _resampled(residual**2, seed).mean(axis=1), np.sqrt)
 
 
-def _bootstrap(values: NDArray[np.float64], seed: int, root: bool) -> Cell:
-    rng = np.random.default_rng(seed)
-    means = values[rng.integers(0, len(values), (RESAMPLES, len(values)))].mean(axis=1)
-    numbers = np.array([values.mean(), *np.quantile(means, [0.025, 0.975])])
-    return Cell(*(float(v) for v in (np.sqrt(numbers) if root else numbers)))
+def median_error(residual: NDArray[np.float64], seed: int) -> Cell:
+    """Return the median of the absolute ``residual`` (n,) with its bootstrap interval over rows."""
+    sizes = np.abs(residual)
+    return _with_interval(np.median(sizes), np.median(_resampled(sizes, seed), axis=1), np.asarray)
+
+
+def _with_interval(value: Any, draws: NDArray[np.float64], units: Any) -> Cell:
+    return Cell(*(float(number) for number in units([value, *np.quantile(draws, [0.025, 0.975])])))
+
+
+def _resampled(values: NDArray[np.float64], seed: int) -> NDArray[np.float64]:
+    drawn: NDArray[np.float64] = values[np.random.default_rng(seed).integers(0, len(values), (RESAMPLES, len(values)))]
+    return drawn
+
+
+def has_scores(model: Any) -> bool:
+    """Say whether a fitted classifier gives scores, without which there is no margin to attack."""
+    return hasattr(model, "decision_function") or hasattr(model, "predict_proba")
+
+
+def has_gradients(model: Any) -> bool:
+    """Say whether the scores of a fitted classifier have gradients that are known exactly."""
+    return read_scores(as_classifier(model)) is not None or hasattr(model, "input_gradient")
 
 
 def attacked_correct(
     model: Any, X: NDArray[np.float64], y: NDArray[Any], eps: float, n_numeric: int, seed: int
 ) -> NDArray[np.bool_]:
-    """Say of each row whether it survives PGD (40 steps, 2 starts) in an l_inf ball of numeric features only."""
+    """Say of each row whether it survives an attack in an l_inf ball of numeric features only.
+
+    That is PGD (40 steps, 2 starts), and for scores without gradients, flat ones such as a forest's among them, the
+    worst of several attacks: differences see nothing where scores are flat, random corners of the ball do.
+    """
     low, high = X.copy(), X.copy()
     low[:, :n_numeric], high[:, :n_numeric] = -np.inf, np.inf
-    perturbed = pgd(model, X, y, eps=eps, bounds=(low, high), steps=40, restarts=2, random_state=seed)
+    options: dict[str, Any] = {"eps": eps, "bounds": (low, high), "random_state": seed}
+    perturbed = (pgd(model, X, y, steps=40, restarts=2, **options) if has_gradients(model)
+                 else worst_case(model, X, y, steps=10, restarts=3, **options))
     return np.asarray((model.predict(perturbed) == y) & (model.predict(X) == y))

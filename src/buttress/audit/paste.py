@@ -1,7 +1,9 @@
 """An audited estimator as code to paste: reading the data, preparing the columns and the estimator, in one pipeline."""
 
+import sys
 from typing import Any
 
+from buttress.audit.entries import Notation
 from buttress.audit.source import read_call
 from buttress.audit.table import Table
 
@@ -21,8 +23,7 @@ def paste(table: Table, estimator: Any) -> str:
         imports.append("from sklearn.preprocessing import OneHotEncoder")
         steps.append('(OneHotEncoder(handle_unknown="ignore", sparse_output=False),\n     '
                      f"{_places(table, table.categorical)!r}),")
-    package = type(estimator).__module__.split(".")[0]
-    home = package if package == "buttress" else type(estimator).__module__
+    home = _home(type(estimator))
     names = [type(estimator).__name__]
     risk = getattr(estimator, "risk", None)
     if risk is not None:
@@ -35,6 +36,13 @@ def paste(table: Table, estimator: Any) -> str:
                       f"model = make_pipeline(prepare, {text})", fitting])
 
 
+def _home(cls: type) -> str:
+    """Return the shortest module that offers a class: sklearn.ensemble, not sklearn.ensemble._forest."""
+    parts = cls.__module__.split(".")
+    modules = (".".join(parts[:count]) for count in range(1, len(parts)))
+    return next((name for name in modules if getattr(sys.modules.get(name), cls.__name__, None) is cls), cls.__module__)
+
+
 def _places(table: Table, names: Any) -> list[Any]:
     """Return the columns as they are called in the data: by name, or for an array by number."""
     return [int(name[1:]) for name in names] if table.by_number else list(names)
@@ -45,9 +53,26 @@ def _data(table: Table) -> tuple[list[str], list[str], str]:
     source, kind = table.origin or ("", "")
     if kind in ("csv", "parquet"):
         name = table.target_name
-        reading = [f"frame = {read_call(source, kind)}.drop_nulls({name!r})"]
+        reading = [f"frame = {read_call(source, kind)}", *_conversions(table), f"frame = frame.drop_nulls({name!r})"]
         return ["import polars as pl"], reading, f"model.fit(frame, frame[{name!r}].to_numpy())"
     if kind == "bundled":
         reading = [f"X, y, names, _ = load_bundled({source!r})", "frame = pl.DataFrame(X, schema=names)"]
         return ["import polars as pl", "from buttress.datasets import load_bundled"], reading, "model.fit(frame, y)"
-    return [], [], "# model.fit(X, y), with the X and y audited"
+    words = f", the texts of {', '.join(map(repr, table.read_as))} turned into numbers" if table.read_as else ""
+    return [], [], f"# model.fit(X, y), with the X and y audited{words}"
+
+
+def _conversions(table: Table) -> list[str]:
+    """Return the lines that turn columns of texts into the numbers the audit read in them."""
+    return [f"frame = frame.with_columns({_conversion(name, notation)})" for name, notation in table.read_as.items()]
+
+
+def _conversion(name: str, notation: Notation) -> str:
+    text = f"pl.col({name!r}).cast(pl.String)"
+    if not notation.replacements:
+        return f"{text}.str.strip_chars().cast(pl.Float64, strict=False)"
+    pattern = rf"(?i)^\s*({notation.pattern})\s*$"
+    text += f".str.extract({pattern!r})"
+    for old, new in notation.replacements:
+        text += f".str.replace_all({old!r}, {new!r}, literal=True)"
+    return f"{text}.cast(pl.Float64)"

@@ -7,9 +7,11 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from buttress.audit.measure import number, shown
 from buttress.audit.result import AuditResult
 
 TEMPLATE = Path(__file__).with_name("report.html.jinja")
+TERMINAL_ROWS, PAGE_ROWS = 5, 200  # suspicious rows shown; audit.json holds all
 
 
 def write(result: AuditResult, folder: Path) -> list[Path]:
@@ -34,8 +36,9 @@ def html(result: AuditResult) -> str:
         autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     best = {key: _best(result, key) for key in result.columns}
+    environment.filters |= {"entry": _entry, "shown": lambda value: shown(value, 3)}
     page = environment.from_string(TEMPLATE.read_text(encoding="utf-8"))
-    return page.render(result=result, svg=_svg(result), best=best)
+    return page.render(result=result, svg=_svg(result), best=best, limit=PAGE_ROWS)
 
 
 def _best(result: AuditResult, key: str) -> float | None:
@@ -50,34 +53,56 @@ def _svg(result: AuditResult) -> str:
     return text[text.index("<svg"):]
 
 
-def terminal_table(result: AuditResult) -> Any:
-    """Return the result as a rich renderable."""
+def terminal_table(result: AuditResult, width: int = 80) -> Any:
+    """Return the result as a rich renderable; intervals are left to the report where the table would be too wide."""
+    from rich.console import Console, Group
+    from rich.text import Text
+
+    fits = Console(width=10_000).measure(_table(result, interval=True)).maximum <= width
+    lines = [f"{key}: {says}" for key, says in result.columns.items()]
+    lines += [*result.notes, *result.left_out()]
+    if not fits:
+        lines.append("Intervals are in the report: the table would be too wide with them.")
+    lines.append(f"Recommended: {result.recommended or 'none, too few rows'}. {result.seconds:.0f} s.")
+    judged = [result.judged(), "p: the probability that a row is wrong, or unlike any other."]
+    if len(result.suspicious) > TERMINAL_ROWS:
+        judged.append(f"The first {TERMINAL_ROWS}; {len(result.suspicious)} are in audit.json.")
+    return Group(_table(result, interval=fits), Text("\n".join(lines)), _suspicious(result),
+                 Text("\n".join(judged)))
+
+
+def _table(result: AuditResult, interval: bool) -> Any:
     from rich.box import SIMPLE_HEAD
-    from rich.console import Group
     from rich.table import Table
     from rich.text import Text
 
     title = f"{result.data['source']}: {result.task} of {result.data['target']!r}"
     table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
-    table.add_column("estimator", overflow="fold", min_width=15)
+    table.add_column("estimator", overflow="fold", width=15)
     for key in result.columns:
-        table.add_column(key.replace("_", "\n"), justify="right")
+        table.add_column(key.replace("_", "\n"), justify="right", overflow="fold")
     for name, cells in result.rows.items():
         style = "bold" if name == result.recommended else ""
-        table.add_row(Text(name), *(cells[key].text() for key in result.columns), style=style)
-    rows = Table(title="Most suspicious training rows", title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
+        table.add_row(Text(name), *(cells[key].text(interval) for key in result.columns), style=style)
+    return table
+
+
+def _suspicious(result: AuditResult) -> Any:
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+    from rich.text import Text
+
+    rows = Table(title="Most suspicious rows", title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
     for heading in ("row", "given", "expected", "p", "why"):
-        rows.add_column(heading)
-    for found in result.suspicious[:5]:
-        rows.add_row(*(Text(_short(found[key])) for key in ("row", "given", "expected", "probability", "why")))
-    lines = [f"{key}: {says}" for key, says in result.columns.items()]
-    lines += [*result.notes, *(f"Within the budget: {what}." for what in result.subsampled.values())]
-    lines.append("p, below: the probability that a row is wrong, or unlike any other.")
-    lines.append(f"Recommended: {result.recommended}. {result.seconds:.0f} s.")
-    return Group(table, Text("\n".join(lines)), rows)
+        rows.add_column(heading, overflow="fold")
+    for found in result.suspicious[:TERMINAL_ROWS]:
+        entries = (found["row"], found["given"], found["expected"], f"{found['probability']:.2f}", found["why"])
+        rows.add_row(*(Text(_entry(entry)) for entry in entries))
+    return rows
 
 
-def _short(value: Any) -> str:
+def _entry(value: Any) -> str:
+    """Return an entry of the data as text: None as a dash, a number with four digits."""
     if value is None:
         return "-"
-    return f"{value:.3g}" if isinstance(value, float) else str(value)
+    return number(value) if isinstance(value, float) else str(value)

@@ -8,7 +8,7 @@ from buttress.audit.measure import Cell
 SCHEMA = "buttress.audit/1"
 
 
-@dataclass
+@dataclass(repr=False)
 class AuditResult:
     """What an audit found.
 
@@ -23,15 +23,19 @@ class AuditResult:
         Estimator name -> column key -> value with its interval; a Cell of None was skipped for the budget.
     curves : dict
         "eps" and "noise": {"x": [...], estimator name: [...]}.
+    suspicion : dict
+        judged (rows that were), rows (rows there are), share (estimate of the share of wrong targets), above_half (rows
+        more likely wrong than right), held_out_above_half (of these, held out), isolated (rows that resemble no other).
     suspicious : list of dict
-        row, given, expected, probability, score, why; most suspicious first.
-    novel : list of int
-        Row numbers of the test rows outside the support of the training rows (SVDD, nu = 0.05); their column of the
+        row, given, expected, probability, score, why; most suspicious first: all rows above one half, and others up to
+        ten. A row is called by its label in a pandas index, else by its number.
+    novel : list
+        The held-out rows outside the support of the training rows (SVDD, nu = 0.05); their column of the
         table does not count for the recommendation.
-    recommended : str
-        Name of the estimator to use.
+    recommended : str or None
+        Name of the estimator to use; None where too few rows are held out to tell.
     code : str
-        That estimator as code to paste.
+        That estimator, or else the plain machine, as code to paste.
     data, settings, subsampled : dict
         What was audited, how, and what was left out to keep the budget.
     notes : list of str
@@ -43,15 +47,21 @@ class AuditResult:
     columns: dict[str, str]
     rows: dict[str, dict[str, Cell]]
     curves: dict[str, dict[str, list[Any]]]
+    suspicion: dict[str, Any]
     suspicious: list[dict[str, Any]]
-    novel: list[int]
-    recommended: str
+    novel: list[Any]
+    recommended: str | None
     code: str
     data: dict[str, Any]
     settings: dict[str, Any]
     subsampled: dict[str, Any] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     seconds: float = 0.0
+
+    def __repr__(self) -> str:
+        """Return what it says in a line; everything is in its attributes."""
+        return (f"<AuditResult: {self.task} of {self.data['target']!r}, {self.data['rows']} rows; recommended: "
+                f"{self.recommended}; {self.suspicion['above_half']} rows look wrong; {len(self.notes)} notes>")
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain lists, dicts, numbers and text, under the key "schema" the schema's version."""
@@ -65,18 +75,35 @@ class AuditResult:
 
         return draw(self, axes)
 
+    def left_out(self) -> list[str]:
+        """Return a sentence for each thing that was left out, with the reason."""
+        budget = f"to keep the budget of {self.settings['budget']:g} seconds"
+        asked = f"{self.settings['rows']} were asked for" if self.settings["rows"] else budget
+        said = {"train": f"are used: {asked}", "test": "are used: more would hardly narrow the intervals",
+                "novel": budget, "skipped": f"were skipped {budget}"}
+        return [f"{what} {said[key]}." for key, what in self.subsampled.items()]
+
+    def judged(self) -> str:
+        """Return a sentence about how many rows look wrong, of which."""
+        found = self.suspicion
+        all_of = "all" if found["judged"] == found["rows"] else f"{found['judged']} of the"
+        alone = f" {found['isolated']} resemble no other row." if found["isolated"] else ""
+        return (f"{all_of} {found['rows']} rows were judged, held-out ones too: {found['above_half']} are more likely "
+                f"wrong than right, and about {found['share']:.1%} are estimated to be wrong.{alone}").capitalize()
+
     def missed(self, floors: dict[str, float]) -> list[str]:
         """Return a sentence for each column of the recommended estimator that is worse than its floor, or was skipped.
 
-        A floor is the least accuracy, or the largest RMSE, allowed in that column.
+        Where none is recommended, the plain one is judged. A floor is the least accuracy, or the largest RMSE, allowed
+        in that column.
         """
-        sentences = []
+        sentences, name = [], self.recommended or next(iter(self.rows))
         for key, floor in floors.items():
-            value = self.rows[self.recommended][key].value
+            value = self.rows[name][key].value
             worse = value is None or (value < floor if self.metric == "accuracy" else value > floor)
             if worse:
                 found = "was skipped for the budget" if value is None else f"is {value:.3f}"
-                sentences.append(f"{key} of {self.recommended} {found}, required {floor:g}")
+                sentences.append(f"{key} of {name} {found}, required {floor:g}")
         return sentences
 
 

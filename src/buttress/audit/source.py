@@ -14,6 +14,13 @@ from buttress._suggest import near
 
 KINDS = {".csv": "csv", ".tsv": "csv", ".parquet": "parquet", ".pq": "parquet"}
 SEPARATORS = ",;\t|"  # the first of equals
+PACKED = {  # first bytes: what a file is, and how to unpack it
+    b"\x1f\x8b": ("compressed (gzip)", "Unpack it: gunzip -k {}"),
+    b"PK\x03\x04": ("a zip archive or a spreadsheet", "Unpack it, or save the sheet as CSV, in place of {}."),
+    b"\x28\xb5\x2f\xfd": ("compressed (zstd)", "Unpack it: unzstd {}"),
+    b"BZh91AY": ("compressed (bzip2)", "Unpack it: bunzip2 -k {}"),
+    b"\xfd7zXZ": ("compressed (xz)", "Unpack it: unxz -k {}"),
+}
 NUMBER = r"[-+]?\d*[{}]\d+([eE][-+]?\d+)?"  # with one mark for the decimal point
 NULLS = ["", "NA", "N/A", "NaN", "nan", "null", "NULL", "?"]
 
@@ -60,6 +67,7 @@ def _read_file(source: str, file_format: str | None) -> dict[str, Any]:
         raise ValueError(f"Cannot tell the format of {source!r} from its name. Use --format csv or --format parquet.")
     if path.stat().st_size == 0:
         raise ValueError(f"{source!r} is empty.")
+    _check_content(path, kind)
     try:
         import polars as pl
     except ImportError:
@@ -67,7 +75,7 @@ def _read_file(source: str, file_format: str | None) -> dict[str, Any]:
     try:
         frame = pl.read_parquet(path) if kind == "parquet" else pl.read_csv(path, **csv_options(path))
     except Exception as error:  # polars raises its own family; whatever it says, the file cannot be read
-        fix = _encoding(path) if kind == "csv" else ""
+        fix = _encoding(path.read_bytes(), path.name) or _ragged(path) if kind == "csv" else ""
         raise ValueError(f"Cannot read {source!r} as {kind}: {fix or ' '.join(str(error).split())[:200]}") from None
     if frame.height == 0:
         raise ValueError(f"{source!r} has a header but no rows.")
@@ -125,9 +133,27 @@ def _records(lines: list[str], separator: str) -> Iterator[list[str]]:
             yield lines[reader.line_num - 1].rstrip("\r\n").split(separator)
 
 
-def _encoding(path: Path) -> str:
+def _check_content(path: Path, kind: str) -> None:
+    """Refuse what a file reader would misread: packed files, and a header in another encoding, which polars replaces.
+
+    In the rows below the header polars refuses another encoding itself.
+    """
+    header = b""
+    with path.open("rb") as file:
+        for line in file:
+            header += line
+            if line.strip():  # blank lines before the header are skipped
+                break
+    for mark, (what, command) in PACKED.items():
+        if header.startswith(mark):
+            raise ValueError(f"{str(path)!r} is {what}. {command.format(path.name)}")
+    fix = _encoding(header, path.name) if kind == "csv" else ""
+    if fix:
+        raise ValueError(f"Cannot read {str(path)!r} as csv: {fix}")
+
+
+def _encoding(content: bytes, name: str) -> str:
     """Return what is wrong with the encoding of a text file and what to do about it, empty when it is UTF-8."""
-    content = path.read_bytes()
     try:
         content.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -135,8 +161,26 @@ def _encoding(path: Path) -> str:
         likely = "utf-16" if content[:2] in (b"\xff\xfe", b"\xfe\xff") else "cp1252 (Windows, or Latin-1)"
         codec = likely.split()[0]
         return (f"it is not UTF-8: byte {content[error.start]:#04x} in line {line}. It is likely {likely}. Save it as "
-                f"UTF-8, from a shell: iconv -f {codec} -t utf-8 {path.name} > utf8.csv")
+                f"UTF-8, from a shell: iconv -f {codec} -t utf-8 {name} > utf8.csv")
     return ""
+
+
+def _ragged(path: Path) -> str:
+    """Return what is wrong with a text file whose lines have more entries than its header, empty when none has."""
+    with path.open(newline="", encoding="utf-8-sig") as lines:
+        rows = csv.reader(lines, delimiter=csv_options(path).get("separator", ","))
+        try:
+            header = next((row for row in rows if row), [])
+            first = rows.line_num
+            longer = next((row for row in rows if len(row) > len(header)), None)
+        except csv.Error:  # what else is wrong polars says
+            return ""
+        if longer is None:
+            return ""
+        more = f"line {rows.line_num} has {len(longer)} entries, the header, line {first}, has {len(header)}. "
+    if header and header[0].startswith("#"):
+        return f"{more}The header looks like a comment. Take such lines out: grep -v '^#' {path.name} > plain.csv"
+    return more + "Correct that line, or the header; an entry with a separator in it needs quotation marks around it."
 
 
 def _listed(names: list[str]) -> str:

@@ -1,4 +1,4 @@
-"""The audit itself: split, fit everyone on clean and on corrupted rows, attack, rank the suspicious, in a budget."""
+"""The audit itself: split, fit everyone as the rows are and corrupted, attack, rank the suspicious, in a budget."""
 
 import time
 import warnings
@@ -9,18 +9,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone, is_classifier
-from sklearn.model_selection import train_test_split
-from sklearn.utils import check_random_state
 from threadpoolctl import threadpool_limits
 
 from buttress._checks import InterruptedWarning, NotConvergedWarning, check_count, check_number, check_option
+from buttress.audit.cautions import cautions
+from buttress.audit.conclude import conclude
 from buttress.audit.contenders import contenders
 from buttress.audit.fitted import is_fitted, on_prepared, order_columns
-from buttress.audit.measure import Cell, accuracy, attacked_correct, rmse
-from buttress.audit.paste import paste
-from buttress.audit.result import AuditResult, recommend
-from buttress.audit.suspicion import suspicious_rows
-from buttress.audit.table import Table, columns_of, make_table
+from buttress.audit.measure import Cell, accuracy, attacked_correct, has_gradients, has_scores, median_error, rmse
+from buttress.audit.result import AuditResult
+from buttress.audit.split import draw, split
+from buttress.audit.suspicion import plain, suspicious_rows
+from buttress.audit.table import Table, columns_of, kind_of_frame, labels_of, make_table
 from buttress.certificates import certified_radius
 from buttress.datasets import contaminate
 from buttress.outlier import SVDD
@@ -86,15 +86,15 @@ def audit(
     >>> import buttress
     >>> X, y = load_iris(return_X_y=True)
     >>> result = buttress.audit(None, X, y, rows=60)
-    >>> result.columns["clean"], bool(result.rows["plain SVC"]["clean"].value > 0.8)
-    ('accuracy on clean test rows', True)
+    >>> result.columns["as_is"], bool(result.rows["plain SVC"]["as_is"].value > 0.8)
+    ('accuracy on held-out rows as they are', True)
     """
     started = time.monotonic()
     options = Options(task, eps, budget, rows, random_state)
     options.check()
-    table, settled = make_table(columns_of(X), y, target_name, task)
+    table, settled = make_table(columns_of(X), y, target_name, task, labels_of(X, y))
     table.by_number = not hasattr(X, "columns")
-    return audit_table(estimator, table, settled, options, report, started, target_name)
+    return audit_table(estimator, table, settled, options, report, started, kind_of_frame(X))
 
 
 @dataclass(frozen=True)
@@ -131,7 +131,8 @@ def audit_table(
         entries[f"yours ({type(estimator).__name__})"] = estimator
     study = Study(table, task, entries, options, report or (lambda what, share: None), started)
     # products of a few hundred rows are slower on two threads than on one
-    with warnings.catch_warnings(), threadpool_limits(limits=1, user_api="blas"):
+    with warnings.catch_warnings(record=True) as caught, threadpool_limits(limits=1, user_api="blas"):
+        warnings.simplefilter("always", UserWarning)
         warnings.simplefilter("ignore", NotConvergedWarning)  # a budgeted fit says so in the notes instead
         warnings.simplefilter("error", InterruptedWarning)
         warnings.filterwarnings("ignore", "X does not have valid feature names")  # a model fitted on a frame
@@ -139,7 +140,12 @@ def audit_table(
             study.run()
         except InterruptedWarning:
             raise KeyboardInterrupt from None
-    return study.result(source)
+    for warning in caught:
+        if issubclass(warning.category, UserWarning):  # what users are to read is in the report, each once
+            study.notes += [note] if (note := str(warning.message)) not in study.notes else []
+        else:
+            warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
+    return conclude(study, source)
 
 
 @dataclass
@@ -155,7 +161,11 @@ class Study:
     rows: dict[str, dict[str, Cell]] = field(default_factory=dict)
     curves: dict[str, dict[str, list[Any]]] = field(default_factory=dict)
     suspicious: list[dict[str, Any]] = field(default_factory=list)
-    novel: list[int] = field(default_factory=list)
+    suspicion: dict[str, Any] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+    unattacked: set[str] = field(default_factory=set)
+    attack_seconds: dict[str, float] = field(default_factory=dict)
+    novel: list[Any] = field(default_factory=list)
     subsampled: dict[str, Any] = field(default_factory=dict)
 
     @property
@@ -174,44 +184,39 @@ class Study:
     def run(self) -> None:
         """Split and prepare, choose how many rows the budget allows, then measure in order of importance."""
         self._split()
-        columns = self._columns()
+        columns = self.columns()
         self.rows = {name: {key: Cell() for key in columns} for name in self.entries}
         self._subsample()
-        self._clean_and_attacked()
+        self._as_is_and_attacked()
         if self.classifies:
             self._certified()
         self.report("suspicious rows", 0.55)
-        self.suspicious = suspicious_rows(self.X, self.y, self.row_numbers, self.task, count=10, seed=self.options.seed)
+        self._suspicious()
         self._novel()
         self._noise_curve()
         self._eps_curve()
         self.report("done", 1.0)
 
-    def _columns(self) -> dict[str, str]:
+    def columns(self) -> dict[str, str]:
         if self.classifies:
-            return {"clean": "accuracy on clean test rows",
+            return {"as_is": "accuracy on held-out rows as they are",
                     "attacked": f"accuracy under PGD, eps {self.options.eps:g} standard deviations",
                     "certified": "accuracy no attack within eps can lower, proven",
                     "flipped_10": "accuracy, 10% of training labels flipped",
                     "flipped_30": "accuracy, 30% of training labels flipped"}
-        return {"clean": "RMSE on clean test rows", "noise_10": "RMSE, 10% of training targets corrupted",
+        return {"as_is": "RMSE on held-out rows as they are",
+                "median": "median absolute error on them, which a few corrupt targets do not move",
+                "noise_10": "RMSE, 10% of training targets corrupted",
                 "noise_30": "RMSE, 30% of training targets corrupted"}
 
     def _split(self) -> None:
-        y, everything = self.table.target, np.arange(len(self.table))
-        if self.classifies:
-            names, counts = np.unique(y, return_counts=True)
-            if counts.min() < 4:
-                rare, name = names.tolist()[counts.argmin()], self.table.target_name
-                raise ValueError(f"Class {rare!r} of {name!r} has {counts.min()} rows; an audit needs 4 of each. Merge "
-                                 "or drop the class, or use --task regression if the target is a number.")
-        train, test = train_test_split(everything, test_size=0.3, random_state=self.options.seed,
-                                       stratify=y if self.classifies else None)
+        train, test, note = split(self.table, self.classifies, self.options.seed)
+        self.notes += [*cautions(self.table, self.classifies), *([note] if note else [])]
         raw = self.table.array()
         preparation = self.table.preparation().fit(raw[train])
         self.X, self.X_test = (np.asarray(preparation.transform(raw[part]), dtype=np.float64) for part in (train, test))
         self.scaler = preparation.named_transformers_["numeric"][-1] if self.table.numeric else None
-        self.y, self.y_test = y[train], y[test]
+        self.y, self.y_test = self.table.target[train], self.table.target[test]
         self.row_numbers, self.test_numbers = self.table.row_numbers[train], self.table.row_numbers[test]
         self.sizes = {"train": len(train), "test": len(test)}
 
@@ -242,19 +247,10 @@ class Study:
             chosen = self._draw(self.y_test, size)
             self.X_test, self.y_test = self.X_test[chosen], self.y_test[chosen]
             self.test_numbers = self.test_numbers[chosen]
-            self.subsampled["test"] = f"{size} of {self.sizes['test']} test rows"
+            self.subsampled["test"] = f"{size} of {self.sizes['test']} held-out rows"
 
     def _draw(self, y: NDArray[Any], size: int) -> NDArray[np.intp]:
-        """Draw row numbers at random, four of each class at least."""
-        rng = check_random_state(self.options.seed)
-        order = rng.permutation(len(y))
-        if not self.classifies:
-            return np.sort(order[:size])
-        rank = np.empty(len(y), dtype=np.intp)  # how many rows of its class come before a row
-        for label in np.unique(y):
-            mine = order[y[order] == label]
-            rank[mine] = np.arange(len(mine))
-        return np.sort(order[np.argsort(rank[order] >= 4, kind="stable")][:size])
+        return draw(y, size, self.classifies, self.options.seed)
 
     def _time_of_all(self, size: int) -> float:
         """Return the seconds an audit would take on ``size`` rows: a fit and an attack of each, times the fits."""
@@ -263,7 +259,7 @@ class Study:
         X, y = self.X[chosen], self.y[chosen]
         for estimator in self.unfitted.values():
             model = self._limited(estimator, 10.0).fit(X, y)
-            if self.classifies:
+            if self.classifies and has_gradients(model):  # others are timed before they are attacked
                 attacked_correct(model, X[:20], y[:20], self.options.eps, len(self.table.numeric), self.options.seed)
         return (time.monotonic() - begun) * (len(NOISE) + 1)
 
@@ -274,18 +270,20 @@ class Study:
             copy.set_params(max_time=max(seconds, 0.1) / (len(np.unique(self.y)) if self.classifies else 1))
         return copy
 
-    def _clean_and_attacked(self) -> None:
+    def _as_is_and_attacked(self) -> None:
         self.models = {}
         for k, (name, estimator) in enumerate(self.entries.items()):
-            self.report(f"{name}: clean and attacked", 0.1 + 0.45 * k / len(self.entries))
+            self.report(f"{name}: as is and attacked", 0.1 + 0.45 * k / len(self.entries))
             if name in self.unfitted:
                 model = self._limited(estimator, self.left() / 4).fit(self.X, self.y)
             else:
                 model = on_prepared(estimator, self.scaler)
             self.models[name] = model
-            self.rows[name]["clean"] = self._score(model)
+            self.rows[name]["as_is"] = self._score(model)
             if self.classifies:
-                self.rows[name]["attacked"] = self._attacked(model, self.options.eps)
+                self._attack_if_affordable(name)
+            else:
+                self.rows[name]["median"] = median_error(model.predict(self.X_test) - self.y_test, self.options.seed)
 
     def _certified(self) -> None:
         """Prove, where a model has a certificate, that no attack within eps could have turned a right row wrong."""
@@ -296,16 +294,57 @@ class Study:
             except ValueError:  # no certificate is known for this model
                 continue
             correct = (model.predict(self.X_test) == self.y_test) & (radius >= self.options.eps)
-            self.rows[name]["certified"] = accuracy(correct, self.options.seed)
+            self.rows[name]["certified"] = accuracy(correct)
 
     def _score(self, model: Any, part: Any = slice(None)) -> Cell:
-        predicted, y = model.predict(self.X_test[part]), self.y_test[part]
-        seed = self.options.seed
-        return accuracy(predicted == y, seed) if self.classifies else rmse(predicted - y, seed)
+        predicted, y, seed = model.predict(self.X_test[part]), self.y_test[part], self.options.seed
+        return accuracy(predicted == y) if self.classifies else rmse(predicted - y, seed)
 
-    def _attacked(self, model: Any, eps: float) -> Cell:
-        survived = attacked_correct(model, self.X_test, self.y_test, eps, len(self.table.numeric), self.options.seed)
-        return accuracy(survived, self.options.seed)
+    def _attack_if_affordable(self, name: str) -> None:
+        """Attack a fitted model; one without scores, or too slow to be asked so often, is left out with a note."""
+        why_not = ""
+        if not has_scores(self.models[name]):
+            why_not = f"{name} gives labels only: it was not attacked, and is not recommended."
+        elif not has_gradients(self.models[name]):
+            seconds = self._expected_seconds(name)
+            if seconds > self.left() / 3:
+                why_not = (f"{name} has no known gradients, and to attack it by queries would take about {seconds:.0f} "
+                           "s: it was not attacked, and is not recommended. Raise the budget.")
+            else:
+                self.notes.append(f"{name} has no known gradients: it was attacked by queries, with the worst of "
+                                  "several attacks.")
+        if why_not:
+            self.unattacked.add(name)
+            self.notes.append(why_not)
+        else:
+            self.rows[name]["attacked"] = self._attacked(name, self.options.eps)
+
+    def _expected_seconds(self, name: str) -> float:
+        """Return what an attack on all held-out rows should take, from one on two rows and one on ten."""
+        seconds = []
+        for count in (2, 10):  # the first also pays for what is paid once
+            self._attacked(name, self.options.eps, count)
+            seconds.append(self.attack_seconds[name])
+        return seconds[1] + max(0.0, seconds[1] - seconds[0]) / 8 * max(0, len(self.X_test) - 10)
+
+    def _attacked(self, name: str, eps: float, count: int | None = None) -> Cell:
+        """Attack a fitted model on the held-out rows, or on the first ``count`` of them, and note the time it took."""
+        begun = time.monotonic()
+        with warnings.catch_warnings():
+            if count is not None or eps != self.options.eps:  # the table's attack says what there is to say
+                warnings.simplefilter("ignore", UserWarning)
+            survived = attacked_correct(self.models[name], self.X_test[:count], self.y_test[:count], eps,
+                                        len(self.table.numeric), self.options.seed)
+        self.attack_seconds[name] = time.monotonic() - begun
+        return accuracy(survived)
+
+    def _suspicious(self) -> None:
+        """Judge training and held-out rows alike: each by a fit without it, so that none need be kept apart."""
+        X, y = np.concatenate([self.X, self.X_test]), np.concatenate([self.y, self.y_test])
+        labels = np.concatenate([self.row_numbers, self.test_numbers])
+        self.suspicious, self.suspicion = suspicious_rows(X, y, labels, self.task, held_out=len(self.X_test),
+                                                          seed=self.options.seed)
+        self.suspicion["rows"] = len(self.table)
 
     def _novel(self) -> None:
         """Score everyone on the test rows outside the smallest ball around the training rows, if there are any."""
@@ -315,7 +354,7 @@ class Study:
             return
         ball = SVDD(nu=NOVELTY, max_time=self.left() / 4).fit(self.X)
         outside = ball.predict(self.X_test) == -1
-        self.novel = [int(row) for row in self.test_numbers[outside]]
+        self.novel = [plain(row) for row in self.test_numbers[outside]]
         if self.novel:
             for name, model in self.models.items():
                 self.rows[name]["novel"] = self._score(model, outside)
@@ -325,7 +364,7 @@ class Study:
         kind, prefix = ("flip", "flipped") if self.classifies else ("noise", "noise")
         curve: dict[str, list[Any]] = {"x": list(NOISE)} | {name: [None] * len(NOISE) for name in self.entries}
         for name in self.entries:
-            curve[name][0] = self.rows[name]["clean"].value
+            curve[name][0] = self.rows[name]["as_is"].value
         for k, rate in enumerate((0.1, 0.3, 0.2, 0.4)):
             self.report(f"{rate:.0%} of training targets corrupted", 0.6 + 0.07 * k)
             _, dirty, _ = contaminate(self.X, self.y, rate, kind, random_state=self.options.seed)
@@ -344,35 +383,10 @@ class Study:
         radii = [share * self.options.eps for share in (0.0, 0.5, 1.0, 1.5, 2.0)]
         curve: dict[str, list[Any]] = {"x": radii} | {name: [None] * 5 for name in self.entries}
         for name, cells in self.rows.items():
-            curve[name][0], curve[name][2] = cells["clean"].value, cells["attacked"].value
+            curve[name][0], curve[name][2] = cells["as_is"].value, cells["attacked"].value
         for k in (4, 1, 3):
             self.report(f"attacks at eps {radii[k]:g}", 0.92)
-            for name, model in self.models.items():
-                if self.left() > 0.1 * self.options.budget:
-                    curve[name][k] = self._attacked(model, radii[k]).value
+            for name in (name for name in self.models if name not in self.unattacked):
+                if self.left() - self.attack_seconds[name] > 0.1 * self.options.budget:
+                    curve[name][k] = self._attacked(name, radii[k]).value
         self.curves["eps"] = curve
-
-    def result(self, source: str) -> AuditResult:
-        metric = "accuracy" if self.classifies else "rmse"
-        columns = self._columns()
-        judged = [key for key in columns if key != "certified"]
-        best = recommend({name: {key: self.rows[name][key] for key in judged} for name in self.unfitted}, metric)
-        if self.novel:
-            columns["novel"] = f"{metric} on the {len(self.novel)} novel test rows".replace("rmse", "RMSE")
-        notes = list(self.table.notes)
-        if self.classifies and not self.table.numeric:
-            notes.append("No numeric features: the attack had nothing to perturb.")
-        skipped = sum(self.rows[name][key].value is None for name in self.unfitted for key in judged)
-        if skipped:
-            self.subsampled["skipped"] = f"{skipped} cells of the table"
-        data = {"source": source, "target": self.table.target_name, "rows": len(self.table), **self.sizes,
-                "numeric": list(self.table.numeric), "categorical": list(self.table.categorical)}
-        settings = {"eps": self.options.eps, "eps_unit": "standard deviations of each numeric feature", "norm": "linf",
-                    "attack": "PGD, 40 steps, 2 starts, numeric features only", "budget": self.options.budget,
-                    "seed": self.options.seed, "interval": "95% bootstrap over test rows"}
-        return AuditResult(
-            task=self.task, metric=metric, columns=columns, rows=self.rows, curves=self.curves,
-            suspicious=self.suspicious, novel=self.novel, recommended=best,
-            code=paste(self.table, self.entries[best]), data=data, settings=settings,
-            subsampled=self.subsampled, notes=notes, seconds=time.monotonic() - self.started,
-        )

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from buttress._suggest import LARGEST
+from buttress.audit.entries import NEARLY_ALL, Notation, Reading, are_dates, read_numbers
 
 MISSING = "(missing)"
 MAX_LEVELS = 50  # a text column with more values than this is taken for an identifier
@@ -21,17 +22,19 @@ MAX_CLASSES = 10  # whole-number targets with at most this many values are class
 class Table:
     """Feature columns by name and the target, rows aligned; numbers are float64 with NaN, categories are text.
 
-    ``by_number`` says that the names x0, x1, ... stand for columns of an array; ``origin`` is the file or bundled set
-    it was read from and its kind, None for data given as objects.
+    ``row_numbers`` are the labels of a pandas index, else the row numbers. ``by_number`` says that the names x0, x1,
+    ... stand for columns of an array; ``read_as`` names the columns of texts that were read as numbers, the target
+    among them; ``origin`` is the file or bundled set it was read from and its kind, None for data given as objects.
     """
 
     numeric: dict[str, NDArray[np.float64]]
     categorical: dict[str, NDArray[Any]]
     target: NDArray[Any]
     target_name: str
-    row_numbers: NDArray[np.intp]
+    row_numbers: NDArray[Any]
     notes: list[str] = field(default_factory=list)
     by_number: bool = False
+    read_as: dict[str, Notation] = field(default_factory=dict)
     origin: tuple[str, str] | None = None
 
     def __len__(self) -> int:
@@ -67,79 +70,144 @@ def columns_of(X: Any) -> dict[str, Any]:
     return {f"x{j}": X[:, j] for j in range(X.shape[1])}
 
 
-def make_table(columns: dict[str, Any], target: Any, target_name: str, task: str) -> tuple[Table, str]:
-    """Sort columns into numbers and categories, drop what cannot be used (each with a note), and settle the task."""
-    notes: list[str] = []
-    y, present = _clean_target(target, target_name, notes)
-    numeric: dict[str, NDArray[np.float64]] = {}
-    categorical: dict[str, NDArray[Any]] = {}
+def kind_of_frame(X: Any) -> str:
+    """Return what data given as an object are called in a report: "pandas frame", "polars frame" or "array"."""
+    return f"{type(X).__module__.partition('.')[0]} frame" if hasattr(X, "columns") else "array"
+
+
+def labels_of(X: Any, y: Any) -> Any:
+    """Return the index of a pandas X, or else y, and None where rows have numbers only."""
+    for data in (X, y):
+        if type(data).__module__.partition(".")[0] == "pandas":
+            return data.index.to_numpy()
+    return None
+
+
+def make_table(
+    columns: dict[str, Any], target: Any, target_name: str, task: str, labels: Any = None
+) -> tuple[Table, str]:
+    """Sort columns into numbers and categories, drop what cannot be used (each with a note), and settle the task.
+
+    ``labels`` are what rows are called, their numbers by default.
+    """
+    y = np.asarray(target.to_numpy() if hasattr(target, "to_numpy") else target)
+    if y.ndim != 1:
+        raise ValueError(f"The target {target_name!r} must be one column. Got shape {y.shape}.")
+    present = np.array([not _is_missing(value) for value in y], dtype=bool)
+    names = np.arange(len(y)) if labels is None or len(labels) != len(y) else np.asarray(labels)
+    table = Table({}, {}, y[present], target_name, names[present])
+    if not present.all():
+        table.notes.append(f"{(~present).sum()} rows without a target {target_name!r} were dropped.")
+    if len(table) < 20:
+        raise ValueError(f"An audit needs at least 20 rows with a target. Got {len(table)}.")
+    task = _settle_target(table, task)
     for name, column in columns.items():
         values = np.asarray(column.to_numpy() if hasattr(column, "to_numpy") else column)
         if len(values) != len(present):
             raise ValueError(f"Column {name!r} has {len(values)} rows, the target {target_name!r} has {len(present)}.")
-        _place(name, values[present], numeric, categorical, notes)
-    if not numeric and not categorical:
-        raise ValueError(f"No usable feature column is left. {' '.join(notes)}")
-    task = settle_task(y, target_name, task)
-    y = y.astype(np.float64) if task == "regression" else _as_labels(y)
-    return Table(numeric, categorical, y, target_name, np.flatnonzero(present), notes), task
-
-
-def _clean_target(target: Any, name: str, notes: list[str]) -> tuple[NDArray[Any], NDArray[np.bool_]]:
-    y = np.asarray(target.to_numpy() if hasattr(target, "to_numpy") else target)
-    if y.ndim != 1:
-        raise ValueError(f"The target {name!r} must be one column. Got shape {y.shape}.")
-    present = np.array([not _is_missing(value) for value in y], dtype=bool)
-    if not present.all():
-        notes.append(f"{(~present).sum()} rows without a target {name!r} were dropped.")
-    y = y[present]
-    if len(y) < 20:
-        raise ValueError(f"An audit needs at least 20 rows with a target. Got {len(y)}.")
-    if y.dtype.kind == "f":
-        _refuse_extremes(name, y)
-    return y, present
-
-
-def _place(name: str, values: Any, numeric: dict[str, Any], categorical: dict[str, Any], notes: list[str]) -> None:
-    numbers = _numbers(name, values)
-    if numbers is not None:
-        known = numbers[~np.isnan(numbers)]
-        if known.size == 0 or known.min() == known.max():
-            notes.append(f"Column {name!r} is {'empty' if known.size == 0 else 'constant'} and was dropped.")
+        if _is_index(name, values):
+            table.notes.append(f"Column {name!r}, the index of a frame that was written with it, was dropped.")
         else:
-            numeric[name] = numbers
+            _place(name, values[present], table)
+    if not table.numeric and not table.categorical:
+        raise ValueError(f"No usable feature column is left. {' '.join(table.notes)}")
+    return table, task
+
+
+def _settle_target(table: Table, task: str) -> str:
+    """Return the task, with the target as floats or as labels; texts that are numbers become numbers."""
+    name, y = table.target_name, table.target
+    if y.dtype.kind in "mM" or (y.dtype.kind not in "iufb" and task != "classification" and are_dates(_texts(y))):
+        raise ValueError(f"The target {name!r} holds dates or durations. Give it as numbers, such as days.")
+    if y.dtype.kind not in "iufbmM":
+        reading = read_numbers(_texts(y))
+        many = len(set(reading.numbers[~np.isnan(reading.numbers)].tolist())) > MAX_CLASSES
+        wanted = reading.share > 0 if task == "regression" else task == "auto" and many and reading.share > 0.5
+        if wanted and reading.words:
+            raise ValueError(f"{reading.culprits(name, table.row_numbers)}. Correct such entries of the target, or "
+                             "leave them empty: their rows are dropped. If all are classes, use --task classification.")
+        if wanted:
+            y, table.read_as[name] = reading.numbers, reading.notation
+    if y.dtype.kind == "f":
+        _refuse_extremes(name, y, table.row_numbers)
+    task = settle_task(y, name, task)
+    table.target = y.astype(np.float64) if task == "regression" else _as_labels(y)
+    return task
+
+
+def _is_index(name: str, values: Any) -> bool:
+    """Say whether a column is an index that pandas wrote: it has no name of its own, and counts the rows from 0."""
+    unnamed = name == "" or name.startswith("Unnamed: ")
+    return unnamed and values.dtype.kind in "iuf" and np.array_equal(values, np.arange(len(values)))
+
+
+def _place(name: str, values: Any, table: Table) -> None:
+    """Put a column among the numbers or the categories, or drop it; whatever is not plain is noted."""
+    numbers = _numbers(values)
+    if numbers is None and values.dtype.kind not in "mM":
+        reading = read_numbers(_texts(values))
+        if reading.known and reading.share >= NEARLY_ALL:
+            numbers = reading.numbers
+            table.read_as[name] = reading.notation
+            table.notes.append(_read_note(name, reading, table.row_numbers))
+    if numbers is None:
+        _place_texts(name, values, table)
         return
-    text = np.array([MISSING if _is_missing(value) else str(value) for value in values], dtype=object)
-    levels = len(set(text))
-    if levels < 2:
-        notes.append(f"Column {name!r} is constant and was dropped.")
-    elif levels > MAX_LEVELS:
-        notes.append(f"Column {name!r} has {levels} different texts and was dropped as an identifier.")
+    _refuse_extremes(name, numbers, table.row_numbers)
+    known = numbers[~np.isnan(numbers)]
+    if known.size == 0 or known.min() == known.max():
+        table.notes.append(f"Column {name!r} is {'empty' if known.size == 0 else 'constant'} and was dropped.")
+        table.read_as.pop(name, None)
     else:
-        categorical[name] = text
+        table.numeric[name] = numbers
 
 
-def _numbers(name: str, values: Any) -> NDArray[np.float64] | None:
+def _read_note(name: str, reading: Reading, rows: Any) -> str:
+    if reading.words:
+        return f"{reading.culprits(name, rows)}: what is not was read as missing."
+    return f"Column {name!r} holds {reading.notation.name}, but not in a type of numbers; it was read as such."
+
+
+def _place_texts(name: str, values: Any, table: Table) -> None:
+    known = [text for text in _texts(values) if text is not None]
+    levels = len(set(known)) + (len(known) < len(values))
+    if not known or levels < 2:
+        table.notes.append(f"Column {name!r} is {'constant' if known else 'empty'} and was dropped.")
+    elif values.dtype.kind in "mM" or are_dates(_texts(values)):
+        kind = "durations" if values.dtype.kind == "m" else "dates"
+        table.notes.append(f"Column {name!r} holds {kind} and was dropped: what may matter of them must be given as "
+                           "numbers, such as days since the first, the month or the weekday.")
+    elif levels > MAX_LEVELS:
+        reading = read_numbers(_texts(values))
+        why = f" {reading.culprits(name, table.row_numbers)}." if reading.share > 0.5 else ""
+        table.notes.append(f"Column {name!r} has {levels} different texts and was dropped as an identifier.{why}")
+    else:
+        table.categorical[name] = np.array([MISSING if _is_missing(v) else str(v) for v in values], dtype=object)
+
+
+def _numbers(values: Any) -> NDArray[np.float64] | None:
     """Return the values as float64 with NaN where missing, or None when they are not numbers."""
     if values.dtype.kind in "iufb":
-        numbers = values.astype(np.float64)
-    elif values.dtype.kind == "O" and all(_is_missing(v) or isinstance(v, (int, float, np.number)) for v in values):
-        numbers = np.array([np.nan if _is_missing(v) else float(v) for v in values])
-    else:
-        return None
-    _refuse_extremes(name, numbers)
-    return numbers
+        return values.astype(np.float64)
+    if values.dtype.kind == "O" and all(_is_missing(v) or isinstance(v, (int, float, np.number)) for v in values):
+        return np.array([np.nan if _is_missing(v) else float(v) for v in values])
+    return None
 
 
-def _refuse_extremes(name: str, numbers: NDArray[Any]) -> None:
+def _texts(values: Any) -> list[str | None]:
+    return [None if _is_missing(value) else str(value) for value in values]
+
+
+def _refuse_extremes(name: str, numbers: NDArray[Any], rows: Any) -> None:
     bad = np.flatnonzero(np.abs(numbers) > LARGEST)
     if bad.size:
-        raise ValueError(f"Column {name!r} holds {numbers[bad[0]]:g} in row {bad[0]} ({bad.size} such rows). "
+        raise ValueError(f"Column {name!r} holds {numbers[bad[0]]:g} in row {rows[bad[0]]} ({bad.size} such rows). "
                          "Replace infinite and huge entries or drop those rows.")
 
 
 def _is_missing(value: Any) -> bool:
-    return value is None or (isinstance(value, (float, np.floating)) and math.isnan(value)) or str(value) == "<NA>"
+    nan = isinstance(value, (float, np.floating)) and math.isnan(value)
+    return value is None or nan or str(value) in ("<NA>", "NaT")
 
 
 def settle_task(y: NDArray[Any], name: str, task: str) -> str:

@@ -1,0 +1,80 @@
+"""Which rows are for training and which are held out, and which of them are drawn when all are too many."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.model_selection import train_test_split
+from sklearn.utils import check_random_state
+
+from buttress.audit.table import Table
+
+HELD_OUT = 0.3
+Rows = NDArray[np.intp]
+
+
+def split(table: Table, classifies: bool, seed: int) -> tuple[Rows, Rows, str]:
+    """Return the numbers of the training rows (70%) and of those held out, stratified by class, and a note if any.
+
+    Rows of equal features stay on one side, so that none is scored by having learned its copy; where most rows are
+    copies, as with a few columns of few values, they cannot.
+    """
+    y = table.target
+    if classifies:
+        _check_classes(y, table.target_name)
+    group = _groups(table)
+    firsts = np.unique(group, return_index=True)[1]
+    copies, note = len(y) - len(firsts), ""
+    if copies and (len(firsts) < len(y) / 2 or (classifies and not _enough(y[firsts], y))):
+        firsts = group = np.arange(len(y))
+        note = f"Rows that repeat the features of another: {copies}, so many that some are on both sides of the split."
+    elif copies:
+        note = f"Rows that repeat the features of another: {copies}; they were kept on one side of the split."
+    held = train_test_split(np.arange(len(firsts)), test_size=HELD_OUT, random_state=seed,
+                            stratify=y[firsts] if classifies else None)
+    train, test = (part if not copies else _members(group, part) for part in held)
+    return train, test, note
+
+
+def _groups(table: Table) -> Rows:
+    """Return a number for each row, the same for rows of equal features, counted by their first appearance."""
+    codes = [np.unique(column.astype(str) if column.dtype.kind == "O" else column, return_inverse=True)[1]
+             for column in (*table.numeric.values(), *table.categorical.values())]
+    _, first, inverse = np.unique(np.stack(codes, axis=1), axis=0, return_index=True, return_inverse=True)
+    rank = np.empty(len(first), dtype=np.intp)
+    rank[np.argsort(first)] = np.arange(len(first))
+    return rank[inverse.ravel()]
+
+
+def _enough(kept: NDArray[Any], y: NDArray[Any]) -> bool:
+    """Say whether every class has four rows among those kept."""
+    return all(int((kept == label).sum()) >= 4 for label in np.unique(y))
+
+
+def _members(group: Rows, chosen: Rows) -> Rows:
+    """Return the rows of the chosen groups, group by group in their order."""
+    order = np.argsort(group, kind="stable")
+    bounds = np.searchsorted(group[order], np.arange(group.max() + 2))
+    return np.concatenate([order[bounds[k] : bounds[k + 1]] for k in chosen])
+
+
+def _check_classes(y: NDArray[Any], name: str) -> None:
+    names, counts = np.unique(y, return_counts=True)
+    if counts.min() < 4:
+        rare = names.tolist()[counts.argmin()]
+        number = y.dtype.kind in "iuf"
+        raise ValueError(f"Class {rare!r} of {name!r} has {counts.min()} rows; an audit needs 4 of each. Merge or drop "
+                         f"the class{', or use --task regression' if number else ''}.")
+
+
+def draw(y: NDArray[Any], size: int, classifies: bool, seed: int) -> Rows:
+    """Draw row numbers at random, four of each class at least."""
+    rng = check_random_state(seed)
+    order = rng.permutation(len(y))
+    if not classifies:
+        return np.sort(order[:size])
+    rank = np.empty(len(y), dtype=np.intp)  # how many rows of its class come before a row
+    for label in np.unique(y):
+        mine = order[y[order] == label]
+        rank[mine] = np.arange(len(mine))
+    return np.sort(order[np.argsort(rank[order] >= 4, kind="stable")][:size])

@@ -1,0 +1,187 @@
+"""How the audit reads columns: stray words among numbers, notations, dates, and what it says of each."""
+
+import gzip
+import time
+import zipfile
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+
+from buttress.audit.cautions import cautions
+from buttress.audit.source import kind_of, load
+from buttress.audit.split import split
+from buttress.audit.study import Options, audit_table
+from buttress.audit.table import make_table
+
+
+@pytest.fixture
+def numbers():
+    return np.random.default_rng(0).uniform(500, 5000, 80).round(2)
+
+
+def written(numbers, notation):
+    """Return numbers as texts, in a notation that is read back exactly."""
+    texts = [notation.format(number) for number in numbers]
+    return [text.replace(".", ",") for text in texts] if notation == "{:.2f} " else texts
+
+
+def test_a_word_among_numbers_is_missing_and_named(numbers):
+    texts = np.array([f"{number}" for number in numbers], dtype=object)
+    texts[[4, 7]] = "missing", "n.a."
+    table, _ = make_table({"a": texts, "b": -numbers}, numbers, "y", "auto")
+    assert np.flatnonzero(np.isnan(table.numeric["a"])).tolist() == [4, 7]
+    np.testing.assert_array_equal(np.delete(table.numeric["a"], [4, 7]), np.delete(numbers, [4, 7]))
+    assert "78 of 80 entries of 'a' are numbers; 'missing' in row 4 is not, nor is one other" in table.notes[0]
+
+
+def test_a_column_of_words_and_numbers_stays_an_identifier_with_the_reason(numbers):
+    texts = np.array([f"{number}" for number in numbers], dtype=object)
+    texts[:20] = [f"lot {i}" for i in range(20)]
+    table, _ = make_table({"a": texts, "b": -numbers}, numbers, "y", "auto")
+    assert list(table.numeric) == ["b"]
+    assert "identifier. 60 of 80 entries of 'a' are numbers; 'lot 0' in row 0 is not, nor are 19" in table.notes[0]
+
+
+@pytest.mark.parametrize("task", ["auto", "regression"])
+def test_a_word_in_the_target_is_named_with_its_row(numbers, task):
+    target = np.array([f"{number}" for number in numbers - 2000], dtype=object)
+    target[[2, 4]] = None, "n.a."
+    with pytest.raises(ValueError, match=r"78 of 79 entries of 'y' are numbers; 'n.a.' in row 4 is not\. Correct"):
+        make_table({"b": numbers}, target, "y", task)
+
+
+def test_labels_that_are_mostly_numbers_stay_classes(numbers):
+    target = np.array(["1", "2", "3", "other"] * 20, dtype=object)
+    table, task = make_table({"b": numbers}, target, "y", "auto")
+    assert task == "classification"
+    assert set(table.target) == {"1", "2", "3", "other"}
+
+
+@pytest.mark.parametrize(("notation", "name"), [
+    ("{:,.2f}", "commas between thousands"), ("{:.2f}%", "percentages"), ("{:.2f} ", "decimal commas"),
+    (" {}", "'a' holds numbers, but not in a type of")])
+def test_numbers_in_other_notations_are_read(numbers, notation, name):
+    table, _ = make_table({"a": np.array(written(numbers, notation), dtype=object)}, numbers, "y", "auto")
+    np.testing.assert_allclose(table.numeric["a"], numbers)
+    assert name in table.notes[0]
+
+
+def test_the_pasted_code_reads_the_same_numbers(numbers, tmp_path):
+    words = [f"{number}" for number in numbers]
+    words[4:12] = "missing", " 7.5 ", "1e3", "+2.25", ".5", "1.", "-4", "5E-1"
+    path = tmp_path / "odd.csv"
+    pl.DataFrame({"words": words, "commas": written(numbers[::-1], "{:,.2f}"), "share": written(numbers, "{:.2f}%"),
+                  "y": written(numbers, "{:,.2f}")}).write_csv(path)
+    columns, y, target = load(str(path), "y", None)
+    table, task = make_table(columns, y, target, "auto")
+    assert task == "regression"
+    np.testing.assert_allclose(table.target, numbers)
+    table.origin = str(path), kind_of(str(path), None)
+    scope = {}
+    exec(audit_table(None, table, task, Options(rows=40, budget=60), None, time.monotonic(), "odd").code, scope)
+    for name, column in table.numeric.items():
+        np.testing.assert_array_equal(scope["frame"][name].to_numpy(), column)
+    assert scope["model"].score(scope["frame"], numbers) > 0.8
+
+
+DAYS = pd.date_range("2024-01-01", periods=80, freq="D")
+
+
+@pytest.mark.parametrize("dates", [
+    DAYS, DAYS.to_numpy(), DAYS.strftime("%Y-%m-%d"), DAYS.strftime("%d.%m.%Y"), DAYS.strftime("%m/%d/%Y %H:%M"),
+    pl.Series(DAYS.to_list()).dt.date()], ids=["pandas", "numpy", "iso", "points", "slashes", "polars"])
+def test_dates_are_called_dates(numbers, dates):
+    table, _ = make_table({"when": dates, "b": numbers}, numbers, "y", "auto")
+    assert list(table.numeric) == ["b"]
+    assert "'when' holds dates and was dropped" in table.notes[0]
+    assert "days since" in table.notes[0]
+    with pytest.raises(ValueError, match="target 'y' holds dates"):
+        make_table({"b": numbers}, dates, "y", "regression")
+
+
+def noted(columns, y):
+    """Return what is said of each column."""
+    table, task = make_table(columns, y, "y", "auto")
+    return cautions(table, task == "classification")
+
+
+def test_a_column_that_counts_the_rows_is_noted(numbers):
+    shuffled = np.random.default_rng(1).permutation(80)
+    ids = {"id": np.arange(1000, 1080), "mixed": shuffled, "near": np.r_[shuffled[:-1], 200], "half": shuffled + 0.5}
+    found = noted({**ids, "b": numbers}, numbers[::-1])
+    assert len(found) == 2
+    assert "'id' counts the rows" in found[0]
+    assert "from 1000" in found[0]
+    assert "'mixed' counts the rows" in found[1]
+
+
+def test_the_index_that_pandas_wrote_is_dropped(numbers, tmp_path):
+    pd.DataFrame({"b": numbers, "y": numbers[::-1]}).to_csv(tmp_path / "with_index.csv")
+    table, _ = make_table(*load(str(tmp_path / "with_index.csv"), "y", None), "auto")
+    assert list(table.numeric) == ["b"]
+    assert "index of a frame" in table.notes[0]
+    table, _ = make_table({"": numbers, "b": -numbers}, numbers, "y", "auto")
+    assert list(table.numeric) == ["", "b"]
+
+
+def test_columns_that_give_the_target_away_are_noted(numbers):
+    classes = np.where(numbers > 2500, "high", "low")
+    words = np.where(numbers > 2500, "a", "b").astype(object)
+    almost = numbers.copy()
+    almost[numbers.argmin()] = 1e4
+    texts = {"words": words, "numbers": numbers, "codes": (numbers > 2500) * 2.0, "almost": almost}
+    found = noted(texts, classes)
+    assert [note.split("'")[1] for note in found] == ["numbers", "codes", "words"]
+    assert all("alone tells the target 'y'" in note for note in found)
+    found = noted({"same": numbers, "scaled": 3 - 2 * numbers, "squared": numbers**2, "almost": almost}, numbers)
+    assert [note.split(" the target")[0] for note in found] == [
+        "Column 'same' equals", "Column 'scaled' is a straight line in"]
+    codes = np.arange(80) % 3
+    assert "'b' equals the target" in noted({"b": codes, "c": numbers}, codes)[0]
+
+
+def test_equal_rows_stay_on_one_side_of_the_split(numbers):
+    X, y = np.r_[numbers, numbers[:20], numbers[:10]], np.r_[np.arange(80), np.arange(20), np.arange(10)] % 2
+    colour = np.where(X > 2500, "red", "green").astype(object)
+    table, _ = make_table({"a": X, "colour": colour}, y, "y", "auto")
+    train, test, note = split(table, True, 0)
+    assert sorted([*train, *test]) == list(range(110))
+    assert not set(X[train]) & set(X[test])
+    assert 0.2 < len(test) / 110 < 0.4
+    assert note == "Rows that repeat the features of another: 30; they were kept on one side of the split."
+    table, _ = make_table({"colour": colour}, y, "y", "auto")
+    train, test, note = split(table, True, 0)
+    assert (len(train), len(test)) == (77, 33)
+    assert note == "Rows that repeat the features of another: 108, so many that some are on both sides of the split."
+
+
+def test_a_header_in_another_encoding_is_refused_with_the_fix(tmp_path):
+    path = tmp_path / "old.csv"
+    path.write_text("größe,label\n1.0,a\n2.0,b\n" * 20, encoding="latin-1")
+    with pytest.raises(ValueError, match=r"old.csv.* not UTF-8: byte 0xf6 in line 1.*iconv -f cp1252 -t utf-8 old.csv"):
+        load(str(path), "label", None)
+
+
+def test_packed_files_are_refused_with_the_way_to_unpack_them(tmp_path):
+    with gzip.open(tmp_path / "z.csv.gz", "wt") as file:
+        file.write("a,y\n" + "1,2\n" * 30)
+    with zipfile.ZipFile(tmp_path / "z.csv", "w") as file:
+        file.writestr("a.csv", "a,y\n1,2\n")
+    with pytest.raises(ValueError, match=r"compressed \(gzip\)\. Unpack it: gunzip -k z\.csv\.gz") as error:
+        load(str(tmp_path / "z.csv.gz"), "y", "csv")
+    assert str(error.value).isprintable()
+    with pytest.raises(ValueError, match="zip archive or a spreadsheet"):
+        load(str(tmp_path / "z.csv"), "y", None)
+
+
+@pytest.mark.parametrize(("text", "message"), [
+    ("# made by hand\na,y\n" + "1,2\n" * 30, r"line 2 has 2 entries.* has 1.*comment.*grep -v '\^#' a.csv"),
+    ("a,y\n1,2\n1,2,3\n", r"line 3 has 3 entries, the header, line 1, has 2\. Correct that line"),
+    ("a;y\n1;2\n1;2;3;4\n", r"line 3 has 4 entries, the header, line 1, has 2\.")])
+def test_lines_too_long_are_named(tmp_path, text, message):
+    (tmp_path / "a.csv").write_text(text)
+    with pytest.raises(ValueError, match=message) as error:
+        load(str(tmp_path / "a.csv"), "y", None)
+    assert "truncate" not in str(error.value)

@@ -1,0 +1,181 @@
+"""What the audit says: suspicious rows and their order, the width of its table, its numbers, and its words."""
+
+import io
+import json
+import re
+import time
+
+import numpy as np
+import pandas as pd
+import pytest
+from rich.console import Console
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.datasets import load_wine, make_classification
+from sklearn.ensemble import RandomForestClassifier
+
+import buttress
+from buttress._checks import warn_user
+from buttress.audit.measure import Cell, attacked_correct, has_gradients, median_error, number, shown
+from buttress.audit.paste import _home
+from buttress.audit.report import html, terminal_table
+from buttress.audit.suspicion import _order
+
+
+@pytest.fixture(scope="module")
+def mislabelled():
+    """Two classes far apart, 24 labels swapped, rows called by letters; (index of the swapped, result)."""
+    X, y = make_classification(160, n_features=4, class_sep=3.0, flip_y=0, random_state=0)
+    index = np.array([f"r{i}" for i in range(160)])
+    swapped = np.arange(3, 147, 6)
+    y[swapped] = 1 - y[swapped]
+    return set(index[swapped]), buttress.audit(None, pd.DataFrame(X, index=index), y, budget=120)
+
+
+@pytest.fixture(scope="module")
+def regression():
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(100, 2))
+    return buttress.audit(None, X, 5000 + 1000 * X[:, 0] + rng.normal(size=100), rows=40)
+
+
+def printed(result, width):
+    console = Console(file=io.StringIO(), width=width)
+    console.print(terminal_table(result, width))
+    return console.file.getvalue()
+
+
+def test_every_row_that_looks_wrong_is_listed_by_its_label(mislabelled):
+    swapped, result = mislabelled
+    wrong = {found["row"] for found in result.suspicious if found["probability"] > 0.5}
+    assert len(wrong & swapped) > 20
+    assert len(wrong) == result.suspicion["above_half"] > 10
+    assert result.suspicion["judged"] == result.suspicion["rows"] == 160
+    assert abs(result.suspicion["share"] - 24 / 160) < 0.05
+    assert {found["row"] for found in json.loads(json.dumps(result.to_dict()))["suspicious"]} >= wrong
+    page = html(result)
+    assert all(f">{row}<" in page for row in wrong)
+    for text in (page, " ".join(printed(result, 80).split())):
+        assert f"All 160 rows were judged, held-out ones too: {len(wrong)} are more likely wrong than right" in text
+
+
+def test_held_out_rows_that_look_wrong_are_said_to_be(mislabelled):
+    _, result = mislabelled
+    count = result.suspicion["held_out_above_half"]
+    assert 0 < count < result.suspicion["above_half"]
+    assert any(note.startswith(f"{count} of the 48 held-out rows look wrong themselves") for note in result.notes)
+    assert "clean" not in " ".join(result.columns.values())
+
+
+def test_rows_of_one_probability_are_ordered_by_their_score():
+    probability = np.array([1 - 1e-11, 1.0, 0.7, 0.99, 0.2, 0.3])
+    score = np.array([5.0, 2.0, 9.0, 3.0, 1.0, 0.0])
+    alone = np.array([False, False, False, False, True, False])
+    assert _order(probability, score, (probability > 0.5) & ~alone, alone).tolist() == [0, 1, 3, 2, 4, 5]
+
+
+def test_a_regression_shows_an_error_that_corrupt_targets_do_not_move(regression):
+    residual = np.r_[np.linspace(-1, 1, 21), 1e6]
+    cell = median_error(residual, seed=0)
+    assert cell.value == np.median(np.abs(residual)) < 1
+    assert cell.low <= cell.value <= cell.high < 1
+    assert all(cells["median"].value < cells["as_is"].value for cells in regression.rows.values())
+
+
+@pytest.mark.parametrize("width", [80, 66])
+def test_no_number_is_cut(mislabelled, regression, width):
+    for result in (mislabelled[1], regression):
+        text = printed(result, width)
+        assert "…" not in text
+        for cells in result.rows.values():
+            for key in result.columns:
+                assert shown(cells[key].value, 3) in text
+
+
+@pytest.mark.parametrize(("value", "text"), [
+    (3100.0, "3100"), (12345.678, "12346"), (0.5, "0.5"), (123.456, "123.5"), (-0.00123, "-0.00123"), (2e12, "2e+12")])
+def test_numbers_are_written_without_exponents_where_that_helps(value, text):
+    assert number(value) == text
+
+
+def test_cells_have_three_decimals_while_those_tell_something():
+    assert Cell(0.5, 0.25, 1.0).text() == "0.500\n.25–1.00"
+    assert Cell(1234.5678, 1200.0, 1300.0).text() == "1235\n1200–1300"
+    assert Cell(0.00012345).text(interval=False) == "0.0001234"
+
+
+def test_rows_asked_for_are_not_called_a_budget(regression):
+    text = " ".join(printed(regression, 80).split())
+    assert "40 of 70 training rows are used: 40 were asked for." in text
+    assert "budget" not in text
+    regression.settings["rows"] = None
+    assert "40 of 70 training rows are used: to keep the budget of 60 seconds." in regression.left_out()
+
+
+def test_a_forest_is_attacked_although_its_scores_are_flat():
+    """Random corners of the ball, tried here without the attacks, turn rows wrong that PGD cannot."""
+    X, y = load_wine(return_X_y=True)
+    X = (X - X.mean(axis=0)) / X.std(axis=0)
+    train = np.arange(len(X)) % 3 != 0
+    model, rows, labels = RandomForestClassifier(20, random_state=0).fit(X[train], y[train]), X[~train], y[~train]
+    rng, standing = np.random.default_rng(0), model.predict(rows) == labels
+    start = standing.mean()
+    for _ in range(50):
+        standing &= model.predict(rows + 0.25 * rng.choice([-1, 1], size=rows.shape)) == labels
+    assert standing.mean() < start
+    assert attacked_correct(model, rows, labels, 0.25, 13, 0).mean() <= standing.mean() + 0.02
+
+
+def test_an_attack_that_would_take_too_long_is_left_out_with_a_note(monkeypatch):
+    def slow(model, X, y, *rest):
+        time.sleep(0 if has_gradients(model) else 0.15 * len(X))
+        return np.ones(len(X), dtype=bool)
+
+    monkeypatch.setattr("buttress.audit.study.attacked_correct", slow)
+    X = np.random.default_rng(0).normal(size=(120, 3))
+    forest = RandomForestClassifier(5, random_state=0)
+    result = buttress.audit(forest, X, (X[:, 0] > 0).astype(int), rows=40, budget=15)
+    assert result.rows["yours (RandomForestClassifier)"]["attacked"].value is None
+    assert result.rows["plain SVC"]["attacked"].value == 1
+    assert any(re.search(r"to attack it by queries would take about \d+ s: it was not", note) for note in result.notes)
+    assert result.recommended in set(result.rows) - {"yours (RandomForestClassifier)"}
+
+
+def test_a_blind_attack_is_noted_once():
+    X = np.random.default_rng(0).normal(size=(120, 3))
+    forest, y = RandomForestClassifier(5, random_state=0), (X[:, 0] > 0).astype(int)
+    result = buttress.audit(forest, X, y, rows=60, budget=300)
+    assert sum("No score of RandomForestClassifier changed" in note for note in result.notes) == 1
+
+
+class Labels(ClassifierMixin, BaseEstimator):
+    """Right on two classes, but without scores; it warns when it is fitted."""
+
+    def fit(self, X, y):
+        warn_user("these rows are odd")
+        self.classes_ = np.unique(y)
+        return self
+
+    def predict(self, X):
+        return self.classes_[(np.asarray(X)[:, 0] > 0).astype(int)]
+
+
+def test_what_cannot_be_attacked_is_said_and_not_recommended_and_warnings_are_notes(recwarn):
+    X = np.random.default_rng(0).normal(size=(120, 3))
+    result = buttress.audit(Labels(), X, (X[:, 0] > 0).astype(int), rows=40)
+    cells = result.rows["yours (Labels)"]
+    assert cells["as_is"].value > 0.9
+    assert cells["attacked"].value is None
+    assert "yours (Labels) gives labels only: it was not attacked, and is not recommended." in result.notes
+    assert result.recommended != "yours (Labels)"
+    assert "skipped" not in result.subsampled
+    assert result.notes.count("these rows are odd") == 1
+    assert not [warning for warning in recwarn if "odd" in str(warning.message)]
+
+
+def test_the_result_is_one_line_and_names_public_modules(regression):
+    assert repr(regression).startswith("<AuditResult: regression of 'target', 100 rows; recommended: ")
+    assert len(repr(regression)) < 150
+    assert regression.data["source"] == "array"
+    assert _home(RandomForestClassifier) == "sklearn.ensemble"
+    assert _home(buttress.SVC) == "buttress"
+    assert _home(Labels) == Labels.__module__
