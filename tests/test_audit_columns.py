@@ -68,6 +68,14 @@ def test_numbers_in_other_notations_are_read(numbers, notation, name):
     assert name in table.notes[0]
 
 
+def test_a_comma_after_a_zero_is_a_decimal_one():
+    """Three decimals look like thousands, but nobody writes 0,125 for 125."""
+    shares = np.arange(1, 90) / 1000
+    texts = np.array([f"{share:.3f}".replace(".", ",") for share in shares], dtype=object)
+    table, _ = make_table({"a": texts}, shares, "y", "auto")
+    np.testing.assert_allclose(table.numeric["a"], shares)
+
+
 def test_the_pasted_code_reads_the_same_numbers(numbers, tmp_path):
     words = [f"{number}" for number in numbers]
     words[4:12] = "missing", " 7.5 ", "1e3", "+2.25", ".5", "1.", "-4", "5E-1"

@@ -1,5 +1,6 @@
 """The robust estimators: what corrupt rows do to them, what they say about those rows, and what they refuse."""
 
+import itertools
 import warnings
 
 import numpy as np
@@ -235,6 +236,8 @@ def test_report_is_a_frame_like_the_data_and_the_worst_row_comes_first():
     model = RobustKernelRegressor(random_state=0).fit(table, pd.Series(y, index=labels))
     report = outlier_report(model, table, pd.Series(y, index=labels))
     assert isinstance(report, pd.DataFrame)
+    shown = np.column_stack([np.round(report["probability"], 2), np.abs(report["sigmas"])])
+    assert all(tuple(one) >= tuple(two) for one, two in itertools.pairwise(shown))
     assert list(report.columns) == ["row", "given", "expected", "sigmas", "probability", "agreement"]
     assert report["row"].iloc[0] == "row 7"
     assert report["expected"].iloc[0] == pytest.approx(truth[7], abs=0.5)

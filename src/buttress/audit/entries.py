@@ -37,7 +37,7 @@ class Notation:
 # of equals the first
 NOTATIONS = (
     Notation("numbers", PLAIN),
-    Notation("numbers with commas between thousands", r"[-+]?(\d{1,3}(,\d{3})+|\d+)(\.\d*)?", ((",", ""),)),
+    Notation("numbers with commas between thousands", r"[-+]?([1-9]\d{0,2}(,\d{3})+|\d+)(\.\d*)?", ((",", ""),)),
     Notation("percentages", rf"({PLAIN}) ?%", (("%", ""), (" ", ""))),
     Notation("numbers with decimal commas", r"[-+]?\d+(,\d+)?", ((",", "."),)),
 )

@@ -15,7 +15,7 @@ NEEDED = "RobustKernelRegressor, RobustLinearRegressor or RobustKernelClassifier
 
 
 def outlier_report(estimator: Any, X: Any, y: Any) -> Any:
-    """Return one row a training row, the most suspicious first.
+    """Return one row a training row, the most suspicious first: by probability to the hundredth, then by how far off.
 
     Columns: ``row`` (the index label of a pandas frame, else the row number), ``given`` and ``expected`` target (what
     the fit without the row predicts), ``sigmas`` (regression: given minus expected, in standard deviations) or
@@ -66,7 +66,7 @@ def outlier_report(estimator: Any, X: Any, y: Any) -> Any:
     else:
         expected = given - estimator.loo_residual_
         name, size, doubt = "sigmas", estimator.loo_sigma_, np.abs(estimator.loo_sigma_)
-    order = np.lexsort((-doubt, -estimator.outlier_proba_))
+    order = np.lexsort((-doubt, -np.round(estimator.outlier_proba_, 2)))
     columns = {"row": _labels(X, y, len(given)), "given": given, "expected": expected, name: size,
                "probability": estimator.outlier_proba_, "agreement": estimator.agreement_}
     if hasattr(estimator, "isolated_"):
