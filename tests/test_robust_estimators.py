@@ -114,6 +114,20 @@ def test_among_equal_targets_what_is_far_off_is_found(kind, model):
     assert np.abs(model.predict(X)).max() < 20
 
 
+def test_grades_do_not_hide_bad_rows_of_which_the_targets_repeat_too():
+    """Multiplied by 10,000 six grades stay six values; they must not set the scale, though most others are bad."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(500, 5))
+    y = np.clip(np.round(6 + X[:, 0] + 0.3 * rng.normal(size=500)), 3, 8)
+    bad = rng.random(500) < 0.4
+    X[bad] *= 100
+    y[bad] *= 1e4
+    model = RobustLinearRegressor(random_state=0).fit(X, y)
+    assert model.scale_ < 1
+    np.testing.assert_array_equal(model.inlier_mask_[bad], False)
+    assert model.inlier_mask_[~bad].mean() > 0.97
+
+
 def test_linear_fit_bears_bad_rows_far_out_in_x():
     X, y, _, bad = curve(rate=0.4, kind="far")
     X[bad] *= 100

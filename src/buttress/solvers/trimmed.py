@@ -45,21 +45,24 @@ def least_scale(y: Array) -> float:
     Ties bring residuals of 0, and densities of them without bounds. Targets most of which repeat, such as counts,
     grades or classes, are known to half a step only, the middle distance of a repeated value from the next. Where more
     than a tenth of the rows share one value (no sales, no rain, a sentinel), a quarter of the spread of the others:
-    their middle distance from their median, or if that is 0 from the shared one.
+    their middle distance from their median, or if that is 0 from the shared one; but no more than a quarter of the
+    lower quartile of their distances from the shared one, for bad rows can be most of the others.
     """
     values, number, counts = np.unique(y, return_inverse=True, return_counts=True)
     repeated = counts >= max(2, OFTEN * len(y))
     if len(values) == 1 or not repeated.any():
         return 0.0
     shared, others = values[counts.argmax()], y[number != counts.argmax()]
-    away, floor = float(np.median(np.abs(others - shared))), 0.0
+    near, away = np.quantile(np.abs(others - shared), [0.25, 0.5])
+    floor = 0.0
     if repeated.sum() > 1 and counts[repeated].sum() > len(y) / 2:
         gaps = np.concatenate([[np.inf], np.diff(values[repeated]), [np.inf]])
         step = np.median(np.repeat(np.minimum(gaps[1:], gaps[:-1]), counts[repeated]))
         floor = min(float(step), away) / 2  # of a few repeated values one may be a sentinel, far off
     if counts.max() > TIED * len(y):
-        floor = max(floor, (float(np.median(np.abs(others - np.median(others)))) or away) / 4)
-    return floor
+        spread = float(np.median(np.abs(others - np.median(others)))) or away
+        floor = max(floor, min(spread, near) / 4)
+    return float(floor)
 
 
 def concentrate(ridge: Any, y: Array, u: Array, *, alpha: float, h: int, leave_out: bool = False) -> Steps:
