@@ -10,7 +10,7 @@ from buttress import SVC
 from buttress.kernels import RBF, Combination, Linear
 from buttress.solvers import panels, rows, threads
 from buttress.solvers.rows import KernelRows
-from buttress.solvers.threads import own_threads, share
+from buttress.solvers.threads import own_threads, share, threads_for
 
 
 def blas_threads():
@@ -68,6 +68,14 @@ def test_of_blocks_that_overlap_the_first_sets_the_blas_and_shares():
         assert blas_threads() == 2
     assert len(seen) == 2
     assert seen[0] == seen[1]
+
+
+@pytest.mark.parametrize(("cost", "left"), [(1e8, 1), (1e10, 2)])
+def test_small_products_get_a_blas_of_one_thread(cost, left):
+    with threadpool_limits(2, user_api="blas"):
+        with threads_for(cost):
+            assert blas_threads() == left
+        assert blas_threads() == 2
 
 
 @pytest.mark.parametrize("kernel", [RBF(0.05), Linear(), Combination([RBF(0.1), Linear()], [2.0, 1.0])])

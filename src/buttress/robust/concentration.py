@@ -11,7 +11,7 @@ from sklearn.utils import check_random_state
 from buttress._checks import Array, check_classes, check_count, check_number, check_X_y, warn_user
 from buttress._predicting import ExpansionPredictions
 from buttress.expansion import binary_contrasts, rival_contrasts
-from buttress.kernels import is_precomputed
+from buttress.kernels import Kernel, is_precomputed
 from buttress.robust.designs import (
     LANDMARKS,
     Design,
@@ -33,6 +33,7 @@ from buttress.solvers.balanced import (
 )
 from buttress.solvers.noisy_logistic import NoisyLogistic
 from buttress.solvers.run import run
+from buttress.solvers.threads import threads_for
 
 ALPHAS = np.geomspace(0.01, 100, 12)  # in units of the variance of the features; more smooths away small classes
 FALLING = np.geomspace(1, 1e-3, 4)  # the ridges of logistic regression, in units of k(x, x)
@@ -169,6 +170,12 @@ class RobustKernelClassifier(ExpansionPredictions, ClassifierMixin, BaseEstimato
         rng = check_random_state(self.random_state)
         warn_of_near_copies(self.kernel, X)
         kernel = default_kernel(self, X)
+        with threads_for(len(X) ** 3):
+            self._fit_design(kernel, X, codes, share, rng)
+        return self
+
+    def _fit_design(self, kernel: Kernel, X: Array, codes: NDArray[np.intp], share: float | None, rng: Any) -> None:
+        """Fit to the rows that resemble others, exactly and where that is worth comparing on landmarks."""
         design = kernel_design(kernel, X, n_landmarks=self.n_landmarks, rng=rng)
         self.isolated_ = design.isolated & (not is_precomputed(self.kernel))
         rows = np.flatnonzero(~self.isolated_)
@@ -185,7 +192,6 @@ class RobustKernelClassifier(ExpansionPredictions, ClassifierMixin, BaseEstimato
                 if (detailed.likelihood - found.likelihood) * len(rows) > GAIN:
                     design, found = other, detailed
         self._keep(design, found, rows, len(X))
-        return self
 
     def _keep(self, design: Design, found: "LabelFit", rows: NDArray[np.intp], n: int) -> None:
         """Set the attributes from a fit to ``rows`` of the n training rows; the others are isolated."""

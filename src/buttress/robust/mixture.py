@@ -33,6 +33,7 @@ from buttress.robust.report import row_keys
 from buttress.solvers.leave_one_out import Fit
 from buttress.solvers.mixture import Explained, Mixed, contaminated, explain
 from buttress.solvers.run import SPENT, countdown
+from buttress.solvers.threads import own_threads, threads_for
 from buttress.solvers.trimmed import least_scale, lts_scale
 
 FLOOR = 1e-6  # least scale of a residual, in units of the targets' spread
@@ -160,11 +161,12 @@ class RobustKernelRegressor(ExpansionValues, RegressorMixin, BaseEstimator):
         rng = check_random_state(self.random_state)
         warn_of_near_copies(self.kernel, X)
         kernel = default_kernel(self, X)
-        design = kernel_design(kernel, X, n_landmarks=self.n_landmarks, rng=rng)
-        warn_of_scale(kernel, X, design.points)
         middle, unit = centre_and_spread(y.astype(np.float64))
-        found = robust_fit(design, (y - middle) / unit, share=share, alpha=self.alpha, n_starts=self.n_starts,
-                           max_iter=self.max_iter, rng=rng, left=left)
+        with threads_for(len(X) ** 3):
+            design = kernel_design(kernel, X, n_landmarks=self.n_landmarks, rng=rng)
+            warn_of_scale(kernel, X, design.points)
+            found = robust_fit(design, (y - middle) / unit, share=share, alpha=self.alpha, n_starts=self.n_starts,
+                               max_iter=self.max_iter, rng=rng, left=left)
         if self.max_time is not None and left() == SPENT:
             warn_user(f"RobustKernelRegressor stopped at max_time after {found.n_iter} iterations. Raise max_time, or "
                       "use fewer landmarks (n_landmarks).", NotConvergedWarning)
@@ -205,7 +207,8 @@ def robust_fit(
     floor = max(FLOOR, least_scale(y))
     if share == 0 or not y.any():
         return _unsuspected(design, y, alpha)
-    start, votes = search(design, y[design.searched], share=share, floor=floor, n_starts=n_starts, rng=rng)
+    with own_threads():  # the products of the search are small
+        start, votes = search(design, y[design.searched], share=share, floor=floor, n_starts=n_starts, rng=rng)
     law = {"share": share, "floor": floor, "max_iter": max_iter, "left": left}
     try:
         return _guarded(design, y, start, votes, alpha, law)

@@ -18,6 +18,7 @@ from buttress.solvers.copies import equal_rows
 from buttress.solvers.leave_one_out import FeatureRidge
 from buttress.solvers.mixture import Explained, contaminated, explain, reweighed_steps
 from buttress.solvers.run import run
+from buttress.solvers.threads import threads_for
 from buttress.solvers.trimmed import concentrate, least_scale, lts_scale, m_steps, smallest
 
 SEARCHED = 10_000  # rows that the starts are tried on, where there are more
@@ -112,7 +113,8 @@ class RobustLinearRegressor(RegressorMixin, BaseEstimator):
         middle, unit = centre_and_spread(y.astype(np.float64))
         middle = middle if self.fit_intercept else 0.0
         ridge, y = FeatureRidge(Z, groups=equal_rows(X)), (y - middle) / unit
-        fit, known, votes = self._fitted(ridge, y, share, rng)
+        with threads_for(Z.size * Z.shape[1]):
+            fit, known, votes = self._fitted(ridge, y, share, rng)
         slope = fit.coef[:-1] if self.fit_intercept else fit.coef
         self.coef_ = slope * unit / width
         constant = unit * float(fit.coef[-1]) if self.fit_intercept else 0.0

@@ -7,13 +7,14 @@ fit of many small products then takes several times as long as with one thread. 
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cache
 from typing import Any
 
 from threadpoolctl import ThreadpoolController
 
 WORTH = 2e6  # multiplications below which waking a thread costs more than it brings
+SMALL = 1e9  # multiplications up to which a product or factorisation is faster than threads that meet at its end
 
 _taken = threading.Lock()  # by the block that set the BLAS to one thread
 _local = threading.local()
@@ -46,6 +47,11 @@ def own_threads() -> Iterator[None]:
     finally:
         _local.pool = None
         _taken.release()
+
+
+def threads_for(cost: float) -> AbstractContextManager[None]:
+    """Return a block for products and factorisations of ``cost`` multiplications: small ones with one thread each."""
+    return own_threads() if cost <= SMALL else nullcontext()
 
 
 def share(work: Callable[[Iterator[int]], None], starts: range, cost: float) -> None:
