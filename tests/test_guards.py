@@ -14,11 +14,12 @@ from sklearn.preprocessing import scale
 from buttress import RobustKernelClassifier, RobustLinearRegressor
 from buttress.kernels import MultiscaleRBF, kernel
 from buttress.robust import mm
-from buttress.robust.concentration import fit_labels
 from buttress.robust.designs import kernel_design
+from buttress.robust.labels import fit_labels
 from buttress.solvers.balanced import TEMPERATURES, Flips, explain_labels
 from buttress.solvers.leave_one_out import FeatureRidge
 from buttress.solvers.mixture import explain, reweighed_steps
+from buttress.solvers.run import Budget
 
 from problems import iris, moons
 
@@ -99,7 +100,7 @@ def test_leave_one_out_scores_are_those_of_refits_to_the_relabelled_others():
     X = X + 1e-6 * np.arange(150)[:, None]  # equal rows would be left out together
     design = kernel_design(MultiscaleRBF(np.array([1, 0.3, 0.1, 0.03]) / 4), X, n_landmarks="auto",
                            rng=np.random.RandomState(0))
-    found = fit_labels(design, dirty, 3, share=None, alpha=1.0, max_iter=20)
+    found = fit_labels(design, dirty, 3, share=None, alpha=1.0, max_iter=20, budget=Budget())
     model = RobustKernelClassifier(alpha=1.0, random_state=0).fit(X, dirty)
     np.testing.assert_allclose(model.loo_score_, found.margin, atol=1e-6)
     fitted = model.predict(X)

@@ -15,15 +15,12 @@ from sklearn.preprocessing import scale
 from sklearn.svm import SVC
 
 from buttress import (
-    InterruptedWarning,
-    NotConvergedWarning,
     OutlierDisplay,
     RobustKernelClassifier,
     RobustKernelRegressor,
     RobustLinearRegressor,
     outlier_report,
 )
-from buttress.robust import em, mixture
 from buttress.robust.em import ALPHAS
 
 from problems import moons
@@ -384,30 +381,3 @@ def test_plain_fit_that_stays_has_the_ridge_of_least_absolute_error():
     squares = RobustKernelRegressor(contamination=0).fit(X, y)
     assert squares.alpha_ == pytest.approx(ALPHAS[np.argmin([r @ r for r in left])])
     assert squares.alpha_ > model.alpha_  # a few large residuals ask for more
-
-
-@pytest.mark.parametrize("landmarks", ["auto", 60])
-def test_an_interrupt_leaves_a_model_of_the_rows_found(landmarks, monkeypatch):
-    X, y, truth, bad = curve(rate=0.3)
-
-    def interrupting(*args, **options):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(em, "_best_alpha", interrupting)
-    with pytest.warns(InterruptedWarning, match="of the rows that the search took as good"):
-        model = RobustKernelRegressor(n_landmarks=landmarks, random_state=0).fit(X, y)
-    assert np.sqrt(np.mean((model.predict(X) - truth) ** 2)) < 0.5 * truth.std()
-    assert model.inlier_mask_[bad].mean() < 0.2 < 0.8 < model.inlier_mask_[~bad].mean()
-    monkeypatch.setattr(mixture, "search", interrupting)
-    with pytest.raises(KeyboardInterrupt):
-        RobustKernelRegressor(random_state=0).fit(X, y)
-
-
-def test_time_that_is_up_is_told_and_leaves_a_model():
-    X, y, _, bad = curve(rate=0.3)
-    with pytest.warns(NotConvergedWarning, match="stopped at max_time after"):
-        model = RobustKernelRegressor(max_time=1e-9, random_state=0).fit(X, y)
-    assert model.n_iter_ < RobustKernelRegressor(random_state=0).fit(X, y).n_iter_
-    assert model.inlier_mask_[bad].mean() < 0.2 < 0.8 < model.inlier_mask_[~bad].mean()
-    with pytest.raises(ValueError, match="max_time"):
-        RobustKernelRegressor(max_time=0).fit(X, y)

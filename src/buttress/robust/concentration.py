@@ -1,6 +1,5 @@
 """Kernel classification that finds the wrong labels by itself: concentration, or on many rows a likelihood."""
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -8,7 +7,15 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import check_random_state
 
-from buttress._checks import Array, check_classes, check_count, check_number, check_X_y, warn_user
+from buttress._checks import (
+    Array,
+    check_classes,
+    check_count,
+    check_limits,
+    check_number,
+    check_X_y,
+    warn_user,
+)
 from buttress._predicting import ExpansionPredictions
 from buttress.expansion import binary_contrasts, rival_contrasts
 from buttress.kernels import Kernel, is_precomputed
@@ -21,28 +28,15 @@ from buttress.robust.designs import (
     kernel_design,
     warn_of_near_copies,
 )
+from buttress.robust.labels import LabelFit, fit_labels, fit_many_labels
 from buttress.robust.mixture import chosen_inliers
 from buttress.robust.report import row_keys
-from buttress.solvers.balanced import (
-    RATES,
-    Flips,
-    concentrate_classes,
-    explain_labels,
-    label_likelihoods,
-    label_margins,
-)
-from buttress.solvers.noisy_logistic import NoisyLogistic
-from buttress.solvers.run import run
+from buttress.solvers.run import Budget
 from buttress.solvers.threads import threads_for
 
-ALPHAS = np.geomspace(0.01, 100, 12)  # in units of the variance of the features; more smooths away small classes
-FALLING = np.geomspace(1, 1e-3, 4)  # the ridges of logistic regression, in units of k(x, x)
-SMOOTH = 25.0  # the ridge while rows are being chosen, in the same units: wrong labels must not be fitted
-RELABELLED = 3  # fits to the likeliest labels; more of them and the fit believes itself rather than the labels
 DETAILED = 1000  # rows from which the exact fit is compared with the one for many rows
 GAIN = 6.0  # nats by which that must foretell the labels better
 MANY = 0.1  # a larger share of isolated rows is a sign of columns that were not scaled
-SLIGHT = 0.02  # an estimated rate of wrong labels at or below this is no reason to trim
 
 
 class RobustKernelClassifier(ExpansionPredictions, ClassifierMixin, BaseEstimator):
@@ -71,6 +65,10 @@ class RobustKernelClassifier(ExpansionPredictions, ClassifierMixin, BaseEstimato
         Nystroem landmarks; ``"auto"`` is exact up to 3,000 rows and 1,000 landmarks above.
     max_iter : int, default=20
         Most concentration steps.
+    max_time : float or None, default=None
+        Seconds after which no more fits are begun; what is then known stays. A few fits are always made.
+    progress : bool, default=False
+        Show a progress line.
     random_state : int, RandomState or None
 
     Attributes
@@ -134,6 +132,8 @@ class RobustKernelClassifier(ExpansionPredictions, ClassifierMixin, BaseEstimato
         coef0: float = 0.0,
         n_landmarks: int | str = "auto",
         max_iter: int = 20,
+        max_time: float | None = None,
+        progress: bool = False,
         random_state: Any = None,
     ):
         self.contamination = contamination
@@ -144,6 +144,8 @@ class RobustKernelClassifier(ExpansionPredictions, ClassifierMixin, BaseEstimato
         self.coef0 = coef0
         self.n_landmarks = n_landmarks
         self.max_iter = max_iter
+        self.max_time = max_time
+        self.progress = progress
         self.random_state = random_state
 
     def __sklearn_tags__(self) -> Any:
@@ -163,6 +165,7 @@ class RobustKernelClassifier(ExpansionPredictions, ClassifierMixin, BaseEstimato
             check_number("alpha", self.alpha, 0)
         check_gamma(self.gamma)
         check_count("max_iter", self.max_iter)
+        check_limits(None, self.max_time)
         X, y = check_X_y(self, X, y)
         self.classes_, codes = check_classes(y, type(self).__name__)
         check_class_sizes(self.classes_, codes, share)
@@ -170,11 +173,15 @@ class RobustKernelClassifier(ExpansionPredictions, ClassifierMixin, BaseEstimato
         rng = check_random_state(self.random_state)
         warn_of_near_copies(self.kernel, X)
         kernel = default_kernel(self, X)
+        budget = Budget(self.max_time, progress=self.progress, name=type(self).__name__)
         with threads_for(len(X) ** 3):
-            self._fit_design(kernel, X, codes, share, rng)
+            self._fit_design(kernel, X, codes, share, rng, budget)
+        budget.tell(self.n_iter_)
         return self
 
-    def _fit_design(self, kernel: Kernel, X: Array, codes: NDArray[np.intp], share: float | None, rng: Any) -> None:
+    def _fit_design(
+        self, kernel: Kernel, X: Array, codes: NDArray[np.intp], share: float | None, rng: Any, budget: Budget
+    ) -> None:
         """Fit to the rows that resemble others, exactly and where that is worth comparing on landmarks."""
         design = kernel_design(kernel, X, n_landmarks=self.n_landmarks, rng=rng)
         self.isolated_ = design.isolated & (not is_precomputed(self.kernel))
@@ -184,16 +191,18 @@ class RobustKernelClassifier(ExpansionPredictions, ClassifierMixin, BaseEstimato
             design = kernel_design(kernel, X[rows], n_landmarks=self.n_landmarks, rng=rng)
             share = None if share is None else max(share * len(X) - self.isolated_.sum(), 0) / len(rows)
         found = fit_labels(design, codes[rows], len(self.classes_), share=share, alpha=self.alpha,
-                           max_iter=self.max_iter)
-        if design.exact and len(rows) >= DETAILED and self.alpha == self.n_landmarks == "auto":
+                           max_iter=self.max_iter, budget=budget)
+        worth = design.exact and len(rows) >= DETAILED and self.alpha == self.n_landmarks == "auto"
+        if worth and not (found.interrupted or budget.spent):
             other = kernel_design(kernel, X[rows], n_landmarks=min(LANDMARKS, len(rows) - 1), rng=rng)
             if not other.exact:  # a Gram matrix has no landmarks
-                detailed = fit_many_labels(other, codes[rows], len(self.classes_), share=share, alpha="auto")
+                detailed = fit_many_labels(other, codes[rows], len(self.classes_), share=share, alpha="auto",
+                                           budget=budget)
                 if (detailed.likelihood - found.likelihood) * len(rows) > GAIN:
                     design, found = other, detailed
         self._keep(design, found, rows, len(X))
 
-    def _keep(self, design: Design, found: "LabelFit", rows: NDArray[np.intp], n: int) -> None:
+    def _keep(self, design: Design, found: LabelFit, rows: NDArray[np.intp], n: int) -> None:
         """Set the attributes from a fit to ``rows`` of the n training rows; the others are isolated."""
         C = len(self.classes_)
         binary = C == 2
@@ -215,99 +224,6 @@ class RobustKernelClassifier(ExpansionPredictions, ClassifierMixin, BaseEstimato
         self.agreement_[rows] = np.mean(found.votes == self.inlier_mask_[rows], axis=0)
 
 
-@dataclass(frozen=True)
-class LabelFit:
-    """A fit: coefficients, row weights, leave-one-out margins, the law of the labels, and each start's votes.
-
-    ``likelihood`` is the log likelihood per row of labels before any was changed, so that fits can be compared.
-    """
-
-    coef: Array
-    weights: Array
-    margin: Array
-    flips: Flips
-    votes: NDArray[np.bool_]
-    alpha: float
-    clean: bool
-    n_iter: int
-    likelihood: float
-
-
-def fit_labels(
-    design: Design, codes: NDArray[np.intp], C: int, *, share: float | None, alpha: Any, max_iter: int
-) -> LabelFit:
-    """Concentrate on rows whose labels leave-one-out scores support; then fit all, with the likeliest labels.
-
-    codes (n,) are class numbers below C.
-    """
-    if not design.exact and design.ridge.features.stored is not None:
-        return fit_many_labels(design, codes, C, share=share, alpha=alpha)
-    targets = 2.0 * np.eye(C) - 1
-    found = likeliest_fit(design, targets[codes], codes, share, alpha)
-    flips = explain_labels(found.scores, codes, share)
-    likelihood = flips.likelihood
-    rate = flips.rate if share is None else share
-    # Where rows are many, errors of the labels average out in the plain fit, and what trimming blurs is lost for good.
-    clean = not design.exact or rate <= (SLIGHT if share is None else 0)
-    steady = SMOOTH * feature_variance(design) if alpha == "auto" else alpha
-    trims = [(1.0, 3), (0.8, 3), (0.6, 3)]
-    if not clean:
-        trims.append((max(1 - rate, 0.5), max_iter))
-    ends = [_concentrated(design, targets, codes, found.scores, steady, kept, most) for kept, most in trims]
-    votes = np.array([label_margins(judged, codes) > 0 for judged, _ in ends[:3]])
-    weights, n_iter = np.ones(len(codes)), 1
-    if not clean:
-        flips, n_iter = explain_labels(ends[3][0], codes, rate), ends[3][1]
-        for _ in range(RELABELLED):
-            likely = flips.true_class(codes)
-            found = likeliest_fit(design, targets[likely], codes, rate, alpha)
-            flips = explain_labels(found.scores, codes, rate)
-        weights = (likely == codes).astype(np.float64)
-    margin = label_margins(found.scores, codes)
-    return LabelFit(found.coef, weights, margin, flips, votes, found.alpha, clean, n_iter, likelihood)
-
-
-def fit_many_labels(design: Design, codes: NDArray[np.intp], C: int, *, share: float | None, alpha: Any) -> LabelFit:
-    """Fit logistic regression that allows for wrong labels, on landmark features; votes are of the ridges tried."""
-    alphas = FALLING * design.unit if alpha == "auto" else np.array([float(alpha)])
-    found = NoisyLogistic(design.ridge.features, codes, C, design.ridge.groups).fit(alphas, share)
-    margin = label_margins(found.scores, codes)
-    return LabelFit(found.coef, np.ones(len(codes)), margin, found.flips, found.votes, found.alpha, True, found.n_iter,
-                    found.flips.likelihood)
-
-
-@dataclass(frozen=True)
-class Scored:
-    """Coefficients of a fit, the scores (n, C) of each row left out, and the ridge."""
-
-    coef: Array
-    scores: Array
-    alpha: float
-
-
-def likeliest_fit(design: Design, targets: Array, codes: NDArray[np.intp], rate: float | None, alpha: Any) -> Scored:
-    """Fit to targets (n, C) with the ridge, if "auto", under which the scores make the given labels likeliest.
-
-    Wrong ones are allowed for, at a ``rate`` that is given or to be found.
-    """
-    ones = np.ones(len(codes))
-    if alpha == "auto":
-        rows = None if design.exact else design.searched
-        some, aims = (codes, targets) if rows is None else (codes[rows], targets[rows])
-        alphas = ALPHAS * feature_variance(design)
-        fits = design.ridge.path(targets, ones, alphas, rows)
-        rates = RATES if rate is None else np.array([rate])
-        likelihood = [label_likelihoods(aims - fit.loo, some, rates).max() for fit in fits]
-        alpha = alphas[np.argmax(likelihood)]
-    fit = design.ridge.solve(targets, ones, alpha)
-    return Scored(fit.coef, targets - fit.loo, float(alpha))
-
-
-def feature_variance(design: Design) -> float:
-    """Return the mean squared distance of a row from the mean of all in feature space: what tells rows apart."""
-    return float(design.coarse.Z.var(axis=0).sum()) or design.unit
-
-
 def warn_of_isolated(classes: NDArray[Any], codes: NDArray[np.intp], isolated: NDArray[np.bool_]) -> None:
     """Warn where many rows resemble no other, or all rows of a class, which is then never predicted."""
     fix = "Scale the columns of X (RobustScaler), or lower gamma."
@@ -327,16 +243,6 @@ def check_class_sizes(classes: NDArray[Any], codes: NDArray[np.intp], share: flo
         small = classes.tolist()[sizes.argmin()]
         raise ValueError(f"Trimming contamination={share:g} of each class needs at least 2 rows in it. Class {small!r} "
                          "has 1. Drop that class, or use contamination='auto' or 0.")
-
-
-def _concentrated(
-    design: Design, targets: Array, codes: NDArray[np.intp], scores: Array, alpha: float, kept: float, max_iter: int
-) -> tuple[Array, int]:
-    """Return the leave-one-out scores (n, C) after concentration on the share ``kept``, and how many steps it took."""
-    steps = concentrate_classes(design.ridge, targets[codes], codes, label_margins(scores, codes), alpha=alpha,
-                                kept=kept)
-    outcome = run(steps, max_iter=max_iter, warn=False, inner=True)
-    return outcome.state[1], max(outcome.n_iter, 1)
 
 
 def _scattered(values: Array, rows: NDArray[np.intp], n: int, other: float) -> Array:

@@ -14,7 +14,7 @@ from buttress.robust.designs import Design
 from buttress.solvers.copies import drawn_rows
 from buttress.solvers.leave_one_out import Fit
 from buttress.solvers.mixture import ENOUGH, Mixed, learned, mixture
-from buttress.solvers.run import run
+from buttress.solvers.run import Budget, run
 from buttress.solvers.trimmed import concentrate, lts_scale, smallest
 
 ALPHAS = np.geomspace(1e-2, 1e2, 12)  # in units of k(x, x)
@@ -27,14 +27,15 @@ JUDGES = 10_000  # rows that choose the ridge where rows are many
 
 
 def mixed_of_few(
-    design: Design, y: Array, start: Mixed, *, share: float | None, floor: float, alpha: Any, max_iter: int, left: Any
+    design: Design, y: Array, start: Mixed, *, share: float | None, floor: float, alpha: Any, max_iter: int,
+    budget: Budget
 ) -> tuple[Mixed, float, int]:
     """Fit the mixture on all rows from the rows found, then again at the ridge that is best for the rows it kept.
 
     Returns the mixture, the ridge of the last fit and the number of iterations.
     """
     law: dict[str, Any] = {"nu": NU, "share": share, "floor": floor, "rounds": rounds_of(design), "max_iter": max_iter,
-                           "left": left}
+                           "budget": budget}
     first = design.unit if alpha == "auto" else alpha
     state, n_iter = mixed_at(design, y, start.inlier, first, first, **law), 0
     if alpha == "auto":
@@ -46,7 +47,8 @@ def mixed_of_few(
 
 
 def mixed_of_many(
-    design: Design, y: Array, start: Mixed, *, share: float | None, floor: float, alpha: Any, max_iter: int, left: Any
+    design: Design, y: Array, start: Mixed, *, share: float | None, floor: float, alpha: Any, max_iter: int,
+    budget: Budget
 ) -> tuple[Mixed, float, int]:
     """Fit the mixture on many rows a landmark at the steady ridge, then once nearer to the best ridge of the rows kept.
 
@@ -59,7 +61,7 @@ def mixed_of_many(
     ridge, part = design.ridge, drawn_rows(len(y), ENOUGH)
     law: dict[str, Any] = {"share": share, "floor": floor}
     state = mixed_at(design, y, start.inlier, design.unit, design.steady, nu=NU_OF_MANY, rounds=ROUNDS_OF_MANY,
-                      max_iter=max_iter, tol=SETTLED, left=left, **law)
+                      max_iter=max_iter, tol=SETTLED, budget=budget, **law)
     best = _best_alpha_of_many(design, y, state.inlier) if alpha == "auto" else alpha
     fit, missed = ridge.solve(y, state.inlier, float(np.sqrt(best * design.steady))), ridge.missed[part]
     found = learned(state.law, fit.loo[part], fit.spread[part], missed, rounds=ROUNDS_OF_MANY, **law)
@@ -125,7 +127,7 @@ def search(
     votes = np.array([_kept(end.state[0], floor) for end in ends])
     best = sorted(ends, key=lambda end: end.objective)[:3]
     states = [mixture(ridge, y, end.state[0].loo, end.state[0].spread, alpha=design.unit, max_iter=12, nu=NU,
-                      share=share, floor=floor, rounds=rounds_of(design)) for end in best]
+                      share=share, floor=floor, rounds=rounds_of(design), budget=Budget()) for end in best]
     return max(states, key=lambda state: state.likelihood), votes
 
 

@@ -11,7 +11,6 @@ from sklearn.utils import check_random_state
 from buttress._checks import (
     Array,
     InterruptedWarning,
-    NotConvergedWarning,
     check_count,
     check_limits,
     check_number,
@@ -32,7 +31,7 @@ from buttress.robust.em import ALPHAS, NU, mixed_at, mixed_of_few, mixed_of_many
 from buttress.robust.report import row_keys
 from buttress.solvers.leave_one_out import Fit
 from buttress.solvers.mixture import Explained, Mixed, contaminated, explain
-from buttress.solvers.run import SPENT, countdown
+from buttress.solvers.run import Budget
 from buttress.solvers.threads import own_threads, threads_for
 from buttress.solvers.trimmed import least_scale, lts_scale
 
@@ -64,6 +63,8 @@ class RobustKernelRegressor(ExpansionValues, RegressorMixin, BaseEstimator):
         Most iterations of the mixture fit.
     max_time : float or None, default=None
         Seconds after which no more of them are begun; what is then known is fitted. A few fits are always made.
+    progress : bool, default=False
+        Show a progress line.
     random_state : int, RandomState or None
 
     Attributes
@@ -123,6 +124,7 @@ class RobustKernelRegressor(ExpansionValues, RegressorMixin, BaseEstimator):
         n_landmarks: int | str = "auto",
         max_iter: int = 40,
         max_time: float | None = None,
+        progress: bool = False,
         random_state: Any = None,
     ):
         self.contamination = contamination
@@ -135,6 +137,7 @@ class RobustKernelRegressor(ExpansionValues, RegressorMixin, BaseEstimator):
         self.n_landmarks = n_landmarks
         self.max_iter = max_iter
         self.max_time = max_time
+        self.progress = progress
         self.random_state = random_state
 
     def __sklearn_tags__(self) -> Any:
@@ -155,7 +158,7 @@ class RobustKernelRegressor(ExpansionValues, RegressorMixin, BaseEstimator):
         check_count("n_starts", self.n_starts, 0)
         check_count("max_iter", self.max_iter)
         check_limits(None, self.max_time)
-        left = countdown(self.max_time)
+        budget = Budget(self.max_time, progress=self.progress, name=type(self).__name__)
         X, y = check_X_y(self, X, y, numeric_target=True, single=True)
         self.row_keys_ = row_keys(X, y)
         rng = check_random_state(self.random_state)
@@ -166,10 +169,8 @@ class RobustKernelRegressor(ExpansionValues, RegressorMixin, BaseEstimator):
             design = kernel_design(kernel, X, n_landmarks=self.n_landmarks, rng=rng)
             warn_of_scale(kernel, X, design.points)
             found = robust_fit(design, (y - middle) / unit, share=share, alpha=self.alpha, n_starts=self.n_starts,
-                               max_iter=self.max_iter, rng=rng, left=left)
-        if self.max_time is not None and left() == SPENT:
-            warn_user(f"RobustKernelRegressor stopped at max_time after {found.n_iter} iterations. Raise max_time, or "
-                      "use fewer landmarks (n_landmarks).", NotConvergedWarning)
+                               max_iter=self.max_iter, rng=rng, budget=budget)
+        budget.tell(found.n_iter)
         self.expansion_ = design.expand(found.coef[:, None] * unit)
         self.intercept_, self.alpha_, self.clean_ = middle, found.alpha, found.clean
         self.n_iter_ = found.n_iter
@@ -198,18 +199,18 @@ class Found:
 
 def robust_fit(
     design: Design, y: Array, *, share: float | None, alpha: Any, n_starts: int, max_iter: int, rng: Any,
-    left: Callable[[], float | None] = lambda: None,
+    budget: Budget,
 ) -> Found:
     """Fit plainly and by the mixture, and keep the one that the guard chooses; y (n,) is centred, of spread 1.
 
-    ``left`` says how many seconds are left, None for no limit. Once rows are found Ctrl-C leaves a model of them.
+    Once rows are found Ctrl-C leaves a model of them.
     """
     floor = max(FLOOR, least_scale(y))
     if share == 0 or not y.any():
         return _unsuspected(design, y, alpha)
     with own_threads():  # the products of the search are small
         start, votes = search(design, y[design.searched], share=share, floor=floor, n_starts=n_starts, rng=rng)
-    law = {"share": share, "floor": floor, "max_iter": max_iter, "left": left}
+    law = {"share": share, "floor": floor, "max_iter": max_iter, "budget": budget}
     try:
         return _guarded(design, y, start, votes, alpha, law)
     except KeyboardInterrupt:

@@ -1,6 +1,6 @@
 """Linear regression that bears two rows in five being corrupt, in X and in y: least trimmed squares, then MM."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -10,14 +10,23 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from buttress._checks import Array, check_count, check_number, check_X, check_X_y
+from buttress._checks import (
+    Array,
+    InterruptedWarning,
+    check_count,
+    check_limits,
+    check_number,
+    check_X,
+    check_X_y,
+    warn_user,
+)
 from buttress.robust.designs import check_contamination, warn_of_near_copies
 from buttress.robust.mixture import FLOOR, centre_and_spread, chosen_inliers
 from buttress.robust.report import row_keys
 from buttress.solvers.copies import equal_rows
 from buttress.solvers.leave_one_out import FeatureRidge
 from buttress.solvers.mixture import Explained, contaminated, explain, reweighed_steps
-from buttress.solvers.run import run
+from buttress.solvers.run import Budget, run
 from buttress.solvers.threads import threads_for
 from buttress.solvers.trimmed import concentrate, least_scale, lts_scale, m_steps, smallest
 
@@ -48,6 +57,10 @@ class RobustLinearRegressor(RegressorMixin, BaseEstimator):
         Random starts, used below 50 columns, next to three fixed ones.
     max_iter : int, default=100
         Most iterations of the M-step.
+    max_time : float or None, default=None
+        Seconds after which no more starts, nor iterations, are begun; the best of what is known stays.
+    progress : bool, default=False
+        Show a progress line.
     random_state : int, RandomState or None
 
     Attributes
@@ -87,6 +100,8 @@ class RobustLinearRegressor(RegressorMixin, BaseEstimator):
         fit_intercept: bool = True,
         n_starts: int = 10,
         max_iter: int = 100,
+        max_time: float | None = None,
+        progress: bool = False,
         random_state: Any = None,
     ):
         self.contamination = contamination
@@ -94,6 +109,8 @@ class RobustLinearRegressor(RegressorMixin, BaseEstimator):
         self.fit_intercept = fit_intercept
         self.n_starts = n_starts
         self.max_iter = max_iter
+        self.max_time = max_time
+        self.progress = progress
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any) -> "RobustLinearRegressor":
@@ -105,6 +122,7 @@ class RobustLinearRegressor(RegressorMixin, BaseEstimator):
         check_number("alpha", self.alpha, 0)
         check_count("n_starts", self.n_starts, 0)
         check_count("max_iter", self.max_iter)
+        check_limits(None, self.max_time)
         X, y = check_X_y(self, X, y, numeric_target=True)
         self.row_keys_ = row_keys(X, y)
         warn_of_near_copies("linear", X)
@@ -113,8 +131,10 @@ class RobustLinearRegressor(RegressorMixin, BaseEstimator):
         middle, unit = centre_and_spread(y.astype(np.float64))
         middle = middle if self.fit_intercept else 0.0
         ridge, y = FeatureRidge(Z, groups=equal_rows(X)), (y - middle) / unit
+        budget = Budget(self.max_time, progress=self.progress, name=type(self).__name__)
         with threads_for(Z.size * Z.shape[1]):
-            fit, known, votes = self._fitted(ridge, y, share, rng)
+            fit, known, votes = self._fitted(ridge, y, share, rng, budget)
+        budget.tell(self.n_iter_)
         slope = fit.coef[:-1] if self.fit_intercept else fit.coef
         self.coef_ = slope * unit / width
         constant = unit * float(fit.coef[-1]) if self.fit_intercept else 0.0
@@ -127,45 +147,53 @@ class RobustLinearRegressor(RegressorMixin, BaseEstimator):
         self.agreement_ = np.mean(votes == self.inlier_mask_[None, :], axis=0)
         return self
 
-    def _fitted(self, ridge: FeatureRidge, y: Array, share: float | None, rng: Any) -> tuple[Any, Any, Any]:
+    def _fitted(
+        self, ridge: FeatureRidge, y: Array, share: float | None, rng: Any, budget: Budget
+    ) -> tuple[Any, Any, Any]:
+        """Return the fit, its residuals explained, and which rows each start took as good, shape (starts, n)."""
         ones = np.ones(len(y))
         plain = ridge.solve(y, ones, self.alpha)
         law: dict[str, Any] = {"share": share, "floor": max(FLOOR, least_scale(y))}
         known = explain(plain.loo, plain.spread, **{**law, "share": share or None})
-        if share == 0 or not y.any():
-            self.clean_, self.n_iter_ = True, 1
+        self.clean_, self.n_iter_ = share == 0 or not y.any(), 1
+        if self.clean_:
             return plain, replace(known, inlier=ones), ones[None, :] > 0
-        part = rng.choice(len(y), SEARCHED, replace=False) if len(y) > SEARCHED else np.arange(len(y))
-        some, aims = ridge, y
-        if len(part) < len(y):
-            some, aims = FeatureRidge(ridge.Z[part], groups=equal_rows(ridge.Z[part])), y[part]
-        h, alpha = trimmed_size(len(part), share), self.alpha * len(part) / len(y)
-        fits, ends = least_trimmed(some, aims, alpha=alpha, h=h, n_starts=self.n_starts, rng=rng)
+        rows = part = Rows(ridge, y, self.alpha, trimmed_size(len(y), share))
+        if len(y) > SEARCHED:
+            part = rows.drawn(rng.choice(len(y), SEARCHED, replace=False), share)
+        fits, ends = least_trimmed(part, n_starts=self.n_starts, rng=rng, budget=budget)
         votes = np.array([_kept(y - ridge.Z @ coef, law["floor"]) for coef in ends])
-        found = [self._m_step(some, aims, fit, h, alpha, law) for fit in fits]
-        # A fit that trusts few rows explains those too well: it must beat the cautious one as a robust fit the plain.
-        best = max(found, key=lambda result: result[1].likelihood)
-        fit, robust = best if contaminated(found[-1][1], best[1]) else found[-1]
-        if len(part) < len(y):
-            h = trimmed_size(len(y), share)
-            start = ridge.solve(y, smallest(np.abs(y - ridge.Z @ fit.coef), h), self.alpha)
-            fit, robust = self._m_step(ridge, y, start, h, self.alpha, law)
+        try:
+            fit, robust = self._efficient(rows, part, fits, law, budget)
+        except KeyboardInterrupt:
+            warn_user("The fit was interrupted. The model is of least trimmed squares: it bears bad rows, but hears "
+                      "little more than half of the good ones.", InterruptedWarning)
+            fit = rows.trimmed(fits[0])
+            return fit, explain(fit.loo, fit.spread, **law), votes
         needed = needed_gain(plain.spread)
         self.clean_ = share is None and not (contaminated(known, robust, needed) or plainly_contaminated(known, robust))
         if self.clean_:
             return plain, known, votes
         steps = reweighed_steps(ridge, y, fit, robust, alpha=self.alpha, **law)
-        return *run(steps, tol=GAIN, max_iter=self.max_iter, warn=False).state, votes
+        return *run(steps, tol=GAIN, max_iter=self.max_iter, **{**budget.options(), "inner": False}).state, votes
 
-    def _m_step(
-        self, ridge: FeatureRidge, y: Array, start: Any, h: int, alpha: float, law: dict[str, Any]
+    def _efficient(
+        self, rows: "Rows", part: "Rows", fits: list[Any], law: dict[str, Any], budget: Budget
     ) -> tuple[Any, Any]:
-        """Return the M-fit from a trimmed fit to h rows, and its leave-one-out residuals explained."""
-        residual = y - start.values
+        """Return the M-fit to all rows and its residuals explained, from trimmed fits to some and a cautious one."""
+        found = [self._m_step(part, fit, law, budget) for fit in fits]
+        # A fit that trusts few rows explains those too well: it must beat the cautious one as a robust fit the plain.
+        best = max(found, key=lambda result: result[1].likelihood)
+        fit, robust = best if contaminated(found[-1][1], best[1]) else found[-1]
+        return (fit, robust) if rows is part else self._m_step(rows, rows.trimmed(fit), law, budget)
+
+    def _m_step(self, rows: "Rows", start: Any, law: dict[str, Any], budget: Budget) -> tuple[Any, Any]:
+        """Return the M-fit from a trimmed fit, and its leave-one-out residuals explained."""
+        y, h, residual = rows.y, rows.h, rows.y - start.values
         spent = min(float(np.sum(1 - 1 / start.spread**2)), 0.5 * h)  # degrees of freedom the h rows paid for
         scale = max(lts_scale(residual, len(y) // 2 + 1) * np.sqrt(h / (h - spent)), law["floor"])
-        steps = m_steps(ridge, y, residual, alpha=alpha, scale=scale)
-        outcome = run(steps, tol=1e-4, max_iter=self.max_iter, name=type(self).__name__, inner=True)
+        steps = m_steps(rows.ridge, y, residual, alpha=rows.alpha, scale=scale)
+        outcome = run(steps, tol=1e-4, max_iter=self.max_iter, **{**budget.options(), "warn": ("max_iter",)})
         fit, _ = outcome.state
         self.n_iter_ = max(outcome.n_iter, 1)
         return fit, explain(fit.loo, fit.spread, **law)
@@ -215,23 +243,43 @@ def robust_columns(X: Array, intercept: bool) -> tuple[Array, Array, Array]:
     return Z, centre, width
 
 
-def least_trimmed(
-    ridge: FeatureRidge, y: Array, *, alpha: float, h: int, n_starts: int, rng: Any
-) -> tuple[list[Any], list[Array]]:
+@dataclass(frozen=True)
+class Rows:
+    """Rows of features and their targets, the ridge that suits their number, and how many of them are trusted."""
+
+    ridge: FeatureRidge
+    y: Array
+    alpha: float
+    h: int
+
+    def drawn(self, part: NDArray[np.intp], share: float | None) -> "Rows":
+        """Return the numbered rows."""
+        Z = self.ridge.Z[part]
+        return Rows(FeatureRidge(Z, groups=equal_rows(Z)), self.y[part], self.alpha * len(part) / len(self.y),
+                    trimmed_size(len(part), share))
+
+    def trimmed(self, fit: Any) -> Any:
+        """Return the fit to the rows that ``fit`` leaves the smallest residuals."""
+        return self.ridge.solve(self.y, smallest(np.abs(self.y - self.ridge.Z @ fit.coef), self.h), self.alpha)
+
+
+def least_trimmed(rows: Rows, *, n_starts: int, rng: Any, budget: Budget) -> tuple[list[Any], list[Array]]:
     """Return the three fits of least trimmed objective and one of least absolute deviations; and each start's end.
 
     Starts: the h targets nearest their middle, reweighted least absolute deviations, a trimmed gradient descent from
     zero, and random subsets of d + 2 rows where there are few columns.
     """
+    ridge, y, alpha, h = rows.ridge, rows.y, rows.alpha, rows.h
     n, m = ridge.Z.shape
-    starts = [smallest(np.abs(y), h), smallest(np.abs(_absolute(ridge, y, alpha)), h),
+    absolute = _absolute(ridge, y, alpha)
+    starts = [smallest(np.abs(y), h), smallest(np.abs(absolute), h),
               smallest(np.abs(_trimmed_descent(ridge.Z, y, h)), h)]
-    for _ in range(n_starts if m < 50 else 0):
+    for _ in range(n_starts if m < 50 and not budget.spent else 0):
         part = rng.permutation(n)[: min(n, m + 2)]
         exact = lstsq(ridge.Z[part], y[part], check_finite=False)[0]
         starts.append(smallest(np.abs(y - ridge.Z @ exact), h))
-    bounded = ridge.solve(y, 1 / np.maximum(np.abs(_absolute(ridge, y, alpha)), 1e-3), alpha)
-    ends = [run(concentrate(ridge, y, u, alpha=alpha, h=h), max_iter=30, warn=False, inner=True) for u in starts]
+    bounded = ridge.solve(y, 1 / np.maximum(np.abs(absolute), 1e-3), alpha)
+    ends = [run(concentrate(ridge, y, u, alpha=alpha, h=h), max_iter=30, **budget.options()) for u in starts]
     different = {end.state[1].tobytes(): end for end in ends}.values()
     best = [end.state[0] for end in sorted(different, key=lambda end: end.objective)[:3]]
     return [*best, bounded], [end.state[0].coef for end in ends]

@@ -9,7 +9,6 @@ tenths normal, one tenth Cauchy, so that nothing lies too far out to be an outli
 kernel ridge regression with weights g_i; the law s, b, pi, m, o of its residuals, by expectation and maximisation.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -18,7 +17,7 @@ from scipy.special import gammaln
 
 from buttress._checks import Array
 from buttress.solvers.copies import drawn_rows
-from buttress.solvers.run import Step, Steps, run
+from buttress.solvers.run import Budget, Step, Steps, run
 from buttress.solvers.trimmed import lts_scale
 
 MOST = 0.5  # a majority must be good for "good" to mean anything
@@ -215,11 +214,11 @@ def mixture_steps(
 
 def mixture(
     ridge: Any, y: Array, r: Array, spread: Array, *, max_iter: int, tol: float = 1e-4,
-    left: Callable[[], float | None] = lambda: None, **law: Any
+    budget: Budget, **law: Any
 ) -> Mixed:
-    """Run :func:`mixture_steps` to ``tol``, ``max_iter`` or for the seconds left; none is cause for alarm."""
+    """Run :func:`mixture_steps` to ``tol``, ``max_iter`` or the end of the budget; none is cause for alarm."""
     steps = mixture_steps(ridge, y, r, spread, **law)
-    found: Mixed = run(steps, tol=tol, max_iter=max_iter, max_time=left(), warn=False, inner=True).state
+    found: Mixed = run(steps, tol=tol, max_iter=max_iter, **budget.options()).state
     return found
 
 

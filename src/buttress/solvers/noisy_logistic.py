@@ -22,11 +22,11 @@ from numpy.typing import NDArray
 from scipy.linalg import cho_solve, solve_triangular
 from scipy.special import softmax
 
-from buttress._checks import Array
+from buttress._checks import Array, InterruptedWarning, warn_user
 from buttress.solvers.balanced import Flips, explain_labels, label_margins
 from buttress.solvers.landmark_ridge import DIRECTIONS, FEW, STRONG
 from buttress.solvers.leave_one_out import factorised, slices, together
-from buttress.solvers.run import Step, Steps, run
+from buttress.solvers.run import Budget, Step, Steps, run
 
 FIRST_RATE = 0.1
 STEPS = 12  # between two Gram matrices
@@ -59,11 +59,13 @@ class NoisyLogistic:
     ``used`` (n,) is the indicator of the rows fitted to.
     """
 
-    def __init__(self, features: Any, codes: NDArray[np.intp], C: int, groups: NDArray[np.intp] | None = None):
+    def __init__(self, features: Any, codes: NDArray[np.intp], C: int, groups: NDArray[np.intp] | None = None,
+                 budget: Budget | None = None):
         self.features, self.codes, self.C, self.groups = features, codes, C, groups
+        self.budget = budget or Budget(name="The fit to labels")
         self._rows = np.arange(len(codes))
         self.used: Array = np.ones(len(codes))
-        self.interrupted = False  # then what is left to do is left
+        self.stopped = False  # by Ctrl-C or for lack of time; what is left to do is then left
 
     def fit(self, alphas: Array, rate: float | None) -> Logistic:
         """Return the fit with the ridge, of these from large to small, under which held-out labels are likeliest.
@@ -78,10 +80,13 @@ class NoisyLogistic:
         alpha, rho = best.alpha, best.flips.rate
         self.used = np.ones(len(fold))
         coef, steps = self._rounds(best.coef, alpha, rho)
-        if len(fold) > FEW * len(coef) or self.interrupted:
-            scores = self.left_out(coef, alpha, rho)
-        else:
-            scores = self._crossed(fold, alpha, rho)
+        try:
+            crossed = len(fold) <= FEW * len(coef) and not self.stopped
+            scores = self._crossed(fold, alpha, rho) if crossed else self.left_out(coef, alpha, rho)
+        except KeyboardInterrupt:
+            warn_user("The fit was interrupted. Rows are judged by the fit that they have a part in.",
+                      InterruptedWarning)
+            scores = self.features.times(coef)
         flips = explain_labels(scores, self.codes, rate)
         votes = np.array([label_margins(fit.scores, self.codes) > 0 for fit in path])
         return Logistic(coef, scores, flips, alpha, steps + sum(fit.n_iter for fit in path), votes)
@@ -92,12 +97,16 @@ class NoisyLogistic:
         coef, rho = self._start(), FIRST_RATE if rate is None else rate
         path: list[Tried] = []
         for alpha in alphas:
-            coef, steps = self._rounds(coef, alpha, rho)
-            scores = self.features.times(coef)
-            flips = explain_labels(scores[held], self.codes[held], rate)
+            try:
+                coef, steps = self._rounds(coef, alpha, rho)
+                scores = self.features.times(coef)
+                flips = explain_labels(scores[held], self.codes[held], rate)
+            except KeyboardInterrupt:
+                self._interrupted(bool(path))
+                break
             path.append(Tried(coef, scores, flips, float(alpha), steps))
             rho = flips.rate
-            if self.interrupted or (len(path) > 1 and flips.likelihood <= path[-2].flips.likelihood):
+            if self.stopped or (len(path) > 1 and flips.likelihood <= path[-2].flips.likelihood):
                 break
         return path
 
@@ -116,15 +125,26 @@ class NoisyLogistic:
     def _rounds(self, coef: Array, alpha: float, rho: float) -> tuple[Array, int]:
         """Return the coefficients after up to ``STEPS`` steps with each Gram matrix, and how many they were."""
         n_iter = 0
-        for _ in range(0 if self.interrupted else ROUNDS):
-            factor = self._factor(curvature(self.chances(coef)) * self.used, alpha)
-            outcome = run(self.steps(coef, factor, alpha, rho), tol=TOL, max_iter=STEPS, name="The fit to labels",
-                          warn=False)
+        for _ in range(0 if self.stopped else ROUNDS):
+            try:
+                factor = self._factor(curvature(self.chances(coef)) * self.used, alpha)
+            except KeyboardInterrupt:
+                self._interrupted(bool(coef.any()))
+                break
+            outcome = run(self.steps(coef, factor, alpha, rho), tol=TOL, max_iter=STEPS,
+                          **{**self.budget.options(), "inner": False})
             coef, n_iter = outcome.state, n_iter + max(outcome.n_iter, 1)
-            self.interrupted = outcome.status == "interrupted"
-            if self.interrupted:
+            self.stopped = outcome.status == "interrupted" or self.budget.spent
+            if self.stopped:
                 break
         return coef, n_iter
+
+    def _interrupted(self, known: bool) -> None:
+        """Leave what is left to do, if anything is known."""
+        if not known:
+            raise KeyboardInterrupt
+        warn_user(f"{self.budget.name} was interrupted; the model holds what was known before.", InterruptedWarning)
+        self.stopped = True
 
     def steps(self, coef: Array, factor: Any, alpha: float, rho: float) -> Steps:
         """Yield coefficients by accelerated steps scaled by a factor of Z'SZ + alpha I.

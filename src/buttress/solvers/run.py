@@ -155,6 +155,27 @@ def countdown(max_time: float | None) -> Callable[[], float | None]:
     return lambda: None if max_time is None else max(SPENT, max_time - (time.monotonic() - start))
 
 
+class Budget:
+    """What the runs inside one fit share: the seconds left of ``max_time``, and the progress line if there is one."""
+
+    def __init__(self, max_time: float | None = None, *, progress: bool = False, name: str = "fit"):
+        self.left, self.progress, self.name = countdown(max_time), progress, name
+
+    @property
+    def spent(self) -> bool:
+        return self.left() == SPENT
+
+    def options(self) -> dict[str, Any]:
+        """Return the arguments of :func:`run` for a run inside the fit, to which Ctrl-C is passed on."""
+        return {"max_time": self.left(), "progress": self.progress, "name": self.name, "warn": False, "inner": True}
+
+    def tell(self, n_iter: int) -> None:
+        """Warn where the time was up."""
+        if self.spent:
+            warn_user(f"{self.name} stopped at max_time after {n_iter} iterations. Raise max_time, or use fewer rows, "
+                      "columns or landmarks.", NotConvergedWarning)
+
+
 def _interrupted(name: str, outcome: Outcome, best: Step) -> str:
     return (f"{name} was interrupted after {outcome.n_iter} iterations; the model holds the best state seen "
             f"(gap {best.gap:.3g}).")
