@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from buttress import SVC
+from buttress import SVC, RobustKernelRegressor
 from buttress.kernels import RBF, Combination, Linear
 from buttress.solvers import panels, rows, threads
 from buttress.solvers.rows import KernelRows
-from buttress.solvers.threads import own_threads, share, threads_for
+from buttress.solvers.threads import for_each, own_threads, share, threads_for, total
 
 
 def blas_threads():
@@ -102,6 +102,44 @@ def test_rows_from_two_threads_are_those_from_one(kernel, d, monkeypatch):
     for one, two in zip(alone, shared, strict=True):
         np.testing.assert_allclose(two, one, rtol=1e-6, atol=1e-6 * np.abs(one).max())
     np.testing.assert_allclose(shared[3], kernel(X, X) @ b, rtol=1e-9, atol=1e-9 * np.abs(shared[3]).max())
+
+
+def test_sums_of_parts_do_not_depend_on_threads():
+    A = np.random.default_rng(0).normal(size=(1000, 3)).astype(np.float32)
+    parts, seen = [slice(start, start + 10) for start in range(0, 1000, 10)], []
+    sums = []
+    for limit in (1, 2):
+        with threadpool_limits(limit, user_api="blas"), own_threads():
+            sums.append(total(lambda part: A[part].T @ A[part], parts, (3, 3)))
+            for_each(seen.append, parts)
+    np.testing.assert_array_equal(*sums)
+    np.testing.assert_allclose(sums[0], A.astype(float).T @ A, rtol=1e-5, atol=1e-4)
+    assert sorted(part.start for part in seen) == sorted(2 * list(range(0, 1000, 10)))
+    np.testing.assert_array_equal(total(len, [], (2,)), np.zeros(2))
+
+
+def test_a_robust_fit_on_landmarks_is_the_same_to_the_last_bit_from_any_number_of_threads():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(9000, 3))
+    y = np.where(rng.random(9000) < 0.2, 9.0, np.sin(X[:, 0]) + 0.1 * rng.normal(size=9000))
+    found = []
+    for limit in (1, 2):
+        with threadpool_limits(limit, user_api="blas"):
+            found.append(RobustKernelRegressor(n_landmarks=500, random_state=0).fit(X, y).predict(X[:100]))
+    np.testing.assert_array_equal(*found)
+
+
+def test_kernels_of_users_are_called_from_one_thread_only():
+    rng, callers = np.random.default_rng(0), set()
+
+    def kernel(A, B):
+        callers.add(threading.get_ident())
+        return np.exp(0.3 * A @ B.T)
+
+    X = rng.normal(size=(9000, 2))
+    with threadpool_limits(2, user_api="blas"):
+        RobustKernelRegressor(kernel=kernel, n_landmarks=500, random_state=0).fit(X, X[:, 0])
+    assert callers == {threading.get_ident()}
 
 
 def test_nothing_is_written_after_an_interrupt(monkeypatch):

@@ -25,6 +25,7 @@ from buttress.robust.designs import (
     check_contamination,
     check_gamma,
     default_kernel,
+    design_threads,
     kernel_design,
     warn_of_near_copies,
 )
@@ -32,7 +33,6 @@ from buttress.robust.labels import LabelFit, fit_labels, fit_many_labels
 from buttress.robust.mixture import chosen_inliers
 from buttress.robust.report import row_keys
 from buttress.solvers.run import Budget
-from buttress.solvers.threads import threads_for
 
 DETAILED = 1000  # rows from which the exact fit is compared with the one for many rows
 GAIN = 6.0  # nats by which that must foretell the labels better
@@ -174,7 +174,7 @@ class RobustKernelClassifier(ExpansionPredictions, ClassifierMixin, BaseEstimato
         warn_of_near_copies(self.kernel, X)
         kernel = default_kernel(self, X)
         budget = Budget(self.max_time, progress=self.progress, name=type(self).__name__)
-        with threads_for(len(X) ** 3):
+        with design_threads(kernel, X, self.n_landmarks):
             self._fit_design(kernel, X, codes, share, rng, budget)
         budget.tell(self.n_iter_)
         return self

@@ -1,6 +1,7 @@
 """From a kernel and training rows to a ridge solver: exact up to a few thousand rows, Nystroem features above."""
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +16,8 @@ from buttress.kernels import Kernel, MultiscaleRBF, centers, fitted_kernel, is_p
 from buttress.solvers.copies import equal_rows, near_copies
 from buttress.solvers.landmark_ridge import FEW, LandmarkFeatures, LandmarkRidge
 from buttress.solvers.leave_one_out import FeatureRidge, GramRidge, pivoted_cholesky
+from buttress.solvers.panels import entries
+from buttress.solvers.threads import own_threads, threads_for
 
 EXACT_ROWS = 3000
 LANDMARKS = 1000
@@ -93,13 +96,27 @@ def kernel_design(kernel: Kernel, X: Array, *, n_landmarks: int | str, rng: np.r
         raise ValueError(f"Leave-one-out fits need a positive definite kernel. {kernel!r} is {kernel.definiteness}. "
                          "Use RBF, Laplacian, Cauchy, InverseMultiquadric, Linear or Polynomial.")
     Z = centers(kernel, X)
+    m = _count(X, Z, n_landmarks)
+    return _exact_design(kernel, X, Z, rng) if m == len(X) else _nystroem_design(kernel, X, m, rng)
+
+
+def design_threads(kernel: Kernel, X: Array, n_landmarks: int | str) -> AbstractContextManager[None]:
+    """Return the block to make a design and fit in: small exact ones with one thread, features in several of our own.
+
+    Kernels of users' own may not be made for being called from several.
+    """
+    Z = centers(kernel, X)
+    if _count(X, Z, n_landmarks) == len(X):
+        return threads_for(len(X) ** 3)
+    return own_threads() if entries(kernel, X[:1], np.float64).cost(1, 1) > 0 else nullcontext()
+
+
+def _count(X: Array, Z: Array, n_landmarks: int | str) -> int:
+    """Return how many landmarks there are to be, n where the fit is exact; a Gram matrix has none."""
     if n_landmarks == "auto":
-        exact = len(X) <= EXACT_ROWS or Z is not X
-        m = LANDMARKS
-    else:
-        m = check_count("n_landmarks", n_landmarks)
-        exact = m >= len(X) or Z is not X
-    return _exact_design(kernel, X, Z, rng) if exact else _nystroem_design(kernel, X, m, rng)
+        return len(X) if len(X) <= EXACT_ROWS or Z is not X else LANDMARKS
+    m = check_count("n_landmarks", n_landmarks)
+    return len(X) if Z is not X else min(m, len(X))
 
 
 def _exact_design(kernel: Kernel, X: Array, Z: Array, rng: np.random.RandomState) -> Design:

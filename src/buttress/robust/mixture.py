@@ -24,6 +24,7 @@ from buttress.robust.designs import (
     check_contamination,
     check_gamma,
     default_kernel,
+    design_threads,
     kernel_design,
     warn_of_near_copies,
 )
@@ -32,7 +33,7 @@ from buttress.robust.report import row_keys
 from buttress.solvers.leave_one_out import Fit
 from buttress.solvers.mixture import Explained, Mixed, contaminated, explain
 from buttress.solvers.run import Budget
-from buttress.solvers.threads import own_threads, threads_for
+from buttress.solvers.threads import own_threads
 from buttress.solvers.trimmed import least_scale, lts_scale
 
 FLOOR = 1e-6  # least scale of a residual, in units of the targets' spread
@@ -165,7 +166,7 @@ class RobustKernelRegressor(ExpansionValues, RegressorMixin, BaseEstimator):
         warn_of_near_copies(self.kernel, X)
         kernel = default_kernel(self, X)
         middle, unit = centre_and_spread(y.astype(np.float64))
-        with threads_for(len(X) ** 3):
+        with design_threads(kernel, X, self.n_landmarks):
             design = kernel_design(kernel, X, n_landmarks=self.n_landmarks, rng=rng)
             warn_of_scale(kernel, X, design.points)
             found = robust_fit(design, (y - middle) / unit, share=share, alpha=self.alpha, n_starts=self.n_starts,

@@ -20,6 +20,7 @@ from scipy.linalg import cho_solve, solve_triangular
 from buttress._checks import Array
 from buttress.features import NystroemMap
 from buttress.solvers.leave_one_out import Fit, WeightedGram, factorised, feature_path, fit_of, slices, together
+from buttress.solvers.threads import for_each, total
 
 KEPT = 5_000_000_000  # bytes of features held in memory
 SINGLE = 20_000_000  # entries of features above which they are in float32
@@ -47,12 +48,15 @@ class LandmarkFeatures:
         self.lengths, self.missed = np.empty(len(X)), np.empty(len(X))
         fits = self.shape[0] * self.shape[1] * self.dtype.itemsize <= KEPT
         self.stored = np.empty(self.shape, dtype=self.dtype) if fits else None
-        for part in slices(*self.shape):
-            block = self._made(X[part]) if self.stored is None else self._made(X[part], self.stored[part])
-            self.lengths[part] = np.einsum("ij,ij->i", block[:, : self.width], block[:, : self.width])
-            whole = feature_map.kernel.diagonal(_double(X[part]))
-            self.missed[part] = np.maximum(whole - self.lengths[part], 0) / unit
+        for_each(lambda part: self._measure(part, unit), slices(*self.shape))
         self.faint = self.lengths < 1e-6 * unit
+
+    def _measure(self, part: slice, unit: float) -> None:
+        """Make these rows, store them if all are stored, and note their lengths and what they miss."""
+        block = self._made(self.X[part], None if self.stored is None else self.stored[part])
+        self.lengths[part] = np.einsum("ij,ij->i", block[:, : self.width], block[:, : self.width])
+        whole = self.feature_map.kernel.diagonal(_double(self.X[part]))
+        self.missed[part] = np.maximum(whole - self.lengths[part], 0) / unit
 
     def __getitem__(self, rows: NDArray[np.intp]) -> Array:
         """Return a fresh array of the features of the numbered rows, shape (k, m)."""
@@ -60,21 +64,31 @@ class LandmarkFeatures:
 
     def times(self, C: Array) -> Array:
         """Return Z C, shape (n,) or (n, k), for C of shape (m,) or (m, k)."""
-        if self.stored is not None:
-            return np.asarray(self.stored @ C.astype(self.dtype), dtype=np.float64)
+        values = np.empty((len(self.X), *C.shape[1:]))
+        stored, single = self.stored, C.astype(self.dtype)
         inner = self.feature_map.root @ C[: self.width]
-        panels = [self._panel(self.X[part]) @ inner for part in slices(*self.shape, PANEL)]
-        values = np.concatenate(panels)
-        return values if self.constant is None else values + self.constant * C[-1]
+        added = 0.0 if self.constant is None else self.constant * C[-1]
+
+        def multiply(part: slice) -> None:
+            values[part] = stored[part] @ single if stored is not None else self._panel(self.X[part]) @ inner + added
+
+        for_each(multiply, self._parts())
+        return values
 
     def transposed_times(self, A: Array) -> Array:
         """Return Z'A, shape (m,) or (m, k), for A of shape (n,) or (n, k)."""
-        if self.stored is not None:
-            return np.asarray(self.stored.T @ A.astype(self.dtype), dtype=np.float64)
-        parts = slices(*self.shape, PANEL)
-        inner = sum((self._panel(self.X[part]).T @ A[part] for part in parts), np.zeros((len(self.root), *A.shape[1:])))
+        stored = self.stored
+        if stored is not None:
+            single = A.astype(self.dtype)
+            return total(lambda part: stored[part].T @ single[part], self._parts(), (self.shape[1], *A.shape[1:]))
+        inner = total(lambda part: self._panel(self.X[part]).T @ A[part], self._parts(),
+                      (len(self.root), *A.shape[1:]))
         products = self.feature_map.root.T @ inner
         return products if self.constant is None else np.concatenate([products, self.constant * A.sum(axis=0)[None]])
+
+    def _parts(self) -> list[slice]:
+        """Return the rows to work on at a time: of features that are made again as many as stay in cache."""
+        return slices(*self.shape) if self.stored is not None else slices(*self.shape, PANEL)
 
     def _panel(self, X: Array) -> Array:
         return self.feature_map.kernel(_double(X), self.feature_map.landmarks)

@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 from scipy.linalg import LinAlgError, cho_factor, cho_solve, lapack, solve_triangular
 
 from buttress._checks import Array
+from buttress.solvers.threads import total
 
 CHUNK = 4_000_000  # entries of one block of features, 32 MB
 
@@ -67,14 +68,22 @@ class WeightedGram:
             self._u, self._gram = np.zeros(len(u)), np.zeros_like(self._gram)
         change = u[moved] - self._u[moved]
         for sign in (1.0, -1.0):
-            rows = moved[sign * change > 0]
-            root = np.sqrt(np.abs(change[sign * change > 0]))
-            for part in slices(len(rows), len(self._gram)):
-                block = self.take(rows[part])
-                block *= root[part, None].astype(block.dtype)
-                self._gram += sign * (block.T @ block)
+            which = sign * change > 0
+            self._gram += sign * weighted_gram(self.take, moved[which], np.abs(change[which]), len(self._gram))
         self._u[moved] = u[moved]
         return self._gram
+
+
+def weighted_gram(take: Callable[[NDArray[np.intp]], Array], rows: NDArray[np.intp], weight: Array, m: int) -> Array:
+    """Return sum_i weight_i z_i z_i' (m, m) over the numbered rows, of which ``take`` returns the features (k, m)."""
+    root = np.sqrt(weight)
+
+    def term(part: slice) -> Array:
+        block = take(rows[part])
+        block *= root[part, None].astype(block.dtype)
+        return block.T @ block
+
+    return total(term, slices(len(rows), m), (m, m))
 
 
 class FeatureRidge:

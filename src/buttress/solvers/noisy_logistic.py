@@ -25,7 +25,7 @@ from scipy.special import softmax
 from buttress._checks import Array, InterruptedWarning, warn_user
 from buttress.solvers.balanced import Flips, explain_labels, label_margins
 from buttress.solvers.landmark_ridge import DIRECTIONS, FEW, STRONG
-from buttress.solvers.leave_one_out import factorised, slices, together
+from buttress.solvers.leave_one_out import factorised, slices, together, weighted_gram
 from buttress.solvers.run import Budget, Step, Steps, run
 
 FIRST_RATE = 0.1
@@ -193,11 +193,7 @@ class NoisyLogistic:
 
     def _factor(self, s: Array, alpha: float) -> Any:
         """Return the Cholesky factor of Z'SZ + alpha I, lifted by what rounding may have taken off."""
-        A, root = np.zeros((self.features.shape[1],) * 2), np.sqrt(s)
-        for part in slices(*self.features.shape):
-            block = self.features[self._rows[part]]
-            block *= root[part, None].astype(block.dtype)
-            A += block.T @ block
+        A = weighted_gram(self.features.__getitem__, self._rows, s, self.features.shape[1])
         A.flat[:: len(A) + 1] += alpha + self.features.eps * np.diagonal(A).max()
         return factorised(A)
 

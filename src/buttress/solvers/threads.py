@@ -4,16 +4,21 @@ A BLAS's own threads meet at the end of each product and wait there by spinning:
 fit of many small products then takes several times as long as with one thread. Here an idle thread sleeps.
 """
 
+import math
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cache
 from typing import Any
 
+import numpy as np
 from threadpoolctl import ThreadpoolController
 
+from buttress._checks import Array
+
 WORTH = 2e6  # multiplications below which waking a thread costs more than it brings
+LANES, HELD = 8, 16_000_000  # sums that several threads add up, and entries that they may hold together
 SMALL = 1e9  # multiplications up to which a product or factorisation is faster than threads that meet at its end
 
 _taken = threading.Lock()  # by the block that set the BLAS to one thread
@@ -76,3 +81,29 @@ def share(work: Callable[[Iterator[int]], None], starts: range, cost: float) -> 
     for helper in running:
         helper.result()
     return None
+
+
+def for_each(work: Callable[[Any], None], parts: Sequence[Any]) -> None:
+    """Call ``work`` on each part, of which each is worth a thread."""
+
+    def some(numbers: Iterator[int]) -> None:
+        for k in numbers:
+            work(parts[k])
+
+    share(some, range(len(parts)), WORTH)
+
+
+def total(term: Callable[[Any], Array], parts: Sequence[Any], shape: tuple[int, ...]) -> Array:
+    """Return the sum of the terms, arrays of this shape, of all parts, in float64.
+
+    Every eighth part goes to one sum, and the sums are added in order, so that threads change nothing in the result.
+    """
+    lanes = max(1, min(LANES, len(parts), HELD // math.prod(shape)))
+    sums = np.zeros((lanes, *shape))
+
+    def add(lane: int) -> None:
+        for part in parts[lane::lanes]:
+            sums[lane] += term(part)
+
+    for_each(add, range(lanes))
+    return np.add.reduce(sums, axis=0)
