@@ -15,6 +15,7 @@ from sklearn.preprocessing import scale
 from sklearn.svm import SVC
 
 from buttress import (
+    KernelScaleWarning,
     OutlierDisplay,
     RobustKernelClassifier,
     RobustKernelRegressor,
@@ -203,6 +204,19 @@ def test_isolated_rows_are_named_and_left_out():
     # of their labels nothing is known: they are as likely wrong as the others, and do not count as wrong
     np.testing.assert_allclose(model.outlier_proba_[model.isolated_], model.outlier_proba_[~model.isolated_].mean())
     assert model.contamination_ < 0.05
+
+
+@pytest.mark.parametrize(("unit", "category"), [(1e3, UserWarning), (1e6, KernelScaleWarning)])
+def test_where_nearly_all_rows_are_isolated_the_scale_is_named(unit, category):
+    X, y = moons(100, noise=0.1)
+    with pytest.warns(category, match="RobustScaler"):
+        RobustKernelClassifier(random_state=0).fit(unit * X, y)
+
+
+@pytest.mark.parametrize("model", REGRESSORS, ids=name)
+def test_a_share_given_names_no_row_that_nothing_speaks_against(model):
+    X, y = curve()[:2]
+    assert clone(model).set_params(contamination=0.2).fit(X, np.full(len(y), 3.0)).inlier_mask_.all()
 
 
 def test_a_class_of_isolated_rows_is_named():

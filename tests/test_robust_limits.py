@@ -12,6 +12,7 @@ from buttress import (
     RobustLinearRegressor,
 )
 from buttress.robust import em, labels, mixture, mm
+from buttress.solvers.leave_one_out import FeatureRidge
 from buttress.solvers.noisy_logistic import NoisyLogistic
 
 RNG = np.random.default_rng(0)
@@ -43,8 +44,8 @@ def interrupt(monkeypatch, place, name):
     monkeypatch.setattr(place, name, interrupting)
 
 
-def named(model):
-    return repr(model)
+def named(value):
+    return repr(value) if hasattr(value, "fit") else ""
 
 
 @pytest.mark.parametrize(("model", "place", "name", "says"), [
@@ -73,16 +74,36 @@ def test_an_interrupt_before_anything_is_known_is_passed_on(number, place, name,
 
 @pytest.mark.parametrize(("landmarks", "place", "name", "says"), [
     ("auto", labels, "_concentrated", "labels that a plain fit finds likeliest"),
-    (40, NoisyLogistic, "residuals", "was interrupted"),
+    (40, NoisyLogistic, "_crossed", "holds what was known before"),
     (5, NoisyLogistic, "left_out", "by the fit that they have a part in"),
 ])
 def test_an_interrupt_leaves_a_classifier(landmarks, place, name, says, monkeypatch):
     interrupt(monkeypatch, place, name)
     with pytest.warns(InterruptedWarning, match=says):
         model = RobustKernelClassifier(n_landmarks=landmarks, random_state=0).fit(X, LABELS)
-    assert model.predict(X).shape == (200,)
-    if landmarks == "auto":
-        assert (model.predict(X) == RIGHT).mean() > 0.9
+    judges_labels(model)
+
+
+def judges_labels(model):
+    assert (model.predict(X) == RIGHT).mean() > 0.9
+    assert np.mean(model.inlier_mask_ == (LABELS == RIGHT)) > 0.85
+    assert (model.loo_score_ != 0).all()
+
+
+def test_an_interrupt_while_folds_are_crossed_leaves_no_row_unjudged(monkeypatch):
+    rounds, calls = NoisyLogistic._rounds, []
+
+    def interrupting(self, *args):
+        calls.append(self.used.mean())
+        if calls[-3:] == [0.8] * 3 and calls[-4:-3] == [1.0]:  # all rows, then three folds
+            raise KeyboardInterrupt
+        return rounds(self, *args)
+
+    monkeypatch.setattr(NoisyLogistic, "_rounds", interrupting)
+    with pytest.warns(InterruptedWarning, match="holds what was known before"):
+        model = RobustKernelClassifier(n_landmarks=40, random_state=0).fit(X, LABELS)
+    assert calls[-4:] == [1.0, 0.8, 0.8, 0.8]
+    judges_labels(model)
 
 
 @pytest.mark.parametrize(("model", "y"), MODELS, ids=named)
@@ -94,6 +115,43 @@ def test_time_that_is_up_is_told_and_leaves_a_model(model, y):
     if y is Y:
         assert stopped.inlier_mask_[BAD].mean() < 0.2 < 0.8 < stopped.inlier_mask_[~BAD].mean()
     else:
-        assert (whole.predict(X) == RIGHT).mean() > 0.9
+        judges_labels(stopped)
     with pytest.raises(ValueError, match="max_time"):
         clone(model).set_params(max_time=0).fit(X, y)
+
+
+@pytest.mark.parametrize("model", [RobustKernelRegressor(alpha=1.0), RobustLinearRegressor()], ids=named)
+def test_a_fit_that_leaves_nothing_out_says_nothing_of_time(model):
+    clone(model).set_params(contamination=0, max_time=1e-9).fit(X, Y)  # any warning is an error
+
+
+def test_random_starts_end_with_the_time(monkeypatch):
+    starts, concentrate = [], em.concentrate
+    monkeypatch.setattr(em, "concentrate", lambda *args, **options: starts.append(1) or concentrate(*args, **options))
+    with pytest.warns(NotConvergedWarning):
+        RobustKernelRegressor(n_starts=50, max_time=1e-9, random_state=0).fit(X, Y)
+    assert len(starts) == 3
+
+
+def test_a_gram_matrix_is_right_after_an_interrupt():
+    Z, u = RNG.normal(size=(200, 5)), np.ones(200)
+    ridge = FeatureRidge(Z)
+    ridge.gram(u)
+    u[:20] = 0.5
+    u[150:160] = 2.0  # weights up and weights down are taken in turn
+    ridge.gram.take = raising_at_the_second_call(Z)
+    with pytest.raises(KeyboardInterrupt):
+        ridge.gram(u)
+    np.testing.assert_allclose(ridge.gram(u), (Z.T * u) @ Z, atol=1e-10)
+
+
+def raising_at_the_second_call(Z):
+    calls = []
+
+    def take(rows):
+        calls.append(rows)
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        return Z[rows]
+
+    return take

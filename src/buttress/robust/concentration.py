@@ -9,6 +9,7 @@ from sklearn.utils import check_random_state
 
 from buttress._checks import (
     Array,
+    InterruptedWarning,
     check_classes,
     check_count,
     check_limits,
@@ -18,7 +19,7 @@ from buttress._checks import (
 )
 from buttress._predicting import ExpansionPredictions
 from buttress.expansion import binary_contrasts, rival_contrasts
-from buttress.kernels import Kernel, is_precomputed
+from buttress.kernels import Kernel, is_precomputed, warn_of_scale
 from buttress.robust.designs import (
     LANDMARKS,
     Design,
@@ -160,6 +161,7 @@ class RobustKernelClassifier(ExpansionPredictions, ClassifierMixin, BaseEstimato
         two classes, or a class too small to be trimmed by the number given. Warns of rows that all but repeat another,
         and of many that resemble none.
         """
+        budget = Budget(self.max_time, progress=self.progress, name=type(self).__name__)
         share = check_contamination(self.contamination)
         if self.alpha != "auto":
             check_number("alpha", self.alpha, 0)
@@ -173,7 +175,6 @@ class RobustKernelClassifier(ExpansionPredictions, ClassifierMixin, BaseEstimato
         rng = check_random_state(self.random_state)
         warn_of_near_copies(self.kernel, X)
         kernel = default_kernel(self, X)
-        budget = Budget(self.max_time, progress=self.progress, name=type(self).__name__)
         with design_threads(kernel, X, self.n_landmarks):
             self._fit_design(kernel, X, codes, share, rng, budget)
         budget.tell(self.n_iter_)
@@ -185,6 +186,9 @@ class RobustKernelClassifier(ExpansionPredictions, ClassifierMixin, BaseEstimato
         """Fit to the rows that resemble others, exactly and where that is worth comparing on landmarks."""
         design = kernel_design(kernel, X, n_landmarks=self.n_landmarks, rng=rng)
         self.isolated_ = design.isolated & (not is_precomputed(self.kernel))
+        if self.isolated_.all():  # then none is an exception
+            warn_of_scale(kernel, X, design.points)
+            self.isolated_[:] = False
         rows = np.flatnonzero(~self.isolated_)
         warn_of_isolated(self.classes_, codes, self.isolated_)
         if len(rows) < len(X):
@@ -193,13 +197,16 @@ class RobustKernelClassifier(ExpansionPredictions, ClassifierMixin, BaseEstimato
         found = fit_labels(design, codes[rows], len(self.classes_), share=share, alpha=self.alpha,
                            max_iter=self.max_iter, budget=budget)
         worth = design.exact and len(rows) >= DETAILED and self.alpha == self.n_landmarks == "auto"
-        if worth and not (found.interrupted or budget.spent):
-            other = kernel_design(kernel, X[rows], n_landmarks=min(LANDMARKS, len(rows) - 1), rng=rng)
-            if not other.exact:  # a Gram matrix has no landmarks
+        if worth and not (is_precomputed(kernel) or found.interrupted or budget.spent()):
+            try:
+                other = kernel_design(kernel, X[rows], n_landmarks=min(LANDMARKS, len(rows) - 1), rng=rng)
                 detailed = fit_many_labels(other, codes[rows], len(self.classes_), share=share, alpha="auto",
                                            budget=budget)
                 if (detailed.likelihood - found.likelihood) * len(rows) > GAIN:
                     design, found = other, detailed
+            except KeyboardInterrupt:
+                warn_user("The fit was interrupted. The exact fit was not compared with one on landmarks.",
+                          InterruptedWarning)
         self._keep(design, found, rows, len(X))
 
     def _keep(self, design: Design, found: LabelFit, rows: NDArray[np.intp], n: int) -> None:

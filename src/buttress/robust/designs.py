@@ -186,9 +186,12 @@ def _unit(diagonal: Array) -> float:
 
 
 def _isolated(K: Array) -> NDArray[np.bool_]:
-    """Return the rows whose cosines in feature space with all others sum to almost nothing beside an ordinary row's."""
+    """Return the rows whose cosines in feature space with all others sum to almost nothing.
+
+    That is a fiftieth of an ordinary row's; or a millionth, where X is so far out of scale that no row is ordinary.
+    """
     length = np.sqrt(np.maximum(np.diagonal(K), 0))
     length[length == 0] = np.inf
     near = (np.abs(K) / length).sum(axis=1) / length - 1
     upper = np.median(np.sort(near)[len(near) // 2 :])
-    return (near < 0.02 * upper) & np.isfinite(length)
+    return (near < max(0.02 * upper, 1e-6)) & np.isfinite(length)

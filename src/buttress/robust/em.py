@@ -14,7 +14,7 @@ from buttress.robust.designs import Design
 from buttress.solvers.copies import drawn_rows
 from buttress.solvers.leave_one_out import Fit
 from buttress.solvers.mixture import ENOUGH, Mixed, learned, mixture
-from buttress.solvers.run import Budget, run
+from buttress.solvers.run import Budget
 from buttress.solvers.trimmed import concentrate, lts_scale, smallest
 
 ALPHAS = np.geomspace(1e-2, 1e2, 12)  # in units of k(x, x)
@@ -105,7 +105,7 @@ def _best_alpha(design: Design, y: Array, state: Mixed) -> float:
 
 
 def search(
-    design: Design, y: Array, *, share: float | None, floor: float, n_starts: int, rng: Any
+    design: Design, y: Array, *, share: float | None, floor: float, n_starts: int, rng: Any, budget: Budget
 ) -> tuple[Mixed, NDArray[np.bool_]]:
     """Concentrate from several starts on coarse features; of the three best, return the likeliest mixture.
 
@@ -121,9 +121,11 @@ def search(
         starts.append(part)
     ends = []
     for k, u in enumerate(starts):
+        if k > 2 and budget.spent():
+            break
         alpha = design.unit * (10.0 if k == 0 else 1.0)
         steps = concentrate(ridge, y, u, alpha=alpha, h=h, leave_out=True)
-        ends.append(run(steps, max_iter=10, warn=False, inner=True))
+        ends.append(budget.run(steps, max_iter=10, progress=False))
     votes = np.array([_kept(end.state[0], floor) for end in ends])
     best = sorted(ends, key=lambda end: end.objective)[:3]
     states = [mixture(ridge, y, end.state[0].loo, end.state[0].spread, alpha=design.unit, max_iter=12, nu=NU,

@@ -17,7 +17,7 @@ from buttress.solvers.balanced import (
     label_margins,
 )
 from buttress.solvers.noisy_logistic import NoisyLogistic
-from buttress.solvers.run import Budget, run
+from buttress.solvers.run import Budget
 
 ALPHAS = np.geomspace(0.01, 100, 12)  # in units of the variance of the features; more smooths away small classes
 FALLING = np.geomspace(1, 1e-3, 4)  # the ridges of logistic regression, in units of k(x, x)
@@ -89,7 +89,7 @@ def _relabelled(
     if not clean:
         flips, n_iter = explain_labels(ends[3][0], codes, rate), ends[3][1]
         for done in range(RELABELLED):
-            if done and budget.spent:
+            if done and budget.spent():
                 break
             likely = flips.true_class(codes)
             found = likeliest_fit(design, targets[likely], codes, rate, alpha)
@@ -149,5 +149,5 @@ def _concentrated(
     """Return the leave-one-out scores (n, C) after concentration on the share ``kept``, and how many steps it took."""
     steps = concentrate_classes(design.ridge, targets[codes], codes, label_margins(scores, codes), alpha=alpha,
                                 kept=kept)
-    outcome = run(steps, max_iter=max_iter, **budget.options())
+    outcome = budget.run(steps, max_iter=max_iter)
     return outcome.state[1], max(outcome.n_iter, 1)

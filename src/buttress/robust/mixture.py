@@ -152,6 +152,7 @@ class RobustKernelRegressor(ExpansionValues, RegressorMixin, BaseEstimator):
         Raises ValueError for parameters out of range, NaN, inf or entries beyond 1e100, naming the column. Warns of
         rows that all but repeat another, of X out of scale for the kernel, and where half of the rows look corrupt.
         """
+        budget = Budget(self.max_time, progress=self.progress, name=type(self).__name__)
         share = check_contamination(self.contamination)
         if self.alpha != "auto":
             check_number("alpha", self.alpha, 0)
@@ -159,7 +160,6 @@ class RobustKernelRegressor(ExpansionValues, RegressorMixin, BaseEstimator):
         check_count("n_starts", self.n_starts, 0)
         check_count("max_iter", self.max_iter)
         check_limits(None, self.max_time)
-        budget = Budget(self.max_time, progress=self.progress, name=type(self).__name__)
         X, y = check_X_y(self, X, y, numeric_target=True, single=True)
         self.row_keys_ = row_keys(X, y)
         rng = check_random_state(self.random_state)
@@ -210,20 +210,21 @@ def robust_fit(
     if share == 0 or not y.any():
         return _unsuspected(design, y, alpha)
     with own_threads():  # the products of the search are small
-        start, votes = search(design, y[design.searched], share=share, floor=floor, n_starts=n_starts, rng=rng)
+        start, votes = search(design, y[design.searched], share=share, floor=floor, n_starts=n_starts, rng=rng,
+                              budget=budget)
     law = {"share": share, "floor": floor, "max_iter": max_iter, "budget": budget}
     try:
         return _guarded(design, y, start, votes, alpha, law)
     except KeyboardInterrupt:
-        warn_user("The fit was interrupted. The model is of the rows that the search took as good, at a ridge of one "
-                  "unit, and was not compared with plain kernel ridge.", InterruptedWarning)
+        warn_user("The fit was interrupted. The model is of the rows that the search took as good, and was not "
+                  "compared with plain kernel ridge.", InterruptedWarning)
         rounds = {"nu": NU, "rounds": rounds_of(design), **law, "max_iter": 1}
-        state = mixed_at(design, y, start.inlier, design.unit, design.unit, **rounds)
-        return _kept_fit(design, state, state.fit, design.unit, 1, votes)
+        ridge = design.unit if alpha == "auto" else alpha
+        state = mixed_at(design, y, start.inlier, ridge, ridge, **rounds)
+        return _kept_fit(design, state, state.fit, ridge, 1, votes)
 
 
 def _kept_fit(design: Design, mixed: Mixed, fit: Fit, alpha: float, n_iter: int, votes: NDArray[np.bool_]) -> Found:
-    votes = votes if design.exact else mixed.inlier[None, :] > 0.5
     known = Explained(mixed.law, mixed.inlier, mixed.likelihood)
     return Found(fit, known, design.ridge.missed, alpha=alpha, clean=False, votes=votes, n_iter=n_iter)
 
@@ -287,9 +288,12 @@ def centre_and_spread(y: Array) -> tuple[float, float]:
 
 
 def chosen_inliers(outlier_proba: Array, share: float | None) -> NDArray[np.bool_]:
-    """Return the rows more likely good than not; with a share given, all but that share, the likeliest outliers."""
+    """Return the rows more likely good than not; with a share given, all but that share, the likeliest outliers.
+
+    Of rows that nothing speaks against none is an outlier, whatever the share.
+    """
     if share is None:
         return outlier_proba <= 0.5
     mask = np.ones(len(outlier_proba), dtype=bool)
     mask[np.argsort(-outlier_proba, kind="stable")[: round(share * len(mask))]] = False
-    return mask
+    return mask | (outlier_proba == 0)

@@ -26,7 +26,7 @@ from buttress.robust.report import row_keys
 from buttress.solvers.copies import equal_rows
 from buttress.solvers.leave_one_out import FeatureRidge
 from buttress.solvers.mixture import Explained, contaminated, explain, reweighed_steps
-from buttress.solvers.run import Budget, run
+from buttress.solvers.run import Budget
 from buttress.solvers.threads import threads_for
 from buttress.solvers.trimmed import concentrate, least_scale, lts_scale, m_steps, smallest
 
@@ -51,7 +51,7 @@ class RobustLinearRegressor(RegressorMixin, BaseEstimator):
     contamination : "auto" or float in [0, 0.5), default="auto"
         Share of corrupt rows; ``"auto"`` bears up to 45 per cent. A number is taken at its word, without the guard.
     alpha : float, default=1.0
-        Ridge, > 0.
+        Ridge, > 0. The constant, counted from the median of y, has it too.
     fit_intercept : bool, default=True
     n_starts : int, default=10
         Random starts, used below 50 columns, next to three fixed ones.
@@ -118,6 +118,7 @@ class RobustLinearRegressor(RegressorMixin, BaseEstimator):
 
         Raises ValueError for parameters out of range, NaN, inf or entries beyond 1e100, naming the column.
         """
+        budget = Budget(self.max_time, progress=self.progress, name=type(self).__name__)
         share = check_contamination(self.contamination)
         check_number("alpha", self.alpha, 0)
         check_count("n_starts", self.n_starts, 0)
@@ -127,17 +128,17 @@ class RobustLinearRegressor(RegressorMixin, BaseEstimator):
         self.row_keys_ = row_keys(X, y)
         warn_of_near_copies("linear", X)
         rng = check_random_state(self.random_state)
-        Z, centre, width = robust_columns(X, self.fit_intercept)
+        intercept = bool(self.fit_intercept)
+        Z, centre, width = robust_columns(X, intercept)
         middle, unit = centre_and_spread(y.astype(np.float64))
-        middle = middle if self.fit_intercept else 0.0
+        middle = middle if intercept else 0.0
         ridge, y = FeatureRidge(Z, groups=equal_rows(X)), (y - middle) / unit
-        budget = Budget(self.max_time, progress=self.progress, name=type(self).__name__)
         with threads_for(Z.size * Z.shape[1]):
             fit, known, votes = self._fitted(ridge, y, share, rng, budget)
         budget.tell(self.n_iter_)
-        slope = fit.coef[:-1] if self.fit_intercept else fit.coef
+        slope = fit.coef[:-1] if intercept else fit.coef
         self.coef_ = slope * unit / width
-        constant = unit * float(fit.coef[-1]) if self.fit_intercept else 0.0
+        constant = unit * float(fit.coef[-1]) if intercept else 0.0
         self.intercept_ = middle + constant - float(centre @ self.coef_)
         self.weights_, self.outlier_proba_ = fit.weight, 1 - known.inlier
         self.loo_residual_, self.scale_ = fit.loo * unit, known.law.scale * unit
@@ -164,7 +165,7 @@ class RobustLinearRegressor(RegressorMixin, BaseEstimator):
         fits, ends = least_trimmed(part, n_starts=self.n_starts, rng=rng, budget=budget)
         votes = np.array([_kept(y - ridge.Z @ coef, law["floor"]) for coef in ends])
         try:
-            fit, robust = self._efficient(rows, part, fits, law, budget)
+            fit, robust, self.n_iter_ = self._efficient(rows, part, fits, law, budget)
         except KeyboardInterrupt:
             warn_user("The fit was interrupted. The model is of least trimmed squares: it bears bad rows, but hears "
                       "little more than half of the good ones.", InterruptedWarning)
@@ -175,28 +176,30 @@ class RobustLinearRegressor(RegressorMixin, BaseEstimator):
         if self.clean_:
             return plain, known, votes
         steps = reweighed_steps(ridge, y, fit, robust, alpha=self.alpha, **law)
-        return *run(steps, tol=GAIN, max_iter=self.max_iter, **{**budget.options(), "inner": False}).state, votes
+        return *budget.run(steps, tol=GAIN, max_iter=self.max_iter, inner=False).state, votes
 
     def _efficient(
         self, rows: "Rows", part: "Rows", fits: list[Any], law: dict[str, Any], budget: Budget
-    ) -> tuple[Any, Any]:
-        """Return the M-fit to all rows and its residuals explained, from trimmed fits to some and a cautious one."""
+    ) -> tuple[Any, Any, int]:
+        """Return the M-fit to all rows, its residuals explained and its iterations, from fits to some.
+
+        The last of those is the cautious one.
+        """
         found = [self._m_step(part, fit, law, budget) for fit in fits]
         # A fit that trusts few rows explains those too well: it must beat the cautious one as a robust fit the plain.
         best = max(found, key=lambda result: result[1].likelihood)
-        fit, robust = best if contaminated(found[-1][1], best[1]) else found[-1]
-        return (fit, robust) if rows is part else self._m_step(rows, rows.trimmed(fit), law, budget)
+        best = best if contaminated(found[-1][1], best[1]) else found[-1]
+        return best if rows is part else self._m_step(rows, rows.trimmed(best[0]), law, budget)
 
-    def _m_step(self, rows: "Rows", start: Any, law: dict[str, Any], budget: Budget) -> tuple[Any, Any]:
-        """Return the M-fit from a trimmed fit, and its leave-one-out residuals explained."""
+    def _m_step(self, rows: "Rows", start: Any, law: dict[str, Any], budget: Budget) -> tuple[Any, Any, int]:
+        """Return the M-fit from a trimmed fit, its leave-one-out residuals explained, and its iterations."""
         y, h, residual = rows.y, rows.h, rows.y - start.values
         spent = min(float(np.sum(1 - 1 / start.spread**2)), 0.5 * h)  # degrees of freedom the h rows paid for
         scale = max(lts_scale(residual, len(y) // 2 + 1) * np.sqrt(h / (h - spent)), law["floor"])
         steps = m_steps(rows.ridge, y, residual, alpha=rows.alpha, scale=scale)
-        outcome = run(steps, tol=1e-4, max_iter=self.max_iter, **{**budget.options(), "warn": ("max_iter",)})
+        outcome = budget.run(steps, tol=1e-4, max_iter=self.max_iter, warn=("max_iter",))
         fit, _ = outcome.state
-        self.n_iter_ = max(outcome.n_iter, 1)
-        return fit, explain(fit.loo, fit.spread, **law)
+        return fit, explain(fit.loo, fit.spread, **law), max(outcome.n_iter, 1)
 
     def predict(self, X: Any) -> Array:
         """Return f(x) for each row of X (n, d)."""
@@ -274,12 +277,12 @@ def least_trimmed(rows: Rows, *, n_starts: int, rng: Any, budget: Budget) -> tup
     absolute = _absolute(ridge, y, alpha)
     starts = [smallest(np.abs(y), h), smallest(np.abs(absolute), h),
               smallest(np.abs(_trimmed_descent(ridge.Z, y, h)), h)]
-    for _ in range(n_starts if m < 50 and not budget.spent else 0):
+    for _ in range(n_starts if m < 50 and not budget.spent() else 0):
         part = rng.permutation(n)[: min(n, m + 2)]
         exact = lstsq(ridge.Z[part], y[part], check_finite=False)[0]
         starts.append(smallest(np.abs(y - ridge.Z @ exact), h))
     bounded = ridge.solve(y, 1 / np.maximum(np.abs(absolute), 1e-3), alpha)
-    ends = [run(concentrate(ridge, y, u, alpha=alpha, h=h), max_iter=30, **budget.options()) for u in starts]
+    ends = [budget.run(concentrate(ridge, y, u, alpha=alpha, h=h), max_iter=30, progress=False) for u in starts]
     different = {end.state[1].tobytes(): end for end in ends}.values()
     best = [end.state[0] for end in sorted(different, key=lambda end: end.objective)[:3]]
     return [*best, bounded], [end.state[0].coef for end in ends]

@@ -62,16 +62,16 @@ class WeightedGram:
 
     def __call__(self, u: Array) -> Array:
         """Return Z'UZ, not to be changed in place."""
-        moved = np.flatnonzero(u != self._u)
+        gram, used, moved = self._gram, self._u, np.flatnonzero(u != self._u)
         if 2 * len(moved) > np.count_nonzero(u):
-            moved = np.flatnonzero(u)
-            self._u, self._gram = np.zeros(len(u)), np.zeros_like(self._gram)
-        change = u[moved] - self._u[moved]
+            gram, used, moved = np.zeros_like(gram), np.zeros(len(u)), np.flatnonzero(u)
+        change = u[moved] - used[moved]
         for sign in (1.0, -1.0):
             which = sign * change > 0
-            self._gram += sign * weighted_gram(self.take, moved[which], np.abs(change[which]), len(self._gram))
-        self._u[moved] = u[moved]
-        return self._gram
+            if which.any():
+                gram = gram + sign * weighted_gram(self.take, moved[which], np.abs(change[which]), len(gram))
+        self._gram, self._u = gram, u.copy()  # at the end: an interrupt must not leave half of the rows counted
+        return gram
 
 
 def weighted_gram(take: Callable[[NDArray[np.intp]], Array], rows: NDArray[np.intp], weight: Array, m: int) -> Array:

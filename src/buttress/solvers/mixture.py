@@ -10,6 +10,7 @@ kernel ridge regression with weights g_i; the law s, b, pi, m, o of its residual
 """
 
 from dataclasses import dataclass, replace
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from scipy.special import gammaln
 
 from buttress._checks import Array
 from buttress.solvers.copies import drawn_rows
-from buttress.solvers.run import Budget, Step, Steps, run
+from buttress.solvers.run import Budget, Step, Steps
 from buttress.solvers.trimmed import lts_scale
 
 MOST = 0.5  # a majority must be good for "good" to mean anything
@@ -165,13 +166,16 @@ def reweighed_steps(
 
     Starts at ``fit`` and its law ``known``. Rows that have no weight there get none: a bad row far out in X would be
     forgiven a large residual, and once it has a weight it pulls the fit to itself. The gap is the gain of likelihood
-    per row.
+    per row. Ends before a fit, other than the first, that loses likelihood.
     """
     kept = fit.weight > 0
-    while True:
+    yield Step((fit, known), gap=np.inf, objective=-known.likelihood)
+    for k in count():
         last, c = known.likelihood, known.law.spread(fit.spread, ridge.missed)
         fit = ridge.solve(y, kept * known.law.weights(fit.loo, c, known.inlier), alpha)
         known = explain(fit.loo, fit.spread, ridge.missed, floor=floor, share=share)
+        if k and known.likelihood < last:
+            return
         yield Step((fit, known), gap=known.likelihood - last, objective=-known.likelihood)
 
 
@@ -218,7 +222,7 @@ def mixture(
 ) -> Mixed:
     """Run :func:`mixture_steps` to ``tol``, ``max_iter`` or the end of the budget; none is cause for alarm."""
     steps = mixture_steps(ridge, y, r, spread, **law)
-    found: Mixed = run(steps, tol=tol, max_iter=max_iter, **budget.options()).state
+    found: Mixed = budget.run(steps, tol=tol, max_iter=max_iter).state
     return found
 
 

@@ -26,7 +26,7 @@ from buttress._checks import Array, InterruptedWarning, warn_user
 from buttress.solvers.balanced import Flips, explain_labels, label_margins
 from buttress.solvers.landmark_ridge import DIRECTIONS, FEW, STRONG
 from buttress.solvers.leave_one_out import factorised, slices, together, weighted_gram
-from buttress.solvers.run import Budget, Step, Steps, run
+from buttress.solvers.run import Budget, Step, Steps
 
 FIRST_RATE = 0.1
 STEPS = 12  # between two Gram matrices
@@ -80,13 +80,7 @@ class NoisyLogistic:
         alpha, rho = best.alpha, best.flips.rate
         self.used = np.ones(len(fold))
         coef, steps = self._rounds(best.coef, alpha, rho)
-        try:
-            crossed = len(fold) <= FEW * len(coef) and not self.stopped
-            scores = self._crossed(fold, alpha, rho) if crossed else self.left_out(coef, alpha, rho)
-        except KeyboardInterrupt:
-            warn_user("The fit was interrupted. Rows are judged by the fit that they have a part in.",
-                      InterruptedWarning)
-            scores = self.features.times(coef)
+        scores = self._judging(fold, coef, alpha, rho)
         flips = explain_labels(scores, self.codes, rate)
         votes = np.array([label_margins(fit.scores, self.codes) > 0 for fit in path])
         return Logistic(coef, scores, flips, alpha, steps + sum(fit.n_iter for fit in path), votes)
@@ -110,12 +104,31 @@ class NoisyLogistic:
                 break
         return path
 
+    def _judging(self, fold: NDArray[np.intp], coef: Array, alpha: float, rho: float) -> Array:
+        """Return the scores (n, C) to judge rows by: of fits to the other folds where rows are few, unless stopped."""
+        if len(fold) <= FEW * len(coef) and not self.stopped:
+            try:
+                scores = self._crossed(fold, alpha, rho)
+            except KeyboardInterrupt:
+                self._interrupted(True)
+            if not self.stopped:
+                return scores
+        self.used = np.ones(len(fold))
+        try:
+            return self.left_out(coef, alpha, rho)
+        except KeyboardInterrupt:
+            warn_user(f"{self.budget.name} was interrupted. Rows are judged by the fit that they have a part in.",
+                      InterruptedWarning)
+            return np.asarray(self.features.times(coef))
+
     def _crossed(self, fold: NDArray[np.intp], alpha: float, rho: float) -> Array:
-        """Return the scores (n, C) of each row under the fit to the other folds."""
+        """Return the scores (n, C) of each row under the fit to the other folds, unless stopped."""
         scores: Array = np.empty((len(fold), self.C))
         for k in np.unique(fold):
             self.used = (fold != k).astype(np.float64)
             coef, _ = self._rounds(self._start(), alpha, rho)
+            if self.stopped:
+                break
             scores[fold == k] = self.features.times(coef)[fold == k]
         return scores
 
@@ -123,7 +136,10 @@ class NoisyLogistic:
         return np.zeros((self.features.shape[1], self.C))
 
     def _rounds(self, coef: Array, alpha: float, rho: float) -> tuple[Array, int]:
-        """Return the coefficients after up to ``STEPS`` steps with each Gram matrix, and how many they were."""
+        """Return the coefficients after up to ``STEPS`` steps with each Gram matrix, and how many they were.
+
+        Zero is no model: from there the time is looked at after the first of them only, and Ctrl-C is passed on.
+        """
         n_iter = 0
         for _ in range(0 if self.stopped else ROUNDS):
             try:
@@ -131,10 +147,14 @@ class NoisyLogistic:
             except KeyboardInterrupt:
                 self._interrupted(bool(coef.any()))
                 break
-            outcome = run(self.steps(coef, factor, alpha, rho), tol=TOL, max_iter=STEPS,
-                          **{**self.budget.options(), "inner": False})
+            left = self.budget.left() if coef.any() else None
+            outcome = self.budget.run(self.steps(coef, factor, alpha, rho), tol=TOL, max_iter=STEPS, max_time=left,
+                                      inner=False)
             coef, n_iter = outcome.state, n_iter + max(outcome.n_iter, 1)
-            self.stopped = outcome.status == "interrupted" or self.budget.spent
+            interrupted = outcome.status == "interrupted"
+            if interrupted and not coef.any():
+                raise KeyboardInterrupt
+            self.stopped = interrupted or self.budget.spent()
             if self.stopped:
                 break
         return coef, n_iter
@@ -151,19 +171,19 @@ class NoisyLogistic:
 
         A step that raises the objective is taken back, its momentum dropped, and if it had none, halved.
         """
-        point, good, t, size, last, plain = coef, coef, 1.0, 1.0, np.inf, True
+        point, t, size, last, plain = coef, 1.0, 1.0, np.inf, True
+        good, known = point, np.empty(0)
         while True:
             q = self.chances(point)
             value = self.objective(q, point, alpha, rho)
             if value > last:
-                size, t, coef, point = (size / 2 if plain else size), 1.0, good, good
-                yield Step(good, gap=1.0, objective=last)
-                continue
-            good, plain, gap, last = point, t == 1.0, last - value, value
-            yield Step(good, gap=gap, objective=value)
+                size, t, coef, point, q, gap = (size / 2 if plain else size), 1.0, good, good, known, 1.0
+            else:
+                good, known, gap, last = point, q, last - value, value
+            yield Step(good, gap=gap, objective=last)
             slope = alpha * point - self.features.transposed_times(self.residuals(q, rho))
             moved = point - size * cho_solve(factor, slope, check_finite=False)
-            following = (1 + np.sqrt(1 + 4 * t * t)) / 2
+            plain, following = t == 1.0, (1 + np.sqrt(1 + 4 * t * t)) / 2
             coef, point, t = moved, moved + (t - 1) / following * (moved - coef), following
 
     def chances(self, coef: Array) -> Array:

@@ -160,18 +160,23 @@ class Budget:
 
     def __init__(self, max_time: float | None = None, *, progress: bool = False, name: str = "fit"):
         self.left, self.progress, self.name = countdown(max_time), progress, name
+        self.cut = False  # whether anything was left undone for lack of time
 
-    @property
     def spent(self) -> bool:
+        """Say whether the time is up, so that what is left to do is to be left."""
+        self.cut |= self.left() == SPENT
         return self.left() == SPENT
 
-    def options(self) -> dict[str, Any]:
-        """Return the arguments of :func:`run` for a run inside the fit, to which Ctrl-C is passed on."""
-        return {"max_time": self.left(), "progress": self.progress, "name": self.name, "warn": False, "inner": True}
+    def run(self, steps: Steps, **options: Any) -> Outcome:
+        """Return :func:`run` of one part of the fit; Ctrl-C is passed on, and a spent budget told once, by ``tell``."""
+        shared = {"max_time": self.left(), "progress": self.progress, "name": self.name, "warn": False, "inner": True}
+        outcome = run(steps, **{**shared, **options})
+        self.cut |= outcome.status == "max_time"
+        return outcome
 
     def tell(self, n_iter: int) -> None:
-        """Warn where the time was up."""
-        if self.spent:
+        """Warn where the time did not suffice."""
+        if self.cut:
             warn_user(f"{self.name} stopped at max_time after {n_iter} iterations. Raise max_time, or use fewer rows, "
                       "columns or landmarks.", NotConvergedWarning)
 
