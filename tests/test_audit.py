@@ -168,6 +168,12 @@ def test_your_own_estimator_is_one_more_row(frame):
     assert not hasattr(mine, "coef_")
 
 
+def test_fits_that_were_cut_short_are_named(frame):
+    found = buttress.audit(buttress.SVC(max_iter=1), frame.drop(columns="label"), frame["label"], rows=60)
+    said = [note for note in found.notes if "converged" in note]
+    assert said == ["Not all fits converged of: yours (SVC). Raise the budget, or use fewer rows."]
+
+
 def test_a_fitted_model_is_judged_as_it_is_in_its_own_units():
     X, y = load_iris(return_X_y=True)
     frame = pd.DataFrame(X * [1, 10, 100, 1000], columns=list("abcd"))

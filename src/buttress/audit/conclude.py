@@ -50,6 +50,9 @@ def _notes(study: Any) -> list[str]:
     if len(study.y_test) < ENOUGH:
         notes.append(f"{len(study.y_test)} held-out rows are too few to recommend an estimator; {ENOUGH} are needed, "
                      f"of about {round(ENOUGH / HELD_OUT)} rows in all. The code is that of the plain machine.")
+    if study.unfinished:
+        notes.append(f"Not all fits converged of: {', '.join(sorted(study.unfinished))}. Raise the budget, or use "
+                     "fewer rows.")
     wrong = study.suspicion["held_out_above_half"]
     if wrong:
         regression = "" if study.classifies else " RMSE, and what it recommends, follow those rows: see the median."

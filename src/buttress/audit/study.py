@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import clone, is_classifier
+from sklearn.base import is_classifier
 from threadpoolctl import threadpool_limits
 
 from buttress._checks import InterruptedWarning, NotConvergedWarning, check_count, check_number, check_option
 from buttress.audit.cautions import cautions
 from buttress.audit.conclude import conclude
-from buttress.audit.contenders import contenders
+from buttress.audit.contenders import contenders, fitted_within
 from buttress.audit.fitted import is_fitted, on_prepared, order_columns
 from buttress.audit.measure import Cell, accuracy, attacked_correct, has_gradients, has_scores, median_error, rmse
 from buttress.audit.result import AuditResult
@@ -133,7 +133,7 @@ def audit_table(
     # products of a few hundred rows are slower on two threads than on one
     with warnings.catch_warnings(record=True) as caught, threadpool_limits(limits=1, user_api="blas"):
         warnings.simplefilter("always", UserWarning)
-        warnings.simplefilter("ignore", NotConvergedWarning)  # a budgeted fit says so in the notes instead
+        warnings.simplefilter("ignore", NotConvergedWarning)  # said in the notes instead
         warnings.simplefilter("error", InterruptedWarning)
         warnings.filterwarnings("ignore", "X does not have valid feature names")  # a model fitted on a frame
         try:
@@ -164,6 +164,7 @@ class Study:
     suspicion: dict[str, Any] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     unattacked: set[str] = field(default_factory=set)
+    unfinished: set[str] = field(default_factory=set)
     attack_seconds: dict[str, float] = field(default_factory=dict)
     novel: list[Any] = field(default_factory=list)
     subsampled: dict[str, Any] = field(default_factory=dict)
@@ -258,24 +259,24 @@ class Study:
         chosen = self._draw(self.y, min(size, len(self.X)))
         X, y = self.X[chosen], self.y[chosen]
         for estimator in self.unfitted.values():
-            model = self._limited(estimator, 10.0).fit(X, y)
+            model, _ = fitted_within(10.0, estimator, X, y)
             if self.classifies and has_gradients(model):  # others are timed before they are attacked
                 attacked_correct(model, X[:20], y[:20], self.options.eps, len(self.table.numeric), self.options.seed)
         return (time.monotonic() - begun) * (len(NOISE) + 1)
 
-    def _limited(self, estimator: Any, seconds: float) -> Any:
-        """Return an unfitted copy that stops itself after some seconds, where it knows how."""
-        copy = clone(estimator)
-        if "max_time" in copy.get_params():
-            copy.set_params(max_time=max(seconds, 0.1) / (len(np.unique(self.y)) if self.classifies else 1))
-        return copy
+    def _fit(self, name: str, estimator: Any, y: NDArray[Any]) -> Any:
+        """Fit to the training rows in a quarter of the time left, and note who stopped before converging."""
+        model, early = fitted_within(self.left() / 4, estimator, self.X, y)
+        if early:
+            self.unfinished.add(name)
+        return model
 
     def _as_is_and_attacked(self) -> None:
         self.models = {}
         for k, (name, estimator) in enumerate(self.entries.items()):
             self.report(f"{name}: as is and attacked", 0.1 + 0.45 * k / len(self.entries))
             if name in self.unfitted:
-                model = self._limited(estimator, self.left() / 4).fit(self.X, self.y)
+                model = self._fit(name, estimator, self.y)
             else:
                 model = on_prepared(estimator, self.scaler)
             self.models[name] = model
@@ -352,7 +353,7 @@ class Study:
         if self.left() < 0.2 * self.options.budget:
             self.subsampled["novel"] = "novel rows were not looked for"
             return
-        ball = SVDD(nu=NOVELTY, max_time=self.left() / 4).fit(self.X)
+        ball = self._fit("the ball around the training rows", SVDD(nu=NOVELTY), self.y)
         outside = ball.predict(self.X_test) == -1
         self.novel = [plain(row) for row in self.test_numbers[outside]]
         if self.novel:
@@ -371,7 +372,7 @@ class Study:
             for name, estimator in self.unfitted.items():
                 if self.left() < 0.1 * self.options.budget:
                     continue
-                cell = self._score(self._limited(estimator, self.left() / 4).fit(self.X, dirty))
+                cell = self._score(self._fit(name, estimator, dirty))
                 curve[name][NOISE.index(rate)] = cell.value
                 if rate in (0.1, 0.3):
                     self.rows[name][f"{prefix}_{rate:.0%}".rstrip("%")] = cell
