@@ -1,4 +1,4 @@
-"""Fits against LinearSVC on materialised joins, the paper's algorithm and its lemmas, queries by brute force."""
+"""Fits against LinearSVC on materialised joins, the paper's algorithm and its lemmas."""
 
 import pickle
 from dataclasses import replace
@@ -13,14 +13,13 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.svm import LinearSVC
 
 from buttress import NotConvergedWarning, load, save
-from buttress.relational import Join, JoinSampler, RelationalLinearSVC, Table, alpha_path, cross_validate
+from buttress.relational import Join, JoinSampler, RelationalLinearSVC, Table
 from buttress.relational.grid import GridOracle
 from buttress.relational.ladder import Climber
 from buttress.relational.margins import hinge, margin_loss
 from buttress.relational.paper import averaged_descent, ball_radius, pseudo_gradient_descent, step_size
 from buttress.relational.planes import PlanePool
 from buttress.relational.prepare import prepare
-from buttress.relational.queries import class_accuracy, mean_scores, smallest_margin
 from buttress.relational.rank import RankOracle
 from buttress.relational.schedule import gather_gradient
 from buttress.solvers.run import run
@@ -179,84 +178,6 @@ def test_a_saved_model_comes_back(solver, tmp_path):
     raw = materialise(join)[list(model.feature_names_in_)]
     np.testing.assert_array_equal(again.predict(raw), model.predict(raw))
     np.testing.assert_array_equal(again.decision_function(join), model.decision_function(join))
-
-
-@pytest.mark.parametrize("seed", range(8))
-def test_queries_match_brute_force(seed):
-    join = joined(seed, weights=seed % 2 == 0)
-    plan, rows = prepare(join), materialise(join)
-    X, y, weight = design(join, plan, rows)
-    beta = np.random.default_rng(seed).normal(size=plan.width)
-    score = X @ beta
-    right = (score > 0) == (y > 0)
-    for label, (found, total) in class_accuracy(plan, beta).items():
-        assert found.low == found.high == pytest.approx(weight[right & (y == label)].sum(), rel=1e-12)
-        assert total == pytest.approx(weight[y == label].sum(), rel=1e-12)
-    least = np.abs(score[right]).min(initial=np.inf)
-    assert smallest_margin(plan, beta).value == pytest.approx(least, rel=1e-9)
-    means = mean_scores(plan, beta)
-    place = plan.tables[0].rows[plan.nodes[0].members[0][1]]
-    frame = pd.DataFrame({"row": rows["t0.#"], "ws": weight * score, "w": weight}).groupby("row").sum()
-    for row, mean in zip(place, means):
-        if frame.loc[row, "w"] > 0:
-            assert mean == pytest.approx(frame.loc[row, "ws"] / frame.loc[row, "w"], rel=1e-9, abs=1e-12)
-
-
-def test_queries_on_a_grid_hold_the_exact_answer(monkeypatch):
-    join = joined(1, rows=12)
-    plan = prepare(join)
-    beta = np.random.default_rng(0).normal(size=plan.width)
-    exact = class_accuracy(plan, beta)
-    least = smallest_margin(plan, beta).value
-    monkeypatch.setattr("buttress.relational.lists.LIMIT", 3 * len(materialise(join)) // 4)
-    rounded = class_accuracy(plan, beta)
-    for label, (found, total) in rounded.items():
-        assert found.low <= exact[label][0].value <= found.high
-        assert total == pytest.approx(exact[label][1])
-    near = smallest_margin(plan, beta)
-    assert near.low - 1e-12 <= least <= near.high + 1e-12
-
-
-def test_predicting_on_a_join_is_the_mean_over_its_rows():
-    join = joined(6)
-    model = RelationalLinearSVC(alpha=0.01, random_state=0).fit(join)
-    rows = materialise(join)
-    score = model.decision_function(rows[list(model.feature_names_in_)])
-    means = pd.Series(score).groupby(rows["t0.#"].to_numpy()).mean()
-    np.testing.assert_allclose(model.decision_function(join), means.to_numpy(), atol=1e-12)
-    np.testing.assert_array_equal(model.label_rows(join), means.index)
-    assert model.score(join) == pytest.approx(model.score(rows[list(model.feature_names_in_)], rows["t0.y"]))
-    assert set(model.predict(join)) <= set(model.classes_)
-
-
-def test_a_path_reuses_its_planes():
-    join = chain(500, 20, 3)
-    alphas = [1e-2, 1e-3, 1e-4]
-    settings = RelationalLinearSVC(n_samples=1000, random_state=0)
-    path = alpha_path(join, alphas, settings)
-    alone = [clone(settings).set_params(alpha=alpha).fit(join) for alpha in alphas]
-    for shared, single in zip(path, alone):
-        assert shared.gap_ <= 1e-3
-        assert shared.dual_bound_ <= single.objective_interval_[1]
-        assert single.dual_bound_ <= shared.objective_interval_[1]
-    assert len(path[-1].planes_[0]) == sum(model.n_oracle_calls_ for model in path)
-
-
-def test_cross_validation_matches_fits_on_the_folds_rows():
-    join = joined(0, rows=12)
-    found = cross_validate(join, [1e-1, 1e-2], n_folds=3, model=RelationalLinearSVC(random_state=0))
-    assert found["test_score"].shape == (2, 3)
-    rows, plan = materialise(join), prepare(join)
-    X, y, _ = design(join, plan, rows)
-    base = plan.tables[0].rows
-    fold = np.random.RandomState(0).permutation(np.arange(len(base)) % 3)
-    for k in range(3):
-        test = np.isin(rows["t0.#"], base[fold == k])
-        if len(set(y[~test])) < 2:
-            continue
-        C = 1 / (2 * 0.1 * (~test).sum())
-        peer = LinearSVC(loss="hinge", C=C, fit_intercept=False, tol=1e-8, max_iter=100_000).fit(X[~test], y[~test])
-        assert found["test_score"][0, k] == pytest.approx(peer.score(X[test], y[test]), abs=0.1)
 
 
 # The paper's algorithm
