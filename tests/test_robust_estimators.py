@@ -213,6 +213,22 @@ def test_where_nearly_all_rows_are_isolated_the_scale_is_named(unit, category):
         RobustKernelClassifier(random_state=0).fit(unit * X, y)
 
 
+@pytest.mark.parametrize(("n", "landmarks"), [(400, "auto"), (600, 20)])
+def test_a_step_of_the_function_is_not_taken_for_corruption(n, landmarks):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(n, 2))
+    truth = np.where(X[:, 0] > 0, 10.0, 0.0)
+    model, y = RobustKernelRegressor(n_landmarks=landmarks, random_state=0), truth + 0.1 * rng.normal(size=n)
+    with pytest.warns(UserWarning, match="they lie together in X"):
+        model.fit(X, y)
+    assert model.inlier_mask_.all()
+    assert np.sqrt(np.mean((model.predict(X) - truth) ** 2)) < 3
+
+
+def test_two_rows_are_fitted_to_their_labels():
+    assert RobustKernelClassifier().fit([[-1.0], [1.0]], ["a", "b"]).predict([[-1.0], [1.0]]).tolist() == ["a", "b"]
+
+
 @pytest.mark.parametrize("model", REGRESSORS, ids=name)
 def test_a_share_given_names_no_row_that_nothing_speaks_against(model):
     X, y = curve()[:2]

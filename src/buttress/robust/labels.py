@@ -23,6 +23,7 @@ ALPHAS = np.geomspace(0.01, 100, 12)  # in units of the variance of the features
 FALLING = np.geomspace(1, 1e-3, 4)  # the ridges of logistic regression, in units of k(x, x)
 SMOOTH = 25.0  # the ridge while rows are being chosen, in the same units: wrong labels must not be fitted
 RELABELLED = 3  # fits to the likeliest labels; more of them and the fit believes itself rather than the labels
+FEWEST = 4  # rows; of two each is foretold by the other alone
 SLIGHT = 0.02  # an estimated rate of wrong labels at or below this is no reason to trim
 
 
@@ -78,7 +79,7 @@ def _relabelled(
     likelihood = flips.likelihood
     rate = flips.rate if share is None else share
     # Where rows are many, errors of the labels average out in the plain fit, and what trimming blurs is lost for good.
-    clean = not design.exact or rate <= (SLIGHT if share is None else 0)
+    clean = not design.exact or rate <= (SLIGHT if share is None else 0) or len(codes) < FEWEST
     steady = SMOOTH * feature_variance(design) if alpha == "auto" else alpha
     trims = [(1.0, 3), (0.8, 3), (0.6, 3)]
     if not clean:

@@ -37,6 +37,7 @@ from buttress.solvers.threads import own_threads
 from buttress.solvers.trimmed import least_scale, lts_scale
 
 FLOOR = 1e-6  # least scale of a residual, in units of the targets' spread
+MANY_BAD = 0.25  # share of rows from which it is asked whether they are bad at random
 
 
 class RobustKernelRegressor(ExpansionValues, RegressorMixin, BaseEstimator):
@@ -237,6 +238,11 @@ def _guarded(
     mixed, best, n_iter = (mixed_of_many if crowded else mixed_of_few)(design, y, start, alpha=alpha, **law)
     fit = mixed.fit if crowded else ridge.solve(y, mixed.inlier, best)
     kept = _kept_fit(design, mixed, fit, best, n_iter, votes)
+    if law["share"] is None and lie_together(design, mixed.inlier < 0.5):
+        warn_user(f"{np.mean(mixed.inlier < 0.5):.0%} of the rows contradict the others, but they lie together in X, as "
+                  "where a function has a step: no row is taken as corrupt, and plain kernel ridge is fitted. If they "
+                  "are corrupt, say so by contamination=.")
+        return _unsuspected(design, y, alpha)
     if law["share"] is not None or (crowded and _coarsely_contaminated(design, y[design.searched], start, floor)):
         return kept
     robust = explain(mixed.fit.loo, mixed.fit.spread, ridge.missed, floor=floor)
@@ -245,6 +251,19 @@ def _guarded(
     if contaminated(known, robust):
         return kept
     return Found(plain, known, ridge.missed, alpha=plain_alpha, clean=True, votes=kept.votes, n_iter=n_iter)
+
+
+def lie_together(design: Design, bad: NDArray[np.bool_]) -> bool:
+    """Say whether bad rows, a quarter of all or more, can be told from the place of the rows beside them.
+
+    Kernel ridge explains, of which rows are bad, at most a fifth of the variance left out where they are bad at random,
+    three quarters where a step of the function lets one side contradict the other. Isolated rows have none beside them.
+    """
+    if np.mean(bad & ~design.isolated) < MANY_BAD:
+        return False
+    target = bad - bad.mean()
+    fit = design.ridge.solve(target, np.ones(len(bad)), max(design.unit, design.steady))
+    return bool(fit.loo @ fit.loo < 0.5 * target @ target)
 
 
 def _unsuspected(design: Design, y: Array, alpha: Any) -> Found:
