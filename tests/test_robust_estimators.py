@@ -225,6 +225,18 @@ def test_a_step_of_the_function_is_not_taken_for_corruption(n, landmarks):
     assert np.sqrt(np.mean((model.predict(X) - truth) ** 2)) < 3
 
 
+@pytest.mark.parametrize(("value", "seed"), [(1e4, 2), (1e9, 2), (1e9, 5)])
+def test_however_far_off_one_row_is_it_speaks_against_itself_only(value, seed):
+    """A plain fit that it spoils is no measure of whether the others are clean."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(300, 3))
+    y = X[:, 0] + rng.standard_t(3, size=300)
+    plain = RobustKernelRegressor(random_state=0).fit(X, y)
+    y[7] = value
+    model = RobustKernelRegressor(random_state=0).fit(X, y)
+    assert np.flatnonzero(plain.inlier_mask_ & ~model.inlier_mask_).tolist() == [7]
+
+
 def test_two_rows_are_fitted_to_their_labels():
     assert RobustKernelClassifier().fit([[-1.0], [1.0]], ["a", "b"]).predict([[-1.0], [1.0]]).tolist() == ["a", "b"]
 

@@ -38,7 +38,7 @@ def mixed_of_few(
                            "budget": budget}
     first = design.unit if alpha == "auto" else alpha
     state, n_iter = mixed_at(design, y, start.inlier, first, first, **law), 0
-    if alpha == "auto":
+    if alpha == "auto" and not budget.spent():
         n_iter, first = state.n_iter, _best_alpha(design, y, state)
         fit = design.ridge.solve(y, state.inlier, first)
         state = mixture(design.ridge, y, fit.loo, fit.spread, alpha=first, **law)
@@ -62,7 +62,9 @@ def mixed_of_many(
     law: dict[str, Any] = {"share": share, "floor": floor}
     state = mixed_at(design, y, start.inlier, design.unit, design.steady, nu=NU_OF_MANY, rounds=ROUNDS_OF_MANY,
                       max_iter=max_iter, tol=SETTLED, budget=budget, **law)
-    best = _best_alpha_of_many(design, y, state.inlier) if alpha == "auto" else alpha
+    best = alpha
+    if alpha == "auto":
+        best = design.unit if budget.spent() else _best_alpha_of_many(design, y, state.inlier)
     fit, missed = ridge.solve(y, state.inlier, float(np.sqrt(best * design.steady))), ridge.missed[part]
     found = learned(state.law, fit.loo[part], fit.spread[part], missed, rounds=ROUNDS_OF_MANY, **law)
     inlier, total = found.inlier_probability(fit.loo, found.spread(fit.spread, ridge.missed))

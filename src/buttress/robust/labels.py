@@ -93,7 +93,7 @@ def _relabelled(
             if done and budget.spent():
                 break
             likely = flips.true_class(codes)
-            found = likeliest_fit(design, targets[likely], codes, rate, alpha)
+            found = likeliest_fit(design, targets[likely], codes, rate, found.alpha if budget.spent() else alpha)
             flips = explain_labels(found.scores, codes, rate)
         weights = (likely == codes).astype(np.float64)
     margin = label_margins(found.scores, codes)

@@ -37,6 +37,7 @@ from buttress.solvers.threads import own_threads
 from buttress.solvers.trimmed import least_scale, lts_scale
 
 FLOOR = 1e-6  # least scale of a residual, in units of the targets' spread
+GROSS = 100.0  # deviations, of residuals and of targets, beyond which a row is bad whatever the guard says
 MANY_BAD = 0.25  # share of rows from which it is asked whether they are bad at random
 
 
@@ -64,7 +65,8 @@ class RobustKernelRegressor(ExpansionValues, RegressorMixin, BaseEstimator):
     max_iter : int, default=40
         Most iterations of the mixture fit.
     max_time : float or None, default=None
-        Seconds after which no more of them are begun; what is then known is fitted. A few fits are always made.
+        Seconds after which no more of them are begun, nor a ridge chosen; what is then known is fitted. A few fits are
+        always made.
     progress : bool, default=False
         Show a progress line.
     random_state : int, RandomState or None
@@ -209,7 +211,7 @@ def robust_fit(
     """
     floor = max(FLOOR, least_scale(y))
     if share == 0 or not y.any():
-        return _unsuspected(design, y, alpha)
+        return _unsuspected(design, y, alpha, np.ones(len(y)))
     with own_threads():  # the products of the search are small
         start, votes = search(design, y[design.searched], share=share, floor=floor, n_starts=n_starts, rng=rng,
                               budget=budget)
@@ -238,19 +240,24 @@ def _guarded(
     mixed, best, n_iter = (mixed_of_many if crowded else mixed_of_few)(design, y, start, alpha=alpha, **law)
     fit = mixed.fit if crowded else ridge.solve(y, mixed.inlier, best)
     kept = _kept_fit(design, mixed, fit, best, n_iter, votes)
-    if law["share"] is None and lie_together(design, mixed.inlier < 0.5):
+    if law["share"] is not None:
+        return kept
+    # One row at 1e9 makes any fit better than the plain one.
+    used = np.where((np.abs(kept.sigma) > GROSS) & (np.abs(kept.loo) > GROSS), 0.0, 1.0)
+    if lie_together(design, mixed.inlier < 0.5):
         warn_user(f"{np.mean(mixed.inlier < 0.5):.0%} of the rows contradict the others, but they lie together in X, as "
                   "where a function has a step: no row is taken as corrupt, and plain kernel ridge is fitted. If they "
                   "are corrupt, say so by contamination=.")
-        return _unsuspected(design, y, alpha)
-    if law["share"] is not None or (crowded and _coarsely_contaminated(design, y[design.searched], start, floor)):
+        return _unsuspected(design, y, alpha, used)
+    if crowded and _coarsely_contaminated(design, y[design.searched], used[design.searched], start, floor):
         return kept
     robust = explain(mixed.fit.loo, mixed.fit.spread, ridge.missed, floor=floor)
-    plain, plain_alpha = _plain(design, y, best if crowded else alpha, lambda r: float(np.abs(r).sum()))
+    given = best if crowded or law["budget"].spent() else alpha
+    plain, plain_alpha = _plain(design, y, used, given, lambda r: float(np.abs(r).sum()))
     known = explain(plain.loo, plain.spread, ridge.missed, floor=floor)
     if contaminated(known, robust):
         return kept
-    return Found(plain, known, ridge.missed, alpha=plain_alpha, clean=True, votes=kept.votes, n_iter=n_iter)
+    return Found(plain, known, ridge.missed, alpha=plain_alpha, clean=bool(used.all()), votes=kept.votes, n_iter=n_iter)
 
 
 def lie_together(design: Design, bad: NDArray[np.bool_]) -> bool:
@@ -266,31 +273,31 @@ def lie_together(design: Design, bad: NDArray[np.bool_]) -> bool:
     return bool(fit.loo @ fit.loo < 0.5 * target @ target)
 
 
-def _unsuspected(design: Design, y: Array, alpha: Any) -> Found:
-    """Kernel ridge regression with no row suspected."""
-    plain, alpha = _plain(design, y, alpha, lambda r: float(r @ r))
+def _unsuspected(design: Design, y: Array, alpha: Any, used: Array) -> Found:
+    """Kernel ridge regression with no row suspected but those of weight 0 in ``used`` (n,)."""
+    plain, alpha = _plain(design, y, used, alpha, lambda r: float(r @ r))
     known = explain(plain.loo, plain.spread, design.ridge.missed, floor=FLOOR, share=1e-9)
-    ones = np.ones(len(y))
-    return Found(plain, Explained(known.law, ones, known.likelihood), design.ridge.missed, alpha=alpha, clean=True,
-                 votes=ones[None, :] > 0)
+    return Found(plain, Explained(known.law, used, known.likelihood), design.ridge.missed, alpha=alpha,
+                 clean=bool(used.all()), votes=used[None, :] > 0)
 
 
-def _plain(design: Design, y: Array, alpha: Any, size: Callable[[Array], float]) -> tuple[Fit, float]:
-    """Kernel ridge on all rows, its ridge chosen by the size of the leave-one-out errors.
+def _plain(
+    design: Design, y: Array, used: Array, alpha: Any, size: Callable[[Array], float]
+) -> tuple[Fit, float]:
+    """Kernel ridge on the rows of weight 1, its ridge chosen by the size of the leave-one-out errors.
 
     Where rows may be corrupt their absolute values are summed: squares would let the few largest choose.
     """
-    ones = np.ones(len(y))
     if alpha == "auto":
-        fits = design.ridge.path(y, ones, ALPHAS * design.unit, design.searched)
-        alpha = float(ALPHAS[np.argmin([size(fit.loo) for fit in fits])] * design.unit)
-    return design.ridge.solve(y, ones, alpha), alpha
+        fits = design.ridge.path(y, used, ALPHAS * design.unit, design.searched)
+        alpha = float(ALPHAS[np.argmin([size(fit.loo * used[design.searched]) for fit in fits])] * design.unit)
+    return design.ridge.solve(y, used, alpha), alpha
 
 
-def _coarsely_contaminated(design: Design, y: Array, start: Mixed, floor: float) -> bool:
+def _coarsely_contaminated(design: Design, y: Array, used: Array, start: Mixed, floor: float) -> bool:
     """Say whether the coarse features show already what the guard looks for; a plain fit to all rows is then saved."""
     coarse = design.coarse
-    plain = coarse.solve(y, np.ones(len(y)), design.unit)
+    plain = coarse.solve(y, used, design.unit)
     return contaminated(explain(plain.loo, plain.spread, coarse.missed, floor=floor),
                         explain(start.fit.loo, start.fit.spread, coarse.missed, floor=floor))
 

@@ -31,6 +31,7 @@ from buttress.solvers.threads import threads_for
 from buttress.solvers.trimmed import concentrate, least_scale, lts_scale, m_steps, smallest
 
 SEARCHED = 10_000  # rows that the starts are tried on, where there are more
+FAR = 1e8  # widths from the centre of a column, beyond which an entry counts as so far
 GAIN = 0.01  # nats a row by which the law must improve for another reweighting; less, and it chases its own tails
 
 
@@ -231,7 +232,8 @@ def needed_gain(spread: Array) -> float:
 def robust_columns(X: Array, intercept: bool) -> tuple[Array, Array, Array]:
     """Return (Z, centre, width): columns less their median over the median size of what is not at it, plus ones.
 
-    Neither is a moment: in a column that is not mostly one value no minority of rows moves them beyond bounds.
+    Neither is a moment: in a column that is not mostly one value no minority of rows moves them beyond bounds. Entries
+    beyond 1e8 widths become that: squared, they would leave nothing of the other rows' digits.
     """
     n, d = X.shape
     centre, width = np.zeros(d), np.full(d, 1.4826)
@@ -243,7 +245,7 @@ def robust_columns(X: Array, intercept: bool) -> tuple[Array, Array, Array]:
             width[j] *= np.median(off[off > 0])
     Z = np.ones((n, d + intercept))
     np.divide(np.subtract(X, centre, out=Z[:, :d]), width, out=Z[:, :d])
-    return Z, centre, width
+    return np.clip(Z, -FAR, FAR, out=Z), centre, width
 
 
 @dataclass(frozen=True)
