@@ -109,9 +109,9 @@ def test_dates_are_called_dates(numbers, dates):
         make_table({"b": numbers}, dates, "y", "regression")
 
 
-def noted(columns, y):
+def noted(columns, y, task="auto"):
     """Return what is said of each column."""
-    table, task = make_table(columns, y, "y", "auto")
+    table, task = make_table(columns, y, "y", task)
     return cautions(table, task == "classification")
 
 
@@ -193,3 +193,21 @@ def test_lines_too_long_are_named(tmp_path, text, message):
     with pytest.raises(ValueError, match=message) as error:
         load(str(tmp_path / "a.csv"), "y", None)
     assert "truncate" not in str(error.value)
+
+
+def test_entries_that_make_a_columns_scale_are_named_once():
+    rng = np.random.default_rng(0)
+    X = {name: rng.normal(size=100) for name in "abcde"}
+    y = rng.normal(size=100)
+    assert noted(X, y, "regression") == []
+    for name in "abcd":
+        X[name][[3, 70]] = 1e20
+    found, = noted(X, y, "regression")
+    assert found.startswith("Columns 'a', 'b', 'c' and 1 more: entries lie so far out (rows 3, 70) that")
+
+
+def test_skewed_targets_are_named():
+    X, rng = {"a": np.sin(np.arange(200.0))}, np.random.default_rng(0)
+    assert "is skewed" in noted(X, rng.lognormal(size=200), "regression")[0]
+    assert noted(X, rng.normal(size=200), "regression") == []
+    assert noted(X, rng.integers(0, 2, 200), "classification") == []

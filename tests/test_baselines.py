@@ -285,3 +285,13 @@ def test_targets_of_a_thousand_million_leave_predictions_bounded(estimator):
 def test_equal_targets_are_fitted(estimator):
     model = estimator.fit(points(30), np.full(30, 4.0))
     np.testing.assert_allclose(model.predict(points(5, seed=1)), 4.0, atol=1e-6)
+
+
+def test_a_constant_added_to_the_targets_only_moves_crrs_intercept():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 3))
+    y = X @ [3.0, -1.0, 2.0] + 0.1 * rng.normal(size=200)
+    y[:40] += 20
+    one, other = CRR().fit(X, y), CRR().fit(X, y + 1e6)
+    np.testing.assert_allclose(other.coef_, one.coef_, atol=1e-6)
+    assert other.intercept_ == pytest.approx(one.intercept_ + 1e6, abs=1e-5)

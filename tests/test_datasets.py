@@ -209,3 +209,8 @@ def test_a_server_that_says_nothing_is_not_waited_for(monkeypatch):
 def test_every_set_has_a_reader():
     assert {source.file.split(".")[-1] for source in SETS.values()} <= {"csv", "npz", "bundled with scikit-learn"}
     assert load_uci("breast_cancer_wisconsin").X.shape == (569, 30)
+
+
+def test_a_target_missing_is_refused():
+    with pytest.raises(ValueError, match="inconsistent numbers of samples"):
+        contaminate(np.zeros((40, 2)), np.arange(39.0), 0.2, "noise")

@@ -1,4 +1,4 @@
-"""What looks wrong with whole columns: numbers of rows, and columns that give the target away."""
+"""What looks wrong with whole columns: numbers of rows, entries far out, and columns that give the target away."""
 
 from typing import Any
 
@@ -7,12 +7,13 @@ from numpy.typing import NDArray
 
 from buttress.audit.table import Table
 
+STRETCH = 20.0  # a lognormal column of log deviation 2 is as far from a normal one
 FEW = 4  # a value stands for at least so many rows on average, if knowing its class is to say anything
 
 
 def cautions(table: Table, classifies: bool) -> list[str]:
-    """Return a sentence for each column that counts the rows or tells the target; the columns are kept."""
-    notes = []
+    """Return a sentence for each column that counts the rows, is stretched by a few or tells the target, all kept."""
+    notes = _stretched(table)
     for name, column in table.numeric.items():
         if _counts(column):
             notes.append(f"Column {name!r} counts the rows: all its entries are different whole numbers in sequence, "
@@ -23,7 +24,41 @@ def cautions(table: Table, classifies: bool) -> list[str]:
         if how:
             notes.append(f"Column {name!r} {how} the target {table.target_name!r}. It was kept; check that it is not "
                          "made from it, and would be known before it.")
+    if not classifies and _skewed(table.target):
+        notes.append(f"The target {table.target_name!r} is skewed, and of skewed targets some on the long side look "
+                     "wrong that are not. Logarithms, or square roots of counts, prevent that.")
     return notes
+
+
+def _stretched(table: Table) -> list[str]:
+    """Return a sentence on the columns of which a few entries make the standard deviation, if there are any."""
+    far = {name: found for name, column in table.numeric.items() if len(found := _far_out(column))}
+    if not far:
+        return []
+    rows = [str(row) for row in table.row_numbers[np.unique(np.concatenate(list(far.values())))].tolist()]
+    return [f"{_first('Column', [repr(name) for name in far])}: entries lie so far out ({_first('row', rows)}) that "
+            "they make the standard deviation, and standardised all other rows look alike. Correct or drop those rows, "
+            "or take logarithms."]
+
+
+def _far_out(column: NDArray[np.float64]) -> NDArray[np.intp]:
+    """Return the rows that make the standard deviation of a column; none of one that is mostly one value."""
+    low, high = np.nanquantile(column, [0.25, 0.75])
+    reach = STRETCH * (high - low) / 1.349
+    if not 0 < reach < np.nanstd(column):
+        return np.empty(0, dtype=np.intp)
+    return np.flatnonzero(np.abs(column - np.nanmedian(column)) > reach)
+
+
+def _first(what: str, names: list[str]) -> str:
+    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+    return f"{what}{'s' if len(names) > 1 else ''} {', '.join(names[:3])}{more}"
+
+
+def _skewed(y: NDArray[np.float64]) -> bool:
+    """Say whether one of the outer tenths of the targets lies over twice as far from the median as the other."""
+    low, middle, high = np.quantile(y, [0.1, 0.5, 0.9])
+    return bool(low < middle < high and not 0.5 <= (high - middle) / (middle - low) <= 2)
 
 
 def _counts(column: NDArray[np.float64]) -> bool:

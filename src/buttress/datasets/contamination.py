@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils import check_random_state
+from sklearn.utils import check_consistent_length, check_random_state
 from sklearn.utils.multiclass import type_of_target
 
 from buttress._checks import Array, check_number, check_option
@@ -69,6 +69,7 @@ def contaminate(
     check_option("kind", kind, tuple(CORRUPTIONS))
     rng = check_random_state(random_state)
     y = np.array(y)
+    check_consistent_length(X, y)
     rows = rng.permutation(len(y))[: round(rate * len(y))]
     if kind == "one_region":
         rows = nearest_rows(X, len(rows), rng)

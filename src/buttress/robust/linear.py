@@ -106,10 +106,13 @@ class CRR(RegressorMixin, LinearModel):
         y = y.astype(np.float64)
         Z = self._columns(X)
         report = step_callback(self, X, y, self.max_iter)
+        middle = np.median(y) if self.fit_intercept else 0.0  # tol is relative to y, of which a constant is no part
+        y = y - middle
         outcome = self._run(crr(column_basis(Z), y, int(contamination * len(y))), report, tol)
         self.correction_ = outcome.state
         self.inlier_mask_ = self.correction_ == 0
         self._set_coef(np.linalg.lstsq(Z, y - self.correction_, rcond=None)[0])
+        self.intercept_ += float(middle)
         return self
 
     def predict(self, X: Any) -> Array:

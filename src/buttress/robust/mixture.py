@@ -245,8 +245,8 @@ def _guarded(
     # One row at 1e9 makes any fit better than the plain one.
     used = np.where((np.abs(kept.sigma) > GROSS) & (np.abs(kept.loo) > GROSS), 0.0, 1.0)
     if lie_together(design, mixed.inlier < 0.5):
-        warn_user(f"{np.mean(mixed.inlier < 0.5):.0%} of the rows contradict the others, but they lie together in X, as "
-                  "where a function has a step: no row is taken as corrupt, and plain kernel ridge is fitted. If they "
+        warn_user(f"{np.mean(mixed.inlier < 0.5):.0%} of the rows contradict the others, but they lie together in X, "
+                  "as where a function has a step: none is taken as corrupt, and plain kernel ridge is fitted. If they "
                   "are corrupt, say so by contamination=.")
         return _unsuspected(design, y, alpha, used)
     if crowded and _coarsely_contaminated(design, y[design.searched], used[design.searched], start, floor):

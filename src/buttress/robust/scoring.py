@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 from sklearn.metrics import make_scorer
-from sklearn.utils.validation import check_array, check_consistent_length
+from sklearn.utils.validation import check_array, check_consistent_length, column_or_1d
 
 from buttress._checks import check_number, check_weights
 
@@ -35,8 +35,8 @@ def bounded_loss(y_true: Any, y_pred: Any, *, bound: float | None = None, sample
     >>> bounded_loss([0.0, 1.0, 2.0], [0.0, 1.0, 1e9], bound=3.0)
     3.0
     """
-    y_true = check_array(y_true, ensure_2d=False, dtype=np.float64)
-    y_pred = check_array(y_pred, ensure_2d=False, dtype=np.float64)
+    y_true = column_or_1d(check_array(y_true, ensure_2d=False, dtype=np.float64, input_name="y_true"))
+    y_pred = column_or_1d(check_array(y_pred, ensure_2d=False, dtype=np.float64, input_name="y_pred"))
     check_consistent_length(y_true, y_pred)
     weight = check_weights(sample_weight, y_true)
     if bound is None:
