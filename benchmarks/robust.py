@@ -9,6 +9,7 @@
     python benchmarks/robust.py label-scale [--rows 100000] [--landmarks 1000]
     python benchmarks/robust.py linear-scale [--rows 1000000]
     python benchmarks/robust.py small
+    python benchmarks/robust.py lone [--trials 10]
 
 Protocol: columns and target standardised on the whole set, a random four fifths to train on, the last share ``rate``
 of them corrupted, test rows clean; means over trials, deviation in brackets. DIR holds boston_housing.csv,
@@ -346,6 +347,22 @@ def linear_scale(arguments):
               f"{share}; peak memory {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6:.1f} GB", flush=True)
 
 
+def lone(arguments):
+    """One target of a noisy line off by so many deviations of the noise: the probability that it is wrong."""
+    for n in (50, 200, 1000):
+        for model in (RobustKernelRegressor, RobustLinearRegressor):
+            cells = []
+            for far in (8, 12, 16, 20, 30):
+                p = []
+                for trial in range(arguments.first, arguments.first + arguments.trials):
+                    rng = np.random.default_rng(trial)
+                    X, noise = rng.normal(size=(n, 1)), rng.normal(size=n)
+                    noise[5] += far
+                    p.append(model(random_state=0).fit(X, 3 * X[:, 0] + 0.1 * noise).outlier_proba_[5])
+                cells.append(f"{far}: p {np.mean(p):.2f}, named {np.mean(np.array(p) > 0.5):.2f}")
+            print(f"{n} rows, {model.__name__}: {'; '.join(cells)}", flush=True)
+
+
 def small(arguments):
     """Time on small data over plain kernel ridge with a grid of 12 ridges and five folds."""
     for n in (200, 500, 1000, 2000):
@@ -361,7 +378,8 @@ def small(arguments):
 RUNS = {"accuracy": (accuracy, "boston,concrete,wine"), "linear": (linear, "boston,concrete,wine"),
         "labels": (labels, "heart,cancer,digits"), "few-flips": (few_flips, "blobs,moons,iris,wine"),
         "scale": (scale, ""), "label-scale": (label_scale, ""),
-        "linear-scale": (linear_scale, ""), "descent": (descent, ""), "small": (small, "")}
+        "linear-scale": (linear_scale, ""), "descent": (descent, ""), "small": (small, ""),
+        "lone": (lone, "")}
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)

@@ -129,7 +129,20 @@ def test_a_law_finds_the_share_and_the_rows_it_was_drawn_with():
     assert found.law.share == pytest.approx(0.2, abs=0.03)
     assert np.mean((found.inlier > 0.5) == (np.arange(1000) < 800)) > 0.97
     clean = explain(rng.standard_t(4, size=1000), np.ones(1000), floor=1e-9)
-    assert clean.inlier.min() == 1.0
+    assert clean.law.share == 0
+    assert clean.inlier.min() > 0.99
+
+
+def test_how_likely_one_row_is_bad_grows_with_its_distance():
+    """Heavier tails explain it too, and the two explanations are weighed, not chosen between."""
+    r, bad = np.random.default_rng(0).normal(size=200), []
+    for far in (5.0, 8.0, 10.0, 12.0, 16.0, 25.0, 60.0):
+        r[0] = far
+        bad.append(1 - explain(r, np.ones(200), floor=1e-9).inlier[0])
+    assert np.all(np.diff(bad) > 0)
+    assert bad[0] < 0.1
+    assert bad[-1] > 0.9
+    assert sum(0.05 < p < 0.95 for p in bad) >= 3
 
 
 def test_densities_are_those_of_scipy_and_nothing_is_too_far_to_be_an_outlier():

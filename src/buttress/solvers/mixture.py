@@ -116,7 +116,7 @@ def first_law(r: Array, spread: Array, *, nu: float, share: float | None, floor:
 
 @dataclass(frozen=True)
 class Explained:
-    """Residuals explained by a law: P(inlier) of each and the log likelihood per row."""
+    """Residuals explained: the likeliest law and its log likelihood per row; P(inlier) of each, over all laws."""
 
     law: Law
     inlier: Array
@@ -129,7 +129,8 @@ def explain(
     """Return the law of greatest likelihood for given residuals: Student's t alone, or with an outlier density.
 
     The three parameters of the outliers must pay for themselves (Schwarz's criterion: log(n)/2 each). Above 4,000 rows
-    the law is found on some, drawn at random.
+    the law is found on some, drawn at random. Heavier tails may explain a single row far off about as well as an
+    outlier density, so P(inlier) is the mean over all laws tried, weighted by what Schwarz's criterion says of them.
     """
     part = drawn_rows(len(r), ENOUGH)
     some, a, q = r[part], spread[part], None if missed is None else missed[part]
@@ -145,8 +146,9 @@ def explain(
         likelihood = mixed.inlier_probability(some, mixed.spread(a, q))[1]
         found.append((likelihood - (1.5 * np.log(n) if share is None else 0.0), mixed))
     likelihood, law = max(found, key=lambda pair: pair[0])
-    inlier = law.inlier_probability(r, law.spread(spread, missed))[0] if law.share > 0 else np.ones(len(r))
-    return Explained(law, inlier, float(likelihood) / n)
+    likely = [(np.exp(other - likelihood), tried) for other, tried in found if other > likelihood - 10]
+    inlier = sum(weight * tried.inlier_probability(r, tried.spread(spread, missed))[0] for weight, tried in likely)
+    return Explained(law, np.minimum(inlier / sum(weight for weight, _ in likely), 1), float(likelihood) / n)
 
 
 def learned(
