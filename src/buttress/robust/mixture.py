@@ -236,28 +236,35 @@ def _guarded(
     design: Design, y: Array, start: Mixed, votes: NDArray[np.bool_], alpha: Any, law: dict[str, Any]
 ) -> Found:
     """Fit by the mixture from the rows found, and plainly if need be, and keep one of the two."""
-    ridge, floor, crowded = design.ridge, law["floor"], design.steady > 0
+    ridge, crowded = design.ridge, design.steady > 0
     mixed, best, n_iter = (mixed_of_many if crowded else mixed_of_few)(design, y, start, alpha=alpha, **law)
     fit = mixed.fit if crowded else ridge.solve(y, mixed.inlier, best)
-    kept = _kept_fit(design, mixed, fit, best, n_iter, votes)
+    found = _kept_fit(design, mixed, fit, best, n_iter, votes)
     if law["share"] is not None:
-        return kept
+        return found
     # One row at 1e9 makes any fit better than the plain one.
-    used = np.where((np.abs(kept.sigma) > GROSS) & (np.abs(kept.loo) > GROSS), 0.0, 1.0)
-    if lie_together(design, mixed.inlier < 0.5):
-        warn_user(f"{np.mean(mixed.inlier < 0.5):.0%} of the rows contradict the others, but they lie together in X, "
-                  "as where a function has a step: none is taken as corrupt, and plain kernel ridge is fitted. If they "
-                  "are corrupt, say so by contamination=.")
-        return _unsuspected(design, y, alpha, used)
-    if crowded and _coarsely_contaminated(design, y[design.searched], used[design.searched], start, floor):
-        return kept
-    robust = explain(mixed.fit.loo, mixed.fit.spread, ridge.missed, floor=floor)
-    given = best if crowded or law["budget"].spent() else alpha
-    plain, plain_alpha = _plain(design, y, used, given, lambda r: float(np.abs(r).sum()))
-    known = explain(plain.loo, plain.spread, ridge.missed, floor=floor)
+    used = np.where((np.abs(found.sigma) > GROSS) & (np.abs(found.loo) > GROSS), 0.0, 1.0)
+    if not (crowded and _coarsely_contaminated(design, y[design.searched], used[design.searched], start, law["floor"])):
+        given = best if crowded or law["budget"].spent() else alpha
+        found = _better(design, y, used, mixed, found, given, law["floor"])
+    bad = found.explained.inlier < 0.5
+    if not lie_together(design, bad):
+        return found
+    warn_user(f"{bad.mean():.0%} of the rows contradict the others, but they lie together in X, as where a function "
+              "has a step: none is taken as corrupt, and plain kernel ridge is fitted. If they are corrupt, say so by "
+              "contamination=.")
+    return _unsuspected(design, y, alpha, used)
+
+
+def _better(design: Design, y: Array, used: Array, mixed: Mixed, kept: Found, alpha: Any, floor: float) -> Found:
+    """Return the robust fit ``kept`` or kernel ridge on the rows of weight 1, as the guard says."""
+    missed = design.ridge.missed
+    robust = explain(mixed.fit.loo, mixed.fit.spread, missed, floor=floor)
+    plain, alpha = _plain(design, y, used, alpha, lambda r: float(np.abs(r).sum()))
+    known = explain(plain.loo, plain.spread, missed, floor=floor)
     if contaminated(known, robust):
         return kept
-    return Found(plain, known, ridge.missed, alpha=plain_alpha, clean=bool(used.all()), votes=kept.votes, n_iter=n_iter)
+    return Found(plain, known, missed, alpha=alpha, clean=bool(used.all()), votes=kept.votes, n_iter=kept.n_iter)
 
 
 def lie_together(design: Design, bad: NDArray[np.bool_]) -> bool:
