@@ -225,6 +225,17 @@ def test_a_step_of_the_function_is_not_taken_for_corruption(n, landmarks):
     assert np.sqrt(np.mean((model.predict(X) - truth) ** 2)) < 3
 
 
+@pytest.mark.parametrize("noise", [5.0, 300.0])
+def test_noise_in_one_region_is_no_part_of_the_function(noise):
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-2, 2, size=(300, 2))
+    truth, bad = np.sin(2 * X[:, 0]) + X[:, 1], X[:, 0] > np.quantile(X[:, 0], 0.7)
+    y = truth + 0.1 * rng.normal(size=300) + noise * rng.normal(size=300) * bad
+    model = RobustKernelRegressor(random_state=0).fit(X, y)
+    assert (~model.inlier_mask_[bad]).mean() > 0.85
+    assert np.sqrt(np.mean((model.predict(X) - truth)[~bad] ** 2)) < 0.1
+
+
 @pytest.mark.parametrize(("value", "seed"), [(1e4, 2), (1e9, 2), (1e9, 5)])
 def test_however_far_off_one_row_is_it_speaks_against_itself_only(value, seed):
     """A plain fit that it spoils is no measure of whether the others are clean."""

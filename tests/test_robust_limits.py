@@ -61,6 +61,15 @@ def test_an_interrupt_leaves_a_model_of_the_rows_found(model, place, name, says,
     assert model.inlier_mask_[BAD].mean() < 0.2 < 0.8 < model.inlier_mask_[~BAD].mean()
 
 
+def test_an_interrupt_of_the_guard_leaves_the_robust_fit(monkeypatch):
+    whole = RobustKernelRegressor(random_state=0).fit(X, Y)
+    interrupt(monkeypatch, mixture, "lie_together")
+    with pytest.warns(InterruptedWarning, match="The robust fit stays"):
+        model = RobustKernelRegressor(random_state=0).fit(X, Y)
+    assert not whole.clean_
+    np.testing.assert_array_equal(model.predict(X), whole.predict(X))
+
+
 @pytest.mark.parametrize(("number", "place", "name"), [
     (0, mixture, "search"), (1, mixture, "search"), (2, mm, "least_trimmed"), (3, labels, "likeliest_fit"),
     (4, NoisyLogistic, "chances"),
@@ -88,6 +97,20 @@ def judges_labels(model):
     assert (model.predict(X) == RIGHT).mean() > 0.9
     assert np.mean(model.inlier_mask_ == (LABELS == RIGHT)) > 0.85
     assert (model.loo_score_ != 0).all()
+
+
+def test_an_interrupt_as_the_fit_to_all_rows_begins_leaves_that_to_a_part(monkeypatch):
+    steps = NoisyLogistic.steps
+
+    def interrupting(self, coef, *args):
+        if self.used.all() and coef.any():
+            raise KeyboardInterrupt
+        yield from steps(self, coef, *args)
+
+    monkeypatch.setattr(NoisyLogistic, "steps", interrupting)
+    with pytest.warns(InterruptedWarning, match="holds what was known before"):
+        model = RobustKernelClassifier(n_landmarks=40, random_state=0).fit(X, LABELS)
+    judges_labels(model)
 
 
 def test_an_interrupt_while_folds_are_crossed_leaves_no_row_unjudged(monkeypatch):

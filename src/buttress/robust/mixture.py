@@ -239,21 +239,37 @@ def _guarded(
     ridge, crowded = design.ridge, design.steady > 0
     mixed, best, n_iter = (mixed_of_many if crowded else mixed_of_few)(design, y, start, alpha=alpha, **law)
     fit = mixed.fit if crowded else ridge.solve(y, mixed.inlier, best)
-    found = _kept_fit(design, mixed, fit, best, n_iter, votes)
+    kept = _kept_fit(design, mixed, fit, best, n_iter, votes)
     if law["share"] is not None:
-        return found
+        return kept
+    try:
+        return _chosen(design, y, start, mixed, kept, alpha, law)
+    except KeyboardInterrupt:
+        warn_user("The fit was interrupted. The robust fit stays; it was not compared with plain kernel ridge.",
+                  InterruptedWarning)
+        return kept
+
+
+def _chosen(
+    design: Design, y: Array, start: Mixed, mixed: Mixed, kept: Found, alpha: Any, law: dict[str, Any]
+) -> Found:
+    """Return the robust fit ``kept``, or plain kernel ridge: as the guard says, or where bad rows lie together."""
     # One row at 1e9 makes any fit better than the plain one.
-    used = np.where((np.abs(found.sigma) > GROSS) & (np.abs(found.loo) > GROSS), 0.0, 1.0)
+    used = np.where((np.abs(kept.sigma) > GROSS) & (np.abs(kept.loo) > GROSS), 0.0, 1.0)
+    crowded, found = design.steady > 0, kept
     if not (crowded and _coarsely_contaminated(design, y[design.searched], used[design.searched], start, law["floor"])):
-        given = best if crowded or law["budget"].spent() else alpha
-        found = _better(design, y, used, mixed, found, given, law["floor"])
+        given = kept.alpha if crowded or law["budget"].spent() else alpha
+        found = _better(design, y, used, mixed, kept, given, law["floor"])
     bad = found.explained.inlier < 0.5
-    if not lie_together(design, bad):
+    if found.clean or not lie_together(design, bad):
         return found
+    plain = _unsuspected(design, y, alpha, used)
+    if np.median(np.abs(plain.loo[bad])) > 0.5 * np.median(np.abs(found.loo[bad])):
+        return found  # noise in one region, which no fit foretells
     warn_user(f"{bad.mean():.0%} of the rows contradict the others, but they lie together in X, as where a function "
               "has a step: none is taken as corrupt, and plain kernel ridge is fitted. If they are corrupt, say so by "
               "contamination=.")
-    return _unsuspected(design, y, alpha, used)
+    return plain
 
 
 def _better(design: Design, y: Array, used: Array, mixed: Mixed, kept: Found, alpha: Any, floor: float) -> Found:

@@ -140,21 +140,18 @@ class NoisyLogistic:
 
         Zero is no model: from there the time is looked at after the first of them only, and Ctrl-C is passed on.
         """
-        n_iter = 0
+        n_iter, seen = 0, [coef]
         for _ in range(0 if self.stopped else ROUNDS):
+            left = self.budget.left() if coef.any() else None
             try:
                 factor = self._factor(curvature(self.chances(coef)) * self.used, alpha)
+                outcome = self.budget.run(self.steps(coef, factor, alpha, rho), tol=TOL, max_iter=STEPS, max_time=left,
+                                          callback=lambda step: seen.append(step.state))
             except KeyboardInterrupt:
-                self._interrupted(bool(coef.any()))
-                break
-            left = self.budget.left() if coef.any() else None
-            outcome = self.budget.run(self.steps(coef, factor, alpha, rho), tol=TOL, max_iter=STEPS, max_time=left,
-                                      inner=False)
+                self._interrupted(bool(seen[-1].any()))
+                return seen[-1], n_iter
             coef, n_iter = outcome.state, n_iter + max(outcome.n_iter, 1)
-            interrupted = outcome.status == "interrupted"
-            if interrupted and not coef.any():
-                raise KeyboardInterrupt
-            self.stopped = interrupted or self.budget.spent()
+            self.stopped = self.budget.spent()
             if self.stopped:
                 break
         return coef, n_iter

@@ -98,7 +98,7 @@ def total(term: Callable[[Any], Array], parts: Sequence[Any], shape: tuple[int, 
 
     Every eighth part goes to one sum, and the sums are added in order, so that threads change nothing in the result.
     """
-    lanes = max(1, min(LANES, len(parts), HELD // math.prod(shape)))
+    lanes = max(1, min(LANES, len(parts), HELD // max(1, math.prod(shape))))
     sums = np.zeros((lanes, *shape))
 
     def add(lane: int) -> None:
