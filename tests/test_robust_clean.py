@@ -1,0 +1,98 @@
+"""What is not corrupt though it looks it: equal targets, steps, heavy tails, and one row that spoils the comparison."""
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+
+from buttress import RobustKernelRegressor, RobustLinearRegressor
+
+REGRESSORS = [RobustKernelRegressor(random_state=0), RobustLinearRegressor(random_state=0)]
+
+
+def name(estimator):
+    return type(estimator).__name__
+
+
+def tied(name, n=300):
+    """Targets of which many are equal, though nothing is wrong with them; X and y."""
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(n, 4))
+    f = X[:, 0] + np.sin(2 * X[:, 1])
+    return X, {"no sales": np.maximum(f - 0.8, 0), "half": np.maximum(f, 0), "some": np.maximum(f + 0.2, 0),
+               "grades": np.clip(np.round(4.3 + f), 2, 5), "classes": np.where(X[:, 0] > 0, 1.0, 0.0),
+               "counts": rng.poisson(np.exp(f - 1)).astype(float)}[name]
+
+
+TIED = ["no sales", "half", "some", "grades", "classes"]
+
+
+@pytest.mark.parametrize(("model", "kind"), [
+    *((REGRESSORS[0], kind) for kind in TIED),
+    *((REGRESSORS[1], kind) for kind in ("grades", "classes")),  # to a line the others are bent
+])
+def test_equal_targets_do_not_make_the_others_corrupt(kind, model):
+    """A fit through the equal ones alone leaves residuals of 0, and by their density everything else looks wrong."""
+    X, y = tied(kind)
+    model = clone(model).fit(X[:200], y[:200])
+    plain = clone(model).set_params(contamination=0).fit(X[:200], y[:200])
+    assert model.inlier_mask_.mean() > 0.97
+    assert model.score(X[200:], y[200:]) > plain.score(X[200:], y[200:]) - 0.05
+
+
+@pytest.mark.parametrize("model", REGRESSORS, ids=name)
+@pytest.mark.parametrize("kind", [*TIED, "counts"])
+def test_among_equal_targets_what_is_far_off_is_found(kind, model):
+    X, y = tied(kind)
+    y[::10] = 1e9
+    model = clone(model).fit(X, y)
+    assert not model.inlier_mask_[::10].any()
+    assert np.abs(model.predict(X)).max() < 20
+
+
+def test_grades_do_not_hide_bad_rows_of_which_the_targets_repeat_too():
+    """Multiplied by 10,000 six grades stay six values; they must not set the scale, though most others are bad."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(500, 5))
+    y = np.clip(np.round(6 + X[:, 0] + 0.3 * rng.normal(size=500)), 3, 8)
+    bad = rng.random(500) < 0.4
+    X[bad] *= 100
+    y[bad] *= 1e4
+    model = RobustLinearRegressor(random_state=0).fit(X, y)
+    assert model.scale_ < 1
+    np.testing.assert_array_equal(model.inlier_mask_[bad], False)
+    assert model.inlier_mask_[~bad].mean() > 0.97
+
+
+@pytest.mark.parametrize(("n", "landmarks"), [(400, "auto"), (600, 20)])
+def test_a_step_of_the_function_is_not_taken_for_corruption(n, landmarks):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(n, 2))
+    truth = np.where(X[:, 0] > 0, 10.0, 0.0)
+    model, y = RobustKernelRegressor(n_landmarks=landmarks, random_state=0), truth + 0.1 * rng.normal(size=n)
+    with pytest.warns(UserWarning, match="they lie together in X"):
+        model.fit(X, y)
+    assert model.inlier_mask_.all()
+    assert np.sqrt(np.mean((model.predict(X) - truth) ** 2)) < 3
+
+
+@pytest.mark.parametrize("noise", [5.0, 300.0])
+def test_noise_in_one_region_is_no_part_of_the_function(noise):
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-2, 2, size=(300, 2))
+    truth, bad = np.sin(2 * X[:, 0]) + X[:, 1], X[:, 0] > np.quantile(X[:, 0], 0.7)
+    y = truth + 0.1 * rng.normal(size=300) + noise * rng.normal(size=300) * bad
+    model = RobustKernelRegressor(random_state=0).fit(X, y)
+    assert (~model.inlier_mask_[bad]).mean() > 0.85
+    assert np.sqrt(np.mean((model.predict(X) - truth)[~bad] ** 2)) < 0.1
+
+
+@pytest.mark.parametrize(("value", "seed"), [(1e4, 2), (1e9, 2), (1e9, 5)])
+def test_however_far_off_one_row_is_it_speaks_against_itself_only(value, seed):
+    """A plain fit that it spoils is no measure of whether the others are clean."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(300, 3))
+    y = X[:, 0] + rng.standard_t(3, size=300)
+    plain = RobustKernelRegressor(random_state=0).fit(X, y)
+    y[7] = value
+    model = RobustKernelRegressor(random_state=0).fit(X, y)
+    assert np.flatnonzero(plain.inlier_mask_ & ~model.inlier_mask_).tolist() == [7]
