@@ -15,12 +15,13 @@ from buttress.solvers.copies import equal_rows
 from buttress.solvers.landmark_ridge import LandmarkFeatures, LandmarkRidge
 from buttress.solvers.leave_one_out import FeatureRidge
 from buttress.solvers.mixture import first_law, learned
+from buttress.solvers.thin import thin_product
 
 from problems import points
 
 X = points(300, 3)
 Y = np.sin(2 * X[:, 0]) + X[:, 1]
-U = np.round(np.random.default_rng(0).random(300), 1)
+U = np.round(4 * np.random.default_rng(0).random(300)) / 4
 MAP = nystroem(RBF(0.5), X[:20])
 
 
@@ -35,13 +36,32 @@ def features(request, monkeypatch):
 def test_fit_path_and_leave_one_out_are_those_of_explicit_features(features):
     plain, ours = FeatureRidge(features[np.arange(300)].astype(float)), LandmarkRidge(features)
     targets = np.column_stack([Y, Y**2])
-    for u in (U, np.where(np.arange(300) % 7 == 0, 0.3, U), np.ones(300)):
-        one, other = plain.solve(targets, u, 0.5), ours.solve(targets, u, 0.5)
+    few = np.where(np.arange(300) % 70 == 0, 1.0, 0.0)
+    steps = (targets, U), (targets, np.where(np.arange(300) % 7 == 0, 0.25, U)), (targets[:, ::-1], few), (targets, few)
+    for y, u in (*steps, (targets, np.ones(300)), (-targets, np.ones(300))):
+        one, other = plain.solve(y, u, 0.5), ours.solve(y, u, 0.5)
         np.testing.assert_allclose(other.loo, one.loo, atol=2e-4 if features.dtype == np.float32 else 1e-9)
         np.testing.assert_allclose(other.spread, one.spread, atol=2e-4 if features.dtype == np.float32 else 1e-9)
     rows = np.arange(0, 300, 7)
     for one, other in zip(plain.path(Y, U, [0.1, 2.0], rows), ours.path(Y, U, [0.1, 2.0], rows), strict=True):
         np.testing.assert_allclose(other.loo, one.loo, atol=2e-4 if features.dtype == np.float32 else 1e-9)
+
+
+def test_weights_are_used_in_quarters(features):
+    ridge, fine = LandmarkRidge(features), np.random.default_rng(1).random(300)
+    used = ridge.solve(Y, fine, 0.5).weight
+    assert np.abs(used - fine).max() <= 0.125
+    assert set(used) <= {0, 0.25, 0.5, 0.75, 1}
+
+
+@pytest.mark.parametrize("rows", [1, 2, 3, 4, 39])
+@pytest.mark.parametrize("columns", [1, 2, 3, 7, 40])
+def test_thin_products_are_those_of_numpy(rows, columns):
+    rng = np.random.default_rng(rows)
+    Z, C = rng.normal(size=(rows, 50)), rng.normal(size=(50, columns))
+    np.testing.assert_allclose(thin_product(Z, C), Z @ C, atol=1e-12)
+    np.testing.assert_allclose(thin_product(Z.astype(np.float32), C), Z @ C, atol=1e-4)
+    np.testing.assert_allclose(thin_product(Z.astype(np.float32), C[:, 0]), Z @ C[:, 0], atol=1e-4)
 
 
 @pytest.mark.parametrize("step", ["spectral", "preconditioned"])
@@ -64,7 +84,7 @@ def test_equal_rows_are_left_out_together_whichever_rows_are_looked_at(monkeypat
     Z = rows[np.arange(300)]
     ridge = LandmarkRidge(rows, equal_rows(twins))
     seen = np.array([0, 8, 150])
-    for fit, at in ((ridge.solve(Y, U, 0.3), seen), (ridge.path(Y, U, [0.3], seen)[0], np.arange(3))):
+    for fit, at in ((ridge.solve(Y, U, 0.3), seen), (next(ridge.path(Y, U, [0.3], seen)), np.arange(3))):
         for place, i in zip(at, seen, strict=True):
             left = np.arange(300) // 3 != i // 3
             model = Ridge(0.3, fit_intercept=False).fit(Z[left], Y[left], U[left])

@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import LinAlgError, cho_factor, cho_solve, lapack, solve_triangular
+from scipy.linalg import LinAlgError, blas, cho_factor, cho_solve, lapack
 
 from buttress._checks import Array
 from buttress.solvers.threads import total
@@ -31,12 +31,21 @@ CHUNK = 4_000_000  # entries of one block of features, 32 MB
 
 
 def factorised(A: Array) -> Any:
-    """Return the Cholesky factor of A, overwritten; ValueError where rounding has made it indefinite."""
+    """Return the Cholesky factor of symmetric A, overwritten; ValueError where rounding has made it indefinite."""
     try:
-        return cho_factor(A, lower=True, overwrite_a=True, check_finite=False)
+        return cho_factor(A.T, lower=True, overwrite_a=True, check_finite=False)
     except LinAlgError:
         raise ValueError("Rows or columns of X differ too much in scale for float64: rounding of the largest hides the "
                          "others. Remove entries that are far out, scale the columns, or raise alpha.") from None
+
+
+def lengths_in(factor: Array, Z: Array) -> Array:
+    """Return |L^-1 z|^2 of each row z of Z (k, m), shape (k,), L the lower triangle of ``factor``."""
+    if len(Z) < len(factor):
+        V = blas.dtrsm(1.0, factor, Z.T, lower=1)
+    else:  # products are faster than solutions
+        V = blas.dtrmm(1.0, lapack.dtrtri(factor, lower=1)[0], Z.T, lower=1)
+    return np.asarray(np.einsum("ij,ij->j", V, V))
 
 
 @dataclass(frozen=True)
@@ -118,9 +127,7 @@ class FeatureRidge:
         return feature_path(self.Z[rows] @ vectors, values, b, y[rows], u[rows], alphas, own[rows], aimed[rows])
 
     def _variances(self, factor: Array) -> Array:
-        parts = [solve_triangular(factor, self.Z[part].T, lower=True, check_finite=False)
-                 for part in slices(*self.Z.shape)]
-        return np.concatenate([np.einsum("ij,ij->j", V, V) for V in parts])
+        return np.concatenate([lengths_in(factor, self.Z[part]) for part in slices(*self.Z.shape)])
 
 
 def feature_path(

@@ -19,13 +19,13 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import cho_solve, solve_triangular
+from scipy.linalg import cho_solve
 from scipy.special import softmax
 
 from buttress._checks import Array, InterruptedWarning, warn_user
 from buttress.solvers.balanced import Flips, explain_labels, label_margins
-from buttress.solvers.landmark_ridge import DIRECTIONS, FEW, STRONG
-from buttress.solvers.leave_one_out import factorised, slices, together, weighted_gram
+from buttress.solvers.landmark_ridge import FEW, STRONG, directions, sharpen
+from buttress.solvers.leave_one_out import factorised, together, weighted_gram
 from buttress.solvers.run import Budget, Step, Steps
 
 FIRST_RATE = 0.1
@@ -223,18 +223,12 @@ class NoisyLogistic:
         q = np.asarray(softmax(scores, axis=1))
         s = np.maximum(self._heard(q, rho) * (q * (1 - q)).sum(axis=1) / (self.C - 1), 1e-6)
         own, pull = together(self.groups, self.residuals(q, rho) / s[:, None], s)
-        v = self._variances(self._factor(s, alpha), own)
+        v = self._variances(self._factor(s, alpha)[0], own)
         return np.asarray(scores - (v / np.maximum(1 - own * v, 0.05))[:, None] * pull)
 
-    def _variances(self, factor: Any, own: Array) -> Array:
-        m = len(factor[0])
-        signs = np.sign(np.random.default_rng(0).random((m, DIRECTIONS)) - 0.5) / np.sqrt(DIRECTIONS)
-        sketch = solve_triangular(factor[0], signs, lower=True, trans="T", check_finite=False)
-        v = np.sum(self.features.times(sketch) ** 2, axis=1)
-        strong = np.flatnonzero(own * v > STRONG)
-        for part in slices(len(strong), m):
-            V = solve_triangular(factor[0], self.features[strong[part]].T, lower=True, check_finite=False)
-            v[strong[part]] = np.einsum("ij,ij->j", V, V)
+    def _variances(self, factor: Array, own: Array) -> Array:
+        v = np.sum(self.features.times(directions(factor)) ** 2, axis=1)
+        sharpen(v, own * v > STRONG, factor, self.features.__getitem__)
         return v
 
 

@@ -1,0 +1,45 @@
+"""Products of many rows with few columns, such as a fit's values and projections of its leverages.
+
+A BLAS copies the rows into an order of its own before it multiplies them. With a handful of columns that takes longer
+than the multiplying; the loop here reads each row where it is, and takes little more than reading takes.
+"""
+
+import numpy as np
+
+from buttress._checks import Array
+from buttress._compiling import compile_kernel
+
+THIN = 24  # columns up to which the loop is faster
+FAST = {"reassoc", "contract", "nsz"}
+
+
+def thin_product(Z: Array, C: Array) -> Array:
+    """Return Z C, shape (n,) or (n, k) in float64, for Z (n, m) and C (m,) or (m, k); in float32 if Z is."""
+    if Z.dtype != np.float32 or C.ndim == 1 or not 1 < C.shape[1] <= THIN:
+        return np.asarray(Z @ C.astype(Z.dtype, copy=False), dtype=np.float64)
+    columns = np.zeros((-(-C.shape[1] // 3) * 3, len(C)), dtype=np.float32)
+    columns[: C.shape[1]] = C.T
+    out = np.empty((len(Z), len(columns)))
+    _multiply(Z, columns, out)
+    return out[:, : C.shape[1]]
+
+
+@compile_kernel("void(float32[:,::1], float32[:,::1], float64[:,::1])", fastmath=FAST)
+def _multiply(Z: Array, columns: Array, out: Array) -> None:
+    """Write Z columns' into ``out``; the columns are a multiple of three. Rows are taken by fours."""
+    n, zero = len(Z), np.float32(0)
+    for i in range(0, n, 4):
+        z0, z1, z2, z3 = Z[i], Z[min(i + 1, n - 1)], Z[min(i + 2, n - 1)], Z[min(i + 3, n - 1)]
+        for k in range(0, len(columns), 3):
+            a0, b0, c0, a1, b1, c1 = zero, zero, zero, zero, zero, zero
+            a2, b2, c2, a3, b3, c3 = zero, zero, zero, zero, zero, zero
+            for j in range(Z.shape[1]):
+                a, b, c = columns[k, j], columns[k + 1, j], columns[k + 2, j]
+                a0, b0, c0 = a0 + z0[j] * a, b0 + z0[j] * b, c0 + z0[j] * c
+                a1, b1, c1 = a1 + z1[j] * a, b1 + z1[j] * b, c1 + z1[j] * c
+                a2, b2, c2 = a2 + z2[j] * a, b2 + z2[j] * b, c2 + z2[j] * c
+                a3, b3, c3 = a3 + z3[j] * a, b3 + z3[j] * b, c3 + z3[j] * c
+            out[i, k], out[i, k + 1], out[i, k + 2] = a0, b0, c0
+            for row, a, b, c in ((1, a1, b1, c1), (2, a2, b2, c2), (3, a3, b3, c3)):
+                if i + row < n:
+                    out[i + row, k], out[i + row, k + 1], out[i + row, k + 2] = a, b, c
