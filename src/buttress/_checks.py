@@ -119,7 +119,9 @@ def _check_targets(y: Any, numeric: bool) -> None:
     if missing.any():
         what = "Input y contains NaN" if kind == "f" else "y holds no value"
         raise ValueError(f"{what} in {missing.sum()} rows, the first is row {missing.argmax()}. Drop those rows.")
-    text = next((i for i, target in enumerate(targets) if isinstance(target, str | bytes)), None) if numeric else None
+    if kind == "f" or not numeric:
+        return
+    text = next((i for i, target in enumerate(targets) if isinstance(target, str | bytes)), None)
     if text is not None:
         raise ValueError(f"y must hold numbers. Got the text {str(targets[text])!r} in row {text}. Convert it, with "
                          "astype(float) if it is a number, or use a classifier.")
