@@ -1,12 +1,24 @@
-"""What estimators that hold an expansion predict with."""
+"""What estimators that hold an expansion have in common: their input tags, and how they predict."""
 
 from typing import Any
 
 from numpy.typing import NDArray
+from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
 from buttress._checks import Array, check_X
 from buttress.expansion import KernelExpansion, winners
+
+
+def sparse_or_dense(tags: Any, pairwise: bool) -> Any:
+    """Set the input tags of a machine that takes sparse rows, or a Gram matrix."""
+    tags.input_tags.pairwise = pairwise
+    tags.input_tags.sparse = not pairwise
+    return tags
+
+
+def _checked(estimator: Any, X: Any) -> Any:
+    return check_X(estimator, X, sparse=get_tags(estimator).input_tags.sparse)
 
 
 class ExpansionPredictions:
@@ -19,13 +31,13 @@ class ExpansionPredictions:
     def decision_function(self, X: Any) -> Array:
         """Return the scores of X (n, d): (n,) for two classes, positive for ``classes_[1]``, else (n, n_classes)."""
         check_is_fitted(self)
-        scores = self.expansion_(check_X(self, X))
+        scores = self.expansion_(_checked(self, X))
         return scores[:, 0] if len(self.classes_) == 2 else scores
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the class of each row of X (n, d)."""
         check_is_fitted(self)
-        return self.classes_[winners(self.expansion_(check_X(self, X)), self.contrasts_)]
+        return self.classes_[winners(self.expansion_(_checked(self, X)), self.contrasts_)]
 
 
 class ExpansionValues:
@@ -37,4 +49,4 @@ class ExpansionValues:
     def predict(self, X: Any) -> Array:
         """Return f(x) for each row of X (n, d)."""
         check_is_fitted(self)
-        return self.expansion_(check_X(self, X))[:, 0] + self.intercept_
+        return self.expansion_(_checked(self, X))[:, 0] + self.intercept_

@@ -100,7 +100,7 @@ def read_scores(model: Any) -> ScoreFunction | None:
     if isinstance(model, Pipeline):
         return _pipeline(model)
     if hasattr(model, "expansion_") and hasattr(model, "contrasts_"):
-        return ScoreFunction(model.expansion_, model.contrasts_)
+        return ScoreFunction(_dense_centers(model.expansion_), model.contrasts_)
     if type(model) in (SVC, NuSVC):
         return _svc(model)
     if type(model) is KernelRidge:
@@ -200,6 +200,12 @@ def _kernel(name: Any, gamma: Any, degree: Any, coef0: Any, Z: Any) -> Kernel | 
         "sigmoid": lambda: Sigmoid(width, offset),
     }
     return made[name]() if isinstance(name, str) and name in made else None
+
+
+def _dense_centers(expansion: Any) -> Any:
+    """Return the expansion of a model that may have been fitted to sparse rows: attacks move dense ones."""
+    sparse = issparse(getattr(expansion, "centers", None))
+    return replace(expansion, centers=expansion.centers.toarray()) if sparse else expansion
 
 
 def _dense(array: Any) -> Array:

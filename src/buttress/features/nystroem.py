@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from scipy.sparse import issparse
 from sklearn.cluster import kmeans_plusplus
 
 from buttress._arrays import Place
@@ -53,15 +54,18 @@ class NystroemMap:
         return point
 
     def __call__(self, X: Array) -> Array:
-        """Return the features of X, shape (n, m)."""
+        """Return the features of X, shape (n, m); X and the landmarks may be CSR."""
         step = max(1, CHUNK // len(self.root))
-        if X.shape[0] <= step or not isinstance(X, np.ndarray):
-            return self.at(X).values @ self.root
+        if X.shape[0] <= step or not (isinstance(X, np.ndarray) or issparse(X)):
+            return self._values(X) @ self.root
         features = np.empty((X.shape[0], self.root.shape[1]), dtype=self.root.dtype)
         for start in range(0, len(features), step):  # a kernel matrix of all rows at once would double the memory
             part = slice(start, start + step)
-            features[part] = self.at(X[part]).values @ self.root
+            features[part] = self._values(X[part]) @ self.root
         return features
+
+    def _values(self, X: Any) -> Array:
+        return self.kernel(X, self.landmarks) if issparse(self.landmarks) or issparse(X) else self.at(X).values
 
     def moved(self, place: Place) -> "NystroemMap":
         """Return the same map with its arrays there."""

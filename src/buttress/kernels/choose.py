@@ -79,22 +79,23 @@ def centers(kernel: Kernel, X: Array) -> Array:
     return np.arange(X.shape[0], dtype=np.float64)[:, None] if isinstance(kernel, Precomputed) else X
 
 
-def warn_of_scale(kernel: Kernel, X: Array, Z: Array) -> None:
+def warn_of_scale(kernel: Kernel, X: Any, Z: Any) -> None:
     """Warn where the kernel tells nothing: the training rows X are all unlike, or all alike, to the centres Z.
 
     Z is :func:`centers` of X, or landmarks. About a hundred rows are looked at. They are unlike when half of them find
     no centre but themselves at a thousandth of k(x, x), alike when no value differs from another by a millionth. A
     linear kernel is spared: in it rows may well be orthogonal.
     """
-    if isinstance(kernel, Linear) or len(Z) < FEWEST:
+    if isinstance(kernel, Linear) or Z.shape[0] < FEWEST:
         return
-    seen = np.arange(0, len(X), -(-len(X) // 100))
-    K = np.abs(kernel(np.asarray(X[seen], dtype=np.float64), Z))
+    seen = np.arange(0, X.shape[0], -(-X.shape[0] // 100))
+    rows = X[seen].astype(np.float64, copy=False)
+    K = np.abs(kernel(rows, Z))
     if K.max() - K.min() <= 1e-6 * K.max():
         complaint, gamma = "alike: it is the same for every two", "raise"
     else:
-        exact = len(Z) == len(X)
-        length = K[np.arange(len(seen)), seen] if exact else kernel.diagonal(np.asarray(X[seen], dtype=np.float64))
+        exact = Z.shape[0] == X.shape[0]
+        length = K[np.arange(len(seen)), seen] if exact else kernel.diagonal(rows)
         if exact:
             K[np.arange(len(seen)), seen] = 0
         if np.median(K.max(axis=1) / np.where(length > 0, length, np.inf)) >= 1e-3:

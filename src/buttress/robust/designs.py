@@ -8,12 +8,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
+from scipy.sparse import issparse
+from sklearn.utils.extmath import row_norms
 
 from buttress._checks import Array, check_count, check_number, warn_user
 from buttress.expansion import KernelExpansion
 from buttress.features import nystroem
 from buttress.kernels import Kernel, MultiscaleRBF, centers, fitted_kernel, is_precomputed
-from buttress.solvers.copies import equal_rows, near_copies
+from buttress.solvers.copies import ENOUGH, distinct_rows, drawn_rows, equal_rows, near_copies
 from buttress.solvers.landmark_ridge import FEW, LandmarkFeatures, LandmarkRidge
 from buttress.solvers.leave_one_out import FeatureRidge, GramRidge, pivoted_cholesky
 from buttress.solvers.panels import entries
@@ -22,6 +24,7 @@ from buttress.solvers.threads import own_threads, threads_for
 EXACT_ROWS = 3000
 LANDMARKS = 1000
 WIDTHS = (1.0, 0.3, 0.1, 0.03)  # gamma of the default kernel, in units of 1/d
+MOSTLY_ZERO = 0.15  # share of the entries below which the others are few
 COARSE = 100  # landmarks of the search
 SEARCHED = 1000  # rows of the search, where it is not all of them
 
@@ -64,20 +67,30 @@ def check_gamma(gamma: Any) -> None:
                          "variance of X, and corrupt rows move that. Scale with RobustScaler and use 'auto'.")
 
 
-def default_kernel(estimator: Any, X: Array) -> Kernel:
+def default_kernel(estimator: Any, X: Any) -> Kernel:
     """Return the estimator's kernel; where neither it nor gamma was chosen, an RBF kernel of several widths.
+
+    They are in units of one over the squared length of an ordinary row: d, if its columns are scaled. Where nearly all
+    entries are 0, as in counts of words, columns are not scaled, and the median of the squared lengths is taken.
 
     A width cannot be chosen by errors or likelihoods that corrupt rows have a part in, nor from moments of X; the mean
     of several kernels costs little where one width would do.
     """
     if isinstance(estimator.kernel, str) and estimator.kernel == "rbf" and estimator.gamma == "auto":
-        return MultiscaleRBF([width / X.shape[1] for width in WIDTHS])
+        return MultiscaleRBF([width / _ordinary_length(X) for width in WIDTHS])
     return fitted_kernel(estimator, X)
 
 
-def warn_of_near_copies(kernel: Any, X: Array) -> None:
-    """Warn of rows that repeat another but for rounding: left out alone, each is foretold by its copy."""
-    if is_precomputed(kernel):
+def _ordinary_length(X: Any) -> float:
+    some = X[drawn_rows(X.shape[0], ENOUGH)]
+    filled = some.count_nonzero() if issparse(some) else np.count_nonzero(some)
+    wanted = filled < MOSTLY_ZERO * some.shape[0] * some.shape[1]
+    return (float(np.median(row_norms(some, squared=True))) if wanted else 0.0) or float(X.shape[1])
+
+
+def warn_of_near_copies(kernel: Any, X: Any) -> None:
+    """Warn of dense rows that repeat another but for rounding: left out alone, each is foretold by its copy."""
+    if is_precomputed(kernel) or issparse(X):
         return
     rows = near_copies(X)
     if len(rows):
@@ -87,39 +100,40 @@ def warn_of_near_copies(kernel: Any, X: Array) -> None:
                   "copy. Round X, or drop the copies.")
 
 
-def kernel_design(kernel: Kernel, X: Array, *, n_landmarks: int | str, rng: np.random.RandomState) -> Design:
+def kernel_design(kernel: Kernel, X: Any, *, n_landmarks: int | str, rng: np.random.RandomState) -> Design:
     """Return the design of the rows of X, (n, d), or of a precomputed Gram matrix, for a positive definite kernel.
 
-    A float32 X is turned into float64 part by part.
+    A float32 X is turned into float64 part by part. X may be CSR.
     """
     if kernel.definiteness in ("cpd", "indefinite"):
         raise ValueError(f"Leave-one-out fits need a positive definite kernel. {kernel!r} is {kernel.definiteness}. "
                          "Use RBF, Laplacian, Cauchy, InverseMultiquadric, Linear or Polynomial.")
     Z = centers(kernel, X)
     m = _count(X, Z, n_landmarks)
-    return _exact_design(kernel, X, Z, rng) if m == len(X) else _nystroem_design(kernel, X, m, rng)
+    return _exact_design(kernel, X, Z, rng) if m == X.shape[0] else _nystroem_design(kernel, X, m, rng)
 
 
-def design_threads(kernel: Kernel, X: Array, n_landmarks: int | str) -> AbstractContextManager[None]:
+def design_threads(kernel: Kernel, X: Any, n_landmarks: int | str) -> AbstractContextManager[None]:
     """Return the block to make a design and fit in: small exact ones with one thread, features in several of our own.
 
     Kernels of users' own may not be made for being called from several.
     """
     Z = centers(kernel, X)
-    if _count(X, Z, n_landmarks) == len(X):
-        return threads_for(len(X) ** 3)
+    if _count(X, Z, n_landmarks) == X.shape[0]:
+        return threads_for(X.shape[0] ** 3)
     return own_threads() if entries(kernel, X[:1], np.float64).cost(1, 1) > 0 else nullcontext()
 
 
-def _count(X: Array, Z: Array, n_landmarks: int | str) -> int:
+def _count(X: Any, Z: Any, n_landmarks: int | str) -> int:
     """Return how many landmarks there are to be, n where the fit is exact; a Gram matrix has none."""
+    n = int(X.shape[0])
     if n_landmarks == "auto":
-        return len(X) if len(X) <= EXACT_ROWS or Z is not X else LANDMARKS
+        return n if n <= EXACT_ROWS or Z is not X else LANDMARKS
     m = check_count("n_landmarks", n_landmarks)
-    return len(X) if Z is not X else min(m, len(X))
+    return n if Z is not X else min(m, n)
 
 
-def _exact_design(kernel: Kernel, X: Array, Z: Array, rng: np.random.RandomState) -> Design:
+def _exact_design(kernel: Kernel, X: Any, Z: Any, rng: np.random.RandomState) -> Design:
     X, Z = X.astype(np.float64, copy=False), Z.astype(np.float64, copy=False)
     K = kernel(X, Z)
     K = (K + K.T) / 2
@@ -147,16 +161,17 @@ def _exact_design(kernel: Kernel, X: Array, Z: Array, rng: np.random.RandomState
     return Design(ridge, rough, np.arange(len(K)), Z, expand, unit, True, isolated)
 
 
-def _nystroem_design(kernel: Kernel, X: Array, m: int, rng: np.random.RandomState) -> Design:
+def _nystroem_design(kernel: Kernel, X: Any, m: int, rng: np.random.RandomState) -> Design:
+    n = X.shape[0]
     # Landmarks are drawn evenly: a choice that spreads them out would spend them on rows thrown far off.
-    points = np.unique(X[rng.choice(len(X), m, replace=False)].astype(np.float64), axis=0)
+    points = distinct_rows(X[rng.choice(n, m, replace=False)].astype(np.float64))
     feature_map = nystroem(kernel, points)
     unit = _unit(kernel.diagonal(points))
     features = LandmarkFeatures(feature_map, X, unit)
-    crowding = len(X) / (FEW * len(points))
-    searched = rng.choice(len(X), min(len(X), SEARCHED), replace=False)
+    crowding = n / (FEW * points.shape[0])
+    searched = rng.choice(n, min(n, SEARCHED), replace=False)
     some = X[searched].astype(np.float64)
-    few = nystroem(kernel, points[rng.permutation(len(points))[:COARSE]])(some)
+    few = nystroem(kernel, points[rng.permutation(points.shape[0])[:COARSE]])(some)
     coarse = FeatureRidge(_with_constant(few, unit), groups=equal_rows(some),
                           missed=_missed(kernel.diagonal(some), few, unit))
     return Design(LandmarkRidge(features, equal_rows(X)), coarse, searched, points,

@@ -4,6 +4,7 @@ import importlib
 from typing import Any
 
 import numpy as np
+from scipy.sparse import issparse
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
@@ -74,21 +75,21 @@ def outlier_report(estimator: Any, X: Any, y: Any) -> Any:
     return _framed({key: np.asarray(column)[order] for key, column in columns.items()}, X, y)
 
 
-def row_keys(X: Array, y: Array) -> Array:
+def row_keys(X: Any, y: Array) -> Array:
     """Return one number a row of X (n, d) and y (n,), by which it is known again: a weighted sum of its entries.
 
     The weights, .5 to 1.5, are far from any simple ratio, so that rows that differ have different sums.
     """
     weights = 0.5 + np.mod(np.arange(1.0, X.shape[1] + 1) * (np.sqrt(5) - 1) / 2, 1)
-    return np.concatenate([np.asarray(X[part], dtype=np.float64) @ weights for part in slices(*X.shape)]) + y
+    return np.concatenate([X[part].astype(np.float64, copy=False) @ weights for part in slices(*X.shape)]) + y
 
 
 def _check_rows(estimator: Any, X: Any, given: Any) -> None:
     """Refuse rows other than those fitted to: results go by row, so that they would speak of the wrong ones."""
     keys = estimator.row_keys_
-    table = np.asarray(X)
+    table = X.tocsr() if issparse(X) else np.asarray(X)
     table = table if table.dtype == np.float32 else table.astype(np.float64, copy=False)
-    for name, rows in (("X", len(table)), ("y", len(given))):
+    for name, rows in (("X", table.shape[0]), ("y", len(given))):
         if rows != len(keys):
             raise ValueError(f"outlier_report needs the training data, {len(keys)} rows. Got {name} with {rows} rows.")
     if table.ndim != 2 or table.shape[1] != estimator.n_features_in_:
@@ -100,7 +101,7 @@ def _check_rows(estimator: Any, X: Any, given: Any) -> None:
             raise ValueError("outlier_report needs the training data. Got labels in y that were not among them.")
         target = np.searchsorted(estimator.classes_, given)
     target = target.astype(np.float64)
-    size = row_keys(np.abs(table), np.abs(target))
+    size = row_keys(abs(table), np.abs(target))
     other = np.flatnonzero(~(np.abs(row_keys(table, target) - keys) <= SAME * size))
     if len(other):
         raise ValueError("outlier_report needs the training data as they were fitted to, in the same order. "

@@ -1,7 +1,10 @@
 """Rows drawn from many, and rows that repeat others, exactly or but for rounding."""
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import issparse
 
 from buttress._checks import Array
 
@@ -18,22 +21,46 @@ def drawn_rows(n: int, most: int) -> slice | NDArray[np.intp]:
     return np.sort(np.random.default_rng(0).choice(n, most, replace=False))
 
 
-def equal_rows(X: Array) -> NDArray[np.intp] | None:
+def equal_rows(X: Any) -> NDArray[np.intp] | None:
     """Return the group number of each row of X (n, d), equal rows in one group, or None when no two rows are equal.
 
-    Rows are compared only where a random combination of their columns is equal, so that many rows cost one sort.
+    Rows are compared only where a random combination of their columns is equal, so that many rows cost one sort. X may
+    be CSR.
     """
-    combined = np.zeros(len(X))
-    for j, factor in enumerate(1 + np.random.default_rng(0).random((X.shape[1],))):
-        combined += factor * X[:, j]  # column by column: equal rows are rounded alike
+    factors, n = 1 + np.random.default_rng(0).random((X.shape[1],)), X.shape[0]
+    if issparse(X):
+        combined = X.sorted_indices() @ factors
+    else:
+        combined = np.zeros(n)
+        for j, factor in enumerate(factors):
+            combined += factor * X[:, j]  # column by column: equal rows are rounded alike
     _, number, size = np.unique(combined, return_inverse=True, return_counts=True)
     doubtful = np.flatnonzero(size[number] > 1)
-    _, among = np.unique(X[doubtful], axis=0, return_inverse=True)
+    among = _numbered(X[doubtful])
     if len(doubtful) == 0 or among.max() + 1 == len(doubtful):
         return None
-    groups = len(doubtful) + np.arange(len(X))
-    groups[doubtful] = among.reshape(-1)
+    groups = len(doubtful) + np.arange(n)
+    groups[doubtful] = among
     return np.unique(groups, return_inverse=True)[1].astype(np.intp)
+
+
+def distinct_rows(X: Any) -> Any:
+    """Return the different rows of X (n, d), one of each."""
+    if not issparse(X):
+        return np.unique(X, axis=0)
+    return X[np.unique(_numbered(X), return_index=True)[1]]
+
+
+def _numbered(X: Any) -> NDArray[np.intp]:
+    """Return a number for each row of X (n, d), from 0, the same for equal rows."""
+    if not issparse(X):
+        return np.unique(X, axis=0, return_inverse=True)[1].reshape(-1).astype(np.intp)
+    X = X.sorted_indices()
+    X.eliminate_zeros()
+    spans = [slice(*span) for span in zip(X.indptr[:-1], X.indptr[1:], strict=True)]
+    seen: dict[tuple[bytes, bytes], int] = {}
+    rows = [(X.indices[span].tobytes(), X.data[span].tobytes()) for span in spans]
+    return np.array([seen.setdefault(row, len(seen)) for row in rows], dtype=np.intp)
 
 
 def near_copies(X: Array) -> NDArray[np.intp]:

@@ -47,15 +47,15 @@ class LandmarkFeatures:
     ``missed`` (n,) is (k(x_i, x_i) - lengths) / unit: what the landmarks leave unsaid about a row.
     """
 
-    def __init__(self, feature_map: NystroemMap, X: Array, unit: float, *, constant: bool = True):
+    def __init__(self, feature_map: NystroemMap, X: Any, unit: float, *, constant: bool = True):
         self.feature_map, self.X, self.constant = feature_map, X, float(np.sqrt(unit)) if constant else None
         self.width = feature_map.root.shape[1]
-        self.shape = (len(X), self.width + constant)
+        self.shape = (X.shape[0], self.width + constant)
         single = self.shape[0] * self.shape[1] > SINGLE
         self.dtype: np.dtype[Any] = np.dtype(np.float32 if single else np.float64)
         self.eps = float(np.finfo(np.float32 if single else np.float64).eps)
         self.root = feature_map.root.astype(self.dtype)
-        self.lengths, self.missed = np.empty(len(X)), np.empty(len(X))
+        self.lengths, self.missed = np.empty(self.shape[0]), np.empty(self.shape[0])
         fits = self.shape[0] * self.shape[1] * self.dtype.itemsize <= KEPT
         self.stored = np.empty(self.shape, dtype=self.dtype) if fits else None
         for_each(lambda part: self._measure(part, unit), slices(*self.shape))
@@ -74,7 +74,7 @@ class LandmarkFeatures:
 
     def times(self, C: Array) -> Array:
         """Return Z C, shape (n,) or (n, k), for C of shape (m,) or (m, k)."""
-        values, stored = np.empty((len(self.X), *C.shape[1:])), self.stored
+        values, stored = np.empty((self.shape[0], *C.shape[1:])), self.stored
         inner = self.feature_map.root @ C[: self.width]
         added = 0.0 if self.constant is None else self.constant * C[-1]
 
@@ -100,20 +100,20 @@ class LandmarkFeatures:
         """Return the rows to work on at a time: of features that are made again as many as stay in cache."""
         return slices(*self.shape) if self.stored is not None else slices(*self.shape, PANEL)
 
-    def _panel(self, X: Array) -> Array:
+    def _panel(self, X: Any) -> Array:
         return self.feature_map.kernel(_double(X), self.feature_map.landmarks)
 
-    def _made(self, X: Array, out: Array | None = None) -> Array:
-        block = np.empty((len(X), self.shape[1]), dtype=self.dtype) if out is None else out
-        for part in slices(len(X), self.shape[1], PANEL):
+    def _made(self, X: Any, out: Array | None = None) -> Array:
+        block = np.empty((X.shape[0], self.shape[1]), dtype=self.dtype) if out is None else out
+        for part in slices(X.shape[0], self.shape[1], PANEL):
             block[part, : self.width] = self._panel(X[part]).astype(self.dtype, copy=False) @ self.root
         if self.constant is not None:
             block[:, self.width] = self.constant
         return block
 
 
-def _double(X: Array) -> Array:
-    return np.asarray(X, dtype=np.float64)
+def _double(X: Any) -> Any:
+    return X.astype(np.float64, copy=False)
 
 
 class LandmarkRidge:

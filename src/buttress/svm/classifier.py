@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from buttress._callbacks import CallbackSupportMixin, step_callback, with_callbacks
 from buttress._checks import Array, check_classes, check_option, check_weights, check_X, check_X_y, class_weights
+from buttress._predicting import sparse_or_dense
 from buttress.expansion import binary_contrasts, pair_contrasts, rival_contrasts
 from buttress.kernels import Kernel, fitted_kernel, is_precomputed
 from buttress.solvers.classify import SVMSolution, classifier_qp, hard_margin
@@ -26,7 +27,6 @@ from buttress.svm.machine import (
     recalled,
     remember,
     rows_of,
-    sparse_or_dense,
 )
 from buttress.svm.multiclass import Codes, class_pairs, libsvm_layout, votes
 

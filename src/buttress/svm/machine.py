@@ -55,13 +55,6 @@ def as_input(scores: Array, X: Any) -> Array:
     return scores.astype(X.dtype, copy=False)
 
 
-def sparse_or_dense(tags: Any, pairwise: bool) -> Any:
-    """Set the input tags of an exact machine."""
-    tags.input_tags.pairwise = pairwise
-    tags.input_tags.sparse = not pairwise
-    return tags
-
-
 def remember(model: Any, coef: Array) -> None:
     """Keep the solver's coefficients (n, k) of the training rows, those that are not 0, for a warm start."""
     model._start_size, model._start_rows = len(coef), np.flatnonzero(coef.any(axis=1))

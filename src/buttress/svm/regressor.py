@@ -8,6 +8,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from buttress._callbacks import CallbackSupportMixin, step_callback, with_callbacks
 from buttress._checks import Array, check_number, check_weights, check_X, check_X_y
+from buttress._predicting import sparse_or_dense
 from buttress.kernels import Kernel, fitted_kernel, is_precomputed
 from buttress.solvers.classify import SVMSolution, regressor_qp
 from buttress.solvers.exact import solve
@@ -21,7 +22,6 @@ from buttress.svm.machine import (
     recalled,
     remember,
     rows_of,
-    sparse_or_dense,
 )
 
 

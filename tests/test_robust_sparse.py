@@ -1,0 +1,118 @@
+"""Sparse rows in the robust kernel machines: the answers of dense ones, and texts with wrong labels."""
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_array, csr_matrix
+
+from buttress import SVC, RobustKernelClassifier, RobustKernelRegressor, attacks, certificates, outlier_report
+from buttress.features import nystroem
+from buttress.kernels import RBF
+from buttress.robust.designs import default_kernel
+from buttress.solvers.copies import distinct_rows, equal_rows
+from buttress.solvers.landmark_ridge import LandmarkFeatures
+
+KINDS = [csr_matrix, csr_array]
+
+
+def texts(n=400, words=1000):
+    """Weights of words in texts of unit length on three topics, which share words; every seventh label is wrong."""
+    rng = np.random.default_rng(0)
+    common, topics = rng.dirichlet(np.full(words, 0.3)), rng.dirichlet(np.full(words, 0.02), size=3)
+    right = np.arange(n) % 3
+    X = np.log1p([rng.multinomial(40, 0.6 * common + 0.4 * topics[topic]) for topic in right])
+    bad = np.arange(n) % 7 == 4
+    return X / np.linalg.norm(X, axis=1)[:, None], np.where(bad, (right + 1 + np.arange(n) % 2) % 3, right), right, bad
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("options", [{}, {"kernel": "linear"}, {"gamma": 0.5}, {"kernel": "poly"}], ids=str)
+def test_sparse_rows_give_the_model_of_dense_ones(kind, options):
+    X, y = (rows[:160] for rows in texts()[:2])
+    rng = np.random.default_rng(1)
+    target = X @ rng.normal(size=X.shape[1]) + rng.normal(size=len(X)) * np.where(rng.random(len(X)) < 0.2, 5, 0.1)
+    for machine, given in ((RobustKernelClassifier, y), (RobustKernelRegressor, target)):
+        dense, sparse = (machine(random_state=0, **options).fit(made, given) for made in (X, kind(X)))
+        score = "decision_function" if machine is RobustKernelClassifier else "predict"
+        expected = getattr(dense, score)(X[:50])
+        for made in (X[:50], kind(X[:50])):
+            np.testing.assert_allclose(getattr(sparse, score)(made), expected, atol=1e-6)
+        np.testing.assert_allclose(sparse.outlier_proba_, dense.outlier_proba_, atol=1e-5)
+
+
+@pytest.mark.parametrize("options", [{}, {"n_landmarks": 100}], ids=str)
+def test_wrong_labels_of_texts_are_found_and_reported(options):
+    X, y, right, bad = texts()
+    X, y, right, bad, X_new, topic = X[:300], y[:300], right[:300], bad[:300], X[300:], right[300:]
+    model = RobustKernelClassifier(random_state=0, **options).fit(csr_matrix(X), y)
+    assert np.mean(model.inlier_mask_ == bad) < 0.03
+    assert model.score(csr_matrix(X_new), topic) > 0.95
+    report = outlier_report(model, csr_matrix(X), y)
+    first = report["row"][: bad.sum()]
+    assert np.isin(first, np.flatnonzero(bad)).mean() > 0.9
+    assert np.mean(report["expected"][: bad.sum()] == right[first]) > 0.9
+    np.testing.assert_array_equal(outlier_report(model, X, y)["row"], report["row"])
+    with pytest.raises(ValueError, match="not what they were"):
+        outlier_report(model, csr_matrix(X[::-1]), y)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_landmark_features_of_sparse_rows_have_the_same_inner_products(kind):
+    X = texts()[0]
+    made = [LandmarkFeatures(nystroem(RBF(0.5), rows[:30]), rows, 1.0) for rows in (X, kind(X))]
+    dense, sparse = (features[np.arange(len(X))] for features in made)
+    np.testing.assert_allclose(sparse @ sparse.T, dense @ dense.T, atol=1e-8)
+    np.testing.assert_allclose(made[1].missed, made[0].missed, atol=1e-8)
+    np.testing.assert_allclose(made[1].feature_map(kind(X)), sparse[:, :-1], atol=1e-10)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_equal_sparse_rows_are_known_however_they_are_stored(kind):
+    rows = np.random.default_rng(0).integers(0, 2, size=(200, 6)).astype(float)
+    scattered = kind(rows)
+    scattered.data[:5] = 0.0  # stored zeros, and columns in no order
+    scattered = kind((scattered.data[::-1], scattered.indices[::-1],
+                      scattered.indptr[-1] - scattered.indptr[::-1]), shape=rows.shape)
+    table = scattered.toarray()
+    expected = np.unique(table, axis=0, return_inverse=True)[1].reshape(-1)
+    pairs = np.unique(np.column_stack([equal_rows(scattered), expected]), axis=0)
+    assert len(pairs) == expected.max() + 1
+    np.testing.assert_array_equal(np.unique(distinct_rows(scattered).toarray(), axis=0), np.unique(table, axis=0))
+    assert equal_rows(kind(np.eye(5))) is None
+
+
+def test_widths_are_in_units_of_ordinary_rows_where_columns_are_not_scaled():
+    X = texts()[0]
+    usual = 1 / np.median((X**2).sum(axis=1))
+    X[0] *= 1e6
+    for made in (X, csr_matrix(X)):
+        assert default_kernel(RobustKernelRegressor(), made).gammas[0] == pytest.approx(usual, rel=0.01)
+    assert default_kernel(RobustKernelRegressor(), X + 0.1).gammas[0] == 1 / X.shape[1]
+    assert default_kernel(RobustKernelRegressor(), csr_matrix((20, 4))).gammas[0] == 1 / 4
+
+
+def test_a_wide_sparse_table_stays_sparse():
+    rng = np.random.default_rng(0)
+    rows = csr_matrix((np.ones(2000), rng.integers(0, 2_000_000, 2000), np.arange(0, 2001, 20)), shape=(100, 2_000_000))
+    y = np.arange(100) % 2
+    model = RobustKernelClassifier(kernel="linear", random_state=0).fit(rows, y)  # dense it would take 1.6 GB
+    assert model.predict(rows).shape == (100,)
+
+
+def test_kernels_of_rows_of_numbers_are_refused_with_what_to_do():
+    X, y, _, _ = texts(60)
+    with pytest.raises(ValueError, match="take no sparse X"):
+        RobustKernelClassifier(kernel=lambda A, B: A @ B.T).fit(csr_matrix(X), y)
+
+
+@pytest.mark.parametrize("machine", [SVC(), RobustKernelClassifier(gamma=0.5, random_state=0)], ids=str)
+def test_what_was_fitted_to_sparse_rows_can_be_attacked_with_dense_ones(machine):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(80, 3)) * (rng.random((80, 3)) < 0.7)
+    y = (X.sum(axis=1) > 0).astype(int)
+    found = []
+    for kind in (np.asarray, csr_matrix):
+        machine.fit(kind(X), y)
+        moved = attacks.fgsm(machine, X[:20], y[:20], eps=0.2)
+        found.append((moved, certificates.certified_radius(machine, X[:20]).linf))
+    for dense, sparse in zip(*found, strict=True):
+        np.testing.assert_allclose(sparse, dense, atol=1e-5)
