@@ -10,10 +10,11 @@ from buttress.features import nystroem
 from buttress.kernels import RBF
 from buttress.risks import Subquantile
 from buttress.robust.designs import kernel_design
+from buttress.robust.em import ALPHAS, best_alpha_of_many
 from buttress.solvers import landmark_ridge
 from buttress.solvers.copies import equal_rows
 from buttress.solvers.landmark_ridge import LandmarkFeatures, LandmarkRidge
-from buttress.solvers.leave_one_out import FeatureRidge
+from buttress.solvers.leave_one_out import FeatureRidge, factorised
 from buttress.solvers.mixture import first_law, learned
 from buttress.solvers.thin import thin_product
 
@@ -168,6 +169,21 @@ def test_projected_path_is_the_solutions_seen_at_some_rows(features, monkeypatch
         whole = ridge.solve(Y, U, alpha)
         for name in ("values", "loo", "spread", "weight"):
             np.testing.assert_allclose(getattr(seen, name), getattr(whole, name)[rows], atol=1e-4)
+
+
+@pytest.mark.parametrize("gamma", [0.05, 0.5, 5.0])
+def test_the_ridge_of_many_rows_is_the_best_of_all_and_no_more_are_tried_than_need_be(gamma, monkeypatch):
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(2000, 3))
+    y = np.sin(2 * rows[:, 0]) + rows[:, 1] + 0.5 * rng.normal(size=2000)
+    design = kernel_design(RBF(gamma), rows, n_landmarks=20, rng=np.random.RandomState(0))
+    good = np.ones(2000)
+    alphas = ALPHAS[::2] * design.unit
+    errors = [float(fit.loo @ fit.loo) for fit in design.ridge.path(y, good, alphas, np.arange(2000))]
+    best, tried = int(np.argmin(errors)), []
+    monkeypatch.setattr(landmark_ridge, "factorised", lambda A: tried.append(1) or factorised(A))
+    assert best_alpha_of_many(design, y, good) == alphas[best]
+    assert len(tried) == min(best + 2, len(alphas))
 
 
 def test_many_rows_are_first_judged_at_a_twentieth_of_the_mean_eigenvalue():

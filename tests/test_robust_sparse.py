@@ -1,6 +1,9 @@
 """Sparse rows in the robust kernel machines: the answers of dense ones, and texts with wrong labels."""
 
+import tracemalloc
+
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.sparse import csr_array, csr_matrix
 
@@ -66,18 +69,54 @@ def test_landmark_features_of_sparse_rows_have_the_same_inner_products(kind):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_equal_sparse_rows_are_known_however_they_are_stored(kind):
-    rows = np.random.default_rng(0).integers(0, 2, size=(200, 6)).astype(float)
-    scattered = kind(rows)
-    scattered.data[:5] = 0.0  # stored zeros, and columns in no order
-    scattered = kind((scattered.data[::-1], scattered.indices[::-1],
-                      scattered.indptr[-1] - scattered.indptr[::-1]), shape=rows.shape)
-    table = scattered.toarray()
+def test_equal_sparse_rows_are_known_and_stored_zeros_make_no_difference(kind):
+    rows = kind(np.random.default_rng(0).integers(1, 3, size=(200, 3)).astype(float))
+    rows.data[::7] = 0.0
+    table = rows.toarray()
     expected = np.unique(table, axis=0, return_inverse=True)[1].reshape(-1)
-    pairs = np.unique(np.column_stack([equal_rows(scattered), expected]), axis=0)
-    assert len(pairs) == expected.max() + 1
-    np.testing.assert_array_equal(np.unique(distinct_rows(scattered).toarray(), axis=0), np.unique(table, axis=0))
+    found = equal_rows(rows)
+    assert np.count_nonzero(rows.data == 0) == len(rows.data[::7])  # what was given stays as it was
+    pairs = np.unique(np.column_stack([found, expected]), axis=0)
+    assert len(pairs) == expected.max() + 1 == len(np.unique(found))
+    distinct = distinct_rows(rows).toarray()
+    assert len(distinct) == expected.max() + 1
+    np.testing.assert_array_equal(np.unique(distinct, axis=0), np.unique(table, axis=0))
     assert equal_rows(kind(np.eye(5))) is None
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("machine", [SVC, RobustKernelClassifier])
+def test_entries_stored_in_parts_and_in_no_order_are_added_up_and_left_as_they_are(machine, kind):
+    X, y = (rows[:100] for rows in texts()[:2])
+    whole = kind(X)
+    parts = kind((np.repeat(whole.data / 2, 2), np.repeat(whole.indices, 2), 2 * whole.indptr), shape=X.shape)
+    for row in range(len(X)):
+        span = slice(*parts.indptr[row : row + 2])
+        parts.indices[span], parts.data[span] = parts.indices[span][::-1], parts.data[span][::-1]
+    parts = kind((parts.data, parts.indices, parts.indptr), shape=X.shape)
+    stored = parts.indices.copy()
+    one, other = (machine(gamma=0.5).fit(made, y) for made in (whole, parts))
+    np.testing.assert_allclose(other.decision_function(whole), one.decision_function(parts), atol=1e-6)
+    np.testing.assert_allclose(other.decision_function(X), one.decision_function(X), atol=1e-6)
+    if machine is RobustKernelClassifier:
+        outlier_report(other, parts, y)
+    np.testing.assert_array_equal(parts.indices, stored)
+
+
+def test_a_sparse_frame_is_reported_by_its_row_labels():
+    X, y, _, _ = texts(90)
+    frame = pd.DataFrame.sparse.from_spmatrix(csr_matrix(X), index=np.arange(1000, 1090))
+    frame.columns = frame.columns.astype(str)
+    report = outlier_report(RobustKernelClassifier(random_state=0).fit(frame, y), frame, y)
+    assert sorted(report["row"]) == list(range(1000, 1090))
+
+
+@pytest.mark.parametrize("kind", [np.asarray, csr_matrix])
+def test_large_entries_in_single_precision_do_not_overflow(kind):
+    X = np.zeros((60, 40), dtype=np.float32)
+    X[np.arange(60), np.arange(60) % 40] = np.geomspace(1, 1e25, 60)
+    kernel = default_kernel(RobustKernelRegressor(), kind(X))
+    assert kernel.gammas[0] == pytest.approx(1 / np.median((X.astype(float) ** 2).sum(axis=1)))
 
 
 def test_widths_are_in_units_of_ordinary_rows_where_columns_are_not_scaled():
@@ -91,17 +130,29 @@ def test_widths_are_in_units_of_ordinary_rows_where_columns_are_not_scaled():
 
 
 def test_a_wide_sparse_table_stays_sparse():
-    rng = np.random.default_rng(0)
-    rows = csr_matrix((np.ones(2000), rng.integers(0, 2_000_000, 2000), np.arange(0, 2001, 20)), shape=(100, 2_000_000))
-    y = np.arange(100) % 2
-    model = RobustKernelClassifier(kernel="linear", random_state=0).fit(rows, y)  # dense it would take 1.6 GB
-    assert model.predict(rows).shape == (100,)
+    topics, rng = np.arange(100) % 2, np.random.default_rng(0)
+    words = rng.integers(0, 50, 2000) + np.repeat(topics, 20) * 100_000
+    rows = csr_matrix((np.ones(2000), words, np.arange(0, 2001, 20)), shape=(100, 200_000))
+    rows.sum_duplicates()
+    rows.data[:] = 1
+    tracemalloc.start()
+    for options in ({}, {"n_landmarks": 20}):
+        model = RobustKernelClassifier(kernel="linear", random_state=0, **options).fit(rows, topics)
+        assert model.score(rows, topics) == 1
+    assert len(outlier_report(model, rows, topics)["row"]) == 100
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 100e6  # dense rows take 160 MB
 
 
-def test_kernels_of_rows_of_numbers_are_refused_with_what_to_do():
+@pytest.mark.parametrize("machine", [SVC, RobustKernelClassifier])
+def test_kernels_of_rows_of_numbers_refuse_sparse_ones_with_what_to_do(machine):
     X, y, _, _ = texts(60)
+    model = machine(kernel=lambda A, B: A @ B.T)
     with pytest.raises(ValueError, match="take no sparse X"):
-        RobustKernelClassifier(kernel=lambda A, B: A @ B.T).fit(csr_matrix(X), y)
+        model.fit(csr_matrix(X), y)
+    with pytest.raises(TypeError, match="toarray"):
+        model.fit(X, y).predict(csr_matrix(X))
 
 
 @pytest.mark.parametrize("machine", [SVC(), RobustKernelClassifier(gamma=0.5, random_state=0)], ids=str)

@@ -144,7 +144,8 @@ def _converted(
     if not (isinstance(y, str) and y == "no_validation"):
         options["y_numeric"] = numeric_target
     try:
-        return validate_data(estimator, X, y, **options)
+        made = validate_data(estimator, X, y, **options)
+        return (canonical(made[0]), made[1]) if isinstance(made, tuple) else canonical(made)
     except (ValueError, TypeError) as error:
         column = _first_text_column(X)
         if column is None or "complex" in str(error).lower():
@@ -153,6 +154,14 @@ def _converted(
         detail = str(error).split(". ")[0].splitlines()[0]
         raise refused(f"Column {column} of X holds entries that are not numbers ({detail}). Encode or drop the column; "
                       "of dates make numbers, such as days.") from None
+
+
+def canonical(X: Any) -> Any:
+    """Return X; if it is CSR, with each entry stored once and in order, in a copy where it was not."""
+    if issparse(X) and not X.has_canonical_format:
+        X = X.copy()
+        X.sum_duplicates()
+    return X
 
 
 def _first_text_column(X: Any) -> str | None:

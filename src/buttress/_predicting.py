@@ -8,6 +8,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from buttress._checks import Array, check_X
 from buttress.expansion import KernelExpansion, winners
+from buttress.kernels import kernel_takes_sparse
 
 
 def sparse_or_dense(tags: Any, pairwise: bool) -> Any:
@@ -18,7 +19,8 @@ def sparse_or_dense(tags: Any, pairwise: bool) -> Any:
 
 
 def _checked(estimator: Any, X: Any) -> Any:
-    return check_X(estimator, X, sparse=get_tags(estimator).input_tags.sparse)
+    takes_sparse = get_tags(estimator).input_tags.sparse and kernel_takes_sparse(estimator.expansion_.kernel)
+    return check_X(estimator, X, sparse=takes_sparse)
 
 
 class ExpansionPredictions:

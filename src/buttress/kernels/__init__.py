@@ -18,7 +18,15 @@ array([[1.   , 0.607],
 Polynomial(coef0=1.0, degree=2)
 """
 
-from buttress.kernels.choose import as_kernel, centers, fitted_kernel, is_precomputed, resolve_gamma, warn_of_scale
+from buttress.kernels.choose import (
+    as_kernel,
+    centers,
+    fitted_kernel,
+    is_precomputed,
+    kernel_takes_sparse,
+    resolve_gamma,
+    warn_of_scale,
+)
 from buttress.kernels.composed import Combination, Custom, Precomputed
 from buttress.kernels.kernel import DotProduct, Kernel, Radial, squared_distances
 from buttress.kernels.named import (
@@ -53,6 +61,7 @@ __all__ = [
     "centers",
     "fitted_kernel",
     "is_precomputed",
+    "kernel_takes_sparse",
     "resolve_gamma",
     "squared_distances",
     "warn_of_scale",

@@ -157,8 +157,8 @@ class RobustKernelClassifier(ExpansionPredictions, ClassifierMixin, BaseEstimato
         """Fit to X of shape (n, d), dense or sparse, and class labels y of shape (n,); returns self.
 
         Raises ValueError for parameters out of range, NaN, inf or entries beyond 1e100 (naming the column), fewer than
-        two classes, or a class too small to be trimmed by the number given. Warns of rows that all but repeat another,
-        and of many that resemble none.
+        two classes, or a class too small to be trimmed by the number given. Warns of dense rows that all but repeat
+        another, and of many that resemble none.
         """
         budget = Budget(self.max_time, progress=self.progress, name=type(self).__name__)
         share = check_contamination(self.contamination)

@@ -85,7 +85,7 @@ def _ordinary_length(X: Any) -> float:
     some = X[drawn_rows(X.shape[0], ENOUGH)]
     filled = some.count_nonzero() if issparse(some) else np.count_nonzero(some)
     wanted = filled < MOSTLY_ZERO * some.shape[0] * some.shape[1]
-    return (float(np.median(row_norms(some, squared=True))) if wanted else 0.0) or float(X.shape[1])
+    return (float(np.median(row_norms(some.astype(np.float64), squared=True))) if wanted else 0.0) or float(X.shape[1])
 
 
 def warn_of_near_copies(kernel: Any, X: Any) -> None:

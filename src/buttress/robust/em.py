@@ -64,7 +64,7 @@ def mixed_of_many(
                       max_iter=max_iter, tol=SETTLED, budget=budget, **law)
     best = alpha
     if alpha == "auto":
-        best = design.unit if budget.spent() else _best_alpha_of_many(design, y, state.inlier)
+        best = design.unit if budget.spent() else best_alpha_of_many(design, y, state.inlier)
     fit, missed = ridge.solve(y, state.inlier, float(np.sqrt(best * design.steady))), ridge.missed[part]
     found = learned(state.law, fit.loo[part], fit.spread[part], missed, rounds=ROUNDS_OF_MANY, **law)
     inlier, total = found.inlier_probability(fit.loo, found.spread(fit.spread, ridge.missed))
@@ -81,11 +81,11 @@ def mixed_at(design: Design, y: Array, inlier: Array, first: float, alpha: float
     return mixture(design.ridge, y, fit.loo, fit.spread, alpha=alpha, **law)
 
 
-def _best_alpha_of_many(design: Design, y: Array, inlier: Array) -> float:
+def best_alpha_of_many(design: Design, y: Array, inlier: Array) -> float:
     """Return the ridge of least squared leave-one-out error of the good rows, on at most 10,000 rows.
 
     No error is bounded: the good rows of a corner where others were dropped are the only ones to speak for a ridge that
-    holds the fit there. The error falls, then rises with the ridge: no more are tried once it does.
+    holds the fit there. The error mostly falls, then rises with the ridge: no more are tried once it does.
     """
     rows = np.arange(len(y))[drawn_rows(len(y), JUDGES)]
     alphas, least, best = ALPHAS[::2] * design.unit, np.inf, 0

@@ -152,7 +152,8 @@ class RobustKernelRegressor(ExpansionValues, RegressorMixin, BaseEstimator):
         """Fit to X of shape (n, d), dense or sparse, and real targets y of shape (n,); returns self.
 
         Raises ValueError for parameters out of range, NaN, inf or entries beyond 1e100, naming the column. Warns of
-        rows that all but repeat another, of X out of scale for the kernel, and where half of the rows look corrupt.
+        dense rows that all but repeat another, of X out of scale for the kernel, and where half of the rows look
+        corrupt.
         """
         budget = Budget(self.max_time, progress=self.progress, name=type(self).__name__)
         share = check_contamination(self.contamination)

@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 from scipy.sparse import issparse
 from sklearn.pipeline import Pipeline
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import check_array, check_is_fitted
 
-from buttress._checks import Array
+from buttress._checks import Array, canonical
 from buttress.solvers.leave_one_out import slices
 
 SAME = 1e-6  # share of a row's size by which its key may differ, enough for float32
@@ -81,14 +81,15 @@ def row_keys(X: Any, y: Array) -> Array:
     The weights, .5 to 1.5, are far from any simple ratio, so that rows that differ have different sums.
     """
     weights = 0.5 + np.mod(np.arange(1.0, X.shape[1] + 1) * (np.sqrt(5) - 1) / 2, 1)
-    return np.concatenate([X[part].astype(np.float64, copy=False) @ weights for part in slices(*X.shape)]) + y
+    parts = [slice(None)] if issparse(X) else slices(*X.shape)
+    return np.concatenate([X[part].astype(np.float64, copy=False) @ weights for part in parts]) + y
 
 
 def _check_rows(estimator: Any, X: Any, given: Any) -> None:
     """Refuse rows other than those fitted to: results go by row, so that they would speak of the wrong ones."""
     keys = estimator.row_keys_
-    table = X.tocsr() if issparse(X) else np.asarray(X)
-    table = table if table.dtype == np.float32 else table.astype(np.float64, copy=False)
+    table = canonical(check_array(X, accept_sparse="csr", dtype=[np.float64, np.float32], ensure_all_finite=False,
+                                  ensure_2d=False, ensure_min_samples=0, ensure_min_features=0, allow_nd=True))
     for name, rows in (("X", table.shape[0]), ("y", len(given))):
         if rows != len(keys):
             raise ValueError(f"outlier_report needs the training data, {len(keys)} rows. Got {name} with {rows} rows.")

@@ -25,11 +25,11 @@ def equal_rows(X: Any) -> NDArray[np.intp] | None:
     """Return the group number of each row of X (n, d), equal rows in one group, or None when no two rows are equal.
 
     Rows are compared only where a random combination of their columns is equal, so that many rows cost one sort. X may
-    be CSR.
+    be CSR with each entry stored once and in order.
     """
     factors, n = 1 + np.random.default_rng(0).random((X.shape[1],)), X.shape[0]
     if issparse(X):
-        combined = X.sorted_indices() @ factors
+        combined = X @ factors
     else:
         combined = np.zeros(n)
         for j, factor in enumerate(factors):
@@ -45,7 +45,7 @@ def equal_rows(X: Any) -> NDArray[np.intp] | None:
 
 
 def distinct_rows(X: Any) -> Any:
-    """Return the different rows of X (n, d), one of each."""
+    """Return the different rows of X (n, d), one of each; X as in :func:`equal_rows`."""
     if not issparse(X):
         return np.unique(X, axis=0)
     return X[np.unique(_numbered(X), return_index=True)[1]]
@@ -55,7 +55,7 @@ def _numbered(X: Any) -> NDArray[np.intp]:
     """Return a number for each row of X (n, d), from 0, the same for equal rows."""
     if not issparse(X):
         return np.unique(X, axis=0, return_inverse=True)[1].reshape(-1).astype(np.intp)
-    X = X.sorted_indices()
+    X = X.copy()
     X.eliminate_zeros()
     spans = [slice(*span) for span in zip(X.indptr[:-1], X.indptr[1:], strict=True)]
     seen: dict[tuple[bytes, bytes], int] = {}
