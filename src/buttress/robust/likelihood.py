@@ -33,12 +33,15 @@ class TrimmedLikelihood(LinearModel):
         contamination = check_contamination(self.contamination)
         self._check_limits()
         radius = np.inf if self.radius is None else check_number("radius", self.radius, 0)
-        n = len(y)
+        n, middle = len(y), 0.0
+        if family == "normal" and self.radius is None:
+            y, middle = self._centred(y)
         pool = np.sort(np.argsort(np.abs(y), kind="stable")[: max(1, round((1 - contamination) * n))])
         h = max(1, round((1 - 2 * contamination) * n))
         steps = trimmed_likelihood(self._columns(X), y, FAMILIES[family], pool, h, radius)
         beta, kept = self._run(steps, report, 0.0).state  # until the kept rows repeat
         self._set_coef(beta)
+        self.intercept_ += middle
         self.inlier_mask_ = np.zeros(n, dtype=bool)
         self.inlier_mask_[kept] = True
 
@@ -47,7 +50,8 @@ class TrimmedLikelihoodRegressor(RegressorMixin, TrimmedLikelihood):
     """Trimmed maximum likelihood of a linear model of normal or Poisson targets.
 
     Alternates between the (1 - 2 contamination) n likeliest rows and their maximum-likelihood coefficients, after the
-    contamination n rows of largest \\|y\\| have been discarded for good.
+    contamination n rows of largest \\|y\\| have been discarded for good: of normal targets, where there is an intercept
+    and no radius, those farthest from the median.
 
     Parameters
     ----------

@@ -22,6 +22,11 @@ class LinearModel(CallbackSupportMixin, BaseEstimator):
     def _columns(self, X: Array) -> Array:
         return np.column_stack([X, np.ones(len(X))]) if self.fit_intercept else X
 
+    def _centred(self, y: Array) -> tuple[Array, float]:
+        """Return y less its median, and that; as it is where there is no intercept to take the median up."""
+        middle = float(np.median(y)) if self.fit_intercept else 0.0
+        return y - middle, middle
+
     def _run(self, steps: Steps, report: Any, tol: float) -> Outcome:
         outcome = run(steps, tol=tol, max_iter=self.max_iter,
                       max_time=self.max_time, callback=report, progress=self.progress, name=type(self).__name__)
@@ -103,16 +108,14 @@ class CRR(RegressorMixin, LinearModel):
         tol = check_number("tol", self.tol, 0)
         self._check_limits()
         X, y = check_X_y(self, X, y, numeric_target=True)
-        y = y.astype(np.float64)
         Z = self._columns(X)
         report = step_callback(self, X, y, self.max_iter)
-        middle = np.median(y) if self.fit_intercept else 0.0  # tol is relative to y, of which a constant is no part
-        y = y - middle
+        y, middle = self._centred(y.astype(np.float64))  # tol is relative to y, of which a constant is no part
         outcome = self._run(crr(column_basis(Z), y, int(contamination * len(y))), report, tol)
         self.correction_ = outcome.state
         self.inlier_mask_ = self.correction_ == 0
         self._set_coef(np.linalg.lstsq(Z, y - self.correction_, rcond=None)[0])
-        self.intercept_ += float(middle)
+        self.intercept_ += middle
         return self
 
     def predict(self, X: Any) -> Array:
@@ -129,7 +132,7 @@ class STIR(RegressorMixin, LinearModel):
     Parameters
     ----------
     truncation : float, default=10.0
-        First level of the weights, > 0, in units of 1 / median |y|.
+        First level of the weights, > 0, in units of 1 / median |y|, y less its median if there is an intercept.
     growth : float, default=1.5
         Factor of the level from stage to stage, > 1; the published grid is 1.01 to 3.01.
     fit_intercept : bool, default=True
@@ -187,12 +190,13 @@ class STIR(RegressorMixin, LinearModel):
         tol = check_number("tol", self.tol, 0)
         self._check_limits()
         X, y = check_X_y(self, X, y, numeric_target=True)
-        y = y.astype(np.float64)
         Z = self._columns(X)
-        unit = float(np.median(np.abs(y))) or float(np.abs(y).max()) or 1.0
         report = step_callback(self, X, y, self.max_iter)
+        y, middle = self._centred(y.astype(np.float64))
+        unit = float(np.median(np.abs(y))) or float(np.abs(y).max()) or 1.0
         w = self._run(stir(Z, y / unit, truncation=truncation, growth=growth), report, tol).state * unit
         self._set_coef(w)
+        self.intercept_ += middle
         residual = np.abs(y - Z @ w)
         self.scale_ = float(np.median(residual)) / NORMAL_MEDIAN
         self.inlier_mask_ = residual <= 3 * self.scale_ + 1e-12 * unit
