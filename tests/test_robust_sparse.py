@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from scipy.sparse import csr_array, csr_matrix
 
-from buttress import SVC, RobustKernelClassifier, RobustKernelRegressor, attacks, certificates, outlier_report
+from buttress import SVC, RobustKernelClassifier, RobustKernelRegressor, attacks, certificates, outlier_report, scores
 from buttress.features import nystroem
 from buttress.kernels import RBF
 from buttress.robust.designs import default_kernel
@@ -167,3 +167,11 @@ def test_what_was_fitted_to_sparse_rows_can_be_attacked_with_dense_ones(machine)
         found.append((moved, certificates.certified_radius(machine, X[:20]).linf))
     for dense, sparse in zip(*found, strict=True):
         np.testing.assert_allclose(sparse, dense, atol=1e-5)
+
+
+def test_centres_too_many_to_be_made_dense_are_refused(monkeypatch):
+    monkeypatch.setattr(scores, "MOST_DENSE", 1000)
+    X, y = (rows[:60] for rows in texts()[:2])
+    model = SVC(gamma=0.5).fit(csr_matrix(X), y)
+    with pytest.raises(ValueError, match=r"centres of 1000 columns would take 0 GB. Fit it to fewer columns"):
+        attacks.fgsm(model, X, y, eps=0.1)

@@ -23,6 +23,8 @@ from buttress._checks import Array
 from buttress.expansion import KernelExpansion, binary_contrasts, pair_contrasts, rival_contrasts
 from buttress.kernels import RBF, Kernel, Linear, Polynomial, Sigmoid
 
+MOST_DENSE = 1_000_000_000  # entries of sparse centres made dense at most, 8 GB
+
 
 @dataclass
 class ScoreFunction:
@@ -205,10 +207,17 @@ def _kernel(name: Any, gamma: Any, degree: Any, coef0: Any, Z: Any) -> Kernel | 
 def _dense_centers(expansion: Any) -> Any:
     """Return the expansion of a model that may have been fitted to sparse rows: attacks move dense ones.
 
-    Of wide tables that takes memory: 8 bytes a centre and column.
+    Raises ValueError where that would take more memory than most machines have.
     """
-    sparse = issparse(getattr(expansion, "centers", None))
-    return replace(expansion, centers=expansion.centers.toarray()) if sparse else expansion
+    centers = getattr(expansion, "centers", None)
+    if not issparse(centers):
+        return expansion
+    entries = centers.shape[0] * centers.shape[1]
+    if entries > MOST_DENSE:
+        raise ValueError(f"This model was fitted to sparse rows, and attacks and certificates need dense ones: its "
+                         f"{centers.shape[0]} centres of {centers.shape[1]} columns would take {entries / 1.25e8:.0f} "
+                         "GB. Fit it to fewer columns (TruncatedSVD), or with fewer landmarks.")
+    return replace(expansion, centers=centers.toarray())
 
 
 def _dense(array: Any) -> Array:
