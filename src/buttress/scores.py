@@ -209,7 +209,7 @@ def _dense_centers(expansion: Any) -> Any:
 
     Raises ValueError where that would take more memory than most machines have.
     """
-    centers = getattr(expansion, "centers", None)
+    centers: Any = getattr(expansion, "centers", None)
     if not issparse(centers):
         return expansion
     entries = centers.shape[0] * centers.shape[1]
