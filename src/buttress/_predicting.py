@@ -18,9 +18,10 @@ def sparse_or_dense(tags: Any, pairwise: bool) -> Any:
     return tags
 
 
-def _checked(estimator: Any, X: Any) -> Any:
+def rows_to_score(estimator: Any, X: Any, *, single: bool = False) -> Any:
+    """Check X, (n, d), against the training columns; it may be sparse where estimator and kernel can be."""
     takes_sparse = get_tags(estimator).input_tags.sparse and kernel_takes_sparse(estimator.expansion_.kernel)
-    return check_X(estimator, X, sparse=takes_sparse)
+    return check_X(estimator, X, sparse=takes_sparse, single=single)
 
 
 class ExpansionPredictions:
@@ -33,13 +34,13 @@ class ExpansionPredictions:
     def decision_function(self, X: Any) -> Array:
         """Return the scores of X (n, d): (n,) for two classes, positive for ``classes_[1]``, else (n, n_classes)."""
         check_is_fitted(self)
-        scores = self.expansion_(_checked(self, X))
+        scores = self.expansion_(rows_to_score(self, X))
         return scores[:, 0] if len(self.classes_) == 2 else scores
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the class of each row of X (n, d)."""
         check_is_fitted(self)
-        return self.classes_[winners(self.expansion_(_checked(self, X)), self.contrasts_)]
+        return self.classes_[winners(self.expansion_(rows_to_score(self, X)), self.contrasts_)]
 
 
 class ExpansionValues:
@@ -51,4 +52,4 @@ class ExpansionValues:
     def predict(self, X: Any) -> Array:
         """Return f(x) for each row of X (n, d)."""
         check_is_fitted(self)
-        return self.expansion_(_checked(self, X))[:, 0] + self.intercept_
+        return self.expansion_(rows_to_score(self, X))[:, 0] + self.intercept_

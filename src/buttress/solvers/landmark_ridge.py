@@ -192,7 +192,7 @@ class LandmarkRidge:
 
 
 def rounded(u: Array) -> Array:
-    """Return the weights u in quarters: finer ones change no fit to speak of, and move many more rows."""
+    """Return the weights u in quarters, so that few of them move from one fit to the next."""
     return np.round(4 * u) / 4
 
 

@@ -140,10 +140,15 @@ def run(
         steps.close()
     assert best is not None, "an algorithm yields at least its starting point"
     outcome.state, outcome.gap, outcome.objective = best.state, best.gap, best.objective
+    _warn_of_the_end(name, outcome, tol, warn)
+    return outcome
+
+
+def _warn_of_the_end(name: str, outcome: Outcome, tol: float, warn: bool | tuple[str, ...]) -> None:
     told = ("max_iter", "max_time") if warn is True else warn or ()
     if outcome.status in told:
-        warn_user(_unfinished(name, outcome, tol), NotConvergedWarning)
-    return outcome
+        warn_user(f"{name} stopped at {outcome.status} after {outcome.n_iter} iterations with gap {outcome.gap:.3g} > "
+                  f"tol {tol:.3g}. Raise {outcome.status} or tol, or scale the data.", NotConvergedWarning)
 
 
 def countdown(max_time: float | None) -> Callable[[], float | None]:
@@ -164,8 +169,9 @@ class Budget:
 
     def spent(self) -> bool:
         """Say whether the time is up, so that what is left to do is to be left."""
-        self.cut |= self.left() == SPENT
-        return self.left() == SPENT
+        over = self.left() == SPENT
+        self.cut |= over
+        return over
 
     def run(self, steps: Steps, **options: Any) -> Outcome:
         """Return :func:`run` of one part of the fit; Ctrl-C is passed on, and a spent budget told once, by ``tell``."""
@@ -184,11 +190,6 @@ class Budget:
 def _interrupted(name: str, outcome: Outcome, best: Step) -> str:
     return (f"{name} was interrupted after {outcome.n_iter} iterations; the model holds the best state seen "
             f"(gap {best.gap:.3g}).")
-
-
-def _unfinished(name: str, outcome: Outcome, tol: float) -> str:
-    return (f"{name} stopped at {outcome.status} after {outcome.n_iter} iterations with gap {outcome.gap:.3g} > tol "
-            f"{tol:.3g}. Raise {outcome.status} or tol, or scale the data.")
 
 
 def _record(step: Step, n_iter: int, seconds: float) -> dict[str, float]:

@@ -10,10 +10,10 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from buttress._callbacks import CallbackSupportMixin, step_callback, with_callbacks
-from buttress._checks import Array, check_classes, check_option, check_weights, check_X, check_X_y, class_weights
-from buttress._predicting import sparse_or_dense
+from buttress._checks import Array, check_classes, check_option, check_weights, check_X_y, class_weights
+from buttress._predicting import rows_to_score, sparse_or_dense
 from buttress.expansion import binary_contrasts, pair_contrasts, rival_contrasts
-from buttress.kernels import Kernel, fitted_kernel, is_precomputed, kernel_takes_sparse
+from buttress.kernels import Kernel, fitted_kernel, is_precomputed
 from buttress.solvers.classify import SVMSolution, classifier_qp, hard_margin
 from buttress.solvers.exact import solve
 from buttress.solvers.rows import KernelRows
@@ -294,5 +294,5 @@ class SVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
 
     def _scores(self, X: Any) -> tuple[Any, Array]:
         check_is_fitted(self)
-        X = check_X(self, X, sparse=kernel_takes_sparse(self.expansion_.kernel), single=True)
+        X = rows_to_score(self, X, single=True)
         return X, self.expansion_(X)

@@ -7,9 +7,9 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from buttress._callbacks import CallbackSupportMixin, step_callback, with_callbacks
-from buttress._checks import Array, check_number, check_weights, check_X, check_X_y
-from buttress._predicting import sparse_or_dense
-from buttress.kernels import Kernel, fitted_kernel, is_precomputed, kernel_takes_sparse
+from buttress._checks import Array, check_number, check_weights, check_X_y
+from buttress._predicting import rows_to_score, sparse_or_dense
+from buttress.kernels import Kernel, fitted_kernel, is_precomputed
 from buttress.solvers.classify import SVMSolution, regressor_qp
 from buttress.solvers.exact import solve
 from buttress.svm.indefinite import Settled, settle
@@ -151,5 +151,5 @@ class SVR(CallbackSupportMixin, RegressorMixin, BaseEstimator):
     def predict(self, X: Any) -> Array:
         """Return the predicted numbers of X (n, d), shape (n,), in float32 for a float32 X."""
         check_is_fitted(self)
-        X = check_X(self, X, sparse=kernel_takes_sparse(self.expansion_.kernel), single=True)
+        X = rows_to_score(self, X, single=True)
         return as_input(self.expansion_(X)[:, 0], X)
