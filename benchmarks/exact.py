@@ -94,8 +94,8 @@ def timed(function):
 
 def dual_objective(model, X, y, gamma):
     """Return the dual value of a two-class model in float64."""
+    from buttress.gram.rows import KernelRows
     from buttress.kernels import RBF
-    from buttress.solvers.rows import KernelRows
 
     b = np.zeros(len(y))
     b[np.asarray(model.support_)] = np.asarray(model.dual_coef_).ravel()
@@ -105,7 +105,7 @@ def dual_objective(model, X, y, gamma):
 
 def floor_seconds(n, d, n_sv):
     """Return the CPU seconds of n_sv rows of products and exponentials at the speed of this machine in float32."""
-    from buttress.solvers.compiled import rbf_entries
+    from buttress.gram.compiled import rbf_entries
 
     A, B, out, zeros = (np.ones(shape, np.float32) for shape in ((512, d), (2048, d), (512, 2048), (2048,)))
     slots = np.arange(512)

@@ -14,8 +14,8 @@ from sklearn.datasets import make_classification
 from sklearn.preprocessing import scale
 
 from buttress import LinearSVC
-from buttress.solvers.primal import LinearProblem, Rate, best_rate, default_rate, gradient_descent
-from buttress.solvers.stochastic import stochastic_descent
+from buttress.solvers.linear.primal import LinearProblem, Rate, best_rate, default_rate, gradient_descent
+from buttress.solvers.linear.stochastic import stochastic_descent
 
 MU, NOISE, START, STEPS, CHAINS = 0.5, 1.0, 2.0, 10_000, 2_000
 

@@ -26,7 +26,7 @@ from buttress.relational import Join, JoinSampler, RelationalLinearSVC, Table
 from buttress.relational.grid import GridOracle
 from buttress.relational.margins import hinge
 from buttress.relational.prepare import prepare
-from buttress.relational.rank import RankOracle
+from buttress.relational.rank_oracle import RankOracle
 from buttress.relational.sqloracle import SqlOracle
 
 SIZES = 5

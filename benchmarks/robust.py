@@ -44,7 +44,7 @@ from buttress import (
     Tilted,
 )
 from buttress.kernels import RBF, MultiscaleRBF
-from buttress.robust.designs import WIDTHS, kernel_design
+from buttress.robust.design import WIDTHS, kernel_design
 
 FILES = {"boston": ("boston_housing.csv", 531), "concrete": ("concrete.csv", 4353),
          "wine": ("wine_quality_red.csv", 40691), "heart": ("heart_cleveland.csv", 53),

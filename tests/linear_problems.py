@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from buttress.solvers.primal import LinearProblem
+from buttress.solvers.linear.primal import LinearProblem
 
 LOSSES = ["hinge", "squared_hinge"]
 

@@ -6,7 +6,7 @@ from scipy.optimize import minimize
 from sklearn.base import clone
 
 from buttress import SVC, AdversarialLinearSVC
-from buttress.solvers import freerange
+from buttress.solvers.linear import free_range
 
 from problems import breast_cancer, iris, noisy, points
 
@@ -97,7 +97,7 @@ def test_no_share_is_the_plain_linear_machine():
 def test_rows_taken_in_bands_give_the_same_solution(monkeypatch, share):
     X, y = breast_cancer()
     whole = AdversarialLinearSVC(C=1.0, C_f=share, tol=1e-9).fit(X, y)
-    monkeypatch.setattr(freerange, "BAND", 60)
+    monkeypatch.setattr(free_range, "BAND", 60)
     banded = AdversarialLinearSVC(C=1.0, C_f=share, tol=1e-9).fit(X, y)
     np.testing.assert_allclose(banded.coef_, whole.coef_, atol=1e-5)
     assert banded.primal_objective_[0] == pytest.approx(whole.primal_objective_[0], rel=1e-8)

@@ -10,7 +10,7 @@ from scipy.optimize import minimize
 from buttress import SVC, AdversarialSVC, FeatureNoiseWarning
 from buttress.features import feature_radius
 from buttress.kernels import RBF, Cauchy, InverseMultiquadric, Laplacian
-from buttress.solvers.rkhs import attacked, first_point, natural_path, path_search
+from buttress.solvers.qp.rkhs_path import attacked, first_point, natural_path, path_search
 from buttress.solvers.run import run
 
 from problems import breast_cancer, iris, moons, points

@@ -23,10 +23,10 @@ from buttress import (
 from buttress.datasets import contaminate
 from buttress.kernels import RBF
 from buttress.robust.sever import gram_times
-from buttress.solvers.crr import column_basis, crr
-from buttress.solvers.likelihood import FAMILIES, trimmed_likelihood
-from buttress.solvers.sever import scores
-from buttress.solvers.stir import stir
+from buttress.solvers.contamination.crr import column_basis, crr
+from buttress.solvers.contamination.sever import scores
+from buttress.solvers.contamination.stir import stir
+from buttress.solvers.contamination.trimmed_likelihood import FAMILIES, trimmed_likelihood
 
 from problems import breast_cancer, iris, points
 

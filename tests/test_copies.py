@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_digits, load_iris, load_linnerud
 
-from buttress.solvers.balanced import explain_labels
-from buttress.solvers.copies import drawn_rows, equal_rows, near_copies
-from buttress.solvers.mixture import explain
+from buttress._rows import drawn_rows, equal_rows, near_copies
+from buttress.solvers.contamination.label_law import explain_labels
+from buttress.solvers.contamination.residual_law import explain
 
 
 @pytest.mark.parametrize("n", [10, 100, 101, 5000])

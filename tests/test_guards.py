@@ -13,12 +13,12 @@ from sklearn.preprocessing import scale
 
 from buttress import RobustKernelClassifier, RobustLinearRegressor
 from buttress.kernels import MultiscaleRBF, kernel
-from buttress.robust import mm
-from buttress.robust.designs import kernel_design
-from buttress.robust.labels import fit_labels
-from buttress.solvers.balanced import TEMPERATURES, Flips, explain_labels
-from buttress.solvers.leave_one_out import FeatureRidge
-from buttress.solvers.mixture import explain, reweighed_steps
+from buttress.robust import linear_regressor
+from buttress.robust.design import kernel_design
+from buttress.robust.label_fit import fit_labels
+from buttress.solvers.contamination.label_law import TEMPERATURES, Flips, explain_labels
+from buttress.solvers.contamination.residual_law import explain, reweighed_steps
+from buttress.solvers.ridge.leave_one_out import FeatureRidge
 from buttress.solvers.run import Budget
 
 from problems import iris, moons
@@ -194,7 +194,7 @@ def test_many_columns_give_a_robust_fit_little_advantage_on_clean_data(d):
 def test_starts_tried_on_a_part_of_the_rows_end_where_those_on_all_do(monkeypatch):
     X, y, w = scattered(0, 0.3, n=2000)
     whole = RobustLinearRegressor(random_state=0).fit(X, y)
-    monkeypatch.setattr(mm, "SEARCHED", 300)
+    monkeypatch.setattr(linear_regressor, "SEARCHED", 300)
     part = RobustLinearRegressor(random_state=0).fit(X, y)
     assert np.linalg.norm(part.coef_ - whole.coef_) < 0.2 * np.linalg.norm(whole.coef_ - w)
     assert np.mean(part.inlier_mask_ == whole.inlier_mask_) > 0.99

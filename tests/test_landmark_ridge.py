@@ -6,17 +6,17 @@ from scipy.stats import t as student
 from sklearn.linear_model import Ridge
 
 from buttress import KernelRegressor, RobustKernelRegressor
-from buttress.features import nystroem
+from buttress._rows import equal_rows
+from buttress.features import nystroem, stored
+from buttress.features.thin import thin_product
 from buttress.kernels import RBF
 from buttress.risks import Subquantile
-from buttress.robust.designs import kernel_design
-from buttress.robust.em import ALPHAS, best_alpha_of_many
-from buttress.solvers import landmark_ridge
-from buttress.solvers.copies import equal_rows
-from buttress.solvers.landmark_ridge import LandmarkFeatures, LandmarkRidge
-from buttress.solvers.leave_one_out import FeatureRidge, factorised
-from buttress.solvers.mixture import first_law, learned
-from buttress.solvers.thin import thin_product
+from buttress.robust.design import kernel_design
+from buttress.robust.regression_fit import ALPHAS, best_alpha_of_many
+from buttress.solvers.contamination.residual_law import first_law, learned
+from buttress.solvers.ridge import landmarks
+from buttress.solvers.ridge.landmarks import LandmarkFeatures, LandmarkRidge
+from buttress.solvers.ridge.leave_one_out import FeatureRidge, factorised
 
 from problems import points
 
@@ -28,9 +28,9 @@ MAP = nystroem(RBF(0.5), X[:20])
 
 @pytest.fixture(params=["stored", "made again", "single"])
 def features(request, monkeypatch):
-    monkeypatch.setattr(landmark_ridge, "KEPT", 0 if request.param == "made again" else 10**9)
-    monkeypatch.setattr(landmark_ridge, "SINGLE", 0 if request.param == "single" else 10**9)
-    monkeypatch.setattr(landmark_ridge, "PANEL", 700)
+    monkeypatch.setattr(stored, "KEPT", 0 if request.param == "made again" else 10**9)
+    monkeypatch.setattr(stored, "SINGLE", 0 if request.param == "single" else 10**9)
+    monkeypatch.setattr(stored, "PANEL", 700)
     return LandmarkFeatures(MAP, X, 1.0)
 
 
@@ -72,14 +72,14 @@ def test_descent_does_not_depend_on_how_features_are_kept(step, kept, monkeypatc
         return KernelRegressor(risk=Subquantile(0.8), n_landmarks=30, step=step, random_state=0).fit(X, Y).predict(X)
 
     expected = fitted()
-    monkeypatch.setattr(landmark_ridge, "KEPT" if kept == "made again" else "SINGLE", 0)
-    monkeypatch.setattr(landmark_ridge, "PANEL", 700)
+    monkeypatch.setattr(stored, "KEPT" if kept == "made again" else "SINGLE", 0)
+    monkeypatch.setattr(stored, "PANEL", 700)
     np.testing.assert_allclose(fitted(), expected, atol=1e-3 if kept == "single" else 1e-8)
 
 
 def test_equal_rows_are_left_out_together_whichever_rows_are_looked_at(monkeypatch):
-    monkeypatch.setattr(landmark_ridge, "FEW", 0)
-    monkeypatch.setattr(landmark_ridge, "STRONG", 0.0)
+    monkeypatch.setattr(landmarks, "FEW", 0)
+    monkeypatch.setattr(landmarks, "STRONG", 0.0)
     twins = np.repeat(X[:100], 3, axis=0)
     rows = LandmarkFeatures(MAP, twins, 1.0)
     Z = rows[np.arange(300)]
@@ -100,7 +100,7 @@ def test_features_leave_out_what_the_landmarks_cannot_say(features):
 
 
 def test_projected_leverages_are_near_and_strong_ones_exact(monkeypatch):
-    monkeypatch.setattr(landmark_ridge, "FEW", 0)
+    monkeypatch.setattr(landmarks, "FEW", 0)
     rows = LandmarkFeatures(MAP, X, 1.0)
     Z = rows[np.arange(300)]
     exact = FeatureRidge(Z).solve(Y, np.ones(300), 0.01)
@@ -152,8 +152,8 @@ def test_a_memory_map_is_read_in_parts_and_a_float32_one_stays_so(tmp_path, monk
     mapped = np.memmap(tmp_path / "X", dtype=np.float32, mode="w+", shape=rows.shape)
     mapped[:] = rows
     turned = []
-    double = landmark_ridge._double
-    monkeypatch.setattr(landmark_ridge, "_double", lambda X: turned.append(len(X)) or double(X))
+    double = stored._double
+    monkeypatch.setattr(stored, "_double", lambda X: turned.append(len(X)) or double(X))
     model = RobustKernelRegressor(n_landmarks=50, random_state=0).fit(mapped, y)
     monkeypatch.undo()
     same = RobustKernelRegressor(n_landmarks=50, random_state=0).fit(rows.astype(float), y)
@@ -162,8 +162,8 @@ def test_a_memory_map_is_read_in_parts_and_a_float32_one_stays_so(tmp_path, monk
 
 
 def test_projected_path_is_the_solutions_seen_at_some_rows(features, monkeypatch):
-    monkeypatch.setattr(landmark_ridge, "FEW", 0)
-    monkeypatch.setattr(landmark_ridge, "STRONG", 0.05)
+    monkeypatch.setattr(landmarks, "FEW", 0)
+    monkeypatch.setattr(landmarks, "STRONG", 0.05)
     ridge, rows = LandmarkRidge(features), np.arange(0, 300, 7)
     for alpha, seen in zip([0.1, 2.0], ridge.path(Y, U, [0.1, 2.0], rows), strict=True):
         whole = ridge.solve(Y, U, alpha)
@@ -181,7 +181,7 @@ def test_the_ridge_of_many_rows_is_the_best_of_all_and_no_more_are_tried_than_ne
     alphas = ALPHAS[::2] * design.unit
     errors = [float(fit.loo @ fit.loo) for fit in design.ridge.path(y, good, alphas, np.arange(2000))]
     best, tried = int(np.argmin(errors)), []
-    monkeypatch.setattr(landmark_ridge, "factorised", lambda A: tried.append(1) or factorised(A))
+    monkeypatch.setattr(landmarks, "factorised", lambda A: tried.append(1) or factorised(A))
     assert best_alpha_of_many(design, y, good) == alphas[best]
     assert len(tried) == min(best + 2, len(alphas))
 

@@ -6,12 +6,17 @@ from scipy.optimize import minimize
 from scipy.stats import norm, t
 from sklearn.kernel_ridge import KernelRidge
 
+from buttress._rows import equal_rows
 from buttress.kernels import RBF
-from buttress.solvers.balanced import best_of_each_class, concentrate_classes, explain_labels, label_margins
-from buttress.solvers.copies import equal_rows
-from buttress.solvers.leave_one_out import FeatureRidge, GramRidge, pivoted_cholesky
-from buttress.solvers.mixture import Law, explain
-from buttress.solvers.trimmed import bisquare, concentrate, lts_scale, m_steps
+from buttress.solvers.contamination.label_law import (
+    best_of_each_class,
+    concentrate_classes,
+    explain_labels,
+    label_margins,
+)
+from buttress.solvers.contamination.residual_law import Law, explain
+from buttress.solvers.contamination.trimmed import bisquare, concentrate, lts_scale, m_steps
+from buttress.solvers.ridge.leave_one_out import FeatureRidge, GramRidge, pivoted_cholesky
 
 from problems import points
 

@@ -8,7 +8,7 @@ from buttress import SVC, AdversarialSVC, KernelClassifier, KernelRegressor, att
 from buttress.kernels import RBF, Combination, Linear
 from buttress.losses import Squared
 from buttress.risks import Mean, Subquantile, Tilted
-from buttress.solvers.descent import kernel_descent
+from buttress.solvers.gradient.descent import kernel_descent
 
 from problems import iris, moons, noisy, points
 

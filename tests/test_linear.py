@@ -9,9 +9,9 @@ from scipy.sparse import csr_array, csr_matrix
 from sklearn.datasets import load_breast_cancer, make_classification
 
 from buttress import LinearSVC
-from buttress.solvers import newton
-from buttress.solvers.primal import LinearProblem, Rate, best_rate, default_rate, full_batch, gradient_descent
-from buttress.solvers.stochastic import SuffixMean, Walk, draws, merged, stochastic_descent
+from buttress.solvers.linear import newton
+from buttress.solvers.linear.primal import LinearProblem, Rate, best_rate, default_rate, full_batch, gradient_descent
+from buttress.solvers.linear.stochastic import SuffixMean, Walk, draws, merged, stochastic_descent
 
 from linear_problems import LOSSES, objective, problem_of, signs, slacks
 from problems import breast_cancer, noisy, points

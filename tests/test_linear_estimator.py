@@ -13,9 +13,9 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from buttress import LinearSVC, NotConvergedWarning, attacks
 from buttress.expansion import winners
-from buttress.solvers.primal import Rate
+from buttress.solvers.linear.primal import Rate
+from buttress.solvers.linear.stochastic import stochastic_descent
 from buttress.solvers.run import run
-from buttress.solvers.stochastic import stochastic_descent
 
 from linear_problems import LOSSES, objective, problem_of, signs
 from problems import iris, noisy

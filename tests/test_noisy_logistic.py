@@ -6,9 +6,9 @@ from sklearn.linear_model import LogisticRegression
 
 from buttress import InterruptedWarning, RobustKernelClassifier
 from buttress.kernels import MultiscaleRBF
-from buttress.robust import concentration
-from buttress.robust.designs import kernel_design
-from buttress.solvers.noisy_logistic import NoisyLogistic, curvature
+from buttress.robust import kernel_classifier
+from buttress.robust.design import kernel_design
+from buttress.solvers.contamination.noisy_logistic import NoisyLogistic, curvature
 from buttress.solvers.run import run
 
 WIDTHS = np.array([1, 0.3, 0.1, 0.03])
@@ -148,12 +148,12 @@ def test_on_landmarks_detail_is_kept_and_wrong_labels_are_named():
 
 def test_fine_detail_in_a_thousand_rows_is_kept_too(monkeypatch):
     """Where least squares blurs it, and only there."""
-    monkeypatch.setattr(concentration, "LANDMARKS", 200)
+    monkeypatch.setattr(kernel_classifier, "LANDMARKS", 200)
     X, y, _, _ = waves(1000, rate=0.0)
     Xt, _, _, yt = waves(2000, rate=0.0, seed=1)
     model = RobustKernelClassifier(random_state=0).fit(X, y)
     assert len(model.expansion_.centers) == 200
-    monkeypatch.setattr(concentration, "GAIN", np.inf)
+    monkeypatch.setattr(kernel_classifier, "GAIN", np.inf)
     blurred = RobustKernelClassifier(random_state=0).fit(X, y)
     assert len(blurred.expansion_.centers) > 200
     assert model.score(Xt, yt) > blurred.score(Xt, yt)

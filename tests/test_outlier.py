@@ -11,6 +11,8 @@ from sklearn.model_selection import GridSearchCV, StratifiedKFold
 from sklearn.svm import OneClassSVM
 
 from buttress import SVDD, MultiKernelSVDD, NotConvergedWarning
+from buttress.gram.rows import KernelRows
+from buttress.gram.spectrum import correct, is_definite
 from buttress.kernels import (
     RBF,
     Cauchy,
@@ -23,9 +25,7 @@ from buttress.kernels import (
     Precomputed,
     centers,
 )
-from buttress.solvers.ball import quantile_radius, solve_ball
-from buttress.solvers.definite import correct, is_definite
-from buttress.solvers.rows import KernelRows
+from buttress.solvers.qp.ball import quantile_radius, solve_ball
 
 from ball_problems import EIGHT, SIGMOID, best_dual
 from problems import points

@@ -6,6 +6,7 @@ import pytest
 from scipy.optimize import LinearConstraint, minimize
 
 from buttress import SVDD, MultiKernelSVDD
+from buttress.gram.spectrum import correct
 from buttress.kernels import (
     RBF,
     Combination,
@@ -14,8 +15,7 @@ from buttress.kernels import (
     Log,
     Polynomial,
 )
-from buttress.solvers.definite import correct
-from buttress.solvers.multikernel import KernelStack, alternate, descent_direction, nearest_low
+from buttress.solvers.qp.kernel_weights import KernelStack, alternate, descent_direction, nearest_low
 from buttress.solvers.run import run
 
 from ball_problems import EIGHT, SIGMOID, best_dual, normalised

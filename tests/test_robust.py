@@ -25,8 +25,8 @@ from buttress import (
 from buttress.datasets import contaminate
 from buttress.kernels import RBF, Linear
 from buttress.losses import Logistic, Multinomial, Squared
-from buttress.solvers.descent import descent, kernel_descent
-from buttress.solvers.space import Dual, Primal, StoredRows
+from buttress.solvers.gradient.descent import descent, kernel_descent
+from buttress.solvers.gradient.space import Dual, Primal, StoredRows
 
 from problems import moons, points
 

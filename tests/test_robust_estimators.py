@@ -22,7 +22,7 @@ from buttress import (
     RobustLinearRegressor,
     outlier_report,
 )
-from buttress.robust.em import ALPHAS
+from buttress.robust.regression_fit import ALPHAS
 
 from problems import moons
 

@@ -11,9 +11,9 @@ from buttress import (
     RobustKernelRegressor,
     RobustLinearRegressor,
 )
-from buttress.robust import em, labels, mixture, mm
-from buttress.solvers.leave_one_out import FeatureRidge
-from buttress.solvers.noisy_logistic import NoisyLogistic
+from buttress.robust import kernel_regressor, label_fit, linear_regressor, regression_fit
+from buttress.solvers.contamination.noisy_logistic import NoisyLogistic
+from buttress.solvers.ridge.leave_one_out import FeatureRidge
 
 RNG = np.random.default_rng(0)
 X = RNG.uniform(-2, 2, size=(200, 2))
@@ -49,9 +49,9 @@ def named(value):
 
 
 @pytest.mark.parametrize(("model", "place", "name", "says"), [
-    (MODELS[0][0], em, "_best_alpha", "of the rows that the search took as good"),
-    (MODELS[1][0], em, "_best_alpha", "of the rows that the search took as good"),
-    (MODELS[2][0], mm, "m_steps", "of least trimmed squares"),
+    (MODELS[0][0], regression_fit, "_best_alpha", "of the rows that the search took as good"),
+    (MODELS[1][0], regression_fit, "_best_alpha", "of the rows that the search took as good"),
+    (MODELS[2][0], linear_regressor, "m_steps", "of least trimmed squares"),
 ])
 def test_an_interrupt_leaves_a_model_of_the_rows_found(model, place, name, says, monkeypatch):
     interrupt(monkeypatch, place, name)
@@ -63,7 +63,7 @@ def test_an_interrupt_leaves_a_model_of_the_rows_found(model, place, name, says,
 
 def test_an_interrupt_of_the_guard_leaves_the_robust_fit(monkeypatch):
     whole = RobustKernelRegressor(random_state=0).fit(X, Y)
-    interrupt(monkeypatch, mixture, "lie_together")
+    interrupt(monkeypatch, kernel_regressor, "lie_together")
     with pytest.warns(InterruptedWarning, match="The robust fit stays"):
         model = RobustKernelRegressor(random_state=0).fit(X, Y)
     assert not whole.clean_
@@ -71,7 +71,8 @@ def test_an_interrupt_of_the_guard_leaves_the_robust_fit(monkeypatch):
 
 
 @pytest.mark.parametrize(("number", "place", "name"), [
-    (0, mixture, "search"), (1, mixture, "search"), (2, mm, "least_trimmed"), (3, labels, "likeliest_fit"),
+    (0, kernel_regressor, "search"), (1, kernel_regressor, "search"), (2, linear_regressor, "least_trimmed"),
+    (3, label_fit, "likeliest_fit"),
     (4, NoisyLogistic, "chances"),
 ])
 def test_an_interrupt_before_anything_is_known_is_passed_on(number, place, name, monkeypatch):
@@ -82,7 +83,7 @@ def test_an_interrupt_before_anything_is_known_is_passed_on(number, place, name,
 
 
 @pytest.mark.parametrize(("landmarks", "place", "name", "says"), [
-    ("auto", labels, "_concentrated", "labels that a plain fit finds likeliest"),
+    ("auto", label_fit, "_concentrated", "labels that a plain fit finds likeliest"),
     (40, NoisyLogistic, "_crossed", "holds what was known before"),
     (5, NoisyLogistic, "left_out", "by the fit that they have a part in"),
 ])
@@ -149,8 +150,9 @@ def test_a_fit_that_leaves_nothing_out_says_nothing_of_time(model):
 
 
 def test_random_starts_end_with_the_time(monkeypatch):
-    starts, concentrate = [], em.concentrate
-    monkeypatch.setattr(em, "concentrate", lambda *args, **options: starts.append(1) or concentrate(*args, **options))
+    starts, concentrate = [], regression_fit.concentrate
+    monkeypatch.setattr(regression_fit, "concentrate",
+                        lambda *args, **options: starts.append(1) or concentrate(*args, **options))
     with pytest.warns(NotConvergedWarning):
         RobustKernelRegressor(n_starts=50, max_time=1e-9, random_state=0).fit(X, Y)
     assert len(starts) == 3

@@ -8,11 +8,11 @@ import pytest
 from scipy.sparse import csr_array, csr_matrix
 
 from buttress import SVC, RobustKernelClassifier, RobustKernelRegressor, attacks, certificates, outlier_report, scores
+from buttress._rows import distinct_rows, equal_rows
 from buttress.features import nystroem
 from buttress.kernels import RBF
-from buttress.robust.designs import default_kernel
-from buttress.solvers.copies import distinct_rows, equal_rows
-from buttress.solvers.landmark_ridge import LandmarkFeatures
+from buttress.robust.design import default_kernel
+from buttress.solvers.ridge.landmarks import LandmarkFeatures
 
 KINDS = [csr_matrix, csr_array]
 

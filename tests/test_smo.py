@@ -8,15 +8,16 @@ import pytest
 from scipy.sparse import csr_matrix
 from scipy.spatial.distance import cdist
 
+from buttress.gram.compiled import add_rows, rbf_entries, rbf_in_place
+from buttress.gram.entries import entries, worst_error
+from buttress.gram.rows import KernelRows
 from buttress.kernels import RBF, Laplacian, Linear, Polynomial
-from buttress.solvers.certificate import best_intercept, certify
-from buttress.solvers.compiled import add_rows, pair_updates, rbf_entries, rbf_in_place
-from buttress.solvers.exact import Limits, guard
-from buttress.solvers.interior_point import feasible, interior_point
-from buttress.solvers.panels import entries, worst_error
-from buttress.solvers.rows import KernelRows
+from buttress.solvers.qp.certificate import best_intercept, certify
+from buttress.solvers.qp.interior_point import feasible, interior_point
+from buttress.solvers.qp.pairs import pair_updates
+from buttress.solvers.qp.smo import QP, bias, block_smo, exact_finish, violation, working_set
+from buttress.solvers.qp.solve import Limits, guard
 from buttress.solvers.run import run
-from buttress.solvers.smo import QP, bias, block_smo, exact_finish, violation, working_set
 
 from problems import KERNELS, points
 

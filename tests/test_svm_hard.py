@@ -81,7 +81,7 @@ def test_solvers_agree():
 
 def test_ctrl_c_leaves_a_usable_model(monkeypatch):
     from buttress import InterruptedWarning
-    from buttress.solvers import smo
+    from buttress.solvers.qp import smo
 
     calls = iter(range(100))
 

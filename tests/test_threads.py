@@ -7,10 +7,12 @@ import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from buttress import SVC, RobustKernelRegressor
+from buttress import _threads as threads
+from buttress._threads import for_each, own_threads, share, threads_for, total
+from buttress.gram import entries as panels
+from buttress.gram import rows
+from buttress.gram.rows import KernelRows
 from buttress.kernels import RBF, Combination, Linear
-from buttress.solvers import panels, rows, threads
-from buttress.solvers.rows import KernelRows
-from buttress.solvers.threads import for_each, own_threads, share, threads_for, total
 
 
 def blas_threads():

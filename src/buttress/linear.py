@@ -27,10 +27,10 @@ from buttress._checks import (
 )
 from buttress.expansion import KernelExpansion, binary_contrasts, rival_contrasts
 from buttress.kernels import Linear
-from buttress.solvers.newton import multiplier_newton
-from buttress.solvers.primal import LinearProblem, Rate, default_rate, full_batch, gradient_descent
+from buttress.solvers.linear.newton import multiplier_newton
+from buttress.solvers.linear.primal import LinearProblem, Rate, default_rate, full_batch, gradient_descent
+from buttress.solvers.linear.stochastic import SuffixMean, Walk, blocks, draws, merged, stochastic_descent
 from buttress.solvers.run import Outcome, countdown, run
-from buttress.solvers.stochastic import SuffixMean, Walk, blocks, draws, merged, stochastic_descent
 
 
 def _is_stochastic(estimator: Any) -> bool:
@@ -56,7 +56,7 @@ class LinearSVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         Step lengths of "gd" and "sgd": eta0 / (1 + decay t), eta0, or eta0 / (1 + eta0 t / (nC)).
     eta0, decay : float or None
         First step length, < nC, and its decay, >= 0, in the scale of the mean of the losses. None chooses them from the
-        data by the lecture's formula for the best rate (see :func:`buttress.solvers.primal.default_rate`).
+        data by the lecture's formula for the best rate (see :func:`buttress.solvers.linear.primal.default_rate`).
     average : bool, default=True
         Return the mean of the later iterates of "sgd" instead of the last one.
     fit_intercept : bool, default=True

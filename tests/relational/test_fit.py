@@ -14,13 +14,13 @@ from sklearn.svm import LinearSVC
 
 from buttress import NotConvergedWarning, load, save
 from buttress.relational import Join, JoinSampler, RelationalLinearSVC, Table
+from buttress.relational.certified import Climber
 from buttress.relational.grid import GridOracle
-from buttress.relational.ladder import Climber
 from buttress.relational.margins import hinge, margin_loss
 from buttress.relational.paper import averaged_descent, ball_radius, pseudo_gradient_descent, step_size
 from buttress.relational.planes import PlanePool
 from buttress.relational.prepare import prepare
-from buttress.relational.rank import RankOracle
+from buttress.relational.rank_oracle import RankOracle
 from buttress.relational.schedule import gather_gradient
 from buttress.solvers.run import run
 
@@ -216,7 +216,7 @@ def test_lemma_7_the_pseudo_gradient_is_that_of_perturbed_far_points(seed):
 
 
 def label_counts(oracle, plan, beta, label):
-    from buttress.relational.rank import _absolute
+    from buttress.relational.rank_oracle import _absolute
     from buttress.relational.schedule import block_values, node_scores
 
     scores, guards = node_scores(plan, beta), node_scores(_absolute(plan), np.abs(beta))
@@ -283,7 +283,7 @@ def test_theorem_15_bounds_the_regret_of_projected_descent():
     alpha, T, d = 0.05, 80, plan.width
     oracle = GridOracle(plan, rows=None)
     best = minimize(lambda b: objective(X, y, weight, b, alpha), np.zeros(d), method="Powell").x
-    from buttress.solvers.projected import projected_descent
+    from buttress.solvers.gradient.projected import projected_descent
 
     descent = projected_descent(np.zeros(d), ball_radius(alpha, d), step_size(alpha, d, "theorem"))
     _, beta = next(descent)

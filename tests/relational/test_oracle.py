@@ -9,13 +9,13 @@ from relational_problems import SHAPES, chain, design, hinge_mean, joined, mater
 
 from buttress.relational import Join, RelationalLinearSVC, Table
 from buttress.relational.grid import GridOracle
-from buttress.relational.lists import COUNTING
 from buttress.relational.margins import hinge, margin_loss
 from buttress.relational.planes import PlanePool
 from buttress.relational.prepare import prepare
 from buttress.relational.queries import root_lists
-from buttress.relational.rank import RankOracle, group_entries
+from buttress.relational.rank_oracle import RankOracle, group_entries
 from buttress.relational.schedule import node_scores
+from buttress.relational.semiring import COUNTING
 from buttress.relational.weighting import weigh
 
 VARIANTS = [{}, {"weights": True}, {"left": True}]

@@ -10,10 +10,10 @@ from buttress._arrays import Place, to_numpy
 from buttress._checks import Array
 from buttress.attacks.gradient import direction, into_ball
 from buttress.features import NystroemMap, landmarks, nystroem
+from buttress.gram.rows import KernelRows
 from buttress.kernels import Kernel, Linear
-from buttress.solvers.adversarial import robust_descent
-from buttress.solvers.classify import SVMSolution, solve_svm
-from buttress.solvers.rows import KernelRows
+from buttress.solvers.gradient.worst_inputs import robust_descent
+from buttress.solvers.qp.machines import SVMSolution, solve_svm
 from buttress.solvers.run import Outcome, countdown, run
 
 

@@ -19,7 +19,7 @@ from buttress._checks import (
 from buttress._predicting import ExpansionPredictions
 from buttress.expansion import KernelExpansion, binary_contrasts, rival_contrasts
 from buttress.kernels import Linear
-from buttress.solvers.freerange import free_range_descent, free_range_margins
+from buttress.solvers.linear.free_range import free_range_descent, free_range_margins
 from buttress.solvers.run import Outcome, countdown, run
 
 

@@ -6,6 +6,7 @@ import numpy as np
 
 from buttress._arrays import Place, to_numpy
 from buttress._checks import Array, FeatureNoiseWarning, NotConvergedWarning, warn_user
+from buttress._rows import drawn_rows
 from buttress.expansion import KernelExpansion
 from buttress.features import (
     RandomExpansion,
@@ -16,9 +17,8 @@ from buttress.features import (
     spectrum_of,
 )
 from buttress.kernels import Kernel
-from buttress.solvers.copies import drawn_rows
-from buttress.solvers.dsg import KernelBasis, RandomBasis, doubly_stochastic, step_sizes
-from buttress.solvers.rkhs import Natural, first_point, natural_path, path_search
+from buttress.solvers.gradient.doubly_stochastic import KernelBasis, RandomBasis, doubly_stochastic, step_sizes
+from buttress.solvers.qp.rkhs_path import Natural, first_point, natural_path, path_search
 from buttress.solvers.run import countdown, run
 
 JUDGED = 1000  # rows on which a stochastic solver's radius is compared with the one of collapse

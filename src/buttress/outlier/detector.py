@@ -11,9 +11,9 @@ from sklearn.utils.validation import _num_samples, check_is_fitted
 from buttress._callbacks import CallbackSupportMixin
 from buttress._checks import Array, check_limits, check_number, check_option, check_values, check_X_y, warn_user
 from buttress.expansion import KernelExpansion
+from buttress.gram.spectrum import POLICIES, correct, is_definite
 from buttress.kernels import Kernel, centers
-from buttress.solvers.ball import Ball
-from buttress.solvers.definite import POLICIES, correct, is_definite
+from buttress.solvers.qp.ball import Ball
 
 
 class BallDetector(CallbackSupportMixin, OutlierMixin, BaseEstimator, ABC):

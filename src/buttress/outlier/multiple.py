@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from buttress._callbacks import step_callback, with_callbacks
 from buttress._checks import Array, NotConvergedWarning, check_option, check_values, check_weights, check_X, warn_user
+from buttress.gram.spectrum import known_diagonal
 from buttress.kernels import Combination, Kernel, Precomputed, as_kernel, centers, is_precomputed
 from buttress.outlier.detector import (
     BallDetector,
@@ -17,8 +18,7 @@ from buttress.outlier.detector import (
     settle,
     training_rows,
 )
-from buttress.solvers.definite import known_diagonal
-from buttress.solvers.multikernel import (
+from buttress.solvers.qp.kernel_weights import (
     KernelStack,
     alternate,
     find_copies,

@@ -6,6 +6,8 @@ import numpy as np
 
 from buttress._callbacks import step_callback, with_callbacks
 from buttress._checks import Array, NotConvergedWarning, check_weights, check_X, warn_user
+from buttress.gram.rows import KernelRows
+from buttress.gram.spectrum import known_diagonal
 from buttress.kernels import Combination, Precomputed, centers, fitted_kernel, is_precomputed
 from buttress.outlier.detector import (
     BallDetector,
@@ -16,9 +18,7 @@ from buttress.outlier.detector import (
     training_rows,
     unit_of,
 )
-from buttress.solvers.ball import solve_ball
-from buttress.solvers.definite import known_diagonal
-from buttress.solvers.rows import KernelRows
+from buttress.solvers.qp.ball import solve_ball
 
 
 class SVDD(BallDetector):

@@ -8,7 +8,7 @@ from buttress.relational.declare import Join
 from buttress.relational.grid import GridOracle
 from buttress.relational.plan import Plan
 from buttress.relational.prepare import prepare
-from buttress.relational.rank import RankOracle
+from buttress.relational.rank_oracle import RankOracle
 from buttress.relational.sampling import unrank
 from buttress.relational.sqloracle import SqlOracle
 from buttress.relational.sqlplan import megabytes

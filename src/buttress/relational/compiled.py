@@ -4,41 +4,16 @@ The lists of an operation are slices [begin[k], end[k]) of two flat arrays, bins
 the weights: adjoint[e] is the derivative of sum w y u with respect to the weight of entry e.
 """
 
-from typing import Any
 
 import numba
 import numpy as np
-from llvmlite import ir
-from numba.core import cgutils, types
-from numba.extending import intrinsic
 
 from buttress._checks import Array
 from buttress._compiling import compile_kernel
+from buttress._intrinsics import prefetch
 from buttress.relational.plan import Index
 
 _LISTS = "int64[::1], int64[::1], int32[::1], float64[::1]"
-
-
-def _fetching() -> Any:
-    """Return fetch(array, index): ask the processor for the cache line of an element before it is needed."""
-
-    def generate(context, builder, signature, args):  # type: ignore[no-untyped-def]
-        kind, byte, word = signature.args[0], ir.IntType(8).as_pointer(), ir.IntType(32)
-        held = context.make_array(kind)(context, builder, args[0])
-        place = builder.bitcast(
-            cgutils.get_item_pointer(context, builder, kind, held, [args[1]]), byte)  # type: ignore[no-untyped-call]
-        function = builder.module.declare_intrinsic(
-            "llvm.prefetch", [byte], ir.FunctionType(ir.VoidType(), [byte, word, word, word]))
-        builder.call(function, [place, word(0), word(2), word(1)])
-        return context.get_dummy_value()
-
-    def fetch(context, array, index):  # type: ignore[no-untyped-def]
-        return types.void(array, types.int64), generate
-
-    return intrinsic(fetch)
-
-
-_fetch = _fetching()
 
 
 @numba.njit(error_model="numpy")
@@ -46,9 +21,9 @@ def _fetch_list(begin: Index, end: Index, bins: Index, mass: Array, k: int) -> N
     """Ask for the start of list k, 16 cache lines at most: lists that fan-outs leave in random order come from afar."""
     first = begin[k]
     for e in range(first, min(end[k], first + 64), 8):
-        _fetch(mass, e)
+        prefetch(mass, (e,))
     for e in range(first, min(end[k], first + 64), 16):
-        _fetch(bins, e)
+        prefetch(bins, (e,))
 
 
 @compile_kernel(f"void(int32[::1], float64[::1], int64[::1], int64[::1], {_LISTS}, int64, {_LISTS})")

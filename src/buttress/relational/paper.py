@@ -11,11 +11,11 @@ from collections.abc import Callable
 import numpy as np
 
 from buttress._checks import Array
-from buttress.relational.ladder import Climber
+from buttress.relational.certified import Climber
 from buttress.relational.margins import hinge
 from buttress.relational.planes import PlanePool
-from buttress.relational.rank import RankOracle
-from buttress.solvers.projected import projected_descent
+from buttress.relational.rank_oracle import RankOracle
+from buttress.solvers.gradient.projected import projected_descent
 from buttress.solvers.run import Step, Steps
 
 

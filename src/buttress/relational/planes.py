@@ -9,7 +9,7 @@ The planes do not depend on alpha, so one pool serves a whole path of them.
 import numpy as np
 
 from buttress._checks import Array
-from buttress.solvers.simplex import simplex_qp
+from buttress.solvers.qp.simplex import simplex_qp
 
 MOST = 200  # planes kept
 

@@ -10,7 +10,9 @@ from typing import Any
 import numpy as np
 
 from buttress._checks import Array
-from buttress.relational.lists import (
+from buttress.relational.plan import Plan, count_rows, group_sums
+from buttress.relational.schedule import Product, node_scores, schedule
+from buttress.relational.semiring import (
     COUNTING,
     MIN_PLUS,
     SUM,
@@ -21,8 +23,6 @@ from buttress.relational.lists import (
     merge,
     times,
 )
-from buttress.relational.plan import Plan, count_rows, group_sums
-from buttress.relational.schedule import Product, node_scores, schedule
 
 __all__ = ["COUNTING", "MIN_PLUS", "SUM", "Interval", "Semiring", "class_accuracy", "mean_scores", "root_lists",
            "smallest_margin"]

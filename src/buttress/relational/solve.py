@@ -11,11 +11,11 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.svm import LinearSVC
 
 from buttress._checks import Array
-from buttress.relational.ladder import Climber, certify, ladder
+from buttress.relational.certified import Climber, certify, ladder
 from buttress.relational.paper import averaged_descent, pseudo_gradient_descent
 from buttress.relational.plan import Plan
 from buttress.relational.planes import PlanePool
-from buttress.relational.rank import RankOracle
+from buttress.relational.rank_oracle import RankOracle
 from buttress.relational.sampling import draw, scaled_design, unrank
 from buttress.solvers.run import Outcome, run
 

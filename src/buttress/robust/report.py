@@ -9,7 +9,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_array, check_is_fitted
 
 from buttress._checks import Array, canonical
-from buttress.solvers.leave_one_out import slices
+from buttress._threads import slices
 
 SAME = 1e-6  # share of a row's size by which its key may differ, enough for float32
 NEEDED = "RobustKernelRegressor, RobustLinearRegressor or RobustKernelClassifier"

@@ -24,10 +24,10 @@ from buttress._checks import (
 from buttress.features import landmarks, nystroem
 from buttress.kernels import Kernel, Linear, as_kernel, is_precomputed, warn_of_scale
 from buttress.risks import Mean
-from buttress.robust.subquantile import KernelClassifier, KernelRegressor
-from buttress.robust.trimming import AUTO_LANDMARKS, EXACT_ROWS, KernelRisk
+from buttress.robust.kernel_risk import AUTO_LANDMARKS, EXACT_ROWS, KernelRisk
+from buttress.robust.under_risk import KernelClassifier, KernelRegressor
+from buttress.solvers.contamination.sever import Gram, Mask, random_cut, sever, worst_share
 from buttress.solvers.run import run
-from buttress.solvers.sever import Gram, Mask, random_cut, sever, worst_share
 
 MAJORITY = ("With half of the rows corrupt or more, nothing in the data says which half is the true one: "
             "set it below 0.5.")

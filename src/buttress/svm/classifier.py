@@ -13,10 +13,10 @@ from buttress._callbacks import CallbackSupportMixin, step_callback, with_callba
 from buttress._checks import Array, check_classes, check_option, check_weights, check_X_y, class_weights
 from buttress._predicting import rows_to_score, sparse_or_dense
 from buttress.expansion import binary_contrasts, pair_contrasts, rival_contrasts
+from buttress.gram.rows import KernelRows
 from buttress.kernels import Kernel, fitted_kernel, is_precomputed
-from buttress.solvers.classify import SVMSolution, classifier_qp, hard_margin
-from buttress.solvers.exact import solve
-from buttress.solvers.rows import KernelRows
+from buttress.solvers.qp.machines import SVMSolution, classifier_qp, hard_margin
+from buttress.solvers.qp.solve import solve
 from buttress.svm.indefinite import Settled, settle
 from buttress.svm.machine import (
     as_input,

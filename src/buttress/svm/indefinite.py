@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 
 from buttress._checks import Array, warn_user
+from buttress.gram.entries import entries
+from buttress.gram.spectrum import centred, is_definite
 from buttress.kernels import Kernel, Precomputed
-from buttress.solvers.definite import centred, is_definite
-from buttress.solvers.panels import entries
 
 POLICIES = ("warn", "raise", "clip", "flip", "shift", "krein")
 SPECTRAL_ROWS = 5000  # eigenvectors of a larger Gram matrix take minutes

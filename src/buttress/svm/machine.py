@@ -6,9 +6,9 @@ import numpy as np
 
 from buttress._checks import Array, check_limits, check_number, check_option
 from buttress.expansion import KernelExpansion
+from buttress.gram.rows import KernelRows
 from buttress.kernels import Kernel, Precomputed, centers
-from buttress.solvers.exact import SOLVERS, Limits
-from buttress.solvers.rows import KernelRows
+from buttress.solvers.qp.solve import SOLVERS, Limits
 from buttress.svm.indefinite import POLICIES, Settled
 
 LARGEST_ENTRY = 1e30  # curvatures and bounds of larger kernels overflow in products

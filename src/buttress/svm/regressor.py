@@ -10,8 +10,8 @@ from buttress._callbacks import CallbackSupportMixin, step_callback, with_callba
 from buttress._checks import Array, check_number, check_weights, check_X_y
 from buttress._predicting import rows_to_score, sparse_or_dense
 from buttress.kernels import Kernel, fitted_kernel, is_precomputed
-from buttress.solvers.classify import SVMSolution, regressor_qp
-from buttress.solvers.exact import solve
+from buttress.solvers.qp.machines import SVMSolution, regressor_qp
+from buttress.solvers.qp.solve import solve
 from buttress.svm.indefinite import Settled, settle
 from buttress.svm.machine import (
     as_input,

@@ -23,7 +23,7 @@ from buttress.features import input_radius
 from buttress.kernels import RBF
 from buttress.reproduce.adv_svm.data import Split
 from buttress.reproduce.adv_svm.published_file import PublishedFile
-from buttress.solvers.rkhs import first_point
+from buttress.solvers.qp.rkhs_path import first_point
 
 Attack = Callable[[Any, Array, NDArray[np.intp]], Array]
 POWERS = [2.0**k for k in (-1, 3, 7, 11)]

@@ -10,8 +10,8 @@ from buttress._checks import Array
 from buttress.losses import Squared
 from buttress.reproduce.subquantile.protocol import Problem, problem, trial
 from buttress.risks import Subquantile
-from buttress.solvers.descent import descent
-from buttress.solvers.space import Dual
+from buttress.solvers.gradient.descent import descent
+from buttress.solvers.gradient.space import Dual
 
 Curve = dict[str, Any]
 RATES = (0.1, 0.2, 0.3, 0.4)

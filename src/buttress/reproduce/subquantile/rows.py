@@ -25,7 +25,7 @@ from buttress.robust import (
     SeverRegressor,
     TrimmedLikelihoodRegressor,
 )
-from buttress.robust.designs import WIDTHS
+from buttress.robust.design import WIDTHS
 
 Row = Callable[[Trial], Any]
 RIDGES = np.geomspace(1e-3, 10, 9)

@@ -1,0 +1,116 @@
+"""Work shared among as many Python threads as the BLAS may use, each with a BLAS of one thread.
+
+A BLAS's own threads meet at the end of each product and wait there by spinning: on a machine that has other work, a
+fit of many small products then takes several times as long as with one thread. Here an idle thread sleeps.
+"""
+
+import math
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import cache
+from typing import Any
+
+import numpy as np
+from threadpoolctl import ThreadpoolController
+
+from buttress._checks import Array
+
+WORTH = 2e6  # multiplications below which waking a thread costs more than it brings
+LANES, HELD = 8, 16_000_000  # sums that several threads add up, and entries that they may hold together
+BLOCK = 4_000_000  # entries of one block of rows, 32 MB
+SMALL = 1e9  # multiplications up to which a product or factorisation is faster than threads that meet at its end
+
+_taken = threading.Lock()  # by the block that set the BLAS to one thread
+_local = threading.local()
+
+
+@cache
+def _blas() -> Any:
+    """Return the control of the BLAS libraries; finding them takes a millisecond."""
+    return ThreadpoolController().select(user_api="blas")
+
+
+@contextmanager
+def own_threads() -> Iterator[None]:
+    """Let :func:`share` use as many threads as the BLAS had, and the BLAS one, until the end of the block.
+
+    The limit on the BLAS holds for the whole process. Of blocks that run at the same time the first does so; the
+    others share nothing.
+    """
+    if not _taken.acquire(blocking=False):
+        yield
+        return
+    try:
+        threads = max((library.num_threads or 1 for library in _blas().lib_controllers), default=1)
+        if threads == 1:
+            yield
+            return
+        with _blas().limit(limits=1), ThreadPoolExecutor(threads - 1) as _local.pool:
+            _local.helpers = threads - 1
+            yield
+    finally:
+        _local.pool = None
+        _taken.release()
+
+
+def threads_for(cost: float) -> AbstractContextManager[None]:
+    """Return a block for products and factorisations of ``cost`` multiplications: small ones with one thread each."""
+    return own_threads() if cost <= SMALL else nullcontext()
+
+
+def share(work: Callable[[Iterator[int]], None], starts: range, cost: float) -> None:
+    """Call ``work`` on an iterator over ``starts``, from several threads if ``cost``, in multiplications, is worth it.
+
+    The threads draw from one iterator, so that one that is held up leaves the others more to do.
+    """
+    pool = getattr(_local, "pool", None)
+    queue = iter(starts)
+    if pool is None or cost < WORTH or len(starts) < 2:
+        return work(queue)
+    waiting = [pool.submit(work, queue) for _ in range(min(_local.helpers, len(starts) - 1))]
+    try:
+        work(queue)
+    except BaseException:
+        for _ in queue:  # nothing is left for the others, who would write to arrays that are used again
+            pass
+        raise
+    finally:
+        running = [helper for helper in waiting if not helper.cancel()]
+        wait(running)
+    for helper in running:
+        helper.result()
+    return None
+
+
+def for_each(work: Callable[[Any], None], parts: Sequence[Any]) -> None:
+    """Call ``work`` on each part, of which each is worth a thread."""
+
+    def some(numbers: Iterator[int]) -> None:
+        for k in numbers:
+            work(parts[k])
+
+    share(some, range(len(parts)), WORTH)
+
+
+def total(term: Callable[[Any], Array], parts: Sequence[Any], shape: tuple[int, ...]) -> Array:
+    """Return the sum of the terms, arrays of this shape, of all parts, in float64.
+
+    Every eighth part goes to one sum, and the sums are added in order, so that threads change nothing in the result.
+    """
+    lanes = max(1, min(LANES, len(parts), HELD // max(1, math.prod(shape))))
+    sums = np.zeros((lanes, *shape))
+
+    def add(lane: int) -> None:
+        for part in parts[lane::lanes]:
+            sums[lane] += term(part)
+
+    for_each(add, range(lanes))
+    return np.add.reduce(sums, axis=0)
+
+
+def slices(n: int, width: int, entries: int = BLOCK) -> list[slice]:
+    """Return slices over n rows, each of about ``entries`` of a matrix of this width."""
+    step = max(1, entries // width)
+    return [slice(start, min(start + step, n)) for start in range(0, n, step)]

@@ -1,0 +1,250 @@
+"""Entries of a Gram matrix, panel by panel: what does not change between panels is prepared once.
+
+``entries(kernel, X, real)`` returns an object whose call gives k(x_i, x_j) for row numbers i and columns j, in the
+precision ``real``. Rows in float32 cost half the time and memory of float64 and are good to about 1e-6; ``worst_error``
+measures how good.
+"""
+
+from collections.abc import Callable, Iterator
+from functools import singledispatch
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import issparse
+from sklearn.utils.extmath import row_norms
+
+from buttress._checks import Array
+from buttress._threads import share
+from buttress.gram.compiled import rbf_entries, rbf_in_place
+from buttress.kernels import RBF, Combination, DotProduct, Kernel, Precomputed, Radial, centers
+from buttress.kernels.kernel import clear_rounding, middle, plain
+
+Index = NDArray[np.intp]
+Numbers = Index | slice
+Exact = Callable[[Numbers, Numbers], Array]
+PANEL, HEIGHT = 2048, 256  # columns and rows of one panel, which then stays in the cache of the processor
+DENSE = 0.15  # a sparse X with a larger share of non-zeros is faster as a dense one
+SCATTERED = 8_000_000  # entries of sparse rows made dense at once, 64 MB
+
+
+class Entries:
+    """Entries of any kernel, by calling it."""
+
+    def __init__(self, kernel: Kernel, X: Any, real: Any):
+        self.kernel, self.X, self.Z, self.real = kernel, X, centers(kernel, X), real
+
+    def __call__(self, rows: Numbers, columns: Numbers) -> Array:
+        """Return k(x_i, x_j), shape (len(rows), number of columns)."""
+        return self.kernel(self.X[rows], self.Z[columns]).astype(self.real, copy=False)
+
+    def into(self, rows: Index, columns: Index, out: Array) -> None:
+        """Put the entries into the first columns of ``out``, one row each."""
+        out[:, : len(columns)] = self(rows, columns)
+
+    def write(self, rows: Index, start: int, stop: int, store: Array, slots: Index) -> None:
+        """Put the columns start to stop of the rows into ``store[slots]``."""
+
+        def work(lefts: Iterator[int]) -> None:
+            for left in lefts:
+                right = min(left + PANEL, stop)
+                for top in range(0, len(rows), HEIGHT):
+                    some, into = rows[top : top + HEIGHT], slots[top : top + HEIGHT]
+                    store[into, left:right] = self(some, slice(left, right))
+
+        share(work, range(start, stop, PANEL), self.cost(len(rows), stop - start))
+
+    def cost(self, height: int, width: int) -> float:
+        """Return about how many multiplications that many entries take; 0 where they may not come from several threads.
+
+        The callables of users may not be made for it.
+        """
+        return 0.0
+
+
+class InnerProducts:
+    """x_i'x_j of prepared rows: dense in the asked precision, or CSR in float64.
+
+    Dense rows are centred where the kernel allows it, at a median, which one row far away does not move.
+    """
+
+    def __init__(self, X: Any, real: Any, *, centred: bool):
+        if issparse(X):
+            dense = X.nnz > DENSE * X.shape[0] * X.shape[1]
+            X = X.toarray() if dense else X.astype(np.float64)
+        with np.errstate(over="ignore", invalid="ignore"):  # what float32 cannot hold, ``worst_error`` finds
+            if not issparse(X):
+                X = shifted(X, middle(X) if centred else 0.0, real)
+            self.X = X
+            self.norms = row_norms(X, squared=True).astype(X.dtype)
+
+    def __call__(self, rows: Numbers, columns: Numbers) -> Array:
+        if not issparse(self.X):
+            return self.X[rows] @ self.X[columns].T
+        left, right, height = self.X[rows], self.X[columns], max(1, SCATTERED // self.X.shape[1])
+        parts = [left[start : start + height] for start in range(0, left.shape[0], height)]
+        return np.concatenate([(right @ part.toarray().T).T for part in parts])
+
+    def cost(self, height: int, width: int) -> float:
+        """Return about how many multiplications these products and a function of them take."""
+        return float(height) * width * (self.X.shape[1] + 20)
+
+
+class DistanceEntries(Entries):
+    """Entries of a function of the distance."""
+
+    def __init__(self, kernel: Radial, X: Any, real: Any):
+        self.kernel, self.inner, self.real = plain(kernel), InnerProducts(X, real, centred=True), real
+
+    def cost(self, height: int, width: int) -> float:
+        return self.inner.cost(height, width)
+
+    def __call__(self, rows: Numbers, columns: Numbers) -> Array:
+        r2 = self.inner(rows, columns)
+        xx, zz = self.inner.norms[rows], self.inner.norms[columns]
+        r2 *= -2
+        r2 += xx[:, None]
+        r2 += zz
+        clear_rounding(r2, xx, zz)
+        return self.kernel.profile(r2).astype(self.real, copy=False)
+
+
+class GaussianEntries(DistanceEntries):
+    """Entries of the RBF kernel, by one fused pass over each panel of inner products."""
+
+    def __call__(self, rows: Numbers, columns: Numbers) -> Array:
+        if issparse(self.inner.X):
+            return super().__call__(rows, columns)
+        panel, norms = self.inner(rows, columns), self.inner.norms
+        if self.real == np.float64:
+            rbf_in_place(panel, norms[rows], norms[columns], float(self.kernel.gamma))
+            return panel
+        values = np.empty_like(panel)
+        self._finish(panel, norms[rows], norms[columns], values, np.arange(len(panel)), 0)
+        return values
+
+    def into(self, rows: Index, columns: Index, out: Array) -> None:
+        if issparse(self.inner.X) or self.real == np.float64:
+            return super().into(rows, columns, out)
+        turned, norms, slots = np.ascontiguousarray(self.inner.X[columns].T), self.inner.norms, np.arange(len(rows))
+
+        def work(tops: Iterator[int]) -> None:
+            for top in tops:
+                some = rows[top : top + HEIGHT]
+                panel = self.inner.X[some] @ turned
+                self._finish(panel, norms[some], norms[columns], out, slots[top : top + HEIGHT], 0)
+
+        return share(work, range(0, len(rows), HEIGHT), self.cost(len(rows), len(columns)))
+
+    def _finish(self, panel: Any, xx: Array, zz: Array, store: Array, slots: Index, start: int) -> None:
+        rbf_entries(panel, xx, zz, np.float32(self.kernel.gamma), store, slots, start)
+
+    def write(self, rows: Index, start: int, stop: int, store: Array, slots: Index) -> None:
+        if issparse(self.inner.X) or self.real == np.float64:
+            return super().write(rows, start, stop, store, slots)
+        left_rows, norms = self.inner.X[rows], self.inner.norms
+
+        def work(lefts: Iterator[int]) -> None:
+            scratch = np.empty((len(rows), PANEL), dtype=np.float32)
+            for left in lefts:
+                right = min(left + PANEL, stop)
+                panel = scratch if right - left == PANEL else np.empty((len(rows), right - left), dtype=np.float32)
+                np.matmul(left_rows, self.inner.X[left:right].T, out=panel)
+                self._finish(panel, norms[rows], norms[left:right], store, slots, left)
+
+        return share(work, range(start, stop, PANEL), self.cost(len(rows), stop - start))
+
+
+class ProductEntries(Entries):
+    """Entries of a function of the inner product."""
+
+    def __init__(self, kernel: DotProduct, X: Any, real: Any):
+        self.kernel, self.inner, self.real = plain(kernel), InnerProducts(X, real, centred=False), real
+
+    def cost(self, height: int, width: int) -> float:
+        return self.inner.cost(height, width)
+
+    def __call__(self, rows: Numbers, columns: Numbers) -> Array:
+        return self.kernel.profile(self.inner(rows, columns)).astype(self.real, copy=False)
+
+
+class SumEntries(Entries):
+    """Entries of a weighted sum of kernels."""
+
+    def __init__(self, kernel: Combination, X: Any, real: Any):
+        self.terms = [(float(w), entries(k, X, real)) for k, w in kernel._terms() if w > 0]
+        self.real = real
+
+    def cost(self, height: int, width: int) -> float:
+        costs = [term.cost(height, width) for _, term in self.terms]
+        return sum(costs) if all(costs) else 0.0
+
+    def __call__(self, rows: Numbers, columns: Numbers) -> Array:
+        total = self.terms[0][0] * self.terms[0][1](rows, columns)
+        for weight, term in self.terms[1:]:
+            total += weight * term(rows, columns)
+        return total
+
+
+@singledispatch
+def entries(kernel: Kernel, X: Any, real: Any) -> Entries:
+    """Return the entries of the Gram matrix of ``kernel`` on X (n, d), dense or CSR, in the precision ``real``."""
+    return Entries(kernel, X, real)
+
+
+@entries.register
+def _(kernel: Radial, X: Any, real: Any) -> Entries:
+    return DistanceEntries(kernel, X, real)
+
+
+@entries.register
+def _(kernel: RBF, X: Any, real: Any) -> Entries:
+    return GaussianEntries(kernel, X, real)
+
+
+@entries.register
+def _(kernel: DotProduct, X: Any, real: Any) -> Entries:
+    return ProductEntries(kernel, X, real)
+
+
+@entries.register
+def _(kernel: Combination, X: Any, real: Any) -> Entries:
+    return SumEntries(kernel, X, real)
+
+
+@singledispatch
+def exact_entries(kernel: Kernel, X: Any, index: Index) -> Exact:
+    """Return what gives the entries among the rows ``index`` of X in float64, numbered in that order."""
+    return entries(kernel, X[index], np.float64)
+
+
+@exact_entries.register
+def _(kernel: Precomputed, X: Any, index: Index) -> Exact:
+    whole = entries(kernel, X, np.float64)
+    return lambda rows, columns: whole(index[rows], index[columns])
+
+
+def shifted(X: Array, centre: Any, real: Any) -> Array:
+    """Return X (n, d) less ``centre`` in the precision ``real``, without a copy of X in another one."""
+    moved = np.empty(X.shape, dtype=real)
+    for start in range(0, len(X), PANEL):
+        np.subtract(X[start : start + PANEL], centre, out=moved[start : start + PANEL], dtype=np.float64,
+                    casting="same_kind")
+    return moved
+
+
+def worst_error(kernel: Kernel, X: Any, single: Entries) -> float:
+    """Return the largest error of float32 entries, relative to the largest entry.
+
+    Among 32 rows, the longest among them, and 512 columns.
+    """
+    n = X.shape[0]
+    rows, columns = (np.unique(np.linspace(0, n - 1, count, dtype=np.intp)) for count in (31, 512))
+    rows = np.union1d(rows, row_norms(X, squared=True).argmax())
+    exact = entries(kernel, X[np.concatenate([rows, columns])], np.float64)
+    exact_values = exact(np.arange(len(rows)), np.arange(len(rows), len(rows) + len(columns)))
+    found = np.empty((len(rows), n), dtype=np.float32)
+    with np.errstate(invalid="ignore", over="ignore"):
+        single.write(rows, 0, n, found, np.arange(len(rows)))
+        error = np.abs(found[:, columns] - exact_values).max() / np.abs(exact_values).max()
+    return float(error) if np.isfinite(error) else np.inf

@@ -1,0 +1,331 @@
+"""Rows of a Gram matrix, computed a block at a time by one GEMM and kept in a bounded cache."""
+
+from collections.abc import Iterator, Sequence
+from copy import copy
+from typing import Any
+from weakref import finalize
+
+import numpy as np
+from numpy.typing import NDArray
+
+from buttress._checks import Array
+from buttress._threads import share
+from buttress.gram.compiled import LANES, add_rows, gather
+from buttress.gram.entries import Entries, Exact, Index, entries, exact_entries, worst_error
+from buttress.kernels import Kernel
+
+FLOAT64_ROWS = 2000  # up to this many rows float64 costs little, and lets the solution be finished to rounding
+STRETCH = 4096  # columns of stored rows that one thread adds at a time
+TILE = 512  # rows and columns of one tile of an exact product
+HANDS = 16  # into which its rows of tiles are dealt, for threads to take
+ROUGH = 1e-5  # float32 entries with a larger relative error are not worth starting with
+WIDE = 128  # columns of X from which on stored entries are gathered rather than computed again
+KEPT = 512 * 2**20  # bytes of rows that may wait for the next fit
+
+_kept: list[Array] = []  # at most one buffer: the first touch of new memory costs as much as computing what it holds
+
+
+def _borrow(size: int) -> Array:
+    """Return a buffer of at least ``size`` bytes: the one kept from an earlier fit if it is large enough."""
+    try:
+        buffer = _kept.pop()
+    except IndexError:
+        return np.empty(size, dtype=np.uint8)
+    return buffer if buffer.size >= size else np.empty(size, dtype=np.uint8)
+
+
+def _give_back(buffer: Array) -> None:
+    """Keep the buffer for the next fit, unless it is large or one is kept already."""
+    if buffer.size <= KEPT and not _kept:
+        _kept.append(buffer)
+
+
+def release_memory() -> None:
+    """Give the memory that waits for the next fit back to the system."""
+    _kept.clear()
+
+
+def tiles(start: int, stop: int) -> list[tuple[int, int]]:
+    """Return the ends of the tiles that cover start to stop."""
+    return [(left, min(left + TILE, stop)) for left in range(start, stop, TILE)]
+
+
+def dealt(exact: Exact, b: Array, diagonal: Array, size: int, tops: range) -> Array:
+    """Return the part of K b, K (n, n) with this diagonal, from the tiles right of and below (t, t), t in ``tops``.
+
+    Tiles among the first ``size`` rows count for both halves of K; b is 0 on the others.
+    """
+    out = np.zeros(len(b))
+    for top in tops:
+        rows = slice(top, min(top + TILE, size))
+        for start, stop in [*tiles(top, size), *tiles(size, len(b))]:
+            columns = slice(start, stop)
+            K = exact(rows, columns)
+            if start == top:
+                np.fill_diagonal(K, diagonal[rows])
+            elif stop <= size:
+                out[rows] += K @ b[columns]
+            out[columns] += b[rows] @ K
+    return out
+
+
+class RowCache:
+    """The stored rows of one Gram matrix, least recently used thrown out first.
+
+    Columns come in sections that are filled separately: a problem on a part of the columns computes those alone,
+    and problems that share a section share its entries.
+    """
+
+    def __init__(
+        self, kernel: Kernel, X: Any, megabytes: float, prepared: Entries, sections: Sequence[int],
+        at_once: bool = False,
+    ):
+        self.kernel, self.X, self.megabytes = kernel, X, megabytes
+        self.sections = list(sections)
+        self.diagonal = kernel.diagonal(X).astype(np.float64)
+        self.n_computed = 0.0  # in whole rows
+        self._allocate(prepared)
+        self.whole = at_once and self.real == np.float64 and self.capacity == X.shape[0]
+        if self.whole:
+            self._fill_all()
+
+    def _allocate(self, prepared: Entries) -> None:
+        n = self.X.shape[0]
+        self.entries, self.real = prepared, np.dtype(prepared.real)
+        self.capacity = int(np.clip(self.megabytes * 2**20 / (self.real.itemsize * n), 2, n))
+        size = self.capacity * n * self.real.itemsize
+        buffer = _borrow(size)
+        self._lease = finalize(self, _give_back, buffer)
+        self._lease.atexit = False
+        self.store = buffer[:size].view(self.real).reshape(self.capacity, n)
+        self._slot = np.full(n, -1)  # where row i lies, -1 if nowhere
+        self._owner = np.full(self.capacity, -1)
+        self._stamp = np.zeros(self.capacity, dtype=np.int64)
+        self._filled = np.zeros((self.capacity, len(self.sections) - 1), dtype=bool)
+        self._clock = 0
+
+    def _fill_all(self) -> None:
+        everything = np.arange(self.X.shape[0])
+        self._slot, self._owner, self._filled[:] = everything, everything.copy(), True
+        self.entries.write(everything, 0, len(everything), self.store, everything)
+        np.fill_diagonal(self.store, self.diagonal)
+        self.n_computed += len(everything)
+
+    def widen(self) -> None:
+        """Throw the float32 rows away and go on in float64."""
+        del self.store
+        self._lease()
+        self._allocate(entries(self.kernel, self.X, np.float64))
+
+    def exact(self, index: Index) -> Exact:
+        """Return what gives the entries among the rows ``index`` in float64, numbered in that order."""
+        if self.real == np.float64:
+            return lambda rows, columns: self.entries(index[rows], index[columns])
+        return exact_entries(self.kernel, self.X, index)
+
+    def stored(self, index: Index, sections: list[int]) -> tuple[NDArray[np.bool_], Index]:
+        """Return which of these rows are stored in all of these sections, and where those lie."""
+        slots = self._slot[index]
+        here = (slots >= 0) & self._filled[slots][:, sections].all(axis=1)
+        return here, slots[here]
+
+    def slots(self, index: Index, sections: Sequence[int]) -> Index:
+        """Return where in ``store`` the rows ``index`` (at most ``capacity``) lie, computing what is missing."""
+        self._clock += 1
+        self._stamp[self._slot[index[self._slot[index] >= 0]]] = self._clock
+        missing = index[self._slot[index] < 0]
+        if missing.size:
+            slots = np.argsort(self._stamp, kind="stable")[: missing.size]
+            evicted = self._owner[slots]
+            self._slot[evicted[evicted >= 0]] = -1
+            self._owner[slots], self._slot[missing], self._stamp[slots] = missing, slots, self._clock
+            self._filled[slots] = False
+        found: Index = self._slot[index]
+        for section in sections:
+            todo = ~self._filled[found, section]
+            if todo.any():
+                self._fill(index[todo], found[todo], section)
+        return found
+
+    def _fill(self, index: Index, slots: Index, section: int) -> None:
+        start, stop = self.sections[section : section + 2]
+        self.entries.write(index, start, stop, self.store, slots)
+        own = (index >= start) & (index < stop)
+        self.store[slots[own], index[own]] = self.diagonal[index[own]]
+        self._filled[slots, section] = True
+        self.n_computed += len(index) * (stop - start) / self.X.shape[0]
+
+
+class KernelRows:
+    """Rows of the Gram matrix of X, or of some sections of its columns, over a shared cache.
+
+    Parameters
+    ----------
+    kernel : Kernel
+    X : array or CSR matrix of shape (n, d)
+    cache_size : float
+        Megabytes to keep. At least two rows are kept whatever it says.
+    real : dtype or None
+        Precision of the stored rows: None for float32 when n > 2,000 and a sample of the entries is good in it;
+        smaller matrices are then computed at once if they fit, which is cheaper than many small products.
+    sections : sequence of int or None
+        Where the sections of the columns begin, and n; None for one section.
+    """
+
+    def __init__(
+        self, kernel: Kernel, X: Any, cache_size: float = 200.0, real: Any = np.float64,
+        sections: Sequence[int] | None = None,
+    ):
+        n, at_once = X.shape[0], real is None and X.shape[0] <= FLOAT64_ROWS
+        prepared = entries(kernel, X, np.float32) if real is None and n > FLOAT64_ROWS else None
+        if prepared is None or worst_error(kernel, X, prepared) > ROUGH:
+            prepared = entries(kernel, X, np.float64 if real is None else real)
+        self.cache = RowCache(kernel, X, cache_size, prepared, [0, n] if sections is None else sections, at_once)
+        self._choose(range(len(self.cache.sections) - 1))
+
+    def _choose(self, chosen: Sequence[int]) -> None:
+        self.chosen = list(chosen)
+        self.ranges = [tuple(self.cache.sections[s : s + 2]) for s in self.chosen]
+        self.index = np.concatenate([np.arange(start, stop) for start, stop in self.ranges])
+
+    def part(self, chosen: Sequence[int]) -> "KernelRows":
+        """Return the rows of the Gram matrix of these sections alone, numbered in their order, over the same cache."""
+        view = copy(self)
+        view._choose(chosen)
+        return view
+
+    def __len__(self) -> int:
+        return len(self.index)
+
+    @property
+    def capacity(self) -> int:
+        return min(self.cache.capacity, len(self))
+
+    @property
+    def diagonal(self) -> Array:
+        return self.cache.diagonal[self.index]
+
+    @property
+    def real(self) -> Any:
+        """Precision of the stored rows."""
+        return self.cache.real
+
+    @property
+    def n_computed(self) -> float:
+        return self.cache.n_computed
+
+    @property
+    def wide(self) -> bool:
+        """Whether an entry costs more to compute than to look up."""
+        return bool(self.cache.X.shape[1] > WIDE)
+
+    def fetch(self, index: Index) -> Array:
+        """Return the rows of ``index`` (at most ``capacity`` of them), shape (len(index), n)."""
+        slots = self.cache.slots(self.index[index], self.chosen)
+        return np.concatenate([self.cache.store[slots, start:stop] for start, stop in self.ranges], axis=1)
+
+    def block(self, index: Index, out: Array | None = None) -> Array:
+        """Return the entries among ``index``, zero columns added up to a multiple of 64; no whole row is computed.
+
+        They are put into ``out``, an earlier block, if it has the right shape and precision.
+        """
+        size = len(index)
+        shape = size, -(-size // LANES) * LANES
+        K = out if out is not None and out.shape == shape and out.dtype == self.real else np.zeros(shape, self.real)
+        where = self.index[index]
+        if self.cache.whole and size == len(self):
+            self._copy_sections(K)
+        elif self.cache.whole or self.wide:
+            self._gather(where, K)
+        else:
+            self.cache.entries.into(where, where, K)
+        np.fill_diagonal(K, self.cache.diagonal[where])
+        return K
+
+    def _gather(self, where: Index, K: Array) -> None:
+        """Put the entries among the rows ``where`` into the first columns of K, computing what no stored row holds."""
+        here, slots = self.cache.stored(where, self.chosen)
+        known, new = np.flatnonzero(here), np.flatnonzero(~here)
+
+        def work(tops: Iterator[int]) -> None:
+            for top in tops:
+                gather(self.cache.store, slots[top : top + 64], where, K, known[top : top + 64])
+
+        share(work, range(0, len(known), 64), 10.0 * len(known) * len(where))  # memory is slower than multiplying
+        if new.size:
+            K[np.ix_(new, known)] = K[np.ix_(known, new)].T
+            K[np.ix_(new, new)] = self.cache.entries(where[new], where[new])
+
+    def add(self, total: Array, index: Index, weights: Array) -> None:
+        """Add sum_r weights[r] * row index[r] to ``total`` (n,) in place, summed in float64."""
+        for first in range(0, len(index), self.capacity):
+            some = slice(first, first + self.capacity)
+            slots = self.cache.slots(self.index[index[some]], self.chosen)
+            left = 0
+            for start, stop in self.ranges:
+                self._add_stored(slots, weights[some], total[left : left + stop - start], start, stop)
+                left += stop - start
+
+    def _add_stored(self, slots: Index, weights: Array, total: Array, start: int, stop: int) -> None:
+        def work(lefts: Iterator[int]) -> None:
+            for left in lefts:
+                right = min(left + STRETCH, stop)
+                add_rows(self.cache.store, slots, weights, total[left - start : right - start], left, right)
+
+        share(work, range(start, stop, STRETCH), 2.0 * len(slots) * (stop - start))
+
+    def times(self, b: Array) -> Array:
+        """Return K b from the stored rows, shape (n,)."""
+        total = np.zeros(len(self))
+        active = np.flatnonzero(b)
+        self.add(total, active, b[active])
+        return total
+
+    def exact_times(self, b: Array, wanted: Index | None = None) -> Array:
+        """Return K b in float64 throughout, in tiles; only the entries ``wanted`` are right when they are given.
+
+        The tiles among the rows where b is not 0 are symmetric, so that half of them are computed. They are summed in
+        an order that does not depend on the threads.
+        """
+        if self.cache.whole:
+            return self.times(b)
+        active = np.flatnonzero(b)
+        others = np.setdiff1d(np.arange(len(self)) if wanted is None else wanted, active, assume_unique=True)
+        seen, size = np.concatenate([active, others]), len(active)
+        exact, b, diagonal = self.exact(seen), b[seen], self.diagonal[seen]
+        parts: dict[int, Array] = {}
+
+        def work(hands: Iterator[int]) -> None:
+            for hand in hands:
+                parts[hand] = dealt(exact, b, diagonal, size, range(hand, size, HANDS * TILE))
+
+        share(work, range(0, min(size, HANDS * TILE), TILE), self.cache.entries.cost(size, len(seen)))
+        total = np.zeros(len(self))
+        total[seen] = sum((parts[hand] for hand in sorted(parts)), np.zeros(len(seen)))
+        return total
+
+    def exact(self, index: Index) -> Exact:
+        """Return what gives the entries among the rows ``index`` in float64, numbered in that order."""
+        return self.cache.exact(self.index[index])
+
+    def _copy_sections(self, K: Array) -> Array:
+        """Copy the Gram matrix into the first columns of K, section by section, from a cache that holds all of it."""
+        top = 0
+        for first, last in self.ranges:
+            left = 0
+            for start, stop in self.ranges:
+                K[top : top + last - first, left : left + stop - start] = self.cache.store[first:last, start:stop]
+                left += stop - start
+            top += last - first
+        return K
+
+    def gram(self, out: Array | None = None) -> Array:
+        """Return the whole Gram matrix in float64: ``out``, or a new array of n^2 entries."""
+        K = np.empty((len(self), len(self))) if out is None else out
+        if self.cache.whole:
+            return self._copy_sections(K)
+        exact, everything = self.exact(np.arange(len(self))), slice(0, len(self))
+        for start, stop in tiles(0, len(self)):
+            K[start:stop] = exact(slice(start, stop), everything)
+        np.fill_diagonal(K, self.diagonal)
+        return K

@@ -1,0 +1,147 @@
+"""What to do with a kernel that is not positive definite: clip, flip or shift the spectrum of its Gram matrix.
+
+A corrected kernel is the given one plus a finite sum over the negative eigenvalues l, with unit eigenvectors u of
+the Gram matrix K of the training rows:
+
+    k~(x, z) = k(x, z) + c sum_l (u'k_x)(u'k_z) / |l|,    (k_x)_i = k(x_i, x),    c = 1 (clip) or 2 (flip).
+
+On the training rows this is K with l replaced by 0 or |l|; a new row gets k_x (I - c U U'), the usual map. Rows with
+weights count as if repeated: then u solves W^(1/2) K W^(1/2) u = l u and W^(1/2) u takes its place. The shift adds
+s = -min l wherever two rows are equal.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from buttress._checks import Array, check_option
+from buttress.gram.entries import entries
+from buttress.kernels import Kernel, Precomputed, centers, squared_distances
+
+POLICIES = ("warn", "raise", "clip", "flip", "shift")
+LARGEST_SPECTRUM = 5000  # rows up to which a full eigendecomposition is offered
+SAMPLE = 500
+
+
+class SpectrumCorrected(Kernel):
+    """k(x, z) + (k_x'V)(k_z'V)' for ``vectors`` V (n, r) over the training rows ``landmarks``.
+
+    ``known`` holds K V (n, r) where rows are known by their number only (a Gram matrix given in advance).
+    """
+
+    def __init__(self, kernel: Kernel, landmarks: Array, vectors: Array, known: Array | None = None):
+        self.kernel = kernel
+        self.landmarks = landmarks
+        self.vectors = vectors
+        self.known = known
+
+    @property
+    def definiteness(self) -> str:
+        return "cpd"
+
+    def _coordinates(self, X: Array) -> Array:
+        return self.kernel(X, self.landmarks) @ self.vectors
+
+    def _coordinates_of_rows(self, Z: Array) -> Array:
+        return self._coordinates(Z) if self.known is None else self.known[Z[:, 0].astype(np.intp)]
+
+    def __call__(self, X: Array, Z: Array) -> Array:
+        return self.kernel(X, Z) + self._coordinates(X) @ self._coordinates_of_rows(Z).T
+
+    def added(self, X: Array) -> Array:
+        """Return k~(x, x) - k(x, x), shape (n,)."""
+        return np.sum(self._coordinates(X) ** 2, axis=1)
+
+    def diagonal(self, X: Array) -> Array:
+        return self.kernel.diagonal(X) + self.added(X)
+
+    def gradient(self, X: Array, Z: Array, V: Array) -> Array:
+        through = (V @ self._coordinates(Z)) @ self.vectors.T
+        return self.kernel.gradient(X, Z, V) + self.kernel.gradient(X, self.landmarks, through)
+
+
+class DiagonalShifted(Kernel):
+    """k(x, z) + shift where x = z, k(x, z) elsewhere.
+
+    Of a Gram matrix given in advance, rows are equal where their kernel values are; ``known`` is that matrix.
+    """
+
+    def __init__(self, kernel: Kernel, shift: float, known: Array | None = None):
+        self.kernel = kernel
+        self.shift = shift
+        self.known = known
+
+    @property
+    def definiteness(self) -> str:
+        return "cpd"
+
+    def __call__(self, X: Array, Z: Array) -> Array:
+        rows = Z if self.known is None else self.known[Z[:, 0].astype(np.intp)]
+        return self.kernel(X, Z) + self.shift * (squared_distances(X, rows) == 0)
+
+    def added(self, X: Array) -> Array:
+        """Return k~(x, x) - k(x, x), shape (n,)."""
+        return np.full(len(X), self.shift)
+
+    def diagonal(self, X: Array) -> Array:
+        return self.kernel.diagonal(X) + self.added(X)
+
+    def gradient(self, X: Array, Z: Array, V: Array) -> Array:
+        return self.kernel.gradient(X, Z, V)
+
+
+def is_definite(kernel: Kernel, X: Any) -> bool:
+    """Say whether the kernel serves on rows like X (n, d), dense or CSR, where coefficients sum to a constant.
+
+    That takes a conditionally positive definite kernel. Those not proven to be one are judged by the eigenvalues of the
+    centred Gram matrix of at most 500 rows.
+    """
+    if kernel.definiteness in ("pd", "cpd"):
+        return True
+    some = np.unique(np.linspace(0, X.shape[0] - 1, SAMPLE, dtype=np.intp))
+    values = np.linalg.eigvalsh(centred(entries(kernel, X, np.float64)(some, some)))
+    return bool(values[0] >= -1e-8 * max(abs(values[0]), values[-1]))
+
+
+def centred(K: Array) -> Array:
+    """Return the symmetric part of HKH, H = I - 11'/n."""
+    K = K - K.mean(axis=0)
+    K -= K.mean(axis=1)[:, None]
+    return 0.5 * (K + K.T)
+
+
+def correct(kernel: Kernel, X: Array, weight: Array, policy: str) -> tuple[Kernel, Array]:
+    """Return the kernel corrected by ``policy`` (clip, flip or shift) and its Gram matrix on the training rows X.
+
+    Raises ValueError beyond 5,000 rows, whose spectrum would take minutes.
+    """
+    check_option("indefinite", policy, ("clip", "flip", "shift"))
+    if len(X) > LARGEST_SPECTRUM:
+        raise ValueError(f"indefinite={policy!r} needs the spectrum of the whole Gram matrix: at most "
+                         f"{LARGEST_SPECTRUM} rows. Got {len(X)}. Use a positive definite kernel or fewer rows.")
+    Z = centers(kernel, X)
+    K = kernel(X, Z)
+    K = (K + K.T) / 2
+    given = isinstance(kernel, Precomputed)
+    if policy == "shift":
+        counted = np.flatnonzero(weight)
+        distinct = counted[np.unique(X[counted], axis=0, return_index=True)[1]]
+        shift = max(0.0, -float(np.linalg.eigvalsh(K[np.ix_(distinct, distinct)])[0]))
+        return DiagonalShifted(kernel, shift, X if given else None), K + shift * (squared_distances(X, X) == 0)
+    vectors = negative_part(K, weight) * (1.0 if policy == "clip" else np.sqrt(2))
+    coordinates = K @ vectors
+    return SpectrumCorrected(kernel, Z, vectors, coordinates if given else None), K + coordinates @ coordinates.T
+
+
+def known_diagonal(kernel: Kernel, X: Array, diag: Array) -> Array:
+    """Return k~(x, x) of rows whose uncorrected k(x, x) is ``diag``."""
+    corrected = isinstance(kernel, SpectrumCorrected | DiagonalShifted)
+    return diag + kernel.added(X) if corrected else diag
+
+
+def negative_part(K: Array, weight: Array) -> Array:
+    """Return V (n, r) with (K V)(K V)' minus the negative part of K, rows counted by weight (the module's text)."""
+    root = np.sqrt(weight)
+    values, vectors = np.linalg.eigh(root[:, None] * K * root)
+    negative = values < -1e-10 * np.abs(values).max()
+    return root[:, None] * vectors[:, negative] / np.sqrt(-values[negative])

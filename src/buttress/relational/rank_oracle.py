@@ -1,0 +1,213 @@
+"""The margin oracle by rank sketches: (1 + error) counts whatever the scale of the scores, and the paper's far points.
+
+Entries of a list, scores ascending, are grouped while the count before them grows by at most a factor 1 + error; a
+group is kept as its largest score (rounding scores up) and its total. Every row of the join stays in one group, and
+the way back uses the same groups, so the counts belong to one set of rows and the plane is valid (G1, G2).
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from buttress._checks import Array
+from buttress.relational.margins import Evaluation, MarginLoss
+from buttress.relational.plan import Index, Plan, total_weight
+from buttress.relational.schedule import (
+    Block,
+    Product,
+    block_values,
+    gather_gradient,
+    node_scores,
+    schedule,
+)
+from buttress.relational.semiring import TooManyEntriesError, expand
+
+SHORT = 32  # lists of at most this many entries are kept as they are
+
+
+@dataclass
+class Sketch:
+    """Lists of groups: end of each list, largest score, mean score and weight of each group; and where each came from.
+
+    ``bucket[e]`` is the group of gathered entry e, ``row[e]`` and ``entry[e]`` what it was made of.
+    """
+
+    end: Index
+    high: Array
+    mean: Array
+    mass: Array
+    bucket: Index
+    row: Index
+    entry: Index
+
+
+def group_entries(list_of: Index, n_lists: int, high: Array, mass: Array, error: float) -> tuple[Index, Index]:
+    """Return the order that sorts entries by list and score, and the group of each sorted entry.
+
+    Entries with equal floor(log(count before) / log(1 + error)) share a group; the first of a list stands alone.
+    """
+    order = np.lexsort((high, list_of))
+    owner, mass = list_of[order], mass[order]
+    first = np.searchsorted(owner, np.arange(n_lists))
+    many = np.searchsorted(owner, np.arange(n_lists), side="right") - first
+    before = np.cumsum(mass) - mass
+    before = before - before[np.minimum(first, max(len(owner) - 1, 0))][owner] if len(owner) else before
+    place = np.arange(len(owner)) - first[owner]
+    with np.errstate(divide="ignore"):
+        level = np.where(before > 0, np.floor(np.log(before) / np.log1p(error)), -np.inf)
+    split = np.ones(len(owner), dtype=bool)
+    split[1:] = (place[1:] == 0) | (level[1:] != level[:-1]) | (many[owner[1:]] <= SHORT) | (before[1:] <= 0)
+    return order, np.cumsum(split) - 1
+
+
+def make_sketch(
+    list_of: Index, n_lists: int, high: Array, mean: Array, mass: Array, row: Index, entry: Index, error: float
+) -> Sketch:
+    """Group gathered entries into a Sketch."""
+    order, group = group_entries(list_of, n_lists, high, mass, error)
+    n = int(group[-1]) + 1 if len(group) else 0
+    last = np.searchsorted(group, np.arange(n), side="right") - 1
+    total: Array = np.bincount(group, mass[order], minlength=n).astype(np.float64)
+    moment = np.bincount(group, (mass * mean)[order], minlength=n)
+    middle = np.divide(moment, total, out=high[order][last].copy(), where=total > 0)
+    end = np.searchsorted(list_of[order][last], np.arange(n_lists), side="right")
+    bucket = np.empty(len(order), dtype=np.int64)
+    bucket[order] = group
+    return Sketch(end, high[order][last], middle, total, bucket, row, entry)
+
+
+class RankOracle:
+    """Evaluate the mean hinge over the rows of a join by rank sketches.
+
+    Parameters
+    ----------
+    plan : Plan
+    error : float
+        Each sketch keeps counts within a factor 1 + error.
+    guard : float
+        Take only rows that no perturbation of every feature by this share can bring to the other side of the margin:
+        1 - y beta.x >= guard |beta|.|x| (the paper's far points). The bounds of the evaluation then hold for the set
+        of far points only: ``upper`` is inf.
+    mean : bool
+        Decide a group by the mean of its scores instead of the largest.
+    """
+
+    def __init__(self, plan: Plan, *, error: float = 0.1, guard: float = 0.0, mean: bool = True):
+        self.plan = plan
+        self.can_refine = False  # it has no grid
+        self.error = error
+        self.guard = guard
+        self.mean = mean
+        self.schedule = schedule(plan, root_lists=1)
+        self.weights = [block_values(block, plan.weights(), product=True) for block in self.schedule.blocks]
+        self.total = total_weight(plan)
+        self.ratio = (1 + error) ** (len(self.schedule.operations) - 1)
+
+    def __call__(self, beta: Array, loss: MarginLoss, bins: int = 0) -> Evaluation:
+        """Return the plane and bounds at ``beta``; ``smooth`` is the paper's F-hat without the ridge."""
+        if loss.name != "hinge":
+            raise ValueError("sketch='rank' counts rows on one side of the margin, which is the hinge loss only. "
+                             f"Got loss={loss.name!r}. Use sketch='grid'.")
+        try:
+            return self._evaluate(beta)
+        except TooManyEntriesError as error:
+            raise MemoryError(f"{error} With sketch='rank', raise sketch_error (now {self.error:g}), or use "
+                              "sketch='grid'.") from None
+
+    def _evaluate(self, beta: Array) -> Evaluation:
+        scores = node_scores(self.plan, beta)
+        guards = node_scores(_absolute(self.plan), np.abs(beta)) if self.guard else scores
+        work, inside, sketched = [], 0.0, 0.0
+        for label in (-1.0, 1.0):
+            local = [label * block_values(block, scores) for block in self.schedule.blocks]
+            if self.guard:
+                local = [score + self.guard * block_values(block, guards)
+                         for score, block in zip(local, self.schedule.blocks)]
+            part, count, hat = self._one_label(label, local)
+            work += part
+            inside += count
+            sketched += hat
+        b = gather_gradient(self.plan, work) / self.total
+        a = inside / self.total
+        lower = a - float(b @ beta)
+        upper = np.inf if self.guard else max(lower, 0.0) * self.ratio * (1 + 1e-12)
+        return Evaluation(beta, a, b, lower, upper, sketched / self.total, a)
+
+    def _one_label(self, label: float, local: list[Array]) -> tuple[list[tuple[Block, Array]], float, float]:
+        """Return signed counts of every block's rows, the weight of the set taken, and its sketched hinge sum."""
+        sketches: list[Sketch] = []
+        blocks = iter(range(len(local)))
+        for operation in self.schedule.operations[:-1]:
+            if isinstance(operation, Product):
+                sketches.append(self._product(operation, sketches))
+            else:
+                i = next(blocks)
+                sketches.append(self._block(operation, local[i], self.weights[i], sketches))
+        mass = self.weights[-1] * (self.plan.y == label)
+        adjoint = [np.zeros(len(sketch.mass)) for sketch in sketches]
+        root = self.schedule.root
+        if not root.lists:
+            taken = mass * (local[-1] <= 1)
+            return [(root, label * taken)], float(taken.sum()), float(mass @ np.maximum(0, 1 - local[-1]))
+        op, key = root.lists[0]
+        rows = np.flatnonzero(mass)
+        at, entry = expand(key[rows], sketches[op].end)
+        at = rows[at]
+        high = local[-1][at] + sketches[op].high[entry]
+        decide = local[-1][at] + sketches[op].mean[entry] if self.mean else high
+        share = mass[at] * sketches[op].mass[entry]
+        taken = share * (decide <= 1)
+        adjoint[op] += np.bincount(entry, mass[at] * (decide <= 1), minlength=len(adjoint[op]))
+        work = [(root, np.asarray(label * np.bincount(at, taken, minlength=root.n_rows), dtype=np.float64))]
+        self._down(label, sketches, adjoint, work)
+        return work, float(taken.sum()), float(share @ np.maximum(0, 1 - high))
+
+    def _block(self, block: Block, score: Array, w: Array, sketches: list[Sketch]) -> Sketch:
+        n_lists = len(block.start) - 1
+        owner = np.repeat(np.arange(n_lists), np.diff(block.start))
+        if not block.lists:
+            row = np.arange(block.n_rows)
+            return make_sketch(owner, n_lists, score, score, w, row, np.full(len(row), -1), self.error)
+        op, key = block.lists[0]
+        row, entry = expand(key, sketches[op].end)
+        below = sketches[op]
+        return make_sketch(owner[row], n_lists, score[row] + below.high[entry], score[row] + below.mean[entry],
+                           w[row] * below.mass[entry], row, entry, self.error)
+
+    def _product(self, product: Product, sketches: list[Sketch]) -> Sketch:
+        """Pairs of groups; ``row`` is the first list's entry, ``entry`` the second's."""
+        one, two = sketches[product.left], sketches[product.right]
+        pair, first = expand(product.keys[0], one.end)
+        at, second = expand(product.keys[1][pair], two.end)
+        pair, first = pair[at], first[at]
+        return make_sketch(pair, len(product.keys[0]), one.high[first] + two.high[second],
+                           one.mean[first] + two.mean[second], one.mass[first] * two.mass[second], first, second,
+                           self.error)
+
+    def _down(self, label: float, sketches: list[Sketch], adjoint: list[Array],
+              work: list[tuple[Block, Array]]) -> None:
+        """Walk back along the same groups, adding each block's signed counts to ``work``."""
+        i = len(self.weights) - 1
+        for n in reversed(range(len(sketches))):
+            operation, sketch = self.schedule.operations[n], sketches[n]
+            v = adjoint[n][sketch.bucket]
+            if isinstance(operation, Product):
+                sides = ((operation.left, sketch.row), (operation.right, sketch.entry))
+                for (op, mine), (rival, other) in (sides, sides[::-1]):
+                    adjoint[op] += np.bincount(mine, v * sketches[rival].mass[other], minlength=len(adjoint[op]))
+                continue
+            i -= 1
+            w = self.weights[i][sketch.row]
+            if operation.lists:
+                op = operation.lists[0][0]
+                adjoint[op] += np.bincount(sketch.entry, w * v, minlength=len(adjoint[op]))
+                w = w * sketches[op].mass[sketch.entry]
+            count = np.bincount(sketch.row, w * v, minlength=operation.n_rows)
+            work.append((operation, np.asarray(label * count, dtype=np.float64)))
+
+
+def _absolute(plan: Plan) -> Plan:
+    """Return the plan with every feature replaced by its magnitude."""
+    from dataclasses import replace
+
+    return replace(plan, tables=[replace(table, X=abs(table.X)) for table in plan.tables])

@@ -1,0 +1,207 @@
+"""Linear baselines of robust learning: CRR and STIR."""
+
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.utils.validation import check_is_fitted
+
+from buttress._callbacks import CallbackSupportMixin, step_callback, with_callbacks
+from buttress._checks import Array, check_limits, check_number, check_X, check_X_y
+from buttress.robust.sever import check_contamination
+from buttress.solvers.contamination.crr import column_basis, crr
+from buttress.solvers.contamination.stir import stir
+from buttress.solvers.run import Outcome, Steps, run
+
+NORMAL_MEDIAN = 0.6744898  # of |z|, z standard normal
+
+
+class LinearModel(CallbackSupportMixin, BaseEstimator):
+    """What the linear baselines share: a column of ones, the run and the linear prediction."""
+
+    def _columns(self, X: Array) -> Array:
+        return np.column_stack([X, np.ones(len(X))]) if self.fit_intercept else X
+
+    def _centred(self, y: Array) -> tuple[Array, float]:
+        """Return y less its median, and that; as it is where there is no intercept to take the median up."""
+        middle = float(np.median(y)) if self.fit_intercept else 0.0
+        return y - middle, middle
+
+    def _run(self, steps: Steps, report: Any, tol: float) -> Outcome:
+        outcome = run(steps, tol=tol, max_iter=self.max_iter,
+                      max_time=self.max_time, callback=report, progress=self.progress, name=type(self).__name__)
+        self.objective_, self.n_iter_, self.history_ = outcome.objective, outcome.n_iter, outcome.history
+        self.converged_ = outcome.converged
+        return outcome
+
+    def _set_coef(self, w: Array) -> None:
+        self.coef_ = w[:-1] if self.fit_intercept else w
+        self.intercept_ = float(w[-1]) if self.fit_intercept else 0.0
+
+    def _check_limits(self) -> None:
+        check_limits(self.max_iter, self.max_time)
+
+    def _linear(self, X: Any) -> Array:
+        check_is_fitted(self)
+        return check_X(self, X) @ self.coef_ + self.intercept_
+
+
+class CRR(RegressorMixin, LinearModel):
+    """Consistent robust regression: least squares that forgives the k largest residuals.
+
+    Minimises 1/2 |y - b - X w|^2 over w and over b with at most k = contamination n entries, by hard thresholding.
+    It resists corrupted targets, not corrupted features.
+
+    Parameters
+    ----------
+    contamination : float in [0, 0.5), default=0.2
+        Share of the targets thought corrupt.
+    fit_intercept : bool, default=True
+    tol : float, default=1e-6
+        Stop when b changes by at most this share of the norm of y - b.
+    max_iter, max_time : int, float or None
+        Most iterations (-1 for no limit) and seconds.
+    progress : bool, default=False
+        Show a progress line.
+
+    Attributes
+    ----------
+    coef_, intercept_ : array of shape (d,), float
+    inlier_mask_ : bool array of shape (n,)
+        Rows whose target was not corrected.
+    correction_ : array of shape (n,)
+        b, what was taken off the targets.
+    objective_, n_iter_, converged_, history_
+        How the run ended.
+
+    References
+    ----------
+    Bhatia, Jain, Kamalaruban & Kar, Consistent robust regression, NIPS 2017, algorithm 1.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from buttress import CRR
+    >>> X = np.arange(20.0)[:, None]
+    >>> y = 3 * X[:, 0] + 1
+    >>> y[:4] += 50
+    >>> CRR(contamination=0.2).fit(X, y).coef_.round(3)
+    array([3.])
+    """
+
+    def __init__(self, *, contamination: float = 0.2, fit_intercept: bool = True, tol: float = 1e-6,
+                 max_iter: int = 10_000, max_time: float | None = None, progress: bool = False):
+        self.contamination = contamination
+        self.fit_intercept = fit_intercept
+        self.tol = tol
+        self.max_iter = max_iter
+        self.max_time = max_time
+        self.progress = progress
+
+    @with_callbacks
+    def fit(self, X: Any, y: Any) -> "CRR":
+        """Fit to X of shape (n, d) and real targets y of shape (n,); returns self.
+
+        Raises ValueError for parameters out of range, NaN, inf or entries beyond 1e100, naming the column.
+        """
+        contamination = check_contamination(self.contamination)
+        tol = check_number("tol", self.tol, 0)
+        self._check_limits()
+        X, y = check_X_y(self, X, y, numeric_target=True)
+        Z = self._columns(X)
+        report = step_callback(self, X, y, self.max_iter)
+        y, middle = self._centred(y.astype(np.float64))  # tol is relative to y, of which a constant is no part
+        outcome = self._run(crr(column_basis(Z), y, int(contamination * len(y))), report, tol)
+        self.correction_ = outcome.state
+        self.inlier_mask_ = self.correction_ == 0
+        self._set_coef(np.linalg.lstsq(Z, y - self.correction_, rcond=None)[0])
+        self.intercept_ += middle
+        return self
+
+    def predict(self, X: Any) -> Array:
+        """Return the prediction for each row of X (n, d)."""
+        return self._linear(X)
+
+
+class STIR(RegressorMixin, LinearModel):
+    """Stagewise-truncated reweighted least squares: weights 1/|r|, truncated at a level that grows by stages.
+
+    Tends to least absolute deviations. It is told no share of corrupt rows, and resists corrupted targets, not
+    corrupted features.
+
+    Parameters
+    ----------
+    truncation : float, default=10.0
+        First level of the weights, > 0, in units of 1 / median |y|, y less its median if there is an intercept.
+    growth : float, default=1.5
+        Factor of the level from stage to stage, > 1; the published grid is 1.01 to 3.01.
+    fit_intercept : bool, default=True
+    tol : float, default=1e-6
+        Stop when the fitted values change by at most this share of the norm of y.
+    max_iter, max_time : int, float or None
+        Most iterations (-1 for no limit) and seconds.
+    progress : bool, default=False
+        Show a progress line.
+
+    Attributes
+    ----------
+    coef_, intercept_ : array of shape (d,), float
+    scale_ : float
+        Median absolute residual / 0.6745, the standard deviation if the residuals are normal.
+    inlier_mask_ : bool array of shape (n,)
+        Rows with a residual of at most 3 ``scale_``.
+    objective_, n_iter_, converged_, history_
+        How the run ended.
+
+    References
+    ----------
+    Mukhoty, Gopakumar, Jain & Kar, Globally-convergent iteratively reweighted least squares for robust regression
+    problems, AISTATS 2019.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from buttress import STIR
+    >>> X = np.arange(20.0)[:, None]
+    >>> y = 3 * X[:, 0] + 1
+    >>> y[:4] += 50
+    >>> STIR().fit(X, y).coef_.round(3)
+    array([3.])
+    """
+
+    def __init__(self, *, truncation: float = 10.0, growth: float = 1.5, fit_intercept: bool = True, tol: float = 1e-6,
+                 max_iter: int = 1000, max_time: float | None = None, progress: bool = False):
+        self.truncation = truncation
+        self.growth = growth
+        self.fit_intercept = fit_intercept
+        self.tol = tol
+        self.max_iter = max_iter
+        self.max_time = max_time
+        self.progress = progress
+
+    @with_callbacks
+    def fit(self, X: Any, y: Any) -> "STIR":
+        """Fit to X of shape (n, d) and real targets y of shape (n,); returns self.
+
+        Raises ValueError for parameters out of range, NaN, inf or entries beyond 1e100, naming the column.
+        """
+        truncation = check_number("truncation", self.truncation, 0)
+        growth = check_number("growth", self.growth, 1)
+        tol = check_number("tol", self.tol, 0)
+        self._check_limits()
+        X, y = check_X_y(self, X, y, numeric_target=True)
+        Z = self._columns(X)
+        report = step_callback(self, X, y, self.max_iter)
+        y, middle = self._centred(y.astype(np.float64))
+        unit = float(np.median(np.abs(y))) or float(np.abs(y).max()) or 1.0
+        w = self._run(stir(Z, y / unit, truncation=truncation, growth=growth), report, tol).state * unit
+        self._set_coef(w)
+        self.intercept_ += middle
+        residual = np.abs(y - Z @ w)
+        self.scale_ = float(np.median(residual)) / NORMAL_MEDIAN
+        self.inlier_mask_ = residual <= 3 * self.scale_ + 1e-12 * unit
+        return self
+
+    def predict(self, X: Any) -> Array:
+        """Return the prediction for each row of X (n, d)."""
+        return self._linear(X)

@@ -1,0 +1,185 @@
+"""What the kernel machines under a risk share: their parameters, the space they are fitted in, and the one descent."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+from sklearn.utils import check_random_state
+
+from buttress._callbacks import CallbackSupportMixin
+from buttress._checks import Array, check_count, check_limits, check_number, check_option, warn_user
+from buttress.expansion import KernelExpansion
+from buttress.features import landmarks, nystroem
+from buttress.kernels import Kernel, Linear, Precomputed, centers, fitted_kernel, is_precomputed, warn_of_scale
+from buttress.losses import Loss
+from buttress.risks import PerClass, Risk, Subquantile, Tilted
+from buttress.solvers.gradient.descent import STEPS, descent
+from buttress.solvers.gradient.space import Dual, Primal, Space, StoredRows
+from buttress.solvers.ridge.landmarks import LandmarkFeatures
+from buttress.solvers.run import Outcome, run
+
+EXACT_ROWS = 5000  # a Gram matrix of this many rows holds 200 MB
+AUTO_LANDMARKS = 1000
+HEARD = 0.1  # share of the rows of which a tilted risk should hear at least
+
+
+class KernelRisk(CallbackSupportMixin, BaseEstimator):
+    """The parameters, checks and descent of :class:`KernelRegressor` and :class:`KernelClassifier`."""
+
+    def __init__(
+        self,
+        *,
+        risk: Any = None,
+        alpha: float = 1.0,
+        kernel: Any = "rbf",
+        degree: float = 3,
+        gamma: float | str = "auto",
+        coef0: float = 0.0,
+        acceleration: str | None = "nesterov",
+        momentum: float = 0.9,
+        step: Any = "spectral",
+        radius: float | None = None,
+        init: str = "zero",
+        n_landmarks: int | str | None = "auto",
+        tol: float = 1e-4,
+        max_iter: int = 1000,
+        max_time: float | None = None,
+        random_state: Any = None,
+        progress: bool = False,
+    ):
+        self.risk = risk
+        self.alpha = alpha
+        self.kernel = kernel
+        self.degree = degree
+        self.gamma = gamma
+        self.coef0 = coef0
+        self.acceleration = acceleration
+        self.momentum = momentum
+        self.step = step
+        self.radius = radius
+        self.init = init
+        self.n_landmarks = n_landmarks
+        self.tol = tol
+        self.max_iter = max_iter
+        self.max_time = max_time
+        self.random_state = random_state
+        self.progress = progress
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.pairwise = is_precomputed(self.kernel)
+        return tags
+
+    def _checked_risk(self) -> Risk:
+        """Return the risk; refuse parameters out of range."""
+        check_number("alpha", self.alpha, 0, closed="left")
+        check_number("tol", self.tol, 0)
+        check_limits(self.max_iter, self.max_time)
+        check_option("acceleration", self.acceleration, (None, "polyak", "nesterov"))
+        check_number("momentum", self.momentum, 0, 1, closed="left")
+        check_option("init", self.init, ("zero", "glorot"))
+        if self.radius is not None:
+            check_number("radius", self.radius, 0, np.inf)
+        check_step(self.step, self.radius)
+        risk = Subquantile() if self.risk is None else self.risk
+        if not isinstance(risk, Risk):
+            raise ValueError(f"risk must be Mean(), Subquantile(quantile) or Tilted(tilt). Got {risk!r}.")
+        _ = risk.kept  # raises for a quantile out of range
+        return risk
+
+    def _descend(
+        self, X: Array, y: Any, loss: Loss, risk: Risk, weight: Array, codes: Any, n_scores: int, report: Any
+    ) -> Outcome:
+        """Run the descent and set what both estimators hold afterwards; the risk is taken within ``codes``."""
+        rng = check_random_state(self.random_state)
+        space, expand = self._space(X, weight, rng)
+        shape = (space.n_coefs,) if n_scores == 1 else (space.n_coefs, n_scores)
+        reach = np.sqrt(6 / len(X)) if self.init == "glorot" else 0.0
+        steps = descent(
+            space, y, loss, risk, ridge=self.alpha / (risk.kept * weight.sum()),
+            start=rng.uniform(-reach, reach, shape), sample_weight=weight,
+            acceleration=self.acceleration, momentum=self.momentum, step=self.step,
+            radius=np.inf if self.radius is None else self.radius,
+        )
+        outcome = run(steps, tol=self.tol, max_iter=self.max_iter,
+                      max_time=self.max_time, callback=report, progress=self.progress, name=type(self).__name__)
+        coef = outcome.state if outcome.state.ndim == 2 else outcome.state[:, None]
+        self.expansion_ = expand(coef)
+        setattr(self, "coef_" if isinstance(self.expansion_.kernel, Linear) else "dual_coef_", outcome.state)
+        self.weights_ = risk.weights(loss.value(y, space.point(outcome.state).f), weight)
+        self.inlier_mask_ = kept_rows(self.weights_, weight, codes)
+        warn_of_few(self.weights_, risk, len(X))
+        self.objective_, self.n_iter_, self.history_ = outcome.objective, outcome.n_iter, outcome.history
+        self.converged_ = outcome.converged
+        return outcome
+
+    def _space(
+        self, X: Array, weight: Array, rng: np.random.RandomState
+    ) -> tuple[Space, Callable[[Array], KernelExpansion]]:
+        """Return the space to descend in, and what makes an expansion of its coefficients (m, k).
+
+        A linear kernel goes in the primal; any other over Nystroem features, or exactly over its Gram matrix. Landmarks
+        are drawn uniformly: the spread-out choice would prefer outlying rows.
+        """
+        kernel = fitted_kernel(self, X, weight)
+        wanted = self._wanted_landmarks(kernel, len(X))
+        if isinstance(kernel, Linear) and kernel.definiteness == "pd":
+            offset = float(np.sqrt(kernel.coef0))
+            Z = np.column_stack([X, np.full(len(X), offset)]) if offset else X
+            return Primal(StoredRows(Z)), lambda c: linear_expansion(c, X.shape[1], offset)
+        if wanted is not None:
+            chosen = nystroem(kernel, landmarks(X[weight > 0], wanted, rng=rng, method="uniform"))
+            warn_of_scale(kernel, X, chosen.landmarks)
+            features = LandmarkFeatures(chosen, X, 1.0, constant=False)
+            return Primal(features), lambda c: chosen.expansion(c, np.zeros(c.shape[1]))
+        Z = centers(kernel, X)
+        warn_of_scale(kernel, X, Z)
+        share = weight / weight.sum()
+        return Dual(kernel(X, Z), share), lambda c: KernelExpansion(kernel, Z, c, np.zeros(c.shape[1]))
+
+    def _wanted_landmarks(self, kernel: Kernel, n_rows: int) -> int | None:
+        if self.n_landmarks is None:
+            return None
+        if isinstance(self.n_landmarks, str):
+            check_option("n_landmarks", self.n_landmarks, ("auto",))
+            fits = kernel.definiteness == "pd" and not isinstance(kernel, Precomputed)
+            return AUTO_LANDMARKS if fits and n_rows > EXACT_ROWS else None
+        if isinstance(kernel, Precomputed):
+            raise ValueError("n_landmarks needs a kernel of rows, not a Gram matrix. Use n_landmarks=None.")
+        return check_count("n_landmarks", self.n_landmarks)
+
+
+def check_step(step: Any, radius: Any) -> None:
+    """Refuse a step that is no rule, positive number or function, and the one that does not go with a ball."""
+    if isinstance(step, str):
+        check_option("step", step, STEPS)
+        if step == "preconditioned" and radius is not None:
+            raise ValueError("step='preconditioned' does not go with a radius: scaling into the ball is no projection "
+                             "in its metric. Use step='spectral', or alpha in place of the radius.")
+    elif not callable(step):
+        check_number("step", step, 0, fix=f"Use one of {', '.join(STEPS)}, a number or a function of the iteration.")
+
+
+def linear_expansion(c: Array, width: int, offset: float) -> KernelExpansion:
+    """Return x -> x'c[:width] + offset c[width] as an expansion of the linear kernel over one centre a column of c."""
+    intercept = offset * c[width] if offset else np.zeros(c.shape[1])
+    return KernelExpansion(Linear(), np.ascontiguousarray(c[:width].T), np.eye(c.shape[1]), intercept)
+
+
+def warn_of_few(weights: Array, risk: Risk, n: int) -> None:
+    """Warn where a tilted risk hears of a tenth of the n rows at most: it was meant for losses of about one."""
+    tilted = risk.risk if isinstance(risk, PerClass) else risk
+    heard = weights.sum() ** 2 / float(weights @ weights)
+    if isinstance(tilted, Tilted) and heard < HEARD * n:
+        warn_user(f"{tilted!r} weighs the rows as if they were {heard:.0f} of {n}: losses are far from one another in "
+                  "units of 1 / |tilt|. Scale y, or use a smaller tilt.")
+
+
+def kept_rows(q: Array, weight: Array, codes: NDArray[np.intp]) -> NDArray[np.bool_]:
+    """Say which rows count for at least half of the heaviest row of their group, sample weights set aside."""
+    ratio = np.divide(q, weight, out=np.zeros_like(q), where=weight > 0)
+    most = np.zeros(codes.max() + 1)
+    np.maximum.at(most, codes, ratio)
+    return (ratio > 0) & (ratio >= 0.5 * most[codes])

@@ -1,0 +1,115 @@
+"""Which labels are wrong: concentration within each class on leave-one-out scores, and the rate of wrong labels.
+
+Trimmed by loss alone, a whole class is soon gone; so each observed class keeps its own best rows. A label is wrong
+with probability rho, and is then any other class alike: P(label = c | x) = (1 - rho) q_c + rho (1 - q_c) / (C - 1)
+with q = softmax(T F(x)), F the scores of the fit without that row.
+
+A few wrong labels, far on the wrong side, are explained about as well by rho = 0 and a low T, under which classes
+overlap, as by a small rho and a high T. The likeliest pair is therefore no verdict on a row: P(label wrong) is the mean
+over all pairs, each weighted by its likelihood, with log T uniform and rho of density proportional to (1 - 2 rho)^4.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import softmax
+
+from buttress._checks import Array
+from buttress._rows import drawn_rows
+from buttress.solvers.run import Step, Steps
+
+TEMPERATURES = np.geomspace(0.3, 30, 25)
+RATES = 0.5 * np.concatenate([[0.0], np.geomspace(0.002, 0.1, 12), np.linspace(0.12, 0.98, 44)])
+PRIOR = np.convolve(np.diff(RATES), [0.5, 0.5]) * (1 - 2 * RATES) ** 4  # times its cell of the trapezoid rule
+HEARD = 10_000  # rows from which the law is learned
+
+
+@dataclass(frozen=True)
+class Flips:
+    """Likeliest rate of wrong labels and log likelihood per row there; P(label wrong) and P(class) (n, C), averaged."""
+
+    rate: float
+    wrong: Array
+    classes: Array
+    likelihood: float
+
+    def true_class(self, codes: NDArray[np.intp]) -> NDArray[np.intp]:
+        """Return the likeliest true class of each row, given its label (n,) and its scores."""
+        C, rows = self.classes.shape[1], np.arange(len(codes))
+        chance = self.classes * (self.rate / (C - 1))
+        chance[rows, codes] = self.classes[rows, codes] * (1 - self.rate)
+        return chance.argmax(axis=1).astype(np.intp)
+
+
+def explain_labels(scores: Array, codes: NDArray[np.intp], rate: float | None = None) -> Flips:
+    """Return the law of the labels for leave-one-out scores (n, C) and class numbers (n,); ``rate`` fixes rho.
+
+    The law is learned from at most 10,000 rows, drawn at random, on a grid of temperatures and rates up to one half.
+    """
+    rates, prior = (RATES, PRIOR) if rate is None else (np.array([rate]), np.ones(1))
+    part = drawn_rows(len(codes), HEARD)
+    total = label_likelihoods(scores[part], codes[part], rates)
+    best = np.unravel_index(int(total.argmax()), total.shape)
+    weight = np.exp((total - total[best]) * len(codes[part])) * prior
+    weight[weight < 1e-4 * weight.max()] = 0
+    weight /= weight.sum()
+    wrong, classes = np.zeros(len(codes)), np.zeros(scores.shape)
+    for t in np.flatnonzero(weight.any(axis=1)):
+        some = weight[t] > 0
+        q = softmax(TEMPERATURES[t] * scores, axis=1)
+        right, slip = _given(q, codes, rates[some])
+        wrong += (slip / np.maximum(right + slip, 1e-300)) @ weight[t, some]
+        classes += weight[t].sum() * q
+    return Flips(float(rates[best[1]]), np.minimum(wrong, 1), classes, float(total[best]))
+
+
+def label_likelihoods(scores: Array, codes: NDArray[np.intp], rates: Array) -> Array:
+    """Return the mean log likelihood of the labels for each temperature and each of R rates, shape (25, R)."""
+    total = np.empty((len(TEMPERATURES), len(rates)))
+    for t, T in enumerate(TEMPERATURES):
+        right, slip = _given(softmax(T * scores, axis=1), codes, rates)
+        total[t] = np.mean(np.log(right + slip + 1e-300), axis=0)
+    return total
+
+
+def _given(q: Array, codes: NDArray[np.intp], rates: Array) -> tuple[Array, Array]:
+    """Return P(label, and it is right) and P(label, and it is wrong) of each row at each of R rates, both (n, R)."""
+    given = q[np.arange(len(codes)), codes][:, None]
+    return (1 - rates) * given, rates / (q.shape[1] - 1) * (1 - given)
+
+
+def label_margins(scores: Array, codes: NDArray[np.intp]) -> Array:
+    """Return by how much the score of each row's label beats the best other, shape (n,)."""
+    rows = np.arange(len(codes))
+    others = scores.copy()
+    others[rows, codes] = -np.inf
+    return scores[rows, codes] - others.max(axis=1)
+
+
+def best_of_each_class(margin: Array, codes: NDArray[np.intp], kept: float) -> Array:
+    """Return the indicator (n,) of the ceil(kept n_c) rows of largest margin in each class c."""
+    keep = np.zeros(len(codes))
+    for c in np.unique(codes):
+        rows = np.flatnonzero(codes == c)
+        count = int(np.ceil(kept * len(rows) - 1e-9))
+        keep[rows[np.argsort(-margin[rows], kind="stable")[:count]]] = 1
+    return keep
+
+
+def concentrate_classes(
+    ridge: Any, targets: Array, codes: NDArray[np.intp], margin: Array, *, alpha: float, kept: float
+) -> Steps:
+    """Yield (kept rows, leave-one-out scores) from margins (n,), until a set of rows comes again.
+
+    ``targets`` (n, C) are 1 for the label and -1 elsewhere; the objective is the share of kept rows with margin <= 0.
+    """
+    seen = set()
+    while True:
+        keep = best_of_each_class(margin, codes, kept)
+        done = keep.tobytes() in seen
+        seen.add(keep.tobytes())
+        scores = targets - ridge.solve(targets, keep, alpha).loo
+        margin = label_margins(scores, codes)
+        yield Step((keep, scores), gap=0.0 if done else 1.0, objective=float(np.mean(margin[keep > 0] <= 0)))

@@ -1,0 +1,1 @@
+"""Gradient methods: descent under a risk, doubly stochastic gradients, worst inputs, quasi-Newton."""

@@ -1,0 +1,139 @@
+"""Functional gradient descent for a risk of losses, plain, with Polyak's momentum or with Nesterov's.
+
+    minimise over ||f|| <= radius   risk(l(y_i, f(x_i))) + ridge * ||f||_H^2
+
+The functional gradient is sum_i q_i l'_i k(x_i, .) + 2 ridge f, q the weights of the risk. Because the risks here are
+concave in the losses (a mean, a minimum over subsets, a negative tilt), holding q fixed majorises the objective, and a
+step of 1/beta, beta = curvature * lmax(diag(q)^1/2 K diag(q)^1/2) + 2 ridge, cannot raise it; nor can a step of up to
+2/beta, so an lmax within a factor of two does.
+Source: Rathnashyam & Gittens (2023), algorithm 3. Their "Nesterov" (63)-(64) is their momentum (60)-(61) written
+differently; ``acceleration="nesterov"`` is Nesterov's (1983), its gradient taken at the extrapolated point.
+"""
+
+from collections.abc import Callable
+from itertools import count
+
+import numpy as np
+
+from buttress._checks import Array
+from buttress.losses import Loss
+from buttress.risks import Risk
+from buttress.solvers.gradient.space import Dual, Point, Space, heaviest
+from buttress.solvers.run import Step, Steps
+
+STEPS = ("spectral", "paper", "preconditioned")
+# (gradient, weights, iteration) -> what to subtract from the coefficients, and the rate 1 / beta it stands for
+StepRule = Callable[[Array, Array, int], tuple[Array, float]]
+
+
+def descent(
+    space: Space,
+    y: Array,
+    loss: Loss,
+    risk: Risk,
+    *,
+    ridge: float,
+    start: Array,
+    sample_weight: Array,
+    acceleration: str | None = "nesterov",
+    momentum: float = 0.9,
+    step: str | float | Callable[[int], float] = "spectral",
+    radius: float = np.inf,
+) -> Steps:
+    """Yield coefficients shaped like ``start``, with the norm of the functional gradient as gap.
+
+    The gap is relative to its value at the start. Nesterov's momentum is dropped when the objective rises; Polyak's is
+    left as published, so its objective may rise. The ball is kept by scaling (each function is divided by its norm).
+    """
+    rule = step_rule(space, loss, sample_weight / sample_weight.sum(), ridge, step)
+    here = into_ball(space, space.point(start), radius)
+    last, velocity, previous, age, first = here, 0.0 * here, np.inf, 0, None
+    for iteration in count():
+        losses = loss.value(y, here.f)
+        objective = risk(losses, sample_weight) + ridge * space.inner(here.c, here)
+        if acceleration == "nesterov" and age and objective > previous:
+            here, age, previous = last, 0, np.inf
+            continue
+        q = risk.weights(losses, sample_weight)
+        slope = loss.derivative(y, here.f)
+        g = space.gradient((q if slope.ndim == 1 else q[:, None]) * slope) + 2 * ridge * here.c
+        change, rate = rule(g, q, iteration)
+        move = space.point(change)
+        new = into_ball(space, here - move, radius)
+        size = float(np.sqrt(max(space.inner(g, here - new), 0.0) / rate))
+        first = size if first is None else first
+        yield Step(here.c, gap=size / first if first else 0.0, objective=objective)
+        if acceleration == "polyak":
+            velocity = momentum * velocity + move
+            new = into_ball(space, here - velocity, radius)
+        ahead = new + age / (age + 3) * (new - last) if acceleration == "nesterov" else new
+        here, last, previous, age = into_ball(space, ahead, radius), new, objective, age + 1
+
+
+def step_rule(
+    space: Space, loss: Loss, share: Array, ridge: float, step: str | float | Callable[[int], float]
+) -> StepRule:
+    """Return the rule behind a name; a number or a function of the iteration is itself the step.
+
+    ``"paper"`` takes beta from the trace over all rows (48), ``"spectral"`` from the spectrum of the kept ones.
+    """
+    if step == "preconditioned":
+        return preconditioned(space, loss, share, ridge)
+    if step == "spectral":
+        return lambda g, q, iteration: scaled(g, loss.curvature * space.largest(q) + 2 * ridge)
+    if step == "paper":
+        trace = float(share @ space.diagonal)
+        return lambda g, q, iteration: scaled(g, loss.curvature * heaviest(q, share) * trace + 2 * ridge)
+    size = step if callable(step) else lambda iteration: float(step)
+    return lambda g, q, iteration: scaled(g, 1 / size(iteration))
+
+
+def preconditioned(space: Space, loss: Loss, share: Array, ridge: float) -> StepRule:
+    """Return steps by the inverse of curvature * M sum_i share_i k_i k_i' + 2 ridge, M a bound on q / share.
+
+    It majorises the objective. M is 1/p for a subquantile and never changes; where it does (a tilt), twice what is
+    needed is factored again.
+    """
+    bound = 0.0
+    solve: Callable[[Array], Array] = space.gradient  # replaced before it is first used
+
+    def rule(g: Array, q: Array, iteration: int) -> tuple[Array, float]:
+        nonlocal bound, solve
+        most = heaviest(q, share)
+        if not bound / 8 <= most <= bound * (1 + 1e-9):
+            bound = most if bound == 0 else 2 * most
+            solve = space.inverse(loss.curvature * bound * share, 2 * ridge)
+        return solve(g), 1.0
+
+    return rule
+
+
+def scaled(g: Array, beta: float) -> tuple[Array, float]:
+    """Return g / beta and 1 / beta; no step where nothing curves."""
+    rate = 1 / beta if beta > 0 else 1.0
+    return rate * g, rate
+
+
+def into_ball(space: Space, h: Point, radius: float) -> Point:
+    """Return h, or h scaled to the norm ``radius`` where its norm is larger."""
+    if radius == np.inf:
+        return h
+    norm = space.norm(h)
+    return radius / norm * h if norm > radius else h
+
+
+def kernel_descent(
+    K: Array,
+    y: Array,
+    loss: Loss,
+    risk: Risk,
+    *,
+    ridge: float,
+    w: Array,
+    sample_weight: Array,
+    accelerate: bool = True,
+) -> Steps:
+    """Yield the coefficients w of f = sum_i w_i k(x_i, .) for a Gram matrix K (n, n)."""
+    space = Dual(K, sample_weight / sample_weight.sum())
+    return descent(space, y, loss, risk, ridge=ridge, start=w, sample_weight=sample_weight,
+                   acceleration="nesterov" if accelerate else None)

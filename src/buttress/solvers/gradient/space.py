@@ -1,0 +1,165 @@
+"""Where a function of an RKHS lives while it is fitted: dual coefficients over a Gram matrix, or primal over features.
+
+Descent needs the same few things of both, so it is written once. With a Gram matrix K, f = K c and ||f||^2 = c'K c;
+with features Z, f = Z c and ||f|| = |c|. The functional gradient of sum_i a_i f(x_i) is sum_i a_i k(x_i, .): in dual
+coefficients a itself, in primal ones Z'a.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import cho_factor, cho_solve, lu_factor, lu_solve
+
+from buttress._checks import Array
+from buttress.solvers.ridge.landmarks import LandmarkFeatures
+from buttress.solvers.ridge.leave_one_out import WeightedGram
+
+
+@dataclass(frozen=True)
+class Point:
+    """A function: its coefficients c, shape (m,) or (m, C), and its values f at the training rows, (n,) or (n, C)."""
+
+    c: Array
+    f: Array
+
+    def __add__(self, other: "Point") -> "Point":
+        return Point(self.c + other.c, self.f + other.f)
+
+    def __sub__(self, other: "Point") -> "Point":
+        return Point(self.c - other.c, self.f - other.f)
+
+    def __rmul__(self, scale: float) -> "Point":
+        return Point(scale * self.c, scale * self.f)
+
+
+class Space(ABC):
+    """The functions a descent moves among."""
+
+    diagonal: Array  # k(x_i, x_i), shape (n,)
+    n_coefs: int
+
+    @abstractmethod
+    def point(self, c: Array) -> Point:
+        """The function of coefficients c."""
+
+    @abstractmethod
+    def gradient(self, a: Array) -> Array:
+        """The coefficients of sum_i a_i k(x_i, .), a of shape (n,) or (n, C)."""
+
+    @abstractmethod
+    def inner(self, c: Array, h: Point) -> float:
+        """The inner product of the function of coefficients c with h."""
+
+    @abstractmethod
+    def largest(self, q: Array) -> float:
+        """Estimate lmax(diag(q)^1/2 K diag(q)^1/2) for weights q >= 0 from above, or from below by a few per cent."""
+
+    @abstractmethod
+    def inverse(self, s: Array, ridge: float) -> Callable[[Array], Array]:
+        """The map (sum_i s_i k(x_i, .) k(x_i, .)' + ridge)^-1 on coefficients, s >= 0."""
+
+    def norm(self, h: Point) -> float:
+        """||h||."""
+        return float(np.sqrt(max(self.inner(h.c, h), 0.0)))
+
+
+class Dual(Space):
+    """Functions sum_i c_i k(x_i, .) over a Gram matrix K (n, n) of rows with the shares (n,) of the whole weight."""
+
+    def __init__(self, K: Array, share: Array):
+        self.K, self.share, self.diagonal, self.n_coefs = K, share, np.diagonal(K), len(K)
+        self._top: float | None = None
+
+    def point(self, c: Array) -> Point:
+        return Point(c, self.K @ c)
+
+    def gradient(self, a: Array) -> Array:
+        return a
+
+    def inner(self, c: Array, h: Point) -> float:
+        return float(np.sum(c * h.f))
+
+    def largest(self, q: Array) -> float:
+        """The least of the trace and of max(q / share) lmax(share^1/2 K share^1/2)."""
+        if self._top is None:
+            root = np.sqrt(self.share)
+            self._top = top_eigenvalue(lambda v: root * (self.K @ (root * v)), root)[0]
+        return min(heaviest(q, self.share) * self._top, float(q @ self.diagonal))
+
+    def inverse(self, s: Array, ridge: float) -> Callable[[Array], Array]:
+        A = s[:, None] * self.K
+        A[np.diag_indices_from(A)] += ridge + 1e-10 * float(s @ self.diagonal)
+        factor = lu_factor(A, overwrite_a=True)
+        return lambda g: lu_solve(factor, g)
+
+
+class StoredRows:
+    """Features Z (n, m) in one array, as :class:`LandmarkFeatures` gives them."""
+
+    eps = float(np.finfo(np.float64).eps)
+
+    def __init__(self, Z: Array):
+        self.Z, self.shape, self.lengths = Z, Z.shape, np.einsum("ij,ij->i", Z, Z)
+
+    def __getitem__(self, rows: NDArray[np.intp]) -> Array:
+        return self.Z[rows]
+
+    def times(self, C: Array) -> Array:
+        return self.Z @ C
+
+    def transposed_times(self, A: Array) -> Array:
+        return self.Z.T @ A
+
+
+class Primal(Space):
+    """Functions x -> z(x)'c over features (n, m) of the training rows."""
+
+    def __init__(self, features: StoredRows | LandmarkFeatures):
+        self.features, self.diagonal, self.n_coefs = features, features.lengths, features.shape[1]
+        self._weights, self._top = np.zeros(features.shape[0]), 0.0
+        # to start power iterations from: any vector that is not orthogonal to the top one
+        self._vector: Array = np.random.default_rng(0).normal(size=(features.shape[1],))
+
+    def point(self, c: Array) -> Point:
+        return Point(c, self.features.times(c))
+
+    def gradient(self, a: Array) -> Array:
+        return self.features.transposed_times(a)
+
+    def inner(self, c: Array, h: Point) -> float:
+        return float(np.sum(c * h.c))
+
+    def largest(self, q: Array) -> float:
+        """The last eigenvalue found, plus what the rows gained since can add (Weyl); found anew where that is much."""
+        gained = float(np.maximum(q - self._weights, 0) @ self.diagonal)
+        if gained > 0.2 * self._top or np.abs(q - self._weights).sum() > 0.2:
+            self._top = top_eigenvalue(lambda v: self.gradient(q * self.features.times(v)), self._vector)[0]
+            self._weights, gained = q, 0.0
+        return min(self._top + gained, float(q @ self.diagonal))
+
+    def inverse(self, s: Array, ridge: float) -> Callable[[Array], Array]:
+        A = WeightedGram(self.features.__getitem__, *self.features.shape)(s)
+        lift = max(1e-10 * float(s @ self.diagonal), self.features.eps * float(np.diagonal(A).max()))
+        A[np.diag_indices_from(A)] += ridge + lift
+        factor = cho_factor(A, overwrite_a=True)
+        return lambda g: cho_solve(factor, g)
+
+
+def top_eigenvalue(times: Callable[[Array], Array], v: Array, rounds: int = 30) -> tuple[float, Array]:
+    """Return lmax of a positive semi-definite operator plus two per cent, and its vector, by power iteration from v."""
+    value = 0.0
+    for _ in range(rounds):
+        v = times(v)
+        value = float(np.linalg.norm(v))
+        if value == 0:
+            return 0.0, np.ones_like(v)
+        v = v / value
+    return 1.02 * value, v
+
+
+def heaviest(q: Array, share: Array) -> float:
+    """Return the largest weight of a row relative to its share."""
+    return float(np.divide(q, share, out=np.zeros_like(q), where=share > 0).max())

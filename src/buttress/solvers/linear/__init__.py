@@ -1,0 +1,1 @@
+"""Linear machines in the primal."""

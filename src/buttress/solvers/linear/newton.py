@@ -1,0 +1,150 @@
+"""An exact solver of the linear support vector machine in the primal: multipliers outside, Newton's method inside.
+
+The hinge is  max_{0 <= a <= C} a u.  Around multipliers a0 it is replaced by its smooth relative
+
+    max_{0 <= a <= C}  a u - (a - a0)^2 / (2 s C),      attained at a = C clip(a0/C + s u, 0, 1),
+
+a piecewise quadratic whose minimum over (w, b) Newton's method finds in finitely many steps; its a is the next a0.
+These are proximal steps on the dual, so they reach the hinge's optimum itself, and a is a certificate all along. The
+squared hinge is the same with a0 = 0, s = 2 and no upper limit: one smooth problem.
+
+Sources: Rockafellar (1976) for the multipliers, Mangasarian (2002) and Chapelle (2007) for Newton's method.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import LinAlgError, cho_factor, cho_solve
+from scipy.sparse import issparse
+from scipy.sparse.linalg import LinearOperator, cg
+
+from buttress._checks import Array
+from buttress.solvers.linear.primal import LinearProblem
+from buttress.solvers.run import Step, Steps
+
+DIRECT = 3000  # largest system that is factored; beyond it, conjugate gradients
+GROWTH = 8.0  # of s from one proximal step to the next
+RETREATS = 6
+ROUNDING = 1e-14  # relative falls of the objective below this are not looked for
+
+
+@dataclass
+class SmoothProblem:
+    """The smooth problem around multipliers C * centre, with b tied to b0 by a weak spring.
+
+    The spring keeps b determined where no row is active; its pull vanishes as b settles.
+    """
+
+    linear: LinearProblem
+    centre: Array
+    s: float
+    b0: float
+
+    @property
+    def spring(self) -> float:
+        return 1e-8 / self.linear.lam if self.linear.intercept else 0.0
+
+    def shares(self, u: Array) -> tuple[Array, NDArray[np.bool_]]:
+        """Return a / C at slacks u, and which rows lie on the quadratic piece."""
+        raw = self.centre + self.s * u
+        top = np.inf if self.linear.squared else 1.0
+        return np.clip(raw, 0, top), (raw > 0) & (raw < top)
+
+    def value(self, w: Array, b: float, u: Array) -> float:
+        share, _ = self.shares(u)
+        with np.errstate(over="ignore", invalid="ignore"):  # an infinite value only makes the step shorter
+            losses = share * u - (share - self.centre) ** 2 / (2 * self.s)
+            return float(w @ w + self.spring * np.square(b - self.b0)) / 2 + float(self.linear.bound @ losses)
+
+    def gradient(self, w: Array, b: float, share: Array) -> tuple[Array, float]:
+        pull = self.linear.bound * share * self.linear.y
+        return w - self.linear.X.T @ pull, self.spring * (b - self.b0) - float(pull.sum()) * self.linear.intercept
+
+    def direction(self, active: NDArray[np.bool_], g: Array, g_b: float) -> tuple[Array, float]:
+        """Return Newton's step (in w, in b) from the gradient, given the active rows."""
+        X, curvature = self.linear.X[active], self.s * self.linear.bound[active]
+        if not self.linear.intercept:
+            return -_solve(X, curvature, g[:, None])[:, 0], 0.0
+        mean = X.T @ curvature
+        solved = _solve(X, curvature, np.column_stack([g, mean]))
+        schur = self.spring + float(curvature.sum()) - float(mean @ solved[:, 1])
+        move_b = (float(mean @ solved[:, 0]) - g_b) / schur
+        return -solved[:, 0] - solved[:, 1] * move_b, move_b
+
+
+def multiplier_newton(problem: LinearProblem) -> Steps:
+    """Yield (w, b, dual objective), with the relative duality gap, after each proximal step; iterations are Newton's.
+
+    s grows from step to step. Where that was too much for Newton's method on badly scaled columns (the gap rose), the
+    step is taken back and s grows more slowly; after ``RETREATS`` of those nothing but rounding is left to gain.
+    """
+    problem, mean = centred(problem)
+    w, b, share, s = np.zeros(problem.X.shape[1]), 0.0, np.zeros(len(problem.y)), 2.0 if problem.squared else 0.25
+    growth, retreats, taken, best = (1.0 if problem.squared else GROWTH), 0, 1, (np.inf, w, b, share, s)
+    while retreats < RETREATS:
+        primal, dual = problem.primal(w, problem.slack(w, b)), problem.dual(problem.bound * share)
+        gap = problem.relative_gap(primal, dual)
+        yield Step((w, b - float(mean @ w), dual), gap=gap, objective=primal, iterations=taken)
+        if gap < best[0]:
+            best = (gap, w, b, share, s)
+        else:
+            (_, w, b, share, s), growth, retreats = best, growth**0.5, retreats + 1
+        centre = np.zeros_like(share) if problem.squared else share
+        s *= growth
+        w, b, share, taken = minimise(SmoothProblem(problem, centre, s, b), w, b)
+
+
+def centred(problem: LinearProblem) -> tuple[LinearProblem, Array]:
+    """Return the problem with the weighted mean taken off dense rows, which a free b makes up for, and that mean."""
+    if issparse(problem.X) or not problem.intercept:
+        return problem, np.zeros(problem.X.shape[1])
+    mean = problem.lam * (problem.bound @ problem.X)
+    return replace(problem, X=problem.X - mean), mean
+
+
+def minimise(smooth: SmoothProblem, w: Array, b: float, limit: int = 100) -> tuple[Array, float, Array, int]:
+    """Return the minimum (w, b), its multipliers / C and the number of Newton steps.
+
+    Ends when a whole step leaves the set of active rows as it was: the minimum of that quadratic is then exact. Also
+    ends where the fall that is left is lost in rounding.
+    """
+    u, last, length, taken = smooth.linear.slack(w, b), np.empty(0, dtype=bool), 0.0, 0
+    value = smooth.value(w, b, u)
+    while True:
+        share, active = smooth.shares(u)
+        if taken == limit or (length == 1 and np.array_equal(active, last)):
+            return w, b, share, max(taken, 1)
+        g, g_b = smooth.gradient(w, b, share)
+        move, move_b = smooth.direction(active, g, g_b)
+        change = -smooth.linear.y * (smooth.linear.X @ move + move_b)
+        fall, length = float(g @ move) + g_b * move_b, 1.0
+        while (trial := smooth.value(w + length * move, b + length * move_b, u + length * change)) > (
+            value + 1e-4 * length * fall
+        ):
+            length /= 2
+            if -length * fall < ROUNDING * abs(value):
+                return w, b, share, max(taken, 1)
+        w, b, u, value = w + length * move, b + length * move_b, u + length * change, trial
+        last, taken = active, taken + 1
+
+
+def _solve(X: Any, curvature: Array, right: Array) -> Array:
+    """Solve (I + X' diag(curvature) X) Z = right, X of shape (m, d), through the smaller of d and m."""
+    m, d = X.shape
+    if min(m, d) > DIRECT:
+        system = LinearOperator((d, d), matvec=lambda v: v + X.T @ (curvature * (X @ v)), dtype=np.float64)
+        return np.column_stack([cg(system, column, rtol=1e-10, maxiter=1000)[0] for column in right.T])
+    scaled = X.multiply(np.sqrt(curvature)[:, None]).tocsr() if issparse(X) else X * np.sqrt(curvature)[:, None]
+    gram: Any = scaled.T @ scaled if d <= m else scaled @ scaled.T
+    gram = gram.toarray() if issparse(gram) else gram
+    gram[np.diag_indices(len(gram))] += 1
+    try:
+        factor = cho_factor(gram, lower=True, overwrite_a=True, check_finite=False)
+    except LinAlgError:
+        raise ValueError("The columns of X differ too much in scale for float64: rounding of the largest hides the "
+                         "others. Scale them, with sklearn.preprocessing.StandardScaler for example.") from None
+    if d <= m:
+        return cho_solve(factor, right, check_finite=False)
+    return right - scaled.T @ cho_solve(factor, scaled @ right, check_finite=False)

@@ -1,0 +1,1 @@
+"""Quadratic programs: the exact machines, balls and their certificates."""

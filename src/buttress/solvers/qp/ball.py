@@ -1,0 +1,157 @@
+"""The smallest soft ball: the program of support vector data description (SVDD) and its certificate.
+
+    primal   min_{R2, c}  R2 + 1/(nu n) sum_i w_i max(0, |phi(x_i) - c|^2 - R2)
+    dual     max_a        diag(K)'a - a'Ka,   0 <= a_i <= w_i / (nu n),  sum_i a_i = 1
+
+with weights scaled so that sum_i w_i = n, and c = sum_i a_i phi(x_i). With b = nu n a and p = nu n diag(K) / 2 this is
+the program of ``smo.py`` with 0 <= b <= w. For any c the best R2 is a (1 - nu)-quantile of the squared distances d2, so
+any a gives a certificate: gap = sum_i (w_i/(nu n) - a_i) [d2_i - R2]_+ + a_i [R2 - d2_i]_+ >= 0.
+Adding u_i + u_j to K_ij changes nothing, so conditionally positive definite kernels are exact.
+
+Source: Tax & Duin, Support Vector Data Description, Machine Learning 54, 2004.
+"""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from buttress._checks import Array
+from buttress.gram.rows import KernelRows
+from buttress.solvers.qp.smo import EXACT_ROWS, QP, block_smo, exact_finish, violation
+from buttress.solvers.run import Outcome, Step, Steps, run
+
+LANDMARKS = 64  # rows whose mean stands for the centre before there is one
+
+
+@dataclass
+class Ball:
+    """a (summing to 1), |c|^2 = a'Ka, R2, by how much R2 may be off, both objectives and how the run ended."""
+
+    a: Array
+    norm2: float
+    radius2: float
+    slack: float
+    primal: float
+    dual: float
+    outcome: Outcome
+    converged: bool
+
+    @property
+    def gap(self) -> float:
+        return max(0.0, self.primal - self.dual)
+
+    def times(self, unit: float) -> "Ball":
+        """Return the ball of the kernel multiplied by ``unit``: the same coefficients, all distances squared scaled."""
+        return replace(self, norm2=self.norm2 * unit, radius2=self.radius2 * unit, slack=self.slack * unit,
+                       primal=self.primal * unit, dual=self.dual * unit)
+
+
+def solve_ball(
+    rows: KernelRows,
+    weight: Array,
+    nu: float,
+    *,
+    tol: float = 1e-3,
+    gap_tol: float = 1e-3,
+    start: Array | None = None,
+    exact_rows: int = EXACT_ROWS,
+    max_iter: int | None = None,
+    max_time: float | None = None,
+    callback: Callable[[Step], bool | None] | None = None,
+    progress: bool = False,
+    inner: bool = False,
+) -> Ball:
+    """Solve the program for positive weights of shape (n,), from the dual point ``start`` if one is given.
+
+    Runs until the KKT violation of b is at most ``tol`` times the mean squared distance to the centre (libsvm's measure
+    for the one-class machine) and the gap at most ``gap_tol`` times the primal objective, tightening ``tol`` where the
+    first does not give the second; up to ``exact_rows`` rows it then finishes exactly. Rows stored in float32 are
+    thrown away for float64 ones where the certificate, always in float64, is not good enough.
+    """
+    weight = weight * (len(weight) / weight.sum())
+    total = nu * len(weight)
+    away, scale = first_distances(rows, weight)
+    b = farthest(away, weight, total) if start is None else start * total
+    qp = QP(rows, total / 2 * rows.diagonal, np.zeros(len(b)), weight, b)
+    used, target, tightest, start_time = 0, tol * scale, 1e-4 * tol * scale, time.monotonic()
+    while True:
+        left = None if max_iter is None else max_iter - used
+        seconds = None if max_time is None else max_time - (time.monotonic() - start_time)
+        outcome = run(advancing(block_smo(qp, tol=target)), tol=target, max_iter=left, max_time=seconds,
+                      callback=callback, progress=progress, name="SVDD", inner=inner)
+        used += outcome.n_iter
+        qp.b, ended = outcome.state, outcome.status in ("converged", "exhausted")
+        if ended and len(rows) <= exact_rows:
+            qp.b = exact_finish(qp, qp.b)
+        ball = certified(qp, total, outcome)
+        small = ball.gap <= gap_tol * max(ball.primal, 1e-12 * scale)
+        if ended and not small and rows.real == np.float32:
+            rows.cache.widen()
+        elif small or not outcome.converged or target < tightest:
+            ball.converged, outcome.n_iter = small and ended, used
+            return ball
+        else:
+            target /= 10
+
+
+def advancing(steps: Steps) -> Steps:
+    """Pass steps on until 20 in a row have not lowered the objective: rounding hides further progress."""
+    least, idle = np.inf, 0
+    for step in steps:
+        yield step
+        idle = 0 if step.objective < least else idle + 1
+        least = min(least, step.objective)
+        if idle >= 20:
+            return
+
+
+def first_distances(rows: KernelRows, weight: Array) -> tuple[Array, float]:
+    """Return squared distances to the mean of a few rows, up to a constant, and their weighted mean (1 if it is 0)."""
+    some = np.unique(np.linspace(0, len(rows) - 1, min(LANDMARKS, rows.capacity)).astype(np.intp))
+    panel = rows.fetch(some)
+    away = rows.diagonal - 2 * panel.mean(axis=0)
+    scale = float(weight @ (away + panel[:, some].mean())) / len(rows)
+    return away, scale if scale > 1e-13 * float(np.abs(rows.diagonal).max()) else 1.0
+
+
+def farthest(away: Array, weight: Array, total: float) -> Array:
+    """Return b with the rows farthest away at their bounds until the sum is ``total``."""
+    order = np.argsort(-away, kind="stable")
+    left = np.maximum(total - np.cumsum(weight[order]) + weight[order], 0)
+    b = np.zeros(len(weight))
+    b[order] = np.minimum(weight[order], left)
+    return b
+
+
+def certified(qp: QP, total: float, outcome: Outcome) -> Ball:
+    """Return the ball of b, its radius and its two objectives, from distances computed in float64."""
+    a, diagonal = qp.b / total, qp.rows.diagonal
+    product = qp.rows.times(a)
+    if qp.rows.real == np.float32:  # float64 wherever a distance counts: all but the rows well inside
+        d2 = diagonal - 2 * product
+        inside = quantile_radius(d2, qp.hi, total) - 1e-4 * float(np.ptp(d2))
+        counts = np.union1d(np.flatnonzero(a), np.flatnonzero(d2 >= inside))
+        product[counts] = qp.rows.exact_times(a, counts)[counts]
+    norm2 = float(a @ product)
+    d2 = diagonal - 2 * product + norm2
+    radius2 = quantile_radius(d2, qp.hi, total)
+    dual = float(diagonal @ a) - norm2
+    primal = radius2 + float(qp.hi @ np.maximum(0, d2 - radius2)) / total
+    rounding = 64 * np.finfo(float).eps * (np.abs(diagonal).max() + 2 * np.abs(product).max() + abs(norm2))
+    slack = max(float(rounding), violation(-d2, qp.b, qp.lo, qp.hi))
+    return Ball(a, norm2, radius2, slack, primal, dual, outcome, converged=False)
+
+
+def quantile_radius(d2: Array, weight: Array, total: float) -> float:
+    """Return the R2 that minimises R2 + sum_i weight_i [d2_i - R2]_+ / total, the middle one if there are several.
+
+    It is the largest d2 such that the rows at least that far weigh ``total`` or more: the (1 - nu)-quantile. Where
+    they weigh exactly ``total``, every R2 down to the next smaller distance is as good.
+    """
+    order = np.argsort(-d2, kind="stable")
+    outside = np.cumsum(weight[order])
+    k = min(int(np.searchsorted(outside, total * (1 - 1e-12))), len(d2) - 1)
+    k_next = k + 1 if k + 1 < len(d2) and outside[k] <= total * (1 + 1e-12) else k
+    return float(d2[order[k]] + d2[order[k_next]]) / 2

@@ -1,0 +1,341 @@
+"""Learning the weights of several kernels in support vector data description.
+
+    V_p(a) = diag(K_p)'a - a'K_p a,    J(eta) = max_a sum_p eta_p V_p(a) over the dual points a of ``ball.py``
+
+"minimax" is the ball of least cost over all weights, min over the simplex of J, which is convex with gradient V(a) and
+equals max_a min_p V_p(a): J(eta) - min_p V_p(a) is a certificate for any eta and a. ``level_cuts`` and
+``reduced_gradient`` solve it. "spread" is max_a ||V(a)||_2, not convex; ``alternate`` climbs it.
+
+Sources: Liu, A demo of reduced gradient descent optimization (2020), Eq. 7 (min over gamma) and Eq. 10-11 (max over
+gamma), which are different problems; Rakotomamonjy et al., SimpleMKL (JMLR 2008); Lemarechal, Nemirovskii & Nesterov,
+New variants of bundle methods (1995) for the level method.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.optimize import linprog, nnls
+
+from buttress._checks import Array
+from buttress.gram.rows import Index, KernelRows
+from buttress.kernels import Kernel, centers
+from buttress.solvers.qp.ball import Ball, solve_ball
+from buttress.solvers.run import Step, Steps
+
+BLOCK = 512
+EXACT_ROWS = 200  # beyond, an exact finish of every ball would take most of the time
+LEVEL = 0.3  # how far up from the lower bound to the best value the next weights may lie
+
+
+class Source:
+    """One kernel on the training rows, with the rows of its Gram matrix that are kept."""
+
+    def __init__(self, kernel: Kernel, X: Array, cache_size: float):
+        self.kernel, self.X, self.Z = kernel, X, centers(kernel, X)
+        self.rows = KernelRows(kernel, X, cache_size)
+        self.block = min(BLOCK, self.rows.capacity)
+
+    def panel(self, rows: Index | slice, columns: Index | slice) -> Array:
+        """Return the entries of these rows and columns, computed anew."""
+        return self.kernel(self.X[rows], self.Z[columns])
+
+    def add_entries(self, total: Array, weight: float, index: Index, columns: Index) -> None:
+        """Add weight times the entries to ``total`` in place: from whole rows if they are wanted, else alone."""
+        whole = len(columns) == len(self.X)
+        for start in range(0, len(index), self.block):
+            part = index[start : start + self.block]
+            if len(columns) < 0.1 * len(self.X):
+                total[start : start + self.block] += weight * self.panel(part, columns)
+            else:
+                rows = self.rows.fetch(part)
+                total[start : start + self.block] += weight * (rows if whole else rows[:, columns])
+
+    def add_product(self, total: Array, b: Array, moved: Index) -> None:
+        """Add the rows ``moved`` times their entries of b to ``total`` (n,) in place."""
+        for start in range(0, len(moved), self.block):
+            part = moved[start : start + self.block]
+            total += b[part] @ self.rows.fetch(part)
+
+
+class RowMixture(Kernel):
+    """sum_p weights[p] K_p of training rows, given and asked for by their numbers, from the rows each K_p keeps."""
+
+    def __init__(self, sources: "list[Source]", weights: Array):
+        self.sources = sources
+        self.weights = weights
+
+    @property
+    def definiteness(self) -> str:
+        return "cpd"
+
+    def __call__(self, X: Array, Z: Array) -> Array:
+        index, columns = X[:, 0].astype(np.intp), Z[:, 0].astype(np.intp)
+        total = np.zeros((len(X), len(Z)))
+        for source, weight in zip(self.sources, self.weights, strict=True):
+            if weight > 0:
+                source.add_entries(total, weight, index, columns)
+        return total
+
+    def diagonal(self, X: Array) -> Array:
+        index = X[:, 0].astype(np.intp)
+        parts = (w * s.rows.diagonal[index] for s, w in zip(self.sources, self.weights, strict=True))
+        return sum(parts, np.zeros(len(X)))
+
+    def gradient(self, X: Array, Z: Array, V: Array) -> Array:
+        raise ValueError("Rows known by their number have no gradient in the inputs.")
+
+
+class MixtureRows(KernelRows):
+    """Rows of one mixture, whose products with b come from the products of the kernels that the stack keeps."""
+
+    def __init__(self, stack: "KernelStack", weights: Array):
+        numbers = np.arange(len(stack.weight), dtype=np.float64)[:, None]
+        super().__init__(RowMixture(stack.sources, weights), numbers, stack.share)
+        self.stack = stack
+        self.weights = weights
+
+    def times(self, b: Array) -> Array:
+        """Return K b, shape (n,)."""
+        return self.weights @ self.stack.products(b)
+
+
+@dataclass
+class Trial:
+    """Weights eta with their ball, V(a) (m,) at its dual point, and an upper bound of J(eta): the primal objective."""
+
+    eta: Array
+    ball: Ball
+    variances: Array
+
+    @property
+    def upper(self) -> float:
+        return self.ball.primal
+
+
+class KernelStack:
+    """m kernels on the same n training rows, each divided by its scale; ``evaluate`` solves for one choice of weights.
+
+    Memory is ``cache_size`` megabytes of rows for all kernels together, never m Gram matrices.
+    """
+
+    def __init__(self, kernels: list[Kernel], inputs: list[Array], weight: Array, nu: float, *, cache_size: float,
+                 gap_tol: float):
+        self.share = cache_size / (len(kernels) + 1)
+        self.sources = [Source(kernel, X, self.share) for kernel, X in zip(kernels, inputs, strict=True)]
+        self.scales = np.ones(len(kernels))
+        self.weight, self.nu, self.gap_tol = weight, nu, gap_tol
+        self.n_solved = 0
+        self._b, self._products = np.zeros(len(weight)), np.zeros((len(kernels), len(weight)))
+
+    def evaluate(self, eta: Array, start: Array | None) -> Trial:
+        """Return the ball of sum_p eta_p K_p / scales_p, from the dual point ``start``."""
+        rows = MixtureRows(self, eta / self.scales)
+        ball = solve_ball(rows, self.weight, self.nu, gap_tol=self.gap_tol, start=start, exact_rows=EXACT_ROWS,
+                          inner=True)
+        self.n_solved += 1
+        return Trial(eta, ball, self.variances(ball.a))
+
+    def variances(self, a: Array) -> Array:
+        """Return V(a), shape (m,)."""
+        total = self.nu * len(a)
+        means = self.products(a * total) @ a / total
+        return np.array([a @ source.rows.diagonal for source in self.sources] - means) / self.scales
+
+    def products(self, b: Array) -> Array:
+        """Return K_p b for every kernel, (m, n), from those of the last b: rows are needed where the two differ."""
+        change = b - self._b
+        if np.count_nonzero(change) > np.count_nonzero(b):
+            self._products, change = np.zeros_like(self._products), b
+        rounding = 4 * np.finfo(float).eps * np.abs(b).max()
+        moved = np.flatnonzero(np.abs(change) > rounding)
+        products = self._products.copy()
+        for product, source in zip(products, self.sources, strict=True):
+            source.add_product(product, change, moved)
+        self._b, self._products = b.copy(), products
+        return products
+
+
+def variance(source: Source, share: Array) -> float:
+    """Return share'diag(K) - share'K share by blocks of one triangle: tr(HKH)/n for equal shares summing to 1.
+
+    What rounding hides counts as 0.
+    """
+    mean, n = 0.0, len(share)
+    for start in range(0, n, BLOCK):
+        stop = min(start + BLOCK, n)
+        panel = share[start:stop] @ source.panel(slice(start, stop), slice(start, None))
+        mean += float(panel[: stop - start] @ share[start:stop] + 2 * panel[stop - start :] @ share[stop:])
+    diagonal = float(share @ source.rows.diagonal)
+    return diagonal - mean if diagonal - mean > 1e-12 * max(abs(diagonal), abs(mean)) else 0.0
+
+
+def level_cuts(stack: KernelStack, eta: Array) -> Steps:
+    """Yield the best weights so far; the next are the nearest to them on which all cuts J >= eta'V lie low enough.
+
+    The linear program over the cuts bounds J from below; the mixture of dual points that attains it is a dual point
+    itself, by concavity no worse, and adds a cut of its own at no further program. The gap is relative.
+    """
+    cuts: list[Array] = []
+    points: list[Array] = []
+    best: Trial | None = None
+    lower = -np.inf
+    start: Array | None = None
+    while True:
+        trial = stack.evaluate(eta, start)
+        cuts.append(trial.variances)
+        points.append(trial.ball.a)
+        best = trial if best is None or trial.upper < best.upper else best
+        for _ in range(2):
+            _, mix = lowest(cuts)
+            points.append(np.tensordot(mix, points, axes=1))
+            cuts.append(stack.variances(points[-1]))
+        lower = max(lower, max(float(V.min()) for V in cuts))
+        gap = best.upper - lower
+        yield Step((best, lower), gap=gap / max(abs(best.upper), 1e-300), objective=best.upper)
+        start = points[-1]
+        eta = nearest_low(best.eta, np.array(cuts), lower + LEVEL * gap)
+
+
+def lowest(cuts: list[Array]) -> tuple[Array, Array]:
+    """Return the weights that minimise max_k cuts_k'eta over the simplex, and the multipliers of the cuts."""
+    V = np.array(cuts)
+    K, m = V.shape
+    scale = max(float(np.abs(V).max()), 1e-300)
+    found = linprog(np.append(np.zeros(m), 1.0), A_ub=np.column_stack([V / scale, -np.ones(K)]), b_ub=np.zeros(K),
+                    A_eq=np.append(np.ones(m), 0.0)[None], b_eq=[1.0], bounds=[(0, None)] * m + [(None, None)],
+                    method="highs")
+    mix = np.maximum(-found.ineqlin.marginals, 0)
+    return found.x[:m], mix / mix.sum()
+
+
+def nearest_low(eta: Array, cuts: Array, level: float) -> Array:
+    """Return the point of the simplex nearest to ``eta`` with cuts'eta <= level.
+
+    Least distance programming by non-negative least squares (Lawson & Hanson, chapter 23), the sum of the weights
+    eliminated by writing them as eta + B z with orthonormal columns of B orthogonal to 1.
+    """
+    m = len(eta)
+    if m == 1:
+        return eta
+    B = np.linalg.qr(np.column_stack([np.ones(m), np.eye(m)[:, 1:]]))[0][:, 1:]
+    G = np.vstack([B, -cuts @ B])
+    h = np.append(-eta, cuts @ eta - level)
+    size = np.maximum(np.linalg.norm(G, axis=1), 1e-300)
+    G, h = G / size[:, None], h / size
+    unit = max(float(h.max()), 1e-300)  # distances of the order of 1 whatever the gap
+    E, target = np.vstack([G.T, h[None] / unit]), np.append(np.zeros(m - 1), 1.0)
+    residual = E @ nnls(E, target)[0] - target
+    if not abs(residual[-1]) > 1e-14:
+        return lowest(list(cuts))[0]
+    moved = eta + B @ (-unit * residual[:-1] / residual[-1])
+    moved[moved < 1e-12] = 0.0
+    return np.asarray(moved / moved.sum())
+
+
+def reduced_gradient(stack: KernelStack, eta: Array) -> Steps:
+    """Yield weights along SimpleMKL's reduced gradient: to a face of the simplex while J falls, then a line search."""
+    trial = stack.evaluate(eta, None)
+    lower = -np.inf
+    while True:
+        lower = max(lower, float(trial.variances.min()))
+        gap = (trial.upper - lower) / max(abs(trial.upper), 1e-300)
+        yield Step((trial, lower), gap=gap, objective=trial.upper)
+        D = descent_direction(trial.eta, trial.variances)
+        if not D.any():
+            return
+        trial, D, reach, end = to_the_face(stack, trial, D)
+        trial = line_search(stack, trial, D, reach, end)
+
+
+def descent_direction(eta: Array, V: Array) -> Array:
+    """Return the reduced gradient direction, which keeps the sum and leaves zero weights that would turn negative."""
+    m = int(eta.argmax())
+    reduced = V - V[m]
+    reduced[np.abs(reduced) <= 1e-12 * np.abs(V).max()] = 0.0
+    D = np.where((eta == 0) & (reduced > 0), 0.0, -reduced)
+    D[m] = 0.0
+    D[m] = -D.sum()
+    return D
+
+
+def to_the_face(stack: KernelStack, trial: Trial, D: Array) -> tuple[Trial, Array, float, Trial | None]:
+    """Follow D to where a weight becomes 0 as long as J still falls there, that weight then fixed.
+
+    Returns where it stopped, the direction left, the step to the next face and the trial there (None: none is left).
+    """
+    tallest = np.abs(D).max()
+    while (D < 0).any():
+        ratio = np.divide(-trial.eta, D, out=np.full(len(D), np.inf), where=D < 0)
+        reach, first = float(ratio.min()), int(ratio.argmin())
+        eta = np.maximum(trial.eta + reach * D, 0)
+        eta[first] = 0.0
+        end = stack.evaluate(eta / eta.sum(), trial.ball.a)
+        if D @ end.variances > 0:
+            return trial, D, reach, end
+        trial, D = end, D.copy()
+        D[int(eta.argmax())] += D[first]
+        D[first] = 0.0
+        D[np.abs(D) <= 1e-12 * tallest] = 0.0
+        if not D @ trial.variances < 0:
+            return trial, D, 0.0, None
+    return trial, D, 0.0, None
+
+
+def line_search(stack: KernelStack, trial: Trial, D: Array, reach: float, end: Trial | None, most: int = 12) -> Trial:
+    """Return the trial with the least J on the way, by the slope D'V, which increases along D (Illinois' rule)."""
+    if end is None:
+        return trial
+    low, high, left, right = 0.0, reach, float(D @ trial.variances), float(D @ end.variances)
+    small, best = 0.01 * abs(left), min(trial, end, key=lambda t: t.upper)
+    for _ in range(most):
+        if not left < 0 < right:
+            break
+        s = (low * right - high * left) / (right - left)
+        middle = stack.evaluate(trial.eta + s * D, best.ball.a)
+        slope = float(D @ middle.variances)
+        best = min(best, middle, key=lambda t: t.upper)
+        if abs(slope) <= small:
+            break
+        if slope < 0:
+            low, left, right = s, slope, right / 2
+        else:
+            high, right, left = s, slope, left / 2
+    return best
+
+
+def alternate(stack: KernelStack, eta: Array) -> Steps:
+    """Yield the balls of gamma <- V(a) / ||V(a)||, the closed form of Eq. 11; the objective is -gamma'V(a).
+
+    Each round increases gamma'V(a) or leaves it; the gap is the larger of its relative rise and the change of gamma.
+    The weights of the kernels are gamma / sum(gamma), which has the same ball.
+    """
+    gamma = eta / np.linalg.norm(eta)
+    trial = stack.evaluate(gamma / gamma.sum(), None)
+    last, change = -np.inf, np.inf
+    while True:
+        spread = float(gamma @ trial.variances)
+        gap = max(change, abs(spread - last) / max(spread, 1e-300))
+        yield Step((trial, np.nan), gap=gap, objective=-spread)
+        following = trial.variances / np.linalg.norm(trial.variances)
+        last, change = spread, float(np.abs(following - gamma).max())
+        gamma = following
+        trial = stack.evaluate(gamma / gamma.sum(), trial.ball.a)
+
+
+def fixed(stack: KernelStack, eta: Array) -> Steps:
+    """Yield the ball of weights that are given, once."""
+    trial = stack.evaluate(eta, None)
+    yield Step((trial, np.nan), gap=0.0, objective=trial.upper)
+
+
+def find_copies(sources: list[Source], sample: int = 200) -> list[tuple[int, int]]:
+    """Return the pairs of kernels that are the same up to scale, centring and rounding on a sample of the rows."""
+    some = np.unique(np.linspace(0, len(sources[0].X) - 1, sample).astype(np.intp))
+    shapes = []
+    for source in sources:
+        K = source.panel(some, some)
+        K = K - K.mean(axis=0) - K.mean(axis=1)[:, None] + K.mean()
+        shapes.append(K / max(float(np.linalg.norm(K)), 1e-300))
+    m = len(shapes)
+    return [(p, q) for p in range(m) for q in range(p + 1, m) if np.linalg.norm(shapes[p] - shapes[q]) < 1e-9]
+

@@ -1,0 +1,114 @@
+"""Sequential minimal optimisation on a whole Gram matrix, compiled: the pair updates of the exact machines."""
+
+import numba
+import numpy as np
+
+from buttress._checks import Array
+from buttress._compiling import compile_kernel
+from buttress._intrinsics import maximum, minimum
+from buttress.gram.compiled import FAST
+
+FAR = 1e30  # stands for infinity, which fast arithmetic may not meet; its square root is beyond any gradient
+TAU = 1e-12  # least curvature of a pair
+
+
+@numba.njit(error_model="numpy", fastmath=FAST)
+def _move_and_scan(g: Array, step: float, row: Array, other: Array, up: Array, low: Array) -> tuple[float, float, int]:
+    """Add step * (row - other) to g; return the least slope up, the largest down, and the start of the first's 64.
+
+    Slices let LLVM know that no index is negative, without which it would not vectorise.
+    """
+    real, block = g.dtype.type, 0
+    least, most = real(FAR), real(-FAR)
+    for start in range(0, g.size, 64):
+        g_, up_, low_ = g[start : start + 64], up[start : start + 64], low[start : start + 64]
+        row_, other_ = row[start : start + 64], other[start : start + 64]
+        first, last = real(FAR), real(-FAR)
+        for t in range(64):
+            slope = g_[t] + step * (row_[t] - other_[t])
+            g_[t] = slope
+            first = minimum(first, slope + up_[t])
+            last = maximum(last, slope + low_[t])
+        if first < least:
+            least, block = first, start
+        most = max(most, last)
+    return least, most, block
+
+
+@numba.njit(error_model="numpy", fastmath=FAST)
+def _best_partner(g: Array, low: Array, least: float, own: float, diagonal: Array, row: Array) -> int:
+    """Return the j of the largest gain rise^2 / curvature of the pair (i, j), i of slope ``least`` and K_i ``row``."""
+    real, block = g.dtype.type, 0
+    gain, tau = real(0.0), real(TAU)
+    for start in range(0, g.size, 64):
+        g_, row_ = g[start : start + 64], row[start : start + 64]
+        low_, diagonal_ = low[start : start + 64], diagonal[start : start + 64]
+        best = real(0.0)
+        for t in range(64):
+            rise = maximum(g_[t] + low_[t] - least, real(0.0))
+            best = maximum(best, rise * rise / maximum(own + diagonal_[t] - real(2.0) * row_[t], tau))
+        if best > gain:
+            gain, block = best, start
+    j, gain = block, real(-1.0)
+    for t in range(block, block + 64):
+        rise = max(g[t] + low[t] - least, real(0.0))
+        best = rise * rise / max(own + diagonal[t] - real(2.0) * row[t], tau)
+        if best > gain:
+            j, gain = t, best
+    return j
+
+
+@numba.njit(error_model="numpy", fastmath=FAST)
+def _offsets(t: int, b: Array, lo: Array, hi: Array, l1: Array, up: Array, low: Array) -> None:
+    """Set what is added to g_t for its slopes up and down: the slope of l1 |b|, or far away at a bound."""
+    real = up.dtype.type
+    up[t] = real(FAR) if b[t] >= hi[t] else real(l1[t] if b[t] >= 0 else -l1[t])
+    low[t] = real(-FAR) if b[t] <= lo[t] else real(l1[t] if b[t] > 0 else -l1[t])
+
+
+@compile_kernel(
+    [
+        f"UniTuple(int64, 2)({real}[:,::1], {real}[::1], float64[::1], float64[::1], float64[::1], float64[::1],"
+        " float64, int64)"
+        for real in ("float32", "float64")
+    ],
+    fastmath=FAST,
+)
+def pair_updates(
+    K: Array, g: Array, b: Array, lo: Array, hi: Array, l1: Array, tol: float, max_pairs: int
+) -> tuple[int, int]:
+    """Sequential minimal optimisation with second-order pairs (Fan, Chen & Lin 2005) on a whole Gram matrix.
+
+    Minimises 1/2 b'Kb - p'b + l1'|b| over lo <= b <= hi with the sum of b fixed; K is (q, m) and g (m,), m the next
+    multiple of 64 from q. ``g = K b - p`` and ``b`` are updated in place until the largest slope down is within
+    ``tol`` of the least slope up. Returns the numbers of pairs updated and of those along which K curves downwards.
+    Ties take the lowest index.
+    """
+    m, real = g.size, K.dtype.type
+    up, low, diagonal = np.full(m, FAR, K.dtype), np.full(m, -FAR, K.dtype), np.zeros(m, K.dtype)
+    for t in range(b.size):
+        diagonal[t] = K[t, t]
+        _offsets(t, b, lo, hi, l1, up, low)
+    i, j, step, downwards = 0, 0, real(0.0), 0
+    for pairs in range(max_pairs):
+        least, most, block = _move_and_scan(g, step, K[i], K[j], up, low)
+        if not most - least > tol:
+            return pairs, downwards
+        i = block
+        for t in range(block + 1, block + 64):
+            if g[t] + up[t] < g[i] + up[i]:
+                i = t
+        row, own = K[i], diagonal[i]
+        j = _best_partner(g, low, least, own, diagonal, row)
+        curvature = own + diagonal[j] - real(2.0) * row[j]
+        downwards += curvature < -1e-6 * abs(own)
+        room_i = -b[i] if b[i] < 0 and l1[i] > 0 else hi[i] - b[i]
+        room_j = b[j] if b[j] > 0 and l1[j] > 0 else b[j] - lo[j]
+        length = min((g[j] + low[j] - least) / max(curvature, real(TAU)), room_i, room_j)
+        # a bound or kink that is reached is met exactly, never missed by rounding
+        b[i] = (0.0 if b[i] < 0 and l1[i] > 0 else hi[i]) if length == room_i else b[i] + length
+        b[j] = (0.0 if b[j] > 0 and l1[j] > 0 else lo[j]) if length == room_j else b[j] - length
+        step = real(length)
+        _offsets(i, b, lo, hi, l1, up, low)
+        _offsets(j, b, lo, hi, l1, up, low)
+    return max_pairs, downwards

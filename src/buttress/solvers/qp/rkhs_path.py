@@ -1,0 +1,160 @@
+"""The machine trained against a ball in feature space, exactly, by a root search over the natural path.
+
+    minimise over f, b0   1/2 ||f||^2 + C sum_i max(0, 1 - y_i (f(x_i) + b0) + r ||f||)                          (P)
+    maximise over a       sum_i a_i - 1/2 max(0, |sum_i a_i y_i k(x_i, .)| - r sum_i a_i)^2,
+                          0 <= a_i <= C, and sum_i a_i y_i = 0 where there is an intercept                       (D)
+
+(P) is Wu, Hu & Gu (2021), equation (6), with C/n here called C. If (g, b_g) solves the natural problem (r = 0) at C',
+with norm rho and dual variables of sum S, then f = g / (1 - r rho), b0 = b_g / (1 - r rho) solves (P) at
+
+    C = C' / [(1 - r rho) (1 - r S / rho)],     as long as S / rho < 1 / r,
+
+by the stationarity of both: their losses differ by the factor s = 1 + r ||f||, so the same a serve both. C grows with
+C'; f = 0 is optimal for every C once r reaches the limit of rho / S for small C', and (P) is a natural machine
+with a smaller C otherwise.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from buttress._checks import Array
+from buttress.gram.rows import KernelRows
+from buttress.kernels import Kernel
+from buttress.solvers.qp.machines import solve_svm
+from buttress.solvers.run import Step, Steps
+
+
+class Mirrored(Kernel):
+    """k((x, s), (z, t)) = s t k(x, z): with every row also as (x, -1) and the other label, no intercept can help.
+
+    The mirrored problem is convex and even in the intercept, so 0 is optimal, and f is that of the problem without.
+    """
+
+    def __init__(self, kernel: Kernel):
+        self.kernel = kernel
+
+    @property
+    def definiteness(self) -> str:
+        return self.kernel.definiteness
+
+    def __call__(self, X: Array, Z: Array) -> Array:
+        return self.kernel(X[:, :-1], Z[:, :-1]) * np.outer(X[:, -1], Z[:, -1])
+
+    def diagonal(self, X: Array) -> Array:
+        return self.kernel.diagonal(X[:, :-1])
+
+    def gradient(self, X: Array, Z: Array, V: Array) -> Array:
+        signed = V * np.outer(X[:, -1], Z[:, -1])
+        return np.pad(self.kernel.gradient(X[:, :-1], Z[:, :-1], signed), ((0, 0), (0, 1)))
+
+
+@dataclass
+class Natural:
+    """A point of the natural path: C', b = y a, f = K b on the rows, the intercept, rho and S."""
+
+    C: float
+    b: Array
+    f: Array
+    intercept: float
+    norm: float
+    total: float
+
+    def mapped(self, radius: float) -> float:
+        """Return the C whose attacked machine this is; inf beyond the end of the map."""
+        if radius == 0:
+            return self.C
+        if radius * self.total >= self.norm:
+            return float("inf")
+        return self.C / ((1 - radius * self.norm) * (1 - radius * self.total / self.norm))
+
+
+Solve = Callable[[float], Natural]
+
+
+def natural_path(
+    kernel: Kernel, X: Array, y: Array, *, fit_intercept: bool, tol: float, cache_size: float = 200.0
+) -> Solve:
+    """Return the function of C' that solves the natural machine with C' for every row."""
+    n = len(X)
+    rows = KernelRows(kernel, X, cache_size)
+    if fit_intercept:
+        twins, labels = rows, y
+    else:
+        signed = [np.column_stack([X, np.full(n, sign)]) for sign in (1.0, -1.0)]
+        twins, labels = KernelRows(Mirrored(kernel), np.vstack(signed), cache_size), np.append(y, -y)
+
+    def solve(C: float) -> Natural:
+        bound = C if fit_intercept else C / 2
+        solution = solve_svm(twins, labels, np.full(len(labels), bound), tol=tol, gap_tol=tol)
+        b = solution.b if fit_intercept else solution.b[:n] - solution.b[n:]
+        return natural(rows, b, C, solution.intercept if fit_intercept else 0.0)
+
+    return solve
+
+
+def natural(rows: KernelRows, b: Array, C: float, intercept: float) -> Natural:
+    """Return the point of the path at C' with its norms."""
+    f = rows.times(b)
+    return Natural(C, b, f, intercept, float(np.sqrt(max(float(b @ f), 0.0))), float(np.abs(b).sum()))
+
+
+def first_point(kernel: Kernel, X: Array, y: Array, *, fit_intercept: bool) -> Natural:
+    """Return a point of the path so early that all scores differ by less than 1.
+
+    There every row of the smaller class (without intercept: every row) is at its bound, all of the solution is in
+    proportion to C', and rho / S is the radius at which the attacked machine collapses.
+    """
+    C = 0.25 / (len(y) * float(kernel.diagonal(X).max()))
+    if fit_intercept and y.sum() != 0:
+        return natural_path(kernel, X, y, fit_intercept=True, tol=1e-6)(C)
+    return natural(KernelRows(kernel, X), C * y, C, 0.0)
+
+
+def path_search(solve: Solve, first: Natural, y: Array, *, C: float, radius: float) -> Steps:
+    """Yield (b, intercept, C') of attacked machines whose C approaches the one asked for.
+
+    The gap is the relative duality gap between (P) and (D), the objective is (P). False position (Illinois) in log C'.
+    """
+    low, high, low_value, high_value, side = -np.inf, float(np.log(C)), 0.0, np.inf, 0
+    trial = float(np.log(start_of(first, C, radius)))
+    while True:
+        point = solve(float(np.exp(trial)))
+        mapped = point.mapped(radius)
+        if np.isfinite(mapped):
+            yield attacked(point, y, C, radius)
+        value = float(np.log(mapped / C))
+        if value > 0:
+            low_value = low_value / 2 if side > 0 else low_value
+            high, high_value, side = trial, value, 1
+        else:
+            high_value = high_value / 2 if side < 0 else high_value
+            low, low_value, side = trial, value, -1
+        if value == 0 or high - low < 1e-13:
+            return
+        if np.isinf(low):
+            trial -= 1.0
+        elif np.isinf(high_value):
+            trial = (low + high) / 2
+        else:
+            trial = (low * high_value - high * low_value) / (high_value - low_value)
+
+
+def start_of(first: Natural, C: float, radius: float) -> float:
+    """Return the C' that maps to C while the solution is in proportion to C' (exact up to the first point's C')."""
+    reach = C * (1 - radius * first.total / first.norm) if radius > 0 else C
+    return reach / (1 + reach * radius * first.norm / first.C)
+
+
+def attacked(point: Natural, y: Array, C: float, radius: float) -> Step:
+    """Return the attacked machine of one point of the path with its certificate at C."""
+    scale = 1 / (1 - radius * point.norm)
+    loss = scale * np.maximum(0, 1 - y * (point.f + point.intercept)).sum()
+    primal = 0.5 * (scale * point.norm) ** 2 + C * loss
+    slack = point.norm - radius * point.total
+    limit = C / float(np.abs(point.b).max())
+    stretch = min(point.total / slack**2, limit) if slack > 0 else limit  # the best multiple of a in (D)
+    dual = stretch * point.total - 0.5 * (stretch * slack) ** 2
+    state = (scale * point.b, scale * point.intercept, point.C)
+    return Step(state, gap=(primal - dual) / max(primal, 1e-300), objective=primal)

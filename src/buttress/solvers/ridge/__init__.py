@@ -1,0 +1,1 @@
+"""Weighted ridge regression with leave-one-out residuals."""

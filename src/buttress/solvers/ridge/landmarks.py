@@ -1,0 +1,130 @@
+"""Weighted ridge regression on the Nystroem features of many rows, with leave-one-out residuals.
+
+The solution of ``leave_one_out`` for n rows far more than the m features, in as few passes over the rows as can be:
+
+- The Gram matrix is updated by the rows whose weight moved. Weights are rounded to quarters, so that few do.
+- The leverages v_i = |L^-1 z_i|^2, L L' the matrix factorised, would cost as much as a Gram matrix each time. They are
+  the lengths of n vectors, which random projections keep (Johnson & Lindenstrauss 1984): |S'L^-1 z_i|^2 with S (m, 8)
+  of signs / sqrt(8), computed in the same pass as the values. Rows that pull strongly are computed exactly.
+- Features are kept, or made again where the Gram matrix needs them (``features.stored``).
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import blas, cho_solve
+
+from buttress._checks import Array
+from buttress._threads import slices, total
+from buttress.features.stored import LandmarkFeatures
+from buttress.features.thin import thin_product
+from buttress.solvers.ridge.leave_one_out import (
+    Fit,
+    WeightedGram,
+    factorised,
+    feature_path,
+    fit_of,
+    lengths_in,
+    together,
+)
+
+DIRECTIONS = 8
+STRONG = 0.2  # leverage from which it is computed exactly
+FEW = 20  # rows a landmark up to which all leverages are
+
+
+class LandmarkRidge:
+    """f(x) = coef'z(x) fitted to rows of :class:`LandmarkFeatures`; rows of one group are left out together."""
+
+    def __init__(self, features: LandmarkFeatures, groups: NDArray[np.intp] | None = None):
+        self.features, self.groups = features, groups
+        self.missed = features.missed
+        self.few = len(features.missed) <= FEW * features.shape[1]
+        self.gram = WeightedGram(features.__getitem__, *features.shape)
+        self._last: tuple[Array, Array] | None = None  # Uy and Z'Uy
+
+    def __len__(self) -> int:
+        return len(self.missed)
+
+    def solve(self, y: Array, u: Array, alpha: float) -> Fit:
+        """Return the fit to y, (n,) or (n, k), with row weights u (n,) in [0, 1], rounded to quarters."""
+        return next(self._fits(y, rounded(u), [alpha], np.arange(len(u)), self.features.times))
+
+    def path(self, y: Array, u: Array, alphas: Array, rows: NDArray[np.intp]) -> Iterator[Fit]:
+        """Yield the fits, seen at ``rows``, for each alpha, u fixed.
+
+        Where all leverages are exact they come from one eigendecomposition; where they are projected, a factorisation
+        for each alpha that is asked for is cheaper.
+        """
+        u = rounded(u)
+        if not self.few:
+            Z = self.features[rows]
+            yield from self._fits(y, u, alphas, rows, lambda C: thin_product(Z, C))
+            return
+        values, vectors = np.linalg.eigh(self._gram_of(u))
+        b = vectors.T @ self._moments(y, u)
+        b = b if y.ndim == 2 else b[:, 0]
+        own, aimed = together(self.groups, y, u)
+        yield from feature_path(self.features[rows] @ vectors, values, b, y[rows], u[rows], alphas, own[rows],
+                                aimed[rows])
+
+    def _fits(
+        self, y: Array, u: Array, alphas: Any, rows: NDArray[np.intp], times: Callable[[Array], Array]
+    ) -> Iterator[Fit]:
+        """Yield the fits for each alpha, seen at ``rows``; ``times`` returns Z C for the features Z of those."""
+        moments = self._moments(y, u)
+        own, aimed = (of[rows] for of in together(self.groups, y, u))
+        for alpha in alphas:
+            A = self._gram_of(u)
+            A.flat[:: len(A) + 1] += alpha
+            factor = factorised(A)[0]
+            coef = cho_solve((factor, True), moments, check_finite=False)
+            seen = times(np.hstack([coef, directions(factor)]))
+            values, variance = seen[:, : coef.shape[1]], np.sum(seen[:, coef.shape[1] :] ** 2, axis=1)
+            sharpen(variance, np.ones(len(rows), bool) if self.few else own * variance > STRONG, factor,
+                    lambda some: self.features[rows[some]])
+            if y.ndim == 1:
+                coef, values = coef[:, 0], values[:, 0]
+            yield fit_of(coef, values, y[rows], variance, u[rows], own, aimed)
+
+    def _moments(self, y: Array, u: Array) -> Array:
+        """Return Z'Uy as (m, 1) or (m, k); the last is kept."""
+        aimed = (y if y.ndim == 2 else y[:, None]) * u[:, None]
+        if self._last is not None and np.array_equal(self._last[0], aimed):
+            return self._last[1]
+        used, features = np.flatnonzero(u), self.features
+        if FEW * len(used) < len(u):
+            moments = total(lambda part: features[used[part]].T @ aimed[used[part]],
+                            slices(len(used), features.shape[1]), (features.shape[1], aimed.shape[1]))
+        else:
+            moments = features.transposed_times(aimed)
+        self._last = aimed, moments
+        return moments
+
+    def _gram_of(self, u: Array) -> Array:
+        """Return Z'UZ, lifted by what rounding to float32 may have taken off its least eigenvalues."""
+        A = self.gram(u).copy()
+        A.flat[:: len(A) + 1] += self.features.eps * np.diagonal(A).max()
+        return A
+
+
+def rounded(u: Array) -> Array:
+    """Return the weights u in quarters, so that few of them move from one fit to the next."""
+    return np.round(4 * u) / 4
+
+
+def directions(factor: Array) -> Array:
+    """Return L'^-1 S, shape (m, 8): |z'L'^-1 S|^2 is the projected leverage of a row z."""
+    signs = np.sign(np.random.default_rng(0).random((len(factor), DIRECTIONS)) - 0.5) / np.sqrt(DIRECTIONS)
+    return np.asarray(blas.dtrsm(1.0, factor, signs, lower=1, trans_a=1))
+
+
+def sharpen(
+    leverage: Array, strong: NDArray[np.bool_], factor: Array, take: Callable[[NDArray[np.intp]], Array]
+) -> None:
+    """Put exact leverages in place of those of the rows that are ``strong``; ``take`` returns the features of rows."""
+    rows = np.flatnonzero(strong)
+    for part in slices(len(rows), len(factor)):
+        leverage[rows[part]] = lengths_in(factor, take(rows[part]))

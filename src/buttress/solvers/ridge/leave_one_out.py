@@ -1,0 +1,231 @@
+"""Weighted kernel ridge regression with its exact leave-one-out residuals, from one factorisation.
+
+    minimise over f   sum_i u_i (y_i - f(x_i))^2 + alpha ||f||^2,      0 <= u_i
+
+A row that is fitted pulls f towards itself and hides; left out it cannot. The residual of row i under the fit
+without it, weights of the others unchanged, is (y_i - f(x_i)) / (1 - h_i), h_i the i-th diagonal entry of the matrix
+that maps y to f (Allen 1974; for kernels Cawley & Talbot 2003). Rows of weight 0 are left out already: h_i = 0.
+Read as a Gaussian process of noise variance s^2 = alpha, that residual has variance s^2 c_i^2 with
+c_i^2 = 1 + v_i / (1 - u_i v_i), v_i = h_i / u_i: a row far from all others may miss by more. c is the ``spread``.
+
+A row that repeats another still speaks through its copy, so rows of one ``group`` (equal x) are left out together:
+with e the residuals, f and v common to the group S and U = sum_S u_j, row i is missed by
+e_i + v / (1 - v U) (sum_S u_j y_j - U f).
+
+Forms of the same solution: :class:`FeatureRidge` on short feature vectors, O(n m^2) a solve; :class:`GramRidge` on a
+Gram matrix, O(n^3); ``landmark_ridge`` for features that are many. All take several targets at once.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import LinAlgError, blas, cho_factor, cho_solve, lapack
+
+from buttress._checks import Array
+from buttress._threads import slices, total
+
+
+def factorised(A: Array) -> Any:
+    """Return the Cholesky factor of symmetric A, overwritten; ValueError where rounding has made it indefinite."""
+    try:
+        return cho_factor(A.T, lower=True, overwrite_a=True, check_finite=False)
+    except LinAlgError:
+        raise ValueError("Rows or columns of X differ too much in scale for float64: rounding of the largest hides the "
+                         "others. Remove entries that are far out, scale the columns, or raise alpha.") from None
+
+
+def lengths_in(factor: Array, Z: Array) -> Array:
+    """Return |L^-1 z|^2 of each row z of Z (k, m), shape (k,), L the lower triangle of ``factor``."""
+    if len(Z) < len(factor):
+        V = blas.dtrsm(1.0, factor, Z.T, lower=1)
+    else:  # products are faster than solutions
+        V = blas.dtrmm(1.0, lapack.dtrtri(factor, lower=1)[0], Z.T, lower=1)
+    return np.asarray(np.einsum("ij,ij->j", V, V))
+
+
+@dataclass(frozen=True)
+class Fit:
+    """Coefficients, values at the training rows, residuals of each row left out, their spread, and the weights used."""
+
+    coef: Array
+    values: Array
+    loo: Array
+    spread: Array
+    weight: Array
+
+
+class WeightedGram:
+    """Z'UZ of n rows of m features for changing row weights u (n,): only rows whose weight moved are touched.
+
+    ``take`` returns the features (k, m) of the row numbers it is given, in float64 or float32; sums are in float64.
+    """
+
+    def __init__(self, take: Callable[[NDArray[np.intp]], Array], n: int, m: int):
+        self.take = take
+        self._u, self._gram = np.zeros(n), np.zeros((m, m))
+
+    def __call__(self, u: Array) -> Array:
+        """Return Z'UZ, not to be changed in place."""
+        gram, used, moved = self._gram, self._u, np.flatnonzero(u != self._u)
+        if 2 * len(moved) > np.count_nonzero(u):
+            gram, used, moved = np.zeros_like(gram), np.zeros(len(u)), np.flatnonzero(u)
+        change = u[moved] - used[moved]
+        for sign in (1.0, -1.0):
+            which = sign * change > 0
+            if which.any():
+                gram = gram + sign * weighted_gram(self.take, moved[which], np.abs(change[which]), len(gram))
+        self._gram, self._u = gram, u.copy()  # at the end: an interrupt must not leave half of the rows counted
+        return gram
+
+
+def weighted_gram(take: Callable[[NDArray[np.intp]], Array], rows: NDArray[np.intp], weight: Array, m: int) -> Array:
+    """Return sum_i weight_i z_i z_i' (m, m) over the numbered rows, of which ``take`` returns the features (k, m)."""
+    root = np.sqrt(weight)
+
+    def term(part: slice) -> Array:
+        block = take(rows[part])
+        block *= root[part, None].astype(block.dtype)
+        return block.T @ block
+
+    return total(term, slices(len(rows), m), (m, m))
+
+
+class FeatureRidge:
+    """f(x) = coef'z(x): the rows of Z (n, m) are the features of the training rows.
+
+    ``missed`` (n,) is what the features leave out of k(x_i, x_i), in units of an ordinary one; None where nothing.
+    """
+
+    def __init__(self, Z: Array, *, groups: NDArray[np.intp] | None = None, missed: Array | None = None):
+        self.Z = Z
+        self.groups = groups
+        self.missed = missed
+        self.gram = WeightedGram(Z.__getitem__, *Z.shape)
+
+    def __len__(self) -> int:
+        return len(self.Z)
+
+    def solve(self, y: Array, u: Array, alpha: float) -> Fit:
+        """Return the fit to y, (n,) or (n, k), with row weights u (n,)."""
+        A = self.gram(u).copy()
+        A.flat[:: len(A) + 1] += alpha
+        factor = factorised(A)
+        coef = cho_solve(factor, self.Z.T @ (y.T * u).T, check_finite=False)
+        return fit_of(coef, self.Z @ coef, y, self._variances(factor[0]), u, *together(self.groups, y, u))
+
+    def path(self, y: Array, u: Array, alphas: Array, rows: NDArray[np.intp] | None = None) -> list[Fit]:
+        """Return the fits (seen at ``rows``, default all) for each alpha, u fixed, from one eigendecomposition."""
+        values, vectors = np.linalg.eigh(self.gram(u))
+        b = vectors.T @ (self.Z.T @ (y.T * u).T)
+        rows = np.arange(len(u)) if rows is None else rows
+        own, aimed = together(self.groups, y, u)
+        return feature_path(self.Z[rows] @ vectors, values, b, y[rows], u[rows], alphas, own[rows], aimed[rows])
+
+    def _variances(self, factor: Array) -> Array:
+        return np.concatenate([lengths_in(factor, self.Z[part]) for part in slices(*self.Z.shape)])
+
+
+def feature_path(
+    T: Array, values: Array, b: Array, y: Array, u: Array, alphas: Array, own: Array, aimed: Array
+) -> list[Fit]:
+    """Return the fits for each alpha at rows of features T in the eigenvectors of Z'UZ, b its moments Z'Uy there.
+
+    ``own`` and ``aimed`` are the group sums of :func:`together`.
+    """
+    squared, out = T * T, []
+    for alpha in alphas:
+        inverse = 1 / (np.maximum(values, 0) + alpha)
+        out.append(fit_of(b, T @ (b.T * inverse).T, y, squared @ inverse, u, own, aimed))
+    return out
+
+
+class GramRidge:
+    """f(x) = sum_i coef_i k(x_i, x): K (n, n) is the Gram matrix of the training rows.
+
+    A row of weight below 1e-6 counts as 1e-6 towards 0, whatever its target: an outlier at 1e9 must not be felt.
+    """
+
+    missed = None
+
+    def __init__(self, K: Array, groups: NDArray[np.intp] | None = None):
+        self.K = K
+        self.groups = groups
+
+    def __len__(self) -> int:
+        return len(self.K)
+
+    def solve(self, y: Array, u: Array, alpha: float) -> Fit:
+        """Return the fit to y, (n,) or (n, k), with row weights u (n,).
+
+        With A = U^(1/2) K U^(1/2) + alpha I, coef = U^(1/2) A^-1 U^(1/2) y and 1 - h_i = alpha (A^-1)_ii.
+        """
+        used, aim = _floored(u, y)
+        root = np.sqrt(used)
+        A = root[:, None] * self.K * root
+        A.flat[:: len(A) + 1] += alpha
+        factor = factorised(A)
+        coef = (cho_solve(factor, (aim.T * root).T, check_finite=False).T * root).T
+        inverse, _ = lapack.dpotri(factor[0], lower=1, overwrite_c=1)
+        variance = (1 - alpha * np.diagonal(inverse)) / used
+        return fit_of(coef, self.K @ coef, y, variance, u, *together(self.groups, y, u))
+
+    def path(self, y: Array, u: Array, alphas: Array, rows: NDArray[np.intp] | None = None) -> list[Fit]:
+        """Return the fits (seen at ``rows``, default all) for each alpha, u fixed, from one eigendecomposition."""
+        used, aim = _floored(u, y)
+        root = np.sqrt(used)
+        rows = np.arange(len(u)) if rows is None else rows
+        values, vectors = np.linalg.eigh(root[:, None] * self.K * root)
+        b = vectors.T @ (aim.T * root).T
+        back = self.K[rows] @ (root[:, None] * vectors)
+        own, aimed = together(self.groups, y, u)
+        squared, out = vectors[rows] ** 2, []
+        for alpha in alphas:
+            inverse = 1 / (np.maximum(values, 0) + alpha)
+            variance = (1 - alpha * (squared @ inverse)) / used[rows]
+            out.append(fit_of(b, back @ (b.T * inverse).T, y[rows], variance, u[rows], own[rows], aimed[rows]))
+        return out
+
+
+def _floored(u: Array, y: Array) -> tuple[Array, Array]:
+    return np.maximum(u, 1e-6), np.where(u < 1e-6, 0.0, y.T).T
+
+
+def together(groups: NDArray[np.intp] | None, y: Array, u: Array) -> tuple[Array, Array]:
+    """Return for each row the sums over its group of u (n,) and of u y, y (n,) or (n, k)."""
+    aimed = (y.T * u).T
+    if groups is None:
+        return u, aimed
+    columns = [_sums(groups, column) for column in np.atleast_2d(aimed.T)]
+    return _sums(groups, u), np.array(columns).T.reshape(y.shape)
+
+
+def _sums(groups: NDArray[np.intp], x: Array) -> Array:
+    """Return for each row the sum of x (n,) over its group."""
+    return np.bincount(groups, x).astype(np.float64)[groups]
+
+
+def fit_of(coef: Array, values: Array, y: Array, variance: Array, u: Array, own: Array, aimed: Array) -> Fit:
+    """Return the fit with its leave-one-out residuals, from values like y, v = ``variance`` (n,) and group sums."""
+    variance = np.maximum(variance, 0)
+    pulled = aimed.T - own * values.T
+    free = np.maximum(1 - own * variance, 1e-10)  # a row nothing else speaks about: 1 - h rounds to 0
+    return Fit(coef, values, (y.T - values.T + variance / free * pulled).T, np.sqrt(1 + variance / free), u)
+
+
+def pivoted_cholesky(K: Array, tol: float = 1e-8) -> tuple[Array, NDArray[np.intp], Array]:
+    """Return (Z, pivots, L) with Z Z' = K up to ``tol`` times the largest diagonal entry; K is overwritten.
+
+    Z is (n, r); the features of any x are L^-1 k(x, pivots), L (r, r) lower triangular. Works for symmetric positive
+    semi-definite K; for any other the residual of Z Z' is large.
+    """
+    n = len(K)
+    largest = float(np.diagonal(K).max(initial=0.0))
+    C, pivots, rank, _ = lapack.dpstrf(K, tol=tol * largest, lower=1, overwrite_a=1)
+    rank = max(int(rank), 1)
+    L = np.tril(C)[:, :rank]
+    Z = np.empty((n, rank))
+    Z[pivots - 1] = L
+    return Z, (pivots[:rank] - 1).astype(np.intp), L[:rank]
