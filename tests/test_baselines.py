@@ -166,7 +166,7 @@ def test_trimmed_likelihood_never_rises(family, radius):
     steps = trimmed_likelihood(X, y, FAMILIES[family], np.arange(80), 75, radius)
     states = [step for _, step in zip(range(20), steps, strict=False)]
     assert np.diff([step.objective for step in states]).max() <= 1e-6
-    assert states[-1].gap == 0
+    assert states[-1].change == 0
     beta, kept = states[-1].state
     assert np.linalg.norm(beta) <= radius * (1 + 1e-9)
     # an independent minimiser of the likelihood of the kept rows in the ball

@@ -44,7 +44,7 @@ def pseudo_gradient_descent(oracle: RankOracle, alpha: float, rule: str, pool: P
         if pool is not None:
             pool.add(seen.a, seen.b)
         ridge = alpha * float(beta @ beta)
-        yield Step(beta, gap=np.inf, objective=seen.smooth + ridge)
+        yield Step(beta, objective=seen.smooth + ridge)
         _, beta = iterates.send(2 * alpha * beta - seen.b)
 
 

@@ -37,10 +37,14 @@ class Step:
     ----------
     state : object
         What the model is made of. It is kept, so it must not be changed in place afterwards.
-    gap : float
-        How far from optimal, in the algorithm's own measure; at most ``tol`` means done.
     objective : float
         What is minimised; the state with the least is the best.
+    gap : float or None
+        How far from optimal, in the algorithm's own measure, where it has one. At most ``tol`` means converged.
+    change : float or None
+        How much the last iteration changed, for algorithms that can tell no more. At most ``tol`` means converged.
+    done : bool
+        Whether the algorithm has nothing left to do: a fixed point, or the end of a plan.
     iterations : int
         How many iterations led from the last step to this one.
     shown : str
@@ -48,10 +52,26 @@ class Step:
     """
 
     state: Any
-    gap: float
     objective: float
+    gap: float | None = None
+    change: float | None = None
+    done: bool = False
     iterations: int = 1
     shown: str = ""
+
+    def converged(self, tol: float) -> bool:
+        """Say whether the algorithm is done, or within ``tol`` by its own measure."""
+        return self.done or any(measure is not None and measure <= tol for measure in (self.gap, self.change))
+
+    @property
+    def measures(self) -> dict[str, float]:
+        """The measures that the algorithm has, by name."""
+        named = {"gap": self.gap, "change": self.change}
+        return {name: value for name, value in named.items() if value is not None}
+
+    def told(self) -> str:
+        """Return the measures as text, such as ``"gap 0.02"``."""
+        return ", ".join(f"{name} {value:.3g}" for name, value in self.measures.items())
 
 
 @dataclass
@@ -62,8 +82,8 @@ class Outcome:
     state: Any
     status: str
     n_iter: int
-    gap: float
     objective: float
+    gap: float = float("inf")
     history: list[dict[str, float]] = field(default_factory=list)
 
     @property
@@ -84,14 +104,14 @@ def run(
     inner: bool = False,
     keep: str = "best",
 ) -> Outcome:
-    """Iterate until ``gap <= tol``, the budget is spent, the callback returns True, or Ctrl-C.
+    """Iterate until a step has converged, the budget is spent, the callback returns True, or Ctrl-C.
 
     Parameters
     ----------
     steps : generator of Step
         The first step is the starting point; it counts no iteration.
     tol : float
-        Stop once a step's gap is at most this.
+        Stop once a step's gap, or its change, is at most this.
     max_iter : int or None
         Most iterations, None or -1 for no limit.
     max_time : float or None
@@ -116,14 +136,14 @@ def run(
         A converged run ends with its last state.
     """
     max_iter = None if max_iter == -1 else max_iter
-    start, outcome, best = time.monotonic(), Outcome(None, "exhausted", 0, float("inf"), float("inf")), None
+    start, outcome, best = time.monotonic(), Outcome(None, "exhausted", 0, float("inf")), None
     try:
         with _display(progress, name, max_iter) as show:
             for step in steps:
                 outcome.n_iter += step.iterations if best is not None else 0
                 seconds = time.monotonic() - start
                 outcome.history.append(_record(step, outcome.n_iter, seconds))
-                if best is None or step.objective <= best.objective or step.gap <= tol or keep == "last":
+                if best is None or step.objective <= best.objective or step.converged(tol) or keep == "last":
                     best = step
                 show(outcome.n_iter, step)
                 outcome.status = _status(step, tol, outcome.n_iter, max_iter, seconds, max_time, callback)
@@ -139,16 +159,20 @@ def run(
     finally:
         steps.close()
     assert best is not None, "an algorithm yields at least its starting point"
-    outcome.state, outcome.gap, outcome.objective = best.state, best.gap, best.objective
-    _warn_of_the_end(name, outcome, tol, warn)
+    outcome.state, outcome.objective = best.state, best.objective
+    outcome.gap = float("inf") if best.gap is None else best.gap
+    _warn_of_the_end(name, outcome, best, tol, warn)
     return outcome
 
 
-def _warn_of_the_end(name: str, outcome: Outcome, tol: float, warn: bool | tuple[str, ...]) -> None:
+def _warn_of_the_end(
+    name: str, outcome: Outcome, best: Step, tol: float, warn: bool | tuple[str, ...]
+) -> None:
     told = ("max_iter", "max_time") if warn is True else warn or ()
     if outcome.status in told:
-        warn_user(f"{name} stopped at {outcome.status} after {outcome.n_iter} iterations with gap {outcome.gap:.3g} > "
-                  f"tol {tol:.3g}. Raise {outcome.status} or tol, or scale the data.", NotConvergedWarning)
+        where = f" with {best.told()} > tol {tol:.3g}" if best.measures else ""
+        warn_user(f"{name} stopped at {outcome.status} after {outcome.n_iter} iterations{where}. "
+                  f"Raise {outcome.status}{' or tol' if where else ''}, or scale the data.", NotConvergedWarning)
 
 
 def countdown(max_time: float | None) -> Callable[[], float | None]:
@@ -188,12 +212,12 @@ class Budget:
 
 
 def _interrupted(name: str, outcome: Outcome, best: Step) -> str:
-    return (f"{name} was interrupted after {outcome.n_iter} iterations; the model holds the best state seen "
-            f"(gap {best.gap:.3g}).")
+    how_good = f" ({best.told()})" if best.measures else ""
+    return f"{name} was interrupted after {outcome.n_iter} iterations; the model holds the best state seen{how_good}."
 
 
 def _record(step: Step, n_iter: int, seconds: float) -> dict[str, float]:
-    return {"n_iter": n_iter, "seconds": seconds, "gap": step.gap, "objective": step.objective}
+    return {"n_iter": n_iter, "seconds": seconds, **step.measures, "objective": step.objective}
 
 
 def _status(
@@ -206,7 +230,7 @@ def _status(
     callback: Callable[[Step], bool | None] | None,
 ) -> str:
     stop = callback(step) if callback is not None else False
-    if step.gap <= tol:
+    if step.converged(tol):
         return "converged"
     if stop:
         return "stopped"
@@ -228,7 +252,7 @@ def _display(progress: bool, name: str, max_iter: int | None) -> Iterator[Callab
         task = bar.add_task(name, total=max_iter, state="")
 
         def show(n_iter: int, step: Step) -> None:
-            state = step.shown or f"gap {step.gap:.2e}, objective {step.objective:.6g}"
+            state = step.shown or ", ".join(filter(None, (step.told(), f"objective {step.objective:.6g}")))
             bar.update(task, completed=n_iter, state=f"iteration {n_iter}, {state}")
 
         yield show

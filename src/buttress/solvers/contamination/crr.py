@@ -15,13 +15,13 @@ from buttress.solvers.run import Step, Steps
 
 
 def crr(basis: Array, y: Array, k: int) -> Steps:
-    """Yield b, shape (n,), for an orthonormal ``basis`` (n, r) of the columns; the gap is |change of b| / |y - b|."""
+    """Yield b, shape (n,), for an orthonormal ``basis`` (n, r) of the columns; the change is that of |b| / |y - b|."""
     b, last = np.zeros_like(y), np.full_like(y, np.inf)
     while True:
         rest = y - b
         residual = rest - basis @ (basis.T @ rest)
         size = max(float(np.linalg.norm(rest)), np.finfo(float).tiny)  # without b: targets of 1e9 are no measure
-        yield Step(b, gap=float(np.linalg.norm(b - last)) / size, objective=0.5 * float(residual @ residual))
+        yield Step(b, change=float(np.linalg.norm(b - last)) / size, objective=0.5 * float(residual @ residual))
         last, b = b, hard_threshold(b + residual, k)
 
 

@@ -112,4 +112,4 @@ def concentrate_classes(
         seen.add(keep.tobytes())
         scores = targets - ridge.solve(targets, keep, alpha).loo
         margin = label_margins(scores, codes)
-        yield Step((keep, scores), gap=0.0 if done else 1.0, objective=float(np.mean(margin[keep > 0] <= 0)))
+        yield Step((keep, scores), objective=float(np.mean(margin[keep > 0] <= 0)), done=done)

@@ -174,10 +174,10 @@ class NoisyLogistic:
             q = self.chances(point)
             value = self.objective(q, point, alpha, rho)
             if value > last:
-                size, t, coef, point, q, gap = (size / 2 if plain else size), 1.0, good, good, known, 1.0
+                size, t, coef, point, q, gain = (size / 2 if plain else size), 1.0, good, good, known, 1.0
             else:
-                good, known, gap, last = point, q, last - value, value
-            yield Step(good, gap=gap, objective=last)
+                good, known, gain, last = point, q, last - value, value
+            yield Step(good, change=gain, objective=last)
             slope = alpha * point - self.features.transposed_times(self.residuals(q, rho))
             moved = point - size * cho_solve(factor, slope, check_finite=False)
             plain, following = t == 1.0, (1 + np.sqrt(1 + 4 * t * t)) / 2

@@ -167,18 +167,18 @@ def reweighed_steps(
     """Yield (fit, :class:`Explained`) of least squares with the weights of the law, learned again after each fit.
 
     Starts at ``fit`` and its law ``known``. Rows that have no weight there get none: a bad row far out in X would be
-    forgiven a large residual, and once it has a weight it pulls the fit to itself. The gap is the gain of likelihood
-    per row. Ends before a fit, other than the first, that loses likelihood.
+    forgiven a large residual, and once it has a weight it pulls the fit to itself. The change is the gain of
+    likelihood per row. Ends before a fit, other than the first, that loses likelihood.
     """
     kept = fit.weight > 0
-    yield Step((fit, known), gap=np.inf, objective=-known.likelihood)
+    yield Step((fit, known), objective=-known.likelihood)
     for k in count():
         last, c = known.likelihood, known.law.spread(fit.spread, ridge.missed)
         fit = ridge.solve(y, kept * known.law.weights(fit.loo, c, known.inlier), alpha)
         known = explain(fit.loo, fit.spread, ridge.missed, floor=floor, share=share)
         if k and known.likelihood < last:
             return
-        yield Step((fit, known), gap=known.likelihood - last, objective=-known.likelihood)
+        yield Step((fit, known), change=known.likelihood - last, objective=-known.likelihood)
 
 
 @dataclass(frozen=True)
@@ -196,7 +196,7 @@ def mixture_steps(
     ridge: Any, y: Array, r: Array, spread: Array, *, alpha: float, nu: float, share: float | None, floor: float,
     rounds: int
 ) -> Steps:
-    """Yield :class:`Mixed` states from residuals r (n,); the gap is the change of the log likelihood per row.
+    """Yield :class:`Mixed` states from residuals r (n,); the change is that of the log likelihood per row.
 
     Between two fits the law is learned in ``rounds``. Above 4,000 rows it is learned from some, drawn at random.
     """
@@ -214,7 +214,7 @@ def mixture_steps(
         law = learned(law, r[part], spread[part], some, **known)
         inlier, total = law.inlier_probability(r, law.spread(spread, missed))
         mean = total / len(r)
-        yield Step(Mixed(fit, law, inlier, mean, n_iter), gap=abs(mean - last), objective=-mean)
+        yield Step(Mixed(fit, law, inlier, mean, n_iter), change=abs(mean - last), objective=-mean)
         last = mean
 
 

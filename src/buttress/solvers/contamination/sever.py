@@ -34,7 +34,7 @@ def sever(
     """Yield (kept rows, the model fitted on them); each iteration filters once, within each group of row numbers.
 
     ``fit`` fits a model on a mask (n,) of rows, ``derivatives`` gives its R (n, C) on all rows, ``gram``
-    multiplication by the kernel matrix of the rows with given numbers. The gap is 0 once nothing is dropped.
+    multiplication by the kernel matrix of the rows with given numbers. Done once nothing is dropped.
     """
     kept = np.zeros(sum(len(rows) for rows in groups), dtype=bool)
     for rows in groups:
@@ -45,7 +45,7 @@ def sever(
         for rows in groups:
             left = rows[kept[rows]]
             after[left] = keep(scores(R[left], gram(left)))
-        yield Step((kept, model), gap=float(after.sum() < kept.sum()), objective=0.0)
+        yield Step((kept, model), objective=0.0, done=bool(after.sum() >= kept.sum()))
         kept = after
 
 

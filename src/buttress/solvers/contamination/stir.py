@@ -14,20 +14,20 @@ from buttress.solvers.run import Step, Steps
 
 
 def stir(X: Array, y: Array, *, truncation: float, growth: float) -> Steps:
-    """Yield w, shape (d,), from w = 0 and M = ``truncation`` on; the gap is the relative change of the fitted values.
+    """Yield w, shape (d,), from w = 0 and M = ``truncation`` on; the change is the relative one of the fitted values.
 
     A stage ends when they move by at most 2 / (growth M) each, root mean square. Until 1/M is a hundredth of the median
-    residual, the gap is infinite: the truncation still rules.
+    residual, it is infinite: the truncation still rules.
     """
     w, M, size = np.zeros(X.shape[1]), truncation, max(float(np.linalg.norm(y)), np.finfo(float).tiny)
-    gap = np.inf
+    change = np.inf
     while True:
         r = np.abs(y - X @ w)
-        yield Step(w, gap=gap, objective=float(np.where(r > 1 / M, r, M * r**2 / 2 + 1 / (2 * M)).sum()))
+        yield Step(w, change=change, objective=float(np.where(r > 1 / M, r, M * r**2 / 2 + 1 / (2 * M)).sum()))
         new = weighted_least_squares(X, y, np.minimum(1 / np.maximum(r, 1 / M), M))
         moved = float(np.linalg.norm(X @ (new - w)))
         middle = float(np.median(r))
-        gap = moved / size if M * middle >= 100 or middle <= 1e-9 * size else np.inf
+        change = moved / size if M * middle >= 100 or middle <= 1e-9 * size else np.inf
         if moved <= 2 / (growth * M) * np.sqrt(len(y)):
             M *= growth
         w = new

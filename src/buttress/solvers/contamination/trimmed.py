@@ -80,7 +80,7 @@ def concentrate(ridge: Any, y: Array, u: Array, *, alpha: float, h: int, leave_o
         objective = float(np.sort(size)[:h] @ np.sort(size)[:h]) + penalty
         done = keep.tobytes() in seen
         seen.add(keep.tobytes())
-        yield Step((fit, keep), gap=0.0 if done else 1.0, objective=objective)
+        yield Step((fit, keep), objective=objective, done=done)
         u = keep
 
 
@@ -92,7 +92,7 @@ def bisquare(r: Array, scale: float) -> Array:
 def m_steps(ridge: Any, y: Array, r: Array, *, alpha: float, scale: float) -> Steps:
     """Yield (fit, weights) of reweighted least squares with Tukey's weights at a fixed scale, from residuals r.
 
-    The gap is the largest change of a value in units of the scale.
+    The change is the largest one of a value in units of the scale.
     """
     values = y - r
     while True:
@@ -100,6 +100,6 @@ def m_steps(ridge: Any, y: Array, r: Array, *, alpha: float, scale: float) -> St
         fit = ridge.solve(y, u, alpha)
         change = float(np.abs(fit.values - values)[u > 0].max(initial=0.0)) / scale
         rho = np.minimum(1 - (1 - np.minimum(((y - fit.values) / (TUKEY * scale)) ** 2, 1)) ** 3, 1)
-        yield Step((fit, u), gap=change, objective=float(rho.sum()) * (TUKEY * scale) ** 2 / 6
+        yield Step((fit, u), change=change, objective=float(rho.sum()) * (TUKEY * scale) ** 2 / 6
                    + alpha / 2 * float(fit.coef @ fit.coef))
         values = fit.values

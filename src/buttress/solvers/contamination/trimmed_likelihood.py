@@ -46,13 +46,13 @@ FAMILIES = {
 
 
 def trimmed_likelihood(X: Array, y: Array, family: Family, pool: NDArray[np.intp], h: int, radius: float) -> Steps:
-    """Yield (beta, kept row numbers), h rows out of ``pool``; the gap is the share of them that changed."""
+    """Yield (beta, kept row numbers), h rows out of ``pool``; the change is the share of them that are new."""
     beta, kept = np.zeros(X.shape[1]), np.empty(0, dtype=np.intp)
     while True:
         loss = family.loss(y[pool], X[pool] @ beta)
         chosen = np.sort(pool[np.argsort(loss, kind="stable")[:h]])
         changed = len(np.setdiff1d(chosen, kept)) / h
-        yield Step((beta, chosen), gap=changed, objective=float(np.sort(loss)[:h].sum()))
+        yield Step((beta, chosen), change=changed, objective=float(np.sort(loss)[:h].sum()))
         kept = chosen
         beta = likelihood_in_ball(X[kept], y[kept], family, radius, beta)
 

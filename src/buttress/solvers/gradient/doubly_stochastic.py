@@ -128,7 +128,7 @@ def doubly_stochastic(
 ) -> Steps:
     """Yield (coefficients, intercept (k,), norm (k,)) before each batch and at the end; y is (n, k) of -1 and 1.
 
-    The gap is the share of the batches still to come; the objective, a sum over columns, is estimated on the next
+    Done after the last batch; the objective, a sum over columns, is estimated on the next
     batch. Scores are carried along for the rows still to come, so that each block of features is made once.
     """
     xp, n = namespace(y), len(y)
@@ -142,7 +142,7 @@ def doubly_stochastic(
             rows = slice(start, min(start + batch, n))
             norm = xp.sqrt(square)
             loss = 1 - y[rows] * (f[rows] + b) + radius * norm
-            yield Step((basis.state(), b, norm), gap=1 - t / total, objective=_objective(square, loss, C))
+            yield Step((basis.state(), b, norm), objective=_objective(square, loss, C), shown=f"batch {t} of {total}")
             g, signs = step(t + 1), xp.where(loss > 0, y[rows], 0.0)  # of the active rows
             pull = C * radius * abs(signs).mean(axis=0) / xp.where(norm > 0, norm, np.inf)
             factor = (1 - g * (1 + pull)).clip(0, None)
@@ -158,7 +158,7 @@ def doubly_stochastic(
             b = b + z.sum(axis=0) * fit_intercept
             t += 1
     loss = 1 - y[rows] * (f[rows] + b) + radius * xp.sqrt(square)
-    yield Step((basis.state(), b, xp.sqrt(square)), gap=0.0, objective=_objective(square, loss, C))
+    yield Step((basis.state(), b, xp.sqrt(square)), objective=_objective(square, loss, C), done=True)
 
 
 def _objective(square: Array, loss: Array, C: float) -> float:

@@ -34,7 +34,7 @@ def robust_descent(
     """Yield (theta, intercept) from a natural start; ``worst(X, y, theta, intercept)`` returns perturbed inputs.
 
     One step is ten Adam iterations on batches, followed by the objective (divided by C n) on all rows, at most 2,000
-    fixed ones: the best of these is the model. The gap is by which share the best objective fell in five steps.
+    fixed ones: the best of these is the model. The change is by which share the best objective fell in five steps.
     """
     n, xp, place = len(X), namespace(X), place_of(X)
     z = xp.concatenate([theta, place(np.array([float(intercept)]))])
@@ -47,8 +47,8 @@ def robust_descent(
         hinge = (1 - y[judge] * (attacked @ z[:-1] + z[-1])).clip(0, None).mean()
         objective = float(hinge + 0.5 * ridge @ z**2)
         best.append(min(best[-1], objective))
-        gap = (best[-6] - best[-1]) / best[-1] if best[-1] > 0 else 0.0
-        yield Step((z[:-1] + 0, float(z[-1])), gap=gap, objective=objective, iterations=min(t, 10))
+        change = (best[-6] - best[-1]) / best[-1] if best[-1] > 0 else 0.0
+        yield Step((z[:-1] + 0, float(z[-1])), change=change, objective=objective, iterations=min(t, 10))
         for _ in range(10):
             t += 1
             rows = np.arange(n) if n <= batch else rng.choice(n, batch, replace=False)

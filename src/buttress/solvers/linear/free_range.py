@@ -121,7 +121,7 @@ def free_range_descent(G: Margins, y: Array, c: Array, *, tol: float) -> Steps:
             step = certified(G, w, a, y, c, used)
             yield step
             b, used = step.state[1], 0
-            if band == n and step.gap > tol:
+            if band == n and not step.converged(tol):
                 return
         band = min(n, 2 * band)
 

@@ -126,21 +126,21 @@ def stochastic_descent(
 ) -> Steps:
     """Yield z = (w, b) after each block of ``rows``, the sixteenth part of a pass (a whole one of fewer than 1,000).
 
-    With ``average`` z is their :class:`SuffixMean`. The gap is by how much of itself the objective changed since half
-    as many blocks, the most of the last three: when errors fall like 1/t, about as much as there is left to fall. The
+    With ``average`` z is their :class:`SuffixMean`. The change is the objective's relative one since half as many
+    blocks, the most of the last three: when errors fall like 1/t, about as much as there is left to fall. The
     objective is watched on 5,000 rows at most.
     """
     d = problem.X.shape[1]
     rows = np.arange(len(problem.y)) if rows is None else rows
     walk, mean, judge = Walk.start(np.zeros(d)), SuffixMean(d + 1), judges(problem, rng, rows)
     objectives, changes = [judge.primal(np.zeros(d), np.ones(len(judge.y)))], [np.inf, np.inf]
-    yield Step(np.zeros(d + 1), gap=np.inf, objective=objectives[0])
+    yield Step(np.zeros(d + 1), change=np.inf, objective=objectives[0])
     for block, drawn in enumerate(draws(problem.bound[rows] * problem.lam, rng), start=1):
         mean.add(walk.steps(problem, rate, rows[drawn]), len(drawn))
         z = mean.value if average else walk.iterate
         objectives.append(judge.primal(z[:d], judge.slack(z[:d], z[d])))
         changes.append(abs(objectives[block // 2] / max(objectives[block], 1e-300) - 1))
-        yield Step(z, gap=max(changes[-3:]), objective=objectives[block])
+        yield Step(z, change=max(changes[-3:]), objective=objectives[block])
 
 
 def judges(problem: LinearProblem, rng: np.random.RandomState, rows: NDArray[np.intp]) -> LinearProblem:

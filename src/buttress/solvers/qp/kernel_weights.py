@@ -306,7 +306,7 @@ def line_search(stack: KernelStack, trial: Trial, D: Array, reach: float, end: T
 def alternate(stack: KernelStack, eta: Array) -> Steps:
     """Yield the balls of gamma <- V(a) / ||V(a)||, the closed form of Eq. 11; the objective is -gamma'V(a).
 
-    Each round increases gamma'V(a) or leaves it; the gap is the larger of its relative rise and the change of gamma.
+    Each round increases gamma'V(a) or leaves it; the change is the larger of its relative rise and the change of gamma.
     The weights of the kernels are gamma / sum(gamma), which has the same ball.
     """
     gamma = eta / np.linalg.norm(eta)
@@ -314,8 +314,8 @@ def alternate(stack: KernelStack, eta: Array) -> Steps:
     last, change = -np.inf, np.inf
     while True:
         spread = float(gamma @ trial.variances)
-        gap = max(change, abs(spread - last) / max(spread, 1e-300))
-        yield Step((trial, np.nan), gap=gap, objective=-spread)
+        most = max(change, abs(spread - last) / max(spread, 1e-300))
+        yield Step((trial, np.nan), change=most, objective=-spread)
         following = trial.variances / np.linalg.norm(trial.variances)
         last, change = spread, float(np.abs(following - gamma).max())
         gamma = following
@@ -325,7 +325,7 @@ def alternate(stack: KernelStack, eta: Array) -> Steps:
 def fixed(stack: KernelStack, eta: Array) -> Steps:
     """Yield the ball of weights that are given, once."""
     trial = stack.evaluate(eta, None)
-    yield Step((trial, np.nan), gap=0.0, objective=trial.upper)
+    yield Step((trial, np.nan), objective=trial.upper, done=True)
 
 
 def find_copies(sources: list[Source], sample: int = 200) -> list[tuple[int, int]]:
