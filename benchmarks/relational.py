@@ -22,12 +22,12 @@ import numpy as np
 import pandas as pd
 from sklearn.svm import LinearSVC
 
-from buttress.relational import Join, JoinSampler, RelationalLinearSVC, Table
-from buttress.relational.grid import GridOracle
-from buttress.relational.margins import hinge
-from buttress.relational.prepare import prepare
-from buttress.relational.rank_oracle import RankOracle
-from buttress.relational.sqloracle import SqlOracle
+from buttress.relational import Join, JoinSampler, RelationalLinearSVC, Table, explain
+from buttress.relational.counting.grid import GridOracle
+from buttress.relational.counting.margins import hinge
+from buttress.relational.counting.rank_oracle import RankOracle
+from buttress.relational.plan.prepare import prepare
+from buttress.relational.sql.oracle import SqlOracle
 
 SIZES = 5
 
@@ -151,7 +151,7 @@ def movielens(folder):
                  Table("user", (con, "r"), features=["stars", "time"]), Table("genre", (con, "g"), features=["genre"])],
                 on=[("rating.movieId", "item.movieId"), ("rating.userId", "user.userId"),
                     ("rating.movieId", "genre.movieId")])
-    print(join.explain())
+    print(explain(join))
     for alpha in (1e-2, 1e-3, 1e-4):
         certify(f"MovieLens, alpha {alpha:g}", join, alpha=alpha)
         certify("  sample only", join, alpha=alpha, solver="sample")

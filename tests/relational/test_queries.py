@@ -8,8 +8,8 @@ from sklearn.base import clone
 from sklearn.svm import LinearSVC
 
 from buttress.relational import RelationalLinearSVC, alpha_path, cross_validate
-from buttress.relational.prepare import prepare
-from buttress.relational.queries import class_accuracy, mean_scores, smallest_margin
+from buttress.relational.counting.queries import class_accuracy, mean_scores, smallest_margin
+from buttress.relational.plan.prepare import prepare
 
 
 @pytest.mark.parametrize("seed", range(8))

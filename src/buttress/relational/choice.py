@@ -4,20 +4,20 @@ from typing import Any
 
 import numpy as np
 
+from buttress.relational.counting.grid import GridOracle
+from buttress.relational.counting.rank_oracle import RankOracle
 from buttress.relational.declare import Join
-from buttress.relational.grid import GridOracle
-from buttress.relational.plan import Plan
-from buttress.relational.prepare import prepare
-from buttress.relational.rank_oracle import RankOracle
-from buttress.relational.sampling import unrank
-from buttress.relational.sqloracle import SqlOracle
-from buttress.relational.sqlplan import megabytes
-from buttress.relational.weighting import weigh
+from buttress.relational.plan.plan import Plan
+from buttress.relational.plan.prepare import prepare
+from buttress.relational.plan.rows import unrank
+from buttress.relational.plan.weighting import weigh
+from buttress.relational.sql.oracle import SqlOracle
+from buttress.relational.sql.plan import megabytes
 
 
 def choose_oracle(join: Join, model: Any) -> tuple[Any, Plan]:
     """Return the oracle for a join and its plan, by the model's engine, sketch and row_weight."""
-    large = model.engine == "auto" and megabytes(join) > model.memory_limit
+    large = model.engine == "auto" and megabytes(join, join.check()) > model.memory_limit
     if model.engine == "sql" or large:
         return sql_oracle(join, model, large)
     plan = prepare(join, intercept=model.fit_intercept)

@@ -21,6 +21,7 @@ from typing import Any
 
 from buttress._checks import near
 from buttress.relational.declare import Join, Table
+from buttress.relational.explanation import explain
 from buttress.relational.svm import RelationalLinearSVC
 
 _KEYS = ("name", "source", "database", "table", "features", "label", "weights")
@@ -47,7 +48,7 @@ def read_join(path: str | Path, target: str | None = None) -> Join:
     tables = [_table(entry, path, connections) for entry in content["table"]]
     join = Join(tables, content.get("on", []), max_bag_rows=content.get("max_bag_rows", 10_000_000))
     if target is not None:
-        number, column = join._column(target)
+        number, column = join.find_column(target)
         for i, table in enumerate(tables):
             table.label = column if i == number else None
         if column in tables[number].features:
@@ -92,7 +93,7 @@ def connect(address: str, folder: Path) -> Any:
 
 def explain_file(path: str | Path, target: str | None = None) -> str:
     """Return the text of ``buttress explain``."""
-    return str(read_join(path, target).explain())
+    return str(explain(read_join(path, target)))
 
 
 def fit_file(path: str | Path, target: str | None = None, **parameters: Any) -> RelationalLinearSVC:

@@ -9,12 +9,12 @@ from sklearn.utils import check_random_state
 
 from buttress._checks import Array, check_count
 from buttress.relational.choice import choose_oracle, memory_oracle
+from buttress.relational.counting.queries import class_accuracy
 from buttress.relational.declare import Join
-from buttress.relational.planes import PlanePool
-from buttress.relational.prepare import prepare
-from buttress.relational.queries import class_accuracy
+from buttress.relational.optimum.planes import PlanePool
+from buttress.relational.plan.prepare import prepare
+from buttress.relational.plan.weighting import weigh
 from buttress.relational.svm import RelationalLinearSVC
-from buttress.relational.weighting import weigh
 
 
 def alpha_path(join: Join, alphas: Sequence[float], model: RelationalLinearSVC | None = None) -> list[Any]:

@@ -12,13 +12,13 @@ from sklearn.utils.validation import check_is_fitted
 from buttress._callbacks import CallbackSupportMixin, step_callback, with_callbacks
 from buttress._checks import Array, check_count, check_limits, check_number, check_option
 from buttress.relational.choice import choose_oracle
+from buttress.relational.counting.queries import class_accuracy, mean_scores
 from buttress.relational.declare import Join
-from buttress.relational.plan import Plan
-from buttress.relational.planes import PlanePool
+from buttress.relational.optimum.planes import PlanePool
+from buttress.relational.optimum.solve import Settings, sample_start, solve
+from buttress.relational.plan.plan import Plan
+from buttress.relational.plan.prepare import prepare
 from buttress.relational.predict import joined_features, plan_beta
-from buttress.relational.prepare import prepare
-from buttress.relational.queries import class_accuracy, mean_scores
-from buttress.relational.solve import Settings, sample_start, solve
 
 SOLVERS = ("auto", "sample", "lbfgs", "bundle", "paper", "projected")
 

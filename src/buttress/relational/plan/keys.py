@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from buttress.relational.declare import Join
-from buttress.relational.plan import Index
-from buttress.relational.shape import Attribute
+from buttress.relational.plan.plan import Index
+from buttress.relational.plan.shape import Attribute
 from buttress.relational.sources import Column
 
 

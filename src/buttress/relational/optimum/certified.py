@@ -10,8 +10,8 @@ from typing import Protocol
 import numpy as np
 
 from buttress._checks import Array
-from buttress.relational.margins import Evaluation, MarginLoss, margin_loss
-from buttress.relational.planes import PlanePool
+from buttress.relational.counting.margins import Evaluation, MarginLoss, margin_loss
+from buttress.relational.optimum.planes import PlanePool
 from buttress.solvers.gradient.lbfgs import lbfgs_points
 from buttress.solvers.run import Step, Steps
 

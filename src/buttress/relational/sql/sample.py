@@ -7,7 +7,7 @@ right on average; each child's row is found by a random point of its key's total
 
 import numpy as np
 
-from buttress.relational.sqltext import SqlTree, base, fan_out, joins, keys_of, own_weight, weight_columns
+from buttress.relational.sql.text import SqlTree, base, fan_out, joins, keys_of, own_weight, weight_columns
 
 
 def sample_rows(tree: SqlTree, n: int, total: float, repeats: int) -> str:

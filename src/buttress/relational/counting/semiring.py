@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from buttress._checks import Array
-from buttress.relational.plan import Index
+from buttress.relational.plan.plan import Index
 
 LIMIT = 20_000_000  # most entries held at once
 

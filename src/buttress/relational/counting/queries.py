@@ -10,9 +10,8 @@ from typing import Any
 import numpy as np
 
 from buttress._checks import Array
-from buttress.relational.plan import Plan, count_rows, group_sums
-from buttress.relational.schedule import Product, node_scores, schedule
-from buttress.relational.semiring import (
+from buttress.relational.counting.schedule import Product, node_scores, schedule
+from buttress.relational.counting.semiring import (
     COUNTING,
     MIN_PLUS,
     SUM,
@@ -23,6 +22,7 @@ from buttress.relational.semiring import (
     merge,
     times,
 )
+from buttress.relational.plan.plan import Plan, count_rows, group_sums
 
 __all__ = ["COUNTING", "MIN_PLUS", "SUM", "Interval", "Semiring", "class_accuracy", "mean_scores", "root_lists",
            "smallest_margin"]

@@ -11,12 +11,12 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.svm import LinearSVC
 
 from buttress._checks import Array
-from buttress.relational.certified import Climber, certify, ladder
-from buttress.relational.paper import averaged_descent, pseudo_gradient_descent
-from buttress.relational.plan import Plan
-from buttress.relational.planes import PlanePool
-from buttress.relational.rank_oracle import RankOracle
-from buttress.relational.sampling import draw, scaled_design, unrank
+from buttress.relational.counting.rank_oracle import RankOracle
+from buttress.relational.optimum.certified import Climber, certify, ladder
+from buttress.relational.optimum.paper import averaged_descent, pseudo_gradient_descent
+from buttress.relational.optimum.planes import PlanePool
+from buttress.relational.plan.plan import Plan
+from buttress.relational.plan.rows import draw, scaled_design, unrank
 from buttress.solvers.run import Outcome, run
 
 

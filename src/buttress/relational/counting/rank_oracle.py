@@ -10,9 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from buttress._checks import Array
-from buttress.relational.margins import Evaluation, MarginLoss
-from buttress.relational.plan import Index, Plan, total_weight
-from buttress.relational.schedule import (
+from buttress.relational.counting.margins import Evaluation, MarginLoss
+from buttress.relational.counting.schedule import (
     Block,
     Product,
     block_values,
@@ -20,7 +19,8 @@ from buttress.relational.schedule import (
     node_scores,
     schedule,
 )
-from buttress.relational.semiring import TooManyEntriesError, expand
+from buttress.relational.counting.semiring import TooManyEntriesError, expand
+from buttress.relational.plan.plan import Index, Plan, total_weight
 
 SHORT = 32  # lists of at most this many entries are kept as they are
 

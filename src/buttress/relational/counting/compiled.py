@@ -11,7 +11,7 @@ import numpy as np
 from buttress._checks import Array
 from buttress._compiling import compile_kernel
 from buttress._intrinsics import prefetch
-from buttress.relational.plan import Index
+from buttress.relational.plan.plan import Index
 
 _LISTS = "int64[::1], int64[::1], int32[::1], float64[::1]"
 

@@ -6,13 +6,21 @@ from typing import Any
 import numpy as np
 
 from buttress._checks import Array
-from buttress.relational.declare import Join, Pair
-from buttress.relational.features import table_data
-from buttress.relational.keys import combine, encode, match, match_count
-from buttress.relational.plan import Index, Node, Plan, TableData, exact_counts, total_weight
-from buttress.relational.shape import Shape, find_shape
+from buttress.relational.checks import (
+    check_bag,
+    check_classes,
+    check_label,
+    check_rows,
+    check_total,
+    used_columns,
+)
+from buttress.relational.declare import Join, Pair, key_columns
+from buttress.relational.plan.features import table_data
+from buttress.relational.plan.keys import combine, encode, match, match_count
+from buttress.relational.plan.plan import Index, Node, Plan, TableData, exact_counts, total_weight
+from buttress.relational.plan.shape import Shape, find_shape
+from buttress.relational.plan.tree import edge_cover
 from buttress.relational.sources import Column, read_columns, row_count
-from buttress.relational.tree import edge_cover
 
 Codes = dict[int, Index]  # attribute number -> codes of the rows
 
@@ -38,22 +46,18 @@ def prepare(join: Join, *, intercept: bool = True, root: int | None = None, clas
     nodes = _tree(shape, merged)
     counts = exact_counts(nodes)
     total = int(sum(counts[0].tolist()))
-    if total == 0:
-        raise ValueError("The join has no rows: no combination of rows has equal keys. Check the pairs in on"
-                         + (f" ({'; '.join(notes)})." if notes else "."))
+    check_rows(total, notes)
     tables = _tables(join, nodes, columns, root if intercept else -1)
     y, classes = _label(join, root, nodes[0], columns, tables, classes)
     plan = Plan(tables, nodes, y, classes, root, notes, total, base, counts, agm_log, cover,
                 optional=join.optional(pairs))
-    if not total_weight(plan) > 0:
-        raise ValueError("Every row of the join has weight zero, so there is nothing to fit. Check the weights.")
+    check_total(total_weight(plan))
     return plan
 
 
 def _read(join: Join, i: int, pairs: Sequence[Pair]) -> dict[str, Column]:
     table = join.tables[i]
-    keys = [column for pair in pairs for t, column in (pair.first, pair.second) if t == i]
-    names = list(dict.fromkeys([*table.features, *filter(None, (table.label, table.weights)), *keys]))
+    names = used_columns(table, key_columns(pairs, i))
     if names:
         return read_columns(table.source, names)
     n = row_count(table.source)
@@ -110,11 +114,7 @@ def _joined(join: Join, bag: list[int], codes: list[Codes], rows: list[Index]) -
         shared = sorted(codes[table].keys() & total.keys())
         n = len(next(iter(total.values())))
         both = combine([np.concatenate([total[a], codes[table][a]]) for a in shared])
-        size = match_count(both[:n], both[n:])
-        if size > join.max_bag_rows:
-            names = ", ".join(join.tables[t].name for t in bag)
-            raise ValueError(f"The join is cyclic and its cycle ({names}) needs {size:.3g} rows joined beforehand, "
-                             f"more than max_bag_rows={join.max_bag_rows}. Raise max_bag_rows or drop a pair from on.")
+        check_bag(join, bag, match_count(both[:n], both[n:]))
         first, second = match(both[:n], both[n:])
         members = {t: r[first] for t, r in members.items()} | {table: rows[table][second]}
         total = {a: code[first] for a, code in total.items()} | {a: code[second] for a, code in codes[table].items()}
@@ -206,16 +206,10 @@ def _label(
         return np.ones(root.n_rows), None
     column = columns[number][table.label]
     rows = tables[number].rows
-    gone = int(column.null[rows].sum())
-    if gone:
-        raise ValueError(f"Label {table.name}.{table.label} is NULL or NaN in {gone} rows. Drop those rows.")
+    check_label(table.name, table.label, int(column.null[rows].sum()))
     values = column.values[rows]
     values = values.astype(str) if values.dtype.kind == "O" else values
-    classes = np.unique(values) if known is None else known
-    strange = np.setdiff1d(values, classes)
-    if len(classes) != 2 or len(strange):
-        got = np.unique(values)
-        raise ValueError(f"Label {table.name}.{table.label} must have two classes among the rows that join"
-                         f"{'' if known is None else f', {known[0]} and {known[1]}'}. "
-                         f"Got {len(got)}: {', '.join(map(str, got[:5].tolist()))}.")
+    found = np.unique(values)
+    check_classes(table.name, table.label, found, known)
+    classes = found if known is None else known
     return np.where(values == classes[1], 1.0, -1.0)[place], classes

@@ -8,10 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from buttress._checks import Array
-from buttress.relational import compiled
-from buttress.relational.margins import Evaluation, MarginLoss, evaluation
-from buttress.relational.plan import Index, Plan, total_weight
-from buttress.relational.schedule import (
+from buttress.relational.counting import compiled
+from buttress.relational.counting.margins import Evaluation, MarginLoss, evaluation
+from buttress.relational.counting.schedule import (
     Block,
     Product,
     Schedule,
@@ -21,6 +20,7 @@ from buttress.relational.schedule import (
     node_scores,
     schedule,
 )
+from buttress.relational.plan.plan import Index, Plan, total_weight
 
 
 @dataclass

@@ -4,10 +4,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from buttress.relational.counting.schedule import Product, is_exact, schedule
 from buttress.relational.declare import Join
-from buttress.relational.plan import Plan
-from buttress.relational.prepare import prepare
-from buttress.relational.schedule import Product, is_exact, schedule
+from buttress.relational.plan.plan import Plan
+from buttress.relational.plan.prepare import prepare
 
 
 @dataclass(frozen=True)
