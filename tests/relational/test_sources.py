@@ -25,7 +25,7 @@ def numbered(path, last, header=b"k,name"):
 @pytest.mark.parametrize(
     ("last", "reason"),
     [(b"7,caf\xe9", rf".*Line: {LATE + 2}; .*iconv -f cp1252 -t utf-8 late\.csv > utf8\.csv"),
-     (b"seven,word", rf".*Line: {LATE + 2}; .*seven.*Mend that row")],
+     (b"seven,word", rf".*Line: {LATE + 2}; .*seven.*Correct that row")],
     ids=["a byte of Windows", "a word among numbers"],
 )
 def test_a_file_that_fails_late_is_one_error_too(tmp_path, last, reason):
@@ -38,7 +38,7 @@ def test_a_file_that_fails_late_is_one_error_too(tmp_path, last, reason):
 def test_a_file_that_fails_late_inside_the_database_says_why(tmp_path):
     path = numbered(tmp_path / "late.csv", b"seven,word")
     join = Join([Table("late", path, features=["k"], label="name")], on=[])
-    with pytest.raises(SourceLostError, match=f"Line: {LATE + 2}; .*seven.*Mend that row"):
+    with pytest.raises(SourceLostError, match=f"Line: {LATE + 2}; .*seven.*Correct that row"):
         RelationalLinearSVC(engine="sql").fit(join)
 
 

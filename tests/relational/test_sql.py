@@ -319,7 +319,7 @@ def test_text_that_is_different_in_every_row_is_refused_before_it_is_encoded_or_
     run = duckdb_connection.execute
     run("CREATE TABLE rows_ AS SELECT i AS k, i % 2 AS y, CASE WHEN i = 7 THEN 'n/a' ELSE (i / 10)::TEXT END AS size "
         "FROM range(2000) t(i)")
-    with pytest.raises(ValueError, match=r"rows_.size is text with 2000 values in 2000 rows .*'n/a'.* mend the column"):
+    with pytest.raises(ValueError, match=r"rows_.size is text with 2000 values in 2000 rows .*'n/a'.* correct the"):
         RelationalLinearSVC(engine=engine).fit(
             Join([Table("rows_", (duckdb_connection, "rows_"), features=["size"], label="y")], on=[]))
     assert not encoded

@@ -24,7 +24,7 @@ def check_feature(table: str, column: str, kind: str, n_null: int, largest: floa
     """Refuse NULL, NaN, times, and numbers whose ``largest`` magnitude is beyond 1e100."""
     if n_null:
         raise _null(f"Feature {table}.{column} is", n_null)
-    if kind == "time":  # what counts (age, weekday, season) is not ours to guess
+    if kind == "time":  # which number to make of it (age, weekday, season) depends on the problem
         raise ValueError(f"Feature {table}.{column} holds times. Turn it into numbers that mean something to a linear "
                          "model, such as days before the label's date, the hour or the month, and use those.")
     if not largest <= LARGEST:
@@ -39,7 +39,7 @@ def check_categories(table: str, column: str, n_values: int, n_rows: int, exampl
     if n_values > max(ALWAYS_CATEGORIES, n_rows / 2):
         raise ValueError(f"Feature {table}.{column} is text with {n_values} values in {n_rows} rows (such as "
                          f"{example()!r}): an identifier, or numbers with a word among them. Leave it out of features, "
-                         "or mend the column.")
+                         "or correct the column.")
 
 
 def check_weights_kind(table: str, column: str, kind: str) -> None:

@@ -39,9 +39,9 @@ def read_join(path: str | Path, target: str | None = None) -> Join:
         raise ValueError(f"There is no file {str(path)!r}.") from None
     except tomllib.TOMLDecodeError as error:
         raise ValueError(f"{path.name} is not valid TOML: {error}.") from None
-    strange = sorted(set(content) - {"on", "table", "max_bag_rows"})
-    if strange:
-        raise ValueError(f"{path.name} has an unknown entry {strange[0]!r}.{near(strange[0], ['on', 'table'])}")
+    unknown = sorted(set(content) - {"on", "table", "max_bag_rows"})
+    if unknown:
+        raise ValueError(f"{path.name} has an unknown entry {unknown[0]!r}.{near(unknown[0], ['on', 'table'])}")
     if not content.get("table"):
         raise ValueError(f"{path.name} declares no [[table]]. Add one for each table of the join.")
     connections: dict[str, Any] = {}
@@ -57,9 +57,9 @@ def read_join(path: str | Path, target: str | None = None) -> Join:
 
 
 def _table(entry: dict[str, Any], path: Path, connections: dict[str, Any]) -> Table:
-    strange = sorted(set(entry) - set(_KEYS))
-    if strange:
-        raise ValueError(f"A [[table]] of {path.name} has an unknown entry {strange[0]!r}.{near(strange[0], _KEYS)}")
+    unknown = sorted(set(entry) - set(_KEYS))
+    if unknown:
+        raise ValueError(f"A [[table]] of {path.name} has an unknown entry {unknown[0]!r}.{near(unknown[0], _KEYS)}")
     if "name" not in entry:
         raise ValueError(f"A [[table]] of {path.name} has no name. Add name = '...'.")
     if ("source" in entry) == ("database" in entry) or ("database" in entry) != ("table" in entry):

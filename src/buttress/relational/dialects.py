@@ -19,7 +19,7 @@ class Dialect:
     backslash: bool = False
 
     def quote(self, identifier: str) -> str:
-        """Return the identifier quoted, whatever it holds; a NUL character is refused.
+        """Return the identifier quoted, whatever characters it has; a NUL character is refused.
 
         >>> DUCKDB.quote('select "x"; --'), SPARK.quote("a`b")
         ('"select ""x""; --"', '`a``b`')
@@ -52,7 +52,7 @@ SPARK = Dialect("Spark", "`", "DOUBLE", "spark", "rand()", backslash=True)
 
 
 def dialect_of(connection: object) -> Dialect:
-    """Return the dialect a connection speaks, told by the module of its type."""
+    """Return the dialect a connection uses, found by the module of its type."""
     for kind in type(connection).__mro__:
         package = kind.__module__.split(".")[0].lstrip("_")
         if package in ("duckdb", "psycopg", "pyspark"):

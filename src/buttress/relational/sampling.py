@@ -3,10 +3,11 @@
 Source: Zhao, Christensen, Li, Hu & Yi, Random sampling over joins revisited, SIGMOD 2018 (exact weights).
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
+from numpy.random import RandomState
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
@@ -15,6 +16,8 @@ from buttress.relational.declare import Join
 from buttress.relational.plan.plan import Index
 from buttress.relational.plan.prepare import prepare
 from buttress.relational.plan.rows import draw, scaled_design, table_rows, unrank
+
+Numbers = Iterable[int] | NDArray[np.integer]
 
 
 class JoinSampler:
@@ -51,7 +54,7 @@ class JoinSampler:
     (array([5., 6., 5., 6., 7.]), array([0, 0, 1, 1, 1]))
     """
 
-    def __init__(self, join: Join, *, weighted: bool = False, random_state: Any = None):
+    def __init__(self, join: Join, *, weighted: bool = False, random_state: RandomState | int | None = None):
         self.join = join
         self.weighted = weighted
         self.random_state = random_state
@@ -60,11 +63,11 @@ class JoinSampler:
         self.feature_names_ = [name for table in self.plan_.tables for name in table.names]
         self._rng = check_random_state(random_state)
 
-    def take(self, numbers: Any) -> tuple[Array, NDArray[Any]]:
+    def take(self, numbers: Numbers) -> tuple[Array, NDArray[Any]]:
         """Return features (n, d) in original units and labels (n,) of the rows with the given numbers."""
         return self._design(unrank(self.plan_, _numbers(numbers, self.n_rows_)))
 
-    def rows(self, numbers: Any) -> dict[str, Index]:
+    def rows(self, numbers: Numbers) -> dict[str, Index]:
         """Return for each table the row number in its source of each join row; -1 where a left join found none."""
         found = table_rows(self.plan_, unrank(self.plan_, _numbers(numbers, self.n_rows_)))
         out = {}
@@ -92,7 +95,7 @@ class JoinSampler:
         return X, y if plan.classes is None else plan.classes[(y > 0).astype(int)]
 
 
-def _numbers(numbers: Any, n_rows: int) -> NDArray[Any]:
+def _numbers(numbers: Numbers, n_rows: int) -> NDArray[Any]:
     ranks = np.asarray(list(numbers) if not isinstance(numbers, np.ndarray) else numbers)
     if ranks.size and not (ranks.min() >= 0 and ranks.max() < n_rows):
         raise ValueError(f"Row numbers must be in [0, {n_rows}). Got {ranks.min()} to {ranks.max()}.")

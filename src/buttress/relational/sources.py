@@ -107,7 +107,7 @@ def _from_objects(values: NDArray[np.object_], null: NDArray[np.bool_]) -> tuple
     except ValueError:
         return values, null
     if plain.dtype.kind not in "iufbmM":
-        return np.asarray([None if gone else str(v) for v, gone in zip(values, null)], dtype=object), null
+        return np.asarray([None if absent else str(v) for v, absent in zip(values, null)], dtype=object), null
     full = np.zeros(len(values), dtype=plain.dtype)
     full[~null] = plain
     return full, null
@@ -192,7 +192,8 @@ def _scanned(path: str | Path, statement: str, fetch: str = "fetchall") -> Any:
 
     DuckDB reads on while it is fetched from, so that a bad row far down shows only then.
     """
-    connection, scan = connect_duckdb(), scan_of(path)
+    connection = connect_duckdb()
+    scan = scan_of(path)
     try:
         return getattr(connection.execute(statement.format(scan)), fetch)()
     except Exception as error:
@@ -217,7 +218,7 @@ def _remedy(error: Exception, name: str) -> str:
     if "unicode" in reason or "utf-8" in reason or "encod" in reason:
         return f" Save it as UTF-8, from a shell: iconv -f cp1252 -t utf-8 {name} > utf8.csv"
     if "could not convert" in reason:
-        return " Mend that row, or leave its entry empty; the rows before it hold another type."
+        return " Correct that row, or leave its entry empty: the rows before it hold another type."
     return ""
 
 

@@ -12,8 +12,7 @@ from buttress.relational.declare import Table
 from buttress.relational.plan.plan import Index, TableData
 from buttress.relational.sources import Column
 
-# Columns. A table of more is kept as a CSR matrix; up to here a dense product is at least as fast, whatever the zeros.
-MOST_DENSE_COLUMNS = 16
+MOST_DENSE_COLUMNS = 16  # columns; a wider table, mostly zeros of one-hot text, is kept as a CSR matrix
 
 
 def table_data(table: Table, columns: dict[str, Column], rows: Index, absent: bool, intercept: bool) -> TableData:

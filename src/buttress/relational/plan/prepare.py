@@ -68,7 +68,8 @@ def _drop_null_keys(
     join: Join, shape: Shape, codes: list[Codes], base: Sequence[int]
 ) -> tuple[list[str], list[Index]]:
     """Drop rows whose key is NULL, except in the table that a left join keeps; returns notes and the rows left."""
-    notes, rows = [], []
+    notes = []
+    rows = []
     for i, code in enumerate(codes):
         keep = np.ones(base[i], dtype=bool)
         for a, values in code.items():
@@ -106,7 +107,8 @@ def _distinct(codes: Sequence[Index]) -> tuple[int, int]:
 
 def _joined(join: Join, bag: list[int], codes: list[Codes], rows: list[Index]) -> tuple[dict[int, Index], Codes]:
     """Join the tables of a group by hashing; returns each table's rows and the codes of the rows."""
-    members, total = {bag[0]: rows[bag[0]]}, dict(codes[bag[0]])
+    members = {bag[0]: rows[bag[0]]}
+    total = dict(codes[bag[0]])
     left = bag[1:]
     while left:
         table = max(left, key=lambda t: len(codes[t].keys() & total.keys()))
@@ -124,7 +126,8 @@ def _joined(join: Join, bag: list[int], codes: list[Codes], rows: list[Index]) -
 def _tree(shape: Shape, merged: Sequence[tuple[dict[int, Index], Codes]]) -> list[Node]:
     """Build the nodes in tree order, add the rows of left joins, and drop rows that take no part in the join."""
     place = {bag: i for i, bag in enumerate(shape.tree.order)}
-    nodes, codes = [], []
+    nodes = []
+    codes = []
     for bag in shape.tree.order:
         members, held = merged[bag]
         nodes.append(Node([(t, rows.copy()) for t, rows in members.items()], place.get(shape.tree.parent[bag], -1),
@@ -139,9 +142,11 @@ def _tree(shape: Shape, merged: Sequence[tuple[dict[int, Index], Codes]]) -> lis
 
 def _link(nodes: list[Node], codes: list[Codes], i: int, shared: list[int], optional: bool) -> None:
     """Set the keys of the edge from node i to its parent; an optional child gets a zero row per unmatched key."""
-    p, n = nodes[i].parent, nodes[i].n_rows
+    p = nodes[i].parent
+    n = nodes[i].n_rows
     key = combine([np.concatenate([codes[i][a], codes[p][a]]) for a in shared])
-    key, up = key[:n], key[n:]
+    up = key[n:]
+    key = key[:n]
     if optional:
         dummy = np.setdiff1d(np.unique(up), key)
         absent = np.full(len(dummy), -1, dtype=np.int64)
@@ -149,7 +154,8 @@ def _link(nodes: list[Node], codes: list[Codes], i: int, shared: list[int], opti
         codes[i] = {a: np.concatenate([c, absent]) for a, c in codes[i].items()}
         key = np.concatenate([key, dummy])
         top = int(max(key.max(initial=0), up.max(initial=0))) + 1
-        key, up = np.where(key < 0, top, key), np.where(up < 0, top, up)
+        key = np.where(key < 0, top, key)
+        up = np.where(up < 0, top, up)
     nodes[i].key = key
     nodes[p].down[i] = up
 

@@ -7,6 +7,7 @@ import random
 from typing import Any
 
 import numpy as np
+from numpy.random import RandomState
 from numpy.typing import NDArray
 from scipy import sparse
 
@@ -28,7 +29,8 @@ def unrank(plan: Plan, ranks: NDArray[Any]) -> list[Index]:
             ends = np.cumsum(plan.counts[child])
             total, base = _groups(below, ends)
             groups = key[rows[i]]
-            inside, left = left % total[groups], left // total[groups]
+            inside = left % total[groups]
+            left = left // total[groups]
             rows[child], rest[child] = _locate(ends, base[groups] + inside)
     return rows
 
@@ -46,7 +48,7 @@ def _locate(ends: NDArray[Any], position: NDArray[Any]) -> tuple[Index, NDArray[
     return row, position - start
 
 
-def draw(plan: Plan, n: int, rng: Any, *, weighted: bool) -> list[Index]:
+def draw(plan: Plan, n: int, rng: RandomState, *, weighted: bool) -> list[Index]:
     """Return the nodes' rows of n join rows drawn with repetition, uniformly or by weight."""
     if not weighted and plan.n_rows < 2**62:
         return unrank(plan, rng.randint(0, plan.n_rows, size=n, dtype=np.int64))

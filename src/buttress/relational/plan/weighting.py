@@ -36,9 +36,9 @@ def class_factors(
             raise ValueError('class_weight="balanced" needs rows of positive weight in both classes. Check weights.')
         return sum(totals) / (2 * totals[0]), sum(totals) / (2 * totals[1])
     known = classes.tolist()
-    strange = [name for name in class_weight if name not in known]
-    if strange:
-        raise ValueError(f"class_weight names {strange[0]!r}, which is not a class. The classes are {known}.")
+    unknown = [name for name in class_weight if name not in known]
+    if unknown:
+        raise ValueError(f"class_weight names {unknown[0]!r}, which is not a class. The classes are {known}.")
     factors = tuple(float(class_weight.get(name, 1.0)) for name in known)
     if not all(0 <= factor < np.inf for factor in factors) or not sum(f * t for f, t in zip(factors, totals)) > 0:
         raise ValueError(f"class_weight must hold numbers >= 0, not all of them 0. Got {class_weight}.")

@@ -21,7 +21,7 @@ from buttress.relational.checks import (
     check_weights_kind,
 )
 from buttress.relational.counting.grid import step_of
-from buttress.relational.counting.margins import Evaluation, MarginLoss, evaluation
+from buttress.relational.counting.margins import FIRST_BINS, Evaluation, MarginLoss, evaluation
 from buttress.relational.declare import Join
 from buttress.relational.plan.keys import check_kinds
 from buttress.relational.plan.plan import Plan, TableData
@@ -32,7 +32,7 @@ from buttress.relational.sql import text
 from buttress.relational.sql.plan import sql_home, sql_tree
 from buttress.relational.sql.sample import sample_rows
 
-KIND_ROWS = 100  # rows read of a column to learn what kind of values it holds: one says it, the rest outlast NULLs
+KIND_ROWS = 100  # rows read of a column to learn what kind of values it holds
 OFFERS = 2  # times as many rows as are asked for that the root offers to the sample, so that few are accepted twice
 MOST_REPEATS = 1000  # times that each row of the root is offered to a sample, at most
 ROUNDING = 1e-9  # share by which a bound grows, so that rounding in the database cannot bring it below the truth
@@ -98,7 +98,8 @@ class SqlOracle:
         """Multiply the root's weights by the factors of the classes; return the weight of all rows with them."""
         factors = class_factors(class_weight, classes, totals)
         if factors != (1.0, 1.0):
-            root, number = self.tree.nodes[self.tree.root], self.dialect.number
+            root = self.tree.nodes[self.tree.root]
+            number = self.dialect.number
             root.weights.append(f"({root.label} * {number(factors[1] - factors[0])} + {number(factors[0])})")
         return sum(factor * value for factor, value in zip(factors, totals))
 
@@ -116,7 +117,7 @@ class SqlOracle:
         parts = [np.array([beta[slices[t].start + j] for t, j in node.owner]) for node in self.tree.nodes]
         return parts, float(beta[slices[self.join.root].stop - 1]) if self.intercept else 0.0
 
-    def __call__(self, beta: Array, loss: MarginLoss, bins: int = 1024) -> Evaluation:
+    def __call__(self, beta: Array, loss: MarginLoss, bins: int = FIRST_BINS) -> Evaluation:
         """Return the plane and bounds at ``beta``, shape (plan.width,), by two SELECTs."""
         parts, offset = self._shares(beta)
         rows = self._select(text.ranges(self.tree, parts)) if self._owners else []
@@ -128,7 +129,8 @@ class SqlOracle:
         rows = self._select(text.counting_pass(self.tree, *self._shares(beta), step))
         found = np.array([[float(value) for value in row] for row in rows])
         label = np.where(found[:, 0] == 1, 1.0, -1.0)
-        z, mass = label * step * found[:, 1], found[:, 2] / self.total
+        z = label * step * found[:, 1]
+        mass = found[:, 2] / self.total
         push = label * loss.slope(z) / self.total
         b = np.zeros(self.plan.width)
         for column, (table, j) in enumerate(self._owners):
@@ -177,7 +179,8 @@ class SqlOracle:
 
     def _features(self, i: int, sample: dict[str, Column], intercept: bool) -> TableData:
         """Add a table's feature expressions to its node and return their names and scales."""
-        table, node = self.join.tables[i], self.tree.nodes[self.node_of[i]]
+        table = self.join.tables[i]
+        node = self.tree.nodes[self.node_of[i]]
         read = {name: self._number(self.columns[i, name], sample[name]) if sample[name].kind == "number" else
                 f"CASE WHEN {self.columns[i, name]} IS NULL THEN NULL ELSE 1 END" for name in table.features}
         found = self._select(text.statistics(self.tree, self.node_of[i], list(read.values())))[0]
@@ -200,11 +203,11 @@ class SqlOracle:
 
     def _categories(self, i: int, name: str, n: int) -> list[str]:
         """Return the values of a text over n rows, sorted; counted first, for identifiers are as many as rows."""
-        spot = self.tree, self.node_of[i], self.columns[i, name]
-        many = int(self._select(text.distinct(*spot, "COUNT(DISTINCT x)"))[0][0])
-        check_categories(self.join.tables[i].name, name, many, n, lambda: str(
-            self._select(f"{text.distinct(*spot)} ORDER BY x DESC LIMIT 1")[0][0]))
-        return sorted(str(row[0]) for row in self._select(text.distinct(*spot)))
+        place = self.tree, self.node_of[i], self.columns[i, name]
+        n_values = int(self._select(text.distinct(*place, "COUNT(DISTINCT x)"))[0][0])
+        check_categories(self.join.tables[i].name, name, n_values, n, lambda: str(
+            self._select(f"{text.distinct(*place)} ORDER BY x DESC LIMIT 1")[0][0]))
+        return sorted(str(row[0]) for row in self._select(text.distinct(*place)))
 
     def _expressions(self, i: int, name: str, read: str, scale: float, categories: Sequence[str] | None) -> list[str]:
         number = self.dialect.number
@@ -227,22 +230,25 @@ class SqlOracle:
         quoted = f"CAST({self.columns[i, name]} AS {self.dialect.double})"
         found = self._select(text.statistics(
             self.tree, self.node_of[i], [quoted, f"CASE WHEN {quoted} < 0 THEN NULL ELSE 1 END"]))[0]
-        _, largest, n_null, _, n_negative = found
-        check_weights(table, name, int(n_null or 0), int(n_negative or 0), float(largest or 0))
+        largest = float(found[1] or 0)
+        n_null = int(found[2] or 0)
+        n_negative = int(found[4] or 0)
+        check_weights(table, name, n_null, n_negative, largest)
         self.tree.nodes[self.node_of[i]].weights.append(self.columns[i, name])
 
     def _label(self, sample: dict[str, Column]) -> NDArray[Any]:
         """Set the root's label expression (1 for the second class) and return the two classes."""
         i = self.join.root
-        table, label = self.join.tables[i].name, self.join.tables[i].label or ""
-        spot = self.tree, self.node_of[i], self.columns[i, label]
-        values = [row[0] for row in self._select(text.distinct(*spot))]
+        table = self.join.tables[i].name
+        label = self.join.tables[i].label or ""
+        place = self.tree, self.node_of[i], self.columns[i, label]
+        values = [row[0] for row in self._select(text.distinct(*place))]
         check_rows(len(values))
         if any(value is None or value != value for value in values):
             missing = "x IS NULL"
             if _holds_floats(sample[label]):
                 missing += f" OR x = {self.dialect.number(np.nan)}"
-            check_label(table, label, int(self._select(f"{text.distinct(*spot, 'COUNT(*)')} WHERE {missing}")[0][0]))
+            check_label(table, label, int(self._select(f"{text.distinct(*place, 'COUNT(*)')} WHERE {missing}")[0][0]))
         found = np.unique(np.array([str(v) for v in values] if sample[label].kind != "number" else values))
         check_classes(table, label, found)
         literal = self._literal(found[1], sample[label])

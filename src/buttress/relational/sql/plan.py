@@ -74,7 +74,8 @@ def sql_tree(join: Join, pairs: Sequence[Pair], connection: Connection, dialect:
         return int(select(connection, f"SELECT COUNT(*) FROM {item} q", dialect)[0][0])
 
     shape = find_shape(join, pairs, join.root, lambda: [np.log(max(counted(item), 1)) for item in items])
-    nodes, columns = [], {}
+    nodes = []
+    columns = {}
     for bag, tables in enumerate(shape.bags):
         item, here = _item(join, shape, bag, items, dialect)
         if len(tables) > 1:
@@ -107,8 +108,8 @@ def _item(join: Join, shape: Shape, bag: int, items: Sequence[str], dialect: Dia
     listed = ", ".join(f"b{t}.{dialect.quote(name)} AS {short}" for (t, name), short in alias.items())
     equal = []
     for group in shape.attributes:
-        spots = [f"b{t}.{dialect.quote(name)}" for t in tables for name in group.get(t, [])]
-        equal += [f"{spots[0]} = {other}" for other in spots[1:]]
+        equals = [f"b{t}.{dialect.quote(name)}" for t in tables for name in group.get(t, [])]
+        equal += [f"{equals[0]} = {other}" for other in equals[1:]]
     sources = ", ".join(f"{items[t]} b{t}" for t in tables)
     return f"(SELECT {listed} FROM {sources} WHERE {' AND '.join(equal)})", dict(alias)
 
