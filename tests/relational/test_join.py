@@ -1,6 +1,8 @@
 """Declaring joins, their trees and samples, and everything that can be wrong with them."""
 
 
+import importlib
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -14,6 +16,12 @@ from buttress import AdversarialSVC, KernelClassifier
 from buttress.relational import Join, JoinSampler, RelationalLinearSVC, Table, explain
 from buttress.relational.plan.prepare import prepare
 from buttress.relational.plan.tree import ear_removal, spanning_tree
+
+
+def test_explain_is_the_function_after_its_module_was_imported():
+    importlib.import_module("buttress.relational.explanation")
+    assert callable(importlib.import_module("buttress.relational").explain)
+    assert not hasattr(Join, "explain")
 
 
 @given(st.lists(st.frozensets(st.integers(0, 5), min_size=1, max_size=4), min_size=1, max_size=6))
