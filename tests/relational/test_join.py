@@ -1,6 +1,5 @@
 """Declaring joins, their trees and samples, and everything that can be wrong with them."""
 
-
 import importlib
 
 import numpy as np
