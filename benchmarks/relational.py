@@ -22,21 +22,23 @@ import numpy as np
 import pandas as pd
 from sklearn.svm import LinearSVC
 
-from buttress.relational import Join, JoinSampler, RelationalLinearSVC, Table
-from buttress.relational.grid import GridOracle
-from buttress.relational.margins import hinge
-from buttress.relational.prepare import prepare
-from buttress.relational.rank_oracle import RankOracle
-from buttress.relational.sqloracle import SqlOracle
+from buttress.relational import Join, JoinSampler, RelationalLinearSVC, Table, explain
+from buttress.relational.counting.grid import GridOracle
+from buttress.relational.counting.margins import hinge
+from buttress.relational.counting.rank_oracle import RankOracle
+from buttress.relational.plan.prepare import prepare
+from buttress.relational.sql.oracle import SqlOracle
 
 SIZES = 5
 
 
 @contextmanager
 def timed(out):
-    clock, cpu = time.perf_counter(), time.process_time()
+    clock = time.perf_counter()
+    cpu = time.process_time()
     yield
-    out["clock"], out["cpu"] = time.perf_counter() - clock, time.process_time() - cpu
+    out["clock"] = time.perf_counter() - clock
+    out["cpu"] = time.process_time() - cpu
 
 
 def frames(shape, n, fan, m, seed=0):
@@ -87,7 +89,8 @@ def calls(quick):
 
 
 def certify(name, join, tol=1e-3, **parameters):
-    took, plan = {}, None
+    took = {}
+    plan = None
     with timed(took):
         model = RelationalLinearSVC(tol=tol, random_state=0, **parameters).fit(join)
     low, high = model.objective_interval_
@@ -151,7 +154,7 @@ def movielens(folder):
                  Table("user", (con, "r"), features=["stars", "time"]), Table("genre", (con, "g"), features=["genre"])],
                 on=[("rating.movieId", "item.movieId"), ("rating.userId", "user.userId"),
                     ("rating.movieId", "genre.movieId")])
-    print(join.explain())
+    print(explain(join))
     for alpha in (1e-2, 1e-3, 1e-4):
         certify(f"MovieLens, alpha {alpha:g}", join, alpha=alpha)
         certify("  sample only", join, alpha=alpha, solver="sample")
@@ -222,13 +225,15 @@ def engines(quick):
         join = joins("chain", frames("chain", n, 100, 3))
         plan = prepare(join)
         beta = np.random.default_rng(1).normal(size=plan.width)
-        here, base = GridOracle(plan, fold=False), None
+        here = GridOracle(plan, fold=False)
+        base = None
         for name, there in (("in process", None), ("DuckDB", join), ("PostgreSQL", in_postgres(join)),
                             ("Spark", in_spark(join) if n == 10_000 or quick else None)):
             if name != "in process" and there is None:
                 print(f"  {name:<12} left out")
                 continue
-            took, oracle = [], here if name == "in process" else SqlOracle(there)
+            took = []
+            oracle = here if name == "in process" else SqlOracle(there)
             for _ in range(2 if name in ("PostgreSQL", "Spark") else 4):
                 begin = time.perf_counter()
                 seen = oracle.at_step(beta, hinge(), 0.05)

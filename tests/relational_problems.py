@@ -62,7 +62,7 @@ def joined(seed, **how):
 def materialise(join):
     """Every row of the join as a frame with columns table.column, by pandas' merge; also the row number of table 0."""
     result, done = None, set()
-    pairs = [join._pair(pair) for pair in join.on]
+    pairs = join.check()
     while len(done) < len(join.tables):
         near = {t for p in pairs for t, other in (p.ends, p.ends[::-1]) if other in done}
         t = min(near - done) if result is not None else join.root

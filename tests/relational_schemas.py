@@ -39,11 +39,11 @@ class Schema:
     @property
     def pairs(self):
         return [((self.join.tables[p.first[0]].name, p.first[1]), (self.join.tables[p.second[0]].name, p.second[1]))
-                for p in map(self.join._pair, self.join.on)]
+                for p in self.join.check()]
 
     @property
     def left(self):
-        return {self.join.tables[p.second[0]].name for p in map(self.join._pair, self.join.on) if p.left}
+        return {self.join.tables[p.second[0]].name for p in self.join.check() if p.left}
 
 
 def _keys(rng, rows, kind, unique):

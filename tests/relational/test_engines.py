@@ -13,12 +13,12 @@ from relational_storage import in_database, store
 
 from buttress.relational import Join, RelationalLinearSVC, SourceLostError, Table
 from buttress.relational.command import connect, explain_file, fit_file, read_join, summary
+from buttress.relational.counting.grid import GridOracle
+from buttress.relational.counting.margins import hinge, logistic
 from buttress.relational.dialects import DUCKDB, POSTGRES, SPARK
-from buttress.relational.grid import GridOracle
-from buttress.relational.margins import hinge, logistic
-from buttress.relational.prepare import prepare
+from buttress.relational.plan.prepare import prepare
 from buttress.relational.sources import select
-from buttress.relational.sqloracle import SqlOracle
+from buttress.relational.sql.oracle import SqlOracle
 
 BOTH = (hinge(0.1), logistic())
 VARIANTS = [{}, {"weights": True}, {"left": True}]
@@ -113,7 +113,7 @@ def test_a_large_table_is_left_in_the_database(duckdb_connection, monkeypatch):
         statements.append(statement)
         return select(connection, statement, dialect)
 
-    monkeypatch.setattr("buttress.relational.sqloracle.select", noting)
+    monkeypatch.setattr("buttress.relational.sql.oracle.select", noting)
     RelationalLinearSVC(alpha=0.1, memory_limit=1e-9, max_iter=1, tol=1.0).fit(there)
     assert any("GROUP BY" in text for text in statements)
     assert all(text.startswith(("SELECT", "WITH")) for text in statements)

@@ -14,14 +14,14 @@ from sklearn.svm import LinearSVC
 
 from buttress import NotConvergedWarning, load, save
 from buttress.relational import Join, JoinSampler, RelationalLinearSVC, Table
-from buttress.relational.certified import Climber
-from buttress.relational.grid import GridOracle
-from buttress.relational.margins import hinge, margin_loss
-from buttress.relational.paper import averaged_descent, ball_radius, pseudo_gradient_descent, step_size
-from buttress.relational.planes import PlanePool
-from buttress.relational.prepare import prepare
-from buttress.relational.rank_oracle import RankOracle
-from buttress.relational.schedule import gather_gradient
+from buttress.relational.counting.grid import GridOracle
+from buttress.relational.counting.margins import hinge, margin_loss
+from buttress.relational.counting.rank_oracle import RankOracle
+from buttress.relational.counting.schedule import gather_gradient
+from buttress.relational.optimum.certified import Climber
+from buttress.relational.optimum.paper import averaged_descent, ball_radius, pseudo_gradient_descent, step_size
+from buttress.relational.optimum.planes import PlanePool
+from buttress.relational.plan.prepare import prepare
 from buttress.solvers.run import run
 
 VARIANTS = [{}, {"weights": True}, {"left": True}]
@@ -216,8 +216,8 @@ def test_lemma_7_the_pseudo_gradient_is_that_of_perturbed_far_points(seed):
 
 
 def label_counts(oracle, plan, beta, label):
-    from buttress.relational.rank_oracle import _absolute
-    from buttress.relational.schedule import block_values, node_scores
+    from buttress.relational.counting.rank_oracle import _absolute
+    from buttress.relational.counting.schedule import block_values, node_scores
 
     scores, guards = node_scores(plan, beta), node_scores(_absolute(plan), np.abs(beta))
     local = [label * block_values(b, scores) + oracle.guard * block_values(b, guards) for b in oracle.schedule.blocks]

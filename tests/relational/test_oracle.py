@@ -8,15 +8,15 @@ import pytest
 from relational_problems import SHAPES, chain, design, hinge_mean, joined, materialise
 
 from buttress.relational import Join, RelationalLinearSVC, Table
-from buttress.relational.grid import GridOracle
-from buttress.relational.margins import hinge, margin_loss
-from buttress.relational.planes import PlanePool
-from buttress.relational.prepare import prepare
-from buttress.relational.queries import root_lists
-from buttress.relational.rank_oracle import RankOracle, group_entries
-from buttress.relational.schedule import node_scores
-from buttress.relational.semiring import COUNTING
-from buttress.relational.weighting import weigh
+from buttress.relational.counting.grid import GridOracle
+from buttress.relational.counting.margins import hinge, margin_loss
+from buttress.relational.counting.queries import root_lists
+from buttress.relational.counting.rank_oracle import RankOracle, group_entries
+from buttress.relational.counting.schedule import node_scores
+from buttress.relational.counting.semiring import COUNTING
+from buttress.relational.optimum.planes import PlanePool
+from buttress.relational.plan.prepare import prepare
+from buttress.relational.plan.weighting import weigh
 
 VARIANTS = [{}, {"weights": True}, {"left": True}]
 

@@ -8,8 +8,8 @@ from sklearn.base import clone
 from sklearn.svm import LinearSVC
 
 from buttress.relational import RelationalLinearSVC, alpha_path, cross_validate
-from buttress.relational.prepare import prepare
-from buttress.relational.queries import class_accuracy, mean_scores, smallest_margin
+from buttress.relational.counting.queries import class_accuracy, mean_scores, smallest_margin
+from buttress.relational.plan.prepare import prepare
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -39,7 +39,7 @@ def test_queries_on_a_grid_hold_the_exact_answer(monkeypatch):
     beta = np.random.default_rng(0).normal(size=plan.width)
     exact = class_accuracy(plan, beta)
     least = smallest_margin(plan, beta).value
-    monkeypatch.setattr("buttress.relational.semiring.LIMIT", 3 * len(materialise(join)) // 4)
+    monkeypatch.setattr("buttress.relational.counting.semiring.MOST_ENTRIES", 3 * len(materialise(join)) // 4)
     rounded = class_accuracy(plan, beta)
     for label, (found, total) in rounded.items():
         assert found.low <= exact[label][0].value <= found.high

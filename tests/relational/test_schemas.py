@@ -9,10 +9,10 @@ from relational_storage import in_database
 from sklearn.svm import LinearSVC
 
 from buttress.relational import RelationalLinearSVC
+from buttress.relational.counting.margins import hinge
 from buttress.relational.dialects import DUCKDB, POSTGRES
-from buttress.relational.margins import hinge
-from buttress.relational.prepare import prepare
-from buttress.relational.sqloracle import SqlOracle
+from buttress.relational.plan.prepare import prepare
+from buttress.relational.sql.oracle import SqlOracle
 
 ALPHA = 1e-2
 

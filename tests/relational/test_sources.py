@@ -7,8 +7,9 @@ import pandas as pd
 import pytest
 
 from buttress.relational import Join, RelationalLinearSVC, SourceLostError, Table
-from buttress.relational.prepare import prepare
-from buttress.relational.sources import column_names, make_column, read_columns, row_count
+from buttress.relational.plan.prepare import prepare
+from buttress.relational.sources import column_names, connect_duckdb, make_column, read_columns, row_count
+from buttress.relational.sql.plan import megabytes
 
 pytest.importorskip("duckdb")
 
@@ -24,7 +25,7 @@ def numbered(path, last, header=b"k,name"):
 @pytest.mark.parametrize(
     ("last", "reason"),
     [(b"7,caf\xe9", rf".*Line: {LATE + 2}; .*iconv -f cp1252 -t utf-8 late\.csv > utf8\.csv"),
-     (b"seven,word", rf".*Line: {LATE + 2}; .*seven.*Mend that row")],
+     (b"seven,word", rf".*Line: {LATE + 2}; .*seven.*Correct that row")],
     ids=["a byte of Windows", "a word among numbers"],
 )
 def test_a_file_that_fails_late_is_one_error_too(tmp_path, last, reason):
@@ -37,7 +38,7 @@ def test_a_file_that_fails_late_is_one_error_too(tmp_path, last, reason):
 def test_a_file_that_fails_late_inside_the_database_says_why(tmp_path):
     path = numbered(tmp_path / "late.csv", b"seven,word")
     join = Join([Table("late", path, features=["k"], label="name")], on=[])
-    with pytest.raises(SourceLostError, match=f"Line: {LATE + 2}; .*seven.*Mend that row"):
+    with pytest.raises(SourceLostError, match=f"Line: {LATE + 2}; .*seven.*Correct that row"):
         RelationalLinearSVC(engine="sql").fit(join)
 
 
@@ -80,3 +81,22 @@ def test_dates_of_a_frame_are_refused_as_features_and_join_with_those_of_numpy()
     model = RelationalLinearSVC(alpha=0.1).fit(join)
     with pytest.raises(ValueError, match=r"'a\.x' must hold numbers, as in training"):
         model.predict(pd.DataFrame({"a.x": a["day"], "b.z": 1.0}))
+
+
+def test_the_size_of_many_files_is_known_from_two_queries_a_file(tmp_path, monkeypatch):
+    """A star of ten files: the columns of each are asked for once, then its number of rows."""
+    tables = []
+    for i in range(10):
+        path = tmp_path / f"t{i}.csv"
+        pd.DataFrame({"k": [1, 2], "x": [0.5, 1.5], "y": [0, 1]}).to_csv(path, index=False)
+        tables.append(Table(f"t{i}", path, features=["x"], label=None if i else "y"))
+    join = Join(tables, [("t0.k", f"t{i}.k") for i in range(1, 10)])
+    queries = []
+
+    def counted():
+        queries.append(1)
+        return connect_duckdb()
+
+    monkeypatch.setattr("buttress.relational.sources.connect_duckdb", counted)
+    assert megabytes(join, join.check()) == pytest.approx(8e-6 * 2 * (3 + 9 * 2))
+    assert len(queries) == 20

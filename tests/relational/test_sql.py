@@ -13,13 +13,13 @@ from relational_storage import in_database
 
 from buttress import InterruptedWarning, NotConvergedWarning
 from buttress.relational import Join, RelationalLinearSVC, SourceLostError, Table
+from buttress.relational.counting.grid import GridOracle
+from buttress.relational.counting.margins import logistic
 from buttress.relational.dialects import DUCKDB, POSTGRES, SPARK
-from buttress.relational.grid import GridOracle
-from buttress.relational.margins import logistic
-from buttress.relational.prepare import prepare
+from buttress.relational.plan.prepare import prepare
+from buttress.relational.plan.weighting import weigh
 from buttress.relational.sources import select
-from buttress.relational.sqloracle import SqlOracle
-from buttress.relational.weighting import weigh
+from buttress.relational.sql.oracle import SqlOracle
 
 WEIGHINGS = [("label_row", None), ("join", "balanced"), ("label_row", {0: 2.0, 1: 0.5})]
 
@@ -314,12 +314,12 @@ def test_text_that_is_different_in_every_row_is_refused_before_it_is_encoded_or_
         fetched.append(select(*arguments))
         return fetched[-1]
 
-    monkeypatch.setattr("buttress.relational.features.np", SimpleNamespace(**{**vars(np), "unique": unique}))
-    monkeypatch.setattr("buttress.relational.sqloracle.select", counted)
+    monkeypatch.setattr("buttress.relational.plan.features.np", SimpleNamespace(**{**vars(np), "unique": unique}))
+    monkeypatch.setattr("buttress.relational.sql.oracle.select", counted)
     run = duckdb_connection.execute
     run("CREATE TABLE rows_ AS SELECT i AS k, i % 2 AS y, CASE WHEN i = 7 THEN 'n/a' ELSE (i / 10)::TEXT END AS size "
         "FROM range(2000) t(i)")
-    with pytest.raises(ValueError, match=r"rows_.size is text with 2000 values in 2000 rows .*'n/a'.* mend the column"):
+    with pytest.raises(ValueError, match=r"rows_.size is text with 2000 values in 2000 rows .*'n/a'.* correct the"):
         RelationalLinearSVC(engine=engine).fit(
             Join([Table("rows_", (duckdb_connection, "rows_"), features=["size"], label="y")], on=[]))
     assert not encoded

@@ -16,9 +16,11 @@ _HOME = {
     "Table": "declare",
     "alpha_path": "path",
     "cross_validate": "path",
+    "explain": "explanation",
 }
 
-__all__ = ["Join", "JoinSampler", "RelationalLinearSVC", "SourceLostError", "Table", "alpha_path", "cross_validate"]
+__all__ = ["Join", "JoinSampler", "RelationalLinearSVC", "SourceLostError", "Table", "alpha_path", "cross_validate",
+           "explain"]
 
 
 def __getattr__(name: str) -> Any:

@@ -1,23 +1,38 @@
 """Where a join is counted: in this process on its base tables, or in the database as SQL."""
 
-from typing import Any
+from typing import Protocol
 
 import numpy as np
 
+from buttress.relational.counting.grid import GridOracle
+from buttress.relational.counting.margins import MarginOracle
+from buttress.relational.counting.rank_oracle import RankOracle
 from buttress.relational.declare import Join
-from buttress.relational.grid import GridOracle
-from buttress.relational.plan import Plan
-from buttress.relational.prepare import prepare
-from buttress.relational.rank_oracle import RankOracle
-from buttress.relational.sampling import unrank
-from buttress.relational.sqloracle import SqlOracle
-from buttress.relational.sqlplan import megabytes
-from buttress.relational.weighting import weigh
+from buttress.relational.plan.plan import Plan
+from buttress.relational.plan.prepare import prepare
+from buttress.relational.plan.rows import unrank
+from buttress.relational.plan.weighting import ClassWeight, weigh
+from buttress.relational.sql.oracle import SqlOracle
+from buttress.relational.sql.plan import megabytes
 
 
-def choose_oracle(join: Join, model: Any) -> tuple[Any, Plan]:
+class CountingOptions(Protocol):
+    """The parameters of an estimator that say how the rows of a join are counted: see RelationalLinearSVC."""
+
+    engine: str
+    memory_limit: float
+    sketch: str
+    sketch_error: float
+    solver: str
+    n_samples: int
+    row_weight: str
+    class_weight: ClassWeight
+    fit_intercept: bool
+
+
+def choose_oracle(join: Join, model: CountingOptions) -> tuple[MarginOracle, Plan]:
     """Return the oracle for a join and its plan, by the model's engine, sketch and row_weight."""
-    large = model.engine == "auto" and megabytes(join) > model.memory_limit
+    large = model.engine == "auto" and megabytes(join, join.check()) > model.memory_limit
     if model.engine == "sql" or large:
         return sql_oracle(join, model, large)
     plan = prepare(join, intercept=model.fit_intercept)
@@ -25,7 +40,7 @@ def choose_oracle(join: Join, model: Any) -> tuple[Any, Plan]:
     return memory_oracle(plan, model), plan
 
 
-def memory_oracle(plan: Plan, model: Any) -> Any:
+def memory_oracle(plan: Plan, model: CountingOptions) -> MarginOracle:
     """Return the in-process oracle of a plan for a model's sketch; few rows (at most ``n_samples``) are listed."""
     if model.sketch == "rank":
         return RankOracle(plan, error=model.sketch_error)
@@ -33,7 +48,7 @@ def memory_oracle(plan: Plan, model: Any) -> Any:
     return GridOracle(plan, rows=unrank(plan, np.arange(plan.n_rows)) if few else None, memory=model.memory_limit)
 
 
-def sql_oracle(join: Join, model: Any, large: bool) -> tuple[Any, Plan]:
+def sql_oracle(join: Join, model: CountingOptions, large: bool) -> tuple[MarginOracle, Plan]:
     """Return the oracle inside the database; raises ValueError for what only this process can do."""
     for name, alone, usual in (("sketch", "rank", "grid"), ("solver", "paper", "auto")):
         if getattr(model, name) == alone:

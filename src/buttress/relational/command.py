@@ -21,6 +21,7 @@ from typing import Any
 
 from buttress._checks import near
 from buttress.relational.declare import Join, Table
+from buttress.relational.explanation import explain
 from buttress.relational.svm import RelationalLinearSVC
 
 _KEYS = ("name", "source", "database", "table", "features", "label", "weights")
@@ -38,16 +39,16 @@ def read_join(path: str | Path, target: str | None = None) -> Join:
         raise ValueError(f"There is no file {str(path)!r}.") from None
     except tomllib.TOMLDecodeError as error:
         raise ValueError(f"{path.name} is not valid TOML: {error}.") from None
-    strange = sorted(set(content) - {"on", "table", "max_bag_rows"})
-    if strange:
-        raise ValueError(f"{path.name} has an unknown entry {strange[0]!r}.{near(strange[0], ['on', 'table'])}")
+    unknown = sorted(set(content) - {"on", "table", "max_bag_rows"})
+    if unknown:
+        raise ValueError(f"{path.name} has an unknown entry {unknown[0]!r}.{near(unknown[0], ['on', 'table'])}")
     if not content.get("table"):
         raise ValueError(f"{path.name} declares no [[table]]. Add one for each table of the join.")
     connections: dict[str, Any] = {}
     tables = [_table(entry, path, connections) for entry in content["table"]]
     join = Join(tables, content.get("on", []), max_bag_rows=content.get("max_bag_rows", 10_000_000))
     if target is not None:
-        number, column = join._column(target)
+        number, column = join.find_column(target)
         for i, table in enumerate(tables):
             table.label = column if i == number else None
         if column in tables[number].features:
@@ -56,9 +57,9 @@ def read_join(path: str | Path, target: str | None = None) -> Join:
 
 
 def _table(entry: dict[str, Any], path: Path, connections: dict[str, Any]) -> Table:
-    strange = sorted(set(entry) - set(_KEYS))
-    if strange:
-        raise ValueError(f"A [[table]] of {path.name} has an unknown entry {strange[0]!r}.{near(strange[0], _KEYS)}")
+    unknown = sorted(set(entry) - set(_KEYS))
+    if unknown:
+        raise ValueError(f"A [[table]] of {path.name} has an unknown entry {unknown[0]!r}.{near(unknown[0], _KEYS)}")
     if "name" not in entry:
         raise ValueError(f"A [[table]] of {path.name} has no name. Add name = '...'.")
     if ("source" in entry) == ("database" in entry) or ("database" in entry) != ("table" in entry):
@@ -92,7 +93,7 @@ def connect(address: str, folder: Path) -> Any:
 
 def explain_file(path: str | Path, target: str | None = None) -> str:
     """Return the text of ``buttress explain``."""
-    return str(read_join(path, target).explain())
+    return str(explain(read_join(path, target)))
 
 
 def fit_file(path: str | Path, target: str | None = None, **parameters: Any) -> RelationalLinearSVC:

@@ -1,11 +1,10 @@
-"""Tables and how they join: the declaration, its checks, and the text that explains the plan made of it."""
+"""Tables and how they join: the declaration and the checks of its names."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from buttress._checks import near
-from buttress.relational.sources import column_names
+from buttress.relational.sources import Source, column_names
 
 
 class Table:
@@ -32,7 +31,7 @@ class Table:
     Table('account', features=['age'])
     """
 
-    def __init__(self, name: str, source: Any, *, features: Sequence[str] = (), label: str | None = None,
+    def __init__(self, name: str, source: Source, *, features: Sequence[str] = (), label: str | None = None,
                  weights: str | None = None):
         if not isinstance(name, str) or not name or "\0" in name:
             raise ValueError(f"A table's name must be a non-empty string without NUL characters. Got {name!r}.")
@@ -50,8 +49,8 @@ class Table:
         parts += [f"{key}={value!r}" for key, value in (("label", self.label), ("weights", self.weights)) if value]
         return f"Table({', '.join(parts)})"
 
-    def check(self) -> None:
-        """Raise ValueError naming the first column the source does not have, or one named twice."""
+    def check(self) -> list[str]:
+        """Return the source's columns; ValueError names the first that is missing, or one that is named twice."""
         columns = column_names(self.source)
         for name in columns:
             if "\0" in name:
@@ -63,6 +62,7 @@ class Table:
             raise ValueError(f"features of table {self.name!r} name a column twice: {self.features}.")
         if self.label is not None and self.label in self.features:
             raise ValueError(f"Column {self.label!r} of table {self.name!r} is both label and feature. Drop one.")
+        return columns
 
 
 @dataclass(frozen=True)
@@ -77,6 +77,11 @@ class Pair:
     def ends(self) -> tuple[int, int]:
         """Numbers of the two tables."""
         return self.first[0], self.second[0]
+
+
+def key_columns(pairs: Sequence[Pair], table: int) -> list[str]:
+    """Return the columns of a table that the pairs join, in the order of the pairs."""
+    return [column for pair in pairs for t, column in (pair.first, pair.second) if t == table]
 
 
 class Join:
@@ -95,12 +100,12 @@ class Join:
     Examples
     --------
     >>> import pandas as pd
-    >>> from buttress.relational import Join, Table
+    >>> from buttress.relational import Join, Table, explain
     >>> loan = pd.DataFrame({"account": [1, 1, 2], "sum": [10.0, 20.0, 5.0], "bad": [0, 1, 0]})
     >>> account = pd.DataFrame({"id": [1, 2, 2], "age": [30.0, 50.0, 60.0]})
     >>> join = Join([Table("loan", loan, features=["sum"], label="bad"), Table("account", account, features=["age"])],
     ...             on=[("loan.account", "account.id")])
-    >>> join.explain().n_join_rows
+    >>> explain(join).n_join_rows
     4
     """
 
@@ -113,7 +118,12 @@ class Join:
         return f"Join({self.tables!r}, on={self.on!r})"
 
     def check(self) -> list[Pair]:
-        """Check names and columns; returns the pairs with tables as numbers."""
+        """Check names and columns, asking each source for its columns once; return the pairs, tables as numbers."""
+        self._check_names()
+        columns = [table.check() for table in self.tables]
+        return [self._pair(pair, columns) for pair in self.on]
+
+    def _check_names(self) -> None:
         names = [table.name for table in self.tables]
         if not names:
             raise ValueError("A join needs at least one table. Got none.")
@@ -123,9 +133,6 @@ class Join:
         labelled = [table.name for table in self.tables if table.label is not None]
         if len(labelled) > 1:
             raise ValueError(f"One table may have a label. Got {len(labelled)}: {', '.join(labelled)}. Keep one.")
-        for table in self.tables:
-            table.check()
-        return [self._pair(pair) for pair in self.on]
 
     @property
     def root(self) -> int:
@@ -136,17 +143,19 @@ class Join:
         """Return the names of the tables that a left join may find no row of."""
         return [table.name for i, table in enumerate(self.tables) if any(p.left and p.second[0] == i for p in pairs)]
 
-    def _pair(self, pair: tuple[str, ...]) -> Pair:
+    def _pair(self, pair: tuple[str, ...], columns: Sequence[Sequence[str]]) -> Pair:
         if len(pair) not in (2, 3) or (len(pair) == 3 and pair[2] not in ("left", "inner")):
             raise ValueError('Each entry of on must be ("table.column", "table.column"), or have "left" as third. '
                              f"Got {pair!r}.")
-        first, second = self._column(pair[0]), self._column(pair[1])
+        first = self.find_column(pair[0], columns)
+        second = self.find_column(pair[1], columns)
         if first[0] == second[0]:
             raise ValueError(f"on joins table {self.tables[first[0]].name!r} with itself: {pair!r}. Declare the table "
                              "a second time under another name.")
         return Pair(first, second, len(pair) == 3 and pair[2] == "left")
 
-    def _column(self, key: str) -> tuple[int, str]:
+    def find_column(self, key: str, columns: Sequence[Sequence[str]] | None = None) -> tuple[int, str]:
+        """Return (table number, column name) of "table.column"; ``columns`` are those of the tables, if known."""
         fits = [i for i, table in enumerate(self.tables) if key.startswith(table.name + ".")]
         if not fits:
             names = [table.name for table in self.tables]
@@ -154,19 +163,10 @@ class Join:
                              f"{near(key.split('.')[0], names)}")
         i = max(fits, key=lambda i: len(self.tables[i].name))
         column = key[len(self.tables[i].name) + 1:]
-        columns = column_names(self.tables[i].source)
-        if column not in columns:
-            raise missing(column, self.tables[i], columns)
+        there = column_names(self.tables[i].source) if columns is None else columns[i]
+        if column not in there:
+            raise missing(column, self.tables[i], there)
         return i, column
-
-    def explain(self) -> Any:
-        """Return an Explanation: join tree, exact number of rows, exact and sketched edges, bounds, cost.
-
-        Printing it shows all of it as text.
-        """
-        from buttress.relational.explain import explain
-
-        return explain(self)
 
 
 def missing(column: str, table: Table, columns: Sequence[str]) -> ValueError:

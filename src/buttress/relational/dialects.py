@@ -1,13 +1,15 @@
 """How the three databases spell things: quoting, the type of a double, literals. Nothing here runs a query."""
 
 from dataclasses import dataclass
-from typing import Any
 
 
 @dataclass(frozen=True)
 class Dialect:
-    """Name, quotation mark of identifiers, name of the 64-bit float, the extra that brings the driver, and the call
-    that gives a random number in [0, 1)."""
+    """How one database spells what the others spell differently.
+
+    ``mark`` quotes identifiers; ``double`` is the 64-bit float; ``extra`` installs the driver; ``random`` gives a
+    number in [0, 1); ``backslash`` says that text literals escape by a backslash.
+    """
 
     name: str
     mark: str
@@ -17,7 +19,7 @@ class Dialect:
     backslash: bool = False
 
     def quote(self, identifier: str) -> str:
-        """Return the identifier quoted, whatever it holds; a NUL character is refused.
+        """Return the identifier quoted, whatever characters it has; a NUL character is refused.
 
         >>> DUCKDB.quote('select "x"; --'), SPARK.quote("a`b")
         ('"select ""x""; --"', '`a``b`')
@@ -49,8 +51,8 @@ POSTGRES = Dialect("PostgreSQL", '"', "DOUBLE PRECISION", "postgres")
 SPARK = Dialect("Spark", "`", "DOUBLE", "spark", "rand()", backslash=True)
 
 
-def dialect_of(connection: Any) -> Dialect:
-    """Return the dialect a connection speaks, told by the module of its type."""
+def dialect_of(connection: object) -> Dialect:
+    """Return the dialect a connection uses, found by the module of its type."""
     for kind in type(connection).__mro__:
         package = kind.__module__.split(".")[0].lstrip("_")
         if package in ("duckdb", "psycopg", "pyspark"):

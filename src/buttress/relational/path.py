@@ -9,12 +9,13 @@ from sklearn.utils import check_random_state
 
 from buttress._checks import Array, check_count
 from buttress.relational.choice import choose_oracle, memory_oracle
+from buttress.relational.counting.queries import class_accuracy
 from buttress.relational.declare import Join
-from buttress.relational.planes import PlanePool
-from buttress.relational.prepare import prepare
-from buttress.relational.queries import class_accuracy
+from buttress.relational.optimum.planes import PlanePool
+from buttress.relational.plan.plan import Plan
+from buttress.relational.plan.prepare import prepare
+from buttress.relational.plan.weighting import weigh
 from buttress.relational.svm import RelationalLinearSVC
-from buttress.relational.weighting import weigh
 
 
 def alpha_path(join: Join, alphas: Sequence[float], model: RelationalLinearSVC | None = None) -> list[Any]:
@@ -35,7 +36,9 @@ def alpha_path(join: Join, alphas: Sequence[float], model: RelationalLinearSVC |
     first = clone(model)
     first._check_parameters(join, None)
     oracle, plan = choose_oracle(join, first)
-    pool, start, fitted = PlanePool(plan.width), None, []
+    pool = PlanePool(plan.width)
+    start = None
+    fitted = []
     for alpha in sorted(alphas, reverse=True):
         current = clone(model).set_params(alpha=float(alpha), C=None)
         current._check_parameters(join, None)
@@ -65,13 +68,23 @@ def cross_validate(
     order = sorted(map(float, alphas), reverse=True)
     scores = np.zeros((len(order), n_folds))
     for k in range(n_folds):
-        plan.row_weight = whole[0] * (fold != k)
-        oracle, pool, start = memory_oracle(plan, model), PlanePool(plan.width), None
-        for i, alpha in enumerate(order):
-            plan.row_weight = whole[0] * (fold != k)
-            current = clone(model).set_params(alpha=alpha, C=None)._fit_plan(plan, oracle, pool, start)
-            start = current.beta_
-            plan.row_weight = whole[1] * (fold == k)
-            counted = list(class_accuracy(plan, start).values())
-            scores[i, k] = sum(right.value for right, _ in counted) / sum(weight for _, weight in counted)
+        scores[:, k] = _fold_scores(plan, model, order, whole[0] * (fold != k), whole[1] * (fold == k))
     return {"alpha": np.array(order), "test_score": scores}
+
+
+def _fold_scores(
+    plan: Plan, model: RelationalLinearSVC, alphas: Sequence[float], training: Array, held_out: Array
+) -> list[float]:
+    """Return the accuracy per alpha on rows of weight ``held_out`` after fits to rows of weight ``training``."""
+    plan.row_weight = training
+    oracle = memory_oracle(plan, model)
+    pool = PlanePool(plan.width)
+    start = None
+    scores = []
+    for alpha in alphas:
+        plan.row_weight = training
+        start = clone(model).set_params(alpha=alpha, C=None)._fit_plan(plan, oracle, pool, start).beta_
+        plan.row_weight = held_out
+        counted = list(class_accuracy(plan, start).values())
+        scores.append(sum(right.value for right, _ in counted) / sum(weight for _, weight in counted))
+    return scores

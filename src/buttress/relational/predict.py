@@ -1,13 +1,13 @@
 """A fitted model on new data: joined rows as arrays and frames, or another join."""
 
 from collections.abc import Collection
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from buttress._checks import Array, check_values, near
-from buttress.relational.plan import Plan
+from buttress.relational.plan.plan import Plan
 from buttress.relational.sources import Column, make_column
 
 Features = list[tuple[str, str, list[str] | None]]
@@ -34,7 +34,7 @@ def joined_features(X: Any, features: Features, optional: Collection[str]) -> Ar
     return np.hstack(blocks) if blocks else np.zeros((n, 0))
 
 
-def _is_encoded(X: NDArray[Any], features: Features) -> bool:
+def _is_encoded(X: NDArray[np.generic], features: Features) -> bool:
     """Say whether an array holds the columns of the coefficients; as wide as raw rows with text, it does if numeric."""
     width = sum(1 if categories is None else len(categories) for _, _, categories in features)
     if X.ndim != 2 or X.shape[1] != width or all(categories is None for _, _, categories in features):
@@ -42,7 +42,7 @@ def _is_encoded(X: NDArray[Any], features: Features) -> bool:
     return width != len(features) or X.dtype.kind in "biuf"
 
 
-def _block(name: str, column: Column, categories: list[str] | None, unmatched: Any) -> Array:
+def _block(name: str, column: Column, categories: list[str] | None, unmatched: NDArray[np.bool_] | bool) -> Array:
     """Return the columns of one feature, 0 in unmatched rows."""
     bad = column.null & ~np.asarray(unmatched)
     if bad.any():
@@ -74,7 +74,16 @@ def _column(X: Any, name: str, j: int, width: int) -> Any:
     return X[:, j]
 
 
-def plan_beta(plan: Plan, model: Any) -> Array:
+class LinearModel(Protocol):
+    """A fitted linear model over named columns of a join."""
+
+    coef_: Array
+    coef_names_: NDArray[np.object_]
+    feature_names_in_: NDArray[np.object_]
+    intercept_: Array
+
+
+def plan_beta(plan: Plan, model: LinearModel) -> Array:
     """Return a model's coefficients for the scaled columns of another plan, matched by name."""
     known = dict(zip(model.coef_names_, model.coef_[0]))
     here = {f"{table.name}.{column}" for table in plan.tables for column, _ in table.features}

@@ -8,13 +8,62 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, cast
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from buttress._checks import near
 from buttress.relational.dialects import DUCKDB, POSTGRES, SPARK, Dialect, dialect_of
+
+LONGEST_LINE = 300  # characters of a line of a database's error that are shown
+
+
+class Frame(Protocol):
+    """A pandas, polars or Arrow frame: columns by name."""
+
+    def __getitem__(self, name: str, /) -> Any: ...
+
+
+class Cursor(Protocol):
+    """What a statement returns; ``description`` gives each column's name first."""
+
+    @property
+    def description(self) -> Sequence[tuple[Any, ...]] | None: ...
+
+    def fetchall(self) -> Sequence[tuple[Any, ...]]: ...
+
+
+class SqlConnection(Protocol):
+    """A DuckDB or psycopg connection. The drivers type their statements differently, hence Any."""
+
+    def execute(self, statement: Any, /) -> Cursor: ...
+
+
+class DuckDBConnection(SqlConnection, Protocol):
+    """A DuckDB connection, which can also read a frame under a name."""
+
+    def register(self, name: str, frame: Frame, /) -> object: ...
+
+
+class PostgresConnection(SqlConnection, Protocol):
+    """A psycopg connection: what is needed to leave no transaction open."""
+
+    closed: bool
+    info: Any
+
+    def rollback(self) -> None: ...
+
+
+class SparkSession(Protocol):
+    """A Spark session."""
+
+    def sql(self, statement: str, /) -> Any: ...
+
+
+Connection = SqlConnection | SparkSession
+TableName = str | tuple[str, ...]
+Source = Frame | str | Path | tuple[Connection, TableName]
 
 
 class SourceLostError(RuntimeError):
@@ -30,21 +79,21 @@ class Column:
     kind: str
 
 
-def make_column(values: Any, null: Any = None) -> Column:
+def make_column(values: ArrayLike, null: ArrayLike | None = None) -> Column:
     """Return a Column from an array and its mask of missing values, with objects turned to numbers, times or text."""
-    values = np.asarray(values)
-    null = np.zeros(len(values), dtype=bool) if null is None else np.asarray(null, dtype=bool)
-    if values.dtype.kind == "O":
-        values, null = _from_objects(values, null)
-    if values.dtype.kind == "f":
-        null = null | np.isnan(values)
-    elif values.dtype.kind in "mM":
-        null = null | np.isnat(values)
+    array = np.asarray(values)
+    missing = np.zeros(len(array), dtype=bool) if null is None else np.asarray(null, dtype=bool)
+    if array.dtype.kind == "O":
+        array, missing = _from_objects(array, missing)
+    if array.dtype.kind == "f":
+        missing = missing | np.isnan(array)
+    elif array.dtype.kind in "mM":
+        missing = missing | np.isnat(array)
     kinds = {"i": "number", "u": "number", "f": "number", "b": "number", "m": "time", "M": "time"}
-    return Column(values, null, kinds.get(values.dtype.kind, "text"))
+    return Column(array, missing, kinds.get(array.dtype.kind, "text"))
 
 
-def _from_objects(values: NDArray[Any], null: NDArray[np.bool_]) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+def _from_objects(values: NDArray[np.object_], null: NDArray[np.bool_]) -> tuple[NDArray[Any], NDArray[np.bool_]]:
     null = null | np.fromiter((value is None or value != value for value in values), dtype=bool, count=len(values))
     kept = values[~null].tolist()
     types = {type(value) for value in kept}
@@ -58,7 +107,7 @@ def _from_objects(values: NDArray[Any], null: NDArray[np.bool_]) -> tuple[NDArra
     except ValueError:
         return values, null
     if plain.dtype.kind not in "iufbmM":
-        return np.asarray([None if gone else str(v) for v, gone in zip(values, null)], dtype=object), null
+        return np.asarray([None if absent else str(v) for v, absent in zip(values, null)], dtype=object), null
     full = np.zeros(len(values), dtype=plain.dtype)
     full[~null] = plain
     return full, null
@@ -77,17 +126,18 @@ def _from_times(values: list[Any]) -> NDArray[Any] | None:
     return None
 
 
-def column_names(source: Any) -> list[str]:
+def column_names(source: Source) -> list[str]:
     """Return the column names of a source."""
     if isinstance(source, tuple):
         return _Query(source).names()
     if isinstance(source, (str, Path)):
         return [row[0] for row in _scanned(source, "DESCRIBE {}")]
-    names = source.column_names if hasattr(source, "column_names") else source.columns
+    frame: Any = source
+    names = frame.column_names if hasattr(frame, "column_names") else frame.columns
     return [str(name) for name in names]
 
 
-def read_columns(source: Any, names: Sequence[str]) -> dict[str, Column]:
+def read_columns(source: Source, names: Sequence[str]) -> dict[str, Column]:
     """Return the named columns of a source: frame, path of a Parquet or CSV file, or (connection, table name)."""
     if isinstance(source, tuple):
         return _Query(source).read(names)
@@ -97,16 +147,17 @@ def read_columns(source: Any, names: Sequence[str]) -> dict[str, Column]:
     return {name: _frame_column(source, name) for name in names}
 
 
-def row_count(source: Any) -> int:
+def row_count(source: Source) -> int:
     """Return the number of rows of a source."""
     if isinstance(source, tuple):
         return _Query(source).count()
     if isinstance(source, (str, Path)):
         return int(_scanned(source, "SELECT COUNT(*) FROM ({})")[0][0])
-    return int(source.num_rows if hasattr(source, "num_rows") else len(source))
+    frame: Any = source
+    return int(frame.num_rows if hasattr(frame, "num_rows") else len(frame))
 
 
-def _frame_column(frame: Any, name: str) -> Column:
+def _frame_column(frame: Frame, name: str) -> Column:
     column = frame[name]
     if hasattr(column, "isna"):  # pandas
         return make_column(column.to_numpy(), column.isna().to_numpy())
@@ -116,7 +167,7 @@ def _frame_column(frame: Any, name: str) -> Column:
     return make_column(column.to_numpy(), null)
 
 
-def _masked(columns: dict[str, Any]) -> dict[str, Column]:
+def _masked(columns: dict[str, NDArray[Any]]) -> dict[str, Column]:
     result = {}
     for name, values in columns.items():
         if hasattr(values, "categories"):  # an ENUM comes as a pandas categorical
@@ -126,7 +177,8 @@ def _masked(columns: dict[str, Any]) -> dict[str, Column]:
     return result
 
 
-def _duckdb() -> Any:
+def connect_duckdb() -> Any:
+    """Return a DuckDB of our own, in memory."""
     try:
         import duckdb
     except ImportError:
@@ -140,14 +192,15 @@ def _scanned(path: str | Path, statement: str, fetch: str = "fetchall") -> Any:
 
     DuckDB reads on while it is fetched from, so that a bad row far down shows only then.
     """
-    connection, scan = _duckdb(), _scan(path)
+    connection = connect_duckdb()
+    scan = scan_of(path)
     try:
         return getattr(connection.execute(statement.format(scan)), fetch)()
     except Exception as error:
         if not type(error).__module__.startswith(("duckdb", "_duckdb")):
             raise
-        told = _reason(error) + _mend(error, Path(path).name)
-        raise ValueError(f"The file {str(path)!r} cannot be read: {told}") from None
+        reason = _reason(error) + _remedy(error, Path(path).name)
+        raise ValueError(f"The file {str(path)!r} cannot be read: {reason}") from None
 
 
 def _reason(error: Exception) -> str:
@@ -155,17 +208,17 @@ def _reason(error: Exception) -> str:
     lines = str(error).strip().splitlines() or [repr(error)]
     if "CSV Error" not in lines[0]:
         return lines[0]
-    told = lines[: lines.index("")] if "" in lines else lines
-    return "; ".join(line[:300] for line in told if not line.startswith("Original Line"))
+    kept = lines[: lines.index("")] if "" in lines else lines
+    return "; ".join(line[:LONGEST_LINE] for line in kept if not line.startswith("Original Line"))
 
 
-def _mend(error: Exception, name: str) -> str:
+def _remedy(error: Exception, name: str) -> str:
     """Return what to do about a row of a file that cannot be read, empty for other errors."""
     reason = _reason(error).lower()
     if "unicode" in reason or "utf-8" in reason or "encod" in reason:
         return f" Save it as UTF-8, from a shell: iconv -f cp1252 -t utf-8 {name} > utf8.csv"
     if "could not convert" in reason:
-        return " Mend that row, or leave its entry empty; the rows before it hold another type."
+        return " Correct that row, or leave its entry empty: the rows before it hold another type."
     return ""
 
 
@@ -173,7 +226,8 @@ def _escaped(text: str) -> str:
     return text.replace("{", "{{").replace("}", "}}")
 
 
-def _scan(path: str | Path) -> str:
+def scan_of(path: str | Path) -> str:
+    """Return the SELECT that reads a Parquet or CSV file; ValueError for a file that is not there, or another kind."""
     if not Path(path).exists():
         raise ValueError(f"A table's source must be a frame, a file or (connection, table name). Got the path "
                          f"{str(path)!r}, where there is no file.")
@@ -185,35 +239,36 @@ def _scan(path: str | Path) -> str:
 
 
 @contextmanager
-def reading(connection: Any, dialect: Dialect) -> Iterator[None]:
+def reading(connection: Connection, dialect: Dialect) -> Iterator[None]:
     """Turn any failure of the database into one SourceLostError, and leave no transaction of ours open."""
-    ours = dialect is POSTGRES and not connection.closed and connection.info.transaction_status.name == "IDLE"
+    postgres = cast(PostgresConnection, connection) if dialect is POSTGRES else None
+    ours = postgres is not None and not postgres.closed and postgres.info.transaction_status.name == "IDLE"
     try:
         yield
     except (ValueError, KeyboardInterrupt):
         raise
     except Exception as error:
-        fix = _mend(error, "FILE").strip() or "Check the connection and that its tables still exist, then fit again."
+        fix = _remedy(error, "FILE").strip() or "Check the connection and that its tables still exist, then fit again."
         if "OutOfMemory" in type(error).__name__ or "out of memory" in str(error).lower():
             fix = "Give it more memory (for files and frames: raise memory_limit), or room on disk to spill to."
         raise SourceLostError(f"{dialect.name} failed while the join was read: {_reason(error)}. {fix}") from error
     finally:
-        if ours and not connection.closed:
-            connection.rollback()
+        if ours and postgres is not None and not postgres.closed:
+            postgres.rollback()
 
 
-def select(connection: Any, statement: str, dialect: Dialect) -> list[tuple[Any, ...]]:
+def select(connection: Connection, statement: str, dialect: Dialect) -> list[tuple[Any, ...]]:
     """Run one SELECT and return its rows."""
     with reading(connection, dialect):
         if dialect is SPARK:
-            return [tuple(row) for row in connection.sql(statement).collect()]
-        return [tuple(row) for row in connection.execute(statement).fetchall()]
+            return [tuple(row) for row in cast(SparkSession, connection).sql(statement).collect()]
+        return [tuple(row) for row in cast(SqlConnection, connection).execute(statement).fetchall()]
 
 
 class _Query:
     """A table (or view) of a connection."""
 
-    def __init__(self, source: tuple[Any, Any]):
+    def __init__(self, source: tuple[Connection, TableName]):
         if len(source) != 2:
             raise ValueError(f"A database table is given as (connection, table name). Got {len(source)} entries.")
         self.connection = source[0]
@@ -245,8 +300,8 @@ class _Query:
         statement = f"SELECT * FROM {self.table} WHERE 1 = 0"
         with reading(self.connection, self.dialect):
             if self.dialect is SPARK:
-                return list(self.connection.sql(statement).columns)
-            return [column[0] for column in self.connection.execute(statement).description]
+                return list(cast(SparkSession, self.connection).sql(statement).columns)
+            return [column[0] for column in cast(SqlConnection, self.connection).execute(statement).description or ()]
 
     def count(self) -> int:
         return int(select(self.connection, f"SELECT COUNT(*) FROM {self.table}", self.dialect)[0][0])
@@ -256,13 +311,14 @@ class _Query:
         statement = f"SELECT {chosen} FROM {self.table}"
         if self.dialect is DUCKDB:
             with reading(self.connection, self.dialect):
-                return _masked(self.connection.execute(statement).fetchnumpy())
+                found: Any = cast(DuckDBConnection, self.connection).execute(statement)
+                return _masked(found.fetchnumpy())
         rows = select(self.connection, statement, self.dialect)
         columns = list(zip(*rows)) if rows else [()] * len(names)
         return {name: make_column(objects(values)) for name, values in zip(names, columns)}
 
 
-def objects(values: Sequence[Any]) -> NDArray[Any]:
+def objects(values: Sequence[object]) -> NDArray[np.object_]:
     """Return a one-dimensional array of objects."""
     array = np.empty(len(values), dtype=object)
     array[:] = values

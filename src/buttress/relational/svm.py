@@ -1,9 +1,10 @@
 """The linear support vector classifier over a join of tables."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.random import RandomState
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import check_random_state
@@ -12,13 +13,15 @@ from sklearn.utils.validation import check_is_fitted
 from buttress._callbacks import CallbackSupportMixin, step_callback, with_callbacks
 from buttress._checks import Array, check_count, check_limits, check_number, check_option
 from buttress.relational.choice import choose_oracle
+from buttress.relational.counting.margins import MarginOracle
+from buttress.relational.counting.queries import class_accuracy, mean_scores
 from buttress.relational.declare import Join
-from buttress.relational.plan import Plan
-from buttress.relational.planes import PlanePool
+from buttress.relational.optimum.planes import PlanePool
+from buttress.relational.optimum.solve import Settings, sample_start, solve
+from buttress.relational.plan.plan import Plan
+from buttress.relational.plan.prepare import prepare
+from buttress.relational.plan.weighting import ClassWeight
 from buttress.relational.predict import joined_features, plan_beta
-from buttress.relational.prepare import prepare
-from buttress.relational.queries import class_accuracy, mean_scores
-from buttress.relational.solve import Settings, sample_start, solve
 
 SOLVERS = ("auto", "sample", "lbfgs", "bundle", "paper", "projected")
 
@@ -130,7 +133,7 @@ class RelationalLinearSVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         solver: str = "auto",
         sketch: str = "grid",
         row_weight: str = "join",
-        class_weight: Any = None,
+        class_weight: ClassWeight = None,
         fit_intercept: bool = True,
         n_samples: int = 100_000,
         sketch_error: float = 0.1,
@@ -139,7 +142,7 @@ class RelationalLinearSVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         memory_limit: float = 4000,
         max_iter: int | None = 500,
         max_time: float | None = None,
-        random_state: Any = None,
+        random_state: RandomState | int | None = None,
         progress: bool = False,
     ):
         self.alpha = alpha
@@ -166,13 +169,13 @@ class RelationalLinearSVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         """Fit to a Join whose one labelled table holds the target; returns self.
 
         Raises ValueError for parameters out of range and for everything wrong with the join, naming table and column;
-        SourceLostError when a database fails underway.
+        SourceLostError when a database fails while it is used.
         """
         self._check_parameters(X, y)
         oracle, plan = choose_oracle(X, self)
         return self._fit_plan(plan, oracle, PlanePool(plan.width))
 
-    def _check_parameters(self, join: Any, y: Any) -> None:
+    def _check_parameters(self, join: object, y: object) -> None:
         if not isinstance(join, Join):
             raise ValueError(f"RelationalLinearSVC is fitted to a Join. Got {type(join).__name__}. For one table use "
                              "Join([Table(name, source, features=..., label=...)]).")
@@ -197,12 +200,14 @@ class RelationalLinearSVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
             raise ValueError("sketch='rank' and the solvers paper and projected are for loss='hinge'. Got "
                              f"loss={self.loss!r}, sketch={self.sketch!r}, solver={self.solver!r}.")
 
-    def _settings(self, total: float, callback: Any) -> Settings:
+    def _settings(self, total: float, callback: Callable[[Any], bool | None] | None) -> Settings:
         alpha = self.alpha if self.C is None else 1 / (2 * self.C * total)
         return Settings(alpha, self.loss, self.tol, self.solver, self.n_samples, self.sketch_error, self.step_rule,
                         self.max_iter, self.max_time, self.progress, callback)
 
-    def _fit_plan(self, plan: Plan, oracle: Any, pool: PlanePool, start: Array | None = None) -> "RelationalLinearSVC":
+    def _fit_plan(
+        self, plan: Plan, oracle: MarginOracle, pool: PlanePool, start: Array | None = None
+    ) -> "RelationalLinearSVC":
         """Solve for a plan with an oracle and a pool that may hold planes of other values of alpha."""
         report = step_callback(self, None, None, self.max_iter)
         settings = self._settings(oracle.total, report)
@@ -213,18 +218,23 @@ class RelationalLinearSVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
 
         outcome = solve(oracle, pool, settings, begin, plan)
         found = outcome.state
-        self.alpha_, self.classes_ = settings.alpha, np.asarray(plan.classes)
+        self.alpha_ = settings.alpha
+        self.classes_ = np.asarray(plan.classes)
         self._set_coefficients(plan, found.beta)
         self.objective_interval_ = (found.low, found.high)
-        self.dual_bound_, self.gap_ = found.low, found.gap
-        self.n_join_rows_, self.n_oracle_calls_ = plan.n_rows, found.calls
+        self.dual_bound_ = found.low
+        self.gap_ = found.gap
+        self.n_join_rows_ = plan.n_rows
+        self.n_oracle_calls_ = found.calls
         self.planes_ = (pool.a, pool.B)
         self.converged_ = found.gap <= self.tol
-        self.n_iter_, self.history_ = outcome.n_iter, outcome.history
+        self.n_iter_ = outcome.n_iter
+        self.history_ = outcome.history
         return self
 
     def _set_coefficients(self, plan: Plan, beta: Array) -> None:
-        parts, self.intercept_ = [], np.zeros(1)
+        parts = []
+        self.intercept_ = np.zeros(1)
         for table, part in zip(plan.tables, plan.slices):
             coef = beta[part]
             if len(coef) > len(table.scale):
@@ -238,7 +248,8 @@ class RelationalLinearSVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
                           for column, categories in table.features]
         self.feature_names_in_ = np.array([f"{name}.{column}" for name, column, _ in self.features_], dtype=object)
         self.n_features_in_ = len(self.features_)
-        self.label_table_, self.optional_tables_ = plan.tables[plan.label_table].name, plan.optional
+        self.label_table_ = plan.tables[plan.label_table].name
+        self.optional_tables_ = plan.optional
 
     def _plan(self, join: Join) -> tuple[Plan, Array]:
         """Return the plan of another join over the same tables, and this model's coefficients in its scales."""

@@ -10,9 +10,8 @@ from typing import Any
 import numpy as np
 
 from buttress._checks import Array
-from buttress.relational.plan import Plan, count_rows, group_sums
-from buttress.relational.schedule import Product, node_scores, schedule
-from buttress.relational.semiring import (
+from buttress.relational.counting.schedule import Product, node_scores, schedule
+from buttress.relational.counting.semiring import (
     COUNTING,
     MIN_PLUS,
     SUM,
@@ -23,9 +22,13 @@ from buttress.relational.semiring import (
     merge,
     times,
 )
+from buttress.relational.plan.plan import Plan, count_rows, group_sums
 
 __all__ = ["COUNTING", "MIN_PLUS", "SUM", "Interval", "Semiring", "class_accuracy", "mean_scores", "root_lists",
            "smallest_margin"]
+
+EXACT_SCORE = 1e-12  # how far the scores of lists that were not rounded to a grid may be off: rounding of their sums
+GRIDS = (1 << 14, 1 << 11, 1 << 8, 1 << 5)  # steps of the grids tried in turn, until the lists fit in memory
 
 
 @dataclass(frozen=True)
@@ -53,7 +56,8 @@ def root_lists(plan: Plan, scores: list[Array], semiring: Semiring, annotations:
             made.append(times(semiring, made[operation.left], made[operation.right], operation.keys))
             continue
         node = operation.parts[0][0]
-        score, value = scores[node], annotations[node]
+        score = scores[node]
+        value = annotations[node]
         last = number == len(work.operations) - 1
         group = (plan.y > 0).astype(np.int64) if last else plan.nodes[node].key
         n_groups = 2 if last else plan.nodes[node].n_keys
@@ -69,10 +73,10 @@ def _lists_or_grid(plan: Plan, beta: Array, semiring: Semiring, annotations: lis
     """Return ``root_lists``, exact or on the finest grid that fits, and how far scores may be off."""
     scores = node_scores(plan, beta)
     try:
-        return root_lists(plan, scores, semiring, annotations), 1e-12
+        return root_lists(plan, scores, semiring, annotations), EXACT_SCORE
     except TooManyEntriesError:
         spread = sum(float(np.ptp(score)) for score in scores)
-    for bins in (1 << 14, 1 << 11, 1 << 8, 1 << 5):
+    for bins in GRIDS:
         step = spread / bins or 1.0
         rounded = [np.floor(score / step + 0.5) for score in scores]
         error = sum(float(np.abs(score - step * q).max(initial=0)) for score, q in zip(scores, rounded))
@@ -96,10 +100,12 @@ def class_accuracy(plan: Plan, beta: Array) -> dict[int, tuple[Interval, float]]
     entries, error = _lists_or_grid(plan, beta, COUNTING, _columns(plan.weights()))
     result = {}
     for label, (first, last) in zip((-1, 1), ((0, entries.end[0]), (entries.end[0], entries.end[1]))):
-        score, weight = entries.score[first:last], entries.value[first:last, 0]
+        score = entries.score[first:last]
+        weight = entries.value[first:last, 0]
         right = score > 0 if label > 0 else score <= 0
-        sure, maybe = right & (np.abs(score) > error), np.abs(score) <= error
-        exact = error <= 1e-12
+        sure = right & (np.abs(score) > error)
+        maybe = np.abs(score) <= error
+        exact = error <= EXACT_SCORE
         low = float(weight[right].sum()) if exact else float(weight[sure].sum())
         high = low if exact else low + float(weight[maybe].sum())
         result[label] = (Interval(low, high), float(weight.sum()))
@@ -113,7 +119,7 @@ def smallest_margin(plan: Plan, beta: Array) -> Interval:
     label = np.repeat([-1.0, 1.0], [entries.end[0], entries.end[1] - entries.end[0]])
     margin = label * entries.score
     right = (margin > 0) | ((margin == 0) & (label < 0))
-    if error <= 1e-12:
+    if error <= EXACT_SCORE:
         least = float(margin[right].min(initial=np.inf))
         return Interval(least, least)
     surely = float(margin[margin > error].min(initial=np.inf))
@@ -123,7 +129,8 @@ def smallest_margin(plan: Plan, beta: Array) -> Interval:
 
 def mean_scores(plan: Plan, beta: Array) -> Array:
     """Return for each row of the root the mean score of the join rows that extend it, by one pass of (count, sum)."""
-    scores, weights = node_scores(plan, beta), plan.weights()
+    scores = node_scores(plan, beta)
+    weights = plan.weights()
     counts = count_rows(plan.nodes, weights)
     means: list[Any] = [None] * len(plan.nodes)
     for i in reversed(range(len(plan.nodes))):

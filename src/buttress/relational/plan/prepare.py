@@ -6,13 +6,21 @@ from typing import Any
 import numpy as np
 
 from buttress._checks import Array
-from buttress.relational.declare import Join, Pair
-from buttress.relational.features import table_data
-from buttress.relational.keys import combine, encode, match, match_count
-from buttress.relational.plan import Index, Node, Plan, TableData, exact_counts, total_weight
-from buttress.relational.shape import Shape, find_shape
+from buttress.relational.checks import (
+    check_bag,
+    check_classes,
+    check_label,
+    check_rows,
+    check_total,
+    used_columns,
+)
+from buttress.relational.declare import Join, Pair, key_columns
+from buttress.relational.plan.features import table_data
+from buttress.relational.plan.keys import combine, encode, match, match_count
+from buttress.relational.plan.plan import Index, Node, Plan, TableData, exact_counts, total_weight
+from buttress.relational.plan.shape import Shape, find_shape
+from buttress.relational.plan.tree import edge_cover
 from buttress.relational.sources import Column, read_columns, row_count
-from buttress.relational.tree import edge_cover
 
 Codes = dict[int, Index]  # attribute number -> codes of the rows
 
@@ -38,22 +46,18 @@ def prepare(join: Join, *, intercept: bool = True, root: int | None = None, clas
     nodes = _tree(shape, merged)
     counts = exact_counts(nodes)
     total = int(sum(counts[0].tolist()))
-    if total == 0:
-        raise ValueError("The join has no rows: no combination of rows has equal keys. Check the pairs in on"
-                         + (f" ({'; '.join(notes)})." if notes else "."))
+    check_rows(total, notes)
     tables = _tables(join, nodes, columns, root if intercept else -1)
     y, classes = _label(join, root, nodes[0], columns, tables, classes)
     plan = Plan(tables, nodes, y, classes, root, notes, total, base, counts, agm_log, cover,
                 optional=join.optional(pairs))
-    if not total_weight(plan) > 0:
-        raise ValueError("Every row of the join has weight zero, so there is nothing to fit. Check the weights.")
+    check_total(total_weight(plan))
     return plan
 
 
 def _read(join: Join, i: int, pairs: Sequence[Pair]) -> dict[str, Column]:
     table = join.tables[i]
-    keys = [column for pair in pairs for t, column in (pair.first, pair.second) if t == i]
-    names = list(dict.fromkeys([*table.features, *filter(None, (table.label, table.weights)), *keys]))
+    names = used_columns(table, key_columns(pairs, i))
     if names:
         return read_columns(table.source, names)
     n = row_count(table.source)
@@ -64,7 +68,8 @@ def _drop_null_keys(
     join: Join, shape: Shape, codes: list[Codes], base: Sequence[int]
 ) -> tuple[list[str], list[Index]]:
     """Drop rows whose key is NULL, except in the table that a left join keeps; returns notes and the rows left."""
-    notes, rows = [], []
+    notes = []
+    rows = []
     for i, code in enumerate(codes):
         keep = np.ones(base[i], dtype=bool)
         for a, values in code.items():
@@ -102,7 +107,8 @@ def _distinct(codes: Sequence[Index]) -> tuple[int, int]:
 
 def _joined(join: Join, bag: list[int], codes: list[Codes], rows: list[Index]) -> tuple[dict[int, Index], Codes]:
     """Join the tables of a group by hashing; returns each table's rows and the codes of the rows."""
-    members, total = {bag[0]: rows[bag[0]]}, dict(codes[bag[0]])
+    members = {bag[0]: rows[bag[0]]}
+    total = dict(codes[bag[0]])
     left = bag[1:]
     while left:
         table = max(left, key=lambda t: len(codes[t].keys() & total.keys()))
@@ -110,11 +116,7 @@ def _joined(join: Join, bag: list[int], codes: list[Codes], rows: list[Index]) -
         shared = sorted(codes[table].keys() & total.keys())
         n = len(next(iter(total.values())))
         both = combine([np.concatenate([total[a], codes[table][a]]) for a in shared])
-        size = match_count(both[:n], both[n:])
-        if size > join.max_bag_rows:
-            names = ", ".join(join.tables[t].name for t in bag)
-            raise ValueError(f"The join is cyclic and its cycle ({names}) needs {size:.3g} rows joined beforehand, "
-                             f"more than max_bag_rows={join.max_bag_rows}. Raise max_bag_rows or drop a pair from on.")
+        check_bag(join, bag, match_count(both[:n], both[n:]))
         first, second = match(both[:n], both[n:])
         members = {t: r[first] for t, r in members.items()} | {table: rows[table][second]}
         total = {a: code[first] for a, code in total.items()} | {a: code[second] for a, code in codes[table].items()}
@@ -124,7 +126,8 @@ def _joined(join: Join, bag: list[int], codes: list[Codes], rows: list[Index]) -
 def _tree(shape: Shape, merged: Sequence[tuple[dict[int, Index], Codes]]) -> list[Node]:
     """Build the nodes in tree order, add the rows of left joins, and drop rows that take no part in the join."""
     place = {bag: i for i, bag in enumerate(shape.tree.order)}
-    nodes, codes = [], []
+    nodes = []
+    codes = []
     for bag in shape.tree.order:
         members, held = merged[bag]
         nodes.append(Node([(t, rows.copy()) for t, rows in members.items()], place.get(shape.tree.parent[bag], -1),
@@ -139,9 +142,11 @@ def _tree(shape: Shape, merged: Sequence[tuple[dict[int, Index], Codes]]) -> lis
 
 def _link(nodes: list[Node], codes: list[Codes], i: int, shared: list[int], optional: bool) -> None:
     """Set the keys of the edge from node i to its parent; an optional child gets a zero row per unmatched key."""
-    p, n = nodes[i].parent, nodes[i].n_rows
+    p = nodes[i].parent
+    n = nodes[i].n_rows
     key = combine([np.concatenate([codes[i][a], codes[p][a]]) for a in shared])
-    key, up = key[:n], key[n:]
+    up = key[n:]
+    key = key[:n]
     if optional:
         dummy = np.setdiff1d(np.unique(up), key)
         absent = np.full(len(dummy), -1, dtype=np.int64)
@@ -149,7 +154,8 @@ def _link(nodes: list[Node], codes: list[Codes], i: int, shared: list[int], opti
         codes[i] = {a: np.concatenate([c, absent]) for a, c in codes[i].items()}
         key = np.concatenate([key, dummy])
         top = int(max(key.max(initial=0), up.max(initial=0))) + 1
-        key, up = np.where(key < 0, top, key), np.where(up < 0, top, up)
+        key = np.where(key < 0, top, key)
+        up = np.where(up < 0, top, up)
     nodes[i].key = key
     nodes[p].down[i] = up
 
@@ -206,16 +212,10 @@ def _label(
         return np.ones(root.n_rows), None
     column = columns[number][table.label]
     rows = tables[number].rows
-    gone = int(column.null[rows].sum())
-    if gone:
-        raise ValueError(f"Label {table.name}.{table.label} is NULL or NaN in {gone} rows. Drop those rows.")
+    check_label(table.name, table.label, int(column.null[rows].sum()))
     values = column.values[rows]
     values = values.astype(str) if values.dtype.kind == "O" else values
-    classes = np.unique(values) if known is None else known
-    strange = np.setdiff1d(values, classes)
-    if len(classes) != 2 or len(strange):
-        got = np.unique(values)
-        raise ValueError(f"Label {table.name}.{table.label} must have two classes among the rows that join"
-                         f"{'' if known is None else f', {known[0]} and {known[1]}'}. "
-                         f"Got {len(got)}: {', '.join(map(str, got[:5].tolist()))}.")
+    found = np.unique(values)
+    check_classes(table.name, table.label, found, known)
+    classes = found if known is None else known
     return np.where(values == classes[1], 1.0, -1.0)[place], classes

@@ -7,11 +7,14 @@ planes of the hinge itself.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 from scipy.special import expit
 
 from buttress._checks import Array, check_option
+
+FIRST_BINS = 1 << 10  # steps of the grid that a fit begins with, coarse so that its first calls are cheap
 
 
 @dataclass(frozen=True)
@@ -91,14 +94,35 @@ class Evaluation:
     active: float
 
 
-def evaluation(loss: MarginLoss, beta: Array, b: Array, z: Array, mass: Array, width: float) -> Evaluation:
-    """Build an Evaluation from the sketched margins z, their share of the weight, and how far they may be off."""
-    slope, constant = loss.slope(z), loss.constant(z)
+def evaluation(loss: MarginLoss, beta: Array, b: Array, z: Array, mass: Array, error: float) -> Evaluation:
+    """Build an Evaluation from sketched margins z, each off by at most ``error``, and their shares of the weight."""
+    slope = loss.slope(z)
+    constant = loss.constant(z)
     a = float(mass @ constant)
     lower = a - float(b @ beta)
-    # f(m) - A + u m is convex in the true margin m, so it is largest at an end of [z - width, z + width]
-    slack = np.maximum(*(loss.value(m) - constant + slope * m for m in (z - width, z + width)))
-    error = float(mass @ np.maximum(slack, 0))
+    # f(m) - A + u m is convex in the true margin m, so it is largest at an end of [z - error, z + error]
+    slack = np.maximum(*(loss.value(m) - constant + slope * m for m in (z - error, z + error)))
+    looseness = float(mass @ np.maximum(slack, 0))
     # the smoothed loss at the true margins, to first order around the sketched ones: only b knows those
     smooth = float(mass @ (loss.smooth(z) + slope * z) - b @ beta)
-    return Evaluation(beta, a, b, lower, lower + error, smooth, float(mass[slope > 0].sum()))
+    return Evaluation(beta, a, b, lower, lower + looseness, smooth, float(mass[slope > 0].sum()))
+
+
+class MarginOracle(Protocol):
+    """Evaluates the mean loss over the rows of a join at given coefficients, on ``bins`` grid steps if it has a grid.
+
+    ``total`` is the sum of the rows' weights; ``can_refine`` says whether a grid four times as fine would fit.
+    """
+
+    can_refine: bool
+    total: float
+
+    def __call__(self, beta: Array, loss: MarginLoss, bins: int = ..., /) -> Evaluation: ...
+
+
+class SamplingOracle(MarginOracle, Protocol):
+    """A margin oracle whose rows are in a database, which draws the sample that a fit starts from."""
+
+    def sample(self, n: int) -> tuple[Array, Array, Array]:
+        """Return about n rows drawn by weight: scaled features, labels -1/+1, and how often each was drawn."""
+        ...

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from buttress._checks import Array
-from buttress.relational.plan import Index, Plan
+from buttress.relational.plan.plan import Index, Plan
 
 Part = tuple[int, Index | None]  # node number, its row for each row of the block (None: the same row)
 

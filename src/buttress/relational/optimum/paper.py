@@ -11,10 +11,10 @@ from collections.abc import Callable
 import numpy as np
 
 from buttress._checks import Array
-from buttress.relational.certified import Climber
-from buttress.relational.margins import hinge
-from buttress.relational.planes import PlanePool
-from buttress.relational.rank_oracle import RankOracle
+from buttress.relational.counting.margins import hinge
+from buttress.relational.counting.rank_oracle import RankOracle
+from buttress.relational.optimum.certified import Climber
+from buttress.relational.optimum.planes import PlanePool
 from buttress.solvers.gradient.projected import projected_descent
 from buttress.solvers.run import Step, Steps
 

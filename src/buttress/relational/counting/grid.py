@@ -8,10 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from buttress._checks import Array
-from buttress.relational import compiled
-from buttress.relational.margins import Evaluation, MarginLoss, evaluation
-from buttress.relational.plan import Index, Plan, total_weight
-from buttress.relational.schedule import (
+from buttress.relational.counting import compiled
+from buttress.relational.counting.margins import FIRST_BINS, Evaluation, MarginLoss, evaluation
+from buttress.relational.counting.schedule import (
     Block,
     Product,
     Schedule,
@@ -21,6 +20,7 @@ from buttress.relational.schedule import (
     node_scores,
     schedule,
 )
+from buttress.relational.plan.plan import Index, Plan, total_weight
 
 
 @dataclass
@@ -35,14 +35,16 @@ class Lists:
 
     @property
     def megabytes(self) -> float:
-        return ENTRY * len(self.mass)
+        return ENTRY_MEGABYTES * len(self.mass)
 
     @property
     def arrays(self) -> tuple[Index, Index, Index, Array]:
         return self.begin, self.end, self.bins, self.mass
 
 
-ENTRY = 20e-6  # megabytes of an entry: bin, weight and adjoint
+ENTRY_MEGABYTES = 20e-6  # of an entry of a list: bin (4 bytes), weight and adjoint (8 each)
+FINEST_STEP = 1e-9  # share of the largest score; finer steps would be lost in the rounding of 64-bit sums
+REFINABLE_SHARE = 1 / 4  # of the memory: a call that took more could not be repeated on a grid four times as fine
 _NONE = np.zeros(0, dtype=np.int64)
 
 
@@ -79,7 +81,7 @@ class GridOracle:
         self.total = total_weight(plan)
         self.exact = len(self.schedule.operations) == 1
 
-    def __call__(self, beta: Array, loss: MarginLoss, bins: int = 1024) -> Evaluation:
+    def __call__(self, beta: Array, loss: MarginLoss, bins: int = FIRST_BINS) -> Evaluation:
         """Return the plane and bounds at ``beta``, shape (plan.width,), in one pass up and one down."""
         scores = node_scores(self.plan, beta)
         local = [block_values(block, scores) for block in self.schedule.blocks]
@@ -93,7 +95,8 @@ class GridOracle:
         return self._on_grid(beta, loss, [block_values(block, scores) for block in self.schedule.blocks], step)
 
     def _exact(self, beta: Array, loss: MarginLoss, score: Array) -> Evaluation:
-        z, mass = self.y * score, self.weights[0] / self.total
+        z = self.y * score
+        mass = self.weights[0] / self.total
         b = gather_gradient(self.plan, [(self.schedule.root, mass * self.y * loss.slope(z))])
         return evaluation(loss, beta, b, z, mass, 0.0)
 
@@ -118,7 +121,8 @@ class GridOracle:
 
     def _up(self, shifted: list[Index]) -> list[Lists]:
         lists: list[Lists] = []
-        blocks, free = iter(range(len(shifted))), self.memory
+        blocks = iter(range(len(shifted)))
+        free = self.memory
         for operation in self.schedule.operations[:-1]:
             if isinstance(operation, Product):
                 lists.append(_product(operation, lists, free))
@@ -126,14 +130,15 @@ class GridOracle:
                 i = next(blocks)
                 lists.append(_block(operation, shifted[i], self.weights[i], lists, free))
             free -= lists[-1].megabytes
-        self.can_refine = self.memory - free <= self.memory / 4
+        self.can_refine = self.memory - free <= self.memory * REFINABLE_SHARE
         return lists
 
     def _down(self, shifted: list[Index], lists: list[Lists], slope: Array) -> tuple[Array, list[tuple[Block, Array]]]:
         """Run the root and the way back; returns histograms per label and the signed counts of every block's rows."""
         adjoint = [np.zeros(len(part.mass)) for part in lists]
         histogram = np.zeros_like(slope)
-        root, i = self.schedule.root, len(shifted) - 1
+        root = self.schedule.root
+        i = len(shifted) - 1
         count = np.zeros(root.n_rows)
         if len(root.lists) == 2:
             (op, key), (op2, key2) = root.lists
@@ -147,7 +152,8 @@ class GridOracle:
         for n in reversed(range(len(lists))):
             operation = self.schedule.operations[n]
             if isinstance(operation, Product):
-                one, two = lists[operation.left], lists[operation.right]
+                one = lists[operation.left]
+                two = lists[operation.right]
                 compiled.product_down(*operation.keys, *one.arrays, *two.arrays, lists[n].width, *lists[n].arrays,
                                       adjoint[n], adjoint[operation.left], adjoint[operation.right])
                 continue
@@ -167,10 +173,10 @@ def grid_step(local: list[Array], bins: int) -> float:
 
 
 def step_of(ranges: list[tuple[float, float]], bins: int) -> float:
-    """Return h for ranges of scores; no finer than 1e-9 of the largest score, and 1 where all scores are 0."""
+    """Return h for ranges of scores; no finer than FINEST_STEP of the largest score, and 1 where all scores are 0."""
     spread = sum(high - low for low, high in ranges)
     largest = max((max(abs(low), abs(high)) for low, high in ranges), default=0.0)
-    return max(spread / bins, 1e-9 * largest) or 1.0
+    return max(spread / bins, FINEST_STEP * largest) or 1.0
 
 
 def _block(block: Block, q: Index, w: Array, lists: list[Lists], free: float) -> Lists:
@@ -184,7 +190,8 @@ def _block(block: Block, q: Index, w: Array, lists: list[Lists], free: float) ->
 
 
 def _product(product: Product, lists: list[Lists], free: float) -> Lists:
-    one, two = lists[product.left], lists[product.right]
+    one = lists[product.left]
+    two = lists[product.right]
     width = one.width + two.width - 1
     sizes = (one.end - one.begin)[product.keys[0]] * (two.end - two.begin)[product.keys[1]]
     out = _room(sizes, width, free)
@@ -200,7 +207,8 @@ def _room(sizes: Index, width: int, free: float) -> Lists:
     ends = np.cumsum(np.minimum(sizes, width))
     begin = np.concatenate([[0], ends[:-1]]).astype(np.int64)
     total = int(ends[-1])
-    if ENTRY * total > free:
-        raise MemoryError(f"A pass over this join needs lists of {ENTRY * total:.3g} megabytes, where memory_limit "
-                          f"leaves {free:.3g}. Raise memory_limit, or use engine='sql', which spills to disk.")
+    if ENTRY_MEGABYTES * total > free:
+        raise MemoryError(f"A pass over this join needs lists of {ENTRY_MEGABYTES * total:.3g} megabytes, where "
+                          f"memory_limit leaves {free:.3g}. Raise memory_limit, or use engine='sql', which spills "
+                          "to disk.")
     return Lists(begin, begin.copy(), np.zeros(total + 1, dtype=np.int32), np.zeros(total + 1), width)

@@ -12,6 +12,9 @@ from scipy.optimize import linprog
 
 Edges = Sequence[frozenset[int]]
 
+SEARCHED_TABLES = 8  # tables of a cyclic core all of whose partitions are tried: 4,140 of them, Bell's number
+TIE_BREAK = 1e-9  # added to each cost of a cover, a logarithm, so that a table of one row does not make it ambiguous
+
 
 @dataclass(frozen=True)
 class Tree:
@@ -44,17 +47,19 @@ def _witness(e: int, left: list[int], edges: Edges) -> int | None:
 def spanning_tree(edges: Edges, root: int = 0) -> Tree | None:
     """Return a join tree with the given root, or None when the hypergraph is cyclic.
 
-    Among equals a table is attached where fewest hang already (a chain costs less than a star), not to the root.
+    Among equals a table is attached to one with few children (a chain costs less than a star), last to the root.
     """
     parent = [-1] * len(edges)
-    order, degree, total = [root], [0] * len(edges), 0
+    order = [root]
+    degree = [0] * len(edges)
+    total = 0
     while len(order) < len(edges):
         choices = [(len(edges[e] & edges[f]), -degree[f], f != root, -e, -f)
                    for e in range(len(edges)) if e not in order for f in order]
-        weight, _, _, e, f = max(choices)
-        parent[-e] = -f
-        degree[-f] += 1
-        order.append(-e)
+        weight, *_, child, above = max(choices)
+        parent[-child] = -above
+        degree[-above] += 1
+        order.append(-child)
         total += weight
     wanted = sum(sum(v in e for e in edges) - 1 for v in frozenset().union(*edges))
     return Tree(order, parent) if total == wanted else None
@@ -62,7 +67,8 @@ def spanning_tree(edges: Edges, root: int = 0) -> Tree | None:
 
 def connected(edges: Edges) -> list[int]:
     """Return the tables that can be reached from the first one."""
-    reached, frontier = {0}, [0]
+    reached = {0}
+    frontier = [0]
     while frontier:
         e = frontier.pop()
         new = [f for f in range(len(edges)) if f not in reached and edges[e] & edges[f]]
@@ -84,13 +90,12 @@ def edge_cover(edges: Edges, log_sizes: Sequence[float]) -> tuple[np.ndarray, fl
     if not vertices:
         return np.zeros(len(edges)), 0.0
     covers = -np.array([[float(v in e) for e in edges] for v in vertices])
-    # a little is added to each cost so that a table of one row does not make the cover ambiguous
-    found = linprog(np.asarray(log_sizes) + 1e-9, A_ub=covers, b_ub=-np.ones(len(vertices)), bounds=(0, None))
+    found = linprog(np.asarray(log_sizes) + TIE_BREAK, A_ub=covers, b_ub=-np.ones(len(vertices)), bounds=(0, None))
     return found.x, float(np.dot(found.x, log_sizes))
 
 
 def cheapest_bags(
-    edges: Edges, log_sizes: Sequence[float], single: Collection[int] = (), most: int = 8
+    edges: Edges, log_sizes: Sequence[float], single: Collection[int] = (), most: int = SEARCHED_TABLES
 ) -> list[list[int]] | None:
     """Partition the tables into connected groups whose quotient is acyclic, least in the sum of AGM bounds.
 
@@ -100,7 +105,8 @@ def cheapest_bags(
     core = _core(edges)
     alone = [[e] for e in range(len(edges)) if e not in core]
     partitions = _partitions(core) if len(core) <= most else [[core]]
-    best, cost = None, np.inf
+    best = None
+    cost = np.inf
     for groups in partitions:
         bags = [*alone, *groups]
         if any(len(bag) > 1 and not set(bag).isdisjoint(single) for bag in groups):
@@ -110,7 +116,8 @@ def cheapest_bags(
         merged = [frozenset().union(*(edges[e] for e in bag)) for bag in bags]
         total = sum(np.exp(bag_bound(edges, bag, log_sizes)) for bag in groups)
         if total < cost and spanning_tree(_shared(merged)) is not None:
-            best, cost = sorted(sorted(bag) for bag in bags), total
+            best = sorted(sorted(bag) for bag in bags)
+            cost = total
     return best
 
 
@@ -133,7 +140,8 @@ def _core(edges: Edges) -> list[int]:
 def _partitions(items: list[int]) -> list[list[list[int]]]:
     if not items:
         return [[]]
-    first, rest = items[0], _partitions(items[1:])
+    first = items[0]
+    rest = _partitions(items[1:])
     split = [[[first], *part] for part in rest]
     for part in rest:
         split += [[*part[:i], [first, *group], *part[i + 1:]] for i, group in enumerate(part)]

@@ -7,22 +7,35 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from buttress._checks import LARGEST, Array
-from buttress.relational import sqltext
+from buttress._checks import Array
+from buttress.relational.checks import (
+    check_categories,
+    check_classes,
+    check_feature,
+    check_label,
+    check_rows,
+    check_total,
+    check_weights,
+    check_weights_kind,
+)
+from buttress.relational.counting.grid import step_of
+from buttress.relational.counting.margins import FIRST_BINS, Evaluation, MarginLoss, evaluation
 from buttress.relational.declare import Join
-from buttress.relational.features import check_categories, check_time
-from buttress.relational.grid import step_of
-from buttress.relational.keys import check_kinds
-from buttress.relational.margins import Evaluation, MarginLoss, evaluation
-from buttress.relational.plan import Plan, TableData
-from buttress.relational.shape import attributes
+from buttress.relational.plan.keys import check_kinds
+from buttress.relational.plan.plan import Plan, TableData
+from buttress.relational.plan.shape import attributes
+from buttress.relational.plan.weighting import ClassWeight, class_factors
 from buttress.relational.sources import Column, make_column, objects, select
-from buttress.relational.sqlplan import sql_home, sql_tree
-from buttress.relational.sqlsample import sample_rows
-from buttress.relational.weighting import class_factors
+from buttress.relational.sql import text
+from buttress.relational.sql.plan import sql_home, sql_tree
+from buttress.relational.sql.sample import sample_rows
 
-EMPTY = "The join has no rows (or none of positive weight): no rows have equal keys. Check the pairs in on."
+KIND_ROWS = 100  # rows read of a column to learn what kind of values it holds
+OFFERS = 2  # times as many rows as are asked for that the root offers to the sample, so that few are accepted twice
+MOST_REPEATS = 1000  # times that each row of the root is offered to a sample, at most
+ROUNDING = 1e-9  # share by which a bound grows, so that rounding in the database cannot bring it below the truth
 
 
 class SqlOracle:
@@ -47,11 +60,12 @@ class SqlOracle:
         Sum of the weights of the join's rows.
     """
 
-    def __init__(self, join: Join, *, intercept: bool = True, per_label_row: bool = False, class_weight: Any = None,
-                 memory: float = 4000):
+    def __init__(self, join: Join, *, intercept: bool = True, per_label_row: bool = False,
+                 class_weight: ClassWeight = None, memory: float = 4000):
         pairs = join.check()
         self.can_refine = True
-        self.join, self.intercept = join, intercept
+        self.join = join
+        self.intercept = intercept
         self.connection, self.dialect, items = sql_home(join, memory)
         self.tree, self.columns, self.node_of = sql_tree(join, pairs, self.connection, self.dialect, items,
                                                          per_label_row)
@@ -61,29 +75,33 @@ class SqlOracle:
         self._drop_nan_keys(samples)
         data = [self._features(i, samples[i], intercept and i == join.root) for i in range(len(join.tables))]
         for i, table in enumerate(join.tables):
-            if table.weights:
-                self._check_weights(i, samples[i])
-                self.tree.nodes[self.node_of[i]].weights.append(self.columns[i, table.weights])
+            if table.weights is not None:
+                self._add_weights(i, table.weights, samples[i][table.weights])
         classes = self._label(samples[join.root])
-        n_rows = self._count(class_weight, classes)
+        n_rows, class_totals = self._count()
+        self.total = self._weigh_classes(class_weight, classes, class_totals)
         self.plan = Plan(data, [], np.zeros(0), classes, join.root, [], n_rows, [], [], 0.0, np.zeros(0),
                          optional=join.optional(pairs))
         self._owners = self.tree.owners(self.tree.root)
 
-    def _count(self, class_weight: Any, classes: Any) -> int:
-        """Set the weight of all rows (class weights included) and return their number."""
+    def _count(self) -> tuple[int, tuple[float, float]]:
+        """Return the number of rows of the join and the total weight of each class."""
         zeros = [np.zeros(len(node.features)) for node in self.tree.nodes]
-        counted = self._select(sqltext.counting_pass(self.tree, zeros, 0.0, 1.0, sums=False))
+        counted = self._select(text.counting_pass(self.tree, zeros, 0.0, 1.0, sums=False))
         weight = {int(row[0]): float(row[1]) for row in counted}
         n_rows = int(sum(float(row[2]) for row in counted))
-        if not n_rows or not sum(weight.values()) > 0:
-            raise ValueError(EMPTY)
-        factors = class_factors(class_weight, classes, (weight.get(0, 0.0), weight.get(1, 0.0)))
+        check_rows(n_rows)
+        check_total(sum(weight.values()))
+        return n_rows, (weight.get(0, 0.0), weight.get(1, 0.0))
+
+    def _weigh_classes(self, class_weight: ClassWeight, classes: NDArray[Any], totals: tuple[float, float]) -> float:
+        """Multiply the root's weights by the factors of the classes; return the weight of all rows with them."""
+        factors = class_factors(class_weight, classes, totals)
         if factors != (1.0, 1.0):
-            root, number = self.tree.nodes[self.tree.root], self.dialect.number
+            root = self.tree.nodes[self.tree.root]
+            number = self.dialect.number
             root.weights.append(f"({root.label} * {number(factors[1] - factors[0])} + {number(factors[0])})")
-        self.total = sum(factors[side] * value for side, value in weight.items())
-        return n_rows
+        return sum(factor * value for factor, value in zip(factors, totals))
 
     def _drop_nan_keys(self, samples: list[dict[str, Column]]) -> None:
         """Read NaN in a key as NULL, which matches nothing: databases hold NaN equal to NaN."""
@@ -99,26 +117,27 @@ class SqlOracle:
         parts = [np.array([beta[slices[t].start + j] for t, j in node.owner]) for node in self.tree.nodes]
         return parts, float(beta[slices[self.join.root].stop - 1]) if self.intercept else 0.0
 
-    def __call__(self, beta: Array, loss: MarginLoss, bins: int = 1024) -> Evaluation:
+    def __call__(self, beta: Array, loss: MarginLoss, bins: int = FIRST_BINS) -> Evaluation:
         """Return the plane and bounds at ``beta``, shape (plan.width,), by two SELECTs."""
         parts, offset = self._shares(beta)
-        rows = self._select(sqltext.ranges(self.tree, parts)) if self._owners else []
+        rows = self._select(text.ranges(self.tree, parts)) if self._owners else []
         spans = [(float(row[1] or 0), float(row[2] or 0)) for row in rows]
         return self.at_step(beta, loss, step_of([*spans, (offset, offset)], bins))
 
     def at_step(self, beta: Array, loss: MarginLoss, step: float) -> Evaluation:
         """Evaluate with a given step of the grid."""
-        rows = self._select(sqltext.counting_pass(self.tree, *self._shares(beta), step))
+        rows = self._select(text.counting_pass(self.tree, *self._shares(beta), step))
         found = np.array([[float(value) for value in row] for row in rows])
         label = np.where(found[:, 0] == 1, 1.0, -1.0)
-        z, mass = label * step * found[:, 1], found[:, 2] / self.total
+        z = label * step * found[:, 1]
+        mass = found[:, 2] / self.total
         push = label * loss.slope(z) / self.total
         b = np.zeros(self.plan.width)
         for column, (table, j) in enumerate(self._owners):
             b[self.plan.slices[table].start + j] = push @ found[:, 4 + column]
         if self.intercept:
             b[self.plan.slices[self.join.root].stop - 1] = push @ found[:, 2]
-        error = sqltext.rounded_shares(self.tree) * step / 2 * (1 + 1e-9)
+        error = text.rounded_shares(self.tree) * step / 2 * (1 + ROUNDING)
         return evaluation(loss, beta, b, z, mass, error)
 
     def sample(self, n: int) -> tuple[Array, Array, Array]:
@@ -128,7 +147,7 @@ class SqlOracle:
         """
         node = self.tree.nodes[self.tree.root]
         offered = float(self._select(f"SELECT COUNT(*) FROM {node.item} q")[0][0])
-        repeats = int(min(max(np.ceil(2 * n / max(offered, 1.0)), 1), 1000))
+        repeats = int(min(max(np.ceil(OFFERS * n / max(offered, 1.0)), 1), MOST_REPEATS))
         rows = self._select(sample_rows(self.tree, n, self.total, repeats))
         X = np.zeros((len(rows), self.plan.width))
         if not rows:  # few were asked for, and chance gave none
@@ -144,37 +163,38 @@ class SqlOracle:
         return select(self.connection, statement, self.dialect)
 
     def _sample(self, i: int, item: str) -> dict[str, Column]:
-        """Read up to 100 values of each column in use that are not NULL, to learn what kind they are."""
+        """Read up to KIND_ROWS values of each column in use that are not NULL, to learn what kind they are."""
         names = [name for t, name in self.columns if t == i]
         quoted = {name: self.dialect.quote(name) for name in names}
         if not names:
             return {}
-        rows = self._select(f"SELECT {', '.join(quoted.values())} FROM {item} q LIMIT 100")
+        rows = self._select(f"SELECT {', '.join(quoted.values())} FROM {item} q LIMIT {KIND_ROWS}")
         read = list(zip(*rows)) if rows else [()] * len(names)
         out = {name: make_column(objects(values)) for name, values in zip(names, read)}
         for name in [name for name in names if out[name].null.all() and rows]:
-            more = self._select(f"SELECT {quoted[name]} FROM {item} q WHERE {quoted[name]} IS NOT NULL LIMIT 100")
+            more = self._select(f"SELECT {quoted[name]} FROM {item} q WHERE {quoted[name]} IS NOT NULL "
+                                f"LIMIT {KIND_ROWS}")
             out[name] = make_column(objects([row[0] for row in more]))
         return out
 
     def _features(self, i: int, sample: dict[str, Column], intercept: bool) -> TableData:
         """Add a table's feature expressions to its node and return their names and scales."""
-        table, node = self.join.tables[i], self.tree.nodes[self.node_of[i]]
+        table = self.join.tables[i]
+        node = self.tree.nodes[self.node_of[i]]
         read = {name: self._number(self.columns[i, name], sample[name]) if sample[name].kind == "number" else
                 f"CASE WHEN {self.columns[i, name]} IS NULL THEN NULL ELSE 1 END" for name in table.features}
-        found = self._select(sqltext.statistics(self.tree, self.node_of[i], list(read.values())))[0]
+        found = self._select(text.statistics(self.tree, self.node_of[i], list(read.values())))[0]
         scales: list[float] = []
         described: list[tuple[str, list[str] | None]] = []
+        n_rows = int(found[0] or 0)
         for j, name in enumerate(table.features):
-            most, gone = float(found[1 + 2 * j] or 0), int(found[2 + 2 * j] or 0)
-            if gone or not most <= LARGEST:
-                raise ValueError(f"Feature {table.name}.{name} "
-                                 + (f"is NULL or NaN in {gone} rows. Impute or drop those rows." if gone else
-                                    f"holds {most:g}, too large. Rescale or drop those rows."))
-            check_time(table.name, name, sample[name].kind)
-            categories = None if sample[name].kind == "number" else self._categories(i, name, int(found[0] or 0))
-            node.features += self._expressions(i, name, read[name], most or 1.0, categories)
-            scales += [most or 1.0] if categories is None else [1.0] * len(categories)
+            kind = sample[name].kind
+            largest = float(found[1 + 2 * j] or 0) if kind == "number" else 0.0
+            check_feature(table.name, name, kind, int(found[2 + 2 * j] or 0), largest)
+            scale = largest or 1.0
+            categories = None if kind == "number" else self._categories(i, name, n_rows)
+            node.features += self._expressions(i, name, read[name], scale, categories)
+            scales += [scale] if categories is None else [1.0] * len(categories)
             described.append((name, categories))
         width = len(scales)
         node.owner += [(i, j) for j in range(width)]
@@ -183,11 +203,11 @@ class SqlOracle:
 
     def _categories(self, i: int, name: str, n: int) -> list[str]:
         """Return the values of a text over n rows, sorted; counted first, for identifiers are as many as rows."""
-        spot = self.tree, self.node_of[i], self.columns[i, name]
-        many = int(self._select(sqltext.distinct(*spot, "COUNT(DISTINCT x)"))[0][0])
-        check_categories(self.join.tables[i].name, name, many, n, lambda: str(
-            self._select(f"{sqltext.distinct(*spot)} ORDER BY x DESC LIMIT 1")[0][0]))
-        return sorted(str(row[0]) for row in self._select(sqltext.distinct(*spot)))
+        place = self.tree, self.node_of[i], self.columns[i, name]
+        n_values = int(self._select(text.distinct(*place, "COUNT(DISTINCT x)"))[0][0])
+        check_categories(self.join.tables[i].name, name, n_values, n, lambda: str(
+            self._select(f"{text.distinct(*place)} ORDER BY x DESC LIMIT 1")[0][0]))
+        return sorted(str(row[0]) for row in self._select(text.distinct(*place)))
 
     def _expressions(self, i: int, name: str, read: str, scale: float, categories: Sequence[str] | None) -> list[str]:
         number = self.dialect.number
@@ -203,39 +223,39 @@ class SqlOracle:
             return f"(CASE WHEN {quoted} THEN 1.0 WHEN NOT {quoted} THEN 0.0 END)"
         return f"CAST({quoted} AS {self.dialect.double})"
 
-    def _check_weights(self, i: int, sample: dict[str, Column]) -> None:
-        table = self.join.tables[i]
-        name, shown = table.weights or "", f"Weights {table.name}.{table.weights}"
-        if sample[name].kind != "number":
-            raise ValueError(f"{shown} must be numbers. Got {sample[name].kind}.")
+    def _add_weights(self, i: int, name: str, column: Column) -> None:
+        """Check a table's weights and multiply them into its node's."""
+        table = self.join.tables[i].name
+        check_weights_kind(table, name, column.kind)
         quoted = f"CAST({self.columns[i, name]} AS {self.dialect.double})"
-        most, gone, _, negative = self._select(sqltext.statistics(
-            self.tree, self.node_of[i], [quoted, f"CASE WHEN {quoted} < 0 THEN NULL ELSE 1 END"]))[0][1:]
-        if gone:
-            raise ValueError(f"{shown} are NULL or NaN in {int(gone)} rows. Impute or drop those rows.")
-        if negative or not float(most or 0) <= LARGEST:
-            raise ValueError(f"{shown} must be in [0, 1e100]. Got {int(negative)} negative ones, and up to "
-                             f"{float(most or 0):g} in magnitude.")
+        found = self._select(text.statistics(
+            self.tree, self.node_of[i], [quoted, f"CASE WHEN {quoted} < 0 THEN NULL ELSE 1 END"]))[0]
+        largest = float(found[1] or 0)
+        n_null = int(found[2] or 0)
+        n_negative = int(found[4] or 0)
+        check_weights(table, name, n_null, n_negative, largest)
+        self.tree.nodes[self.node_of[i]].weights.append(self.columns[i, name])
 
-    def _label(self, sample: dict[str, Column]) -> Any:
+    def _label(self, sample: dict[str, Column]) -> NDArray[Any]:
         """Set the root's label expression (1 for the second class) and return the two classes."""
-        table, i = self.join.tables[self.join.root], self.join.root
-        label = table.label or ""
-        rows = self._select(sqltext.distinct(self.tree, self.node_of[i], self.columns[i, label]))
-        values = [row[0] for row in rows]
-        if not values:
-            raise ValueError(EMPTY)
+        i = self.join.root
+        table = self.join.tables[i].name
+        label = self.join.tables[i].label or ""
+        place = self.tree, self.node_of[i], self.columns[i, label]
+        values = [row[0] for row in self._select(text.distinct(*place))]
+        check_rows(len(values))
         if any(value is None or value != value for value in values):
-            raise ValueError(f"Label {table.name}.{label} is NULL or NaN in some rows. Drop those rows.")
-        classes = np.unique(np.array([str(v) for v in values] if sample[label].kind != "number" else values))
-        if len(classes) != 2:
-            raise ValueError(f"Label {table.name}.{label} must have two classes among the rows that join. "
-                             f"Got {len(classes)}: {', '.join(map(str, classes[:5].tolist()))}.")
-        literal = self._literal(classes[1], sample[label])
+            missing = "x IS NULL"
+            if _holds_floats(sample[label]):
+                missing += f" OR x = {self.dialect.number(np.nan)}"
+            check_label(table, label, int(self._select(f"{text.distinct(*place, 'COUNT(*)')} WHERE {missing}")[0][0]))
+        found = np.unique(np.array([str(v) for v in values] if sample[label].kind != "number" else values))
+        check_classes(table, label, found)
+        literal = self._literal(found[1], sample[label])
         self.tree.nodes[self.node_of[i]].label = f"CASE WHEN {self.columns[i, label]} = {literal} THEN 1 ELSE 0 END"
-        return classes
+        return found
 
-    def _literal(self, value: Any, column: Column) -> str:
+    def _literal(self, value: np.generic, column: Column) -> str:
         if column.values.dtype.kind == "b":
             return "TRUE"
         return self.dialect.text(str(value)) if column.kind != "number" else repr(value.item())

@@ -1,18 +1,17 @@
-"""The margin oracle by rank sketches: (1 + error) counts whatever the scale of the scores, and the paper's far points.
+"""The margin oracle by rank sketches: counts within 1 + error at any scale of the scores, and the paper's far points.
 
 Entries of a list, scores ascending, are grouped while the count before them grows by at most a factor 1 + error; a
 group is kept as its largest score (rounding scores up) and its total. Every row of the join stays in one group, and
 the way back uses the same groups, so the counts belong to one set of rows and the plane is valid (G1, G2).
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from buttress._checks import Array
-from buttress.relational.margins import Evaluation, MarginLoss
-from buttress.relational.plan import Index, Plan, total_weight
-from buttress.relational.schedule import (
+from buttress.relational.counting.margins import Evaluation, MarginLoss
+from buttress.relational.counting.schedule import (
     Block,
     Product,
     block_values,
@@ -20,9 +19,10 @@ from buttress.relational.schedule import (
     node_scores,
     schedule,
 )
-from buttress.relational.semiring import TooManyEntriesError, expand
+from buttress.relational.counting.semiring import TooManyEntriesError, expand
+from buttress.relational.plan.plan import Index, Plan, total_weight
 
-SHORT = 32  # lists of at most this many entries are kept as they are
+SHORT_LIST = 32  # entries; a list of no more is kept as it is, not grouped
 
 
 @dataclass
@@ -47,7 +47,8 @@ def group_entries(list_of: Index, n_lists: int, high: Array, mass: Array, error:
     Entries with equal floor(log(count before) / log(1 + error)) share a group; the first of a list stands alone.
     """
     order = np.lexsort((high, list_of))
-    owner, mass = list_of[order], mass[order]
+    owner = list_of[order]
+    mass = mass[order]
     first = np.searchsorted(owner, np.arange(n_lists))
     many = np.searchsorted(owner, np.arange(n_lists), side="right") - first
     before = np.cumsum(mass) - mass
@@ -56,7 +57,7 @@ def group_entries(list_of: Index, n_lists: int, high: Array, mass: Array, error:
     with np.errstate(divide="ignore"):
         level = np.where(before > 0, np.floor(np.log(before) / np.log1p(error)), -np.inf)
     split = np.ones(len(owner), dtype=bool)
-    split[1:] = (place[1:] == 0) | (level[1:] != level[:-1]) | (many[owner[1:]] <= SHORT) | (before[1:] <= 0)
+    split[1:] = (place[1:] == 0) | (level[1:] != level[:-1]) | (many[owner[1:]] <= SHORT_LIST) | (before[1:] <= 0)
     return order, np.cumsum(split) - 1
 
 
@@ -117,7 +118,9 @@ class RankOracle:
     def _evaluate(self, beta: Array) -> Evaluation:
         scores = node_scores(self.plan, beta)
         guards = node_scores(_absolute(self.plan), np.abs(beta)) if self.guard else scores
-        work, inside, sketched = [], 0.0, 0.0
+        work = []
+        inside = 0.0
+        sketched = 0.0
         for label in (-1.0, 1.0):
             local = [label * block_values(block, scores) for block in self.schedule.blocks]
             if self.guard:
@@ -176,10 +179,12 @@ class RankOracle:
 
     def _product(self, product: Product, sketches: list[Sketch]) -> Sketch:
         """Pairs of groups; ``row`` is the first list's entry, ``entry`` the second's."""
-        one, two = sketches[product.left], sketches[product.right]
+        one = sketches[product.left]
+        two = sketches[product.right]
         pair, first = expand(product.keys[0], one.end)
         at, second = expand(product.keys[1][pair], two.end)
-        pair, first = pair[at], first[at]
+        pair = pair[at]
+        first = first[at]
         return make_sketch(pair, len(product.keys[0]), one.high[first] + two.high[second],
                            one.mean[first] + two.mean[second], one.mass[first] * two.mass[second], first, second,
                            self.error)
@@ -189,7 +194,8 @@ class RankOracle:
         """Walk back along the same groups, adding each block's signed counts to ``work``."""
         i = len(self.weights) - 1
         for n in reversed(range(len(sketches))):
-            operation, sketch = self.schedule.operations[n], sketches[n]
+            operation = self.schedule.operations[n]
+            sketch = sketches[n]
             v = adjoint[n][sketch.bucket]
             if isinstance(operation, Product):
                 sides = ((operation.left, sketch.row), (operation.right, sketch.entry))
@@ -208,6 +214,4 @@ class RankOracle:
 
 def _absolute(plan: Plan) -> Plan:
     """Return the plan with every feature replaced by its magnitude."""
-    from dataclasses import replace
-
     return replace(plan, tables=[replace(table, X=abs(table.X)) for table in plan.tables])

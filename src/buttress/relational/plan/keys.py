@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from buttress.relational.declare import Join
-from buttress.relational.plan import Index
-from buttress.relational.shape import Attribute
+from buttress.relational.plan.plan import Index
+from buttress.relational.plan.shape import Attribute
 from buttress.relational.sources import Column
 
 
@@ -18,22 +18,22 @@ def encode(join: Join, attribute: Attribute, columns: Sequence[dict[str, Column]
     Raises ValueError when the columns are of different kinds.
     """
     check_kinds(join, attribute, columns)
-    spots = _spots(attribute)
-    codes = _codes([columns[table][name] for table, name in spots])
+    places = _columns_of(attribute)
+    codes = _codes([columns[table][name] for table, name in places])
     result: dict[int, Index] = {}
-    for (table, _), code in zip(spots, codes):
+    for (table, _), code in zip(places, codes):
         before = result.get(table)
         result[table] = code if before is None else np.where(before == code, code, -1)
     return result
 
 
-def _spots(attribute: Attribute) -> list[tuple[int, str]]:
+def _columns_of(attribute: Attribute) -> list[tuple[int, str]]:
     return [(table, name) for table, names in attribute.items() for name in names]
 
 
 def check_kinds(join: Join, attribute: Attribute, columns: Sequence[dict[str, Column]]) -> None:
     """Raise ValueError when the columns of one attribute hold different kinds of values."""
-    parts = {(table, name): columns[table][name] for table, name in _spots(attribute)}
+    parts = {(table, name): columns[table][name] for table, name in _columns_of(attribute)}
     if len({part.kind for part in parts.values() if not part.null.all()}) > 1:
         listed = ", ".join(f"{join.tables[table].name}.{name} ({part.kind})" for (table, name), part in parts.items())
         raise ValueError(f"Keys that join must be of one type. Got {listed}. Convert one of them.")
@@ -71,12 +71,12 @@ def combine(codes: Sequence[Index]) -> Index:
     """Number the distinct rows of several code columns; a row with any -1 is -1."""
     if len(codes) == 1:
         return codes[0]
-    gone = np.any([code < 0 for code in codes], axis=0)
+    null = np.any([code < 0 for code in codes], axis=0)
     total = codes[0]
     for code in codes[1:]:
         pairs = total.astype(np.int64) * (int(code.max(initial=0)) + 1) + code
         total = np.unique(pairs, return_inverse=True)[1].reshape(-1)
-    return np.where(gone, -1, total)
+    return np.where(null, -1, total)
 
 
 def match(left: Index, right: Index) -> tuple[Index, Index]:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from buttress.relational.declare import Join, Pair
-from buttress.relational.tree import Edges, Tree, cheapest_bags, connected, spanning_tree
+from buttress.relational.plan.tree import Edges, Tree, cheapest_bags, connected, spanning_tree
 
 Attribute = dict[int, list[str]]
 

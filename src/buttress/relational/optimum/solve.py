@@ -3,21 +3,38 @@
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypedDict, cast
 
 import numpy as np
+from numpy.random import RandomState
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.svm import LinearSVC
 
 from buttress._checks import Array
-from buttress.relational.certified import Climber, certify, ladder
-from buttress.relational.paper import averaged_descent, pseudo_gradient_descent
-from buttress.relational.plan import Plan
-from buttress.relational.planes import PlanePool
-from buttress.relational.rank_oracle import RankOracle
-from buttress.relational.sampling import draw, scaled_design, unrank
+from buttress.relational.counting.margins import MarginOracle, SamplingOracle
+from buttress.relational.counting.rank_oracle import RankOracle
+from buttress.relational.optimum.certified import Climber, certified_steps, certify
+from buttress.relational.optimum.paper import averaged_descent, pseudo_gradient_descent
+from buttress.relational.optimum.planes import PlanePool
+from buttress.relational.plan.plan import Plan
+from buttress.relational.plan.rows import draw, scaled_design, unrank
 from buttress.solvers.run import Outcome, run
+
+# The fit to the sample is only where the certified solver starts, so it need not converge.
+START_ROUNDS_LOGISTIC = 500  # L-BFGS iterations of scikit-learn's LogisticRegression
+START_ROUNDS_HINGE = 100  # passes of scikit-learn's LinearSVC over the sample
+PAPER_STEPS = 500  # steps of the published algorithm where max_iter is None, since it has no stopping rule of its own
+
+
+class Limits(TypedDict):
+    """What ends a run besides its tolerance, and the callback that gets its steps."""
+
+    max_iter: int | None
+    max_time: float | None
+    progress: bool
+    callback: Callable[[Any], bool | None] | None
+    name: str
 
 
 @dataclass(frozen=True)
@@ -37,36 +54,38 @@ class Settings:
     callback: Callable[[Any], bool | None] | None = None
 
 
-def sample_start(plan: Plan, oracle: Any, settings: Settings, rng: Any) -> Array:
+def sample_start(plan: Plan, oracle: MarginOracle | SamplingOracle, settings: Settings, rng: RandomState) -> Array:
     """Return the optimum of the same objective on a sample of rows (on all of them when they are few)."""
     if plan.nodes:
         X, y, weight = draw_sample(plan, settings.n_samples, rng)
     else:  # the rows are in a database
-        X, y, weight = oracle.sample(settings.n_samples)
+        X, y, weight = cast(SamplingOracle, oracle).sample(settings.n_samples)
     if len(np.unique(y)) < 2:
         return np.zeros(plan.width)
     C = 1 / (2 * settings.alpha * weight.sum())
     if settings.loss == "logistic":
-        model: Any = LogisticRegression(C=C, fit_intercept=False, tol=1e-6, max_iter=500)
+        model: Any = LogisticRegression(C=C, fit_intercept=False, tol=1e-6, max_iter=START_ROUNDS_LOGISTIC)
     else:
-        model = LinearSVC(loss=settings.loss, C=C, fit_intercept=False, tol=1e-3, max_iter=100,
+        model = LinearSVC(loss=settings.loss, C=C, fit_intercept=False, tol=1e-3, max_iter=START_ROUNDS_HINGE,
                           random_state=int(rng.randint(2**31)))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # it is only where the certified solver starts
         return model.fit(X, y, sample_weight=weight).coef_[0]
 
 
-def draw_sample(plan: Plan, n: int, rng: Any) -> tuple[Array, Array, Array]:
+def draw_sample(plan: Plan, n: int, rng: RandomState) -> tuple[Array, Array, Array]:
     """Return scaled features, labels -1/+1 and weights of n rows, or of all of them when they are no more.
 
     Rows are drawn in proportion to their weight, which makes the sample's mean the weighted mean.
     """
     if plan.n_rows <= n:
-        rows, weight = unrank(plan, np.arange(plan.n_rows)), np.ones(plan.n_rows)
+        rows = unrank(plan, np.arange(plan.n_rows))
+        weight = np.ones(plan.n_rows)
         for value, row in zip(plan.weights(), rows):
             weight = weight * value[row]
         keep = weight > 0
-        rows, weight = [row[keep] for row in rows], weight[keep]
+        rows = [row[keep] for row in rows]
+        weight = weight[keep]
     else:
         weighted = any((value != 1).any() for value in plan.weights())
         rows = draw(plan, n, rng, weighted=weighted)
@@ -74,10 +93,12 @@ def draw_sample(plan: Plan, n: int, rng: Any) -> tuple[Array, Array, Array]:
     return scaled_design(plan, rows), plan.y[rows[0]], weight
 
 
-def solve(oracle: Any, pool: PlanePool, settings: Settings, start: Callable[[], Array], plan: Plan | None) -> Outcome:
+def solve(
+    oracle: MarginOracle, pool: PlanePool, settings: Settings, start: Callable[[], Array], plan: Plan | None
+) -> Outcome:
     """Return the outcome of one run; its state is a Certificate."""
     climb = Climber(oracle, settings.loss, settings.alpha, pool, settings.tol)
-    limits: dict[str, Any] = {"max_iter": settings.max_iter, "max_time": settings.max_time,
+    limits: Limits = {"max_iter": settings.max_iter, "max_time": settings.max_time,
                               "progress": settings.progress, "callback": settings.callback,
                               "name": "RelationalLinearSVC"}
     if len(pool):
@@ -87,16 +108,18 @@ def solve(oracle: Any, pool: PlanePool, settings: Settings, start: Callable[[], 
     if settings.solver == "projected":
         return run(averaged_descent(climb, settings.step_rule), tol=settings.tol, **limits)
     warn = settings.solver not in ("sample", "lbfgs")
-    return run(ladder(climb, start(), settings.solver), tol=settings.tol, warn=warn, **limits)
+    return run(certified_steps(climb, start(), settings.solver), tol=settings.tol, warn=warn, **limits)
 
 
-def _paper(climb: Climber, settings: Settings, plan: Plan | None, limits: dict[str, Any]) -> Outcome:
+def _paper(climb: Climber, settings: Settings, plan: Plan | None, limits: Limits) -> Outcome:
     """Run the published algorithm for max_iter steps, then certify its hypothesis on the grid."""
     assert plan is not None
     far = RankOracle(plan, error=settings.sketch_error, guard=settings.sketch_error, mean=False)
-    limits["max_iter"] = 500 if settings.max_iter in (None, -1) else settings.max_iter  # nothing else ends it
+    limits["max_iter"] = PAPER_STEPS if settings.max_iter in (None, -1) else settings.max_iter
     descent = pseudo_gradient_descent(far, settings.alpha, settings.step_rule, climb.pool)
     outcome = run(descent, tol=-1.0, warn=False, **limits)
     run(certify(climb, outcome.state), tol=settings.tol, warn=False)
-    outcome.state, outcome.gap, outcome.objective = climb.best, climb.best.gap, climb.best.high
+    outcome.state = climb.best
+    outcome.gap = climb.best.gap
+    outcome.objective = climb.best.high
     return outcome

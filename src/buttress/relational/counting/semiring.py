@@ -11,9 +11,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from buttress._checks import Array
-from buttress.relational.plan import Index
+from buttress.relational.plan.plan import Index
 
-LIMIT = 20_000_000  # most entries held at once
+MOST_ENTRIES = 20_000_000  # entries of lists held at once, 32 bytes each: score, annotation and two indices
 
 
 class TooManyEntriesError(MemoryError):
@@ -52,8 +52,8 @@ def expand(key: Index, end: Index) -> tuple[Index, Index]:
     """Return all pairs (row, entry of the list the row consults)."""
     begin = np.concatenate([[0], end[:-1]])
     many = (end - begin)[key]
-    if many.sum() > LIMIT:
-        raise TooManyEntriesError(f"The lists of this join need {many.sum():.3g} entries, more than {LIMIT}.")
+    if many.sum() > MOST_ENTRIES:
+        raise TooManyEntriesError(f"The lists of this join need {many.sum():.3g} entries, more than {MOST_ENTRIES}.")
     row = np.repeat(np.arange(len(key)), many)
     return row, np.arange(len(row)) - np.repeat(np.cumsum(many) - many, many) + np.repeat(begin[key], many)
 
@@ -61,7 +61,9 @@ def expand(key: Index, end: Index) -> tuple[Index, Index]:
 def merge(semiring: Semiring, group: Index, n_groups: int, score: Array, value: Array) -> Entries:
     """Return lists per group with entries of equal score added up."""
     order = np.lexsort((score, group))
-    group, score, value = group[order], score[order], value[order]
+    group = group[order]
+    score = score[order]
+    value = value[order]
     new = np.ones(len(group), dtype=bool)
     new[1:] = (group[1:] != group[:-1]) | (score[1:] != score[:-1])
     first = np.flatnonzero(new)

@@ -4,21 +4,23 @@ import tempfile
 import weakref
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
-from buttress.relational.declare import Join, Pair
+from buttress.relational.checks import check_bag, used_columns
+from buttress.relational.declare import Join, Pair, key_columns
 from buttress.relational.dialects import DUCKDB, Dialect, dialect_of
-from buttress.relational.shape import Shape, find_shape
-from buttress.relational.sources import _duckdb, _scan, row_count, select
-from buttress.relational.sqltext import SqlNode, SqlTree
+from buttress.relational.plan.shape import Shape, find_shape
+from buttress.relational.sources import Connection, DuckDBConnection, Frame, connect_duckdb, row_count, scan_of, select
+from buttress.relational.sql.text import SqlNode, SqlTree
 
-LEAST = 200  # megabytes without which DuckDB cannot sort or join
+LEAST_MEMORY = 200  # megabytes without which DuckDB cannot sort or join
+VALUE_MEGABYTES = 8e-6  # megabytes of a value: a 64-bit float or integer
 Columns = dict[tuple[int, str], str]  # (table, column) -> its quoted name in the node that holds the table
 
 
-def sql_home(join: Join, memory: float) -> tuple[Any, Dialect, list[str]]:
+def sql_home(join: Join, memory: float) -> tuple[Connection, Dialect, list[str]]:
     """Return the connection, its dialect and each table as a FROM item.
 
     A DuckDB of our own takes ``memory`` megabytes, or the least it can work with, and spills to disk beyond. Raises
@@ -31,36 +33,38 @@ def sql_home(join: Join, memory: float) -> tuple[Any, Dialect, list[str]]:
     if connections:
         connection = next(iter(connections.values()))
         dialect = dialect_of(connection)
-        return connection, dialect, [dialect.table(table.source[1]) for table in join.tables]
-    connection, items = _spilling(memory), []
+        return connection, dialect, [dialect.table(t.source[1]) for t in join.tables if isinstance(t.source, tuple)]
+    database = _spilling(memory)
+    items = []
     for i, table in enumerate(join.tables):
         if isinstance(table.source, (str, Path)):
-            items.append(f"({_scan(table.source)})")
-        else:
-            connection.register(f"frame{i}", _plain_text(table.source))
+            items.append(f"({scan_of(table.source)})")
+        elif not isinstance(table.source, tuple):
+            database.register(f"frame{i}", _plain_text(table.source))
             items.append(f"frame{i}")
-    return connection, DUCKDB, items
+    return database, DUCKDB, items
 
 
-def _spilling(memory: float) -> Any:
+def _spilling(memory: float) -> DuckDBConnection:
     """Return a DuckDB in memory that spills to a folder of its own, removed with the connection."""
-    connection = _duckdb()
+    connection = connect_duckdb()
     folder = tempfile.TemporaryDirectory(prefix="buttress-", ignore_cleanup_errors=True)
     weakref.finalize(connection, folder.cleanup)
     connection.execute(f"SET temp_directory = {DUCKDB.text(folder.name)}")
-    connection.execute(f"SET memory_limit = '{int(max(memory, LEAST))}MB'")
+    connection.execute(f"SET memory_limit = '{int(max(memory, LEAST_MEMORY))}MB'")
     return connection
 
 
-def _plain_text(frame: Any) -> Any:
+def _plain_text(frame: Frame) -> Frame:
     """Return a pandas frame with its text columns as objects, for a DuckDB older than pandas' own text type."""
     if not hasattr(frame, "iloc"):
         return frame
-    text = [name for name in frame.columns if str(frame[name].dtype) in ("str", "string")]
-    return frame.astype(dict.fromkeys(text, object)) if text else frame
+    pandas: Any = frame
+    text = [name for name in pandas.columns if str(pandas[name].dtype) in ("str", "string")]
+    return cast(Frame, pandas.astype(dict.fromkeys(text, object))) if text else frame
 
 
-def sql_tree(join: Join, pairs: Sequence[Pair], connection: Any, dialect: Dialect, items: Sequence[str],
+def sql_tree(join: Join, pairs: Sequence[Pair], connection: Connection, dialect: Dialect, items: Sequence[str],
              per_label_row: bool) -> tuple[SqlTree, Columns, list[int]]:
     """Return the tree, the names of the columns in use, and the node of each table.
 
@@ -70,11 +74,12 @@ def sql_tree(join: Join, pairs: Sequence[Pair], connection: Any, dialect: Dialec
         return int(select(connection, f"SELECT COUNT(*) FROM {item} q", dialect)[0][0])
 
     shape = find_shape(join, pairs, join.root, lambda: [np.log(max(counted(item), 1)) for item in items])
-    nodes, columns = [], {}
+    nodes = []
+    columns = {}
     for bag, tables in enumerate(shape.bags):
         item, here = _item(join, shape, bag, items, dialect)
         if len(tables) > 1:
-            _check_size(join, tables, counted(item))
+            check_bag(join, tables, counted(item))
         columns.update(here)
         held = {a: [here[t, name] for t in tables for name in shape.attributes[a].get(t, [])]
                 for a in sorted(shape.shared[bag])}
@@ -89,43 +94,35 @@ def sql_tree(join: Join, pairs: Sequence[Pair], connection: Any, dialect: Dialec
     return SqlTree(nodes, shape.tree.order, dialect, per_label_row), columns, node_of
 
 
-def _check_size(join: Join, tables: Sequence[int], rows: int) -> None:
-    if rows > join.max_bag_rows:
-        names = ", ".join(join.tables[t].name for t in tables)
-        raise ValueError(f"The join is cyclic and its cycle ({names}) needs {rows:.3g} rows joined beforehand, more "
-                         f"than max_bag_rows={join.max_bag_rows}. Raise max_bag_rows or drop a pair from on.")
-
-
-def used_columns(join: Join, groups: Sequence[dict[int, list[str]]], i: int) -> list[str]:
-    """Return the columns of a table that the join uses, each once."""
-    table = join.tables[i]
-    keys = [name for group in groups for name in group.get(i, [])]
-    return list(dict.fromkeys([*table.features, *filter(None, (table.label, table.weights)), *keys]))
+def _keys(shape: Shape, table: int) -> list[str]:
+    return [name for attribute in shape.attributes for name in attribute.get(table, [])]
 
 
 def _item(join: Join, shape: Shape, bag: int, items: Sequence[str], dialect: Dialect) -> tuple[str, Columns]:
     """Return the FROM item of a bag and what its columns are called there."""
     tables = shape.bags[bag]
-    used = [(t, name) for t in tables for name in used_columns(join, shape.attributes, t)]
+    used = [(t, name) for t in tables for name in used_columns(join.tables[t], _keys(shape, t))]
     if len(tables) == 1:
         return items[tables[0]], {(t, name): dialect.quote(name) for t, name in used}
     alias = {key: f"c{j}" for j, key in enumerate(used)}
     listed = ", ".join(f"b{t}.{dialect.quote(name)} AS {short}" for (t, name), short in alias.items())
     equal = []
     for group in shape.attributes:
-        spots = [f"b{t}.{dialect.quote(name)}" for t in tables for name in group.get(t, [])]
-        equal += [f"{spots[0]} = {other}" for other in spots[1:]]
+        equals = [f"b{t}.{dialect.quote(name)}" for t in tables for name in group.get(t, [])]
+        equal += [f"{equals[0]} = {other}" for other in equals[1:]]
     sources = ", ".join(f"{items[t]} b{t}" for t in tables)
     return f"(SELECT {listed} FROM {sources} WHERE {' AND '.join(equal)})", dict(alias)
 
 
-def megabytes(join: Join) -> float:
-    """Return the size of the columns in use of a join's database tables and files, eight bytes a value."""
+def megabytes(join: Join, pairs: Sequence[Pair]) -> float:
+    """Return the size in megabytes of the columns in use of a join's database tables and files.
+
+    ``pairs`` are those of :meth:`Join.check`. One query a table: the number of its rows.
+    """
     total = 0.0
     for i, table in enumerate(join.tables):
         if not isinstance(table.source, (tuple, str, Path)):
             continue
-        keys = {pair[side] for pair in join.on for side in (0, 1) if join._column(pair[side])[0] == i}
-        width = len(table.features) + len(keys) + bool(table.label) + bool(table.weights)
-        total += 8e-6 * width * row_count(table.source)
+        width = len(used_columns(table, key_columns(pairs, i)))
+        total += VALUE_MEGABYTES * width * row_count(table.source)
     return total

@@ -4,25 +4,29 @@ The lists of an operation are slices [begin[k], end[k]) of two flat arrays, bins
 the weights: adjoint[e] is the derivative of sum w y u with respect to the weight of entry e.
 """
 
-
 import numba
 import numpy as np
 
 from buttress._checks import Array
 from buttress._compiling import compile_kernel
 from buttress._intrinsics import prefetch
-from buttress.relational.plan import Index
+from buttress.relational.plan.plan import Index
+
+FETCHED_ENTRIES = 64  # entries at the start of a list that are asked for ahead of time
+WEIGHTS_PER_LINE = 8  # 64-bit weights in a cache line of 64 bytes
+BINS_PER_LINE = 16  # 32-bit bins in such a line
+ROWS_AHEAD = 4  # rows ahead of the one in work whose lists are asked for
 
 _LISTS = "int64[::1], int64[::1], int32[::1], float64[::1]"
 
 
 @numba.njit(error_model="numpy")
 def _fetch_list(begin: Index, end: Index, bins: Index, mass: Array, k: int) -> None:
-    """Ask for the start of list k, 16 cache lines at most: lists that fan-outs leave in random order come from afar."""
+    """Ask for the start of list k: lists that follow in random order are not in the processor's cache."""
     first = begin[k]
-    for e in range(first, min(end[k], first + 64), 8):
+    for e in range(first, min(end[k], first + FETCHED_ENTRIES), WEIGHTS_PER_LINE):
         prefetch(mass, (e,))
-    for e in range(first, min(end[k], first + 64), 16):
+    for e in range(first, min(end[k], first + FETCHED_ENTRIES), BINS_PER_LINE):
         prefetch(bins, (e,))
 
 
@@ -33,23 +37,29 @@ def block_up(q: Index, w: Array, start: Index, key: Index, begin: Index, end: In
     acc = np.zeros(width)
     leaf = key.size == 0
     for k in range(start.size - 1):
-        low, high = width, -1
+        low = width
+        high = -1
         for t in range(start[k], start[k + 1]):
             if leaf:
                 acc[q[t]] += w[t]
-                low, high = min(low, q[t]), max(high, q[t])
+                low = min(low, q[t])
+                high = max(high, q[t])
                 continue
-            if t + 4 < key.size and key[t + 4] != key[t + 3]:
-                _fetch_list(begin, end, bins, mass, key[t + 4])
-            first, last = begin[key[t]], end[key[t]]
+            if t + ROWS_AHEAD < key.size and key[t + ROWS_AHEAD] != key[t + ROWS_AHEAD - 1]:
+                _fetch_list(begin, end, bins, mass, key[t + ROWS_AHEAD])
+            first = begin[key[t]]
+            last = end[key[t]]
             for e in range(first, last):
                 acc[q[t] + bins[e]] += w[t] * mass[e]
             if last > first:
-                low, high = min(low, q[t] + bins[first]), max(high, q[t] + bins[last - 1])
+                low = min(low, q[t] + bins[first])
+                high = max(high, q[t] + bins[last - 1])
         place = out_begin[k]
         for z in range(low, high + 1):  # without a branch, which no processor could predict
             v = acc[z]
-            out_bins[place], out_mass[place], acc[z] = z, v, 0.0
+            out_bins[place] = z
+            out_mass[place] = v
+            acc[z] = 0.0
             place += np.int64(v != 0)
         out_end[k] = place
 
@@ -69,9 +79,9 @@ def block_down(q: Index, w: Array, start: Index, key: Index, begin: Index, end: 
             if leaf:
                 count[t] = w[t] * dense[q[t]]
                 continue
-            if t + 4 < key.size and key[t + 4] != key[t + 3]:
-                _fetch_list(begin, end, bins, mass, key[t + 4])
-                _fetch_list(begin, end, bins, adjoint, key[t + 4])
+            if t + ROWS_AHEAD < key.size and key[t + ROWS_AHEAD] != key[t + ROWS_AHEAD - 1]:
+                _fetch_list(begin, end, bins, mass, key[t + ROWS_AHEAD])
+                _fetch_list(begin, end, bins, adjoint, key[t + ROWS_AHEAD])
             total = 0.0
             for e in range(begin[key[t]], end[key[t]]):
                 v = dense[q[t] + bins[e]]
@@ -87,8 +97,10 @@ def product_up(first: Index, second: Index, begin: Index, end: Index, bins: Inde
     """Minkowski sums of pairs of lists."""
     acc = np.zeros(width)
     for p in range(first.size):
-        a, z = begin[first[p]], end[first[p]]
-        a2, z2 = begin2[second[p]], end2[second[p]]
+        a = begin[first[p]]
+        z = end[first[p]]
+        a2 = begin2[second[p]]
+        z2 = end2[second[p]]
         for e in range(a, z):
             for f in range(a2, z2):
                 acc[bins[e] + bins2[f]] += mass[e] * mass2[f]
@@ -96,7 +108,9 @@ def product_up(first: Index, second: Index, begin: Index, end: Index, bins: Inde
         if z > a and z2 > a2:
             for b in range(bins[a] + bins2[a2], bins[z - 1] + bins2[z2 - 1] + 1):
                 v = acc[b]
-                out_bins[place], out_mass[place], acc[b] = b, v, 0.0
+                out_bins[place] = b
+                out_mass[place] = v
+                acc[b] = 0.0
                 place += np.int64(v != 0)
         out_end[p] = place
 
@@ -145,6 +159,25 @@ def root_one(q: Index, w: Array, side: Index, key: Index, begin: Index, end: Ind
 
 
 @numba.njit(error_model="numpy")
+def _gather(weight: Array, s: int, q: int, w: float, bins: Index, mass: Array, first: int, last: int) -> None:
+    """Add a list, shifted by a row's bin q and times its weight w, to the dense weights of the row's side s."""
+    for e in range(first, last):
+        weight[s, q + bins[e]] += w * mass[e]
+
+
+@numba.njit(error_model="numpy")
+def _consult(value: Array, s: int, q: int, w: float, bins: Index, mass: Array, adjoint: Array, first: int,
+             last: int) -> float:
+    """Return the sum of a list's weights times the dense values at its bins; add w times the values to its adjoint."""
+    total = 0.0
+    for e in range(first, last):
+        v = value[s, q + bins[e]]
+        total += mass[e] * v
+        adjoint[e] += w * v
+    return total
+
+
+@numba.njit(error_model="numpy")
 def _meet(weight: Array, value: Array, low: int, slope: Array, histogram: Array, bins: Index, mass: Array,
           adjoint: Array) -> None:
     """Meet the weights of bins low, low + 1, ... with one list: what each bin is worth; the weights are cleared."""
@@ -159,7 +192,8 @@ def _meet(weight: Array, value: Array, low: int, slope: Array, histogram: Array,
             total += mass[f] * v
             adjoint[f] += g * v
             histogram[at] += g * mass[f]
-        value[z], weight[z] = total, 0.0
+        value[z] = total
+        weight[z] = 0.0
 
 
 @compile_kernel(f"void(int32[::1], float64[::1], int64[::1], int64[::1], int64[::1], {_LISTS}, {_LISTS}, "
@@ -172,32 +206,34 @@ def root_two(q: Index, w: Array, side: Index, key: Index, key2: Index, begin: In
     Per key of the second list the first is gathered into a dense array, so that a row costs one list, not a product.
     """
     width = slope.shape[1]
-    weight, value = np.zeros((2, width)), np.zeros((2, width))
+    weight = np.zeros((2, width))
+    value = np.zeros((2, width))
     i = 0
     while i < key2.size:
-        k, j = key2[i], i
-        low, high = width, -1
+        k = key2[i]
+        j = i
+        low = width
+        high = -1
         while j < key2.size and key2[j] == k:
-            if j + 4 < key.size:
-                _fetch_list(begin, end, bins, mass, key[j + 4])
-            first, last = begin[key[j]], end[key[j]]
-            for e in range(first, last):
-                weight[side[j], q[j] + bins[e]] += w[j] * mass[e]
+            if j + ROWS_AHEAD < key.size:
+                _fetch_list(begin, end, bins, mass, key[j + ROWS_AHEAD])
+            first = begin[key[j]]
+            last = end[key[j]]
+            _gather(weight, side[j], q[j], w[j], bins, mass, first, last)
             if last > first:
-                low, high = min(low, q[j] + bins[first]), max(high, q[j] + bins[last - 1])
+                low = min(low, q[j] + bins[first])
+                high = max(high, q[j] + bins[last - 1])
             j += 1
-        first, last = begin2[k], end2[k]
+        first = begin2[k]
+        last = end2[k]
         for s in range(2):
             _meet(weight[s, low : high + 1], value[s, low : high + 1], low, slope[s], histogram[s], bins2[first:last],
                   mass2[first:last], adjoint2[first:last])
         for t in range(i, j):
-            if t + 4 < key.size:
-                _fetch_list(begin, end, bins, mass, key[t + 4])
-                _fetch_list(begin, end, bins, adjoint, key[t + 4])
-            total = 0.0
-            for e in range(begin[key[t]], end[key[t]]):
-                v = value[side[t], q[t] + bins[e]]
-                total += mass[e] * v
-                adjoint[e] += w[t] * v
-            count[t] = w[t] * total
+            if t + ROWS_AHEAD < key.size:
+                _fetch_list(begin, end, bins, mass, key[t + ROWS_AHEAD])
+                _fetch_list(begin, end, bins, adjoint, key[t + ROWS_AHEAD])
+            first = begin[key[t]]
+            last = end[key[t]]
+            count[t] = w[t] * _consult(value, side[t], q[t], w[t], bins, mass, adjoint, first, last)
         i = j

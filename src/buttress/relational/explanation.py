@@ -4,10 +4,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from buttress.relational.counting.margins import FIRST_BINS
+from buttress.relational.counting.schedule import Product, is_exact, schedule
 from buttress.relational.declare import Join
-from buttress.relational.plan import Plan
-from buttress.relational.prepare import prepare
-from buttress.relational.schedule import Product, is_exact, schedule
+from buttress.relational.plan.plan import Plan
+from buttress.relational.plan.prepare import prepare
 
 
 @dataclass(frozen=True)
@@ -48,7 +49,7 @@ def explain(join: Join) -> Explanation:
     lines += ["", f"rows of the join   {plan.n_rows:,} (exact), from {sum(base.values()):,} base rows",
               f"AGM bound          {bound:.4g} rows; fractional edge cover {sum(cover.values()):g}: "
               + ", ".join(f"{name} {w:g}" for name, w in cover.items()),
-              f"cost of a call     about {cost:.3g} additions on a grid of 1024 steps"]
+              f"cost of a call     about {cost:.3g} additions on a grid of {FIRST_BINS} steps"]
     lines += [f"note               {note}" for note in plan.notes]
     return Explanation(plan.n_rows, base, edges, cover, bound, cost, "\n".join(lines))
 
@@ -67,7 +68,7 @@ def _tree_lines(plan: Plan, names: list[str], edges: dict[str, str], i: int, dep
     return lines
 
 
-def _cost(plan: Plan, bins: int = 1024) -> float:
+def _cost(plan: Plan, bins: int = FIRST_BINS) -> float:
     """Estimate the additions of one oracle call: rows times the length of the lists they consult, up and down."""
     lengths: list[float] = []
     total = 0.0

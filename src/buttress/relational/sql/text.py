@@ -80,7 +80,8 @@ def same(left: str, right: str, attributes: Sequence[int]) -> str:
 
 def reduced(tree: SqlTree, columns: Sequence[str]) -> list[str]:
     """Return the expressions u<i> (after semi-joins up the tree) and r<i> (up and down) for every node."""
-    parts, nodes = [], tree.nodes
+    parts = []
+    nodes = tree.nodes
     for i in reversed(tree.order):
         kept = [f"EXISTS (SELECT 1 FROM u{c} c WHERE {same('c', 't', nodes[c].shared)})"
                 for c in nodes[i].children if not nodes[c].optional]
@@ -145,13 +146,15 @@ def counting_pass(tree: SqlTree, betas: Sequence[Array], offset: float, step: fl
 
 def weight_columns(tree: SqlTree, i: int) -> list[str]:
     """Return the columns w (a row's own weight) and, in the root, side (1 for the second class)."""
-    node, dialect = tree.nodes[i], tree.dialect
+    node = tree.nodes[i]
+    dialect = tree.dialect
     weight = " * ".join(f"CAST({w} AS {dialect.double})" for w in node.weights) or dialect.number(1.0)
     return [f"{weight} AS w", *([f"{node.label} AS side"] if node.parent < 0 else [])]
 
 
 def _row_columns(tree: SqlTree, i: int, beta: Array, offset: float, step: float, sums: bool) -> str:
-    node, dialect = tree.nodes[i], tree.dialect
+    node = tree.nodes[i]
+    dialect = tree.dialect
     columns = weight_columns(tree, i)
     if sums:
         share = score(node.features, beta, dialect) + (f" + {dialect.number(offset)}" if offset else "")
@@ -162,7 +165,8 @@ def _row_columns(tree: SqlTree, i: int, beta: Array, offset: float, step: float,
 
 def joins(tree: SqlTree, i: int, kind: str) -> tuple[str, dict[int, str]]:
     """Return the JOINs of the children's expressions of a kind ("m", "f") and, per child, how a column of it reads."""
-    text, read = [], {}
+    text = []
+    read = {}
     for c in tree.nodes[i].children:
         optional = tree.nodes[c].optional
         text.append(f"{'LEFT ' if optional else ''}JOIN {kind}{c} ON {same('t', f'{kind}{c}', tree.nodes[c].shared)}")
@@ -200,7 +204,8 @@ def _message(tree: SqlTree, i: int, sums: bool) -> str:
     mass = {c: column.format("c", 1) for c, column in read.items()}
     rows = [tree.dialect.number(1.0), *(column.format("n", 1) for column in read.values())]
     by = keys_of(tree, i)
-    chosen, total = [f"{key} AS {key[2:]}" for key in by], " * ".join([weight, *mass.values()])
+    chosen = [f"{key} AS {key[2:]}" for key in by]
+    total = " * ".join([weight, *mass.values()])
     counts = [f"SUM({total}) AS c", f"SUM({' * '.join(rows)}) AS n"]
     if sums:
         at = " + ".join(["t.bin", *(column.format("bin", 0) for column in read.values())])

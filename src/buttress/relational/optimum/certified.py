@@ -5,26 +5,24 @@ Source: L-BFGS on a rounded hinge, then bundle steps (Teo et al., JMLR 11, 2010)
 """
 
 from dataclasses import dataclass, field, replace
-from typing import Protocol
 
 import numpy as np
 
 from buttress._checks import Array
-from buttress.relational.margins import Evaluation, MarginLoss, margin_loss
-from buttress.relational.planes import PlanePool
+from buttress.relational.counting.margins import FIRST_BINS, Evaluation, MarginOracle, margin_loss
+from buttress.relational.optimum.planes import PlanePool
 from buttress.solvers.gradient.lbfgs import lbfgs_points
 from buttress.solvers.run import Step, Steps
 
-
-class Oracle(Protocol):
-    """Evaluates the mean loss on a grid of so many bins; ``can_refine`` says whether four times as many would fit."""
-
-    can_refine: bool
-
-    def __call__(self, beta: Array, loss: MarginLoss, bins: int = ..., /) -> Evaluation: ...
-
-
-WIDTHS = (0.05, 0.01)
+# An oracle call is the expensive part; each of these trades calls of one kind for calls of another.
+HINGE_WIDTHS = (0.05, 0.01)  # half-widths, in margins, of the rounded hinge that L-BFGS minimises, one after the other
+MOST_BINS = 1 << 20  # steps of the finest grid: a step is then 1e-6 of the range of the scores
+REFINEMENT = 4  # factor by which a grid is refined: its error falls with the square where margins are spread out
+ROUNDING_SHARE = 1 / 3  # of tol: a rounding error above it keeps the interval open, so the grid is refined
+POLISH_CALLS = 25  # oracle calls of L-BFGS for each width of the rounded hinge
+SMOOTH_POLISH_CALLS = 10 * POLISH_CALLS  # the same for a loss that is smooth already, which has one stage only
+POLISH_SHARE = 0.2  # of tol: a rounded problem solved this well leaves the rest to the next width
+BUNDLE_STEP = 0.3  # share of the way from the best point to the least of the model that is evaluated as well
 
 
 @dataclass(frozen=True)
@@ -46,12 +44,12 @@ class Certificate:
 class Climber:
     """The state of a climb: pool, best interval, number of oracle calls and bins of the grid."""
 
-    oracle: Oracle
+    oracle: MarginOracle
     loss: str
     alpha: float
     pool: PlanePool
     tol: float
-    bins: int = 1024
+    bins: int = FIRST_BINS
     best: Certificate = field(default_factory=lambda: Certificate(np.zeros(0), 0.0, np.inf, 0))
     model: Array | None = None
     slack: float = 0.0
@@ -62,7 +60,8 @@ class Climber:
         self.pool.add(seen.a, seen.b)
         low, self.model = self.pool.bound(self.alpha)
         ridge = self.alpha * float(beta @ beta)
-        calls, low = self.best.calls + 1, max(low, self.best.low)
+        calls = self.best.calls + 1
+        low = max(low, self.best.low)
         if ridge + seen.upper < self.best.high:
             self.slack = seen.upper - seen.lower
             self.best = Certificate(beta, low, ridge + seen.upper, calls)
@@ -72,9 +71,10 @@ class Climber:
         return seen, Step(self.best, gap=self.best.gap, objective=self.best.high, shown=shown)
 
     def refine(self) -> bool:
-        """Double the bins (twice) when rounding is what keeps the interval wide and memory allows."""
-        if self.slack > self.tol / 3 * self.best.high and self.bins < 1 << 20 and self.oracle.can_refine:
-            self.bins *= 4
+        """Refine the grid when rounding is what keeps the interval wide and memory allows; return whether it did."""
+        rounding_dominates = self.slack > self.tol * ROUNDING_SHARE * self.best.high
+        if rounding_dominates and self.bins < MOST_BINS and self.oracle.can_refine:
+            self.bins *= REFINEMENT
             return True
         return False
 
@@ -85,26 +85,36 @@ def certify(climb: Climber, start: Array) -> Steps:
     while climb.refine():
         yield climb.visit(start, 0.0)[1]
     if climb.loss == "hinge":
-        for width in WIDTHS:
+        for width in HINGE_WIDTHS:
             yield climb.visit(start, width)[1]
 
 
-def polish(climb: Climber, widths: tuple[float, ...] = WIDTHS, calls: int = 25) -> Steps:
-    """Minimise the smoothed loss by L-BFGS from the best point, at most ``calls`` a width."""
-    for width in widths if climb.loss == "hinge" else (0.0,):
-        points, reply = lbfgs_points(climb.best.beta), None
-        for _ in range(calls if climb.loss == "hinge" else 10 * calls):
-            try:
-                beta = next(points) if reply is None else points.send(reply)
-            except StopIteration:
-                break
-            seen, step = climb.visit(beta, width)
-            yield step
-            slope = 2 * climb.alpha * beta - seen.b
-            if slope @ slope <= 0.2 * climb.tol * climb.best.high * 4 * climb.alpha:
-                break  # by strong convexity within tol / 5 of the smoothed optimum: the next width has more to give
-            reply = seen.smooth + climb.alpha * float(beta @ beta), slope
+def polish(climb: Climber) -> Steps:
+    """Minimise the smoothed loss by L-BFGS from the best point, one width of the rounded hinge after the other."""
+    if climb.loss != "hinge":
+        yield from _polish_smoothed(climb, 0.0, SMOOTH_POLISH_CALLS)
         climb.refine()
+        return
+    for width in HINGE_WIDTHS:
+        yield from _polish_smoothed(climb, width, POLISH_CALLS)
+        climb.refine()
+
+
+def _polish_smoothed(climb: Climber, width: float, calls: int) -> Steps:
+    """Minimise the loss smoothed at one width, by at most ``calls`` oracle calls."""
+    points = lbfgs_points(climb.best.beta)
+    reply = None
+    for _ in range(calls):
+        try:
+            beta = next(points) if reply is None else points.send(reply)
+        except StopIteration:
+            return
+        seen, step = climb.visit(beta, width)
+        yield step
+        slope = 2 * climb.alpha * beta - seen.b
+        if slope @ slope <= POLISH_SHARE * climb.tol * climb.best.high * 4 * climb.alpha:
+            return  # by strong convexity within POLISH_SHARE of tol: the next width has more to give
+        reply = seen.smooth + climb.alpha * float(beta @ beta), slope
 
 
 def bundle(climb: Climber) -> Steps:
@@ -113,12 +123,13 @@ def bundle(climb: Climber) -> Steps:
         assert climb.model is not None
         if climb.refine():
             yield climb.visit(climb.best.beta, 0.0)[1]
-        target, best = climb.model, climb.best.beta
-        yield climb.visit(best + 0.3 * (target - best), 0.0)[1]
+        target = climb.model
+        best = climb.best.beta
+        yield climb.visit(best + BUNDLE_STEP * (target - best), 0.0)[1]
         yield climb.visit(target, 0.0)[1]
 
 
-def ladder(climb: Climber, start: Array, solver: str = "auto") -> Steps:
+def certified_steps(climb: Climber, start: Array, solver: str = "auto") -> Steps:
     """Yield a Step with a Certificate per oracle call: certify, then polish, then bundle ("auto"), or part of it."""
     yield from certify(climb, start)
     if solver == "sample":

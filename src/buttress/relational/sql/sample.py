@@ -7,7 +7,7 @@ right on average; each child's row is found by a random point of its key's total
 
 import numpy as np
 
-from buttress.relational.sqltext import SqlTree, base, fan_out, joins, keys_of, own_weight, weight_columns
+from buttress.relational.sql.text import SqlTree, base, fan_out, joins, keys_of, own_weight, weight_columns
 
 
 def sample_rows(tree: SqlTree, n: int, total: float, repeats: int) -> str:
@@ -43,7 +43,8 @@ def _weighed(tree: SqlTree, i: int) -> list[str]:
 
 def _drawn(tree: SqlTree, n: int, total: float, repeats: int) -> list[str]:
     """Return s<i> for every node in tree order: the rows drawn, with the columns of the nodes so far."""
-    dialect, root = tree.dialect, tree.root
+    dialect = tree.dialect
+    root = tree.root
     share = dialect.number(n / total / repeats)
     digits = int(np.ceil(np.log10(repeats))) if repeats > 1 else 0
     offers = " CROSS JOIN ".join([f"w{root} t", *(f"digit d{p}" for p in range(digits))])

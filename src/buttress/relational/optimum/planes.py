@@ -11,7 +11,9 @@ import numpy as np
 from buttress._checks import Array
 from buttress.solvers.qp.simplex import simplex_qp
 
-MOST = 200  # planes kept
+MOST_PLANES = 200  # planes kept: time and memory of the bound's quadratic program grow with them
+ACTIVE = 1e-6  # weight in the bound above which a plane counts as used
+BOUND_PRECISION = 1e-13  # tolerance of that program, absolute: far below any tol that a fit may ask for
 
 
 class PlanePool:
@@ -27,15 +29,19 @@ class PlanePool:
 
     def add(self, a: float, b: Array) -> None:
         """Add the plane a - b . beta, dropping the one unused for longest when there are too many."""
-        if len(self) >= MOST:
-            keep = np.sort(np.argsort(self.age, kind="stable")[: MOST - 1])
-            self.a, self.B, self.age = self.a[keep], self.B[keep], self.age[keep]
-        self.a, self.B, self.age = np.append(self.a, a), np.vstack([self.B, b]), np.append(self.age, 0)
+        if len(self) >= MOST_PLANES:
+            keep = np.sort(np.argsort(self.age, kind="stable")[: MOST_PLANES - 1])
+            self.a = self.a[keep]
+            self.B = self.B[keep]
+            self.age = self.age[keep]
+        self.a = np.append(self.a, a)
+        self.B = np.vstack([self.B, b])
+        self.age = np.append(self.age, 0)
 
-    def bound(self, alpha: float, precision: float = 1e-13) -> tuple[float, Array]:
+    def bound(self, alpha: float, precision: float = BOUND_PRECISION) -> tuple[float, Array]:
         """Return the best lower bound the planes prove and the point where their model is least."""
         v = simplex_qp(self.B / np.sqrt(2 * alpha), self.a, tol=precision)
-        self.age = np.where(v > 1e-6, 0, self.age + 1)
+        self.age = np.where(v > ACTIVE, 0, self.age + 1)
         combined = self.B.T @ v
         return float(v @ self.a - combined @ combined / (4 * alpha)), combined / (2 * alpha)
 

@@ -1,0 +1,98 @@
+"""What a join is refused for, in one text for both engines: they count differently and must refuse alike.
+
+Each function takes what an engine has counted, in this process or by SQL, and raises ValueError naming table, column,
+what was found and what to do.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from numpy.typing import NDArray
+
+from buttress._checks import LARGEST
+from buttress.relational.declare import Join, Table
+
+ALWAYS_CATEGORIES = 50  # values of a text column that are one-hot encoded however few rows there are
+
+
+def used_columns(table: Table, keys: Sequence[str]) -> list[str]:
+    """Return the columns of a table that a join with these key columns uses, each once."""
+    return list(dict.fromkeys([*table.features, *filter(None, (table.label, table.weights)), *keys]))
+
+
+def check_feature(table: str, column: str, kind: str, n_null: int, largest: float) -> None:
+    """Refuse NULL, NaN, times, and numbers whose ``largest`` magnitude is beyond 1e100."""
+    if n_null:
+        raise _null(f"Feature {table}.{column} is", n_null)
+    if kind == "time":  # which number to make of it (age, weekday, season) depends on the problem
+        raise ValueError(f"Feature {table}.{column} holds times. Turn it into numbers that mean something to a linear "
+                         "model, such as days before the label's date, the hour or the month, and use those.")
+    if not largest <= LARGEST:
+        raise ValueError(f"Feature {table}.{column} holds {largest:g}, too large. Rescale or drop those rows.")
+
+
+def check_categories(table: str, column: str, n_values: int, n_rows: int, example: Callable[[], str]) -> None:
+    """Refuse text with nearly one value a row: identifiers, or numbers with a stray word among them.
+
+    The values are counted before they are encoded, or fetched from a database; only an ``example`` is asked for.
+    """
+    if n_values > max(ALWAYS_CATEGORIES, n_rows / 2):
+        raise ValueError(f"Feature {table}.{column} is text with {n_values} values in {n_rows} rows (such as "
+                         f"{example()!r}): an identifier, or numbers with a word among them. Leave it out of features, "
+                         "or correct the column.")
+
+
+def check_weights_kind(table: str, column: str, kind: str) -> None:
+    """Refuse weights that are text or times."""
+    if kind != "number":
+        raise ValueError(f"Weights {table}.{column} must be numbers. Got {kind}.")
+
+
+def check_weights(table: str, column: str, n_null: int, n_negative: int, largest: float) -> None:
+    """Refuse weights that are NULL, NaN, negative, or of a ``largest`` magnitude beyond 1e100."""
+    if n_null:
+        raise _null(f"Weights {table}.{column} are", n_null)
+    if n_negative or not largest <= LARGEST:
+        raise ValueError(f"Weights {table}.{column} must be in [0, {LARGEST:g}]. Got {n_negative} negative ones, and "
+                         f"up to {largest:g} in magnitude. Correct or drop those rows.")
+
+
+def _null(what: str, n_rows: int) -> ValueError:
+    return ValueError(f"{what} NULL or NaN in {n_rows} rows. Impute or drop those rows.")
+
+
+def check_label(table: str, column: str, n_null: int) -> None:
+    """Refuse labels that are NULL or NaN."""
+    if n_null:
+        raise ValueError(f"Label {table}.{column} is NULL or NaN in {n_null} rows. Drop those rows.")
+
+
+def check_classes(table: str, column: str, found: NDArray[Any], known: NDArray[Any] | None = None) -> None:
+    """Refuse labels ``found`` that are not of two classes, or not of the two ``known`` ones of a fitted model."""
+    classes = found if known is None else known
+    if len(classes) == 2 and set(found.tolist()) <= set(classes.tolist()):
+        return
+    expected = "" if known is None else f", {known[0]} and {known[1]}"
+    raise ValueError(f"Label {table}.{column} must have two classes among the rows that join{expected}. "
+                     f"Got {len(found)}: {', '.join(map(str, found[:5].tolist()))}.")
+
+
+def check_rows(n_rows: int, notes: Sequence[str] = ()) -> None:
+    """Refuse a join without rows; ``notes`` say which rows were dropped."""
+    if not n_rows:
+        raise ValueError("The join has no rows: no combination of rows has equal keys. Check the pairs in on"
+                         + (f" ({'; '.join(notes)})." if notes else "."))
+
+
+def check_total(weight: float) -> None:
+    """Refuse a join whose rows all weigh nothing."""
+    if not weight > 0:
+        raise ValueError("Every row of the join has weight zero, so there is nothing to fit. Check the weights.")
+
+
+def check_bag(join: Join, tables: Sequence[int], n_rows: float) -> None:
+    """Refuse a group of tables that break a cycle when joining them gives more than ``max_bag_rows`` rows."""
+    if n_rows > join.max_bag_rows:
+        names = ", ".join(join.tables[t].name for t in tables)
+        raise ValueError(f"The join is cyclic and its cycle ({names}) needs {n_rows:.3g} rows joined beforehand, more "
+                         f"than max_bag_rows={join.max_bag_rows}. Raise max_bag_rows or drop a pair from on.")

@@ -1,0 +1,1 @@
+"""Counting the rows of a join inside a database, by SELECT statements only."""
