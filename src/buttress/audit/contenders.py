@@ -51,7 +51,11 @@ register(
     "classification", "subquantile, class-balanced",
     lambda eps, seed: KernelClassifier(risk=Subquantile(0.7), alpha=1.0),
 )
-register("classification", "robust, not told", lambda eps, seed: RobustKernelClassifier(random_state=seed))
+register(
+    "classification", "robust, contamination unknown", lambda eps, seed: RobustKernelClassifier(random_state=seed),
+)
 register("regression", "plain kernel ridge", lambda eps, seed: KernelRegressor(risk=Mean()))
 register("regression", "subquantile", lambda eps, seed: KernelRegressor(risk=Subquantile(0.7)))
-register("regression", "robust, not told", lambda eps, seed: RobustKernelRegressor(random_state=seed))
+register(
+    "regression", "robust, contamination unknown", lambda eps, seed: RobustKernelRegressor(random_state=seed),
+)
