@@ -52,13 +52,13 @@ def audit(
     _check_numbers(eps, budget, rows, seed)
     if model is not None and not model.is_file():
         raise ValueError(f"--model {str(model)!r} is not a file.")
-    from buttress.audit.source import kind_of, load
-    from buttress.audit.table import make_table
+    from buttress.audit.reading.source import kind_of, load
+    from buttress.audit.reading.table import make_table
 
     table, settled = make_table(*load(data, target, file_format), task.value)
     table.origin = data, str(kind_of(data, file_format))
-    from buttress.audit.report import write
     from buttress.audit.study import Options, audit_table
+    from buttress.audit.writing.report import write
 
     options = Options(task.value, eps, budget, rows, seed)
     with _ctrl_c(), _progress() as report:
@@ -109,7 +109,7 @@ def fit(
 def _show(result: Any, paths: list[Path]) -> None:
     from rich.console import Console
 
-    from buttress.audit.report import terminal_table
+    from buttress.audit.writing.report import terminal_table
 
     console = Console()
     console.print(terminal_table(result, console.width))

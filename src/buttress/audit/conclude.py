@@ -3,9 +3,9 @@
 import time
 from typing import Any
 
-from buttress.audit.paste import paste
+from buttress.audit.reading.split import HELD_OUT
 from buttress.audit.result import AuditResult, recommend
-from buttress.audit.split import HELD_OUT
+from buttress.audit.writing.paste import paste
 
 NO_VOTE = ("certified", "median")  # columns that do not count for the recommendation
 # Two estimators differ beyond chance (sign test, 5%) when six rows or more are right with one of them only; of fewer

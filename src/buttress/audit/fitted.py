@@ -9,7 +9,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.validation import check_is_fitted
 
-from buttress.audit.table import Table
+from buttress.audit.reading.table import Table
 
 
 def is_fitted(estimator: Any) -> bool:

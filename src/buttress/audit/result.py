@@ -71,7 +71,7 @@ class AuditResult:
 
     def plot(self, axes: Any = None) -> Any:
         """Draw the curves on matplotlib ``axes`` (one a curve, made when None) and return the figure."""
-        from buttress.audit.picture import draw
+        from buttress.audit.writing.picture import draw
 
         return draw(self, axes)
 

@@ -12,15 +12,15 @@ from sklearn.base import is_classifier
 from threadpoolctl import threadpool_limits
 
 from buttress._checks import InterruptedWarning, NotConvergedWarning, check_count, check_number, check_option
-from buttress.audit.cautions import cautions
 from buttress.audit.conclude import conclude
 from buttress.audit.contenders import contenders, fitted_within
 from buttress.audit.fitted import is_fitted, on_prepared, order_columns
 from buttress.audit.measure import Cell, accuracy, attacked_correct, has_gradients, has_scores, median_error, rmse
+from buttress.audit.reading.cautions import cautions
+from buttress.audit.reading.split import draw, split
+from buttress.audit.reading.table import Table, columns_of, kind_of_frame, labels_of, make_table
 from buttress.audit.result import AuditResult
-from buttress.audit.split import draw, split
 from buttress.audit.suspicion import plain, suspicious_rows
-from buttress.audit.table import Table, columns_of, kind_of_frame, labels_of, make_table
 from buttress.certificates import certified_radius
 from buttress.datasets import contaminate
 from buttress.outlier import SVDD

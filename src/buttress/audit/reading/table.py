@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from buttress._suggest import LARGEST
-from buttress.audit.entries import NEARLY_ALL, Notation, Reading, are_dates, read_numbers
+from buttress.audit.reading.entries import NEARLY_ALL, Notation, Reading, are_dates, read_numbers
 
 MISSING = "(missing)"
 MAX_LEVELS = 50  # a text column with more values than this is taken for an identifier

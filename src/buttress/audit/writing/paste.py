@@ -3,9 +3,9 @@
 import sys
 from typing import Any
 
-from buttress.audit.entries import Notation
-from buttress.audit.source import read_call
-from buttress.audit.table import Table
+from buttress.audit.reading.entries import Notation
+from buttress.audit.reading.source import read_call
+from buttress.audit.reading.table import Table
 
 
 def paste(table: Table, estimator: Any) -> str:

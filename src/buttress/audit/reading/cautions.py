@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from buttress.audit.table import Table
+from buttress.audit.reading.table import Table
 
 STRETCH = 20.0  # a lognormal column of log deviation 2 is as far from a normal one
 FEW = 4  # a value stands for at least so many rows on average, if knowing its class is to say anything

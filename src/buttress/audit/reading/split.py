@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 from sklearn.model_selection import train_test_split
 from sklearn.utils import check_random_state
 
-from buttress.audit.table import Table
+from buttress.audit.reading.table import Table
 
 HELD_OUT = 0.3
 Rows = NDArray[np.intp]
