@@ -8,9 +8,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
+
+if TYPE_CHECKING:
+    from buttress.audit.protocols import Report
+    from buttress.audit.result import AuditResult
 
 STARTED = time.monotonic()
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None, no_args_is_help=True,
@@ -106,7 +110,7 @@ def fit(
     typer.echo(f"Written: {output}")
 
 
-def _show(result: Any, paths: list[Path]) -> None:
+def _show(result: "AuditResult", paths: list[Path]) -> None:
     from rich.console import Console
 
     from buttress.audit.writing.report import terminal_table
@@ -183,7 +187,7 @@ def _ctrl_c() -> Iterator[None]:
 
 
 @contextmanager
-def _progress() -> Iterator[Any]:
+def _progress() -> Iterator["Report"]:
     """Show a bar on stderr while a terminal watches."""
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn

@@ -2,12 +2,11 @@
 
 import time
 import warnings
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from sklearn.base import is_classifier
 from threadpoolctl import threadpool_limits
 
@@ -16,6 +15,7 @@ from buttress.audit.conclude import conclude
 from buttress.audit.contenders import contenders, fitted_within
 from buttress.audit.fitted import is_fitted, on_prepared, order_columns
 from buttress.audit.measure import Cell, accuracy, attacked_correct, has_gradients, has_scores, median_error, rmse
+from buttress.audit.protocols import Estimator, Frame, Labels, Pick, Predictor, Report, is_frame
 from buttress.audit.reading.cautions import cautions
 from buttress.audit.reading.split import draw, split
 from buttress.audit.reading.table import Table, columns_of, kind_of_frame, labels_of, make_table
@@ -29,13 +29,12 @@ NOISE = (0.0, 0.1, 0.2, 0.3, 0.4)
 SIZES = (2000, 1400, 1000, 700, 500, 350, 250, 150, 80)
 TEST_ROWS = 500
 NOVELTY = 0.05  # share of training rows that the ball around them may leave outside
-Report = Callable[[str, float], None]
 
 
 def audit(
-    estimator: Any,
-    X: Any,
-    y: Any,
+    estimator: Estimator | None,
+    X: ArrayLike | Frame,
+    y: ArrayLike,
     *,
     task: str = "auto",
     eps: float = 0.25,
@@ -93,7 +92,7 @@ def audit(
     options = Options(task, eps, budget, rows, random_state)
     options.check()
     table, settled = make_table(columns_of(X), y, target_name, task, labels_of(X, y))
-    table.by_number = not hasattr(X, "columns")
+    table.by_number = not is_frame(X)
     return audit_table(estimator, table, settled, options, report, started, kind_of_frame(X))
 
 
@@ -117,7 +116,8 @@ class Options:
 
 
 def audit_table(
-    estimator: Any, table: Table, task: str, options: Options, report: Report | None, started: float, source: str
+    estimator: Estimator | None, table: Table, task: str, options: Options, report: Report | None, started: float,
+    source: str,
 ) -> AuditResult:
     """Run the audit on a table; ``started`` is when the budget began to run, ``source`` names the data."""
     options.check()
@@ -154,7 +154,7 @@ class Study:
 
     table: Table
     task: str
-    entries: dict[str, Any]
+    entries: dict[str, Estimator]
     options: Options
     report: Report
     started: float
@@ -174,7 +174,7 @@ class Study:
         return self.task == "classification"
 
     @property
-    def unfitted(self) -> dict[str, Any]:
+    def unfitted(self) -> dict[str, Estimator]:
         """The entries that are to be fitted here."""
         return {name: estimator for name, estimator in self.entries.items() if not is_fitted(estimator)}
 
@@ -250,7 +250,7 @@ class Study:
             self.test_numbers = self.test_numbers[chosen]
             self.subsampled["test"] = f"{size} of {self.sizes['test']} held-out rows"
 
-    def _draw(self, y: NDArray[Any], size: int) -> NDArray[np.intp]:
+    def _draw(self, y: Labels, size: int) -> NDArray[np.intp]:
         return draw(y, size, self.classifies, self.options.seed)
 
     def _time_of_all(self, size: int) -> float:
@@ -264,7 +264,7 @@ class Study:
                 attacked_correct(model, X[:20], y[:20], self.options.eps, len(self.table.numeric), self.options.seed)
         return (time.monotonic() - begun) * (len(NOISE) + 1)
 
-    def _fit(self, name: str, estimator: Any, y: NDArray[Any]) -> Any:
+    def _fit(self, name: str, estimator: Estimator, y: Labels) -> Estimator:
         """Fit to the training rows in a quarter of the time left, and note who stopped before converging."""
         model, early = fitted_within(self.left() / 4, estimator, self.X, y)
         if early:
@@ -272,7 +272,7 @@ class Study:
         return model
 
     def _as_is_and_attacked(self) -> None:
-        self.models = {}
+        self.models: dict[str, Predictor] = {}
         for k, (name, estimator) in enumerate(self.entries.items()):
             self.report(f"{name}: as is and attacked", 0.1 + 0.45 * k / len(self.entries))
             if name in self.unfitted:
@@ -297,7 +297,7 @@ class Study:
             correct = (model.predict(self.X_test) == self.y_test) & (radius >= self.options.eps)
             self.rows[name]["certified"] = accuracy(correct)
 
-    def _score(self, model: Any, part: Any = slice(None)) -> Cell:
+    def _score(self, model: Predictor, part: Pick = slice(None)) -> Cell:
         predicted, y, seed = model.predict(self.X_test[part]), self.y_test[part], self.options.seed
         return accuracy(predicted == y) if self.classifies else rmse(predicted - y, seed)
 

@@ -101,7 +101,7 @@ def _suspicious(result: AuditResult) -> Any:
     return rows
 
 
-def _entry(value: Any) -> str:
+def _entry(value: object) -> str:
     """Return an entry of the data as text: None as a dash, a number with four digits."""
     if value is None:
         return "-"
