@@ -109,7 +109,9 @@ class RobustnessCurveDisplay:
                       norm=norm, estimator_name=_name(estimator) if name is None else name)
         return display.plot(ax=ax, **line_options) if plot else display
 
-    def plot(self, ax: "Axes | None" = None, *, name: str | None = None, **line_options: Any) -> "RobustnessCurveDisplay":
+    def plot(
+        self, ax: "Axes | None" = None, *, name: str | None = None, **line_options: Any
+    ) -> "RobustnessCurveDisplay":
         """Draw the curves on ``ax``, new axes by default; ``line_options`` go to matplotlib. Returns self."""
         try:
             from matplotlib import pyplot

@@ -104,7 +104,7 @@ def markdown(table: int, records: list[dict[str, Any]]) -> str:
     return head + "\n\n" + "\n".join(lines) + "\n"
 
 
-def save(output: Path, name: str, text: str, records: Any) -> None:
+def save(output: Path, name: str, text: str, records: object) -> None:
     """Write NAME.md and NAME.json into the output directory."""
     output.mkdir(parents=True, exist_ok=True)
     (output / f"{name}.md").write_text(text, encoding="utf-8")
