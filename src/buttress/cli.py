@@ -61,7 +61,8 @@ def audit(
 
     table, settled = make_table(*load(data, target, file_format), task.value)
     table.origin = data, str(kind_of(data, file_format))
-    from buttress.audit.study import Options, audit_table
+    from buttress.audit.options import Options
+    from buttress.audit.study import audit_table
     from buttress.audit.writing.report import write
 
     options = Options(task.value, eps, budget, rows, seed)

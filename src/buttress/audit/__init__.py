@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 _HOME = {
     "AuditResult": "buttress.audit.result",
-    "Options": "buttress.audit.study",
+    "Options": "buttress.audit.options",
     "audit": "buttress.audit.study",
     "register": "buttress.audit.contenders",
 }

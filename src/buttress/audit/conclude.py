@@ -21,7 +21,9 @@ ATTACK = ("PGD, 40 steps, 2 starts; for scores without gradients the worst of se
 
 def conclude(study: "Study", source: str) -> AuditResult:
     """Return the result of a finished study of the data called ``source``."""
-    table, options, columns = study.table, study.options, study.columns()
+    table = study.table
+    options = study.options
+    columns = study.columns()
     judged = [key for key in columns if key not in NO_VOTE]
     metric = "accuracy" if study.classifies else "rmse"
     candidates = [name for name in study.unfitted if name not in study.unattacked]

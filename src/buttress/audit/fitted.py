@@ -45,8 +45,10 @@ def on_prepared(model: object, scaler: StandardScaler) -> Pipeline:
     A model fitted on column names is given frames with them: a ColumnTransformer in it takes nothing else.
     """
     back = StandardScaler()
-    back.scale_, back.mean_ = 1 / scaler.scale_, -scaler.mean_ / scaler.scale_
-    back.var_, back.n_features_in_ = back.scale_**2, scaler.n_features_in_
+    back.scale_ = 1 / scaler.scale_
+    back.mean_ = -scaler.mean_ / scaler.scale_
+    back.var_ = back.scale_**2
+    back.n_features_in_ = scaler.n_features_in_
     if hasattr(model, "feature_names_in_"):
         back.feature_names_in_ = model.feature_names_in_
         back.set_output(transform="pandas" if find_spec("pandas") else "polars")

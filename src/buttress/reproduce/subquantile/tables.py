@@ -89,7 +89,9 @@ def markdown(table: int, records: list[dict[str, Any]]) -> str:
     paper = paper_cells(table)
     lines = ["| | " + " | ".join(names) + " | agree | s |", "|" + "---|" * (len(names) + 3)]
     for row in dict.fromkeys(r["row"] for r in records):
-        cells, seconds, agree = [], [], []
+        cells = []
+        seconds = []
+        agree = []
         for name in names:
             ours, printed = summary(records, row, name), paper.get((row, name))
             before = f"{printed[0]:.3f} ({printed[1]:.3f}) / " if printed else "- / "
