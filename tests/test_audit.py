@@ -18,12 +18,13 @@ from sklearn.preprocessing import StandardScaler
 
 import buttress
 from buttress.audit.measure import Cell, accuracy, attacked_correct, rmse
-from buttress.audit.report import html
+from buttress.audit.options import Options
+from buttress.audit.reading.source import kind_of, load, read_call
+from buttress.audit.reading.table import columns_of, make_table, settle_task
 from buttress.audit.result import recommend
-from buttress.audit.source import kind_of, load, read_call
-from buttress.audit.study import Options, audit_table
+from buttress.audit.study import audit_table
 from buttress.audit.suspicion import suspicious_rows
-from buttress.audit.table import columns_of, make_table, settle_task
+from buttress.audit.writing.report import html
 
 
 @pytest.fixture(scope="module")

@@ -16,9 +16,9 @@ from sklearn.ensemble import RandomForestClassifier
 import buttress
 from buttress._checks import warn_user
 from buttress.audit.measure import Cell, attacked_correct, has_gradients, median_error, number, shown
-from buttress.audit.paste import _home
-from buttress.audit.report import html, terminal_table
 from buttress.audit.suspicion import _order
+from buttress.audit.writing.paste import _home
+from buttress.audit.writing.report import html, terminal_table
 
 
 @pytest.fixture(scope="module")

@@ -8,9 +8,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
+
+if TYPE_CHECKING:
+    from buttress.audit.protocols import Report
+    from buttress.audit.result import AuditResult
 
 STARTED = time.monotonic()
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None, no_args_is_help=True,
@@ -52,13 +56,14 @@ def audit(
     _check_numbers(eps, budget, rows, seed)
     if model is not None and not model.is_file():
         raise ValueError(f"--model {str(model)!r} is not a file.")
-    from buttress.audit.source import kind_of, load
-    from buttress.audit.table import make_table
+    from buttress.audit.reading.source import kind_of, load
+    from buttress.audit.reading.table import make_table
 
     table, settled = make_table(*load(data, target, file_format), task.value)
     table.origin = data, str(kind_of(data, file_format))
-    from buttress.audit.report import write
-    from buttress.audit.study import Options, audit_table
+    from buttress.audit.options import Options
+    from buttress.audit.study import audit_table
+    from buttress.audit.writing.report import write
 
     options = Options(task.value, eps, budget, rows, seed)
     with _ctrl_c(), _progress() as report:
@@ -106,10 +111,10 @@ def fit(
     typer.echo(f"Written: {output}")
 
 
-def _show(result: Any, paths: list[Path]) -> None:
+def _show(result: "AuditResult", paths: list[Path]) -> None:
     from rich.console import Console
 
-    from buttress.audit.report import terminal_table
+    from buttress.audit.writing.report import terminal_table
 
     console = Console()
     console.print(terminal_table(result, console.width))
@@ -183,7 +188,7 @@ def _ctrl_c() -> Iterator[None]:
 
 
 @contextmanager
-def _progress() -> Iterator[Any]:
+def _progress() -> Iterator["Report"]:
     """Show a bar on stderr while a terminal watches."""
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn

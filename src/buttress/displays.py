@@ -1,8 +1,9 @@
 """Displays of how a classifier holds up, in scikit-learn's style: compute once, plot as often as needed."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils import _safe_indexing
 
@@ -11,7 +12,12 @@ from buttress.attacks import pgd, worst_case
 from buttress.certificates import certified_radius
 from buttress.scores import as_classifier
 
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
 ATTACKS = {"pgd": pgd, "worst_case": worst_case}
+POINTS = 11  # radii of a curve
+Bounds = tuple[ArrayLike, ArrayLike]  # lowest and highest values, for all rows or for each
 
 
 class RobustnessCurveDisplay:
@@ -61,8 +67,9 @@ class RobustnessCurveDisplay:
 
     @classmethod
     def from_estimator(
-        cls, estimator: Any, X: Any, y: Any, *, eps: Any = None, norm: str = "linf", bounds: Any = None,
-        attack: str = "pgd", random_state: Any = None, name: str | None = None, ax: Any = None, plot: bool = True,
+        cls, estimator: BaseEstimator, X: ArrayLike, y: ArrayLike, *, eps: ArrayLike | None = None, norm: str = "linf",
+        bounds: Bounds | None = None, attack: str = "pgd", random_state: int | np.random.RandomState | None = None,
+        name: str | None = None, ax: "Axes | None" = None, plot: bool = True,
         attack_options: dict[str, Any] | None = None, **line_options: Any,
     ) -> "RobustnessCurveDisplay":
         """Attack and certify a fitted classifier on labelled rows at each radius, and plot the curves.
@@ -89,29 +96,22 @@ class RobustnessCurveDisplay:
         ValueError
             For radii that are negative or not increasing, and as the attack does.
         """
-        run = ATTACKS[check_option("attack", attack, tuple(ATTACKS))]
+        check_option("attack", attack, tuple(ATTACKS))
         check_option("norm", norm, ("linf", "l2"))
         right = np.asarray(as_classifier(estimator).predict(X) == np.asarray(y))
-        given = X if hasattr(X, "columns") else np.asarray(X, dtype=np.float64)  # a model may ask for column names
-        X, y = np.asarray(X, dtype=np.float64), np.asarray(y)
-        radius = _radius(estimator, X, norm)
-        eps = _default_eps(X, radius) if eps is None else _checked_eps(eps)
-        standing, attacked = right.copy(), []
-        for size in eps:
-            rows = np.flatnonzero(standing)
-            if size > 0 and len(rows):
-                options = {"eps": float(size), "norm": norm, "bounds": _of_rows(bounds, rows, X.shape)}
-                options |= {"random_state": random_state, "return_info": True, **(attack_options or {})}
-                standing[rows] &= ~run(estimator, _safe_indexing(given, rows), y[rows], **options)[1].success
-            attacked.append(standing.mean())
-        certified = None if radius is None else np.array([np.mean(right & (radius > size)) for size in eps])
-        if certified is not None and eps[0] == 0:
-            certified[0] = right.mean()
-        display = cls(eps=eps, attacked_accuracy=np.array(attacked), certified_accuracy=certified, norm=norm,
-                      estimator_name=_name(estimator) if name is None else name)
+        values = np.asarray(X, dtype=np.float64)
+        radius = _radius(estimator, values, norm)
+        radii = _default_eps(values, radius) if eps is None else _checked_eps(eps)
+        options = {"norm": norm, "random_state": random_state, **(attack_options or {})}
+        given = X if hasattr(X, "columns") else values  # a model may ask for column names
+        attacked = _attacked(attack, estimator, given, np.asarray(y), right, radii, bounds, options)
+        display = cls(eps=radii, attacked_accuracy=attacked, certified_accuracy=_certified(right, radius, radii),
+                      norm=norm, estimator_name=_name(estimator) if name is None else name)
         return display.plot(ax=ax, **line_options) if plot else display
 
-    def plot(self, ax: Any = None, *, name: str | None = None, **line_options: Any) -> "RobustnessCurveDisplay":
+    def plot(
+        self, ax: "Axes | None" = None, *, name: str | None = None, **line_options: Any
+    ) -> "RobustnessCurveDisplay":
         """Draw the curves on ``ax``, new axes by default; ``line_options`` go to matplotlib. Returns self."""
         try:
             from matplotlib import pyplot
@@ -133,7 +133,35 @@ class RobustnessCurveDisplay:
         return self
 
 
-def _radius(estimator: Any, X: Array, norm: str) -> Array | None:
+def _attacked(
+    attack: str, estimator: BaseEstimator, X: ArrayLike, y: NDArray[Any], right: NDArray[np.bool_], radii: Array,
+    bounds: Bounds | None, options: dict[str, Any],
+) -> Array:
+    """Return the accuracy after an attack within each radius; a row that fell stays fallen."""
+    standing = right.copy()
+    shape = np.shape(X)
+    shares = []
+    for size in radii:
+        rows = np.flatnonzero(standing)
+        if size > 0 and len(rows):
+            _, info = ATTACKS[attack](estimator, _safe_indexing(X, rows), y[rows], eps=float(size),
+                                      bounds=_of_rows(bounds, rows, shape), return_info=True, **options)
+            standing[rows] &= ~info.success
+        shares.append(standing.mean())
+    return np.array(shares)
+
+
+def _certified(right: NDArray[np.bool_], radius: Array | None, radii: Array) -> Array | None:
+    """Return the accuracy proven within each radius; nothing needs a proof at radius 0."""
+    if radius is None:
+        return None
+    shares = np.array([np.mean(right & (radius > size)) for size in radii])
+    if radii[0] == 0:
+        shares[0] = right.mean()
+    return shares
+
+
+def _radius(estimator: BaseEstimator, X: Array, norm: str) -> Array | None:
     """Return the certified radii, None for a model that has no certificate."""
     try:
         radius: Array = getattr(certified_radius(estimator, X), norm)
@@ -147,19 +175,22 @@ def _radius(estimator: Any, X: Array, norm: str) -> Array | None:
 def _default_eps(X: Array, radius: Array | None) -> Array:
     finite = radius[np.isfinite(radius) & (radius > 0)] if radius is not None else np.empty(0)
     end = 2 * np.median(finite) if len(finite) else X.std(axis=0).mean() / 2
-    return np.linspace(0, float(end) or 1.0, 11)
+    return np.linspace(0, float(end) or 1.0, POINTS)
 
 
-def _checked_eps(eps: Any) -> Array:
-    eps = np.asarray(eps, dtype=np.float64)
+def _checked_eps(given: ArrayLike) -> Array:
+    eps = np.asarray(given, dtype=np.float64)
     if eps.ndim != 1 or len(eps) == 0 or not np.isfinite(eps).all() or eps[0] < 0 or (np.diff(eps) <= 0).any():
         raise ValueError(f"eps must be radii >= 0 in increasing order. Got {eps.tolist()}.")
     return eps
 
 
-def _of_rows(bounds: Any, rows: Any, shape: tuple[int, ...]) -> Any:
+def _of_rows(bounds: Bounds | None, rows: NDArray[np.intp], shape: tuple[int, ...]) -> Bounds | None:
     """Return the box of some of the rows."""
-    return None if bounds is None else tuple(np.broadcast_to(side, shape)[rows] for side in bounds)
+    if bounds is None:
+        return None
+    low, high = bounds
+    return np.broadcast_to(low, shape)[rows], np.broadcast_to(high, shape)[rows]
 
 
 def _name(estimator: BaseEstimator) -> str:

@@ -6,11 +6,14 @@ they are first used, so that the command can look at a file before it loads scik
 
 import sys
 import types
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from buttress.audit.result import AuditResult
 
 _HOME = {
     "AuditResult": "buttress.audit.result",
-    "Options": "buttress.audit.study",
+    "Options": "buttress.audit.options",
     "audit": "buttress.audit.study",
     "register": "buttress.audit.contenders",
 }
@@ -28,10 +31,10 @@ def __getattr__(name: str) -> Any:
 class _CallableModule(types.ModuleType):
     """A module that runs the audit when called: ``buttress.audit`` is a function and a place to import from."""
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: object, **kwargs: object) -> "AuditResult":
         from buttress.audit.study import audit
 
-        return audit(*args, **kwargs)
+        return audit(*args, **kwargs)  # type: ignore[arg-type]
 
 
 sys.modules[__name__].__class__ = _CallableModule

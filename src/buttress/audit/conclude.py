@@ -1,11 +1,14 @@
 """From what a study measured to its result: the recommendation, the notes and the settings it was made under."""
 
 import time
-from typing import Any
+from typing import TYPE_CHECKING
 
-from buttress.audit.paste import paste
+from buttress.audit.reading.split import HELD_OUT
 from buttress.audit.result import AuditResult, recommend
-from buttress.audit.split import HELD_OUT
+from buttress.audit.writing.paste import paste
+
+if TYPE_CHECKING:
+    from buttress.audit.study import Study  # which imports this module
 
 NO_VOTE = ("certified", "median")  # columns that do not count for the recommendation
 # Two estimators differ beyond chance (sign test, 5%) when six rows or more are right with one of them only; of fewer
@@ -16,9 +19,11 @@ ATTACK = ("PGD, 40 steps, 2 starts; for scores without gradients the worst of se
           "features only")
 
 
-def conclude(study: Any, source: str) -> AuditResult:
+def conclude(study: "Study", source: str) -> AuditResult:
     """Return the result of a finished study of the data called ``source``."""
-    table, options, columns = study.table, study.options, study.columns()
+    table = study.table
+    options = study.options
+    columns = study.columns()
     judged = [key for key in columns if key not in NO_VOTE]
     metric = "accuracy" if study.classifies else "rmse"
     candidates = [name for name in study.unfitted if name not in study.unattacked]
@@ -43,7 +48,7 @@ def conclude(study: Any, source: str) -> AuditResult:
     )
 
 
-def _notes(study: Any) -> list[str]:
+def _notes(study: "Study") -> list[str]:
     notes = [*study.table.notes, *study.notes]
     if study.classifies and not study.table.numeric:
         notes.append("No numeric features: the attack had nothing to perturb.")

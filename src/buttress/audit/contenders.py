@@ -2,17 +2,18 @@
 
 import warnings
 from collections.abc import Callable
-from typing import Any
 
+from numpy.typing import ArrayLike
 from sklearn.base import clone
 
 from buttress._checks import NotConvergedWarning
 from buttress.adversarial import AdversarialSVC
+from buttress.audit.protocols import Estimator
 from buttress.risks import Mean, Subquantile
 from buttress.robust import KernelClassifier, KernelRegressor, RobustKernelClassifier, RobustKernelRegressor
 from buttress.svm import SVC
 
-Factory = Callable[[float, int], Any]  # (eps, seed) -> unfitted estimator
+Factory = Callable[[float, int], Estimator]  # (eps, seed) -> unfitted estimator
 
 _CONTENDERS: dict[str, dict[str, Factory]] = {"classification": {}, "regression": {}}
 
@@ -22,14 +23,14 @@ def register(task: str, name: str, factory: Factory) -> None:
     _CONTENDERS[task][name] = factory
 
 
-def contenders(task: str, eps: float, seed: int) -> dict[str, Any]:
+def contenders(task: str, eps: float, seed: int) -> dict[str, Estimator]:
     """Return the unfitted estimators of ``task`` by name, the plain one first."""
     return {name: factory(eps, seed) for name, factory in _CONTENDERS[task].items()}
 
 
-def fitted_within(seconds: float, estimator: Any, X: Any, y: Any) -> tuple[Any, bool]:
+def fitted_within(seconds: float, estimator: Estimator, X: ArrayLike, y: ArrayLike) -> tuple[Estimator, bool]:
     """Fit a copy that stops itself after some seconds, where it knows how; say also whether it stopped too early."""
-    copy = clone(estimator)
+    copy: Estimator = clone(estimator)
     if "max_time" in copy.get_params():
         copy.set_params(max_time=max(seconds, 0.1))
     with warnings.catch_warnings(record=True) as caught:
@@ -51,7 +52,11 @@ register(
     "classification", "subquantile, class-balanced",
     lambda eps, seed: KernelClassifier(risk=Subquantile(0.7), alpha=1.0),
 )
-register("classification", "robust, not told", lambda eps, seed: RobustKernelClassifier(random_state=seed))
+register(
+    "classification", "robust, contamination unknown", lambda eps, seed: RobustKernelClassifier(random_state=seed),
+)
 register("regression", "plain kernel ridge", lambda eps, seed: KernelRegressor(risk=Mean()))
 register("regression", "subquantile", lambda eps, seed: KernelRegressor(risk=Subquantile(0.7)))
-register("regression", "robust, not told", lambda eps, seed: RobustKernelRegressor(random_state=seed))
+register(
+    "regression", "robust, contamination unknown", lambda eps, seed: RobustKernelRegressor(random_state=seed),
+)

@@ -1,16 +1,22 @@
 """What is measured of a fitted estimator: its score on test rows, as they are or attacked, with an interval."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy.stats import beta
 
 from buttress.attacks import pgd, worst_case
+from buttress.audit.protocols import Predictor
 from buttress.scores import as_classifier, read_scores
 
-RESAMPLES = 1000
+RESAMPLES = 1000  # of the bootstrap: its 2.5% quantile is then the 25th draw
+PGD_STEPS = 40
+PGD_STARTS = 2
+QUERY_STEPS = 10  # of each attack by queries, which costs hundreds of predictions a step
+QUERY_STARTS = 3
 
 
 @dataclass
@@ -68,8 +74,12 @@ def median_error(residual: NDArray[np.float64], seed: int) -> Cell:
     return _with_interval(np.median(sizes), np.median(_resampled(sizes, seed), axis=1), np.asarray)
 
 
-def _with_interval(value: Any, draws: NDArray[np.float64], units: Any) -> Cell:
-    return Cell(*(float(number) for number in units([value, *np.quantile(draws, [0.025, 0.975])])))
+def _with_interval(
+    value: float, draws: NDArray[np.float64], units: Callable[[ArrayLike], NDArray[np.float64]]
+) -> Cell:
+    """Return a value and the 95% interval of its resampled ``draws``, both passed through ``units``."""
+    low, high = np.quantile(draws, [0.025, 0.975])
+    return Cell(*(float(number) for number in units([value, low, high])))
 
 
 def _resampled(values: NDArray[np.float64], seed: int) -> NDArray[np.float64]:
@@ -77,18 +87,18 @@ def _resampled(values: NDArray[np.float64], seed: int) -> NDArray[np.float64]:
     return drawn
 
 
-def has_scores(model: Any) -> bool:
+def has_scores(model: object) -> bool:
     """Say whether a fitted classifier gives scores, without which there is no margin to attack."""
     return hasattr(model, "decision_function") or hasattr(model, "predict_proba")
 
 
-def has_gradients(model: Any) -> bool:
+def has_gradients(model: Predictor) -> bool:
     """Say whether the scores of a fitted classifier have gradients that are known exactly."""
     return read_scores(as_classifier(model)) is not None or hasattr(model, "input_gradient")
 
 
 def attacked_correct(
-    model: Any, X: NDArray[np.float64], y: NDArray[Any], eps: float, n_numeric: int, seed: int
+    model: Predictor, X: NDArray[np.float64], y: NDArray[Any], eps: float, n_numeric: int, seed: int
 ) -> NDArray[np.bool_]:
     """Say of each row whether it survives an attack in an l_inf ball of numeric features only.
 
@@ -98,6 +108,6 @@ def attacked_correct(
     low, high = X.copy(), X.copy()
     low[:, :n_numeric], high[:, :n_numeric] = -np.inf, np.inf
     options: dict[str, Any] = {"eps": eps, "bounds": (low, high), "random_state": seed}
-    perturbed = (pgd(model, X, y, steps=40, restarts=2, **options) if has_gradients(model)
-                 else worst_case(model, X, y, steps=10, restarts=3, **options))
+    perturbed = (pgd(model, X, y, steps=PGD_STEPS, restarts=PGD_STARTS, **options) if has_gradients(model)
+                 else worst_case(model, X, y, steps=QUERY_STEPS, restarts=QUERY_STARTS, **options))
     return np.asarray((model.predict(perturbed) == y) & (model.predict(X) == y))

@@ -1,9 +1,14 @@
 """What an audit found, as data (``to_dict``, a versioned schema), as a picture and as text."""
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from buttress.audit.measure import Cell
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 SCHEMA = "buttress.audit/1"
 
@@ -69,9 +74,9 @@ class AuditResult:
 
         return {"schema": SCHEMA, "buttress": __version__, **asdict(self)}
 
-    def plot(self, axes: Any = None) -> Any:
+    def plot(self, axes: "Sequence[Axes] | None" = None) -> "Figure":
         """Draw the curves on matplotlib ``axes`` (one a curve, made when None) and return the figure."""
-        from buttress.audit.picture import draw
+        from buttress.audit.writing.picture import draw
 
         return draw(self, axes)
 

@@ -2,40 +2,42 @@
 
 import time
 import warnings
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from sklearn.base import is_classifier
 from threadpoolctl import threadpool_limits
 
-from buttress._checks import InterruptedWarning, NotConvergedWarning, check_count, check_number, check_option
-from buttress.audit.cautions import cautions
+from buttress._checks import InterruptedWarning, NotConvergedWarning
+from buttress.audit import options as spending
 from buttress.audit.conclude import conclude
 from buttress.audit.contenders import contenders, fitted_within
 from buttress.audit.fitted import is_fitted, on_prepared, order_columns
 from buttress.audit.measure import Cell, accuracy, attacked_correct, has_gradients, has_scores, median_error, rmse
+from buttress.audit.options import Options
+from buttress.audit.protocols import Estimator, Frame, Labels, Pick, Predictor, Report, is_frame
+from buttress.audit.reading.cautions import cautions
+from buttress.audit.reading.split import draw, split
+from buttress.audit.reading.table import Table, columns_of, kind_of_frame, labels_of, make_table
 from buttress.audit.result import AuditResult
-from buttress.audit.split import draw, split
 from buttress.audit.suspicion import plain, suspicious_rows
-from buttress.audit.table import Table, columns_of, kind_of_frame, labels_of, make_table
 from buttress.certificates import certified_radius
 from buttress.datasets import contaminate
 from buttress.outlier import SVDD
 
-NOISE = (0.0, 0.1, 0.2, 0.3, 0.4)
-SIZES = (2000, 1400, 1000, 700, 500, 350, 250, 150, 80)
-TEST_ROWS = 500
+NOISE = (0.0, 0.1, 0.2, 0.3, 0.4)  # shares of the training targets corrupted, the curve
+IN_TABLE = (0.1, 0.3)  # of these, the columns of the table
+RADII = (0.0, 0.5, 1.0, 1.5, 2.0)  # of attacks, in multiples of eps
+COUNTED = 10  # rows attacked to tell what an attack by queries takes for all
 NOVELTY = 0.05  # share of training rows that the ball around them may leave outside
-Report = Callable[[str, float], None]
 
 
 def audit(
-    estimator: Any,
-    X: Any,
-    y: Any,
+    estimator: Estimator | None,
+    X: ArrayLike | Frame,
+    y: ArrayLike,
     *,
     task: str = "auto",
     eps: float = 0.25,
@@ -93,31 +95,13 @@ def audit(
     options = Options(task, eps, budget, rows, random_state)
     options.check()
     table, settled = make_table(columns_of(X), y, target_name, task, labels_of(X, y))
-    table.by_number = not hasattr(X, "columns")
+    table.by_number = not is_frame(X)
     return audit_table(estimator, table, settled, options, report, started, kind_of_frame(X))
 
 
-@dataclass(frozen=True)
-class Options:
-    """The settings of an audit, as :func:`audit` states them."""
-
-    task: str = "auto"
-    eps: float = 0.25
-    budget: float = 60.0
-    rows: int | None = None
-    seed: int = 0
-
-    def check(self) -> None:
-        check_option("task", self.task, ("auto", "classification", "regression"))
-        check_number("eps", self.eps, 0, fix="It is a radius in standard deviations.")
-        check_number("budget", self.budget, 0)
-        check_count("random_state", self.seed, 0)
-        if self.rows is not None:
-            check_count("rows", self.rows, 20)
-
-
 def audit_table(
-    estimator: Any, table: Table, task: str, options: Options, report: Report | None, started: float, source: str
+    estimator: Estimator | None, table: Table, task: str, options: Options, report: Report | None, started: float,
+    source: str,
 ) -> AuditResult:
     """Run the audit on a table; ``started`` is when the budget began to run, ``source`` names the data."""
     options.check()
@@ -154,7 +138,7 @@ class Study:
 
     table: Table
     task: str
-    entries: dict[str, Any]
+    entries: dict[str, Estimator]
     options: Options
     report: Report
     started: float
@@ -174,7 +158,7 @@ class Study:
         return self.task == "classification"
 
     @property
-    def unfitted(self) -> dict[str, Any]:
+    def unfitted(self) -> dict[str, Estimator]:
         """The entries that are to be fitted here."""
         return {name: estimator for name, estimator in self.entries.items() if not is_fitted(estimator)}
 
@@ -217,40 +201,47 @@ class Study:
         preparation = self.table.preparation().fit(raw[train])
         self.X, self.X_test = (np.asarray(preparation.transform(raw[part]), dtype=np.float64) for part in (train, test))
         self.scaler = preparation.named_transformers_["numeric"][-1] if self.table.numeric else None
-        self.y, self.y_test = self.table.target[train], self.table.target[test]
-        self.row_numbers, self.test_numbers = self.table.row_numbers[train], self.table.row_numbers[test]
+        self.y = self.table.target[train]
+        self.y_test = self.table.target[test]
+        self.row_numbers = self.table.row_numbers[train]
+        self.test_numbers = self.table.row_numbers[test]
         self.sizes = {"train": len(train), "test": len(test)}
 
     def _subsample(self) -> None:
         """Keep as many rows as asked for, or as the budget affords."""
         self.report("warming up", 0.02)
-        self._time_of_all(40)  # compiles
-        self._keep_test(TEST_ROWS)
+        self._time_of_all(spending.COMPILING_ROWS)
+        self._keep_test(spending.TEST_ROWS)
         size = self.options.rows or self._affordable()
         if size < len(self.X):
             chosen = self._draw(self.y, size)
-            self.X, self.y, self.row_numbers = self.X[chosen], self.y[chosen], self.row_numbers[chosen]
+            self.X = self.X[chosen]
+            self.y = self.y[chosen]
+            self.row_numbers = self.row_numbers[chosen]
             self.subsampled["train"] = f"{size} of {self.sizes['train']} training rows"
 
     def _affordable(self) -> int:
-        """Return how many rows should fit in three quarters of the time left, by two pilots and their growth."""
-        small, large = min(len(self.X), 80), min(len(self.X), 240)
-        before, seconds = self._time_of_all(small), self._time_of_all(large)
-        growth = np.log(seconds / before) / np.log(large / small) if large > small else 2.0
-        growth = float(np.clip(growth + 0.2, 0.5, 2.5))  # the pilots' fixed costs hide some of it
-        for size in (min(len(self.X), max(SIZES)), *SIZES):
-            if size <= small or seconds * (size / large) ** growth <= 0.75 * self.left():
+        """Return how many rows should fit in the time planned for, by two pilots and how their time grows."""
+        small = min(len(self.X), spending.SMALL_PILOT)
+        large = min(len(self.X), spending.LARGE_PILOT)
+        before = self._time_of_all(small)
+        seconds = self._time_of_all(large)
+        growth = np.log(seconds / before) / np.log(large / small) if large > small else spending.UNKNOWN_GROWTH
+        growth = float(np.clip(growth + spending.HIDDEN_GROWTH, spending.LEAST_GROWTH, spending.MOST_GROWTH))
+        for size in (min(len(self.X), max(spending.TRAINING_ROWS)), *spending.TRAINING_ROWS):
+            if size <= small or seconds * (size / large) ** growth <= spending.PLANNED * self.left():
                 break
         return size
 
     def _keep_test(self, size: int) -> None:
         if size < len(self.X_test):
             chosen = self._draw(self.y_test, size)
-            self.X_test, self.y_test = self.X_test[chosen], self.y_test[chosen]
+            self.X_test = self.X_test[chosen]
+            self.y_test = self.y_test[chosen]
             self.test_numbers = self.test_numbers[chosen]
             self.subsampled["test"] = f"{size} of {self.sizes['test']} held-out rows"
 
-    def _draw(self, y: NDArray[Any], size: int) -> NDArray[np.intp]:
+    def _draw(self, y: Labels, size: int) -> NDArray[np.intp]:
         return draw(y, size, self.classifies, self.options.seed)
 
     def _time_of_all(self, size: int) -> float:
@@ -259,20 +250,21 @@ class Study:
         chosen = self._draw(self.y, min(size, len(self.X)))
         X, y = self.X[chosen], self.y[chosen]
         for estimator in self.unfitted.values():
-            model, _ = fitted_within(10.0, estimator, X, y)
+            model, _ = fitted_within(spending.PILOT_SECONDS, estimator, X, y)
             if self.classifies and has_gradients(model):  # others are timed before they are attacked
-                attacked_correct(model, X[:20], y[:20], self.options.eps, len(self.table.numeric), self.options.seed)
+                few = slice(spending.PILOT_ATTACKED)
+                attacked_correct(model, X[few], y[few], self.options.eps, len(self.table.numeric), self.options.seed)
         return (time.monotonic() - begun) * (len(NOISE) + 1)
 
-    def _fit(self, name: str, estimator: Any, y: NDArray[Any]) -> Any:
-        """Fit to the training rows in a quarter of the time left, and note who stopped before converging."""
-        model, early = fitted_within(self.left() / 4, estimator, self.X, y)
+    def _fit(self, name: str, estimator: Estimator, y: Labels) -> Estimator:
+        """Fit to the training rows in its share of the time left, and note who stopped before converging."""
+        model, early = fitted_within(self.left() * spending.ONE_FIT, estimator, self.X, y)
         if early:
             self.unfinished.add(name)
         return model
 
     def _as_is_and_attacked(self) -> None:
-        self.models = {}
+        self.models: dict[str, Predictor] = {}
         for k, (name, estimator) in enumerate(self.entries.items()):
             self.report(f"{name}: as is and attacked", 0.1 + 0.45 * k / len(self.entries))
             if name in self.unfitted:
@@ -297,9 +289,10 @@ class Study:
             correct = (model.predict(self.X_test) == self.y_test) & (radius >= self.options.eps)
             self.rows[name]["certified"] = accuracy(correct)
 
-    def _score(self, model: Any, part: Any = slice(None)) -> Cell:
-        predicted, y, seed = model.predict(self.X_test[part]), self.y_test[part], self.options.seed
-        return accuracy(predicted == y) if self.classifies else rmse(predicted - y, seed)
+    def _score(self, model: Predictor, part: Pick = slice(None)) -> Cell:
+        predicted = model.predict(self.X_test[part])
+        y = self.y_test[part]
+        return accuracy(predicted == y) if self.classifies else rmse(predicted - y, self.options.seed)
 
     def _attack_if_affordable(self, name: str) -> None:
         """Attack a fitted model; one without scores, or too slow to be asked so often, is left out with a note."""
@@ -308,7 +301,7 @@ class Study:
             why_not = f"{name} gives labels only: it was not attacked, and is not recommended."
         elif not has_gradients(self.models[name]):
             seconds = self._expected_seconds(name)
-            if seconds > self.left() / 3:
+            if seconds > self.left() * spending.ONE_ATTACK:
                 why_not = (f"{name} has no known gradients, and to attack it by queries would take about {seconds:.0f} "
                            "s: it was not attacked, and is not recommended. Raise the budget.")
             else:
@@ -321,12 +314,13 @@ class Study:
             self.rows[name]["attacked"] = self._attacked(name, self.options.eps)
 
     def _expected_seconds(self, name: str) -> float:
-        """Return what an attack on all held-out rows should take, from one on two rows and one on ten."""
+        """Return what an attack on all held-out rows should take, from one on two rows and one on a few more."""
         seconds = []
-        for count in (2, 10):  # the first also pays for what is paid once
+        for count in (2, COUNTED):  # the first also pays for what is paid once
             self._attacked(name, self.options.eps, count)
             seconds.append(self.attack_seconds[name])
-        return seconds[1] + max(0.0, seconds[1] - seconds[0]) / 8 * max(0, len(self.X_test) - 10)
+        a_row = max(0.0, seconds[1] - seconds[0]) / (COUNTED - 2)
+        return seconds[1] + a_row * max(0, len(self.X_test) - COUNTED)
 
     def _attacked(self, name: str, eps: float, count: int | None = None) -> Cell:
         """Attack a fitted model on the held-out rows, or on the first ``count`` of them, and note the time it took."""
@@ -341,7 +335,8 @@ class Study:
 
     def _suspicious(self) -> None:
         """Judge training and held-out rows alike: each by a fit without it, so that none need be kept apart."""
-        X, y = np.concatenate([self.X, self.X_test]), np.concatenate([self.y, self.y_test])
+        X = np.concatenate([self.X, self.X_test])
+        y = np.concatenate([self.y, self.y_test])
         labels = np.concatenate([self.row_numbers, self.test_numbers])
         self.suspicious, self.suspicion = suspicious_rows(X, y, labels, self.task, held_out=len(self.X_test),
                                                           seed=self.options.seed)
@@ -350,7 +345,7 @@ class Study:
     def _novel(self) -> None:
         """Score everyone on the test rows outside the smallest ball around the training rows, if there are any."""
         self.report("novel rows", 0.58)
-        if self.left() < 0.2 * self.options.budget:
+        if self.left() < spending.FOR_NOVELTY * self.options.budget:
             self.subsampled["novel"] = "novel rows were not looked for"
             return
         ball = self._fit("the ball around the training rows", SVDD(nu=NOVELTY), self.y)
@@ -366,28 +361,29 @@ class Study:
         curve: dict[str, list[Any]] = {"x": list(NOISE)} | {name: [None] * len(NOISE) for name in self.entries}
         for name in self.entries:
             curve[name][0] = self.rows[name]["as_is"].value
-        for k, rate in enumerate((0.1, 0.3, 0.2, 0.4)):
+        for k, rate in enumerate((*IN_TABLE, 0.2, 0.4)):
             self.report(f"{rate:.0%} of training targets corrupted", 0.6 + 0.07 * k)
             _, dirty, _ = contaminate(self.X, self.y, rate, kind, random_state=self.options.seed)
             for name, estimator in self.unfitted.items():
-                if self.left() < 0.1 * self.options.budget:
+                if self.left() < spending.FOR_CURVES * self.options.budget:
                     continue
                 cell = self._score(self._fit(name, estimator, dirty))
                 curve[name][NOISE.index(rate)] = cell.value
-                if rate in (0.1, 0.3):
+                if rate in IN_TABLE:
                     self.rows[name][f"{prefix}_{rate:.0%}".rstrip("%")] = cell
         self.curves["noise"] = curve
 
     def _eps_curve(self) -> None:
         if not self.classifies:
             return
-        radii = [share * self.options.eps for share in (0.0, 0.5, 1.0, 1.5, 2.0)]
-        curve: dict[str, list[Any]] = {"x": radii} | {name: [None] * 5 for name in self.entries}
+        radii = [share * self.options.eps for share in RADII]
+        curve: dict[str, list[Any]] = {"x": radii} | {name: [None] * len(RADII) for name in self.entries}
         for name, cells in self.rows.items():
-            curve[name][0], curve[name][2] = cells["as_is"].value, cells["attacked"].value
-        for k in (4, 1, 3):
+            curve[name][0] = cells["as_is"].value
+            curve[name][RADII.index(1.0)] = cells["attacked"].value
+        for k in (4, 1, 3):  # the widest first, then between
             self.report(f"attacks at eps {radii[k]:g}", 0.92)
             for name in (name for name in self.models if name not in self.unattacked):
-                if self.left() - self.attack_seconds[name] > 0.1 * self.options.budget:
+                if self.left() - self.attack_seconds[name] > spending.FOR_CURVES * self.options.budget:
                     curve[name][k] = self._attacked(name, radii[k]).value
         self.curves["eps"] = curve

@@ -9,6 +9,7 @@ from sklearn.neighbors import NearestNeighbors
 from buttress.robust import RobustKernelClassifier, RobustKernelRegressor, outlier_report
 
 NEIGHBOURS = 10
+Plain = bool | int | float | str | None
 LISTED = 10  # rows to show even where none is probably wrong
 
 
@@ -50,23 +51,23 @@ def _order(
     return np.lexsort((-score, -np.round(probability, 2), np.where(alone, 1, np.where(wrong, 0, 2))))
 
 
-def _class_verdict(expected: Any, score: float) -> str:
+def _class_verdict(expected: object, score: float) -> str:
     if score > 0:
         return f"the robust fit without it prefers {plain(expected)!r} by {score:.2f}"
     return f"the robust fit without it agrees by only {-score:.2f}"
 
 
-def _target_verdict(expected: Any, score: float) -> str:
+def _target_verdict(expected: object, score: float) -> str:
     return f"it lies {score:.1f} standard deviations from what the robust fit without it expects"
 
 
-def _neighbourhood(y: NDArray[Any], near: NDArray[np.intp], expected: Any, classifies: bool) -> str:
+def _neighbourhood(y: NDArray[Any], near: NDArray[np.intp], expected: object, classifies: bool) -> str:
     if classifies:
         return f"{int((y[near] == expected).sum())} of its {len(near)} nearest rows are {plain(expected)!r}"
     return f"its {len(near)} nearest rows have the median {np.median(y[near]):.4g}"
 
 
-def plain(value: Any) -> Any:
+def plain(value: object) -> Plain:
     """Return a numpy scalar as a Python one, and a label such as a date or a pair as text, for JSON."""
     value = value.item() if isinstance(value, np.generic) and value.dtype.kind not in "mM" else value
     return value if value is None or isinstance(value, (bool, int, float, str)) else str(value)

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_consistent_length, check_random_state
 from sklearn.utils.multiclass import type_of_target
 
@@ -27,8 +27,8 @@ RandomState = np.random.RandomState
 
 
 def contaminate(
-    X: Any, y: Any, rate: float, kind: str, random_state: Any = None
-) -> tuple[Any, NDArray[Any], NDArray[np.bool_]]:
+    X: ArrayLike, y: ArrayLike, rate: float, kind: str, random_state: int | RandomState | None = None
+) -> tuple[ArrayLike, NDArray[Any], NDArray[np.bool_]]:
     """Return (X, y, mask) with the share ``rate`` of the rows corrupted.
 
     The rows are chosen at random, except for ``"one_region"``. In what follows m, s and M are the mean, the standard
@@ -68,20 +68,20 @@ def contaminate(
     rate = check_number("rate", rate, 0, 1, closed="left")
     check_option("kind", kind, tuple(CORRUPTIONS))
     rng = check_random_state(random_state)
-    y = np.array(y)
-    check_consistent_length(X, y)
-    rows = rng.permutation(len(y))[: round(rate * len(y))]
+    targets = np.array(y)
+    check_consistent_length(X, targets)
+    rows = rng.permutation(len(targets))[: round(rate * len(targets))]
     if kind == "one_region":
         rows = nearest_rows(X, len(rows), rng)
-    mask = np.zeros(len(y), dtype=bool)
+    mask = np.zeros(len(targets), dtype=bool)
     mask[rows] = True
     if kind not in ("flip", "label+feature"):
-        y = numbers(y, kind)
-    X, y = CORRUPTIONS[kind](X, y, np.flatnonzero(mask), rng)
-    return X, y, mask
+        targets = numbers(targets, kind)
+    X, targets = CORRUPTIONS[kind](X, targets, np.flatnonzero(mask), rng)
+    return X, targets, mask
 
 
-def flip(X: Any, y: NDArray[Any], rows: Rows, rng: RandomState) -> tuple[Any, NDArray[Any]]:
+def flip(X: ArrayLike, y: NDArray[Any], rows: Rows, rng: RandomState) -> tuple[ArrayLike, NDArray[Any]]:
     """Draw another class for each row."""
     classes, codes = np.unique(y, return_inverse=True)
     if len(classes) < 2:
@@ -90,7 +90,7 @@ def flip(X: Any, y: NDArray[Any], rows: Rows, rng: RandomState) -> tuple[Any, ND
     return X, classes[codes]
 
 
-def label_and_feature(X: Any, y: NDArray[Any], rows: Rows, rng: RandomState) -> tuple[Any, NDArray[Any]]:
+def label_and_feature(X: ArrayLike, y: NDArray[Any], rows: Rows, rng: RandomState) -> tuple[ArrayLike, NDArray[Any]]:
     """Scale x by 100 and y by 10,000, or flip y where it holds classes."""
     far = np.array(X, dtype=np.float64)
     far[rows] *= 100
@@ -101,7 +101,7 @@ def label_and_feature(X: Any, y: NDArray[Any], rows: Rows, rng: RandomState) -> 
     return far, y
 
 
-def second_function(X: Any, y: Array, rows: Rows, rng: RandomState) -> tuple[Any, Array]:
+def second_function(X: ArrayLike, y: Array, rows: Rows, rng: RandomState) -> tuple[ArrayLike, Array]:
     """Give the rows targets of a linear function of the standardised features."""
     Z = np.asarray(X, dtype=np.float64)
     Z = (Z - Z.mean(axis=0)) / np.maximum(Z.std(axis=0), 1e-12)
@@ -110,20 +110,20 @@ def second_function(X: Any, y: Array, rows: Rows, rng: RandomState) -> tuple[Any
     return replaced(X, y, rows, targets)
 
 
-def permute(X: Any, y: Array, rows: Rows, rng: RandomState) -> tuple[Any, Array]:
+def permute(X: ArrayLike, y: Array, rows: Rows, rng: RandomState) -> tuple[ArrayLike, Array]:
     """Move the targets one on along a random order of the rows."""
     order = rng.permutation(rows)
     return replaced(X, y, order, y[np.roll(order, 1)])
 
 
-def replaced(X: Any, y: Array, rows: Rows, targets: Array | float) -> tuple[Any, Array]:
+def replaced(X: ArrayLike, y: Array, rows: Rows, targets: Array | float) -> tuple[ArrayLike, Array]:
     """Return X and y with the rows' targets replaced."""
     y = y.copy()
     y[rows] = targets
     return X, y
 
 
-def nearest_rows(X: Any, n_rows: int, rng: RandomState) -> Rows:
+def nearest_rows(X: ArrayLike, n_rows: int, rng: RandomState) -> Rows:
     """Return the numbers of the rows nearest to a random row, the features standardised."""
     Z = np.asarray(X, dtype=np.float64)
     Z = Z / np.maximum(Z.std(axis=0), 1e-12)
@@ -140,7 +140,7 @@ def numbers(y: NDArray[Any], kind: str) -> Array:
 
 
 # kind -> corrupted (X, y) from (X, y, row numbers, rng)
-CORRUPTIONS: dict[str, Callable[[Any, Any, Rows, RandomState], tuple[Any, Any]]] = {
+CORRUPTIONS: dict[str, Callable[[ArrayLike, Any, Rows, RandomState], tuple[ArrayLike, Any]]] = {
     "flip": flip,
     "noise": lambda X, y, rows, rng: replaced(X, y, rows, y.mean() + y.std() * rng.normal(5, 5, len(rows))),
     "label+feature": label_and_feature,

@@ -1,7 +1,5 @@
 """Synthetic regression problems whose true function is known."""
 
-from typing import Any
-
 import numpy as np
 from sklearn.utils import check_random_state
 
@@ -9,7 +7,8 @@ from buttress._checks import Array, check_count, check_number
 
 
 def make_polynomial(
-    n_samples: int = 1000, *, degree: int = 3, noise: float = 0.01, random_state: Any = None
+    n_samples: int = 1000, *, degree: int = 3, noise: float = 0.01,
+    random_state: int | np.random.RandomState | None = None,
 ) -> tuple[Array, Array, Array]:
     """Return (X, y, truth) of the polynomial set: x ~ N(0, 1), y = sum_j a_j x^j + noise N(0, 1), a_j ~ N(0, 1).
 
@@ -48,7 +47,8 @@ def make_polynomial(
 
 
 def make_smooth(
-    n_samples: int = 1000, *, n_features: int = 5, n_waves: int = 20, noise: float = 0.1, random_state: Any = None
+    n_samples: int = 1000, *, n_features: int = 5, n_waves: int = 20, noise: float = 0.1,
+    random_state: int | np.random.RandomState | None = None,
 ) -> tuple[Array, Array, Array]:
     """Return (X, y, truth) of a random smooth function, a sum of cosine waves of mean square about 1, x ~ N(0, I).
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from buttress.reproduce.adv_svm.data import SETS, digits_pair
+from buttress.reproduce.adv_svm.data import SETS, Split, digits_pair
 from buttress.reproduce.adv_svm.protocol import MODELS, figure_2, figure_3, measure
 from buttress.reproduce.adv_svm.published import PUBLISHED
 
@@ -44,7 +44,7 @@ def line(name: str, row: str, scores: dict[str, tuple[float, float]], minutes: f
     return f"| {row} | {' | '.join(cells)} | {minutes:.2f}{took} |"
 
 
-def run_set(name: str, split: Any, options: argparse.Namespace) -> dict[str, Any]:
+def run_set(name: str, split: Split, options: argparse.Namespace) -> dict[str, Any]:
     """Print the table of one set, and its figures; returns all numbers."""
     out = sys.stdout.write
     eps = 8 / 255 if name.startswith("CIFAR") else 0.1

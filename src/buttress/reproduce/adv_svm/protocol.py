@@ -10,22 +10,24 @@ import time
 import warnings
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, clone
 from sklearn.model_selection import StratifiedKFold
 
 from buttress import attacks
 from buttress._checks import Array, FeatureNoiseWarning, NotConvergedWarning
 from buttress.adversarial import AdversarialLinearSVC, AdversarialSVC
+from buttress.attacks import AttackInfo
 from buttress.features import input_radius
 from buttress.kernels import RBF
 from buttress.reproduce.adv_svm.data import Split
 from buttress.reproduce.adv_svm.published_file import PublishedFile
+from buttress.reproduce.protocols import Predictor
 from buttress.solvers.qp.rkhs_path import first_point
 
-Attack = Callable[[Any, Array, NDArray[np.intp]], Array]
+Attack = Callable[[Predictor, Array, NDArray[np.intp]], Array]
 POWERS = [2.0**k for k in (-1, 3, 7, 11)]
 
 # One row an attack: adding one means adding a row here.
@@ -37,7 +39,7 @@ PAPER_ATTACKS: dict[str, Attack] = {
 
 # Attacks without a radius find the nearest error of almost any model; the accuracy they leave only measures their
 # budget, so their median distance is reported beside it.
-NEAREST: dict[str, Callable[[Any, Array, NDArray[np.intp]], tuple[Array, Any]]] = {
+NEAREST: dict[str, Callable[[Predictor, Array, NDArray[np.intp]], tuple[Array, AttackInfo]]] = {
     "C&W": lambda model, X, y: attacks.carlini_wagner(model, X, y, bounds=(0, 1), return_info=True),
     "ZOO": lambda model, X, y: attacks.zoo(model, X, y, bounds=(0, 1), learning_rate=0.01, random_state=0,
                                            return_info=True),
@@ -54,7 +56,7 @@ def honest_attacks(eps: float) -> dict[str, Attack]:
 class Candidate:
     """A model with one choice of its parameters; ``limit`` is the most rows it is fitted on."""
 
-    model: Any
+    model: BaseEstimator
     limit: int = 10**9
 
 
@@ -93,10 +95,8 @@ def rows_of_table(split: Split, eps: float, features: int) -> dict[str, list[Can
     }
 
 
-def fitted(candidate: Candidate, X: Array, y: NDArray[np.intp], seed: int) -> Any:
+def fitted(candidate: Candidate, X: Array, y: NDArray[np.intp], seed: int) -> Predictor:
     """Return the model fitted on at most its limit of rows, with this seed where it takes one."""
-    from sklearn.base import clone
-
     model = clone(candidate.model)
     if hasattr(model, "random_state"):
         model.set_params(random_state=seed)
@@ -104,10 +104,11 @@ def fitted(candidate: Candidate, X: Array, y: NDArray[np.intp], seed: int) -> An
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FeatureNoiseWarning)
         warnings.simplefilter("ignore", NotConvergedWarning)
-        return model.fit(X[rows], y[rows])
+        trained: Predictor = model.fit(X[rows], y[rows])
+    return trained
 
 
-def accuracy(model: Any, attack: Attack, X: Array, y: NDArray[np.intp]) -> float:
+def accuracy(model: Predictor, attack: Attack, X: Array, y: NDArray[np.intp]) -> float:
     """Return the accuracy in per cent on attacked rows."""
     return 100 * float((model.predict(attack(model, X, y)) == y).mean())
 
@@ -136,7 +137,7 @@ def measure(
     sample: int,
     features: int,
     models: Collection[str] = MODELS,
-) -> Iterator[tuple[str, dict[str, tuple[float, float]], float, Any]]:
+) -> Iterator[tuple[str, dict[str, tuple[float, float]], float, Candidate]]:
     """Yield (row, attack -> (mean, deviation), minutes of training and of all attacks, the last model) of each row."""
     columns = {**PAPER_ATTACKS, **honest_attacks(eps)}
     for name, candidates in rows_of_table(split, eps, features).items():
@@ -175,8 +176,6 @@ def figure_2(candidate: Candidate, split: Split, attacked: int) -> dict[str, lis
 
 def figure_3(candidate: Candidate, split: Split, attacked: int) -> dict[str, list[tuple[float, float]]]:
     """Return test error in per cent against batches seen, for each attack of the paper's that is here."""
-    from sklearn.base import clone
-
     X, y = split.X_test[:attacked], split.y_test[:attacked]
     batches = -(-len(split.X) // 500)
     curves: dict[str, list[tuple[float, float]]] = {name: [] for name in PAPER_ATTACKS}

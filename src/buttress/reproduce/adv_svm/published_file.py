@@ -11,7 +11,7 @@ batches enter. The file also shrinks the coefficients of earlier batches by 1 + 
 the scores of test rows are added up as they come and never read the shrunk ones, so no radius can change them.
 """
 
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -80,7 +80,7 @@ class PublishedFile(ClassifierMixin, BaseEstimator):
         return rows
 
 
-def _lengths(X: Any) -> Array:
+def _lengths(X: Array) -> Array:
     lengths: Array = row_norms(np.asarray(X, dtype=np.float64))[:, None]
     return lengths
 

@@ -22,7 +22,9 @@ def trace(source: Problem, rate: float, seed: int, iterations: int, acceleration
     """Return test RMSE and the share of the kept rows that are corrupt at each iteration, RBF kernel, paper's step."""
     t = trial(source, rate, "label", seed)
     n = len(t.y)
-    K, K_test, risk = t.kernel(t.X, t.X), t.kernel(t.X_test, t.X), Subquantile(1 - rate)
+    K = t.kernel(t.X, t.X)
+    K_test = t.kernel(t.X_test, t.X)
+    risk = Subquantile(1 - rate)
     reach = np.sqrt(6 / n)
     steps = descent(Dual(K, np.full(n, 1 / n)), t.y, Squared(), risk, ridge=0.0,
                     start=np.random.RandomState(seed).uniform(-reach, reach, n), sample_weight=np.ones(n),

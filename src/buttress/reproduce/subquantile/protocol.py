@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from buttress._checks import Array
 from buttress.datasets import load_bundled, load_uci, make_polynomial
 from buttress.kernels import RBF, Kernel, Polynomial
+from buttress.reproduce.protocols import Predictor
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,7 @@ class Trial:
     rate: float
     seed: int
 
-    def score(self, model: Any) -> float:
+    def score(self, model: Predictor) -> float:
         """Return the test RMSE, or the test accuracy of classes."""
         predicted = model.predict(self.X_test)
         if self.y_test.dtype.kind == "i":

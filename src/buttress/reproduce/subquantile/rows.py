@@ -1,6 +1,6 @@
 """The rows of the tables: name -> a function of a trial that returns a fitted model. Adding a row is one entry.
 
-Rows marked "told" are given the true rate; the others are not.
+Rows marked "told" are given the true rate; those marked "not told" estimate it.
 """
 
 import importlib
@@ -9,13 +9,16 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.kernel_ridge import KernelRidge
 from sklearn.linear_model import RANSACRegressor, Ridge
 from sklearn.svm import SVC
 
+from buttress._checks import Array
 from buttress.kernels import RBF, Kernel, MultiscaleRBF
+from buttress.reproduce.protocols import Predictor
 from buttress.reproduce.subquantile.protocol import Trial
-from buttress.risks import Mean, Subquantile, Tilted
+from buttress.risks import Mean, Risk, Subquantile, Tilted
 from buttress.robust import (
     CRR,
     STIR,
@@ -27,30 +30,34 @@ from buttress.robust import (
 )
 from buttress.robust.design import WIDTHS
 
-Row = Callable[[Trial], Any]
+Row = Callable[[Trial], Predictor]
+Rows = slice | NDArray[np.bool_]  # of a trial
+ALL = slice(None)
 RIDGES = np.geomspace(1e-3, 10, 9)
 
 
-def kernel_ridge(t: Trial, alpha: float = 1.0, rows: Any = slice(None)) -> Any:
-    """KernelRidge of the trial's kernel, through a Gram matrix function, so that all rows have the same kernel."""
+def kernel_ridge(t: Trial, alpha: float = 1.0, rows: Rows = ALL) -> KernelRidge:
+    """KernelRidge on the Gram matrix of the trial's kernel, so that all rows of the table have the same kernel."""
     return KernelRidge(alpha=alpha, kernel="precomputed").fit(t.kernel(t.X[rows], t.X[rows]), t.y[rows])
 
 
 class Precomputed:
     """A model fitted on a Gram matrix of some training rows, to predict from rows of X."""
 
-    def __init__(self, model: Any, t: Trial, rows: Any):
-        self.model, self.kernel, self.Z = model, t.kernel, t.X[rows]
+    def __init__(self, model: Predictor, t: Trial, rows: Rows):
+        self.model = model
+        self.kernel = t.kernel
+        self.Z = t.X[rows]
 
-    def predict(self, X: Any) -> Any:
+    def predict(self, X: Array) -> NDArray[Any]:
         return self.model.predict(self.kernel(X, self.Z))
 
 
-def ridge_row(t: Trial, alpha: float = 1.0, rows: Any = slice(None)) -> Precomputed:
+def ridge_row(t: Trial, alpha: float = 1.0, rows: Rows = ALL) -> Precomputed:
     return Precomputed(kernel_ridge(t, alpha, rows), t, rows)
 
 
-def default_kernel(t: Trial) -> Any:
+def default_kernel(t: Trial) -> Kernel | str:
     """The default kernel of our own regressor, four widths, where the table has the RBF kernel of one."""
     return "rbf" if isinstance(t.kernel, RBF) else t.kernel
 
@@ -65,7 +72,7 @@ def best_oracle(t: Trial) -> Precomputed:
     return min((ridge_row(t, alpha, ~t.corrupt) for alpha in RIDGES), key=t.score)
 
 
-def subquantile(t: Trial, kernel: Any, **options: Any) -> KernelRegressor:
+def subquantile(t: Trial, kernel: Kernel | str, **options: Any) -> KernelRegressor:
     """Algorithm 3: no ridge, no centring, p = 1 - rate, a fixed number of iterations; it need not converge."""
     settings = {"acceleration": None, "step": "paper", "init": "glorot", "max_iter": 1000, "alpha": 0.0, **options}
     model = KernelRegressor(risk=Subquantile(1 - t.rate), kernel=kernel, fit_intercept=False, tol=1e-12,
@@ -73,7 +80,7 @@ def subquantile(t: Trial, kernel: Any, **options: Any) -> KernelRegressor:
     return model.fit(t.X, t.y)
 
 
-def term(t: Trial, kernel: Any, alpha: float) -> KernelRegressor:
+def term(t: Trial, kernel: Kernel | str, alpha: float) -> KernelRegressor:
     model = KernelRegressor(risk=Tilted(-2.0), kernel=kernel, alpha=alpha, fit_intercept=False, n_landmarks=None,
                             tol=1e-5, max_iter=10_000)
     return model.fit(t.X, t.y)
@@ -96,21 +103,22 @@ def ransac(t: Trial) -> RANSACRegressor:
     return RANSACRegressor(base, min_samples=n_rows, max_trials=32, random_state=0).fit(t.X, t.y)
 
 
-def ours(name: str, **options: Any) -> Row | None:
+def ours(name: str, **options: object) -> Row | None:
     """Return a row of one of the library's own estimators, or None where it is not there."""
     try:
         made = getattr(importlib.import_module("buttress"), name)
     except (AttributeError, ImportError):
         return None
 
-    def row(t: Trial) -> Any:
+    def row(t: Trial) -> Predictor:
         settings = {key: value(t) if callable(value) else value for key, value in options.items()}
-        return made(**settings).fit(t.X, t.y)
+        fitted: Predictor = made(**settings).fit(t.X, t.y)
+        return fitted
 
     return row
 
 
-def kernel_classifier(t: Trial, risk: Any, rows: Any = slice(None), **options: Any) -> KernelClassifier:
+def kernel_classifier(t: Trial, risk: Risk, rows: Rows = ALL, **options: Any) -> KernelClassifier:
     settings = {"alpha": 0.1, "balanced": False, "tol": 1e-3, "max_iter": 2000, **options}
     return KernelClassifier(risk=risk, kernel=t.kernel, random_state=t.seed, **settings).fit(t.X[rows], t.y[rows])
 

@@ -89,7 +89,9 @@ def markdown(table: int, records: list[dict[str, Any]]) -> str:
     paper = paper_cells(table)
     lines = ["| | " + " | ".join(names) + " | agree | s |", "|" + "---|" * (len(names) + 3)]
     for row in dict.fromkeys(r["row"] for r in records):
-        cells, seconds, agree = [], [], []
+        cells = []
+        seconds = []
+        agree = []
         for name in names:
             ours, printed = summary(records, row, name), paper.get((row, name))
             before = f"{printed[0]:.3f} ({printed[1]:.3f}) / " if printed else "- / "
@@ -104,7 +106,7 @@ def markdown(table: int, records: list[dict[str, Any]]) -> str:
     return head + "\n\n" + "\n".join(lines) + "\n"
 
 
-def save(output: Path, name: str, text: str, records: Any) -> None:
+def save(output: Path, name: str, text: str, records: object) -> None:
     """Write NAME.md and NAME.json into the output directory."""
     output.mkdir(parents=True, exist_ok=True)
     (output / f"{name}.md").write_text(text, encoding="utf-8")

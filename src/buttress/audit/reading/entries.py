@@ -57,7 +57,7 @@ class Reading:
         """Share of the entries there are that are numbers."""
         return (self.known - len(self.words)) / max(self.known, 1)
 
-    def culprits(self, name: str, rows: Any) -> str:
+    def culprits(self, name: str, rows: NDArray[Any]) -> str:
         """Return a sentence that says which entries are no numbers, by the labels of their rows."""
         (first, word), more = next(iter(self.words.items())), len(self.words) - 1
         others = f", nor are {more} others" if more > 1 else ", nor is one other" if more else ""

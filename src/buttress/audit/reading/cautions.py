@@ -5,8 +5,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from buttress.audit.table import Table
+from buttress.audit.reading.table import Table
 
+NORMAL_QUARTILES = 1.349  # standard deviations of a normal column between its quartiles
 STRETCH = 20.0  # a lognormal column of log deviation 2 is as far from a normal one
 FEW = 4  # a value stands for at least so many rows on average, if knowing its class is to say anything
 
@@ -44,7 +45,7 @@ def _stretched(table: Table) -> list[str]:
 def _far_out(column: NDArray[np.float64]) -> NDArray[np.intp]:
     """Return the rows that make the standard deviation of a column; none of one that is mostly one value."""
     low, high = np.nanquantile(column, [0.25, 0.75])
-    reach = STRETCH * (high - low) / 1.349
+    reach = STRETCH * (high - low) / NORMAL_QUARTILES
     if not 0 < reach < np.nanstd(column):
         return np.empty(0, dtype=np.intp)
     return np.flatnonzero(np.abs(column - np.nanmedian(column)) > reach)
@@ -77,7 +78,8 @@ def _tells(column: NDArray[Any], y: NDArray[Any], classifies: bool) -> str:
         return "is a straight line in" if _proportional(column, y) else ""
     codes = np.unique(y, return_inverse=True)[1]
     values, value_of = np.unique(column.astype(str) if column.dtype.kind == "O" else column, return_inverse=True)
-    low, high = np.full(len(values), len(y)), np.full(len(values), -1)
+    low = np.full(len(values), len(y))
+    high = np.full(len(values), -1)
     np.minimum.at(low, value_of, codes)
     np.maximum.at(high, value_of, codes)
     if (low < high).any():

@@ -1,14 +1,14 @@
 """An audited estimator as code to paste: reading the data, preparing the columns and the estimator, in one pipeline."""
 
 import sys
-from typing import Any
+from collections.abc import Iterable
 
-from buttress.audit.entries import Notation
-from buttress.audit.source import read_call
-from buttress.audit.table import Table
+from buttress.audit.reading.entries import Notation
+from buttress.audit.reading.source import read_call
+from buttress.audit.reading.table import Table
 
 
-def paste(table: Table, estimator: Any) -> str:
+def paste(table: Table, estimator: object) -> str:
     """Return Python code that defines ``model``, a pipeline for a frame with the table's columns, and fits it.
 
     Data that came as objects are not read, and a comment stands for the fit.
@@ -43,7 +43,7 @@ def _home(cls: type) -> str:
     return next((name for name in modules if getattr(sys.modules.get(name), cls.__name__, None) is cls), cls.__module__)
 
 
-def _places(table: Table, names: Any) -> list[Any]:
+def _places(table: Table, names: Iterable[str]) -> list[int] | list[str]:
     """Return the columns as they are called in the data: by name, or for an array by number."""
     return [int(name[1:]) for name in names] if table.by_number else list(names)
 

@@ -11,7 +11,8 @@ from buttress.audit.measure import number, shown
 from buttress.audit.result import AuditResult
 
 TEMPLATE = Path(__file__).with_name("report.html.jinja")
-TERMINAL_ROWS, PAGE_ROWS = 5, 200  # suspicious rows shown; audit.json holds all
+TERMINAL_ROWS = 5  # suspicious rows shown in the terminal; audit.json holds all
+PAGE_ROWS = 200  # and on the page
 
 
 def write(result: AuditResult, folder: Path) -> list[Path]:
@@ -101,7 +102,7 @@ def _suspicious(result: AuditResult) -> Any:
     return rows
 
 
-def _entry(value: Any) -> str:
+def _entry(value: object) -> str:
     """Return an entry of the data as text: None as a dash, a number with four digits."""
     if value is None:
         return "-"

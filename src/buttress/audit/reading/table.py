@@ -4,14 +4,16 @@ Loads scikit-learn only to prepare the features, so that the command refuses unu
 """
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from buttress._suggest import LARGEST
-from buttress.audit.entries import NEARLY_ALL, Notation, Reading, are_dates, read_numbers
+from buttress.audit.protocols import Frame, is_frame
+from buttress.audit.reading.entries import NEARLY_ALL, Notation, Reading, are_dates, read_numbers
 
 MISSING = "(missing)"
 MAX_LEVELS = 50  # a text column with more values than this is taken for an identifier
@@ -60,9 +62,9 @@ class Table:
         ])
 
 
-def columns_of(X: Any) -> dict[str, Any]:
+def columns_of(X: ArrayLike | Frame) -> dict[str, object]:
     """Return the columns of an array (named by number) or of a pandas or polars frame."""
-    if hasattr(X, "columns"):
+    if is_frame(X):
         return {str(name): X[name] for name in X.columns}
     X = np.asarray(X)
     if X.ndim != 2:
@@ -70,27 +72,28 @@ def columns_of(X: Any) -> dict[str, Any]:
     return {f"x{j}": X[:, j] for j in range(X.shape[1])}
 
 
-def kind_of_frame(X: Any) -> str:
+def kind_of_frame(X: object) -> str:
     """Return what data given as an object are called in a report: "pandas frame", "polars frame" or "array"."""
-    return f"{type(X).__module__.partition('.')[0]} frame" if hasattr(X, "columns") else "array"
+    return f"{type(X).__module__.partition('.')[0]} frame" if is_frame(X) else "array"
 
 
-def labels_of(X: Any, y: Any) -> Any:
+def labels_of(X: object, y: object) -> NDArray[Any] | None:
     """Return the index of a pandas X, or else y, and None where rows have numbers only."""
     for data in (X, y):
         if type(data).__module__.partition(".")[0] == "pandas":
-            return data.index.to_numpy()
+            index: NDArray[Any] = data.index.to_numpy()  # type: ignore[attr-defined]
+            return index
     return None
 
 
 def make_table(
-    columns: dict[str, Any], target: Any, target_name: str, task: str, labels: Any = None
+    columns: Mapping[str, object], target: object, target_name: str, task: str, labels: NDArray[Any] | None = None
 ) -> tuple[Table, str]:
     """Sort columns into numbers and categories, drop what cannot be used (each with a note), and settle the task.
 
     ``labels`` are what rows are called, their numbers by default.
     """
-    y = np.asarray(target.to_numpy() if hasattr(target, "to_numpy") else target)
+    y = _as_array(target)
     if y.ndim != 1:
         raise ValueError(f"The target {target_name!r} must be one column. Got shape {y.shape}.")
     present = np.array([not _is_missing(value) for value in y], dtype=bool)
@@ -102,7 +105,7 @@ def make_table(
         raise ValueError(f"An audit needs at least 20 rows with a target. Got {len(table)}.")
     task = _settle_target(table, task)
     for name, column in columns.items():
-        values = np.asarray(column.to_numpy() if hasattr(column, "to_numpy") else column)
+        values = _as_array(column)
         if len(values) != len(present):
             raise ValueError(f"Column {name!r} has {len(values)} rows, the target {target_name!r} has {len(present)}.")
         if _is_index(name, values):
@@ -112,6 +115,11 @@ def make_table(
     if not table.numeric and not table.categorical:
         raise ValueError(f"No usable feature column is left. {' '.join(table.notes)}")
     return table, task
+
+
+def _as_array(column: object) -> NDArray[Any]:
+    """Return a column of a frame, or a sequence, as an array."""
+    return np.asarray(column.to_numpy() if hasattr(column, "to_numpy") else column)
 
 
 def _settle_target(table: Table, task: str) -> str:
@@ -135,13 +143,13 @@ def _settle_target(table: Table, task: str) -> str:
     return task
 
 
-def _is_index(name: str, values: Any) -> bool:
+def _is_index(name: str, values: NDArray[Any]) -> bool:
     """Say whether a column is an index that pandas wrote: it has no name of its own, and counts the rows from 0."""
     unnamed = name == "" or name.startswith("Unnamed: ")
     return unnamed and values.dtype.kind in "iuf" and np.array_equal(values, np.arange(len(values)))
 
 
-def _place(name: str, values: Any, table: Table) -> None:
+def _place(name: str, values: NDArray[Any], table: Table) -> None:
     """Put a column among the numbers or the categories, or drop it; whatever is not plain is noted."""
     numbers = _numbers(values)
     if numbers is None and values.dtype.kind not in "mM":
@@ -162,13 +170,13 @@ def _place(name: str, values: Any, table: Table) -> None:
         table.numeric[name] = numbers
 
 
-def _read_note(name: str, reading: Reading, rows: Any) -> str:
+def _read_note(name: str, reading: Reading, rows: NDArray[Any]) -> str:
     if reading.words:
         return f"{reading.culprits(name, rows)}: what is not was read as missing."
     return f"Column {name!r} holds {reading.notation.name}, but not in a type of numbers; it was read as such."
 
 
-def _place_texts(name: str, values: Any, table: Table) -> None:
+def _place_texts(name: str, values: NDArray[Any], table: Table) -> None:
     known = [text for text in _texts(values) if text is not None]
     levels = len(set(known)) + (len(known) < len(values))
     if not known or levels < 2:
@@ -185,7 +193,7 @@ def _place_texts(name: str, values: Any, table: Table) -> None:
         table.categorical[name] = np.array([MISSING if _is_missing(v) else str(v) for v in values], dtype=object)
 
 
-def _numbers(values: Any) -> NDArray[np.float64] | None:
+def _numbers(values: NDArray[Any]) -> NDArray[np.float64] | None:
     """Return the values as float64 with NaN where missing, or None when they are not numbers."""
     if values.dtype.kind in "iufb":
         return values.astype(np.float64)
@@ -194,18 +202,18 @@ def _numbers(values: Any) -> NDArray[np.float64] | None:
     return None
 
 
-def _texts(values: Any) -> list[str | None]:
+def _texts(values: NDArray[Any]) -> list[str | None]:
     return [None if _is_missing(value) else str(value) for value in values]
 
 
-def _refuse_extremes(name: str, numbers: NDArray[Any], rows: Any) -> None:
+def _refuse_extremes(name: str, numbers: NDArray[Any], rows: NDArray[Any]) -> None:
     bad = np.flatnonzero(np.abs(numbers) > LARGEST)
     if bad.size:
         raise ValueError(f"Column {name!r} holds {numbers[bad[0]]:g} in row {rows[bad[0]]} ({bad.size} such rows). "
                          "Replace infinite and huge entries or drop those rows.")
 
 
-def _is_missing(value: Any) -> bool:
+def _is_missing(value: object) -> bool:
     nan = isinstance(value, (float, np.floating)) and math.isnan(value)
     return value is None or nan or str(value) in ("<NA>", "NaT")
 

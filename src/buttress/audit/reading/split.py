@@ -7,9 +7,10 @@ from numpy.typing import NDArray
 from sklearn.model_selection import train_test_split
 from sklearn.utils import check_random_state
 
-from buttress.audit.table import Table
+from buttress.audit.reading.table import Table
 
-HELD_OUT = 0.3
+HELD_OUT = 0.3  # of the rows
+ROWS_A_CLASS = 4  # so that about one is held out and three are trained on
 Rows = NDArray[np.intp]
 
 
@@ -24,7 +25,8 @@ def split(table: Table, classifies: bool, seed: int) -> tuple[Rows, Rows, str]:
         _check_classes(y, table.target_name)
     group = _groups(table)
     firsts = np.unique(group, return_index=True)[1]
-    copies, note = len(y) - len(firsts), ""
+    copies = len(y) - len(firsts)
+    note = ""
     if copies and (len(firsts) < len(y) / 2 or (classifies and not _enough(y[firsts], y))):
         firsts = group = np.arange(len(y))
         note = f"Rows that repeat the features of another: {copies}, so many that some are on both sides of the split."
@@ -48,7 +50,7 @@ def _groups(table: Table) -> Rows:
 
 def _enough(kept: NDArray[Any], y: NDArray[Any]) -> bool:
     """Say whether every class has four rows among those kept."""
-    return all(int((kept == label).sum()) >= 4 for label in np.unique(y))
+    return all(int((kept == label).sum()) >= ROWS_A_CLASS for label in np.unique(y))
 
 
 def _members(group: Rows, chosen: Rows) -> Rows:
@@ -60,11 +62,11 @@ def _members(group: Rows, chosen: Rows) -> Rows:
 
 def _check_classes(y: NDArray[Any], name: str) -> None:
     names, counts = np.unique(y, return_counts=True)
-    if counts.min() < 4:
+    if counts.min() < ROWS_A_CLASS:
         rare = names.tolist()[counts.argmin()]
         number = y.dtype.kind in "iuf"
-        raise ValueError(f"Class {rare!r} of {name!r} has {counts.min()} rows; an audit needs 4 of each. Merge or drop "
-                         f"the class{', or use --task regression' if number else ''}.")
+        raise ValueError(f"Class {rare!r} of {name!r} has {counts.min()} rows; an audit needs {ROWS_A_CLASS} of each. "
+                         f"Merge or drop the class{', or use --task regression' if number else ''}.")
 
 
 def draw(y: NDArray[Any], size: int, classifies: bool, seed: int) -> Rows:
@@ -77,4 +79,4 @@ def draw(y: NDArray[Any], size: int, classifies: bool, seed: int) -> Rows:
     for label in np.unique(y):
         mine = order[y[order] == label]
         rank[mine] = np.arange(len(mine))
-    return np.sort(order[np.argsort(rank[order] >= 4, kind="stable")][:size])
+    return np.sort(order[np.argsort(rank[order] >= ROWS_A_CLASS, kind="stable")][:size])

@@ -1,11 +1,20 @@
 """The audit's two curves, drawn with matplotlib."""
 
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, cast
 
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from buttress.audit.result import AuditResult
+
+INCHES_A_CURVE = 5.2
+HEIGHT = 3.6  # inches
 COLOURS = ("#8a8f98", "#0b6e99", "#c2571a", "#4a7c3a", "#7b4ea3", "#a33b5e", "#54606e")
 
 
-def draw(result: Any, axes: Any = None) -> Any:
+def draw(result: "AuditResult", axes: "Sequence[Axes] | None" = None) -> "Figure":
     """Draw each curve of ``result`` on one of ``axes`` (made when None); returns the figure."""
     try:
         import matplotlib as mpl
@@ -15,14 +24,15 @@ def draw(result: Any, axes: Any = None) -> Any:
     curves = [key for key in ("eps", "noise") if key in result.curves]
     with mpl.rc_context({"font.size": 10, "svg.fonttype": "none", "svg.hashsalt": "buttress"}):
         if axes is None:
-            figure = Figure(figsize=(5.2 * len(curves), 3.6), layout="constrained")
+            width = INCHES_A_CURVE * len(curves)
+            figure = Figure(figsize=(width, HEIGHT), layout="constrained")
             axes = figure.subplots(1, len(curves), squeeze=False)[0]
         for ax, key in zip(axes, curves, strict=False):
             _draw_curve(ax, result, key)
-        return axes[0].figure
+    return cast("Figure", axes[0].figure)  # what you gave axes of, be it part of a larger figure
 
 
-def _draw_curve(ax: Any, result: Any, key: str) -> None:
+def _draw_curve(ax: "Axes", result: "AuditResult", key: str) -> None:
     curve = result.curves[key]
     for k, name in enumerate(result.rows):
         points = [(x, value) for x, value in zip(curve["x"], curve[name], strict=True) if value is not None]

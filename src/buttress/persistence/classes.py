@@ -1,0 +1,118 @@
+"""Which classes a model file may name: one table from stable names to where the classes live today.
+
+A file says ``"class": "SVC"``. Moving or renaming a class changes the right side of one row here and no file. A class
+without a row is refused, both when saving and when loading, so nothing in a file chooses what is imported.
+
+To let models hold a new class, add a row to ``CLASSES``. Its name stands in files for ever: never reuse one, and never
+change ``FORMAT_1``, which records the names that the first format wrote.
+"""
+
+from importlib import import_module
+
+CLASSES = {
+    # estimators
+    "AdversarialLinearSVC": "buttress.adversarial:AdversarialLinearSVC",
+    "AdversarialSVC": "buttress.adversarial:AdversarialSVC",
+    "CRR": "buttress.robust:CRR",
+    "KernelClassifier": "buttress.robust:KernelClassifier",
+    "KernelRegressor": "buttress.robust:KernelRegressor",
+    "LinearSVC": "buttress.linear:LinearSVC",
+    "MultiKernelSVDD": "buttress.outlier:MultiKernelSVDD",
+    "RelationalLinearSVC": "buttress.relational:RelationalLinearSVC",
+    "RobustKernelClassifier": "buttress.robust:RobustKernelClassifier",
+    "RobustKernelRegressor": "buttress.robust:RobustKernelRegressor",
+    "RobustLinearRegressor": "buttress.robust:RobustLinearRegressor",
+    "STIR": "buttress.robust:STIR",
+    "SVC": "buttress.svm:SVC",
+    "SVDD": "buttress.outlier:SVDD",
+    "SVR": "buttress.svm:SVR",
+    "SeverClassifier": "buttress.robust:SeverClassifier",
+    "SeverRegressor": "buttress.robust:SeverRegressor",
+    "TrimmedLikelihoodClassifier": "buttress.robust:TrimmedLikelihoodClassifier",
+    "TrimmedLikelihoodRegressor": "buttress.robust:TrimmedLikelihoodRegressor",
+    # kernels
+    "Cauchy": "buttress.kernels:Cauchy",
+    "Combination": "buttress.kernels:Combination",
+    "DiagonalShifted": "buttress.gram.spectrum:DiagonalShifted",
+    "InverseMultiquadric": "buttress.kernels:InverseMultiquadric",
+    "Laplacian": "buttress.kernels:Laplacian",
+    "Linear": "buttress.kernels:Linear",
+    "Log": "buttress.kernels:Log",
+    "MultiscaleRBF": "buttress.kernels:MultiscaleRBF",
+    "Polynomial": "buttress.kernels:Polynomial",
+    "Precomputed": "buttress.kernels:Precomputed",
+    "RBF": "buttress.kernels:RBF",
+    "Sigmoid": "buttress.kernels:Sigmoid",
+    "SpectrumCorrected": "buttress.gram.spectrum:SpectrumCorrected",
+    # risks
+    "Mean": "buttress.risks:Mean",
+    "PerClass": "buttress.risks:PerClass",
+    "Subquantile": "buttress.risks:Subquantile",
+    "Tilted": "buttress.risks:Tilted",
+    # score functions and feature maps
+    "KernelExpansion": "buttress.expansion:KernelExpansion",
+    "NystroemMap": "buttress.features:NystroemMap",
+    "RandomExpansion": "buttress.features:RandomExpansion",
+    "RandomFeatures": "buttress.features:RandomFeatures",
+    # scikit-learn's: what code pasted from an audit is made of, and scalers; their state is numbers, text and arrays
+    "sklearn.ColumnTransformer": "sklearn.compose:ColumnTransformer",
+    "sklearn.MaxAbsScaler": "sklearn.preprocessing:MaxAbsScaler",
+    "sklearn.MinMaxScaler": "sklearn.preprocessing:MinMaxScaler",
+    "sklearn.OneHotEncoder": "sklearn.preprocessing:OneHotEncoder",
+    "sklearn.Pipeline": "sklearn.pipeline:Pipeline",
+    "sklearn.RobustScaler": "sklearn.preprocessing:RobustScaler",
+    "sklearn.SimpleImputer": "sklearn.impute:SimpleImputer",
+    "sklearn.StandardScaler": "sklearn.preprocessing:StandardScaler",
+}
+
+# Format 1 wrote "module:Class", the module being the shortest that offered the class at that time.
+_MODULES_OF_FORMAT_1 = {
+    "buttress.adversarial": ("AdversarialLinearSVC", "AdversarialSVC"),
+    "buttress.expansion": ("KernelExpansion",),
+    "buttress.features": ("NystroemMap", "RandomExpansion", "RandomFeatures"),
+    "buttress.kernels": (
+        "Cauchy", "Combination", "InverseMultiquadric", "Laplacian", "Linear", "Log", "MultiscaleRBF", "Polynomial",
+        "Precomputed", "RBF", "Sigmoid"),
+    "buttress.linear": ("LinearSVC",),
+    "buttress.outlier": ("MultiKernelSVDD", "SVDD"),
+    "buttress.relational": ("RelationalLinearSVC",),
+    "buttress.risks": ("Mean", "PerClass", "Subquantile", "Tilted"),
+    "buttress.robust": (
+        "CRR", "KernelClassifier", "KernelRegressor", "RobustKernelClassifier", "RobustKernelRegressor",
+        "RobustLinearRegressor", "STIR", "SeverClassifier", "SeverRegressor", "TrimmedLikelihoodClassifier",
+        "TrimmedLikelihoodRegressor"),
+    "buttress.solvers.definite": ("DiagonalShifted", "SpectrumCorrected"),
+    "buttress.svm": ("SVC", "SVR"),
+    "sklearn.compose": ("ColumnTransformer",),
+    "sklearn.impute": ("SimpleImputer",),
+    "sklearn.pipeline": ("Pipeline",),
+    "sklearn.preprocessing": ("MaxAbsScaler", "MinMaxScaler", "OneHotEncoder", "RobustScaler", "StandardScaler"),
+}
+FORMAT_1 = {
+    f"{module}:{name}": f"sklearn.{name}" if module.startswith("sklearn.") else name
+    for module, names in _MODULES_OF_FORMAT_1.items()
+    for name in names
+}
+
+
+def name_of(cls: type) -> str | None:
+    """Return the name a class has in model files, None for a class that is not in the table."""
+    for name, place in CLASSES.items():
+        if place.endswith(f":{cls.__name__}") and _class_at(place) is cls:
+            return name
+    return None
+
+
+def class_named(name: object, version: int) -> type:
+    """Return the class that a file of format ``version`` calls ``name``; ValueError for one not in the table."""
+    known = FORMAT_1.get(str(name)) if version == 1 else str(name)
+    if known not in CLASSES:
+        raise ValueError(f"The file names the class {name!r}, which is not on the list of those a model is made of. "
+                         "If a later release wrote the file, update buttress.")
+    return _class_at(CLASSES[known])
+
+
+def _class_at(place: str) -> type:
+    module, _, name = place.partition(":")
+    cls: type = getattr(import_module(module), name)
+    return cls
