@@ -1,7 +1,7 @@
 """From what a user gives as ``kernel`` to a kernel object."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Protocol
 
 import numpy as np
 from scipy.sparse import issparse
@@ -16,8 +16,21 @@ from buttress.kernels.named import NAMES, Linear
 FEWEST = 10  # rows before a scale is complained about
 
 
+# what users give as ``kernel``
+KernelLike = str | Kernel | Callable[[Array, Array], Array]
+
+
+class KernelParameters(Protocol):
+    """An estimator with the parameters that make a kernel."""
+
+    kernel: KernelLike
+    gamma: float | str
+    degree: float
+    coef0: float
+
+
 def as_kernel(
-    kernel: str | Kernel | Callable[[Array, Array], Array],
+    kernel: KernelLike,
     *,
     gamma: float | str = 1.0,
     degree: float = 3,
@@ -79,7 +92,7 @@ def centers(kernel: Kernel, X: Array) -> Array:
     return np.arange(X.shape[0], dtype=np.float64)[:, None] if isinstance(kernel, Precomputed) else X
 
 
-def warn_of_scale(kernel: Kernel, X: Any, Z: Any) -> None:
+def warn_of_scale(kernel: Kernel, X: Array, Z: Array) -> None:
     """Warn where the kernel tells nothing: the training rows X are all unlike, or all alike, to the centres Z.
 
     Z is :func:`centers` of X, or landmarks. About a hundred rows are looked at. They are unlike when half of them find
@@ -105,12 +118,12 @@ def warn_of_scale(kernel: Kernel, X: Any, Z: Any) -> None:
               f"columns of X (RobustScaler), or {gamma} gamma.", KernelScaleWarning)
 
 
-def is_precomputed(kernel: Any) -> bool:
+def is_precomputed(kernel: KernelLike | None) -> bool:
     """Say whether a ``kernel`` parameter means a Gram matrix given in advance."""
     return isinstance(kernel, Precomputed) or (isinstance(kernel, str) and kernel == "precomputed")
 
 
-def fitted_kernel(estimator: Any, X: Array, sample_weight: Array | None = None) -> Kernel:
+def fitted_kernel(estimator: KernelParameters, X: Array, sample_weight: Array | None = None) -> Kernel:
     """Return the kernel object of an estimator's parameters; refuse a Gram matrix that is not square."""
     kernel = as_kernel(estimator.kernel, gamma=estimator.gamma, degree=estimator.degree, coef0=estimator.coef0, X=X,
                        sample_weight=sample_weight)

@@ -8,6 +8,7 @@ from sklearn.base import ClassifierMixin, RegressorMixin
 from buttress._callbacks import step_callback, with_callbacks
 from buttress._checks import Array, check_classes, check_weights, check_X_y
 from buttress._predicting import ExpansionPredictions, ExpansionValues
+from buttress._types import MatrixLike, VectorLike
 from buttress.expansion import binary_contrasts, rival_contrasts
 from buttress.losses import Logistic, Multinomial, Squared
 from buttress.risks import PerClass
@@ -114,7 +115,7 @@ class KernelRegressor(ExpansionValues, RegressorMixin, KernelRisk):
         self.fit_intercept = fit_intercept
 
     @with_callbacks
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> "KernelRegressor":
+    def fit(self, X: MatrixLike, y: VectorLike, sample_weight: VectorLike | None = None) -> "KernelRegressor":
         """Fit to X of shape (n, d) and real targets y of shape (n,); returns self.
 
         Raises ValueError for parameters out of range, NaN, inf or entries beyond 1e100, naming the column.
@@ -227,7 +228,7 @@ class KernelClassifier(ExpansionPredictions, ClassifierMixin, KernelRisk):
         self.balanced = balanced
 
     @with_callbacks
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> "KernelClassifier":
+    def fit(self, X: MatrixLike, y: VectorLike, sample_weight: VectorLike | None = None) -> "KernelClassifier":
         """Fit to X of shape (n, d) and class labels y of shape (n,); returns self.
 
         Raises ValueError for parameters out of range, NaN, inf or entries beyond 1e100 (naming the column), or fewer
