@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 Array = NDArray[np.float64]
 Labels = NDArray[Any]  # class labels: numbers or text
+Targets = NDArray[np.floating[Any] | np.integer[Any]]  # what is fitted: real numbers, -1 and +1, or class numbers
 Rows = NDArray[np.intp]  # row numbers
 Mask = NDArray[np.bool_]  # which rows
 
@@ -63,14 +64,18 @@ class Estimator(Protocol):
     get_params: Callable[..., dict[str, Any]]
 
 
-class Regressor(Estimator, Protocol):
-    """A regressor, fitted or to be fitted."""
+class Regressor(Protocol):
+    """A fitted regressor."""
 
-    def fit(self, X: Any, y: Any) -> Any:
-        """Fit to X (n, d) and targets y (n,)."""
-
-    def predict(self, X: Any) -> Array:
+    def predict(self, X: MatrixLike) -> Array:
         """Return a value for each row."""
+
+
+class Trainable(Estimator, Protocol):
+    """An estimator that can be fitted to rows and targets."""
+
+    def fit(self, X: MatrixLike, y: VectorLike) -> Any:
+        """Fit to X (n, d) and y (n,)."""
 
 
 class Classifier(Protocol):
@@ -78,19 +83,19 @@ class Classifier(Protocol):
 
     classes_: Labels
 
-    def predict(self, X: Any) -> Labels:
+    def predict(self, X: MatrixLike) -> Labels:
         """Return the class of each row."""
 
 
 class ScoredClassifier(Classifier, Protocol):
     """A fitted classifier that says by how much it decides."""
 
-    def decision_function(self, X: Any) -> Array:
+    def decision_function(self, X: MatrixLike) -> Array:
         """Return (n,) scores for two classes, positive for the second; else (n, n_classes), or a column a pair."""
 
 
 class ProbabilisticClassifier(Classifier, Protocol):
     """A fitted classifier that gives probabilities."""
 
-    def predict_proba(self, X: Any) -> Array:
+    def predict_proba(self, X: MatrixLike) -> Array:
         """Return the probability of each class, (n, n_classes)."""

@@ -28,7 +28,6 @@ Examples
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,10 +35,11 @@ from scipy.optimize import minimize_scalar
 from sklearn.utils.validation import check_is_fitted
 
 from buttress._checks import Array, check_rows
-from buttress.expansion import KernelExpansion, winners
+from buttress._types import MatrixLike
+from buttress.expansion import KernelExpansion, Scores, winners
 from buttress.features import RandomExpansion
 from buttress.kernels import Combination, Kernel, Linear, Radial, squared_distances
-from buttress.scores import ScoreFunction, SignOf, as_classifier, read_scores
+from buttress.scores import Scorable, ScoreFunction, SignOf, as_classifier, read_scores
 
 ROUNDING = 1e-13  # share of the sum of all terms that a computed score may be off by
 BLOCK = 1000  # rows at a time
@@ -62,7 +62,7 @@ class CertifiedRadius:
     linf: Array
 
 
-def certified_radius(model: Any, X: Any) -> CertifiedRadius:
+def certified_radius(model: Scorable, X: MatrixLike) -> CertifiedRadius:
     """Return for each row of X a radius inside which no input gets another prediction.
 
     Parameters
@@ -131,7 +131,7 @@ class _Lead:
         return radii
 
 
-def certified_terms(expansion: Any) -> "list[_LinearTerm | _RadialTerm | _WaveTerm]":
+def certified_terms(expansion: Scores) -> "list[_LinearTerm | _RadialTerm | _WaveTerm]":
     """Split an expansion into terms of one kernel; ValueError for a kernel that has no certificate."""
     if isinstance(expansion, RandomExpansion):
         return [_WaveTerm(expansion)]

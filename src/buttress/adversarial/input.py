@@ -2,11 +2,12 @@
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from buttress._arrays import Place, to_numpy
+from buttress._callbacks import Report
 from buttress._checks import Array
 from buttress.attacks.gradient import direction, into_ball
 from buttress.features import NystroemMap, landmarks, nystroem
@@ -16,8 +17,13 @@ from buttress.solvers.gradient.worst_inputs import robust_descent
 from buttress.solvers.qp.machines import SVMSolution, solve_svm
 from buttress.solvers.run import Outcome, countdown, run
 
+if TYPE_CHECKING:
+    from buttress.adversarial.kernel import AdversarialSVC
 
-def fit_input(model: Any, kernel: Kernel, X: Array, signs: Array, rng: Any, report: Any) -> dict[str, Any]:
+
+def fit_input(
+    model: "AdversarialSVC", kernel: Kernel, X: Array, signs: Array, rng: np.random.RandomState, report: Report
+) -> dict[str, Any]:
     """Return the attributes of a model fitted to labels ``signs`` (n, k) of -1 and 1, one machine a column."""
     count = len(X) if model.n_landmarks is None else model.n_landmarks
     phi = nystroem(kernel, landmarks(X, count, rng=rng))
@@ -34,8 +40,8 @@ def fit_input(model: Any, kernel: Kernel, X: Array, signs: Array, rng: Any, repo
 
 
 def _fit_column(
-    model: Any, phi: NystroemMap, X: Array, features: Array, y: Array, rng: Any, report: Any,
-    clock: Callable[[], float | None],
+    model: "AdversarialSVC", phi: NystroemMap, X: Array, features: Array, y: Array, rng: np.random.RandomState,
+    report: Report, clock: Callable[[], float | None],
 ) -> tuple[SVMSolution, Outcome]:
     """Return the natural solution and the run against perturbed inputs that starts from it, on the model's device."""
     natural = solve_svm(KernelRows(Linear(), features), y, np.full(len(y), float(model.C)), tol=model.tol,

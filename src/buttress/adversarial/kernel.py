@@ -1,6 +1,5 @@
 """The kernel classifier trained against perturbed inputs."""
 
-from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
@@ -19,10 +18,11 @@ from buttress._checks import (
     warn_user,
 )
 from buttress._predicting import ExpansionPredictions
+from buttress._types import MatrixLike, RandomStateLike, VectorLike
 from buttress.adversarial.input import fit_input
 from buttress.adversarial.rkhs import fit_rkhs
 from buttress.expansion import binary_contrasts, rival_contrasts
-from buttress.kernels import fitted_kernel
+from buttress.kernels import KernelLike, fitted_kernel
 
 INPUT = ("n_features_in_", "feature_names_in_")  # set by the checks of X
 
@@ -147,7 +147,7 @@ class AdversarialSVC(CallbackSupportMixin, ExpansionPredictions, ClassifierMixin
         solver: str = "exact",
         step: str = "diminishing",
         step_size: float | None = None,
-        kernel: Any = "rbf",
+        kernel: KernelLike = "rbf",
         degree: float = 3,
         gamma: float | str = "scale",
         coef0: float = 0.0,
@@ -160,7 +160,7 @@ class AdversarialSVC(CallbackSupportMixin, ExpansionPredictions, ClassifierMixin
         tol: float = 1e-3,
         max_iter: int | None = None,
         max_time: float | None = None,
-        random_state: Any = None,
+        random_state: RandomStateLike = None,
         device: str | None = None,
         progress: bool = False,
     ):
@@ -189,7 +189,7 @@ class AdversarialSVC(CallbackSupportMixin, ExpansionPredictions, ClassifierMixin
         self.progress = progress
 
     @with_callbacks
-    def fit(self, X: Any, y: Any) -> "AdversarialSVC":
+    def fit(self, X: MatrixLike, y: VectorLike) -> "AdversarialSVC":
         """Fit to X of shape (n, d) and class labels y of shape (n,); returns self.
 
         Raises ValueError for parameters out of range, a kernel the defence cannot use, an eps at which "rkhs" leaves

@@ -1,10 +1,11 @@
 """The defence in feature space: exactly by the natural path, or by stochastic gradients."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from buttress._arrays import Place, to_numpy
+from buttress._callbacks import Report
 from buttress._checks import Array, FeatureNoiseWarning, NotConvergedWarning, warn_user
 from buttress._rows import drawn_rows
 from buttress.expansion import KernelExpansion
@@ -21,10 +22,16 @@ from buttress.solvers.gradient.doubly_stochastic import KernelBasis, RandomBasis
 from buttress.solvers.qp.rkhs_path import Natural, first_point, natural_path, path_search
 from buttress.solvers.run import countdown, run
 
+if TYPE_CHECKING:
+    from buttress.adversarial.kernel import AdversarialSVC
+
 JUDGED = 1000  # rows on which a stochastic solver's radius is compared with the one of collapse
 
 
-def fit_rkhs(model: Any, kernel: Kernel, X: Array, signs: Array, rng: Any, report: Any) -> dict[str, Any]:
+def fit_rkhs(
+    model: "AdversarialSVC", kernel: Kernel, X: Array, signs: Array, rng: np.random.RandomState,
+    report: Report,
+) -> dict[str, Any]:
     """Return the attributes of a model fitted to labels ``signs`` (n, k) of -1 and 1, one machine a column."""
     spectrum_of(kernel, "defense='rkhs'")
     reach = np.sqrt(X.shape[1]) if model.norm == "linf" else 1.0
@@ -52,7 +59,8 @@ def refuse_collapse(eps: float, kernel: Kernel, radius: float, firsts: list[Natu
 
 
 def _fit_exact(
-    model: Any, kernel: Kernel, X: Array, signs: Array, radius: float, firsts: list[Natural], report: Any
+    model: "AdversarialSVC", kernel: Kernel, X: Array, signs: Array, radius: float, firsts: list[Natural],
+    report: Report,
 ) -> dict[str, Any]:
     """Return the attributes of the exact solution; C is the weight of the mean loss, C/n that of each."""
     outcomes, clock = [], countdown(model.max_time)
@@ -78,7 +86,8 @@ def _fit_exact(
 
 
 def _fit_stochastic(
-    model: Any, kernel: Kernel, X: Array, signs: Array, radius: float, rng: Any, report: Any
+    model: "AdversarialSVC", kernel: Kernel, X: Array, signs: Array, radius: float, rng: np.random.RandomState,
+    report: Report,
 ) -> dict[str, Any]:
     """Return the attributes after ``n_passes`` passes of doubly stochastic or of exact-kernel gradients."""
     n, k = signs.shape

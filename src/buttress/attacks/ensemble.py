@@ -8,22 +8,24 @@ from numpy.typing import NDArray
 
 from buttress._arrays import to_numpy
 from buttress._checks import Array, check_count, check_number, check_option
+from buttress._types import BoundsLike, MatrixLike, RandomStateLike, Rng, VectorLike
 from buttress.attacks.gradient import descend, direction, generator, into_ball, random_in_ball
 from buttress.attacks.nearest import carlini_wagner, zoo
 from buttress.attacks.problem import Worst, pose, warn_of_units
+from buttress.scores import Scorable
 
 
 def worst_case(
-    model: Any,
-    X: Any,
-    y: Any,
+    model: Scorable,
+    X: MatrixLike,
+    y: VectorLike,
     *,
     eps: float,
     norm: str = "linf",
-    bounds: Any = None,
+    bounds: BoundsLike | None = None,
     steps: int = 100,
     restarts: int = 5,
-    random_state: Any = None,
+    random_state: RandomStateLike = None,
     device: str | None = None,
     return_info: bool = False,
 ) -> Any:
@@ -79,7 +81,7 @@ def worst_case(
 
 
 def _descend_standing(
-    worst: Worst, rows: NDArray[np.intp], eps: float, norm: str, steps: int, length: float, rng: Any,
+    worst: Worst, rows: NDArray[np.intp], eps: float, norm: str, steps: int, length: float, rng: Rng | None,
     rival: int | None = None,
 ) -> None:
     """Descend on the rows not yet wrong, from a random point with ``rng``, against one ``rival`` if given."""
@@ -99,7 +101,7 @@ def _descend_standing(
     descend(worst, rows, moved, eps, norm, steps, length, aim)
 
 
-def _jump(worst: Worst, rows: NDArray[np.intp], eps: float, norm: str, rng: Any) -> None:
+def _jump(worst: Worst, rows: NDArray[np.intp], eps: float, norm: str, rng: Rng) -> None:
     """Score one random point on the border of the ball around each row that still stands."""
     problem, rows = worst.problem, rows[~worst.wrong[rows]]
     if not len(rows):
@@ -110,7 +112,7 @@ def _jump(worst: Worst, rows: NDArray[np.intp], eps: float, norm: str, rng: Any)
     worst.see(rows, moved, problem.target.scores(moved))
 
 
-def _try_nearest(worst: Worst, y: Any, eps: float, norm: str, bounds: Any, rng: Any) -> None:
+def _try_nearest(worst: Worst, y: VectorLike, eps: float, norm: str, bounds: BoundsLike | None, rng: Rng) -> None:
     """Try the nearest misclassified inputs that the unlimited attacks find, cut off at the ball."""
     problem = worst.problem
     rows = problem.place.xp.argwhere(~worst.wrong)[:, 0]

@@ -11,13 +11,22 @@ from numpy.typing import NDArray
 
 from buttress._arrays import namespace
 from buttress._checks import Array, check_count, check_number, check_option
+from buttress._types import BoundsLike, MatrixLike, RandomStateLike, Rng, VectorLike
 from buttress.attacks.problem import AttackInfo, Met, Worst, pose, warn_of_units
+from buttress.scores import Scorable
 
 __all__ = ["AttackInfo", "direction", "fgsm", "into_ball", "pgd"]
 
 
 def fgsm(
-    model: Any, X: Any, y: Any, *, eps: float, norm: str = "linf", bounds: Any = None, device: str | None = None,
+    model: Scorable,
+    X: MatrixLike,
+    y: VectorLike,
+    *,
+    eps: float,
+    norm: str = "linf",
+    bounds: BoundsLike | None = None,
+    device: str | None = None,
     return_info: bool = False,
 ) -> Any:
     """Fast gradient sign method: one step of length ``eps`` down the margin, the unmoved row where that is no worse.
@@ -30,17 +39,17 @@ def fgsm(
 
 
 def pgd(
-    model: Any,
-    X: Any,
-    y: Any,
+    model: Scorable,
+    X: MatrixLike,
+    y: VectorLike,
     *,
     eps: float,
     norm: str = "linf",
-    bounds: Any = None,
+    bounds: BoundsLike | None = None,
     steps: int = 40,
     step_size: float | None = None,
     restarts: int = 1,
-    random_state: Any = None,
+    random_state: RandomStateLike = None,
     device: str | None = None,
     return_info: bool = False,
 ) -> Any:
@@ -158,7 +167,7 @@ def into_ball(delta: Array, eps: float, norm: str) -> Array:
     return delta * xp.clip(eps / xp.clip(size, xp.finfo(delta.dtype).tiny, None), None, 1)
 
 
-def random_in_ball(rng: Any, shape: tuple[int, ...], eps: float, norm: str) -> Array:
+def random_in_ball(rng: Rng, shape: tuple[int, ...], eps: float, norm: str) -> Array:
     """Draw one point a row, uniformly in the ball of radius ``eps``."""
     if norm == "linf":
         return rng.uniform(-eps, eps, shape)
@@ -167,7 +176,7 @@ def random_in_ball(rng: Any, shape: tuple[int, ...], eps: float, norm: str) -> A
     return radius * direction / np.linalg.norm(direction, axis=1, keepdims=True)
 
 
-def generator(random_state: Any) -> Any:
+def generator(random_state: RandomStateLike) -> Any:
     """Return what ``random_state`` stands for: itself if it can draw, else a generator with that seed."""
     if hasattr(random_state, "uniform"):
         return random_state

@@ -18,9 +18,11 @@ from numpy.typing import NDArray
 
 from buttress._arrays import namespace
 from buttress._checks import Array, check_count, check_number, check_option
+from buttress._types import BoundsLike, MatrixLike, RandomStateLike, Rng, VectorLike
 from buttress.attacks.gradient import generator
 from buttress.attacks.problem import Closest, pose
 from buttress.attacks.targets import Linearised
+from buttress.scores import Scorable
 
 PATIENCE = 2  # looks, ten a round, at which a row may be no better than before; a block goes on for its last row
 
@@ -30,17 +32,17 @@ Slope = Callable[[Linearised, Array, NDArray[np.bool_]], tuple[Rows | None, Arra
 
 
 def carlini_wagner(
-    model: Any,
-    X: Any,
-    y: Any,
+    model: Scorable,
+    X: MatrixLike,
+    y: VectorLike,
     *,
-    bounds: Any = None,
+    bounds: BoundsLike | None = None,
     kappa: float = 0.0,
     steps: int = 100,
     rounds: int = 9,
     learning_rate: float | None = None,
     variable: str = "box",
-    random_state: Any = None,
+    random_state: RandomStateLike = None,
     device: str | None = None,
     return_info: bool = False,
 ) -> Any:
@@ -99,11 +101,11 @@ def carlini_wagner(
 
 
 def zoo(
-    model: Any,
-    X: Any,
-    y: Any,
+    model: Scorable,
+    X: MatrixLike,
+    y: VectorLike,
     *,
-    bounds: Any = None,
+    bounds: BoundsLike | None = None,
     kappa: float = 0.0,
     steps: int = 300,
     rounds: int = 3,
@@ -111,7 +113,7 @@ def zoo(
     learning_rate: float | None = None,
     h: float | None = None,
     variable: str = "box",
-    random_state: Any = None,
+    random_state: RandomStateLike = None,
     device: str | None = None,
     return_info: bool = False,
 ) -> Any:
@@ -223,7 +225,7 @@ class _Adam:
 
 
 def _search(
-    closest: Closest, slope: Slope, steps: int, rounds: int, learning_rate: Any, variable: str, rng: Any,
+    closest: Closest, slope: Slope, steps: int, rounds: int, learning_rate: float | None, variable: str, rng: Rng,
     per_row: int = 1,
 ) -> None:
     """Search for c row by row (all rows of a block together), then draw what was found back towards the rows."""

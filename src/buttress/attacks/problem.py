@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 
 from buttress._arrays import NUMPY, Place, check_device, namespace, to_numpy
 from buttress._checks import Array, check_box, check_rows, warn_user
-from buttress.attacks.targets import Target, as_target, label_codes
+from buttress._types import BoundsLike, Classifier, MatrixLike, VectorLike
+from buttress.attacks.targets import AsFitted, Target, as_target, label_codes
 from buttress.expansion import margins, winners
-from buttress.scores import as_classifier
+from buttress.scores import Scorable, as_classifier
 
 ROUNDED = 1e-4  # of the largest score: what float32 may be wrong by
 
@@ -48,14 +49,14 @@ class Problem:
     turns numpy rows into what the model was fitted on, ``as_given`` perturbed versions of all X into the like of X.
     """
 
-    model: Any
+    model: Classifier
     target: Target
     place: Place
     X: Array
     codes: NDArray[np.intp]
     low: Array
     high: Array
-    as_fitted: Callable[[Array], Any]
+    as_fitted: AsFitted
     as_given: Callable[[Array], Any]
 
     def blocks(self, per_row: int = 1) -> list[NDArray[np.intp]]:
@@ -94,7 +95,9 @@ class Problem:
             return margin, np.asarray(decides(X) != self.model.classes_[codes])
 
 
-def pose(model: Any, X: Any, y: Any, bounds: Any, device: str | None = None) -> Problem:
+def pose(
+    model: Scorable, X: MatrixLike, y: VectorLike, bounds: BoundsLike | None, device: str | None = None
+) -> Problem:
     """Check what an attack was given, and bring it to the device.
 
     A known score function is attacked in the precision of X, any other model in float64 (and with frames like X if it
@@ -116,11 +119,11 @@ def pose(model: Any, X: Any, y: Any, bounds: Any, device: str | None = None) -> 
                    as_fitted if index is None else lambda rows: as_fitted(rows).set_axis(index))
 
 
-def frames_like(X: Any) -> Callable[[Array], Any]:
+def frames_like(X: MatrixLike) -> Callable[[Array], Any]:
     """Return what makes rows a pandas or polars frame with the columns of X; rows stay arrays if X is no frame."""
     if not hasattr(X, "columns"):
         return np.asarray
-    made = type(X)
+    made: Any = type(X)
     named = {"schema" if hasattr(made, "schema") else "columns": list(X.columns)}  # X.schema may be a column of X
     return lambda rows: made(rows, **named)
 
@@ -146,7 +149,7 @@ class Met(ABC):
         self.sloped = problem.place(np.zeros(n, dtype=bool))
 
     @abstractmethod
-    def better(self, rows: NDArray[np.intp], X: Array, wrong: NDArray[np.bool_], margin: Array) -> Any:
+    def better(self, rows: NDArray[np.intp], X: Array, wrong: NDArray[np.bool_], margin: Array) -> NDArray[np.bool_]:
         """Say which of these versions X of the rows are to be kept instead."""
 
     def see(self, rows: NDArray[np.intp], X: Array, scores: Array) -> tuple[Array, Array, NDArray[np.bool_]]:
@@ -191,7 +194,10 @@ class Met(ABC):
         A row that the model classified wrongly from the start counts at distance 0.
         """
         problem = self.problem
-        start, found, margin, wrong = (to_numpy(part) for part in (problem.X, self.X, self.margin, self.wrong))
+        start = to_numpy(problem.X)
+        found = to_numpy(self.X)
+        margin = to_numpy(self.margin)
+        wrong = to_numpy(self.wrong)
         if not problem.settled:
             seen, rows = wrong, np.arange(len(found))
             margin, wrong = problem.judged(rows, found)
@@ -206,7 +212,7 @@ class Met(ABC):
 class Worst(Met):
     """Keeps a wrongly classified version of a row, then the one of least margin: for attacks within a ball."""
 
-    def better(self, rows: NDArray[np.intp], X: Array, wrong: NDArray[np.bool_], margin: Array) -> Any:
+    def better(self, rows: NDArray[np.intp], X: Array, wrong: NDArray[np.bool_], margin: Array) -> NDArray[np.bool_]:
         same = wrong == self.wrong[rows]
         return (wrong & ~self.wrong[rows]) | (same & (margin < self.margin[rows]))
 
@@ -222,7 +228,7 @@ class Closest(Met):
             self.queries += len(problem.X)
         self.distance = problem.place(np.zeros(len(problem.X)))
 
-    def better(self, rows: NDArray[np.intp], X: Array, wrong: NDArray[np.bool_], margin: Array) -> Any:
+    def better(self, rows: NDArray[np.intp], X: Array, wrong: NDArray[np.bool_], margin: Array) -> NDArray[np.bool_]:
         was = self.wrong[rows] & (self.margin[rows] <= -self.kappa)
         hit = wrong & (margin <= -self.kappa)
         distance = distances(X - self.problem.X[rows], "l2")

@@ -64,7 +64,7 @@ class NystroemMap:
             features[part] = self._values(X[part]) @ self.root
         return features
 
-    def _values(self, X: Any) -> Array:
+    def _values(self, X: Array) -> Array:
         return self.kernel(X, self.landmarks) if issparse(self.landmarks) or issparse(X) else self.at(X).values
 
     def moved(self, place: Place) -> "NystroemMap":

@@ -26,7 +26,7 @@ class LandmarkFeatures:
     ``missed`` (n,) is (k(x_i, x_i) - lengths) / unit: what the landmarks leave unsaid about a row.
     """
 
-    def __init__(self, feature_map: NystroemMap, X: Any, unit: float, *, constant: bool = True):
+    def __init__(self, feature_map: NystroemMap, X: Array, unit: float, *, constant: bool = True):
         self.feature_map, self.X, self.constant = feature_map, X, float(np.sqrt(unit)) if constant else None
         self.width = feature_map.root.shape[1]
         self.shape = (X.shape[0], self.width + constant)
@@ -79,10 +79,10 @@ class LandmarkFeatures:
         """Return the rows to work on at a time: of features that are made again as many as stay in cache."""
         return slices(*self.shape) if self.stored is not None else slices(*self.shape, PANEL)
 
-    def _panel(self, X: Any) -> Array:
+    def _panel(self, X: Array) -> Array:
         return self.feature_map.kernel(_double(X), self.feature_map.landmarks)
 
-    def _made(self, X: Any, out: Array | None = None) -> Array:
+    def _made(self, X: Array, out: Array | None = None) -> Array:
         block = np.empty((X.shape[0], self.shape[1]), dtype=self.dtype) if out is None else out
         for part in slices(X.shape[0], self.shape[1], PANEL):
             block[part, : self.width] = self._panel(X[part]).astype(self.dtype, copy=False) @ self.root
@@ -91,5 +91,5 @@ class LandmarkFeatures:
         return block
 
 
-def _double(X: Any) -> Any:
+def _double(X: Array) -> Any:
     return X.astype(np.float64, copy=False)

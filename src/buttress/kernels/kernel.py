@@ -1,7 +1,7 @@
 """What a kernel is, and the two families most belong to: functions of a distance and of an inner product."""
 
 from abc import ABC, abstractmethod
-from typing import Any
+from typing import TypeVar
 
 import numpy as np
 from scipy.sparse import issparse
@@ -114,8 +114,14 @@ def clear_rounding(r2: Array, xx: Array, zz: Array) -> None:
         r2[i, j] = xp.where(r2[i, j] <= rounding * (xx[i] + zz[j]), 0, r2[i, j])
 
 
-def plain(kernel: Any) -> Any:
+SomeKernel = TypeVar("SomeKernel", bound=Kernel)
+
+
+def plain(kernel: SomeKernel) -> SomeKernel:
     """Return the kernel with Python numbers for parameters: numpy's turn float32 into float64, and refuse tensors."""
     numbers = {name: value.item() for name, value in kernel.get_params(deep=False).items()
                if isinstance(value, np.generic)}
-    return clone(kernel).set_params(**numbers) if numbers else kernel
+    if not numbers:
+        return kernel
+    made: SomeKernel = clone(kernel).set_params(**numbers)
+    return made

@@ -1,14 +1,13 @@
 """Linear baselines of robust learning: CRR and STIR."""
 
-from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
-from buttress._callbacks import CallbackSupportMixin, step_callback, with_callbacks
-from buttress._checks import Array, check_limits, check_number, check_X, check_X_y
-from buttress.robust.sever import check_contamination
+from buttress._callbacks import CallbackSupportMixin, Report, step_callback, with_callbacks
+from buttress._checks import Array, check_contamination, check_limits, check_number, check_X, check_X_y
+from buttress._types import MatrixLike, VectorLike
 from buttress.solvers.contamination.crr import column_basis, crr
 from buttress.solvers.contamination.stir import stir
 from buttress.solvers.run import Outcome, Steps, run
@@ -27,7 +26,7 @@ class LinearModel(CallbackSupportMixin, BaseEstimator):
         middle = float(np.median(y)) if self.fit_intercept else 0.0
         return y - middle, middle
 
-    def _run(self, steps: Steps, report: Any, tol: float) -> Outcome:
+    def _run(self, steps: Steps, report: Report, tol: float) -> Outcome:
         outcome = run(steps, tol=tol, max_iter=self.max_iter,
                       max_time=self.max_time, callback=report, progress=self.progress, name=type(self).__name__)
         self.objective_, self.n_iter_, self.history_ = outcome.objective, outcome.n_iter, outcome.history
@@ -41,7 +40,7 @@ class LinearModel(CallbackSupportMixin, BaseEstimator):
     def _check_limits(self) -> None:
         check_limits(self.max_iter, self.max_time)
 
-    def _linear(self, X: Any) -> Array:
+    def _linear(self, X: MatrixLike) -> Array:
         check_is_fitted(self)
         return check_X(self, X) @ self.coef_ + self.intercept_
 
@@ -99,7 +98,7 @@ class CRR(RegressorMixin, LinearModel):
         self.progress = progress
 
     @with_callbacks
-    def fit(self, X: Any, y: Any) -> "CRR":
+    def fit(self, X: MatrixLike, y: VectorLike) -> "CRR":
         """Fit to X of shape (n, d) and real targets y of shape (n,); returns self.
 
         Raises ValueError for parameters out of range, NaN, inf or entries beyond 1e100, naming the column.
@@ -118,7 +117,7 @@ class CRR(RegressorMixin, LinearModel):
         self.intercept_ += middle
         return self
 
-    def predict(self, X: Any) -> Array:
+    def predict(self, X: MatrixLike) -> Array:
         """Return the prediction for each row of X (n, d)."""
         return self._linear(X)
 
@@ -180,7 +179,7 @@ class STIR(RegressorMixin, LinearModel):
         self.progress = progress
 
     @with_callbacks
-    def fit(self, X: Any, y: Any) -> "STIR":
+    def fit(self, X: MatrixLike, y: VectorLike) -> "STIR":
         """Fit to X of shape (n, d) and real targets y of shape (n,); returns self.
 
         Raises ValueError for parameters out of range, NaN, inf or entries beyond 1e100, naming the column.
@@ -202,6 +201,6 @@ class STIR(RegressorMixin, LinearModel):
         self.inlier_mask_ = residual <= 3 * self.scale_ + 1e-12 * unit
         return self
 
-    def predict(self, X: Any) -> Array:
+    def predict(self, X: MatrixLike) -> Array:
         """Return the prediction for each row of X (n, d)."""
         return self._linear(X)

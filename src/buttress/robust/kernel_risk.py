@@ -8,14 +8,24 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 
-from buttress._callbacks import CallbackSupportMixin
+from buttress._callbacks import CallbackSupportMixin, Report
 from buttress._checks import Array, check_count, check_limits, check_number, check_option, warn_user
+from buttress._types import RandomStateLike, Rows, Targets
 from buttress.expansion import KernelExpansion
 from buttress.features import landmarks, nystroem
-from buttress.kernels import Kernel, Linear, Precomputed, centers, fitted_kernel, is_precomputed, warn_of_scale
+from buttress.kernels import (
+    Kernel,
+    KernelLike,
+    Linear,
+    Precomputed,
+    centers,
+    fitted_kernel,
+    is_precomputed,
+    warn_of_scale,
+)
 from buttress.losses import Loss
 from buttress.risks import PerClass, Risk, Subquantile, Tilted
-from buttress.solvers.gradient.descent import STEPS, descent
+from buttress.solvers.gradient.descent import STEPS, StepLike, descent
 from buttress.solvers.gradient.space import Dual, Primal, Space, StoredRows
 from buttress.solvers.ridge.landmarks import LandmarkFeatures
 from buttress.solvers.run import Outcome, run
@@ -31,22 +41,22 @@ class KernelRisk(CallbackSupportMixin, BaseEstimator):
     def __init__(
         self,
         *,
-        risk: Any = None,
+        risk: Risk | None = None,
         alpha: float = 1.0,
-        kernel: Any = "rbf",
+        kernel: KernelLike = "rbf",
         degree: float = 3,
         gamma: float | str = "auto",
         coef0: float = 0.0,
         acceleration: str | None = "nesterov",
         momentum: float = 0.9,
-        step: Any = "spectral",
+        step: StepLike = "spectral",
         radius: float | None = None,
         init: str = "zero",
         n_landmarks: int | str | None = "auto",
         tol: float = 1e-4,
         max_iter: int = 1000,
         max_time: float | None = None,
-        random_state: Any = None,
+        random_state: RandomStateLike = None,
         progress: bool = False,
     ):
         self.risk = risk
@@ -90,7 +100,8 @@ class KernelRisk(CallbackSupportMixin, BaseEstimator):
         return risk
 
     def _descend(
-        self, X: Array, y: Any, loss: Loss, risk: Risk, weight: Array, codes: Any, n_scores: int, report: Any
+        self, X: Array, y: Targets, loss: Loss, risk: Risk, weight: Array, codes: Rows, n_scores: int,
+        report: Report,
     ) -> Outcome:
         """Run the descent and set what both estimators hold afterwards; the risk is taken within ``codes``."""
         rng = check_random_state(self.random_state)
@@ -151,7 +162,7 @@ class KernelRisk(CallbackSupportMixin, BaseEstimator):
         return check_count("n_landmarks", self.n_landmarks)
 
 
-def check_step(step: Any, radius: Any) -> None:
+def check_step(step: StepLike, radius: float | None) -> None:
     """Refuse a step that is no rule, positive number or function, and the one that does not go with a ball."""
     if isinstance(step, str):
         check_option("step", step, STEPS)

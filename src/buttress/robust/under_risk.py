@@ -1,6 +1,5 @@
 """Kernel regression and classification under a risk: functional gradient descent that can trim corrupt rows."""
 
-from typing import Any
 
 import numpy as np
 from sklearn.base import ClassifierMixin, RegressorMixin
@@ -8,11 +7,13 @@ from sklearn.base import ClassifierMixin, RegressorMixin
 from buttress._callbacks import step_callback, with_callbacks
 from buttress._checks import Array, check_classes, check_weights, check_X_y
 from buttress._predicting import ExpansionPredictions, ExpansionValues
-from buttress._types import MatrixLike, VectorLike
+from buttress._types import MatrixLike, RandomStateLike, VectorLike
 from buttress.expansion import binary_contrasts, rival_contrasts
+from buttress.kernels import KernelLike
 from buttress.losses import Logistic, Multinomial, Squared
-from buttress.risks import PerClass
+from buttress.risks import PerClass, Risk
 from buttress.robust.kernel_risk import KernelRisk
+from buttress.solvers.gradient.descent import StepLike
 
 
 class KernelRegressor(ExpansionValues, RegressorMixin, KernelRisk):
@@ -89,23 +90,23 @@ class KernelRegressor(ExpansionValues, RegressorMixin, KernelRisk):
     def __init__(
         self,
         *,
-        risk: Any = None,
+        risk: Risk | None = None,
         alpha: float = 1.0,
         fit_intercept: bool = True,
-        kernel: Any = "rbf",
+        kernel: KernelLike = "rbf",
         degree: float = 3,
         gamma: float | str = "auto",
         coef0: float = 0.0,
         acceleration: str | None = "nesterov",
         momentum: float = 0.9,
-        step: Any = "spectral",
+        step: StepLike = "spectral",
         radius: float | None = None,
         init: str = "zero",
         n_landmarks: int | str | None = "auto",
         tol: float = 1e-4,
         max_iter: int = 1000,
         max_time: float | None = None,
-        random_state: Any = None,
+        random_state: RandomStateLike = None,
         progress: bool = False,
     ):
         super().__init__(risk=risk, alpha=alpha, kernel=kernel, degree=degree, gamma=gamma, coef0=coef0,
@@ -202,23 +203,23 @@ class KernelClassifier(ExpansionPredictions, ClassifierMixin, KernelRisk):
     def __init__(
         self,
         *,
-        risk: Any = None,
+        risk: Risk | None = None,
         alpha: float = 0.1,
         balanced: bool = True,
-        kernel: Any = "rbf",
+        kernel: KernelLike = "rbf",
         degree: float = 3,
         gamma: float | str = "auto",
         coef0: float = 0.0,
         acceleration: str | None = "nesterov",
         momentum: float = 0.9,
-        step: Any = "spectral",
+        step: StepLike = "spectral",
         radius: float | None = None,
         init: str = "zero",
         n_landmarks: int | str | None = "auto",
         tol: float = 1e-4,
         max_iter: int = 1000,
         max_time: float | None = None,
-        random_state: Any = None,
+        random_state: RandomStateLike = None,
         progress: bool = False,
     ):
         super().__init__(risk=risk, alpha=alpha, kernel=kernel, degree=degree, gamma=gamma, coef0=coef0,

@@ -8,7 +8,7 @@ Source: Diakonikolas, Kamath, Kane, Li, Steinhardt & Stewart (2019), algorithms 
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,7 @@ from scipy.sparse.linalg import LinearOperator, eigsh
 from buttress._checks import Array
 from buttress.solvers.run import Step, Steps
 
+Model = TypeVar("Model")
 Mask = NDArray[np.bool_]
 # scores of some rows -> which of them to keep
 Filter = Callable[[Array], Mask]
@@ -25,8 +26,8 @@ Gram = Callable[[Array], Array]
 
 
 def sever(
-    fit: Callable[[Mask], Any],
-    derivatives: Callable[[Any], Array],
+    fit: Callable[[Mask], Model],
+    derivatives: Callable[[Model], Array],
     gram: Callable[[NDArray[np.intp]], Gram],
     groups: Sequence[NDArray[np.intp]],
     keep: Filter,

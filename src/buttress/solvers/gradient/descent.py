@@ -16,19 +16,22 @@ from itertools import count
 import numpy as np
 
 from buttress._checks import Array
+from buttress._types import Targets
 from buttress.losses import Loss
 from buttress.risks import Risk
 from buttress.solvers.gradient.space import Dual, Point, Space, heaviest
 from buttress.solvers.run import Step, Steps
 
 STEPS = ("spectral", "paper", "preconditioned")
+# a rule by name, one size, or a size for each iteration
+StepLike = str | float | Callable[[int], float]
 # (gradient, weights, iteration) -> what to subtract from the coefficients, and the rate 1 / beta it stands for
 StepRule = Callable[[Array, Array, int], tuple[Array, float]]
 
 
 def descent(
     space: Space,
-    y: Array,
+    y: Targets,
     loss: Loss,
     risk: Risk,
     *,
@@ -37,7 +40,7 @@ def descent(
     sample_weight: Array,
     acceleration: str | None = "nesterov",
     momentum: float = 0.9,
-    step: str | float | Callable[[int], float] = "spectral",
+    step: StepLike = "spectral",
     radius: float = np.inf,
 ) -> Steps:
     """Yield coefficients shaped like ``start``, with the norm of the functional gradient as gap.
@@ -71,7 +74,7 @@ def descent(
 
 
 def step_rule(
-    space: Space, loss: Loss, share: Array, ridge: float, step: str | float | Callable[[int], float]
+    space: Space, loss: Loss, share: Array, ridge: float, step: StepLike
 ) -> StepRule:
     """Return the rule behind a name; a number or a function of the iteration is itself the step.
 
@@ -124,7 +127,7 @@ def into_ball(space: Space, h: Point, radius: float) -> Point:
 
 def kernel_descent(
     K: Array,
-    y: Array,
+    y: Targets,
     loss: Loss,
     risk: Risk,
     *,
