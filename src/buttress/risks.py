@@ -24,6 +24,13 @@ from sklearn.base import BaseEstimator
 
 from buttress._checks import Array, check_number
 
+ROUNDING = 1e-12  # of a sum of shares
+TIED = 1e-9  # share of a loss within which two losses count as equal
+# of the soft cut: error in units of the smoothing, relative error, and most bisections
+CUT_TOL = 1e-12
+CUT_RTOL = 1e-14
+CUT_STEPS = 1000
+
 
 class Risk(BaseEstimator, ABC):
     """n losses -> a number, and its gradient: n weights that sum to 1."""
@@ -101,8 +108,8 @@ class Subquantile(Risk):
             return soft / soft.sum()
         order = np.argsort(losses)
         reach = np.cumsum(share[order])
-        boundary = losses[order[min(int(np.searchsorted(reach, self.kept - 1e-12)), len(order) - 1)]]
-        tied = np.abs(losses - boundary) <= 1e-9 * np.abs(boundary)
+        boundary = losses[order[min(int(np.searchsorted(reach, self.kept - ROUNDING)), len(order) - 1)]]
+        tied = np.abs(losses - boundary) <= TIED * np.abs(boundary)
         kept = np.where((losses < boundary) & ~tied, share, 0.0)
         kept[tied] = share[tied] * (self.kept - kept.sum()) / share[tied].sum()
         return kept / kept.sum()
@@ -114,7 +121,7 @@ class Subquantile(Risk):
         used = losses[share > 0]
         return float(brentq(
             lambda t: share @ expit((t - losses) / self.smoothing) - self.kept,
-            used.min() - reach, used.max() + reach, xtol=1e-12 * self.smoothing, rtol=1e-14, maxiter=1000,
+            used.min() - reach, used.max() + reach, xtol=CUT_TOL * self.smoothing, rtol=CUT_RTOL, maxiter=CUT_STEPS,
         ))
 
 

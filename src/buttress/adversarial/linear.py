@@ -16,6 +16,7 @@ from buttress._checks import (
     check_X_y,
 )
 from buttress._predicting import ExpansionPredictions
+from buttress._suggest import LARGEST
 from buttress._types import BoundsLike, MatrixLike, VectorLike
 from buttress.expansion import KernelExpansion, binary_contrasts, rival_contrasts
 from buttress.kernels import Linear
@@ -159,7 +160,7 @@ class AdversarialLinearSVC(CallbackSupportMixin, ExpansionPredictions, Classifie
         varying = varying if varying.size else np.arange(1)
         centre = X[:, varying].mean(axis=0)
         unit = float(np.sqrt(np.mean(np.sum((X[:, varying] - centre) ** 2, axis=1)))) or 1.0
-        if not 1e-100 < self.C * unit**2 < 1e100:
+        if not 1 / LARGEST < self.C * unit**2 < LARGEST:
             raise ValueError(f"The rows of X are {unit:.3g} from their middle, which with C={self.C:g} is beyond the "
                              "solver's reach. Scale the columns (StandardScaler).")
         scaled, bottom, top = ((part - centre) / unit for part in (X[:, varying], low[varying], high[varying]))

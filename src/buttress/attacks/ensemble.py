@@ -9,10 +9,18 @@ from numpy.typing import NDArray
 from buttress._arrays import to_numpy
 from buttress._checks import Array, check_count, check_number, check_option
 from buttress._types import BoundsLike, MatrixLike, RandomStateLike, Rng, VectorLike
-from buttress.attacks.gradient import descend, direction, generator, into_ball, random_in_ball
+from buttress.attacks.gradient import REACH, descend, direction, generator, into_ball, random_in_ball
 from buttress.attacks.nearest import carlini_wagner, zoo
 from buttress.attacks.problem import Worst, pose, warn_of_units
 from buttress.scores import Scorable
+
+# The ensemble's attacks, as wide and as long as finds more on models whose scores have steps or are saturated.
+LONG_STEPS = 4  # long steps a radius: they leave flat places
+JUMPS = 10  # random corners a restart
+ZOO_STEPS = 50
+ZOO_ROUNDS = 2
+ZOO_WIDTH = 2  # half-lengths of a difference a radius: wide enough to cross the thresholds of trees
+ZOO_RATE = 5  # Adam steps a radius
 
 
 def worst_case(
@@ -67,11 +75,11 @@ def worst_case(
     for rows in problem.blocks():
         descend(worst, rows, problem.X[rows], eps, norm, 1, eps)
         for start in range(restarts):
-            for length in (2.5 * eps / steps, eps / 4):
+            for length in (REACH * eps / steps, eps / LONG_STEPS):
                 _descend_standing(worst, rows, eps, norm, steps, min(eps, length), rng if start else None)
         for rival in range(problem.target.contrasts.shape[1] if len(problem.target.contrasts) > 2 else 0):
-            _descend_standing(worst, rows, eps, norm, steps, min(eps, 2.5 * eps / steps), None, rival)
-        for _ in range(10 * restarts):
+            _descend_standing(worst, rows, eps, norm, steps, min(eps, REACH * eps / steps), None, rival)
+        for _ in range(JUMPS * restarts):
             _jump(worst, rows, eps, norm, rng)
     _try_nearest(worst, y, eps, norm, bounds, rng)
     if eps > 0:
@@ -118,7 +126,9 @@ def _try_nearest(worst: Worst, y: VectorLike, eps: float, norm: str, bounds: Bou
     rows = problem.place.xp.argwhere(~worst.wrong)[:, 0]
     if eps == 0 or not len(rows):
         return
-    found, X, labels = [], problem.as_fitted(to_numpy(problem.X[rows])), np.asarray(y)[to_numpy(rows)]
+    found = []
+    X = problem.as_fitted(to_numpy(problem.X[rows]))
+    labels = np.asarray(y)[to_numpy(rows)]
     box = None if bounds is None else tuple(to_numpy(side[rows]) for side in (problem.low, problem.high))
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="No score of")  # said of the whole ensemble, if of anything
@@ -126,8 +136,8 @@ def _try_nearest(worst: Worst, y: VectorLike, eps: float, norm: str, bounds: Bou
             found.append(carlini_wagner(problem.model, X, labels, bounds=box, random_state=rng,
                                         device=problem.place.device, return_info=True))
         if problem.target.gradient_cost > 1:
-            found.append(zoo(problem.model, X, labels, bounds=box, steps=50, rounds=2, h=eps / 2,
-                             learning_rate=eps / 5, random_state=rng, return_info=True))
+            found.append(zoo(problem.model, X, labels, bounds=box, steps=ZOO_STEPS, rounds=ZOO_ROUNDS,
+                             h=eps / ZOO_WIDTH, learning_rate=eps / ZOO_RATE, random_state=rng, return_info=True))
     for moved, info in found:
         worst.queries += info.queries
         delta = into_ball(problem.place(moved) - problem.X[rows], eps, norm)

@@ -15,6 +15,8 @@ from buttress._types import BoundsLike, MatrixLike, RandomStateLike, Rng, Vector
 from buttress.attacks.problem import AttackInfo, Met, Worst, pose, warn_of_units
 from buttress.scores import Scorable
 
+REACH = 2.5  # radii that all steps of a descent reach together, so that it can turn (Madry et al. 2018)
+
 __all__ = ["AttackInfo", "direction", "fgsm", "into_ball", "pgd"]
 
 
@@ -107,7 +109,7 @@ def pgd(
     problem = pose(model, X, y, bounds, device)
     eps, norm = check_number("eps", eps, 0, closed="left"), check_option("norm", norm, ("linf", "l2"))
     steps, restarts = check_count("steps", steps), check_count("restarts", restarts)
-    default = min(eps, 2.5 * eps / steps)
+    default = min(eps, REACH * eps / steps)
     length = default if step_size is None else check_number("step_size", step_size, 0, closed="left")
     warn_of_units(problem, eps)
     worst, rng = Worst(problem), generator(random_state)
@@ -131,10 +133,14 @@ def descend(
 
     ``aim`` turns the contrasts (b, k) that attain the margins into those to walk down instead.
     """
-    problem, xp = met.problem, met.problem.place.xp
-    X, low, high = problem.X[rows], problem.low[rows], problem.high[rows]
+    problem = met.problem
+    xp = problem.place.xp
+    X = problem.X[rows]
+    low = problem.low[rows]
+    high = problem.high[rows]
     if norm == "linf":  # the ball is a box too
-        low, high = xp.maximum(low, X - eps), xp.minimum(high, X + eps)
+        low = xp.maximum(low, X - eps)
+        high = xp.minimum(high, X + eps)
     for _ in range(steps):
         at = problem.target.linearise(moved)
         _, contrast, _ = met.see(rows, moved, at.scores)

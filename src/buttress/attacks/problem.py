@@ -16,6 +16,7 @@ from buttress.attacks.targets import AsFitted, Target, as_target, label_codes
 from buttress.expansion import margins, winners
 from buttress.scores import Scorable, as_classifier
 
+WIDE_BOX = 100  # width from which an eps below 1 looks meant for a box of 1
 ROUNDED = 1e-4  # of the largest score: what float32 may be wrong by
 
 
@@ -131,7 +132,7 @@ def frames_like(X: MatrixLike) -> Callable[[Array], Any]:
 def warn_of_units(problem: Problem, eps: float) -> None:
     """Warn of a radius that looks meant for another scale than the box's: below 1 where the box is 100 wide or more."""
     width = float((problem.high - problem.low).max())
-    if 0 < eps < 1 and 100 <= width < np.inf:
+    if 0 < eps < 1 and WIDE_BOX <= width < np.inf:
         warn_user(f"eps={eps:g} is tiny in a box {width:g} wide. It is in the units of X: 8/255 of images in "
                   f"[0, 255] is eps=8.")
 

@@ -22,8 +22,10 @@ from buttress.scores import Scorable, ScoreFunction, SignOf, as_classifier, fitt
 AsFitted = Callable[[Array], MatrixLike]
 Scored = ScoredClassifier | ProbabilisticClassifier
 
+LEAST_PROBABILITY = 1e-300  # what a probability of 0 counts as, so that it has a logarithm
+QUERIED_BLOCK = 4096  # rows that an attack on a queried model works on at a time
 DIFFERENCE = 1e-4  # relative step of the central differences
-CHUNK = 100_000  # rows of one query
+QUERY_ROWS = 100_000  # rows of one query
 PHASES = 4_000_000  # phases of random features of one block of rows, 32 MB
 ENTRIES = 500_000  # kernel values of one block of rows, 4 MB: they stay in the cache between steps
 
@@ -71,7 +73,9 @@ class ExpansionTarget:
         self.place = place
         there = score.moved(place)
         expansion = self.expansion = cast(KernelExpansion, there.expansion)
-        self.contrasts, self.shift, self.scale = there.contrasts, there.shift, there.scale
+        self.contrasts = there.contrasts
+        self.shift = there.shift
+        self.scale = there.scale
         self.block = max(1, ENTRIES // max(1, len(expansion.centers)))
         self.separable = type(expansion.kernel) is RBF
         self.scaled = not all(np.ndim(part) == 0 and part == neutral
@@ -112,7 +116,7 @@ def by_differences(scores: Callable[[Array], Array], X: Array, V: Array) -> Arra
     steps = DIFFERENCE * np.maximum(1, np.abs(X).max(axis=0))
     offsets = np.concatenate([np.diag(steps), -np.diag(steps)])
     G = np.empty_like(X)
-    rows = max(1, CHUNK // (2 * d))
+    rows = max(1, QUERY_ROWS // (2 * d))
     for start in range(0, len(X), rows):
         part = slice(start, start + rows)
         moved = (X[part, None, :] + offsets).reshape(-1, d)
@@ -127,7 +131,7 @@ class QueryTarget:
     The model, for gradients too, is asked with ``as_fitted(rows)``, rows of the type that it was fitted on.
     """
 
-    block = 4096
+    block = QUERIED_BLOCK
     separable = False
     place = NUMPY
 
@@ -149,7 +153,7 @@ class QueryTarget:
     def scores(self, X: Array) -> Array:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="X does not have valid feature names")
-            parts = [np.asarray(self.query(X[start : start + CHUNK])) for start in range(0, len(X), CHUNK)]
+            parts = [np.asarray(self.query(X[start : start + QUERY_ROWS])) for start in range(0, len(X), QUERY_ROWS)]
         scores = np.concatenate(parts).reshape(len(X), -1).astype(np.float64)
         if scores.shape[1] != self.contrasts.shape[2]:
             raise ValueError(f"The model gives {scores.shape[1]} scores a row. Expected {self.contrasts.shape[2]} for "
@@ -218,7 +222,7 @@ def _score_function(model: Scored) -> Callable[[MatrixLike], Array]:
     predict_proba = model.predict_proba
 
     def log_odds(X: MatrixLike) -> Array:
-        logs = np.log(np.clip(predict_proba(X), 1e-300, None))
+        logs = np.log(np.clip(predict_proba(X), LEAST_PROBABILITY, None))
         return logs[:, 1] - logs[:, 0] if logs.shape[1] == 2 else logs
 
     return log_odds

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from buttress._arrays import NUMPY, Place, namespace, place_of
 from buttress._checks import Array, check_count
-from buttress.expansion import CHUNK
+from buttress._threads import BLOCK
 from buttress.features.bits import exponentials, normals, shares, words
 from buttress.features.spectral import Spectrum, spectrum_of
 from buttress.kernels import Kernel
@@ -24,7 +24,7 @@ from buttress.kernels import Kernel
 Some = slice | NDArray[np.intp]
 EVERY = slice(None)
 
-KEPT = 2**29  # bytes of blocks a model keeps at hand while it is in use; they are never pickled
+AT_HAND = 2**29  # bytes of blocks that a model keeps while it is in use; they are never pickled
 SHORT = 1e-3  # largest step times frequency that the slope describes
 
 
@@ -57,7 +57,7 @@ class RandomFeatures:
         if kept is not None:
             return kept
         made = tuple(map(place, self._kept.get((block, NUMPY)) or self._drawn(block)))
-        while self._kept and (len(self._kept) + 1) * 8 * self.width * self.size > KEPT:
+        while self._kept and (len(self._kept) + 1) * 8 * self.width * self.size > AT_HAND:
             with suppress(KeyError):  # another thread may have taken the last one
                 self._kept.popitem()  # the newest: a model runs through its blocks in order
         self._kept[block, place] = made
@@ -152,7 +152,7 @@ class RandomExpansion:
         return slopes
 
     def _parts(self, n: int) -> Iterator[slice]:
-        rows = max(1, CHUNK // self.features.size)
+        rows = max(1, BLOCK // self.features.size)
         return (slice(start, start + rows) for start in range(0, n, rows))
 
 

@@ -16,6 +16,7 @@ from buttress.features.thin import thin_product
 
 KEPT = 5_000_000_000  # bytes of features held in memory
 SINGLE = 20_000_000  # entries of features above which they are in float32
+FAINT = 1e-6  # squared length of features, in units of `unit`, below which the landmarks see nothing of a row
 PANEL = 500_000  # entries of a kernel panel that stays in cache
 
 
@@ -38,7 +39,7 @@ class LandmarkFeatures:
         fits = self.shape[0] * self.shape[1] * self.dtype.itemsize <= KEPT
         self.stored = np.empty(self.shape, dtype=self.dtype) if fits else None
         for_each(lambda part: self._measure(part, unit), slices(*self.shape))
-        self.faint = self.lengths < 1e-6 * unit
+        self.faint = self.lengths < FAINT * unit
 
     def _measure(self, part: slice, unit: float) -> None:
         """Make these rows, store them if all are stored, and note their lengths and what they miss."""

@@ -11,6 +11,9 @@ from sklearn.utils.extmath import row_norms, safe_sparse_dot
 from buttress._arrays import namespace
 from buttress._checks import Array
 
+MEDIAN_ROWS = 16  # rows whose median is the centre of squared distances; any point among the rows does
+ROUNDINGS = 16  # machine epsilons of their squared lengths by which the distance of two equal rows may be off
+
 
 class Kernel(BaseEstimator, ABC):
     """A function k(x, z) with its diagonal and its gradient in x."""
@@ -100,15 +103,15 @@ def squared_distances(X: Array, Z: Array) -> Array:
 
 
 def middle(Z: Array) -> Array:
-    """Return the median of each column over at most 16 rows of Z (m, d), 0 of no rows."""
-    return np.median(Z[:: len(Z) // 16 + 1], axis=0) if len(Z) else np.zeros(Z.shape[1])
+    """Return the median of each column over at most ``MEDIAN_ROWS`` rows of Z (m, d), 0 of no rows."""
+    return np.median(Z[:: len(Z) // MEDIAN_ROWS + 1], axis=0) if len(Z) else np.zeros(Z.shape[1])
 
 
 def clear_rounding(r2: Array, xx: Array, zz: Array) -> None:
     """Set to 0 the squared distances (n, m) that rounding alone can make of squared norms xx (n,) and zz (m,)."""
     if len(xx) and len(zz):
         xp = namespace(r2)
-        rounding = 16 * xp.finfo(r2.dtype).eps
+        rounding = ROUNDINGS * xp.finfo(r2.dtype).eps
         few = xp.argwhere((r2 <= rounding * (xx.max() + zz.max())).reshape(-1))[:, 0]
         i, j = few // len(zz), few % len(zz)
         r2[i, j] = xp.where(r2[i, j] <= rounding * (xx[i] + zz[j]), 0, r2[i, j])

@@ -13,6 +13,8 @@ from buttress.solvers.contamination.stir import stir
 from buttress.solvers.run import Outcome, Steps, run
 
 NORMAL_MEDIAN = 0.6744898  # of |z|, z standard normal
+INLIER_SCALES = 3  # standard deviations: one normal residual in 370 is larger
+ROUNDING = 1e-12  # size of a residual, in units of the targets, that is 0 but for rounding
 
 
 class LinearModel(CallbackSupportMixin, BaseEstimator):
@@ -198,7 +200,7 @@ class STIR(RegressorMixin, LinearModel):
         self.intercept_ += middle
         residual = np.abs(y - Z @ w)
         self.scale_ = float(np.median(residual)) / NORMAL_MEDIAN
-        self.inlier_mask_ = residual <= 3 * self.scale_ + 1e-12 * unit
+        self.inlier_mask_ = residual <= INLIER_SCALES * self.scale_ + ROUNDING * unit
         return self
 
     def predict(self, X: MatrixLike) -> Array:

@@ -25,14 +25,15 @@ from buttress.kernels import (
 )
 from buttress.losses import Loss
 from buttress.risks import PerClass, Risk, Subquantile, Tilted
-from buttress.solvers.gradient.descent import STEPS, StepLike, descent
+from buttress.solvers.gradient.descent import STEP_RULES, StepLike, descent
 from buttress.solvers.gradient.space import Dual, Primal, Space, StoredRows
 from buttress.solvers.ridge.landmarks import LandmarkFeatures
 from buttress.solvers.run import Outcome, run
 
-EXACT_ROWS = 5000  # a Gram matrix of this many rows holds 200 MB
-AUTO_LANDMARKS = 1000
-HEARD = 0.1  # share of the rows of which a tilted risk should hear at least
+GRAM_ROWS = 5000  # rows up to which the Gram matrix is formed: 200 MB
+AUTO_LANDMARKS = 1000  # landmarks beyond that: features of 5,001 rows then take 40 MB
+FEWEST = 0.1  # share of the rows that a tilted risk must depend on, by effective number; fewer, and it warns
+INLIER = 0.5  # share of the heaviest row's weight from which a row counts as kept
 
 
 class KernelRisk(CallbackSupportMixin, BaseEstimator):
@@ -156,7 +157,7 @@ class KernelRisk(CallbackSupportMixin, BaseEstimator):
         if isinstance(self.n_landmarks, str):
             check_option("n_landmarks", self.n_landmarks, ("auto",))
             fits = kernel.definiteness == "pd" and not isinstance(kernel, Precomputed)
-            return AUTO_LANDMARKS if fits and n_rows > EXACT_ROWS else None
+            return AUTO_LANDMARKS if fits and n_rows > GRAM_ROWS else None
         if isinstance(kernel, Precomputed):
             raise ValueError("n_landmarks needs a kernel of rows, not a Gram matrix. Use n_landmarks=None.")
         return check_count("n_landmarks", self.n_landmarks)
@@ -165,12 +166,13 @@ class KernelRisk(CallbackSupportMixin, BaseEstimator):
 def check_step(step: StepLike, radius: float | None) -> None:
     """Refuse a step that is no rule, positive number or function, and the one that does not go with a ball."""
     if isinstance(step, str):
-        check_option("step", step, STEPS)
+        check_option("step", step, STEP_RULES)
         if step == "preconditioned" and radius is not None:
             raise ValueError("step='preconditioned' does not go with a radius: scaling into the ball is no projection "
                              "in its metric. Use step='spectral', or alpha in place of the radius.")
     elif not callable(step):
-        check_number("step", step, 0, fix=f"Use one of {', '.join(STEPS)}, a number or a function of the iteration.")
+        names = ", ".join(STEP_RULES)
+        check_number("step", step, 0, fix=f"Use one of {names}, a number or a function of the iteration.")
 
 
 def linear_expansion(c: Array, width: int, offset: float) -> KernelExpansion:
@@ -180,12 +182,12 @@ def linear_expansion(c: Array, width: int, offset: float) -> KernelExpansion:
 
 
 def warn_of_few(weights: Array, risk: Risk, n: int) -> None:
-    """Warn where a tilted risk hears of a tenth of the n rows at most: it was meant for losses of about one."""
+    """Warn where a tilted risk depends on less than a tenth of the n rows: it is meant for losses of about one."""
     tilted = risk.risk if isinstance(risk, PerClass) else risk
-    heard = weights.sum() ** 2 / float(weights @ weights)
-    if isinstance(tilted, Tilted) and heard < HEARD * n:
-        warn_user(f"{tilted!r} weighs the rows as if they were {heard:.0f} of {n}: losses are far from one another in "
-                  "units of 1 / |tilt|. Scale y, or use a smaller tilt.")
+    effective = weights.sum() ** 2 / float(weights @ weights)
+    if isinstance(tilted, Tilted) and effective < FEWEST * n:
+        warn_user(f"{tilted!r} weights the rows as if they were {effective:.0f} of {n}: the losses differ by many units "
+                  "of 1 / |tilt|. Scale y, or use a smaller tilt.")
 
 
 def kept_rows(q: Array, weight: Array, codes: NDArray[np.intp]) -> NDArray[np.bool_]:
@@ -193,4 +195,4 @@ def kept_rows(q: Array, weight: Array, codes: NDArray[np.intp]) -> NDArray[np.bo
     ratio = np.divide(q, weight, out=np.zeros_like(q), where=weight > 0)
     most = np.zeros(codes.max() + 1)
     np.maximum.at(most, codes, ratio)
-    return (ratio > 0) & (ratio >= 0.5 * most[codes])
+    return (ratio > 0) & (ratio >= INLIER * most[codes])

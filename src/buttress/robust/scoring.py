@@ -9,6 +9,8 @@ from sklearn.utils.validation import check_array, check_consistent_length, colum
 from buttress._checks import Array, check_number, check_weights
 from buttress._types import VectorLike
 
+NORMAL_MEDIAN = 0.6744898  # of |z|, z standard normal
+
 
 def bounded_loss(
     y_true: VectorLike, y_pred: VectorLike, *, bound: float | None = None, sample_weight: VectorLike | None = None
@@ -44,7 +46,7 @@ def bounded_loss(
     weight = check_weights(sample_weight, true)
     if bound is None:
         spread = np.abs(true - np.median(true))
-        limit = float(np.median(spread)) / 0.6744898 or float(spread.mean()) or 1.0
+        limit = float(np.median(spread)) / NORMAL_MEDIAN or float(spread.mean()) or 1.0
     else:
         limit = check_number("bound", bound, 0)
     return float(np.average(np.minimum(np.abs(true - predicted), limit) ** 2, weights=weight))

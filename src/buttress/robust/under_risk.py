@@ -15,6 +15,8 @@ from buttress.risks import PerClass, Risk
 from buttress.robust.kernel_risk import KernelRisk
 from buttress.solvers.gradient.descent import StepLike
 
+ROUNDING = 1e-12  # of a sum of shares
+
 
 class KernelRegressor(ExpansionValues, RegressorMixin, KernelRisk):
     """Kernel regression under a risk of the squared losses.
@@ -255,6 +257,6 @@ def weighted_median(y: Array, weight: Array) -> float:
     """Return the middle of the values that half the weight lies on either side of."""
     order = np.argsort(y)
     share = np.cumsum(weight[order]) / weight.sum()
-    low = y[order][np.searchsorted(share, 0.5 - 1e-12)]
-    high = y[order][np.searchsorted(share, 0.5 + 1e-12)]
+    low = y[order][np.searchsorted(share, 0.5 - ROUNDING)]
+    high = y[order][np.searchsorted(share, 0.5 + ROUNDING)]
     return float((low + high) / 2)

@@ -22,7 +22,9 @@ from buttress.risks import Risk
 from buttress.solvers.gradient.space import Dual, Point, Space, heaviest
 from buttress.solvers.run import Step, Steps
 
-STEPS = ("spectral", "paper", "preconditioned")
+SLACK = 8  # how far the bound of the preconditioned step may lie above what is needed before it is factored again
+ROUNDED = 1e-9  # share by which rounding may take the heaviest row above the bound
+STEP_RULES = ("spectral", "paper", "preconditioned")
 # a rule by name, one size, or a size for each iteration
 StepLike = str | float | Callable[[int], float]
 # (gradient, weights, iteration) -> what to subtract from the coefficients, and the rate 1 / beta it stands for
@@ -50,12 +52,18 @@ def descent(
     """
     rule = step_rule(space, loss, sample_weight / sample_weight.sum(), ridge, step)
     here = into_ball(space, space.point(start), radius)
-    last, velocity, previous, age, first = here, 0.0 * here, np.inf, 0, None
+    last = here
+    velocity = 0.0 * here
+    previous = np.inf  # objective of the last step
+    age = 0  # steps since Nesterov's momentum was dropped
+    first = None  # norm of the gradient at the start
     for iteration in count():
         losses = loss.value(y, here.f)
         objective = risk(losses, sample_weight) + ridge * space.inner(here.c, here)
         if acceleration == "nesterov" and age and objective > previous:
-            here, age, previous = last, 0, np.inf
+            here = last
+            age = 0
+            previous = np.inf
             continue
         q = risk.weights(losses, sample_weight)
         slope = loss.derivative(y, here.f)
@@ -103,7 +111,7 @@ def preconditioned(space: Space, loss: Loss, share: Array, ridge: float) -> Step
     def rule(g: Array, q: Array, iteration: int) -> tuple[Array, float]:
         nonlocal bound, solve
         most = heaviest(q, share)
-        if not bound / 8 <= most <= bound * (1 + 1e-9):
+        if not bound / SLACK <= most <= bound * (1 + ROUNDED):
             bound = most if bound == 0 else 2 * most
             solve = space.inverse(loss.curvature * bound * share, 2 * ridge)
         return solve(g), 1.0
