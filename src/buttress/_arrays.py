@@ -1,7 +1,7 @@
 """One code for numpy arrays and torch tensors: whose functions an array needs, and where arrays are kept.
 
-Code that can run on a device takes its functions from ``namespace(array)`` and keeps to those that numpy and torch
-spell alike; ``axis`` and ``keepdims`` are understood by both. torch is imported only where a device is asked for.
+Code that can run on a device takes its functions from ``namespace(array)`` and uses only those with the same name in
+numpy and torch; ``axis`` and ``keepdims`` are understood by both. torch is imported only where a device is asked for.
 """
 
 import sys

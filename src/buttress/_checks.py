@@ -1,6 +1,6 @@
 """Checks of parameters and data that every room shares, and the warnings they raise.
 
-Every refusal says what was expected, what came, and what to do about it; a column is named.
+Every error says what was expected, what was given and what to do about it, and names the column.
 """
 
 import math
@@ -36,7 +36,7 @@ class FeatureNoiseWarning(UserWarning):
 
 
 class KernelScaleWarning(UserWarning):
-    """To the kernel the training rows are all unlike each other, or all alike: X is not scaled to its width."""
+    """The kernel sees the training rows as all unlike each other, or all alike: X is not scaled to the kernel."""
 
 
 class InterruptedWarning(UserWarning):

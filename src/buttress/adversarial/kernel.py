@@ -43,7 +43,7 @@ class AdversarialSVC(CallbackSupportMixin, ExpansionPredictions, ClassifierMixin
         1/2 ||f||^2 + C mean_i max(0, 1 - y_i (f(x_i) + b) + r ||f||).
 
     Its solution classifies exactly like that of the natural machine with the smaller C in ``natural_C_``: this defence
-    re-labels C, and no choice of eps gives a classifier that a choice of C does not.
+    only renames C: every classifier it gives for some eps, a choice of C gives as well.
 
     More than two classes are each set against the rest.
 
@@ -102,7 +102,7 @@ class AdversarialSVC(CallbackSupportMixin, ExpansionPredictions, ClassifierMixin
     feature_radius_ : float
         r of "rkhs".
     natural_C_ : array of shape (k,)
-        Of "exact": the C, weighing the mean, of the natural machine that classifies alike.
+        Of "exact": the C (the weight of the mean loss) of the natural machine that gives the same classes.
     dual_gap_ : array of shape (k,)
         Of "exact": primal minus dual objective, with C mean as stated above.
     norm_ : array of shape (k,)
@@ -116,8 +116,8 @@ class AdversarialSVC(CallbackSupportMixin, ExpansionPredictions, ClassifierMixin
 
     Notes
     -----
-    No ``sample_weight`` is taken: the search for worst inputs branches on signs of gradients, so a weight of two and
-    two equal rows could part ways.
+    No ``sample_weight`` is taken: the search for worst inputs branches on signs of gradients, so one row of weight two
+    and two equal rows could end at different inputs.
 
     References
     ----------
@@ -194,7 +194,8 @@ class AdversarialSVC(CallbackSupportMixin, ExpansionPredictions, ClassifierMixin
 
         Raises ValueError for parameters out of range, a kernel the defence cannot use, an eps at which "rkhs" leaves
         nothing but f = 0 (saying the largest usable one), NaN, inf or entries beyond 1e100 (naming the column), or
-        fewer than two classes. Warns with FeatureNoiseWarning where random features drown the input gradient.
+        fewer than two classes. Warns with FeatureNoiseWarning where the noise of random features exceeds the input
+        gradient.
         """
         self._check_parameters()
         X, y = check_X_y(self, X, y)

@@ -37,7 +37,9 @@ def worst_case(
     device: str | None = None,
     return_info: bool = False,
 ) -> Any:
-    """Attack with an ensemble, one after another, each on the rows that still stand, and return the worst rows met.
+    """Attack with an ensemble and return the worst rows found.
+
+    Each attack works on the rows that are still classified correctly after the ones before.
 
     In turn: a single step; projected descent from the row and from random points, with long steps and with short ones,
     and on the margin against each rival class; for ``norm="l2"`` Carlini & Wagner; for models whose gradients are by
@@ -110,7 +112,7 @@ def _descend_standing(
 
 
 def _jump(worst: Worst, rows: NDArray[np.intp], eps: float, norm: str, rng: Rng) -> None:
-    """Score one random point on the border of the ball around each row that still stands."""
+    """Score one random point on the border of the ball around each row that is still classified correctly."""
     problem, rows = worst.problem, rows[~worst.wrong[rows]]
     if not len(rows):
         return

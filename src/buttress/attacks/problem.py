@@ -46,8 +46,8 @@ class AttackInfo:
 class Problem:
     """The checked input of an attack: rows X (n, d) inside the box [low, high], their class numbers, and the target.
 
-    All arrays are in one ``place``; the target's exact scores, in float64 on numpy, have the last word. ``as_fitted``
-    turns numpy rows into what the model was fitted on, ``as_given`` perturbed versions of all X into the like of X.
+    All arrays are in one ``place``; the target's exact scores, in float64 on numpy, decide. ``as_fitted``
+    turns numpy rows into what the model was fitted on, ``as_given`` perturbed versions of all X into the type of X.
     """
 
     model: Classifier
@@ -99,7 +99,7 @@ class Problem:
 def pose(
     model: Scorable, X: MatrixLike, y: VectorLike, bounds: BoundsLike | None, device: str | None = None
 ) -> Problem:
-    """Check what an attack was given, and bring it to the device.
+    """Check the arguments of an attack, and move the arrays to the device.
 
     A known score function is attacked in the precision of X, any other model in float64 (and with frames like X if it
     was fitted on column names). Raises ValueError for a model without scores, the wrong width, NaN, unknown labels, or
@@ -159,7 +159,9 @@ class Met(ABC):
         Those are the contrasts that attain the margins; where a vote stands although a pair is lost already, that of
         the pair nearest to being lost next.
         """
-        xp, contrasts, codes = self.problem.place.xp, self.problem.target.contrasts, self.problem.codes[rows]
+        xp = self.problem.place.xp
+        contrasts = self.problem.target.contrasts
+        codes = self.problem.codes[rows]
         if not xp.isfinite(scores).all():
             raise ValueError(f"The scores of {type(self.problem.model).__name__} hold NaN or inf, so they have no "
                              "margin. Check the scale of X and the kernel's parameters.")
@@ -172,7 +174,9 @@ class Met(ABC):
         keep = self.better(rows, X, wrong, margin)
         if not keep.all():
             rows, X = rows[keep], X[keep]
-        self.X[rows], self.margin[rows], self.wrong[rows] = X, margin[keep], wrong[keep]
+        self.X[rows] = X
+        self.margin[rows] = margin[keep]
+        self.wrong[rows] = wrong[keep]
         return margin, contrast, wrong
 
     def slope(self, rows: NDArray[np.intp], g: Array) -> None:
@@ -205,7 +209,9 @@ class Met(ABC):
             doubted = rows[~wrong & (seen | (problem.target.decides is not None))]
             first, missed = problem.judged(doubted, start[doubted])
             back = doubted[missed]
-            found[back], margin[back], wrong[back] = start[back], first[missed], True
+            found[back] = start[back]
+            margin[back] = first[missed]
+            wrong[back] = True
             self.queries += (len(found) + len(doubted)) * (1 if problem.target.decides is None else 2)
         return problem.as_given(found), AttackInfo(wrong, margin, distances(found - start, norm), self.queries)
 

@@ -24,11 +24,13 @@ class LandmarkFeatures:
     """Rows z(x_i) = (features of x_i, sqrt(unit)) for the rows of X (n, d), stored or made when asked for.
 
     Without ``constant`` the rows end before sqrt(unit). ``lengths`` (n,) are the squared ones of the features, and
-    ``missed`` (n,) is (k(x_i, x_i) - lengths) / unit: what the landmarks leave unsaid about a row.
+    ``missed`` (n,) is (k(x_i, x_i) - lengths) / unit: the share of a row that the landmarks cannot represent.
     """
 
     def __init__(self, feature_map: NystroemMap, X: Array, unit: float, *, constant: bool = True):
-        self.feature_map, self.X, self.constant = feature_map, X, float(np.sqrt(unit)) if constant else None
+        self.feature_map = feature_map
+        self.X = X
+        self.constant = float(np.sqrt(unit)) if constant else None
         self.width = feature_map.root.shape[1]
         self.shape = (X.shape[0], self.width + constant)
         single = self.shape[0] * self.shape[1] > SINGLE

@@ -99,11 +99,11 @@ def centers(kernel: Kernel, X: Array) -> Array:
 
 
 def warn_of_scale(kernel: Kernel, X: Array, Z: Array) -> None:
-    """Warn where no two training rows of X, or all of them, are alike to the kernel, by the centres Z.
+    """Warn where the kernel sees all training rows X as unlike each other, or all as alike.
 
-    Z is :func:`centers` of X, or landmarks. About a hundred rows are looked at. They are unlike when half of them find
-    no centre but themselves at a thousandth of k(x, x), alike when no value differs from another by a millionth. A
-    linear kernel is spared: in it rows may well be orthogonal.
+    Z is :func:`centers` of X, or landmarks. About a hundred rows are compared with Z. They are all unlike when for half
+    of them no other centre reaches a thousandth of k(x, x). They are all alike when all values agree to a millionth.
+    Linear kernels are not checked: rows may well be orthogonal.
     """
     if isinstance(kernel, Linear) or Z.shape[0] < FEWEST:
         return

@@ -24,14 +24,16 @@ class LinearModel(CallbackSupportMixin, BaseEstimator):
         return np.column_stack([X, np.ones(len(X))]) if self.fit_intercept else X
 
     def _centred(self, y: Array) -> tuple[Array, float]:
-        """Return y less its median, and that; as it is where there is no intercept to take the median up."""
+        """Return y minus its median, and the median; without an intercept y stays as it is, and the median is 0."""
         middle = float(np.median(y)) if self.fit_intercept else 0.0
         return y - middle, middle
 
     def _run(self, steps: Steps, report: Report, tol: float) -> Outcome:
         outcome = run(steps, tol=tol, max_iter=self.max_iter,
                       max_time=self.max_time, callback=report, progress=self.progress, name=type(self).__name__)
-        self.objective_, self.n_iter_, self.history_ = outcome.objective, outcome.n_iter, outcome.history
+        self.objective_ = outcome.objective
+        self.n_iter_ = outcome.n_iter
+        self.history_ = outcome.history
         self.converged_ = outcome.converged
         return outcome
 
@@ -48,15 +50,15 @@ class LinearModel(CallbackSupportMixin, BaseEstimator):
 
 
 class CRR(RegressorMixin, LinearModel):
-    """Consistent robust regression: least squares that forgives the k largest residuals.
+    """Consistent robust regression: least squares that ignores the k largest residuals.
 
     Minimises 1/2 |y - b - X w|^2 over w and over b with at most k = contamination n entries, by hard thresholding.
-    It resists corrupted targets, not corrupted features.
+    It resists corrupted targets, but not corrupted features.
 
     Parameters
     ----------
     contamination : float in [0, 0.5), default=0.2
-        Share of the targets thought corrupt.
+        Share of the targets that are corrupt, as you estimate it.
     fit_intercept : bool, default=True
     tol : float, default=1e-6
         Stop when b changes by at most this share of the norm of y - b.
@@ -71,7 +73,7 @@ class CRR(RegressorMixin, LinearModel):
     inlier_mask_ : bool array of shape (n,)
         Rows whose target was not corrected.
     correction_ : array of shape (n,)
-        b, what was taken off the targets.
+        b, what was subtracted from the targets.
     objective_, n_iter_, converged_, history_
         How the run ended.
 
@@ -127,8 +129,8 @@ class CRR(RegressorMixin, LinearModel):
 class STIR(RegressorMixin, LinearModel):
     """Stagewise-truncated reweighted least squares: weights 1/|r|, truncated at a level that grows by stages.
 
-    Tends to least absolute deviations. It is told no share of corrupt rows, and resists corrupted targets, not
-    corrupted features.
+    It tends to least absolute deviations. It needs no known share of corrupt rows. It resists corrupted targets, but
+    not corrupted features.
 
     Parameters
     ----------

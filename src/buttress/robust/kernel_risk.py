@@ -123,7 +123,9 @@ class KernelRisk(CallbackSupportMixin, BaseEstimator):
         self.weights_ = risk.weights(loss.value(y, space.point(outcome.state).f), weight)
         self.inlier_mask_ = kept_rows(self.weights_, weight, codes)
         warn_of_few(self.weights_, risk, len(X))
-        self.objective_, self.n_iter_, self.history_ = outcome.objective, outcome.n_iter, outcome.history
+        self.objective_ = outcome.objective
+        self.n_iter_ = outcome.n_iter
+        self.history_ = outcome.history
         self.converged_ = outcome.converged
         return outcome
 
@@ -186,8 +188,8 @@ def warn_of_few(weights: Array, risk: Risk, n: int) -> None:
     tilted = risk.risk if isinstance(risk, PerClass) else risk
     effective = weights.sum() ** 2 / float(weights @ weights)
     if isinstance(tilted, Tilted) and effective < FEWEST * n:
-        warn_user(f"{tilted!r} weights the rows as if they were {effective:.0f} of {n}: the losses differ by many units "
-                  "of 1 / |tilt|. Scale y, or use a smaller tilt.")
+        warn_user(f"{tilted!r} weights the rows as if they were {effective:.0f} of {n}: the losses differ by many "
+                  "units of 1 / |tilt|. Scale y, or use a smaller tilt.")
 
 
 def kept_rows(q: Array, weight: Array, codes: NDArray[np.intp]) -> NDArray[np.bool_]:

@@ -38,14 +38,16 @@ class JudgesRows(Protocol):
 
 
 def outlier_report(estimator: JudgesRows, X: MatrixLike, y: VectorLike) -> Any:
-    """Return one row a training row, the most suspicious first: by probability to the hundredth, then by how far off.
+    """Return one row for each training row, the most suspicious first.
+
+    Rows are sorted by their probability, rounded to the hundredth, then by how far off they are.
 
     Columns: ``row`` (the index label of a pandas frame, else the row number), ``given`` and ``expected`` target (what
     the fit without the row predicts), ``sigmas`` (regression: given minus expected, in standard deviations) or
     ``margin`` (classification: score of the given label less the best other), ``probability`` that the row is corrupt,
     ``agreement`` (share of the starts of the search, or of the ridges tried, that judge the row as the final fit does),
-    and for a classifier ``isolated``: no other row resembles it, so that ``expected`` says nothing and ``probability``
-    is the others' mean.
+    and for a classifier ``isolated``: no other row resembles this one, so ``expected`` says nothing, and
+    ``probability`` is the mean over the other rows.
 
     Parameters
     ----------
@@ -86,10 +88,14 @@ def outlier_report(estimator: JudgesRows, X: MatrixLike, y: VectorLike) -> Any:
     judged: Any = estimator
     if hasattr(estimator, "loo_score_"):
         expected = judged.classes_[judged.loo_proba_.argmax(axis=1)]
-        name, size, doubt = "margin", judged.loo_score_, -judged.loo_score_
+        name = "margin"
+        size = judged.loo_score_
+        doubt = -judged.loo_score_
     else:
         expected = given - judged.loo_residual_
-        name, size, doubt = "sigmas", judged.loo_sigma_, np.abs(judged.loo_sigma_)
+        name = "sigmas"
+        size = judged.loo_sigma_
+        doubt = np.abs(judged.loo_sigma_)
     order = np.lexsort((-doubt, -np.round(estimator.outlier_proba_, 2)))
     columns = {"row": _labels(X, y, len(given)), "given": given, "expected": expected, name: size,
                "probability": estimator.outlier_proba_, "agreement": estimator.agreement_}
@@ -99,7 +105,7 @@ def outlier_report(estimator: JudgesRows, X: MatrixLike, y: VectorLike) -> Any:
 
 
 def row_keys(X: Array, y: Array) -> Array:
-    """Return one number a row of X (n, d) and y (n,), by which it is known again: a weighted sum of its entries.
+    """Return one number for each row of X (n, d) and y (n,) that identifies it: a weighted sum of its entries.
 
     The weights, .5 to 1.5, are far from any simple ratio, so that rows that differ have different sums.
     """
@@ -109,7 +115,7 @@ def row_keys(X: Array, y: Array) -> Array:
 
 
 def _check_rows(estimator: JudgesRows, X: MatrixLike, given: Labels) -> None:
-    """Refuse rows other than those fitted to: results go by row, so that they would speak of the wrong ones."""
+    """Refuse rows other than the training rows: results are stored by row, so they would describe the wrong rows."""
     keys = estimator.row_keys_
     table = canonical(check_array(X, accept_sparse="csr", dtype=[np.float64, np.float32], ensure_all_finite=False,
                                   ensure_2d=False, ensure_min_samples=0, ensure_min_features=0, allow_nd=True))
@@ -154,7 +160,7 @@ def _framed(columns: dict[str, Labels], X: MatrixLike, y: VectorLike) -> Any:
 
 
 class OutlierDisplay:
-    """Rows of a robust fit by how far they lie from what the others foretell, coloured by P(corrupt).
+    """Rows of a robust fit by how far each lies from what the fit without it predicts, coloured by P(corrupt).
 
     Parameters
     ----------

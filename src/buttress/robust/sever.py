@@ -133,7 +133,7 @@ class SeverRegressor(RegressorMixin, Sever):
     estimator : regressor, default=KernelRegressor(risk=Mean())
         What is fitted, cloned each round.
     contamination : float in [0, 0.5), default=0.2
-        Share of the rows thought corrupt.
+        Share of the rows that are corrupt, as you estimate it.
     rule : {"share", "random"}, default="share"
         ``"share"`` drops the same share of the rows left each round (the published code); ``"random"`` drops those
         above a uniform draw from (0, largest score), and nothing once the mean score is at most ``tolerance`` times

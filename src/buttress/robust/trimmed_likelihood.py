@@ -55,7 +55,7 @@ class TrimmedLikelihoodRegressor(RegressorMixin, TrimmedLikelihood):
     Parameters
     ----------
     contamination : float in [0, 0.5), default=0.2
-        Share of the rows thought corrupt; twice as many are trimmed.
+        Share of the rows that are corrupt, as you estimate it; twice as many are trimmed.
     family : {"normal", "poisson"}, default="normal"
         Poisson targets are counts, with log-linear mean.
     radius : float or None, default=None

@@ -28,7 +28,7 @@ class KernelRegressor(ExpansionValues, RegressorMixin, KernelRisk):
     Parameters
     ----------
     risk : Mean, Subquantile or Tilted, default=Subquantile(0.8)
-        What the losses amount to. Subquantile(p) fits the share p of the rows that fits best.
+        How the losses are summed up. Subquantile(p) fits the share p of the rows that fits best.
     alpha : float, default=1.0
         Ridge, >= 0, in KernelRidge's units.
     fit_intercept : bool, default=True
@@ -67,7 +67,7 @@ class KernelRegressor(ExpansionValues, RegressorMixin, KernelRisk):
         Coefficients; of a linear kernel ``coef_``, with one more for a coef0 > 0, in its place.
     intercept_ : float
     inlier_mask_ : bool array of shape (n,)
-        Training rows that weigh at least half as much as the heaviest: those kept.
+        Training rows that are kept: those with at least half the weight of the heaviest.
     weights_ : array of shape (n,)
         Weight of each training row at the solution, summing to 1.
     objective_, n_iter_, converged_, history_
@@ -138,12 +138,12 @@ class KernelClassifier(ExpansionPredictions, ClassifierMixin, KernelRisk):
 
     Minimises risk(l_i) + alpha / (p n) ||f||^2 with the logistic loss for two classes, the multinomial loss of one
     score a class for more; p is the share of rows the risk keeps. With ``balanced=True`` the risk is taken within each
-    observed class: trimmed by loss alone, a whole class is soon dropped.
+    observed class: if rows are trimmed by loss alone, a whole class is soon dropped.
 
     Parameters
     ----------
     risk : Mean, Subquantile or Tilted, default=Subquantile(0.8)
-        What the losses amount to. Subquantile(p) fits the share p of the rows that fits best.
+        How the losses are summed up. Subquantile(p) fits the share p of the rows that fits best.
     alpha : float, default=0.1
         Ridge, >= 0.
     balanced : bool, default=True
@@ -182,7 +182,7 @@ class KernelClassifier(ExpansionPredictions, ClassifierMixin, KernelRisk):
     dual_coef_ : array of shape (n or n_landmarks,), with a column a class beyond two
         Coefficients; of a linear kernel ``coef_``, with one more for a coef0 > 0, in its place.
     inlier_mask_ : bool array of shape (n,)
-        Training rows that weigh at least half as much as the heaviest: those kept.
+        Training rows that are kept: those with at least half the weight of the heaviest.
     weights_ : array of shape (n,)
         Weight of each training row at the solution, summing to 1.
     objective_, n_iter_, converged_, history_
@@ -254,7 +254,7 @@ class KernelClassifier(ExpansionPredictions, ClassifierMixin, KernelRisk):
 
 
 def weighted_median(y: Array, weight: Array) -> float:
-    """Return the middle of the values that half the weight lies on either side of."""
+    """Return the weighted median, the middle of the two where half of the weight ends between two values."""
     order = np.argsort(y)
     share = np.cumsum(weight[order]) / weight.sum()
     low = y[order][np.searchsorted(share, 0.5 - ROUNDING)]

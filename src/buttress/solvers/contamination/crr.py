@@ -13,7 +13,7 @@ import numpy as np
 from buttress._checks import Array
 from buttress.solvers.run import Step, Steps
 
-LEAST_SINGULAR = 1e-10  # share of the largest singular value below which another is rounding
+LEAST_SINGULAR = 1e-10  # share of the largest singular value; smaller ones are rounding
 
 
 def crr(basis: Array, y: Array, k: int) -> Steps:
@@ -23,7 +23,8 @@ def crr(basis: Array, y: Array, k: int) -> Steps:
     while True:
         rest = y - b
         residual = rest - basis @ (basis.T @ rest)
-        size = max(float(np.linalg.norm(rest)), np.finfo(float).tiny)  # without b: one target of 1e9 would hide any change
+        # without b: a corrupt target of 1e9 would hide any change
+        size = max(float(np.linalg.norm(rest)), np.finfo(float).tiny)
         yield Step(b, change=float(np.linalg.norm(b - last)) / size, objective=0.5 * float(residual @ residual))
         last = b
         b = hard_threshold(b + residual, k)

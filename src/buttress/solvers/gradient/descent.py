@@ -78,7 +78,10 @@ def descent(
             velocity = momentum * velocity + move
             new = into_ball(space, here - velocity, radius)
         ahead = new + age / (age + 3) * (new - last) if acceleration == "nesterov" else new
-        here, last, previous, age = into_ball(space, ahead, radius), new, objective, age + 1
+        here = into_ball(space, ahead, radius)
+        last = new
+        previous = objective
+        age = age + 1
 
 
 def step_rule(

@@ -12,7 +12,7 @@ import numpy as np
 from buttress._checks import Array
 
 TRIALS = 12  # steps tried along a line before it is given up
-ARMIJO = 1e-4  # share of the fall that the slope promises which a step must bring (Nocedal & Wright, section 3.1)
+ARMIJO = 1e-4  # share of the fall predicted by the slope that a step must reach (Nocedal & Wright, section 3.1)
 # factors of the next step after one that failed: the minimiser of the parabola, kept between these
 LEAST_CUT = 0.1
 MOST_CUT = 0.5
