@@ -321,7 +321,7 @@ def test_a_tilt_in_units_of_other_targets_is_told():
     """t l of hundreds: all weight on the few rows of least loss."""
     X = np.random.default_rng(0).normal(size=(100, 2))
     KernelRegressor(risk=Tilted(-2)).fit(X, X[:, 0])
-    with pytest.warns(UserWarning, match=r"Tilted\(tilt=-2\) weighs the rows as if they were .* of 100"):
+    with pytest.warns(UserWarning, match=r"Tilted\(tilt=-2\) weights the rows as if they were .* of 100"):
         KernelRegressor(risk=Tilted(-2)).fit(X, 100 * X[:, 0])
 
 

@@ -1,34 +1,41 @@
 """One code for numpy arrays and torch tensors: whose functions an array needs, and where arrays are kept.
 
-Code that can run on a device takes its functions from ``namespace(array)`` and keeps to those that numpy and torch
-spell alike; ``axis`` and ``keepdims`` are understood by both. torch is imported only where a device is asked for.
+Code that can run on a device takes its functions from ``namespace(array)`` and uses only those with the same name in
+numpy and torch; ``axis`` and ``keepdims`` are understood by both. torch is imported only where a device is asked for.
 """
 
 import sys
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+# an array of NumPy or a tensor of torch, typed as an array; what goes in comes out
+Kind = TypeVar("Kind", bound=NDArray[Any])
 
 
-def namespace(array: Any) -> Any:
+def namespace(array: NDArray[Any]) -> Any:
     """Return torch for one of its tensors, numpy for anything else."""
     return sys.modules["torch"] if type(array).__module__ == "torch" else np
 
 
-def cast(array: Any, dtype: Any) -> Any:
+def cast(array: Kind, dtype: np.dtype[Any]) -> Kind:
     """Return an array or tensor in another precision, itself where it has that."""
-    return array.astype(dtype, copy=False) if namespace(array) is np else array.to(dtype)
+    there: Any = array
+    return there.astype(dtype, copy=False) if namespace(array) is np else there.to(dtype)
 
 
-def contiguous(array: Any) -> Any:
+def contiguous(array: Kind) -> Any:
     """Return an array or tensor laid out row by row, as matrix products read it fastest."""
-    return np.ascontiguousarray(array) if namespace(array) is np else array.contiguous()
+    there: Any = array
+    return np.ascontiguousarray(there) if namespace(array) is np else there.contiguous()
 
 
-def to_numpy(array: Any) -> Any:
+def to_numpy(array: Kind) -> Kind:
     """Return a tensor as a numpy array, anything else as it is."""
-    return array if namespace(array) is np else array.cpu().numpy()
+    there: Any = array
+    return array if namespace(array) is np else there.cpu().numpy()
 
 
 @dataclass(frozen=True)
@@ -43,7 +50,7 @@ class Place:
         """The library of the arrays there."""
         return np if self.device is None else sys.modules["torch"]
 
-    def __call__(self, array: Any) -> Any:
+    def __call__(self, array: ArrayLike) -> Any:
         """Return an array there, floats in this precision."""
         array = np.asarray(array)
         array = array.astype(self.dtype, copy=False) if array.dtype.kind == "f" else array
@@ -53,13 +60,13 @@ class Place:
 NUMPY = Place()
 
 
-def place_of(array: Any) -> Place:
+def place_of(array: NDArray[Any]) -> Place:
     """Return where an array or tensor is."""
     device = None if namespace(array) is np else str(array.device)
     return Place(device, str(array.dtype).removeprefix("torch."))
 
 
-def check_device(device: Any) -> str | None:
+def check_device(device: object) -> str | None:
     """Return the name of a device that torch has, None for numpy; ImportError without torch, ValueError for others."""
     if device is None:
         return None

@@ -7,6 +7,8 @@ Estimators that iterate derive from :class:`CallbackSupportMixin`, decorate ``fi
 from collections.abc import Callable
 from typing import Any
 
+from buttress._types import Estimator, MatrixLike, VectorLike
+
 try:
     from sklearn.callback import CallbackSupportMixin, with_callbacks
 except ImportError:  # scikit-learn < 1.9
@@ -19,16 +21,21 @@ except ImportError:  # scikit-learn < 1.9
         return method
 
 
-def step_callback(estimator: Any, X: Any, y: Any, max_iter: int | None) -> Callable[[Any], bool] | None:
+# what the loop calls with each of its steps; True stops it
+Report = Callable[[object], bool] | None
+
+
+def step_callback(estimator: Estimator, X: MatrixLike | None, y: VectorLike | None, max_iter: int | None) -> Report:
     """Return a function of one step that reports it to the estimator's callbacks and says whether to stop."""
     if not hasattr(estimator, "_init_callback_context"):
         return None
-    context = estimator._init_callback_context(max_subtasks=max_iter)
+    supported: Any = estimator
+    context = supported._init_callback_context(max_subtasks=max_iter)
     if not getattr(estimator, "_skl_callbacks", None):
         return None
     context.call_on_fit_task_begin(estimator=estimator, X=X, y=y)
 
-    def report(step: Any) -> bool:
+    def report(step: object) -> bool:
         task = context.subcontext(task_name="iteration")
         task.call_on_fit_task_begin(estimator=estimator, X=X, y=y)
         return bool(task.call_on_fit_task_end(estimator=estimator, X=X, y=y))

@@ -1,27 +1,29 @@
 """Checks of parameters and data that every room shares, and the warnings they raise.
 
-Every refusal says what was expected, what came, and what to do about it; a column is named.
+Every error says what was expected, what was given and what to do about it, and names the column.
 """
 
 import math
 import os
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from numbers import Integral, Real
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import sklearn
-from numpy.typing import NDArray
 from scipy.sparse import issparse
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
 from buttress._suggest import LARGEST, near
+from buttress._types import Array, BoundsLike, Estimator, Labels, MatrixLike, Rows, VectorLike
 
-Array = NDArray[np.float64]
+MAJORITY = ("With half of the rows corrupt or more, nothing in the data says which half is the true one: "
+            "set it below 0.5.")
+# source files whose frames a warning passes over
 INNER = (str(Path(__file__).parent) + os.sep, str(Path(sklearn.__file__).parent) + os.sep)
 
 
@@ -34,7 +36,7 @@ class FeatureNoiseWarning(UserWarning):
 
 
 class KernelScaleWarning(UserWarning):
-    """To the kernel the training rows are all unlike each other, or all alike: X is not scaled to its width."""
+    """The kernel sees the training rows as all unlike each other, or all alike: X is not scaled to the kernel."""
 
 
 class InterruptedWarning(UserWarning):
@@ -54,7 +56,7 @@ def warn_user(message: str, category: type[Warning] = UserWarning) -> None:
 
 
 def check_number(
-    name: str, value: Any, low: float, high: float = math.inf, *, closed: str = "neither", fix: str = ""
+    name: str, value: object, low: float, high: float = math.inf, *, closed: str = "neither", fix: str = ""
 ) -> float:
     """Return ``value`` as a float inside the interval (``closed``: left, right, both, neither), or raise."""
     left = "[" if closed in ("left", "both") else "("
@@ -70,14 +72,31 @@ def check_number(
     return number
 
 
-def check_count(name: str, value: Any, low: int = 1) -> int:
+def check_count(name: str, value: object, low: int = 1) -> int:
     """Return ``value`` as an int of at least ``low``, or raise."""
     if isinstance(value, bool) or not isinstance(value, Integral) or value < low:
         raise ValueError(f"{name} must be a whole number of at least {low}. Got {value!r}.")
     return int(value)
 
 
-def check_option(name: str, value: Any, options: Sequence[Any]) -> Any:
+def check_contamination(value: object) -> float:
+    """Return a share of corrupt rows in [0, 0.5), or raise and explain."""
+    return check_number("contamination", value, 0, 0.5, closed="left", fix=MAJORITY)
+
+
+def check_contamination_or_auto(value: object) -> float | None:
+    """Return a share of corrupt rows in [0, 0.5), None for ``"auto"``, or raise and explain."""
+    if isinstance(value, str) and value == "auto":
+        return None
+    if isinstance(value, str) or value is None:
+        raise ValueError(f"contamination must be 'auto' or a number in [0, 0.5). Got {value!r}.")
+    return check_contamination(value)
+
+
+Option = TypeVar("Option")
+
+
+def check_option(name: str, value: Option, options: Sequence[Option]) -> Option:
     """Return ``value`` if it is one of ``options``, or raise with the nearest name."""
     if any(value is option or (isinstance(value, str) and value == option) for option in options):
         return value
@@ -86,9 +105,9 @@ def check_option(name: str, value: Any, options: Sequence[Any]) -> Any:
 
 
 def check_X_y(
-    estimator: Any, X: Any, y: Any, *, numeric_target: bool = False, min_rows: int = 2, sparse: bool = False,
-    single: bool = False, reset: bool = True,
-) -> tuple[Any, Any]:
+    estimator: Estimator, X: MatrixLike, y: VectorLike | None, *, numeric_target: bool = False, min_rows: int = 2,
+    sparse: bool = False, single: bool = False, reset: bool = True,
+) -> tuple[Array, Labels]:
     """Check training data for ``estimator``; X becomes float64 of shape (n, d), y one-dimensional.
 
     With ``sparse`` a sparse X becomes CSR in place of an error; with ``single`` a float32 X stays one; without
@@ -98,16 +117,20 @@ def check_X_y(
     if y is None:
         raise ValueError(f"{type(estimator).__name__} requires y to be passed, but the target y is None.")
     _check_targets(y, numeric_target)
-    X, y = _converted(estimator, X, y, reset=reset, numeric_target=numeric_target, sparse=sparse, single=single)
-    if X.shape[0] < min_rows:
-        raise ValueError(f"{type(estimator).__name__} needs at least {min_rows} rows. Got n_samples = {X.shape[0]}.")
-    check_values(X, column_names(estimator, X.shape[1]), type(estimator).__name__)
+    rows: Array
+    targets: Labels
+    rows, targets = _converted(estimator, X, y, reset=reset, numeric_target=numeric_target, sparse=sparse,
+                               single=single)
+    who = type(estimator).__name__
+    if rows.shape[0] < min_rows:
+        raise ValueError(f"{who} needs at least {min_rows} rows. Got n_samples = {rows.shape[0]}.")
+    check_values(rows, column_names(estimator, rows.shape[1]), who)
     if numeric_target:
-        check_values(np.asarray(y)[:, None], ["y"], type(estimator).__name__)
-    return X, y
+        check_values(targets[:, None], ["y"], who)
+    return rows, targets
 
 
-def _check_targets(y: Any, numeric: bool) -> None:
+def _check_targets(y: VectorLike, numeric: bool) -> None:
     """Refuse targets that are missing, and ``numeric`` ones that are text, naming the first."""
     targets = np.asarray(y)
     kind = targets.dtype.kind
@@ -127,24 +150,26 @@ def _check_targets(y: Any, numeric: bool) -> None:
                          "astype(float) if it is a number, or use a classifier.")
 
 
-def check_X(estimator: Any, X: Any, *, sparse: bool = False, single: bool = False) -> Any:
+def check_X(estimator: Estimator, X: MatrixLike, *, sparse: bool = False, single: bool = False) -> Array:
     """Check data to predict on against the training columns of ``estimator``; returns float64 of shape (n, d)."""
-    X = _converted(estimator, X, "no_validation", reset=False, numeric_target=False, sparse=sparse, single=single)
-    check_values(X, column_names(estimator, X.shape[1]), type(estimator).__name__)
-    return X
+    rows: Array = _converted(estimator, X, None, reset=False, numeric_target=False, sparse=sparse, single=single)
+    check_values(rows, column_names(estimator, rows.shape[1]), type(estimator).__name__)
+    return rows
 
 
 def _converted(
-    estimator: Any, X: Any, y: Any, *, reset: bool, numeric_target: bool, sparse: bool, single: bool
+    estimator: Estimator, X: MatrixLike, y: VectorLike | None, *, reset: bool, numeric_target: bool, sparse: bool,
+    single: bool,
 ) -> Any:
+    """Return X, or X and y where y is given, as arrays; an error about text names its column."""
     options: dict[str, Any] = {"dtype": [np.float64, np.float32] if single else np.float64, "ensure_all_finite": False,
                                "reset": reset}
     if sparse:
         options |= {"accept_sparse": "csr", "accept_large_sparse": False}
-    if not (isinstance(y, str) and y == "no_validation"):
-        options["y_numeric"] = numeric_target
+    if y is not None:
+        options |= {"y": y, "y_numeric": numeric_target}
     try:
-        made = validate_data(estimator, X, y, **options)
+        made = validate_data(estimator, X, **options)
         return (canonical(made[0]), made[1]) if isinstance(made, tuple) else canonical(made)
     except (ValueError, TypeError) as error:
         column = _first_text_column(X)
@@ -156,15 +181,18 @@ def _converted(
                       "of dates make numbers, such as days.") from None
 
 
-def canonical(X: Any) -> Any:
+def canonical(X: Array) -> Array:
     """Return X; if it is CSR, with each entry stored once and in order, in a copy where it was not."""
-    if issparse(X) and not X.has_canonical_format:
-        X = X.copy()
-        X.sum_duplicates()
-    return X
+    if not issparse(X):
+        return X
+    entries: Any = X
+    if not entries.has_canonical_format:
+        entries = entries.copy()
+        entries.sum_duplicates()
+    return entries
 
 
-def _first_text_column(X: Any) -> str | None:
+def _first_text_column(X: MatrixLike) -> str | None:
     """Name the first column of ``X`` that cannot be read as numbers, or None."""
     if isinstance(X, np.ndarray) and X.dtype.kind not in "OUS":
         return None
@@ -183,22 +211,23 @@ def _first_text_column(X: Any) -> str | None:
     return None
 
 
-def column_names(estimator: Any, width: int) -> list[str]:
+def column_names(estimator: Estimator, width: int) -> list[str]:
     """Names of the columns the estimator saw, quoted for messages; their numbers when they had none."""
     names = getattr(estimator, "feature_names_in_", None)
     return [repr(str(name)) for name in names] if names is not None else [str(j) for j in range(width)]
 
 
-def check_values(X: Any, columns: Sequence[str], who: str = "buttress") -> None:
+def check_values(X: Array, columns: Sequence[str], who: str = "buttress") -> None:
     """Raise ValueError, naming the first column of ``X`` (n, d) that holds NaN, inf or a value beyond 1e100."""
-    entries = X.data if issparse(X) else np.ravel(X, order="K")
+    entries = np.asarray(X.data) if issparse(X) else np.ravel(X, order="K")
     with np.errstate(over="ignore", invalid="ignore"):
         if entries.dtype.kind == "f" and float(entries @ entries) <= LARGEST**2:
             return  # one pass, no copy: no entry can be larger than the root of the sum of squares
         bad = ~(np.abs(entries if issparse(X) else X) <= LARGEST)
     if not bad.any():
         return
-    i, j = (index[bad] for index in X.tocoo().coords) if issparse(X) else np.nonzero(bad)
+    sparse: Any = X
+    i, j = (index[bad] for index in sparse.tocoo().coords) if issparse(X) else np.nonzero(bad)
     column = int(j.min())
     rows = np.sort(i[j == column])
     where = f"column {columns[column]} ({rows.size} rows, the first is row {rows[0]})"
@@ -210,7 +239,7 @@ def check_values(X: Any, columns: Sequence[str], who: str = "buttress") -> None:
     raise ValueError(f"Input contains {value:g} in {where}, too large for float64 kernels. Rescale the column.")
 
 
-def check_rows(X: Any, width: int | None, who: str) -> Array:
+def check_rows(X: MatrixLike, width: int | None, who: str) -> Array:
     """Return rows of shape (n, width), in float64 unless they are float32, for what is given a fitted model.
 
     Raises ValueError for sparse rows, entries that are no real numbers, NaN and inf (naming the column), another width.
@@ -232,7 +261,7 @@ def check_rows(X: Any, width: int | None, who: str) -> Array:
     return rows
 
 
-def check_box(bounds: Any, X: Array, *, finite: bool = False) -> tuple[Array, Array]:
+def check_box(bounds: BoundsLike, X: Array, *, finite: bool = False) -> tuple[Array, Array]:
     """Return the two ends of a box, each to be broadcast to X; ValueError for anything else or one that excludes X."""
     try:
         low, high = (np.asarray(side, dtype=X.dtype) for side in bounds)
@@ -249,7 +278,7 @@ def check_box(bounds: Any, X: Array, *, finite: bool = False) -> tuple[Array, Ar
     return low, high
 
 
-def check_weights(sample_weight: Any, X: Array) -> Array:
+def check_weights(sample_weight: VectorLike | None, X: Array) -> Array:
     """Return non-negative float64 weights of shape (n,), ones when None; at least one is positive."""
     weight: Array = _check_sample_weight(sample_weight, X, dtype=np.float64)
     check_values(weight[:, None], ["sample_weight"])
@@ -260,7 +289,9 @@ def check_weights(sample_weight: Any, X: Array) -> Array:
     return weight
 
 
-def class_weights(class_weight: Any, classes: NDArray[Any], codes: NDArray[np.intp], weight: Array) -> Array:
+def class_weights(
+    class_weight: Mapping[Any, float] | str | None, classes: Labels, codes: Rows, weight: Array
+) -> Array:
     """Return the weight of each class: ones, those of a dict, or n / (n_classes n_c) with rows counted by weight.
 
     Raises ValueError where a class has rows but no weight at all.
@@ -279,7 +310,7 @@ def class_weights(class_weight: Any, classes: NDArray[Any], codes: NDArray[np.in
     return weights
 
 
-def check_classes(y: Any, who: str) -> tuple[NDArray[Any], NDArray[np.intp]]:
+def check_classes(y: VectorLike, who: str) -> tuple[Labels, Rows]:
     """Return the sorted classes of ``y`` and each row's class number; refuse continuous or one-class targets."""
     from sklearn.utils.multiclass import check_classification_targets
 

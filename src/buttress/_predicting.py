@@ -1,24 +1,25 @@
 """What estimators that hold an expansion have in common: their input tags, and how they predict."""
 
+from collections.abc import Callable
 from typing import Any
 
-from numpy.typing import NDArray
-from sklearn.utils import get_tags
+from sklearn.utils import Tags, get_tags
 from sklearn.utils.validation import check_is_fitted
 
 from buttress._checks import Array, check_X
-from buttress.expansion import KernelExpansion, winners
+from buttress._types import Labels, MatrixLike
+from buttress.expansion import HasExpansion, KernelExpansion, winners
 from buttress.kernels import kernel_takes_sparse
 
 
-def sparse_or_dense(tags: Any, pairwise: bool) -> Any:
+def sparse_or_dense(tags: Tags, pairwise: bool) -> Tags:
     """Set the input tags of a machine that takes sparse rows, or a Gram matrix."""
     tags.input_tags.pairwise = pairwise
     tags.input_tags.sparse = not pairwise
     return tags
 
 
-def rows_to_score(estimator: Any, X: Any, *, single: bool = False) -> Any:
+def rows_to_score(estimator: HasExpansion, X: MatrixLike, *, single: bool = False) -> Array:
     """Check X, (n, d), against the training columns; it may be sparse where estimator and kernel can be."""
     takes_sparse = get_tags(estimator).input_tags.sparse and kernel_takes_sparse(estimator.expansion_.kernel)
     return check_X(estimator, X, sparse=takes_sparse, single=single)
@@ -27,17 +28,18 @@ def rows_to_score(estimator: Any, X: Any, *, single: bool = False) -> Any:
 class ExpansionPredictions:
     """Scores and classes of a classifier from its ``expansion_``, ``contrasts_`` and ``classes_``."""
 
+    get_params: Callable[..., dict[str, Any]]  # of the estimator that this is mixed into
     expansion_: KernelExpansion
     contrasts_: Array
-    classes_: NDArray[Any]
+    classes_: Labels
 
-    def decision_function(self, X: Any) -> Array:
+    def decision_function(self, X: MatrixLike) -> Array:
         """Return the scores of X (n, d): (n,) for two classes, positive for ``classes_[1]``, else (n, n_classes)."""
         check_is_fitted(self)
         scores = self.expansion_(rows_to_score(self, X))
         return scores[:, 0] if len(self.classes_) == 2 else scores
 
-    def predict(self, X: Any) -> NDArray[Any]:
+    def predict(self, X: MatrixLike) -> Labels:
         """Return the class of each row of X (n, d)."""
         check_is_fitted(self)
         return self.classes_[winners(self.expansion_(rows_to_score(self, X)), self.contrasts_)]
@@ -46,10 +48,11 @@ class ExpansionPredictions:
 class ExpansionValues:
     """Values of a regressor from its ``expansion_`` and ``intercept_``."""
 
+    get_params: Callable[..., dict[str, Any]]  # of the estimator that this is mixed into
     expansion_: KernelExpansion
     intercept_: float
 
-    def predict(self, X: Any) -> Array:
+    def predict(self, X: MatrixLike) -> Array:
         """Return f(x) for each row of X (n, d)."""
         check_is_fitted(self)
         return self.expansion_(rows_to_score(self, X))[:, 0] + self.intercept_

@@ -28,7 +28,6 @@ Examples
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,13 +35,24 @@ from scipy.optimize import minimize_scalar
 from sklearn.utils.validation import check_is_fitted
 
 from buttress._checks import Array, check_rows
-from buttress.expansion import KernelExpansion, winners
+from buttress._types import MatrixLike
+from buttress.expansion import KernelExpansion, Scores, winners
 from buttress.features import RandomExpansion
 from buttress.kernels import Combination, Kernel, Linear, Radial, squared_distances
-from buttress.scores import ScoreFunction, SignOf, as_classifier, read_scores
+from buttress.scores import Scorable, ScoreFunction, SignOf, as_classifier, read_scores
 
 ROUNDING = 1e-13  # share of the sum of all terms that a computed score may be off by
-BLOCK = 1000  # rows at a time
+CERTIFIED_ROWS = 1000  # rows at a time
+OUTWARD = 1e-9  # share by which an eigenvalue or a peak is rounded up, so that the bound stays one
+NORM_ROUNDING = 1e-12  # share by which a squared norm may be off
+UNDER_ROOT = 1e-15  # what rounding may hide under a root, in units of the kernel's largest value
+LEAST_TOP = 1e-3  # that value, at least
+SUMS_TO_0 = 1e-9  # share of the terms that the coefficients of a conditionally definite kernel may sum to
+STEEPEST_WITHIN = (-5, 5)  # powers of e of a kernel's own length between which it falls fastest
+STEEPEST_TOL = 1e-7
+DOUBLINGS = 60  # of a radius: past 1e18 the scores have no other value to fall to
+HALVINGS = 60  # between a radius that holds and one that does not
+FIRST_STEP_DOWN = 1e-3  # share of the upper radius tried while no radius is known to hold
 
 # (radius (n,), norm) -> by how much the leads (n,) can fall within it
 Fall = Callable[[Array, str], Array]
@@ -62,7 +72,7 @@ class CertifiedRadius:
     linf: Array
 
 
-def certified_radius(model: Any, X: Any) -> CertifiedRadius:
+def certified_radius(model: Scorable, X: MatrixLike) -> CertifiedRadius:
     """Return for each row of X a radius inside which no input gets another prediction.
 
     Parameters
@@ -101,7 +111,7 @@ def certified_radius(model: Any, X: Any) -> CertifiedRadius:
                          "estimator of this package, SVC, a linear classifier, or one behind scalers or Nystroem.")
     X = check_rows(X, getattr(model, "n_features_in_", None), "A certificate").astype(np.float64, copy=False)
     lead = _Lead(score, X.shape[1])
-    parts = [lead.radii(X[start : start + BLOCK]) for start in range(0, len(X), BLOCK)]
+    parts = [lead.radii(X[start : start + CERTIFIED_ROWS]) for start in range(0, len(X), CERTIFIED_ROWS)]
     l2, linf = np.concatenate([np.empty((2, 0)), *parts], axis=1)
     return CertifiedRadius(l2, linf)
 
@@ -131,7 +141,7 @@ class _Lead:
         return radii
 
 
-def certified_terms(expansion: Any) -> "list[_LinearTerm | _RadialTerm | _WaveTerm]":
+def certified_terms(expansion: Scores) -> "list[_LinearTerm | _RadialTerm | _WaveTerm]":
     """Split an expansion into terms of one kernel; ValueError for a kernel that has no certificate."""
     if isinstance(expansion, RandomExpansion):
         return [_WaveTerm(expansion)]
@@ -212,7 +222,7 @@ class _WaveTerm:
 
 
 def _top_eigenvalue(matrix: Array) -> float:
-    return float(np.linalg.eigvalsh(matrix)[-1]) * (1 + 1e-9)
+    return float(np.linalg.eigvalsh(matrix)[-1]) * (1 + OUTWARD)
 
 
 class _RadialTerm:
@@ -237,10 +247,10 @@ class _RadialTerm:
 
     def fall(self, Z: Array, V: Array, scale: Array) -> Fall:
         """Return the bound on the fall of the V-contrasted scores at the inner rows Z."""
-        square = np.maximum(np.einsum("ik,kl,il->i", V, self.gram, V), 0) * (1 + 1e-12)
+        square = np.maximum(np.einsum("ik,kl,il->i", V, self.gram, V), 0) * (1 + NORM_ROUNDING)
         if not self.definite:  # only coefficients that sum to zero have a norm
             sums = np.abs(V @ self.part.coef.sum(axis=0))
-            square = np.where(sums <= 1e-9 * self.size(V), square, np.inf)
+            square = np.where(sums <= SUMS_TO_0 * self.size(V), square, np.inf)
         if not self.smooth:
             return self._cusp_fall(Z, V, scale, square)
         stretch = _stretch(scale)
@@ -252,14 +262,18 @@ class _RadialTerm:
 
     def _fall(self, radius: Array, r: Array, f: Array, slopes: Array, dual: Array, square: Array) -> Array:
         """The least of the bounds for perturbations of at most ``radius``, at most r in the l2 norm inside."""
-        top, rest = self.top, 1e-15 * max(abs(self.top), 1e-3)  # rest: what rounding may hide under a root
-        F, S = self.profile(r**2), self.slope(r**2)
-        apart, along = 2 * (top - F), 2 * r**2 * S**2 / self.bend  # |k(x + d, .) - k(x, .)|^2, and its part along g
+        top = self.top
+        rest = UNDER_ROOT * max(abs(self.top), LEAST_TOP)
+        F = self.profile(r**2)
+        S = self.slope(r**2)
+        apart = 2 * (top - F)  # |k(x + d, .) - k(x, .)|^2
+        along = 2 * r**2 * S**2 / self.bend  # its part along g
         flat = np.maximum(square - slopes / (2 * self.bend), 0)
         slide = np.minimum(dual * radius, np.sqrt(slopes) * self._slide(r))
         bounds = [np.sqrt(square * (apart + rest)), slide + np.sqrt(flat * (np.maximum(apart - along, 0) + rest))]
         if self.definite:
-            sink, turned = np.maximum(f * (1 - F / top), 0), np.maximum(top - F**2 / top, 0)
+            sink = np.maximum(f * (1 - F / top), 0)
+            turned = np.maximum(top - F**2 / top, 0)
             left = np.maximum(square - f**2 / top, 0)
             bounds.append(sink + np.sqrt(left * (turned + rest)))
             left = np.maximum(left - slopes / (2 * self.bend), 0)
@@ -269,7 +283,7 @@ class _RadialTerm:
     def _slide(self, r: Array) -> Array:
         """Return the largest s |F'(s^2) / F'(0)| over s <= r: it rises to one peak."""
         s = np.minimum(r, self.steepest)
-        return s * np.abs(self.slope(s**2)) / self.bend * (1 + 1e-9)
+        return s * np.abs(self.slope(s**2)) / self.bend * (1 + OUTWARD)
 
     def _steepest(self) -> float:
         """Return the distance at which the kernel falls fastest, the peak of s |F'(s^2)|."""
@@ -279,19 +293,22 @@ class _RadialTerm:
             s = unit * np.exp(power)
             return -float(s * np.abs(self.slope(np.array([s**2])))[0])
 
-        return float(unit * np.exp(minimize_scalar(rate, bounds=(-5, 5), method="bounded", options={"xatol": 1e-7}).x))
+        peak = minimize_scalar(rate, bounds=STEEPEST_WITHIN, method="bounded", options={"xatol": STEEPEST_TOL})
+        return float(unit * np.exp(peak.x))
 
     def _cusp_fall(self, Z: Array, V: Array, scale: Array, square: Array) -> Fall:
         """Of a kernel without a second derivative at 0: (1), and how far each centre may come nearer or go away."""
         distance = np.sqrt(squared_distances(Z, self.part.centers))
-        values, weight, stretch = self.profile(distance**2), V @ self.part.coef.T, _stretch(scale)
+        values = self.profile(distance**2)
+        weight = V @ self.part.coef.T
+        stretch = _stretch(scale)
 
         def fall(radius: Array, norm: str) -> Array:
             r = (stretch[norm] * radius)[:, None]
             nearer = self.profile(np.maximum(distance - r, 0) ** 2) - values
             further = values - self.profile((distance + r) ** 2)
             each = np.where(weight > 0, weight * further, -weight * nearer).sum(axis=1)
-            return np.minimum(each, np.sqrt(square * (2 * (self.top - self.profile(r[:, 0] ** 2)) + 1e-15)))
+            return np.minimum(each, np.sqrt(square * (2 * (self.top - self.profile(r[:, 0] ** 2)) + UNDER_ROOT)))
 
         return fall
 
@@ -309,14 +326,14 @@ def _largest_radius(lead: Array, falls: list[Fall], norm: str) -> Array:
             return sum((fall(radius, norm) for fall in falls), np.zeros_like(radius)) < lead
 
     low, high = np.zeros_like(lead), np.ones_like(lead)
-    for _ in range(60):  # past 1e18 the scores have no other value to fall to
+    for _ in range(DOUBLINGS):
         more = holds(high)
         low, high = np.where(more, high, low), np.where(more, 2 * high, high)
         if not more.any():
             break
     endless = holds(high)
-    for _ in range(60):
-        middle = np.where(low > 0, np.sqrt(low) * np.sqrt(high), high * 1e-3)
+    for _ in range(HALVINGS):
+        middle = np.where(low > 0, np.sqrt(low) * np.sqrt(high), high * FIRST_STEP_DOWN)
         more = holds(middle)
         low, high = np.where(more, middle, low), np.where(more, high, middle)
     return np.where(endless, np.inf, low)

@@ -5,15 +5,46 @@ together with the contrasts that say which columns must be positive for a label 
 """
 
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from buttress._arrays import Place, namespace
 from buttress._checks import Array
+from buttress._threads import BLOCK
+from buttress._types import Estimator, Labels
 from buttress.kernels import Kernel
 
-CHUNK = 4_000_000  # entries of one kernel panel, 32 MB
+
+class Scores(Protocol):
+    """Scores of rows with their input gradients, such as a kernel expansion or a sum of random features."""
+
+    coef: Array
+    intercept: Array
+
+    def __call__(self, X: Array) -> Array:
+        """Return the scores of the rows of X (n, d), shape (n, k)."""
+
+    def gradient(self, X: Array, V: Array) -> Array:
+        """Return sum_c V[i, c] * d score_c(x_i) / d x_i, shape (n, d), for V of shape (n, k)."""
+
+    def moved(self, place: Place) -> "Scores":
+        """Return the same scores with their arrays in another place."""
+
+
+class HasExpansion(Estimator, Protocol):
+    """A fitted estimator that predicts with a kernel expansion."""
+
+    expansion_: "KernelExpansion"
+
+
+class HasScores(Protocol):
+    """A fitted classifier whose scores and contrasts can be read."""
+
+    expansion_: Scores
+    contrasts_: Array
+    classes_: Labels
 
 
 @dataclass
@@ -49,7 +80,7 @@ class KernelExpansion:
         return KernelExpansion(self.kernel, *map(place, (self.centers, self.coef, self.intercept)))
 
     def _parts(self, X: Array) -> list[Array]:
-        rows = max(1, CHUNK // max(1, self.centers.shape[0]))
+        rows = max(1, BLOCK // max(1, self.centers.shape[0]))
         return [X[start : start + rows] for start in range(0, X.shape[0], rows)]
 
 

@@ -13,10 +13,9 @@ array([0.75, 1.25])
 from abc import ABC, abstractmethod
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import expit, logsumexp, softmax
 
-from buttress._checks import Array
+from buttress._types import Array, Targets
 
 
 class Loss(ABC):
@@ -25,11 +24,11 @@ class Loss(ABC):
     curvature: float
 
     @abstractmethod
-    def value(self, y: Array, f: Array) -> Array:
+    def value(self, y: Targets, f: Array) -> Array:
         """Loss of each row, shape (n,)."""
 
     @abstractmethod
-    def derivative(self, y: Array, f: Array) -> Array:
+    def derivative(self, y: Targets, f: Array) -> Array:
         """dl/df (a subgradient where it is not unique), shaped like f."""
 
 
@@ -38,10 +37,10 @@ class Hinge(Loss):
 
     curvature = np.inf
 
-    def value(self, y: Array, f: Array) -> Array:
+    def value(self, y: Targets, f: Array) -> Array:
         return np.maximum(0, 1 - y * f)
 
-    def derivative(self, y: Array, f: Array) -> Array:
+    def derivative(self, y: Targets, f: Array) -> Array:
         return np.where(y * f < 1, -y, 0.0)
 
 
@@ -50,10 +49,10 @@ class Squared(Loss):
 
     curvature = 2.0
 
-    def value(self, y: Array, f: Array) -> Array:
+    def value(self, y: Targets, f: Array) -> Array:
         return (f - y) ** 2
 
-    def derivative(self, y: Array, f: Array) -> Array:
+    def derivative(self, y: Targets, f: Array) -> Array:
         return 2 * (f - y)
 
 
@@ -62,10 +61,10 @@ class Logistic(Loss):
 
     curvature = 0.25
 
-    def value(self, y: Array, f: Array) -> Array:
+    def value(self, y: Targets, f: Array) -> Array:
         return np.logaddexp(0, -y * f)
 
-    def derivative(self, y: Array, f: Array) -> Array:
+    def derivative(self, y: Targets, f: Array) -> Array:
         return -y * expit(-y * f)
 
 
@@ -74,10 +73,11 @@ class Multinomial(Loss):
 
     curvature = 0.5
 
-    def value(self, y: NDArray[np.intp], f: Array) -> Array:  # type: ignore[override]
-        return logsumexp(f, axis=1) - np.take_along_axis(f, y[:, None], axis=1)[:, 0]
+    def value(self, y: Targets, f: Array) -> Array:
+        codes = y.astype(np.intp, copy=False)
+        return logsumexp(f, axis=1) - np.take_along_axis(f, codes[:, None], axis=1)[:, 0]
 
-    def derivative(self, y: NDArray[np.intp], f: Array) -> Array:  # type: ignore[override]
+    def derivative(self, y: Targets, f: Array) -> Array:
         g = softmax(f, axis=1)
-        g[np.arange(len(y)), y] -= 1
+        g[np.arange(len(y)), y.astype(np.intp, copy=False)] -= 1
         return g

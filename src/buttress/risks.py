@@ -1,4 +1,4 @@
-"""Risks: what n losses amount to, and the weight each row then has in the gradient.
+"""Risks: one number for n losses, and the weight that each row then has in the gradient.
 
 A risk is called on the losses and returns a number; ``weights`` returns its gradient in the losses,
 n non-negative weights that sum to 1. Integer ``sample_weight`` means repeated rows, exactly.
@@ -23,6 +23,13 @@ from scipy.special import expit, logit, logsumexp, softmax
 from sklearn.base import BaseEstimator
 
 from buttress._checks import Array, check_number
+
+ROUNDING = 1e-12  # of a sum of shares
+TIED = 1e-9  # share of a loss within which two losses count as equal
+# of the soft cut: error in units of the smoothing, relative error, and most bisections
+CUT_TOL = 1e-12
+CUT_RTOL = 1e-14
+CUT_STEPS = 1000
 
 
 class Risk(BaseEstimator, ABC):
@@ -56,7 +63,7 @@ class Subquantile(Risk):
     """The mean of the smallest ``quantile`` of the losses (Rathnashyam & Gittens 2023, eq. 5).
 
     (1/p) times the integral of the loss quantile function from 0 to p. The rows at the boundary
-    count in part, all equal losses alike (to 1e-9), so p n need not be whole and the order of the
+    count in part, and equal losses (to 1e-9) count the same. So p n need not be whole, and the order of the
     rows does not matter. quantile=1 is the mean.
 
     With ``smoothing`` > 0 the cut is soft, max over t of t - mean(s log(1 + exp((t - l_i) / s))) / p with s the
@@ -66,7 +73,7 @@ class Subquantile(Risk):
     Parameters
     ----------
     quantile : float in (0, 1], default=0.8
-        Share of the rows to keep, p: one minus the share thought corrupt.
+        Share of the rows to keep, p: one minus the share of corrupt rows, as you estimate it.
     smoothing : float, default=0.0
         Width of the soft cut in units of the loss, >= 0; 0 cuts sharply.
 
@@ -101,8 +108,8 @@ class Subquantile(Risk):
             return soft / soft.sum()
         order = np.argsort(losses)
         reach = np.cumsum(share[order])
-        boundary = losses[order[min(int(np.searchsorted(reach, self.kept - 1e-12)), len(order) - 1)]]
-        tied = np.abs(losses - boundary) <= 1e-9 * np.abs(boundary)
+        boundary = losses[order[min(int(np.searchsorted(reach, self.kept - ROUNDING)), len(order) - 1)]]
+        tied = np.abs(losses - boundary) <= TIED * np.abs(boundary)
         kept = np.where((losses < boundary) & ~tied, share, 0.0)
         kept[tied] = share[tied] * (self.kept - kept.sum()) / share[tied].sum()
         return kept / kept.sum()
@@ -114,7 +121,7 @@ class Subquantile(Risk):
         used = losses[share > 0]
         return float(brentq(
             lambda t: share @ expit((t - losses) / self.smoothing) - self.kept,
-            used.min() - reach, used.max() + reach, xtol=1e-12 * self.smoothing, rtol=1e-14, maxiter=1000,
+            used.min() - reach, used.max() + reach, xtol=CUT_TOL * self.smoothing, rtol=CUT_RTOL, maxiter=CUT_STEPS,
         ))
 
 
@@ -124,7 +131,7 @@ class Tilted(Risk):
     Parameters
     ----------
     tilt : float, default=-2.0
-        t < 0 plays down large losses (robust), t > 0 plays them up, 0 is the mean itself.
+        t < 0 gives large losses less weight (robust), t > 0 gives them more, 0 is the mean itself.
     """
 
     def __init__(self, tilt: float = -2.0):

@@ -7,10 +7,11 @@ KernelRidge fitted to -1 and +1, alone, behind Nystroem features, in a pipeline 
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from scipy.sparse import issparse
+from sklearn.base import BaseEstimator
 from sklearn.kernel_approximation import Nystroem
 from sklearn.kernel_ridge import KernelRidge
 from sklearn.linear_model._base import LinearClassifierMixin
@@ -20,8 +21,12 @@ from sklearn.svm import SVC, NuSVC
 
 from buttress._arrays import Place
 from buttress._checks import Array
-from buttress.expansion import KernelExpansion, binary_contrasts, pair_contrasts, rival_contrasts
+from buttress._types import Labels, MatrixLike, ProbabilisticClassifier, Regressor, ScoredClassifier, SparseMatrix
+from buttress.expansion import KernelExpansion, Scores, binary_contrasts, pair_contrasts, rival_contrasts
 from buttress.kernels import RBF, Kernel, Linear, Polynomial, Sigmoid
+
+# what attacks and certificates take; a regressor stands for the sign of what it predicts
+Scorable = ScoredClassifier | ProbabilisticClassifier | Regressor
 
 MOST_DENSE = 1_000_000_000  # entries of sparse centres made dense at most, 8 GB
 
@@ -40,7 +45,7 @@ class ScoreFunction:
         Of the scalers in front.
     """
 
-    expansion: Any
+    expansion: Scores
     contrasts: Array
     shift: Array | float = 0.0
     scale: Array | float = 1.0
@@ -64,41 +69,43 @@ class ScoreFunction:
 
 
 class SignOf:
-    """A regression on -1 and +1 as the classifier it is used as: the sign of its prediction."""
+    """A regressor of -1 and +1 as the classifier it is used as: the sign of its prediction."""
 
-    classes_ = np.array([-1, 1])
+    classes_: Labels = np.array([-1, 1])
 
-    def __init__(self, regressor: Any):
+    def __init__(self, regressor: Regressor):
         self.regressor = regressor
-        self.n_features_in_ = regressor.n_features_in_
+        self.n_features_in_: int | None = getattr(regressor, "n_features_in_", None)
 
-    def decision_function(self, X: Array) -> Array:
-        return self.regressor.predict(X).reshape(len(X))
+    def decision_function(self, X: MatrixLike) -> Array:
+        return self.regressor.predict(X).ravel()
 
-    def predict(self, X: Array) -> Array:
+    def predict(self, X: MatrixLike) -> Array:
         return np.where(self.decision_function(X) > 0, 1, -1)
 
 
-def as_classifier(model: Any) -> Any:
+def as_classifier(model: Scorable) -> ScoredClassifier | ProbabilisticClassifier:
     """Return the model; a kernel ridge regression on -1 and +1 (or a pipeline that ends in one) as its sign."""
     last = getattr(model, "best_estimator_", model)
     last = last.steps[-1][1] if isinstance(last, Pipeline) else last
-    return SignOf(model) if isinstance(last, KernelRidge) else model
+    if isinstance(last, KernelRidge):
+        return SignOf(cast(Regressor, model))
+    return cast(ScoredClassifier | ProbabilisticClassifier, model)
 
 
-def fitted_inside(model: Any) -> Any:
+def fitted_inside(model: object) -> Any:
     """Return the estimator that a meta-estimator of this package fitted last and predicts with, None for others."""
     return getattr(model, "estimator_", None) if type(model).__module__.startswith("buttress.") else None
 
 
-def read_scores(model: Any) -> ScoreFunction | None:
+def read_scores(model: Scorable) -> ScoreFunction | None:
     """Return the score function of a fitted classifier, None where it is no kernel expansion that is known here."""
     if isinstance(model, SignOf):
         return read_scores(model.regressor)
     if hasattr(model, "best_estimator_"):
         return read_scores(model.best_estimator_)
     if fitted_inside(model) is not None:
-        return read_scores(model.estimator_)
+        return read_scores(fitted_inside(model))
     if isinstance(model, Pipeline):
         return _pipeline(model)
     if hasattr(model, "expansion_") and hasattr(model, "contrasts_"):
@@ -126,7 +133,7 @@ def _pipeline(model: Pipeline) -> ScoreFunction | None:
     return score
 
 
-def _behind_scaler(scaler: Any, score: ScoreFunction) -> ScoreFunction | None:
+def _behind_scaler(scaler: BaseEstimator, score: ScoreFunction) -> ScoreFunction | None:
     """Compose ((x - a) * b - shift) * scale; None for a transformer that is no plain scaler."""
     if type(scaler) is StandardScaler:
         a, b = scaler.mean_ if scaler.with_mean else 0.0, 1 / scaler.scale_ if scaler.with_std else 1.0
@@ -154,7 +161,7 @@ def _behind_nystroem(features: Nystroem, score: ScoreFunction) -> ScoreFunction 
     return ScoreFunction(expansion, score.contrasts)
 
 
-def _svc(model: Any) -> ScoreFunction | None:
+def _svc(model: SVC | NuSVC) -> ScoreFunction | None:
     """Undo libsvm's layout: one column of coefficients a pair of classes."""
     kernel = _kernel(model.kernel, model._gamma, model.degree, model.coef0, model.support_vectors_)
     if kernel is None:
@@ -181,7 +188,7 @@ def _kernel_ridge(model: KernelRidge) -> ScoreFunction | None:
     return ScoreFunction(KernelExpansion(kernel, _dense(model.X_fit_), coef, np.zeros(1)), binary_contrasts())
 
 
-def _linear(model: Any) -> ScoreFunction | None:
+def _linear(model: LinearClassifierMixin) -> ScoreFunction | None:
     """Linear scores x'w_c + b_c: the linear kernel with one centre, w_c, a score."""
     coef = np.atleast_2d(_dense(model.coef_)).astype(np.float64)
     n_classes = len(model.classes_)
@@ -190,7 +197,10 @@ def _linear(model: Any) -> ScoreFunction | None:
     return ScoreFunction(KernelExpansion(Linear(), coef, np.eye(len(coef)), intercept), contrasts)
 
 
-def _kernel(name: Any, gamma: Any, degree: Any, coef0: Any, Z: Any) -> Kernel | None:
+def _kernel(
+    name: str | Callable[[Array, Array], float], gamma: float | None, degree: float | None, coef0: float | None,
+    Z: Array | SparseMatrix,
+) -> Kernel | None:
     """Return a kernel of scikit-learn's ``pairwise_kernels`` or libsvm as ours, None for one without an equal here."""
     width = 1 / Z.shape[1] if gamma is None else gamma
     offset = 1.0 if coef0 is None else coef0  # the default of pairwise_kernels
@@ -204,14 +214,14 @@ def _kernel(name: Any, gamma: Any, degree: Any, coef0: Any, Z: Any) -> Kernel | 
     return made[name]() if isinstance(name, str) and name in made else None
 
 
-def _dense_centers(expansion: Any) -> Any:
+def _dense_centers(expansion: Scores) -> Scores:
     """Return the expansion of a model that may have been fitted to sparse rows: attacks move dense ones.
 
     Raises ValueError where that would take more memory than most machines have.
     """
-    centers: Any = getattr(expansion, "centers", None)
-    if not issparse(centers):
+    if not isinstance(expansion, KernelExpansion) or not issparse(expansion.centers):
         return expansion
+    centers: Any = expansion.centers
     entries = centers.shape[0] * centers.shape[1]
     if entries > MOST_DENSE:
         raise ValueError(f"This model was fitted to sparse rows, and attacks and certificates need dense ones: its "
@@ -220,5 +230,5 @@ def _dense_centers(expansion: Any) -> Any:
     return replace(expansion, centers=centers.toarray())
 
 
-def _dense(array: Any) -> Array:
-    return array.toarray() if issparse(array) else np.asarray(array)
+def _dense(array: Array | SparseMatrix) -> Array:
+    return np.asarray(array) if isinstance(array, np.ndarray) else array.toarray()

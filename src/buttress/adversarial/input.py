@@ -2,11 +2,12 @@
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from buttress._arrays import Place, to_numpy
+from buttress._callbacks import Report
 from buttress._checks import Array
 from buttress.attacks.gradient import direction, into_ball
 from buttress.features import NystroemMap, landmarks, nystroem
@@ -16,12 +17,22 @@ from buttress.solvers.gradient.worst_inputs import robust_descent
 from buttress.solvers.qp.machines import SVMSolution, solve_svm
 from buttress.solvers.run import Outcome, countdown, run
 
+if TYPE_CHECKING:
+    from buttress.adversarial.kernel import AdversarialSVC
 
-def fit_input(model: Any, kernel: Kernel, X: Array, signs: Array, rng: Any, report: Any) -> dict[str, Any]:
+BATCH = 500  # rows of one Adam iteration
+MOST_STEPS = 200  # the default of max_iter, per class
+REACH = 2  # radii of the ball that all steps of an attack reach together: it may cross the ball once
+
+
+def fit_input(
+    model: "AdversarialSVC", kernel: Kernel, X: Array, signs: Array, rng: np.random.RandomState, report: Report
+) -> dict[str, Any]:
     """Return the attributes of a model fitted to labels ``signs`` (n, k) of -1 and 1, one machine a column."""
     count = len(X) if model.n_landmarks is None else model.n_landmarks
     phi = nystroem(kernel, landmarks(X, count, rng=rng))
-    features, clock = phi(X), countdown(model.max_time)
+    features = phi(X)
+    clock = countdown(model.max_time)
     fits = [_fit_column(model, phi, X, features, y, rng, report, clock) for y in signs.T]
     theta = np.stack([to_numpy(outcome.state[0]) for _, outcome in fits], axis=1)
     return {
@@ -34,8 +45,8 @@ def fit_input(model: Any, kernel: Kernel, X: Array, signs: Array, rng: Any, repo
 
 
 def _fit_column(
-    model: Any, phi: NystroemMap, X: Array, features: Array, y: Array, rng: Any, report: Any,
-    clock: Callable[[], float | None],
+    model: "AdversarialSVC", phi: NystroemMap, X: Array, features: Array, y: Array, rng: np.random.RandomState,
+    report: Report, clock: Callable[[], float | None],
 ) -> tuple[SVMSolution, Outcome]:
     """Return the natural solution and the run against perturbed inputs that starts from it, on the model's device."""
     natural = solve_svm(KernelRows(Linear(), features), y, np.full(len(y), float(model.C)), tol=model.tol,
@@ -47,8 +58,8 @@ def _fit_column(
     there = phi.moved(place)
     worst = partial(worst_inputs, there, model.eps, model.norm, model.attack_steps)
     steps = robust_descent(there, place(X), place(y), C=model.C, worst=worst, theta=place(theta),
-                           intercept=natural.intercept, batch=500, rng=rng)
-    return natural, run(steps, tol=model.tol, max_iter=200 if model.max_iter is None else model.max_iter,
+                           intercept=natural.intercept, batch=BATCH, rng=rng)
+    return natural, run(steps, tol=model.tol, max_iter=MOST_STEPS if model.max_iter is None else model.max_iter,
                         max_time=clock(), callback=report, progress=model.progress, name="adversarial training",
                         warn=("max_time",))
 
@@ -57,7 +68,9 @@ def worst_inputs(
     phi: NystroemMap, eps: float, norm: str, steps: int, X: Array, y: Array, theta: Array, intercept: float
 ) -> Array:
     """Return the inputs that a few steps down the margin reach from X; the last, for the model moves with them."""
-    coef, length, moved = phi.root @ theta, min(eps, 2 * eps / steps), X
+    coef = phi.root @ theta
+    length = min(eps, REACH * eps / steps)
+    moved = X
     for _ in range(steps):
         down = direction(phi.at(moved).gradient(-y[:, None] * coef), norm)
         down *= length

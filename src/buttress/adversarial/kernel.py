@@ -1,6 +1,5 @@
 """The kernel classifier trained against perturbed inputs."""
 
-from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
@@ -19,10 +18,11 @@ from buttress._checks import (
     warn_user,
 )
 from buttress._predicting import ExpansionPredictions
+from buttress._types import MatrixLike, RandomStateLike, VectorLike
 from buttress.adversarial.input import fit_input
 from buttress.adversarial.rkhs import fit_rkhs
 from buttress.expansion import binary_contrasts, rival_contrasts
-from buttress.kernels import fitted_kernel
+from buttress.kernels import KernelLike, fitted_kernel
 
 INPUT = ("n_features_in_", "feature_names_in_")  # set by the checks of X
 
@@ -43,7 +43,7 @@ class AdversarialSVC(CallbackSupportMixin, ExpansionPredictions, ClassifierMixin
         1/2 ||f||^2 + C mean_i max(0, 1 - y_i (f(x_i) + b) + r ||f||).
 
     Its solution classifies exactly like that of the natural machine with the smaller C in ``natural_C_``: this defence
-    re-labels C, and no choice of eps gives a classifier that a choice of C does not.
+    only renames C: every classifier it gives for some eps, a choice of C gives as well.
 
     More than two classes are each set against the rest.
 
@@ -102,7 +102,7 @@ class AdversarialSVC(CallbackSupportMixin, ExpansionPredictions, ClassifierMixin
     feature_radius_ : float
         r of "rkhs".
     natural_C_ : array of shape (k,)
-        Of "exact": the C, weighing the mean, of the natural machine that classifies alike.
+        Of "exact": the C (the weight of the mean loss) of the natural machine that gives the same classes.
     dual_gap_ : array of shape (k,)
         Of "exact": primal minus dual objective, with C mean as stated above.
     norm_ : array of shape (k,)
@@ -116,8 +116,8 @@ class AdversarialSVC(CallbackSupportMixin, ExpansionPredictions, ClassifierMixin
 
     Notes
     -----
-    No ``sample_weight`` is taken: the search for worst inputs branches on signs of gradients, so a weight of two and
-    two equal rows could part ways.
+    No ``sample_weight`` is taken: the search for worst inputs branches on signs of gradients, so one row of weight two
+    and two equal rows could end at different inputs.
 
     References
     ----------
@@ -147,7 +147,7 @@ class AdversarialSVC(CallbackSupportMixin, ExpansionPredictions, ClassifierMixin
         solver: str = "exact",
         step: str = "diminishing",
         step_size: float | None = None,
-        kernel: Any = "rbf",
+        kernel: KernelLike = "rbf",
         degree: float = 3,
         gamma: float | str = "scale",
         coef0: float = 0.0,
@@ -160,7 +160,7 @@ class AdversarialSVC(CallbackSupportMixin, ExpansionPredictions, ClassifierMixin
         tol: float = 1e-3,
         max_iter: int | None = None,
         max_time: float | None = None,
-        random_state: Any = None,
+        random_state: RandomStateLike = None,
         device: str | None = None,
         progress: bool = False,
     ):
@@ -189,12 +189,13 @@ class AdversarialSVC(CallbackSupportMixin, ExpansionPredictions, ClassifierMixin
         self.progress = progress
 
     @with_callbacks
-    def fit(self, X: Any, y: Any) -> "AdversarialSVC":
+    def fit(self, X: MatrixLike, y: VectorLike) -> "AdversarialSVC":
         """Fit to X of shape (n, d) and class labels y of shape (n,); returns self.
 
         Raises ValueError for parameters out of range, a kernel the defence cannot use, an eps at which "rkhs" leaves
         nothing but f = 0 (saying the largest usable one), NaN, inf or entries beyond 1e100 (naming the column), or
-        fewer than two classes. Warns with FeatureNoiseWarning where random features drown the input gradient.
+        fewer than two classes. Warns with FeatureNoiseWarning where the noise of random features exceeds the input
+        gradient.
         """
         self._check_parameters()
         X, y = check_X_y(self, X, y)

@@ -1,12 +1,11 @@
 """The linear classifier trained against free-range attacks."""
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
 
-from buttress._callbacks import CallbackSupportMixin, step_callback, with_callbacks
+from buttress._callbacks import CallbackSupportMixin, Report, step_callback, with_callbacks
 from buttress._checks import (
     Array,
     check_box,
@@ -17,6 +16,8 @@ from buttress._checks import (
     check_X_y,
 )
 from buttress._predicting import ExpansionPredictions
+from buttress._suggest import LARGEST
+from buttress._types import BoundsLike, MatrixLike, VectorLike
 from buttress.expansion import KernelExpansion, binary_contrasts, rival_contrasts
 from buttress.kernels import Linear
 from buttress.solvers.linear.free_range import free_range_descent, free_range_margins
@@ -89,7 +90,7 @@ class AdversarialLinearSVC(CallbackSupportMixin, ExpansionPredictions, Classifie
         C: float = 1.0,
         C_f: float = 0.1,
         attacked_class: str = "positive",
-        bounds: Any = None,
+        bounds: BoundsLike | None = None,
         tol: float = 1e-6,
         max_iter: int = 100,
         max_time: float | None = None,
@@ -105,7 +106,7 @@ class AdversarialLinearSVC(CallbackSupportMixin, ExpansionPredictions, Classifie
         self.progress = progress
 
     @with_callbacks
-    def fit(self, X: Any, y: Any) -> "AdversarialLinearSVC":
+    def fit(self, X: MatrixLike, y: VectorLike) -> "AdversarialLinearSVC":
         """Fit to X of shape (n, d) and class labels y of shape (n,); returns self.
 
         Raises ValueError for parameters out of range, bounds that exclude rows of X, NaN, inf or entries beyond 1e100
@@ -148,7 +149,7 @@ class AdversarialLinearSVC(CallbackSupportMixin, ExpansionPredictions, Classifie
         return np.broadcast_to(low, X.shape[1:]), np.broadcast_to(high, X.shape[1:])
 
     def _fit_column(
-        self, X: Array, y: Array, low: Array, high: Array, report: Any, clock: Callable[[], float | None]
+        self, X: Array, y: Array, low: Array, high: Array, report: Report, clock: Callable[[], float | None]
     ) -> tuple[Array, float, Outcome]:
         """Return w, b and the run, whose objective is in the units of the docstring.
 
@@ -159,7 +160,7 @@ class AdversarialLinearSVC(CallbackSupportMixin, ExpansionPredictions, Classifie
         varying = varying if varying.size else np.arange(1)
         centre = X[:, varying].mean(axis=0)
         unit = float(np.sqrt(np.mean(np.sum((X[:, varying] - centre) ** 2, axis=1)))) or 1.0
-        if not 1e-100 < self.C * unit**2 < 1e100:
+        if not 1 / LARGEST < self.C * unit**2 < LARGEST:
             raise ValueError(f"The rows of X are {unit:.3g} from their middle, which with C={self.C:g} is beyond the "
                              "solver's reach. Scale the columns (StandardScaler).")
         scaled, bottom, top = ((part - centre) / unit for part in (X[:, varying], low[varying], high[varying]))

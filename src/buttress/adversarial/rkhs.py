@@ -1,10 +1,11 @@
 """The defence in feature space: exactly by the natural path, or by stochastic gradients."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from buttress._arrays import Place, to_numpy
+from buttress._callbacks import Report
 from buttress._checks import Array, FeatureNoiseWarning, NotConvergedWarning, warn_user
 from buttress._rows import drawn_rows
 from buttress.expansion import KernelExpansion
@@ -21,10 +22,22 @@ from buttress.solvers.gradient.doubly_stochastic import KernelBasis, RandomBasis
 from buttress.solvers.qp.rkhs_path import Natural, first_point, natural_path, path_search
 from buttress.solvers.run import countdown, run
 
+if TYPE_CHECKING:
+    from buttress.adversarial.kernel import AdversarialSVC
+
+NEAR_COLLAPSE = 1e-6  # share of the radius at which f = 0 becomes optimal, within which it is refused as well
+MOST_SINGLE = 1e30  # largest entry whose phases float32 can hold
+FIRST_STEP = 1.0  # the default of step_size for diminishing steps
+CONSTANT_STEP = 0.1  # and for constant ones
+GRADIENT_ROWS = 50  # rows on which the gradient of the features is compared with its noise
+SHARPER = 10  # how many times more exactly each natural machine is solved than the path is searched
 JUDGED = 1000  # rows on which a stochastic solver's radius is compared with the one of collapse
 
 
-def fit_rkhs(model: Any, kernel: Kernel, X: Array, signs: Array, rng: Any, report: Any) -> dict[str, Any]:
+def fit_rkhs(
+    model: "AdversarialSVC", kernel: Kernel, X: Array, signs: Array, rng: np.random.RandomState,
+    report: Report,
+) -> dict[str, Any]:
     """Return the attributes of a model fitted to labels ``signs`` (n, k) of -1 and 1, one machine a column."""
     spectrum_of(kernel, "defense='rkhs'")
     reach = np.sqrt(X.shape[1]) if model.norm == "linf" else 1.0
@@ -42,7 +55,7 @@ def fit_rkhs(model: Any, kernel: Kernel, X: Array, signs: Array, rng: Any, repor
 def refuse_collapse(eps: float, kernel: Kernel, radius: float, firsts: list[Natural], reach: float) -> None:
     """Raise ValueError where f = 0 is optimal for every C, saying up to which eps it is not."""
     most = min(first.norm / first.total for first in firsts)
-    if radius >= most * (1 - 1e-6):
+    if radius >= most * (1 - NEAR_COLLAPSE):
         largest = input_radius(kernel, most) / reach
         raise ValueError(
             f"eps={eps:g} is too large for defense='rkhs' with {kernel!r}: its ball in feature space (radius "
@@ -52,12 +65,13 @@ def refuse_collapse(eps: float, kernel: Kernel, radius: float, firsts: list[Natu
 
 
 def _fit_exact(
-    model: Any, kernel: Kernel, X: Array, signs: Array, radius: float, firsts: list[Natural], report: Any
+    model: "AdversarialSVC", kernel: Kernel, X: Array, signs: Array, radius: float, firsts: list[Natural],
+    report: Report,
 ) -> dict[str, Any]:
     """Return the attributes of the exact solution; C is the weight of the mean loss, C/n that of each."""
     outcomes, clock = [], countdown(model.max_time)
     for y, first in zip(signs.T, firsts, strict=True):
-        solve = natural_path(kernel, X, y, fit_intercept=model.fit_intercept, tol=model.tol / 10)
+        solve = natural_path(kernel, X, y, fit_intercept=model.fit_intercept, tol=model.tol / SHARPER)
         steps = path_search(solve, first, y, C=model.C / len(X), radius=radius)
         outcomes.append(run(steps, tol=model.tol, max_iter=model.max_iter, max_time=clock(),
                             callback=report, progress=model.progress, name="path search"))
@@ -78,20 +92,21 @@ def _fit_exact(
 
 
 def _fit_stochastic(
-    model: Any, kernel: Kernel, X: Array, signs: Array, radius: float, rng: Any, report: Any
+    model: "AdversarialSVC", kernel: Kernel, X: Array, signs: Array, radius: float, rng: np.random.RandomState,
+    report: Report,
 ) -> dict[str, Any]:
     """Return the attributes after ``n_passes`` passes of doubly stochastic or of exact-kernel gradients."""
     n, k = signs.shape
     n_terms = model.n_passes * -(-n // model.batch_size)
     if model.solver == "dsg":
-        if max(X.max(), -X.min()) > 1e30:
+        if max(X.max(), -X.min()) > MOST_SINGLE:
             raise ValueError(f"solver='dsg' computes phases in float32. Got entries of X up to "
                              f"{max(X.max(), -X.min()):.3g}. Scale the columns (StandardScaler).")
         features = random_features(kernel, X.shape[1], model.n_features, seed=int(rng.randint(2**31)))
         basis: Any = RandomBasis(features, X, n_terms, k, model.device)
     else:
         basis = KernelBasis(kernel, X, k, model.device)
-    size = model.step_size or (0.1 if model.step == "constant" else 1.0)
+    size = model.step_size or (CONSTANT_STEP if model.step == "constant" else FIRST_STEP)
     steps = doubly_stochastic(basis, Place(model.device)(signs), C=model.C, radius=radius,
                               step=step_sizes(model.step, size), batch=model.batch_size, n_passes=model.n_passes,
                               fit_intercept=model.fit_intercept, rng=rng)
@@ -109,7 +124,7 @@ def _fit_stochastic(
 def _feature_noise(expansion: RandomExpansion, X: Array) -> dict[str, Array]:
     """Return the l1 norms of the input gradient's noise and signal, (k,) each; warn where the noise is larger."""
     place = Place(dtype="float32")  # as the features were trained in, whose blocks are at hand
-    rows, noise = place(X[drawn_rows(len(X), 50)]), gradient_noise(expansion)
+    rows, noise = place(X[drawn_rows(len(X), GRADIENT_ROWS)]), gradient_noise(expansion)
     there = RandomExpansion(expansion.features, place(expansion.coef), place(expansion.intercept))
     total = np.array([np.abs(there.gradient(rows, np.tile(one, (len(rows), 1)))).sum(axis=1).mean()
                       for one in np.eye(len(noise), dtype=np.float32)])

@@ -1,12 +1,13 @@
 """Attacks: inputs within a small distance of given ones that a classifier gets wrong.
 
 Each takes a fitted classifier, rows X (n, d) and their labels y, and returns perturbed rows of the same shape, the
-worst it met; ``return_info=True`` adds an :class:`AttackInfo`. What is attacked is the margin, by how much the label's
-score beats its best rival, which never goes flat where a hinge or a saturated probability does.
+worst it found; ``return_info=True`` adds an :class:`AttackInfo`. It attacks the margin: by how much the label's score
+beats its best rival. The margin does not go flat where a hinge loss or a saturated probability does.
 
 Classifiers of this package and scikit-learn's support vector, linear and kernel ridge ones, alone or behind scalers or
 Nystroem features, give exact gradients; any other with ``decision_function`` or ``predict_proba`` is differentiated by
-central differences, 2 d queries a gradient. A model that gives labels only is refused: no gradient, no evidence.
+central differences, 2 d queries a gradient. A model that gives labels only is refused:
+without scores, an attack that fails is no evidence of robustness.
 
 Examples
 --------

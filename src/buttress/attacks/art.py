@@ -3,13 +3,15 @@
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from buttress._checks import Array
+from buttress._types import BoundsLike, VectorLike
 from buttress.attacks.targets import Target, as_target
-from buttress.scores import as_classifier
+from buttress.scores import Scorable, as_classifier
 
 
-def to_art(model: Any, clip_values: Any = None) -> Any:
+def to_art(model: Scorable, clip_values: BoundsLike | None = None) -> Any:
     """Return a fitted classifier as an ART classifier with class gradients and loss gradients.
 
     Its prediction for class c is by how much c beats its best rival, so the largest wins and no score saturates; the
@@ -50,17 +52,17 @@ def _margin_classifier(base: Any) -> Any:
 
         estimator_params = base.estimator_params
 
-        def __init__(self, model: Any, clip_values: Any):
+        def __init__(self, model: Scorable, clip_values: BoundsLike | None):
             super().__init__(model=model, clip_values=clip_values)
             self.margins = Margins(as_target(model))
             self.nb_classes = len(self.margins.target.contrasts)
-            self._input_shape = (int(as_classifier(model).n_features_in_),)
+            self._input_shape = (int(self.model.n_features_in_),)
 
         @property
         def input_shape(self) -> tuple[int, ...]:
             return self._input_shape
 
-        def fit(self, x: Any, y: Any, **options: Any) -> None:
+        def fit(self, x: Any, y: VectorLike, **options: Any) -> None:
             raise NotImplementedError("Fit the model before to_art(model).")
 
         def predict(self, x: Any, **options: Any) -> Any:
@@ -74,7 +76,7 @@ def _margin_classifier(base: Any) -> Any:
                 return gradients
             return gradients[np.arange(len(x)), np.broadcast_to(label, len(x))][:, None]
 
-        def loss_gradient(self, x: Any, y: Any, **options: Any) -> Any:
+        def loss_gradient(self, x: Any, y: VectorLike, **options: Any) -> Any:
             y = np.asarray(y)
             codes = y.argmax(axis=1) if y.ndim == 2 else y
             return -self.margins.gradient(np.asarray(x, dtype=np.float64), codes).astype(np.float32)
@@ -93,7 +95,7 @@ class Margins:
         leads = np.einsum("crk,ik->icr", self.target.contrasts, self.target.scores(X))
         return leads.min(axis=2), leads.argmin(axis=2)
 
-    def gradient(self, X: Array, codes: Any) -> Array:
+    def gradient(self, X: Array, codes: NDArray[np.intp]) -> Array:
         """Return the gradients of the margins of the classes ``codes`` (n,), shape (n, d)."""
         rivals = self(X)[1][np.arange(len(X)), codes]
         return self.target.gradient(X, self.target.contrasts[codes, rivals])

@@ -8,26 +8,38 @@ from numpy.typing import NDArray
 
 from buttress._arrays import to_numpy
 from buttress._checks import Array, check_count, check_number, check_option
-from buttress.attacks.gradient import descend, direction, generator, into_ball, random_in_ball
+from buttress._types import BoundsLike, MatrixLike, RandomStateLike, Rng, VectorLike
+from buttress.attacks.gradient import REACH, descend, direction, generator, into_ball, random_in_ball
 from buttress.attacks.nearest import carlini_wagner, zoo
 from buttress.attacks.problem import Worst, pose, warn_of_units
+from buttress.scores import Scorable
+
+# The ensemble's attacks, as wide and as long as finds more on models whose scores have steps or are saturated.
+LONG_STEPS = 4  # long steps a radius: they leave flat places
+JUMPS = 10  # random corners a restart
+ZOO_STEPS = 50
+ZOO_ROUNDS = 2
+ZOO_WIDTH = 2  # half-lengths of a difference a radius: wide enough to cross the thresholds of trees
+ZOO_RATE = 5  # Adam steps a radius
 
 
 def worst_case(
-    model: Any,
-    X: Any,
-    y: Any,
+    model: Scorable,
+    X: MatrixLike,
+    y: VectorLike,
     *,
     eps: float,
     norm: str = "linf",
-    bounds: Any = None,
+    bounds: BoundsLike | None = None,
     steps: int = 100,
     restarts: int = 5,
-    random_state: Any = None,
+    random_state: RandomStateLike = None,
     device: str | None = None,
     return_info: bool = False,
 ) -> Any:
-    """Attack with an ensemble, one after another, each on the rows that still stand, and return the worst rows met.
+    """Attack with an ensemble and return the worst rows found.
+
+    Each attack works on the rows that are still classified correctly after the ones before.
 
     In turn: a single step; projected descent from the row and from random points, with long steps and with short ones,
     and on the margin against each rival class; for ``norm="l2"`` Carlini & Wagner; for models whose gradients are by
@@ -65,11 +77,11 @@ def worst_case(
     for rows in problem.blocks():
         descend(worst, rows, problem.X[rows], eps, norm, 1, eps)
         for start in range(restarts):
-            for length in (2.5 * eps / steps, eps / 4):
+            for length in (REACH * eps / steps, eps / LONG_STEPS):
                 _descend_standing(worst, rows, eps, norm, steps, min(eps, length), rng if start else None)
         for rival in range(problem.target.contrasts.shape[1] if len(problem.target.contrasts) > 2 else 0):
-            _descend_standing(worst, rows, eps, norm, steps, min(eps, 2.5 * eps / steps), None, rival)
-        for _ in range(10 * restarts):
+            _descend_standing(worst, rows, eps, norm, steps, min(eps, REACH * eps / steps), None, rival)
+        for _ in range(JUMPS * restarts):
             _jump(worst, rows, eps, norm, rng)
     _try_nearest(worst, y, eps, norm, bounds, rng)
     if eps > 0:
@@ -79,7 +91,7 @@ def worst_case(
 
 
 def _descend_standing(
-    worst: Worst, rows: NDArray[np.intp], eps: float, norm: str, steps: int, length: float, rng: Any,
+    worst: Worst, rows: NDArray[np.intp], eps: float, norm: str, steps: int, length: float, rng: Rng | None,
     rival: int | None = None,
 ) -> None:
     """Descend on the rows not yet wrong, from a random point with ``rng``, against one ``rival`` if given."""
@@ -99,8 +111,8 @@ def _descend_standing(
     descend(worst, rows, moved, eps, norm, steps, length, aim)
 
 
-def _jump(worst: Worst, rows: NDArray[np.intp], eps: float, norm: str, rng: Any) -> None:
-    """Score one random point on the border of the ball around each row that still stands."""
+def _jump(worst: Worst, rows: NDArray[np.intp], eps: float, norm: str, rng: Rng) -> None:
+    """Score one random point on the border of the ball around each row that is still classified correctly."""
     problem, rows = worst.problem, rows[~worst.wrong[rows]]
     if not len(rows):
         return
@@ -110,13 +122,15 @@ def _jump(worst: Worst, rows: NDArray[np.intp], eps: float, norm: str, rng: Any)
     worst.see(rows, moved, problem.target.scores(moved))
 
 
-def _try_nearest(worst: Worst, y: Any, eps: float, norm: str, bounds: Any, rng: Any) -> None:
+def _try_nearest(worst: Worst, y: VectorLike, eps: float, norm: str, bounds: BoundsLike | None, rng: Rng) -> None:
     """Try the nearest misclassified inputs that the unlimited attacks find, cut off at the ball."""
     problem = worst.problem
     rows = problem.place.xp.argwhere(~worst.wrong)[:, 0]
     if eps == 0 or not len(rows):
         return
-    found, X, labels = [], problem.as_fitted(to_numpy(problem.X[rows])), np.asarray(y)[to_numpy(rows)]
+    found = []
+    X = problem.as_fitted(to_numpy(problem.X[rows]))
+    labels = np.asarray(y)[to_numpy(rows)]
     box = None if bounds is None else tuple(to_numpy(side[rows]) for side in (problem.low, problem.high))
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="No score of")  # said of the whole ensemble, if of anything
@@ -124,8 +138,8 @@ def _try_nearest(worst: Worst, y: Any, eps: float, norm: str, bounds: Any, rng: 
             found.append(carlini_wagner(problem.model, X, labels, bounds=box, random_state=rng,
                                         device=problem.place.device, return_info=True))
         if problem.target.gradient_cost > 1:
-            found.append(zoo(problem.model, X, labels, bounds=box, steps=50, rounds=2, h=eps / 2,
-                             learning_rate=eps / 5, random_state=rng, return_info=True))
+            found.append(zoo(problem.model, X, labels, bounds=box, steps=ZOO_STEPS, rounds=ZOO_ROUNDS,
+                             h=eps / ZOO_WIDTH, learning_rate=eps / ZOO_RATE, random_state=rng, return_info=True))
     for moved, info in found:
         worst.queries += info.queries
         delta = into_ball(problem.place(moved) - problem.X[rows], eps, norm)

@@ -11,13 +11,24 @@ from numpy.typing import NDArray
 
 from buttress._arrays import namespace
 from buttress._checks import Array, check_count, check_number, check_option
+from buttress._types import BoundsLike, MatrixLike, RandomStateLike, Rng, VectorLike
 from buttress.attacks.problem import AttackInfo, Met, Worst, pose, warn_of_units
+from buttress.scores import Scorable
+
+REACH = 2.5  # radii that all steps of a descent reach together, so that it can turn (Madry et al. 2018)
 
 __all__ = ["AttackInfo", "direction", "fgsm", "into_ball", "pgd"]
 
 
 def fgsm(
-    model: Any, X: Any, y: Any, *, eps: float, norm: str = "linf", bounds: Any = None, device: str | None = None,
+    model: Scorable,
+    X: MatrixLike,
+    y: VectorLike,
+    *,
+    eps: float,
+    norm: str = "linf",
+    bounds: BoundsLike | None = None,
+    device: str | None = None,
     return_info: bool = False,
 ) -> Any:
     """Fast gradient sign method: one step of length ``eps`` down the margin, the unmoved row where that is no worse.
@@ -30,17 +41,17 @@ def fgsm(
 
 
 def pgd(
-    model: Any,
-    X: Any,
-    y: Any,
+    model: Scorable,
+    X: MatrixLike,
+    y: VectorLike,
     *,
     eps: float,
     norm: str = "linf",
-    bounds: Any = None,
+    bounds: BoundsLike | None = None,
     steps: int = 40,
     step_size: float | None = None,
     restarts: int = 1,
-    random_state: Any = None,
+    random_state: RandomStateLike = None,
     device: str | None = None,
     return_info: bool = False,
 ) -> Any:
@@ -98,7 +109,7 @@ def pgd(
     problem = pose(model, X, y, bounds, device)
     eps, norm = check_number("eps", eps, 0, closed="left"), check_option("norm", norm, ("linf", "l2"))
     steps, restarts = check_count("steps", steps), check_count("restarts", restarts)
-    default = min(eps, 2.5 * eps / steps)
+    default = min(eps, REACH * eps / steps)
     length = default if step_size is None else check_number("step_size", step_size, 0, closed="left")
     warn_of_units(problem, eps)
     worst, rng = Worst(problem), generator(random_state)
@@ -122,10 +133,14 @@ def descend(
 
     ``aim`` turns the contrasts (b, k) that attain the margins into those to walk down instead.
     """
-    problem, xp = met.problem, met.problem.place.xp
-    X, low, high = problem.X[rows], problem.low[rows], problem.high[rows]
+    problem = met.problem
+    xp = problem.place.xp
+    X = problem.X[rows]
+    low = problem.low[rows]
+    high = problem.high[rows]
     if norm == "linf":  # the ball is a box too
-        low, high = xp.maximum(low, X - eps), xp.minimum(high, X + eps)
+        low = xp.maximum(low, X - eps)
+        high = xp.minimum(high, X + eps)
     for _ in range(steps):
         at = problem.target.linearise(moved)
         _, contrast, _ = met.see(rows, moved, at.scores)
@@ -158,7 +173,7 @@ def into_ball(delta: Array, eps: float, norm: str) -> Array:
     return delta * xp.clip(eps / xp.clip(size, xp.finfo(delta.dtype).tiny, None), None, 1)
 
 
-def random_in_ball(rng: Any, shape: tuple[int, ...], eps: float, norm: str) -> Array:
+def random_in_ball(rng: Rng, shape: tuple[int, ...], eps: float, norm: str) -> Array:
     """Draw one point a row, uniformly in the ball of radius ``eps``."""
     if norm == "linf":
         return rng.uniform(-eps, eps, shape)
@@ -167,7 +182,7 @@ def random_in_ball(rng: Any, shape: tuple[int, ...], eps: float, norm: str) -> A
     return radius * direction / np.linalg.norm(direction, axis=1, keepdims=True)
 
 
-def generator(random_state: Any) -> Any:
+def generator(random_state: RandomStateLike) -> Any:
     """Return what ``random_state`` stands for: itself if it can draw, else a generator with that seed."""
     if hasattr(random_state, "uniform"):
         return random_state

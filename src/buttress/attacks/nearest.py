@@ -18,11 +18,28 @@ from numpy.typing import NDArray
 
 from buttress._arrays import namespace
 from buttress._checks import Array, check_count, check_number, check_option
+from buttress._types import BoundsLike, MatrixLike, RandomStateLike, Rng, VectorLike
 from buttress.attacks.gradient import generator
 from buttress.attacks.problem import Closest, pose
 from buttress.attacks.targets import Linearised
+from buttress.scores import Scorable
 
-PATIENCE = 2  # looks, ten a round, at which a row may be no better than before; a block goes on for its last row
+LOOKS = 10  # a round, at which a row is compared with what it was
+PATIENCE = 2  # looks at which a row may be no better than before; a block goes on for its last row
+BETTER = 0.9999  # share of the lowest total that a total must be below to count as better
+RATE = 0.01  # the default of learning_rate, in widths of the box
+DIFFERENCE = 1e-4  # the default of h, in widths of the box
+SCATTER = 0.1  # standard deviation of new starts, in widths of the box, per round
+RAISE = 10  # factor of c where nothing was found (Carlini & Wagner)
+HALVINGS = 20  # of the line back to the row: to a millionth of its length
+INSIDE = 0.999999  # of the half width: the ends of the box have no arctanh
+LEAST = 1e-12  # margin and squared slope that count as none
+# Adam's usual constants: what running means keep and take, and the least size to divide by
+MEAN_KEPT = 0.9
+MEAN_NEW = 0.1
+SQUARE_KEPT = 0.999
+SQUARE_NEW = 0.001
+LEAST_SIZE = 1e-8
 
 Rows = NDArray[np.intp]
 # (point, contrasts, rows still in the way of success) -> columns (b, B) or None for all, and the margin's slope there
@@ -30,17 +47,17 @@ Slope = Callable[[Linearised, Array, NDArray[np.bool_]], tuple[Rows | None, Arra
 
 
 def carlini_wagner(
-    model: Any,
-    X: Any,
-    y: Any,
+    model: Scorable,
+    X: MatrixLike,
+    y: VectorLike,
     *,
-    bounds: Any = None,
+    bounds: BoundsLike | None = None,
     kappa: float = 0.0,
     steps: int = 100,
     rounds: int = 9,
     learning_rate: float | None = None,
     variable: str = "box",
-    random_state: Any = None,
+    random_state: RandomStateLike = None,
     device: str | None = None,
     return_info: bool = False,
 ) -> Any:
@@ -99,11 +116,11 @@ def carlini_wagner(
 
 
 def zoo(
-    model: Any,
-    X: Any,
-    y: Any,
+    model: Scorable,
+    X: MatrixLike,
+    y: VectorLike,
     *,
-    bounds: Any = None,
+    bounds: BoundsLike | None = None,
     kappa: float = 0.0,
     steps: int = 300,
     rounds: int = 3,
@@ -111,7 +128,7 @@ def zoo(
     learning_rate: float | None = None,
     h: float | None = None,
     variable: str = "box",
-    random_state: Any = None,
+    random_state: RandomStateLike = None,
     device: str | None = None,
     return_info: bool = False,
 ) -> Any:
@@ -146,7 +163,7 @@ def zoo(
     problem = pose(model, X, y, bounds, device)
     closest = Closest(problem, check_number("kappa", kappa, 0, closed="left"))
     rng, d = generator(random_state), problem.X.shape[1]
-    width = problem.width * 0 + check_number("h", h, 0) if h is not None else 1e-4 * problem.width
+    width = problem.width * 0 + check_number("h", h, 0) if h is not None else DIFFERENCE * problem.width
     count = min(d, check_count("coordinates", coordinates))
 
     def slope(at: Linearised, contrast: Array, active: NDArray[np.bool_]) -> tuple[Rows, Array]:
@@ -191,7 +208,7 @@ class _Variable:
             return X + 0
         xp = namespace(X)
         width = xp.where(self.high > self.low, self.high - self.low, 1.0)
-        return xp.arctanh(0.999999 * (2 * X - self.low - self.high) / width)
+        return xp.arctanh(INSIDE * (2 * X - self.low - self.high) / width)
 
     def point(self, w: Array) -> Array:
         """Return x, inside the box."""
@@ -209,28 +226,31 @@ class _Adam:
     """Adam with a step count for each entry, so that entries can be moved in turn (beta .9 and .999)."""
 
     def __init__(self, X: Array, rate: Array):
-        self.mean, self.square, self.count = 0 * X, 0 * X, 0 * X
+        self.mean = 0 * X
+        self.square = 0 * X
+        self.count = 0 * X
         self.rate = 0 * X + rate
 
     def step(self, w: Array, columns: Rows | None, g: Array) -> None:
         """Move w (b, d) against the gradient g of its columns (b, B), all of them for None."""
         xp = namespace(w)
         at: Any = (slice(None),) if columns is None else (xp.arange(len(w))[:, None], columns)
-        mean = self.mean[at] = 0.9 * self.mean[at] + 0.1 * g
-        square = self.square[at] = 0.999 * self.square[at] + 0.001 * g**2
+        mean = self.mean[at] = MEAN_KEPT * self.mean[at] + MEAN_NEW * g
+        square = self.square[at] = SQUARE_KEPT * self.square[at] + SQUARE_NEW * g**2
         count = self.count[at] = self.count[at] + 1
-        w[at] -= self.rate[at] * (mean / (1 - 0.9**count)) / (xp.sqrt(square / (1 - 0.999**count)) + 1e-8)
+        size = xp.sqrt(square / (1 - SQUARE_KEPT**count)) + LEAST_SIZE
+        w[at] -= self.rate[at] * (mean / (1 - MEAN_KEPT**count)) / size
 
 
 def _search(
-    closest: Closest, slope: Slope, steps: int, rounds: int, learning_rate: Any, variable: str, rng: Any,
+    closest: Closest, slope: Slope, steps: int, rounds: int, learning_rate: float | None, variable: str, rng: Rng,
     per_row: int = 1,
 ) -> None:
     """Search for c row by row (all rows of a block together), then draw what was found back towards the rows."""
     problem, xp = closest.problem, closest.problem.place.xp
     if check_option("variable", variable, ("box", "tanh")) == "tanh" and not xp.isfinite(problem.high).all():
         raise ValueError("variable='tanh' needs finite bounds. Give bounds=(low, high) or use variable='box'.")
-    rate: Array = 0.01 * problem.width
+    rate: Array = RATE * problem.width
     if learning_rate is not None:
         rate = 0 * rate + check_number("learning_rate", learning_rate, 0)
     if variable == "tanh":
@@ -241,11 +261,12 @@ def _search(
         if variable == "tanh":  # its first point is a little off the row
             closest.see(rows, X, problem.target.scores(X))
         for number in range(rounds):
-            away = 0.1 * number * problem.width * problem.place(rng.normal(size=X.shape))
+            away = SCATTER * number * problem.width * problem.place(rng.normal(size=X.shape))
             start = problem.clip(rows, xp.where(xp.isfinite(high)[:, None], X, X + away))
             c, hit = _round(closest, rows, start, slope, steps, rate, variable == "tanh", c)
-            high, low = xp.where(hit, xp.minimum(high, c), high), xp.where(hit, low, xp.maximum(low, c))
-            c = xp.where(xp.isfinite(high), (low + xp.minimum(high, c)) / 2, 10 * c)
+            high = xp.where(hit, xp.minimum(high, c), high)
+            low = xp.where(hit, low, xp.maximum(low, c))
+            c = xp.where(xp.isfinite(high), (low + xp.minimum(high, c)) / 2, RAISE * c)
         _draw_back(closest, rows)
 
 
@@ -253,10 +274,13 @@ def _round(
     closest: Closest, rows: Rows, start: Array, slope: Slope, steps: int, rate: Array, tanh: bool, c: Array | None
 ) -> tuple[Array, NDArray[np.bool_]]:
     """Descend from ``start`` with weights c (None: those of a linear model); return c and who succeeded."""
-    problem, X, xp = closest.problem, closest.problem.X[rows], closest.problem.place.xp
+    problem = closest.problem
+    X = problem.X[rows]
+    xp = problem.place.xp
     move = _Variable(problem.low[rows], problem.high[rows], tanh)
     w, adam = move.start(start), _Adam(X, rate)
-    hit, stalls = problem.place(np.zeros(len(rows), dtype=bool)), problem.place(np.zeros(len(rows)))
+    hit = problem.place(np.zeros(len(rows), dtype=bool))
+    stalls = problem.place(np.zeros(len(rows)))
     lowest = problem.place(np.full(len(rows), np.inf))
     for step in range(steps):
         x = move.point(w)
@@ -267,9 +291,9 @@ def _round(
         columns, g = slope(at, contrast, active)
         closest.slope(rows, g)
         c = _linear_weight(margin, g, X.shape[1]) if c is None else c
-        if step % max(1, steps // 10) == 0:
+        if step % max(1, steps // LOOKS) == 0:
             total = ((x - X) ** 2).sum(axis=1) + c * margin.clip(-closest.kappa, None)
-            stalls += total > 0.9999 * lowest
+            stalls += total > BETTER * lowest
             if bool((stalls >= PATIENCE).all()):
                 break
             lowest = xp.minimum(lowest, total)
@@ -282,7 +306,7 @@ def _round(
 def _linear_weight(margin: Array, g: Array, d: int) -> Array:
     """Return 2 margin / |gradient|^2, the c that would just do for a linear model; g (b, B) holds B of d slopes."""
     square = (g**2).sum(axis=1) * d / g.shape[1]
-    return 2 * margin.clip(1e-12, None) / square.clip(1e-12, None)
+    return 2 * margin.clip(LEAST, None) / square.clip(LEAST, None)
 
 
 def _pick(values: Array, columns: Rows | None) -> Array:
@@ -294,11 +318,14 @@ def _draw_back(closest: Closest, rows: Rows) -> None:
     rows = rows[closest.wrong[rows] & (closest.distance[rows] > 0)]
     if not len(rows):
         return
-    xp, X, found = closest.problem.place.xp, closest.problem.X[rows], closest.X[rows]
+    xp = closest.problem.place.xp
+    X = closest.problem.X[rows]
+    found = closest.X[rows]
     low, high = (closest.problem.place(np.full(len(rows), end)) for end in (0.0, 1.0))
-    for _ in range(20):
+    for _ in range(HALVINGS):
         middle = (low + high) / 2
         x = X + middle[:, None] * (found - X)
         margin, _, wrong = closest.see(rows, x, closest.problem.target.scores(x))
         hit = wrong & (margin <= -closest.kappa)
-        low, high = xp.where(hit, low, middle), xp.where(hit, middle, high)
+        low = xp.where(hit, low, middle)
+        high = xp.where(hit, middle, high)

@@ -11,10 +11,12 @@ from numpy.typing import NDArray
 
 from buttress._arrays import NUMPY, Place, check_device, namespace, to_numpy
 from buttress._checks import Array, check_box, check_rows, warn_user
-from buttress.attacks.targets import Target, as_target, label_codes
+from buttress._types import BoundsLike, Classifier, MatrixLike, VectorLike
+from buttress.attacks.targets import AsFitted, Target, as_target, label_codes
 from buttress.expansion import margins, winners
-from buttress.scores import as_classifier
+from buttress.scores import Scorable, as_classifier
 
+WIDE_BOX = 100  # width from which an eps below 1 looks meant for a box of 1
 ROUNDED = 1e-4  # of the largest score: what float32 may be wrong by
 
 
@@ -44,18 +46,18 @@ class AttackInfo:
 class Problem:
     """The checked input of an attack: rows X (n, d) inside the box [low, high], their class numbers, and the target.
 
-    All arrays are in one ``place``; the target's exact scores, in float64 on numpy, have the last word. ``as_fitted``
-    turns numpy rows into what the model was fitted on, ``as_given`` perturbed versions of all X into the like of X.
+    All arrays are in one ``place``; the target's exact scores, in float64 on numpy, decide. ``as_fitted``
+    turns numpy rows into what the model was fitted on, ``as_given`` perturbed versions of all X into the type of X.
     """
 
-    model: Any
+    model: Classifier
     target: Target
     place: Place
     X: Array
     codes: NDArray[np.intp]
     low: Array
     high: Array
-    as_fitted: Callable[[Array], Any]
+    as_fitted: AsFitted
     as_given: Callable[[Array], Any]
 
     def blocks(self, per_row: int = 1) -> list[NDArray[np.intp]]:
@@ -94,8 +96,10 @@ class Problem:
             return margin, np.asarray(decides(X) != self.model.classes_[codes])
 
 
-def pose(model: Any, X: Any, y: Any, bounds: Any, device: str | None = None) -> Problem:
-    """Check what an attack was given, and bring it to the device.
+def pose(
+    model: Scorable, X: MatrixLike, y: VectorLike, bounds: BoundsLike | None, device: str | None = None
+) -> Problem:
+    """Check the arguments of an attack, and move the arrays to the device.
 
     A known score function is attacked in the precision of X, any other model in float64 (and with frames like X if it
     was fitted on column names). Raises ValueError for a model without scores, the wrong width, NaN, unknown labels, or
@@ -116,11 +120,11 @@ def pose(model: Any, X: Any, y: Any, bounds: Any, device: str | None = None) -> 
                    as_fitted if index is None else lambda rows: as_fitted(rows).set_axis(index))
 
 
-def frames_like(X: Any) -> Callable[[Array], Any]:
+def frames_like(X: MatrixLike) -> Callable[[Array], Any]:
     """Return what makes rows a pandas or polars frame with the columns of X; rows stay arrays if X is no frame."""
     if not hasattr(X, "columns"):
         return np.asarray
-    made = type(X)
+    made: Any = type(X)
     named = {"schema" if hasattr(made, "schema") else "columns": list(X.columns)}  # X.schema may be a column of X
     return lambda rows: made(rows, **named)
 
@@ -128,7 +132,7 @@ def frames_like(X: Any) -> Callable[[Array], Any]:
 def warn_of_units(problem: Problem, eps: float) -> None:
     """Warn of a radius that looks meant for another scale than the box's: below 1 where the box is 100 wide or more."""
     width = float((problem.high - problem.low).max())
-    if 0 < eps < 1 and 100 <= width < np.inf:
+    if 0 < eps < 1 and WIDE_BOX <= width < np.inf:
         warn_user(f"eps={eps:g} is tiny in a box {width:g} wide. It is in the units of X: 8/255 of images in "
                   f"[0, 255] is eps=8.")
 
@@ -146,7 +150,7 @@ class Met(ABC):
         self.sloped = problem.place(np.zeros(n, dtype=bool))
 
     @abstractmethod
-    def better(self, rows: NDArray[np.intp], X: Array, wrong: NDArray[np.bool_], margin: Array) -> Any:
+    def better(self, rows: NDArray[np.intp], X: Array, wrong: NDArray[np.bool_], margin: Array) -> NDArray[np.bool_]:
         """Say which of these versions X of the rows are to be kept instead."""
 
     def see(self, rows: NDArray[np.intp], X: Array, scores: Array) -> tuple[Array, Array, NDArray[np.bool_]]:
@@ -155,7 +159,9 @@ class Met(ABC):
         Those are the contrasts that attain the margins; where a vote stands although a pair is lost already, that of
         the pair nearest to being lost next.
         """
-        xp, contrasts, codes = self.problem.place.xp, self.problem.target.contrasts, self.problem.codes[rows]
+        xp = self.problem.place.xp
+        contrasts = self.problem.target.contrasts
+        codes = self.problem.codes[rows]
         if not xp.isfinite(scores).all():
             raise ValueError(f"The scores of {type(self.problem.model).__name__} hold NaN or inf, so they have no "
                              "margin. Check the scale of X and the kernel's parameters.")
@@ -168,7 +174,9 @@ class Met(ABC):
         keep = self.better(rows, X, wrong, margin)
         if not keep.all():
             rows, X = rows[keep], X[keep]
-        self.X[rows], self.margin[rows], self.wrong[rows] = X, margin[keep], wrong[keep]
+        self.X[rows] = X
+        self.margin[rows] = margin[keep]
+        self.wrong[rows] = wrong[keep]
         return margin, contrast, wrong
 
     def slope(self, rows: NDArray[np.intp], g: Array) -> None:
@@ -191,14 +199,19 @@ class Met(ABC):
         A row that the model classified wrongly from the start counts at distance 0.
         """
         problem = self.problem
-        start, found, margin, wrong = (to_numpy(part) for part in (problem.X, self.X, self.margin, self.wrong))
+        start = to_numpy(problem.X)
+        found = to_numpy(self.X)
+        margin = to_numpy(self.margin)
+        wrong = to_numpy(self.wrong)
         if not problem.settled:
             seen, rows = wrong, np.arange(len(found))
             margin, wrong = problem.judged(rows, found)
             doubted = rows[~wrong & (seen | (problem.target.decides is not None))]
             first, missed = problem.judged(doubted, start[doubted])
             back = doubted[missed]
-            found[back], margin[back], wrong[back] = start[back], first[missed], True
+            found[back] = start[back]
+            margin[back] = first[missed]
+            wrong[back] = True
             self.queries += (len(found) + len(doubted)) * (1 if problem.target.decides is None else 2)
         return problem.as_given(found), AttackInfo(wrong, margin, distances(found - start, norm), self.queries)
 
@@ -206,7 +219,7 @@ class Met(ABC):
 class Worst(Met):
     """Keeps a wrongly classified version of a row, then the one of least margin: for attacks within a ball."""
 
-    def better(self, rows: NDArray[np.intp], X: Array, wrong: NDArray[np.bool_], margin: Array) -> Any:
+    def better(self, rows: NDArray[np.intp], X: Array, wrong: NDArray[np.bool_], margin: Array) -> NDArray[np.bool_]:
         same = wrong == self.wrong[rows]
         return (wrong & ~self.wrong[rows]) | (same & (margin < self.margin[rows]))
 
@@ -222,7 +235,7 @@ class Closest(Met):
             self.queries += len(problem.X)
         self.distance = problem.place(np.zeros(len(problem.X)))
 
-    def better(self, rows: NDArray[np.intp], X: Array, wrong: NDArray[np.bool_], margin: Array) -> Any:
+    def better(self, rows: NDArray[np.intp], X: Array, wrong: NDArray[np.bool_], margin: Array) -> NDArray[np.bool_]:
         was = self.wrong[rows] & (self.margin[rows] <= -self.kappa)
         hit = wrong & (margin <= -self.kappa)
         distance = distances(X - self.problem.X[rows], "l2")

@@ -3,7 +3,7 @@
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,14 +11,21 @@ from sklearn.utils.validation import check_is_fitted
 
 from buttress._arrays import NUMPY, Place, namespace
 from buttress._checks import Array, check_values
+from buttress._types import Classifier, MatrixLike, ProbabilisticClassifier, ScoredClassifier, VectorLike
 from buttress.expansion import KernelExpansion, binary_contrasts, pair_contrasts, rival_contrasts
-from buttress.features import WavePoint
+from buttress.features import RandomExpansion, WavePoint
 from buttress.kernels import RBF
 from buttress.kernels.points import Columns, centred, nudge, weighted
-from buttress.scores import ScoreFunction, SignOf, as_classifier, fitted_inside, read_scores
+from buttress.scores import Scorable, ScoreFunction, SignOf, as_classifier, fitted_inside, read_scores
 
+# turns rows into what a model was fitted on: arrays, or data frames with its column names
+AsFitted = Callable[[Array], MatrixLike]
+Scored = ScoredClassifier | ProbabilisticClassifier
+
+LEAST_PROBABILITY = 1e-300  # what a probability of 0 counts as, so that it has a logarithm
+QUERIED_BLOCK = 4096  # rows that an attack on a queried model works on at a time
 DIFFERENCE = 1e-4  # relative step of the central differences
-CHUNK = 100_000  # rows of one query
+QUERY_ROWS = 100_000  # rows of one query
 PHASES = 4_000_000  # phases of random features of one block of rows, 32 MB
 ENTRIES = 500_000  # kernel values of one block of rows, 4 MB: they stay in the cache between steps
 
@@ -65,8 +72,10 @@ class ExpansionTarget:
         self.exact: Any = score
         self.place = place
         there = score.moved(place)
-        expansion = self.expansion = there.expansion
-        self.contrasts, self.shift, self.scale = there.contrasts, there.shift, there.scale
+        expansion = self.expansion = cast(KernelExpansion, there.expansion)
+        self.contrasts = there.contrasts
+        self.shift = there.shift
+        self.scale = there.scale
         self.block = max(1, ENTRIES // max(1, len(expansion.centers)))
         self.separable = type(expansion.kernel) is RBF
         self.scaled = not all(np.ndim(part) == 0 and part == neutral
@@ -107,7 +116,7 @@ def by_differences(scores: Callable[[Array], Array], X: Array, V: Array) -> Arra
     steps = DIFFERENCE * np.maximum(1, np.abs(X).max(axis=0))
     offsets = np.concatenate([np.diag(steps), -np.diag(steps)])
     G = np.empty_like(X)
-    rows = max(1, CHUNK // (2 * d))
+    rows = max(1, QUERY_ROWS // (2 * d))
     for start in range(0, len(X), rows):
         part = slice(start, start + rows)
         moved = (X[part, None, :] + offsets).reshape(-1, d)
@@ -122,11 +131,11 @@ class QueryTarget:
     The model, for gradients too, is asked with ``as_fitted(rows)``, rows of the type that it was fitted on.
     """
 
-    block = 4096
+    block = QUERIED_BLOCK
     separable = False
     place = NUMPY
 
-    def __init__(self, model: Any, as_fitted: Callable[[Array], Any] = np.asarray):
+    def __init__(self, model: Scored, as_fitted: AsFitted = np.asarray):
         ask = _score_function(model)
         self.query: Callable[[Array], Array] = lambda X: ask(as_fitted(X))
         self.decides: Any = lambda X: model.predict(as_fitted(X))
@@ -144,7 +153,7 @@ class QueryTarget:
     def scores(self, X: Array) -> Array:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="X does not have valid feature names")
-            parts = [np.asarray(self.query(X[start : start + CHUNK])) for start in range(0, len(X), CHUNK)]
+            parts = [np.asarray(self.query(X[start : start + QUERY_ROWS])) for start in range(0, len(X), QUERY_ROWS)]
         scores = np.concatenate(parts).reshape(len(X), -1).astype(np.float64)
         if scores.shape[1] != self.contrasts.shape[2]:
             raise ValueError(f"The model gives {scores.shape[1]} scores a row. Expected {self.contrasts.shape[2]} for "
@@ -191,7 +200,7 @@ class WaveTarget:
 
     def linearise(self, X: Array) -> Linearised:
         scale: Any = self.there.scale
-        point = self.last = WavePoint(self.there.expansion, self.there.inner(X), self.last)
+        point = self.last = WavePoint(cast(RandomExpansion, self.there.expansion), self.there.inner(X), self.last)
 
         def nudged(rows: Columns, columns: Columns, steps: Array, V: Array) -> Array:
             near = point.nudged(rows, columns, steps * (scale if np.ndim(scale) == 0 else scale[columns]), V)
@@ -203,34 +212,36 @@ class WaveTarget:
         return Linearised(point.scores, lambda V: point.gradient(V) * scale, nudged)
 
 
-def _score_function(model: Any) -> Any:
+def _score_function(model: Scored) -> Callable[[MatrixLike], Array]:
     if hasattr(model, "decision_function"):
-        return model.decision_function
+        return cast(ScoredClassifier, model).decision_function
     if not hasattr(model, "predict_proba"):
         raise ValueError(f"{type(model).__name__} gives labels only, so there is no margin to attack. Use a classifier "
                          "with decision_function or predict_proba.")
 
-    def log_odds(X: Array) -> Array:
-        logs = np.log(np.clip(model.predict_proba(X), 1e-300, None))
+    predict_proba = model.predict_proba
+
+    def log_odds(X: MatrixLike) -> Array:
+        logs = np.log(np.clip(predict_proba(X), LEAST_PROBABILITY, None))
         return logs[:, 1] - logs[:, 0] if logs.shape[1] == 2 else logs
 
     return log_odds
 
 
-def _votes_in_pairs(model: Any) -> bool:
+def _votes_in_pairs(model: Classifier) -> bool:
     """Say whether the scores of a model, or of the last step of its pipeline, are of pairs of more than two classes."""
     return getattr(_last_step(model), "decision_function_shape", "ovr") == "ovo" and len(model.classes_) > 2
 
 
-def _last_step(model: Any) -> Any:
+def _last_step(model: Classifier) -> Any:
     """Return the classifier at the end of a pipeline, inside a fitted search or inside one of our meta-estimators."""
-    last = getattr(model, "best_estimator_", model)
+    last: Any = getattr(model, "best_estimator_", model)
     last = last.steps[-1][1] if hasattr(last, "steps") else last
     inner = fitted_inside(last)
     return last if inner is None else _last_step(inner)
 
 
-def as_target(model: Any, place: Place = NUMPY, as_fitted: Callable[[Array], Any] = np.asarray) -> Target:
+def as_target(model: Scorable, place: Place = NUMPY, as_fitted: AsFitted = np.asarray) -> Target:
     """Return what an attack needs of a fitted classifier, in one place; models that are only queried stay in float64.
 
     ``as_fitted`` turns rows into what such a model was fitted on.
@@ -258,7 +269,7 @@ def as_target(model: Any, place: Place = NUMPY, as_fitted: Callable[[Array], Any
     return WaveTarget(score, place)
 
 
-def label_codes(model: Any, y: Any, n: int) -> NDArray[np.intp]:
+def label_codes(model: Scorable, y: VectorLike, n: int) -> NDArray[np.intp]:
     """Return the class numbers of labels y (n,); ValueError for one the model was not fitted on."""
     y, classes = np.asarray(y), as_classifier(model).classes_
     if y.shape != (n,):

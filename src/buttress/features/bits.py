@@ -1,8 +1,8 @@
 """Random numbers that are the same on every machine: counter-based bits and a transform of exact operations.
 
 Philox is a function of (key, counter): block t of a model's features is made from its seed and t alone, in any order.
-The transforms use additions, multiplications, divisions and square roots only, which IEEE 754 rounds alike everywhere;
-log, sin and cos of a library are not, and numpy's own samplers may change between versions.
+The transforms use additions, multiplications, divisions and square roots only, which IEEE 754 rounds in one
+way; log, sin and cos of a library are not, and numpy's own samplers may change between versions.
 Sources: Salmon et al. (2011) for Philox; Box & Muller (1958).
 """
 

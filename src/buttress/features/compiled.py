@@ -9,10 +9,16 @@ from numpy.typing import NDArray
 from buttress._checks import Array
 from buttress._compiling import compile_kernel
 
-CHUNK = 4096  # words at a time, so that the passes below stay in cache
+WORDS = 4096  # words at a time, so that the passes below stay in cache
 SHARE = 2.0**-32
-LOG2, HALF_ROOT, QUARTER_TURN = 0.6931471805599453, 0.7071067811865476, 1.5707963267948966
-HIGH, LOW, FRACTION, HALF = np.uint64(32), np.uint64(0xFFFFFFFF), np.uint64(2**52 - 1), np.uint64(1022 << 52)
+LOG2 = 0.6931471805599453
+HALF_ROOT = 0.7071067811865476  # the root of a half
+QUARTER_TURN = 1.5707963267948966  # pi / 2
+HIGH = np.uint64(32)  # bits to shift the high half of a word down by
+LOW = np.uint64(0xFFFFFFFF)  # mask of its low half
+# parts of a float64: the mask of its fraction, the exponent bits of numbers in [0.5, 1), where its exponent starts
+FRACTION = np.uint64(2**52 - 1)
+HALF = np.uint64(1022 << 52)
 EXPONENT = np.uint64(52)
 
 
@@ -35,10 +41,10 @@ def minus_log(mantissa: float, exponent: float) -> float:
 @compile_kernel("void(uint64[::1], float64[::1])")
 def exponential_numbers(words: NDArray[np.uint64], out: Array) -> None:
     """Write -log(u), u in (0, 1) from the high half of each word."""
-    uniform, mantissa = np.empty(CHUNK), np.empty(CHUNK)
+    uniform, mantissa = np.empty(WORDS), np.empty(WORDS)
     raw, split = uniform.view(np.uint64), mantissa.view(np.uint64)
-    for start in range(0, len(words), CHUNK):
-        count = min(CHUNK, len(words) - start)
+    for start in range(0, len(words), WORDS):
+        count = min(WORDS, len(words) - start)
         for i in range(count):
             uniform[i] = (float(np.int64(words[start + i] >> HIGH)) + 0.5) * SHARE
         for i in range(count):
@@ -50,9 +56,9 @@ def exponential_numbers(words: NDArray[np.uint64], out: Array) -> None:
 @compile_kernel("void(uint64[::1], float64[::1], float64[:,::1])")
 def normal_numbers(words: NDArray[np.uint64], exponentials: Array, out: Array) -> None:
     """Write two normal numbers a word, (n, 2), by Box and Muller: radius from the high half, angle from the low one."""
-    first, second = np.empty(CHUNK), np.empty(CHUNK)
-    for start in range(0, len(words), CHUNK):
-        count = min(CHUNK, len(words) - start)
+    first, second = np.empty(WORDS), np.empty(WORDS)
+    for start in range(0, len(words), WORDS):
+        count = min(WORDS, len(words) - start)
         for i in range(count):
             low = np.int64(words[start + i] & LOW)
             radius = np.sqrt(2 * exponentials[start + i]) * (1.0 - float(low & 2))
@@ -78,14 +84,24 @@ def normal_numbers(words: NDArray[np.uint64], exponentials: Array, out: Array) -
 
 
 F: Any = np.float32
-INVERSE_PI, PI_HIGH, PI_MIDDLE, PI_LOW = F(0.31830987), F(3.140625), F(9.67025757e-4), F(6.27711453e-7)
-ONE, TWO, HALF_ONE = F(1), F(2), F(0.5)
-C2, C4, C6 = F(-0.5), F(1 / 24), F(-1 / 720)
-C8, C10, C12 = F(1 / 40320), F(-1 / 3628800), F(1 / 479001600)
+# numbers in single precision, so that the loop stays in it: pi in three parts, and the series of the cosine
+INVERSE_PI = F(0.31830987)
+PI_HIGH = F(3.140625)
+PI_MIDDLE = F(9.67025757e-4)
+PI_LOW = F(6.27711453e-7)
+ONE = F(1)
+TWO = F(2)
+HALF_ONE = F(0.5)
+C2 = F(-0.5)
+C4 = F(1 / 24)
+C6 = F(-1 / 720)
+C8 = F(1 / 40320)
+C10 = F(-1 / 3628800)
+C12 = F(1 / 479001600)
 
 
 @compile_kernel("void(float32[:,::1], float32[::1], float32)", fastmath={"contract", "nsz"})
-def cosines(P: Any, phases: Any, size: Any) -> None:
+def cosines(P: NDArray[np.float32], phases: NDArray[np.float32], size: np.float32) -> None:
     """Replace P (n, m) by size cos(P + phases), to 3e-7 size for arguments below 1e4: one pass where numpy takes three.
 
     The argument is folded into a half turn around 0 by a pi in three parts.

@@ -15,12 +15,16 @@ from numpy.typing import NDArray
 
 from buttress._arrays import NUMPY, Place, namespace, place_of
 from buttress._checks import Array, check_count
-from buttress.expansion import CHUNK
+from buttress._threads import BLOCK
 from buttress.features.bits import exponentials, normals, shares, words
 from buttress.features.spectral import Spectrum, spectrum_of
 from buttress.kernels import Kernel
 
-KEPT = 2**29  # bytes of blocks a model keeps at hand while it is in use; they are never pickled
+# some rows or columns
+Some = slice | NDArray[np.intp]
+EVERY = slice(None)
+
+AT_HAND = 2**29  # bytes of blocks that a model keeps while it is in use; they are never pickled
 SHORT = 1e-3  # largest step times frequency that the slope describes
 
 
@@ -53,7 +57,7 @@ class RandomFeatures:
         if kept is not None:
             return kept
         made = tuple(map(place, self._kept.get((block, NUMPY)) or self._drawn(block)))
-        while self._kept and (len(self._kept) + 1) * 8 * self.width * self.size > KEPT:
+        while self._kept and (len(self._kept) + 1) * 8 * self.width * self.size > AT_HAND:
             with suppress(KeyError):  # another thread may have taken the last one
                 self._kept.popitem()  # the newest: a model runs through its blocks in order
         self._kept[block, place] = made
@@ -75,14 +79,14 @@ class RandomFeatures:
         """sqrt(2 F(0)), the largest value of a feature."""
         return float(np.sqrt(2 * self.kernel.diagonal(np.zeros((1, self.width)))[0]))
 
-    def phase(self, X: Any, block: int) -> Any:
+    def phase(self, X: Array, block: int) -> Any:
         """Return w'x + b, (n, m), in the precision of X and where X is."""
         frequencies, phases = self.waves(block, place_of(X))
         total = X @ frequencies
         total += phases
         return total
 
-    def __call__(self, X: Any, block: int) -> Any:
+    def __call__(self, X: Array, block: int) -> Any:
         """Return m^(-1/2) phi(x_i) of one block, (n, m): rows' inner products estimate the kernel."""
         xp, size = namespace(X), self.amplitude / float(np.sqrt(self.size))
         if xp is np and X.dtype == np.float32:
@@ -148,7 +152,7 @@ class RandomExpansion:
         return slopes
 
     def _parts(self, n: int) -> Iterator[slice]:
-        rows = max(1, CHUNK // self.features.size)
+        rows = max(1, BLOCK // self.features.size)
         return (slice(start, start + rows) for start in range(0, n, rows))
 
 
@@ -180,14 +184,14 @@ class WavePoint:
                  for phase, coef in zip(self.phases, self.expansion.coef, strict=True))
         return sum(parts, 0 * self.X[:, :1] + self.expansion.intercept)
 
-    def gradient(self, V: Array, rows: Any = slice(None), columns: Any = slice(None)) -> Array:
+    def gradient(self, V: Array, rows: Some = EVERY, columns: Some = EVERY) -> Array:
         """Return the gradients of the V-weighted scores of the rows named along the columns named, shape (r, c)."""
         slopes, place = 0 * self.X[rows][:, columns], place_of(self.X)
         for block, (phase, coef) in enumerate(zip(self.phases, self.expansion.coef, strict=True)):
             slopes -= (sines(phase[rows]) * (V @ coef.T)) @ self.features.waves(block, place)[0][columns].T
         return self.scale * slopes
 
-    def nudged(self, rows: Any, columns: NDArray[np.intp], steps: Array, V: Array) -> Array | None:
+    def nudged(self, rows: Some, columns: NDArray[np.intp], steps: Array, V: Array) -> Array | None:
         """Return the V-weighted scores of the rows named after ``steps`` (r, B) along ``columns``, to first order.
 
         Between opposite steps the second order cancels; None where the third, a relative error of 1e-7 there, could
@@ -201,7 +205,7 @@ class WavePoint:
         return (V * self.scores[rows]).sum(axis=1)[:, None] + steps * slopes
 
 
-def turned(phase: Any, by: float = 0.0) -> Any:
+def turned(phase: Array, by: float = 0.0) -> Any:
     """Return cos(phase + by), by the compiled loop where that is in single precision on numpy."""
     xp = namespace(phase)
     if xp is not np or phase.dtype != np.float32:
@@ -213,7 +217,7 @@ def turned(phase: Any, by: float = 0.0) -> Any:
     return out
 
 
-def sines(phase: Any) -> Any:
+def sines(phase: Array) -> Any:
     """Return sin(phase)."""
     return turned(phase, -np.pi / 2)
 
@@ -221,9 +225,9 @@ def sines(phase: Any) -> Any:
 def gradient_noise(expansion: RandomExpansion) -> Array:
     """Return the expected l1 norm of the noise that random features add to each score's input gradient, shape (k,).
 
-    A coordinate of the gradient of sum_j c_j phi_j(x) / sqrt(m) has variance F(0) E[w_1^2] |c|^2 / m, whence
-    d sqrt(2/pi) times its root. With D features fitted to a function of norm |f| this is |f| d sqrt(4 gamma / (pi D))
-    for RBF; it is inf for the Laplacian kernel, whose frequencies have no variance.
+    A coordinate of the gradient of sum_j c_j phi_j(x) / sqrt(m) has variance F(0) E[w_1^2] |c|^2 / m. The
+    expected l1 norm is d sqrt(2/pi) times its root. With D features fitted to a function of norm |f| this is
+    |f| d sqrt(4 gamma / (pi D)) for RBF; it is inf for the Laplacian kernel, whose frequencies have no variance.
     """
     features = expansion.features
     spectrum: Spectrum = spectrum_of(features.kernel, "Random features")

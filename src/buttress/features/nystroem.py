@@ -13,9 +13,13 @@ from sklearn.cluster import kmeans_plusplus
 
 from buttress._arrays import Place
 from buttress._checks import Array, check_count, check_option
-from buttress.expansion import CHUNK, KernelExpansion
+from buttress._threads import BLOCK
+from buttress.expansion import KernelExpansion
 from buttress.kernels import Kernel
 from buttress.kernels.points import Point, centred
+
+LEAST_EIGENVALUE = 1e-10  # share of the largest: smaller ones are mostly rounding, which an inverse root enlarges
+NEGATIVE = 1e-6  # share of the largest below 0 that rounding explains; more, and the kernel is not positive definite
 
 
 def landmarks(X: Array, n_landmarks: int, *, rng: np.random.RandomState, method: str = "kmeans++") -> Array:
@@ -55,7 +59,7 @@ class NystroemMap:
 
     def __call__(self, X: Array) -> Array:
         """Return the features of X, shape (n, m); X and the landmarks may be CSR."""
-        step = max(1, CHUNK // len(self.root))
+        step = max(1, BLOCK // len(self.root))
         if X.shape[0] <= step or not (isinstance(X, np.ndarray) or issparse(X)):
             return self._values(X) @ self.root
         features = np.empty((X.shape[0], self.root.shape[1]), dtype=self.root.dtype)
@@ -64,7 +68,7 @@ class NystroemMap:
             features[part] = self._values(X[part]) @ self.root
         return features
 
-    def _values(self, X: Any) -> Array:
+    def _values(self, X: Array) -> Array:
         return self.kernel(X, self.landmarks) if issparse(self.landmarks) or issparse(X) else self.at(X).values
 
     def moved(self, place: Place) -> "NystroemMap":
@@ -85,9 +89,9 @@ def nystroem(kernel: Kernel, points: Array) -> NystroemMap:
         raise ValueError(f"Nystroem features need a positive definite kernel. {kernel!r} is {kernel.definiteness}. "
                          "Use RBF, Laplacian, Cauchy, InverseMultiquadric, Linear or Polynomial.")
     values, vectors = np.linalg.eigh(kernel(points, points))
-    if not values[-1] > 0 or values[0] < -1e-6 * values[-1]:
+    if not values[-1] > 0 or values[0] < -NEGATIVE * values[-1]:
         raise ValueError(f"The Gram matrix of the landmarks has eigenvalues from {values[0]:.3g} to {values[-1]:.3g}, "
                          "so the kernel is not positive definite and has no Nystroem features. Use one that is: RBF.")
-    large = values > 1e-10 * values[-1]
+    large = values > LEAST_EIGENVALUE * values[-1]
     root = (vectors[:, large] / np.sqrt(values[large])) @ vectors[:, large].T
     return NystroemMap(kernel, points, root)

@@ -43,7 +43,7 @@ class Spectrum:
     reach: Callable[[Any, float], float]
 
 
-def _imq_drop(kernel: Any, r: float) -> float:
+def _imq_drop(kernel: InverseMultiquadric, r: float) -> float:
     far = np.hypot(r, kernel.offset)
     return r**2 / (kernel.offset * far * (far + kernel.offset))
 

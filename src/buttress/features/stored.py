@@ -16,6 +16,7 @@ from buttress.features.thin import thin_product
 
 KEPT = 5_000_000_000  # bytes of features held in memory
 SINGLE = 20_000_000  # entries of features above which they are in float32
+FAINT = 1e-6  # squared length of features, in units of `unit`, below which the landmarks see nothing of a row
 PANEL = 500_000  # entries of a kernel panel that stays in cache
 
 
@@ -23,11 +24,13 @@ class LandmarkFeatures:
     """Rows z(x_i) = (features of x_i, sqrt(unit)) for the rows of X (n, d), stored or made when asked for.
 
     Without ``constant`` the rows end before sqrt(unit). ``lengths`` (n,) are the squared ones of the features, and
-    ``missed`` (n,) is (k(x_i, x_i) - lengths) / unit: what the landmarks leave unsaid about a row.
+    ``missed`` (n,) is (k(x_i, x_i) - lengths) / unit: the share of a row that the landmarks cannot represent.
     """
 
-    def __init__(self, feature_map: NystroemMap, X: Any, unit: float, *, constant: bool = True):
-        self.feature_map, self.X, self.constant = feature_map, X, float(np.sqrt(unit)) if constant else None
+    def __init__(self, feature_map: NystroemMap, X: Array, unit: float, *, constant: bool = True):
+        self.feature_map = feature_map
+        self.X = X
+        self.constant = float(np.sqrt(unit)) if constant else None
         self.width = feature_map.root.shape[1]
         self.shape = (X.shape[0], self.width + constant)
         single = self.shape[0] * self.shape[1] > SINGLE
@@ -38,7 +41,7 @@ class LandmarkFeatures:
         fits = self.shape[0] * self.shape[1] * self.dtype.itemsize <= KEPT
         self.stored = np.empty(self.shape, dtype=self.dtype) if fits else None
         for_each(lambda part: self._measure(part, unit), slices(*self.shape))
-        self.faint = self.lengths < 1e-6 * unit
+        self.faint = self.lengths < FAINT * unit
 
     def _measure(self, part: slice, unit: float) -> None:
         """Make these rows, store them if all are stored, and note their lengths and what they miss."""
@@ -79,10 +82,10 @@ class LandmarkFeatures:
         """Return the rows to work on at a time: of features that are made again as many as stay in cache."""
         return slices(*self.shape) if self.stored is not None else slices(*self.shape, PANEL)
 
-    def _panel(self, X: Any) -> Array:
+    def _panel(self, X: Array) -> Array:
         return self.feature_map.kernel(_double(X), self.feature_map.landmarks)
 
-    def _made(self, X: Any, out: Array | None = None) -> Array:
+    def _made(self, X: Array, out: Array | None = None) -> Array:
         block = np.empty((X.shape[0], self.shape[1]), dtype=self.dtype) if out is None else out
         for part in slices(X.shape[0], self.shape[1], PANEL):
             block[part, : self.width] = self._panel(X[part]).astype(self.dtype, copy=False) @ self.root
@@ -91,5 +94,5 @@ class LandmarkFeatures:
         return block
 
 
-def _double(X: Any) -> Any:
+def _double(X: Array) -> Any:
     return X.astype(np.float64, copy=False)

@@ -29,10 +29,23 @@ def _multiply(Z: Array, columns: Array, out: Array) -> None:
     """Write Z columns' into ``out``; the columns are a multiple of three. Rows are taken by fours."""
     n, zero = len(Z), np.float32(0)
     for i in range(0, n, 4):
-        z0, z1, z2, z3 = Z[i], Z[min(i + 1, n - 1)], Z[min(i + 2, n - 1)], Z[min(i + 3, n - 1)]
+        z0 = Z[i]
+        z1 = Z[min(i + 1, n - 1)]
+        z2 = Z[min(i + 2, n - 1)]
+        z3 = Z[min(i + 3, n - 1)]
         for k in range(0, len(columns), 3):
-            a0, b0, c0, a1, b1, c1 = zero, zero, zero, zero, zero, zero
-            a2, b2, c2, a3, b3, c3 = zero, zero, zero, zero, zero, zero
+            a0 = zero
+            b0 = zero
+            c0 = zero
+            a1 = zero
+            b1 = zero
+            c1 = zero
+            a2 = zero
+            b2 = zero
+            c2 = zero
+            a3 = zero
+            b3 = zero
+            c3 = zero
             for j in range(Z.shape[1]):
                 a, b, c = columns[k, j], columns[k + 1, j], columns[k + 2, j]
                 a0, b0, c0 = a0 + z0[j] * a, b0 + z0[j] * b, c0 + z0[j] * c

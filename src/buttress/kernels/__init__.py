@@ -19,6 +19,8 @@ Polynomial(coef0=1.0, degree=2)
 """
 
 from buttress.kernels.choose import (
+    KernelLike,
+    KernelParameters,
     as_kernel,
     centers,
     fitted_kernel,
@@ -49,6 +51,8 @@ __all__ = [
     "DotProduct",
     "InverseMultiquadric",
     "Kernel",
+    "KernelLike",
+    "KernelParameters",
     "Laplacian",
     "Linear",
     "Log",

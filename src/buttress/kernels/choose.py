@@ -1,7 +1,7 @@
 """From what a user gives as ``kernel`` to a kernel object."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Protocol
 
 import numpy as np
 from scipy.sparse import issparse
@@ -13,11 +13,30 @@ from buttress.kernels.composed import Combination, Custom, Precomputed
 from buttress.kernels.kernel import Kernel
 from buttress.kernels.named import NAMES, Linear
 
-FEWEST = 10  # rows before a scale is complained about
+FEWEST = 10  # rows below which nothing is said of a scale
+LOOKED_AT = 100  # rows, about, that are compared with the centres
+ALIKE = 1e-6  # spread of the kernel's values, as a share of the largest, at which all rows are alike
+UNLIKE = 1e-3  # share of k(x, x) that the nearest other row must reach, for half of the rows
+# how far a Gram matrix may be from symmetric: relative, and as a share of its largest entry
+SYMMETRIC = 1e-6
+SYMMETRIC_NEAR_0 = 1e-8
+
+
+# what users give as ``kernel``
+KernelLike = str | Kernel | Callable[[Array, Array], Array]
+
+
+class KernelParameters(Protocol):
+    """An estimator with the parameters that make a kernel."""
+
+    kernel: KernelLike
+    gamma: float | str
+    degree: float
+    coef0: float
 
 
 def as_kernel(
-    kernel: str | Kernel | Callable[[Array, Array], Array],
+    kernel: KernelLike,
     *,
     gamma: float | str = 1.0,
     degree: float = 3,
@@ -79,38 +98,38 @@ def centers(kernel: Kernel, X: Array) -> Array:
     return np.arange(X.shape[0], dtype=np.float64)[:, None] if isinstance(kernel, Precomputed) else X
 
 
-def warn_of_scale(kernel: Kernel, X: Any, Z: Any) -> None:
-    """Warn where the kernel tells nothing: the training rows X are all unlike, or all alike, to the centres Z.
+def warn_of_scale(kernel: Kernel, X: Array, Z: Array) -> None:
+    """Warn where the kernel sees all training rows X as unlike each other, or all as alike.
 
-    Z is :func:`centers` of X, or landmarks. About a hundred rows are looked at. They are unlike when half of them find
-    no centre but themselves at a thousandth of k(x, x), alike when no value differs from another by a millionth. A
-    linear kernel is spared: in it rows may well be orthogonal.
+    Z is :func:`centers` of X, or landmarks. About a hundred rows are compared with Z. They are all unlike when for half
+    of them no other centre reaches a thousandth of k(x, x). They are all alike when all values agree to a millionth.
+    Linear kernels are not checked: rows may well be orthogonal.
     """
     if isinstance(kernel, Linear) or Z.shape[0] < FEWEST:
         return
-    seen = np.arange(0, X.shape[0], -(-X.shape[0] // 100))
+    seen = np.arange(0, X.shape[0], -(-X.shape[0] // LOOKED_AT))
     rows = X[seen].astype(np.float64, copy=False)
     K = np.abs(kernel(rows, Z))
-    if K.max() - K.min() <= 1e-6 * K.max():
+    if K.max() - K.min() <= ALIKE * K.max():
         complaint, gamma = "alike: it is the same for every two", "raise"
     else:
         exact = Z.shape[0] == X.shape[0]
         length = K[np.arange(len(seen)), seen] if exact else kernel.diagonal(rows)
         if exact:
             K[np.arange(len(seen)), seen] = 0
-        if np.median(K.max(axis=1) / np.where(length > 0, length, np.inf)) >= 1e-3:
+        if np.median(K.max(axis=1) / np.where(length > 0, length, np.inf)) >= UNLIKE:
             return
         complaint, gamma = "unlike: for most of them it is next to 0 with every other", "lower"
     warn_user(f"To {kernel!r} the rows of X are all {complaint}, so there is nothing to learn from. Scale the "
               f"columns of X (RobustScaler), or {gamma} gamma.", KernelScaleWarning)
 
 
-def is_precomputed(kernel: Any) -> bool:
+def is_precomputed(kernel: KernelLike | None) -> bool:
     """Say whether a ``kernel`` parameter means a Gram matrix given in advance."""
     return isinstance(kernel, Precomputed) or (isinstance(kernel, str) and kernel == "precomputed")
 
 
-def fitted_kernel(estimator: Any, X: Array, sample_weight: Array | None = None) -> Kernel:
+def fitted_kernel(estimator: KernelParameters, X: Array, sample_weight: Array | None = None) -> Kernel:
     """Return the kernel object of an estimator's parameters; refuse a Gram matrix that is not square."""
     kernel = as_kernel(estimator.kernel, gamma=estimator.gamma, degree=estimator.degree, coef0=estimator.coef0, X=X,
                        sample_weight=sample_weight)
@@ -120,7 +139,7 @@ def fitted_kernel(estimator: Any, X: Array, sample_weight: Array | None = None) 
     if isinstance(kernel, Precomputed):
         if X.shape[0] != X.shape[1]:
             raise ValueError(f"A precomputed kernel must be a square matrix. Got shape {X.shape}.")
-        if not np.allclose(X, X.T, rtol=1e-6, atol=1e-8 * np.abs(X).max()):
+        if not np.allclose(X, X.T, rtol=SYMMETRIC, atol=SYMMETRIC_NEAR_0 * np.abs(X).max()):
             raise ValueError("A precomputed kernel must be symmetric. Use (K + K.T) / 2.")
     return kernel
 

@@ -7,6 +7,8 @@ import numpy as np
 from buttress._checks import Array, check_number
 from buttress.kernels.kernel import Kernel
 
+DIFFERENCE = 6e-6  # step of a central difference: the cube root of the machine epsilon balances its two errors
+
 
 class Combination(Kernel):
     """k(x, z) = sum_p weights[p] * kernels[p](x, z) with weights >= 0 (default: equal, summing to 1)."""
@@ -82,7 +84,7 @@ class Custom(Kernel):
         return np.array([self(row, row)[0, 0] for row in X[:, None, :]])
 
     def gradient(self, X: Array, Z: Array, V: Array) -> Array:
-        step = 6e-6 * np.maximum(1, np.abs(X).max(axis=0))  # cube root of the machine epsilon
+        step = DIFFERENCE * np.maximum(1, np.abs(X).max(axis=0))
         columns = []
         for j, h in enumerate(step):
             shift = np.zeros(X.shape[1])

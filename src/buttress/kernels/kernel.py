@@ -1,7 +1,7 @@
 """What a kernel is, and the two families most belong to: functions of a distance and of an inner product."""
 
 from abc import ABC, abstractmethod
-from typing import Any
+from typing import TypeVar
 
 import numpy as np
 from scipy.sparse import issparse
@@ -10,6 +10,9 @@ from sklearn.utils.extmath import row_norms, safe_sparse_dot
 
 from buttress._arrays import namespace
 from buttress._checks import Array
+
+MEDIAN_ROWS = 16  # rows whose median is the centre of squared distances; any point among the rows does
+ROUNDINGS = 16  # machine epsilons of their squared lengths by which the distance of two equal rows may be off
 
 
 class Kernel(BaseEstimator, ABC):
@@ -100,22 +103,28 @@ def squared_distances(X: Array, Z: Array) -> Array:
 
 
 def middle(Z: Array) -> Array:
-    """Return the median of each column over at most 16 rows of Z (m, d), 0 of no rows."""
-    return np.median(Z[:: len(Z) // 16 + 1], axis=0) if len(Z) else np.zeros(Z.shape[1])
+    """Return the median of each column over at most ``MEDIAN_ROWS`` rows of Z (m, d), 0 of no rows."""
+    return np.median(Z[:: len(Z) // MEDIAN_ROWS + 1], axis=0) if len(Z) else np.zeros(Z.shape[1])
 
 
 def clear_rounding(r2: Array, xx: Array, zz: Array) -> None:
     """Set to 0 the squared distances (n, m) that rounding alone can make of squared norms xx (n,) and zz (m,)."""
     if len(xx) and len(zz):
         xp = namespace(r2)
-        rounding = 16 * xp.finfo(r2.dtype).eps
+        rounding = ROUNDINGS * xp.finfo(r2.dtype).eps
         few = xp.argwhere((r2 <= rounding * (xx.max() + zz.max())).reshape(-1))[:, 0]
         i, j = few // len(zz), few % len(zz)
         r2[i, j] = xp.where(r2[i, j] <= rounding * (xx[i] + zz[j]), 0, r2[i, j])
 
 
-def plain(kernel: Any) -> Any:
+SomeKernel = TypeVar("SomeKernel", bound=Kernel)
+
+
+def plain(kernel: SomeKernel) -> SomeKernel:
     """Return the kernel with Python numbers for parameters: numpy's turn float32 into float64, and refuse tensors."""
     numbers = {name: value.item() for name, value in kernel.get_params(deep=False).items()
                if isinstance(value, np.generic)}
-    return clone(kernel).set_params(**numbers) if numbers else kernel
+    if not numbers:
+        return kernel
+    made: SomeKernel = clone(kernel).set_params(**numbers)
+    return made

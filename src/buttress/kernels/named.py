@@ -12,6 +12,8 @@ from buttress._checks import Array, check_number
 from buttress.kernels.composed import Precomputed
 from buttress.kernels.kernel import DotProduct, Kernel, Radial
 
+LARGEST_COSH = 350.0  # argument beyond which the square of a hyperbolic cosine overflows
+
 
 class Linear(DotProduct):
     """k(x, z) = x'z + coef0. Positive definite for coef0 >= 0, conditionally so for any."""
@@ -77,7 +79,7 @@ class Sigmoid(DotProduct):
 
     def slope(self, s: Array) -> Array:
         xp = namespace(s)
-        return self.gamma / xp.cosh(xp.clip(self.gamma * s + self.coef0, -350, 350)) ** 2
+        return self.gamma / xp.cosh(xp.clip(self.gamma * s + self.coef0, -LARGEST_COSH, LARGEST_COSH)) ** 2
 
 
 class RBF(Radial):

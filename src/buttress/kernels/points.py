@@ -65,7 +65,9 @@ class AnyPoint:
     """Of a kernel known by its values and gradients only."""
 
     def __init__(self, kernel: Kernel, X: Array, Z: Array):
-        self.kernel, self.X, self.Z = kernel, X, Z
+        self.kernel = kernel
+        self.X = X
+        self.Z = Z
         self.values = kernel(X, Z)
 
     def gradient(self, V: Array) -> Array:
@@ -80,7 +82,10 @@ class RadialPoint:
     """Of F(r^2): a step h along coordinate j changes r^2 by 2 h (x_j - z_j) + h^2. ``doubled`` is -2 Z'."""
 
     def __init__(self, kernel: Radial, X: Array, Z: Array, doubled: Array, squares: Array):
-        self.kernel, self.X, self.Z, self.doubled = kernel, X, Z, doubled
+        self.kernel = kernel
+        self.X = X
+        self.Z = Z
+        self.doubled = doubled
         xp = namespace(X)
         xx = xp.einsum("ij,ij->i", X, X)
         r2 = X @ doubled
@@ -180,7 +185,9 @@ class DotPoint:
     """Of G(x'z): a step h along coordinate j changes x'z by h z_j."""
 
     def __init__(self, kernel: DotProduct, X: Array, Z: Array, transposed: Array):
-        self.kernel, self.Z, self.transposed = kernel, Z, transposed
+        self.kernel = kernel
+        self.Z = Z
+        self.transposed = transposed
         self.products = X @ transposed
         self.values = kernel.profile(self.products)
 

@@ -1,19 +1,20 @@
 """Linear baselines of robust learning: CRR and STIR."""
 
-from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
-from buttress._callbacks import CallbackSupportMixin, step_callback, with_callbacks
-from buttress._checks import Array, check_limits, check_number, check_X, check_X_y
-from buttress.robust.sever import check_contamination
+from buttress._callbacks import CallbackSupportMixin, Report, step_callback, with_callbacks
+from buttress._checks import Array, check_contamination, check_limits, check_number, check_X, check_X_y
+from buttress._types import MatrixLike, VectorLike
 from buttress.solvers.contamination.crr import column_basis, crr
 from buttress.solvers.contamination.stir import stir
 from buttress.solvers.run import Outcome, Steps, run
 
 NORMAL_MEDIAN = 0.6744898  # of |z|, z standard normal
+INLIER_SCALES = 3  # standard deviations: one normal residual in 370 is larger
+ROUNDING = 1e-12  # size of a residual, in units of the targets, that is 0 but for rounding
 
 
 class LinearModel(CallbackSupportMixin, BaseEstimator):
@@ -23,14 +24,16 @@ class LinearModel(CallbackSupportMixin, BaseEstimator):
         return np.column_stack([X, np.ones(len(X))]) if self.fit_intercept else X
 
     def _centred(self, y: Array) -> tuple[Array, float]:
-        """Return y less its median, and that; as it is where there is no intercept to take the median up."""
+        """Return y minus its median, and the median; without an intercept y stays as it is, and the median is 0."""
         middle = float(np.median(y)) if self.fit_intercept else 0.0
         return y - middle, middle
 
-    def _run(self, steps: Steps, report: Any, tol: float) -> Outcome:
+    def _run(self, steps: Steps, report: Report, tol: float) -> Outcome:
         outcome = run(steps, tol=tol, max_iter=self.max_iter,
                       max_time=self.max_time, callback=report, progress=self.progress, name=type(self).__name__)
-        self.objective_, self.n_iter_, self.history_ = outcome.objective, outcome.n_iter, outcome.history
+        self.objective_ = outcome.objective
+        self.n_iter_ = outcome.n_iter
+        self.history_ = outcome.history
         self.converged_ = outcome.converged
         return outcome
 
@@ -41,21 +44,21 @@ class LinearModel(CallbackSupportMixin, BaseEstimator):
     def _check_limits(self) -> None:
         check_limits(self.max_iter, self.max_time)
 
-    def _linear(self, X: Any) -> Array:
+    def _linear(self, X: MatrixLike) -> Array:
         check_is_fitted(self)
         return check_X(self, X) @ self.coef_ + self.intercept_
 
 
 class CRR(RegressorMixin, LinearModel):
-    """Consistent robust regression: least squares that forgives the k largest residuals.
+    """Consistent robust regression: least squares that ignores the k largest residuals.
 
     Minimises 1/2 |y - b - X w|^2 over w and over b with at most k = contamination n entries, by hard thresholding.
-    It resists corrupted targets, not corrupted features.
+    It resists corrupted targets, but not corrupted features.
 
     Parameters
     ----------
     contamination : float in [0, 0.5), default=0.2
-        Share of the targets thought corrupt.
+        Share of the targets that are corrupt, as you estimate it.
     fit_intercept : bool, default=True
     tol : float, default=1e-6
         Stop when b changes by at most this share of the norm of y - b.
@@ -70,7 +73,7 @@ class CRR(RegressorMixin, LinearModel):
     inlier_mask_ : bool array of shape (n,)
         Rows whose target was not corrected.
     correction_ : array of shape (n,)
-        b, what was taken off the targets.
+        b, what was subtracted from the targets.
     objective_, n_iter_, converged_, history_
         How the run ended.
 
@@ -99,7 +102,7 @@ class CRR(RegressorMixin, LinearModel):
         self.progress = progress
 
     @with_callbacks
-    def fit(self, X: Any, y: Any) -> "CRR":
+    def fit(self, X: MatrixLike, y: VectorLike) -> "CRR":
         """Fit to X of shape (n, d) and real targets y of shape (n,); returns self.
 
         Raises ValueError for parameters out of range, NaN, inf or entries beyond 1e100, naming the column.
@@ -118,7 +121,7 @@ class CRR(RegressorMixin, LinearModel):
         self.intercept_ += middle
         return self
 
-    def predict(self, X: Any) -> Array:
+    def predict(self, X: MatrixLike) -> Array:
         """Return the prediction for each row of X (n, d)."""
         return self._linear(X)
 
@@ -126,8 +129,8 @@ class CRR(RegressorMixin, LinearModel):
 class STIR(RegressorMixin, LinearModel):
     """Stagewise-truncated reweighted least squares: weights 1/|r|, truncated at a level that grows by stages.
 
-    Tends to least absolute deviations. It is told no share of corrupt rows, and resists corrupted targets, not
-    corrupted features.
+    It tends to least absolute deviations. It needs no known share of corrupt rows. It resists corrupted targets, but
+    not corrupted features.
 
     Parameters
     ----------
@@ -180,7 +183,7 @@ class STIR(RegressorMixin, LinearModel):
         self.progress = progress
 
     @with_callbacks
-    def fit(self, X: Any, y: Any) -> "STIR":
+    def fit(self, X: MatrixLike, y: VectorLike) -> "STIR":
         """Fit to X of shape (n, d) and real targets y of shape (n,); returns self.
 
         Raises ValueError for parameters out of range, NaN, inf or entries beyond 1e100, naming the column.
@@ -199,9 +202,9 @@ class STIR(RegressorMixin, LinearModel):
         self.intercept_ += middle
         residual = np.abs(y - Z @ w)
         self.scale_ = float(np.median(residual)) / NORMAL_MEDIAN
-        self.inlier_mask_ = residual <= 3 * self.scale_ + 1e-12 * unit
+        self.inlier_mask_ = residual <= INLIER_SCALES * self.scale_ + ROUNDING * unit
         return self
 
-    def predict(self, X: Any) -> Array:
+    def predict(self, X: MatrixLike) -> Array:
         """Return the prediction for each row of X (n, d)."""
         return self._linear(X)

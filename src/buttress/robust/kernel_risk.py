@@ -8,21 +8,32 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 
-from buttress._callbacks import CallbackSupportMixin
+from buttress._callbacks import CallbackSupportMixin, Report
 from buttress._checks import Array, check_count, check_limits, check_number, check_option, warn_user
+from buttress._types import RandomStateLike, Rows, Targets
 from buttress.expansion import KernelExpansion
 from buttress.features import landmarks, nystroem
-from buttress.kernels import Kernel, Linear, Precomputed, centers, fitted_kernel, is_precomputed, warn_of_scale
+from buttress.kernels import (
+    Kernel,
+    KernelLike,
+    Linear,
+    Precomputed,
+    centers,
+    fitted_kernel,
+    is_precomputed,
+    warn_of_scale,
+)
 from buttress.losses import Loss
 from buttress.risks import PerClass, Risk, Subquantile, Tilted
-from buttress.solvers.gradient.descent import STEPS, descent
+from buttress.solvers.gradient.descent import STEP_RULES, StepLike, descent
 from buttress.solvers.gradient.space import Dual, Primal, Space, StoredRows
 from buttress.solvers.ridge.landmarks import LandmarkFeatures
 from buttress.solvers.run import Outcome, run
 
-EXACT_ROWS = 5000  # a Gram matrix of this many rows holds 200 MB
-AUTO_LANDMARKS = 1000
-HEARD = 0.1  # share of the rows of which a tilted risk should hear at least
+GRAM_ROWS = 5000  # rows up to which the Gram matrix is formed: 200 MB
+AUTO_LANDMARKS = 1000  # landmarks beyond that: features of 5,001 rows then take 40 MB
+FEWEST = 0.1  # share of the rows that a tilted risk must depend on, by effective number; fewer, and it warns
+INLIER = 0.5  # share of the heaviest row's weight from which a row counts as kept
 
 
 class KernelRisk(CallbackSupportMixin, BaseEstimator):
@@ -31,22 +42,22 @@ class KernelRisk(CallbackSupportMixin, BaseEstimator):
     def __init__(
         self,
         *,
-        risk: Any = None,
+        risk: Risk | None = None,
         alpha: float = 1.0,
-        kernel: Any = "rbf",
+        kernel: KernelLike = "rbf",
         degree: float = 3,
         gamma: float | str = "auto",
         coef0: float = 0.0,
         acceleration: str | None = "nesterov",
         momentum: float = 0.9,
-        step: Any = "spectral",
+        step: StepLike = "spectral",
         radius: float | None = None,
         init: str = "zero",
         n_landmarks: int | str | None = "auto",
         tol: float = 1e-4,
         max_iter: int = 1000,
         max_time: float | None = None,
-        random_state: Any = None,
+        random_state: RandomStateLike = None,
         progress: bool = False,
     ):
         self.risk = risk
@@ -90,7 +101,8 @@ class KernelRisk(CallbackSupportMixin, BaseEstimator):
         return risk
 
     def _descend(
-        self, X: Array, y: Any, loss: Loss, risk: Risk, weight: Array, codes: Any, n_scores: int, report: Any
+        self, X: Array, y: Targets, loss: Loss, risk: Risk, weight: Array, codes: Rows, n_scores: int,
+        report: Report,
     ) -> Outcome:
         """Run the descent and set what both estimators hold afterwards; the risk is taken within ``codes``."""
         rng = check_random_state(self.random_state)
@@ -111,7 +123,9 @@ class KernelRisk(CallbackSupportMixin, BaseEstimator):
         self.weights_ = risk.weights(loss.value(y, space.point(outcome.state).f), weight)
         self.inlier_mask_ = kept_rows(self.weights_, weight, codes)
         warn_of_few(self.weights_, risk, len(X))
-        self.objective_, self.n_iter_, self.history_ = outcome.objective, outcome.n_iter, outcome.history
+        self.objective_ = outcome.objective
+        self.n_iter_ = outcome.n_iter
+        self.history_ = outcome.history
         self.converged_ = outcome.converged
         return outcome
 
@@ -145,21 +159,22 @@ class KernelRisk(CallbackSupportMixin, BaseEstimator):
         if isinstance(self.n_landmarks, str):
             check_option("n_landmarks", self.n_landmarks, ("auto",))
             fits = kernel.definiteness == "pd" and not isinstance(kernel, Precomputed)
-            return AUTO_LANDMARKS if fits and n_rows > EXACT_ROWS else None
+            return AUTO_LANDMARKS if fits and n_rows > GRAM_ROWS else None
         if isinstance(kernel, Precomputed):
             raise ValueError("n_landmarks needs a kernel of rows, not a Gram matrix. Use n_landmarks=None.")
         return check_count("n_landmarks", self.n_landmarks)
 
 
-def check_step(step: Any, radius: Any) -> None:
+def check_step(step: StepLike, radius: float | None) -> None:
     """Refuse a step that is no rule, positive number or function, and the one that does not go with a ball."""
     if isinstance(step, str):
-        check_option("step", step, STEPS)
+        check_option("step", step, STEP_RULES)
         if step == "preconditioned" and radius is not None:
             raise ValueError("step='preconditioned' does not go with a radius: scaling into the ball is no projection "
                              "in its metric. Use step='spectral', or alpha in place of the radius.")
     elif not callable(step):
-        check_number("step", step, 0, fix=f"Use one of {', '.join(STEPS)}, a number or a function of the iteration.")
+        names = ", ".join(STEP_RULES)
+        check_number("step", step, 0, fix=f"Use one of {names}, a number or a function of the iteration.")
 
 
 def linear_expansion(c: Array, width: int, offset: float) -> KernelExpansion:
@@ -169,11 +184,11 @@ def linear_expansion(c: Array, width: int, offset: float) -> KernelExpansion:
 
 
 def warn_of_few(weights: Array, risk: Risk, n: int) -> None:
-    """Warn where a tilted risk hears of a tenth of the n rows at most: it was meant for losses of about one."""
+    """Warn where a tilted risk depends on less than a tenth of the n rows: it is meant for losses of about one."""
     tilted = risk.risk if isinstance(risk, PerClass) else risk
-    heard = weights.sum() ** 2 / float(weights @ weights)
-    if isinstance(tilted, Tilted) and heard < HEARD * n:
-        warn_user(f"{tilted!r} weighs the rows as if they were {heard:.0f} of {n}: losses are far from one another in "
+    effective = weights.sum() ** 2 / float(weights @ weights)
+    if isinstance(tilted, Tilted) and effective < FEWEST * n:
+        warn_user(f"{tilted!r} weights the rows as if they were {effective:.0f} of {n}: the losses differ by many "
                   "units of 1 / |tilt|. Scale y, or use a smaller tilt.")
 
 
@@ -182,4 +197,4 @@ def kept_rows(q: Array, weight: Array, codes: NDArray[np.intp]) -> NDArray[np.bo
     ratio = np.divide(q, weight, out=np.zeros_like(q), where=weight > 0)
     most = np.zeros(codes.max() + 1)
     np.maximum.at(most, codes, ratio)
-    return (ratio > 0) & (ratio >= 0.5 * most[codes])
+    return (ratio > 0) & (ratio >= INLIER * most[codes])

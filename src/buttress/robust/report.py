@@ -1,29 +1,53 @@
 """The suspicious rows of a robust fit, as a table and as a plot."""
 
 import importlib
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, Protocol
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.sparse import issparse
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_array, check_is_fitted
 
 from buttress._checks import Array, canonical
 from buttress._threads import slices
+from buttress._types import Labels, MatrixLike, VectorLike
 
 SAME = 1e-6  # share of a row's size by which its key may differ, enough for float32
 NEEDED = "RobustKernelRegressor, RobustLinearRegressor or RobustKernelClassifier"
 
 
-def outlier_report(estimator: Any, X: Any, y: Any) -> Any:
-    """Return one row a training row, the most suspicious first: by probability to the hundredth, then by how far off.
+class Columns(Protocol):
+    """A report: a data frame, or a dict of arrays."""
+
+    def __getitem__(self, name: str, /) -> ArrayLike:
+        """Return one column."""
+
+    def __iter__(self) -> Iterator[Any]:
+        """Return the names of the columns."""
+
+
+class JudgesRows(Protocol):
+    """A fitted estimator that says of each training row how likely it is corrupt."""
+
+    n_features_in_: int
+    outlier_proba_: Array
+    agreement_: Array
+    row_keys_: Array
+
+
+def outlier_report(estimator: JudgesRows, X: MatrixLike, y: VectorLike) -> Any:
+    """Return one row for each training row, the most suspicious first.
+
+    Rows are sorted by their probability, rounded to the hundredth, then by how far off they are.
 
     Columns: ``row`` (the index label of a pandas frame, else the row number), ``given`` and ``expected`` target (what
     the fit without the row predicts), ``sigmas`` (regression: given minus expected, in standard deviations) or
     ``margin`` (classification: score of the given label less the best other), ``probability`` that the row is corrupt,
     ``agreement`` (share of the starts of the search, or of the ridges tried, that judge the row as the final fit does),
-    and for a classifier ``isolated``: no other row resembles it, so that ``expected`` says nothing and ``probability``
-    is the others' mean.
+    and for a classifier ``isolated``: no other row resembles this one, so ``expected`` says nothing, and
+    ``probability`` is the mean over the other rows.
 
     Parameters
     ----------
@@ -61,12 +85,17 @@ def outlier_report(estimator: Any, X: Any, y: Any) -> Any:
         raise ValueError(f"outlier_report needs a fitted {NEEDED}. Got {type(estimator).__name__}.{best}")
     given = np.asarray(y).reshape(-1)
     _check_rows(estimator, X, given)
+    judged: Any = estimator
     if hasattr(estimator, "loo_score_"):
-        expected = estimator.classes_[estimator.loo_proba_.argmax(axis=1)]
-        name, size, doubt = "margin", estimator.loo_score_, -estimator.loo_score_
+        expected = judged.classes_[judged.loo_proba_.argmax(axis=1)]
+        name = "margin"
+        size = judged.loo_score_
+        doubt = -judged.loo_score_
     else:
-        expected = given - estimator.loo_residual_
-        name, size, doubt = "sigmas", estimator.loo_sigma_, np.abs(estimator.loo_sigma_)
+        expected = given - judged.loo_residual_
+        name = "sigmas"
+        size = judged.loo_sigma_
+        doubt = np.abs(judged.loo_sigma_)
     order = np.lexsort((-doubt, -np.round(estimator.outlier_proba_, 2)))
     columns = {"row": _labels(X, y, len(given)), "given": given, "expected": expected, name: size,
                "probability": estimator.outlier_proba_, "agreement": estimator.agreement_}
@@ -75,8 +104,8 @@ def outlier_report(estimator: Any, X: Any, y: Any) -> Any:
     return _framed({key: np.asarray(column)[order] for key, column in columns.items()}, X, y)
 
 
-def row_keys(X: Any, y: Array) -> Array:
-    """Return one number a row of X (n, d) and y (n,), by which it is known again: a weighted sum of its entries.
+def row_keys(X: Array, y: Array) -> Array:
+    """Return one number for each row of X (n, d) and y (n,) that identifies it: a weighted sum of its entries.
 
     The weights, .5 to 1.5, are far from any simple ratio, so that rows that differ have different sums.
     """
@@ -85,8 +114,8 @@ def row_keys(X: Any, y: Array) -> Array:
     return np.concatenate([X[part].astype(np.float64, copy=False) @ weights for part in parts]) + y
 
 
-def _check_rows(estimator: Any, X: Any, given: Any) -> None:
-    """Refuse rows other than those fitted to: results go by row, so that they would speak of the wrong ones."""
+def _check_rows(estimator: JudgesRows, X: MatrixLike, given: Labels) -> None:
+    """Refuse rows other than the training rows: results are stored by row, so they would describe the wrong rows."""
     keys = estimator.row_keys_
     table = canonical(check_array(X, accept_sparse="csr", dtype=[np.float64, np.float32], ensure_all_finite=False,
                                   ensure_2d=False, ensure_min_samples=0, ensure_min_features=0, allow_nd=True))
@@ -110,19 +139,20 @@ def _check_rows(estimator: Any, X: Any, given: Any) -> None:
                          "X and y in the order they had, or fit again.")
 
 
-def _labels(X: Any, y: Any, n: int) -> Any:
+def _labels(X: MatrixLike, y: VectorLike, n: int) -> Labels:
     """Return the row labels of a pandas X or y, row numbers for anything else."""
     for data in (X, y):
         if _library(data) == "pandas":
-            return data.index.to_numpy()
+            frame: Any = data
+            return np.asarray(frame.index.to_numpy())
     return np.arange(n)
 
 
-def _library(data: Any) -> str:
+def _library(data: object) -> str:
     return type(data).__module__.partition(".")[0]
 
 
-def _framed(columns: dict[str, Any], X: Any, y: Any) -> Any:
+def _framed(columns: dict[str, Labels], X: MatrixLike, y: VectorLike) -> Any:
     for data in (X, y):
         if _library(data) in ("pandas", "polars"):
             return importlib.import_module(_library(data)).DataFrame(columns)
@@ -130,7 +160,7 @@ def _framed(columns: dict[str, Any], X: Any, y: Any) -> Any:
 
 
 class OutlierDisplay:
-    """Rows of a robust fit by how far they lie from what the others foretell, coloured by P(corrupt).
+    """Rows of a robust fit by how far each lies from what the fit without it predicts, coloured by P(corrupt).
 
     Parameters
     ----------
@@ -143,11 +173,11 @@ class OutlierDisplay:
         Set by :meth:`plot`.
     """
 
-    def __init__(self, report: Any):
+    def __init__(self, report: Columns):
         self.report = report
 
     @classmethod
-    def from_estimator(cls, estimator: Any, X: Any, y: Any, *, ax: Any = None) -> "OutlierDisplay":
+    def from_estimator(cls, estimator: JudgesRows, X: MatrixLike, y: VectorLike, *, ax: Any = None) -> "OutlierDisplay":
         """Plot the training data (X, y) of a fitted estimator."""
         return cls(outlier_report(estimator, X, y)).plot(ax=ax)
 

@@ -6,10 +6,15 @@ import numpy as np
 from sklearn.metrics import make_scorer
 from sklearn.utils.validation import check_array, check_consistent_length, column_or_1d
 
-from buttress._checks import check_number, check_weights
+from buttress._checks import Array, check_number, check_weights
+from buttress._types import VectorLike
+
+NORMAL_MEDIAN = 0.6744898  # of |z|, z standard normal
 
 
-def bounded_loss(y_true: Any, y_pred: Any, *, bound: float | None = None, sample_weight: Any = None) -> float:
+def bounded_loss(
+    y_true: VectorLike, y_pred: VectorLike, *, bound: float | None = None, sample_weight: VectorLike | None = None
+) -> float:
     """Return the mean of min(|y_true - y_pred|, bound)^2.
 
     The squared error of a corrupted row is unbounded, so that on a contaminated fold a few rows decide which model is
@@ -35,16 +40,16 @@ def bounded_loss(y_true: Any, y_pred: Any, *, bound: float | None = None, sample
     >>> bounded_loss([0.0, 1.0, 2.0], [0.0, 1.0, 1e9], bound=3.0)
     3.0
     """
-    y_true = column_or_1d(check_array(y_true, ensure_2d=False, dtype=np.float64, input_name="y_true"))
-    y_pred = column_or_1d(check_array(y_pred, ensure_2d=False, dtype=np.float64, input_name="y_pred"))
-    check_consistent_length(y_true, y_pred)
-    weight = check_weights(sample_weight, y_true)
+    true: Array = column_or_1d(check_array(y_true, ensure_2d=False, dtype=np.float64, input_name="y_true"))
+    predicted: Array = column_or_1d(check_array(y_pred, ensure_2d=False, dtype=np.float64, input_name="y_pred"))
+    check_consistent_length(true, predicted)
+    weight = check_weights(sample_weight, true)
     if bound is None:
-        spread = np.abs(y_true - np.median(y_true))
-        limit = float(np.median(spread)) / 0.6744898 or float(spread.mean()) or 1.0
+        spread = np.abs(true - np.median(true))
+        limit = float(np.median(spread)) / NORMAL_MEDIAN or float(spread.mean()) or 1.0
     else:
         limit = check_number("bound", bound, 0)
-    return float(np.average(np.minimum(np.abs(y_true - y_pred), limit) ** 2, weights=weight))
+    return float(np.average(np.minimum(np.abs(true - predicted), limit) ** 2, weights=weight))
 
 
 def bounded_loss_scorer(bound: float | None = None) -> Any:

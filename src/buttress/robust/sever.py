@@ -1,7 +1,8 @@
 """SEVER around any estimator: fit, score the rows by their gradients, drop the worst, fit again."""
 
 import warnings
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,22 +16,31 @@ from buttress._checks import (
     Array,
     KernelScaleWarning,
     check_classes,
+    check_contamination,
     check_count,
     check_number,
     check_option,
     check_X,
     check_X_y,
 )
+from buttress._types import (
+    Labels,
+    MatrixLike,
+    ProbabilisticClassifier,
+    RandomStateLike,
+    ScoredClassifier,
+    Trainable,
+    VectorLike,
+)
 from buttress.features import landmarks, nystroem
-from buttress.kernels import Kernel, Linear, as_kernel, is_precomputed, warn_of_scale
+from buttress.kernels import Kernel, KernelLike, Linear, as_kernel, is_precomputed, warn_of_scale
 from buttress.risks import Mean
-from buttress.robust.kernel_risk import AUTO_LANDMARKS, EXACT_ROWS, KernelRisk
+from buttress.robust.kernel_risk import AUTO_LANDMARKS, GRAM_ROWS, KernelRisk
 from buttress.robust.under_risk import KernelClassifier, KernelRegressor
-from buttress.solvers.contamination.sever import Gram, Mask, random_cut, sever, worst_share
+from buttress.solvers.contamination.sever import Filter, Gram, Mask, random_cut, sever, worst_share
 from buttress.solvers.run import run
 
-MAJORITY = ("With half of the rows corrupt or more, nothing in the data says which half is the true one: "
-            "set it below 0.5.")
+Model = TypeVar("Model")
 
 
 class Sever(MetaEstimatorMixin, BaseEstimator):
@@ -38,18 +48,18 @@ class Sever(MetaEstimatorMixin, BaseEstimator):
 
     def __init__(
         self,
-        estimator: Any = None,
+        estimator: Trainable | None = None,
         *,
         contamination: float = 0.2,
         rule: str = "share",
         share: float | None = None,
         tolerance: float = 4.0,
         n_rounds: int = 4,
-        kernel: Any = None,
+        kernel: KernelLike | None = None,
         gamma: float | str = "auto",
         degree: float = 3,
         coef0: float = 0.0,
-        random_state: Any = None,
+        random_state: RandomStateLike = None,
     ):
         self.estimator = estimator
         self.contamination = contamination
@@ -63,7 +73,7 @@ class Sever(MetaEstimatorMixin, BaseEstimator):
         self.coef0 = coef0
         self.random_state = random_state
 
-    def _filter(self, share: float) -> Any:
+    def _filter(self, share: float) -> Filter:
         """Return the filter of the rule, ``share`` being what it drops a round; refuse parameters out of range."""
         check_count("n_rounds", self.n_rounds)
         check_option("rule", self.rule, ("share", "random"))
@@ -74,14 +84,15 @@ class Sever(MetaEstimatorMixin, BaseEstimator):
         return random_cut(tolerance, check_random_state(self.random_state))
 
     def _sever(
-        self, X: Array, base: Any, share: float, groups: list[NDArray[np.intp]], fit: Any, derivatives: Any
+        self, X: Array, base: Trainable, share: float, groups: list[NDArray[np.intp]],
+        fit: Callable[[Mask], Model], derivatives: Callable[[Model], Array],
     ) -> None:
         """Run the rounds and set the last model and the rows it was fitted on."""
         keep, kernel = self._filter(share), self._gradient_kernel(base, X)
         if not isinstance(base, KernelRisk):  # which warns by itself
             warn_of_scale(kernel, X, X)
 
-        def once(kept: Mask) -> Any:
+        def once(kept: Mask) -> Model:
             with warnings.catch_warnings():
                 if not kept.all():  # the first fit has warned
                     warnings.simplefilter("ignore", KernelScaleWarning)
@@ -92,13 +103,14 @@ class Sever(MetaEstimatorMixin, BaseEstimator):
         self.inlier_mask_, self.estimator_ = outcome.state
         self.n_iter_ = outcome.n_iter
 
-    def _kernel_machine(self, machine: Any, **options: Any) -> Any:
-        """Return the default estimator, of the kernel given or RBF."""
+    def _kernel_machine(self, machine: KernelRegressor | KernelClassifier) -> Trainable:
+        """Return the default estimator with the kernel given, or RBF."""
         kernel = "rbf" if self.kernel is None else self.kernel
-        return machine(risk=Mean(), kernel=kernel, gamma=self.gamma, degree=self.degree, coef0=self.coef0,
-                       random_state=self.random_state, **options)
+        machine.set_params(kernel=kernel, gamma=self.gamma, degree=self.degree, coef0=self.coef0,
+                           random_state=self.random_state)
+        return machine
 
-    def _gradient_kernel(self, base: Any, X: Array) -> Any:
+    def _gradient_kernel(self, base: Trainable, X: Array) -> Kernel:
         """Return the kernel of the gradients' feature space: as given, else the estimator's own, else linear."""
         own = base.get_params(deep=False)
         chosen = own if self.kernel is None and "kernel" in own else self.get_params(deep=False)
@@ -121,7 +133,7 @@ class SeverRegressor(RegressorMixin, Sever):
     estimator : regressor, default=KernelRegressor(risk=Mean())
         What is fitted, cloned each round.
     contamination : float in [0, 0.5), default=0.2
-        Share of the rows thought corrupt.
+        Share of the rows that are corrupt, as you estimate it.
     rule : {"share", "random"}, default="share"
         ``"share"`` drops the same share of the rows left each round (the published code); ``"random"`` drops those
         above a uniform draw from (0, largest score), and nothing once the mean score is at most ``tolerance`` times
@@ -162,21 +174,22 @@ class SeverRegressor(RegressorMixin, Sever):
     0
     """
 
-    def fit(self, X: Any, y: Any) -> "SeverRegressor":
+    def fit(self, X: MatrixLike, y: VectorLike) -> "SeverRegressor":
         """Fit to X of shape (n, d) and real targets y of shape (n,); returns self.
 
         Raises ValueError for parameters out of range, NaN, inf or entries beyond 1e100, naming the column.
         """
         X, y = check_X_y(self, X, y, numeric_target=True)
         y = y.astype(np.float64)
-        exact = {"acceleration": None, "step": "preconditioned"}  # for the mean squared loss, one step
-        base = self._kernel_machine(KernelRegressor, **exact) if self.estimator is None else self.estimator
+        # for the mean of the squared losses one preconditioned step is exact
+        machine = KernelRegressor(risk=Mean(), acceleration=None, step="preconditioned")
+        base = self._kernel_machine(machine) if self.estimator is None else self.estimator
         share = check_contamination(self.contamination) / 2
         self._sever(X, base, share, [np.arange(len(y))], lambda kept: clone(base).fit(X[kept], y[kept]),
                     lambda model: (model.predict(X) - y)[:, None])
         return self
 
-    def predict(self, X: Any) -> Array:
+    def predict(self, X: MatrixLike) -> Array:
         """Return the last model's prediction for each row of X (n, d)."""
         check_is_fitted(self)
         return self.estimator_.predict(check_X(self, X))
@@ -221,7 +234,7 @@ class SeverClassifier(ClassifierMixin, Sever):
 
     def __init__(
         self,
-        estimator: Any = None,
+        estimator: Trainable | None = None,
         *,
         contamination: float = 0.2,
         rule: str = "share",
@@ -229,18 +242,18 @@ class SeverClassifier(ClassifierMixin, Sever):
         tolerance: float = 4.0,
         n_rounds: int = 4,
         balanced: bool = True,
-        kernel: Any = None,
+        kernel: KernelLike | None = None,
         gamma: float | str = "auto",
         degree: float = 3,
         coef0: float = 0.0,
-        random_state: Any = None,
+        random_state: RandomStateLike = None,
     ):
         super().__init__(estimator, contamination=contamination, rule=rule, share=share, tolerance=tolerance,
                          n_rounds=n_rounds, kernel=kernel, gamma=gamma, degree=degree, coef0=coef0,
                          random_state=random_state)
         self.balanced = balanced
 
-    def fit(self, X: Any, y: Any) -> "SeverClassifier":
+    def fit(self, X: MatrixLike, y: VectorLike) -> "SeverClassifier":
         """Fit to X of shape (n, d) and class labels y of shape (n,); returns self.
 
         Raises ValueError for parameters out of range, NaN, inf or entries beyond 1e100 (naming the column), fewer than
@@ -249,7 +262,7 @@ class SeverClassifier(ClassifierMixin, Sever):
         X, y = check_X_y(self, X, y)
         self.classes_, codes = check_classes(y, "SeverClassifier")
         n_classes = len(self.classes_)
-        base = self._kernel_machine(KernelClassifier) if self.estimator is None else self.estimator
+        base = self._kernel_machine(KernelClassifier(risk=Mean())) if self.estimator is None else self.estimator
         share = check_contamination(self.contamination) / check_count("n_rounds", self.n_rounds)
         everything = [np.arange(len(y))]
         groups = [np.flatnonzero(codes == c) for c in range(n_classes)] if self.balanced else everything
@@ -264,13 +277,13 @@ class SeverClassifier(ClassifierMixin, Sever):
         self._sever(X, base, share, groups, fit, lambda model: probabilities(model, X) - np.eye(n_classes)[codes])
         return self
 
-    def predict(self, X: Any) -> NDArray[Any]:
+    def predict(self, X: MatrixLike) -> Labels:
         """Return the last model's class for each row of X (n, d)."""
         check_is_fitted(self)
         return self.estimator_.predict(check_X(self, X))
 
     @available_if(lambda self: hasattr(getattr(self, "estimator_", KernelClassifier), "decision_function"))
-    def decision_function(self, X: Any) -> Array:
+    def decision_function(self, X: MatrixLike) -> Array:
         """Return the last model's decision function at each row of X (n, d), where it has one."""
         check_is_fitted(self)
         return self.estimator_.decision_function(check_X(self, X))
@@ -280,7 +293,7 @@ def gram_times(kernel: Kernel, X: Array) -> Gram:
     """Return multiplication by the kernel matrix of the rows of X: through features where those are fewer numbers."""
     if isinstance(kernel, Linear) and kernel.definiteness == "pd":
         Z = np.column_stack([X, np.full(len(X), np.sqrt(kernel.coef0))])
-    elif len(X) > EXACT_ROWS and kernel.definiteness == "pd":
+    elif len(X) > GRAM_ROWS and kernel.definiteness == "pd":
         points = landmarks(X, AUTO_LANDMARKS, rng=np.random.RandomState(0), method="uniform")
         Z = nystroem(kernel, points)(X)
     else:
@@ -289,7 +302,7 @@ def gram_times(kernel: Kernel, X: Array) -> Gram:
     return lambda v: Z @ (Z.T @ v)
 
 
-def probabilities(model: Any, X: Array) -> Array:
+def probabilities(model: ScoredClassifier | ProbabilisticClassifier, X: Array) -> Array:
     """Return a classifier's softmax of decision values, or its predicted probabilities, shape (n, C)."""
     if not hasattr(model, "decision_function"):
         if not hasattr(model, "predict_proba"):
@@ -302,7 +315,3 @@ def probabilities(model: Any, X: Array) -> Array:
     p = expit(f)
     return np.column_stack([1 - p, p])
 
-
-def check_contamination(contamination: Any) -> float:
-    """Return a share of corrupt rows in [0, 0.5), or raise and explain."""
-    return check_number("contamination", contamination, 0, 0.5, closed="left", fix=MAJORITY)

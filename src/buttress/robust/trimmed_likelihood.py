@@ -3,16 +3,15 @@
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
-from buttress._callbacks import step_callback, with_callbacks
-from buttress._checks import Array, check_classes, check_number, check_option, check_X_y
+from buttress._callbacks import Report, step_callback, with_callbacks
+from buttress._checks import Array, check_classes, check_contamination, check_number, check_option, check_X_y
+from buttress._types import Labels, MatrixLike, VectorLike
 from buttress.expansion import KernelExpansion, binary_contrasts
 from buttress.kernels import Linear
 from buttress.robust.crr_stir import LinearModel
-from buttress.robust.sever import check_contamination
 from buttress.solvers.contamination.trimmed_likelihood import FAMILIES, trimmed_likelihood
 
 
@@ -28,7 +27,7 @@ class TrimmedLikelihood(LinearModel):
         self.max_time = max_time
         self.progress = progress
 
-    def _alternate(self, X: Array, y: Array, family: str, report: Any) -> None:
+    def _alternate(self, X: Array, y: Array, family: str, report: Report) -> None:
         """Trim to (1 - 2 contamination) n of the (1 - contamination) n rows of least |y|, and set the coefficients."""
         contamination = check_contamination(self.contamination)
         self._check_limits()
@@ -56,7 +55,7 @@ class TrimmedLikelihoodRegressor(RegressorMixin, TrimmedLikelihood):
     Parameters
     ----------
     contamination : float in [0, 0.5), default=0.2
-        Share of the rows thought corrupt; twice as many are trimmed.
+        Share of the rows that are corrupt, as you estimate it; twice as many are trimmed.
     family : {"normal", "poisson"}, default="normal"
         Poisson targets are counts, with log-linear mean.
     radius : float or None, default=None
@@ -100,7 +99,7 @@ class TrimmedLikelihoodRegressor(RegressorMixin, TrimmedLikelihood):
         self.family = family
 
     @with_callbacks
-    def fit(self, X: Any, y: Any) -> "TrimmedLikelihoodRegressor":
+    def fit(self, X: MatrixLike, y: VectorLike) -> "TrimmedLikelihoodRegressor":
         """Fit to X of shape (n, d) and real targets y of shape (n,); returns self.
 
         Raises ValueError for parameters out of range, NaN, inf or entries beyond 1e100 (naming the column), or negative
@@ -115,7 +114,7 @@ class TrimmedLikelihoodRegressor(RegressorMixin, TrimmedLikelihood):
         self._alternate(X, y, self.family, step_callback(self, X, y, self.max_iter))
         return self
 
-    def predict(self, X: Any) -> Array:
+    def predict(self, X: MatrixLike) -> Array:
         """Return the mean of the target for each row of X (n, d)."""
         return FAMILIES[self.family].mean(self._linear(X))
 
@@ -153,7 +152,7 @@ class TrimmedLikelihoodClassifier(ClassifierMixin, TrimmedLikelihood):
         return tags
 
     @with_callbacks
-    def fit(self, X: Any, y: Any) -> "TrimmedLikelihoodClassifier":
+    def fit(self, X: MatrixLike, y: VectorLike) -> "TrimmedLikelihoodClassifier":
         """Fit to X of shape (n, d) and labels y of shape (n,) of two classes; returns self.
 
         Raises ValueError for parameters out of range, NaN, inf or entries beyond 1e100 (naming the column), or another
@@ -179,11 +178,11 @@ class TrimmedLikelihoodClassifier(ClassifierMixin, TrimmedLikelihood):
         """The contrasts of scores that decide, for attacks."""
         return binary_contrasts()
 
-    def decision_function(self, X: Any) -> Array:
+    def decision_function(self, X: MatrixLike) -> Array:
         """Return the log-odds of ``classes_[1]`` for each row of X (n, d)."""
         return self._linear(X)
 
-    def predict(self, X: Any) -> NDArray[Any]:
+    def predict(self, X: MatrixLike) -> Labels:
         """Return the class of each row of X (n, d)."""
         positive = self._linear(X) > 0
         return self.classes_[positive.astype(int)]

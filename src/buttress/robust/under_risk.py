@@ -1,6 +1,5 @@
 """Kernel regression and classification under a risk: functional gradient descent that can trim corrupt rows."""
 
-from typing import Any
 
 import numpy as np
 from sklearn.base import ClassifierMixin, RegressorMixin
@@ -8,10 +7,15 @@ from sklearn.base import ClassifierMixin, RegressorMixin
 from buttress._callbacks import step_callback, with_callbacks
 from buttress._checks import Array, check_classes, check_weights, check_X_y
 from buttress._predicting import ExpansionPredictions, ExpansionValues
+from buttress._types import MatrixLike, RandomStateLike, VectorLike
 from buttress.expansion import binary_contrasts, rival_contrasts
+from buttress.kernels import KernelLike
 from buttress.losses import Logistic, Multinomial, Squared
-from buttress.risks import PerClass
+from buttress.risks import PerClass, Risk
 from buttress.robust.kernel_risk import KernelRisk
+from buttress.solvers.gradient.descent import StepLike
+
+ROUNDING = 1e-12  # of a sum of shares
 
 
 class KernelRegressor(ExpansionValues, RegressorMixin, KernelRisk):
@@ -24,7 +28,7 @@ class KernelRegressor(ExpansionValues, RegressorMixin, KernelRisk):
     Parameters
     ----------
     risk : Mean, Subquantile or Tilted, default=Subquantile(0.8)
-        What the losses amount to. Subquantile(p) fits the share p of the rows that fits best.
+        How the losses are summed up. Subquantile(p) fits the share p of the rows that fits best.
     alpha : float, default=1.0
         Ridge, >= 0, in KernelRidge's units.
     fit_intercept : bool, default=True
@@ -63,7 +67,7 @@ class KernelRegressor(ExpansionValues, RegressorMixin, KernelRisk):
         Coefficients; of a linear kernel ``coef_``, with one more for a coef0 > 0, in its place.
     intercept_ : float
     inlier_mask_ : bool array of shape (n,)
-        Training rows that weigh at least half as much as the heaviest: those kept.
+        Training rows that are kept: those with at least half the weight of the heaviest.
     weights_ : array of shape (n,)
         Weight of each training row at the solution, summing to 1.
     objective_, n_iter_, converged_, history_
@@ -88,23 +92,23 @@ class KernelRegressor(ExpansionValues, RegressorMixin, KernelRisk):
     def __init__(
         self,
         *,
-        risk: Any = None,
+        risk: Risk | None = None,
         alpha: float = 1.0,
         fit_intercept: bool = True,
-        kernel: Any = "rbf",
+        kernel: KernelLike = "rbf",
         degree: float = 3,
         gamma: float | str = "auto",
         coef0: float = 0.0,
         acceleration: str | None = "nesterov",
         momentum: float = 0.9,
-        step: Any = "spectral",
+        step: StepLike = "spectral",
         radius: float | None = None,
         init: str = "zero",
         n_landmarks: int | str | None = "auto",
         tol: float = 1e-4,
         max_iter: int = 1000,
         max_time: float | None = None,
-        random_state: Any = None,
+        random_state: RandomStateLike = None,
         progress: bool = False,
     ):
         super().__init__(risk=risk, alpha=alpha, kernel=kernel, degree=degree, gamma=gamma, coef0=coef0,
@@ -114,7 +118,7 @@ class KernelRegressor(ExpansionValues, RegressorMixin, KernelRisk):
         self.fit_intercept = fit_intercept
 
     @with_callbacks
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> "KernelRegressor":
+    def fit(self, X: MatrixLike, y: VectorLike, sample_weight: VectorLike | None = None) -> "KernelRegressor":
         """Fit to X of shape (n, d) and real targets y of shape (n,); returns self.
 
         Raises ValueError for parameters out of range, NaN, inf or entries beyond 1e100, naming the column.
@@ -134,12 +138,12 @@ class KernelClassifier(ExpansionPredictions, ClassifierMixin, KernelRisk):
 
     Minimises risk(l_i) + alpha / (p n) ||f||^2 with the logistic loss for two classes, the multinomial loss of one
     score a class for more; p is the share of rows the risk keeps. With ``balanced=True`` the risk is taken within each
-    observed class: trimmed by loss alone, a whole class is soon dropped.
+    observed class: if rows are trimmed by loss alone, a whole class is soon dropped.
 
     Parameters
     ----------
     risk : Mean, Subquantile or Tilted, default=Subquantile(0.8)
-        What the losses amount to. Subquantile(p) fits the share p of the rows that fits best.
+        How the losses are summed up. Subquantile(p) fits the share p of the rows that fits best.
     alpha : float, default=0.1
         Ridge, >= 0.
     balanced : bool, default=True
@@ -178,7 +182,7 @@ class KernelClassifier(ExpansionPredictions, ClassifierMixin, KernelRisk):
     dual_coef_ : array of shape (n or n_landmarks,), with a column a class beyond two
         Coefficients; of a linear kernel ``coef_``, with one more for a coef0 > 0, in its place.
     inlier_mask_ : bool array of shape (n,)
-        Training rows that weigh at least half as much as the heaviest: those kept.
+        Training rows that are kept: those with at least half the weight of the heaviest.
     weights_ : array of shape (n,)
         Weight of each training row at the solution, summing to 1.
     objective_, n_iter_, converged_, history_
@@ -201,23 +205,23 @@ class KernelClassifier(ExpansionPredictions, ClassifierMixin, KernelRisk):
     def __init__(
         self,
         *,
-        risk: Any = None,
+        risk: Risk | None = None,
         alpha: float = 0.1,
         balanced: bool = True,
-        kernel: Any = "rbf",
+        kernel: KernelLike = "rbf",
         degree: float = 3,
         gamma: float | str = "auto",
         coef0: float = 0.0,
         acceleration: str | None = "nesterov",
         momentum: float = 0.9,
-        step: Any = "spectral",
+        step: StepLike = "spectral",
         radius: float | None = None,
         init: str = "zero",
         n_landmarks: int | str | None = "auto",
         tol: float = 1e-4,
         max_iter: int = 1000,
         max_time: float | None = None,
-        random_state: Any = None,
+        random_state: RandomStateLike = None,
         progress: bool = False,
     ):
         super().__init__(risk=risk, alpha=alpha, kernel=kernel, degree=degree, gamma=gamma, coef0=coef0,
@@ -227,7 +231,7 @@ class KernelClassifier(ExpansionPredictions, ClassifierMixin, KernelRisk):
         self.balanced = balanced
 
     @with_callbacks
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> "KernelClassifier":
+    def fit(self, X: MatrixLike, y: VectorLike, sample_weight: VectorLike | None = None) -> "KernelClassifier":
         """Fit to X of shape (n, d) and class labels y of shape (n,); returns self.
 
         Raises ValueError for parameters out of range, NaN, inf or entries beyond 1e100 (naming the column), or fewer
@@ -250,9 +254,9 @@ class KernelClassifier(ExpansionPredictions, ClassifierMixin, KernelRisk):
 
 
 def weighted_median(y: Array, weight: Array) -> float:
-    """Return the middle of the values that half the weight lies on either side of."""
+    """Return the weighted median, the middle of the two where half of the weight ends between two values."""
     order = np.argsort(y)
     share = np.cumsum(weight[order]) / weight.sum()
-    low = y[order][np.searchsorted(share, 0.5 - 1e-12)]
-    high = y[order][np.searchsorted(share, 0.5 + 1e-12)]
+    low = y[order][np.searchsorted(share, 0.5 - ROUNDING)]
+    high = y[order][np.searchsorted(share, 0.5 + ROUNDING)]
     return float((low + high) / 2)

@@ -13,16 +13,21 @@ import numpy as np
 from buttress._checks import Array
 from buttress.solvers.run import Step, Steps
 
+LEAST_SINGULAR = 1e-10  # share of the largest singular value; smaller ones are rounding
+
 
 def crr(basis: Array, y: Array, k: int) -> Steps:
     """Yield b, shape (n,), for an orthonormal ``basis`` (n, r) of the columns; the change is that of |b| / |y - b|."""
-    b, last = np.zeros_like(y), np.full_like(y, np.inf)
+    b = np.zeros_like(y)
+    last = np.full_like(y, np.inf)
     while True:
         rest = y - b
         residual = rest - basis @ (basis.T @ rest)
-        size = max(float(np.linalg.norm(rest)), np.finfo(float).tiny)  # without b: targets of 1e9 are no measure
+        # without b: a corrupt target of 1e9 would hide any change
+        size = max(float(np.linalg.norm(rest)), np.finfo(float).tiny)
         yield Step(b, change=float(np.linalg.norm(b - last)) / size, objective=0.5 * float(residual @ residual))
-        last, b = b, hard_threshold(b + residual, k)
+        last = b
+        b = hard_threshold(b + residual, k)
 
 
 def hard_threshold(v: Array, k: int) -> Array:
@@ -36,4 +41,4 @@ def hard_threshold(v: Array, k: int) -> Array:
 def column_basis(X: Array) -> Array:
     """Return an orthonormal basis (n, r) of the columns of X, singular values below 1e-10 of the largest left out."""
     U, s, _ = np.linalg.svd(X, full_matrices=False)
-    return U[:, s > 1e-10 * s[0]] if len(s) and s[0] > 0 else U[:, :0]
+    return U[:, s > LEAST_SINGULAR * s[0]] if len(s) and s[0] > 0 else U[:, :0]

@@ -8,7 +8,7 @@ Source: Diakonikolas, Kamath, Kane, Li, Steinhardt & Stewart (2019), algorithms 
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,10 @@ from scipy.sparse.linalg import LinearOperator, eigsh
 from buttress._checks import Array
 from buttress.solvers.run import Step, Steps
 
+CHI_SQUARE_MEDIAN = 0.4549364  # of the square of a standard normal number
+EIGEN_TOL = 1e-8  # relative error of the top eigenvalue; scores are only compared with one another
+FEWEST = 3  # rows below which no direction stands out, and the eigenvalue solver needs more than two
+Model = TypeVar("Model")
 Mask = NDArray[np.bool_]
 # scores of some rows -> which of them to keep
 Filter = Callable[[Array], Mask]
@@ -25,8 +29,8 @@ Gram = Callable[[Array], Array]
 
 
 def sever(
-    fit: Callable[[Mask], Any],
-    derivatives: Callable[[Any], Array],
+    fit: Callable[[Mask], Model],
+    derivatives: Callable[[Model], Array],
     gram: Callable[[NDArray[np.intp]], Gram],
     groups: Sequence[NDArray[np.intp]],
     keep: Filter,
@@ -41,7 +45,8 @@ def sever(
         kept[rows] = True
     while True:
         model = fit(kept)
-        R, after = derivatives(model), kept.copy()
+        R = derivatives(model)
+        after = kept.copy()
         for rows in groups:
             left = rows[kept[rows]]
             after[left] = keep(scores(R[left], gram(left)))
@@ -57,13 +62,13 @@ def scores(R: Array, gram: Gram) -> Array:
         u = np.sum(R * gram(R * u[:, None]), axis=1)
         return u - u.mean()
 
-    if len(R) < 3:
+    if len(R) < FEWEST:
         return np.zeros(len(R))
     start = np.random.default_rng(0).normal(size=len(R))  # any vector that is not orthogonal to the top one
     if not np.any(times(start)):
         return np.zeros(len(R))
     value, u = eigsh(LinearOperator((len(R), len(R)), matvec=lambda v: times(np.ravel(v)), dtype=np.float64), k=1,
-                     v0=start, tol=1e-8)
+                     v0=start, tol=EIGEN_TOL)
     return value[0] * u[:, 0] ** 2
 
 
@@ -85,7 +90,7 @@ def random_cut(tolerance: float, rng: np.random.RandomState) -> Filter:
     """
 
     def keep(tau: Array) -> Mask:
-        if len(tau) == 0 or tau.mean() <= tolerance * np.median(tau) / 0.4549364:
+        if len(tau) == 0 or tau.mean() <= tolerance * np.median(tau) / CHI_SQUARE_MEDIAN:
             return np.ones(len(tau), dtype=bool)
         return tau < rng.uniform(0, tau.max())
 

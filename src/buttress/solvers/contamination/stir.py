@@ -12,6 +12,10 @@ from scipy.linalg import cho_factor, cho_solve
 from buttress._checks import Array
 from buttress.solvers.run import Step, Steps
 
+SMALL_TRUNCATION = 100  # times 1/M that the median residual must reach before the truncation no longer matters
+EXACT_FIT = 1e-9  # median residual, as a share of the norm of y, at which half of the rows are fitted exactly
+RIDGE = 1e-12  # of columns scaled to norm 1: keeps the normal equations solvable where columns depend on each other
+
 
 def stir(X: Array, y: Array, *, truncation: float, growth: float) -> Steps:
     """Yield w, shape (d,), from w = 0 and M = ``truncation`` on; the change is the relative one of the fitted values.
@@ -19,7 +23,9 @@ def stir(X: Array, y: Array, *, truncation: float, growth: float) -> Steps:
     A stage ends when they move by at most 2 / (growth M) each, root mean square. Until 1/M is a hundredth of the median
     residual, it is infinite: the truncation still rules.
     """
-    w, M, size = np.zeros(X.shape[1]), truncation, max(float(np.linalg.norm(y)), np.finfo(float).tiny)
+    w = np.zeros(X.shape[1])
+    M = truncation
+    size = max(float(np.linalg.norm(y)), np.finfo(float).tiny)
     change = np.inf
     while True:
         r = np.abs(y - X @ w)
@@ -27,7 +33,7 @@ def stir(X: Array, y: Array, *, truncation: float, growth: float) -> Steps:
         new = weighted_least_squares(X, y, np.minimum(1 / np.maximum(r, 1 / M), M))
         moved = float(np.linalg.norm(X @ (new - w)))
         middle = float(np.median(r))
-        change = moved / size if M * middle >= 100 or middle <= 1e-9 * size else np.inf
+        change = moved / size if M * middle >= SMALL_TRUNCATION or middle <= EXACT_FIT * size else np.inf
         if moved <= 2 / (growth * M) * np.sqrt(len(y)):
             M *= growth
         w = new
@@ -38,5 +44,5 @@ def weighted_least_squares(X: Array, y: Array, weight: Array) -> Array:
     scale = np.sqrt(np.maximum(weight @ X**2, np.finfo(float).tiny))
     Z = X / scale
     A = (Z * weight[:, None]).T @ Z
-    A[np.diag_indices_from(A)] += 1e-12
+    A[np.diag_indices_from(A)] += RIDGE
     return cho_solve(cho_factor(A, overwrite_a=True), Z.T @ (weight * y)) / scale

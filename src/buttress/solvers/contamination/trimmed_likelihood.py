@@ -19,6 +19,14 @@ from scipy.special import expit, gammaln
 from buttress._checks import Array
 from buttress.solvers.run import Step, Steps
 
+LARGEST_EXPONENT = 50  # of a Poisson mean: e^50 counts; beyond, a step that is too long would overflow
+LEAST_RIDGE = 1e-8  # share of the mean squared length of the rows
+GROWTH = 10  # factor between the penalties tried, until one keeps the coefficients in the ball
+RADIUS_TOL = 1e-10  # error of the logarithm of the penalty
+SHORTEST_STEP = 1e-8  # share of a Newton step below which it is not taken: the objective falls no further
+NEWTON_TOL = 1e-12  # fall of the objective, relative to 1 + its size, that ends the iteration
+NEWTON_STEPS = 100  # most steps; convex and damped, it takes about ten
+
 
 @dataclass(frozen=True)
 class Family:
@@ -35,7 +43,7 @@ class Family:
 
 
 def _exp(t: Array) -> Array:
-    return np.exp(np.minimum(t, 50))
+    return np.exp(np.minimum(t, LARGEST_EXPONENT))
 
 
 FAMILIES = {
@@ -60,18 +68,18 @@ def trimmed_likelihood(X: Array, y: Array, family: Family, pool: NDArray[np.intp
 def likelihood_in_ball(X: Array, y: Array, family: Family, radius: float, start: Array) -> Array:
     """Return the maximum-likelihood coefficients of norm at most ``radius``."""
     # a trace of ridge keeps the minimiser finite where classes separate or columns depend on each other
-    least = 1e-8 * max(float(np.mean(np.sum(X**2, axis=1))), np.finfo(float).tiny)
+    least = LEAST_RIDGE * max(float(np.mean(np.sum(X**2, axis=1))), np.finfo(float).tiny)
     beta = newton(X, y, family, least, start)
     if np.linalg.norm(beta) <= radius:
         return beta
     most = least
     while np.linalg.norm(newton(X, y, family, most, beta)) > radius:
-        most *= 10
+        most *= GROWTH
 
     def excess(log_mu: float) -> float:
         return float(np.linalg.norm(newton(X, y, family, np.exp(log_mu), beta))) - radius
 
-    mu = np.exp(brentq(excess, np.log(most / 10), np.log(most), xtol=1e-10))
+    mu = np.exp(brentq(excess, np.log(most / GROWTH), np.log(most), xtol=RADIUS_TOL))
     beta = newton(X, y, family, mu, beta)
     return beta * min(1.0, radius / float(np.linalg.norm(beta)))
 
@@ -83,17 +91,19 @@ def newton(X: Array, y: Array, family: Family, mu: float, beta: Array) -> Array:
         return float(family.loss(y, X @ b).sum()) + mu / 2 * float(b @ b)
 
     value = objective(beta)
-    for _ in range(100):
+    for _ in range(NEWTON_STEPS):
         t = X @ beta
         g = X.T @ (family.mean(t) - y) + mu * beta
         H = (X * family.variance(t)[:, None]).T @ X
         H[np.diag_indices_from(H)] += mu
         step = solve(H, g, assume_a="pos")
         size = 1.0
-        while size > 1e-8 and not objective(beta - size * step) <= value:
+        while size > SHORTEST_STEP and not objective(beta - size * step) <= value:
             size /= 2
-        beta = beta - size * step if size > 1e-8 else beta
-        fall, value = value - objective(beta), objective(beta)
-        if fall <= 1e-12 * (1 + abs(value)):
+        beta = beta - size * step if size > SHORTEST_STEP else beta
+        reached = objective(beta)
+        fall = value - reached
+        value = reached
+        if fall <= NEWTON_TOL * (1 + abs(value)):
             break
     return beta

@@ -16,19 +16,24 @@ from itertools import count
 import numpy as np
 
 from buttress._checks import Array
+from buttress._types import Targets
 from buttress.losses import Loss
 from buttress.risks import Risk
 from buttress.solvers.gradient.space import Dual, Point, Space, heaviest
 from buttress.solvers.run import Step, Steps
 
-STEPS = ("spectral", "paper", "preconditioned")
+SLACK = 8  # how far the bound of the preconditioned step may lie above what is needed before it is factored again
+ROUNDED = 1e-9  # share by which rounding may take the heaviest row above the bound
+STEP_RULES = ("spectral", "paper", "preconditioned")
+# a rule by name, one size, or a size for each iteration
+StepLike = str | float | Callable[[int], float]
 # (gradient, weights, iteration) -> what to subtract from the coefficients, and the rate 1 / beta it stands for
 StepRule = Callable[[Array, Array, int], tuple[Array, float]]
 
 
 def descent(
     space: Space,
-    y: Array,
+    y: Targets,
     loss: Loss,
     risk: Risk,
     *,
@@ -37,7 +42,7 @@ def descent(
     sample_weight: Array,
     acceleration: str | None = "nesterov",
     momentum: float = 0.9,
-    step: str | float | Callable[[int], float] = "spectral",
+    step: StepLike = "spectral",
     radius: float = np.inf,
 ) -> Steps:
     """Yield coefficients shaped like ``start``, with the norm of the functional gradient as gap.
@@ -47,12 +52,18 @@ def descent(
     """
     rule = step_rule(space, loss, sample_weight / sample_weight.sum(), ridge, step)
     here = into_ball(space, space.point(start), radius)
-    last, velocity, previous, age, first = here, 0.0 * here, np.inf, 0, None
+    last = here
+    velocity = 0.0 * here
+    previous = np.inf  # objective of the last step
+    age = 0  # steps since Nesterov's momentum was dropped
+    first = None  # norm of the gradient at the start
     for iteration in count():
         losses = loss.value(y, here.f)
         objective = risk(losses, sample_weight) + ridge * space.inner(here.c, here)
         if acceleration == "nesterov" and age and objective > previous:
-            here, age, previous = last, 0, np.inf
+            here = last
+            age = 0
+            previous = np.inf
             continue
         q = risk.weights(losses, sample_weight)
         slope = loss.derivative(y, here.f)
@@ -67,11 +78,14 @@ def descent(
             velocity = momentum * velocity + move
             new = into_ball(space, here - velocity, radius)
         ahead = new + age / (age + 3) * (new - last) if acceleration == "nesterov" else new
-        here, last, previous, age = into_ball(space, ahead, radius), new, objective, age + 1
+        here = into_ball(space, ahead, radius)
+        last = new
+        previous = objective
+        age = age + 1
 
 
 def step_rule(
-    space: Space, loss: Loss, share: Array, ridge: float, step: str | float | Callable[[int], float]
+    space: Space, loss: Loss, share: Array, ridge: float, step: StepLike
 ) -> StepRule:
     """Return the rule behind a name; a number or a function of the iteration is itself the step.
 
@@ -100,7 +114,7 @@ def preconditioned(space: Space, loss: Loss, share: Array, ridge: float) -> Step
     def rule(g: Array, q: Array, iteration: int) -> tuple[Array, float]:
         nonlocal bound, solve
         most = heaviest(q, share)
-        if not bound / 8 <= most <= bound * (1 + 1e-9):
+        if not bound / SLACK <= most <= bound * (1 + ROUNDED):
             bound = most if bound == 0 else 2 * most
             solve = space.inverse(loss.curvature * bound * share, 2 * ridge)
         return solve(g), 1.0
@@ -124,7 +138,7 @@ def into_ball(space: Space, h: Point, radius: float) -> Point:
 
 def kernel_descent(
     K: Array,
-    y: Array,
+    y: Targets,
     loss: Loss,
     risk: Risk,
     *,

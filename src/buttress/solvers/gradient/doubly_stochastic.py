@@ -27,6 +27,8 @@ from buttress.kernels.points import centred
 from buttress.solvers.run import Step, Steps
 
 Rows = slice
+PANEL_ROWS = 2048  # rows scored at a time; fewer pack the frequencies again too often
+DEVICE_PANEL_ROWS = 2**16  # on a device, where a call costs more
 
 
 class Basis(Protocol):
@@ -67,8 +69,9 @@ class RandomBasis:
         return cast(features @ cast(self.coef[t], features.dtype), z.dtype)
 
     def scores(self, t: int, rows: Rows) -> Array:
-        panel = 2048 if namespace(self.X) is np else 2**16  # fewer rows pack the frequencies again too often
-        coef, out = cast(self.coef[t], self.X.dtype), []
+        panel = PANEL_ROWS if namespace(self.X) is np else DEVICE_PANEL_ROWS
+        coef = cast(self.coef[t], self.X.dtype)
+        out = []
         for start in range(rows.start, rows.stop, panel):
             out.append(self.features(self.X[start : min(start + panel, rows.stop)], t) @ coef)
         return cast(namespace(coef).concatenate(out), self.coef.dtype)
@@ -84,16 +87,20 @@ class KernelBasis:
     """f = sum_i coef_i k(x_i, .): the kernel itself. ``X`` and ``coef`` are in the order of the current pass."""
 
     def __init__(self, kernel: Kernel, X: Array, k: int, device: str | None = None):
-        self.kernel, place = kernel, Place(device)
+        place = Place(device)
+        self.kernel = kernel
         self.X = place(X)
         self.coef = place(np.zeros((len(X), k)))
         self.order = np.arange(len(X))
 
     def reorder(self, order: NDArray[np.intp]) -> None:
-        self.X, self.coef, self.order = self.X[order], self.coef[order], self.order[order]
+        self.X = self.X[order]
+        self.coef = self.coef[order]
+        self.order = self.order[order]
 
     def add(self, t: int, rows: Rows, z: Array) -> Array:
-        self.at, self.z = centred(self.kernel, self.X[rows]), z
+        self.at = centred(self.kernel, self.X[rows])
+        self.z = z
         self.coef[rows] += z
         return self.scores(t, rows)
 
@@ -133,7 +140,11 @@ def doubly_stochastic(
     """
     xp, n = namespace(y), len(y)
     starts = range(0, n, batch)
-    f, b, square, t, total = 0 * y, 0 * y[0], 0 * y[0], 0, n_passes * len(starts)
+    f = 0 * y  # scores of all rows
+    b = 0 * y[0]
+    square = 0 * y[0]  # ||f||^2
+    t = 0
+    total = n_passes * len(starts)
     for epoch in range(n_passes):
         order = rng.permutation(n)
         basis.reorder(order)
@@ -143,7 +154,8 @@ def doubly_stochastic(
             norm = xp.sqrt(square)
             loss = 1 - y[rows] * (f[rows] + b) + radius * norm
             yield Step((basis.state(), b, norm), objective=_objective(square, loss, C), shown=f"batch {t} of {total}")
-            g, signs = step(t + 1), xp.where(loss > 0, y[rows], 0.0)  # of the active rows
+            g = step(t + 1)
+            signs = xp.where(loss > 0, y[rows], 0.0)  # of the active rows
             pull = C * radius * abs(signs).mean(axis=0) / xp.where(norm > 0, norm, np.inf)
             factor = (1 - g * (1 + pull)).clip(0, None)
             z = g * C / len(loss) * signs

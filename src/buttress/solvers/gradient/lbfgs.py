@@ -1,4 +1,4 @@
-"""Limited-memory BFGS for a smooth convex function that is dear to evaluate, as a conversation.
+"""Limited-memory BFGS for a smooth convex function that is expensive to evaluate, as a conversation.
 
 The generator yields points and is sent (value, gradient) at each. Source: Nocedal, Math. Comp. 35, 1980 (two-loop
 recursion); the step is halved until the value falls enough (Armijo), and starts at 1.
@@ -11,6 +11,13 @@ import numpy as np
 
 from buttress._checks import Array
 
+TRIALS = 12  # steps tried along a line before it is given up
+ARMIJO = 1e-4  # share of the fall predicted by the slope that a step must reach (Nocedal & Wright, section 3.1)
+# factors of the next step after one that failed: the minimiser of the parabola, kept between these
+LEAST_CUT = 0.1
+MOST_CUT = 0.5
+TINY = 1e-300  # to divide by where the parabola is flat
+LEAST_CURVATURE = 1e-12  # s'r over r'r below which a pair of differences is rounding
 Points = Generator[Array, tuple[float, Array], None]
 
 
@@ -36,18 +43,21 @@ def lbfgs_points(x: Array, *, memory: int = 15, tol: float = 1e-9) -> Points:
             p, slope = -g, -float(g @ g)
             pairs.clear()
         step = 1.0 if pairs else min(1.0, 1.0 / float(np.linalg.norm(g)))
-        for _ in range(12):
+        for _ in range(TRIALS):
             x_new = x + step * p
             f_new, g_new = yield x_new
-            if f_new <= f + 1e-4 * step * slope:
+            if f_new <= f + ARMIJO * step * slope:
                 break
-            step *= max(0.1, min(0.5, -slope * step / (2 * max(f_new - f - slope * step, 1e-300))))
+            curved = max(f_new - f - slope * step, TINY)
+            step *= max(LEAST_CUT, min(MOST_CUT, -slope * step / (2 * curved)))
         else:
             return
         s, r = x_new - x, g_new - g
-        if s @ r > 1e-12 * float(r @ r):
+        if s @ r > LEAST_CURVATURE * float(r @ r):
             pairs.append((s, r))
-        x, f, g = x_new, f_new, g_new
+        x = x_new
+        f = f_new
+        g = g_new
 
 
 def _two_loops(g: Array, pairs: deque[tuple[Array, Array]]) -> Array:

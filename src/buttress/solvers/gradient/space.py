@@ -17,6 +17,12 @@ from buttress._checks import Array
 from buttress.solvers.ridge.landmarks import LandmarkFeatures
 from buttress.solvers.ridge.leave_one_out import WeightedGram
 
+# A step of up to twice 1 / beta cannot raise the objective either, so the largest eigenvalue need not be exact.
+ROUNDS = 30  # of the power iteration
+MARGIN = 1.02  # what its value is multiplied by, since it is approached from below
+DRIFT = 0.2  # change of the weights, or of what they may add to the eigenvalue, after which it is found anew
+LIFT = 1e-10  # of the trace, added to the diagonal so that a singular matrix can be factored
+
 
 @dataclass(frozen=True)
 class Point:
@@ -70,7 +76,10 @@ class Dual(Space):
     """Functions sum_i c_i k(x_i, .) over a Gram matrix K (n, n) of rows with the shares (n,) of the whole weight."""
 
     def __init__(self, K: Array, share: Array):
-        self.K, self.share, self.diagonal, self.n_coefs = K, share, np.diagonal(K), len(K)
+        self.K = K
+        self.share = share
+        self.diagonal = np.diagonal(K)
+        self.n_coefs = len(K)
         self._top: float | None = None
 
     def point(self, c: Array) -> Point:
@@ -91,7 +100,7 @@ class Dual(Space):
 
     def inverse(self, s: Array, ridge: float) -> Callable[[Array], Array]:
         A = s[:, None] * self.K
-        A[np.diag_indices_from(A)] += ridge + 1e-10 * float(s @ self.diagonal)
+        A[np.diag_indices_from(A)] += ridge + LIFT * float(s @ self.diagonal)
         factor = lu_factor(A, overwrite_a=True)
         return lambda g: lu_solve(factor, g)
 
@@ -102,7 +111,9 @@ class StoredRows:
     eps = float(np.finfo(np.float64).eps)
 
     def __init__(self, Z: Array):
-        self.Z, self.shape, self.lengths = Z, Z.shape, np.einsum("ij,ij->i", Z, Z)
+        self.Z = Z
+        self.shape = Z.shape
+        self.lengths = np.einsum("ij,ij->i", Z, Z)
 
     def __getitem__(self, rows: NDArray[np.intp]) -> Array:
         return self.Z[rows]
@@ -118,8 +129,11 @@ class Primal(Space):
     """Functions x -> z(x)'c over features (n, m) of the training rows."""
 
     def __init__(self, features: StoredRows | LandmarkFeatures):
-        self.features, self.diagonal, self.n_coefs = features, features.lengths, features.shape[1]
-        self._weights, self._top = np.zeros(features.shape[0]), 0.0
+        self.features = features
+        self.diagonal = features.lengths
+        self.n_coefs = features.shape[1]
+        self._weights = np.zeros(features.shape[0])
+        self._top = 0.0
         # to start power iterations from: any vector that is not orthogonal to the top one
         self._vector: Array = np.random.default_rng(0).normal(size=(features.shape[1],))
 
@@ -135,21 +149,22 @@ class Primal(Space):
     def largest(self, q: Array) -> float:
         """The last eigenvalue found, plus what the rows gained since can add (Weyl); found anew where that is much."""
         gained = float(np.maximum(q - self._weights, 0) @ self.diagonal)
-        if gained > 0.2 * self._top or np.abs(q - self._weights).sum() > 0.2:
+        if gained > DRIFT * self._top or np.abs(q - self._weights).sum() > DRIFT:
             self._top = top_eigenvalue(lambda v: self.gradient(q * self.features.times(v)), self._vector)[0]
-            self._weights, gained = q, 0.0
+            self._weights = q
+            gained = 0.0
         return min(self._top + gained, float(q @ self.diagonal))
 
     def inverse(self, s: Array, ridge: float) -> Callable[[Array], Array]:
         A = WeightedGram(self.features.__getitem__, *self.features.shape)(s)
-        lift = max(1e-10 * float(s @ self.diagonal), self.features.eps * float(np.diagonal(A).max()))
+        lift = max(LIFT * float(s @ self.diagonal), self.features.eps * float(np.diagonal(A).max()))
         A[np.diag_indices_from(A)] += ridge + lift
         factor = cho_factor(A, overwrite_a=True)
         return lambda g: cho_solve(factor, g)
 
 
-def top_eigenvalue(times: Callable[[Array], Array], v: Array, rounds: int = 30) -> tuple[float, Array]:
-    """Return lmax of a positive semi-definite operator plus two per cent, and its vector, by power iteration from v."""
+def top_eigenvalue(times: Callable[[Array], Array], v: Array, rounds: int = ROUNDS) -> tuple[float, Array]:
+    """Return lmax of a positive semi-definite operator plus a margin, and its vector, by power iteration from v."""
     value = 0.0
     for _ in range(rounds):
         v = times(v)
@@ -157,7 +172,7 @@ def top_eigenvalue(times: Callable[[Array], Array], v: Array, rounds: int = 30) 
         if value == 0:
             return 0.0, np.ones_like(v)
         v = v / value
-    return 1.02 * value, v
+    return MARGIN * value, v
 
 
 def heaviest(q: Array, share: Array) -> float:

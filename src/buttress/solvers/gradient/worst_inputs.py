@@ -16,6 +16,19 @@ from buttress._checks import Array
 from buttress.features import NystroemMap
 from buttress.solvers.run import Step, Steps
 
+# Adam's: what its running means keep of themselves and take of a gradient, and the least size it divides by. Squares
+# are forgotten faster than the usual .999, because training starts at the natural solution and ends after few steps.
+MEAN_KEPT = 0.9
+MEAN_NEW = 0.1
+SQUARE_KEPT = 0.99
+SQUARE_NEW = 0.01
+LEAST_SIZE = 1e-8
+RATE = 0.02  # first step, in units of the largest coefficient of the start
+COOLING = 20  # iterations after which the step has fallen to 1 / sqrt(2) of the first
+ITERATIONS = 10  # of Adam, from one objective to the next
+LOOK_BACK = 5  # objectives over which the change is measured
+JUDGED_ROWS = 2000  # rows that the objective is computed on
+# (X, y, theta, intercept) -> perturbed X
 Worst = Callable[[Array, Array, Array, float], Array]
 
 
@@ -36,26 +49,32 @@ def robust_descent(
     One step is ten Adam iterations on batches, followed by the objective (divided by C n) on all rows, at most 2,000
     fixed ones: the best of these is the model. The change is by which share the best objective fell in five steps.
     """
-    n, xp, place = len(X), namespace(X), place_of(X)
+    n = len(X)
+    xp = namespace(X)
+    place = place_of(X)
     z = xp.concatenate([theta, place(np.array([float(intercept)]))])
     ridge = place(np.append(np.ones(len(theta)), 0.0) / (C * n))
-    judge = rng.permutation(n)[:2000]
-    mean, square, t, best = 0 * z, 0 * z, 0, [np.inf] * 5
-    rate = 0.02 * max(1.0, float(abs(z).max()))
+    judge = rng.permutation(n)[:JUDGED_ROWS]
+    mean = 0 * z
+    square = 0 * z
+    t = 0
+    best = [np.inf] * LOOK_BACK
+    rate = RATE * max(1.0, float(abs(z).max()))
     while True:
         attacked = phi(worst(X[judge], y[judge], z[:-1], z[-1]))
         hinge = (1 - y[judge] * (attacked @ z[:-1] + z[-1])).clip(0, None).mean()
         objective = float(hinge + 0.5 * ridge @ z**2)
         best.append(min(best[-1], objective))
-        change = (best[-6] - best[-1]) / best[-1] if best[-1] > 0 else 0.0
-        yield Step((z[:-1] + 0, float(z[-1])), change=change, objective=objective, iterations=min(t, 10))
-        for _ in range(10):
+        change = (best[-1 - LOOK_BACK] - best[-1]) / best[-1] if best[-1] > 0 else 0.0
+        yield Step((z[:-1] + 0, float(z[-1])), change=change, objective=objective, iterations=min(t, ITERATIONS))
+        for _ in range(ITERATIONS):
             t += 1
             rows = np.arange(n) if n <= batch else rng.choice(n, batch, replace=False)
             features = phi(worst(X[rows], y[rows], z[:-1], z[-1]))
             active = xp.where(y[rows] * (features @ z[:-1] + z[-1]) < 1, -y[rows], 0.0) / len(rows)
             g = xp.concatenate([active @ features, active.sum(axis=0)[None]]) + ridge * z
-            mean = 0.9 * mean + 0.1 * g
-            square = 0.99 * square + 0.01 * g**2
-            step = rate / np.sqrt(1 + t / 20)
-            z = z - step * (mean / (1 - 0.9**t)) / (xp.sqrt(square / (1 - 0.99**t)) + 1e-8)
+            mean = MEAN_KEPT * mean + MEAN_NEW * g
+            square = SQUARE_KEPT * square + SQUARE_NEW * g**2
+            step = rate / np.sqrt(1 + t / COOLING)
+            size = xp.sqrt(square / (1 - SQUARE_KEPT**t)) + LEAST_SIZE
+            z = z - step * (mean / (1 - MEAN_KEPT**t)) / size
