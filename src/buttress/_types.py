@@ -64,11 +64,11 @@ class Estimator(Protocol):
     get_params: Callable[..., dict[str, Any]]
 
 
-class Regressor(Protocol):
-    """A fitted regressor."""
+class Predictor(Protocol):
+    """A fitted classifier or regressor."""
 
-    def predict(self, X: MatrixLike) -> Array:
-        """Return a value for each row."""
+    def predict(self, X: MatrixLike) -> Labels:
+        """Return the class or the value of each row."""
 
 
 class Trainable(Estimator, Protocol):
@@ -76,6 +76,12 @@ class Trainable(Estimator, Protocol):
 
     def fit(self, X: MatrixLike, y: VectorLike) -> Any:
         """Fit to X (n, d) and y (n,)."""
+
+
+class Supervised(Predictor, Trainable, Protocol):
+    """A classifier or regressor that can be fitted, asked and cloned."""
+
+    set_params: Callable[..., Any]
 
 
 class Classifier(Protocol):

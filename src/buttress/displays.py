@@ -8,6 +8,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import _safe_indexing
 
 from buttress._checks import Array, check_option
+from buttress._types import MatrixLike
 from buttress.attacks import pgd, worst_case
 from buttress.certificates import certified_radius
 from buttress.scores import as_classifier
@@ -67,7 +68,7 @@ class RobustnessCurveDisplay:
 
     @classmethod
     def from_estimator(
-        cls, estimator: BaseEstimator, X: ArrayLike, y: ArrayLike, *, eps: ArrayLike | None = None, norm: str = "linf",
+        cls, estimator: BaseEstimator, X: MatrixLike, y: ArrayLike, *, eps: ArrayLike | None = None, norm: str = "linf",
         bounds: Bounds | None = None, attack: str = "pgd", random_state: int | np.random.RandomState | None = None,
         name: str | None = None, ax: "Axes | None" = None, plot: bool = True,
         attack_options: dict[str, Any] | None = None, **line_options: Any,
@@ -134,7 +135,7 @@ class RobustnessCurveDisplay:
 
 
 def _attacked(
-    attack: str, estimator: BaseEstimator, X: ArrayLike, y: NDArray[Any], right: NDArray[np.bool_], radii: Array,
+    attack: str, estimator: BaseEstimator, X: MatrixLike, y: NDArray[Any], right: NDArray[np.bool_], radii: Array,
     bounds: Bounds | None, options: dict[str, Any],
 ) -> Array:
     """Return the accuracy after an attack within each radius; a row that fell stays fallen."""

@@ -21,12 +21,12 @@ from sklearn.svm import SVC, NuSVC
 
 from buttress._arrays import Place
 from buttress._checks import Array
-from buttress._types import Labels, MatrixLike, ProbabilisticClassifier, Regressor, ScoredClassifier, SparseMatrix
+from buttress._types import Labels, MatrixLike, Predictor, ProbabilisticClassifier, ScoredClassifier, SparseMatrix
 from buttress.expansion import KernelExpansion, Scores, binary_contrasts, pair_contrasts, rival_contrasts
 from buttress.kernels import RBF, Kernel, Linear, Polynomial, Sigmoid
 
 # what attacks and certificates take; a regressor stands for the sign of what it predicts
-Scorable = ScoredClassifier | ProbabilisticClassifier | Regressor
+Scorable = ScoredClassifier | ProbabilisticClassifier | Predictor
 
 MOST_DENSE = 1_000_000_000  # entries of sparse centres made dense at most, 8 GB
 
@@ -73,7 +73,7 @@ class SignOf:
 
     classes_: Labels = np.array([-1, 1])
 
-    def __init__(self, regressor: Regressor):
+    def __init__(self, regressor: Predictor):
         self.regressor = regressor
         self.n_features_in_: int | None = getattr(regressor, "n_features_in_", None)
 
@@ -89,7 +89,7 @@ def as_classifier(model: Scorable) -> ScoredClassifier | ProbabilisticClassifier
     last = getattr(model, "best_estimator_", model)
     last = last.steps[-1][1] if isinstance(last, Pipeline) else last
     if isinstance(last, KernelRidge):
-        return SignOf(cast(Regressor, model))
+        return SignOf(model)
     return cast(ScoredClassifier | ProbabilisticClassifier, model)
 
 

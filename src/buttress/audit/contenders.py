@@ -7,13 +7,13 @@ from numpy.typing import ArrayLike
 from sklearn.base import clone
 
 from buttress._checks import NotConvergedWarning
+from buttress._types import MatrixLike, Supervised
 from buttress.adversarial import AdversarialSVC
-from buttress.audit.protocols import Estimator
 from buttress.risks import Mean, Subquantile
 from buttress.robust import KernelClassifier, KernelRegressor, RobustKernelClassifier, RobustKernelRegressor
 from buttress.svm import SVC
 
-Factory = Callable[[float, int], Estimator]  # (eps, seed) -> unfitted estimator
+Factory = Callable[[float, int], Supervised]  # (eps, seed) -> unfitted estimator
 
 _CONTENDERS: dict[str, dict[str, Factory]] = {"classification": {}, "regression": {}}
 
@@ -23,14 +23,14 @@ def register(task: str, name: str, factory: Factory) -> None:
     _CONTENDERS[task][name] = factory
 
 
-def contenders(task: str, eps: float, seed: int) -> dict[str, Estimator]:
+def contenders(task: str, eps: float, seed: int) -> dict[str, Supervised]:
     """Return the unfitted estimators of ``task`` by name, the plain one first."""
     return {name: factory(eps, seed) for name, factory in _CONTENDERS[task].items()}
 
 
-def fitted_within(seconds: float, estimator: Estimator, X: ArrayLike, y: ArrayLike) -> tuple[Estimator, bool]:
+def fitted_within(seconds: float, estimator: Supervised, X: MatrixLike, y: ArrayLike) -> tuple[Supervised, bool]:
     """Fit a copy that stops itself after some seconds, where it knows how; say also whether it stopped too early."""
-    copy: Estimator = clone(estimator)
+    copy: Supervised = clone(estimator)
     if "max_time" in copy.get_params():
         copy.set_params(max_time=max(seconds, 0.1))
     with warnings.catch_warnings(record=True) as caught:

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.stats import beta
 
+from buttress._types import Predictor
 from buttress.attacks import pgd, worst_case
-from buttress.audit.protocols import Predictor
 from buttress.scores import as_classifier, read_scores
 
 RESAMPLES = 1000  # of the bootstrap: its 2.5% quantile is then the 25th draw

@@ -1,29 +1,13 @@
 """What the audit asks of what it is given: estimators, fitted models, frames and labels."""
 
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol, Self, TypeGuard
+from typing import Any, Protocol, TypeGuard
 
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 Labels = NDArray[Any]  # targets: numbers, whole numbers or texts
 Report = Callable[[str, float], None]  # what is being done, and the share of the audit that is done
 Pick = slice | NDArray[Any]  # rows, by a slice, numbers or a mask
-
-
-class Predictor(Protocol):
-    """A fitted classifier or regressor."""
-
-    def predict(self, X: ArrayLike, /) -> Labels: ...
-
-
-class Estimator(Predictor, Protocol):
-    """A classifier or regressor as scikit-learn has them: fitted, cloned and asked for its parameters."""
-
-    def fit(self, X: ArrayLike, y: ArrayLike, /) -> Self: ...
-
-    def get_params(self, deep: bool = True) -> dict[str, Any]: ...
-
-    def set_params(self, **params: object) -> Self: ...
 
 
 class Frame(Protocol):

@@ -11,13 +11,14 @@ from sklearn.base import is_classifier
 from threadpoolctl import threadpool_limits
 
 from buttress._checks import InterruptedWarning, NotConvergedWarning
+from buttress._types import Predictor, Supervised
 from buttress.audit import options as spending
 from buttress.audit.conclude import conclude
 from buttress.audit.contenders import contenders, fitted_within
 from buttress.audit.fitted import is_fitted, on_prepared, order_columns
 from buttress.audit.measure import Cell, accuracy, attacked_correct, has_gradients, has_scores, median_error, rmse
 from buttress.audit.options import Options
-from buttress.audit.protocols import Estimator, Frame, Labels, Pick, Predictor, Report, is_frame
+from buttress.audit.protocols import Frame, Labels, Pick, Report, is_frame
 from buttress.audit.reading.cautions import cautions
 from buttress.audit.reading.split import draw, split
 from buttress.audit.reading.table import Table, columns_of, kind_of_frame, labels_of, make_table
@@ -35,7 +36,7 @@ NOVELTY = 0.05  # share of training rows that the ball around them may leave out
 
 
 def audit(
-    estimator: Estimator | None,
+    estimator: Supervised | None,
     X: ArrayLike | Frame,
     y: ArrayLike,
     *,
@@ -100,7 +101,7 @@ def audit(
 
 
 def audit_table(
-    estimator: Estimator | None, table: Table, task: str, options: Options, report: Report | None, started: float,
+    estimator: Supervised | None, table: Table, task: str, options: Options, report: Report | None, started: float,
     source: str,
 ) -> AuditResult:
     """Run the audit on a table; ``started`` is when the budget began to run, ``source`` names the data."""
@@ -138,7 +139,7 @@ class Study:
 
     table: Table
     task: str
-    entries: dict[str, Estimator]
+    entries: dict[str, Supervised]
     options: Options
     report: Report
     started: float
@@ -158,7 +159,7 @@ class Study:
         return self.task == "classification"
 
     @property
-    def unfitted(self) -> dict[str, Estimator]:
+    def unfitted(self) -> dict[str, Supervised]:
         """The entries that are to be fitted here."""
         return {name: estimator for name, estimator in self.entries.items() if not is_fitted(estimator)}
 
@@ -256,7 +257,7 @@ class Study:
                 attacked_correct(model, X[few], y[few], self.options.eps, len(self.table.numeric), self.options.seed)
         return (time.monotonic() - begun) * (len(NOISE) + 1)
 
-    def _fit(self, name: str, estimator: Estimator, y: Labels) -> Estimator:
+    def _fit(self, name: str, estimator: Supervised, y: Labels) -> Supervised:
         """Fit to the training rows in its share of the time left, and note who stopped before converging."""
         model, early = fitted_within(self.left() * spending.ONE_FIT, estimator, self.X, y)
         if early:

@@ -18,13 +18,13 @@ from sklearn.model_selection import StratifiedKFold
 
 from buttress import attacks
 from buttress._checks import Array, FeatureNoiseWarning, NotConvergedWarning
+from buttress._types import Predictor
 from buttress.adversarial import AdversarialLinearSVC, AdversarialSVC
 from buttress.attacks import AttackInfo
 from buttress.features import input_radius
 from buttress.kernels import RBF
 from buttress.reproduce.adv_svm.data import Split
 from buttress.reproduce.adv_svm.published_file import PublishedFile
-from buttress.reproduce.protocols import Predictor
 from buttress.solvers.qp.rkhs_path import first_point
 
 Attack = Callable[[Predictor, Array, NDArray[np.intp]], Array]

@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from buttress._checks import Array
+from buttress._types import Predictor
 from buttress.datasets import load_bundled, load_uci, make_polynomial
 from buttress.kernels import RBF, Kernel, Polynomial
-from buttress.reproduce.protocols import Predictor
 
 
 @dataclass(frozen=True)

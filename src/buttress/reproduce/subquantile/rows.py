@@ -14,9 +14,8 @@ from sklearn.kernel_ridge import KernelRidge
 from sklearn.linear_model import RANSACRegressor, Ridge
 from sklearn.svm import SVC
 
-from buttress._checks import Array
+from buttress._types import Labels, MatrixLike, Predictor
 from buttress.kernels import RBF, Kernel, MultiscaleRBF
-from buttress.reproduce.protocols import Predictor
 from buttress.reproduce.subquantile.protocol import Trial
 from buttress.risks import Mean, Risk, Subquantile, Tilted
 from buttress.robust import (
@@ -49,8 +48,8 @@ class Precomputed:
         self.kernel = t.kernel
         self.Z = t.X[rows]
 
-    def predict(self, X: Array) -> NDArray[Any]:
-        return self.model.predict(self.kernel(X, self.Z))
+    def predict(self, X: MatrixLike) -> Labels:
+        return self.model.predict(self.kernel(np.asarray(X), self.Z))
 
 
 def ridge_row(t: Trial, alpha: float = 1.0, rows: Rows = ALL) -> Precomputed:
