@@ -8,7 +8,7 @@ from buttress._checks import Array
 from buttress._compiling import compile_kernel
 from buttress._intrinsics import maximum, minimum
 
-LANES = 64  # widths of compiled loops are padded to a multiple of this, so that they vectorise without a remainder
+WIDTH_MULTIPLE = 64  # entries: compiled loops over padded widths vectorise without a remainder
 FAST = {"nnan", "ninf", "nsz", "contract", "arcp"}
 
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from buttress._checks import Array
 from buttress._threads import share
-from buttress.gram.compiled import LANES, add_rows, gather
+from buttress.gram.compiled import WIDTH_MULTIPLE, add_rows, gather
 from buttress.gram.entries import Entries, Exact, Index, entries, exact_entries, worst_error
 from buttress.kernels import Kernel
 
@@ -230,7 +230,7 @@ class KernelRows:
         They are put into ``out``, an earlier block, if it has the right shape and precision.
         """
         size = len(index)
-        shape = size, -(-size // LANES) * LANES
+        shape = size, -(-size // WIDTH_MULTIPLE) * WIDTH_MULTIPLE
         K = out if out is not None and out.shape == shape and out.dtype == self.real else np.zeros(shape, self.real)
         where = self.index[index]
         if self.cache.whole and size == len(self):

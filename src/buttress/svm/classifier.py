@@ -1,6 +1,5 @@
 """The exact kernel support vector classifier."""
 
-import time
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +16,7 @@ from buttress.gram.rows import KernelRows
 from buttress.kernels import Kernel, fitted_kernel, is_precomputed
 from buttress.solvers.qp.machines import SVMSolution, classifier_qp, hard_margin
 from buttress.solvers.qp.solve import solve
+from buttress.solvers.run import countdown
 from buttress.svm.indefinite import Settled, settle
 from buttress.svm.machine import (
     as_input,
@@ -207,22 +207,22 @@ class SVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
 
     def _solve(self, task: Task, start: Array | None) -> None:
         """Solve every problem from ``start`` (n, n_problems), coefficients of the rows as given, and set the model."""
-        begin, problems = time.monotonic(), self._problems(task)
-        coef, solutions, downwards = np.zeros((len(task.order), len(problems))), [], 0
+        left = countdown(self.max_time)
+        problems = self._problems(task)
+        coef = np.zeros((len(task.order), len(problems)))
+        solutions = []
         for column, (rows, index, y) in enumerate(problems):
-            left = None if self.max_time is None else max(self.max_time - (time.monotonic() - begin), 1e-9)
-            limits = limits_of(self, task.report, convex=task.settled.convex, max_time=left)
+            limits = limits_of(self, task.report, convex=task.settled.convex, max_time=left())
             if np.isinf(self.C):
                 solution = hard_margin(rows, y, limits)
             else:
                 same = start is not None and start.shape == (task.X.shape[0], len(problems))
                 near = start[task.order[index], column] if start is not None and same else None
-                qp = classifier_qp(rows, y, self.C * task.weight[index], near)
-                solution = solve(qp, limits)
-                downwards += qp.downwards
+                solution = solve(classifier_qp(rows, y, self.C * task.weight[index], near), limits)
             coef[index, column] = solution.b
             solutions.append(solution)
-        self.n_negative_curvature_ = downwards if not task.settled.convex else 0
+        curved = sum(solution.downwards for solution in solutions)
+        self.n_negative_curvature_ = 0 if task.settled.convex else curved
         self._set_model(task, coef, solutions)
 
     def _problems(self, task: Task) -> list[tuple[KernelRows, Codes, Array]]:

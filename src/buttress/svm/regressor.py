@@ -128,7 +128,7 @@ class SVR(CallbackSupportMixin, RegressorMixin, BaseEstimator):
         limits = limits_of(self, step_callback(self, X, y, None), convex=settled.convex, max_time=self.max_time)
         solution = solve(qp, limits)
         self.n_kernel_rows_ = qp.rows.n_computed
-        self.n_negative_curvature_ = 0 if settled.convex else qp.downwards
+        self.n_negative_curvature_ = 0 if settled.convex else solution.downwards
         self._set_model(kernel, X, used, settled, solution)
         return self
 
