@@ -6,9 +6,20 @@ spell alike; ``axis`` and ``keepdims`` are understood by both. torch is imported
 
 import sys
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias, TypeGuard
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import csr_matrix, issparse, spmatrix
+
+# What users give as X: an array, a list of rows, a data frame or a sparse matrix.
+MatrixLike: TypeAlias = ArrayLike | spmatrix
+Rows: TypeAlias = NDArray[np.float64] | csr_matrix  # X once it is checked: dense, or CSR
+
+
+def is_csr(X: Rows) -> TypeGuard[csr_matrix]:
+    """Say whether checked rows are sparse."""
+    return bool(issparse(X))
 
 
 def namespace(array: Any) -> Any:

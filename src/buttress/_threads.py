@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cache
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from threadpoolctl import ThreadpoolController
@@ -18,10 +18,12 @@ from threadpoolctl import ThreadpoolController
 from buttress._checks import Array
 
 WORTH = 2e6  # multiplications below which waking a thread costs more than it brings
-LANES, HELD = 8, 16_000_000  # sums that several threads add up, and entries that they may hold together
-BLOCK = 4_000_000  # entries of one block of rows, 32 MB
+PARTIAL_SUMS = 8  # sums that threads add up side by side; fixed, so that the result does not depend on the threads
+HELD_ENTRIES = 16_000_000  # entries that these sums may hold together, 128 MB
+BLOCK_ENTRIES = 4_000_000  # entries of one block of rows, 32 MB
 SMALL = 1e9  # multiplications up to which a product or factorisation is faster than threads that meet at its end
 
+Part = TypeVar("Part")
 _taken = threading.Lock()  # by the block that set the BLAS to one thread
 _local = threading.local()
 
@@ -84,7 +86,7 @@ def share(work: Callable[[Iterator[int]], None], starts: range, cost: float) -> 
     return None
 
 
-def for_each(work: Callable[[Any], None], parts: Sequence[Any]) -> None:
+def for_each(work: Callable[[Part], None], parts: Sequence[Part]) -> None:
     """Call ``work`` on each part, of which each is worth a thread."""
 
     def some(numbers: Iterator[int]) -> None:
@@ -94,23 +96,23 @@ def for_each(work: Callable[[Any], None], parts: Sequence[Any]) -> None:
     share(some, range(len(parts)), WORTH)
 
 
-def total(term: Callable[[Any], Array], parts: Sequence[Any], shape: tuple[int, ...]) -> Array:
+def total(term: Callable[[Part], Array], parts: Sequence[Part], shape: tuple[int, ...]) -> Array:
     """Return the sum of the terms, arrays of this shape, of all parts, in float64.
 
     Every eighth part goes to one sum, and the sums are added in order, so that threads change nothing in the result.
     """
-    lanes = max(1, min(LANES, len(parts), HELD // max(1, math.prod(shape))))
-    sums = np.zeros((lanes, *shape))
+    count = max(1, min(PARTIAL_SUMS, len(parts), HELD_ENTRIES // max(1, math.prod(shape))))
+    sums = np.zeros((count, *shape))
 
-    def add(lane: int) -> None:
-        for part in parts[lane::lanes]:
-            sums[lane] += term(part)
+    def add(number: int) -> None:
+        for part in parts[number::count]:
+            sums[number] += term(part)
 
-    for_each(add, range(lanes))
+    for_each(add, range(count))
     return np.add.reduce(sums, axis=0)
 
 
-def slices(n: int, width: int, entries: int = BLOCK) -> list[slice]:
+def slices(n: int, width: int, entries: int = BLOCK_ENTRIES) -> list[slice]:
     """Return slices over n rows, each of about ``entries`` of a matrix of this width."""
     step = max(1, entries // width)
     return [slice(start, min(start + step, n)) for start in range(0, n, step)]

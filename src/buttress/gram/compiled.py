@@ -1,14 +1,14 @@
 """The compiled inner loops of rows of a Gram matrix: sums of them, and RBF entries from inner products."""
 
-from typing import Any
-
 import numpy as np
+from numpy.typing import NDArray
 
 from buttress._checks import Array
 from buttress._compiling import compile_kernel
 from buttress._intrinsics import maximum, minimum
 
 WIDTH_MULTIPLE = 64  # entries: compiled loops over padded widths vectorise without a remainder
+Slots = NDArray[np.intp]  # numbers of rows of a store, or of columns
 FAST = {"nnan", "ninf", "nsz", "contract", "arcp"}
 
 
@@ -16,7 +16,7 @@ FAST = {"nnan", "ninf", "nsz", "contract", "arcp"}
     [f"void({real}[:,::1], int64[::1], float64[::1], float64[::1], int64, int64)" for real in ("float32", "float64")],
     fastmath=FAST,
 )
-def add_rows(store: Array, slots: Any, weights: Array, total: Array, start: int, stop: int) -> None:
+def add_rows(store: Array, slots: Slots, weights: Array, total: Array, start: int, stop: int) -> None:
     """Add sum_r weights[r] * store[slots[r], start:stop] to ``total`` (stop - start,), accumulating in float64."""
     for left in range(start, stop, 2048):  # long enough for the memory to stream, short enough for total to stay near
         right = min(left + 2048, stop)
@@ -46,7 +46,7 @@ def add_rows(store: Array, slots: Any, weights: Array, total: Array, start: int,
 @compile_kernel(
     [f"void({real}[:,::1], int64[::1], int64[::1], {real}[:,::1], int64[::1])" for real in ("float32", "float64")]
 )
-def gather(store: Array, slots: Any, columns: Any, out: Array, rows: Any) -> None:
+def gather(store: Array, slots: Slots, columns: Slots, out: Array, rows: Slots) -> None:
     """Put store[slots[r], columns] into the first entries of row rows[r] of ``out``."""
     for r in range(slots.size):
         row, into = store[slots[r]], out[rows[r]]
@@ -58,7 +58,7 @@ def gather(store: Array, slots: Any, columns: Any, out: Array, rows: Any) -> Non
     "void(float32[:,::1], float32[::1], float32[::1], float32, float32[:,::1], int64[::1], int64)",
     fastmath={"nnan", "ninf", "nsz", "contract"},
 )
-def rbf_entries(inner: Array, xx: Array, zz: Array, gamma: float, store: Array, slots: Any, start: int) -> None:
+def rbf_entries(inner: Array, xx: Array, zz: Array, gamma: float, store: Array, slots: Slots, start: int) -> None:
     """Write exp(-gamma max(0, xx_i + zz_j - 2 inner_ij)) to row slots[i] of ``store`` from column ``start``.
 
     exp(x) = 2^t with t = x / log 2; 2^t = 2^n 2^r with n the nearest whole number, which adding 1.5 * 2^23 leaves in

@@ -10,10 +10,10 @@ from functools import singledispatch
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy.sparse import issparse
+from numpy.typing import DTypeLike, NDArray
 from sklearn.utils.extmath import row_norms
 
+from buttress._arrays import Rows, is_csr
 from buttress._checks import Array
 from buttress._threads import share
 from buttress.gram.compiled import rbf_entries, rbf_in_place
@@ -31,7 +31,7 @@ SCATTERED = 8_000_000  # entries of sparse rows made dense at once, 64 MB
 class Entries:
     """Entries of any kernel, by calling it."""
 
-    def __init__(self, kernel: Kernel, X: Any, real: Any):
+    def __init__(self, kernel: Kernel, X: Rows, real: DTypeLike):
         self.kernel, self.X, self.Z, self.real = kernel, X, centers(kernel, X), real
 
     def __call__(self, rows: Numbers, columns: Numbers) -> Array:
@@ -68,18 +68,18 @@ class InnerProducts:
     Dense rows are centred where the kernel allows it, at a median, which one row far away does not move.
     """
 
-    def __init__(self, X: Any, real: Any, *, centred: bool):
-        if issparse(X):
+    def __init__(self, X: Rows, real: DTypeLike, *, centred: bool):
+        if is_csr(X):
             dense = X.nnz > DENSE * X.shape[0] * X.shape[1]
             X = X.toarray() if dense else X.astype(np.float64)
         with np.errstate(over="ignore", invalid="ignore"):  # what float32 cannot hold, ``worst_error`` finds
-            if not issparse(X):
+            if not is_csr(X):
                 X = shifted(X, middle(X) if centred else 0.0, real)
             self.X = X
             self.norms = row_norms(X, squared=True).astype(X.dtype)
 
     def __call__(self, rows: Numbers, columns: Numbers) -> Array:
-        if not issparse(self.X):
+        if not is_csr(self.X):
             return self.X[rows] @ self.X[columns].T
         left, right, height = self.X[rows], self.X[columns], max(1, SCATTERED // self.X.shape[1])
         parts = [left[start : start + height] for start in range(0, left.shape[0], height)]
@@ -93,7 +93,7 @@ class InnerProducts:
 class DistanceEntries(Entries):
     """Entries of a function of the distance."""
 
-    def __init__(self, kernel: Radial, X: Any, real: Any):
+    def __init__(self, kernel: Radial, X: Rows, real: DTypeLike):
         self.kernel, self.inner, self.real = plain(kernel), InnerProducts(X, real, centred=True), real
 
     def cost(self, height: int, width: int) -> float:
@@ -113,7 +113,7 @@ class GaussianEntries(DistanceEntries):
     """Entries of the RBF kernel, by one fused pass over each panel of inner products."""
 
     def __call__(self, rows: Numbers, columns: Numbers) -> Array:
-        if issparse(self.inner.X):
+        if is_csr(self.inner.X):
             return super().__call__(rows, columns)
         panel, norms = self.inner(rows, columns), self.inner.norms
         if self.real == np.float64:
@@ -124,7 +124,7 @@ class GaussianEntries(DistanceEntries):
         return values
 
     def into(self, rows: Index, columns: Index, out: Array) -> None:
-        if issparse(self.inner.X) or self.real == np.float64:
+        if is_csr(self.inner.X) or self.real == np.float64:
             return super().into(rows, columns, out)
         turned, norms, slots = np.ascontiguousarray(self.inner.X[columns].T), self.inner.norms, np.arange(len(rows))
 
@@ -136,11 +136,13 @@ class GaussianEntries(DistanceEntries):
 
         return share(work, range(0, len(rows), HEIGHT), self.cost(len(rows), len(columns)))
 
-    def _finish(self, panel: Any, xx: Array, zz: Array, store: Array, slots: Index, start: int) -> None:
+    def _finish(
+        self, panel: NDArray[np.floating[Any]], xx: Array, zz: Array, store: Array, slots: Index, start: int
+    ) -> None:
         rbf_entries(panel, xx, zz, np.float32(self.kernel.gamma), store, slots, start)
 
     def write(self, rows: Index, start: int, stop: int, store: Array, slots: Index) -> None:
-        if issparse(self.inner.X) or self.real == np.float64:
+        if is_csr(self.inner.X) or self.real == np.float64:
             return super().write(rows, start, stop, store, slots)
         left_rows, norms = self.inner.X[rows], self.inner.norms
 
@@ -158,7 +160,7 @@ class GaussianEntries(DistanceEntries):
 class ProductEntries(Entries):
     """Entries of a function of the inner product."""
 
-    def __init__(self, kernel: DotProduct, X: Any, real: Any):
+    def __init__(self, kernel: DotProduct, X: Rows, real: DTypeLike):
         self.kernel, self.inner, self.real = plain(kernel), InnerProducts(X, real, centred=False), real
 
     def cost(self, height: int, width: int) -> float:
@@ -171,7 +173,7 @@ class ProductEntries(Entries):
 class SumEntries(Entries):
     """Entries of a weighted sum of kernels."""
 
-    def __init__(self, kernel: Combination, X: Any, real: Any):
+    def __init__(self, kernel: Combination, X: Rows, real: DTypeLike):
         self.terms = [(float(w), entries(k, X, real)) for k, w in kernel._terms() if w > 0]
         self.real = real
 
@@ -187,44 +189,44 @@ class SumEntries(Entries):
 
 
 @singledispatch
-def entries(kernel: Kernel, X: Any, real: Any) -> Entries:
+def entries(kernel: Kernel, X: Rows, real: DTypeLike) -> Entries:
     """Return the entries of the Gram matrix of ``kernel`` on X (n, d), dense or CSR, in the precision ``real``."""
     return Entries(kernel, X, real)
 
 
 @entries.register
-def _(kernel: Radial, X: Any, real: Any) -> Entries:
+def _(kernel: Radial, X: Rows, real: DTypeLike) -> Entries:
     return DistanceEntries(kernel, X, real)
 
 
 @entries.register
-def _(kernel: RBF, X: Any, real: Any) -> Entries:
+def _(kernel: RBF, X: Rows, real: DTypeLike) -> Entries:
     return GaussianEntries(kernel, X, real)
 
 
 @entries.register
-def _(kernel: DotProduct, X: Any, real: Any) -> Entries:
+def _(kernel: DotProduct, X: Rows, real: DTypeLike) -> Entries:
     return ProductEntries(kernel, X, real)
 
 
 @entries.register
-def _(kernel: Combination, X: Any, real: Any) -> Entries:
+def _(kernel: Combination, X: Rows, real: DTypeLike) -> Entries:
     return SumEntries(kernel, X, real)
 
 
 @singledispatch
-def exact_entries(kernel: Kernel, X: Any, index: Index) -> Exact:
+def exact_entries(kernel: Kernel, X: Rows, index: Index) -> Exact:
     """Return what gives the entries among the rows ``index`` of X in float64, numbered in that order."""
     return entries(kernel, X[index], np.float64)
 
 
 @exact_entries.register
-def _(kernel: Precomputed, X: Any, index: Index) -> Exact:
+def _(kernel: Precomputed, X: Rows, index: Index) -> Exact:
     whole = entries(kernel, X, np.float64)
     return lambda rows, columns: whole(index[rows], index[columns])
 
 
-def shifted(X: Array, centre: Any, real: Any) -> Array:
+def shifted(X: Array, centre: Array | float, real: DTypeLike) -> Array:
     """Return X (n, d) less ``centre`` in the precision ``real``, without a copy of X in another one."""
     moved = np.empty(X.shape, dtype=real)
     for start in range(0, len(X), PANEL):
@@ -233,7 +235,7 @@ def shifted(X: Array, centre: Any, real: Any) -> Array:
     return moved
 
 
-def worst_error(kernel: Kernel, X: Any, single: Entries) -> float:
+def worst_error(kernel: Kernel, X: Rows, single: Entries) -> float:
     """Return the largest error of float32 entries, relative to the largest entry.
 
     Among 32 rows, the longest among them, and 512 columns.
@@ -243,7 +245,7 @@ def worst_error(kernel: Kernel, X: Any, single: Entries) -> float:
     rows = np.union1d(rows, row_norms(X, squared=True).argmax())
     exact = entries(kernel, X[np.concatenate([rows, columns])], np.float64)
     exact_values = exact(np.arange(len(rows)), np.arange(len(rows), len(rows) + len(columns)))
-    found = np.empty((len(rows), n), dtype=np.float32)
+    found: NDArray[Any] = np.empty((len(rows), n), dtype=np.float32)
     with np.errstate(invalid="ignore", over="ignore"):
         single.write(rows, 0, n, found, np.arange(len(rows)))
         error = np.abs(found[:, columns] - exact_values).max() / np.abs(exact_values).max()

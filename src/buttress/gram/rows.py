@@ -6,8 +6,9 @@ from typing import Any
 from weakref import finalize
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
+from buttress._arrays import Rows
 from buttress._checks import Array
 from buttress._threads import share
 from buttress.gram.compiled import WIDTH_MULTIPLE, add_rows, gather
@@ -77,7 +78,7 @@ class RowCache:
     """
 
     def __init__(
-        self, kernel: Kernel, X: Any, megabytes: float, prepared: Entries, sections: Sequence[int],
+        self, kernel: Kernel, X: Rows, megabytes: float, prepared: Entries, sections: Sequence[int] | Index,
         at_once: bool = False,
     ):
         self.kernel, self.X, self.megabytes = kernel, X, megabytes
@@ -173,8 +174,8 @@ class KernelRows:
     """
 
     def __init__(
-        self, kernel: Kernel, X: Any, cache_size: float = 200.0, real: Any = np.float64,
-        sections: Sequence[int] | None = None,
+        self, kernel: Kernel, X: Rows, cache_size: float = 200.0, real: DTypeLike | None = np.float64,
+        sections: Sequence[int] | Index | None = None,
     ):
         n, at_once = X.shape[0], real is None and X.shape[0] <= FLOAT64_ROWS
         prepared = entries(kernel, X, np.float32) if real is None and n > FLOAT64_ROWS else None
@@ -206,7 +207,7 @@ class KernelRows:
         return self.cache.diagonal[self.index]
 
     @property
-    def real(self) -> Any:
+    def real(self) -> np.dtype[Any]:
         """Precision of the stored rows."""
         return self.cache.real
 
