@@ -1,7 +1,7 @@
 """Work shared among as many Python threads as the BLAS may use, each with a BLAS of one thread.
 
-A BLAS's own threads meet at the end of each product and wait there by spinning: on a machine that has other work, a
-fit of many small products then takes several times as long as with one thread. Here an idle thread sleeps.
+The threads of a BLAS wait for each other at the end of every product, and spin while they wait. On a machine that has
+other work, a fit of many small products then takes several times as long as with one thread. Here idle threads sleep.
 """
 
 import math
@@ -38,8 +38,8 @@ def _blas() -> Any:
 def own_threads() -> Iterator[None]:
     """Let :func:`share` use as many threads as the BLAS had, and the BLAS one, until the end of the block.
 
-    The limit on the BLAS holds for the whole process. Of blocks that run at the same time the first does so; the
-    others share nothing.
+    The limit on the BLAS holds for the whole process. When several blocks run at the same time, only the first one
+    uses threads.
     """
     if not _taken.acquire(blocking=False):
         yield
@@ -65,7 +65,7 @@ def threads_for(cost: float) -> AbstractContextManager[None]:
 def share(work: Callable[[Iterator[int]], None], starts: range, cost: float) -> None:
     """Call ``work`` on an iterator over ``starts``, from several threads if ``cost``, in multiplications, is worth it.
 
-    The threads draw from one iterator, so that one that is held up leaves the others more to do.
+    The threads draw from one iterator: when one is slow, the others do more.
     """
     pool = getattr(_local, "pool", None)
     queue = iter(starts)
@@ -87,7 +87,7 @@ def share(work: Callable[[Iterator[int]], None], starts: range, cost: float) -> 
 
 
 def for_each(work: Callable[[Part], None], parts: Sequence[Part]) -> None:
-    """Call ``work`` on each part, of which each is worth a thread."""
+    """Call ``work`` on each part; every part must be large enough for a thread of its own."""
 
     def some(numbers: Iterator[int]) -> None:
         for k in numbers:

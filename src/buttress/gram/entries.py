@@ -23,8 +23,13 @@ from buttress.kernels.kernel import clear_rounding, middle, plain
 Index = NDArray[np.intp]
 Numbers = Index | slice
 Exact = Callable[[Numbers, Numbers], Array]
-PANEL, HEIGHT = 2048, 256  # columns and rows of one panel, which then stays in the cache of the processor
+# One panel of float32 entries is 2 MB, so that it stays in the cache of the processor.
+PANEL = 2048  # columns of a panel
+HEIGHT = 256  # rows of a panel
 DENSE = 0.15  # a sparse X with a larger share of non-zeros is faster as a dense one
+PROFILE = 20  # multiplications that a function of one inner product or distance is about worth
+TRIED_ROWS = 31  # rows, beside the longest, on which float32 entries are compared with float64 ones
+TRIED_COLUMNS = 512  # columns of the same
 SCATTERED = 8_000_000  # entries of sparse rows made dense at once, 64 MB
 
 
@@ -32,7 +37,10 @@ class Entries:
     """Entries of any kernel, by calling it."""
 
     def __init__(self, kernel: Kernel, X: Rows, real: DTypeLike):
-        self.kernel, self.X, self.Z, self.real = kernel, X, centers(kernel, X), real
+        self.kernel = kernel
+        self.X = X
+        self.Z = centers(kernel, X)
+        self.real = real
 
     def __call__(self, rows: Numbers, columns: Numbers) -> Array:
         """Return k(x_i, x_j), shape (len(rows), number of columns)."""
@@ -87,14 +95,16 @@ class InnerProducts:
 
     def cost(self, height: int, width: int) -> float:
         """Return about how many multiplications these products and a function of them take."""
-        return float(height) * width * (self.X.shape[1] + 20)
+        return float(height) * width * (self.X.shape[1] + PROFILE)
 
 
 class DistanceEntries(Entries):
     """Entries of a function of the distance."""
 
     def __init__(self, kernel: Radial, X: Rows, real: DTypeLike):
-        self.kernel, self.inner, self.real = plain(kernel), InnerProducts(X, real, centred=True), real
+        self.kernel = plain(kernel)
+        self.inner = InnerProducts(X, real, centred=True)
+        self.real = real
 
     def cost(self, height: int, width: int) -> float:
         return self.inner.cost(height, width)
@@ -161,7 +171,9 @@ class ProductEntries(Entries):
     """Entries of a function of the inner product."""
 
     def __init__(self, kernel: DotProduct, X: Rows, real: DTypeLike):
-        self.kernel, self.inner, self.real = plain(kernel), InnerProducts(X, real, centred=False), real
+        self.kernel = plain(kernel)
+        self.inner = InnerProducts(X, real, centred=False)
+        self.real = real
 
     def cost(self, height: int, width: int) -> float:
         return self.inner.cost(height, width)
@@ -241,7 +253,7 @@ def worst_error(kernel: Kernel, X: Rows, single: Entries) -> float:
     Among 32 rows, the longest among them, and 512 columns.
     """
     n = X.shape[0]
-    rows, columns = (np.unique(np.linspace(0, n - 1, count, dtype=np.intp)) for count in (31, 512))
+    rows, columns = (np.unique(np.linspace(0, n - 1, count, dtype=np.intp)) for count in (TRIED_ROWS, TRIED_COLUMNS))
     rows = np.union1d(rows, row_norms(X, squared=True).argmax())
     exact = entries(kernel, X[np.concatenate([rows, columns])], np.float64)
     exact_values = exact(np.arange(len(rows)), np.arange(len(rows), len(rows) + len(columns)))

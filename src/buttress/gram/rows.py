@@ -18,7 +18,7 @@ from buttress.kernels import Kernel
 FLOAT64_ROWS = 2000  # up to this many rows float64 costs little, and lets the solution be finished to rounding
 STRETCH = 4096  # columns of stored rows that one thread adds at a time
 TILE = 512  # rows and columns of one tile of an exact product
-HANDS = 16  # into which its rows of tiles are dealt, for threads to take
+HANDS = 16  # shares into which its rows of tiles are split; fixed, so that the sum does not depend on the threads
 ROUGH = 1e-5  # float32 entries with a larger relative error are not worth starting with
 WIDE = 128  # columns of X from which on stored entries are gathered rather than computed again
 KEPT = 512 * 2**20  # bytes of rows that may wait for the next fit
@@ -51,7 +51,7 @@ def tiles(start: int, stop: int) -> list[tuple[int, int]]:
     return [(left, min(left + TILE, stop)) for left in range(start, stop, TILE)]
 
 
-def dealt(exact: Exact, b: Array, diagonal: Array, size: int, tops: range) -> Array:
+def tile_products(exact: Exact, b: Array, diagonal: Array, size: int, tops: range) -> Array:
     """Return the part of K b, K (n, n) with this diagonal, from the tiles right of and below (t, t), t in ``tops``.
 
     Tiles among the first ``size`` rows count for both halves of K; b is 0 on the others.
@@ -298,7 +298,7 @@ class KernelRows:
 
         def work(hands: Iterator[int]) -> None:
             for hand in hands:
-                parts[hand] = dealt(exact, b, diagonal, size, range(hand, size, HANDS * TILE))
+                parts[hand] = tile_products(exact, b, diagonal, size, range(hand, size, HANDS * TILE))
 
         share(work, range(0, min(size, HANDS * TILE), TILE), self.cache.entries.cost(size, len(seen)))
         total = np.zeros(len(self))

@@ -34,7 +34,7 @@ SOLVERS = {
     "spread": {"alternate": alternate},
 }
 KernelLike = str | Kernel | Callable[[Array, Array], Array]
-# The note's kernels that are positive definite or conditionally so; the sigmoid is neither.
+# The kernels of Liu's note that are positive definite, or conditionally so. The sigmoid is neither.
 DEFAULT_KERNELS = ("linear", "poly", "rbf", "laplacian", "imq", "log", "cauchy")
 
 
@@ -45,9 +45,9 @@ class MultiKernelSVDD(BallDetector):
     the variance of the rows under a dual point a of SVDD, in the p-th kernel divided by s_p:
 
     - ``objective="minimax"``: min over eta of max_a sum_p eta_p V_p(a), the ball of least cost over all weights;
-      convex, solved with a certificate. It prefers kernels under which the outermost rows stick out least.
+      convex, solved with a certificate. It prefers kernels that bring the outermost rows closest to the others.
     - ``objective="spread"``: max over a of ||V(a)||_2 by gamma_p = V_p / ||V||, eta = gamma / sum(gamma); monotone, not
-      convex. It prefers kernels under which they stick out most.
+      convex. It prefers kernels that set them furthest apart.
 
     Parameters
     ----------

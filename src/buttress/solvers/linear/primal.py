@@ -77,8 +77,8 @@ class LinearProblem:
 class Rate:
     """The step lengths first / (1 + decay t), t = 0, 1, ...; decay 0 is a constant step.
 
-    Steps in an intercept are ``intercept`` times as long: among columns of another size than 1 it would lag or lead. As
-    b is not penalised, that changes the way and not the goal.
+    Steps in an intercept are ``intercept`` times as long: beside columns whose size is far from 1 it
+    would move too slowly or too fast. Because b is not penalised, the optimum stays the same.
     """
 
     first: float
@@ -106,10 +106,10 @@ def default_rate(problem: LinearProblem, rows: NDArray[np.intp] | None = None) -
     """Return :func:`best_rate` for guesses of mu, M and p_0 that come from the rows.
 
     M is the mean of ||x||^2 and of the intercept's column, made as large as the mean column's: it bounds the variance
-    of the gradient of one row (hinge). lam alone is a poor mu, for rows near the margin bend the mean loss too: a fifth
-    of the mean column's square is added. And as the mean form is at most 1 at w = 0, mu/2 p_0 <= 1. The rate is then
-    1 / (M + mu t / 2). Full batches allow, and squared losses need, another first step: 1 / L, L the largest curvature.
-    ``rows`` are those that stochastic steps are taken on; None means full batches.
+    of the gradient of one row (hinge). lam alone is a poor mu, because rows near the margin bend the mean loss too: a
+    fifth of the mean column's square is added. And as the mean form is at most 1 at w = 0, mu/2 p_0 <= 1. The rate is
+    then 1 / (M + mu t / 2). Full batches allow, and squared losses need, another first step: 1 / L, where L is the
+    largest curvature. ``rows`` are those that stochastic steps are taken on; None means full batches.
     """
     X = problem.X
     share = problem.bound * problem.lam

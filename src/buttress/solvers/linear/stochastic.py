@@ -20,8 +20,8 @@ from buttress.solvers.run import Step, Steps
 BLOCKS = 16  # steps reported in one pass over many rows
 FEW = 1000  # rows below which a pass is one step: the objective would take as long as the steps
 EVEN = 1e-12  # relative: shares that differ by less are equal, but for rounding
-MERGED = 10_000  # up to this many rows, equal ones are made one: of more it would take a third of the whole fit
-JUDGES = 5_000  # rows on which the objective is watched; it is exact for fewer
+MERGED = 10_000  # rows: up to here equal ones are merged. Beyond, finding them takes a third of the whole fit
+JUDGES = 5_000  # rows on which the objective is watched; with fewer rows it is exact
 
 
 @dataclass

@@ -90,7 +90,10 @@ def pair_updates(
     for t in range(b.size):
         diagonal[t] = K[t, t]
         _offsets(t, b, lo, hi, l1, up, low)
-    i, j, step, downwards = 0, 0, real(0.0), 0
+    i = 0
+    j = 0
+    step = real(0.0)
+    downwards = 0
     for pairs in range(max_pairs):
         least, most, block = _move_and_scan(g, step, K[i], K[j], up, low)
         if not most - least > tol:
