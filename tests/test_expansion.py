@@ -35,7 +35,7 @@ def test_scores_are_the_sum_and_gradients_their_differences(kernel):
 def test_chunks_change_nothing(chunk, monkeypatch):
     f, X, V = an_expansion(KERNELS[2]), points(23), points(23, 3, seed=3)
     scores, gradient = f(X), f.gradient(X, V)
-    monkeypatch.setattr(expansion, "BLOCK", chunk)
+    monkeypatch.setattr(expansion, "BLOCK_ENTRIES", chunk)
     np.testing.assert_allclose(f(X), scores, atol=1e-12)
     np.testing.assert_allclose(f.gradient(X, V), gradient, atol=1e-12)
 

@@ -73,7 +73,7 @@ def test_every_step_that_stays_lowers_the_objective(scale):
     steps = [step for step, _ in zip(fit.steps(start, factor, 1e-3, 0.3), range(60), strict=False)]
     values = [fit.objective(fit.chances(step.state), step.state, 1e-3, 0.3) for step in steps]
     np.testing.assert_allclose([step.objective for step in steps], values, rtol=1e-12)
-    assert np.all(np.diff(values) <= 0)
+    assert np.all(np.diff(values) <= 8 * np.finfo(float).eps * np.abs(values[1:]))
     stayed = np.flatnonzero(np.diff(values) == 0)
     assert all(steps[k + 1].gap == 1 for k in stayed[:10])  # a step taken back is no convergence
     best = solved(fit, 1e-3, 0.3)
@@ -95,7 +95,7 @@ def test_curvature_bounds_the_hessian():
     rng = np.random.default_rng(0)
     q = rng.dirichlet(np.full(5, 0.5), size=200)
     largest = [np.linalg.eigvalsh(np.diag(row) - np.outer(row, row))[-1] for row in q]
-    assert np.all(curvature(q) >= largest)
+    assert np.all(curvature(q) >= np.array(largest) - 8 * np.finfo(float).eps)
 
 
 @pytest.mark.parametrize("repeated", [False, True])

@@ -10,6 +10,7 @@ from buttress.risks import Mean, PerClass, Subquantile, Tilted
 # One row a loss and one a risk: adding one means adding a row here.
 SIGNS = np.array([-1.0, 1.0])
 LOSSES = [(Hinge(), SIGNS), (Squared(), np.array([-2.0, 0.5, 3.0])), (Logistic(), SIGNS)]
+EPS = np.finfo(float).eps  # bounds that are met exactly hold up to a few of these
 RISKS = [Mean(), Subquantile(0.3), Subquantile(0.77), Subquantile(1.0), Tilted(-2.0), Tilted(0.0), Tilted(1.5)]
 RISKS += [Subquantile(0.6, smoothing=0.1), Subquantile(0.8, smoothing=2.0), Subquantile(1.0, smoothing=0.5)]
 RISKS += [PerClass(Subquantile(0.6), np.arange(12) % 3)]
@@ -89,7 +90,7 @@ def test_smoothing_tends_to_the_hard_risk_from_below():
     values = [Subquantile(0.7, smoothing=s)(losses) for s in (1.0, 0.1, 0.01, 1e-4)]
     assert np.all(np.diff(values) > 0)
     assert values[-1] == pytest.approx(hard(losses), abs=1e-3)
-    assert values[-1] <= hard(losses)
+    assert values[-1] <= hard(losses) * (1 + 8 * EPS)
     np.testing.assert_allclose(Subquantile(0.7, smoothing=1e-5).weights(losses), hard.weights(losses), atol=1e-9)
 
 

@@ -12,10 +12,12 @@ from buttress.gram.compiled import add_rows, rbf_entries, rbf_in_place
 from buttress.gram.entries import entries, worst_error
 from buttress.gram.rows import KernelRows
 from buttress.kernels import RBF, Laplacian, Linear, Polynomial
+from buttress.solvers.qp.active_set import exact_finish
 from buttress.solvers.qp.certificate import best_intercept, certify
 from buttress.solvers.qp.interior_point import feasible, interior_point
 from buttress.solvers.qp.pairs import pair_updates
-from buttress.solvers.qp.smo import QP, bias, block_smo, exact_finish, violation, working_set
+from buttress.solvers.qp.program import QP, Point, bias, violation
+from buttress.solvers.qp.smo import block_smo, working_set
 from buttress.solvers.qp.solve import Limits, guard
 from buttress.solvers.run import run
 
@@ -29,9 +31,9 @@ def program(n=80, C=5.0, l1=0.0, seed=0, kernel=None, **options):
     rows = KernelRows(kernel or RBF(0.5), X, **options)
     if l1:
         y = np.sin(2 * X[:, 0]) + 0.2 * rng.normal(size=n)
-        return QP(rows, y, np.full(n, -C), np.full(n, C), np.zeros(n), l1)
+        return QP(rows, y, np.full(n, -C), np.full(n, C), np.zeros(n), np.full(n, l1))
     y = np.where(X[:, 0] + 0.5 * rng.normal(size=n) > 0, 1.0, -1.0)
-    return QP(rows, y, np.where(y > 0, 0, -C), np.where(y > 0, C, 0.0), np.zeros(n))
+    return QP(rows, y, np.where(y > 0, 0, -C), np.where(y > 0, C, 0.0), np.zeros(n), np.zeros(n))
 
 
 def objective(qp, b):
@@ -57,24 +59,22 @@ def test_solvers_find_the_optimum(options):
     expected = general(qp)
     pairs = run(block_smo(qp, tol=1e-8), tol=1e-8, max_iter=10**6)
     interior = run(interior_point(qp.rows.gram(), qp.p, qp.lo, qp.hi, qp.l1), tol=1e-9, max_iter=100)
-    for outcome in (pairs, interior):
-        b = outcome.state
+    for outcome, b in ((pairs, pairs.state.b), (interior, interior.state)):
         assert outcome.converged
         assert abs(b.sum()) < 1e-10 * np.abs(b).sum()
         assert (b >= qp.lo).all()
         assert (b <= qp.hi).all()
         assert objective(qp, b) == pytest.approx(expected, rel=1e-6)
-    assert objective(qp, interior.state) == pytest.approx(objective(qp, pairs.state), rel=1e-9)
+    assert objective(qp, interior.state) == pytest.approx(objective(qp, pairs.state.b), rel=1e-9)
 
 
 @pytest.mark.parametrize("options", PROGRAMS, ids=str)
 def test_the_finish_is_exact(options):
     qp = program(**options)
-    b = exact_finish(qp, run(block_smo(qp, tol=1e-3), tol=1e-3).state)
+    b = exact_finish(qp, run(block_smo(qp, tol=1e-3), tol=1e-3).state).b
     g = qp.rows.gram() @ b - qp.p
     assert violation(g, b, qp.lo, qp.hi, qp.l1) < 1e-9
-    qp.b = b
-    proof = certify(qp)
+    proof = certify(qp, Point(b))
     assert 0 <= proof.gap < 1e-9 * abs(proof.primal)
     assert proof.dual == pytest.approx(-objective(qp, b), rel=1e-10)
 
@@ -82,12 +82,12 @@ def test_the_finish_is_exact(options):
 @pytest.mark.parametrize("l1", [0.0, 0.2])
 def test_the_gap_bounds_the_optimum_for_any_feasible_point(l1):
     qp = program(l1=l1)
-    best = -objective(qp, exact_finish(qp, run(block_smo(qp, tol=1e-6), tol=1e-6).state))
+    best = -objective(qp, exact_finish(qp, run(block_smo(qp, tol=1e-6), tol=1e-6).state).b)
     rng = np.random.default_rng(1)
     for _ in range(20):
-        qp.b = feasible(rng.uniform(qp.lo, qp.hi), qp.lo, qp.hi)
-        assert abs(qp.b.sum()) < 1e-12
-        proof = certify(qp)
+        b = feasible(rng.uniform(qp.lo, qp.hi), qp.lo, qp.hi)
+        assert abs(b.sum()) < 1e-12
+        proof = certify(qp, Point(b))
         assert proof.dual <= best <= proof.primal
 
 
@@ -102,7 +102,7 @@ def test_best_intercept_beats_a_grid():
 
 def test_bias_is_the_average_over_the_free_and_lies_between_the_slopes():
     qp = program(l1=0.1)
-    b = exact_finish(qp, run(block_smo(qp, tol=1e-3), tol=1e-3).state)
+    b = exact_finish(qp, run(block_smo(qp, tol=1e-3), tol=1e-3).state).b
     f = qp.rows.gram() @ b
     residual = qp.p - f - bias(f - qp.p, b, qp.lo, qp.hi, qp.l1)
     free = (b != 0) & (np.abs(b) < 5)
@@ -145,8 +145,9 @@ def test_working_set_holds_the_worst_and_the_free():
 @pytest.mark.parametrize("scale", [1e5, 1e6, 1e8])
 def test_a_kernel_beyond_the_stand_in_for_infinity_never_yields_without_a_move(scale):
     kernel, X = Polynomial(3, 1.0, 1.0), scale * np.random.default_rng(0).normal(size=(300, 3))
-    qp = QP(KernelRows(kernel, X), 15 * kernel.diagonal(X), np.zeros(300), np.ones(300), np.full(300, 0.1))
-    states = [step.state for step in itertools.islice(block_smo(qp, tol=1e-3), 40)]
+    none = np.zeros(300)
+    qp = QP(KernelRows(kernel, X), 15 * kernel.diagonal(X), none, np.ones(300), np.full(300, 0.1), none)
+    states = [step.state.b for step in itertools.islice(block_smo(qp, tol=1e-3), 40)]
     assert all((after != before).any() for before, after in itertools.pairwise(states))
 
 

@@ -1,7 +1,7 @@
 """Work shared among as many Python threads as the BLAS may use, each with a BLAS of one thread.
 
-A BLAS's own threads meet at the end of each product and wait there by spinning: on a machine that has other work, a
-fit of many small products then takes several times as long as with one thread. Here an idle thread sleeps.
+The threads of a BLAS wait for each other at the end of every product, and spin while they wait. On a machine that has
+other work, a fit of many small products then takes several times as long as with one thread. Here idle threads sleep.
 """
 
 import math
@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cache
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from threadpoolctl import ThreadpoolController
@@ -18,10 +18,12 @@ from threadpoolctl import ThreadpoolController
 from buttress._checks import Array
 
 WORTH = 2e6  # multiplications below which waking a thread costs more than it brings
-LANES, HELD = 8, 16_000_000  # sums that several threads add up, and entries that they may hold together
-BLOCK = 4_000_000  # entries of one block of rows, 32 MB
+PARTIAL_SUMS = 8  # sums that threads add up side by side; fixed, so that the result does not depend on the threads
+HELD_ENTRIES = 16_000_000  # entries that these sums may hold together, 128 MB
+BLOCK_ENTRIES = 4_000_000  # entries of one block of rows, 32 MB
 SMALL = 1e9  # multiplications up to which a product or factorisation is faster than threads that meet at its end
 
+Part = TypeVar("Part")
 _taken = threading.Lock()  # by the block that set the BLAS to one thread
 _local = threading.local()
 
@@ -36,8 +38,8 @@ def _blas() -> Any:
 def own_threads() -> Iterator[None]:
     """Let :func:`share` use as many threads as the BLAS had, and the BLAS one, until the end of the block.
 
-    The limit on the BLAS holds for the whole process. Of blocks that run at the same time the first does so; the
-    others share nothing.
+    The limit on the BLAS holds for the whole process. When several blocks run at the same time, only the first one
+    uses threads.
     """
     if not _taken.acquire(blocking=False):
         yield
@@ -63,7 +65,7 @@ def threads_for(cost: float) -> AbstractContextManager[None]:
 def share(work: Callable[[Iterator[int]], None], starts: range, cost: float) -> None:
     """Call ``work`` on an iterator over ``starts``, from several threads if ``cost``, in multiplications, is worth it.
 
-    The threads draw from one iterator, so that one that is held up leaves the others more to do.
+    The threads draw from one iterator: when one is slow, the others do more.
     """
     pool = getattr(_local, "pool", None)
     queue = iter(starts)
@@ -84,8 +86,8 @@ def share(work: Callable[[Iterator[int]], None], starts: range, cost: float) -> 
     return None
 
 
-def for_each(work: Callable[[Any], None], parts: Sequence[Any]) -> None:
-    """Call ``work`` on each part, of which each is worth a thread."""
+def for_each(work: Callable[[Part], None], parts: Sequence[Part]) -> None:
+    """Call ``work`` on each part; every part must be large enough for a thread of its own."""
 
     def some(numbers: Iterator[int]) -> None:
         for k in numbers:
@@ -94,23 +96,23 @@ def for_each(work: Callable[[Any], None], parts: Sequence[Any]) -> None:
     share(some, range(len(parts)), WORTH)
 
 
-def total(term: Callable[[Any], Array], parts: Sequence[Any], shape: tuple[int, ...]) -> Array:
+def total(term: Callable[[Part], Array], parts: Sequence[Part], shape: tuple[int, ...]) -> Array:
     """Return the sum of the terms, arrays of this shape, of all parts, in float64.
 
     Every eighth part goes to one sum, and the sums are added in order, so that threads change nothing in the result.
     """
-    lanes = max(1, min(LANES, len(parts), HELD // max(1, math.prod(shape))))
-    sums = np.zeros((lanes, *shape))
+    count = max(1, min(PARTIAL_SUMS, len(parts), HELD_ENTRIES // max(1, math.prod(shape))))
+    sums = np.zeros((count, *shape))
 
-    def add(lane: int) -> None:
-        for part in parts[lane::lanes]:
-            sums[lane] += term(part)
+    def add(number: int) -> None:
+        for part in parts[number::count]:
+            sums[number] += term(part)
 
-    for_each(add, range(lanes))
+    for_each(add, range(count))
     return np.add.reduce(sums, axis=0)
 
 
-def slices(n: int, width: int, entries: int = BLOCK) -> list[slice]:
+def slices(n: int, width: int, entries: int = BLOCK_ENTRIES) -> list[slice]:
     """Return slices over n rows, each of about ``entries`` of a matrix of this width."""
     step = max(1, entries // width)
     return [slice(start, min(start + step, n)) for start in range(0, n, step)]

@@ -5,10 +5,11 @@ once they are checked. Where sparse rows are allowed it also stands for CSR, whi
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias, TypeGuard
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import csr_matrix, issparse
 
 Array = NDArray[np.float64]
 Labels = NDArray[Any]  # class labels: numbers or text
@@ -48,6 +49,8 @@ class SparseMatrix(Protocol):
 
 # rows of a user's: X of shape (n, d)
 MatrixLike = NDArray[Any] | Sequence[Sequence[float]] | Frame | SparseMatrix
+# X once it is checked: dense or CSR
+DenseOrSparse: TypeAlias = Array | csr_matrix
 # one entry a row: targets, labels or weights
 VectorLike = ArrayLike
 # the ends of a box: numbers, or arrays that broadcast to the rows
@@ -105,3 +108,8 @@ class ProbabilisticClassifier(Classifier, Protocol):
 
     def predict_proba(self, X: MatrixLike) -> Array:
         """Return the probability of each class, (n, n_classes)."""
+
+
+def is_csr(X: DenseOrSparse) -> TypeGuard[csr_matrix]:
+    """Say whether checked rows are sparse."""
+    return bool(issparse(X))

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from buttress._arrays import Place, namespace
 from buttress._checks import Array
-from buttress._threads import BLOCK
+from buttress._threads import BLOCK_ENTRIES
 from buttress._types import Estimator, Labels
 from buttress.kernels import Kernel
 
@@ -80,7 +80,7 @@ class KernelExpansion:
         return KernelExpansion(self.kernel, *map(place, (self.centers, self.coef, self.intercept)))
 
     def _parts(self, X: Array) -> list[Array]:
-        rows = max(1, BLOCK // max(1, self.centers.shape[0]))
+        rows = max(1, BLOCK_ENTRIES // max(1, self.centers.shape[0]))
         return [X[start : start + rows] for start in range(0, X.shape[0], rows)]
 
 

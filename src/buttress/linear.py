@@ -1,10 +1,10 @@
 """The linear support vector classifier in the primal: exact, by gradient descent, or by stochastic gradient descent."""
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import issparse
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import check_random_state
@@ -25,18 +25,33 @@ from buttress._checks import (
     class_weights,
     warn_user,
 )
+from buttress._types import DenseOrSparse, MatrixLike
 from buttress.expansion import KernelExpansion, binary_contrasts, rival_contrasts
 from buttress.kernels import Linear
 from buttress.solvers.linear.newton import multiplier_newton
 from buttress.solvers.linear.primal import LinearProblem, Rate, default_rate, full_batch, gradient_descent
 from buttress.solvers.linear.stochastic import SuffixMean, Walk, blocks, draws, merged, stochastic_descent
-from buttress.solvers.run import Outcome, countdown, run
+from buttress.solvers.run import Outcome, Step, countdown, run
 
 
-def _is_stochastic(estimator: Any) -> bool:
+class _HasSolver(Protocol):
+    solver: str
+
+
+def _is_stochastic(estimator: _HasSolver) -> bool:
     if estimator.solver != "sgd":
         raise AttributeError(f"partial_fit needs solver='sgd'. Got solver={estimator.solver!r}.")
     return True
+
+
+class _Fit(NamedTuple):
+    """One class against the rest: w, b, both objectives, and how the run ended."""
+
+    w: Array
+    b: float
+    primal: float
+    dual: float
+    outcome: Outcome
 
 
 class LinearSVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
@@ -127,11 +142,11 @@ class LinearSVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         decay: float | None = None,
         average: bool = True,
         fit_intercept: bool = True,
-        class_weight: Any = None,
+        class_weight: Mapping[Any, float] | str | None = None,
         tol: float = 1e-4,
         max_iter: int = 1000,
         max_time: float | None = None,
-        random_state: Any = None,
+        random_state: int | np.random.RandomState | None = None,
         progress: bool = False,
     ):
         self.C = C
@@ -155,24 +170,28 @@ class LinearSVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         return tags
 
     @with_callbacks
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> "LinearSVC":
+    def fit(self, X: MatrixLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> "LinearSVC":
         """Fit to X of shape (n, d), dense or sparse, and class labels y of shape (n,); returns self.
 
         Raises ValueError for parameters out of range, NaN, inf or entries beyond 1e100 (naming the column), fewer than
         two classes, or negative weights.
         """
         self._check_parameters()
-        X, y = self._checked(X, y)
-        self.classes_, codes = check_classes(y, "LinearSVC")
-        weight = check_weights(sample_weight, X)
+        rows, labels = self._checked(X, y)
+        self.classes_, codes = check_classes(labels, "LinearSVC")
+        weight = check_weights(sample_weight, rows)
         bound = self.C * weight * class_weights(self.class_weight, self.classes_, codes, weight)[codes]
         if not bound.all():
-            X, codes, bound = X[bound > 0], codes[bound > 0], bound[bound > 0]
-        report, rng = step_callback(self, X, y, None), check_random_state(self.random_state)
+            counts = bound > 0
+            rows = rows[counts]
+            codes = codes[counts]
+            bound = bound[counts]
+        report = step_callback(self, rows, labels, None)
+        rng = check_random_state(self.random_state)
         self._walks: list[tuple[Walk, SuffixMean]] = []
-        clock = countdown(self.max_time)
-        self._set_solution([self._fit_class(self._problem(X, codes, bound, c), report, rng, clock)
-                            for c in self._positives()])
+        left = countdown(self.max_time)
+        problems = [self._problem(rows, codes, bound, positive) for positive in self._positives()]
+        self._set_solution([self._fit_class(problem, report, rng, left) for problem in problems])
         return self
 
     def _check_parameters(self) -> None:
@@ -190,16 +209,18 @@ class LinearSVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         check_number("tol", self.tol, 0)
         check_limits(self.max_iter, self.max_time)
 
-    def _checked(self, X: Any, y: Any, **options: Any) -> tuple[Any, Any]:
+    def _checked(
+        self, X: MatrixLike, y: ArrayLike, *, min_rows: int = 2, reset: bool = True
+    ) -> tuple[DenseOrSparse, NDArray[Any]]:
         """Check X and y; dense rows come back contiguous and writable, as the compiled steps want them."""
-        X, y = check_X_y(self, X, y, sparse=True, **options)
-        return X if issparse(X) else np.require(X, requirements=("C", "W")), y
+        rows, labels = check_X_y(self, X, y, sparse=True, min_rows=min_rows, reset=reset)
+        return rows if issparse(rows) else np.require(rows, requirements=("C", "W")), labels
 
     def _positives(self) -> list[int]:
         """Numbers of the classes that have a score of their own."""
         return [1] if len(self.classes_) == 2 else list(range(len(self.classes_)))
 
-    def _problem(self, X: Any, codes: NDArray[np.intp], bound: Array, positive: int) -> LinearProblem:
+    def _problem(self, X: DenseOrSparse, codes: NDArray[np.intp], bound: Array, positive: int) -> LinearProblem:
         return LinearProblem(X, np.where(codes == positive, 1.0, -1.0), bound, self.loss == "squared_hinge",
                              bool(self.fit_intercept))
 
@@ -214,10 +235,12 @@ class LinearSVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         return Rate(first, decays[self.schedule], chosen.intercept)
 
     def _fit_class(
-        self, problem: LinearProblem, report: Any, rng: Any, clock: Callable[[], float | None]
-    ) -> tuple[Array, float, float, float, Outcome]:
-        """Return w, b, both objectives, and how the run ended."""
-        d, limit = problem.X.shape[1], None if self.max_iter == -1 else self.max_iter
+        self, problem: LinearProblem, report: Callable[[Step], bool | None] | None, rng: np.random.RandomState,
+        left: Callable[[], float | None],
+    ) -> _Fit:
+        """Solve one class against the rest."""
+        d = problem.X.shape[1]
+        limit = None if self.max_iter == -1 else self.max_iter
         if self.solver == "newton":
             steps = multiplier_newton(problem)
         elif self.solver == "gd":
@@ -227,30 +250,39 @@ class LinearSVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
             problem, rows = merged(problem)
             steps = stochastic_descent(problem, self._rate(problem, rows), average=self.average, rng=rng, rows=rows)
             limit = None if limit is None else limit * blocks(len(rows))
-        outcome = run(steps, tol=self.tol, max_iter=limit, max_time=clock(), callback=report,
+        outcome = run(steps, tol=self.tol, max_iter=limit, max_time=left(), callback=report,
                       progress=self.progress, name=f"LinearSVC(solver={self.solver!r})")
         if outcome.status == "exhausted":
             warn_user(f"Newton's method stopped at a relative gap of {outcome.gap:.3g} > tol {self.tol:.3g}: "
                       "rounding leaves nothing to gain. Scale the columns or raise tol.", NotConvergedWarning)
+        return self._fit_of(problem, outcome)
+
+    def _fit_of(self, problem: LinearProblem, outcome: Outcome) -> _Fit:
+        """Return the hyperplane at which a run ended, with its objectives; the solvers' states differ."""
+        d = problem.X.shape[1]
         if self.solver == "newton":
             w, b, dual = outcome.state
         else:
-            w, b = outcome.state[:d], float(outcome.state[d])
+            w = outcome.state[:d]
+            b = float(outcome.state[d])
             dual = problem.dual(outcome.state[d + 1 :]) if self.solver == "gd" else -np.inf
-        return w, b, problem.primal(w, problem.slack(w, b)), dual, outcome
+        return _Fit(w, b, problem.primal(w, problem.slack(w, b)), dual, outcome)
 
-    def _set_solution(self, fits: list[tuple[Array, float, float, float, Outcome]]) -> None:
-        self.coef_ = np.stack([w for w, *_ in fits])
-        self.intercept_ = np.array([b for _, b, *_ in fits])
-        primal, dual = np.array([fit[2] for fit in fits]), np.array([fit[3] for fit in fits])
+    def _set_solution(self, fits: list[_Fit]) -> None:
+        self.coef_ = np.stack([fit.w for fit in fits])
+        self.intercept_ = np.array([fit.b for fit in fits])
+        primal = np.array([fit.primal for fit in fits])
+        dual = np.array([fit.dual for fit in fits])
         for name, values in (("primal_objective_", primal), ("dual_objective_", dual), ("dual_gap_", primal - dual)):
             setattr(self, name, float(values[0]) if len(fits) == 1 else values)
-        outcomes = [fit[4] for fit in fits]
-        self.converged_ = all(outcome.converged for outcome in outcomes)
-        self.n_iter_, self.history_ = max(outcome.n_iter for outcome in outcomes), outcomes[-1].history
+        self.converged_ = all(fit.outcome.converged for fit in fits)
+        self.n_iter_ = max(fit.outcome.n_iter for fit in fits)
+        self.history_ = fits[-1].outcome.history
 
     @available_if(_is_stochastic)
-    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> "LinearSVC":
+    def partial_fit(
+        self, X: MatrixLike, y: ArrayLike, classes: ArrayLike | None = None, sample_weight: ArrayLike | None = None
+    ) -> "LinearSVC":
         """Take one more pass of stochastic steps, over the rows X (m, d) with labels y (m,); returns self.
 
         The first call needs all ``classes`` (labels that may come), and sets the step lengths and the weight 1/(mC) of
@@ -258,28 +290,29 @@ class LinearSVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         """
         self._check_parameters()
         first = not getattr(self, "_walks", None)
-        X, y = self._checked(X, y, min_rows=1, reset=not hasattr(self, "coef_"))
-        codes = self._known_classes(y, classes, first)
-        weight = check_weights(sample_weight, X)
+        checked, labels = self._checked(X, y, min_rows=1, reset=not hasattr(self, "coef_"))
+        codes = self._known_classes(labels, classes, first)
+        weight = check_weights(sample_weight, checked)
         if isinstance(self.class_weight, str):
             raise ValueError("class_weight='balanced' needs all rows at once. Give partial_fit a dict of weights.")
         per_class = class_weights(self.class_weight, self.classes_, np.arange(len(self.classes_)),
                                   np.ones(len(self.classes_)))
         bound = self.C * weight * per_class[codes]
         if first:
-            self._start(self._problem(X, codes, bound, 0))
+            self._start(self._problem(checked, codes, bound, 0))
         bound *= 1 / (self._lam * bound.sum())
         rows = next(draws(bound / bound.sum(), self._rng, whole=True))
         for column, positive in enumerate(self._positives()):
             walk, mean = self._walks[column]
-            problem = self._problem(X, codes, bound, positive)
+            problem = self._problem(checked, codes, bound, positive)
             mean.add(walk.steps(problem, self._steps, rows), len(rows))
             z = mean.value if self.average else walk.iterate
-            self.coef_[column], self.intercept_[column] = z[:-1], z[-1]
+            self.coef_[column] = z[:-1]
+            self.intercept_[column] = z[-1]
         self.n_iter_ += 1
         return self
 
-    def _known_classes(self, y: Any, classes: Any, first: bool) -> NDArray[np.intp]:
+    def _known_classes(self, y: NDArray[Any], classes: ArrayLike | None, first: bool) -> NDArray[np.intp]:
         """Return the class numbers of y; the first call learns the classes."""
         if first and not (classes is None and hasattr(self, "coef_")):
             if classes is None:
@@ -299,7 +332,9 @@ class LinearSVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         self._rng, self._lam = check_random_state(self.random_state), problem.lam
         self._steps = self._rate(problem, np.arange(len(problem.y)))
         if not hasattr(self, "coef_"):
-            self.coef_, self.intercept_, self.n_iter_ = np.zeros((columns, d)), np.zeros(columns), 0
+            self.coef_ = np.zeros((columns, d))
+            self.intercept_ = np.zeros(columns)
+            self.n_iter_ = 0
         starts = zip(self.coef_, self.intercept_, strict=True)
         self._walks = [(Walk.start(w, b), SuffixMean(d + 1)) for w, b in starts]
 
@@ -315,14 +350,14 @@ class LinearSVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         check_is_fitted(self)
         return binary_contrasts() if len(self.coef_) == 1 else rival_contrasts(len(self.classes_))
 
-    def decision_function(self, X: Any) -> Array:
+    def decision_function(self, X: MatrixLike) -> Array:
         """Return the scores of X (n, d): (n,) for two classes, positive for ``classes_[1]``, else (n, n_classes)."""
         check_is_fitted(self)
-        X = check_X(self, X, sparse=True)
-        scores = np.asarray(X @ self.coef_.T) + self.intercept_
+        rows = check_X(self, X, sparse=True)
+        scores = np.asarray(rows @ self.coef_.T) + self.intercept_
         return scores[:, 0] if len(self.classes_) == 2 else scores
 
-    def predict(self, X: Any) -> NDArray[Any]:
+    def predict(self, X: MatrixLike) -> NDArray[Any]:
         """Return the class of each row of X (n, d)."""
         scores = self.decision_function(X)
         return self.classes_[(scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)]

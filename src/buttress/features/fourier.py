@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from buttress._arrays import NUMPY, Place, namespace, place_of
 from buttress._checks import Array, check_count
-from buttress._threads import BLOCK
+from buttress._threads import BLOCK_ENTRIES
 from buttress.features.bits import exponentials, normals, shares, words
 from buttress.features.spectral import Spectrum, spectrum_of
 from buttress.kernels import Kernel
@@ -152,7 +152,7 @@ class RandomExpansion:
         return slopes
 
     def _parts(self, n: int) -> Iterator[slice]:
-        rows = max(1, BLOCK // self.features.size)
+        rows = max(1, BLOCK_ENTRIES // self.features.size)
         return (slice(start, start + rows) for start in range(0, n, rows))
 
 

@@ -13,7 +13,7 @@ from sklearn.cluster import kmeans_plusplus
 
 from buttress._arrays import Place
 from buttress._checks import Array, check_count, check_option
-from buttress._threads import BLOCK
+from buttress._threads import BLOCK_ENTRIES
 from buttress.expansion import KernelExpansion
 from buttress.kernels import Kernel
 from buttress.kernels.points import Point, centred
@@ -59,7 +59,7 @@ class NystroemMap:
 
     def __call__(self, X: Array) -> Array:
         """Return the features of X, shape (n, m); X and the landmarks may be CSR."""
-        step = max(1, BLOCK // len(self.root))
+        step = max(1, BLOCK_ENTRIES // len(self.root))
         if X.shape[0] <= step or not (isinstance(X, np.ndarray) or issparse(X)):
             return self._values(X) @ self.root
         features = np.empty((X.shape[0], self.root.shape[1]), dtype=self.root.dtype)

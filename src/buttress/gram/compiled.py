@@ -1,14 +1,14 @@
 """The compiled inner loops of rows of a Gram matrix: sums of them, and RBF entries from inner products."""
 
-from typing import Any
-
 import numpy as np
+from numpy.typing import NDArray
 
 from buttress._checks import Array
 from buttress._compiling import compile_kernel
 from buttress._intrinsics import maximum, minimum
 
-LANES = 64  # widths of compiled loops are padded to a multiple of this, so that they vectorise without a remainder
+WIDTH_MULTIPLE = 64  # entries: compiled loops over padded widths vectorise without a remainder
+Slots = NDArray[np.intp]  # numbers of rows of a store, or of columns
 FAST = {"nnan", "ninf", "nsz", "contract", "arcp"}
 
 
@@ -16,19 +16,29 @@ FAST = {"nnan", "ninf", "nsz", "contract", "arcp"}
     [f"void({real}[:,::1], int64[::1], float64[::1], float64[::1], int64, int64)" for real in ("float32", "float64")],
     fastmath=FAST,
 )
-def add_rows(store: Array, slots: Any, weights: Array, total: Array, start: int, stop: int) -> None:
+def add_rows(store: Array, slots: Slots, weights: Array, total: Array, start: int, stop: int) -> None:
     """Add sum_r weights[r] * store[slots[r], start:stop] to ``total`` (stop - start,), accumulating in float64."""
     for left in range(start, stop, 2048):  # long enough for the memory to stream, short enough for total to stay near
         right = min(left + 2048, stop)
         part = total[left - start : right - start]
         r = 0
         while r + 8 <= slots.size:
-            a0, a1, a2, a3 = weights[r], weights[r + 1], weights[r + 2], weights[r + 3]
-            a4, a5, a6, a7 = weights[r + 4], weights[r + 5], weights[r + 6], weights[r + 7]
-            k0, k1 = store[slots[r], left:right], store[slots[r + 1], left:right]
-            k2, k3 = store[slots[r + 2], left:right], store[slots[r + 3], left:right]
-            k4, k5 = store[slots[r + 4], left:right], store[slots[r + 5], left:right]
-            k6, k7 = store[slots[r + 6], left:right], store[slots[r + 7], left:right]
+            a0 = weights[r]
+            a1 = weights[r + 1]
+            a2 = weights[r + 2]
+            a3 = weights[r + 3]
+            a4 = weights[r + 4]
+            a5 = weights[r + 5]
+            a6 = weights[r + 6]
+            a7 = weights[r + 7]
+            k0 = store[slots[r], left:right]
+            k1 = store[slots[r + 1], left:right]
+            k2 = store[slots[r + 2], left:right]
+            k3 = store[slots[r + 3], left:right]
+            k4 = store[slots[r + 4], left:right]
+            k5 = store[slots[r + 5], left:right]
+            k6 = store[slots[r + 6], left:right]
+            k7 = store[slots[r + 7], left:right]
             for t in range(right - left):
                 first = a0 * np.float64(k0[t]) + a1 * np.float64(k1[t])
                 second = a2 * np.float64(k2[t]) + a3 * np.float64(k3[t])
@@ -46,7 +56,7 @@ def add_rows(store: Array, slots: Any, weights: Array, total: Array, start: int,
 @compile_kernel(
     [f"void({real}[:,::1], int64[::1], int64[::1], {real}[:,::1], int64[::1])" for real in ("float32", "float64")]
 )
-def gather(store: Array, slots: Any, columns: Any, out: Array, rows: Any) -> None:
+def gather(store: Array, slots: Slots, columns: Slots, out: Array, rows: Slots) -> None:
     """Put store[slots[r], columns] into the first entries of row rows[r] of ``out``."""
     for r in range(slots.size):
         row, into = store[slots[r]], out[rows[r]]
@@ -58,7 +68,7 @@ def gather(store: Array, slots: Any, columns: Any, out: Array, rows: Any) -> Non
     "void(float32[:,::1], float32[::1], float32[::1], float32, float32[:,::1], int64[::1], int64)",
     fastmath={"nnan", "ninf", "nsz", "contract"},
 )
-def rbf_entries(inner: Array, xx: Array, zz: Array, gamma: float, store: Array, slots: Any, start: int) -> None:
+def rbf_entries(inner: Array, xx: Array, zz: Array, gamma: float, store: Array, slots: Slots, start: int) -> None:
     """Write exp(-gamma max(0, xx_i + zz_j - 2 inner_ij)) to row slots[i] of ``store`` from column ``start``.
 
     exp(x) = 2^t with t = x / log 2; 2^t = 2^n 2^r with n the nearest whole number, which adding 1.5 * 2^23 leaves in

@@ -10,12 +10,12 @@ from functools import singledispatch
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy.sparse import issparse
+from numpy.typing import DTypeLike, NDArray
 from sklearn.utils.extmath import row_norms
 
 from buttress._checks import Array
 from buttress._threads import share
+from buttress._types import DenseOrSparse, is_csr
 from buttress.gram.compiled import rbf_entries, rbf_in_place
 from buttress.kernels import RBF, Combination, DotProduct, Kernel, Precomputed, Radial, centers
 from buttress.kernels.kernel import clear_rounding, middle, plain
@@ -23,16 +23,24 @@ from buttress.kernels.kernel import clear_rounding, middle, plain
 Index = NDArray[np.intp]
 Numbers = Index | slice
 Exact = Callable[[Numbers, Numbers], Array]
-PANEL, HEIGHT = 2048, 256  # columns and rows of one panel, which then stays in the cache of the processor
+# One panel of float32 entries is 2 MB, so that it stays in the cache of the processor.
+PANEL = 2048  # columns of a panel
+HEIGHT = 256  # rows of a panel
 DENSE = 0.15  # a sparse X with a larger share of non-zeros is faster as a dense one
+PROFILE = 20  # multiplications that a function of one inner product or distance is about worth
+TRIED_ROWS = 31  # rows, beside the longest, on which float32 entries are compared with float64 ones
+TRIED_COLUMNS = 512  # columns of the same
 SCATTERED = 8_000_000  # entries of sparse rows made dense at once, 64 MB
 
 
 class Entries:
     """Entries of any kernel, by calling it."""
 
-    def __init__(self, kernel: Kernel, X: Any, real: Any):
-        self.kernel, self.X, self.Z, self.real = kernel, X, centers(kernel, X), real
+    def __init__(self, kernel: Kernel, X: DenseOrSparse, real: DTypeLike):
+        self.kernel = kernel
+        self.X = X
+        self.Z = centers(kernel, X)
+        self.real = real
 
     def __call__(self, rows: Numbers, columns: Numbers) -> Array:
         """Return k(x_i, x_j), shape (len(rows), number of columns)."""
@@ -68,18 +76,18 @@ class InnerProducts:
     Dense rows are centred where the kernel allows it, at a median, which one row far away does not move.
     """
 
-    def __init__(self, X: Any, real: Any, *, centred: bool):
-        if issparse(X):
+    def __init__(self, X: DenseOrSparse, real: DTypeLike, *, centred: bool):
+        if is_csr(X):
             dense = X.nnz > DENSE * X.shape[0] * X.shape[1]
             X = X.toarray() if dense else X.astype(np.float64)
         with np.errstate(over="ignore", invalid="ignore"):  # what float32 cannot hold, ``worst_error`` finds
-            if not issparse(X):
+            if not is_csr(X):
                 X = shifted(X, middle(X) if centred else 0.0, real)
             self.X = X
             self.norms = row_norms(X, squared=True).astype(X.dtype)
 
     def __call__(self, rows: Numbers, columns: Numbers) -> Array:
-        if not issparse(self.X):
+        if not is_csr(self.X):
             return self.X[rows] @ self.X[columns].T
         left, right, height = self.X[rows], self.X[columns], max(1, SCATTERED // self.X.shape[1])
         parts = [left[start : start + height] for start in range(0, left.shape[0], height)]
@@ -87,14 +95,16 @@ class InnerProducts:
 
     def cost(self, height: int, width: int) -> float:
         """Return about how many multiplications these products and a function of them take."""
-        return float(height) * width * (self.X.shape[1] + 20)
+        return float(height) * width * (self.X.shape[1] + PROFILE)
 
 
 class DistanceEntries(Entries):
     """Entries of a function of the distance."""
 
-    def __init__(self, kernel: Radial, X: Any, real: Any):
-        self.kernel, self.inner, self.real = plain(kernel), InnerProducts(X, real, centred=True), real
+    def __init__(self, kernel: Radial, X: DenseOrSparse, real: DTypeLike):
+        self.kernel = plain(kernel)
+        self.inner = InnerProducts(X, real, centred=True)
+        self.real = real
 
     def cost(self, height: int, width: int) -> float:
         return self.inner.cost(height, width)
@@ -113,7 +123,7 @@ class GaussianEntries(DistanceEntries):
     """Entries of the RBF kernel, by one fused pass over each panel of inner products."""
 
     def __call__(self, rows: Numbers, columns: Numbers) -> Array:
-        if issparse(self.inner.X):
+        if is_csr(self.inner.X):
             return super().__call__(rows, columns)
         panel, norms = self.inner(rows, columns), self.inner.norms
         if self.real == np.float64:
@@ -124,7 +134,7 @@ class GaussianEntries(DistanceEntries):
         return values
 
     def into(self, rows: Index, columns: Index, out: Array) -> None:
-        if issparse(self.inner.X) or self.real == np.float64:
+        if is_csr(self.inner.X) or self.real == np.float64:
             return super().into(rows, columns, out)
         turned, norms, slots = np.ascontiguousarray(self.inner.X[columns].T), self.inner.norms, np.arange(len(rows))
 
@@ -136,11 +146,13 @@ class GaussianEntries(DistanceEntries):
 
         return share(work, range(0, len(rows), HEIGHT), self.cost(len(rows), len(columns)))
 
-    def _finish(self, panel: Any, xx: Array, zz: Array, store: Array, slots: Index, start: int) -> None:
+    def _finish(
+        self, panel: NDArray[np.floating[Any]], xx: Array, zz: Array, store: Array, slots: Index, start: int
+    ) -> None:
         rbf_entries(panel, xx, zz, np.float32(self.kernel.gamma), store, slots, start)
 
     def write(self, rows: Index, start: int, stop: int, store: Array, slots: Index) -> None:
-        if issparse(self.inner.X) or self.real == np.float64:
+        if is_csr(self.inner.X) or self.real == np.float64:
             return super().write(rows, start, stop, store, slots)
         left_rows, norms = self.inner.X[rows], self.inner.norms
 
@@ -158,8 +170,10 @@ class GaussianEntries(DistanceEntries):
 class ProductEntries(Entries):
     """Entries of a function of the inner product."""
 
-    def __init__(self, kernel: DotProduct, X: Any, real: Any):
-        self.kernel, self.inner, self.real = plain(kernel), InnerProducts(X, real, centred=False), real
+    def __init__(self, kernel: DotProduct, X: DenseOrSparse, real: DTypeLike):
+        self.kernel = plain(kernel)
+        self.inner = InnerProducts(X, real, centred=False)
+        self.real = real
 
     def cost(self, height: int, width: int) -> float:
         return self.inner.cost(height, width)
@@ -171,7 +185,7 @@ class ProductEntries(Entries):
 class SumEntries(Entries):
     """Entries of a weighted sum of kernels."""
 
-    def __init__(self, kernel: Combination, X: Any, real: Any):
+    def __init__(self, kernel: Combination, X: DenseOrSparse, real: DTypeLike):
         self.terms = [(float(w), entries(k, X, real)) for k, w in kernel._terms() if w > 0]
         self.real = real
 
@@ -187,44 +201,44 @@ class SumEntries(Entries):
 
 
 @singledispatch
-def entries(kernel: Kernel, X: Any, real: Any) -> Entries:
+def entries(kernel: Kernel, X: DenseOrSparse, real: DTypeLike) -> Entries:
     """Return the entries of the Gram matrix of ``kernel`` on X (n, d), dense or CSR, in the precision ``real``."""
     return Entries(kernel, X, real)
 
 
 @entries.register
-def _(kernel: Radial, X: Any, real: Any) -> Entries:
+def _(kernel: Radial, X: DenseOrSparse, real: DTypeLike) -> Entries:
     return DistanceEntries(kernel, X, real)
 
 
 @entries.register
-def _(kernel: RBF, X: Any, real: Any) -> Entries:
+def _(kernel: RBF, X: DenseOrSparse, real: DTypeLike) -> Entries:
     return GaussianEntries(kernel, X, real)
 
 
 @entries.register
-def _(kernel: DotProduct, X: Any, real: Any) -> Entries:
+def _(kernel: DotProduct, X: DenseOrSparse, real: DTypeLike) -> Entries:
     return ProductEntries(kernel, X, real)
 
 
 @entries.register
-def _(kernel: Combination, X: Any, real: Any) -> Entries:
+def _(kernel: Combination, X: DenseOrSparse, real: DTypeLike) -> Entries:
     return SumEntries(kernel, X, real)
 
 
 @singledispatch
-def exact_entries(kernel: Kernel, X: Any, index: Index) -> Exact:
+def exact_entries(kernel: Kernel, X: DenseOrSparse, index: Index) -> Exact:
     """Return what gives the entries among the rows ``index`` of X in float64, numbered in that order."""
     return entries(kernel, X[index], np.float64)
 
 
 @exact_entries.register
-def _(kernel: Precomputed, X: Any, index: Index) -> Exact:
+def _(kernel: Precomputed, X: DenseOrSparse, index: Index) -> Exact:
     whole = entries(kernel, X, np.float64)
     return lambda rows, columns: whole(index[rows], index[columns])
 
 
-def shifted(X: Array, centre: Any, real: Any) -> Array:
+def shifted(X: Array, centre: Array | float, real: DTypeLike) -> Array:
     """Return X (n, d) less ``centre`` in the precision ``real``, without a copy of X in another one."""
     moved = np.empty(X.shape, dtype=real)
     for start in range(0, len(X), PANEL):
@@ -233,17 +247,17 @@ def shifted(X: Array, centre: Any, real: Any) -> Array:
     return moved
 
 
-def worst_error(kernel: Kernel, X: Any, single: Entries) -> float:
+def worst_error(kernel: Kernel, X: DenseOrSparse, single: Entries) -> float:
     """Return the largest error of float32 entries, relative to the largest entry.
 
     Among 32 rows, the longest among them, and 512 columns.
     """
     n = X.shape[0]
-    rows, columns = (np.unique(np.linspace(0, n - 1, count, dtype=np.intp)) for count in (31, 512))
+    rows, columns = (np.unique(np.linspace(0, n - 1, count, dtype=np.intp)) for count in (TRIED_ROWS, TRIED_COLUMNS))
     rows = np.union1d(rows, row_norms(X, squared=True).argmax())
     exact = entries(kernel, X[np.concatenate([rows, columns])], np.float64)
     exact_values = exact(np.arange(len(rows)), np.arange(len(rows), len(rows) + len(columns)))
-    found = np.empty((len(rows), n), dtype=np.float32)
+    found: NDArray[Any] = np.empty((len(rows), n), dtype=np.float32)
     with np.errstate(invalid="ignore", over="ignore"):
         single.write(rows, 0, n, found, np.arange(len(rows)))
         error = np.abs(found[:, columns] - exact_values).max() / np.abs(exact_values).max()

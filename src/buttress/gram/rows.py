@@ -6,18 +6,19 @@ from typing import Any
 from weakref import finalize
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 from buttress._checks import Array
 from buttress._threads import share
-from buttress.gram.compiled import LANES, add_rows, gather
+from buttress._types import DenseOrSparse
+from buttress.gram.compiled import WIDTH_MULTIPLE, add_rows, gather
 from buttress.gram.entries import Entries, Exact, Index, entries, exact_entries, worst_error
 from buttress.kernels import Kernel
 
 FLOAT64_ROWS = 2000  # up to this many rows float64 costs little, and lets the solution be finished to rounding
 STRETCH = 4096  # columns of stored rows that one thread adds at a time
 TILE = 512  # rows and columns of one tile of an exact product
-HANDS = 16  # into which its rows of tiles are dealt, for threads to take
+HANDS = 16  # shares into which its rows of tiles are split; fixed, so that the sum does not depend on the threads
 ROUGH = 1e-5  # float32 entries with a larger relative error are not worth starting with
 WIDE = 128  # columns of X from which on stored entries are gathered rather than computed again
 KEPT = 512 * 2**20  # bytes of rows that may wait for the next fit
@@ -50,7 +51,7 @@ def tiles(start: int, stop: int) -> list[tuple[int, int]]:
     return [(left, min(left + TILE, stop)) for left in range(start, stop, TILE)]
 
 
-def dealt(exact: Exact, b: Array, diagonal: Array, size: int, tops: range) -> Array:
+def tile_products(exact: Exact, b: Array, diagonal: Array, size: int, tops: range) -> Array:
     """Return the part of K b, K (n, n) with this diagonal, from the tiles right of and below (t, t), t in ``tops``.
 
     Tiles among the first ``size`` rows count for both halves of K; b is 0 on the others.
@@ -77,7 +78,7 @@ class RowCache:
     """
 
     def __init__(
-        self, kernel: Kernel, X: Any, megabytes: float, prepared: Entries, sections: Sequence[int],
+        self, kernel: Kernel, X: DenseOrSparse, megabytes: float, prepared: Entries, sections: Sequence[int] | Index,
         at_once: bool = False,
     ):
         self.kernel, self.X, self.megabytes = kernel, X, megabytes
@@ -173,8 +174,8 @@ class KernelRows:
     """
 
     def __init__(
-        self, kernel: Kernel, X: Any, cache_size: float = 200.0, real: Any = np.float64,
-        sections: Sequence[int] | None = None,
+        self, kernel: Kernel, X: DenseOrSparse, cache_size: float = 200.0, real: DTypeLike | None = np.float64,
+        sections: Sequence[int] | Index | None = None,
     ):
         n, at_once = X.shape[0], real is None and X.shape[0] <= FLOAT64_ROWS
         prepared = entries(kernel, X, np.float32) if real is None and n > FLOAT64_ROWS else None
@@ -206,7 +207,7 @@ class KernelRows:
         return self.cache.diagonal[self.index]
 
     @property
-    def real(self) -> Any:
+    def real(self) -> np.dtype[Any]:
         """Precision of the stored rows."""
         return self.cache.real
 
@@ -230,7 +231,7 @@ class KernelRows:
         They are put into ``out``, an earlier block, if it has the right shape and precision.
         """
         size = len(index)
-        shape = size, -(-size // LANES) * LANES
+        shape = size, -(-size // WIDTH_MULTIPLE) * WIDTH_MULTIPLE
         K = out if out is not None and out.shape == shape and out.dtype == self.real else np.zeros(shape, self.real)
         where = self.index[index]
         if self.cache.whole and size == len(self):
@@ -297,7 +298,7 @@ class KernelRows:
 
         def work(hands: Iterator[int]) -> None:
             for hand in hands:
-                parts[hand] = dealt(exact, b, diagonal, size, range(hand, size, HANDS * TILE))
+                parts[hand] = tile_products(exact, b, diagonal, size, range(hand, size, HANDS * TILE))
 
         share(work, range(0, min(size, HANDS * TILE), TILE), self.cache.entries.cost(size, len(seen)))
         total = np.zeros(len(self))

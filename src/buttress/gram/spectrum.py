@@ -10,17 +10,18 @@ weights count as if repeated: then u solves W^(1/2) K W^(1/2) u = l u and W^(1/2
 s = -min l wherever two rows are equal.
 """
 
-from typing import Any
-
 import numpy as np
 
 from buttress._checks import Array, check_option
+from buttress._types import DenseOrSparse
 from buttress.gram.entries import entries
 from buttress.kernels import Kernel, Precomputed, centers, squared_distances
 
-POLICIES = ("warn", "raise", "clip", "flip", "shift")
-LARGEST_SPECTRUM = 5000  # rows up to which a full eigendecomposition is offered
-SAMPLE = 500
+POLICIES = ("warn", "raise", "clip", "flip", "shift")  # of every estimator; the exact machines also have "krein"
+SPECTRUM_ROWS = 5000  # rows up to which a full eigendecomposition is offered: of more it takes minutes
+SAMPLE_ROWS = 500  # rows whose eigenvalues stand for those of all; they take a twentieth of a second
+INDEFINITE = -1e-8  # of the largest eigenvalue: one below this is no rounding
+NEGATIVE = -1e-10  # the same in the whole spectrum, whose parts below it are corrected
 
 
 class SpectrumCorrected(Kernel):
@@ -90,7 +91,7 @@ class DiagonalShifted(Kernel):
         return self.kernel.gradient(X, Z, V)
 
 
-def is_definite(kernel: Kernel, X: Any) -> bool:
+def is_definite(kernel: Kernel, X: DenseOrSparse) -> bool:
     """Say whether the kernel serves on rows like X (n, d), dense or CSR, where coefficients sum to a constant.
 
     That takes a conditionally positive definite kernel. Those not proven to be one are judged by the eigenvalues of the
@@ -98,9 +99,16 @@ def is_definite(kernel: Kernel, X: Any) -> bool:
     """
     if kernel.definiteness in ("pd", "cpd"):
         return True
-    some = np.unique(np.linspace(0, X.shape[0] - 1, SAMPLE, dtype=np.intp))
+    some = np.unique(np.linspace(0, X.shape[0] - 1, SAMPLE_ROWS, dtype=np.intp))
     values = np.linalg.eigvalsh(centred(entries(kernel, X, np.float64)(some, some)))
-    return bool(values[0] >= -1e-8 * max(abs(values[0]), values[-1]))
+    return bool(values[0] >= INDEFINITE * max(abs(values[0]), values[-1]))
+
+
+def check_spectrum(policy: str, n: int) -> None:
+    """Refuse a policy that takes the spectrum of more rows than can be decomposed in a minute."""
+    if n > SPECTRUM_ROWS:
+        raise ValueError(f"indefinite={policy!r} needs the spectrum of the whole Gram matrix and takes up to "
+                         f"{SPECTRUM_ROWS} rows. Got {n}. Use a positive definite kernel or fewer rows.")
 
 
 def centred(K: Array) -> Array:
@@ -116,9 +124,7 @@ def correct(kernel: Kernel, X: Array, weight: Array, policy: str) -> tuple[Kerne
     Raises ValueError beyond 5,000 rows, whose spectrum would take minutes.
     """
     check_option("indefinite", policy, ("clip", "flip", "shift"))
-    if len(X) > LARGEST_SPECTRUM:
-        raise ValueError(f"indefinite={policy!r} needs the spectrum of the whole Gram matrix: at most "
-                         f"{LARGEST_SPECTRUM} rows. Got {len(X)}. Use a positive definite kernel or fewer rows.")
+    check_spectrum(policy, len(X))
     Z = centers(kernel, X)
     K = kernel(X, Z)
     K = (K + K.T) / 2
@@ -143,5 +149,5 @@ def negative_part(K: Array, weight: Array) -> Array:
     """Return V (n, r) with (K V)(K V)' minus the negative part of K, rows counted by weight (the module's text)."""
     root = np.sqrt(weight)
     values, vectors = np.linalg.eigh(root[:, None] * K * root)
-    negative = values < -1e-10 * np.abs(values).max()
+    negative = values < NEGATIVE * np.abs(values).max()
     return root[:, None] * vectors[:, negative] / np.sqrt(-values[negative])

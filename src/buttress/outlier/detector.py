@@ -1,15 +1,16 @@
 """What both ball detectors share: scores, decisions and predictions, and the checks before a fit."""
 
 from abc import ABC, abstractmethod
-from typing import Any
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, OutlierMixin
 from sklearn.utils.validation import _num_samples, check_is_fitted
 
 from buttress._callbacks import CallbackSupportMixin
 from buttress._checks import Array, check_limits, check_number, check_option, check_values, check_X_y, warn_user
+from buttress._types import MatrixLike, VectorLike
 from buttress.expansion import KernelExpansion
 from buttress.gram.spectrum import POLICIES, correct, is_definite
 from buttress.kernels import Kernel, centers
@@ -20,11 +21,11 @@ class BallDetector(CallbackSupportMixin, OutlierMixin, BaseEstimator, ABC):
     """What both estimators do with the fitted ball: scores, decisions, predictions."""
 
     @abstractmethod
-    def _rows_and_diagonal(self, X: Any, diag: Any) -> tuple[Array, Array]:
+    def _rows_and_diagonal(self, X: MatrixLike, diag: ArrayLike | None) -> tuple[Array, Array]:
         """Return the rows of X as ``expansion_`` takes them and k(x, x) of each."""
 
     @abstractmethod
-    def _train_rows_and_diagonal(self, X: Any) -> tuple[Array, Array]:
+    def _train_rows_and_diagonal(self, X: MatrixLike) -> tuple[Array, Array]:
         """Return the same of the training rows themselves."""
 
     def _set_ball(self, kernel: Kernel, X: Array, Z: Array, keep: NDArray[np.intp], ball: Ball) -> None:
@@ -36,12 +37,13 @@ class BallDetector(CallbackSupportMixin, OutlierMixin, BaseEstimator, ABC):
         self.center_norm2_ = ball.norm2
         self.radius_ = float(np.sqrt(max(ball.radius2, 0.0)))
         self.offset_ = -(ball.radius2 + ball.slack)
-        self.primal_objective_, self.dual_objective_ = ball.primal, ball.dual
+        self.primal_objective_ = ball.primal
+        self.dual_objective_ = ball.dual
 
     def _scores(self, rows: Array, diagonal: Array) -> Array:
         return 2 * self.expansion_(rows)[:, 0] - diagonal - self.center_norm2_
 
-    def score_samples(self, X: Any, diag: Any = None) -> Array:
+    def score_samples(self, X: MatrixLike, diag: ArrayLike | None = None) -> Array:
         """Return minus the squared distance of each row of X (n, d) to the centre, shape (n,).
 
         ``diag`` holds k(x, x), shape (n,), and is needed with a precomputed kernel unless it was constant in training.
@@ -49,27 +51,38 @@ class BallDetector(CallbackSupportMixin, OutlierMixin, BaseEstimator, ABC):
         check_is_fitted(self)
         return self._scores(*self._rows_and_diagonal(X, diag))
 
-    def decision_function(self, X: Any, diag: Any = None) -> Array:
+    def decision_function(self, X: MatrixLike, diag: ArrayLike | None = None) -> Array:
         """Return the squared radius minus the squared distance to the centre, shape (n,): at least 0 inside.
 
         ``diag`` as in :meth:`score_samples`.
         """
         return self.score_samples(X, diag) - self.offset_
 
-    def predict(self, X: Any, diag: Any = None) -> NDArray[np.intp]:
+    def predict(self, X: MatrixLike, diag: ArrayLike | None = None) -> NDArray[np.intp]:
         """Return 1 for the rows of X inside the ball or on it within rounding, -1 for those outside, shape (n,).
 
         ``diag`` as in :meth:`score_samples`.
         """
         return np.where(self.decision_function(X, diag) >= 0, 1, -1)
 
-    def fit_predict(self, X: Any, y: Any = None, **fit_params: Any) -> NDArray[np.intp]:
+    def fit_predict(self, X: MatrixLike, y: VectorLike | None = None, **fit_params: Any) -> NDArray[np.intp]:
         """Fit to X and return 1 for its rows inside the ball, -1 for those outside, shape (n,)."""
         self.fit(X, y, **fit_params)
         return np.where(self._scores(*self._train_rows_and_diagonal(X)) - self.offset_ >= 0, 1, -1)
 
 
-def check_ball_parameters(estimator: Any) -> None:
+class BallParameters(Protocol):
+    """The parameters that both estimators have."""
+
+    nu: float
+    tol: float
+    cache_size: float
+    indefinite: str
+    max_iter: int
+    max_time: float | None
+
+
+def check_ball_parameters(estimator: BallParameters) -> None:
     """Refuse parameters out of range that both estimators have."""
     check_number("nu", estimator.nu, 0, 1, closed="right", fix="nu is the share of rows that may lie outside.")
     check_number("tol", estimator.tol, 0)
@@ -78,48 +91,58 @@ def check_ball_parameters(estimator: Any) -> None:
     check_limits(estimator.max_iter, estimator.max_time)
 
 
-def training_rows(estimator: Any, X: Any) -> Array:
+def training_rows(estimator: BaseEstimator, X: MatrixLike) -> Array:
     """Return checked training rows (n, d), at least two."""
     rows: Array = check_X_y(estimator, X, np.zeros(_num_samples(X)))[0]
     return rows
 
 
-def settle(kernel: Kernel, X: Array, weight: Array, policy: str) -> tuple[Kernel, Array | None, bool]:
-    """Apply ``policy`` to the kernel on the training rows X if it is indefinite there.
+class Settling(NamedTuple):
+    """The kernel to use, its Gram matrix where one had to be computed, and whether optima in it are certain."""
 
-    Returns the kernel to use, its Gram matrix where one had to be computed, and whether optima in it are certain.
-    """
+    kernel: Kernel
+    gram: Array | None
+    certain: bool
+
+
+def settle(kernel: Kernel, X: Array, weight: Array, policy: str) -> Settling:
+    """Apply ``policy`` to the kernel on the training rows X if it is indefinite there."""
     if is_definite(kernel, X):
-        return kernel, None, True
+        return Settling(kernel, None, True)
     if policy == "raise":
         raise ValueError(f"{kernel!r} is indefinite, so the ball in it is not unique. Use indefinite='clip', 'flip' or "
                          "'shift', or another kernel.")
     if policy == "warn":
         warn_user(f"{kernel!r} is indefinite: the ball found is a stationary point and dual_gap_ is NaN. Use "
                   "indefinite='clip', 'flip' or 'shift' for a certified one.")
-        return kernel, None, False
-    return *correct(kernel, X, weight, policy), True
+        return Settling(kernel, None, False)
+    return Settling(*correct(kernel, X, weight, policy), True)
+
+
+UNIT_ROWS = 64  # rows from which the scale of a kernel is estimated; only its order of magnitude counts
+LEAST_UNIT = 1e-6  # variances from here to MOST_UNIT are left as they are: dividing would only add rounding
+MOST_UNIT = 1e6
 
 
 def unit_of(kernel: Kernel, X: Array) -> float:
     """Return what to divide kernel values by: 1, or their variance over a few rows if outside 1e-6 to 1e6."""
-    some = np.unique(np.linspace(0, len(X) - 1, 64).astype(np.intp))
+    some = np.unique(np.linspace(0, len(X) - 1, UNIT_ROWS).astype(np.intp))
     with np.errstate(over="ignore", invalid="ignore"):
         K = kernel(X[some], centers(kernel, X)[some])
         variance = float(np.diagonal(K).mean() - K.mean())
     if not np.isfinite(K).all():
         raise ValueError(f"{kernel!r} overflows on these rows: some of its values are not finite. Scale the columns "
                          "of X.")
-    return variance if variance > 0 and not 1e-6 <= variance <= 1e6 else 1.0
+    return variance if variance > 0 and not LEAST_UNIT <= variance <= MOST_UNIT else 1.0
 
 
-def refuse_diag(diag: Any) -> None:
+def refuse_diag(diag: object) -> None:
     """Refuse a diagonal where the kernel itself gives it."""
     if diag is not None:
         raise ValueError("diag is for precomputed kernels: this kernel computes k(x, x) itself. Leave diag out.")
 
 
-def checked_diag(diag: Any, shape: tuple[int, ...], fitted: Array) -> Array:
+def checked_diag(diag: ArrayLike | None, shape: tuple[int, ...], fitted: Array) -> Array:
     """Return k(x, x) of new rows of a precomputed kernel, of the given shape; the training one if that is constant."""
     if diag is None:
         constant = fitted[..., :1]

@@ -1,17 +1,18 @@
 """Support vector data description in a learned mixture of kernels."""
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from buttress._callbacks import step_callback, with_callbacks
 from buttress._checks import Array, NotConvergedWarning, check_option, check_values, check_weights, check_X, warn_user
+from buttress._types import MatrixLike, VectorLike
 from buttress.gram.spectrum import known_diagonal
 from buttress.kernels import Combination, Kernel, Precomputed, as_kernel, centers, is_precomputed
 from buttress.outlier.detector import (
     BallDetector,
+    Settling,
     check_ball_parameters,
     checked_diag,
     refuse_diag,
@@ -27,13 +28,14 @@ from buttress.solvers.qp.kernel_weights import (
     reduced_gradient,
     variance,
 )
-from buttress.solvers.run import Step, Steps, run
+from buttress.solvers.run import Outcome, Step, Steps, run
 
 SOLVERS = {
     "minimax": {"cutting-plane": level_cuts, "reduced-gradient": reduced_gradient},
     "spread": {"alternate": alternate},
 }
-# The note's kernels that are positive definite or conditionally so; the sigmoid is neither.
+KernelLike = str | Kernel | Callable[[Array, Array], Array]
+# The kernels of Liu's note that are positive definite, or conditionally so. The sigmoid is neither.
 DEFAULT_KERNELS = ("linear", "poly", "rbf", "laplacian", "imq", "log", "cauchy")
 
 
@@ -44,9 +46,9 @@ class MultiKernelSVDD(BallDetector):
     the variance of the rows under a dual point a of SVDD, in the p-th kernel divided by s_p:
 
     - ``objective="minimax"``: min over eta of max_a sum_p eta_p V_p(a), the ball of least cost over all weights;
-      convex, solved with a certificate. It prefers kernels under which the outermost rows stick out least.
+      convex, solved with a certificate. It prefers kernels that bring the outermost rows closest to the others.
     - ``objective="spread"``: max over a of ||V(a)||_2 by gamma_p = V_p / ||V||, eta = gamma / sum(gamma); monotone, not
-      convex. It prefers kernels under which they stick out most.
+      convex. It prefers kernels that set them furthest apart.
 
     Parameters
     ----------
@@ -118,13 +120,13 @@ class MultiKernelSVDD(BallDetector):
 
     def __init__(
         self,
-        kernels: Any = None,
+        kernels: Sequence[KernelLike] | str | None = None,
         *,
         nu: float = 0.1,
         objective: str = "minimax",
         normalize: str | None = "variance",
         solver: str | None = None,
-        weights: Any = None,
+        weights: ArrayLike | None = None,
         degree: float = 3,
         gamma: float | str = "scale",
         coef0: float = 1.0,
@@ -155,7 +157,9 @@ class MultiKernelSVDD(BallDetector):
         return isinstance(self.kernels, str) and self.kernels == "precomputed"
 
     @with_callbacks
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> "MultiKernelSVDD":
+    def fit(
+        self, X: MatrixLike, y: VectorLike | None = None, sample_weight: ArrayLike | None = None
+    ) -> "MultiKernelSVDD":
         """Fit to X of shape (n, d), rows counted by ``sample_weight`` (n,); returns self. y is ignored.
 
         Raises ValueError for parameters out of range, an empty list of kernels, a kernel with no variance over the rows
@@ -168,7 +172,8 @@ class MultiKernelSVDD(BallDetector):
         self._fit_diagonal = np.stack([np.diagonal(part) for part in parts]) if self._stacked() else None
         settled = [settle(kernel, part, weight, self.indefinite) for kernel, part in zip(kernels, parts, strict=True)]
         stack = self._stack(parts, settled, weight, keep)
-        report, seen = step_callback(self, X, y, None), []
+        report = step_callback(self, X, y, None)
+        seen = []
 
         def note(step: Step) -> bool | None:
             seen.append(step.state[0].eta)
@@ -186,17 +191,19 @@ class MultiKernelSVDD(BallDetector):
                          for entry, weights in zip(outcome.history, seen, strict=True)]
         return self
 
-    def _parts(self, X: Any, sample_weight: Any) -> tuple[list[Array], list[Kernel], Array]:
+    def _parts(self, X: MatrixLike, sample_weight: ArrayLike | None) -> tuple[list[Array], list[Kernel], Array]:
         """Return what each kernel takes as its rows, the kernels, and the weights of the rows."""
         if self._stacked():
             stack = checked_stack(X)
             self.n_features_in_ = stack.shape[1]
             return list(stack), [Precomputed() for _ in stack], check_weights(sample_weight, stack[0])
-        X = training_rows(self, X)
-        weight = check_weights(sample_weight, X)
-        kernels = [as_kernel(kernel, gamma=self.gamma, degree=self.degree, coef0=self.coef0, X=X, sample_weight=weight)
-                   for kernel in listed(self.kernels)]
-        return [X] * len(kernels), kernels, weight
+        rows = training_rows(self, X)
+        weight = check_weights(sample_weight, rows)
+        kernels = [
+            as_kernel(kernel, gamma=self.gamma, degree=self.degree, coef0=self.coef0, X=rows, sample_weight=weight)
+            for kernel in listed(self.kernels)
+        ]
+        return [rows] * len(kernels), kernels, weight
 
     def _method(self, m: int) -> tuple[Array, Callable[[KernelStack, Array], Steps]]:
         """Return the first weights and the algorithm; refuse a solver of another objective."""
@@ -211,7 +218,7 @@ class MultiKernelSVDD(BallDetector):
             return np.full(m, 1 / m), solvers[self.solver or next(iter(solvers))]
         return given_weights(self.weights, m), fixed
 
-    def _stack(self, parts: list[Array], settled: Any, weight: Array, keep: NDArray[np.intp]) -> KernelStack:
+    def _stack(self, parts: list[Array], settled: list[Settling], weight: Array, keep: NDArray[np.intp]) -> KernelStack:
         """Return the kernels on the rows of positive weight, scaled; refuse one without variance, warn of copies."""
         kernels, inputs = [], []
         for part, (kernel, gram, _) in zip(parts, settled, strict=True):
@@ -233,24 +240,30 @@ class MultiKernelSVDD(BallDetector):
                       "their weights are not determined separately.")
         return stack
 
-    def _set_solution(self, parts: list[Array], keep: Any, stack: KernelStack, outcome: Any, certified: bool) -> None:
+    def _set_solution(
+        self, parts: list[Array], keep: NDArray[np.intp], stack: KernelStack, outcome: Outcome, certified: bool
+    ) -> None:
         trial, lower = outcome.state
         weights = trial.eta / stack.scales
         kernel = Precomputed() if self._stacked() else Combination(self.kernels_, [float(w) for w in weights])
         self._set_ball(kernel, parts[0], centers(kernel, parts[0]), keep, trial.ball)
         if self._stacked():
             self.support_vectors_ = np.stack([part[self.support_] for part in parts])
-        self.kernel_, self.kernel_weights_, self.kernel_scales_ = kernel, trial.eta, stack.scales
+        self.kernel_ = kernel
+        self.kernel_weights_ = trial.eta
+        self.kernel_scales_ = stack.scales
         self.kernel_variances_ = trial.variances
         gap = max(0.0, trial.upper - lower) if np.isfinite(lower) else trial.ball.gap
         self.dual_gap_ = float(gap) if certified else float("nan")
-        self.converged_, self.n_iter_, self.n_solved_ = outcome.converged, outcome.n_iter, stack.n_solved
+        self.converged_ = outcome.converged
+        self.n_iter_ = outcome.n_iter
+        self.n_solved_ = stack.n_solved
 
-    def _rows_and_diagonal(self, X: Any, diag: Any) -> tuple[Array, Array]:
+    def _rows_and_diagonal(self, X: MatrixLike, diag: ArrayLike | None) -> tuple[Array, Array]:
         if not self._stacked():
             refuse_diag(diag)
-            X = check_X(self, X)
-            return X, self.kernel_.diagonal(X)
+            plain = check_X(self, X)
+            return plain, self.kernel_.diagonal(plain)
         stack = checked_stack(X, (len(self.kernels_), self.n_features_in_))
         diagonals = checked_diag(diag, stack.shape[:2], np.asarray(self._fit_diagonal))
         rows, diagonal = np.zeros(stack.shape[1:]), np.zeros(stack.shape[1])
@@ -260,11 +273,11 @@ class MultiKernelSVDD(BallDetector):
             diagonal += weight * known_diagonal(self.kernels_[p], stack[p], diagonals[p])
         return rows, diagonal
 
-    def _train_rows_and_diagonal(self, X: Any) -> tuple[Array, Array]:
+    def _train_rows_and_diagonal(self, X: MatrixLike) -> tuple[Array, Array]:
         return self._rows_and_diagonal(X, self._fit_diagonal)
 
 
-def listed(kernels: Any) -> list[Any]:
+def listed(kernels: Sequence[KernelLike] | str | None) -> list[KernelLike]:
     """Return the kernels as a list; refuse one that is empty, a lone kernel, or holds "precomputed"."""
     if kernels is None:
         return list(DEFAULT_KERNELS)
@@ -279,7 +292,7 @@ def listed(kernels: Any) -> list[Any]:
     return list(kernels)
 
 
-def given_weights(weights: Any, m: int) -> Array:
+def given_weights(weights: ArrayLike, m: int) -> Array:
     """Return the weights a user fixed, summing to 1."""
     if isinstance(weights, str):
         check_option("weights", weights, ("uniform",))
@@ -294,7 +307,7 @@ def given_weights(weights: Any, m: int) -> Array:
     return np.asarray(array / array.sum())
 
 
-def checked_stack(X: Any, fitted: tuple[int, int] | None = None) -> Array:
+def checked_stack(X: MatrixLike, fitted: tuple[int, int] | None = None) -> Array:
     """Return a stack of kernel values of shape (m, n, n), in prediction (m, n_new, n) with the fitted (m, n)."""
     try:
         stack = np.asarray(X, dtype=np.float64)

@@ -1,14 +1,17 @@
 """Support vector data description with one kernel."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from buttress._callbacks import step_callback, with_callbacks
 from buttress._checks import Array, NotConvergedWarning, check_weights, check_X, warn_user
+from buttress._types import MatrixLike, VectorLike
 from buttress.gram.rows import KernelRows
 from buttress.gram.spectrum import known_diagonal
-from buttress.kernels import Combination, Precomputed, centers, fitted_kernel, is_precomputed
+from buttress.kernels import Combination, Kernel, Precomputed, centers, fitted_kernel, is_precomputed
 from buttress.outlier.detector import (
     BallDetector,
     check_ball_parameters,
@@ -92,7 +95,7 @@ class SVDD(BallDetector):
     def __init__(
         self,
         *,
-        kernel: Any = "rbf",
+        kernel: str | Kernel | Callable[[Array, Array], Array] = "rbf",
         nu: float = 0.1,
         degree: float = 3,
         gamma: float | str = "scale",
@@ -122,47 +125,49 @@ class SVDD(BallDetector):
         return tags
 
     @with_callbacks
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> "SVDD":
+    def fit(self, X: MatrixLike, y: VectorLike | None = None, sample_weight: ArrayLike | None = None) -> "SVDD":
         """Fit to X of shape (n, d), rows counted by ``sample_weight`` (n,); returns self. y is ignored.
 
         Raises ValueError for parameters out of range, NaN, inf or entries beyond 1e100 (naming the column), fewer than
         two rows, or negative weights.
         """
         check_ball_parameters(self)
-        X = training_rows(self, X)
-        weight = check_weights(sample_weight, X)
+        rows = training_rows(self, X)
+        weight = check_weights(sample_weight, rows)
         keep = np.flatnonzero(weight)
-        kernel = fitted_kernel(self, X, weight)
-        Z = centers(kernel, X)
-        self._fit_diagonal = kernel.diagonal(X) if isinstance(kernel, Precomputed) else None
-        kernel, gram, certified = settle(kernel, X, weight, self.indefinite)
+        kernel = fitted_kernel(self, rows, weight)
+        Z = centers(kernel, rows)
+        self._fit_diagonal = kernel.diagonal(rows) if isinstance(kernel, Precomputed) else None
+        kernel, gram, certified = settle(kernel, rows, weight, self.indefinite)
         given = gram is not None or isinstance(kernel, Precomputed)
-        part = (X if gram is None else gram)[np.ix_(keep, keep)] if given else X[keep]
+        part = (rows if gram is None else gram)[np.ix_(keep, keep)] if given else rows[keep]
         trained = Precomputed() if given else kernel
         unit = unit_of(trained, part)
         if unit != 1:
             part, trained = (part / unit, trained) if given else (part, Combination([kernel], [1 / unit]))
-        rows = KernelRows(trained, part, self.cache_size, real=np.float64 if given else None)
+        gram_rows = KernelRows(trained, part, self.cache_size, real=np.float64 if given else None)
         ball = solve_ball(
-            rows, weight[keep], self.nu, tol=self.tol,
+            gram_rows, weight[keep], self.nu, tol=self.tol,
             max_iter=None if self.max_iter == -1 else self.max_iter, max_time=self.max_time,
-            callback=step_callback(self, X, y, None), progress=self.progress,
+            callback=step_callback(self, rows, y, None), progress=self.progress,
         ).times(unit)
-        self._set_ball(kernel, X, Z, keep, ball)
+        self._set_ball(kernel, rows, Z, keep, ball)
         self.kernel_ = kernel
         self.dual_gap_ = ball.gap if certified else float("nan")
-        self.converged_, self.n_iter_, self.history_ = ball.converged, ball.outcome.n_iter, ball.outcome.history
+        self.converged_ = ball.converged
+        self.n_iter_ = ball.outcome.n_iter
+        self.history_ = ball.outcome.history
         if ball.outcome.status == "exhausted" and not ball.converged:
             warn_user(f"SVDD stopped where rounding hides further progress, with a duality gap of {ball.gap:.3g}. "
                       "Scale the columns of X to similar ranges.", NotConvergedWarning)
         return self
 
-    def _rows_and_diagonal(self, X: Any, diag: Any) -> tuple[Array, Array]:
-        X = check_X(self, X)
+    def _rows_and_diagonal(self, X: MatrixLike, diag: ArrayLike | None) -> tuple[Array, Array]:
+        rows = check_X(self, X)
         if self._fit_diagonal is None:
             refuse_diag(diag)
-            return X, self.kernel_.diagonal(X)
-        return X, known_diagonal(self.kernel_, X, checked_diag(diag, (len(X),), self._fit_diagonal))
+            return rows, self.kernel_.diagonal(rows)
+        return rows, known_diagonal(self.kernel_, rows, checked_diag(diag, (len(rows),), self._fit_diagonal))
 
-    def _train_rows_and_diagonal(self, X: Any) -> tuple[Array, Array]:
+    def _train_rows_and_diagonal(self, X: MatrixLike) -> tuple[Array, Array]:
         return self._rows_and_diagonal(X, self._fit_diagonal)

@@ -1,22 +1,24 @@
 """The exact kernel support vector classifier."""
 
-import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from buttress._callbacks import CallbackSupportMixin, step_callback, with_callbacks
 from buttress._checks import Array, check_classes, check_option, check_weights, check_X_y, class_weights
 from buttress._predicting import rows_to_score, sparse_or_dense
+from buttress._types import DenseOrSparse, MatrixLike
 from buttress.expansion import binary_contrasts, pair_contrasts, rival_contrasts
 from buttress.gram.rows import KernelRows
 from buttress.kernels import Kernel, fitted_kernel, is_precomputed
 from buttress.solvers.qp.machines import SVMSolution, classifier_qp, hard_margin
 from buttress.solvers.qp.solve import solve
+from buttress.solvers.run import Step, countdown
 from buttress.svm.indefinite import Settled, settle
 from buttress.svm.machine import (
     as_input,
@@ -35,14 +37,14 @@ from buttress.svm.multiclass import Codes, class_pairs, libsvm_layout, votes
 class Task:
     """Checked training data: rows of positive weight in the order of their classes, and the cache they share."""
 
-    X: Any  # all rows, as given
+    X: DenseOrSparse  # all rows, as given
     kernel: Kernel
     order: Codes  # the rows solved on, by class
     codes: Codes  # of those rows
     weight: Array  # C_i / C of those rows
     settled: Settled
     rows: KernelRows
-    report: Any
+    report: Callable[[Step], bool | None] | None
 
 
 class SVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
@@ -133,13 +135,13 @@ class SVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         self,
         *,
         C: float = 1.0,
-        kernel: Any = "rbf",
+        kernel: str | Kernel | Callable[[Array, Array], Array] = "rbf",
         degree: float = 3,
         gamma: float | str = "scale",
         coef0: float = 0.0,
         tol: float = 1e-3,
         cache_size: float = 200,
-        class_weight: Any = None,
+        class_weight: Mapping[Any, float] | str | None = None,
         max_iter: int = -1,
         max_time: float | None = None,
         solver: str = "auto",
@@ -172,7 +174,7 @@ class SVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         return sparse_or_dense(super().__sklearn_tags__(), is_precomputed(self.kernel))
 
     @with_callbacks
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> "SVC":
+    def fit(self, X: MatrixLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> "SVC":
         """Fit to X of shape (n, d), dense or sparse, and class labels y of shape (n,); returns self.
 
         Raises ValueError for parameters out of range, NaN, inf or entries beyond 1e100 (naming the column), fewer than
@@ -184,45 +186,46 @@ class SVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         self._solve(task, previous)
         return self
 
-    def _prepare(self, X: Any, y: Any, sample_weight: Any) -> Task:
+    def _prepare(self, X: MatrixLike, y: ArrayLike, sample_weight: ArrayLike | None) -> Task:
         """Check everything and set up the rows that all problems share."""
         check_machine(self)
         check_option("decision_function_shape", self.decision_function_shape, ("ovr", "ovo"))
         check_option("multi_class", self.multi_class, ("ovo", "ovr"))
-        X, y = check_X_y(self, X, y, sparse=True, single=True)
-        self.classes_, codes = check_classes(y, "SVC")
+        rows, labels = check_X_y(self, X, y, sparse=True, single=True)
+        self.classes_, codes = check_classes(labels, "SVC")
         if self.multi_class == "ovr" and self.decision_function_shape == "ovo" and len(self.classes_) > 2:
             raise ValueError('decision_function_shape="ovo" needs multi_class="ovo". Got multi_class="ovr".')
-        weight = check_weights(sample_weight, X)
-        kernel = fitted_kernel(self, X, weight)
+        weight = check_weights(sample_weight, rows)
+        kernel = fitted_kernel(self, rows, weight)
         weight = weight * class_weights(self.class_weight, self.classes_, codes, weight)[codes]
         order = np.argsort(codes, kind="stable")
         order = order[weight[order] > 0]
-        settled = settle(kernel, rows_of(kernel, X, order), self.indefinite)
+        settled = settle(kernel, rows_of(kernel, rows, order), self.indefinite)
         n_classes = len(self.classes_)
         by_class = np.searchsorted(codes[order], np.arange(n_classes + 1))
         apart = n_classes > 2 and self.multi_class == "ovo"
-        rows = kernel_rows(settled, self.cache_size, by_class if apart else None)
-        return Task(X, kernel, order, codes[order], weight[order], settled, rows, step_callback(self, X, y, None))
+        shared = kernel_rows(settled, self.cache_size, by_class if apart else None)
+        report = step_callback(self, rows, labels, None)
+        return Task(rows, kernel, order, codes[order], weight[order], settled, shared, report)
 
     def _solve(self, task: Task, start: Array | None) -> None:
         """Solve every problem from ``start`` (n, n_problems), coefficients of the rows as given, and set the model."""
-        begin, problems = time.monotonic(), self._problems(task)
-        coef, solutions, downwards = np.zeros((len(task.order), len(problems))), [], 0
+        left = countdown(self.max_time)
+        problems = self._problems(task)
+        coef = np.zeros((len(task.order), len(problems)))
+        solutions = []
         for column, (rows, index, y) in enumerate(problems):
-            left = None if self.max_time is None else max(self.max_time - (time.monotonic() - begin), 1e-9)
-            limits = limits_of(self, task.report, convex=task.settled.convex, max_time=left)
+            limits = limits_of(self, task.report, convex=task.settled.convex, max_time=left())
             if np.isinf(self.C):
                 solution = hard_margin(rows, y, limits)
             else:
                 same = start is not None and start.shape == (task.X.shape[0], len(problems))
                 near = start[task.order[index], column] if start is not None and same else None
-                qp = classifier_qp(rows, y, self.C * task.weight[index], near)
-                solution = solve(qp, limits)
-                downwards += qp.downwards
+                solution = solve(classifier_qp(rows, y, self.C * task.weight[index], near), limits)
             coef[index, column] = solution.b
             solutions.append(solution)
-        self.n_negative_curvature_ = downwards if not task.settled.convex else 0
+        curved = sum(solution.downwards for solution in solutions)
+        self.n_negative_curvature_ = 0 if task.settled.convex else curved
         self._set_model(task, coef, solutions)
 
     def _problems(self, task: Task) -> list[tuple[KernelRows, Codes, Array]]:
@@ -269,20 +272,20 @@ class SVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         self.n_kernel_rows_ = task.rows.n_computed
         self.history_ = solutions[-1].outcome.history
 
-    def decision_function(self, X: Any) -> Array:
+    def decision_function(self, X: MatrixLike) -> Array:
         """Return the decision values of X (n, d), in float32 for a float32 X.
 
         (n,) for two classes, positive for ``classes_[1]``; else one column a class, or a pair with
         ``decision_function_shape="ovo"``.
         """
-        X, scores = self._scores(X)
+        rows, scores = self._scores(X)
         if len(self.classes_) == 2:
-            return as_input(scores[:, 0], X)
+            return as_input(scores[:, 0], rows)
         if self.multi_class == "ovr" or self.decision_function_shape == "ovo":
-            return as_input(scores, X)
-        return as_input(votes(scores, len(self.classes_))[1], X)
+            return as_input(scores, rows)
+        return as_input(votes(scores, len(self.classes_))[1], rows)
 
-    def predict(self, X: Any) -> NDArray[Any]:
+    def predict(self, X: MatrixLike) -> NDArray[Any]:
         """Return the class of each row of X (n, d)."""
         _, scores = self._scores(X)
         if len(self.classes_) == 2:
@@ -292,7 +295,7 @@ class SVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         counts, decision = votes(scores, len(self.classes_))
         return self.classes_[(decision if self.break_ties else counts).argmax(axis=1)]
 
-    def _scores(self, X: Any) -> tuple[Any, Array]:
+    def _scores(self, X: MatrixLike) -> tuple[DenseOrSparse, Array]:
         check_is_fitted(self)
-        X = rows_to_score(self, X, single=True)
-        return X, self.expansion_(X)
+        rows = rows_to_score(self, X, single=True)
+        return rows, self.expansion_(rows)

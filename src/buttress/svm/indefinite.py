@@ -4,21 +4,20 @@ Only HKH matters to them, H = I - 11'/n. With HKH = U diag(l) U': "clip" solves 
 with abs(l), "shift" with l - min(l). The coefficients b found are then turned into those of the original kernel,
 k(x, X) c: c = H T b with T = U diag(1[l > 0]) U', U diag(sign l) U' or I, which maps test rows as training rows were.
 For "flip" and "krein" (Loosli, Canu & Ong 2016) this is the same machine by two roads. A ball also needs the changed
-k(x, x) of new rows, so it carries a changed kernel instead (``solvers/definite.py``).
+k(x, x) of new rows, so it carries a changed kernel instead (``gram/spectrum.py``).
 """
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from buttress._checks import Array, warn_user
+from buttress._types import DenseOrSparse
 from buttress.gram.entries import entries
-from buttress.gram.spectrum import centred, is_definite
+from buttress.gram.spectrum import POLICIES, centred, check_spectrum, is_definite
 from buttress.kernels import Kernel, Precomputed
 
-POLICIES = ("warn", "raise", "clip", "flip", "shift", "krein")
-SPECTRAL_ROWS = 5000  # eigenvectors of a larger Gram matrix take minutes
+MACHINE_POLICIES = (*POLICIES, "krein")
 
 
 class IndefiniteKernelWarning(UserWarning):
@@ -30,7 +29,7 @@ class Settled:
     """The kernel and rows to solve with, whether that is a convex problem, and the way back to the original kernel."""
 
     kernel: Kernel
-    X: Any
+    X: DenseOrSparse
     convex: bool
     change: Array | None = None  # H T
     means: Array | None = None  # column means of K
@@ -43,8 +42,8 @@ class Settled:
         return coef, intercept - self.means @ coef
 
 
-def settle(kernel: Kernel, X: Any, policy: str) -> Settled:
-    """Apply a policy of ``POLICIES`` to the kernel on the rows X.
+def settle(kernel: Kernel, X: DenseOrSparse, policy: str) -> Settled:
+    """Apply a policy of ``MACHINE_POLICIES`` to the kernel on the rows X.
 
     Raises
     ------
@@ -64,12 +63,10 @@ def settle(kernel: Kernel, X: Any, policy: str) -> Settled:
     return spectral(kernel, X, policy)
 
 
-def spectral(kernel: Kernel, X: Any, policy: str) -> Settled:
+def spectral(kernel: Kernel, X: DenseOrSparse, policy: str) -> Settled:
     """Return the problem with the changed spectrum, as a precomputed Gram matrix."""
     n = X.shape[0]
-    if n > SPECTRAL_ROWS:
-        raise ValueError(f'indefinite="{policy}" needs the eigenvectors of an n x n matrix and takes up to '
-                         f'{SPECTRAL_ROWS} rows. Got {n}. Use indefinite="warn", or another kernel.')
+    check_spectrum(policy, n)
     index = np.arange(n)
     K = entries(kernel, X, np.float64)(index, index)
     values, U = np.linalg.eigh(centred(K))

@@ -1,35 +1,61 @@
 """What the exact machines share: the checks of their parameters, the rows they are solved on, and their expansion."""
 
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from buttress._checks import Array, check_limits, check_number, check_option
+from buttress._types import DenseOrSparse
 from buttress.expansion import KernelExpansion
+from buttress.gram.entries import Index
 from buttress.gram.rows import KernelRows
 from buttress.kernels import Kernel, Precomputed, centers
 from buttress.solvers.qp.solve import SOLVERS, Limits
-from buttress.svm.indefinite import POLICIES, Settled
+from buttress.solvers.run import Step
+from buttress.svm.indefinite import MACHINE_POLICIES, Settled
 
 LARGEST_ENTRY = 1e30  # curvatures and bounds of larger kernels overflow in products
 
 
-def check_machine(model: Any) -> None:
+class Machine(Protocol):
+    """An exact machine: the parameters that the classifier and the regressor have in common."""
+
+    C: float
+    tol: float
+    cache_size: float
+    max_iter: int
+    max_time: float | None
+    solver: str
+    indefinite: str
+    progress: bool
+
+
+class Remembering(Protocol):
+    """An estimator that keeps the solver's coefficients of its last fit."""
+
+    _start_size: int
+    _start_rows: Index
+    _start_coef: Array
+
+
+def check_machine(model: Machine) -> None:
     """Check the parameters that all exact machines have."""
     check_number("C", model.C, 0, closed="right")
     check_number("tol", model.tol, 0)
     check_number("cache_size", model.cache_size, 0)
     check_option("solver", model.solver, SOLVERS)
-    check_option("indefinite", model.indefinite, POLICIES)
+    check_option("indefinite", model.indefinite, MACHINE_POLICIES)
     check_limits(model.max_iter, model.max_time)
 
 
-def rows_of(kernel: Kernel, X: Any, index: Any) -> Any:
+def rows_of(kernel: Kernel, X: DenseOrSparse, index: Index) -> DenseOrSparse:
     """Return the training rows ``index`` of X: rows and columns of a Gram matrix, rows of anything else."""
     return X[np.ix_(index, index)] if isinstance(kernel, Precomputed) else X[index]
 
 
-def kernel_rows(settled: Settled, cache_size: float, sections: Any = None) -> KernelRows:
+def kernel_rows(settled: Settled, cache_size: float, sections: Sequence[int] | Index | None = None) -> KernelRows:
     """Return the cached rows of the settled kernel; refuse a kernel whose values are beyond float64's reach."""
     with np.errstate(over="ignore", invalid="ignore"):
         largest = np.abs(settled.kernel.diagonal(settled.X)).max()
@@ -39,29 +65,34 @@ def kernel_rows(settled: Settled, cache_size: float, sections: Any = None) -> Ke
     return KernelRows(settled.kernel, settled.X, cache_size, real=None, sections=sections)
 
 
-def limits_of(model: Any, report: Any, *, convex: bool, max_time: float | None = None) -> Limits:
+def limits_of(
+    model: Machine, report: Callable[[Step], bool | None] | None, *, convex: bool, max_time: float | None = None
+) -> Limits:
     """Return the limits that a model's parameters ask for."""
     return Limits(tol=model.tol, max_iter=None if model.max_iter == -1 else model.max_iter, max_time=max_time,
                   callback=report, progress=model.progress, solver=model.solver, convex=convex)
 
 
-def expansion(kernel: Kernel, X: Any, support: Any, coef: Array, intercept: Array) -> KernelExpansion:
+def expansion(
+    kernel: Kernel, X: DenseOrSparse, support: NDArray[np.int32], coef: Array, intercept: Array
+) -> KernelExpansion:
     """Return the expansion over the support vectors, for coefficients (n, k) of the rows of X."""
     return KernelExpansion(kernel, centers(kernel, X)[support], coef[support], intercept)
 
 
-def as_input(scores: Array, X: Any) -> Array:
+def as_input(scores: Array, X: DenseOrSparse) -> Array:
     """Return scores in float32 when X is float32."""
     return scores.astype(X.dtype, copy=False)
 
 
-def remember(model: Any, coef: Array) -> None:
+def remember(model: Remembering, coef: Array) -> None:
     """Keep the solver's coefficients (n, k) of the training rows, those that are not 0, for a warm start."""
-    model._start_size, model._start_rows = len(coef), np.flatnonzero(coef.any(axis=1))
+    model._start_size = len(coef)
+    model._start_rows = np.flatnonzero(coef.any(axis=1))
     model._start_coef = coef[model._start_rows]
 
 
-def recalled(model: Any) -> Array | None:
+def recalled(model: Remembering) -> Array | None:
     """Return the coefficients (n, k) of the model's last fit, None before the first."""
     if not hasattr(model, "_start_coef"):
         return None

@@ -5,13 +5,17 @@ from copy import copy
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from buttress._checks import Array, check_number
+from buttress._types import MatrixLike
 from buttress.svm.classifier import SVC
 from buttress.svm.machine import recalled
 
 
-def svc_path(X: Any, y: Any, Cs: Sequence[float], sample_weight: Any = None, **parameters: Any) -> list[SVC]:
+def svc_path(
+    X: MatrixLike, y: ArrayLike, Cs: Sequence[float], sample_weight: ArrayLike | None = None, **parameters: Any
+) -> list[SVC]:
     """Fit :class:`SVC` for every C in ``Cs``; returns the fitted models in that order.
 
     The kernel rows are computed once for all of them (as far as ``cache_size`` goes), and each fit starts from the
@@ -40,7 +44,8 @@ def svc_path(X: Any, y: Any, Cs: Sequence[float], sample_weight: Any = None, **p
     if not len(Cs):
         raise ValueError("Cs must hold at least one value. Got an empty sequence. Give, for example, [0.1, 1, 10].")
     first = SVC(**{**parameters, "C": float(Cs[0])})
-    task, start = first._prepare(X, y, sample_weight), None
+    task = first._prepare(X, y, sample_weight)
+    start = None
     models: list[SVC] = []
     for C in Cs:
         model = copy(first)
@@ -56,7 +61,8 @@ def scaled(model: SVC, C: float) -> Array:
     """Return the model's coefficients times the best factor that C allows: s maximises s sum|b| - s^2/2 b'Kb."""
     coef = recalled(model)
     assert coef is not None, "the model has been fitted"
-    dual, total = np.atleast_1d(model.dual_objective_), np.abs(coef).sum(axis=0)
+    dual = np.atleast_1d(model.dual_objective_)
+    total = np.abs(coef).sum(axis=0)
     quadratic = 2 * (total - dual)
     with np.errstate(divide="ignore", invalid="ignore"):
         best = np.where(quadratic > 0, total / quadratic, 1.0)

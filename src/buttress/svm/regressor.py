@@ -1,14 +1,18 @@
 """The exact kernel support vector regressor."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from buttress._callbacks import CallbackSupportMixin, step_callback, with_callbacks
 from buttress._checks import Array, check_number, check_weights, check_X_y
 from buttress._predicting import rows_to_score, sparse_or_dense
+from buttress._types import DenseOrSparse, MatrixLike
+from buttress.gram.entries import Index
 from buttress.kernels import Kernel, fitted_kernel, is_precomputed
 from buttress.solvers.qp.machines import SVMSolution, regressor_qp
 from buttress.solvers.qp.solve import solve
@@ -76,7 +80,7 @@ class SVR(CallbackSupportMixin, RegressorMixin, BaseEstimator):
         *,
         C: float = 1.0,
         epsilon: float = 0.1,
-        kernel: Any = "rbf",
+        kernel: str | Kernel | Callable[[Array, Array], Array] = "rbf",
         degree: float = 3,
         gamma: float | str = "scale",
         coef0: float = 0.0,
@@ -108,7 +112,7 @@ class SVR(CallbackSupportMixin, RegressorMixin, BaseEstimator):
         return sparse_or_dense(super().__sklearn_tags__(), is_precomputed(self.kernel))
 
     @with_callbacks
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> "SVR":
+    def fit(self, X: MatrixLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> "SVR":
         """Fit to X of shape (n, d), dense or sparse, and numbers y of shape (n,); returns self.
 
         Raises ValueError for parameters out of range, NaN, inf or entries beyond 1e100 (naming the column), negative
@@ -118,21 +122,25 @@ class SVR(CallbackSupportMixin, RegressorMixin, BaseEstimator):
         check_number("C", self.C, 0, fix="A tube that must hold every row is not offered: use a large C.")
         check_number("epsilon", self.epsilon, 0, closed="left")
         start = recalled(self) if self.warm_start else None
-        X, y = check_X_y(self, X, y, numeric_target=True, sparse=True, single=True)
-        y = np.asarray(y, dtype=np.float64)
-        weight = check_weights(sample_weight, X)
-        kernel, used = fitted_kernel(self, X, weight), np.flatnonzero(weight)
-        settled = settle(kernel, rows_of(kernel, X, used), self.indefinite)
-        near = start[used, 0] if start is not None and len(start) == X.shape[0] else None
-        qp = regressor_qp(kernel_rows(settled, self.cache_size), y[used], self.C * weight[used], self.epsilon, near)
-        limits = limits_of(self, step_callback(self, X, y, None), convex=settled.convex, max_time=self.max_time)
-        solution = solve(qp, limits)
-        self.n_kernel_rows_ = qp.rows.n_computed
-        self.n_negative_curvature_ = 0 if settled.convex else qp.downwards
-        self._set_model(kernel, X, used, settled, solution)
+        rows, targets = check_X_y(self, X, y, numeric_target=True, sparse=True, single=True)
+        targets = np.asarray(targets, dtype=np.float64)
+        weight = check_weights(sample_weight, rows)
+        kernel = fitted_kernel(self, rows, weight)
+        used = np.flatnonzero(weight)
+        settled = settle(kernel, rows_of(kernel, rows, used), self.indefinite)
+        near = start[used, 0] if start is not None and len(start) == rows.shape[0] else None
+        shared = kernel_rows(settled, self.cache_size)
+        qp = regressor_qp(shared, targets[used], self.C * weight[used], self.epsilon, near)
+        report = step_callback(self, rows, targets, None)
+        solution = solve(qp, limits_of(self, report, convex=settled.convex, max_time=self.max_time))
+        self.n_kernel_rows_ = shared.n_computed
+        self.n_negative_curvature_ = 0 if settled.convex else solution.downwards
+        self._set_model(kernel, rows, used, settled, solution)
         return self
 
-    def _set_model(self, kernel: Kernel, X: Any, used: Any, settled: Settled, solution: SVMSolution) -> None:
+    def _set_model(
+        self, kernel: Kernel, X: DenseOrSparse, used: Index, settled: Settled, solution: SVMSolution
+    ) -> None:
         whole = np.zeros((X.shape[0], 1))
         whole[used, 0] = solution.b
         remember(self, whole)
@@ -145,11 +153,12 @@ class SVR(CallbackSupportMixin, RegressorMixin, BaseEstimator):
         for name, value in (("primal", solution.primal), ("dual", solution.dual)):
             setattr(self, f"{name}_objective_", value if settled.convex else np.nan)
         self.dual_gap_ = self.primal_objective_ - self.dual_objective_
-        self.converged_, self.n_iter_ = solution.converged, solution.outcome.n_iter
+        self.converged_ = solution.converged
+        self.n_iter_ = solution.outcome.n_iter
         self.history_ = solution.outcome.history
 
-    def predict(self, X: Any) -> Array:
+    def predict(self, X: MatrixLike) -> Array:
         """Return the predicted numbers of X (n, d), shape (n,), in float32 for a float32 X."""
         check_is_fitted(self)
-        X = rows_to_score(self, X, single=True)
-        return as_input(self.expansion_(X)[:, 0], X)
+        rows = rows_to_score(self, X, single=True)
+        return as_input(self.expansion_(rows)[:, 0], rows)

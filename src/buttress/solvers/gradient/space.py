@@ -14,12 +14,11 @@ from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve, lu_factor, lu_solve
 
 from buttress._checks import Array
+from buttress.gram.power_iteration import top_eigenvalue
 from buttress.solvers.ridge.landmarks import LandmarkFeatures
 from buttress.solvers.ridge.leave_one_out import WeightedGram
 
 # A step of up to twice 1 / beta cannot raise the objective either, so the largest eigenvalue need not be exact.
-ROUNDS = 30  # of the power iteration
-MARGIN = 1.02  # what its value is multiplied by, since it is approached from below
 DRIFT = 0.2  # change of the weights, or of what they may add to the eigenvalue, after which it is found anew
 LIFT = 1e-10  # of the trace, added to the diagonal so that a singular matrix can be factored
 
@@ -161,18 +160,6 @@ class Primal(Space):
         A[np.diag_indices_from(A)] += ridge + lift
         factor = cho_factor(A, overwrite_a=True)
         return lambda g: cho_solve(factor, g)
-
-
-def top_eigenvalue(times: Callable[[Array], Array], v: Array, rounds: int = ROUNDS) -> tuple[float, Array]:
-    """Return lmax of a positive semi-definite operator plus a margin, and its vector, by power iteration from v."""
-    value = 0.0
-    for _ in range(rounds):
-        v = times(v)
-        value = float(np.linalg.norm(v))
-        if value == 0:
-            return 0.0, np.ones_like(v)
-        v = v / value
-    return MARGIN * value, v
 
 
 def heaviest(q: Array, share: Array) -> float:

@@ -28,6 +28,13 @@ from buttress.solvers.linear.intercept import best_intercept
 from buttress.solvers.run import Step, Steps, run
 
 BAND = 1500  # rows near the margin solved for at first; their number doubles as long as others are violated
+ROUGH_TOL = 1e-3  # relative gap of the first guess, which only has to say which rows are near the margin
+INTERIOR_STEPS = 100  # most steps of one interior-point run, which needs 10 to 40
+NEGLIGIBLE = 1e-3  # of a trace near 1, the ridge's own: rows that add less together are left out of the scatter
+BALANCE = 0.9  # share of what the rows solved for can balance that the fixed ones may ask of them
+SHRINK = 0.995  # of the way to the nearest bound
+REFINEMENTS = 5  # corrections of a solved system, at most
+SOLVED = 1e-12  # residual, relative to the largest entry of the right-hand side, at which they end
 
 
 @dataclass
@@ -64,7 +71,7 @@ class Margins:
         """
         size = weight * self.lengths
         order = np.argsort(size)
-        kept = np.sort(order[np.searchsorted(np.cumsum(size[order]), 1e-3):])
+        kept = np.sort(order[np.searchsorted(np.cumsum(size[order]), NEGLIGIBLE):])
         part = self if len(kept) == len(weight) else self.part(kept)
         weight = weight[kept]
         square = blas.dsyrk(1.0, (part.rows * np.sqrt(weight)[:, None]).T)  # its upper triangle
@@ -104,7 +111,7 @@ def free_range_descent(G: Margins, y: Array, c: Array, *, tol: float) -> Steps:
     sample = np.arange(n)[drawn_rows(n, band)]
     start = Program(G.part(sample), y[sample], c[sample] * (c.sum() / c[sample].sum()), np.zeros(2 * G.rows.shape[1]),
                     0.0, 0.0)
-    inner = run(interior_point(start), tol=max(tol, 1e-3), max_iter=100, warn=False, inner=True)
+    inner = run(interior_point(start), tol=max(tol, ROUGH_TOL), max_iter=INTERIOR_STEPS, warn=False, inner=True)
     w, b = inner.state[:2]
     used = 0
     while True:
@@ -115,7 +122,7 @@ def free_range_descent(G: Margins, y: Array, c: Array, *, tol: float) -> Steps:
         a[near] = 0
         program = Program(G.part(near), y[near], c[near], G.transposed(a), float(a @ y), float(a.sum()))
         if balanced(program):
-            inner = run(interior_point(program), tol=tol / 2, max_iter=100, warn=False, inner=True)
+            inner = run(interior_point(program), tol=tol / 2, max_iter=INTERIOR_STEPS, warn=False, inner=True)
             w, b, a[near] = inner.state
             used += inner.n_iter
             step = certified(G, w, a, y, c, used)
@@ -129,7 +136,7 @@ def free_range_descent(G: Margins, y: Array, c: Array, *, tol: float) -> Steps:
 def balanced(program: Program) -> bool:
     """Say whether the rows solved for can make y'a = 0, with room to spare."""
     positive, negative = (float(program.c[program.y == sign].sum()) for sign in (1, -1))
-    return -0.9 * positive < program.balance < 0.9 * negative
+    return -BALANCE * positive < program.balance < BALANCE * negative
 
 
 def certified(G: Margins, w: Array, a: Array, y: Array, c: Array, iterations: int) -> Step:
@@ -171,7 +178,7 @@ def interior_point(program: Program) -> Steps:
         ahead = point.moved(step_length(point, guess, c), guess)
         after = float(ahead.a @ ahead.slack + (c - ahead.a) @ ahead.loss + ahead.v @ ahead.z) / count
         step = solve(mu * (after / mu) ** 3, guess)
-        point = point.moved(min(1.0, 0.995 * step_length(point, step, c)), step)
+        point = point.moved(min(1.0, SHRINK * step_length(point, step, c)), step)
 
 
 def starting_point(program: Program) -> Point:
@@ -200,7 +207,12 @@ def progress(program: Program, point: Point) -> Step:
 def newton(program: Program, point: Point) -> Callable[[float, Point | None], Point]:
     """Return the function of (mu, predictor or None) that solves the linearised conditions at ``point``."""
     G, y, c = program.G, program.y, program.c
-    z, a, s, xi, v, u = point.z, point.a, point.slack, point.loss, point.v, c - point.a
+    z = point.z
+    a = point.a
+    s = point.slack
+    xi = point.loss
+    v = point.v
+    u = c - a
     weight = 1 / (xi / u + s / a)
     system = normal_equations(G, weight, 1 + v / z)
     border = G.transposed(weight * y)
@@ -210,9 +222,13 @@ def newton(program: Program, point: Point) -> Callable[[float, Point | None], Po
     rest = G.times(z) + y * point.b + xi - s - 1
 
     def solve(mu: float, guess: Point | None) -> Point:
-        r_s, r_xi, r_v = mu - a * s, mu - u * xi, mu - v * z
+        r_s = mu - a * s
+        r_xi = mu - u * xi
+        r_v = mu - v * z
         if guess is not None:
-            r_s, r_xi, r_v = r_s - guess.a * guess.slack, r_xi + guess.a * guess.loss, r_v - guess.v * guess.z
+            r_s = r_s - guess.a * guess.slack
+            r_xi = r_xi + guess.a * guess.loss
+            r_v = r_v - guess.v * guess.z
         target = weight * (r_s / a - r_xi / u - rest)
         right = system(G.transposed(target) - rest_z + r_v / z)
         db = (float(y @ (a + target)) + program.balance - float(border @ right)) / corner
@@ -252,9 +268,9 @@ def normal_equations(G: Margins, weight: Array, ridge: Array) -> Callable[[Array
 
     def solve(r: Array) -> Array:
         x, size = once(r), np.abs(r).max()
-        for _ in range(5):  # the heavier the weights, the more digits cancel between the middles and the rest
+        for _ in range(REFINEMENTS):  # the heavier the weights, the more digits cancel between the middles and the rest
             rest = r - ridge * x - G.transposed(weight * G.times(x))
-            if np.abs(rest).max() <= 1e-12 * size:
+            if np.abs(rest).max() <= SOLVED * size:
                 break
             x = x + once(rest)
         return x
@@ -263,10 +279,10 @@ def normal_equations(G: Margins, weight: Array, ridge: Array) -> Callable[[Array
 
 
 def step_length(point: Point, step: Point, c: Array) -> float:
-    """Return the longest step, at most 1 / 0.995, that leaves every inequality satisfied."""
+    """Return the longest step, at most 1 / ``SHRINK``, that leaves every inequality satisfied."""
     pairs = [(point.z, step.z), (point.slack, step.slack), (point.loss, step.loss), (point.a, step.a),
              (point.v, step.v), (c - point.a, -step.a)]
-    longest = 1 / 0.995
+    longest = 1 / SHRINK
     for value, change in pairs:
         falling = change < 0
         if falling.any():

@@ -12,7 +12,7 @@ Sources: Rockafellar (1976) for the multipliers, Mangasarian (2002) and Chapelle
 """
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,12 +21,20 @@ from scipy.sparse import issparse
 from scipy.sparse.linalg import LinearOperator, cg
 
 from buttress._checks import Array
+from buttress._types import DenseOrSparse, is_csr
 from buttress.solvers.linear.primal import LinearProblem
 from buttress.solvers.run import Step, Steps
 
 DIRECT = 3000  # largest system that is factored; beyond it, conjugate gradients
-GROWTH = 8.0  # of s from one proximal step to the next
-RETREATS = 6
+FIRST_S = 0.25  # s of the first proximal step (hinge): larger means fewer proximal steps and harder Newton problems
+SQUARED_S = 2.0  # s of the squared hinge, for which the smooth problem is the problem itself
+S_GROWTH = 8.0  # of s from one proximal step to the next
+RETREATS = 6  # steps taken back before nothing but rounding is left to gain: S_GROWTH has then fallen to its 64th root
+SPRING = 1e-8  # times 1 / lam: the pull of b to where it was, too weak to move it where any row is active
+NEWTON_STEPS = 100  # most steps in one smooth problem, which needs 5 to 20
+SUFFICIENT = 1e-4  # of the fall that the slope promises: Armijo's constant
+CG_TOL = 1e-10  # relative residual of conjugate gradients
+CG_STEPS = 1000  # most of those
 ROUNDING = 1e-14  # relative falls of the objective below this are not looked for
 
 
@@ -44,7 +52,7 @@ class SmoothProblem:
 
     @property
     def spring(self) -> float:
-        return 1e-8 / self.linear.lam if self.linear.intercept else 0.0
+        return SPRING / self.linear.lam if self.linear.intercept else 0.0
 
     def shares(self, u: Array) -> tuple[Array, NDArray[np.bool_]]:
         """Return a / C at slacks u, and which rows lie on the quadratic piece."""
@@ -74,6 +82,16 @@ class SmoothProblem:
         return -solved[:, 0] - solved[:, 1] * move_b, move_b
 
 
+class _Proximal(NamedTuple):
+    """The point after a proximal step: its relative gap, w, b, the multipliers over C, and the s that led to it."""
+
+    gap: float
+    w: Array
+    b: float
+    share: Array
+    s: float
+
+
 def multiplier_newton(problem: LinearProblem) -> Steps:
     """Yield (w, b, dual objective), with the relative duality gap, after each proximal step; iterations are Newton's.
 
@@ -81,16 +99,25 @@ def multiplier_newton(problem: LinearProblem) -> Steps:
     step is taken back and s grows more slowly; after ``RETREATS`` of those nothing but rounding is left to gain.
     """
     problem, mean = centred(problem)
-    w, b, share, s = np.zeros(problem.X.shape[1]), 0.0, np.zeros(len(problem.y)), 2.0 if problem.squared else 0.25
-    growth, retreats, taken, best = (1.0 if problem.squared else GROWTH), 0, 1, (np.inf, w, b, share, s)
+    w = np.zeros(problem.X.shape[1])
+    b = 0.0
+    share = np.zeros(len(problem.y))
+    s = SQUARED_S if problem.squared else FIRST_S
+    growth = 1.0 if problem.squared else S_GROWTH
+    retreats = 0
+    taken = 1
+    best = _Proximal(np.inf, w, b, share, s)
     while retreats < RETREATS:
-        primal, dual = problem.primal(w, problem.slack(w, b)), problem.dual(problem.bound * share)
+        primal = problem.primal(w, problem.slack(w, b))
+        dual = problem.dual(problem.bound * share)
         gap = problem.relative_gap(primal, dual)
         yield Step((w, b - float(mean @ w), dual), gap=gap, objective=primal, iterations=taken)
-        if gap < best[0]:
-            best = (gap, w, b, share, s)
+        if gap < best.gap:
+            best = _Proximal(gap, w, b, share, s)
         else:
-            (_, w, b, share, s), growth, retreats = best, growth**0.5, retreats + 1
+            _, w, b, share, s = best
+            growth = growth**0.5
+            retreats += 1
         centre = np.zeros_like(share) if problem.squared else share
         s *= growth
         w, b, share, taken = minimise(SmoothProblem(problem, centre, s, b), w, b)
@@ -104,13 +131,16 @@ def centred(problem: LinearProblem) -> tuple[LinearProblem, Array]:
     return replace(problem, X=problem.X - mean), mean
 
 
-def minimise(smooth: SmoothProblem, w: Array, b: float, limit: int = 100) -> tuple[Array, float, Array, int]:
+def minimise(smooth: SmoothProblem, w: Array, b: float, limit: int = NEWTON_STEPS) -> tuple[Array, float, Array, int]:
     """Return the minimum (w, b), its multipliers / C and the number of Newton steps.
 
     Ends when a whole step leaves the set of active rows as it was: the minimum of that quadratic is then exact. Also
     ends where the fall that is left is lost in rounding.
     """
-    u, last, length, taken = smooth.linear.slack(w, b), np.empty(0, dtype=bool), 0.0, 0
+    u = smooth.linear.slack(w, b)
+    last = np.empty(0, dtype=bool)
+    length = 0.0
+    taken = 0
     value = smooth.value(w, b, u)
     while True:
         share, active = smooth.shares(u)
@@ -119,24 +149,29 @@ def minimise(smooth: SmoothProblem, w: Array, b: float, limit: int = 100) -> tup
         g, g_b = smooth.gradient(w, b, share)
         move, move_b = smooth.direction(active, g, g_b)
         change = -smooth.linear.y * (smooth.linear.X @ move + move_b)
-        fall, length = float(g @ move) + g_b * move_b, 1.0
+        fall = float(g @ move) + g_b * move_b
+        length = 1.0
         while (trial := smooth.value(w + length * move, b + length * move_b, u + length * change)) > (
-            value + 1e-4 * length * fall
+            value + SUFFICIENT * length * fall
         ):
             length /= 2
             if -length * fall < ROUNDING * abs(value):
                 return w, b, share, max(taken, 1)
-        w, b, u, value = w + length * move, b + length * move_b, u + length * change, trial
-        last, taken = active, taken + 1
+        w = w + length * move
+        b = b + length * move_b
+        u = u + length * change
+        value = trial
+        last = active
+        taken += 1
 
 
-def _solve(X: Any, curvature: Array, right: Array) -> Array:
+def _solve(X: DenseOrSparse, curvature: Array, right: Array) -> Array:
     """Solve (I + X' diag(curvature) X) Z = right, X of shape (m, d), through the smaller of d and m."""
     m, d = X.shape
     if min(m, d) > DIRECT:
         system = LinearOperator((d, d), matvec=lambda v: v + X.T @ (curvature * (X @ v)), dtype=np.float64)
-        return np.column_stack([cg(system, column, rtol=1e-10, maxiter=1000)[0] for column in right.T])
-    scaled = X.multiply(np.sqrt(curvature)[:, None]).tocsr() if issparse(X) else X * np.sqrt(curvature)[:, None]
+        return np.column_stack([cg(system, column, rtol=CG_TOL, maxiter=CG_STEPS)[0] for column in right.T])
+    scaled = X.multiply(np.sqrt(curvature)[:, None]).tocsr() if is_csr(X) else X * np.sqrt(curvature)[:, None]
     gram: Any = scaled.T @ scaled if d <= m else scaled @ scaled.T
     gram = gram.toarray() if issparse(gram) else gram
     gram[np.diag_indices(len(gram))] += 1

@@ -10,16 +10,18 @@ Steps are taken in the mean form, objectives and gaps are the sum form's.
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import count
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import issparse
 
 from buttress._checks import Array
+from buttress._types import DenseOrSparse, is_csr
+from buttress.gram.power_iteration import top_eigenvalue
 from buttress.solvers.run import Step, Steps
 
-SAMPLE = 10_000  # rows that the guesses for a stochastic rate are made from
+RATE_ROWS = 10_000  # rows that the guesses for a stochastic rate are made from: they need be right to a tenth only
+BENT = 0.2  # of the mean column's square: what rows near the margin add to the curvature of the mean loss
+NO_PRIMAL = 1e-14  # times 1 / lam: stands for a primal objective that is 0
 Oracle = Callable[[Array], tuple[float, float, Array]]
 
 
@@ -27,7 +29,7 @@ Oracle = Callable[[Array], tuple[float, float, Array]]
 class LinearProblem:
     """X of shape (n, d), dense or CSR; y in {-1, +1} and C_i > 0 of shape (n,); which loss; whether b is free or 0."""
 
-    X: Any
+    X: DenseOrSparse
     y: Array
     bound: Array
     squared: bool = False
@@ -64,7 +66,7 @@ class LinearProblem:
 
     def relative_gap(self, primal: float, dual: float) -> float:
         """Return (primal - dual) / primal: 0 at the optimum, 1 for a dual point that says nothing."""
-        return (primal - dual) / max(primal, 1e-14 / self.lam)
+        return (primal - dual) / max(primal, NO_PRIMAL / self.lam)
 
     def slope(self, u: Array) -> Array:
         """Return l'(u), 0 at the kink."""
@@ -75,8 +77,8 @@ class LinearProblem:
 class Rate:
     """The step lengths first / (1 + decay t), t = 0, 1, ...; decay 0 is a constant step.
 
-    Steps in an intercept are ``intercept`` times as long: among columns of another size than 1 it would lag or lead. As
-    b is not penalised, that changes the way and not the goal.
+    Steps in an intercept are ``intercept`` times as long: beside columns whose size is far from 1 it
+    would move too slowly or too fast. Because b is not penalised, the optimum stays the same.
     """
 
     first: float
@@ -104,18 +106,21 @@ def default_rate(problem: LinearProblem, rows: NDArray[np.intp] | None = None) -
     """Return :func:`best_rate` for guesses of mu, M and p_0 that come from the rows.
 
     M is the mean of ||x||^2 and of the intercept's column, made as large as the mean column's: it bounds the variance
-    of the gradient of one row (hinge). lam alone is a poor mu, for rows near the margin bend the mean loss too: a fifth
-    of the mean column's square is added. And as the mean form is at most 1 at w = 0, mu/2 p_0 <= 1. The rate is then
-    1 / (M + mu t / 2). Full batches allow, and squared losses need, another first step: 1 / L, L the largest curvature.
-    ``rows`` are those that stochastic steps are taken on; None means full batches.
+    of the gradient of one row (hinge). lam alone is a poor mu, because rows near the margin bend the mean loss too: a
+    fifth of the mean column's square is added. And as the mean form is at most 1 at w = 0, mu/2 p_0 <= 1. The rate is
+    then 1 / (M + mu t / 2). Full batches allow, and squared losses need, another first step: 1 / L, where L is the
+    largest curvature. ``rows`` are those that stochastic steps are taken on; None means full batches.
     """
-    X, share = problem.X, problem.bound * problem.lam
+    X = problem.X
+    share = problem.bound * problem.lam
     if rows is not None:
-        some = rows[np.linspace(0, len(rows) - 1, min(SAMPLE, len(rows))).astype(np.intp)]
-        X, share = X[some], share[some] / share[some].sum()
-    squares = np.asarray(X.multiply(X).sum(axis=1)).ravel() if issparse(X) else np.einsum("ij,ij->i", X, X)
+        some = rows[np.linspace(0, len(rows) - 1, min(RATE_ROWS, len(rows))).astype(np.intp)]
+        X = X[some]
+        share = share[some] / share[some].sum()
+    squares = np.asarray(X.multiply(X).sum(axis=1)).ravel() if is_csr(X) else np.einsum("ij,ij->i", X, X)
     size = float(share @ squares) / X.shape[1] or 1.0
-    noise, mu = (X.shape[1] + 1) * size, problem.lam + 0.2 * size
+    noise = (X.shape[1] + 1) * size
+    mu = problem.lam + BENT * size
     rate = replace(best_rate(mu, noise, 2 / mu), intercept=size)
     if rows is not None:
         return replace(rate, first=1 / (problem.lam + 2 * (squares.max() + size))) if problem.squared else rate
@@ -125,16 +130,17 @@ def default_rate(problem: LinearProblem, rows: NDArray[np.intp] | None = None) -
 def largest_variance(problem: LinearProblem, size: float) -> float:
     """Return an upper estimate of the largest eigenvalue of sum_i share_i z_i z_i', z_i = (x_i, size^(1/2)).
 
-    Thirty power iterations from a fixed vector, plus two per cent.
+    By power iteration from a fixed vector.
     """
-    share, value = problem.bound * problem.lam, 0.0
-    v = np.random.default_rng(0).normal(size=problem.X.shape[1] + 1)
-    for _ in range(30):
-        v /= np.linalg.norm(v)
-        z = share * (problem.X @ v[:-1] + size**0.5 * v[-1])
-        v = np.append(problem.X.T @ z, size**0.5 * z.sum())
-        value = float(np.linalg.norm(v))
-    return 1.02 * value
+    share = problem.bound * problem.lam
+    root = size**0.5
+
+    def times(v: Array) -> Array:
+        z = share * (problem.X @ v[:-1] + root * v[-1])
+        return np.append(problem.X.T @ z, root * z.sum())
+
+    start = np.random.default_rng(0).normal(size=problem.X.shape[1] + 1)
+    return top_eigenvalue(times, start / np.linalg.norm(start))[0]
 
 
 def gradient_descent(oracle: Oracle, z: Array, rate: Callable[[int], float]) -> Steps:

@@ -12,13 +12,16 @@ from numpy.typing import NDArray
 from scipy.sparse import issparse
 
 from buttress._checks import Array
+from buttress._types import is_csr
 from buttress.solvers.linear.epoch import dense_steps, sparse_steps
 from buttress.solvers.linear.primal import LinearProblem, Rate
 from buttress.solvers.run import Step, Steps
 
 BLOCKS = 16  # steps reported in one pass over many rows
-MERGED = 10_000  # up to this many rows, equal ones are made one: of more it would take a third of the whole fit
-JUDGES = 5_000  # rows on which the objective is watched; it is exact for fewer
+FEW = 1000  # rows below which a pass is one step: the objective would take as long as the steps
+EVEN = 1e-12  # relative: shares that differ by less are equal, but for rounding
+MERGED = 10_000  # rows: up to here equal ones are merged. Beyond, finding them takes a third of the whole fit
+JUDGES = 5_000  # rows on which the objective is watched; with fewer rows it is exact
 
 
 @dataclass
@@ -43,7 +46,7 @@ class Walk:
         carry[1] = carry[3] = 0.0
         rest = (problem.y, rows, self.v, lag, carry, rate.first, rate.decay, problem.lam, problem.squared,
                 rate.intercept if problem.intercept else 0.0)
-        if issparse(X):
+        if is_csr(X):
             columns, starts = (index.astype(np.int32, copy=False) for index in (X.indices, X.indptr))
             sparse_steps(X.data, columns, starts, *rest)
         else:
@@ -58,18 +61,25 @@ class SuffixMean:
     """
 
     def __init__(self, d: int):
-        self.added, self.size, self.young_size = 0, 0, 0
-        self.total, self.young = np.zeros(d), np.zeros(d)
+        self.added = 0
+        self.size = 0
+        self.young_size = 0
+        self.total = np.zeros(d)
+        self.young = np.zeros(d)
 
     def add(self, total: Array, size: int) -> None:
         """Add the sum of ``size`` iterates."""
         self.added += 1
         if self.added & (self.added - 1) == 0:
-            self.young, self.young_size = np.zeros_like(total), 0
-        self.total, self.young = self.total + total, self.young + total
-        self.size, self.young_size = self.size + size, self.young_size + size
+            self.young = np.zeros_like(total)
+            self.young_size = 0
+        self.total = self.total + total
+        self.young = self.young + total
+        self.size += size
+        self.young_size += size
         if 2 * self.young_size > self.size:
-            self.total, self.size = self.young, self.young_size
+            self.total = self.young
+            self.size = self.young_size
 
     @property
     def value(self) -> Array:
@@ -83,7 +93,8 @@ def draws(share: Array, rng: np.random.RandomState, *, whole: bool = False) -> I
     two equal rows would be.
     """
     n = len(share)
-    even, reach = bool(np.ptp(share) <= 1e-12 * share[0]), np.cumsum(share) / share.sum()
+    even = bool(np.ptp(share) <= EVEN * share[0])
+    reach = np.cumsum(share) / share.sum()
     while True:
         rows = np.arange(n)
         if not even:
@@ -94,7 +105,7 @@ def draws(share: Array, rng: np.random.RandomState, *, whole: bool = False) -> I
 
 def blocks(n: int) -> int:
     """Return how many blocks make a pass over n rows."""
-    return BLOCKS if n >= 1000 else 1
+    return BLOCKS if n >= FEW else 1
 
 
 def merged(problem: LinearProblem) -> tuple[LinearProblem, NDArray[np.intp]]:
@@ -106,7 +117,9 @@ def merged(problem: LinearProblem) -> tuple[LinearProblem, NDArray[np.intp]]:
     """
     if len(problem.y) > MERGED:
         return problem, np.arange(len(problem.y))
-    X, y, vector = problem.X, problem.y, np.random.default_rng(0).normal(size=problem.X.shape[1] + 1)
+    X = problem.X
+    y = problem.y
+    vector = np.random.default_rng(0).normal(size=X.shape[1] + 1)
     key = X @ vector[:-1] if issparse(X) else np.einsum("ij,j->i", X, vector[:-1])  # BLAS rounds equal rows unequally
     key += vector[-1] * y
     order = np.argsort(key)
@@ -115,7 +128,8 @@ def merged(problem: LinearProblem) -> tuple[LinearProblem, NDArray[np.intp]]:
     different = X[order[later]] != X[order[later - 1]]
     same[later] = ~np.asarray(different.sum(axis=1), dtype=bool).ravel()
     starts = np.flatnonzero(~same)
-    rows, bound = order[starts], np.zeros_like(problem.bound)
+    rows = order[starts]
+    bound = np.zeros_like(problem.bound)
     bound[rows] = np.add.reduceat(problem.bound[order], starts)
     return replace(problem, bound=bound), rows
 
@@ -132,13 +146,16 @@ def stochastic_descent(
     """
     d = problem.X.shape[1]
     rows = np.arange(len(problem.y)) if rows is None else rows
-    walk, mean, judge = Walk.start(np.zeros(d)), SuffixMean(d + 1), judges(problem, rng, rows)
-    objectives, changes = [judge.primal(np.zeros(d), np.ones(len(judge.y)))], [np.inf, np.inf]
+    walk = Walk.start(np.zeros(d))
+    mean = SuffixMean(d + 1)
+    judge = judges(problem, rng, rows)
+    objectives = [judge.primal(np.zeros(d), np.ones(len(judge.y)))]
+    changes = [np.inf, np.inf]
     yield Step(np.zeros(d + 1), change=np.inf, objective=objectives[0])
     for block, drawn in enumerate(draws(problem.bound[rows] * problem.lam, rng), start=1):
         mean.add(walk.steps(problem, rate, rows[drawn]), len(drawn))
         z = mean.value if average else walk.iterate
-        objectives.append(judge.primal(z[:d], judge.slack(z[:d], z[d])))
+        objectives.append(judge.primal(z[:d], judge.slack(z[:d], float(z[d]))))
         changes.append(abs(objectives[block // 2] / max(objectives[block], 1e-300) - 1))
         yield Step(z, change=max(changes[-3:]), objective=objectives[block])
 

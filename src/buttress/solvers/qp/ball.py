@@ -4,14 +4,16 @@
     dual     max_a        diag(K)'a - a'Ka,   0 <= a_i <= w_i / (nu n),  sum_i a_i = 1
 
 with weights scaled so that sum_i w_i = n, and c = sum_i a_i phi(x_i). With b = nu n a and p = nu n diag(K) / 2 this is
-the program of ``smo.py`` with 0 <= b <= w. For any c the best R2 is a (1 - nu)-quantile of the squared distances d2, so
-any a gives a certificate: gap = sum_i (w_i/(nu n) - a_i) [d2_i - R2]_+ + a_i [R2 - d2_i]_+ >= 0.
+the program of ``program.py`` with 0 <= b <= w.
+For any c the best R2 is a (1 - nu)-quantile of the squared distances d2, so any a gives a certificate:
+
+    gap = sum_i (w_i/(nu n) - a_i) [d2_i - R2]_+ + a_i [R2 - d2_i]_+ >= 0.
+
 Adding u_i + u_j to K_ij changes nothing, so conditionally positive definite kernels are exact.
 
 Source: Tax & Duin, Support Vector Data Description, Machine Learning 54, 2004.
 """
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
@@ -19,10 +21,19 @@ import numpy as np
 
 from buttress._checks import Array
 from buttress.gram.rows import KernelRows
-from buttress.solvers.qp.smo import EXACT_ROWS, QP, block_smo, exact_finish, violation
-from buttress.solvers.run import Outcome, Step, Steps, run
+from buttress.solvers.qp.active_set import ACTIVE_SET_ROWS, exact_finish
+from buttress.solvers.qp.program import QP, Point, violation
+from buttress.solvers.qp.smo import block_smo
+from buttress.solvers.run import Outcome, Step, Steps, countdown, run
 
-LANDMARKS = 64  # rows whose mean stands for the centre before there is one
+CENTRE_ROWS = 64  # rows whose mean stands for the centre before there is one
+TIGHTEST_TOL = 1e-4  # of the first tolerance: pairs are not asked for more
+TIGHTENING = 10.0  # by which the tolerance falls where the gap is still too large
+IDLE_STEPS = 20  # blocks in a row that may leave the objective as it was before rounding has won
+NO_SPREAD = 1e-13  # of the largest k(x, x): a smaller mean squared distance is rounding, and 1 stands for it
+NO_GAP = 1e-12  # of the mean squared distance: a gap this small is none, even where the primal objective is 0
+WELL_INSIDE = 1e-4  # of the range of distances: float32 rows are trusted for rows this far inside the ball
+SAME_WEIGHT = 1e-12  # relative: cumulative weights this near to the total count as equal to it
 
 
 @dataclass
@@ -56,7 +67,7 @@ def solve_ball(
     tol: float = 1e-3,
     gap_tol: float = 1e-3,
     start: Array | None = None,
-    exact_rows: int = EXACT_ROWS,
+    exact_rows: int = ACTIVE_SET_ROWS,
     max_iter: int | None = None,
     max_time: float | None = None,
     callback: Callable[[Step], bool | None] | None = None,
@@ -74,46 +85,52 @@ def solve_ball(
     total = nu * len(weight)
     away, scale = first_distances(rows, weight)
     b = farthest(away, weight, total) if start is None else start * total
-    qp = QP(rows, total / 2 * rows.diagonal, np.zeros(len(b)), weight, b)
-    used, target, tightest, start_time = 0, tol * scale, 1e-4 * tol * scale, time.monotonic()
+    none = np.zeros(len(b))
+    qp = QP(rows, total / 2 * rows.diagonal, none, weight, b, none)
+    point = Point(b)
+    target = tol * scale
+    tightest = TIGHTEST_TOL * tol * scale
+    left = countdown(max_time)
+    used = 0
     while True:
-        left = None if max_iter is None else max_iter - used
-        seconds = None if max_time is None else max_time - (time.monotonic() - start_time)
-        outcome = run(advancing(block_smo(qp, tol=target)), tol=target, max_iter=left, max_time=seconds,
+        outcome = run(advancing(block_smo(qp, tol=target, start=point)), tol=target,
+                      max_iter=None if max_iter is None else max_iter - used, max_time=left(),
                       callback=callback, progress=progress, name="SVDD", inner=inner)
         used += outcome.n_iter
-        qp.b, ended = outcome.state, outcome.status in ("converged", "exhausted")
-        if ended and len(rows) <= exact_rows:
-            qp.b = exact_finish(qp, qp.b)
-        ball = certified(qp, total, outcome)
-        small = ball.gap <= gap_tol * max(ball.primal, 1e-12 * scale)
+        ended = outcome.status in ("converged", "exhausted")
+        finish = ended and len(rows) <= exact_rows
+        point = exact_finish(qp, outcome.state) if finish else outcome.state
+        ball = certified(qp, point.b, total, outcome)
+        small = ball.gap <= gap_tol * max(ball.primal, NO_GAP * scale)
         if ended and not small and rows.real == np.float32:
             rows.cache.widen()
         elif small or not outcome.converged or target < tightest:
-            ball.converged, outcome.n_iter = small and ended, used
+            ball.converged = small and ended
+            outcome.n_iter = used
             return ball
         else:
-            target /= 10
+            target /= TIGHTENING
 
 
 def advancing(steps: Steps) -> Steps:
-    """Pass steps on until 20 in a row have not lowered the objective: rounding hides further progress."""
-    least, idle = np.inf, 0
+    """Pass steps on until ``IDLE_STEPS`` in a row have not lowered the objective: rounding hides further progress."""
+    least = np.inf
+    idle = 0
     for step in steps:
         yield step
         idle = 0 if step.objective < least else idle + 1
         least = min(least, step.objective)
-        if idle >= 20:
+        if idle >= IDLE_STEPS:
             return
 
 
 def first_distances(rows: KernelRows, weight: Array) -> tuple[Array, float]:
     """Return squared distances to the mean of a few rows, up to a constant, and their weighted mean (1 if it is 0)."""
-    some = np.unique(np.linspace(0, len(rows) - 1, min(LANDMARKS, rows.capacity)).astype(np.intp))
+    some = np.unique(np.linspace(0, len(rows) - 1, min(CENTRE_ROWS, rows.capacity)).astype(np.intp))
     panel = rows.fetch(some)
     away = rows.diagonal - 2 * panel.mean(axis=0)
     scale = float(weight @ (away + panel[:, some].mean())) / len(rows)
-    return away, scale if scale > 1e-13 * float(np.abs(rows.diagonal).max()) else 1.0
+    return away, scale if scale > NO_SPREAD * float(np.abs(rows.diagonal).max()) else 1.0
 
 
 def farthest(away: Array, weight: Array, total: float) -> Array:
@@ -125,13 +142,14 @@ def farthest(away: Array, weight: Array, total: float) -> Array:
     return b
 
 
-def certified(qp: QP, total: float, outcome: Outcome) -> Ball:
+def certified(qp: QP, b: Array, total: float, outcome: Outcome) -> Ball:
     """Return the ball of b, its radius and its two objectives, from distances computed in float64."""
-    a, diagonal = qp.b / total, qp.rows.diagonal
+    a = b / total
+    diagonal = qp.rows.diagonal
     product = qp.rows.times(a)
     if qp.rows.real == np.float32:  # float64 wherever a distance counts: all but the rows well inside
         d2 = diagonal - 2 * product
-        inside = quantile_radius(d2, qp.hi, total) - 1e-4 * float(np.ptp(d2))
+        inside = quantile_radius(d2, qp.hi, total) - WELL_INSIDE * float(np.ptp(d2))
         counts = np.union1d(np.flatnonzero(a), np.flatnonzero(d2 >= inside))
         product[counts] = qp.rows.exact_times(a, counts)[counts]
     norm2 = float(a @ product)
@@ -140,7 +158,7 @@ def certified(qp: QP, total: float, outcome: Outcome) -> Ball:
     dual = float(diagonal @ a) - norm2
     primal = radius2 + float(qp.hi @ np.maximum(0, d2 - radius2)) / total
     rounding = 64 * np.finfo(float).eps * (np.abs(diagonal).max() + 2 * np.abs(product).max() + abs(norm2))
-    slack = max(float(rounding), violation(-d2, qp.b, qp.lo, qp.hi))
+    slack = max(float(rounding), violation(-d2, b, qp.lo, qp.hi))
     return Ball(a, norm2, radius2, slack, primal, dual, outcome, converged=False)
 
 
@@ -152,6 +170,6 @@ def quantile_radius(d2: Array, weight: Array, total: float) -> float:
     """
     order = np.argsort(-d2, kind="stable")
     outside = np.cumsum(weight[order])
-    k = min(int(np.searchsorted(outside, total * (1 - 1e-12))), len(d2) - 1)
-    k_next = k + 1 if k + 1 < len(d2) and outside[k] <= total * (1 + 1e-12) else k
+    k = min(int(np.searchsorted(outside, total * (1 - SAME_WEIGHT))), len(d2) - 1)
+    k_next = k + 1 if k + 1 < len(d2) and outside[k] <= total * (1 + SAME_WEIGHT) else k
     return float(d2[order[k]] + d2[order[k_next]]) / 2

@@ -1,4 +1,4 @@
-"""The certificate of the program of ``smo.py`` with sum(b) = 0: a primal and a dual value around the optimum.
+"""The certificate of the program of ``program.py`` with sum(b) = 0: a primal and a dual value around the optimum.
 
 Its Lagrange dual in the intercept b0 is, with f = Kb and the residuals r = p - f - b0,
 
@@ -16,9 +16,12 @@ import numpy as np
 from buttress._checks import Array
 from buttress.gram.rows import Index
 from buttress.solvers.linear.intercept import best_intercept
-from buttress.solvers.qp.smo import QP, violation
+from buttress.solvers.qp.program import QP, Point, violation
 
-MARGIN = 1e-2  # rows further than this outside the margin in float32 are outside it in float64
+# In the units of p, which for a classifier are those of the margin. Float32 rows err by about 1e-5 of the largest
+# entry, so that a row this far beyond the reach of its loss in float32 is beyond it in float64 too.
+CLEAR_OF_LOSS = 1e-2
+SUSPECT = CLEAR_OF_LOSS / 10  # f from float32 rows that is off by more than this is not relied on at all
 
 
 @dataclass
@@ -36,41 +39,40 @@ class Certificate:
         return self.primal - self.dual
 
 
-def certify(qp: QP) -> Certificate:
-    """Return the certificate of ``qp.b``.
+def certify(qp: QP, at: Point) -> Certificate:
+    """Return the certificate of the point.
 
     f is computed from float64 entries of the kernel. Where the stored rows are float32, the rows without a
     coefficient that they put at least 0.01 beyond the reach of any loss are left at their float32 value, far more
     than float32 can err by: f of the others is compared to make sure.
     """
-    single = qp.rows.real == np.float32
-    rough = _stored(qp) if single else None
-    near = None if rough is None else contested(qp, rough)
-    f = qp.rows.exact_times(qp.b, near)
-    if rough is not None and near is not None:
-        seen = np.union1d(near, np.flatnonzero(qp.b))
-        if np.abs(f - rough)[seen].max(initial=0.0) > MARGIN / 10:
-            f = qp.rows.exact_times(qp.b)
-        else:
-            far = np.setdiff1d(np.arange(len(f)), seen, assume_unique=True)
-            f[far] = rough[far]
-    primal, dual, _ = objectives(f, qp.b, qp.p, qp.lo, qp.hi, qp.l1)
+    b = at.b
+    f = _mostly_exact(qp, at) if qp.rows.real == np.float32 else qp.rows.exact_times(b, None)
+    primal, dual, _ = objectives(f, b, qp.p, qp.lo, qp.hi, qp.l1)
     rounding = 4 * np.finfo(float).eps * float((qp.hi - qp.lo) @ np.abs(qp.p))
-    return Certificate(primal, dual, violation(f - qp.p, qp.b, qp.lo, qp.hi, qp.l1), f, rounding)
+    return Certificate(primal, dual, violation(f - qp.p, b, qp.lo, qp.hi, qp.l1), f, rounding)
 
 
-def _stored(qp: QP) -> Array:
-    """Return K b from the stored rows, which the run that found b already knows."""
-    if qp.reached is not None and qp.reached[0] is qp.b:
-        return qp.reached[1]
-    return qp.rows.times(qp.b)
+def _mostly_exact(qp: QP, at: Point) -> Array:
+    """Return K b: from float64 entries where it decides a loss, from the float32 rows where it is far from one."""
+    rough = qp.rows.times(at.b) if at.stored is None else at.stored
+    near = contested(qp, at.b, rough)
+    f = qp.rows.exact_times(at.b, near)
+    seen = np.union1d(near, np.flatnonzero(at.b))
+    if np.abs(f - rough)[seen].max(initial=0.0) > SUSPECT:
+        return qp.rows.exact_times(at.b)
+    far = np.setdiff1d(np.arange(len(f)), seen, assume_unique=True)
+    f[far] = rough[far]
+    return f
 
 
-def contested(qp: QP, f: Array) -> Index:
+def contested(qp: QP, b: Array, f: Array) -> Index:
     """Return the rows whose loss is positive, or nearly so, at the best intercept for f."""
-    _, _, b0 = objectives(f, qp.b, qp.p, qp.lo, qp.hi, qp.l1)
+    _, _, b0 = objectives(f, b, qp.p, qp.lo, qp.hi, qp.l1)
     r = qp.p - f - b0
-    return np.flatnonzero(((r - qp.l1 > -MARGIN) & (qp.hi > 0)) | ((-r - qp.l1 > -MARGIN) & (qp.lo < 0)))
+    above = (r - qp.l1 > -CLEAR_OF_LOSS) & (qp.hi > 0)
+    below = (-r - qp.l1 > -CLEAR_OF_LOSS) & (qp.lo < 0)
+    return np.flatnonzero(above | below)
 
 
 def objectives(f: Array, b: Array, p: Array, lo: Array, hi: Array, l1: Array | float) -> tuple[float, float, float]:

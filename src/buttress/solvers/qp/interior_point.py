@@ -1,4 +1,4 @@
-"""An interior-point method for the program of ``smo.py``: few iterations whatever C and the scale of the data.
+"""An interior-point method for the program of ``program.py``: few iterations whatever C and the scale of the data.
 
 Each iteration factorises one n x n matrix, n^3 / 3 operations, so it serves up to about 3,000 rows: as the rescue of
 problems on which pairs stall, and as the oracle of the tests. K must be positive semidefinite on vectors of sum 0.
@@ -14,9 +14,17 @@ from buttress._checks import Array
 from buttress.solvers.qp.certificate import objectives
 from buttress.solvers.run import Step, Steps
 
-INTERIOR_ROWS = 3000
-PATIENCE = 12  # iterations without a smaller gap after which rounding has won
+INTERIOR_ROWS = 3000  # rows: one factorisation of more takes longer than pairs usually need for the whole problem
+SMALLER = 0.9  # of the least gap so far: only a gap below this counts as progress
+PATIENCE = 12  # iterations without progress after which rounding has won
+EARLY_PATIENCE = 5 * PATIENCE  # the same as long as the gap is above EARLY_GAP, where rounding cannot be the reason
+EARLY_GAP = 0.1  # relative
 SHRINK = 0.995  # of the way to the nearest bound
+NO_STEP = 1e-8  # a step length below this leads nowhere
+AWAY = 1e-3  # least distance of the first multipliers from 0, K having a mean diagonal of 1
+DIAGONALS = (0.0, 1e-15, 1e-13, 1e-11, 1e-9)  # relative, added in turn until the matrix can be factorised
+CG_STEPS = 20  # corrections of a rounded factorisation, at most
+CG_TOL = 1e-12  # relative residual at which they end
 
 
 @dataclass
@@ -49,16 +57,18 @@ def interior_point(K: Array, p: Array, lo: Array, hi: Array, l1: Array | float =
     K /= scale
     split = bool(np.any(np.asarray(l1) > 0))
     signs = np.array([[1.0], [-1.0]]) if split else np.array([[1.0]])
-    floor, ceiling = (np.zeros((2, n)), scale * np.stack([hi, -lo])) if split else (scale * lo[None], scale * hi[None])
+    floor = np.zeros((2, n)) if split else scale * lo[None]
+    ceiling = scale * np.stack([hi, -lo]) if split else scale * hi[None]
     linear = l1 - signs * p
     share = -(signs * floor).sum() / (signs * (ceiling - floor)).sum() if not split else 0.5
     point = _start(K, linear, signs, floor, share * (ceiling - floor), ceiling)
-    least, idle = np.inf, 0
-    while idle < (PATIENCE if least < 0.1 else 5 * PATIENCE):
+    least = np.inf
+    idle = 0
+    while idle < (PATIENCE if least < EARLY_GAP else EARLY_PATIENCE):
         b = feasible((signs * point.x).sum(axis=0) / scale, lo, hi)
         primal, dual, _ = objectives(scale * (K @ b), b, p, lo, hi, l1)
         gap = (primal - dual) / max(abs(primal), abs(dual), np.finfo(float).tiny)
-        least, idle = (gap, 0) if gap < 0.9 * least else (least, idle + 1)
+        least, idle = (gap, 0) if gap < SMALLER * least else (least, idle + 1)
         yield Step(b, gap=gap, objective=primal - dual)
         moved = _mehrotra_step(K, linear, signs, point)
         if moved is None:
@@ -72,13 +82,14 @@ def _start(K: Array, linear: Array, signs: Array, floor: Array, room: Array, cei
     slope = signs * (K @ (signs * x).sum(axis=0)) + linear
     nu = float(np.median(signs * slope))
     rest = slope - signs * nu
-    delta = max(float(np.abs(rest).mean()), 1e-3)
+    delta = max(float(np.abs(rest).mean()), AWAY)
     return _Point(x, room, ceiling - x, np.maximum(rest, 0) + delta, np.maximum(-rest, 0) + delta, nu)
 
 
 def _mehrotra_step(K: Array, linear: Array, signs: Array, at: _Point) -> _Point | None:
     """Take one predictor-corrector step; None when the matrix cannot be factorised or no step is left."""
-    room_below, room_above = at.room_below, at.room_above
+    room_below = at.room_below
+    room_above = at.room_above
     b = (signs * at.x).sum(axis=0)
     dual_residual = signs * (K @ b - at.nu) + linear - at.below + at.above
     theta = at.below / room_below + at.above / room_above
@@ -106,7 +117,7 @@ def _mehrotra_step(K: Array, linear: Array, signs: Array, at: _Point) -> _Point 
     move = direction(centre - at.below * room_below - affine.below * affine.x,
                      centre - at.above * room_above + affine.above * affine.x)
     length = SHRINK * _reach(at, move)
-    if not (np.isfinite(length) and length > 1e-8 and np.isfinite(move.nu)):
+    if not (np.isfinite(length) and length > NO_STEP and np.isfinite(move.nu)):
         return None
     return at.moved(move, length)
 
@@ -114,7 +125,7 @@ def _mehrotra_step(K: Array, linear: Array, signs: Array, at: _Point) -> _Point 
 def _factorised(K: Array, spread: Array) -> Callable[[Array], Array] | None:
     """Return x -> (K + diag(spread))^-1 x by Cholesky, a little added to the diagonal where rounding needs it."""
     root = np.sqrt(spread + np.diagonal(K))
-    for extra in (0.0, 1e-15, 1e-13, 1e-11, 1e-9):
+    for extra in DIAGONALS:
         system = K / root[:, None] / root
         np.fill_diagonal(system, 1.0 + extra)
         try:
@@ -132,24 +143,30 @@ def _factorised(K: Array, spread: Array) -> Callable[[Array], Array] | None:
 
 
 def conjugate_gradients(
-    apply: Callable[[Array], Array], rough: Callable[[Array], Array], right: Array, steps: int = 20, rtol: float = 1e-12
+    apply: Callable[[Array], Array], rough: Callable[[Array], Array], right: Array
 ) -> Array:
     """Return x with apply(x) = right, correcting the ``rough`` inverse that a rounded factorisation gives."""
     x = rough(right)
     residual = right - apply(x)
-    best, least, size = x, np.linalg.norm(residual), np.linalg.norm(right)
+    best = x
+    least = np.linalg.norm(residual)
+    size = np.linalg.norm(right)
     z = rough(residual)
-    direction, product = z, residual @ z
-    for _ in range(steps):
-        if least <= rtol * size or not product > 0:
+    direction = z
+    product = residual @ z
+    for _ in range(CG_STEPS):
+        if least <= CG_TOL * size or not product > 0:
             break
         image = apply(direction)
         length = product / (direction @ image)
-        x, residual = x + length * direction, residual - length * image
+        x = x + length * direction
+        residual = residual - length * image
         if np.linalg.norm(residual) < least:
-            best, least = x, np.linalg.norm(residual)
+            best = x
+            least = np.linalg.norm(residual)
         z = rough(residual)
-        product, last = residual @ z, product
+        last = product
+        product = residual @ z
         direction = z + product / last * direction
     return best
 

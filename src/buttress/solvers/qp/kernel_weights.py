@@ -22,18 +22,28 @@ from buttress.kernels import Kernel, centers
 from buttress.solvers.qp.ball import Ball, solve_ball
 from buttress.solvers.run import Step, Steps
 
-BLOCK = 512
-EXACT_ROWS = 200  # beyond, an exact finish of every ball would take most of the time
-LEVEL = 0.3  # how far up from the lower bound to the best value the next weights may lie
+FETCHED_ROWS = 512  # rows of each kernel made at a time: 4 kB of scratch memory for each column
+FINISHED_ROWS = 200  # rows: beyond, an exact finish of every ball would take most of the time
+ALONE = 0.1  # entries in a smaller share of the columns than this are computed alone, without their whole rows
+LEVEL = 0.3  # how far up from the lower bound to the best value the next weights may lie (the level method's lambda)
+CUT_ROUNDS = 2  # mixtures of dual points added after each ball: cuts that cost no program
+NO_WEIGHT = 1e-12  # weights below this become 0
+NO_SLOPE = 1e-12  # of the largest: slopes below this are rounding
+FLAT = 0.01  # of the first slope: where the line search ends
+LINE_TRIALS = 12  # most balls of one line search
+COPY_ROWS = 200  # rows that kernels are compared on
+COPY = 1e-9  # relative distance of two centred and scaled Gram matrices below which they are the same kernel
 
 
 class Source:
     """One kernel on the training rows, with the rows of its Gram matrix that are kept."""
 
     def __init__(self, kernel: Kernel, X: Array, cache_size: float):
-        self.kernel, self.X, self.Z = kernel, X, centers(kernel, X)
+        self.kernel = kernel
+        self.X = X
+        self.Z = centers(kernel, X)
         self.rows = KernelRows(kernel, X, cache_size)
-        self.block = min(BLOCK, self.rows.capacity)
+        self.block = min(FETCHED_ROWS, self.rows.capacity)
 
     def panel(self, rows: Index | slice, columns: Index | slice) -> Array:
         """Return the entries of these rows and columns, computed anew."""
@@ -44,7 +54,7 @@ class Source:
         whole = len(columns) == len(self.X)
         for start in range(0, len(index), self.block):
             part = index[start : start + self.block]
-            if len(columns) < 0.1 * len(self.X):
+            if len(columns) < ALONE * len(self.X):
                 total[start : start + self.block] += weight * self.panel(part, columns)
             else:
                 rows = self.rows.fetch(part)
@@ -123,14 +133,17 @@ class KernelStack:
         self.share = cache_size / (len(kernels) + 1)
         self.sources = [Source(kernel, X, self.share) for kernel, X in zip(kernels, inputs, strict=True)]
         self.scales = np.ones(len(kernels))
-        self.weight, self.nu, self.gap_tol = weight, nu, gap_tol
+        self.weight = weight
+        self.nu = nu
+        self.gap_tol = gap_tol
         self.n_solved = 0
-        self._b, self._products = np.zeros(len(weight)), np.zeros((len(kernels), len(weight)))
+        self._b = np.zeros(len(weight))
+        self._products = np.zeros((len(kernels), len(weight)))
 
     def evaluate(self, eta: Array, start: Array | None) -> Trial:
         """Return the ball of sum_p eta_p K_p / scales_p, from the dual point ``start``."""
         rows = MixtureRows(self, eta / self.scales)
-        ball = solve_ball(rows, self.weight, self.nu, gap_tol=self.gap_tol, start=start, exact_rows=EXACT_ROWS,
+        ball = solve_ball(rows, self.weight, self.nu, gap_tol=self.gap_tol, start=start, exact_rows=FINISHED_ROWS,
                           inner=True)
         self.n_solved += 1
         return Trial(eta, ball, self.variances(ball.a))
@@ -151,7 +164,8 @@ class KernelStack:
         products = self._products.copy()
         for product, source in zip(products, self.sources, strict=True):
             source.add_product(product, change, moved)
-        self._b, self._products = b.copy(), products
+        self._b = b.copy()
+        self._products = products
         return products
 
 
@@ -160,9 +174,10 @@ def variance(source: Source, share: Array) -> float:
 
     What rounding hides counts as 0.
     """
-    mean, n = 0.0, len(share)
-    for start in range(0, n, BLOCK):
-        stop = min(start + BLOCK, n)
+    mean = 0.0
+    n = len(share)
+    for start in range(0, n, FETCHED_ROWS):
+        stop = min(start + FETCHED_ROWS, n)
         panel = share[start:stop] @ source.panel(slice(start, stop), slice(start, None))
         mean += float(panel[: stop - start] @ share[start:stop] + 2 * panel[stop - start :] @ share[stop:])
     diagonal = float(share @ source.rows.diagonal)
@@ -185,7 +200,7 @@ def level_cuts(stack: KernelStack, eta: Array) -> Steps:
         cuts.append(trial.variances)
         points.append(trial.ball.a)
         best = trial if best is None or trial.upper < best.upper else best
-        for _ in range(2):
+        for _ in range(CUT_ROUNDS):
             _, mix = lowest(cuts)
             points.append(np.tensordot(mix, points, axes=1))
             cuts.append(stack.variances(points[-1]))
@@ -221,14 +236,16 @@ def nearest_low(eta: Array, cuts: Array, level: float) -> Array:
     G = np.vstack([B, -cuts @ B])
     h = np.append(-eta, cuts @ eta - level)
     size = np.maximum(np.linalg.norm(G, axis=1), 1e-300)
-    G, h = G / size[:, None], h / size
+    G = G / size[:, None]
+    h = h / size
     unit = max(float(h.max()), 1e-300)  # distances of the order of 1 whatever the gap
-    E, target = np.vstack([G.T, h[None] / unit]), np.append(np.zeros(m - 1), 1.0)
+    E = np.vstack([G.T, h[None] / unit])
+    target = np.append(np.zeros(m - 1), 1.0)
     residual = E @ nnls(E, target)[0] - target
     if not abs(residual[-1]) > 1e-14:
         return lowest(list(cuts))[0]
     moved = eta + B @ (-unit * residual[:-1] / residual[-1])
-    moved[moved < 1e-12] = 0.0
+    moved[moved < NO_WEIGHT] = 0.0
     return np.asarray(moved / moved.sum())
 
 
@@ -251,7 +268,7 @@ def descent_direction(eta: Array, V: Array) -> Array:
     """Return the reduced gradient direction, which keeps the sum and leaves zero weights that would turn negative."""
     m = int(eta.argmax())
     reduced = V - V[m]
-    reduced[np.abs(reduced) <= 1e-12 * np.abs(V).max()] = 0.0
+    reduced[np.abs(reduced) <= NO_SLOPE * np.abs(V).max()] = 0.0
     D = np.where((eta == 0) & (reduced > 0), 0.0, -reduced)
     D[m] = 0.0
     D[m] = -D.sum()
@@ -272,22 +289,27 @@ def to_the_face(stack: KernelStack, trial: Trial, D: Array) -> tuple[Trial, Arra
         end = stack.evaluate(eta / eta.sum(), trial.ball.a)
         if D @ end.variances > 0:
             return trial, D, reach, end
-        trial, D = end, D.copy()
+        trial = end
+        D = D.copy()
         D[int(eta.argmax())] += D[first]
         D[first] = 0.0
-        D[np.abs(D) <= 1e-12 * tallest] = 0.0
+        D[np.abs(D) <= NO_SLOPE * tallest] = 0.0
         if not D @ trial.variances < 0:
             return trial, D, 0.0, None
     return trial, D, 0.0, None
 
 
-def line_search(stack: KernelStack, trial: Trial, D: Array, reach: float, end: Trial | None, most: int = 12) -> Trial:
+def line_search(stack: KernelStack, trial: Trial, D: Array, reach: float, end: Trial | None) -> Trial:
     """Return the trial with the least J on the way, by the slope D'V, which increases along D (Illinois' rule)."""
     if end is None:
         return trial
-    low, high, left, right = 0.0, reach, float(D @ trial.variances), float(D @ end.variances)
-    small, best = 0.01 * abs(left), min(trial, end, key=lambda t: t.upper)
-    for _ in range(most):
+    low = 0.0
+    high = reach
+    left = float(D @ trial.variances)
+    right = float(D @ end.variances)
+    small = FLAT * abs(left)
+    best = min(trial, end, key=lambda t: t.upper)
+    for _ in range(LINE_TRIALS):
         if not left < 0 < right:
             break
         s = (low * right - high * left) / (right - left)
@@ -297,9 +319,13 @@ def line_search(stack: KernelStack, trial: Trial, D: Array, reach: float, end: T
         if abs(slope) <= small:
             break
         if slope < 0:
-            low, left, right = s, slope, right / 2
+            low = s
+            left = slope
+            right /= 2
         else:
-            high, right, left = s, slope, left / 2
+            high = s
+            right = slope
+            left /= 2
     return best
 
 
@@ -311,13 +337,15 @@ def alternate(stack: KernelStack, eta: Array) -> Steps:
     """
     gamma = eta / np.linalg.norm(eta)
     trial = stack.evaluate(gamma / gamma.sum(), None)
-    last, change = -np.inf, np.inf
+    last = -np.inf
+    change = np.inf
     while True:
         spread = float(gamma @ trial.variances)
         most = max(change, abs(spread - last) / max(spread, 1e-300))
         yield Step((trial, np.nan), change=most, objective=-spread)
         following = trial.variances / np.linalg.norm(trial.variances)
-        last, change = spread, float(np.abs(following - gamma).max())
+        last = spread
+        change = float(np.abs(following - gamma).max())
         gamma = following
         trial = stack.evaluate(gamma / gamma.sum(), trial.ball.a)
 
@@ -328,7 +356,7 @@ def fixed(stack: KernelStack, eta: Array) -> Steps:
     yield Step((trial, np.nan), objective=trial.upper, done=True)
 
 
-def find_copies(sources: list[Source], sample: int = 200) -> list[tuple[int, int]]:
+def find_copies(sources: list[Source], sample: int = COPY_ROWS) -> list[tuple[int, int]]:
     """Return the pairs of kernels that are the same up to scale, centring and rounding on a sample of the rows."""
     some = np.unique(np.linspace(0, len(sources[0].X) - 1, sample).astype(np.intp))
     shapes = []
@@ -337,5 +365,5 @@ def find_copies(sources: list[Source], sample: int = 200) -> list[tuple[int, int
         K = K - K.mean(axis=0) - K.mean(axis=1)[:, None] + K.mean()
         shapes.append(K / max(float(np.linalg.norm(K)), 1e-300))
     m = len(shapes)
-    return [(p, q) for p in range(m) for q in range(p + 1, m) if np.linalg.norm(shapes[p] - shapes[q]) < 1e-9]
+    return [(p, q) for p in range(m) for q in range(p + 1, m) if np.linalg.norm(shapes[p] - shapes[q]) < COPY]
 

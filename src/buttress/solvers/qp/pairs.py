@@ -9,7 +9,8 @@ from buttress._intrinsics import maximum, minimum
 from buttress.gram.compiled import FAST
 
 FAR = 1e30  # stands for infinity, which fast arithmetic may not meet; its square root is beyond any gradient
-TAU = 1e-12  # least curvature of a pair
+TAU = 1e-12  # least curvature of a pair, libsvm's
+DOWNWARDS = -1e-6  # of K_ii: a curvature below this is no rounding, of float32 rows either
 
 
 @numba.njit(error_model="numpy", fastmath=FAST)
@@ -89,7 +90,10 @@ def pair_updates(
     for t in range(b.size):
         diagonal[t] = K[t, t]
         _offsets(t, b, lo, hi, l1, up, low)
-    i, j, step, downwards = 0, 0, real(0.0), 0
+    i = 0
+    j = 0
+    step = real(0.0)
+    downwards = 0
     for pairs in range(max_pairs):
         least, most, block = _move_and_scan(g, step, K[i], K[j], up, low)
         if not most - least > tol:
@@ -101,7 +105,7 @@ def pair_updates(
         row, own = K[i], diagonal[i]
         j = _best_partner(g, low, least, own, diagonal, row)
         curvature = own + diagonal[j] - real(2.0) * row[j]
-        downwards += curvature < -1e-6 * abs(own)
+        downwards += curvature < DOWNWARDS * abs(own)
         room_i = -b[i] if b[i] < 0 and l1[i] > 0 else hi[i] - b[i]
         room_j = b[j] if b[j] > 0 and l1[j] > 0 else b[j] - lo[j]
         length = min((g[j] + low[j] - least) / max(curvature, real(TAU)), room_i, room_j)

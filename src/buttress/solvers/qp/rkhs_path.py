@@ -71,6 +71,10 @@ class Natural:
 
 
 Solve = Callable[[float], Natural]
+SAME_LOG = 1e-13  # of log C': a bracket this narrow is rounding
+BACK = 1.0  # in log C', how far the search goes back as long as every point lies beyond the C asked for
+EARLY = 0.25  # C' n max k(x, x) of the first point: all scores then differ by at most twice this, less than 1
+FIRST_TOL = 1e-6  # of the first point, on which the start of the search and the limit of the radius depend
 
 
 def natural_path(
@@ -106,9 +110,9 @@ def first_point(kernel: Kernel, X: Array, y: Array, *, fit_intercept: bool) -> N
     There every row of the smaller class (without intercept: every row) is at its bound, all of the solution is in
     proportion to C', and rho / S is the radius at which the attacked machine collapses.
     """
-    C = 0.25 / (len(y) * float(kernel.diagonal(X).max()))
+    C = EARLY / (len(y) * float(kernel.diagonal(X).max()))
     if fit_intercept and y.sum() != 0:
-        return natural_path(kernel, X, y, fit_intercept=True, tol=1e-6)(C)
+        return natural_path(kernel, X, y, fit_intercept=True, tol=FIRST_TOL)(C)
     return natural(KernelRows(kernel, X), C * y, C, 0.0)
 
 
@@ -117,7 +121,11 @@ def path_search(solve: Solve, first: Natural, y: Array, *, C: float, radius: flo
 
     The gap is the relative duality gap between (P) and (D), the objective is (P). False position (Illinois) in log C'.
     """
-    low, high, low_value, high_value, side = -np.inf, float(np.log(C)), 0.0, np.inf, 0
+    low = -np.inf
+    high = float(np.log(C))
+    low_value = 0.0
+    high_value = np.inf
+    side = 0
     trial = float(np.log(start_of(first, C, radius)))
     while True:
         point = solve(float(np.exp(trial)))
@@ -127,14 +135,18 @@ def path_search(solve: Solve, first: Natural, y: Array, *, C: float, radius: flo
         value = float(np.log(mapped / C))
         if value > 0:
             low_value = low_value / 2 if side > 0 else low_value
-            high, high_value, side = trial, value, 1
+            high = trial
+            high_value = value
+            side = 1
         else:
             high_value = high_value / 2 if side < 0 else high_value
-            low, low_value, side = trial, value, -1
-        if value == 0 or high - low < 1e-13:
+            low = trial
+            low_value = value
+            side = -1
+        if value == 0 or high - low < SAME_LOG:
             return
         if np.isinf(low):
-            trial -= 1.0
+            trial -= BACK
         elif np.isinf(high_value):
             trial = (low + high) / 2
         else:

@@ -1,4 +1,4 @@
-"""A quadratic programme over the simplex, by a primal-dual interior point method.
+"""A quadratic program over the simplex, by a primal-dual interior point method.
 
     minimise over v   1/2 ||U'v||^2 - a.v,   v >= 0, sum v = 1
 
@@ -10,6 +10,11 @@ import numpy as np
 
 from buttress._checks import Array
 
+SHIFT = 0.1  # of the spread of the slopes: how far the first multipliers lie from 0
+CENTRE = 0.1  # share of the complementarity that a step aims at: smaller is bolder, and closer to the bounds
+RATIO = 1e13  # largest ratio of multiplier and variable, which keeps Newton's matrix within float64
+LEAST = 1e-300  # keeps variables and multipliers from underflow
+
 
 def simplex_qp(U: Array, a: Array, *, tol: float = 1e-9, max_iter: int = 60) -> Array:
     """Return v of shape (k,) for U of shape (k, d), within tol of the optimum relative to the spread of a.
@@ -20,8 +25,8 @@ def simplex_qp(U: Array, a: Array, *, tol: float = 1e-9, max_iter: int = 60) -> 
     k = len(a)
     v = np.full(k, 1 / k)
     slope = U @ (U.T @ v) - a
-    scale = max(float(np.ptp(slope)), float(np.abs(slope).max()), 1e-300)
-    y = -float(slope.min()) + 0.1 * scale
+    scale = max(float(np.ptp(slope)), float(np.abs(slope).max()), LEAST)
+    y = -float(slope.min()) + SHIFT * scale
     z = slope + y
     for _ in range(max_iter):
         complementarity = float(v @ z)
@@ -29,9 +34,9 @@ def simplex_qp(U: Array, a: Array, *, tol: float = 1e-9, max_iter: int = 60) -> 
         lack = float(v.sum()) - 1
         if complementarity <= tol * scale and np.abs(rest).max() <= tol * scale:
             break
-        h = -rest - z + 0.1 * complementarity / k / v
+        h = -rest - z + CENTRE * complementarity / k / v
         try:
-            solved = _newton(U, np.clip(z / v, 1e-13, 1e13), np.column_stack([h, np.ones(k)]))
+            solved = _newton(U, np.clip(z / v, 1 / RATIO, RATIO), np.column_stack([h, np.ones(k)]))
         except np.linalg.LinAlgError:  # as accurate as float64 allows
             break
         dy = (solved[:, 0].sum() + lack) / solved[:, 1].sum()
@@ -40,8 +45,9 @@ def simplex_qp(U: Array, a: Array, *, tol: float = 1e-9, max_iter: int = 60) -> 
         step_v, step_z = _room(v, dv), _room(z, dz)
         if not np.isfinite(solved).all():
             break
-        v, y, z = v + step_v * dv, y + step_z * dy, z + step_z * dz
-        v, z = np.maximum(v, 1e-300), np.maximum(z, 1e-300)
+        v = np.maximum(v + step_v * dv, LEAST)
+        y = y + step_z * dy
+        z = np.maximum(z + step_z * dz, LEAST)
     return v / v.sum()
 
 

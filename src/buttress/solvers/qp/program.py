@@ -1,0 +1,75 @@
+"""The quadratic program behind SVC, SVR and SVDD, and the point that its solvers hand from one to the next.
+
+    minimise over b   1/2 b'Kb - p'b + l1'|b|     subject to   lo <= b <= hi,  sum(b) = c
+
+With g = Kb - p the slope of raising b_i is g_i + l1_i (g_i - l1_i below 0), that of lowering it g_i + l1_i above 0 and
+g_i - l1_i elsewhere. Optimal when viol = max_{b > lo} (slope down) - min_{b < hi} (slope up) <= 0; ``tol`` is on viol,
+libsvm's measure.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from buttress._checks import Array
+from buttress.gram.rows import KernelRows
+
+
+@dataclass(frozen=True)
+class QP:
+    """The data of the program: K by its rows; p, lo, hi, l1 >= 0 and a feasible ``start``, each of shape (n,)."""
+
+    rows: KernelRows
+    p: Array
+    lo: Array
+    hi: Array
+    start: Array
+    l1: Array
+
+
+@dataclass(frozen=True)
+class Point:
+    """A feasible b and what is known of it: what one phase of a solve returns and the next one starts from.
+
+    Parameters
+    ----------
+    b : array of shape (n,)
+    f : array of shape (n,) or None
+        K b as a certificate computed it, which is more precise than the stored rows are.
+    stored : array of shape (n,) or None
+        K b summed from the stored rows alone.
+    gram : array of shape (n, m) or None
+        K in float64, once it was needed whole; zero columns are added up to a multiple of 64.
+    downwards : int
+        Pair updates so far along which K curves downwards: none, but for rounding, unless K is indefinite.
+    """
+
+    b: Array
+    f: Array | None = None
+    stored: Array | None = None
+    gram: Array | None = None
+    downwards: int = 0
+
+
+def slopes(g: Array, b: Array, lo: Array, hi: Array, l1: Array | float = 0.0) -> tuple[Array, Array]:
+    """Return the slopes of raising (inf where b = hi) and of lowering each variable (-inf where b = lo)."""
+    up = np.where(b < hi, g + np.where(b >= 0, l1, -np.asarray(l1)), np.inf)
+    down = np.where(b > lo, g + np.where(b > 0, l1, -np.asarray(l1)), -np.inf)
+    return up, down
+
+
+def violation(g: Array, b: Array, lo: Array, hi: Array, l1: Array | float = 0.0) -> float:
+    """Return max_{b > lo} (slope down) - min_{b < hi} (slope up); -inf when one of the sets is empty."""
+    up, down = slopes(g, b, lo, hi, l1)
+    return float(down.max() - up.min())
+
+
+def bias(g: Array, b: Array, lo: Array, hi: Array, l1: Array | float = 0.0) -> float:
+    """Return the intercept, minus the mean slope of the free variables, else minus the middle of its interval."""
+    kink = (b == 0) & (np.asarray(l1) > 0)
+    free = (b > lo) & (b < hi) & ~kink
+    if free.any():
+        return -float((g + np.asarray(l1) * np.sign(b))[free].mean())
+    up, down = slopes(g, b, lo, hi, l1)
+    ends = [end for end in (down.max(), up.min()) if np.isfinite(end)]
+    return -float(np.mean(ends))
