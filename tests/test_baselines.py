@@ -98,7 +98,7 @@ def test_sever_classifier_keeps_every_class_and_names_a_lost_one():
 
 
 def test_sever_goes_over_features_beyond_the_exact_rows(monkeypatch):
-    monkeypatch.setattr("buttress.robust.sever.EXACT_ROWS", 300)
+    monkeypatch.setattr("buttress.robust.sever.GRAM_MATRIX_ROWS", 300)
     monkeypatch.setattr("buttress.robust.sever.AUTO_LANDMARKS", 200)
     X = points(400, 2)
     v = points(400, 1, seed=1)

@@ -20,7 +20,7 @@ from buttress.solvers.gradient.space import Dual, Primal, Space, StoredRows
 from buttress.solvers.ridge.landmarks import LandmarkFeatures
 from buttress.solvers.run import Outcome, run
 
-EXACT_ROWS = 5000  # a Gram matrix of this many rows holds 200 MB
+GRAM_MATRIX_ROWS = 5000  # a Gram matrix of this many rows holds 200 MB
 AUTO_LANDMARKS = 1000
 HEARD = 0.1  # share of the rows of which a tilted risk should hear at least
 
@@ -145,7 +145,7 @@ class KernelRisk(CallbackSupportMixin, BaseEstimator):
         if isinstance(self.n_landmarks, str):
             check_option("n_landmarks", self.n_landmarks, ("auto",))
             fits = kernel.definiteness == "pd" and not isinstance(kernel, Precomputed)
-            return AUTO_LANDMARKS if fits and n_rows > EXACT_ROWS else None
+            return AUTO_LANDMARKS if fits and n_rows > GRAM_MATRIX_ROWS else None
         if isinstance(kernel, Precomputed):
             raise ValueError("n_landmarks needs a kernel of rows, not a Gram matrix. Use n_landmarks=None.")
         return check_count("n_landmarks", self.n_landmarks)

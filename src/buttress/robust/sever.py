@@ -24,7 +24,7 @@ from buttress._checks import (
 from buttress.features import landmarks, nystroem
 from buttress.kernels import Kernel, Linear, as_kernel, is_precomputed, warn_of_scale
 from buttress.risks import Mean
-from buttress.robust.kernel_risk import AUTO_LANDMARKS, EXACT_ROWS, KernelRisk
+from buttress.robust.kernel_risk import AUTO_LANDMARKS, GRAM_MATRIX_ROWS, KernelRisk
 from buttress.robust.under_risk import KernelClassifier, KernelRegressor
 from buttress.solvers.contamination.sever import Gram, Mask, random_cut, sever, worst_share
 from buttress.solvers.run import run
@@ -280,7 +280,7 @@ def gram_times(kernel: Kernel, X: Array) -> Gram:
     """Return multiplication by the kernel matrix of the rows of X: through features where those are fewer numbers."""
     if isinstance(kernel, Linear) and kernel.definiteness == "pd":
         Z = np.column_stack([X, np.full(len(X), np.sqrt(kernel.coef0))])
-    elif len(X) > EXACT_ROWS and kernel.definiteness == "pd":
+    elif len(X) > GRAM_MATRIX_ROWS and kernel.definiteness == "pd":
         points = landmarks(X, AUTO_LANDMARKS, rng=np.random.RandomState(0), method="uniform")
         Z = nystroem(kernel, points)(X)
     else:
