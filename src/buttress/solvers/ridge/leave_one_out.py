@@ -247,7 +247,9 @@ def fit_of(coef: Array, values: Array, y: Array, variance: Array, u: Array, own:
 
 
 def pivoted_cholesky(K: Array, tol: float | None = None) -> tuple[Array, NDArray[np.intp], Array]:
-    """Return (Z, pivots, L) with Z Z' = K up to ``tol``, by default 1e-8, times the largest diagonal entry; K is overwritten.
+    """Return (Z, pivots, L) with Z Z' = K up to ``tol`` times the largest diagonal entry, 1e-8 by default.
+
+    K is overwritten.
 
     Z is (n, r); the features of any x are L^-1 k(x, pivots), L (r, r) lower triangular. Works for symmetric positive
     semi-definite K; for any other the residual of Z Z' is large.
