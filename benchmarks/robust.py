@@ -1,4 +1,4 @@
-"""Robust estimators against plain learners, told rivals and an oracle, on corrupted training data.
+"""Robust estimators against plain learners, rivals that know the contamination and an oracle, on corrupted data.
 
     python benchmarks/robust.py accuracy --data-dir DIR [--sets boston] [--kinds clean,label] [--first 100] [--trials 5]
     python benchmarks/robust.py linear   --data-dir DIR
@@ -10,6 +10,7 @@
     python benchmarks/robust.py linear-scale [--rows 1000000]
     python benchmarks/robust.py small
     python benchmarks/robust.py lone [--trials 10]
+    python benchmarks/robust.py sensitivity [--quick] [--only Guard] [--output docs/constants.md]
 
 Protocol: columns and target standardised on the whole set, a random four fifths to train on, the last share ``rate``
 of them corrupted, test rows clean; means over trials, deviation in brackets. DIR holds boston_housing.csv,
@@ -25,6 +26,7 @@ import warnings
 from pathlib import Path
 
 import numpy as np
+from sensitivity import sensitivity
 from sklearn.datasets import fetch_openml, load_digits, load_iris, load_wine, make_moons
 from sklearn.kernel_approximation import Nystroem
 from sklearn.kernel_ridge import KernelRidge
@@ -44,7 +46,8 @@ from buttress import (
     Tilted,
 )
 from buttress.kernels import RBF, MultiscaleRBF
-from buttress.robust.design import WIDTHS, kernel_design
+from buttress.robust.design import kernel_design
+from buttress.robust.tuning import DESIGN
 
 FILES = {"boston": ("boston_housing.csv", 531), "concrete": ("concrete.csv", 4353),
          "wine": ("wine_quality_red.csv", 40691), "heart": ("heart_cleveland.csv", 53),
@@ -311,7 +314,7 @@ def label_scale(arguments):
     (X, _, truth, _), (Xt, _, seen, _) = (waves(k, 8, np.random.default_rng(seed)) for seed, k in ((0, n), (1, 10_000)))
     right, yt = np.digitize(truth, [-0.5, 0.8]), np.digitize(seen, [-0.5, 0.8])
     _, y, bad = flipped(X, right, 0.2, "label", 3, 0)
-    kernel = MultiscaleRBF(np.array(WIDTHS) / 8)
+    kernel = MultiscaleRBF(np.array(DESIGN.widths) / 8)
     ridge, features = timed(lambda: kernel_design(kernel, X, n_landmarks=m, rng=np.random.RandomState(0)).ridge)
     _, gram = timed(lambda: ridge.gram(np.ones(n)) if n > m else ridge.solve(np.ones(n), np.ones(n), 1.0))
     floor, ridge = features + gram, None  # the features are large
@@ -379,7 +382,7 @@ RUNS = {"accuracy": (accuracy, "boston,concrete,wine"), "linear": (linear, "bost
         "labels": (labels, "heart,cancer,digits"), "few-flips": (few_flips, "blobs,moons,iris,wine"),
         "scale": (scale, ""), "label-scale": (label_scale, ""),
         "linear-scale": (linear_scale, ""), "descent": (descent, ""), "small": (small, ""),
-        "lone": (lone, "")}
+        "lone": (lone, ""), "sensitivity": (sensitivity, "")}
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -392,6 +395,9 @@ if __name__ == "__main__":
     parser.add_argument("--rows", type=int, default=None)
     parser.add_argument("--landmarks", type=int, default=1000)
     parser.add_argument("--repeats", type=int, default=1, help="times the run scale takes floor and fit, in turns")
+    parser.add_argument("--quick", action="store_true", help="fewer cells in the run sensitivity")
+    parser.add_argument("--only", default=None, help="families of constants in the run sensitivity")
+    parser.add_argument("--output", default=None, help="file for the table of the run sensitivity")
     chosen = parser.parse_args()
     chosen.sets = [name for name in (chosen.sets or RUNS[chosen.run][1]).split(",") if name]
     chosen.rows = chosen.rows or (20_000 if chosen.run == "descent" else 100_000)

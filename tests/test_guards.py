@@ -12,12 +12,14 @@ from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.preprocessing import scale
 
 from buttress import RobustKernelClassifier, RobustLinearRegressor
+from buttress._tuned import changed
 from buttress.kernels import MultiscaleRBF, kernel
-from buttress.robust import linear_regressor
 from buttress.robust.design import kernel_design
-from buttress.robust.label_fit import fit_labels
-from buttress.solvers.contamination.label_law import TEMPERATURES, Flips, explain_labels
-from buttress.solvers.contamination.residual_law import explain, reweighed_steps
+from buttress.robust.label_fit import LabelTask, fit_labels
+from buttress.robust.tuning import LINEAR
+from buttress.solvers.contamination.label_law import Flips, explain_labels
+from buttress.solvers.contamination.residual_law import Limits, explain, reweighted_steps
+from buttress.solvers.contamination.tuning import LABELS
 from buttress.solvers.ridge.leave_one_out import FeatureRidge
 from buttress.solvers.run import Budget
 
@@ -52,7 +54,7 @@ def test_a_label_is_wrong_with_the_mean_probability_over_all_laws():
     scores = np.where(codes[:, None] == np.arange(2), 1.0, -1.0)
     scores[3] *= -1
     rho, total, mean = np.linspace(0, 0.49, 2000)[:, None], 0.0, 0.0
-    for T in TEMPERATURES:
+    for T in LABELS.temperatures:
         q = softmax(T * scores, axis=1)[np.arange(40), codes]
         chance = (1 - rho) * q + rho * (1 - q)
         joint = chance.prod(axis=1) * (1 - 2 * rho[:, 0]) ** 4
@@ -100,7 +102,7 @@ def test_leave_one_out_scores_are_those_of_refits_to_the_relabelled_others():
     X = X + 1e-6 * np.arange(150)[:, None]  # equal rows would be left out together
     design = kernel_design(MultiscaleRBF(np.array([1, 0.3, 0.1, 0.03]) / 4), X, n_landmarks="auto",
                            rng=np.random.RandomState(0))
-    found = fit_labels(design, dirty, 3, share=None, alpha=1.0, max_iter=20, budget=Budget())
+    found = fit_labels(LabelTask(design, dirty, 3, share=None, alpha=1.0, max_iter=20, budget=Budget()))
     model = RobustKernelClassifier(alpha=1.0, random_state=0).fit(X, dirty)
     np.testing.assert_allclose(model.loo_score_, found.margin, atol=1e-6)
     fitted = model.predict(X)
@@ -191,11 +193,11 @@ def test_many_columns_give_a_robust_fit_little_advantage_on_clean_data(d):
     assert sum(clean) >= 3
 
 
-def test_starts_tried_on_a_part_of_the_rows_end_where_those_on_all_do(monkeypatch):
+def test_starts_tried_on_a_part_of_the_rows_end_where_those_on_all_do():
     X, y, w = scattered(0, 0.3, n=2000)
     whole = RobustLinearRegressor(random_state=0).fit(X, y)
-    monkeypatch.setattr(linear_regressor, "SEARCHED", 300)
-    part = RobustLinearRegressor(random_state=0).fit(X, y)
+    with changed(LINEAR, searched=300):
+        part = RobustLinearRegressor(random_state=0).fit(X, y)
     assert np.linalg.norm(part.coef_ - whole.coef_) < 0.2 * np.linalg.norm(whole.coef_ - w)
     assert np.mean(part.inlier_mask_ == whole.inlier_mask_) > 0.99
     assert part.agreement_.shape == (2000,)
@@ -239,9 +241,9 @@ def test_reweighting_forgives_no_row_that_the_bisquare_rejected():
     y[:20] = X[:20] @ w + 5
     ridge, weight = FeatureRidge(X), (np.arange(200) >= 20).astype(float)
     fit = ridge.solve(y, weight, 1e-9)
-    known = explain(fit.loo, fit.spread, floor=1e-6)
-    assert known.inlier[:20].min() > 0.5
-    for step in islice(reweighed_steps(ridge, y, fit, known, alpha=1e-9, share=None, floor=1e-6), 3):
+    known = explain(fit.loo, fit.spread, None, Limits(1e-6))
+    assert known.responsibility[:20].min() > 0.5
+    for step in islice(reweighted_steps(ridge, y, fit, known, alpha=1e-9, limits=Limits(1e-6)), 3):
         fit = step.state[0]
         assert not fit.weight[:20].any()
     same = LinearRegression(fit_intercept=False).fit(X[20:], y[20:], sample_weight=fit.weight[20:])

@@ -7,16 +7,19 @@ from sklearn.linear_model import Ridge
 
 from buttress import KernelRegressor, RobustKernelRegressor
 from buttress._rows import equal_rows
+from buttress._tuned import changed
 from buttress.features import nystroem, stored
 from buttress.features.thin import thin_product
 from buttress.kernels import RBF
 from buttress.risks import Subquantile
-from buttress.robust.design import kernel_design
-from buttress.robust.regression_fit import ALPHAS, best_alpha_of_many
-from buttress.solvers.contamination.residual_law import first_law, learned
+from buttress.robust.design import Regime, kernel_design
+from buttress.robust.regression_fit import best_alpha_of_many
+from buttress.robust.tuning import MIXTURE
+from buttress.solvers.contamination.residual_law import Limits, em_rounds, first_law
 from buttress.solvers.ridge import landmarks
 from buttress.solvers.ridge.landmarks import LandmarkFeatures, LandmarkRidge
 from buttress.solvers.ridge.leave_one_out import FeatureRidge, factorised
+from buttress.solvers.ridge.tuning import LEVERAGES
 
 from problems import points
 
@@ -77,9 +80,8 @@ def test_descent_does_not_depend_on_how_features_are_kept(step, kept, monkeypatc
     np.testing.assert_allclose(fitted(), expected, atol=1e-3 if kept == "single" else 1e-8)
 
 
-def test_equal_rows_are_left_out_together_whichever_rows_are_looked_at(monkeypatch):
-    monkeypatch.setattr(landmarks, "FEW", 0)
-    monkeypatch.setattr(landmarks, "STRONG", 0.0)
+@changed(LEVERAGES, few_rows=0, exact_from=0.0)
+def test_equal_rows_are_left_out_together_whichever_rows_are_looked_at():
     twins = np.repeat(X[:100], 3, axis=0)
     rows = LandmarkFeatures(MAP, twins, 1.0)
     Z = rows[np.arange(300)]
@@ -99,8 +101,8 @@ def test_features_leave_out_what_the_landmarks_cannot_say(features):
     assert features.missed[:20].max() < 1e-4 < features.missed[20:].mean()
 
 
-def test_projected_leverages_are_near_and_strong_ones_exact(monkeypatch):
-    monkeypatch.setattr(landmarks, "FEW", 0)
+@changed(LEVERAGES, few_rows=0)
+def test_projected_leverages_are_near_and_strong_ones_exact():
     rows = LandmarkFeatures(MAP, X, 1.0)
     Z = rows[np.arange(300)]
     exact = FeatureRidge(Z).solve(Y, np.ones(300), 0.01)
@@ -118,8 +120,8 @@ def test_variance_that_grows_with_what_is_missed_is_learned():
     missed = rng.random(4000)
     r = 0.3 * np.sqrt(1 + 20 * missed) * student(8).rvs(4000, random_state=1)
     r[:400] = rng.normal(12, 2, size=400)
-    law = first_law(r, np.ones(4000), nu=8.0, share=None, floor=1e-9)
-    law = learned(law, r, np.ones(4000), missed, share=None, floor=1e-9, rounds=60)
+    law = first_law(r, np.ones(4000), 8.0, Limits(1e-9))
+    law = em_rounds(law, r, np.ones(4000), missed, Limits(1e-9), rounds=60)
     assert law.scale == pytest.approx(0.3, rel=0.15)
     assert law.scale**2 * law.stray == pytest.approx(0.09 * 20, rel=0.15)
     assert law.share == pytest.approx(0.1, abs=0.01)
@@ -161,9 +163,8 @@ def test_a_memory_map_is_read_in_parts_and_a_float32_one_stays_so(tmp_path, monk
     assert (~model.inlier_mask_[:1000]).mean() > 0.95
 
 
-def test_projected_path_is_the_solutions_seen_at_some_rows(features, monkeypatch):
-    monkeypatch.setattr(landmarks, "FEW", 0)
-    monkeypatch.setattr(landmarks, "STRONG", 0.05)
+@changed(LEVERAGES, few_rows=0, exact_from=0.05)
+def test_projected_path_is_the_solutions_seen_at_some_rows(features):
     ridge, rows = LandmarkRidge(features), np.arange(0, 300, 7)
     for alpha, seen in zip([0.1, 2.0], ridge.path(Y, U, [0.1, 2.0], rows), strict=True):
         whole = ridge.solve(Y, U, alpha)
@@ -178,7 +179,7 @@ def test_the_ridge_of_many_rows_is_the_best_of_all_and_no_more_are_tried_than_ne
     y = np.sin(2 * rows[:, 0]) + rows[:, 1] + 0.5 * rng.normal(size=2000)
     design = kernel_design(RBF(gamma), rows, n_landmarks=20, rng=np.random.RandomState(0))
     good = np.ones(2000)
-    alphas = ALPHAS[::2] * design.unit
+    alphas = MIXTURE.ridges[::2] * design.unit
     errors = [float(fit.loo @ fit.loo) for fit in design.ridge.path(y, good, alphas, np.arange(2000))]
     best, tried = int(np.argmin(errors)), []
     monkeypatch.setattr(landmarks, "factorised", lambda A: tried.append(1) or factorised(A))
@@ -188,7 +189,8 @@ def test_the_ridge_of_many_rows_is_the_best_of_all_and_no_more_are_tried_than_ne
 
 def test_many_rows_are_first_judged_at_a_twentieth_of_the_mean_eigenvalue():
     few, many = (kernel_design(RBF(0.5), X, n_landmarks=m, rng=np.random.RandomState(0)) for m in (20, 5))
-    assert few.steady == 0
+    assert few.regime is Regime.FEW
+    assert many.regime is Regime.MANY
     Z = many.ridge.features[np.arange(300)]
     assert 0 < 20 * many.steady <= 300 / 5
     assert many.steady == pytest.approx((np.sum(Z[:, :-1] ** 2) + 300 * many.ridge.missed.mean()) / 5 / 20)

@@ -22,7 +22,7 @@ from buttress import (
     RobustLinearRegressor,
     outlier_report,
 )
-from buttress.robust.regression_fit import ALPHAS
+from buttress.robust.tuning import MIXTURE
 
 from problems import moons
 
@@ -343,9 +343,9 @@ def test_plain_fit_that_stays_has_the_ridge_of_least_absolute_error():
     X = rng.uniform(-3, 3, (60, 1))
     y = np.sin(2 * X[:, 0]) + 0.3 * rng.standard_t(3, 60)
     model = RobustKernelRegressor(random_state=0).fit(X, y)
-    left = [RobustKernelRegressor(contamination=0, alpha=alpha).fit(X, y).loo_residual_ for alpha in ALPHAS]
+    left = [RobustKernelRegressor(contamination=0, alpha=alpha).fit(X, y).loo_residual_ for alpha in MIXTURE.ridges]
     assert model.clean_
-    assert model.alpha_ == pytest.approx(ALPHAS[np.argmin([np.abs(r).sum() for r in left])])
+    assert model.alpha_ == pytest.approx(MIXTURE.ridges[np.argmin([np.abs(r).sum() for r in left])])
     squares = RobustKernelRegressor(contamination=0).fit(X, y)
-    assert squares.alpha_ == pytest.approx(ALPHAS[np.argmin([r @ r for r in left])])
+    assert squares.alpha_ == pytest.approx(MIXTURE.ridges[np.argmin([r @ r for r in left])])
     assert squares.alpha_ > model.alpha_  # a few large residuals ask for more

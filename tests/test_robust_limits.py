@@ -11,7 +11,7 @@ from buttress import (
     RobustKernelRegressor,
     RobustLinearRegressor,
 )
-from buttress.robust import kernel_regressor, label_fit, linear_regressor, regression_fit
+from buttress.robust import label_fit, linear_regressor, regression_fit
 from buttress.solvers.contamination.noisy_logistic import NoisyLogistic
 from buttress.solvers.ridge.leave_one_out import FeatureRidge
 
@@ -63,7 +63,7 @@ def test_an_interrupt_leaves_a_model_of_the_rows_found(model, place, name, says,
 
 def test_an_interrupt_of_the_guard_leaves_the_robust_fit(monkeypatch):
     whole = RobustKernelRegressor(random_state=0).fit(X, Y)
-    interrupt(monkeypatch, kernel_regressor, "lie_together")
+    interrupt(monkeypatch, regression_fit, "lie_together")
     with pytest.warns(InterruptedWarning, match="The robust fit stays"):
         model = RobustKernelRegressor(random_state=0).fit(X, Y)
     assert not whole.clean_
@@ -71,7 +71,7 @@ def test_an_interrupt_of_the_guard_leaves_the_robust_fit(monkeypatch):
 
 
 @pytest.mark.parametrize(("number", "place", "name"), [
-    (0, kernel_regressor, "search"), (1, kernel_regressor, "search"), (2, linear_regressor, "least_trimmed"),
+    (0, regression_fit, "search"), (1, regression_fit, "search"), (2, linear_regressor, "least_trimmed"),
     (3, label_fit, "likeliest_fit"),
     (4, NoisyLogistic, "chances"),
 ])
@@ -85,7 +85,7 @@ def test_an_interrupt_before_anything_is_known_is_passed_on(number, place, name,
 @pytest.mark.parametrize(("landmarks", "place", "name", "says"), [
     ("auto", label_fit, "_concentrated", "labels that a plain fit finds likeliest"),
     (40, NoisyLogistic, "_crossed", "holds what was known before"),
-    (5, NoisyLogistic, "left_out", "by the fit that they have a part in"),
+    (5, NoisyLogistic, "left_out", "by a fit that includes them"),
 ])
 def test_an_interrupt_leaves_a_classifier(landmarks, place, name, says, monkeypatch):
     interrupt(monkeypatch, place, name)

@@ -1,5 +1,6 @@
 """Rows drawn from many, and rows that repeat others, exactly or but for rounding."""
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -7,8 +8,26 @@ from numpy.typing import NDArray
 from scipy.sparse import issparse
 
 from buttress._checks import Array
+from buttress._tuned import tuned
 
-ENOUGH = 10_000  # rows to measure a column by
+
+@dataclass(frozen=True)
+class Copies:
+    """When rows count as near copies of one another."""
+
+    rows: int = tuned(10_000, "rows", "drawn to measure a column by")
+    single: float = tuned(1e-9, "column widths", "distance at which one pair is enough", "the precision of float64")
+    single_chance: float = tuned(0.01, "column widths, times n^2", "the same, for many rows: a bound on chance")
+    several: float = tuned(1e-6, "column widths", "distance at which several pairs are", "the precision of float32")
+    several_chance: float = tuned(1e-3, "column widths, times n", "the same, for many rows: a bound on chance")
+    relative: float = tuned(1e-6, "of the number", "distance allowed between two numbers", "the precision of float32")
+    least: int = tuned(5, "rows", "several are at least so many")
+    one_in: int = tuned(100, "rows", "and at least one in so many")
+    neighbours: int = tuned(3, "rows", "compared with each, in the order of a combination of the columns")
+    rounding: float = tuned(4e-16, "column sizes", "distance that rounding alone explains", "the precision of float64")
+
+
+COPIES = Copies()
 
 
 def drawn_rows(n: int, most: int) -> slice | NDArray[np.intp]:
@@ -27,7 +46,8 @@ def equal_rows(X: Any) -> NDArray[np.intp] | None:
     Rows are compared only where a random combination of their columns is equal, so that many rows cost one sort. X may
     be CSR with each entry stored once and in order.
     """
-    factors, n = 1 + np.random.default_rng(0).random((X.shape[1],)), X.shape[0]
+    n = X.shape[0]
+    factors = _factors(X.shape[1])
     if issparse(X):
         combined = X @ factors
     else:
@@ -64,35 +84,62 @@ def _numbered(X: Any) -> NDArray[np.intp]:
 
 
 def near_copies(X: Array) -> NDArray[np.intp]:
-    """Return the rows of X (n, d) that all but repeat another: nearer in every column than chance brings two of n.
+    """Return the rows of X (n, d) that repeat another but for rounding; exactly equal rows do not count.
 
-    A column is measured in the middle size of what is not at its median. One pair is enough where it is 1e-9 apart, as
-    far as float64 goes; 1e-6, as far as float32 does, must be met by a row in a hundred. (Of n numbers spread evenly
-    some two are within 1/n^2: both are lowered for many rows.) Columns with many small numbers, such as probabilities,
-    bring rows as near that are no copies: numbers must also agree to a millionth of themselves, unless they are as near
-    as rounding alone may set them apart. Equal rows do not count.
+    Two rows are near when they are so in every column. A column is measured by its width: the median distance from its
+    median of the entries that differ from it. One pair 1e-9 widths apart is enough, the precision of float64. At 1e-6
+    widths, that of float32, a row in a hundred must have such a pair. For many rows both distances are smaller, since
+    of n numbers spread evenly some two are within 1/n^2 by chance. Columns with many small numbers, such as
+    probabilities, have near rows that are no copies, so two numbers must also agree to a millionth of themselves,
+    unless rounding alone explains their distance.
     """
-    n, part = len(X), np.asarray(X[drawn_rows(len(X), ENOUGH)], dtype=np.float64)
-    centre = np.median(part, axis=0)
-    off = np.abs(part - centre)
-    width = np.array([np.median(column[column > 0]) if column.any() else 1.0 for column in off.T])
-    factors = 1 + np.random.default_rng(0).random((X.shape[1],))
-    combined = np.zeros(n)
-    for j, factor in enumerate(factors):
-        combined += factor * (X[:, j] - centre[j]) / width[j]
-    order = np.argsort(combined)
-    rounding = 4e-16 * (width + np.abs(centre))
-    for tol, least in ((min(1e-9, 0.01 / n**2), 2), (min(1e-6, 1e-3 / n), max(5, n // 100))):
-        found = [np.empty(0, dtype=np.intp)]
-        for lag in (1, 2, 3):
-            close = np.flatnonzero(combined[order[lag:]] - combined[order[:-lag]] <= tol * factors.sum())
-            first, second = order[close], order[close + lag]
-            one, other = (np.asarray(X[rows], dtype=np.float64) for rows in (first, second))
-            gap = np.abs(one - other)
-            near = (gap <= np.minimum(tol * width, np.maximum(1e-6 * np.abs(one), rounding))).all(axis=1)
-            near &= gap.any(axis=1)
-            found += [first[near], second[near]]
-        rows = np.unique(np.concatenate(found))
+    n = len(X)
+    centre, width = _centre_and_width(X)
+    combined = _combined(X, centre, width)
+    rounding = COPIES.rounding * (width + np.abs(centre))
+    one_pair = min(COPIES.single, COPIES.single_chance / n**2)
+    many_pairs = min(COPIES.several, COPIES.several_chance / n)
+    for tol, least in ((one_pair, 2), (many_pairs, max(COPIES.least, n // COPIES.one_in))):
+        rows = _near(X, combined, tol, width, rounding)
         if len(rows) >= least:
             return rows
     return rows[:0]
+
+
+def _centre_and_width(X: Array) -> tuple[Array, Array]:
+    """Return the median of each column of X (n, d) and the median distance from it of entries that differ, (d,)."""
+    part = np.asarray(X[drawn_rows(len(X), COPIES.rows)], dtype=np.float64)
+    centre = np.median(part, axis=0)
+    off = np.abs(part - centre)
+    width = np.array([np.median(column[column > 0]) if column.any() else 1.0 for column in off.T])
+    return centre, width
+
+
+def _combined(X: Array, centre: Array, width: Array) -> Array:
+    """Return a random combination (n,) of the columns in units of their widths: near rows have near values."""
+    combined = np.zeros(len(X))
+    for j, factor in enumerate(_factors(X.shape[1])):
+        combined += factor * (X[:, j] - centre[j]) / width[j]
+    return combined
+
+
+def _factors(d: int) -> Array:
+    return 1 + np.random.default_rng(0).random((d,))
+
+
+def _near(X: Array, combined: Array, tol: float, width: Array, rounding: Array) -> NDArray[np.intp]:
+    """Return the rows within ``tol`` widths of another, among neighbours in the order of ``combined``."""
+    order = np.argsort(combined)
+    reach = tol * _factors(X.shape[1]).sum()
+    found = [np.empty(0, dtype=np.intp)]
+    for lag in range(1, COPIES.neighbours + 1):
+        close = np.flatnonzero(combined[order[lag:]] - combined[order[:-lag]] <= reach)
+        first = order[close]
+        second = order[close + lag]
+        one = np.asarray(X[first], dtype=np.float64)
+        distance = np.abs(one - np.asarray(X[second], dtype=np.float64))
+        alike = np.maximum(COPIES.relative * np.abs(one), rounding)
+        near = (distance <= np.minimum(tol * width, alike)).all(axis=1)
+        near &= distance.any(axis=1)
+        found += [first[near], second[near]]
+    return np.unique(np.concatenate(found))

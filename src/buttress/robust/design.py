@@ -3,30 +3,59 @@
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from enum import Enum
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 from scipy.sparse import issparse
+from sklearn.utils import check_random_state
 from sklearn.utils.extmath import row_norms
 
-from buttress._checks import Array, check_count, check_number, warn_user
-from buttress._rows import ENOUGH, distinct_rows, drawn_rows, equal_rows, near_copies
+from buttress._checks import Array, check_count, check_limits, check_number, warn_user
+from buttress._rows import COPIES, distinct_rows, drawn_rows, equal_rows, near_copies
 from buttress._threads import own_threads, threads_for
 from buttress.expansion import KernelExpansion
 from buttress.features import nystroem
+from buttress.features.stored import LandmarkFeatures
 from buttress.gram.entries import entries
-from buttress.kernels import Kernel, MultiscaleRBF, centers, fitted_kernel, is_precomputed
-from buttress.solvers.ridge.landmarks import FEW, LandmarkFeatures, LandmarkRidge
-from buttress.solvers.ridge.leave_one_out import FeatureRidge, GramRidge, pivoted_cholesky
+from buttress.kernels import Kernel, MultiscaleRBF, centers, fitted_kernel, is_precomputed, warn_of_scale
+from buttress.robust.tuning import DESIGN
+from buttress.solvers.ridge.landmarks import LandmarkRidge
+from buttress.solvers.ridge.leave_one_out import FeatureRidge, GramRidge, Ridge, pivoted_cholesky
+from buttress.solvers.ridge.tuning import LEVERAGES
+from buttress.solvers.run import Budget
 
-EXACT_ROWS = 3000
-LANDMARKS = 1000
-WIDTHS = (1.0, 0.3, 0.1, 0.03)  # gamma of the default kernel, in units of 1/d
-MOSTLY_ZERO = 0.15  # share of the entries below which the others are few
-COARSE = 100  # landmarks of the search
-SEARCHED = 1000  # rows of the search, where it is not all of them
+
+class Regime(Enum):
+    """How many rows there are for the landmarks, and whether their features fit into memory."""
+
+    EXACT = "no landmarks: every row is a centre"
+    FEW = "few rows a landmark"
+    MANY = "many rows a landmark: what landmarks cannot follow outweighs the noise"
+    FEW_REMADE = "few rows a landmark, features made again at each use"
+    MANY_REMADE = "many rows a landmark, features made again at each use"
+
+    @property
+    def exact(self) -> bool:
+        return self is Regime.EXACT
+
+    @property
+    def many(self) -> bool:
+        return self in (Regime.MANY, Regime.MANY_REMADE)
+
+    @property
+    def remade(self) -> bool:
+        return self in (Regime.FEW_REMADE, Regime.MANY_REMADE)
+
+
+def regime_of(features: LandmarkFeatures, n_landmarks: int) -> Regime:
+    """Return the regime of a fit on landmark features; this is the one place where it is decided."""
+    many = features.shape[0] > LEVERAGES.few_rows * n_landmarks
+    if features.stored is None:
+        return Regime.MANY_REMADE if many else Regime.FEW_REMADE
+    return Regime.MANY if many else Regime.FEW
 
 
 @dataclass
@@ -34,20 +63,69 @@ class Design:
     """A ridge solver on all rows, a coarse one for the search, and the way back to a kernel expansion.
 
     The model has the constant among its features, with the same ridge as the rest. ``coarse`` holds the features of
-    ``searched`` rows on at most 100 landmarks. ``points`` are the landmarks, or the centres of the exact fit;
-    ``isolated`` are rows that no other row resembles; ``steady`` is the ridge at which rows are first judged where they
-    are many a landmark, else 0.
+    ``searched`` rows on at most 100 landmarks. ``features`` are those of all rows on landmarks, None for exact fits.
+    ``points`` are the landmarks, or the centres of the exact fit; ``unit`` is an ordinary k(x, x), in which ridges are
+    measured; ``isolated`` are rows that no other row resembles; ``steady`` is the ridge at which it is first asked of
+    many rows whether they are good: ``unit`` times the rows per landmark over 20, and at least ``unit``.
     """
 
-    ridge: Any
+    ridge: Ridge
     coarse: FeatureRidge
     searched: NDArray[np.intp]
+    features: LandmarkFeatures | None
+    groups: NDArray[np.intp] | None
     points: Array
     expand: Callable[[Array], KernelExpansion]
     unit: float
-    exact: bool
+    steady: float
+    regime: Regime
     isolated: NDArray[np.bool_]
-    steady: float = 0.0
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What one fit works with: the kernel, the landmarks asked for, the random numbers and the budget."""
+
+    kernel: Kernel
+    n_landmarks: int | str
+    rng: np.random.RandomState
+    budget: Budget
+
+    def design(self, X: Any, n_landmarks: int | None = None) -> Design:
+        """Return the design of the rows of X, on as many landmarks as the setting or the caller says."""
+        chosen = self.n_landmarks if n_landmarks is None else n_landmarks
+        return kernel_design(self.kernel, X, n_landmarks=chosen, rng=self.rng)
+
+    def threads(self, X: Any) -> AbstractContextManager[None]:
+        """Return the block to make designs of rows of X and fit in."""
+        return design_threads(self.kernel, X, self.n_landmarks)
+
+    def warn_of_scale(self, X: Any, design: Design) -> None:
+        """Warn where the kernel is next to 0, or the same, between most rows."""
+        warn_of_scale(self.kernel, X, design.points)
+
+
+def fit_setting(estimator: Any, X: Any, budget: Budget) -> Setting:
+    """Return the setting of one fit of a robust kernel estimator to the rows of X; warn of near copies among them."""
+    rng = check_random_state(estimator.random_state)
+    warn_of_near_copies(estimator.kernel, X)
+    return Setting(default_kernel(estimator, X), estimator.n_landmarks, rng, budget)
+
+
+def check_robust_parameters(estimator: Any) -> float | None:
+    """Refuse parameters out of range of a robust kernel estimator; return the share of corrupt rows, None if "auto"."""
+    share = check_contamination(estimator.contamination)
+    if estimator.alpha != "auto":
+        check_number("alpha", estimator.alpha, 0)
+    check_gamma(estimator.gamma)
+    check_count("max_iter", estimator.max_iter)
+    check_limits(None, estimator.max_time)
+    return share
+
+
+def given(value: float | str) -> float | None:
+    """Return a parameter as a number, None for "auto"."""
+    return None if isinstance(value, str) else value
 
 
 def check_contamination(value: Any) -> float | None:
@@ -73,31 +151,33 @@ def default_kernel(estimator: Any, X: Any) -> Kernel:
     They are in units of one over the squared length of an ordinary row: d, if its columns are scaled. Where nearly all
     entries are 0, as in counts of words, columns are not scaled, and the median of the squared lengths is taken.
 
-    A width cannot be chosen by errors or likelihoods that corrupt rows have a part in, nor from moments of X; the mean
-    of several kernels costs little where one width would do.
+    Corrupt rows affect errors, likelihoods and moments of X, so none of them can choose a width. The mean of several
+    kernels costs little accuracy where one width would do.
     """
     if isinstance(estimator.kernel, str) and estimator.kernel == "rbf" and estimator.gamma == "auto":
-        return MultiscaleRBF([width / _ordinary_length(X) for width in WIDTHS])
+        return MultiscaleRBF([width / _ordinary_length(X) for width in DESIGN.widths])
     return fitted_kernel(estimator, X)
 
 
 def _ordinary_length(X: Any) -> float:
-    some = X[drawn_rows(X.shape[0], ENOUGH)]
+    some = X[drawn_rows(X.shape[0], COPIES.rows)]
     filled = some.count_nonzero() if issparse(some) else np.count_nonzero(some)
-    wanted = filled < MOSTLY_ZERO * some.shape[0] * some.shape[1]
-    return (float(np.median(row_norms(some.astype(np.float64), squared=True))) if wanted else 0.0) or float(X.shape[1])
+    columns = float(X.shape[1])
+    if filled >= DESIGN.mostly_zero * some.shape[0] * some.shape[1]:
+        return columns
+    return float(np.median(row_norms(some.astype(np.float64), squared=True))) or columns
 
 
 def warn_of_near_copies(kernel: Any, X: Any) -> None:
-    """Warn of dense rows that repeat another but for rounding: left out alone, each is foretold by its copy."""
+    """Warn of dense rows that repeat another but for rounding: left out alone, each is predicted by its copy."""
     if is_precomputed(kernel) or issparse(X):
         return
     rows = near_copies(X)
     if len(rows):
         named = ", ".join(map(str, rows[:10])) + (", ..." if len(rows) > 10 else "")
         warn_user(f"{len(rows)} rows of X repeat another but for a last digit (rows {named}). Equal rows are left out "
-                  "together where rows are judged; these are not equal, and a corrupt target would be borne out by its "
-                  "copy. Round X, or drop the copies.")
+                  "together where rows are judged; these are not equal, so a copy would confirm a corrupt target. "
+                  "Round X, or drop the copies.")
 
 
 def kernel_design(kernel: Kernel, X: Any, *, n_landmarks: int | str, rng: np.random.RandomState) -> Design:
@@ -128,25 +208,27 @@ def _count(X: Any, Z: Any, n_landmarks: int | str) -> int:
     """Return how many landmarks there are to be, n where the fit is exact; a Gram matrix has none."""
     n = int(X.shape[0])
     if n_landmarks == "auto":
-        return n if n <= EXACT_ROWS or Z is not X else LANDMARKS
+        return n if n <= DESIGN.exact_rows or Z is not X else DESIGN.landmarks
     m = check_count("n_landmarks", n_landmarks)
     return n if Z is not X else min(m, n)
 
 
 def _exact_design(kernel: Kernel, X: Any, Z: Any, rng: np.random.RandomState) -> Design:
-    X, Z = X.astype(np.float64, copy=False), Z.astype(np.float64, copy=False)
+    X = X.astype(np.float64, copy=False)
+    Z = Z.astype(np.float64, copy=False)
     K = kernel(X, Z)
     K = (K + K.T) / 2
     unit = _unit(np.diagonal(K))
     features, pivots, L = pivoted_cholesky(np.array(K, order="F"))
     probe = rng.normal(size=len(K))
-    if np.abs(features @ (features.T @ probe) - K @ probe).max() > 1e-5 * np.abs(K).max() * len(K):
+    if np.abs(features @ (features.T @ probe) - K @ probe).max() > DESIGN.indefinite * np.abs(K).max() * len(K):
         raise ValueError(f"The Gram matrix of {kernel!r} is not positive semi-definite. Use such a kernel.")
-    few = rng.permutation(len(K))[:COARSE]
-    coarse, _, _ = _coarse(K, few)
-    isolated, groups = _isolated(K), equal_rows(X)
-    if features.shape[1] > 0.6 * len(K):
-        ridge: Any = GramRidge(K + unit, groups)
+    few = rng.permutation(len(K))[: DESIGN.coarse]
+    coarse = _coarse(K, few)
+    isolated = _isolated(K)
+    groups = equal_rows(X)
+    if features.shape[1] > DESIGN.full_rank * len(K):
+        ridge: Ridge = GramRidge(K + unit, groups)
 
         def expand(coef: Array) -> KernelExpansion:
             return KernelExpansion(kernel, Z, coef, unit * coef.sum(axis=0))
@@ -158,7 +240,8 @@ def _exact_design(kernel: Kernel, X: Any, Z: Any, rng: np.random.RandomState) ->
             return KernelExpansion(kernel, Z[pivots], dual, np.sqrt(unit) * coef[-1])
     missed = _missed(np.diagonal(K), coarse, unit)
     rough = FeatureRidge(_with_constant(coarse, unit), groups=groups, missed=missed)
-    return Design(ridge, rough, np.arange(len(K)), Z, expand, unit, True, isolated)
+    return Design(ridge, rough, searched=np.arange(len(K)), features=None, groups=groups, points=Z, expand=expand,
+                  unit=unit, steady=unit, regime=Regime.EXACT, isolated=isolated)
 
 
 def _nystroem_design(kernel: Kernel, X: Any, m: int, rng: np.random.RandomState) -> Design:
@@ -168,21 +251,31 @@ def _nystroem_design(kernel: Kernel, X: Any, m: int, rng: np.random.RandomState)
     feature_map = nystroem(kernel, points)
     unit = _unit(kernel.diagonal(points))
     features = LandmarkFeatures(feature_map, X, unit)
-    crowding = n / (FEW * points.shape[0])
-    searched = rng.choice(n, min(n, SEARCHED), replace=False)
-    some = X[searched].astype(np.float64)
-    few = nystroem(kernel, points[rng.permutation(points.shape[0])[:COARSE]])(some)
-    coarse = FeatureRidge(_with_constant(few, unit), groups=equal_rows(some),
-                          missed=_missed(kernel.diagonal(some), few, unit))
-    return Design(LandmarkRidge(features, equal_rows(X)), coarse, searched, points,
-                  lambda coef: feature_map.expansion(coef[:-1], np.sqrt(unit) * coef[-1]), unit, False, features.faint,
-                  unit * crowding if crowding > 1 else 0.0)
+    groups = equal_rows(X)
+    searched = rng.choice(n, min(n, DESIGN.searched), replace=False)
+    coarse = _coarse_nystroem(kernel, X[searched].astype(np.float64), points, unit, rng)
+
+    def expand(coef: Array) -> KernelExpansion:
+        return feature_map.expansion(coef[:-1], np.sqrt(unit) * coef[-1])
+
+    steady = unit * max(n / (LEVERAGES.few_rows * points.shape[0]), 1.0)
+    return Design(LandmarkRidge(features, groups), coarse, searched=searched, features=features, groups=groups,
+                  points=points, expand=expand, unit=unit, steady=steady, isolated=features.faint,
+                  regime=regime_of(features, points.shape[0]))
 
 
-def _coarse(K: Array, few: NDArray[np.intp]) -> tuple[Array, NDArray[np.intp], Array]:
+def _coarse_nystroem(
+    kernel: Kernel, X: Array, points: Array, unit: float, rng: np.random.RandomState
+) -> FeatureRidge:
+    """Return the ridge solver of the search for rows X on at most 100 of the landmarks."""
+    few = nystroem(kernel, points[rng.permutation(points.shape[0])[: DESIGN.coarse]])(X)
+    return FeatureRidge(_with_constant(few, unit), groups=equal_rows(X), missed=_missed(kernel.diagonal(X), few, unit))
+
+
+def _coarse(K: Array, few: NDArray[np.intp]) -> Array:
+    """Return the features of all rows of a Gram matrix on ``few`` of them as landmarks."""
     _, pivots, L = pivoted_cholesky(np.array(K[np.ix_(few, few)], order="F"))
-    pivots = few[pivots]
-    return solve_triangular(L, K[pivots], lower=True, check_finite=False).T, pivots, L
+    return np.asarray(solve_triangular(L, K[few[pivots]], lower=True, check_finite=False).T)
 
 
 def _with_constant(Z: Array, unit: float) -> Array:
@@ -209,4 +302,4 @@ def _isolated(K: Array) -> NDArray[np.bool_]:
     length[length == 0] = np.inf
     near = (np.abs(K) / length).sum(axis=1) / length - 1
     upper = np.median(np.sort(near)[len(near) // 2 :])
-    return (near < max(0.02 * upper, 1e-6)) & np.isfinite(length)
+    return (near < max(DESIGN.isolated * upper, DESIGN.isolated_least)) & np.isfinite(length)

@@ -1,47 +1,33 @@
 """Kernel classification that finds the wrong labels by itself: concentration, or on many rows a likelihood."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils import check_random_state
 
-from buttress._checks import (
-    Array,
-    InterruptedWarning,
-    check_classes,
-    check_count,
-    check_limits,
-    check_number,
-    check_X_y,
-    warn_user,
-)
+from buttress._checks import Array, check_classes, check_X_y, warn_user
 from buttress._predicting import ExpansionPredictions, sparse_or_dense
 from buttress.expansion import binary_contrasts, rival_contrasts
-from buttress.kernels import Kernel, is_precomputed, warn_of_scale
+from buttress.kernels import is_precomputed
 from buttress.robust.design import (
-    LANDMARKS,
     Design,
+    Setting,
     check_contamination,
-    check_gamma,
-    default_kernel,
-    design_threads,
-    kernel_design,
-    warn_of_near_copies,
+    check_robust_parameters,
+    fit_setting,
+    given,
 )
 from buttress.robust.kernel_regressor import chosen_inliers
-from buttress.robust.label_fit import LabelFit, fit_labels, fit_many_labels
+from buttress.robust.label_fit import LabelFit, LabelTask, fit_labels, fit_many_labels
 from buttress.robust.report import row_keys
+from buttress.robust.tuning import DESIGN, RELABEL
 from buttress.solvers.run import Budget
-
-DETAILED = 1000  # rows from which the exact fit is compared with the one for many rows
-GAIN = 6.0  # nats by which that must foretell the labels better
-MANY = 0.1  # a larger share of isolated rows is a sign of columns that were not scaled
 
 
 class RobustKernelClassifier(ExpansionPredictions, ClassifierMixin, BaseEstimator):
-    """Kernel classification fitted to the rows whose labels are right, not told which or how many.
+    """Kernel classification fitted to the rows whose labels are right, without being given which or how many.
 
     One score a class, fitted by least squares to +1 and -1 with ridge alpha. The rate of wrong labels is the one that
     makes the labels likeliest given the scores of each row under the fit without it; then, within each class, the rows
@@ -49,7 +35,7 @@ class RobustKernelClassifier(ExpansionPredictions, ClassifierMixin, BaseEstimato
     fitted again, three times, each to its likeliest class given its label and the scores of the others. With no sign of
     wrong labels, or of a fiftieth at most, nothing is trimmed.
 
-    On landmark features, for many rows, or from 1,000 on where it foretells labels better, the scores minimise
+    On landmark features, for many rows, or from 1,000 on where it predicts labels better, the scores minimise
     -sum_i log((1 - rho) q_iy + rho (1 - q_iy) / (C - 1)) + alpha / 2 ||f||^2, q_i = softmax(f(x_i)), rho the rate.
 
     Parameters
@@ -68,7 +54,7 @@ class RobustKernelClassifier(ExpansionPredictions, ClassifierMixin, BaseEstimato
     max_iter : int, default=20
         Most concentration steps.
     max_time : float or None, default=None
-        Seconds after which no more fits are begun; what is then known stays. A few fits are always made.
+        Seconds after which no more fits begin; what is then known stays. A few fits are always made.
     progress : bool, default=False
         Show a progress line.
     random_state : int, RandomState or None
@@ -89,7 +75,7 @@ class RobustKernelClassifier(ExpansionPredictions, ClassifierMixin, BaseEstimato
     loo_proba_ : array of shape (n, n_classes)
         Probability of each class under the fit without the row.
     isolated_ : bool array of shape (n,)
-        Rows whose kernel values with all others are next to nothing: left out, their labels not judged.
+        Rows whose kernel values with all others are close to 0: left out, their labels not judged.
     scale_ : float
         Median size of ``loo_score_``.
     contamination_ : float
@@ -98,7 +84,7 @@ class RobustKernelClassifier(ExpansionPredictions, ClassifierMixin, BaseEstimato
         Share of the fits with 0, 20 and 40 per cent trimmed (on landmark features: of the ridges tried) that judge the
         row as ``inlier_mask_`` does.
     row_keys_ : array of shape (n,)
-        By which :func:`outlier_report` knows the training rows again.
+        One number a row, by which :func:`outlier_report` recognises the training rows.
     alpha_, clean_, n_iter_
         The ridge, whether nothing was trimmed or relabelled, and the number of concentration steps (on landmark
         features, of descent).
@@ -161,53 +147,51 @@ class RobustKernelClassifier(ExpansionPredictions, ClassifierMixin, BaseEstimato
         another, and of many that resemble none.
         """
         budget = Budget(self.max_time, progress=self.progress, name=type(self).__name__)
-        share = check_contamination(self.contamination)
-        if self.alpha != "auto":
-            check_number("alpha", self.alpha, 0)
-        check_gamma(self.gamma)
-        check_count("max_iter", self.max_iter)
-        check_limits(None, self.max_time)
+        share = check_robust_parameters(self)
         X, y = check_X_y(self, X, y, sparse=True)
         self.classes_, codes = check_classes(y, type(self).__name__)
         check_class_sizes(self.classes_, codes, share)
         self.row_keys_ = row_keys(X, codes.astype(np.float64))
-        rng = check_random_state(self.random_state)
-        warn_of_near_copies(self.kernel, X)
-        kernel = default_kernel(self, X)
-        with design_threads(kernel, X, self.n_landmarks):
-            self._fit_design(kernel, X, codes, share, rng, budget)
+        setting = fit_setting(self, X, budget)
+        with setting.threads(X):
+            design, rows = self._design_of_rows_that_resemble_others(setting, X, codes)
+            task = self._task(design, codes, rows, share, budget)
+            found = fit_labels(task)
+            if self._worth_comparing(design, rows) and not (budget.interrupted or budget.spent()):
+                design, found = budget.attempt(
+                    lambda: _better_on_landmarks(task, found, setting, X[rows]), otherwise=lambda: (design, found),
+                    message="The fit was interrupted. The exact fit was not compared with one on landmarks.")
+            self._keep(design, found, rows, len(codes))
         budget.tell(self.n_iter_)
         return self
 
-    def _fit_design(
-        self, kernel: Kernel, X: Any, codes: NDArray[np.intp], share: float | None, rng: Any, budget: Budget
-    ) -> None:
-        """Fit to the rows that resemble others, exactly and where that is worth comparing on landmarks."""
-        design = kernel_design(kernel, X, n_landmarks=self.n_landmarks, rng=rng)
+    def _design_of_rows_that_resemble_others(
+        self, setting: Setting, X: Any, codes: NDArray[np.intp]
+    ) -> tuple[Design, NDArray[np.intp]]:
+        """Return the design of the rows that resemble others, and their numbers; set ``isolated_``."""
+        design = setting.design(X)
         self.isolated_ = design.isolated & (not is_precomputed(self.kernel))
         if self.isolated_.all():  # then none is an exception
-            warn_of_scale(kernel, X, design.points)
+            setting.warn_of_scale(X, design)
             self.isolated_[:] = False
         rows = np.flatnonzero(~self.isolated_)
         warn_of_isolated(self.classes_, codes, self.isolated_)
+        return (setting.design(X[rows]) if len(rows) < len(codes) else design), rows
+
+    def _task(
+        self, design: Design, codes: NDArray[np.intp], rows: NDArray[np.intp], share: float | None, budget: Budget
+    ) -> LabelTask:
+        """Return the task for ``rows``; the others, isolated, count towards a share given."""
         n = len(codes)
-        if len(rows) < n:
-            design = kernel_design(kernel, X[rows], n_landmarks=self.n_landmarks, rng=rng)
-            share = None if share is None else max(share * n - self.isolated_.sum(), 0) / len(rows)
-        found = fit_labels(design, codes[rows], len(self.classes_), share=share, alpha=self.alpha,
-                           max_iter=self.max_iter, budget=budget)
-        worth = design.exact and len(rows) >= DETAILED and self.alpha == self.n_landmarks == "auto"
-        if worth and not (is_precomputed(kernel) or found.interrupted or budget.spent()):
-            try:
-                other = kernel_design(kernel, X[rows], n_landmarks=min(LANDMARKS, len(rows) - 1), rng=rng)
-                detailed = fit_many_labels(other, codes[rows], len(self.classes_), share=share, alpha="auto",
-                                           budget=budget)
-                if (detailed.likelihood - found.likelihood) * len(rows) > GAIN:
-                    design, found = other, detailed
-            except KeyboardInterrupt:
-                warn_user("The fit was interrupted. The exact fit was not compared with one on landmarks.",
-                          InterruptedWarning)
-        self._keep(design, found, rows, n)
+        if share is not None and len(rows) < n:
+            share = max(share * n - self.isolated_.sum(), 0) / len(rows)
+        return LabelTask(design, codes[rows], len(self.classes_), share, given(self.alpha),
+                         self.max_iter, budget)
+
+    def _worth_comparing(self, design: Design, rows: NDArray[np.intp]) -> bool:
+        """Say whether there are rows enough for a fit on landmarks to keep more detail, and none was excluded."""
+        return (design.regime.exact and len(rows) >= RELABEL.compared_from
+                and self.alpha == self.n_landmarks == "auto" and not is_precomputed(self.kernel))
 
     def _keep(self, design: Design, found: LabelFit, rows: NDArray[np.intp], n: int) -> None:
         """Set the attributes from a fit to ``rows`` of the n training rows; the others are isolated."""
@@ -215,26 +199,37 @@ class RobustKernelClassifier(ExpansionPredictions, ClassifierMixin, BaseEstimato
         binary = C == 2
         self.expansion_ = design.expand(found.coef[:, 1:] if binary else found.coef)
         self.contrasts_ = binary_contrasts() if binary else rival_contrasts(C)
-        self.alpha_, self.clean_ = found.alpha, found.clean
+        self.alpha_ = found.alpha
+        self.clean_ = found.clean
         self.n_iter_ = found.n_iter
         self.weights_ = _scattered(found.weights, rows, n, 0.0)
         self.loo_score_ = _scattered(found.margin, rows, n, 0.0)
         self.loo_proba_ = np.full((n, C), 1 / C)
         self.loo_proba_[rows] = found.flips.classes
-        # Nothing speaks for or against the label of an isolated row: it is as likely wrong as any.
+        # No other row supports or contradicts the label of an isolated row: it is as likely wrong as any.
         self.outlier_proba_ = _scattered(found.flips.wrong, rows, n, float(found.flips.wrong.mean()))
         self.scale_ = float(np.median(np.abs(found.margin)))
-        given = check_contamination(self.contamination)
-        self.inlier_mask_ = chosen_inliers(np.where(self.isolated_, 1.0, self.outlier_proba_), given)
-        self.contamination_ = float(self.outlier_proba_.mean()) if given is None else given
+        share = check_contamination(self.contamination)
+        self.inlier_mask_ = chosen_inliers(np.where(self.isolated_, 1.0, self.outlier_proba_), share)
+        self.contamination_ = float(self.outlier_proba_.mean()) if share is None else share
         self.agreement_ = np.ones(n)
         self.agreement_[rows] = np.mean(found.votes == self.inlier_mask_[rows], axis=0)
+
+
+def _better_on_landmarks(task: LabelTask, found: LabelFit, setting: Setting, X: Any) -> tuple[Design, LabelFit]:
+    """Return the exact fit ``found`` and its design, or one on landmarks where that predicts labels better."""
+    design = setting.design(X, min(DESIGN.landmarks, X.shape[0] - 1))
+    assert design.features is not None
+    detailed = fit_many_labels(replace(task, design=design), design.features)
+    if (detailed.likelihood - found.likelihood) * X.shape[0] > RELABEL.compared_gain:
+        return design, detailed
+    return task.design, found
 
 
 def warn_of_isolated(classes: NDArray[Any], codes: NDArray[np.intp], isolated: NDArray[np.bool_]) -> None:
     """Warn where many rows resemble no other, or all rows of a class, which is then never predicted."""
     fix = "Scale the columns of X (RobustScaler), or lower gamma."
-    if isolated.mean() > MANY:
+    if isolated.mean() > RELABEL.many_isolated:
         warn_user(f"{isolated.sum()} of {len(isolated)} rows resemble no other row, so their labels cannot be "
                   f"judged and they are left out. {fix}")
     lost = np.setdiff1d(np.arange(len(classes)), codes[~isolated])

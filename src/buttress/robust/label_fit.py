@@ -1,15 +1,15 @@
 """From a design and class numbers to a fit of the likeliest labels: concentration, or on many rows a likelihood."""
 
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
-from buttress._checks import Array, InterruptedWarning, warn_user
+from buttress._checks import Array
+from buttress.features.stored import LandmarkFeatures
 from buttress.robust.design import Design
+from buttress.robust.tuning import RELABEL
 from buttress.solvers.contamination.label_law import (
-    RATES,
     Flips,
     concentrate_classes,
     explain_labels,
@@ -17,14 +17,28 @@ from buttress.solvers.contamination.label_law import (
     label_margins,
 )
 from buttress.solvers.contamination.noisy_logistic import NoisyLogistic
+from buttress.solvers.contamination.tuning import LABELS
 from buttress.solvers.run import Budget
 
-ALPHAS = np.geomspace(0.01, 100, 12)  # in units of the variance of the features; more smooths away small classes
-FALLING = np.geomspace(1, 1e-3, 4)  # the ridges of logistic regression, in units of k(x, x)
-SMOOTH = 25.0  # the ridge while rows are being chosen, in the same units: wrong labels must not be fitted
-RELABELLED = 3  # fits to the likeliest labels; more of them and the fit believes itself rather than the labels
-FEWEST = 4  # rows; of two each is foretold by the other alone
-SLIGHT = 0.02  # an estimated rate of wrong labels at or below this is no reason to trim
+
+@dataclass(frozen=True)
+class LabelTask:
+    """What is to be fitted: class numbers codes (n,) below C on a design.
+
+    ``share`` is the rate of wrong labels and ``alpha`` the ridge, None where they are to be found.
+    """
+
+    design: Design
+    codes: NDArray[np.intp]
+    C: int
+    share: float | None
+    alpha: float | None
+    max_iter: int
+    budget: Budget
+    targets: Array = field(init=False)  # (C, C): those of each class, 1 for itself and -1 for the others
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "targets", 2.0 * np.eye(self.C) - 1)
 
 
 @dataclass(frozen=True)
@@ -43,72 +57,86 @@ class LabelFit:
     clean: bool
     n_iter: int
     likelihood: float
-    interrupted: bool = False
 
 
-def fit_labels(
-    design: Design, codes: NDArray[np.intp], C: int, *, share: float | None, alpha: Any, max_iter: int, budget: Budget
-) -> LabelFit:
+def fit_labels(task: LabelTask) -> LabelFit:
     """Concentrate on rows whose labels leave-one-out scores support; then fit all, with the likeliest labels.
 
-    codes (n,) are class numbers below C. Once all rows were fitted Ctrl-C leaves a model of their likeliest labels.
+    On landmark features that are kept, logistic regression that allows for wrong labels is fitted instead. Once all
+    rows were fitted Ctrl-C leaves a model of their likeliest labels.
     """
-    if not design.exact and design.ridge.features.stored is not None:
-        return fit_many_labels(design, codes, C, share=share, alpha=alpha, budget=budget)
-    targets = 2.0 * np.eye(C) - 1
-    plain = likeliest_fit(design, targets[codes], codes, share, alpha)
-    try:
-        return _relabelled(design, targets, codes, plain, share, alpha, max_iter, budget)
-    except KeyboardInterrupt:
-        warn_user("The fit was interrupted. The model is of the labels that a plain fit finds likeliest, and nothing "
-                  "was trimmed.", InterruptedWarning)
-    flips = explain_labels(plain.scores, codes, share)
-    likely = flips.true_class(codes)
-    fit = design.ridge.solve(targets[likely], np.ones(len(codes)), plain.alpha)
-    margin = label_margins(targets[likely] - fit.loo, codes)
-    return LabelFit(fit.coef, (likely == codes).astype(np.float64), margin, flips, margin[None] > 0, plain.alpha, False,
-                    1, flips.likelihood, interrupted=True)
+    features = task.design.features
+    if features is not None and not task.design.regime.remade:
+        return fit_many_labels(task, features)
+    plain = likeliest_fit(task, task.codes, task.share, task.alpha)
+    return task.budget.attempt(
+        lambda: _relabelled(task, plain), otherwise=lambda: _relabelled_once(task, plain),
+        message="The fit was interrupted. The model is of the labels that a plain fit finds likeliest, and nothing was "
+                "trimmed.")
 
 
-def _relabelled(
-    design: Design, targets: Array, codes: NDArray[np.intp], found: "Scored", share: float | None, alpha: Any,
-    max_iter: int, budget: Budget
-) -> LabelFit:
-    """Trim from the plain fit ``found`` to all rows, then fit all to the labels that are likeliest after that."""
-    flips = explain_labels(found.scores, codes, share)
+def _relabelled_once(task: LabelTask, plain: "Scored") -> LabelFit:
+    """Return the fit to the labels that are likeliest after the plain fit."""
+    flips = explain_labels(plain.scores, task.codes, task.share)
+    likely = flips.true_class(task.codes)
+    fit = task.design.ridge.solve(task.targets[likely], np.ones(len(likely)), plain.alpha)
+    margin = label_margins(task.targets[likely] - fit.loo, task.codes)
+    weights = (likely == task.codes).astype(np.float64)
+    return LabelFit(fit.coef, weights, margin, flips, margin[None] > 0, plain.alpha, clean=False, n_iter=1,
+                    likelihood=flips.likelihood)
+
+
+def _relabelled(task: LabelTask, plain: "Scored") -> LabelFit:
+    """Trim from the plain fit to all rows, then fit all to the labels that are likeliest after that."""
+    codes = task.codes
+    flips = explain_labels(plain.scores, codes, task.share)
     likelihood = flips.likelihood
-    rate = flips.rate if share is None else share
-    # Where rows are many, errors of the labels average out in the plain fit, and what trimming blurs is lost for good.
-    clean = not design.exact or rate <= (SLIGHT if share is None else 0) or len(codes) < FEWEST
-    steady = SMOOTH * feature_variance(design) if alpha == "auto" else alpha
-    trims = [(1.0, 3), (0.8, 3), (0.6, 3)]
+    rate = flips.rate if task.share is None else task.share
+    trims = [_concentrated(task, plain.scores, kept, RELABEL.trim_steps) for kept in RELABEL.trims]
+    votes = np.array([label_margins(scores, codes) > 0 for scores, _ in trims])
+    clean = _nothing_to_trim(task, rate)
+    found = plain
+    weights = np.ones(len(codes))
+    n_iter = 1
     if not clean:
-        trims.append((max(1 - rate, 0.5), max_iter))
-    ends = [_concentrated(design, targets, codes, found.scores, steady, kept, most, budget) for kept, most in trims]
-    votes = np.array([label_margins(judged, codes) > 0 for judged, _ in ends[:3]])
-    weights, n_iter = np.ones(len(codes)), 1
-    if not clean:
-        flips, n_iter = explain_labels(ends[3][0], codes, rate), ends[3][1]
-        for done in range(RELABELLED):
-            if done and budget.spent():
-                break
-            likely = flips.true_class(codes)
-            found = likeliest_fit(design, targets[likely], codes, rate, found.alpha if budget.spent() else alpha)
-            flips = explain_labels(found.scores, codes, rate)
-        weights = (likely == codes).astype(np.float64)
+        scores, n_iter = _concentrated(task, plain.scores, max(1 - rate, RELABEL.least_kept), task.max_iter)
+        found, flips, weights = _alternated(task, plain, explain_labels(scores, codes, rate), rate)
     margin = label_margins(found.scores, codes)
     return LabelFit(found.coef, weights, margin, flips, votes, found.alpha, clean, n_iter, likelihood)
 
 
-def fit_many_labels(
-    design: Design, codes: NDArray[np.intp], C: int, *, share: float | None, alpha: Any, budget: Budget
-) -> LabelFit:
+def _nothing_to_trim(task: LabelTask, rate: float) -> bool:
+    """Say whether the rate is too small, or rows are too few or too many, for trimming.
+
+    Where rows are many, errors of the labels average out in the plain fit, and trimming blurs its detail.
+    """
+    slight = RELABEL.slight if task.share is None else 0
+    return not task.design.regime.exact or rate <= slight or len(task.codes) < RELABEL.fewest
+
+
+def _alternated(task: LabelTask, found: "Scored", flips: Flips, rate: float) -> tuple["Scored", Flips, Array]:
+    """Alternate M-steps, fits to the likeliest labels, and E-steps, the law of the labels after them.
+
+    Returns the last fit and law, and weight 1 for rows fitted to the label given, else 0.
+    """
+    codes = task.codes
+    for done in range(RELABEL.rounds):
+        if done and task.budget.spent():
+            break
+        likely = flips.true_class(codes)
+        found = likeliest_fit(task, likely, rate, found.alpha if task.budget.spent() else task.alpha)
+        flips = explain_labels(found.scores, codes, rate)
+    return found, flips, (likely == codes).astype(np.float64)
+
+
+def fit_many_labels(task: LabelTask, features: LandmarkFeatures) -> LabelFit:
     """Fit logistic regression that allows for wrong labels, on landmark features; votes are of the ridges tried."""
-    alphas = FALLING * design.unit if alpha == "auto" else np.array([float(alpha)])
-    found = NoisyLogistic(design.ridge.features, codes, C, design.ridge.groups, budget).fit(alphas, share)
-    margin = label_margins(found.scores, codes)
-    return LabelFit(found.coef, np.ones(len(codes)), margin, found.flips, found.votes, found.alpha, True, found.n_iter,
-                    found.flips.likelihood)
+    alphas = RELABEL.logistic * task.design.unit if task.alpha is None else np.array([float(task.alpha)])
+    solver = NoisyLogistic(features, task.codes, task.C, task.design.groups, task.budget)
+    found = solver.fit(alphas, task.share)
+    margin = label_margins(found.scores, task.codes)
+    return LabelFit(found.coef, np.ones(len(margin)), margin, found.flips, found.votes, found.alpha, clean=True,
+                    n_iter=found.n_iter, likelihood=found.flips.likelihood)
 
 
 @dataclass(frozen=True)
@@ -120,35 +148,34 @@ class Scored:
     alpha: float
 
 
-def likeliest_fit(design: Design, targets: Array, codes: NDArray[np.intp], rate: float | None, alpha: Any) -> Scored:
-    """Fit to targets (n, C) with the ridge, if "auto", under which the scores make the given labels likeliest.
+def likeliest_fit(task: LabelTask, fitted: NDArray[np.intp], rate: float | None, alpha: float | None) -> Scored:
+    """Fit to classes ``fitted`` (n,) with the ridge, if None, under which the scores make the given labels likeliest.
 
     Wrong ones are allowed for, at a ``rate`` that is given or to be found.
     """
-    ones = np.ones(len(codes))
-    if alpha == "auto":
-        rows = None if design.exact else design.searched
-        some, aims = (codes, targets) if rows is None else (codes[rows], targets[rows])
-        alphas = ALPHAS * feature_variance(design)
-        fits = design.ridge.path(targets, ones, alphas, rows)
-        rates = RATES if rate is None else np.array([rate])
-        likelihood = [label_likelihoods(aims - fit.loo, some, rates).max() for fit in fits]
+    ridge = task.design.ridge
+    targets = task.targets[fitted]
+    ones = np.ones(len(fitted))
+    if alpha is None:
+        rows = task.design.searched
+        alphas = RELABEL.ridges * feature_variance(task.design)
+        rates = LABELS.rates if rate is None else np.array([rate])
+        fits = ridge.path(targets, ones, alphas, rows)
+        likelihood = [label_likelihoods(targets[rows] - fit.loo, task.codes[rows], rates).max() for fit in fits]
         alpha = alphas[np.argmax(likelihood)]
-    fit = design.ridge.solve(targets, ones, alpha)
+    fit = ridge.solve(targets, ones, alpha)
     return Scored(fit.coef, targets - fit.loo, float(alpha))
 
 
 def feature_variance(design: Design) -> float:
-    """Return the mean squared distance of a row from the mean of all in feature space: what tells rows apart."""
+    """Return the mean squared distance of a row from the mean of all in feature space."""
     return float(design.coarse.Z.var(axis=0).sum()) or design.unit
 
 
-def _concentrated(
-    design: Design, targets: Array, codes: NDArray[np.intp], scores: Array, alpha: float, kept: float, max_iter: int,
-    budget: Budget
-) -> tuple[Array, int]:
+def _concentrated(task: LabelTask, scores: Array, kept: float, max_iter: int) -> tuple[Array, int]:
     """Return the leave-one-out scores (n, C) after concentration on the share ``kept``, and how many steps it took."""
-    steps = concentrate_classes(design.ridge, targets[codes], codes, label_margins(scores, codes), alpha=alpha,
-                                kept=kept)
-    outcome = budget.run(steps, max_iter=max_iter)
+    alpha = RELABEL.smooth * feature_variance(task.design) if task.alpha is None else task.alpha
+    steps = concentrate_classes(task.design.ridge, task.targets[task.codes], task.codes,
+                                label_margins(scores, task.codes), alpha=alpha, kept=kept)
+    outcome = task.budget.run(steps, max_iter=max_iter)
     return outcome.state[1], max(outcome.n_iter, 1)

@@ -1,55 +1,315 @@
-"""From a search on coarse features to a mixture of good and corrupt rows, by expectation and maximisation.
+"""Kernel regression among corrupt rows: a search, a mixture fit by expectation and maximisation, and the guard.
 
-The search concentrates from several starts; the mixture is fitted to all rows from where it ends, at one ridge after
-another. y (n,) is centred and of spread 1 throughout.
+The search concentrates from several starts on coarse features. The mixture is fitted to all rows from where it ends,
+at one ridge after another. The guard then decides between that fit and plain kernel ridge (:func:`decided`). y (n,) is
+centred and of spread 1 throughout.
 """
 
-from typing import Any
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from enum import Enum
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
-from buttress._checks import Array
+from buttress._checks import Array, warn_user
 from buttress._rows import drawn_rows
+from buttress._threads import own_threads
 from buttress.robust.design import Design
-from buttress.solvers.contamination.residual_law import ENOUGH, Mixed, learned, mixture
-from buttress.solvers.contamination.trimmed import concentrate, lts_scale, smallest
+from buttress.robust.tuning import MIXTURE, SEARCH
+from buttress.solvers.contamination.residual_law import (
+    Explained,
+    Limits,
+    Mixed,
+    Schedule,
+    em_rounds,
+    explain,
+    gains_enough,
+    mixture,
+)
+from buttress.solvers.contamination.trimmed import concentrate, least_scale, smallest, within
+from buttress.solvers.contamination.tuning import GUARD, RESIDUALS
 from buttress.solvers.ridge.leave_one_out import Fit
-from buttress.solvers.run import Budget
+from buttress.solvers.run import Budget, Outcome
 
-ALPHAS = np.geomspace(1e-2, 1e2, 12)  # in units of k(x, x)
-NU = 8.0  # degrees of freedom of good residuals
-NU_OF_MANY = 3.0  # and of what landmarks cannot follow
-ROUNDS = 1  # of the law of the residuals between two fits: more, and it settles before the fit has had its say
-ROUNDS_OF_MANY = 6  # where a fit is dear
-SETTLED = 0.1  # change of the log likelihood per row at which it is: less is no reason to suspect anything either
-JUDGES = 10_000  # rows that choose the ridge where rows are many
+NO_OUTLIERS = 1e-9  # outlier share of data known to be clean: its logarithm must be finite
 
 
-def mixed_of_few(
-    design: Design, y: Array, start: Mixed, *, share: float | None, floor: float, alpha: Any, max_iter: int,
+@dataclass(frozen=True)
+class Task:
+    """What is to be fitted: targets y (n,) on a design, the limits of the law, the ridge (None: choose), the budget."""
+
+    design: Design
+    y: Array
+    limits: Limits
+    alpha: float | None
+    max_iter: int
+    n_starts: int
+    rng: np.random.RandomState
     budget: Budget
-) -> tuple[Mixed, float, int]:
+
+    @property
+    def known_share(self) -> bool:
+        """Whether the share of corrupt rows was given."""
+        return self.limits.share is not None
+
+    @property
+    def missed(self) -> Array | None:
+        """What the features leave out of each row, as :class:`Ridge` says."""
+        return self.design.ridge.missed
+
+
+class Found:
+    """A fit, its residuals explained, its ridge, and what each start of the search took as good, (starts, n).
+
+    ``sigma`` (n,) are leave-one-out residuals in standard deviations.
+    """
+
+    def __init__(self, task: Task, fit: Fit, explained: Explained, *, alpha: float, clean: bool,
+                 votes: NDArray[np.bool_], n_iter: int = 1):
+        self.fit = fit
+        self.explained = explained
+        self.sigma = fit.loo / (explained.law.scale * explained.law.spread(fit.spread, task.missed))
+        self.alpha = alpha
+        self.clean = clean
+        self.votes = votes
+        self.n_iter = n_iter
+
+
+def robust_fit(task: Task) -> Found:
+    """Fit plainly and by the mixture, and keep the fit that the guard decides for.
+
+    Once the search has found rows, Ctrl-C leaves a model of them.
+    """
+    y = task.y
+    if task.limits.share == 0 or not y.any():
+        return _without_suspicion(task, np.ones(len(y)))
+    with own_threads():  # the products of the search are small
+        start, votes = search(task)
+    return task.budget.attempt(
+        lambda: _fit_and_guard(task, start, votes), otherwise=lambda: _of_rows_found(task, start, votes),
+        message="The fit was interrupted. The model is of the rows that the search took as good, and was not compared "
+                "with plain kernel ridge.")
+
+
+def least_residual_scale(y: Array) -> float:
+    """Return the least inlier scale of a law of residuals of y (n,)."""
+    return max(MIXTURE.least_scale, least_scale(y))
+
+
+def _fit_and_guard(task: Task, start: Mixed, votes: NDArray[np.bool_]) -> Found:
+    """Fit by the mixture from the rows found, and let the guard decide unless the share of corrupt rows is known."""
+    if task.design.regime.many:
+        mixed, alpha = mixed_of_many(task, start)
+        fit = mixed.fit
+    else:
+        mixed, alpha = mixed_of_few(task, start)
+        fit = task.design.ridge.solve(task.y, mixed.responsibility, alpha)
+    robust = _robust(task, mixed, fit, alpha, votes)
+    if task.known_share:
+        return robust
+    return task.budget.attempt(
+        lambda: decided(Evidence(task, start, mixed, robust)), otherwise=lambda: robust,
+        message="The fit was interrupted. The robust fit stays; it was not compared with plain kernel ridge.")
+
+
+def _of_rows_found(task: Task, start: Mixed, votes: NDArray[np.bool_]) -> Found:
+    """Return a fit of one EM step to the rows that the search took as good."""
+    alpha = task.design.unit if task.alpha is None else task.alpha
+    schedule = Schedule(MIXTURE.degrees, rounds_of(task.design), 1, RESIDUALS.settled)
+    mixed = mixed_at(task, start.responsibility, alpha, alpha, schedule)
+    return _robust(task, mixed, mixed.fit, alpha, votes, n_iter=1)
+
+
+def _robust(
+    task: Task, mixed: Mixed, fit: Fit, alpha: float, votes: NDArray[np.bool_], n_iter: int | None = None
+) -> Found:
+    explained = Explained(mixed.law, mixed.responsibility, mixed.likelihood)
+    return Found(task, fit, explained, alpha=alpha, clean=False, votes=votes,
+                 n_iter=mixed.n_iter if n_iter is None else n_iter)
+
+
+class Verdict(Enum):
+    """What the guard decides, and which fit stays."""
+
+    CLEAN = "plain fit: the robust one gains too little"
+    GROSS_ROWS_DROPPED = "plain fit to all rows but those grossly off: the robust one gains too little beyond them"
+    CORRUPT = "robust fit: it predicts rows it has not seen better"
+    NOISY_REGION = "robust fit: bad rows lie together, but no fit predicts them"
+    PART_OF_FUNCTION = "plain fit: bad rows lie together, and it predicts them, as beside a step of the function"
+
+
+class Evidence:
+    """What the guard asks of the robust fit; each answer is computed once, when it is needed."""
+
+    def __init__(self, task: Task, start: Mixed, mixed: Mixed, robust: Found):
+        self.task = task
+        self.start = start
+        self.mixed = mixed
+        self.robust = robust
+
+    @cached_property
+    def used(self) -> Array:
+        """Weight 0 for rows grossly off, else 1, shape (n,): one row at 1e9 makes any fit better than the plain one."""
+        gross = (np.abs(self.robust.sigma) > GUARD.gross) & (np.abs(self.robust.fit.loo) > GUARD.gross)
+        return np.where(gross, 0.0, 1.0)
+
+    @cached_property
+    def gross(self) -> bool:
+        """Whether there are rows grossly off."""
+        return not self.used.all()
+
+    @cached_property
+    def gains(self) -> bool:
+        """Whether the robust fit gains enough; if coarse features of many rows show it, no plain fit to all is made."""
+        task = self.task
+        if task.design.regime.many and _gains_on_coarse_features(task, self.used, self.start):
+            return True
+        fit = self.mixed.fit
+        robust = explain(fit.loo, fit.spread, task.missed, Limits(task.limits.floor))
+        return gains_enough(self.plain.explained, robust)
+
+    @cached_property
+    def plain(self) -> Found:
+        """Kernel ridge on the rows not grossly off, its ridge chosen by absolute error."""
+        task = self.task
+        no_choice = task.design.regime.many or task.budget.spent()
+        fit, alpha = _plain(task, self.used, self.robust.alpha if no_choice else task.alpha, _absolute)
+        known = explain(fit.loo, fit.spread, task.missed, Limits(task.limits.floor))
+        return Found(task, fit, known, alpha=alpha, clean=not self.gross, votes=self.robust.votes,
+                     n_iter=self.robust.n_iter)
+
+    @cached_property
+    def bad(self) -> NDArray[np.bool_]:
+        """The rows taken as corrupt under the fit that would stay."""
+        found = self.robust if self.gains else self.plain
+        return found.explained.responsibility < 0.5
+
+    @cached_property
+    def together(self) -> bool:
+        """Whether bad rows lie together in X."""
+        return lie_together(self.task.design, self.bad)
+
+    @cached_property
+    def predicted(self) -> bool:
+        """Whether a plain fit predicts the bad rows at half of the error at most."""
+        found = self.robust if self.gains else self.plain
+        errors = np.median(np.abs(self.unsuspecting.fit.loo[self.bad]))
+        return bool(errors <= GUARD.predicted * np.median(np.abs(found.fit.loo[self.bad])))
+
+    @cached_property
+    def unsuspecting(self) -> Found:
+        """Kernel ridge with no row suspected but those grossly off, its ridge chosen by squared error."""
+        return _without_suspicion(self.task, self.used)
+
+
+def verdict(evidence: Evidence) -> Verdict:
+    """Decide, by this table; "-" is not asked.
+
+    =============  =========  =============  ===============  ====================
+    robust gains   gross rows  bad together   plain predicts   verdict
+    =============  =========  =============  ===============  ====================
+    no             no         -              -                CLEAN
+    no             yes        no             -                GROSS_ROWS_DROPPED
+    no             yes        yes            no               GROSS_ROWS_DROPPED
+    yes            -          no             -                CORRUPT
+    yes            -          yes            no               NOISY_REGION
+    any            any        yes            yes              PART_OF_FUNCTION
+    =============  =========  =============  ===============  ====================
+    """
+    if not evidence.gains and not evidence.gross:
+        return Verdict.CLEAN
+    if evidence.together and evidence.predicted:
+        return Verdict.PART_OF_FUNCTION
+    if not evidence.gains:
+        return Verdict.GROSS_ROWS_DROPPED
+    return Verdict.NOISY_REGION if evidence.together else Verdict.CORRUPT
+
+
+def decided(evidence: Evidence) -> Found:
+    """Return the fit that the verdict keeps; warn where bad rows are taken as part of the function."""
+    outcome = verdict(evidence)
+    if outcome is Verdict.PART_OF_FUNCTION:
+        warn_user(f"{evidence.bad.mean():.0%} of the rows contradict the others, but they lie together in X, as where "
+                  "a function has a step: none is taken as corrupt, and plain kernel ridge is fitted. If they are "
+                  "corrupt, say so by contamination=.")
+        return evidence.unsuspecting
+    if outcome in (Verdict.CLEAN, Verdict.GROSS_ROWS_DROPPED):
+        return evidence.plain
+    return evidence.robust
+
+
+def lie_together(design: Design, bad: NDArray[np.bool_]) -> bool:
+    """Say whether bad rows, a quarter of all or more, can be predicted from the place of the rows beside them.
+
+    Kernel ridge explains, of which rows are bad, at most a fifth of the variance left out where they are bad at random,
+    three quarters where a step of the function lets one side contradict the other. Isolated rows have none beside them.
+    """
+    if np.mean(bad & ~design.isolated) < GUARD.many_bad:
+        return False
+    target = bad - bad.mean()
+    fit = design.ridge.solve(target, np.ones(len(bad)), design.steady)
+    return bool(fit.loo @ fit.loo < GUARD.unexplained * target @ target)
+
+
+def _gains_on_coarse_features(task: Task, used: Array, start: Mixed) -> bool:
+    """Say whether the coarse features already show what the guard looks for."""
+    coarse = task.design.coarse
+    rows = task.design.searched
+    limits = Limits(task.limits.floor)
+    plain = coarse.solve(task.y[rows], used[rows], task.design.unit)
+    return gains_enough(explain(plain.loo, plain.spread, coarse.missed, limits),
+                        explain(start.fit.loo, start.fit.spread, coarse.missed, limits))
+
+
+def _without_suspicion(task: Task, used: Array) -> Found:
+    """Kernel ridge regression with no row suspected but those of weight 0 in ``used`` (n,)."""
+    plain, alpha = _plain(task, used, task.alpha, _squared)
+    known = explain(plain.loo, plain.spread, task.missed, Limits(MIXTURE.least_scale, NO_OUTLIERS))
+    return Found(task, plain, Explained(known.law, used, known.likelihood), alpha=alpha, clean=bool(used.all()),
+                 votes=used[None, :] > 0)
+
+
+def _plain(task: Task, used: Array, alpha: float | None, size: Callable[[Array], float]) -> tuple[Fit, float]:
+    """Kernel ridge on the rows of weight 1, its ridge if None chosen by the size of the leave-one-out errors."""
+    ridge = task.design.ridge
+    if alpha is None:
+        rows = task.design.searched
+        ridges = MIXTURE.ridges
+        fits = ridge.path(task.y, used, ridges * task.design.unit, rows)
+        alpha = float(ridges[np.argmin([size(fit.loo * used[rows]) for fit in fits])] * task.design.unit)
+    return ridge.solve(task.y, used, alpha), alpha
+
+
+def _absolute(r: Array) -> float:
+    """The size of errors where rows may be corrupt: squares would let the few largest choose."""
+    return float(np.abs(r).sum())
+
+
+def _squared(r: Array) -> float:
+    return float(r @ r)
+
+
+def mixed_of_few(task: Task, start: Mixed) -> tuple[Mixed, float]:
     """Fit the mixture on all rows from the rows found, then again at the ridge that is best for the rows it kept.
 
-    Returns the mixture, the ridge of the last fit and the number of iterations.
+    Returns the mixture, ``n_iter`` being that of both, and the ridge of the last fit.
     """
-    law: dict[str, Any] = {"nu": NU, "share": share, "floor": floor, "rounds": rounds_of(design), "max_iter": max_iter,
-                           "budget": budget}
-    first = design.unit if alpha == "auto" else alpha
-    state, n_iter = mixed_at(design, y, start.inlier, first, first, **law), 0
-    if alpha == "auto" and not budget.spent():
-        n_iter, first = state.n_iter, _best_alpha(design, y, state)
-        fit = design.ridge.solve(y, state.inlier, first)
-        state = mixture(design.ridge, y, fit.loo, fit.spread, alpha=first, **law)
-        first = _best_alpha(design, y, state)
-    return state, first, n_iter + state.n_iter
+    design = task.design
+    schedule = Schedule(MIXTURE.degrees, rounds_of(design), task.max_iter, RESIDUALS.settled)
+    first = design.unit if task.alpha is None else task.alpha
+    state = mixed_at(task, start.responsibility, first, first, schedule)
+    if task.alpha is not None or task.budget.spent():
+        return state, first
+    before = state.n_iter
+    alpha = _best_alpha(task, state)
+    fit = design.ridge.solve(task.y, state.responsibility, alpha)
+    state = mixture(design.ridge, task.y, fit, alpha=alpha, limits=task.limits, schedule=schedule, budget=task.budget)
+    return replace(state, n_iter=before + state.n_iter), _best_alpha(task, state)
 
 
-def mixed_of_many(
-    design: Design, y: Array, start: Mixed, *, share: float | None, floor: float, alpha: Any, max_iter: int,
-    budget: Budget
-) -> tuple[Mixed, float, int]:
+def mixed_of_many(task: Task, start: Mixed) -> tuple[Mixed, float]:
     """Fit the mixture on many rows a landmark at the steady ridge, then once nearer to the best ridge of the rows kept.
 
     What is left of good rows is then not noise but what the landmarks cannot follow: it has heavier tails, and it is
@@ -58,91 +318,113 @@ def mixed_of_many(
     eigenvalue of the Gram matrix, holds the corners but hides bad rows near the curve. So rows are judged once more at
     the mean (geometric) of it and the best ridge, and the best is only fitted to those kept.
     """
-    ridge, part = design.ridge, drawn_rows(len(y), ENOUGH)
-    law: dict[str, Any] = {"share": share, "floor": floor}
-    state = mixed_at(design, y, start.inlier, design.unit, design.steady, nu=NU_OF_MANY, rounds=ROUNDS_OF_MANY,
-                      max_iter=max_iter, tol=SETTLED, budget=budget, **law)
-    best = alpha
-    if alpha == "auto":
-        best = design.unit if budget.spent() else best_alpha_of_many(design, y, state.inlier)
-    fit, missed = ridge.solve(y, state.inlier, float(np.sqrt(best * design.steady))), ridge.missed[part]
-    found = learned(state.law, fit.loo[part], fit.spread[part], missed, rounds=ROUNDS_OF_MANY, **law)
-    inlier, total = found.inlier_probability(fit.loo, found.spread(fit.spread, ridge.missed))
-    fit = ridge.solve(y, inlier, best)
-    found = found.refitted(fit.loo[part], fit.spread[part], inlier[part], missed=missed, **law)
-    return Mixed(fit, found, inlier, total / len(y), state.n_iter + 1), best, state.n_iter + 1
+    design = task.design
+    ridge = design.ridge
+    rounds = MIXTURE.rounds_of_many
+    schedule = Schedule(MIXTURE.degrees_of_many, rounds, task.max_iter, MIXTURE.settled_of_many)
+    state = mixed_at(task, start.responsibility, design.unit, design.steady, schedule)
+    best = task.alpha
+    if best is None:
+        best = design.unit if task.budget.spent() else best_alpha_of_many(design, task.y, state.responsibility)
+    fit = ridge.solve(task.y, state.responsibility, float(np.sqrt(best * design.steady)))
+    part = drawn_rows(len(task.y), RESIDUALS.rows)
+    missed = None if ridge.missed is None else ridge.missed[part]
+    law = em_rounds(state.law, fit.loo[part], fit.spread[part], missed, task.limits, rounds)
+    responsibility, total = law.e_step(fit.loo, law.spread(fit.spread, ridge.missed))
+    fit = ridge.solve(task.y, responsibility, best)
+    law = law.m_step(fit.loo[part], fit.spread[part], responsibility[part], task.limits, missed)
+    return Mixed(fit, law, responsibility, total / len(task.y), state.n_iter + 1), best
 
 
-def mixed_at(design: Design, y: Array, inlier: Array, first: float, alpha: float, **law: Any) -> Mixed:
-    """Fit the mixture at ridge ``alpha`` from the probabilities of the searched rows, fitted at ridge ``first``."""
-    weights = np.zeros(len(y))
-    weights[design.searched] = inlier
-    fit = design.ridge.solve(y, weights, first)
-    return mixture(design.ridge, y, fit.loo, fit.spread, alpha=alpha, **law)
+def mixed_at(task: Task, responsibility: Array, first: float, alpha: float, schedule: Schedule) -> Mixed:
+    """Fit the mixture at ridge ``alpha`` from the responsibilities of the searched rows, fitted at ridge ``first``."""
+    weights = np.zeros(len(task.y))
+    weights[task.design.searched] = responsibility
+    ridge = task.design.ridge
+    fit = ridge.solve(task.y, weights, first)
+    return mixture(ridge, task.y, fit, alpha=alpha, limits=task.limits, schedule=schedule, budget=task.budget)
 
 
-def best_alpha_of_many(design: Design, y: Array, inlier: Array) -> float:
+def best_alpha_of_many(design: Design, y: Array, responsibility: Array) -> float:
     """Return the ridge of least squared leave-one-out error of the good rows, on at most 10,000 rows.
 
-    No error is bounded: the good rows of a corner where others were dropped are the only ones to speak for a ridge that
+    No error is bounded: the good rows of a corner where others were dropped are the only ones that ask for a ridge that
     holds the fit there. The error mostly falls, then rises with the ridge: no more are tried once it does.
     """
-    rows = np.arange(len(y))[drawn_rows(len(y), JUDGES)]
-    alphas, least, best = ALPHAS[::2] * design.unit, np.inf, 0
-    for k, fit in enumerate(design.ridge.path(y, inlier, alphas, rows)):
-        error = float(inlier[rows] @ fit.loo**2)
+    rows = np.arange(len(y))[drawn_rows(len(y), MIXTURE.judges)]
+    alphas = MIXTURE.ridges[::2] * design.unit
+    least = np.inf
+    best = 0
+    for k, fit in enumerate(design.ridge.path(y, responsibility, alphas, rows)):
+        error = float(responsibility[rows] @ fit.loo**2)
         if error > least:
             break
-        least, best = error, k
+        least = error
+        best = k
     return float(alphas[best])
 
 
-def _best_alpha(design: Design, y: Array, state: Mixed) -> float:
+def _best_alpha(task: Task, state: Mixed) -> float:
     """Return the ridge of least bounded leave-one-out error of the good rows, their weights held fixed.
 
     Weights that followed the ridge would let each ridge choose the rows it likes.
     """
-    rows, ridge, law = design.searched, design.ridge, state.law
-    fits = ridge.path(y, state.inlier, ALPHAS * design.unit, rows)
-    missed = None if ridge.missed is None else ridge.missed[rows]
-    errors = [float(state.inlier[rows] @ np.minimum(np.abs(fit.loo), 4 * law.scale * law.spread(fit.spread, missed))**2)
-              for fit in fits]
-    return float(ALPHAS[np.argmin(errors)] * design.unit)
+    rows = task.design.searched
+    law = state.law
+    missed = None if task.missed is None else task.missed[rows]
+    weight = state.responsibility[rows]
+
+    def error(fit: Fit) -> float:
+        bound = MIXTURE.bounded_at * law.scale * law.spread(fit.spread, missed)
+        return float(weight @ np.minimum(np.abs(fit.loo), bound) ** 2)
+
+    ridges = MIXTURE.ridges
+    fits = task.design.ridge.path(task.y, state.responsibility, ridges * task.design.unit, rows)
+    return float(ridges[np.argmin([error(fit) for fit in fits])] * task.design.unit)
 
 
-def search(
-    design: Design, y: Array, *, share: float | None, floor: float, n_starts: int, rng: Any, budget: Budget
-) -> tuple[Mixed, NDArray[np.bool_]]:
+def search(task: Task) -> tuple[Mixed, NDArray[np.bool_]]:
     """Concentrate from several starts on coarse features; of the three best, return the likeliest mixture.
 
-    Starts: all rows, the rows nearest the centre, the rows a trimmed fit from there keeps, and random tenths. The
-    second array, (starts, n), says which rows each start took as good.
+    The second array, (starts, n), says which rows each start took as good.
     """
-    n, ridge = len(y), design.coarse
-    h = max(int(0.55 * n), min(n, 2))
-    starts = [np.ones(n), smallest(np.abs(y), h), smallest(np.abs(y), max(n // 4, 1))]
-    for _ in range(n_starts):
-        part = np.zeros(n)
-        part[rng.permutation(n)[: min(n, max(n // 10, 5))]] = 1
-        starts.append(part)
-    ends = []
-    for k, u in enumerate(starts):
-        if k > 2 and budget.spent():
-            break
-        alpha = design.unit * (10.0 if k == 0 else 1.0)
-        steps = concentrate(ridge, y, u, alpha=alpha, h=h, leave_out=True)
-        ends.append(budget.run(steps, max_iter=10, progress=False))
-    votes = np.array([_kept(end.state[0], floor) for end in ends])
-    best = sorted(ends, key=lambda end: end.objective)[:3]
-    states = [mixture(ridge, y, end.state[0].loo, end.state[0].spread, alpha=design.unit, max_iter=12, nu=NU,
-                      share=share, floor=floor, rounds=rounds_of(design), budget=Budget()) for end in best]
+    design = task.design
+    y = task.y[design.searched]
+    ends = _concentrated(task, y)
+    votes = np.array([within(end.state[0].loo / end.state[0].spread, SEARCH.good_within, task.limits.floor)
+                      for end in ends])
+    best = sorted(ends, key=lambda end: end.objective)[: SEARCH.followed]
+    schedule = Schedule(MIXTURE.degrees, rounds_of(design), SEARCH.mixture_steps, RESIDUALS.settled)
+    states = [mixture(design.coarse, y, end.state[0], alpha=design.unit, limits=task.limits, schedule=schedule,
+                      budget=Budget()) for end in best]
     return max(states, key=lambda state: state.likelihood), votes
 
 
+def _concentrated(task: Task, y: Array) -> list[Outcome]:
+    """Return the end of concentration from each start, the random ones only while there is time."""
+    h = max(int(SEARCH.trusted * len(y)), min(len(y), 2))
+    ends: list[Outcome] = []
+    fixed = _fixed_starts(y, h)
+    for k, u in enumerate(fixed + _random_starts(len(y), task.n_starts, task.rng)):
+        if k >= len(fixed) and task.budget.spent():
+            break
+        alpha = task.design.unit * (SEARCH.first_ridge if k == 0 else 1.0)
+        steps = concentrate(task.design.coarse, y, u, alpha=alpha, h=h, leave_out=True)
+        ends.append(task.budget.run(steps, max_iter=SEARCH.steps, progress=False))
+    return ends
+
+
+def _fixed_starts(y: Array, h: int) -> list[Array]:
+    """Return the weights of three starts: all rows, and the half and the quarter nearest the centre."""
+    return [np.ones(len(y)), smallest(np.abs(y), h), smallest(np.abs(y), max(len(y) // SEARCH.central_part, 1))]
+
+
+def _random_starts(n: int, n_starts: int, rng: np.random.RandomState) -> list[Array]:
+    """Return the weights of starts from random tenths of the rows."""
+    size = min(n, max(n // SEARCH.random_part, SEARCH.random_least))
+    return [np.isin(np.arange(n), rng.permutation(n)[:size]).astype(np.float64) for _ in range(n_starts)]
+
+
 def rounds_of(design: Design) -> int:
-    return ROUNDS if design.exact else ROUNDS_OF_MANY
-
-
-def _kept(fit: Fit, floor: float) -> NDArray[np.bool_]:
-    sigma = np.abs(fit.loo / fit.spread)
-    return sigma <= 2.5 * max(lts_scale(sigma, len(sigma) // 2 + 1), floor)
+    """Return the EM rounds of the law between two fits: more where a fit is expensive."""
+    return MIXTURE.rounds if design.regime.exact else MIXTURE.rounds_of_many

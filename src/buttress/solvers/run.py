@@ -19,12 +19,12 @@ import time
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from buttress._checks import InterruptedWarning, NotConvergedWarning, warn_user
 
 Steps = Generator["Step", None, None]
-
+T = TypeVar("T")
 
 SPENT = 1e-9  # seconds that are left when none are, so that every run makes its first step
 
@@ -185,11 +185,12 @@ def countdown(max_time: float | None) -> Callable[[], float | None]:
 
 
 class Budget:
-    """What the runs inside one fit share: the seconds left of ``max_time``, and the progress line if there is one."""
+    """What the runs inside one fit share: the seconds left of ``max_time``, the progress line, and Ctrl-C."""
 
     def __init__(self, max_time: float | None = None, *, progress: bool = False, name: str = "fit"):
         self.left, self.progress, self.name = countdown(max_time), progress, name
         self.cut = False  # whether anything was left undone for lack of time
+        self.interrupted = False  # whether Ctrl-C ended a part of the fit
 
     def spent(self) -> bool:
         """Say whether the time is up, so that what is left to do is to be left."""
@@ -198,11 +199,29 @@ class Budget:
         return over
 
     def run(self, steps: Steps, **options: Any) -> Outcome:
-        """Return :func:`run` of one part of the fit; Ctrl-C is passed on, and a spent budget told once, by ``tell``."""
+        """Return :func:`run` of one part of the fit; Ctrl-C is passed on, and ``tell`` warns once of a spent budget."""
         shared = {"max_time": self.left(), "progress": self.progress, "name": self.name, "warn": False, "inner": True}
         outcome = run(steps, **{**shared, **options})
         self.cut |= outcome.status == "max_time"
         return outcome
+
+    def attempt(
+        self, work: Callable[[], T], *, otherwise: Callable[[], T], message: str,
+        known: Callable[[], bool] | None = None
+    ) -> T:
+        """Return ``work()``, or at Ctrl-C what ``otherwise()`` makes of what is known, with a warning.
+
+        ``message`` says what the model then is. Where ``known`` says that there is nothing yet to make a model of,
+        Ctrl-C is passed on.
+        """
+        try:
+            return work()
+        except KeyboardInterrupt:
+            if known is not None and not known():
+                raise
+        self.interrupted = True
+        warn_user(message, InterruptedWarning)
+        return otherwise()
 
     def tell(self, n_iter: int) -> None:
         """Warn where the time did not suffice."""

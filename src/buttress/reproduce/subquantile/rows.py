@@ -27,7 +27,7 @@ from buttress.robust import (
     SeverRegressor,
     TrimmedLikelihoodRegressor,
 )
-from buttress.robust.design import WIDTHS
+from buttress.robust.tuning import DESIGN
 
 Row = Callable[[Trial], Predictor]
 Rows = slice | NDArray[np.bool_]  # of a trial
@@ -63,7 +63,7 @@ def default_kernel(t: Trial) -> Kernel | str:
 
 def four_widths(t: Trial) -> Kernel:
     """The same as a kernel object."""
-    return MultiscaleRBF([width / t.X.shape[1] for width in WIDTHS]) if isinstance(t.kernel, RBF) else t.kernel
+    return MultiscaleRBF([width / t.X.shape[1] for width in DESIGN.widths]) if isinstance(t.kernel, RBF) else t.kernel
 
 
 def best_oracle(t: Trial) -> Precomputed:

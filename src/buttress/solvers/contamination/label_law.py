@@ -5,12 +5,13 @@ with probability rho, and is then any other class alike: P(label = c | x) = (1 -
 with q = softmax(T F(x)), F the scores of the fit without that row.
 
 A few wrong labels, far on the wrong side, are explained about as well by rho = 0 and a low T, under which classes
-overlap, as by a small rho and a high T. The likeliest pair is therefore no verdict on a row: P(label wrong) is the mean
-over all pairs, each weighted by its likelihood, with log T uniform and rho of density proportional to (1 - 2 rho)^4.
+overlap, as by a small rho and a high T. The likeliest pair alone therefore does not decide on a row: P(label wrong) is
+the mean over all pairs, each weighted by its likelihood, with log T uniform and rho of density proportional to
+(1 - 2 rho)^4. This is the E-step of the fits to labels; their M-step fits f, in ``noisy_logistic`` and, to the
+likeliest labels, in ``robust.label_fit``.
 """
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,12 +19,9 @@ from scipy.special import softmax
 
 from buttress._checks import Array
 from buttress._rows import drawn_rows
+from buttress.solvers.contamination.tuning import LABELS
+from buttress.solvers.ridge.leave_one_out import Ridge
 from buttress.solvers.run import Step, Steps
-
-TEMPERATURES = np.geomspace(0.3, 30, 25)
-RATES = 0.5 * np.concatenate([[0.0], np.geomspace(0.002, 0.1, 12), np.linspace(0.12, 0.98, 44)])
-PRIOR = np.convolve(np.diff(RATES), [0.5, 0.5]) * (1 - 2 * RATES) ** 4  # times its cell of the trapezoid rule
-HEARD = 10_000  # rows from which the law is learned
 
 
 @dataclass(frozen=True)
@@ -37,7 +35,8 @@ class Flips:
 
     def true_class(self, codes: NDArray[np.intp]) -> NDArray[np.intp]:
         """Return the likeliest true class of each row, given its label (n,) and its scores."""
-        C, rows = self.classes.shape[1], np.arange(len(codes))
+        rows = np.arange(len(codes))
+        C = self.classes.shape[1]
         chance = self.classes * (self.rate / (C - 1))
         chance[rows, codes] = self.classes[rows, codes] * (1 - self.rate)
         return chance.argmax(axis=1).astype(np.intp)
@@ -48,27 +47,37 @@ def explain_labels(scores: Array, codes: NDArray[np.intp], rate: float | None = 
 
     The law is learned from at most 10,000 rows, drawn at random, on a grid of temperatures and rates up to one half.
     """
-    rates, prior = (RATES, PRIOR) if rate is None else (np.array([rate]), np.ones(1))
-    part = drawn_rows(len(codes), HEARD)
+    rates = LABELS.rates if rate is None else np.array([rate])
+    prior = LABELS.prior_of(rates) if rate is None else np.ones(1)
+    part = drawn_rows(len(codes), LABELS.rows)
     total = label_likelihoods(scores[part], codes[part], rates)
     best = np.unravel_index(int(total.argmax()), total.shape)
     weight = np.exp((total - total[best]) * len(codes[part])) * prior
-    weight[weight < 1e-4 * weight.max()] = 0
+    weight[weight < LABELS.neglected * weight.max()] = 0
     weight /= weight.sum()
-    wrong, classes = np.zeros(len(codes)), np.zeros(scores.shape)
-    for t in np.flatnonzero(weight.any(axis=1)):
-        some = weight[t] > 0
-        q = softmax(TEMPERATURES[t] * scores, axis=1)
-        right, slip = _given(q, codes, rates[some])
-        wrong += (slip / np.maximum(right + slip, 1e-300)) @ weight[t, some]
-        classes += weight[t].sum() * q
+    wrong, classes = _averaged(scores, codes, rates, weight)
     return Flips(float(rates[best[1]]), np.minimum(wrong, 1), classes, float(total[best]))
 
 
+def _averaged(scores: Array, codes: NDArray[np.intp], rates: Array, weight: Array) -> tuple[Array, Array]:
+    """Return P(label wrong), (n,), and P(class), (n, C), over laws of these weights (temperatures, rates)."""
+    wrong = np.zeros(len(codes))
+    classes = np.zeros(scores.shape)
+    temperatures = LABELS.temperatures
+    for t in np.flatnonzero(weight.any(axis=1)):
+        some = weight[t] > 0
+        q = softmax(temperatures[t] * scores, axis=1)
+        right, slip = _given(q, codes, rates[some])
+        wrong += (slip / np.maximum(right + slip, 1e-300)) @ weight[t, some]
+        classes += weight[t].sum() * q
+    return wrong, classes
+
+
 def label_likelihoods(scores: Array, codes: NDArray[np.intp], rates: Array) -> Array:
-    """Return the mean log likelihood of the labels for each temperature and each of R rates, shape (25, R)."""
-    total = np.empty((len(TEMPERATURES), len(rates)))
-    for t, T in enumerate(TEMPERATURES):
+    """Return the mean log likelihood of the labels for each temperature and each of R rates, shape (T, R)."""
+    temperatures = LABELS.temperatures
+    total = np.empty((len(temperatures), len(rates)))
+    for t, T in enumerate(temperatures):
         right, slip = _given(softmax(T * scores, axis=1), codes, rates)
         total[t] = np.mean(np.log(right + slip + 1e-300), axis=0)
     return total
@@ -99,7 +108,7 @@ def best_of_each_class(margin: Array, codes: NDArray[np.intp], kept: float) -> A
 
 
 def concentrate_classes(
-    ridge: Any, targets: Array, codes: NDArray[np.intp], margin: Array, *, alpha: float, kept: float
+    ridge: Ridge, targets: Array, codes: NDArray[np.intp], margin: Array, *, alpha: float, kept: float
 ) -> Steps:
     """Yield (kept rows, leave-one-out scores) from margins (n,), until a set of rows comes again.
 

@@ -3,11 +3,14 @@
     minimise over W   - sum_i log((1 - rho) q_iy + rho (1 - q_iy) / (C - 1)) + alpha / 2 ||W||^2,   q_i = softmax(W'z_i)
 
 The gradient is that of plain logistic regression with the residual of row i, e_y - q_i, times
-w_i = (1 - rho C / (C - 1)) q_iy / ((1 - rho) q_iy + rho (1 - q_iy) / (C - 1)): a label that all others speak against is
-hardly heard (Natarajan et al. 2013; Patrini et al. 2017, forward correction). The curvature is at most that of the
-expectation step (Dempster et al. 1977), diag(q_i) - q_i q_i' <= s_i I with s_i = 2 max_c q_ic (1 - q_ic) <= 1/2
+w_i = (1 - rho C / (C - 1)) q_iy / ((1 - rho) q_iy + rho (1 - q_iy) / (C - 1)): a label that all others contradict has
+little weight (Natarajan et al. 2013; Patrini et al. 2017, forward correction). The curvature is at most that of the
+E-step's bound (Dempster et al. 1977), diag(q_i) - q_i q_i' <= s_i I with s_i = 2 max_c q_ic (1 - q_ic) <= 1/2
 (Boehning 1992, with s_i as it is and not at its worst). So one Gram matrix Z'SZ + alpha I, for all classes, scales
 Nesterov's steps: two passes over the rows each.
+
+The M-step, W at a given rho, is :meth:`NoisyLogistic._rounds`; the E-step, rho and the responsibilities at given
+scores, is ``label_law.explain_labels``.
 
 Left out, row i is missed by v_i / (1 - s_i v_i) times its residual, v_i = z_i'(Z'SZ + alpha I)^-1 z_i: about one Newton
 step of the fit without it. The v_i are the lengths of random projections, and exact where they are large. With up to
@@ -15,24 +18,21 @@ step of the fit without it. The v_i are the lengths of random projections, and e
 """
 
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import cho_solve
 from scipy.special import softmax
 
-from buttress._checks import Array, InterruptedWarning, warn_user
+from buttress._checks import Array
+from buttress.features.stored import LandmarkFeatures
 from buttress.solvers.contamination.label_law import Flips, explain_labels, label_margins
-from buttress.solvers.ridge.landmarks import FEW, STRONG, directions, sharpen
+from buttress.solvers.contamination.tuning import NOISY_LABELS
+from buttress.solvers.ridge.landmarks import directions, sharpen
 from buttress.solvers.ridge.leave_one_out import factorised, together, weighted_gram
+from buttress.solvers.ridge.tuning import LEVERAGES
 from buttress.solvers.run import Budget, Step, Steps
-
-FIRST_RATE = 0.1
-STEPS = 12  # between two Gram matrices
-ROUNDS = 2  # of them at each ridge
-FOLDS = 5
-TOL = 1e-5  # of the objective per row
 
 
 @dataclass(frozen=True)
@@ -54,18 +54,26 @@ class Logistic(Tried):
 
 
 class NoisyLogistic:
-    """The fit to ``features`` of n rows (shape, ``times``, ``transposed_times``, rows by number), codes (n,) below C.
+    """The fit to ``features`` of n rows, codes (n,) below C; rows of one group are left out together.
 
     ``used`` (n,) is the indicator of the rows fitted to.
     """
 
-    def __init__(self, features: Any, codes: NDArray[np.intp], C: int, groups: NDArray[np.intp] | None = None,
-                 budget: Budget | None = None):
-        self.features, self.codes, self.C, self.groups = features, codes, C, groups
+    def __init__(self, features: LandmarkFeatures, codes: NDArray[np.intp], C: int,
+                 groups: NDArray[np.intp] | None = None, budget: Budget | None = None):
+        self.features = features
+        self.codes = codes
+        self.C = C
+        self.groups = groups
         self.budget = budget or Budget(name="The fit to labels")
         self._rows = np.arange(len(codes))
         self.used: Array = np.ones(len(codes))
-        self.stopped = False  # by Ctrl-C or for lack of time; what is left to do is then left
+        self._late = False
+
+    @property
+    def stopped(self) -> bool:
+        """Whether what is left to do is to be left, after Ctrl-C or for lack of time."""
+        return self._late or self.budget.interrupted
 
     def fit(self, alphas: Array, rate: float | None) -> Logistic:
         """Return the fit with the ridge, of these from large to small, under which held-out labels are likeliest.
@@ -74,10 +82,12 @@ class NoisyLogistic:
         falls. There rho is ``rate``, or the likeliest. Then all rows are fitted, and scored by fits without them.
         """
         number = self._rows if self.groups is None else self.groups
-        fold = (np.random.default_rng(0).permutation(number.max() + 1) % FOLDS)[number]  # rows may come in turns
+        shuffled = np.random.default_rng(0).permutation(number.max() + 1)  # rows may come in turns
+        fold = (shuffled % NOISY_LABELS.folds)[number]
         path = self._path(alphas, rate, fold == 0)
         best = max(path, key=lambda fit: fit.flips.likelihood)
-        alpha, rho = best.alpha, best.flips.rate
+        alpha = best.alpha
+        rho = best.flips.rate
         self.used = np.ones(len(fold))
         coef, steps = self._rounds(best.coef, alpha, rho)
         scores = self._judging(fold, coef, alpha, rho)
@@ -88,100 +98,121 @@ class NoisyLogistic:
     def _path(self, alphas: Array, rate: float | None, held: NDArray[np.bool_]) -> list[Tried]:
         """Return the fits to the rows not held, until the likelihood of those held falls."""
         self.used = np.where(held, 0.0, 1.0)
-        coef, rho = self._start(), FIRST_RATE if rate is None else rate
         path: list[Tried] = []
         for alpha in alphas:
-            try:
-                coef, steps = self._rounds(coef, alpha, rho)
-                scores = self.features.times(coef)
-                flips = explain_labels(scores[held], self.codes[held], rate)
-            except KeyboardInterrupt:
-                self._interrupted(bool(path))
+            tried = self.budget.attempt(partial(self._tried, path, float(alpha), rate, held), known=lambda: bool(path),
+                                        otherwise=lambda: path[-1], message=self._known_before())
+            if path and tried is path[-1]:
                 break
-            path.append(Tried(coef, scores, flips, float(alpha), steps))
-            rho = flips.rate
-            if self.stopped or (len(path) > 1 and flips.likelihood <= path[-2].flips.likelihood):
+            path.append(tried)
+            if self.stopped or (len(path) > 1 and tried.flips.likelihood <= path[-2].flips.likelihood):
                 break
         return path
 
+    def _tried(self, path: list[Tried], alpha: float, rate: float | None, held: NDArray[np.bool_]) -> Tried:
+        """Return the fit at one more ridge, from the last fit of the path."""
+        if path:
+            start = path[-1].coef
+            rho = path[-1].flips.rate
+        else:
+            start = self._start()
+            rho = NOISY_LABELS.first_rate if rate is None else rate
+        coef, steps = self._rounds(start, alpha, rho)
+        scores = self.features.times(coef)
+        return Tried(coef, scores, explain_labels(scores[held], self.codes[held], rate), alpha, steps)
+
     def _judging(self, fold: NDArray[np.intp], coef: Array, alpha: float, rho: float) -> Array:
         """Return the scores (n, C) to judge rows by: of fits to the other folds where rows are few, unless stopped."""
-        if len(fold) <= FEW * len(coef) and not self.stopped:
-            try:
-                scores = self._crossed(fold, alpha, rho)
-            except KeyboardInterrupt:
-                self._interrupted(True)
-            if not self.stopped:
-                return scores
+        if len(fold) <= LEVERAGES.few_rows * len(coef) and not self.stopped:
+            crossed = self.budget.attempt(partial(self._crossed, fold, alpha, rho), otherwise=lambda: None,
+                                          message=self._known_before())
+            if crossed is not None and not self.stopped:
+                return crossed
         self.used = np.ones(len(fold))
-        try:
-            return self.left_out(coef, alpha, rho)
-        except KeyboardInterrupt:
-            warn_user(f"{self.budget.name} was interrupted. Rows are judged by the fit that they have a part in.",
-                      InterruptedWarning)
-            return np.asarray(self.features.times(coef))
+        return self.budget.attempt(
+            lambda: self.left_out(coef, alpha, rho), otherwise=lambda: np.asarray(self.features.times(coef)),
+            message=f"{self.budget.name} was interrupted. Rows are judged by a fit that includes them.")
 
-    def _crossed(self, fold: NDArray[np.intp], alpha: float, rho: float) -> Array:
-        """Return the scores (n, C) of each row under the fit to the other folds, unless stopped."""
+    def _crossed(self, fold: NDArray[np.intp], alpha: float, rho: float) -> Array | None:
+        """Return the scores (n, C) of each row under the fit to the other folds, None if stopped."""
         scores: Array = np.empty((len(fold), self.C))
         for k in np.unique(fold):
             self.used = (fold != k).astype(np.float64)
             coef, _ = self._rounds(self._start(), alpha, rho)
             if self.stopped:
-                break
+                return None
             scores[fold == k] = self.features.times(coef)[fold == k]
         return scores
 
     def _start(self) -> Array:
         return np.zeros((self.features.shape[1], self.C))
 
+    def _known_before(self) -> str:
+        return f"{self.budget.name} was interrupted; the model holds what was known before."
+
     def _rounds(self, coef: Array, alpha: float, rho: float) -> tuple[Array, int]:
-        """Return the coefficients after up to ``STEPS`` steps with each Gram matrix, and how many they were.
+        """Return the coefficients after some steps with each Gram matrix, and how many they were: the M-step.
 
         Zero is no model: from there the time is looked at after the first of them only, and Ctrl-C is passed on.
         """
-        n_iter, seen = 0, [coef]
-        for _ in range(0 if self.stopped else ROUNDS):
-            left = self.budget.left() if coef.any() else None
-            try:
-                factor = self._factor(curvature(self.chances(coef)) * self.used, alpha)
-                outcome = self.budget.run(self.steps(coef, factor, alpha, rho), tol=TOL, max_iter=STEPS, max_time=left,
-                                          callback=lambda step: seen.append(step.state))
-            except KeyboardInterrupt:
-                self._interrupted(bool(seen[-1].any()))
-                return seen[-1], n_iter
-            coef, n_iter = outcome.state, n_iter + max(outcome.n_iter, 1)
-            self.stopped = self.budget.spent()
-            if self.stopped:
+        n_iter = 0
+        seen = [coef]
+
+        def one_round() -> int:
+            return self._round(seen, alpha, rho)
+
+        for _ in range(0 if self.stopped else NOISY_LABELS.rounds):
+            n_iter += self.budget.attempt(one_round, otherwise=lambda: 0, message=self._known_before(),
+                                          known=lambda: bool(seen[-1].any()))
+            if self.budget.interrupted:
                 break
-        return coef, n_iter
+            self._late = self.budget.spent()
+            if self._late:
+                break
+        return seen[-1], n_iter
 
-    def _interrupted(self, known: bool) -> None:
-        """Leave what is left to do, if anything is known."""
-        if not known:
-            raise KeyboardInterrupt
-        warn_user(f"{self.budget.name} was interrupted; the model holds what was known before.", InterruptedWarning)
-        self.stopped = True
+    def _round(self, seen: list[Array], alpha: float, rho: float) -> int:
+        """Descend with one Gram matrix from the last of the coefficients seen, adding to them; return the steps."""
+        coef = seen[-1]
+        left = self.budget.left() if coef.any() else None
+        factor = self._factor(curvature(self.chances(coef)) * self.used, alpha)
+        outcome = self.budget.run(self.steps(coef, factor, alpha, rho), tol=NOISY_LABELS.settled,
+                                  max_iter=NOISY_LABELS.steps, max_time=left,
+                                  callback=lambda step: seen.append(step.state))
+        seen.append(outcome.state)
+        return max(outcome.n_iter, 1)
 
-    def steps(self, coef: Array, factor: Any, alpha: float, rho: float) -> Steps:
+    def steps(self, coef: Array, factor: tuple[Array, bool], alpha: float, rho: float) -> Steps:
         """Yield coefficients by accelerated steps scaled by a factor of Z'SZ + alpha I.
 
         A step that raises the objective is taken back, its momentum dropped, and if it had none, halved.
         """
-        point, t, size, last, plain = coef, 1.0, 1.0, np.inf, True
-        good, known = point, np.empty(0)
+        point = good = coef
+        t = size = 1.0
+        last = np.inf
+        plain = True
+        known = np.empty(0)
         while True:
             q = self.chances(point)
             value = self.objective(q, point, alpha, rho)
             if value > last:
-                size, t, coef, point, q, gain = (size / 2 if plain else size), 1.0, good, good, known, 1.0
+                size = size / 2 if plain else size
+                t = gain = 1.0
+                coef = point = good
+                q = known
             else:
-                good, known, gain, last = point, q, last - value, value
+                gain = last - value
+                good = point
+                known = q
+                last = value
             yield Step(good, change=gain, objective=last)
             slope = alpha * point - self.features.transposed_times(self.residuals(q, rho))
             moved = point - size * cho_solve(factor, slope, check_finite=False)
-            plain, following = t == 1.0, (1 + np.sqrt(1 + 4 * t * t)) / 2
-            coef, point, t = moved, moved + (t - 1) / following * (moved - coef), following
+            plain = t == 1.0
+            following = (1 + np.sqrt(1 + 4 * t * t)) / 2
+            point = moved + (t - 1) / following * (moved - coef)
+            coef = moved
+            t = following
 
     def chances(self, coef: Array) -> Array:
         """Return P(class) of each row, shape (n, C)."""
@@ -194,21 +225,22 @@ class NoisyLogistic:
 
     def residuals(self, q: Array, rho: float) -> Array:
         """Return minus the gradient of the loss by each row's scores, shape (n, C)."""
-        weight = self.used * self._heard(q, rho)
+        weight = self.used * self._belief(q, rho)
         out = -weight[:, None] * q
         out[self._rows, self.codes] += weight
         return out
 
-    def _heard(self, q: Array, rho: float) -> Array:
-        """Return w (n,), 0 to 1: how far the label of a row is believed."""
+    def _belief(self, q: Array, rho: float) -> Array:
+        """Return w (n,), 0 to 1: the weight of the label of each row."""
         right, slip = self._given(q, rho)
         return np.asarray((right - rho / (self.C - 1) * q[self._rows, self.codes]) / (right + slip + 1e-300))
 
     def _given(self, q: Array, rho: float) -> tuple[Array, Array]:
+        """Return P(label, and it is right) and P(label, and it is wrong) of each row."""
         given = q[self._rows, self.codes]
         return (1 - rho) * given, rho / (self.C - 1) * (1 - given)
 
-    def _factor(self, s: Array, alpha: float) -> Any:
+    def _factor(self, s: Array, alpha: float) -> tuple[Array, bool]:
         """Return the Cholesky factor of Z'SZ + alpha I, lifted by what rounding may have taken off."""
         A = weighted_gram(self.features.__getitem__, self._rows, s, self.features.shape[1])
         A.flat[:: len(A) + 1] += alpha + self.features.eps * np.diagonal(A).max()
@@ -221,17 +253,17 @@ class NoisyLogistic:
         """
         scores = self.features.times(coef)
         q = np.asarray(softmax(scores, axis=1))
-        s = np.maximum(self._heard(q, rho) * (q * (1 - q)).sum(axis=1) / (self.C - 1), 1e-6)
+        s = np.maximum(self._belief(q, rho) * (q * (1 - q)).sum(axis=1) / (self.C - 1), NOISY_LABELS.least_curvature)
         own, pull = together(self.groups, self.residuals(q, rho) / s[:, None], s)
         v = self._variances(self._factor(s, alpha)[0], own)
-        return np.asarray(scores - (v / np.maximum(1 - own * v, 0.05))[:, None] * pull)
+        return np.asarray(scores - (v / np.maximum(1 - own * v, NOISY_LABELS.least_free))[:, None] * pull)
 
     def _variances(self, factor: Array, own: Array) -> Array:
         v = np.sum(self.features.times(directions(factor)) ** 2, axis=1)
-        sharpen(v, own * v > STRONG, factor, self.features.__getitem__)
+        sharpen(v, own * v > LEVERAGES.exact_from, factor, self.features.__getitem__)
         return v
 
 
 def curvature(q: Array) -> Array:
     """Return 2 max_c q_c (1 - q_c) >= 1e-6 of each row of q (n, C), a bound on the eigenvalues of diag(q) - q q'."""
-    return np.maximum(2 * (q * (1 - q)).max(axis=1), 1e-6)
+    return np.maximum(2 * (q * (1 - q)).max(axis=1), NOISY_LABELS.least_curvature)

@@ -1,4 +1,4 @@
-"""Least trimmed squares by concentration, the scale it leaves, and the M-step that makes it efficient.
+"""Least trimmed squares by concentration, the scale it leaves, and the M-estimate that makes it efficient.
 
     LTS   min over f   sum of the h smallest (y_i - f(x_i))^2 + alpha ||f||^2        (Rousseeuw 1984)
     MM    min over f   sum_i rho((y_i - f(x_i)) / s) with Tukey's bisquare, s the scale of LTS, fixed    (Yohai 1987)
@@ -6,16 +6,14 @@
 A concentration step fits the h rows of smallest residual and selects again; the objective cannot rise.
 """
 
-from typing import Any
-
 import numpy as np
+from numpy.typing import NDArray
 from scipy.stats import norm
 
 from buttress._checks import Array
+from buttress.solvers.contamination.tuning import TRIMMING
+from buttress.solvers.ridge.leave_one_out import Ridge
 from buttress.solvers.run import Step, Steps
-
-OFTEN, TIED = 0.01, 0.1  # shares of the rows that repeat a value, and that make it the usual one
-TUKEY = 4.685  # 95 per cent efficient for normal errors
 
 
 def smallest(size: Array, h: int) -> Array:
@@ -39,37 +37,58 @@ def lts_scale(r: Array, h: int) -> float:
     return float(np.sqrt(np.mean(part**2) / (1 - lost)))
 
 
-def least_scale(y: Array) -> float:
-    """Return the size below which residuals of the targets y (n,) tell good rows from bad ones no longer.
+def within(residual: Array, deviations: float, floor: float) -> NDArray[np.bool_]:
+    """Return the rows whose residual is at most so many deviations, at least ``floor``, by the better half of all."""
+    size = np.abs(residual)
+    return size <= deviations * max(lts_scale(size, len(size) // 2 + 1), floor)
 
-    Ties bring residuals of 0, and densities of them without bounds. Targets most of which repeat, such as counts,
-    grades or classes, are known to half a step only, the middle distance of a repeated value from the next. Where more
-    than a tenth of the rows share one value (no sales, no rain, a sentinel), a quarter of the spread of the others:
-    their middle distance from their median, or if that is 0 from the shared one; but no more than a quarter of the
-    lower quartile of their distances from the shared one, for bad rows can be most of the others.
+
+def least_scale(y: Array) -> float:
+    """Return the least scale at which residuals of the targets y (n,) separate good rows from bad ones; 0 for any.
+
+    Residuals of repeated targets are 0, and their density has no bound. The scale is therefore at least
+
+    - half a step, where most targets repeat, such as counts, grades or classes: the step is the median distance of a
+      repeated value from the next;
+    - a quarter of the spread of the other targets, where more than a tenth of the rows share one value (no sales, no
+      rain, a sentinel).
     """
     values, number, counts = np.unique(y, return_inverse=True, return_counts=True)
-    repeated = counts >= max(2, OFTEN * len(y))
+    repeated = counts >= max(2, TRIMMING.repeated_share * len(y))
     if len(values) == 1 or not repeated.any():
         return 0.0
-    shared, others = values[counts.argmax()], y[number != counts.argmax()]
+    shared = values[counts.argmax()]
+    others = y[number != counts.argmax()]
     near, away = np.quantile(np.abs(others - shared), [0.25, 0.5])
     floor = 0.0
-    if repeated.sum() > 1 and counts[repeated].sum() > len(y) / 2:
-        gaps = np.concatenate([[np.inf], np.diff(values[repeated]), [np.inf]])
-        step = np.median(np.repeat(np.minimum(gaps[1:], gaps[:-1]), counts[repeated]))
-        floor = min(float(step), away) / 2  # of a few repeated values one may be a sentinel, far off
-    if counts.max() > TIED * len(y):
-        spread = float(np.median(np.abs(others - np.median(others)))) or away
-        floor = max(floor, min(spread, near) / 4)
+    if repeated.sum() > 1 and counts[repeated].sum() > TRIMMING.mostly_repeated * len(y):
+        step = _median_step(values[repeated], counts[repeated])
+        floor = min(step, away) * TRIMMING.part_of_step  # of a few repeated values one may be a sentinel, far off
+    if counts.max() > TRIMMING.shared_share * len(y):
+        floor = max(floor, min(_spread(others) or away, near) * TRIMMING.part_of_spread)
     return float(floor)
 
 
-def concentrate(ridge: Any, y: Array, u: Array, *, alpha: float, h: int, leave_out: bool = False) -> Steps:
+def _median_step(values: Array, counts: NDArray[np.intp]) -> float:
+    """Return the median over all rows of the distance from their value to the nearest other one."""
+    gaps = np.concatenate([[np.inf], np.diff(values), [np.inf]])
+    return float(np.median(np.repeat(np.minimum(gaps[1:], gaps[:-1]), counts)))
+
+
+def _spread(y: Array) -> float:
+    """Return the median distance from the median.
+
+    ``least_scale`` takes no more than the lower quartile of the distances from the shared value instead of it, for bad
+    rows can be most of the others.
+    """
+    return float(np.median(np.abs(y - np.median(y))))
+
+
+def concentrate(ridge: Ridge, y: Array, u: Array, *, alpha: float, h: int, leave_out: bool = False) -> Steps:
     """Yield fits of ``ridge`` to h rows, from row weights u (n,), until the rows repeat.
 
     The objective is the trimmed one, ridge term included, and never rises. With ``leave_out`` rows are judged by
-    their leave-one-out residual over its spread, which no longer descends but does not let a fitted row hide.
+    their leave-one-out residual over its spread. That objective may rise, but no fitted row can hide.
     """
     seen = set()
     while True:
@@ -86,20 +105,21 @@ def concentrate(ridge: Any, y: Array, u: Array, *, alpha: float, h: int, leave_o
 
 def bisquare(r: Array, scale: float) -> Array:
     """Return Tukey's weights (1 - (r / (4.685 scale))^2)^2, 0 beyond."""
-    return np.clip(1 - (r / (TUKEY * scale)) ** 2, 0, None) ** 2
+    return np.clip(1 - (r / (TRIMMING.tukey * scale)) ** 2, 0, None) ** 2
 
 
-def m_steps(ridge: Any, y: Array, r: Array, *, alpha: float, scale: float) -> Steps:
+def m_steps(ridge: Ridge, y: Array, r: Array, *, alpha: float, scale: float) -> Steps:
     """Yield (fit, weights) of reweighted least squares with Tukey's weights at a fixed scale, from residuals r.
 
     The change is the largest one of a value in units of the scale.
     """
     values = y - r
+    width = TRIMMING.tukey * scale
     while True:
         u = bisquare(y - values, scale)
         fit = ridge.solve(y, u, alpha)
         change = float(np.abs(fit.values - values)[u > 0].max(initial=0.0)) / scale
-        rho = np.minimum(1 - (1 - np.minimum(((y - fit.values) / (TUKEY * scale)) ** 2, 1)) ** 3, 1)
-        yield Step((fit, u), change=change, objective=float(rho.sum()) * (TUKEY * scale) ** 2 / 6
-                   + alpha / 2 * float(fit.coef @ fit.coef))
+        rho = np.minimum(1 - (1 - np.minimum(((y - fit.values) / width) ** 2, 1)) ** 3, 1)
+        objective = float(rho.sum()) * width**2 / 6 + alpha / 2 * float(fit.coef @ fit.coef)
+        yield Step((fit, u), change=change, objective=objective)
         values = fit.values

@@ -1,16 +1,15 @@
 """Weighted ridge regression on the Nystroem features of many rows, with leave-one-out residuals.
 
-The solution of ``leave_one_out`` for n rows far more than the m features, in as few passes over the rows as can be:
+The solution of ``leave_one_out`` for far more rows n than features m, in few passes over the rows:
 
-- The Gram matrix is updated by the rows whose weight moved. Weights are rounded to quarters, so that few do.
+- The Gram matrix is updated by the rows whose weight changed. Weights are rounded to quarters, so that few do.
 - The leverages v_i = |L^-1 z_i|^2, L L' the matrix factorised, would cost as much as a Gram matrix each time. They are
   the lengths of n vectors, which random projections keep (Johnson & Lindenstrauss 1984): |S'L^-1 z_i|^2 with S (m, 8)
   of signs / sqrt(8), computed in the same pass as the values. Rows that pull strongly are computed exactly.
 - Features are kept, or made again where the Gram matrix needs them (``features.stored``).
 """
 
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,10 +28,9 @@ from buttress.solvers.ridge.leave_one_out import (
     lengths_in,
     together,
 )
+from buttress.solvers.ridge.tuning import LEVERAGES
 
-DIRECTIONS = 8
-STRONG = 0.2  # leverage from which it is computed exactly
-FEW = 20  # rows a landmark up to which all leverages are
+SPARSE_WEIGHTS = 20  # a pass over all rows costs as much as one over a twentieth of them, taken by number
 
 
 class LandmarkRidge:
@@ -41,7 +39,7 @@ class LandmarkRidge:
     def __init__(self, features: LandmarkFeatures, groups: NDArray[np.intp] | None = None):
         self.features, self.groups = features, groups
         self.missed = features.missed
-        self.few = len(features.missed) <= FEW * features.shape[1]
+        self.few = len(features.missed) <= LEVERAGES.few_rows * features.shape[1]
         self.gram = WeightedGram(features.__getitem__, *features.shape)
         self._last: tuple[Array, Array] | None = None  # Uy and Z'Uy
 
@@ -71,7 +69,7 @@ class LandmarkRidge:
                                 aimed[rows])
 
     def _fits(
-        self, y: Array, u: Array, alphas: Any, rows: NDArray[np.intp], times: Callable[[Array], Array]
+        self, y: Array, u: Array, alphas: Iterable[float], rows: NDArray[np.intp], times: Callable[[Array], Array]
     ) -> Iterator[Fit]:
         """Yield the fits for each alpha, seen at ``rows``; ``times`` returns Z C for the features Z of those."""
         moments = self._moments(y, u)
@@ -82,11 +80,13 @@ class LandmarkRidge:
             factor = factorised(A)[0]
             coef = cho_solve((factor, True), moments, check_finite=False)
             seen = times(np.hstack([coef, directions(factor)]))
-            values, variance = seen[:, : coef.shape[1]], np.sum(seen[:, coef.shape[1] :] ** 2, axis=1)
-            sharpen(variance, np.ones(len(rows), bool) if self.few else own * variance > STRONG, factor,
-                    lambda some: self.features[rows[some]])
+            values = seen[:, : coef.shape[1]]
+            variance = np.sum(seen[:, coef.shape[1] :] ** 2, axis=1)
+            strong = np.ones(len(rows), bool) if self.few else own * variance > LEVERAGES.exact_from
+            sharpen(variance, strong, factor, lambda some: self.features[rows[some]])
             if y.ndim == 1:
-                coef, values = coef[:, 0], values[:, 0]
+                coef = coef[:, 0]
+                values = values[:, 0]
             yield fit_of(coef, values, y[rows], variance, u[rows], own, aimed)
 
     def _moments(self, y: Array, u: Array) -> Array:
@@ -94,8 +94,9 @@ class LandmarkRidge:
         aimed = (y if y.ndim == 2 else y[:, None]) * u[:, None]
         if self._last is not None and np.array_equal(self._last[0], aimed):
             return self._last[1]
-        used, features = np.flatnonzero(u), self.features
-        if FEW * len(used) < len(u):
+        used = np.flatnonzero(u)
+        features = self.features
+        if SPARSE_WEIGHTS * len(used) < len(u):
             moments = total(lambda part: features[used[part]].T @ aimed[used[part]],
                             slices(len(used), features.shape[1]), (features.shape[1], aimed.shape[1]))
         else:
@@ -112,12 +113,13 @@ class LandmarkRidge:
 
 def rounded(u: Array) -> Array:
     """Return the weights u in quarters, so that few of them move from one fit to the next."""
-    return np.round(4 * u) / 4
+    return np.round(LEVERAGES.weight_steps * u) / LEVERAGES.weight_steps
 
 
 def directions(factor: Array) -> Array:
     """Return L'^-1 S, shape (m, 8): |z'L'^-1 S|^2 is the projected leverage of a row z."""
-    signs = np.sign(np.random.default_rng(0).random((len(factor), DIRECTIONS)) - 0.5) / np.sqrt(DIRECTIONS)
+    shape = (len(factor), LEVERAGES.directions)
+    signs = np.sign(np.random.default_rng(0).random(shape) - 0.5) / np.sqrt(LEVERAGES.directions)
     return np.asarray(blas.dtrsm(1.0, factor, signs, lower=1, trans_a=1))
 
 

@@ -8,17 +8,17 @@ that maps y to f (Allen 1974; for kernels Cawley & Talbot 2003). Rows of weight 
 Read as a Gaussian process of noise variance s^2 = alpha, that residual has variance s^2 c_i^2 with
 c_i^2 = 1 + v_i / (1 - u_i v_i), v_i = h_i / u_i: a row far from all others may miss by more. c is the ``spread``.
 
-A row that repeats another still speaks through its copy, so rows of one ``group`` (equal x) are left out together:
-with e the residuals, f and v common to the group S and U = sum_S u_j, row i is missed by
+A row that repeats another still affects its own prediction through the copy, so rows of one ``group`` (equal x) are
+left out together: with e the residuals, f and v common to the group S and U = sum_S u_j, row i is missed by
 e_i + v / (1 - v U) (sum_S u_j y_j - U f).
 
 Forms of the same solution: :class:`FeatureRidge` on short feature vectors, O(n m^2) a solve; :class:`GramRidge` on a
-Gram matrix, O(n^3); ``landmark_ridge`` for features that are many. All take several targets at once.
+Gram matrix, O(n^3); ``landmarks.LandmarkRidge`` for many rows. All take several targets at once.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,15 +26,20 @@ from scipy.linalg import LinAlgError, blas, cho_factor, cho_solve, lapack
 
 from buttress._checks import Array
 from buttress._threads import slices, total
+from buttress.solvers.ridge.tuning import ROUNDING_OF_RIDGE
 
 
-def factorised(A: Array) -> Any:
-    """Return the Cholesky factor of symmetric A, overwritten; ValueError where rounding has made it indefinite."""
+def factorised(A: Array) -> tuple[Array, bool]:
+    """Return the Cholesky factor of symmetric A, overwritten, for scipy's ``cho_solve``.
+
+    Raises ValueError where rounding has made A indefinite.
+    """
     try:
-        return cho_factor(A.T, lower=True, overwrite_a=True, check_finite=False)
+        factor: tuple[Array, bool] = cho_factor(A.T, lower=True, overwrite_a=True, check_finite=False)
     except LinAlgError:
         raise ValueError("Rows or columns of X differ too much in scale for float64: rounding of the largest hides the "
                          "others. Remove entries that are far out, scale the columns, or raise alpha.") from None
+    return factor
 
 
 def lengths_in(factor: Array, Z: Array) -> Array:
@@ -57,6 +62,23 @@ class Fit:
     weight: Array
 
 
+class Ridge(Protocol):
+    """Weighted ridge regression on n fixed rows, with leave-one-out residuals."""
+
+    @property
+    def missed(self) -> Array | None:
+        """What the features leave out of k(x_i, x_i), shape (n,), in units of an ordinary one; None where nothing."""
+
+    def __len__(self) -> int:
+        """Return n."""
+
+    def solve(self, y: Array, u: Array, alpha: float) -> Fit:
+        """Return the fit to y, (n,) or (n, k), with row weights u (n,)."""
+
+    def path(self, y: Array, u: Array, alphas: Array, rows: NDArray[np.intp]) -> Iterable[Fit]:
+        """Return the fits for each alpha, u fixed, seen at ``rows``."""
+
+
 class WeightedGram:
     """Z'UZ of n rows of m features for changing row weights u (n,): only rows whose weight moved are touched.
 
@@ -69,15 +91,21 @@ class WeightedGram:
 
     def __call__(self, u: Array) -> Array:
         """Return Z'UZ, not to be changed in place."""
-        gram, used, moved = self._gram, self._u, np.flatnonzero(u != self._u)
-        if 2 * len(moved) > np.count_nonzero(u):
-            gram, used, moved = np.zeros_like(gram), np.zeros(len(u)), np.flatnonzero(u)
+        gram = self._gram
+        used = self._u
+        moved = np.flatnonzero(u != used)
+        if 2 * len(moved) > np.count_nonzero(u):  # from nothing is cheaper
+            gram = np.zeros_like(gram)
+            used = np.zeros(len(u))
+            moved = np.flatnonzero(u)
         change = u[moved] - used[moved]
         for sign in (1.0, -1.0):
             which = sign * change > 0
             if which.any():
                 gram = gram + sign * weighted_gram(self.take, moved[which], np.abs(change[which]), len(gram))
-        self._gram, self._u = gram, u.copy()  # at the end: an interrupt must not leave half of the rows counted
+        # At the end: an interrupt must not leave half of the rows counted.
+        self._gram = gram
+        self._u = u.copy()
         return gram
 
 
@@ -135,7 +163,8 @@ def feature_path(
 
     ``own`` and ``aimed`` are the group sums of :func:`together`.
     """
-    squared, out = T * T, []
+    squared = T * T
+    out = []
     for alpha in alphas:
         inverse = 1 / (np.maximum(values, 0) + alpha)
         out.append(fit_of(b, T @ (b.T * inverse).T, y, squared @ inverse, u, own, aimed))
@@ -145,7 +174,7 @@ def feature_path(
 class GramRidge:
     """f(x) = sum_i coef_i k(x_i, x): K (n, n) is the Gram matrix of the training rows.
 
-    A row of weight below 1e-6 counts as 1e-6 towards 0, whatever its target: an outlier at 1e9 must not be felt.
+    A row of weight below 1e-6 has the weight 1e-6 and the target 0: an outlier at 1e9 must not move the fit.
     """
 
     missed = None
@@ -181,7 +210,8 @@ class GramRidge:
         b = vectors.T @ (aim.T * root).T
         back = self.K[rows] @ (root[:, None] * vectors)
         own, aimed = together(self.groups, y, u)
-        squared, out = vectors[rows] ** 2, []
+        squared = vectors[rows] ** 2
+        out = []
         for alpha in alphas:
             inverse = 1 / (np.maximum(values, 0) + alpha)
             variance = (1 - alpha * (squared @ inverse)) / used[rows]
@@ -190,7 +220,8 @@ class GramRidge:
 
 
 def _floored(u: Array, y: Array) -> tuple[Array, Array]:
-    return np.maximum(u, 1e-6), np.where(u < 1e-6, 0.0, y.T).T
+    least = ROUNDING_OF_RIDGE.least_weight
+    return np.maximum(u, least), np.where(u < least, 0.0, y.T).T
 
 
 def together(groups: NDArray[np.intp] | None, y: Array, u: Array) -> tuple[Array, Array]:
@@ -211,19 +242,22 @@ def fit_of(coef: Array, values: Array, y: Array, variance: Array, u: Array, own:
     """Return the fit with its leave-one-out residuals, from values like y, v = ``variance`` (n,) and group sums."""
     variance = np.maximum(variance, 0)
     pulled = aimed.T - own * values.T
-    free = np.maximum(1 - own * variance, 1e-10)  # a row nothing else speaks about: 1 - h rounds to 0
+    free = np.maximum(1 - own * variance, ROUNDING_OF_RIDGE.least_free)  # 1 - h may round to 0
     return Fit(coef, values, (y.T - values.T + variance / free * pulled).T, np.sqrt(1 + variance / free), u)
 
 
-def pivoted_cholesky(K: Array, tol: float = 1e-8) -> tuple[Array, NDArray[np.intp], Array]:
-    """Return (Z, pivots, L) with Z Z' = K up to ``tol`` times the largest diagonal entry; K is overwritten.
+def pivoted_cholesky(K: Array, tol: float | None = None) -> tuple[Array, NDArray[np.intp], Array]:
+    """Return (Z, pivots, L) with Z Z' = K up to ``tol`` times the largest diagonal entry, 1e-8 by default.
+
+    K is overwritten.
 
     Z is (n, r); the features of any x are L^-1 k(x, pivots), L (r, r) lower triangular. Works for symmetric positive
     semi-definite K; for any other the residual of Z Z' is large.
     """
     n = len(K)
     largest = float(np.diagonal(K).max(initial=0.0))
-    C, pivots, rank, _ = lapack.dpstrf(K, tol=tol * largest, lower=1, overwrite_a=1)
+    share = ROUNDING_OF_RIDGE.rank if tol is None else tol
+    C, pivots, rank, _ = lapack.dpstrf(K, tol=share * largest, lower=1, overwrite_a=1)
     rank = max(int(rank), 1)
     L = np.tril(C)[:, :rank]
     Z = np.empty((n, rank))

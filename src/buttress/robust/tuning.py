@@ -1,0 +1,129 @@
+"""Constants of the corrupted-data fits, chosen by trial: design, search, mixture, linear fit, relabelling.
+
+Those of the algorithms below lie beside them: ``solvers.contamination.tuning`` and ``solvers.ridge.tuning``.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from buttress._checks import Array
+from buttress._tuned import tuned
+from buttress.solvers.contamination.tuning import LABEL_RUNS, THEORY
+from buttress.solvers.ridge.tuning import SCALE
+
+
+@dataclass(frozen=True)
+class Designs:
+    """From a kernel and rows to features."""
+
+    exact_rows: int = tuned(3000, "rows", "up to these fits are exact", "the cost of n^3; command not recorded")
+    landmarks: int = tuned(1000, "landmarks", "of more rows")
+    widths: tuple[float, ...] = tuned((1.0, 0.3, 0.1, 0.03), "1/d", "gammas whose kernels the default averages")
+    mostly_zero: float = tuned(0.15, "share of entries", "below which the length of rows stands for d",
+                               "counts of words against scaled tables; sets not recorded")
+    coarse: int = tuned(100, "landmarks", "of the search")
+    searched: int = tuned(1000, "rows", "of the search on landmark features")
+    full_rank: float = tuned(0.6, "rank / n", "beyond which the Gram matrix is solved itself",
+                             "cost; command not recorded")
+    isolated: float = tuned(0.02, "of an ordinary row's cosines", "with less a row resembles no other", LABEL_RUNS)
+    isolated_least: float = tuned(1e-6, "sum of cosines", "the same, where no row is ordinary")
+    indefinite: float = tuned(1e-5, "of the largest entry, times n", "residual that shows an indefinite matrix")
+
+
+@dataclass(frozen=True)
+class Search:
+    """Concentration from several starts on coarse features."""
+
+    trusted: float = tuned(0.55, "share of rows", "kept by a concentration step: bears 45 per cent bad rows")
+    central_part: int = tuned(4, "rows a row kept", "one in so many, nearest the centre, is a start")
+    random_part: int = tuned(10, "rows a row kept", "one in so many, at random, is a start")
+    random_least: int = tuned(5, "rows", "least size of a random start")
+    first_ridge: float = tuned(10.0, "k(x, x)", "ridge of the start from all rows")
+    steps: int = tuned(10, "steps", "most concentration steps from a start")
+    followed: int = tuned(3, "starts", "of best objective that a mixture is fitted from")
+    mixture_steps: int = tuned(12, "fits", "most of each such mixture")
+    good_within: float = tuned(2.5, "deviations", "residual up to which a start takes a row as good")
+
+
+@dataclass(frozen=True)
+class Mixtures:
+    """The mixture of good and corrupt rows, and the ridge of kernel regression."""
+
+    least_ridge: float = tuned(1e-2, "k(x, x)", "smallest ridge tried")
+    most_ridge: float = tuned(1e2, "k(x, x)", "largest ridge tried")
+    ridges_tried: int = tuned(12, "values", "of the ridge, evenly by logarithm")
+    degrees: float = tuned(8.0, "degrees of freedom", "of good residuals")
+    degrees_of_many: float = tuned(3.0, "degrees of freedom", "of what landmarks cannot follow", SCALE)
+    rounds: int = tuned(1, "EM rounds", "of the law between two exact fits: more settle it too early")
+    rounds_of_many: int = tuned(6, "EM rounds", "between two fits on landmark features, which are expensive")
+    settled_of_many: float = tuned(0.1, "nats a row", "change that ends the mixture fit of many rows")
+    judges: int = tuned(10_000, "rows", "that choose the ridge of many rows", SCALE)
+    bounded_at: float = tuned(4.0, "deviations", "error beyond which a row counts no more for the ridge")
+    least_scale: float = tuned(1e-6, "spread of the targets", "least scale of a residual")
+
+    @property
+    def ridges(self) -> Array:
+        """The ridges tried, in units of k(x, x)."""
+        return np.geomspace(self.least_ridge, self.most_ridge, self.ridges_tried)
+
+
+@dataclass(frozen=True)
+class LinearFits:
+    """Least trimmed squares, then Tukey's loss, then reweighting."""
+
+    searched: int = tuned(10_000, "rows", "that the starts are tried on")
+    trusted: float = tuned(0.55, "share of rows", "kept by a concentration step: bears 45 per cent bad rows")
+    far: float = tuned(1e8, "widths of a column", "beyond which an entry counts as so far", THEORY)
+    gain: float = tuned(0.01, "nats a row", "that another reweighting must gain")
+    random_below: int = tuned(50, "columns", "below which random starts are made")
+    beyond_columns: int = tuned(2, "rows", "of a random start beyond the columns")
+    absolute_rounds: int = tuned(30, "rounds", "towards least absolute deviations")
+    least_deviation: float = tuned(1e-3, "spread of the targets", "a smaller deviation is weighted as this")
+    descent_steps: int = tuned(100, "steps", "of the trimmed descent")
+    steps: int = tuned(30, "steps", "most concentration steps from a start")
+    followed: int = tuned(3, "starts", "of best objective that go on")
+    good_within: float = tuned(2.5, "deviations", "residual up to which a start takes a row as good")
+    most_spent: float = tuned(0.5, "of the trusted rows", "most degrees of freedom that the scale is corrected for")
+    settled: float = tuned(1e-4, "scales", "change that ends the descent of Tukey's loss")
+
+
+@dataclass(frozen=True)
+class Relabelling:
+    """Fits to the likeliest labels, exact or on landmark features."""
+
+    least_ridge: float = tuned(0.01, "variance of features", "smallest ridge tried", LABEL_RUNS)
+    most_ridge: float = tuned(100.0, "variance of features", "largest: more smooths small classes away", LABEL_RUNS)
+    ridges_tried: int = tuned(12, "values", "of the ridge, evenly by logarithm")
+    first_logistic: float = tuned(1.0, "k(x, x)", "largest ridge of logistic regression")
+    last_logistic: float = tuned(1e-3, "k(x, x)", "smallest ridge of logistic regression")
+    logistic_ridges: int = tuned(4, "values", "of that ridge, evenly by logarithm")
+    smooth: float = tuned(25.0, "variance of features", "ridge while rows are chosen: wrong labels must not be fitted",
+                          LABEL_RUNS)
+    rounds: int = tuned(3, "fits", "to the likeliest labels; after more the fit trusts itself more than labels",
+                       LABEL_RUNS)
+    fewest: int = tuned(4, "rows", "from which labels are trimmed: of two each is predicted by the other alone")
+    slight: float = tuned(0.02, "share of labels", "estimated rate up to which nothing is trimmed", LABEL_RUNS)
+    trims: tuple[float, ...] = tuned((1.0, 0.8, 0.6), "share of rows", "kept by the fits that vote", THEORY)
+    trim_steps: int = tuned(3, "steps", "most of those fits")
+    least_kept: float = tuned(0.5, "share of rows", "least that trimming keeps", THEORY)
+    compared_from: int = tuned(1000, "rows", "from which the exact fit is compared with one on landmarks", LABEL_RUNS)
+    compared_gain: float = tuned(6.0, "nats", "by which the one on landmarks must predict labels better")
+    many_isolated: float = tuned(0.1, "share of rows", "isolated ones beyond which columns seem not to be scaled")
+
+    @property
+    def ridges(self) -> Array:
+        """The ridges tried, in units of the variance of the features."""
+        return np.geomspace(self.least_ridge, self.most_ridge, self.ridges_tried)
+
+    @property
+    def logistic(self) -> Array:
+        """The ridges of logistic regression, from large to small, in units of k(x, x)."""
+        return np.geomspace(self.first_logistic, self.last_logistic, self.logistic_ridges)
+
+
+DESIGN = Designs()
+SEARCH = Search()
+MIXTURE = Mixtures()
+LINEAR = LinearFits()
+RELABEL = Relabelling()

@@ -1,0 +1,117 @@
+"""Constants of fits among corrupt rows, chosen by trial: trimming, the laws of residuals and labels, the guard."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from buttress._checks import Array
+from buttress._tuned import tuned
+
+LABEL_RUNS = "`benchmarks/robust.py labels`, splits below 20 of heart, cancer and digits"
+CLEAN = "nats that robust fits gain on clean and on corrupted tables; which tables is not recorded"
+THEORY = "set by theory, not by trial"
+
+
+@dataclass(frozen=True)
+class Trimming:
+    """Least trimmed squares, Tukey's loss, and targets that repeat."""
+
+    tukey: float = tuned(4.685, "deviations", "where Tukey's loss becomes constant",
+                         "set by theory: 95 per cent efficiency for normal errors")
+    repeated_share: float = tuned(0.01, "share of rows", "a value of the target held by so many repeats")
+    shared_share: float = tuned(0.1, "share of rows", "a value held by more than these is the usual one")
+    mostly_repeated: float = tuned(0.5, "share of rows", "from which on targets are known in steps only")
+    part_of_step: float = tuned(0.5, "of the step between values", "least scale of such targets")
+    part_of_spread: float = tuned(0.25, "of the spread of other targets", "least scale beside a usual value")
+
+
+@dataclass(frozen=True)
+class Residuals:
+    """The law of the residuals and how it is learned."""
+
+    most_bad: float = tuned(0.5, "share of rows", "largest outlier share: a majority is good by definition", THEORY)
+    rows: int = tuned(4000, "rows", "drawn to learn the law from")
+    degrees: tuple[float, ...] = tuned((2.0, 4.0, 8.0, 30.0), "degrees of freedom", "Student's laws tried")
+    cauchy_share: float = tuned(0.1, "share", "Cauchy part of the outlier density: nothing is too far out for it")
+    first_scale: float = tuned(0.8, "of the scale of the better half", "inlier scale to start from")
+    first_quantile: float = tuned(0.9, "quantile of |r|", "outlier width to start from")
+    first_width: float = tuned(4.0, "inlier scales", "least outlier width to start from")
+    first_share: float = tuned(0.3, "share of rows", "outlier share to start from")
+    clip: float = tuned(10.0, "median distances", "beyond which an outlier counts as so far for the width")
+    least_width: float = tuned(2.0, "inlier scales", "least outlier width")
+    least_rows: float = tuned(0.5, "rows", "least outlier share, times n")
+    least_own: float = tuned(1e-3, "of the variance", "least part not due to what landmarks miss")
+    rounds: int = tuned(50, "EM rounds", "that settle the law of given residuals")
+    neglected: float = tuned(10.0, "nats", "laws so much less likely are left out of the mean")
+    settled: float = tuned(1e-4, "nats a row", "change that ends the mixture fit")
+
+
+@dataclass(frozen=True)
+class Guard:
+    """What a robust fit must gain over the plain one."""
+
+    gain_a_row: float = tuned(0.1, "nats a row", "gain from which the robust fit is kept", CLEAN)
+    gain_in_all: float = tuned(6.0, "nats", "least gain in all rows", CLEAN)
+    plain_share: float = tuned(0.12, "share of rows", "outlier share under the plain linear fit from which any gain "
+                               "will do", "clean data have at most .09, with a fifth corrupt .19; tables not recorded")
+    free_leverage: float = tuned(0.2, "mean leverage", "beyond which a linear fit must gain more", CLEAN)
+    gross: float = tuned(100.0, "deviations", "of residual and of target beyond which a row is bad in any case")
+    many_bad: float = tuned(0.25, "share of rows", "bad ones from which it is asked whether they lie together")
+    unexplained: float = tuned(0.5, "share of variance", "left when place explains which rows are bad: less, and they "
+                               "lie together", "a fifth is explained at random, three quarters at steps")
+    predicted: float = tuned(0.5, "of the robust fit's error", "plain error of bad rows up to which it predicts them")
+
+
+@dataclass(frozen=True)
+class Labels:
+    """The law of the labels: grids of temperatures and rates, and the prior of the rate."""
+
+    coolest: float = tuned(0.3, "1/score", "least inverse temperature of the softmax")
+    hottest: float = tuned(30.0, "1/score", "largest inverse temperature of the softmax")
+    temperatures_tried: int = tuned(25, "values", "of the temperature, evenly by logarithm")
+    least_rate: float = tuned(0.001, "share of labels", "least rate above 0")
+    low_rate: float = tuned(0.05, "share of labels", "up to this rates are spread evenly by logarithm")
+    next_rate: float = tuned(0.06, "share of labels", "from this rates are spread evenly")
+    most_rate: float = tuned(0.49, "share of labels", "largest rate", THEORY)
+    low_rates: int = tuned(12, "values", "of low rates")
+    high_rates: int = tuned(44, "values", "of other rates")
+    prior: float = tuned(4.0, "power", "the rate has density proportional to (1 - 2 rho) to this", LABEL_RUNS)
+    rows: int = tuned(10_000, "rows", "drawn to learn the law from")
+    neglected: float = tuned(1e-4, "of the largest weight", "pairs of less weight are left out of the mean")
+
+    @property
+    def temperatures(self) -> Array:
+        """The inverse temperatures tried, shape (T,)."""
+        return np.geomspace(self.coolest, self.hottest, self.temperatures_tried)
+
+    @property
+    def rates(self) -> Array:
+        """The rates tried, shape (R,): 0 is among them."""
+        low = np.geomspace(2 * self.least_rate, 2 * self.low_rate, self.low_rates)
+        high = np.linspace(2 * self.next_rate, 2 * self.most_rate, self.high_rates)
+        return np.asarray(0.5 * np.concatenate([[0.0], low, high]))
+
+    def prior_of(self, rates: Array) -> Array:
+        """Return the prior of each rate, times its cell of the trapezoid rule."""
+        cell = np.convolve(np.diff(rates), [0.5, 0.5])
+        return np.asarray(cell * (1 - 2 * rates) ** self.prior)
+
+
+@dataclass(frozen=True)
+class NoisyLabels:
+    """Logistic regression that allows for wrong labels."""
+
+    first_rate: float = tuned(0.1, "share of labels", "rate of wrong labels to start from")
+    steps: int = tuned(12, "steps", "of descent with one Gram matrix")
+    rounds: int = tuned(2, "Gram matrices", "at each ridge")
+    folds: int = tuned(5, "folds", "one is held out to choose the ridge; few rows are scored across all")
+    settled: float = tuned(1e-5, "of the objective a row", "gain that ends the descent")
+    least_curvature: float = tuned(1e-6, "curvature", "of a row: less is lost to rounding")
+    least_free: float = tuned(0.05, "1 - leverage", "least value in the step that leaves a row out")
+
+
+TRIMMING = Trimming()
+RESIDUALS = Residuals()
+GUARD = Guard()
+LABELS = Labels()
+NOISY_LABELS = NoisyLabels()

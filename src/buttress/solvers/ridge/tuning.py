@@ -1,0 +1,30 @@
+"""Constants of weighted ridge regression, chosen by trial."""
+
+from dataclasses import dataclass
+
+from buttress._tuned import tuned
+
+SCALE = "`benchmarks/robust.py scale`, made data of 100,000 and 1,000,000 rows"
+
+
+@dataclass(frozen=True)
+class Leverages:
+    """How leverages and Gram matrices of many rows are approximated."""
+
+    directions: int = tuned(8, "vectors", "random directions that leverages are projected on")
+    exact_from: float = tuned(0.2, "leverage", "projected leverage from which the exact one is computed")
+    few_rows: int = tuned(20, "rows a landmark", "up to this all leverages are exact, and rows count as few", SCALE)
+    weight_steps: int = tuned(4, "steps", "weights of many rows are rounded to one over this", SCALE)
+
+
+@dataclass(frozen=True)
+class Rounding:
+    """What protects solutions from rounding."""
+
+    least_weight: float = tuned(1e-6, "weight", "a row of less weight counts as this in the dual solution")
+    rank: float = tuned(1e-8, "share of the largest diagonal entry", "pivots below this end the Cholesky factor")
+    least_free: float = tuned(1e-10, "1 - leverage", "least value: a row nothing else predicts has 0 up to rounding")
+
+
+LEVERAGES = Leverages()
+ROUNDING_OF_RIDGE = Rounding()
