@@ -1,10 +1,12 @@
 """The map in docs/architecture.md is that of the source: its picture, its rooms, its paths and its large folders."""
 
 import ast
+import importlib
 import re
 import runpy
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 ROOT = Path(__file__).parents[1]
@@ -71,6 +73,18 @@ def test_files_and_functions_that_are_named_exist(text):
         file = next((base / path for base in (SOURCE, ROOT, ROOT / "docs") if (base / path).exists()), None)
         assert file, f"{path} does not exist"
         assert not name or name in defined(file), f"{path} defines no {name}"
+
+
+def test_the_kernel_of_the_worked_example_is_one():
+    code = re.search(r"^```python\n(class .*?)^```", GUIDE, flags=re.M | re.S).group(1)
+    named = vars(importlib.import_module("buttress.kernels.named")).copy()
+    exec(code, named)
+    kernel, r2, h = named["Matern"](gamma=0.5), np.linspace(0.1, 9, 50), 1e-6
+    s = np.sqrt(1.5 * r2)
+    np.testing.assert_allclose(kernel.profile(r2), (1 + s) * np.exp(-s), rtol=1e-12)
+    np.testing.assert_allclose(kernel.slope(r2), (kernel.profile(r2 + h) - kernel.profile(r2 - h)) / (2 * h), atol=1e-8)
+    X = np.random.default_rng(0).normal(size=(40, 2))
+    assert np.linalg.eigvalsh(kernel(X, X))[0] > -1e-9
 
 
 def defined(file):

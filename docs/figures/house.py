@@ -1,7 +1,7 @@
 """The map of the house, drawn from the imports of the source: ``python docs/figures/house.py`` writes images/house.svg.
 
 Rooms stand on the floors of import-linter's layers in pyproject.toml. An arrow means "imports". An arrow that follows
-from others is left out: with a -> b -> c, a -> c is not drawn. So are arrows to the tools, whose names begin with _, for
+from others is left out: with a -> b -> c, a -> c is not drawn. So are arrows to the tools, whose names begin with _:
 nearly every room has some. Arrows to one room may share a line on their way.
 """
 
