@@ -15,6 +15,7 @@ from xml.sax.saxutils import escape
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "buttress"
 PICTURE = ROOT / "docs" / "images" / "house.svg"
+OPENED = ("buttress", "buttress.solvers")  # drawn by the rooms inside; any other room is one box
 
 Edges = set[tuple[str, str]]
 Spot = tuple[str, int]  # a room, or a place where the lines to a room pass a floor between; with the floor's number
@@ -40,11 +41,11 @@ marker path { fill: #9aa6b2; }
 
 
 def floors() -> list[list[str]]:
-    """Return the rooms of each floor, top floor first; a room with layers of its own stands as those."""
+    """Return the rooms of each floor, top floor first; an opened room stands as the rooms inside."""
     config = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     contracts = [c for c in config["tool"]["importlinter"]["contracts"] if c["type"] == "layers"]
     layers = {container: [_names(layer) for layer in contract["layers"]]
-              for contract in contracts for container in contract["containers"]}
+              for contract in contracts for container in contract["containers"] if container in OPENED}
     house: list[list[str]] = []
     for names in layers["buttress"]:
         stacks = [_stack(name, layers) for name in names]
