@@ -13,7 +13,7 @@ from scipy.sparse import issparse
 from sklearn.utils import check_random_state
 from sklearn.utils.extmath import row_norms
 
-from buttress._checks import Array, check_count, check_limits, check_number, warn_user
+from buttress._checks import Array, check_contamination_or_auto, check_count, check_limits, check_number, warn_user
 from buttress._rows import COPIES, distinct_rows, drawn_rows, equal_rows, near_copies
 from buttress._threads import own_threads, threads_for
 from buttress.expansion import KernelExpansion
@@ -114,7 +114,7 @@ def fit_setting(estimator: Any, X: Any, budget: Budget) -> Setting:
 
 def check_robust_parameters(estimator: Any) -> float | None:
     """Refuse parameters out of range of a robust kernel estimator; return the share of corrupt rows, None if "auto"."""
-    share = check_contamination(estimator.contamination)
+    share = check_contamination_or_auto(estimator.contamination)
     if estimator.alpha != "auto":
         check_number("alpha", estimator.alpha, 0)
     check_gamma(estimator.gamma)
@@ -126,16 +126,6 @@ def check_robust_parameters(estimator: Any) -> float | None:
 def given(value: float | str) -> float | None:
     """Return a parameter as a number, None for "auto"."""
     return None if isinstance(value, str) else value
-
-
-def check_contamination(value: Any) -> float | None:
-    """Return the share of corrupt rows as a number, None for ``"auto"``; explain why it stays below one half."""
-    if isinstance(value, str) and value == "auto":
-        return None
-    if isinstance(value, str) or value is None:
-        raise ValueError(f"contamination must be 'auto' or a number in [0, 0.5). Got {value!r}.")
-    return check_number("contamination", value, 0, 0.5, closed="left",
-                        fix="With half of the rows corrupt nothing in the data says which half is good.")
 
 
 def check_gamma(gamma: Any) -> None:

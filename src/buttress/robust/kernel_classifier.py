@@ -7,14 +7,13 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 
-from buttress._checks import Array, check_classes, check_X_y, warn_user
+from buttress._checks import Array, check_classes, check_contamination_or_auto, check_X_y, warn_user
 from buttress._predicting import ExpansionPredictions, sparse_or_dense
 from buttress.expansion import binary_contrasts, rival_contrasts
 from buttress.kernels import is_precomputed
 from buttress.robust.design import (
     Design,
     Setting,
-    check_contamination,
     check_robust_parameters,
     fit_setting,
     given,
@@ -209,7 +208,7 @@ class RobustKernelClassifier(ExpansionPredictions, ClassifierMixin, BaseEstimato
         # No other row supports or contradicts the label of an isolated row: it is as likely wrong as any.
         self.outlier_proba_ = _scattered(found.flips.wrong, rows, n, float(found.flips.wrong.mean()))
         self.scale_ = float(np.median(np.abs(found.margin)))
-        share = check_contamination(self.contamination)
+        share = check_contamination_or_auto(self.contamination)
         self.inlier_mask_ = chosen_inliers(np.where(self.isolated_, 1.0, self.outlier_proba_), share)
         self.contamination_ = float(self.outlier_proba_.mean()) if share is None else share
         self.agreement_ = np.ones(n)

@@ -10,10 +10,18 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from buttress._checks import Array, check_count, check_limits, check_number, check_X, check_X_y
+from buttress._checks import (
+    Array,
+    check_contamination_or_auto,
+    check_count,
+    check_limits,
+    check_number,
+    check_X,
+    check_X_y,
+)
 from buttress._rows import equal_rows
 from buttress._threads import threads_for
-from buttress.robust.design import check_contamination, warn_of_near_copies
+from buttress.robust.design import warn_of_near_copies
 from buttress.robust.kernel_regressor import centre_and_spread, chosen_inliers
 from buttress.robust.regression_fit import least_residual_scale
 from buttress.robust.report import row_keys
@@ -117,7 +125,7 @@ class RobustLinearRegressor(RegressorMixin, BaseEstimator):
         Raises ValueError for parameters out of range, NaN, inf or entries beyond 1e100, naming the column.
         """
         budget = Budget(self.max_time, progress=self.progress, name=type(self).__name__)
-        share = check_contamination(self.contamination)
+        share = check_contamination_or_auto(self.contamination)
         check_number("alpha", self.alpha, 0)
         check_count("n_starts", self.n_starts, 0)
         check_count("max_iter", self.max_iter)
