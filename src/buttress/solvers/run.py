@@ -14,17 +14,19 @@ Examples
 (0.0625, 4, 'converged')
 """
 
+import functools
 import sys
 import time
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from buttress._checks import InterruptedWarning, NotConvergedWarning, warn_user
 
 Steps = Generator["Step", None, None]
 T = TypeVar("T")
+F = TypeVar("F", bound=Callable[..., Any])
 
 SPENT = 1e-9  # seconds that are left when none are, so that every run makes its first step
 
@@ -125,7 +127,8 @@ def run(
     warn : bool or tuple of {"max_iter", "max_time"}
         Warn with NotConvergedWarning when a budget ran out, or when one of these did.
     inner : bool
-        A part of another run or fit, to which Ctrl-C is passed on.
+        A part of another run or fit, to which Ctrl-C is passed on. A fit of several problems has them all inner but
+        the last: while some have no solution there is no model. See :func:`all_or_nothing`.
     keep : {"best", "last"}
         Which state a run ends with that did not converge: that of the least objective, or the last, for algorithms
         whose objective is an estimate from a batch.
@@ -211,6 +214,22 @@ def _warn_of_the_end(
         where = f" with {best.measured()} > tol {tol:.3g}" if best.measures else ""
         warn_user(f"{name} stopped at {outcome.status} after {outcome.n_iter} iterations{where}. "
                   f"Raise {outcome.status}{' or tol' if where else ''}, or scale the data.", NotConvergedWarning)
+
+
+def all_or_nothing(fit: F) -> F:
+    """Decorate the fit of an estimator: when it passes Ctrl-C on, the estimator is left as it was before."""
+
+    @functools.wraps(fit)
+    def guarded(model: object, *args: Any, **kwargs: Any) -> Any:
+        before = dict(vars(model))
+        try:
+            return fit(model, *args, **kwargs)
+        except KeyboardInterrupt:
+            vars(model).clear()
+            vars(model).update(before)
+            raise
+
+    return cast(F, guarded)
 
 
 def countdown(max_time: float | None) -> Callable[[], float | None]:
