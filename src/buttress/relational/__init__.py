@@ -12,15 +12,18 @@ _HOME = {
     "Join": "declare",
     "JoinSampler": "sampling",
     "RelationalLinearSVC": "svm",
+    "Semiring": "counting.semiring",
     "SourceLostError": "sources",
     "Table": "declare",
     "alpha_path": "path",
     "cross_validate": "path",
+    "evaluate": "evaluation",
     "explain": "explanation",
+    "semiring": "evaluation",
 }
 
-__all__ = ["Join", "JoinSampler", "RelationalLinearSVC", "SourceLostError", "Table", "alpha_path", "cross_validate",
-           "explain"]
+__all__ = ["Join", "JoinSampler", "RelationalLinearSVC", "Semiring", "SourceLostError", "Table", "alpha_path",
+           "cross_validate", "evaluate", "explain", "semiring"]
 
 
 def __getattr__(name: str) -> Any:
