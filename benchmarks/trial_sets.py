@@ -245,10 +245,11 @@ def corrupted_cells(X, kind, rate, rng):
     out, n, d = X.copy(), *X.shape
     column = np.full(n, -1)
     rows = rng.permutation(n)[: max(round(rate * n), 2)]
+    zero = X.min(axis=0) - 0.1 * np.ptp(X, axis=0)  # quantities such as lengths and counts start near their least
     for i in rows:
         j = rng.integers(d)
         column[i] = j
-        raw = X[i, j] + 4  # a quantity that is mostly positive, as lengths and counts are
-        out[i, j] = {"-999": -999.0, "x1000": 1000 * raw, "decimal": 10 * raw - 4, "unit": 2.54 * raw - 4,
-                     "swapped": X[i, (j + 1) % d]}[kind]
+        raw, slip = X[i, j] - zero[j], rng.choice([1.0, -1.0])
+        out[i, j] = {"-999": -999.0, "x1000": 1000 * raw, "decimal": zero[j] + 10**slip * raw,
+                     "unit": zero[j] + 2.54**slip * raw, "swapped": X[i, (j + 1) % d]}[kind]
     return out, column >= 0, column
