@@ -284,7 +284,7 @@ def cell_errors(name, kind, seed, results):
     if "x_pvalue" in report:
         order = np.argsort(report["row"])
         scores["row of X"] = -np.log(np.maximum(report["x_pvalue"][order], 1e-300))
-        first = np.array([c[0] if len(c) else -1 for c in report["cells"][order]])
+        first = np.array([int(named.split(", ")[0]) if named else -1 for named in report["x_columns"][order]])
         results[kind, "row of X"]["column"].append(np.mean(first[spoiled] == column[spoiled]))
     for who, detector in detectors().items():
         scores[who] = detector().fit(dirty).decision_scores_

@@ -5,7 +5,8 @@ import pytest
 from scipy.stats import kstest
 from scipy.stats import t as student
 
-from buttress.robust.cells import BOUND, cell_law, deviating_cells, row_chances, student_law
+from buttress.robust.cells import cell_law, deviating_cells, row_chances, student_law
+from buttress.robust.tuning import ENTRIES
 
 
 def columns_that_agree(n=400, seed=0):
@@ -18,7 +19,7 @@ def test_predictions_are_the_least_squares_regressions_where_nothing_is_bounded(
     X = np.random.default_rng(0).uniform(-1, 1, size=(20_000, 3)) @ np.array([[1, 0.5, 0], [0, 1, 0.3], [0, 0, 1.0]])
     law = cell_law(X)
     U = law.scaled(X)
-    assert np.abs(U).max() < BOUND
+    assert np.abs(U).max() < ENTRIES.bound
     others = np.column_stack([U[:, 1:], np.ones(len(U))])
     fitted = others @ np.linalg.lstsq(others, U[:, 0], rcond=None)[0]
     np.testing.assert_allclose(law.expected(U)[:, 0], fitted, atol=0.01)  # but for the shrinkage

@@ -6,13 +6,13 @@ from scipy.optimize import minimize
 from scipy.special import log_softmax, softmax
 
 from buttress.solvers.contamination.confusion_law import (
-    KEPT,
     Confusion,
     confusion_steps,
     learn_confusion,
     one_rate,
 )
-from buttress.solvers.contamination.label_law import TEMPERATURES, label_likelihoods
+from buttress.solvers.contamination.label_law import label_likelihoods
+from buttress.solvers.contamination.tuning import CONFUSION, LABELS
 from buttress.solvers.run import run
 
 
@@ -27,7 +27,7 @@ def drawn(rates, n=2000, C=3, temperature=4.0, seed=0):
 
 def penalised(scores, codes, rates, temperature, bias):
     """The objective, from its definition."""
-    prior = KEPT * np.log(np.diagonal(rates)).sum() - bias @ bias / 2
+    prior = CONFUSION.prior * np.log(np.diagonal(rates)).sum() - bias @ bias / 2
     q = np.exp(log_softmax(temperature * scores + bias, axis=1))
     return (np.log((q @ rates)[np.arange(len(codes)), codes]).sum() + prior) / len(codes)
 
@@ -70,7 +70,7 @@ def test_the_objective_is_the_penalised_likelihood_and_never_falls():
 
 def test_equal_rates_and_no_bias_are_the_single_rate():
     scores, _, codes = drawn(one_rate(3, 0.3), n=200)
-    T, rho = TEMPERATURES[12], 0.2
+    T, rho = LABELS.temperatures[12], 0.2
     law = Confusion(one_rate(3, rho), T, np.zeros(3))
     single = label_likelihoods(scores, codes, np.array([rho]))[12, 0]
     assert np.log(law.joint(scores, codes).sum(axis=1)).mean() == pytest.approx(single)

@@ -23,15 +23,11 @@ from scipy.stats import t as student
 from sklearn.covariance import ledoit_wolf
 
 from buttress._checks import Array
+from buttress._rows import drawn_rows
+from buttress.robust.tuning import ENTRIES
 
-BOUND = 4.0  # deviations that an entry counts for where others are predicted from it
-DEGREES = (1.0, 2.0, 4.0, 8.0, 30.0)
-ROUNDS = 30  # of expectation and maximisation for a scale
-LEVEL = 0.05  # p-value of a row from which it is ordinary
-MOST = 3  # entries named of a row
-CANDIDATES = 8  # entries whose replacement is tried
-COLUMNS = 1000  # beyond, the inverse of their covariance takes longer than a fit
-TAIL = 1e-300
+FEWEST = 4  # rows, of which a covariance can be learned
+TAIL = 1e-300  # least p-value, which a logarithm can bear
 
 
 @dataclass(frozen=True)
@@ -60,7 +56,7 @@ class CellLaw:
 
     def expected(self, U: Array) -> Array:
         """Return what the other columns of scaled rows U (n, d) predict for each."""
-        return np.asarray(self.mean + (np.clip(U, -BOUND, BOUND) - self.mean) @ self.weights.T)
+        return np.asarray(self.mean + (np.clip(U, -ENTRIES.bound, ENTRIES.bound) - self.mean) @ self.weights.T)
 
     def log_chances(self, U: Array) -> Array:
         """Return the log p-value of each entry of scaled rows, shape (n, d)."""
@@ -71,17 +67,19 @@ class CellLaw:
 def deviating_cells(X: Array) -> Cells:
     """Return the p-value of each row of X (n, d), dense, and the entries at fault.
 
-    Columns of which half of the entries or more are equal, such as those of a category, are not judged.
+    Columns of which half of the entries or more are equal, such as those of a category, are not judged. Of tables of
+    more than 1,000 columns no row is; of more than 1,000 rows that are not ordinary, the entries of the others are not
+    looked for.
     """
     X = np.asarray(X, dtype=np.float64)
     judged = np.flatnonzero(_deviation(X) > 0)
-    if len(judged) == 0 or len(X) < 4:
+    if not 0 < len(judged) <= ENTRIES.columns or len(X) < FEWEST:
         return Cells(np.ones(len(X)), [np.empty(0, dtype=np.intp)] * len(X))
-    law = cell_law(X[:, judged])
+    law = cell_law(X[drawn_rows(len(X), ENTRIES.rows)][:, judged])
     U = law.scaled(X[:, judged])
     p = row_chances(law.log_chances(U))
     columns = [np.empty(0, dtype=np.intp)] * len(X)
-    for i in np.flatnonzero(p < LEVEL):
+    for i in np.argsort(p, kind="stable")[: min(int(np.sum(p < ENTRIES.level)), ENTRIES.named)]:
         columns[i] = judged[_at_fault(law, U[i])]
     return Cells(p, columns)
 
@@ -90,7 +88,7 @@ def cell_law(X: Array) -> CellLaw:
     """Return the law of the columns of X (n, d), none of them with a median absolute deviation of 0."""
     middle, scale = np.median(X, axis=0), _deviation(X)
     U = (X - middle) / scale
-    bounded = np.clip(U, -BOUND, BOUND)
+    bounded = np.clip(U, -ENTRIES.bound, ENTRIES.bound)
     P = np.linalg.inv(ledoit_wolf(bounded)[0])
     weights = -P / np.diagonal(P)[:, None]
     np.fill_diagonal(weights, 0)
@@ -103,9 +101,9 @@ def cell_law(X: Array) -> CellLaw:
 def student_law(r: Array) -> tuple[float, float]:
     """Return the likeliest scale and degrees of freedom (of 1, 2, 4, 8, 30) of Student's t around 0, for r (n,)."""
     found = []
-    for nu in DEGREES:
+    for nu in ENTRIES.degrees:
         scale = max(float(np.median(np.abs(r))) / float(student.ppf(0.75, nu)), np.finfo(float).tiny)
-        for _ in range(ROUNDS):
+        for _ in range(ENTRIES.rounds):
             scale = float(np.sqrt(np.mean((nu + 1) / (nu + (r / scale) ** 2) * r**2))) or np.finfo(float).tiny
         found.append((float(student.logpdf(r / scale, nu).sum() - len(r) * np.log(scale)), scale, nu))
     return max(found)[1:]
@@ -120,9 +118,9 @@ def row_chances(log_chances: Array) -> Array:
 def _at_fault(law: CellLaw, u: Array) -> NDArray[np.intp]:
     """Return the columns whose replacement makes the scaled row u (d,) ordinary, three at most."""
     u, found = u.copy(), np.empty(0, dtype=np.intp)
-    for _ in range(min(MOST, len(u))):
+    for _ in range(min(ENTRIES.most, len(u))):
         chances = law.log_chances(u[None])[0]
-        candidates = np.setdiff1d(np.argsort(chances, kind="stable")[:CANDIDATES], found)
+        candidates = np.setdiff1d(np.argsort(chances, kind="stable")[: ENTRIES.candidates], found)
         if len(candidates) == 0:
             break
         tried = np.tile(u, (len(candidates), 1))
@@ -130,7 +128,7 @@ def _at_fault(law: CellLaw, u: Array) -> NDArray[np.intp]:
         after = law.log_chances(tried).min(axis=1)
         best = int(after.argmax())
         found, u = np.append(found, candidates[best]), tried[best]
-        if row_chances(after[best : best + 1, None] + np.zeros((1, len(u))))[0] >= LEVEL:
+        if row_chances(after[best : best + 1, None] + np.zeros((1, len(u))))[0] >= ENTRIES.level:
             break
     return found
 

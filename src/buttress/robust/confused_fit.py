@@ -1,30 +1,24 @@
-"""A fit to labels that are wrong in some directions: laws of confusion and fits to the likeliest labels, in turn.
+"""A fit to labels that are wrong in some directions, beside the one that takes all directions alike.
 
-Starts from the leave-one-out scores of a fit to the labels as given. All rows are fitted to their likeliest classes
-under the law, with the ridge under which the labels given are likeliest; the law is learned again from the scores that
-leave each row out. The labels given are explained throughout, so that the criterion of a law can be compared with that
-of any other, before or after.
+Starts from the leave-one-out scores of a fit to the labels as given. Fits of all rows to their likeliest classes under
+the law of ``confusion_law`` (the M-step, with the ridge under which the labels given are likeliest) alternate with the
+law learned from the scores that leave each row out (the E-step). The labels given are explained throughout, so the
+criterion of the law can be compared with that of the single rate: the directions stay where they explain the labels
+decisively better.
 """
 
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from buttress._checks import Array
-from buttress.robust.design import Design
-from buttress.robust.label_fit import ALPHAS, RELABELLED, feature_variance
-from buttress.solvers.contamination.confusion_law import (
-    Confusion,
-    confusion_steps,
-    learn_confusion,
-    one_rate,
-)
-from buttress.solvers.run import Budget, run
-
-TRIED = 8  # expectations at each ridge
-REOPENED = 0.005  # of each class: rates of 0 that another fit may need to be learned again
+from buttress.robust.label_fit import LabelFit, LabelTask, feature_variance
+from buttress.robust.tuning import RELABEL
+from buttress.solvers.contamination.confusion_law import Confusion, confusion_steps, learn_confusion, one_rate
+from buttress.solvers.contamination.label_law import Flips, label_margins
+from buttress.solvers.contamination.tuning import CONFUSION
+from buttress.solvers.run import run
 
 
 @dataclass(frozen=True)
@@ -38,37 +32,65 @@ class Confused:
     alpha: float
 
 
-def confused_fit(
-    design: Design, codes: NDArray[np.intp], scores: Array, alpha: Any, budget: Budget
-) -> Confused | None:
-    """Return the fit to class numbers codes (n,) under a law of confusion, from leave-one-out scores (n, C).
+def with_directions(task: LabelTask, found: LabelFit) -> LabelFit:
+    """Return the fit ``found``, or one with a rate of wrong labels for each direction where it explains them better.
+
+    A share given is taken at its word: labels are then wrong in all directions alike.
+    """
+    if task.share is not None or not task.design.regime.exact or task.budget.interrupted or task.budget.spent():
+        return found
+    directed = confused_fit(task, found.first)
+    n = len(task.codes)
+    single = max(found.likelihood, found.flips.likelihood) - np.log(n) / n  # a rate and a temperature
+    if directed is None or (directed.law.criterion - single) * n <= CONFUSION.decisive:
+        return found
+    return _as_label_fit(task, found, directed)
+
+
+def _as_label_fit(task: LabelTask, found: LabelFit, directed: Confused) -> LabelFit:
+    codes, law = task.codes, directed.law
+    rows = np.arange(len(codes))
+    wrong = 1 - law.true_chances(directed.scores, codes)[rows, codes]
+    likelihood = float(np.log(law.joint(directed.scores, codes).sum(axis=1)).mean())
+    flips = Flips(float(wrong.mean()), wrong, law.classes(directed.scores), likelihood)
+    return replace(found, coef=directed.coef, weights=(directed.likely == codes).astype(np.float64),
+                   margin=label_margins(directed.scores, codes), flips=flips, alpha=directed.alpha, clean=False,
+                   n_iter=found.n_iter + RELABEL.rounds, likelihood=likelihood, confusion=law.rates)
+
+
+def confused_fit(task: LabelTask, scores: Array) -> Confused | None:
+    """Return the fit under a law of confusion, from leave-one-out scores (n, C) of a fit to the labels given.
 
     None where every direction has the rate 0.
     """
-    law, found = learn_confusion(scores, codes), None
-    for _ in range(RELABELLED):
-        if not law.directions() or (found is not None and budget.spent()):
+    law = learn_confusion(scores, task.codes)
+    found = None
+    for _ in range(RELABEL.rounds):
+        if not law.directions() or (found is not None and task.budget.spent()):
             break
-        found = _fitted(design, codes, scores, law, alpha)
+        found = _fitted(task, scores, law)
         scores, law = found.scores, found.law
     return found if law.directions() else None
 
 
-def _fitted(design: Design, codes: NDArray[np.intp], scores: Array, law: Confusion, alpha: Any) -> Confused:
+def _fitted(task: LabelTask, scores: Array, law: Confusion) -> Confused:
     """Return the fit to the likeliest classes under ``law``, and the law of its scores."""
-    C = scores.shape[1]
+    codes = task.codes
     likely = law.true_chances(scores, codes).argmax(axis=1).astype(np.intp)
-    targets, ones = (2.0 * np.eye(C) - 1)[likely], np.ones(len(codes))
-    best = float(alpha) if alpha != "auto" else _best_alpha(design, codes, targets, law)
-    fit = design.ridge.solve(targets, ones, best)
+    targets = task.targets[likely]
+    alpha = _best_alpha(task, targets, law) if task.alpha is None else float(task.alpha)
+    fit = task.design.ridge.solve(targets, np.ones(len(codes)), alpha)
     left_out = targets - fit.loo
-    start = (1 - REOPENED) * law.rates + REOPENED * one_rate(C, 0.5)
-    return Confused(fit.coef, left_out, learn_confusion(left_out, codes, start), likely, best)
+    part = CONFUSION.reopened
+    start = (1 - part) * law.rates + part * one_rate(task.C, CONFUSION.most_given)
+    return Confused(fit.coef, left_out, learn_confusion(left_out, codes, start), likely, alpha)
 
 
-def _best_alpha(design: Design, codes: NDArray[np.intp], targets: Array, law: Confusion) -> float:
+def _best_alpha(task: LabelTask, targets: Array, law: Confusion) -> float:
     """Return the ridge under whose scores the labels given are likeliest, the law learned anew for each."""
-    alphas = ALPHAS * feature_variance(design)
-    fits = design.ridge.path(targets, np.ones(len(codes)), alphas, None)
-    found = [run(confusion_steps(targets - fit.loo, codes, law), max_iter=TRIED, warn=False).state for fit in fits]
-    return float(alphas[np.argmax([law.objective for law in found])])
+    alphas = RELABEL.ridges * feature_variance(task.design)
+    rows = task.design.searched
+    fits = task.design.ridge.path(targets, np.ones(len(targets)), alphas, rows)
+    laws = [run(confusion_steps(targets[rows] - fit.loo, task.codes[rows], law), max_iter=CONFUSION.tried,
+                warn=False).state for fit in fits]
+    return float(alphas[np.argmax([tried.objective for tried in laws])])

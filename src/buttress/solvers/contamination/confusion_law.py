@@ -26,14 +26,8 @@ from scipy.special import log_softmax, softmax
 
 from buttress._checks import Array
 from buttress._rows import drawn_rows
-from buttress.solvers.contamination.label_law import HEARD, TEMPERATURES
+from buttress.solvers.contamination.tuning import CONFUSION, LABELS
 from buttress.solvers.run import Step, Steps, run
-
-KEPT = 4.0  # rows by which each class is favoured to keep its labels: the exponent of the single rate's prior
-MOST = 0.5  # of a class that is given other labels: beyond, the labels do not tell which class is which
-FIRST = 0.1  # of each class given away, to start from
-HALVINGS = 20  # of a Newton step
-FEW = 6  # directions from which they are dropped one by one
 
 
 @dataclass(frozen=True)
@@ -75,20 +69,20 @@ def one_rate(C: int, rho: float) -> Array:
 
 
 def learn_confusion(
-    scores: Array, codes: NDArray[np.intp], start: Array | None = None, *, max_iter: int = 100, tol: float = 1e-5
+    scores: Array, codes: NDArray[np.intp], start: Array | None = None
 ) -> Confusion:
     """Return the law of best criterion of class numbers codes (n,) for leave-one-out scores (n, C).
 
     It is learned from at most 10,000 rows, drawn at random, first from the rates ``start`` (C, C), a tenth of each
     class given away if None; then with fewer and fewer directions.
     """
-    C, part = scores.shape[1], drawn_rows(len(codes), HEARD)
+    C, part = scores.shape[1], drawn_rows(len(codes), LABELS.rows)
     some, labels = scores[part], codes[part]
-    law = Confusion(one_rate(C, FIRST) if start is None else start, 1.0, np.zeros(C))
+    law = Confusion(one_rate(C, CONFUSION.first_given) if start is None else start, 1.0, np.zeros(C))
     best = law
     while True:
         steps = confusion_steps(some, labels, law)
-        law = run(steps, max_iter=max_iter, tol=tol, warn=False).state
+        law = run(steps, max_iter=CONFUSION.steps, tol=CONFUSION.settled, warn=False).state
         best = max(best, law, key=lambda tried: tried.criterion)
         if not law.directions():
             return best
@@ -111,7 +105,7 @@ def _judged(law: Confusion, joint: Array) -> Confusion:
     """Return the law with its objective and its criterion, from P(true class and label) (n, C)."""
     n = len(joint)
     likelihood = float(np.log(np.maximum(joint.sum(axis=1), 1e-300)).sum())
-    prior = KEPT * float(np.log(np.diagonal(law.rates)).sum()) - float(law.bias @ law.bias) / 2
+    prior = CONFUSION.prior * float(np.log(np.diagonal(law.rates)).sum()) - float(law.bias @ law.bias) / 2
     learned = np.count_nonzero(law.rates)  # as many as temperature, C - 1 free biases, and the directions
     return replace(law, objective=(likelihood + prior) / n, criterion=(likelihood - learned / 2 * np.log(n)) / n)
 
@@ -124,10 +118,10 @@ def _expected(chances: Array, codes: NDArray[np.intp]) -> Array:
 
 def _rates(rows: Array) -> Array:
     """Return the rates of greatest posterior density for expected numbers of rows (C, C): the M-step."""
-    kept = np.diagonal(rows) + KEPT
+    kept = np.diagonal(rows) + CONFUSION.prior
     off = rows - np.diag(np.diagonal(rows))
     away = off.sum(axis=1)
-    given = np.minimum(away / (away + kept), MOST)
+    given = np.minimum(away / (away + kept), CONFUSION.most_given)
     rates = off * (given / np.maximum(away, 1e-300))[:, None]
     np.fill_diagonal(rates, 1 - given)
     return rates
@@ -149,8 +143,8 @@ def _calibrated(scores: Array, chances: Array, law: Confusion) -> tuple[float, A
     curvature[1:, 1:] = np.diag(q.sum(axis=0) + 1) - q.T @ q
     step = np.linalg.solve(curvature, gradient)
     now = _calibration(law, scores, chances)
-    for _ in range(HALVINGS):
-        temperature = float(np.clip(law.temperature + step[0], TEMPERATURES[0], TEMPERATURES[-1]))
+    for _ in range(CONFUSION.halvings):
+        temperature = float(np.clip(law.temperature + step[0], LABELS.coolest, LABELS.hottest))
         moved = replace(law, temperature=temperature, bias=law.bias + step[1:])
         if _calibration(moved, scores, chances) >= now:
             return moved.temperature, moved.bias
@@ -168,6 +162,6 @@ def _without_rarest(law: Confusion, joint: Array, codes: NDArray[np.intp]) -> Co
     rows = _expected(joint / np.maximum(joint.sum(axis=1, keepdims=True), 1e-300), codes)
     off = np.where(np.eye(len(rows), dtype=bool), 0.0, law.rates)
     at = np.flatnonzero(off)
-    rarest = at[np.argsort(rows.flat[at], kind="stable")[: 1 if len(at) <= FEW else len(at) // 2]]
+    rarest = at[np.argsort(rows.flat[at], kind="stable")[: 1 if len(at) <= CONFUSION.few else len(at) // 2]]
     off.flat[rarest] = 0
     return replace(law, rates=off + np.diag(1 - off.sum(axis=1)))
