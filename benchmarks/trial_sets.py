@@ -26,7 +26,7 @@ from sklearn.datasets import (
 ROWS = 900
 MANY_VALUES = 12  # of a text column, which is then left out
 CHOOSING = {"regression": ("cars", "sine", "long tail", "diamonds", "friedman1"),
-            "labels": ("two blobs", "four blobs", "moons", "wine", "mroz")}
+            "labels": ("two blobs", "four blobs", "moons", "wine", "mroz", "overlap")}
 
 
 def _packaged(name: str) -> pd.DataFrame:
@@ -88,8 +88,8 @@ TABLES: dict[str, tuple[Callable[[], pd.DataFrame], str, tuple[str, ...]]] = {
 NAMES = {"regression": ("cars", "sine", "long tail", "diamonds", "friedman1", "quakes", "schools", "housing",
                         "computers", "wages", "griliches", "food", "pupils", "midwest", "films", "california",
                         "weather", "body mass", "diabetes", "friedman2", "five groups", "wide noise"),
-         "labels": ("two blobs", "four blobs", "moons", "wine", "mroz", "participation", "species", "crabs", "glass",
-                    "pima", "fishing", "election", "chile", "origin", "sky", "quantiles", "hypercube", "blobs in 10"),
+         "labels": ("two blobs", "four blobs", "moons", "wine", "mroz", "overlap", "participation", "species", "crabs",
+                    "glass", "pima", "fishing", "election", "chile", "origin", "sky", "quantiles", "hypercube", "blobs in 10"),
          "clean": ("step", "zero-inflated", "two levels", "lognormal", "salaries", "alcohol")}
 
 
@@ -128,6 +128,13 @@ def _long_tail(rng):
     X = np.column_stack([size, size**3, size**3 * 0.4, rng.normal(size=700)]) + 0.03 * rng.normal(size=(700, 4))
     mean = 5 + 7 * size
     return X, mean + mean * 0.12 * (rng.gamma(2.0, size=700) - 2)
+
+
+def _overlap(rng):
+    """Four classes of unequal size that overlap everywhere: nothing is wrong with their labels."""
+    X = rng.normal(size=(800, 5))
+    scores = X @ (0.8 * np.random.default_rng(0).normal(size=(5, 4))) + [1.0, 0.7, 0.3, -0.4]
+    return X, (scores + rng.gumbel(size=scores.shape)).argmax(axis=1)
 
 
 def _five_groups(rng):
@@ -181,8 +188,8 @@ GENERATED: dict[str, Callable] = {
     "friedman1": _seeded(make_friedman1, n_samples=600, noise=1.0),
     "friedman2": _seeded(make_friedman2, n_samples=600, noise=50.0),
     "diabetes": lambda rng: load_diabetes(return_X_y=True), "wine": lambda rng: load_wine(return_X_y=True),
-    "step": _step, "zero-inflated": _zero_inflated, "two levels": _two_levels, "lognormal": _lognormal,
-    "salaries": _salaries,
+    "step": _step, "overlap": _overlap, "zero-inflated": _zero_inflated, "two levels": _two_levels,
+    "lognormal": _lognormal, "salaries": _salaries,
     "two blobs": lambda rng: make_blobs(500, centers=[[-2, 0], [2, 0]], random_state=int(rng.integers(1 << 30))),
     "four blobs": _blobs(4, 3, 1.5), "blobs in 10": _blobs(5, 10, 3.0),
     "moons": _seeded(make_moons, n_samples=600, noise=0.2),

@@ -1,10 +1,10 @@
 """A fit to labels that are wrong in some directions, beside the one that takes all directions alike.
 
-Starts from the leave-one-out scores of a fit to the labels as given. Fits of all rows to their likeliest classes under
-the law of ``confusion_law`` (the M-step, with the ridge under which the labels given are likeliest) alternate with the
-law learned from the scores that leave each row out (the E-step). The labels given are explained throughout, so the
-criterion of the law can be compared with that of the single rate: the directions stay where they explain the labels
-decisively better.
+Starts from the leave-one-out scores of the fit to the labels as given. Where the law of ``confusion_law`` explains
+these labels decisively better than the single rate does, fits of all rows to their likeliest classes under it (the
+M-step, with the ridge under which the labels given are likeliest) alternate with the law learned from the scores that
+leave each row out (the E-step). The likelihood after such fits is no evidence for the law: they were made to agree with
+it, and where classes overlap a rare class is soon taken for wrong labels of a common one.
 """
 
 from dataclasses import dataclass, replace
@@ -39,12 +39,13 @@ def with_directions(task: LabelTask, found: LabelFit) -> LabelFit:
     """
     if task.share is not None or not task.design.regime.exact or task.budget.interrupted or task.budget.spent():
         return found
-    directed = confused_fit(task, found.first)
+    law = learn_confusion(found.first, task.codes)
     n = len(task.codes)
-    single = max(found.likelihood, found.flips.likelihood) - np.log(n) / n  # a rate and a temperature
-    if directed is None or (directed.law.criterion - single) * n <= CONFUSION.decisive:
+    single = found.likelihood - np.log(n) / n  # a rate and a temperature
+    if (law.criterion - single) * n <= CONFUSION.decisive:
         return found
-    return _as_label_fit(task, found, directed)
+    directed = confused_fit(task, found.first, law)
+    return found if directed is None else _as_label_fit(task, found, directed)
 
 
 def _as_label_fit(task: LabelTask, found: LabelFit, directed: Confused) -> LabelFit:
@@ -58,12 +59,11 @@ def _as_label_fit(task: LabelTask, found: LabelFit, directed: Confused) -> Label
                    n_iter=found.n_iter + RELABEL.rounds, likelihood=likelihood, confusion=law.rates)
 
 
-def confused_fit(task: LabelTask, scores: Array) -> Confused | None:
-    """Return the fit under a law of confusion, from leave-one-out scores (n, C) of a fit to the labels given.
+def confused_fit(task: LabelTask, scores: Array, law: Confusion) -> Confused | None:
+    """Return the fit under a law of confusion, from the one of the leave-one-out scores (n, C) of the labels given.
 
-    None where every direction has the rate 0.
+    None where every direction has the rate 0, at first or in the end.
     """
-    law = learn_confusion(scores, task.codes)
     found = None
     for _ in range(RELABEL.rounds):
         if not law.directions() or (found is not None and task.budget.spent()):
