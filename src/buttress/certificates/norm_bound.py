@@ -1,0 +1,201 @@
+"""How far a score can fall by what is known of it in its kernel's space: its norm, its value and its gradient.
+
+A kernel machine's lead of the predicted class over a rival is f(x) + b with f in the kernel's Hilbert space, so
+
+    |f(x + d) - f(x)| = |<f, k(x + d, .) - k(x, .)>| <= ||f|| sqrt(2 F(0) - 2 F(|d|^2))                              (1)
+
+for a stationary kernel k(x, z) = F(|x - z|^2). (1) holds for every f of that norm. Of this f also its value and its
+gradient g at x are known; k(x, .) and the derivatives of k at x are orthogonal there, which leaves
+
+    f(x + d) >= F(r^2)/F(0) f(x) + F'(r^2)/F'(0) g'd - ||f'|| sqrt(F(0) - F(r^2)^2/F(0) + 2 r^2 F'(r^2)^2/F'(0))     (2)
+
+with r = |d| and ||f'||^2 = ||f||^2 - f(x)^2/F(0) + |g|^2/(2 F'(0)). Each row gets the best of (1), of (2), and of (2)
+without f(x) or without g. For l_inf, g'd is bounded by the l1 norm of g, and r by sqrt(n_features) times the radius.
+(1) is the kernel form of Xu, Caramanis & Mannor (JMLR 2009); (2) is the sharpest bound that uses these numbers alone.
+
+Linear parts have their exact radii |f| / ||w||, and a sum of kernels loses no more than its terms do. Sums of random
+features, which lie in no such space, get theirs from their gradient and the largest derivatives they have anywhere.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from scipy.optimize import minimize_scalar
+
+from buttress._checks import Array
+from buttress.expansion import KernelExpansion
+from buttress.features import RandomExpansion
+from buttress.kernels import Combination, Kernel, Linear, Radial, squared_distances
+
+# (radius (n,), norm) -> by how much the leads (n,) can fall within it
+Fall = Callable[[Array, str], Array]
+
+
+def certified_terms(expansion: Any) -> "list[LinearTerm | RadialTerm | WaveTerm] | None":
+    """Split an expansion into terms of one kernel; None where a kernel has no norm to bound it by."""
+    if isinstance(expansion, RandomExpansion):
+        return [WaveTerm(expansion)]
+    if not isinstance(expansion, KernelExpansion):
+        raise ValueError(f"No certificate is known for scores that are a {type(expansion).__name__}.")
+    terms: list[LinearTerm | RadialTerm | WaveTerm] = []
+    for kernel, weight in summands(expansion.kernel):
+        part = KernelExpansion(kernel, expansion.centers, weight * expansion.coef, np.zeros(expansion.coef.shape[1]))
+        if isinstance(kernel, Linear):
+            terms.append(LinearTerm(part))
+        elif isinstance(kernel, Radial) and kernel.definiteness in ("pd", "cpd"):
+            terms.append(RadialTerm(part))
+        else:
+            return None
+    return terms
+
+
+def summands(kernel: Kernel) -> list[tuple[Kernel, float]]:
+    """Return a kernel as a weighted sum of others, itself if it is none."""
+    if not isinstance(kernel, Combination):
+        return [(kernel, 1.0)]
+    weights = [1 / len(kernel.kernels)] * len(kernel.kernels) if kernel.weights is None else kernel.weights
+    nested = [(summands(part), float(w)) for part, w in zip(kernel.kernels, weights, strict=True)]
+    return [(part, inner * outer) for parts, outer in nested for part, inner in parts if inner * outer > 0]
+
+
+class LinearTerm:
+    """w'x: falls by exactly ||w|| times the radius, in the dual norm."""
+
+    def __init__(self, part: KernelExpansion):
+        self.weights = part.centers.T @ part.coef  # (d, k)
+
+    def size(self, V: Array) -> Array:
+        return np.zeros(len(V))
+
+    def fall(self, Z: Array, V: Array, scale: Array) -> Fall:
+        W = (V @ self.weights.T) * scale
+        dual = {"l2": np.linalg.norm(W, axis=1), "linf": np.abs(W).sum(axis=1)}
+        return lambda radius, norm: dual[norm] * radius
+
+
+class WaveTerm:
+    """sum_j c_j cos(w_j'x + b_j), random features: by its gradient and the largest one or second derivative anywhere.
+
+    With W the frequencies, |gradient| <= |W| ||c|| and |Hessian| <= |W diag(|c|) W'|, in spectral norms.
+    """
+
+    def __init__(self, expansion: RandomExpansion):
+        self.expansion = expansion
+        self.unit = expansion.features.amplitude / np.sqrt(expansion.features.size)
+        self.stretching = np.sqrt(_top_eigenvalue(self._spread(np.ones(expansion.coef.shape[:2]))))
+
+    def _spread(self, weights: Array) -> Array:
+        """Return W diag(weights) W' over all blocks of features, (d, d); weights is (blocks, m)."""
+        waves = (self.expansion.features.waves(block)[0] for block in range(len(weights)))
+        total: Array = sum((W * w) @ W.T for W, w in zip(waves, weights, strict=True))
+        return total
+
+    def size(self, V: Array) -> Array:
+        """Return the sum of the sizes of the terms."""
+        total: Array = self.unit * np.abs(V) @ np.abs(self.expansion.coef).sum(axis=(0, 1))
+        return total
+
+    def fall(self, Z: Array, V: Array, scale: Array) -> Fall:
+        kinds, which = np.unique(V, axis=0, return_inverse=True)
+        coefs = [self.expansion.coef @ v for v in kinds]
+        steepest = self.unit * self.stretching * np.array([np.linalg.norm(c) for c in coefs])[which.ravel()]
+        bent = self.unit * np.array([_top_eigenvalue(self._spread(np.abs(c))) for c in coefs])[which.ravel()]
+        outer, stretch = self.expansion.gradient(Z, V) * scale, _stretch(scale)
+        dual = {"l2": np.linalg.norm(outer, axis=1), "linf": np.abs(outer).sum(axis=1)}
+
+        def fall(radius: Array, norm: str) -> Array:
+            r = stretch[norm] * radius
+            return np.minimum(steepest * r, dual[norm] * radius + bent * r**2 / 2)
+
+        return fall
+
+
+def _top_eigenvalue(matrix: Array) -> float:
+    return float(np.linalg.eigvalsh(matrix)[-1]) * (1 + 1e-9)
+
+
+class RadialTerm:
+    """sum_j c_j F(|x - z_j|^2): falls by the least of the bounds (1) and (2) of the module."""
+
+    def __init__(self, part: KernelExpansion):
+        self.part, kernel = part, part.kernel
+        self.profile: Callable[[Array], Array] = kernel.profile
+        self.slope: Callable[[Array], Array] = kernel.slope
+        zero = np.zeros(1)
+        self.top, self.bend = float(self.profile(zero)[0]), -float(self.slope(zero)[0])
+        self.definite = kernel.definiteness == "pd"
+        self.smooth = 0 < self.bend < np.inf
+        self.steepest = self._steepest() if self.smooth else 0.0
+        panel = KernelExpansion(kernel, part.centers, part.coef, np.zeros(part.coef.shape[1]))
+        self.gram = part.coef.T @ panel(part.centers)  # (k, k): <f_a, f_b>
+
+    def size(self, V: Array) -> Array:
+        """Return the sum of the sizes of the terms, up to the kernel's largest value."""
+        total: Array = np.abs(V) @ np.abs(self.part.coef).sum(axis=0)
+        return total * max(self.top, 1.0)
+
+    def fall(self, Z: Array, V: Array, scale: Array) -> Fall:
+        """Return the bound on the fall of the V-contrasted scores at the inner rows Z."""
+        square = np.maximum(np.einsum("ik,kl,il->i", V, self.gram, V), 0) * (1 + 1e-12)
+        if not self.definite:  # only coefficients that sum to zero have a norm
+            sums = np.abs(V @ self.part.coef.sum(axis=0))
+            square = np.where(sums <= 1e-9 * self.size(V), square, np.inf)
+        if not self.smooth:
+            return self._cusp_fall(Z, V, scale, square)
+        stretch = _stretch(scale)
+        f, g = np.einsum("ik,ik->i", V, self.part(Z)), self.part.gradient(Z, V)
+        outer = g * scale
+        dual = {"l2": np.linalg.norm(outer, axis=1), "linf": np.abs(outer).sum(axis=1)}
+        slope_square = (g**2).sum(axis=1)
+        return lambda radius, norm: self._fall(radius, stretch[norm] * radius, f, slope_square, dual[norm], square)
+
+    def _fall(self, radius: Array, r: Array, f: Array, slopes: Array, dual: Array, square: Array) -> Array:
+        """The least of the bounds for perturbations of at most ``radius``, at most r in the l2 norm inside."""
+        top, rest = self.top, 1e-15 * max(abs(self.top), 1e-3)  # rest: what rounding may hide under a root
+        F, S = self.profile(r**2), self.slope(r**2)
+        apart, along = 2 * (top - F), 2 * r**2 * S**2 / self.bend  # |k(x + d, .) - k(x, .)|^2, and its part along g
+        flat = np.maximum(square - slopes / (2 * self.bend), 0)
+        slide = np.minimum(dual * radius, np.sqrt(slopes) * self._slide(r))
+        bounds = [np.sqrt(square * (apart + rest)), slide + np.sqrt(flat * (np.maximum(apart - along, 0) + rest))]
+        if self.definite:
+            sink, turned = np.maximum(f * (1 - F / top), 0), np.maximum(top - F**2 / top, 0)
+            left = np.maximum(square - f**2 / top, 0)
+            bounds.append(sink + np.sqrt(left * (turned + rest)))
+            left = np.maximum(left - slopes / (2 * self.bend), 0)
+            bounds.append(sink + slide + np.sqrt(left * (np.maximum(turned - along, 0) + rest)))
+        return np.min(bounds, axis=0)
+
+    def _slide(self, r: Array) -> Array:
+        """Return the largest s |F'(s^2) / F'(0)| over s <= r: it rises to one peak."""
+        s = np.minimum(r, self.steepest)
+        return s * np.abs(self.slope(s**2)) / self.bend * (1 + 1e-9)
+
+    def _steepest(self) -> float:
+        """Return the distance at which the kernel falls fastest, the peak of s |F'(s^2)|."""
+        unit = np.sqrt((abs(self.top) or 1.0) / self.bend)
+
+        def rate(power: float) -> float:
+            s = unit * np.exp(power)
+            return -float(s * np.abs(self.slope(np.array([s**2])))[0])
+
+        return float(unit * np.exp(minimize_scalar(rate, bounds=(-5, 5), method="bounded", options={"xatol": 1e-7}).x))
+
+    def _cusp_fall(self, Z: Array, V: Array, scale: Array, square: Array) -> Fall:
+        """Of a kernel without a second derivative at 0: (1), and how far each centre may come nearer or go away."""
+        distance = np.sqrt(squared_distances(Z, self.part.centers))
+        values, weight, stretch = self.profile(distance**2), V @ self.part.coef.T, _stretch(scale)
+
+        def fall(radius: Array, norm: str) -> Array:
+            r = (stretch[norm] * radius)[:, None]
+            nearer = self.profile(np.maximum(distance - r, 0) ** 2) - values
+            further = values - self.profile((distance + r) ** 2)
+            each = np.where(weight > 0, weight * further, -weight * nearer).sum(axis=1)
+            return np.minimum(each, np.sqrt(square * (2 * (self.top - self.profile(r[:, 0] ** 2)) + 1e-15)))
+
+        return fall
+
+
+def _stretch(scale: Array) -> dict[str, float]:
+    """How long, in l2 and inside the scalers, a perturbation of radius 1 outside can be."""
+    return {"l2": float(np.abs(scale).max()), "linf": float(np.linalg.norm(scale))}
