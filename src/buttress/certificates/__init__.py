@@ -139,8 +139,8 @@ def certified_within(
         rivals = leads.rivals(part)
         attacker = leads.attacker(part, norm, _of_rows(box, rows))
         holds = leads.within(part, rivals, attacker, size)
-        if effort > 0:
-            rest = np.flatnonzero(~holds)
+        rest = np.flatnonzero(~holds)
+        if effort > 0 and len(rest):
             again = leads.attacker(part[rest], norm, _of_rows(_of_rows(box, rows), rest))
             holds[rest] = leads.proven(part[rest], leads.rivals(part[rest]), again, size[rest], effort)
         proven[rows] = holds

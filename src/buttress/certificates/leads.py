@@ -176,12 +176,12 @@ def _gram(expansion: Any, kernels: list[Any]) -> Array | None:
     coef = share * expansion.coef
     if type(kernel) is RBF:
         gram: Array = coef.T @ KernelExpansion(kernel, Z, coef, np.zeros(coef.shape[1]))(Z)
-        return gram
-    if type(kernel) is Polynomial and kernel.degree == 3:
+    elif type(kernel) is Polynomial and kernel.degree == 3:
         cubic = Polynomial(3, kernel.gamma**2)
         gram = coef.T @ KernelExpansion(cubic, Z, coef, np.zeros(coef.shape[1]))(Z)
-        return gram
-    return None
+    else:
+        return None
+    return gram
 
 
 def _cover(Z: Array, attacker: Attacker) -> Array:

@@ -7,12 +7,15 @@ high leave a box. Its middle, the anchor, need not be x. For l_2 there is |u| <=
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from buttress._checks import Array
 from buttress.certificates.compiled import box_reach
 
 UNIT = float(np.finfo(np.float64).eps)
 MULTIPLIERS = 8  # multipliers tried for the ball; each gives a bound
+
+Rows = NDArray[np.intp] | NDArray[np.bool_] | slice
 
 
 @dataclass
@@ -35,7 +38,7 @@ class Region:
     scale: Array
     radius: Array
 
-    def __getitem__(self, rows: object) -> "Region":
+    def __getitem__(self, rows: Rows) -> "Region":
         offset = None if self.offset is None else self.offset[rows]
         return Region(self.anchor[rows], self.half[rows], offset, self.scale, self.radius[rows])
 
@@ -128,7 +131,7 @@ class Attacker:
     low: Array | None = None
     high: Array | None = None
 
-    def __getitem__(self, rows: object) -> "Attacker":
+    def __getitem__(self, rows: Rows) -> "Attacker":
         if self.low is None or self.high is None:
             return self
         return Attacker(self.norm, self.scale, self.low[rows], self.high[rows])

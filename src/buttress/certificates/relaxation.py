@@ -27,9 +27,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from buttress._checks import Array
-from buttress.certificates.region import UNIT, Region
+from buttress.certificates.region import UNIT, Region, Rows
 from buttress.kernels import (
     RBF,
     Cauchy,
@@ -72,7 +73,7 @@ class Lead:
     square: Array
     origin: float = 0.0
 
-    def __getitem__(self, rows: object) -> "Lead":
+    def __getitem__(self, rows: Rows) -> "Lead":
         return Lead(self.kernels, self.centers, self.weights[rows], self.bias[rows], self.square[rows], self.origin)
 
     def __call__(self, X: Array) -> Array:
@@ -244,13 +245,13 @@ def _product_span(centers: Array, region: Region) -> tuple[Array, Array]:
     return np.maximum(-reach, middle - wide), np.minimum(reach, middle + wide)
 
 
-def _convex_lines(degree: int, tangent: Array, low: Array, high: Array, at: Array) -> tuple[Array, Array]:
+def _convex_lines(degree: int, tangent: NDArray[np.bool_], low: Array, high: Array, at: Array) -> tuple[Array, Array]:
     """Return slopes, and points at which the line meets t^degree, an even power: tangents, else chords."""
     chord = sum(low**power * high ** (degree - 1 - power) for power in range(degree))
     return np.where(tangent, degree * at ** (degree - 1), chord), np.where(tangent, at, low)
 
 
-def _cubic_lines(degree: int, tangent: Array, low: Array, high: Array, at: Array) -> tuple[Array, Array]:
+def _cubic_lines(degree: int, tangent: NDArray[np.bool_], low: Array, high: Array, at: Array) -> tuple[Array, Array]:
     """The same of t^3: lines below it where ``tangent``, above it elsewhere, which are lines below (-t)^3."""
     low, high, at = (np.where(tangent, one, -other) for one, other in ((low, high), (high, low), (at, at)))
     first = np.maximum(-low / 2, 0)

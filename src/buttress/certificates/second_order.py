@@ -28,9 +28,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from buttress._checks import Array
-from buttress.certificates.region import UNIT
+from buttress.certificates.region import UNIT, Rows
 from buttress.certificates.relaxation import Lead
-from buttress.kernels import RBF, Kernel, Polynomial
+from buttress.kernels import RBF, Polynomial
 
 MOST_COLUMNS = 128  # a spectrum of d columns takes d^3 operations a row
 BISECTIONS = 40
@@ -51,7 +51,7 @@ class SecondOrder:
         The norm R, or |T|.
     sizes : array of shape (n, 3)
         Sums of the sizes of the terms of each order, for the rounding.
-    kernel : Kernel
+    kernel : RBF or Polynomial
     scale : array of shape (n, d)
     """
 
@@ -63,12 +63,12 @@ class SecondOrder:
     entries: Array
     left: Array
     sizes: Array
-    kernel: Kernel
+    kernel: RBF | Polynomial
     scale: Array
 
-    def __getitem__(self, rows: object) -> "SecondOrder":
-        parts = (self.value, self.bias, self.slope, self.spectrum, self.turned, self.entries, self.left, self.sizes)
-        return SecondOrder(*(part[rows] for part in parts), self.kernel, self.scale[rows])
+    def __getitem__(self, rows: Rows) -> "SecondOrder":
+        return SecondOrder(self.value[rows], self.bias[rows], self.slope[rows], self.spectrum[rows], self.turned[rows],
+                           self.entries[rows], self.left[rows], self.sizes[rows], self.kernel, self.scale[rows])
 
     def bound(self, eps: Array, norm: str) -> Array:
         """Return lower bounds (n,) of the leads within eps (n,), for RBF in units of e^(gamma |d|^2)."""
@@ -99,13 +99,13 @@ class SecondOrder:
     def _rest(self, longest: Array) -> Array:
         if isinstance(self.kernel, Polynomial):
             return self.left * longest**3
-        q = 2 * self.kernel.gamma * longest**2  # type: ignore[attr-defined]
+        q = 2 * self.kernel.gamma * longest**2
         return self.left * np.sqrt(np.maximum(_after_second(q), 0))
 
     def _intercept(self, longest: Array) -> Array:
         if isinstance(self.kernel, Polynomial):
             return self.bias
-        grown: Array = np.exp(self.kernel.gamma * longest**2)  # type: ignore[attr-defined]
+        grown: Array = np.exp(self.kernel.gamma * longest**2)
         return np.where(self.bias > 0, self.bias, self.bias * grown)
 
     def _doubt(self, longest: Array) -> Array:
@@ -125,11 +125,11 @@ def second_order(lead: Lead, X: Array, scale: Array) -> SecondOrder | None:
     ``scale`` is how far a unit moves each column, (d,) or one a row (n, d).
     """
     kernel, share = lead.kernels[0]
-    known = type(kernel) is RBF or (type(kernel) is Polynomial and kernel.degree in (2, 3))
-    if len(lead.kernels) > 1 or not known or X.shape[1] > MOST_COLUMNS:
+    if len(lead.kernels) > 1 or X.shape[1] > MOST_COLUMNS or not isinstance(kernel, RBF | Polynomial):
         return None
-    expand = _expand_rbf if isinstance(kernel, RBF) else _expand_polynomial
-    rows = [expand(kernel, share * lead.weights[i], lead, lead.square[i], X[i]) for i in range(len(X))]
+    if isinstance(kernel, Polynomial) and kernel.degree not in (2, 3):
+        return None
+    rows = [_expand(kernel, share * lead.weights[i], lead, lead.square[i], X[i]) for i in range(len(X))]
     value, slope, matrix, left, sizes = (np.array(part) for part in zip(*rows, strict=True))
     scale = np.broadcast_to(scale, slope.shape)
     slope, matrix = slope * scale, matrix * scale[:, :, None] * scale[:, None]
@@ -139,15 +139,17 @@ def second_order(lead: Lead, X: Array, scale: Array) -> SecondOrder | None:
     diagonal = np.einsum("ijj->ij", matrix)
     entries = np.abs(matrix).sum(axis=(1, 2)) - np.maximum(diagonal, 0).sum(axis=1)
     turned = np.einsum("ijk,ij->ik", vectors, slope)
-    sizes = sizes + lead.slack(X).max(axis=1)[:, None] * sizes / UNIT * _rate(kernel)
+    sizes = sizes + lead.slack(X).max(axis=1)[:, None] * sizes / UNIT * 2 * kernel.gamma
     return SecondOrder(value, lead.bias, slope, spectrum, turned, entries, left, sizes, kernel, scale)
 
 
-def _rate(kernel: Kernel) -> float:
-    return 2 * kernel.gamma  # type: ignore[attr-defined]
-
-
 Expanded = tuple[float, Array, Array, float, Array]
+
+
+def _expand(kernel: RBF | Polynomial, c: Array, lead: Lead, square: float, x: Array) -> Expanded:
+    if isinstance(kernel, RBF):
+        return _expand_rbf(kernel, c, lead, square, x)
+    return _expand_polynomial(kernel, c, lead, square, x)
 
 
 def _expand_rbf(kernel: RBF, c: Array, lead: Lead, square: float, x: Array) -> Expanded:
@@ -155,10 +157,10 @@ def _expand_rbf(kernel: RBF, c: Array, lead: Lead, square: float, x: Array) -> E
     gamma, V = kernel.gamma, lead.centers - x
     r2 = np.einsum("ij,ij->i", V, V)
     w = c * np.exp(-gamma * r2)
-    value, first, second = w.sum(), V.T @ w, (V.T * w) @ V
+    value, first, second = float(w.sum()), V.T @ w, (V.T * w) @ V
     rounding = UNIT * (len(w) + 16)
     left = square - value**2 - 2 * gamma * first @ first - 2 * gamma**2 * (second**2).sum()
-    left = np.sqrt(max(left, 0) + rounding * np.abs(c).sum() ** 2)
+    left = float(np.sqrt(max(left, 0) + rounding * np.abs(c).sum() ** 2))
     orders = np.stack([np.ones_like(r2), 2 * gamma * np.sqrt(r2), 2 * gamma**2 * r2])
     return value, 2 * gamma * first, 2 * gamma**2 * second, left, rounding * orders @ np.abs(w)
 
@@ -173,4 +175,4 @@ def _expand_polynomial(kernel: Polynomial, c: Array, lead: Lead, square: float, 
     size = gamma * length * np.linalg.norm(x) + abs(kernel.coef0)
     orders = np.stack([size**p, p * gamma * length * size ** (p - 1), gamma**2 * length**2 * p * size ** (p - 2)])
     left = float(np.sqrt(max(square, 0) + rounding * (np.abs(c) * (gamma * length) ** 3).sum() ** 2)) if p == 3 else 0.0
-    return (c @ t**p), first, second, left, p * rounding * orders @ np.abs(c)
+    return float(c @ t**p), first, second, left, p * rounding * orders @ np.abs(c)
