@@ -15,15 +15,15 @@ Examples
 """
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from buttress._checks import Array, check_box, check_number, check_option, check_rows
+from buttress._types import BoundsLike, MatrixLike, VectorLike
 from buttress.certificates.leads import Leads
-from buttress.scores import SignOf, as_classifier, read_scores
+from buttress.scores import Scorable, SignOf, as_classifier, read_scores
 
 __all__ = ["CertifiedRadius", "certified_radius", "certified_within"]
 
@@ -46,7 +46,12 @@ class CertifiedRadius:
 
 
 def certified_radius(
-    model: Any, X: Any, *, bounds: Any = None, effort: float = 0.0, norm: str | None = None
+    model: Scorable,
+    X: MatrixLike,
+    *,
+    bounds: BoundsLike | None = None,
+    effort: float = 0.0,
+    norm: str | None = None,
 ) -> CertifiedRadius:
     """Return for each row of X a radius inside which no input gets another prediction.
 
@@ -84,23 +89,29 @@ def certified_radius(
     >>> certificates.certified_radius(model, X)
     CertifiedRadius(l2=array([1., 1.]), linf=array([1., 1.]))
     """
-    leads, X, box = _posed(model, X, bounds)
+    leads, data, box = _posed(model, X, bounds)
     effort = check_number("effort", effort, 0, closed="left")
     wanted = NORMS if norm is None else (check_option("norm", norm, NORMS),)
-    found = {name: np.zeros(len(X)) for name in NORMS}
-    for rows in _blocks(leads, len(X)):
-        part = X[rows]
+    found = {name: np.zeros(len(data)) for name in NORMS}
+    for rows in _blocks(leads, len(data)):
+        part = data[rows]
         rivals = leads.rivals(part)
         for name in wanted:
             attacker = leads.attacker(part, name, _of_rows(box, rows))
             radius = leads.radii(part, rivals, attacker)
             found[name][rows] = radius if effort == 0 else leads.branched(part, rivals, attacker, radius, effort)
     l2, linf = found["l2"], found["linf"]
-    return CertifiedRadius(np.maximum(l2, linf), np.maximum(linf, l2 / np.sqrt(X.shape[1])))
+    return CertifiedRadius(np.maximum(l2, linf), np.maximum(linf, l2 / np.sqrt(data.shape[1])))
 
 
 def certified_within(
-    model: Any, X: Any, *, eps: Any, norm: str = "linf", bounds: Any = None, effort: float = 0.0
+    model: Scorable,
+    X: MatrixLike,
+    *,
+    eps: VectorLike,
+    norm: str = "linf",
+    bounds: BoundsLike | None = None,
+    effort: float = 0.0,
 ) -> NDArray[np.bool_]:
     """Say for which rows of X no input within ``eps`` gets another prediction; cheaper than their radii.
 
@@ -127,15 +138,15 @@ def certified_within(
     >>> certificates.certified_within(SVC(kernel="linear").fit(X, y), X, eps=0.5)
     array([ True,  True])
     """
-    leads, X, box = _posed(model, X, bounds)
+    leads, data, box = _posed(model, X, bounds)
     effort, norm = check_number("effort", effort, 0, closed="left"), check_option("norm", norm, NORMS)
     radius = np.asarray(eps, dtype=np.float64)
-    if radius.shape not in ((), (len(X),)) or not (np.isfinite(radius) & (radius >= 0)).all():
-        raise ValueError(f"eps must be radii >= 0, one or one for each of the {len(X)} rows. Got {eps!r}.")
-    radius = np.broadcast_to(radius, len(X))
-    proven = np.zeros(len(X), dtype=bool)
-    for rows in _blocks(leads, len(X)):
-        part, size = X[rows], radius[rows]
+    if radius.shape not in ((), (len(data),)) or not (np.isfinite(radius) & (radius >= 0)).all():
+        raise ValueError(f"eps must be radii >= 0, one or one for each of the {len(data)} rows. Got {eps!r}.")
+    radius = np.broadcast_to(radius, len(data))
+    proven = np.zeros(len(data), dtype=bool)
+    for rows in _blocks(leads, len(data)):
+        part, size = data[rows], radius[rows]
         rivals = leads.rivals(part)
         attacker = leads.attacker(part, norm, _of_rows(box, rows))
         holds = leads.within(part, rivals, attacker, size)
@@ -147,7 +158,10 @@ def certified_within(
     return proven
 
 
-def _posed(model: Any, X: Any, bounds: Any) -> tuple[Leads, Array, tuple[Array, Array] | None]:
+Box = tuple[Array, Array] | None
+
+
+def _posed(model: Scorable, X: MatrixLike, bounds: BoundsLike | None) -> tuple[Leads, Array, Box]:
     """Check what is asked for, and return the leads, the rows in float64 and the box of each row."""
     model = as_classifier(model)
     if not isinstance(model, SignOf):
@@ -156,17 +170,17 @@ def _posed(model: Any, X: Any, bounds: Any) -> tuple[Leads, Array, tuple[Array, 
     if score is None:
         raise ValueError(f"No certificate is known for {type(model).__name__}. It must be a kernel expansion: an "
                          "estimator of this package, SVC, a linear classifier, or one behind scalers or Nystroem.")
-    X = check_rows(X, getattr(model, "n_features_in_", None), "A certificate").astype(np.float64, copy=False)
+    rows = check_rows(X, getattr(model, "n_features_in_", None), "A certificate").astype(np.float64, copy=False)
     if bounds is None:
-        return Leads(score, X.shape[1]), X, None
-    low, high = (np.broadcast_to(side, X.shape) for side in check_box(bounds, X))
-    return Leads(score, X.shape[1]), X, (low, high)
+        return Leads(score, rows.shape[1]), rows, None
+    low, high = (np.broadcast_to(side, rows.shape) for side in check_box(bounds, rows))
+    return Leads(score, rows.shape[1]), rows, (low, high)
 
 
 def _blocks(leads: Leads, n: int) -> list[NDArray[np.intp]]:
-    size = max(1, ENTRIES // max(1, leads.width))
+    size = max(1, ENTRIES // max(1, leads.score.expansion.coef.shape[0]))
     return [np.arange(start, min(start + size, n)) for start in range(0, n, size)]
 
 
-def _of_rows(box: tuple[Array, Array] | None, rows: NDArray[np.intp]) -> tuple[Array, Array] | None:
+def _of_rows(box: Box, rows: NDArray[np.intp]) -> Box:
     return None if box is None else (box[0][rows], box[1][rows])

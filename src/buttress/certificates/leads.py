@@ -2,7 +2,6 @@
 
 import time
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +14,7 @@ from buttress.certificates.region import Attacker
 from buttress.certificates.relaxation import Lead, can_relax, relaxed
 from buttress.certificates.second_order import SecondOrder, second_order
 from buttress.expansion import KernelExpansion, winners
-from buttress.kernels import RBF, Polynomial
+from buttress.kernels import RBF, Kernel, Polynomial
 from buttress.scores import ScoreFunction
 
 ROUNDING = 1e-13  # share of the sum of all terms that a computed score may be off by
@@ -47,16 +46,13 @@ class Leads:
         self.scale = np.abs(signed)
         self.origin = float(np.linalg.norm(np.broadcast_to(score.shift, width) * signed))
         self.terms = certified_terms(expansion)
-        self.kernels = summands(expansion.kernel) if isinstance(expansion, KernelExpansion) else []
-        relaxes = bool(self.kernels) and all(can_relax(kernel) for kernel, _ in self.kernels)
-        if self.terms is None and not relaxes:
-            raise ValueError(f"No certificate is known for {expansion.kernel!r}. Use a stationary kernel (RBF, "
-                             "Laplacian, Cauchy, InverseMultiquadric, Log of degree <= 2), a linear one, a polynomial "
-                             "of degree 3 or an even one, or a sum of them.")
         exact = self.terms is not None and all(isinstance(term, LinearTerm) for term in self.terms)
-        self.relaxes = relaxes and not exact
-        self.gram = _gram(expansion, self.kernels) if self.relaxes else None
-        self.width = len(expansion.centers) if self.kernels else width
+        self.relaxing = None if exact or not isinstance(expansion, KernelExpansion) else _Relaxing.of(expansion)
+        if self.terms is None and self.relaxing is None:
+            kernel = expansion.kernel if isinstance(expansion, KernelExpansion) else expansion
+            raise ValueError(f"No certificate is known for {kernel!r}. Use a stationary kernel (RBF, Laplacian, "
+                             "Cauchy, InverseMultiquadric, Log of degree <= 2), a linear one, a polynomial of degree 3 "
+                             "or an even one, or a sum of them.")
 
     def rivals(self, X: Array) -> list[Rival]:
         """Return the leads of the class predicted for each row of X over its rivals."""
@@ -72,11 +68,9 @@ class Leads:
             size = size + sum(term.size(V) for term in self.terms)
         margin = np.einsum("ik,ik->i", V, scores) - ROUNDING * size
         falls = None if self.terms is None else [term.fall(Z, V, self.scale) for term in self.terms]
-        if not self.relaxes:
+        if self.relaxing is None:
             return Rival(margin, falls, None, None, {})
-        square = np.zeros(len(Z)) if self.gram is None else np.einsum("ik,kl,il->i", V, self.gram, V)
-        weights, bias = V @ expansion.coef.T, V @ expansion.intercept
-        lead = Lead(self.kernels, expansion.centers, weights, bias, square, self.origin)
+        lead = self.relaxing.lead(V, self.origin)
         g = lead.gradient(Z) * self.scale
         steep = {"l2": np.linalg.norm(g, axis=1), "linf": np.abs(g).sum(axis=1)}
         first = {norm: np.maximum(margin, 0) / np.maximum(size, 1e-300) for norm, size in steep.items()}
@@ -168,20 +162,36 @@ class Leads:
         return found
 
 
-def _gram(expansion: Any, kernels: list[Any]) -> Array | None:
-    """Return the products of the score functions (k, k) that the second order needs, None where it needs none."""
-    if len(kernels) > 1:
-        return None
-    (kernel, share), Z = kernels[0], expansion.centers
-    coef = share * expansion.coef
-    if type(kernel) is RBF:
-        gram: Array = coef.T @ KernelExpansion(kernel, Z, coef, np.zeros(coef.shape[1]))(Z)
-    elif type(kernel) is Polynomial and kernel.degree == 3:
-        cubic = Polynomial(3, kernel.gamma**2)
-        gram = coef.T @ KernelExpansion(cubic, Z, coef, np.zeros(coef.shape[1]))(Z)
-    else:
-        return None
-    return gram
+@dataclass
+class _Relaxing:
+    """A kernel expansion in kernels whose values have lines below them.
+
+    ``gram`` (k, k) holds the products of the score functions that the second order needs, zeros where it needs none.
+    """
+
+    expansion: KernelExpansion
+    kernels: list[tuple[Kernel, float]]
+    gram: Array
+
+    @classmethod
+    def of(cls, expansion: KernelExpansion) -> "_Relaxing | None":
+        """Return it for an expansion; None where a kernel has no such lines."""
+        kernels = summands(expansion.kernel)
+        if not kernels or not all(can_relax(kernel) for kernel, _ in kernels):
+            return None
+        (kernel, share), coef = kernels[0], expansion.coef
+        gram = np.zeros((coef.shape[1], coef.shape[1]))
+        if len(kernels) == 1 and (type(kernel) is RBF or (type(kernel) is Polynomial and kernel.degree == 3)):
+            product = Polynomial(3, kernel.gamma**2) if isinstance(kernel, Polynomial) else kernel
+            values = KernelExpansion(product, expansion.centers, coef, np.zeros(coef.shape[1]))(expansion.centers)
+            gram = share**2 * coef.T @ values
+        return cls(expansion, kernels, gram)
+
+    def lead(self, V: Array, origin: float) -> Lead:
+        """Return the leads that the contrasts V (n, k) make of the scores."""
+        square = np.einsum("ik,kl,il->i", V, self.gram, V)
+        weights, bias = V @ self.expansion.coef.T, V @ self.expansion.intercept
+        return Lead(self.kernels, self.expansion.centers, weights, bias, square, origin)
 
 
 def _cover(Z: Array, attacker: Attacker) -> Array:

@@ -18,21 +18,28 @@ features, which lie in no such space, get theirs from their gradient and the lar
 """
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 from scipy.optimize import minimize_scalar
 
 from buttress._checks import Array
-from buttress.expansion import KernelExpansion
+from buttress.expansion import KernelExpansion, Scores
 from buttress.features import RandomExpansion
 from buttress.kernels import Combination, Kernel, Linear, Radial, squared_distances
+
+OUTWARD = 1e-9  # share by which an eigenvalue or a peak is rounded up, so that the bound stays one
+NORM_ROUNDING = 1e-12  # share by which a squared norm may be off
+UNDER_ROOT = 1e-15  # what rounding may hide under a root, in units of the kernel's largest value
+LEAST_TOP = 1e-3  # that value, at least
+SUMS_TO_0 = 1e-9  # share of the terms that the coefficients of a conditionally definite kernel may sum to
+STEEPEST_WITHIN = (-5, 5)  # powers of e of a kernel's own length between which it falls fastest
+STEEPEST_TOL = 1e-7
 
 # (radius (n,), norm) -> by how much the leads (n,) can fall within it
 Fall = Callable[[Array, str], Array]
 
 
-def certified_terms(expansion: Any) -> "list[LinearTerm | RadialTerm | WaveTerm] | None":
+def certified_terms(expansion: Scores) -> "list[LinearTerm | RadialTerm | WaveTerm] | None":
     """Split an expansion into terms of one kernel; None where a kernel has no norm to bound it by."""
     if isinstance(expansion, RandomExpansion):
         return [WaveTerm(expansion)]
@@ -112,7 +119,7 @@ class WaveTerm:
 
 
 def _top_eigenvalue(matrix: Array) -> float:
-    return float(np.linalg.eigvalsh(matrix)[-1]) * (1 + 1e-9)
+    return float(np.linalg.eigvalsh(matrix)[-1]) * (1 + OUTWARD)
 
 
 class RadialTerm:
@@ -137,10 +144,10 @@ class RadialTerm:
 
     def fall(self, Z: Array, V: Array, scale: Array) -> Fall:
         """Return the bound on the fall of the V-contrasted scores at the inner rows Z."""
-        square = np.maximum(np.einsum("ik,kl,il->i", V, self.gram, V), 0) * (1 + 1e-12)
+        square = np.maximum(np.einsum("ik,kl,il->i", V, self.gram, V), 0) * (1 + NORM_ROUNDING)
         if not self.definite:  # only coefficients that sum to zero have a norm
             sums = np.abs(V @ self.part.coef.sum(axis=0))
-            square = np.where(sums <= 1e-9 * self.size(V), square, np.inf)
+            square = np.where(sums <= SUMS_TO_0 * self.size(V), square, np.inf)
         if not self.smooth:
             return self._cusp_fall(Z, V, scale, square)
         stretch = _stretch(scale)
@@ -152,14 +159,18 @@ class RadialTerm:
 
     def _fall(self, radius: Array, r: Array, f: Array, slopes: Array, dual: Array, square: Array) -> Array:
         """The least of the bounds for perturbations of at most ``radius``, at most r in the l2 norm inside."""
-        top, rest = self.top, 1e-15 * max(abs(self.top), 1e-3)  # rest: what rounding may hide under a root
-        F, S = self.profile(r**2), self.slope(r**2)
-        apart, along = 2 * (top - F), 2 * r**2 * S**2 / self.bend  # |k(x + d, .) - k(x, .)|^2, and its part along g
+        top = self.top
+        rest = UNDER_ROOT * max(abs(self.top), LEAST_TOP)
+        F = self.profile(r**2)
+        S = self.slope(r**2)
+        apart = 2 * (top - F)  # |k(x + d, .) - k(x, .)|^2
+        along = 2 * r**2 * S**2 / self.bend  # its part along g
         flat = np.maximum(square - slopes / (2 * self.bend), 0)
         slide = np.minimum(dual * radius, np.sqrt(slopes) * self._slide(r))
         bounds = [np.sqrt(square * (apart + rest)), slide + np.sqrt(flat * (np.maximum(apart - along, 0) + rest))]
         if self.definite:
-            sink, turned = np.maximum(f * (1 - F / top), 0), np.maximum(top - F**2 / top, 0)
+            sink = np.maximum(f * (1 - F / top), 0)
+            turned = np.maximum(top - F**2 / top, 0)
             left = np.maximum(square - f**2 / top, 0)
             bounds.append(sink + np.sqrt(left * (turned + rest)))
             left = np.maximum(left - slopes / (2 * self.bend), 0)
@@ -169,7 +180,7 @@ class RadialTerm:
     def _slide(self, r: Array) -> Array:
         """Return the largest s |F'(s^2) / F'(0)| over s <= r: it rises to one peak."""
         s = np.minimum(r, self.steepest)
-        return s * np.abs(self.slope(s**2)) / self.bend * (1 + 1e-9)
+        return s * np.abs(self.slope(s**2)) / self.bend * (1 + OUTWARD)
 
     def _steepest(self) -> float:
         """Return the distance at which the kernel falls fastest, the peak of s |F'(s^2)|."""
@@ -179,19 +190,22 @@ class RadialTerm:
             s = unit * np.exp(power)
             return -float(s * np.abs(self.slope(np.array([s**2])))[0])
 
-        return float(unit * np.exp(minimize_scalar(rate, bounds=(-5, 5), method="bounded", options={"xatol": 1e-7}).x))
+        peak = minimize_scalar(rate, bounds=STEEPEST_WITHIN, method="bounded", options={"xatol": STEEPEST_TOL})
+        return float(unit * np.exp(peak.x))
 
     def _cusp_fall(self, Z: Array, V: Array, scale: Array, square: Array) -> Fall:
         """Of a kernel without a second derivative at 0: (1), and how far each centre may come nearer or go away."""
         distance = np.sqrt(squared_distances(Z, self.part.centers))
-        values, weight, stretch = self.profile(distance**2), V @ self.part.coef.T, _stretch(scale)
+        values = self.profile(distance**2)
+        weight = V @ self.part.coef.T
+        stretch = _stretch(scale)
 
         def fall(radius: Array, norm: str) -> Array:
             r = (stretch[norm] * radius)[:, None]
             nearer = self.profile(np.maximum(distance - r, 0) ** 2) - values
             further = values - self.profile((distance + r) ** 2)
             each = np.where(weight > 0, weight * further, -weight * nearer).sum(axis=1)
-            return np.minimum(each, np.sqrt(square * (2 * (self.top - self.profile(r[:, 0] ** 2)) + 1e-15)))
+            return np.minimum(each, np.sqrt(square * (2 * (self.top - self.profile(r[:, 0] ** 2)) + UNDER_ROOT)))
 
         return fall
 

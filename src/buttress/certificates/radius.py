@@ -8,8 +8,10 @@ from numpy.typing import NDArray
 from buttress._checks import Array
 from buttress.certificates.norm_bound import Fall
 
-STEPS = 14  # halvings of a bracket: radii are within 1e-4 of the largest that a bound gives
-DOUBLINGS = 60  # past 1e18 the scores have no other value to fall to
+DOUBLINGS = 60  # of a radius: past 1e18 the scores have no other value to fall to
+HALVINGS = 60  # between a radius that holds and one that does not
+FIRST_STEP_DOWN = 1e-3  # share of the upper radius tried while no radius is known to hold
+CLOSE = 1e-4  # share by which a radius may fall short of the largest that a bound gives, where a bound costs more
 
 # (rows, radii) -> whether the lead is proven to stay positive
 Holds = Callable[[NDArray[np.intp], Array], NDArray[np.bool_]]
@@ -29,8 +31,8 @@ def largest_by_norm(lead: Array, falls: list[Fall], norm: str) -> Array:
         if not more.any():
             break
     endless = holds(high)
-    for _ in range(60):
-        middle = np.where(low > 0, np.sqrt(low) * np.sqrt(high), high * 1e-3)
+    for _ in range(HALVINGS):
+        middle = np.where(low > 0, np.sqrt(low) * np.sqrt(high), high * FIRST_STEP_DOWN)
         more = holds(middle)
         low, high = np.where(more, middle, low), np.where(more, high, middle)
     return np.where(endless, np.inf, low)
@@ -57,8 +59,8 @@ def largest_that_holds(holds: Holds, start: Array, scale: Array, limit: Array) -
         if not len(growing):
             break
     low[growing] = np.inf
-    for _ in range(STEPS):
-        rows = rows[high[rows] - low[rows] > 1e-4 * low[rows]]
+    for _ in range(HALVINGS):
+        rows = rows[high[rows] - low[rows] > CLOSE * np.maximum(low[rows], CLOSE * scale[rows])]
         if not len(rows):
             break
         middle = (low[rows] + high[rows]) / 2

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from buttress._checks import Array
 from buttress.certificates.compiled import box_reach
+from buttress.kernels import squared_distances
 
 UNIT = float(np.finfo(np.float64).eps)
 MULTIPLIERS = 8  # multipliers tried for the ball; each gives a bound
@@ -51,6 +52,10 @@ class Region:
 
     def spans(self, centers: Array) -> tuple[Array, Array, Array]:
         """Return the least and largest (z_j - a_i)'d, and a lower bound of |a_i + d - z_j|^2, all of shape (n, m)."""
+        if self.offset is not None and not self.offset.any() and (self.half >= self.scale * self.radius[:, None]).all():
+            wide = self._round_reach(centers)  # the ball alone
+            left = np.sqrt(squared_distances(self.anchor, centers)) - self.longest()[:, None]
+            return -wide, wide, np.maximum(left, 0) ** 2
         reach, nearest = box_reach(*map(np.ascontiguousarray, (self.anchor, self.half, centers)))
         if self.offset is None:
             return -reach, reach, nearest

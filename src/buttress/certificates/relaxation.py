@@ -218,8 +218,8 @@ def _grown_bias(bias: Array, gamma: float, largest: Array, at: Array) -> tuple[A
 
 def _polynomial_below(kernel: Polynomial, lead: Lead, region: Region, guess: Array) -> Below:
     """Lines below c t^p over the t = gamma z'x + coef0 that the region allows."""
-    Z, W, anchor, gamma = lead.centers, lead.weights, region.anchor, kernel.gamma
-    degree = int(kernel.degree)
+    Z, W, anchor = lead.centers, lead.weights, region.anchor
+    degree, gamma = int(kernel.degree), kernel.gamma
     middle = gamma * (anchor @ Z.T) + kernel.coef0
     slack = gamma * lead.slack(anchor) + 8 * UNIT * abs(kernel.coef0)
     low, high = _product_span(Z, region)
