@@ -12,15 +12,16 @@ _HOME = {
     "Join": "declare",
     "JoinSampler": "sampling",
     "RelationalLinearSVC": "svm",
-    "SourceLostError": "sources",
+    "SourceChangedError": "databases",
+    "SourceLostError": "databases",
     "Table": "declare",
     "alpha_path": "path",
     "cross_validate": "path",
     "explain": "explanation",
 }
 
-__all__ = ["Join", "JoinSampler", "RelationalLinearSVC", "SourceLostError", "Table", "alpha_path", "cross_validate",
-           "explain"]
+__all__ = ["Join", "JoinSampler", "RelationalLinearSVC", "SourceChangedError", "SourceLostError", "Table",
+           "alpha_path", "cross_validate", "explain"]
 
 
 def __getattr__(name: str) -> Any:

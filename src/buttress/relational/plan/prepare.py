@@ -14,13 +14,15 @@ from buttress.relational.checks import (
     check_total,
     used_columns,
 )
+from buttress.relational.columns import Column
+from buttress.relational.databases import one_snapshot
 from buttress.relational.declare import Join, Pair, key_columns
 from buttress.relational.plan.features import table_data
 from buttress.relational.plan.keys import combine, encode, match, match_count
 from buttress.relational.plan.plan import Index, Node, Plan, TableData, exact_counts, total_weight
 from buttress.relational.plan.shape import Shape, find_shape
 from buttress.relational.plan.tree import edge_cover
-from buttress.relational.sources import Column, read_columns, row_count
+from buttress.relational.sources import read_columns, row_count
 
 Codes = dict[int, Index]  # attribute number -> codes of the rows
 
@@ -32,8 +34,9 @@ def prepare(join: Join, *, intercept: bool = True, root: int | None = None, clas
     a fitted model, of which the join need not hold both.
     """
     root = join.root if root is None else root
-    pairs = join.check()
-    columns = [_read(join, i, pairs) for i in range(len(join.tables))]
+    with one_snapshot(join.connections):
+        pairs = join.check()
+        columns = [_read(join, i, pairs) for i in range(len(join.tables))]
     base = [len(next(iter(column.values())).null) for column in columns]
     shape = find_shape(join, pairs, root, lambda: [np.log(max(n, 1)) for n in base])
     codes: list[Codes] = [{} for _ in join.tables]
