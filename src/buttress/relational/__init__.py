@@ -13,7 +13,8 @@ _HOME = {
     "JoinSampler": "sampling",
     "RelationalLinearSVC": "svm",
     "Semiring": "counting.semiring",
-    "SourceLostError": "sources",
+    "SourceChangedError": "databases",
+    "SourceLostError": "databases",
     "Table": "declare",
     "alpha_path": "path",
     "cross_validate": "path",
@@ -22,8 +23,8 @@ _HOME = {
     "semiring": "evaluation",
 }
 
-__all__ = ["Join", "JoinSampler", "RelationalLinearSVC", "Semiring", "SourceLostError", "Table", "alpha_path",
-           "cross_validate", "evaluate", "explain", "semiring"]
+__all__ = ["Join", "JoinSampler", "RelationalLinearSVC", "Semiring", "SourceChangedError", "SourceLostError", "Table",
+           "alpha_path", "cross_validate", "evaluate", "explain", "semiring"]
 
 
 def __getattr__(name: str) -> Any:

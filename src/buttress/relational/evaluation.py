@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from buttress._checks import Array, check_option
 from buttress.relational.counting.queries import EXACT_SCORE, lists_or_grid
 from buttress.relational.counting.semiring import DECLARED, SUM, Entries, Semiring
+from buttress.relational.databases import one_snapshot
 from buttress.relational.declare import Join, Table
 from buttress.relational.plan.plan import Plan
 from buttress.relational.plan.prepare import assemble, read
@@ -112,7 +113,8 @@ def evaluate(
     terms = _located(plain, values or {})
     scores = _located(plain, inequality[0])
     wanted = [[column for t, column in {**terms, **scores} if t == i] for i in range(len(plain.tables))]
-    columns = [read(plain, i, pairs, wanted[i]) for i in range(len(plain.tables))]
+    with one_snapshot(plain.connections):
+        columns = [read(plain, i, pairs, wanted[i]) for i in range(len(plain.tables))]
     plan = assemble(plain, pairs, columns, intercept=False)
     used, annotations = _annotations(plan, columns, rule, form, {at: (values or {})[key] for at, key in terms.items()})
     shares = _node_sums(plan, columns, {at: _function(inequality[0][key]) for at, key in scores.items()})

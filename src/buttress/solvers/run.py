@@ -151,6 +151,10 @@ def run(
                     break
             else:
                 outcome.status = "exhausted"
+    except TimeoutError:  # an algorithm whose own steps end when the time is up
+        if best is None:
+            raise
+        outcome.status = "max_time"
     except KeyboardInterrupt:
         if best is None or inner:
             raise

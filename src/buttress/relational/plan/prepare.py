@@ -14,13 +14,15 @@ from buttress.relational.checks import (
     check_total,
     used_columns,
 )
+from buttress.relational.columns import Column
+from buttress.relational.databases import one_snapshot
 from buttress.relational.declare import Join, Pair, key_columns
 from buttress.relational.plan.features import table_data
 from buttress.relational.plan.keys import combine, encode, match, match_count
 from buttress.relational.plan.plan import Index, Node, Plan, TableData, exact_counts, total_weight
 from buttress.relational.plan.shape import Shape, find_shape
 from buttress.relational.plan.tree import edge_cover
-from buttress.relational.sources import Column, read_columns, row_count
+from buttress.relational.sources import read_columns, row_count
 
 Codes = dict[int, Index]  # attribute number -> codes of the rows
 
@@ -31,8 +33,9 @@ def prepare(join: Join, *, intercept: bool = True, root: int | None = None, clas
     ``root`` is the table whose rows are labelled, when it is not the one with the label; ``classes`` are the labels of
     a fitted model, of which the join need not hold both.
     """
-    pairs = join.check()
-    columns = [read(join, i, pairs) for i in range(len(join.tables))]
+    with one_snapshot(join.connections):
+        pairs = join.check()
+        columns = [read(join, i, pairs) for i in range(len(join.tables))]
     return assemble(join, pairs, columns, intercept=intercept, root=root, classes=classes)
 
 
