@@ -31,7 +31,7 @@ from buttress.kernels import Linear
 from buttress.solvers.linear.newton import multiplier_newton
 from buttress.solvers.linear.primal import LinearProblem, Rate, default_rate, full_batch, gradient_descent
 from buttress.solvers.linear.stochastic import SuffixMean, Walk, blocks, draws, merged, stochastic_descent
-from buttress.solvers.run import Outcome, Step, countdown, run
+from buttress.solvers.run import Outcome, Step, all_or_nothing, countdown, run
 
 
 class _HasSolver(Protocol):
@@ -170,6 +170,7 @@ class LinearSVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         return tags
 
     @with_callbacks
+    @all_or_nothing
     def fit(self, X: MatrixLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> "LinearSVC":
         """Fit to X of shape (n, d), dense or sparse, and class labels y of shape (n,); returns self.
 
@@ -191,7 +192,8 @@ class LinearSVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         self._walks: list[tuple[Walk, SuffixMean]] = []
         left = countdown(self.max_time)
         problems = [self._problem(rows, codes, bound, positive) for positive in self._positives()]
-        self._set_solution([self._fit_class(problem, report, rng, left) for problem in problems])
+        self._set_solution([self._fit_class(problem, report, rng, left, inner=problem is not problems[-1])
+                            for problem in problems])
         return self
 
     def _check_parameters(self) -> None:
@@ -236,9 +238,9 @@ class LinearSVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
 
     def _fit_class(
         self, problem: LinearProblem, report: Callable[[Step], bool | None] | None, rng: np.random.RandomState,
-        left: Callable[[], float | None],
+        left: Callable[[], float | None], *, inner: bool,
     ) -> _Fit:
-        """Solve one class against the rest."""
+        """Solve one class against the rest; ``inner`` as in :func:`run`."""
         d = problem.X.shape[1]
         limit = None if self.max_iter == -1 else self.max_iter
         if self.solver == "newton":
@@ -251,7 +253,7 @@ class LinearSVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
             steps = stochastic_descent(problem, self._rate(problem, rows), average=self.average, rng=rng, rows=rows)
             limit = None if limit is None else limit * blocks(len(rows))
         outcome = run(steps, tol=self.tol, max_iter=limit, max_time=left(), callback=report,
-                      progress=self.progress, name=f"LinearSVC(solver={self.solver!r})")
+                      progress=self.progress, name=f"LinearSVC(solver={self.solver!r})", inner=inner)
         if outcome.status == "exhausted":
             warn_user(f"Newton's method stopped at a relative gap of {outcome.gap:.3g} > tol {self.tol:.3g}: "
                       "rounding leaves nothing to gain. Scale the columns or raise tol.", NotConvergedWarning)

@@ -33,7 +33,9 @@ def fit_input(
     phi = nystroem(kernel, landmarks(X, count, rng=rng))
     features = phi(X)
     clock = countdown(model.max_time)
-    fits = [_fit_column(model, phi, X, features, y, rng, report, clock) for y in signs.T]
+    last = signs.shape[1] - 1
+    fits = [_fit_column(model, phi, X, features, y, rng, report, clock, inner=column < last)
+            for column, y in enumerate(signs.T)]
     theta = np.stack([to_numpy(outcome.state[0]) for _, outcome in fits], axis=1)
     return {
         "expansion_": phi.expansion(theta, np.array([outcome.state[1] for _, outcome in fits])),
@@ -46,7 +48,7 @@ def fit_input(
 
 def _fit_column(
     model: "AdversarialSVC", phi: NystroemMap, X: Array, features: Array, y: Array, rng: np.random.RandomState,
-    report: Report, clock: Callable[[], float | None],
+    report: Report, clock: Callable[[], float | None], *, inner: bool,
 ) -> tuple[SVMSolution, Outcome]:
     """Return the natural solution and the run against perturbed inputs that starts from it, on the model's device."""
     natural = solve_svm(KernelRows(Linear(), features), y, np.full(len(y), float(model.C)), tol=model.tol,
@@ -61,7 +63,7 @@ def _fit_column(
                            intercept=natural.intercept, batch=BATCH, rng=rng)
     return natural, run(steps, tol=model.tol, max_iter=MOST_STEPS if model.max_iter is None else model.max_iter,
                         max_time=clock(), callback=report, progress=model.progress, name="adversarial training",
-                        warn=("max_time",))
+                        warn=("max_time",), inner=inner)
 
 
 def worst_inputs(

@@ -23,6 +23,7 @@ from buttress.adversarial.input import fit_input
 from buttress.adversarial.rkhs import fit_rkhs
 from buttress.expansion import binary_contrasts, rival_contrasts
 from buttress.kernels import KernelLike, fitted_kernel
+from buttress.solvers.run import all_or_nothing
 
 INPUT = ("n_features_in_", "feature_names_in_")  # set by the checks of X
 
@@ -189,6 +190,7 @@ class AdversarialSVC(CallbackSupportMixin, ExpansionPredictions, ClassifierMixin
         self.progress = progress
 
     @with_callbacks
+    @all_or_nothing
     def fit(self, X: MatrixLike, y: VectorLike) -> "AdversarialSVC":
         """Fit to X of shape (n, d) and class labels y of shape (n,); returns self.
 

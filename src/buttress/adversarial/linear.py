@@ -21,7 +21,7 @@ from buttress._types import BoundsLike, MatrixLike, VectorLike
 from buttress.expansion import KernelExpansion, binary_contrasts, rival_contrasts
 from buttress.kernels import Linear
 from buttress.solvers.linear.free_range import free_range_descent, free_range_margins
-from buttress.solvers.run import Outcome, countdown, run
+from buttress.solvers.run import Outcome, all_or_nothing, countdown, run
 
 
 class AdversarialLinearSVC(CallbackSupportMixin, ExpansionPredictions, ClassifierMixin, BaseEstimator):
@@ -106,6 +106,7 @@ class AdversarialLinearSVC(CallbackSupportMixin, ExpansionPredictions, Classifie
         self.progress = progress
 
     @with_callbacks
+    @all_or_nothing
     def fit(self, X: MatrixLike, y: VectorLike) -> "AdversarialLinearSVC":
         """Fit to X of shape (n, d) and class labels y of shape (n,); returns self.
 
@@ -120,7 +121,8 @@ class AdversarialLinearSVC(CallbackSupportMixin, ExpansionPredictions, Classifie
         positives = [1] if n_classes == 2 else range(n_classes)
         report = step_callback(self, X, y, None)
         clock = countdown(self.max_time)
-        fits = [self._fit_column(X, np.where(codes == c, 1.0, -1.0), low, high, report, clock) for c in positives]
+        fits = [self._fit_column(X, np.where(codes == c, 1.0, -1.0), low, high, report, clock, inner=c < n_classes - 1)
+                for c in positives]
         self.coef_ = np.stack([w for w, _, _ in fits])
         self.intercept_ = np.array([b for _, b, _ in fits])
         self.expansion_ = KernelExpansion(Linear(), self.coef_, np.eye(len(fits)), self.intercept_)
@@ -149,7 +151,8 @@ class AdversarialLinearSVC(CallbackSupportMixin, ExpansionPredictions, Classifie
         return np.broadcast_to(low, X.shape[1:]), np.broadcast_to(high, X.shape[1:])
 
     def _fit_column(
-        self, X: Array, y: Array, low: Array, high: Array, report: Report, clock: Callable[[], float | None]
+        self, X: Array, y: Array, low: Array, high: Array, report: Report, clock: Callable[[], float | None], *,
+        inner: bool,
     ) -> tuple[Array, float, Outcome]:
         """Return w, b and the run, whose objective is in the units of the docstring.
 
@@ -167,7 +170,8 @@ class AdversarialLinearSVC(CallbackSupportMixin, ExpansionPredictions, Classifie
         margins = free_range_margins(scaled, y, bottom, top, share=self.C_f, both=self.attacked_class == "both")
         steps = free_range_descent(margins, y, np.full(len(y), self.C * unit**2), tol=self.tol)
         outcome = run(steps, tol=self.tol, max_iter=self.max_iter,
-                      max_time=clock(), callback=report, progress=self.progress, name="free-range machine")
+                      max_time=clock(), callback=report, progress=self.progress, name="free-range machine",
+                      inner=inner)
         w = np.zeros(X.shape[1])
         w[varying] = outcome.state[0] / unit
         outcome.objective /= unit**2

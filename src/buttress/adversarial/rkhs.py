@@ -20,7 +20,7 @@ from buttress.features import (
 from buttress.kernels import Kernel
 from buttress.solvers.gradient.doubly_stochastic import KernelBasis, RandomBasis, doubly_stochastic, step_sizes
 from buttress.solvers.qp.rkhs_path import Natural, first_point, natural_path, path_search
-from buttress.solvers.run import countdown, run
+from buttress.solvers.run import Outcome, countdown, run
 
 if TYPE_CHECKING:
     from buttress.adversarial.kernel import AdversarialSVC
@@ -69,12 +69,14 @@ def _fit_exact(
     report: Report,
 ) -> dict[str, Any]:
     """Return the attributes of the exact solution; C is the weight of the mean loss, C/n that of each."""
-    outcomes, clock = [], countdown(model.max_time)
+    clock = countdown(model.max_time)
+    outcomes: list[Outcome] = []
     for y, first in zip(signs.T, firsts, strict=True):
         solve = natural_path(kernel, X, y, fit_intercept=model.fit_intercept, tol=model.tol / SHARPER)
         steps = path_search(solve, first, y, C=model.C / len(X), radius=radius)
         outcomes.append(run(steps, tol=model.tol, max_iter=model.max_iter, max_time=clock(),
-                            callback=report, progress=model.progress, name="path search"))
+                            callback=report, progress=model.progress, name="path search",
+                            inner=first is not firsts[-1]))
     stuck = [outcome.gap for outcome in outcomes if outcome.status == "exhausted"]
     if stuck:
         warn_user(f"The path search ended with gap {max(stuck):.3g} > tol {model.tol:.3g}, at the accuracy of its "

@@ -10,7 +10,8 @@ from buttress._checks import Array, check_count, check_X_y, warn_user
 from buttress._predicting import ExpansionValues, sparse_or_dense
 from buttress.kernels import is_precomputed
 from buttress.robust.design import Design, check_robust_parameters, fit_setting, given
-from buttress.robust.regression_fit import Found, Task, least_residual_scale, robust_fit
+from buttress.robust.regression_fit import Found, least_residual_scale, robust_fit
+from buttress.robust.regression_search import Task
 from buttress.robust.report import row_keys
 from buttress.solvers.contamination.residual_law import Limits
 from buttress.solvers.contamination.trimmed import lts_scale

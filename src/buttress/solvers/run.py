@@ -14,17 +14,19 @@ Examples
 (0.0625, 4, 'converged')
 """
 
+import functools
 import sys
 import time
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from buttress._checks import InterruptedWarning, NotConvergedWarning, warn_user
 
 Steps = Generator["Step", None, None]
 T = TypeVar("T")
+F = TypeVar("F", bound=Callable[..., Any])
 
 SPENT = 1e-9  # seconds that are left when none are, so that every run makes its first step
 
@@ -69,7 +71,7 @@ class Step:
         named = {"gap": self.gap, "change": self.change}
         return {name: value for name, value in named.items() if value is not None}
 
-    def told(self) -> str:
+    def measured(self) -> str:
         """Return the measures as text, such as ``"gap 0.02"``."""
         return ", ".join(f"{name} {value:.3g}" for name, value in self.measures.items())
 
@@ -125,7 +127,8 @@ def run(
     warn : bool or tuple of {"max_iter", "max_time"}
         Warn with NotConvergedWarning when a budget ran out, or when one of these did.
     inner : bool
-        A part of another run or fit, to which Ctrl-C is passed on.
+        A part of another run or fit, to which Ctrl-C is passed on. A fit of several problems has them all inner but
+        the last: while some have no solution there is no model. See :func:`all_or_nothing`.
     keep : {"best", "last"}
         Which state a run ends with that did not converge: that of the least objective, or the last, for algorithms
         whose objective is an estimate from a batch.
@@ -135,48 +138,102 @@ def run(
     Outcome
         A converged run ends with its last state.
     """
-    max_iter = None if max_iter == -1 else max_iter
-    start, outcome, best = time.monotonic(), Outcome(None, "exhausted", 0, float("inf")), None
+    watch = _Watch(tol, None if max_iter == -1 else max_iter, max_time, callback, keep)
     try:
-        with _display(progress, name, max_iter) as show:
+        with _display(progress, name, watch.max_iter) as show:
             for step in steps:
-                outcome.n_iter += step.iterations if best is not None else 0
-                seconds = time.monotonic() - start
-                outcome.history.append(_record(step, outcome.n_iter, seconds))
-                if best is None or step.objective <= best.objective or step.converged(tol) or keep == "last":
-                    best = step
-                show(outcome.n_iter, step)
-                outcome.status = _status(step, tol, outcome.n_iter, max_iter, seconds, max_time, callback)
-                if outcome.status != "running":
+                watch.note(step)
+                show(watch.outcome.n_iter, step)
+                if watch.over(step):
                     break
-            else:
-                outcome.status = "exhausted"
     except TimeoutError:  # an algorithm whose own steps end when the time is up
-        if best is None:
+        if watch.best is None:
             raise
-        outcome.status = "max_time"
+        watch.outcome.status = "max_time"
     except KeyboardInterrupt:
-        if best is None or inner:
+        if watch.best is None or inner:
             raise
-        outcome.status = "interrupted"
-        warn_user(_interrupted(name, outcome, best), InterruptedWarning)
+        watch.outcome.status = "interrupted"
+        warn_user(_interrupted(name, watch.outcome, watch.best), InterruptedWarning)
     finally:
         steps.close()
-    assert best is not None, "an algorithm yields at least its starting point"
-    outcome.state, outcome.objective = best.state, best.objective
-    outcome.gap = float("inf") if best.gap is None else best.gap
-    _warn_of_the_end(name, outcome, best, tol, warn)
-    return outcome
+    assert watch.best is not None, "an algorithm yields at least its starting point"
+    _warn_of_the_end(name, watch.outcome, watch.best, tol, warn)
+    return watch.ended(watch.best)
+
+
+@dataclass
+class _Watch:
+    """What a run knows: its limits, its clock, the best step so far, and the outcome that it will return."""
+
+    tol: float
+    max_iter: int | None
+    max_time: float | None
+    callback: Callable[[Step], bool | None] | None
+    keep: str
+    start: float = field(default_factory=time.monotonic)
+    best: Step | None = None
+    outcome: Outcome = field(default_factory=lambda: Outcome(None, "exhausted", 0, float("inf")))
+
+    def note(self, step: Step) -> None:
+        """Count and record the step, and keep it where it is the best."""
+        best = self.best
+        self.outcome.n_iter += step.iterations if best is not None else 0
+        self.outcome.history.append(_record(step, self.outcome.n_iter, self.seconds))
+        if best is None or step.objective <= best.objective or step.converged(self.tol) or self.keep == "last":
+            self.best = step
+
+    def over(self, step: Step) -> bool:
+        """Say whether the run ends at this step, the last one recorded; the outcome then says why."""
+        stop = self.callback(step) if self.callback is not None else False
+        if step.converged(self.tol):
+            self.outcome.status = "converged"
+        elif stop:
+            self.outcome.status = "stopped"
+        elif self.max_iter is not None and self.outcome.n_iter >= self.max_iter:
+            self.outcome.status = "max_iter"
+        elif self.max_time is not None and self.outcome.history[-1]["seconds"] >= self.max_time:
+            self.outcome.status = "max_time"
+        else:
+            return False
+        return True
+
+    @property
+    def seconds(self) -> float:
+        return time.monotonic() - self.start
+
+    def ended(self, best: Step) -> Outcome:
+        """Return the outcome with the state of the best step."""
+        self.outcome.state = best.state
+        self.outcome.objective = best.objective
+        self.outcome.gap = float("inf") if best.gap is None else best.gap
+        return self.outcome
 
 
 def _warn_of_the_end(
     name: str, outcome: Outcome, best: Step, tol: float, warn: bool | tuple[str, ...]
 ) -> None:
-    told = ("max_iter", "max_time") if warn is True else warn or ()
-    if outcome.status in told:
-        where = f" with {best.told()} > tol {tol:.3g}" if best.measures else ""
+    warned = ("max_iter", "max_time") if warn is True else warn or ()
+    if outcome.status in warned:
+        where = f" with {best.measured()} > tol {tol:.3g}" if best.measures else ""
         warn_user(f"{name} stopped at {outcome.status} after {outcome.n_iter} iterations{where}. "
                   f"Raise {outcome.status}{' or tol' if where else ''}, or scale the data.", NotConvergedWarning)
+
+
+def all_or_nothing(fit: F) -> F:
+    """Decorate the fit of an estimator: when it passes Ctrl-C on, the estimator is left as it was before."""
+
+    @functools.wraps(fit)
+    def guarded(model: object, *args: Any, **kwargs: Any) -> Any:
+        before = dict(vars(model))
+        try:
+            return fit(model, *args, **kwargs)
+        except KeyboardInterrupt:
+            vars(model).clear()
+            vars(model).update(before)
+            raise
+
+    return cast(F, guarded)
 
 
 def countdown(max_time: float | None) -> Callable[[], float | None]:
@@ -192,7 +249,9 @@ class Budget:
     """What the runs inside one fit share: the seconds left of ``max_time``, the progress line, and Ctrl-C."""
 
     def __init__(self, max_time: float | None = None, *, progress: bool = False, name: str = "fit"):
-        self.left, self.progress, self.name = countdown(max_time), progress, name
+        self.left = countdown(max_time)
+        self.progress = progress
+        self.name = name
         self.cut = False  # whether anything was left undone for lack of time
         self.interrupted = False  # whether Ctrl-C ended a part of the fit
 
@@ -235,31 +294,12 @@ class Budget:
 
 
 def _interrupted(name: str, outcome: Outcome, best: Step) -> str:
-    how_good = f" ({best.told()})" if best.measures else ""
+    how_good = f" ({best.measured()})" if best.measures else ""
     return f"{name} was interrupted after {outcome.n_iter} iterations; the model holds the best state seen{how_good}."
 
 
 def _record(step: Step, n_iter: int, seconds: float) -> dict[str, float]:
     return {"n_iter": n_iter, "seconds": seconds, **step.measures, "objective": step.objective}
-
-
-def _status(
-    step: Step,
-    tol: float,
-    n_iter: int,
-    max_iter: int | None,
-    seconds: float,
-    max_time: float | None,
-    callback: Callable[[Step], bool | None] | None,
-) -> str:
-    stop = callback(step) if callback is not None else False
-    if step.converged(tol):
-        return "converged"
-    if stop:
-        return "stopped"
-    if max_iter is not None and n_iter >= max_iter:
-        return "max_iter"
-    return "max_time" if max_time is not None and seconds >= max_time else "running"
 
 
 @contextmanager
@@ -275,7 +315,7 @@ def _display(progress: bool, name: str, max_iter: int | None) -> Iterator[Callab
         task = bar.add_task(name, total=max_iter, state="")
 
         def show(n_iter: int, step: Step) -> None:
-            state = step.shown or ", ".join(filter(None, (step.told(), f"objective {step.objective:.6g}")))
+            state = step.shown or ", ".join(filter(None, (step.measured(), f"objective {step.objective:.6g}")))
             bar.update(task, completed=n_iter, state=f"iteration {n_iter}, {state}")
 
         yield show

@@ -18,7 +18,7 @@ from buttress.gram.rows import KernelRows
 from buttress.kernels import Kernel, fitted_kernel, is_precomputed
 from buttress.solvers.qp.machines import SVMSolution, classifier_qp, hard_margin
 from buttress.solvers.qp.solve import solve
-from buttress.solvers.run import Step, countdown
+from buttress.solvers.run import Step, all_or_nothing, countdown
 from buttress.svm.indefinite import Settled, settle
 from buttress.svm.machine import (
     as_input,
@@ -174,12 +174,14 @@ class SVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         return sparse_or_dense(super().__sklearn_tags__(), is_precomputed(self.kernel))
 
     @with_callbacks
+    @all_or_nothing
     def fit(self, X: MatrixLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> "SVC":
         """Fit to X of shape (n, d), dense or sparse, and class labels y of shape (n,); returns self.
 
         Raises ValueError for parameters out of range, NaN, inf or entries beyond 1e100 (naming the column), fewer than
         two classes, negative weights, a class without weight, a kernel with values beyond 1e30, or a hard margin on
-        data that cannot be separated.
+        data that cannot be separated. Ctrl-C during the last problem (with two classes, the only one) ends it early,
+        with a warning; before that it raises KeyboardInterrupt, and the estimator stays as it was.
         """
         previous = recalled(self) if self.warm_start else None
         task = self._prepare(X, y, sample_weight)
@@ -208,14 +210,18 @@ class SVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         report = step_callback(self, rows, labels, None)
         return Task(rows, kernel, order, codes[order], weight[order], settled, shared, report)
 
-    def _solve(self, task: Task, start: Array | None) -> None:
-        """Solve every problem from ``start`` (n, n_problems), coefficients of the rows as given, and set the model."""
+    def _solve(self, task: Task, start: Array | None, *, inner: bool = False) -> None:
+        """Solve every problem from ``start`` (n, n_problems), coefficients of the rows as given, and set the model.
+
+        Ctrl-C is passed on until the last problem, and where the fit is ``inner``.
+        """
         left = countdown(self.max_time)
         problems = self._problems(task)
         coef = np.zeros((len(task.order), len(problems)))
         solutions = []
         for column, (rows, index, y) in enumerate(problems):
-            limits = limits_of(self, task.report, convex=task.settled.convex, max_time=left())
+            limits = limits_of(self, task.report, convex=task.settled.convex, max_time=left(),
+                               inner=inner or column < len(problems) - 1)
             if np.isinf(self.C):
                 solution = hard_margin(rows, y, limits)
             else:

@@ -66,11 +66,13 @@ def kernel_rows(settled: Settled, cache_size: float, sections: Sequence[int] | I
 
 
 def limits_of(
-    model: Machine, report: Callable[[Step], bool | None] | None, *, convex: bool, max_time: float | None = None
+    model: Machine, report: Callable[[Step], bool | None] | None, *, convex: bool, max_time: float | None = None,
+    inner: bool = False,
 ) -> Limits:
     """Return the limits that a model's parameters ask for."""
     return Limits(tol=model.tol, max_iter=None if model.max_iter == -1 else model.max_iter, max_time=max_time,
-                  callback=report, progress=model.progress, solver=model.solver, convex=convex)
+                  callback=report, progress=model.progress, solver=model.solver, convex=convex,
+                  inner=inner)
 
 
 def expansion(

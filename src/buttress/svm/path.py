@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 
 from buttress._checks import Array, check_number
 from buttress._types import MatrixLike
+from buttress.solvers.run import Budget
 from buttress.svm.classifier import SVC
 from buttress.svm.machine import recalled
 
@@ -17,6 +18,8 @@ def svc_path(
     X: MatrixLike, y: ArrayLike, Cs: Sequence[float], sample_weight: ArrayLike | None = None, **parameters: Any
 ) -> list[SVC]:
     """Fit :class:`SVC` for every C in ``Cs``; returns the fitted models in that order.
+
+    Ctrl-C ends the path: the models that are ready are returned, with a warning.
 
     The kernel rows are computed once for all of them (as far as ``cache_size`` goes), and each fit starts from the
     solution before it, scaled to the C of its own, so that a path in increasing order is the fastest.
@@ -45,16 +48,19 @@ def svc_path(
         raise ValueError("Cs must hold at least one value. Got an empty sequence. Give, for example, [0.1, 1, 10].")
     first = SVC(**{**parameters, "C": float(Cs[0])})
     task = first._prepare(X, y, sample_weight)
-    start = None
     models: list[SVC] = []
-    for C in Cs:
-        model = copy(first)
-        model.C = float(C)
-        if models:
-            start = scaled(models[-1], model.C)
-        model._solve(task, start)
-        models.append(model)
-    return models
+
+    def follow() -> list[SVC]:
+        for C in Cs:
+            model = copy(first)
+            model.C = float(C)
+            model._solve(task, scaled(models[-1], model.C) if models else None, inner=True)
+            models.append(model)
+        return models
+
+    return Budget().attempt(
+        follow, otherwise=lambda: models, known=lambda: bool(models),
+        message=f"svc_path was interrupted. It returns the models that are ready, of {len(Cs)} values of C.")
 
 
 def scaled(model: SVC, C: float) -> Array:

@@ -16,6 +16,7 @@ from buttress.gram.entries import Index
 from buttress.kernels import Kernel, fitted_kernel, is_precomputed
 from buttress.solvers.qp.machines import SVMSolution, regressor_qp
 from buttress.solvers.qp.solve import solve
+from buttress.solvers.run import all_or_nothing
 from buttress.svm.indefinite import Settled, settle
 from buttress.svm.machine import (
     as_input,
@@ -112,6 +113,7 @@ class SVR(CallbackSupportMixin, RegressorMixin, BaseEstimator):
         return sparse_or_dense(super().__sklearn_tags__(), is_precomputed(self.kernel))
 
     @with_callbacks
+    @all_or_nothing
     def fit(self, X: MatrixLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> "SVR":
         """Fit to X of shape (n, d), dense or sparse, and numbers y of shape (n,); returns self.
 

@@ -52,18 +52,14 @@ def descent(
     """
     rule = step_rule(space, loss, sample_weight / sample_weight.sum(), ridge, step)
     here = into_ball(space, space.point(start), radius)
-    last = here
+    nesterov = Nesterov(here) if acceleration == "nesterov" else None
     velocity = 0.0 * here
-    previous = np.inf  # objective of the last step
-    age = 0  # steps since Nesterov's momentum was dropped
     first = None  # norm of the gradient at the start
     for iteration in count():
         losses = loss.value(y, here.f)
         objective = risk(losses, sample_weight) + ridge * space.inner(here.c, here)
-        if acceleration == "nesterov" and age and objective > previous:
-            here = last
-            age = 0
-            previous = np.inf
+        if nesterov is not None and nesterov.overshot(objective):
+            here = nesterov.dropped()
             continue
         q = risk.weights(losses, sample_weight)
         slope = loss.derivative(y, here.f)
@@ -77,11 +73,34 @@ def descent(
         if acceleration == "polyak":
             velocity = momentum * velocity + move
             new = into_ball(space, here - velocity, radius)
-        ahead = new + age / (age + 3) * (new - last) if acceleration == "nesterov" else new
-        here = into_ball(space, ahead, radius)
-        last = new
-        previous = objective
-        age = age + 1
+        here = into_ball(space, new if nesterov is None else nesterov.ahead(new, objective), radius)
+
+
+class Nesterov:
+    """Nesterov's momentum: the next gradient is taken beyond the new point, the farther the longer it has grown."""
+
+    def __init__(self, start: Point):
+        self.last = start
+        self.objective = np.inf  # at the last point
+        self.age = 0  # steps since the momentum was dropped
+
+    def overshot(self, objective: float) -> bool:
+        """Say whether momentum has raised the objective."""
+        return self.age > 0 and objective > self.objective
+
+    def dropped(self) -> Point:
+        """Drop the momentum; return the point to go on from."""
+        self.objective = np.inf
+        self.age = 0
+        return self.last
+
+    def ahead(self, new: Point, objective: float) -> Point:
+        """Return where the next gradient is taken, after a step to ``new`` from a point of this objective."""
+        ahead = new + self.age / (self.age + 3) * (new - self.last)
+        self.last = new
+        self.objective = objective
+        self.age += 1
+        return ahead
 
 
 def step_rule(

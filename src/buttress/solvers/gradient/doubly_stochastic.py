@@ -135,8 +135,8 @@ def doubly_stochastic(
 ) -> Steps:
     """Yield (coefficients, intercept (k,), norm (k,)) before each batch and at the end; y is (n, k) of -1 and 1.
 
-    Done after the last batch; the objective, a sum over columns, is estimated on the next
-    batch. Scores are carried along for the rows still to come, so that each block of features is made once.
+    Done after the last batch; the objective, a sum over columns, is estimated on the next batch. Scores are carried
+    along for the rows still to come, so that each block of features is made once.
     """
     xp, n = namespace(y), len(y)
     starts = range(0, n, batch)
@@ -148,29 +148,39 @@ def doubly_stochastic(
     for epoch in range(n_passes):
         order = rng.permutation(n)
         basis.reorder(order)
-        y, f = y[order], f[order]
+        y = y[order]
+        f = f[order]
         for start in starts:
             rows = slice(start, min(start + batch, n))
             norm = xp.sqrt(square)
             loss = 1 - y[rows] * (f[rows] + b) + radius * norm
             yield Step((basis.state(), b, norm), objective=_objective(square, loss, C), shown=f"batch {t} of {total}")
-            g = step(t + 1)
-            signs = xp.where(loss > 0, y[rows], 0.0)  # of the active rows
-            pull = C * radius * abs(signs).mean(axis=0) / xp.where(norm > 0, norm, np.inf)
-            factor = (1 - g * (1 + pull)).clip(0, None)
-            z = g * C / len(loss) * signs
+            factor, z = _change(y[rows], loss, norm, step(t + 1), C, radius)
             basis.shrink(factor)
             own = basis.add(t, rows, z)
             square = (factor**2 * square + (z * (2 * factor * f[rows] + own)).sum(axis=0)).clip(0, None)
             f *= factor
             f[rows] += own
-            for part in (slice(rows.stop, n), slice(0, start if epoch < n_passes - 1 else 0)):
-                if part.stop > part.start:
-                    f[part] += basis.scores(t, part)
+            _carry(basis, f, t, (slice(rows.stop, n), slice(0, start if epoch < n_passes - 1 else 0)))
             b = b + z.sum(axis=0) * fit_intercept
             t += 1
     loss = 1 - y[rows] * (f[rows] + b) + radius * xp.sqrt(square)
     yield Step((basis.state(), b, xp.sqrt(square)), objective=_objective(square, loss, C), done=True)
+
+
+def _change(y: Array, loss: Array, norm: Array, g: float, C: float, radius: float) -> tuple[Array, Array]:
+    """Return by what a step of size g multiplies f, (k,), and the coefficients that it gives the batch, (batch, k)."""
+    xp = namespace(y)
+    signs = xp.where(loss > 0, y, 0.0)  # of the active rows
+    pull = C * radius * abs(signs).mean(axis=0) / xp.where(norm > 0, norm, np.inf)
+    return (1 - g * (1 + pull)).clip(0, None), g * C / len(loss) * signs
+
+
+def _carry(basis: Basis, f: Array, t: int, parts: tuple[Rows, ...]) -> None:
+    """Add term t to the scores f of the rows still to come."""
+    for part in parts:
+        if part.stop > part.start:
+            f[part] += basis.scores(t, part)
 
 
 def _objective(square: Array, loss: Array, C: float) -> float:

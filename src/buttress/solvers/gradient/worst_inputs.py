@@ -55,26 +55,37 @@ def robust_descent(
     z = xp.concatenate([theta, place(np.array([float(intercept)]))])
     ridge = place(np.append(np.ones(len(theta)), 0.0) / (C * n))
     judge = rng.permutation(n)[:JUDGED_ROWS]
-    mean = 0 * z
-    square = 0 * z
-    t = 0
+    adam = Adam(z)
     best = [np.inf] * LOOK_BACK
-    rate = RATE * max(1.0, float(abs(z).max()))
     while True:
         attacked = phi(worst(X[judge], y[judge], z[:-1], z[-1]))
         hinge = (1 - y[judge] * (attacked @ z[:-1] + z[-1])).clip(0, None).mean()
         objective = float(hinge + 0.5 * ridge @ z**2)
         best.append(min(best[-1], objective))
         change = (best[-1 - LOOK_BACK] - best[-1]) / best[-1] if best[-1] > 0 else 0.0
-        yield Step((z[:-1] + 0, float(z[-1])), change=change, objective=objective, iterations=min(t, ITERATIONS))
+        yield Step((z[:-1] + 0, float(z[-1])), change=change, objective=objective, iterations=min(adam.t, ITERATIONS))
         for _ in range(ITERATIONS):
-            t += 1
             rows = np.arange(n) if n <= batch else rng.choice(n, batch, replace=False)
             features = phi(worst(X[rows], y[rows], z[:-1], z[-1]))
             active = xp.where(y[rows] * (features @ z[:-1] + z[-1]) < 1, -y[rows], 0.0) / len(rows)
             g = xp.concatenate([active @ features, active.sum(axis=0)[None]]) + ridge * z
-            mean = MEAN_KEPT * mean + MEAN_NEW * g
-            square = SQUARE_KEPT * square + SQUARE_NEW * g**2
-            step = rate / np.sqrt(1 + t / COOLING)
-            size = xp.sqrt(square / (1 - SQUARE_KEPT**t)) + LEAST_SIZE
-            z = z - step * (mean / (1 - MEAN_KEPT**t)) / size
+            z = z - adam.step(g)
+
+
+class Adam:
+    """Adam's steps, of falling size: running means of the gradient and of its square, t of them so far."""
+
+    def __init__(self, start: Array):
+        self.mean = 0 * start
+        self.square = 0 * start
+        self.t = 0
+        self.rate = RATE * max(1.0, float(abs(start).max()))
+
+    def step(self, g: Array) -> Array:
+        """Return what to subtract for the gradient g."""
+        self.t += 1
+        self.mean = MEAN_KEPT * self.mean + MEAN_NEW * g
+        self.square = SQUARE_KEPT * self.square + SQUARE_NEW * g**2
+        step = self.rate / np.sqrt(1 + self.t / COOLING)
+        size = namespace(g).sqrt(self.square / (1 - SQUARE_KEPT**self.t)) + LEAST_SIZE
+        return step * (self.mean / (1 - MEAN_KEPT**self.t)) / size

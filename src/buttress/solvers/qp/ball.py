@@ -81,13 +81,9 @@ def solve_ball(
     first does not give the second; up to ``exact_rows`` rows it then finishes exactly. Rows stored in float32 are
     thrown away for float64 ones where the certificate, always in float64, is not good enough.
     """
-    weight = weight * (len(weight) / weight.sum())
     total = nu * len(weight)
-    away, scale = first_distances(rows, weight)
-    b = farthest(away, weight, total) if start is None else start * total
-    none = np.zeros(len(b))
-    qp = QP(rows, total / 2 * rows.diagonal, none, weight, b, none)
-    point = Point(b)
+    qp, scale = ball_program(rows, weight, total, start)
+    point = Point(qp.start)
     target = tol * scale
     tightest = TIGHTEST_TOL * tol * scale
     left = countdown(max_time)
@@ -110,6 +106,15 @@ def solve_ball(
             return ball
         else:
             target /= TIGHTENING
+
+
+def ball_program(rows: KernelRows, weight: Array, total: float, start: Array | None) -> tuple[QP, float]:
+    """Return the program of ``program.py`` for b, which sums to ``total``, and the mean squared distance."""
+    weight = weight * (len(weight) / weight.sum())
+    away, scale = first_distances(rows, weight)
+    b = farthest(away, weight, total) if start is None else start * total
+    none = np.zeros(len(b))
+    return QP(rows, total / 2 * rows.diagonal, none, weight, b, none), scale
 
 
 def advancing(steps: Steps) -> Steps:

@@ -28,8 +28,11 @@ AT_BOUND = 1e-9  # of C: a_i this close to C counts as at it
 def solve_svm(
     rows: KernelRows, y: Array, bound: Array, *, tol: float = 1e-3, gap_tol: float = 1e-3, max_time: float | None = None
 ) -> SVMSolution:
-    """Solve the program for targets y in {-1, +1} and bounds C_i > 0, both of shape (n,), see :class:`Limits`."""
-    return solve(classifier_qp(rows, y, bound), Limits(tol=tol, gap_tol=gap_tol, max_time=max_time))
+    """Solve the program for targets y in {-1, +1} and bounds C_i > 0, both of shape (n,), see :class:`Limits`.
+
+    It is a step of another algorithm, to which Ctrl-C is passed on.
+    """
+    return solve(classifier_qp(rows, y, bound), Limits(tol=tol, gap_tol=gap_tol, max_time=max_time, inner=True))
 
 
 def classifier_qp(rows: KernelRows, y: Array, bound: Array, start: Array | None = None) -> QP:

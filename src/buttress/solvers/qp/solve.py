@@ -43,7 +43,10 @@ SNAP_STEPS = 10  # Newton steps that make up for what was cut off
 
 @dataclass(frozen=True)
 class Limits:
-    """What a solve may use and when it is done: ``gap_tol`` is on the gap relative to the primal objective."""
+    """What a solve may use and when it is done: ``gap_tol`` is on the gap relative to the primal objective.
+
+    ``inner`` as in :func:`buttress.solvers.run.run`: Ctrl-C is passed on.
+    """
 
     tol: float = 1e-3
     gap_tol: float = 1e-3
@@ -53,6 +56,7 @@ class Limits:
     progress: bool = False
     solver: str = "auto"
     convex: bool = True
+    inner: bool = False
 
 
 @dataclass
@@ -214,7 +218,7 @@ def _run(
     """Return :func:`run` of one phase, "stalled" where patience ended before what the user allowed."""
     most = min(allowed, patience)
     outcome = run(steps, tol=target, max_iter=None if np.isinf(most) else int(most), max_time=max_time,
-                  callback=limits.callback, progress=limits.progress, name="SVM", warn=False)
+                  callback=limits.callback, progress=limits.progress, name="SVM", warn=False, inner=limits.inner)
     if outcome.status == "max_iter" and most < allowed:
         outcome.status = "stalled"
     return outcome

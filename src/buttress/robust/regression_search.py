@@ -1,0 +1,89 @@
+"""What a kernel regression among corrupt rows is given, and the search for good rows that starts it.
+
+Each start is concentrated on coarse features: fitted, the rows of least residual kept, fitted again. y (n,) is centred
+and of spread 1.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from buttress._checks import Array
+from buttress.robust.design import Design
+from buttress.robust.tuning import MIXTURE, SEARCH
+from buttress.solvers.contamination.residual_law import Limits, Mixed, Schedule, mixture
+from buttress.solvers.contamination.trimmed import concentrate, smallest, within
+from buttress.solvers.contamination.tuning import RESIDUALS
+from buttress.solvers.run import Budget, Outcome
+
+
+@dataclass(frozen=True)
+class Task:
+    """What is to be fitted: targets y (n,) on a design, the limits of the law, the ridge (None: choose), the budget."""
+
+    design: Design
+    y: Array
+    limits: Limits
+    alpha: float | None
+    max_iter: int
+    n_starts: int
+    rng: np.random.RandomState
+    budget: Budget
+
+    @property
+    def known_share(self) -> bool:
+        """Whether the share of corrupt rows was given."""
+        return self.limits.share is not None
+
+    @property
+    def missed(self) -> Array | None:
+        """What the features leave out of each row, as :class:`Ridge` says."""
+        return self.design.ridge.missed
+
+
+def search(task: Task) -> tuple[Mixed, NDArray[np.bool_]]:
+    """Concentrate from several starts on coarse features; of the three best, return the likeliest mixture.
+
+    The second array, (starts, n), says which rows each start took as good.
+    """
+    design = task.design
+    y = task.y[design.searched]
+    ends = _concentrated(task, y)
+    votes = np.array([within(end.state[0].loo / end.state[0].spread, SEARCH.good_within, task.limits.floor)
+                      for end in ends])
+    best = sorted(ends, key=lambda end: end.objective)[: SEARCH.followed]
+    schedule = Schedule(MIXTURE.degrees, rounds_of(design), SEARCH.mixture_steps, RESIDUALS.settled)
+    states = [mixture(design.coarse, y, end.state[0], alpha=design.unit, limits=task.limits, schedule=schedule,
+                      budget=Budget()) for end in best]
+    return max(states, key=lambda state: state.likelihood), votes
+
+
+def _concentrated(task: Task, y: Array) -> list[Outcome]:
+    """Return the end of concentration from each start, the random ones only while there is time."""
+    h = max(int(SEARCH.trusted * len(y)), min(len(y), 2))
+    ends: list[Outcome] = []
+    fixed = _fixed_starts(y, h)
+    for k, u in enumerate(fixed + _random_starts(len(y), task.n_starts, task.rng)):
+        if k >= len(fixed) and task.budget.spent():
+            break
+        alpha = task.design.unit * (SEARCH.first_ridge if k == 0 else 1.0)
+        steps = concentrate(task.design.coarse, y, u, alpha=alpha, h=h, leave_out=True)
+        ends.append(task.budget.run(steps, max_iter=SEARCH.steps, progress=False))
+    return ends
+
+
+def _fixed_starts(y: Array, h: int) -> list[Array]:
+    """Return the weights of three starts: all rows, and the half and the quarter nearest the centre."""
+    return [np.ones(len(y)), smallest(np.abs(y), h), smallest(np.abs(y), max(len(y) // SEARCH.central_part, 1))]
+
+
+def _random_starts(n: int, n_starts: int, rng: np.random.RandomState) -> list[Array]:
+    """Return the weights of starts from random tenths of the rows."""
+    size = min(n, max(n // SEARCH.random_part, SEARCH.random_least))
+    return [np.isin(np.arange(n), rng.permutation(n)[:size]).astype(np.float64) for _ in range(n_starts)]
+
+
+def rounds_of(design: Design) -> int:
+    """Return the EM rounds of the law between two fits: more where a fit is expensive."""
+    return MIXTURE.rounds if design.regime.exact else MIXTURE.rounds_of_many

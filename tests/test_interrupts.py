@@ -1,0 +1,92 @@
+"""What Ctrl-C leaves of a fit of several problems: a whole model, or the estimator as it was."""
+
+import importlib
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.datasets import load_iris
+
+from buttress import (
+    SVC,
+    AdversarialLinearSVC,
+    AdversarialSVC,
+    InterruptedWarning,
+    LinearSVC,
+    NotConvergedWarning,
+    svc_path,
+)
+from buttress.solvers.qp import smo
+from buttress.svm import classifier
+
+
+def interrupt_call(monkeypatch, place, name, number):
+    """Let Ctrl-C come with a call of ``place.name``, counted from 0."""
+    calls = iter(range(10_000))
+    whole = getattr(place, name)
+
+    def interrupted(*args, **options):
+        if next(calls) == number:
+            raise KeyboardInterrupt
+        return whole(*args, **options)
+
+    monkeypatch.setattr(place, name, interrupted)
+
+
+@pytest.mark.parametrize("model", [
+    (SVC(), "buttress.solvers.qp.smo", "pair_updates"),
+    (SVC(multi_class="ovr"), "buttress.solvers.qp.smo", "pair_updates"),
+    (LinearSVC(), "buttress.linear", "run"),
+    (AdversarialLinearSVC(), "buttress.solvers.linear.free_range", "run"),
+    (AdversarialSVC(eps=0.01), "buttress.solvers.qp.smo", "pair_updates"),
+    (AdversarialSVC(eps=0.01, defense="rkhs", solver="exact", gamma=0.5), "buttress.solvers.qp.smo", "pair_updates"),
+], ids=str)
+def test_ctrl_c_before_the_last_problem_leaves_the_estimator_as_it_was(model, monkeypatch):
+    model, place, name = model
+    X, y = load_iris(return_X_y=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NotConvergedWarning)
+        model = clone(model).fit(X, y)
+        before = dict(vars(model))
+        fresh = clone(model)
+        interrupt_call(monkeypatch, importlib.import_module(place), name, 1)
+        with pytest.raises(KeyboardInterrupt):
+            fresh.fit(X, y)
+        monkeypatch.undo()
+        interrupt_call(monkeypatch, importlib.import_module(place), name, 1)
+        with pytest.raises(KeyboardInterrupt):
+            model.fit(X[20:], y[20:])
+    assert not [attribute for attribute in vars(fresh) if attribute.endswith("_")]
+    assert vars(model).keys() == before.keys()
+    assert all(vars(model)[key] is value for key, value in before.items())
+
+
+def test_ctrl_c_in_the_last_of_many_problems_leaves_a_model(monkeypatch):
+    X, y = load_iris(return_X_y=True)
+    ends = []
+    with monkeypatch.context() as patch:
+        whole = smo.pair_updates
+        patch.setattr(smo, "pair_updates", lambda *args: ends.append(1) or whole(*args))
+        exact = SVC(C=100.0, tol=1e-6).fit(X, y)
+    interrupt_call(monkeypatch, smo, "pair_updates", len(ends) - 1)
+    with pytest.warns(InterruptedWarning, match="best state"):
+        model = SVC(C=100.0, tol=1e-6).fit(X, y)
+    assert not model.converged_
+    np.testing.assert_array_equal(model.primal_objective_[:2], exact.primal_objective_[:2])
+    assert model.dual_objective_[2] <= exact.dual_objective_[2] * (1 + 1e-9)
+
+
+def test_ctrl_c_ends_a_path_with_the_models_that_are_ready(monkeypatch):
+    X, y = load_iris(return_X_y=True)
+    Cs = [0.1, 1.0, 10.0]
+    whole = svc_path(X, y, Cs)
+    interrupt_call(monkeypatch, classifier, "solve", 4)  # the second of three pairs, at the second C
+    with pytest.warns(InterruptedWarning, match="models that are ready"):
+        models = svc_path(X, y, Cs)
+    assert [model.C for model in models] == [0.1]
+    np.testing.assert_array_equal(models[0].dual_coef_, whole[0].dual_coef_)
+    monkeypatch.undo()
+    interrupt_call(monkeypatch, classifier, "solve", 1)
+    with pytest.raises(KeyboardInterrupt):
+        svc_path(X, y, Cs)
