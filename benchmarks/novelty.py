@@ -2,6 +2,7 @@
 
     python benchmarks/novelty.py speed      SVDD against scikit-learn's OneClassSVM, 10,000 x 30, same objective
     python benchmarks/novelty.py minimax    balls solved until a certified relative gap of 1e-5, 8 kernels x 2,000 rows
+    python benchmarks/novelty.py joint      the same for objective="joint", by both methods, normalised and not
     python benchmarks/novelty.py memory     peak memory of 8 kernels x 10,000 rows
     python benchmarks/novelty.py detect     ROC AUC on one-class tasks over random splits; needs pyod for its OCSVM
 
@@ -62,24 +63,41 @@ def speed(rounds):
           f"{models['SVDD'].dual_gap_ / models['SVDD'].primal_objective_:.1e}")
 
 
-def minimax(n=2000):
-    """Print balls solved and the certified gap on four kinds of data."""
+def mixtures(n):
+    """Return four kinds of data by name: the rows and the kernels."""
     rng = np.random.default_rng(0)
     views = rng.normal(size=(n, 8))
     for j in range(8):
         views[j * 20 : (j + 1) * 20, j] *= 3 + j
-    tasks = {
-        "moons": (make_moons(n, noise=0.15, random_state=0)[0], None),
-        "normal 10d": (rng.normal(size=(n, 10)), None),
-        "heavy tails 6d": (rng.standard_t(3, size=(n, 6)), None),
-        "8 views": (views, [Column(j) for j in range(8)]),
+    plain = {
+        "moons": make_moons(n, noise=0.15, random_state=0)[0],
+        "normal 10d": rng.normal(size=(n, 10)),
+        "heavy tails 6d": rng.standard_t(3, size=(n, 6)),
     }
-    for name, (X, kernels) in tasks.items():
-        kernels = kernels or eight(1 / (X.shape[1] * X.var()))
+    tasks = {name: (X, eight(1 / (X.shape[1] * X.var()))) for name, X in plain.items()}
+    return tasks | {"8 views": (views, [Column(j) for j in range(8)])}
+
+
+def minimax(n=2000):
+    """Print balls solved and the certified gap on four kinds of data."""
+    for name, (X, kernels) in mixtures(n).items():
         began = time.perf_counter()
         model = MultiKernelSVDD(kernels, tol=1e-5).fit(X)
         print(f"{name:15} balls {model.n_solved_:3}  relative gap {model.dual_gap_ / model.primal_objective_:.1e}  "
               f"{time.perf_counter() - began:6.1f} s  weights {np.round(model.kernel_weights_, 3)}", flush=True)
+
+
+def joint(n=2000):
+    """Print balls solved and the certified gap of the joint objective by both methods."""
+    for name, (X, kernels) in mixtures(n).items():
+        for normalize in ("variance", None):
+            for solver in ("cutting-plane", "reduced-gradient"):
+                model = MultiKernelSVDD(kernels, objective="joint", solver=solver, normalize=normalize, tol=1e-5)
+                began = time.process_time()
+                model.fit(X)
+                print(f"{name:15} normalize={normalize!s:9} {solver:17} balls {model.n_solved_:3}  relative gap "
+                      f"{model.dual_gap_ / model.primal_objective_:.1e}  {time.process_time() - began:6.1f} s  mixing "
+                      f"{np.round(model.mixing_, 3)}", flush=True)
 
 
 class Column:
@@ -148,6 +166,7 @@ def detectors(seed):
         "SVDD laplacian": SVDD(kernel="laplacian", nu=0.1),
         "MK minimax": MultiKernelSVDD(nu=0.1, tol=1e-3),
         "MK spread": MultiKernelSVDD(nu=0.1, objective="spread", tol=1e-3),
+        "MK joint": MultiKernelSVDD(nu=0.1, objective="joint", tol=1e-3),
         "MK uniform": MultiKernelSVDD(nu=0.1, weights="uniform"),
     }
     try:
@@ -179,7 +198,7 @@ def detect(folder, splits):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["speed", "minimax", "memory", "detect"])
+    parser.add_argument("what", choices=["speed", "minimax", "joint", "memory", "detect"])
     parser.add_argument("--data-dir", type=Path)
     parser.add_argument("--splits", type=int, default=10)
     parser.add_argument("--rounds", type=int, default=5)
@@ -191,7 +210,7 @@ def main():
         elif args.what == "detect":
             detect(args.data_dir, args.splits)
         else:
-            {"minimax": minimax, "memory": memory}[args.what]()
+            {"minimax": minimax, "joint": joint, "memory": memory}[args.what]()
 
 
 if __name__ == "__main__":

@@ -217,7 +217,8 @@ def test_report_is_a_frame_like_the_data_and_the_worst_row_comes_first():
     assert isinstance(report, pd.DataFrame)
     shown = np.column_stack([np.round(report["probability"], 2), np.abs(report["sigmas"])])
     assert all(tuple(one) >= tuple(two) for one, two in itertools.pairwise(shown))
-    assert list(report.columns) == ["row", "given", "expected", "sigmas", "probability", "agreement"]
+    assert list(report.columns) == ["row", "given", "expected", "sigmas", "probability", "agreement",
+                                    "x_pvalue", "x_columns"]
     assert report["row"].iloc[0] == "row 7"
     assert report["expected"].iloc[0] == pytest.approx(truth[7], abs=0.5)
     assert report["sigmas"].iloc[0] > 10

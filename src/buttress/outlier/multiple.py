@@ -19,6 +19,7 @@ from buttress.outlier.detector import (
     settle,
     training_rows,
 )
+from buttress.solvers.qp.joint_weights import joint_cuts, joint_gradient
 from buttress.solvers.qp.kernel_weights import (
     KernelStack,
     alternate,
@@ -32,6 +33,7 @@ from buttress.solvers.run import Outcome, Step, Steps, run
 
 SOLVERS = {
     "minimax": {"cutting-plane": level_cuts, "reduced-gradient": reduced_gradient},
+    "joint": {"cutting-plane": joint_cuts, "reduced-gradient": joint_gradient},
     "spread": {"alternate": alternate},
 }
 KernelLike = str | Kernel | Callable[[Array, Array], Array]
@@ -49,6 +51,9 @@ class MultiKernelSVDD(BallDetector):
       convex, solved with a certificate. It prefers kernels that bring the outermost rows closest to the others.
     - ``objective="spread"``: max over a of ||V(a)||_2 by gamma_p = V_p / ||V||, eta = gamma / sum(gamma); monotone, not
       convex. It prefers kernels that set them furthest apart.
+    - ``objective="joint"``: min over gamma >= 0 of sum 1 of max_a sum_p gamma_p^2 V_p(a), the ball of the feature map
+      sum_p gamma_p phi_p / sqrt(s_p), with eta = gamma^2; convex, solved with a certificate. gamma_p is proportional to
+      1/V_p: every kernel gets a weight, kernels with a small variance more.
 
     Parameters
     ----------
@@ -57,20 +62,20 @@ class MultiKernelSVDD(BallDetector):
         (m, n, n) of Gram matrices, in prediction (m, n_new, n).
     nu : float, default=0.1
         Upper bound on the share of rows outside and lower bound on the share of support vectors, in (0, 1].
-    objective : {"minimax", "spread"}, default="minimax"
+    objective : {"minimax", "spread", "joint"}, default="minimax"
     normalize : {"variance", None}, default="variance"
         Divide each kernel by s_p, its variance tr(H K_p H)/n over the rows, or leave it: then the weights depend on
         the units of the kernels.
     solver : {"cutting-plane", "reduced-gradient", "alternate"} or None
-        The first two solve "minimax", the third "spread"; None takes the first that fits. "cutting-plane" is stabilised
-        as a level method.
+        The first two solve "minimax" and "joint", the third "spread"; None takes the first that fits. "cutting-plane"
+        is stabilised as a level method for "minimax".
     weights : None, "uniform" or array of shape (m,)
-        None learns them; else they are used as given, divided by their sum.
+        None learns them; else they are used as given, divided by their sum: eta, under "joint" gamma.
     degree, gamma, coef0
         Of kernels given by name, as in scikit-learn; coef0 is 1 here.
     tol : float, default=1e-4
-        Stop when the certified gap is at most this share of the objective ("minimax"), or the objective and the weights
-        change by at most this ("spread"); > 0.
+        Stop when the certified gap is at most this share of the objective ("minimax", "joint"), or the objective and
+        the weights change by at most this ("spread"); > 0.
     indefinite : {"warn", "raise", "clip", "flip", "shift"}, default="warn"
         As in :class:`SVDD`, for each kernel.
     cache_size : float, default=800
@@ -85,18 +90,21 @@ class MultiKernelSVDD(BallDetector):
     Attributes
     ----------
     kernel_weights_ : array of shape (m,)
-        eta, which sums to 1.
+        eta, which sums to 1; under "joint" gamma^2, which does not.
+    mixing_ : array of shape (m,)
+        The weights of the feature maps, sqrt(eta) divided by its sum; under "joint" this is gamma.
     kernel_scales_ : array of shape (m,)
         s_p; all 1 for a single kernel.
     kernel_ : Combination
         The fitted kernel, with weights eta_p / s_p (a Precomputed one for a stack of Gram matrices).
     kernel_variances_ : array of shape (m,)
-        V_p at the solution. Under "minimax" equal for all kernels with weight, and larger for the others.
+        V_p at the solution. Under "minimax" equal for all kernels with weight, and larger for the others; under
+        "joint" gamma_p V_p is the same for all.
     dual_gap_ : float
-        Absolute, after normalisation. "minimax": the objective less a lower bound of its minimum over all weights.
-        Otherwise that of the ball for the weights found. NaN if a kernel is indefinite and left so.
+        Absolute, after normalisation. "minimax" and "joint": the objective less a lower bound of its minimum over all
+        weights. Otherwise that of the ball for the weights found. NaN if a kernel is indefinite and left so.
     primal_objective_, dual_objective_ : float
-        Of the ball for the weights found.
+        Of the ball for the weights found; under "joint" the first is the value of Liu's Eq. 3.
     n_iter_, n_solved_ : int
         Rounds, and balls solved for.
     history_ : list of dict
@@ -216,7 +224,8 @@ class MultiKernelSVDD(BallDetector):
                              f"{' or '.join(map(repr, solvers))}, or None.")
         if self.weights is None:
             return np.full(m, 1 / m), solvers[self.solver or next(iter(solvers))]
-        return given_weights(self.weights, m), fixed
+        given = given_weights(self.weights, m)
+        return given**2 if self.objective == "joint" else given, fixed
 
     def _stack(self, parts: list[Array], settled: list[Settling], weight: Array, keep: NDArray[np.intp]) -> KernelStack:
         """Return the kernels on the rows of positive weight, scaled; refuse one without variance, warn of copies."""
@@ -251,6 +260,7 @@ class MultiKernelSVDD(BallDetector):
             self.support_vectors_ = np.stack([part[self.support_] for part in parts])
         self.kernel_ = kernel
         self.kernel_weights_ = trial.eta
+        self.mixing_ = np.sqrt(trial.eta) / np.sqrt(trial.eta).sum()
         self.kernel_scales_ = stack.scales
         self.kernel_variances_ = trial.variances
         gap = max(0.0, trial.upper - lower) if np.isfinite(lower) else trial.ball.gap

@@ -12,15 +12,19 @@ _HOME = {
     "Join": "declare",
     "JoinSampler": "sampling",
     "RelationalLinearSVC": "svm",
-    "SourceLostError": "sources",
+    "Semiring": "counting.semiring",
+    "SourceChangedError": "databases",
+    "SourceLostError": "databases",
     "Table": "declare",
     "alpha_path": "path",
     "cross_validate": "path",
+    "evaluate": "evaluation",
     "explain": "explanation",
+    "semiring": "evaluation",
 }
 
-__all__ = ["Join", "JoinSampler", "RelationalLinearSVC", "SourceLostError", "Table", "alpha_path", "cross_validate",
-           "explain"]
+__all__ = ["Join", "JoinSampler", "RelationalLinearSVC", "Semiring", "SourceChangedError", "SourceLostError", "Table",
+           "alpha_path", "cross_validate", "evaluate", "explain", "semiring"]
 
 
 def __getattr__(name: str) -> Any:

@@ -24,6 +24,9 @@ def check_feature(table: str, column: str, kind: str, n_null: int, largest: floa
     """Refuse NULL, NaN, times, and numbers whose ``largest`` magnitude is beyond 1e100."""
     if n_null:
         raise _null(f"Feature {table}.{column} is", n_null)
+    if kind == "nested":
+        raise ValueError(f"Feature {table}.{column} holds arrays, structures or bytes. Make a column of each part that "
+                         "is a number or a word, and use those.")
     if kind == "time":  # which number to make of it (age, weekday, season) depends on the problem
         raise ValueError(f"Feature {table}.{column} holds times. Turn it into numbers that mean something to a linear "
                          "model, such as days before the label's date, the hour or the month, and use those.")
@@ -82,6 +85,13 @@ def check_rows(n_rows: int, notes: Sequence[str] = ()) -> None:
     if not n_rows:
         raise ValueError("The join has no rows: no combination of rows has equal keys. Check the pairs in on"
                          + (f" ({'; '.join(notes)})." if notes else "."))
+
+
+def check_sides(n_sides: int) -> None:
+    """Refuse a label whose values the database does not find equal to themselves when they are written out."""
+    if n_sides != 2:
+        raise ValueError("The label's values cannot be compared inside the database: written out, they equal none of "
+                         "its rows. Cast the label to an integer or to text in a view, or use engine='memory'.")
 
 
 def check_total(weight: float) -> None:

@@ -1,5 +1,6 @@
 """Where a join is counted: in this process on its base tables, or in the database as SQL."""
 
+from contextlib import ExitStack
 from typing import Protocol
 
 import numpy as np
@@ -7,13 +8,14 @@ import numpy as np
 from buttress.relational.counting.grid import GridOracle
 from buttress.relational.counting.margins import MarginOracle
 from buttress.relational.counting.rank_oracle import RankOracle
+from buttress.relational.databases import one_snapshot
 from buttress.relational.declare import Join
 from buttress.relational.plan.plan import Plan
 from buttress.relational.plan.prepare import prepare
 from buttress.relational.plan.rows import unrank
 from buttress.relational.plan.weighting import ClassWeight, weigh
 from buttress.relational.sql.oracle import SqlOracle
-from buttress.relational.sql.plan import megabytes
+from buttress.relational.sql.plan import VALUE_MEGABYTES, megabytes
 
 
 class CountingOptions(Protocol):
@@ -30,12 +32,23 @@ class CountingOptions(Protocol):
     fit_intercept: bool
 
 
-def choose_oracle(join: Join, model: CountingOptions) -> tuple[MarginOracle, Plan]:
-    """Return the oracle for a join and its plan, by the model's engine, sketch and row_weight."""
+def choose_oracle(join: Join, model: CountingOptions, held: ExitStack) -> tuple[MarginOracle, Plan]:
+    """Return the oracle for a join and its plan, by the model's engine, sketch and row_weight.
+
+    While the rows stay in a database, one snapshot of it is ``held``; it ends once they are in this process.
+    """
+    held.enter_context(one_snapshot(join.connections))
     large = model.engine == "auto" and megabytes(join, join.check()) > model.memory_limit
     if model.engine == "sql" or large:
-        return sql_oracle(join, model, large)
+        oracle = sql_oracle(join, model, large)
+        if oracle.plan.n_rows * oracle.plan.width * VALUE_MEGABYTES > model.memory_limit \
+                or oracle.plan.n_rows > model.n_samples:
+            return oracle, oracle.plan
+        few = oracle.listed()
+        held.close()
+        return few, oracle.plan
     plan = prepare(join, intercept=model.fit_intercept)
+    held.close()
     weigh(plan, model.row_weight, model.class_weight)
     return memory_oracle(plan, model), plan
 
@@ -48,13 +61,12 @@ def memory_oracle(plan: Plan, model: CountingOptions) -> MarginOracle:
     return GridOracle(plan, rows=unrank(plan, np.arange(plan.n_rows)) if few else None, memory=model.memory_limit)
 
 
-def sql_oracle(join: Join, model: CountingOptions, large: bool) -> tuple[MarginOracle, Plan]:
+def sql_oracle(join: Join, model: CountingOptions, large: bool) -> SqlOracle:
     """Return the oracle inside the database; raises ValueError for what only this process can do."""
     for name, alone, usual in (("sketch", "rank", "grid"), ("solver", "paper", "auto")):
         if getattr(model, name) == alone:
             raise ValueError(f"{name}={alone!r} is counted in this process only"
                              + (f", and the base tables exceed memory_limit={model.memory_limit:g} megabytes. Raise "
                                 "memory_limit" if large else ". Use engine='memory'") + f", or {name}={usual!r}.")
-    oracle = SqlOracle(join, intercept=model.fit_intercept, per_label_row=model.row_weight == "label_row",
-                       class_weight=model.class_weight, memory=model.memory_limit)
-    return oracle, oracle.plan
+    return SqlOracle(join, intercept=model.fit_intercept, per_label_row=model.row_weight == "label_row",
+                     class_weight=model.class_weight, memory=model.memory_limit)

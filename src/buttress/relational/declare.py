@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from buttress._checks import near
+from buttress.relational.databases import Connection
 from buttress.relational.sources import Source, column_names
 
 
@@ -138,6 +139,12 @@ class Join:
     def root(self) -> int:
         """Number of the table with the label; 0 when there is none."""
         return next((i for i, table in enumerate(self.tables) if table.label is not None), 0)
+
+    @property
+    def connections(self) -> list[Connection]:
+        """The database connections of its tables, each once."""
+        found = {id(t.source[0]): t.source[0] for t in self.tables if isinstance(t.source, tuple)}
+        return list(found.values())
 
     def optional(self, pairs: list[Pair]) -> list[str]:
         """Return the names of the tables that a left join may find no row of."""

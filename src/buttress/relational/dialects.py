@@ -8,7 +8,8 @@ class Dialect:
     """How one database spells what the others spell differently.
 
     ``mark`` quotes identifiers; ``double`` is the 64-bit float; ``extra`` installs the driver; ``random`` gives a
-    number in [0, 1); ``backslash`` says that text literals escape by a backslash.
+    number in [0, 1); ``backslash`` says that text literals escape by a backslash; ``type_of`` gives the type of a
+    value as text, and ``quantile`` that quantile of numbers, between two of them by interpolation.
     """
 
     name: str
@@ -17,6 +18,9 @@ class Dialect:
     extra: str
     random: str = "random()"
     backslash: bool = False
+    text_type: str = "VARCHAR"
+    type_of: str = "typeof({})"
+    quantile: str = "quantile_cont({1}, {0})"
 
     def quote(self, identifier: str) -> str:
         """Return the identifier quoted, whatever characters it has; a NUL character is refused.
@@ -38,17 +42,27 @@ class Dialect:
         """Return a float as a literal that reads back as the same 64-bit float."""
         return f"CAST('{float(value)!r}' AS {self.double})"
 
+    def typed(self, value: str, kind: str) -> str:
+        """Return a literal of the type that ``type_of`` named, from the text of its value."""
+        return f"CAST({self.text(value)} AS {UNBOUNDED.get(kind, kind)})"
+
     def text(self, value: str) -> str:
         """Return a string literal."""
         if "\0" in value:
             raise ValueError(f"The value {value!r} holds a NUL character, which no database can quote.")
+        if self.name == "PostgreSQL" and "\\" in value:  # read alike whatever standard_conforming_strings says
+            return "E'" + value.replace("\\", "\\\\").replace("'", "''") + "'"
         value = value.replace("\\", "\\\\") if self.backslash else value
         return "'" + (value.replace("'", "\\'") if self.backslash else value.replace("'", "''")) + "'"
 
 
 DUCKDB = Dialect("DuckDB", '"', "DOUBLE", "duckdb")
-POSTGRES = Dialect("PostgreSQL", '"', "DOUBLE PRECISION", "postgres")
-SPARK = Dialect("Spark", "`", "DOUBLE", "spark", "rand()", backslash=True)
+POSTGRES = Dialect("PostgreSQL", '"', "DOUBLE PRECISION", "postgres", text_type="TEXT",
+                   type_of="CAST(pg_typeof({}) AS TEXT)",
+                   quantile="percentile_cont({0}) WITHIN GROUP (ORDER BY {1})")
+SPARK = Dialect("Spark", "`", "DOUBLE", "spark", "rand()", backslash=True, text_type="STRING",
+                quantile="percentile({1}, {0})")
+UNBOUNDED = {"character": "bpchar", "bit": "bit varying"}  # PostgreSQL's types that cut a literal without a length
 
 
 def dialect_of(connection: object) -> Dialect:

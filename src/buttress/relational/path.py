@@ -1,6 +1,7 @@
 """Many values of alpha for one join: cutting planes do not depend on alpha, so they are found once and shared."""
 
 from collections.abc import Sequence
+from contextlib import ExitStack
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ from sklearn.utils import check_random_state
 from buttress._checks import Array, check_count
 from buttress.relational.choice import choose_oracle, memory_oracle
 from buttress.relational.counting.queries import class_accuracy
+from buttress.relational.deadline import time_limit
 from buttress.relational.declare import Join
 from buttress.relational.optimum.planes import PlanePool
 from buttress.relational.plan.plan import Plan
@@ -35,15 +37,18 @@ def alpha_path(join: Join, alphas: Sequence[float], model: RelationalLinearSVC |
     model = RelationalLinearSVC() if model is None else model
     first = clone(model)
     first._check_parameters(join, None)
-    oracle, plan = choose_oracle(join, first)
-    pool = PlanePool(plan.width)
-    start = None
     fitted = []
-    for alpha in sorted(alphas, reverse=True):
-        current = clone(model).set_params(alpha=float(alpha), C=None)
-        current._check_parameters(join, None)
-        fitted.append(current._fit_plan(plan, oracle, pool, start))
-        start = current.beta_
+    with ExitStack() as held:
+        with time_limit(model.max_time):
+            oracle, plan = choose_oracle(join, first, held)
+        pool = PlanePool(plan.width)
+        start = None
+        for alpha in sorted(alphas, reverse=True):
+            current = clone(model).set_params(alpha=float(alpha), C=None)
+            current._check_parameters(join, None)
+            with time_limit(model.max_time):
+                fitted.append(current._fit_plan(plan, oracle, pool, start))
+            start = current.beta_
     return fitted
 
 

@@ -1,6 +1,7 @@
 """The linear support vector classifier over a join of tables."""
 
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from typing import Any
 
 import numpy as np
@@ -11,10 +12,11 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from buttress._callbacks import CallbackSupportMixin, step_callback, with_callbacks
-from buttress._checks import Array, check_count, check_limits, check_number, check_option
+from buttress._checks import Array, check_count, check_limits, check_number, check_option, warn_user
 from buttress.relational.choice import choose_oracle
 from buttress.relational.counting.margins import MarginOracle
 from buttress.relational.counting.queries import class_accuracy, mean_scores
+from buttress.relational.deadline import seconds_left, time_limit
 from buttress.relational.declare import Join
 from buttress.relational.optimum.planes import PlanePool
 from buttress.relational.optimum.solve import Settings, sample_start, solve
@@ -55,6 +57,8 @@ class RelationalLinearSVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
     class_weight : dict, "balanced" or None
         Factor of the weights of each class's rows; "balanced" gives both classes the same total weight.
     fit_intercept : bool, default=True
+    unmatched : {"intercept", "nan"}, default="intercept"
+        Score of a row of the label's table that no row of the join extends, when a Join is predicted.
     n_samples : int, default=100_000
         Rows in the sample that the start is fitted to.
     sketch_error : float, default=0.1
@@ -69,7 +73,7 @@ class RelationalLinearSVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
     max_iter : int or None, default=500
         Most oracle calls; steps for "paper".
     max_time : float or None
-        Most seconds.
+        Most seconds, those of reading and preparing the tables included. A query that runs when they end is cancelled.
     random_state : int, RandomState or None
         Of the sample.
     progress : bool, default=False
@@ -135,6 +139,7 @@ class RelationalLinearSVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         row_weight: str = "join",
         class_weight: ClassWeight = None,
         fit_intercept: bool = True,
+        unmatched: str = "intercept",
         n_samples: int = 100_000,
         sketch_error: float = 0.1,
         step_rule: str = "theorem",
@@ -154,6 +159,7 @@ class RelationalLinearSVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         self.row_weight = row_weight
         self.class_weight = class_weight
         self.fit_intercept = fit_intercept
+        self.unmatched = unmatched
         self.n_samples = n_samples
         self.sketch_error = sketch_error
         self.step_rule = step_rule
@@ -169,11 +175,13 @@ class RelationalLinearSVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         """Fit to a Join whose one labelled table holds the target; returns self.
 
         Raises ValueError for parameters out of range and for everything wrong with the join, naming table and column;
-        SourceLostError when a database fails while it is used.
+        SourceLostError when a database fails while it is used, SourceChangedError when its rows change meanwhile, and
+        TimeoutError when ``max_time`` is spent before there is a model.
         """
         self._check_parameters(X, y)
-        oracle, plan = choose_oracle(X, self)
-        return self._fit_plan(plan, oracle, PlanePool(plan.width))
+        with time_limit(self.max_time), ExitStack() as held:
+            oracle, plan = choose_oracle(X, self, held)
+            return self._fit_plan(plan, oracle, PlanePool(plan.width))
 
     def _check_parameters(self, join: object, y: object) -> None:
         if not isinstance(join, Join):
@@ -194,7 +202,7 @@ class RelationalLinearSVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         check_limits(self.max_iter, self.max_time)
         for name, options in (("loss", ("hinge", "squared_hinge", "logistic")), ("solver", SOLVERS),
                               ("sketch", ("grid", "rank")), ("row_weight", ("join", "label_row")),
-                              ("step_rule", ("theorem", "section")), ("engine", ("auto", "memory", "sql"))):
+                              ("unmatched", ("intercept", "nan")), ("step_rule", ("theorem", "section")), ("engine", ("auto", "memory", "sql"))):
             check_option(name, getattr(self, name), options)
         if self.loss != "hinge" and (self.sketch == "rank" or self.solver in ("paper", "projected")):
             raise ValueError("sketch='rank' and the solvers paper and projected are for loss='hinge'. Got "
@@ -203,7 +211,8 @@ class RelationalLinearSVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
     def _settings(self, total: float, callback: Callable[[Any], bool | None] | None) -> Settings:
         alpha = self.alpha if self.C is None else 1 / (2 * self.C * total)
         return Settings(alpha, self.loss, self.tol, self.solver, self.n_samples, self.sketch_error, self.step_rule,
-                        self.max_iter, self.max_time, self.progress, callback)
+                        self.max_iter, self.max_time if seconds_left() is None else seconds_left(), self.progress,
+                        callback)
 
     def _fit_plan(
         self, plan: Plan, oracle: MarginOracle, pool: PlanePool, start: Array | None = None
@@ -261,17 +270,18 @@ class RelationalLinearSVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         return plan, plan_beta(plan, self)
 
     def decision_function(self, X: Any) -> Array:
-        """Return scores, positive for ``classes_[1]``.
+        """Return scores, positive for ``classes_[1]``, one for each row of ``X``.
 
         Of an array or frame (n, n_features_in_) of joined rows: one a row; a frame's columns are found by their names
         ``table.column``, and are NULL where a left join found no match. An array of numbers (n, len(coef_names_)) that
-        holds the encoded columns, as JoinSampler draws them, will do too. Of a Join: the mean score of the join rows of
-        each row of the label's table, in the order of :meth:`label_rows`.
+        holds the encoded columns, as JoinSampler draws them, will do too. Of a Join: one a row of the label's table, in
+        its order: the mean score of its join rows. A row without any gets what ``unmatched`` says, with a warning;
+        :meth:`label_rows` are the others.
         """
         check_is_fitted(self)
         if isinstance(X, Join):
             plan, beta = self._plan(X)
-            return mean_scores(plan, beta)[self._order(plan)]
+            return self._label_scores(plan, mean_scores(plan, beta))
         return joined_features(X, self.features_, self.optional_tables_) @ self.coef_[0] + self.intercept_[0]
 
     def label_rows(self, join: Join) -> NDArray[np.int64]:
@@ -281,16 +291,29 @@ class RelationalLinearSVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         place = next(rows for t, rows in plan.nodes[0].members if t == plan.label_table)
         return np.unique(plan.tables[plan.label_table].rows[place])
 
-    def _order(self, plan: Plan) -> NDArray[np.intp]:
+    def _label_scores(self, plan: Plan, means: Array) -> Array:
+        """Return a score for every row of the label's table from those of its rows that take part in the join."""
         if len(plan.nodes[0].members) > 1:
             raise ValueError("Scores per label row need the label's table outside the join's cycle. Score joined rows, "
                              "or use score(join).")
-        return np.argsort(plan.tables[plan.label_table].rows[plan.nodes[0].members[0][1]], kind="stable")
+        found = plan.tables[plan.label_table].rows[plan.nodes[0].members[0][1]]
+        n = plan.base_rows[plan.label_table]
+        scores = np.full(n, self.intercept_[0] if self.unmatched == "intercept" else np.nan)
+        scores[found] = means
+        if len(found) < n:
+            warn_user(f"{n - len(found)} of {n} rows of {self.label_table_} have no row of the join. Their score is "
+                      f"{'the intercept' if self.unmatched == 'intercept' else 'NaN'} (unmatched={self.unmatched!r}).",
+                      UserWarning)
+        return scores
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the class of each joined row, or of each label row of a Join by its mean score."""
         check_is_fitted(self)
-        return self.classes_[(self.decision_function(X) > 0).astype(int)]
+        scores = self.decision_function(X)
+        if np.isnan(scores).any():
+            raise ValueError(f"{int(np.isnan(scores).sum())} label rows have no row of the join, so that no class can be "
+                             "predicted for them. Use decision_function, or unmatched='intercept'.")
+        return self.classes_[(scores > 0).astype(int)]
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """Return the accuracy: on the rows of a Join (weighted by its weights), or on joined rows X with labels y.

@@ -11,6 +11,7 @@ from buttress._checks import Array, check_classes, check_contamination_or_auto, 
 from buttress._predicting import ExpansionPredictions, sparse_or_dense
 from buttress.expansion import binary_contrasts, rival_contrasts
 from buttress.kernels import is_precomputed
+from buttress.robust.confused_fit import with_directions
 from buttress.robust.design import (
     Design,
     Setting,
@@ -22,6 +23,7 @@ from buttress.robust.kernel_regressor import chosen_inliers
 from buttress.robust.label_fit import LabelFit, LabelTask, fit_labels, fit_many_labels
 from buttress.robust.report import row_keys
 from buttress.robust.tuning import DESIGN, RELABEL
+from buttress.solvers.contamination.confusion_law import one_rate
 from buttress.solvers.run import Budget
 
 
@@ -79,6 +81,9 @@ class RobustKernelClassifier(ExpansionPredictions, ClassifierMixin, BaseEstimato
         Median size of ``loo_score_``.
     contamination_ : float
         Share of wrong labels: the mean of ``outlier_proba_``; or the number given.
+    confusion_ : array of shape (n_classes, n_classes)
+        Share of the rows of each true class (row) that is given each label (column). Unless labels wrong in some
+        directions only explain the data decisively better, all directions are alike.
     agreement_ : array of shape (n,)
         Share of the fits with 0, 20 and 40 per cent trimmed (on landmark features: of the ridges tried) that judge the
         row as ``inlier_mask_`` does.
@@ -160,6 +165,7 @@ class RobustKernelClassifier(ExpansionPredictions, ClassifierMixin, BaseEstimato
                 design, found = budget.attempt(
                     lambda: _better_on_landmarks(task, found, setting, X[rows]), otherwise=lambda: (design, found),
                     message="The fit was interrupted. The exact fit was not compared with one on landmarks.")
+            found = with_directions(replace(task, design=design), found)
             self._keep(design, found, rows, len(codes))
         budget.tell(self.n_iter_)
         return self
@@ -211,6 +217,8 @@ class RobustKernelClassifier(ExpansionPredictions, ClassifierMixin, BaseEstimato
         share = check_contamination_or_auto(self.contamination)
         self.inlier_mask_ = chosen_inliers(np.where(self.isolated_, 1.0, self.outlier_proba_), share)
         self.contamination_ = float(self.outlier_proba_.mean()) if share is None else share
+        rate = float(found.flips.wrong.mean()) if share is None else share
+        self.confusion_ = one_rate(C, rate) if found.confusion is None else found.confusion
         self.agreement_ = np.ones(n)
         self.agreement_[rows] = np.mean(found.votes == self.inlier_mask_[rows], axis=0)
 

@@ -46,6 +46,8 @@ class LabelFit:
     """A fit: coefficients, row weights, leave-one-out margins, the law of the labels, and each start's votes.
 
     ``likelihood`` is the log likelihood per row of labels before any was changed, so that fits can be compared.
+    ``first`` holds the leave-one-out scores (n, C) of the fit to them. ``confusion`` holds the rates (C, C) of the
+    labels by true class, None where all directions are alike.
     """
 
     coef: Array
@@ -57,6 +59,8 @@ class LabelFit:
     clean: bool
     n_iter: int
     likelihood: float
+    first: Array
+    confusion: Array | None = None
 
 
 def fit_labels(task: LabelTask) -> LabelFit:
@@ -83,7 +87,7 @@ def _relabelled_once(task: LabelTask, plain: "Scored") -> LabelFit:
     margin = label_margins(task.targets[likely] - fit.loo, task.codes)
     weights = (likely == task.codes).astype(np.float64)
     return LabelFit(fit.coef, weights, margin, flips, margin[None] > 0, plain.alpha, clean=False, n_iter=1,
-                    likelihood=flips.likelihood)
+                    likelihood=flips.likelihood, first=plain.scores)
 
 
 def _relabelled(task: LabelTask, plain: "Scored") -> LabelFit:
@@ -102,7 +106,8 @@ def _relabelled(task: LabelTask, plain: "Scored") -> LabelFit:
         scores, n_iter = _concentrated(task, plain.scores, max(1 - rate, RELABEL.least_kept), task.max_iter)
         found, flips, weights = _alternated(task, plain, explain_labels(scores, codes, rate), rate)
     margin = label_margins(found.scores, codes)
-    return LabelFit(found.coef, weights, margin, flips, votes, found.alpha, clean, n_iter, likelihood)
+    return LabelFit(found.coef, weights, margin, flips, votes, found.alpha, clean, n_iter, likelihood,
+                    plain.scores)
 
 
 def _nothing_to_trim(task: LabelTask, rate: float) -> bool:
@@ -136,7 +141,7 @@ def fit_many_labels(task: LabelTask, features: LandmarkFeatures) -> LabelFit:
     found = solver.fit(alphas, task.share)
     margin = label_margins(found.scores, task.codes)
     return LabelFit(found.coef, np.ones(len(margin)), margin, found.flips, found.votes, found.alpha, clean=True,
-                    n_iter=found.n_iter, likelihood=found.flips.likelihood)
+                    n_iter=found.n_iter, likelihood=found.flips.likelihood, first=found.scores)
 
 
 @dataclass(frozen=True)

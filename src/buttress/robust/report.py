@@ -13,6 +13,8 @@ from sklearn.utils.validation import check_array, check_is_fitted
 from buttress._checks import Array, canonical
 from buttress._threads import slices
 from buttress._types import Labels, MatrixLike, VectorLike
+from buttress.kernels import is_precomputed
+from buttress.robust.cells import deviating_cells
 
 SAME = 1e-6  # share of a row's size by which its key may differ, enough for float32
 NEEDED = "RobustKernelRegressor, RobustLinearRegressor or RobustKernelClassifier"
@@ -48,6 +50,11 @@ def outlier_report(estimator: JudgesRows, X: MatrixLike, y: VectorLike) -> Any:
     ``agreement`` (share of the starts of the search, or of the ridges tried, that judge the row as the final fit does),
     and for a classifier ``isolated``: no other row resembles this one, so ``expected`` says nothing, and
     ``probability`` is the mean over the other rows.
+
+    Two columns are about X alone, for a wrong entry of X seldom shows in the target: ``x_pvalue``, how often an
+    ordinary row is as far out of line with its own columns as this one, and ``x_columns``, the names (or numbers) of
+    the columns at fault where that is below .05, the worst first. For sparse X and precomputed kernels they are NaN
+    and empty.
 
     Parameters
     ----------
@@ -101,7 +108,18 @@ def outlier_report(estimator: JudgesRows, X: MatrixLike, y: VectorLike) -> Any:
                "probability": estimator.outlier_proba_, "agreement": estimator.agreement_}
     if hasattr(estimator, "isolated_"):
         columns["isolated"] = estimator.isolated_
+    columns["x_pvalue"], columns["x_columns"] = _judged_entries(estimator, X)
     return _framed({key: np.asarray(column)[order] for key, column in columns.items()}, X, y)
+
+
+def _judged_entries(estimator: JudgesRows, X: MatrixLike) -> tuple[Array, Array]:
+    """Return the p-value of each row of X and the names of the columns at fault in it, joined by commas."""
+    n = len(estimator.row_keys_)
+    if issparse(X) or is_precomputed(getattr(estimator, "kernel", None)):
+        return np.full(n, np.nan), np.full(n, "")
+    found = deviating_cells(np.asarray(X))
+    names = getattr(estimator, "feature_names_in_", np.arange(estimator.n_features_in_))
+    return found.p_value, np.array([", ".join(map(str, names[at])) for at in found.columns], dtype=object)
 
 
 def row_keys(X: Array, y: Array) -> Array:

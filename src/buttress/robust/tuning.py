@@ -122,8 +122,24 @@ class Relabelling:
         return np.geomspace(self.first_logistic, self.last_logistic, self.logistic_ridges)
 
 
+@dataclass(frozen=True)
+class Entries:
+    """Entries of X out of line with the others of their row."""
+
+    bound: float = tuned(4.0, "deviations", "that an entry counts for where others are predicted from it")
+    degrees: tuple[float, ...] = tuned((1.0, 2.0, 4.0, 8.0, 30.0), "degrees of freedom", "Student's laws tried")
+    rounds: int = tuned(30, "EM rounds", "for the scale of a column")
+    rows: int = tuned(10_000, "rows", "drawn to learn the law from")
+    level: float = tuned(0.05, "p-value", "of a row from which it is ordinary", THEORY)
+    most: int = tuned(3, "entries", "named of a row")
+    candidates: int = tuned(8, "entries", "of a row whose replacement is tried")
+    named: int = tuned(1000, "rows", "most whose entries are looked for: one after another")
+    columns: int = tuned(1000, "columns", "beyond which the inverse of their covariance takes longer than a fit")
+
+
 DESIGN = Designs()
 SEARCH = Search()
 MIXTURE = Mixtures()
 LINEAR = LinearFits()
 RELABEL = Relabelling()
+ENTRIES = Entries()

@@ -146,6 +146,10 @@ def run(
                 show(watch.outcome.n_iter, step)
                 if watch.over(step):
                     break
+    except TimeoutError:  # an algorithm whose own steps end when the time is up
+        if watch.best is None:
+            raise
+        watch.outcome.status = "max_time"
     except KeyboardInterrupt:
         if watch.best is None or inner:
             raise

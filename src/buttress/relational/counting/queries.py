@@ -69,9 +69,10 @@ def root_lists(plan: Plan, scores: list[Array], semiring: Semiring, annotations:
     return made[-1]
 
 
-def _lists_or_grid(plan: Plan, beta: Array, semiring: Semiring, annotations: list[Array]) -> tuple[Entries, float]:
+def lists_or_grid(
+    plan: Plan, scores: list[Array], semiring: Semiring, annotations: list[Array]
+) -> tuple[Entries, float]:
     """Return ``root_lists``, exact or on the finest grid that fits, and how far scores may be off."""
-    scores = node_scores(plan, beta)
     try:
         return root_lists(plan, scores, semiring, annotations), EXACT_SCORE
     except TooManyEntriesError:
@@ -97,7 +98,7 @@ def class_accuracy(plan: Plan, beta: Array) -> dict[int, tuple[Interval, float]]
 
     A row of label +1 is correct when its score is > 0, one of label -1 when it is <= 0.
     """
-    entries, error = _lists_or_grid(plan, beta, COUNTING, _columns(plan.weights()))
+    entries, error = lists_or_grid(plan, node_scores(plan, beta), COUNTING, _columns(plan.weights()))
     result = {}
     for label, (first, last) in zip((-1, 1), ((0, entries.end[0]), (entries.end[0], entries.end[1]))):
         score = entries.score[first:last]
@@ -115,7 +116,7 @@ def class_accuracy(plan: Plan, beta: Array) -> dict[int, tuple[Interval, float]]
 def smallest_margin(plan: Plan, beta: Array) -> Interval:
     """Return the least |score| of a correctly classified row (divide by ||beta|| for the distance); inf for none."""
     zeros = [np.zeros(node.n_rows) for node in plan.nodes]
-    entries, error = _lists_or_grid(plan, beta, MIN_PLUS, _columns(zeros))
+    entries, error = lists_or_grid(plan, node_scores(plan, beta), MIN_PLUS, _columns(zeros))
     label = np.repeat([-1.0, 1.0], [entries.end[0], entries.end[1] - entries.end[0]])
     margin = label * entries.score
     right = (margin > 0) | ((margin == 0) & (label < 0))

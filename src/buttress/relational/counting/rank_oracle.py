@@ -3,6 +3,9 @@
 Entries of a list, scores ascending, are grouped while the count before them grows by at most a factor 1 + error; a
 group is kept as its largest score (rounding scores up) and its total. Every row of the join stays in one group, and
 the way back uses the same groups, so the counts belong to one set of rows and the plane is valid (G1, G2).
+
+Factors multiply: counts that went through k sketches of 1 + e each are within (1 + e)^k. Each sketch therefore gets
+e = (1 + error)^(1/k) - 1, about error / k, and its lists have about k times as many groups.
 """
 
 from dataclasses import dataclass, replace
@@ -20,6 +23,7 @@ from buttress.relational.counting.schedule import (
     schedule,
 )
 from buttress.relational.counting.semiring import TooManyEntriesError, expand
+from buttress.relational.counting.thresholds import sum_below, thresholds
 from buttress.relational.plan.plan import Index, Plan, total_weight
 
 SHORT_LIST = 32  # entries; a list of no more is kept as it is, not grouped
@@ -84,11 +88,12 @@ class RankOracle:
     ----------
     plan : Plan
     error : float
-        Each sketch keeps counts within a factor 1 + error.
+        Counts of rows below a score are kept within a factor 1 + error, whatever the number of sketches.
     guard : float
         Take only rows that no perturbation of every feature by this share can bring to the other side of the margin:
         1 - y beta.x >= guard |beta|.|x| (the paper's far points). The bounds of the evaluation then hold for the set
-        of far points only: ``upper`` is inf.
+        of far points only: ``upper`` is inf, and ``smooth`` is made of the paper's arrays H_k (equation 6), which take
+        their share of ``error`` too.
     mean : bool
         Decide a group by the mean of its scores instead of the largest.
     """
@@ -102,7 +107,10 @@ class RankOracle:
         self.schedule = schedule(plan, root_lists=1)
         self.weights = [block_values(block, plan.weights(), product=True) for block in self.schedule.blocks]
         self.total = total_weight(plan)
-        self.ratio = (1 + error) ** (len(self.schedule.operations) - 1)
+        self.ratio = 1 + error
+        stages = len(self.schedule.operations) - 1 + bool(guard)
+        self.stage_error = float(np.expm1(np.log1p(error) / max(stages, 1)))
+        self.least = float(np.prod([weight[weight > 0].min(initial=np.inf) for weight in self.weights]))
 
     def __call__(self, beta: Array, loss: MarginLoss, bins: int = 0) -> Evaluation:
         """Return the plane and bounds at ``beta``; ``smooth`` is the paper's F-hat without the ridge."""
@@ -151,7 +159,7 @@ class RankOracle:
         root = self.schedule.root
         if not root.lists:
             taken = mass * (local[-1] <= 1)
-            return [(root, label * taken)], float(taken.sum()), float(mass @ np.maximum(0, 1 - local[-1]))
+            return [(root, label * taken)], float(taken.sum()), self._hinge_sum(1 - local[-1], mass)
         op, key = root.lists[0]
         rows = np.flatnonzero(mass)
         at, entry = expand(key[rows], sketches[op].end)
@@ -163,19 +171,25 @@ class RankOracle:
         adjoint[op] += np.bincount(entry, mass[at] * (decide <= 1), minlength=len(adjoint[op]))
         work = [(root, np.asarray(label * np.bincount(at, taken, minlength=root.n_rows), dtype=np.float64))]
         self._down(label, sketches, adjoint, work)
-        return work, float(taken.sum()), float(share @ np.maximum(0, 1 - high))
+        return work, float(taken.sum()), self._hinge_sum(1 - high, share)
+
+    def _hinge_sum(self, value: Array, mass: Array) -> float:
+        """Return the weighted sum of the positive values: as it is, or for far points by the paper's equation 6."""
+        if self.guard:
+            return sum_below(*thresholds(value, mass, self.stage_error, self.least))
+        return float(mass @ np.maximum(0, value))
 
     def _block(self, block: Block, score: Array, w: Array, sketches: list[Sketch]) -> Sketch:
         n_lists = len(block.start) - 1
         owner = np.repeat(np.arange(n_lists), np.diff(block.start))
         if not block.lists:
             row = np.arange(block.n_rows)
-            return make_sketch(owner, n_lists, score, score, w, row, np.full(len(row), -1), self.error)
+            return make_sketch(owner, n_lists, score, score, w, row, np.full(len(row), -1), self.stage_error)
         op, key = block.lists[0]
         row, entry = expand(key, sketches[op].end)
         below = sketches[op]
         return make_sketch(owner[row], n_lists, score[row] + below.high[entry], score[row] + below.mean[entry],
-                           w[row] * below.mass[entry], row, entry, self.error)
+                           w[row] * below.mass[entry], row, entry, self.stage_error)
 
     def _product(self, product: Product, sketches: list[Sketch]) -> Sketch:
         """Pairs of groups; ``row`` is the first list's entry, ``entry`` the second's."""
@@ -187,7 +201,7 @@ class RankOracle:
         first = first[at]
         return make_sketch(pair, len(product.keys[0]), one.high[first] + two.high[second],
                            one.mean[first] + two.mean[second], one.mass[first] * two.mass[second], first, second,
-                           self.error)
+                           self.stage_error)
 
     def _down(self, label: float, sketches: list[Sketch], adjoint: list[Array],
               work: list[tuple[Block, Array]]) -> None:

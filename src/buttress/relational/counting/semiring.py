@@ -7,6 +7,7 @@ from the list at the root (FAQ-AI with one inequality; Abo Khamis et al., PODS 2
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -22,12 +23,18 @@ class TooManyEntriesError(MemoryError):
 
 @dataclass(frozen=True)
 class Semiring:
-    """Annotations are rows of an array (n, width); ``add`` merges rows by a ufunc, ``multiply`` joins two arrays."""
+    """Annotations are rows of an array (n, width); ``add`` merges rows by a ufunc, ``multiply`` joins two arrays.
+
+    ``zero`` leaves what is added to it and ``one`` what is multiplied by it; ``idempotent``: a + a = a.
+    """
 
     name: str
     add: np.ufunc
     multiply: Callable[[Array, Array], Array]
     width: int = 1
+    zero: Any = 0.0
+    one: Any = 1.0
+    idempotent: bool = False
 
 
 def _product_rule(a: Array, b: Array) -> Array:
@@ -36,7 +43,12 @@ def _product_rule(a: Array, b: Array) -> Array:
 
 COUNTING = Semiring("counting", np.add, np.multiply)
 SUM = Semiring("sum", np.add, _product_rule, 2)  # (count, sum of a quantity that adds up over the tables)
-MIN_PLUS = Semiring("min-plus", np.minimum, np.add)
+SUM_PRODUCT = Semiring("sum-product", np.add, np.multiply)
+MIN_PLUS = Semiring("min-plus", np.minimum, np.add, zero=np.inf, one=0.0, idempotent=True)
+MAX_PLUS = Semiring("max-plus", np.maximum, np.add, zero=-np.inf, one=0.0, idempotent=True)
+MAX_PRODUCT = Semiring("max-product", np.maximum, np.multiply, idempotent=True)
+BOOLEAN = Semiring("boolean", np.maximum, np.multiply, idempotent=True)
+DECLARED = {ring.name: ring for ring in (COUNTING, SUM_PRODUCT, MIN_PLUS, MAX_PLUS, MAX_PRODUCT, BOOLEAN)}
 
 
 @dataclass

@@ -10,6 +10,7 @@ import numpy as np
 
 from buttress._checks import Array
 from buttress.relational.counting.margins import FIRST_BINS, Evaluation, MarginOracle, margin_loss
+from buttress.relational.databases import SourceChangedError
 from buttress.relational.optimum.planes import PlanePool
 from buttress.solvers.gradient.lbfgs import lbfgs_points
 from buttress.solvers.run import Step, Steps
@@ -22,6 +23,7 @@ ROUNDING_SHARE = 1 / 3  # of tol: a rounding error above it keeps the interval o
 POLISH_CALLS = 25  # oracle calls of L-BFGS for each width of the rounded hinge
 SMOOTH_POLISH_CALLS = 10 * POLISH_CALLS  # the same for a loss that is smooth already, which has one stage only
 POLISH_SHARE = 0.2  # of tol: a rounded problem solved this well leaves the rest to the next width
+ROUNDING = 1e-9  # how far the bounds may cross: sums of 64-bit floats and the bound's program are off by less
 BUNDLE_STEP = 0.3  # share of the way from the best point to the least of the model that is evaluated as well
 
 
@@ -67,8 +69,16 @@ class Climber:
             self.best = Certificate(beta, low, ridge + seen.upper, calls)
         else:
             self.best = replace(self.best, low=low, calls=calls)
+        self._check()
         shown = f"optimum in [{self.best.low:.6f}, {self.best.high:.6f}], gap {self.best.gap:.1e}"
         return seen, Step(self.best, gap=self.best.gap, objective=self.best.high, shown=shown)
+
+    def _check(self) -> None:
+        """Refuse a lower bound above the upper one, which no fixed set of rows gives: never is it hidden."""
+        if self.best.low > self.best.high + ROUNDING * (1 + self.best.high):
+            raise SourceChangedError(
+                "The rows of the join changed while they were counted: the optimum would be at least "
+                f"{self.best.low:.6g} and at most {self.best.high:.6g}. Fit to a copy of the tables, or to a snapshot.")
 
     def refine(self) -> bool:
         """Refine the grid when rounding is what keeps the interval wide and memory allows; return whether it did."""

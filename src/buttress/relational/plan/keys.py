@@ -1,15 +1,17 @@
 """Keys as numbers: one dictionary per join attribute, shared by every table that holds it."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from buttress.relational.columns import Column
 from buttress.relational.declare import Join
 from buttress.relational.plan.plan import Index
 from buttress.relational.plan.shape import Attribute
-from buttress.relational.sources import Column
+
+LARGEST_EXACT = 2.0**53  # up to which every whole number is a 64-bit float
 
 
 def encode(join: Join, attribute: Attribute, columns: Sequence[dict[str, Column]]) -> dict[int, Index]:
@@ -18,6 +20,7 @@ def encode(join: Join, attribute: Attribute, columns: Sequence[dict[str, Column]
     Raises ValueError when the columns are of different kinds.
     """
     check_kinds(join, attribute, columns)
+    check_exact(join, attribute, columns, lambda table, name: _largest(columns[table][name]))
     places = _columns_of(attribute)
     codes = _codes([columns[table][name] for table, name in places])
     result: dict[int, Index] = {}
@@ -34,9 +37,40 @@ def _columns_of(attribute: Attribute) -> list[tuple[int, str]]:
 def check_kinds(join: Join, attribute: Attribute, columns: Sequence[dict[str, Column]]) -> None:
     """Raise ValueError when the columns of one attribute hold different kinds of values."""
     parts = {(table, name): columns[table][name] for table, name in _columns_of(attribute)}
-    if len({part.kind for part in parts.values() if not part.null.all()}) > 1:
-        listed = ", ".join(f"{join.tables[table].name}.{name} ({part.kind})" for (table, name), part in parts.items())
+    kinds = {place: _kind(part) for place, part in parts.items()}
+    if len({kinds[place] for place, part in parts.items() if not part.null.all()}) > 1:
+        listed = ", ".join(f"{join.tables[table].name}.{name} ({kind})" for (table, name), kind in kinds.items())
         raise ValueError(f"Keys that join must be of one type. Got {listed}. Convert one of them.")
+    if "nested" in kinds.values():
+        table, name = next(place for place, kind in kinds.items() if kind == "nested")
+        raise ValueError(f"Key {join.tables[table].name}.{name} holds arrays, structures or bytes, which are no keys. "
+                         "Join on columns of single values.")
+
+
+def _kind(column: Column) -> str:
+    return "truth value" if column.values.dtype.kind == "b" else column.kind
+
+
+def check_exact(join: Join, attribute: Attribute, columns: Sequence[dict[str, Column]],
+                magnitude: Callable[[int, str], float]) -> None:
+    """Refuse keys of which one is held as floats and one is beyond 2^53: databases and this process round differently.
+
+    ``magnitude`` gives the largest one of a table's column.
+    """
+    places = _columns_of(attribute)
+    held = {place: columns[place[0]][place[1]].values.dtype.kind for place in places
+            if not columns[place[0]][place[1]].null.all()}
+    if "f" not in held.values():
+        return
+    for table, name in held:
+        largest = magnitude(table, name)
+        if largest > LARGEST_EXACT:
+            raise ValueError(f"Key {join.tables[table].name}.{name} holds {largest:.17g}, and floats beyond 2^53 do "
+                             "not tell neighbouring whole numbers apart. Make all columns of the key BIGINT, or text.")
+
+
+def _largest(column: Column) -> float:
+    return float(np.abs(column.values[~column.null].astype(np.float64)).max(initial=0.0))
 
 
 def _codes(parts: Sequence[Column]) -> list[Index]:
@@ -58,12 +92,11 @@ def _codes(parts: Sequence[Column]) -> list[Index]:
 
 
 def _one_type(parts: Sequence[NDArray[Any]]) -> NDArray[Any]:
-    """Concatenate number arrays without losing digits of integers: whole floats become integers."""
-    if any(values.dtype.kind == "f" for values in parts) and all(
-        values.dtype.kind != "f" or ((np.mod(values, 1) == 0).all() and (np.abs(values) < 2.0**63).all())
-        for values in parts
-    ):
-        parts = [values.astype(np.int64) if values.dtype.kind == "f" else values for values in parts]
+    """Concatenate number arrays without losing digits of integers; beside floats none is beyond 2^53."""
+    if {values.dtype.kind for values in parts} == {"i", "u"}:
+        parts = [values.astype(np.int64) if (values < 2**63).all() else values for values in parts]
+        if any(values.dtype.kind == "u" for values in parts):  # NumPy's common type would be a float
+            parts = [values.astype(object) for values in parts]
     return np.concatenate(parts)
 
 

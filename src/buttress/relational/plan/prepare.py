@@ -14,13 +14,15 @@ from buttress.relational.checks import (
     check_total,
     used_columns,
 )
+from buttress.relational.columns import Column
+from buttress.relational.databases import one_snapshot
 from buttress.relational.declare import Join, Pair, key_columns
 from buttress.relational.plan.features import table_data
 from buttress.relational.plan.keys import combine, encode, match, match_count
 from buttress.relational.plan.plan import Index, Node, Plan, TableData, exact_counts, total_weight
 from buttress.relational.plan.shape import Shape, find_shape
 from buttress.relational.plan.tree import edge_cover
-from buttress.relational.sources import Column, read_columns, row_count
+from buttress.relational.sources import read_columns, row_count
 
 Codes = dict[int, Index]  # attribute number -> codes of the rows
 
@@ -31,9 +33,16 @@ def prepare(join: Join, *, intercept: bool = True, root: int | None = None, clas
     ``root`` is the table whose rows are labelled, when it is not the one with the label; ``classes`` are the labels of
     a fitted model, of which the join need not hold both.
     """
+    with one_snapshot(join.connections):
+        pairs = join.check()
+        columns = [read(join, i, pairs) for i in range(len(join.tables))]
+    return assemble(join, pairs, columns, intercept=intercept, root=root, classes=classes)
+
+
+def assemble(join: Join, pairs: list[Pair], columns: list[dict[str, Column]], *, intercept: bool = True,
+             root: int | None = None, classes: Any = None) -> Plan:
+    """Return the plan of a join whose columns are read; the rest as in ``prepare``."""
     root = join.root if root is None else root
-    pairs = join.check()
-    columns = [_read(join, i, pairs) for i in range(len(join.tables))]
     base = [len(next(iter(column.values())).null) for column in columns]
     shape = find_shape(join, pairs, root, lambda: [np.log(max(n, 1)) for n in base])
     codes: list[Codes] = [{} for _ in join.tables]
@@ -55,9 +64,10 @@ def prepare(join: Join, *, intercept: bool = True, root: int | None = None, clas
     return plan
 
 
-def _read(join: Join, i: int, pairs: Sequence[Pair]) -> dict[str, Column]:
+def read(join: Join, i: int, pairs: Sequence[Pair], more: Sequence[str] = ()) -> dict[str, Column]:
+    """Return the columns of table ``i`` that the join uses, and ``more``; a column without a name if there are none."""
     table = join.tables[i]
-    names = used_columns(table, key_columns(pairs, i))
+    names = list(dict.fromkeys([*used_columns(table, key_columns(pairs, i)), *more]))
     if names:
         return read_columns(table.source, names)
     n = row_count(table.source)

@@ -16,19 +16,22 @@ from buttress.relational.checks import (
     check_feature,
     check_label,
     check_rows,
+    check_sides,
     check_total,
     check_weights,
     check_weights_kind,
 )
+from buttress.relational.columns import Column, make_column, objects
 from buttress.relational.counting.grid import step_of
 from buttress.relational.counting.margins import FIRST_BINS, Evaluation, MarginLoss, evaluation
+from buttress.relational.databases import select
 from buttress.relational.declare import Join
-from buttress.relational.plan.keys import check_kinds
+from buttress.relational.plan.keys import check_exact, check_kinds
 from buttress.relational.plan.plan import Plan, TableData
 from buttress.relational.plan.shape import attributes
 from buttress.relational.plan.weighting import ClassWeight, class_factors
-from buttress.relational.sources import Column, make_column, objects, select
 from buttress.relational.sql import text
+from buttress.relational.sql.listing import ListedOracle, every_row
 from buttress.relational.sql.plan import sql_home, sql_tree
 from buttress.relational.sql.sample import sample_rows
 
@@ -72,6 +75,7 @@ class SqlOracle:
         samples = [self._sample(i, item) for i, item in enumerate(items)]
         for attribute in attributes(pairs):
             check_kinds(join, attribute, samples)
+            check_exact(join, attribute, samples, lambda i, name: self._magnitude(items[i], name))
         self._drop_nan_keys(samples)
         data = [self._features(i, samples[i], intercept and i == join.root) for i in range(len(join.tables))]
         for i, table in enumerate(join.tables):
@@ -91,6 +95,7 @@ class SqlOracle:
         weight = {int(row[0]): float(row[1]) for row in counted}
         n_rows = int(sum(float(row[2]) for row in counted))
         check_rows(n_rows)
+        check_sides(len(weight))
         check_total(sum(weight.values()))
         return n_rows, (weight.get(0, 0.0), weight.get(1, 0.0))
 
@@ -148,7 +153,14 @@ class SqlOracle:
         node = self.tree.nodes[self.tree.root]
         offered = float(self._select(f"SELECT COUNT(*) FROM {node.item} q")[0][0])
         repeats = int(min(max(np.ceil(OFFERS * n / max(offered, 1.0)), 1), MOST_REPEATS))
-        rows = self._select(sample_rows(self.tree, n, self.total, repeats))
+        return self._design(self._select(sample_rows(self.tree, n, self.total, repeats)))
+
+    def listed(self) -> ListedOracle:
+        """Return the exact oracle of all rows of the join, which are read into this process: they must be few."""
+        return ListedOracle(*self._design(self._select(every_row(self.tree))))
+
+    def _design(self, rows: list[tuple[Any, ...]]) -> tuple[Array, Array, Array]:
+        """Return features (k, plan.width), labels -1/+1 and weights of rows (side, weight, features of the nodes)."""
         X = np.zeros((len(rows), self.plan.width))
         if not rows:  # few were asked for, and chance gave none
             return X, np.zeros(0), np.zeros(0)
@@ -158,6 +170,11 @@ class SqlOracle:
         if self.intercept:
             X[:, self.plan.slices[self.join.root].stop - 1] = 1.0
         return X, np.where(found[:, 0] == 1, 1.0, -1.0), found[:, 1]
+
+    def _magnitude(self, item: str, name: str) -> float:
+        """Return the largest magnitude of a column of numbers."""
+        number = f"NULLIF(CAST({self.dialect.quote(name)} AS {self.dialect.double}), {self.dialect.number(np.nan)})"
+        return float(self._select(f"SELECT MAX(ABS({number})) FROM {item} q")[0][0] or 0)
 
     def _select(self, statement: str) -> list[tuple[Any, ...]]:
         return select(self.connection, statement, self.dialect)
@@ -242,23 +259,24 @@ class SqlOracle:
         table = self.join.tables[i].name
         label = self.join.tables[i].label or ""
         place = self.tree, self.node_of[i], self.columns[i, label]
-        values = [row[0] for row in self._select(text.distinct(*place))]
+        kinds = self.dialect.type_of.format("x")
+        rows = self._select(text.distinct(*place, f"DISTINCT x, CAST(x AS {self.dialect.text_type}), {kinds}"))
+        values = [row[0] for row in rows]
         check_rows(len(values))
         if any(value is None or value != value for value in values):
             missing = "x IS NULL"
             if _holds_floats(sample[label]):
                 missing += f" OR x = {self.dialect.number(np.nan)}"
             check_label(table, label, int(self._select(f"{text.distinct(*place, 'COUNT(*)')} WHERE {missing}")[0][0]))
-        found = np.unique(np.array([str(v) for v in values] if sample[label].kind != "number" else values))
-        check_classes(table, label, found)
-        literal = self._literal(found[1], sample[label])
+        if rows[0][2].upper() == "FLOAT":  # 32 bits, which DuckDB and Spark give as Python's 64
+            values = [np.float32(value) for value in values]
+        classes = make_column(objects(values)).values
+        classes = classes.astype(str) if classes.dtype.kind == "O" else classes
+        order = np.argsort(classes)
+        check_classes(table, label, classes[order])
+        literal = self.dialect.typed(*rows[order[1]][1:])
         self.tree.nodes[self.node_of[i]].label = f"CASE WHEN {self.columns[i, label]} = {literal} THEN 1 ELSE 0 END"
-        return found
-
-    def _literal(self, value: np.generic, column: Column) -> str:
-        if column.values.dtype.kind == "b":
-            return "TRUE"
-        return self.dialect.text(str(value)) if column.kind != "number" else repr(value.item())
+        return classes[order]
 
 
 def _holds_floats(column: Column) -> bool:

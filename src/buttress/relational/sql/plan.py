@@ -9,10 +9,12 @@ from typing import Any, cast
 import numpy as np
 
 from buttress.relational.checks import check_bag, used_columns
+from buttress.relational.databases import Connection, DuckDBConnection, select
 from buttress.relational.declare import Join, Pair, key_columns
 from buttress.relational.dialects import DUCKDB, Dialect, dialect_of
+from buttress.relational.files import connect_duckdb, scan_of
 from buttress.relational.plan.shape import Shape, find_shape
-from buttress.relational.sources import Connection, DuckDBConnection, Frame, connect_duckdb, row_count, scan_of, select
+from buttress.relational.sources import Frame, row_count
 from buttress.relational.sql.text import SqlNode, SqlTree
 
 LEAST_MEMORY = 200  # megabytes without which DuckDB cannot sort or join

@@ -98,6 +98,24 @@ class Labels:
 
 
 @dataclass(frozen=True)
+class Directions:
+    """The law of labels with a rate for each direction."""
+
+    prior: float = tuned(4.0, "rows", "by which each class is favoured to keep its labels: the single rate's power")
+    most_given: float = tuned(0.5, "share of a class", "most that is given other labels: with more, the labels do not "
+                              "tell which class is which", THEORY)
+    first_given: float = tuned(0.1, "share of a class", "given other labels, to start from")
+    reopened: float = tuned(0.01, "share", "of the rates to start from, of all directions alike, after another fit")
+    few: int = tuned(6, "directions", "from which they are dropped one by one")
+    halvings: int = tuned(20, "halvings", "most of a Newton step for temperature and bias")
+    steps: int = tuned(100, "EM rounds", "most for a law")
+    tried: int = tuned(8, "EM rounds", "for the law at each ridge")
+    settled: float = tuned(1e-5, "nats a row", "gain that ends them")
+    decisive: float = tuned(3.0, "nats", "by which directions must explain labels better than a single rate",
+                            "set by theory: strong evidence after Kass & Raftery 1995")
+
+
+@dataclass(frozen=True)
 class NoisyLabels:
     """Logistic regression that allows for wrong labels."""
 
@@ -114,4 +132,5 @@ TRIMMING = Trimming()
 RESIDUALS = Residuals()
 GUARD = Guard()
 LABELS = Labels()
+CONFUSION = Directions()
 NOISY_LABELS = NoisyLabels()

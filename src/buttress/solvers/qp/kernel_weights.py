@@ -11,6 +11,7 @@ gamma), which are different problems; Rakotomamonjy et al., SimpleMKL (JMLR 2008
 New variants of bundle methods (1995) for the level method.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -263,7 +264,8 @@ def reduced_gradient(stack: KernelStack, eta: Array) -> Steps:
         if not D.any():
             return
         trial, D, reach, end = to_the_face(stack, trial, D)
-        trial = line_search(stack, trial, D, reach, end)
+        if end is not None:
+            trial = along_weights(stack, trial, D, reach, end)
 
 
 def descent_direction(eta: Array, V: Array) -> Array:
@@ -301,32 +303,44 @@ def to_the_face(stack: KernelStack, trial: Trial, D: Array) -> tuple[Trial, Arra
     return trial, D, 0.0, None
 
 
-def line_search(stack: KernelStack, trial: Trial, D: Array, reach: float, end: Trial | None) -> Trial:
-    """Return the trial with the least J on the way, by the slope D'V, which increases along D (Illinois' rule)."""
-    if end is None:
-        return trial
+def along_weights(stack: KernelStack, trial: Trial, D: Array, reach: float, end: Trial) -> Trial:
+    """Return the trial of least J on the way of the weights along D."""
+    eta = trial.eta
+
+    def at(s: float, start: Array) -> Trial:
+        return stack.evaluate(eta + s * D, start)
+
+    return line_search(at, lambda t: float(D @ t.variances), trial, reach, end)
+
+
+def line_search(at: Callable[[float, Array], Trial], slope: Callable[[Trial], float], trial: Trial, reach: float,
+                end: Trial) -> Trial:
+    """Return the trial of least J between ``trial`` and ``end`` at ``reach``, by the slope, which increases (Illinois).
+
+    ``at`` solves for a point of the way from a given dual point.
+    """
     low = 0.0
     high = reach
-    left = float(D @ trial.variances)
-    right = float(D @ end.variances)
+    left = slope(trial)
+    right = slope(end)
     small = FLAT * abs(left)
     best = min(trial, end, key=lambda t: t.upper)
     for _ in range(LINE_TRIALS):
         if not left < 0 < right:
             break
         s = (low * right - high * left) / (right - left)
-        middle = stack.evaluate(trial.eta + s * D, best.ball.a)
-        slope = float(D @ middle.variances)
+        middle = at(s, best.ball.a)
+        here = slope(middle)
         best = min(best, middle, key=lambda t: t.upper)
-        if abs(slope) <= small:
+        if abs(here) <= small:
             break
-        if slope < 0:
+        if here < 0:
             low = s
-            left = slope
+            left = here
             right /= 2
         else:
             high = s
-            right = slope
+            right = here
             left /= 2
     return best
 

@@ -1,4 +1,4 @@
-"""Certificates: for each row a radius inside which no perturbation, found or not, changes the prediction.
+"""How far a score can fall by what is known of it in its kernel's space: its norm, its value and its gradient.
 
 A kernel machine's lead of the predicted class over a rival is f(x) + b with f in the kernel's Hilbert space, so
 
@@ -15,34 +15,18 @@ without f(x) or without g. For l_inf, g'd is bounded by the l1 norm of g, and r 
 
 Linear parts have their exact radii |f| / ||w||, and a sum of kernels loses no more than its terms do. Sums of random
 features, which lie in no such space, get theirs from their gradient and the largest derivatives they have anywhere.
-
-Examples
---------
->>> import numpy as np
->>> from buttress import SVC, certificates
->>> X, y = np.array([[-1.0, 0.0], [1.0, 0.0]]), np.array([0, 1])
->>> radius = certificates.certified_radius(SVC(kernel="linear").fit(X, y), X)
->>> radius.l2.round(6), radius.linf.round(6)
-(array([1., 1.]), array([1., 1.]))
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
-from sklearn.utils.validation import check_is_fitted
 
-from buttress._checks import Array, check_rows
-from buttress._types import MatrixLike
-from buttress.expansion import KernelExpansion, Scores, winners
+from buttress._checks import Array
+from buttress.expansion import KernelExpansion, Scores
 from buttress.features import RandomExpansion
 from buttress.kernels import Combination, Kernel, Linear, Radial, squared_distances
-from buttress.scores import Scorable, ScoreFunction, SignOf, as_classifier, read_scores
 
-ROUNDING = 1e-13  # share of the sum of all terms that a computed score may be off by
-CERTIFIED_ROWS = 1000  # rows at a time
 OUTWARD = 1e-9  # share by which an eigenvalue or a peak is rounded up, so that the bound stays one
 NORM_ROUNDING = 1e-12  # share by which a squared norm may be off
 UNDER_ROOT = 1e-15  # what rounding may hide under a root, in units of the kernel's largest value
@@ -50,113 +34,26 @@ LEAST_TOP = 1e-3  # that value, at least
 SUMS_TO_0 = 1e-9  # share of the terms that the coefficients of a conditionally definite kernel may sum to
 STEEPEST_WITHIN = (-5, 5)  # powers of e of a kernel's own length between which it falls fastest
 STEEPEST_TOL = 1e-7
-DOUBLINGS = 60  # of a radius: past 1e18 the scores have no other value to fall to
-HALVINGS = 60  # between a radius that holds and one that does not
-FIRST_STEP_DOWN = 1e-3  # share of the upper radius tried while no radius is known to hold
 
 # (radius (n,), norm) -> by how much the leads (n,) can fall within it
 Fall = Callable[[Array, str], Array]
 
 
-@dataclass
-class CertifiedRadius:
-    """Radii inside which the prediction cannot change, 0 where nothing is certified, inf where it is constant.
-
-    Parameters
-    ----------
-    l2, linf : array of shape (n,)
-        In the units of X.
-    """
-
-    l2: Array
-    linf: Array
-
-
-def certified_radius(model: Scorable, X: MatrixLike) -> CertifiedRadius:
-    """Return for each row of X a radius inside which no input gets another prediction.
-
-    Parameters
-    ----------
-    model : fitted classifier
-        A kernel expansion with stationary, linear or summed kernels: of this package, scikit-learn's SVC, linear
-        classifiers and KernelRidge on -1 and +1, also behind Nystroem features, scalers and in pipelines.
-    X : array of shape (n, d)
-
-    Returns
-    -------
-    CertifiedRadius
-        With arrays ``l2`` and ``linf`` of shape (n,). Both are proofs, up to rounding that is allowed for: no attack
-        succeeds inside them. They say nothing about whether the prediction is right.
-
-    Raises
-    ------
-    ValueError
-        For a model or kernel without such a bound, X of the wrong width, NaN or inf.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from buttress import SVC, certificates
-    >>> X, y = np.array([[-1.0], [1.0]]), np.array([0, 1])
-    >>> model = SVC(kernel="linear").fit(X, y)
-    >>> certificates.certified_radius(model, X)
-    CertifiedRadius(l2=array([1., 1.]), linf=array([1., 1.]))
-    """
-    model = as_classifier(model)
-    if not isinstance(model, SignOf):
-        check_is_fitted(model)
-    score = read_scores(model)
-    if score is None:
-        raise ValueError(f"No certificate is known for {type(model).__name__}. It must be a kernel expansion: an "
-                         "estimator of this package, SVC, a linear classifier, or one behind scalers or Nystroem.")
-    X = check_rows(X, getattr(model, "n_features_in_", None), "A certificate").astype(np.float64, copy=False)
-    lead = _Lead(score, X.shape[1])
-    parts = [lead.radii(X[start : start + CERTIFIED_ROWS]) for start in range(0, len(X), CERTIFIED_ROWS)]
-    l2, linf = np.concatenate([np.empty((2, 0)), *parts], axis=1)
-    return CertifiedRadius(l2, linf)
-
-
-class _Lead:
-    """The lead of every class over every rival, as a sum of terms with one kernel each."""
-
-    def __init__(self, score: ScoreFunction, width: int):
-        self.score = score
-        self.scale = np.broadcast_to(np.asarray(score.scale, dtype=np.float64), width)
-        self.terms = certified_terms(score.expansion)
-
-    def radii(self, X: Array) -> Array:
-        """Return the radii of the rows of X in both norms, shape (2, n)."""
-        contrasts = self.score.contrasts
-        Z = self.score.inner(X)
-        scores = self.score.expansion(Z)
-        codes = winners(scores, contrasts)
-        radii = np.full((2, len(X)), np.inf)
-        for rival in range(contrasts.shape[1]):
-            V = contrasts[codes, rival]
-            size = sum((term.size(V) for term in self.terms), np.abs(V) @ np.abs(self.score.expansion.intercept))
-            lead = np.einsum("ik,ik->i", V, scores) - ROUNDING * size
-            falls = [term.fall(Z, V, self.scale) for term in self.terms]
-            for row, norm in enumerate(("l2", "linf")):
-                radii[row] = np.minimum(radii[row], _largest_radius(lead, falls, norm))
-        return radii
-
-
-def certified_terms(expansion: Scores) -> "list[_LinearTerm | _RadialTerm | _WaveTerm]":
-    """Split an expansion into terms of one kernel; ValueError for a kernel that has no certificate."""
+def certified_terms(expansion: Scores) -> "list[LinearTerm | RadialTerm | WaveTerm] | None":
+    """Split an expansion into terms of one kernel; None where a kernel has no norm to bound it by."""
     if isinstance(expansion, RandomExpansion):
-        return [_WaveTerm(expansion)]
+        return [WaveTerm(expansion)]
     if not isinstance(expansion, KernelExpansion):
         raise ValueError(f"No certificate is known for scores that are a {type(expansion).__name__}.")
-    terms: list[_LinearTerm | _RadialTerm | _WaveTerm] = []
+    terms: list[LinearTerm | RadialTerm | WaveTerm] = []
     for kernel, weight in summands(expansion.kernel):
         part = KernelExpansion(kernel, expansion.centers, weight * expansion.coef, np.zeros(expansion.coef.shape[1]))
         if isinstance(kernel, Linear):
-            terms.append(_LinearTerm(part))
+            terms.append(LinearTerm(part))
         elif isinstance(kernel, Radial) and kernel.definiteness in ("pd", "cpd"):
-            terms.append(_RadialTerm(part))
+            terms.append(RadialTerm(part))
         else:
-            raise ValueError(f"No certificate is known for {kernel!r}. Use a stationary kernel (RBF, Laplacian, "
-                             "Cauchy, InverseMultiquadric, Log of degree <= 2), a linear one, or a sum of them.")
+            return None
     return terms
 
 
@@ -169,7 +66,7 @@ def summands(kernel: Kernel) -> list[tuple[Kernel, float]]:
     return [(part, inner * outer) for parts, outer in nested for part, inner in parts if inner * outer > 0]
 
 
-class _LinearTerm:
+class LinearTerm:
     """w'x: falls by exactly ||w|| times the radius, in the dual norm."""
 
     def __init__(self, part: KernelExpansion):
@@ -184,7 +81,7 @@ class _LinearTerm:
         return lambda radius, norm: dual[norm] * radius
 
 
-class _WaveTerm:
+class WaveTerm:
     """sum_j c_j cos(w_j'x + b_j), random features: by its gradient and the largest one or second derivative anywhere.
 
     With W the frequencies, |gradient| <= |W| ||c|| and |Hessian| <= |W diag(|c|) W'|, in spectral norms.
@@ -225,7 +122,7 @@ def _top_eigenvalue(matrix: Array) -> float:
     return float(np.linalg.eigvalsh(matrix)[-1]) * (1 + OUTWARD)
 
 
-class _RadialTerm:
+class RadialTerm:
     """sum_j c_j F(|x - z_j|^2): falls by the least of the bounds (1) and (2) of the module."""
 
     def __init__(self, part: KernelExpansion):
@@ -316,24 +213,3 @@ class _RadialTerm:
 def _stretch(scale: Array) -> dict[str, float]:
     """How long, in l2 and inside the scalers, a perturbation of radius 1 outside can be."""
     return {"l2": float(np.abs(scale).max()), "linf": float(np.linalg.norm(scale))}
-
-
-def _largest_radius(lead: Array, falls: list[Fall], norm: str) -> Array:
-    """Return the largest radius at which the falls, which rise with it, stay below the lead; bisection from below."""
-
-    def holds(radius: Array) -> NDArray[np.bool_]:
-        with np.errstate(over="ignore", invalid="ignore"):
-            return sum((fall(radius, norm) for fall in falls), np.zeros_like(radius)) < lead
-
-    low, high = np.zeros_like(lead), np.ones_like(lead)
-    for _ in range(DOUBLINGS):
-        more = holds(high)
-        low, high = np.where(more, high, low), np.where(more, 2 * high, high)
-        if not more.any():
-            break
-    endless = holds(high)
-    for _ in range(HALVINGS):
-        middle = np.where(low > 0, np.sqrt(low) * np.sqrt(high), high * FIRST_STEP_DOWN)
-        more = holds(middle)
-        low, high = np.where(more, middle, low), np.where(more, high, middle)
-    return np.where(endless, np.inf, low)

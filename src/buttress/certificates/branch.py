@@ -1,0 +1,166 @@
+"""Branch and bound: a region is halved, column by column, until each part is proven or an input that breaks it is met.
+
+The bounds of a part come from the linear relaxation, whose error falls with the square of the part's width, and from
+the second order. A part is halved along the column that costs the lines most. What is left open when the time is up
+stays so.
+"""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+
+import numpy as np
+from numpy.typing import NDArray
+
+from buttress._checks import Array
+from buttress.certificates.compiled import loss_by_column
+from buttress.certificates.region import Attacker, Region
+from buttress.certificates.relaxation import Lead, relaxed
+from buttress.certificates.second_order import second_order
+from buttress.kernels import Radial
+
+ENTRIES = 4_000_000  # of parts times centres times columns that are bounded at once
+DESCENT = 20  # steps of the local search for a breaking input
+CLOSE = 0.01  # share by which a radius may fall short of a breaking input
+GROWTH = 1.2  # first factor by which a radius is tried to be made larger
+LONGEST = 1e18  # past it the scores have no other value to fall to
+
+
+class Verdict(Enum):
+    """What is known of a region."""
+
+    HOLDS = "no input in it breaks the lead"
+    BROKEN = "an input in it does"
+    OPEN = "the time was up"
+
+
+@dataclass
+class Found:
+    """A verdict, and for a broken region the move (d,) from its anchor that breaks it."""
+
+    verdict: Verdict
+    move: Array | None = None
+
+
+def prove(lead: Lead, region: Region, deadline: float) -> Found:
+    """Decide whether the lead of one row is positive all over a region, by ``time.monotonic() < deadline``."""
+    move, value = steepest(lead, region)
+    if value <= 0:
+        return Found(Verdict.BROKEN, move)
+    origin = region.anchor[0]
+    stack = [region]
+    size = max(1, ENTRIES // (lead.weights.shape[1] * len(origin)))
+    while stack:
+        parts = stack.pop()
+        if len(parts.anchor) > size:
+            stack.append(parts[: -size])
+            parts = parts[-size:]
+        repeated = lead[np.zeros(len(parts.anchor), dtype=int)]
+        bound, moves = relaxed(repeated, parts)
+        points = parts.anchor + np.nan_to_num(moves)
+        values = repeated(points)
+        if values.min() <= 0:
+            return Found(Verdict.BROKEN, points[values.argmin()] - origin)
+        if time.monotonic() > deadline:
+            return Found(Verdict.OPEN)
+        undecided = _undecided(repeated, parts, bound)
+        if len(undecided):
+            worst_last = undecided[np.argsort(-bound[undecided])]
+            children = _halved(repeated[worst_last], parts[worst_last])
+            if len(children.anchor):
+                stack.append(children)
+    return Found(Verdict.HOLDS)
+
+
+def _undecided(lead: Lead, parts: Region, bound: Array) -> NDArray[np.intp]:
+    """Return the parts that neither the bounds (n,) of the relaxation nor those of second order prove."""
+    rest = np.flatnonzero(~(bound > 0))
+    second = second_order(lead[rest], parts.anchor[rest], parts.half[rest]) if len(rest) else None
+    return rest if second is None else rest[~(second.bound(np.ones(len(rest)), "linf") > 0)]
+
+
+def steepest(lead: Lead, region: Region) -> tuple[Array, float]:
+    """Return a move (d,) within the region of one row at which its lead is small, and that lead.
+
+    Frank and Wolfe: a share 2 / (k + 2) of the way to where the lead's tangent plane is least.
+    """
+    d = np.zeros_like(region.anchor)
+    best, least = d[0], np.inf
+    for step in range(DESCENT):
+        value = float(lead(region.anchor + d)[0])
+        if value < least:
+            best, least = d[0].copy(), value
+        target = region.least(lead.gradient(region.anchor + d), np.zeros(1))[1]
+        d = d + 2 / (step + 2) * (target - d)
+    value = float(lead(region.anchor + d)[0])
+    return (d[0], value) if value < least else (best, least)
+
+
+def _halved(lead: Lead, parts: Region) -> Region:
+    """Return both halves of each part, along the column that costs most; those off the ball left out."""
+    n = len(parts.anchor)
+    column = _losses(lead, parts).argmax(axis=1)
+    shift, half = np.zeros_like(parts.half), parts.half.copy()
+    rows = np.arange(n)
+    half[rows, column] /= 2
+    shift[rows, column] = half[rows, column]
+    anchor = np.stack([parts.anchor - shift, parts.anchor + shift], axis=1).reshape(2 * n, -1)
+    half = np.repeat(half, 2, axis=0)
+    radius = np.repeat(parts.radius, 2)
+    if parts.offset is None:
+        return Region(anchor, half, None, parts.scale, radius)
+    offset = np.stack([parts.offset + shift, parts.offset - shift], axis=1).reshape(2 * n, -1)
+    away = np.maximum(np.abs(offset) - half, 0) / parts.scale
+    return Region(anchor, half, offset, parts.scale, radius)[np.linalg.norm(away, axis=1) <= radius]
+
+
+def _losses(lead: Lead, parts: Region) -> Array:
+    """Return per column how much of what the lines miss halving it would take off, up to a factor, shape (n, d)."""
+    total = np.zeros_like(parts.anchor)
+    for kernel, share in lead.kernels:
+        weights = share * np.abs(lead.weights)
+        radial = isinstance(kernel, Radial)
+        anchor = parts.anchor if radial else np.zeros_like(parts.anchor)
+        if radial:
+            weights = weights * np.abs(kernel(anchor, lead.centers))
+        total += loss_by_column(*map(np.ascontiguousarray, (anchor, parts.half, lead.centers, weights)))
+    return total
+
+
+def stretched(lead: Lead, attacker: Attacker, row: Array, start: float, first: float, deadline: float,
+              measure: Callable[[Array], float]) -> float:
+    """Return the largest radius proven for one row (1, d), from ``start``, which is, until the deadline.
+
+    ``first`` is where to look first, and ``measure`` returns the length of a move behind the scalers. Each try gets
+    a third of the time that is left; the factor to the next grows where one is proven, and shrinks where it is not.
+    """
+    low, broken_from = start, np.inf
+    radius, growth = (GROWTH * start, GROWTH) if start > 0 else (first / 2, 2.0)
+    while time.monotonic() < deadline and low < (1 - CLOSE) * broken_from:
+        region = attacker.region(row, np.array([radius]))
+        now = time.monotonic()
+        found = prove(lead, region, now + (deadline - now) / 3)
+        if found.verdict is Verdict.HOLDS:
+            low, growth = radius, growth**1.5
+        else:
+            growth = 1 + (growth - 1) / 2
+        if found.move is not None:
+            move = region.anchor[0] + found.move - row[0]
+            broken_from = min(broken_from, nearest_break(lead, row, move, measure))
+        radius = growth * low if low > 0 else radius / 2
+        if radius >= broken_from:
+            radius = (low + broken_from) / 2
+        if radius > LONGEST:
+            return np.inf
+    return low
+
+
+def nearest_break(lead: Lead, row: Array, move: Array, measure: Callable[[Array], float]) -> float:
+    """Return how long the shortest breaking part of a breaking move (d,) from a row is, by bisection."""
+    low, high = 0.0, 1.0
+    for _ in range(30):
+        middle = (low + high) / 2
+        broken = float(lead(row + middle * move)[0]) <= 0
+        low, high = (low, middle) if broken else (middle, high)
+    return measure(high * move)

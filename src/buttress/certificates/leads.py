@@ -1,0 +1,203 @@
+"""The leads of every class over every rival, and what the best of all bounds proves of them."""
+
+import time
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from buttress._checks import Array
+from buttress.certificates.branch import Verdict, prove, stretched
+from buttress.certificates.norm_bound import Fall, LinearTerm, certified_terms, summands
+from buttress.certificates.radius import largest_by_norm, largest_that_holds
+from buttress.certificates.region import Attacker
+from buttress.certificates.relaxation import Lead, can_relax, relaxed
+from buttress.certificates.second_order import SecondOrder, second_order
+from buttress.expansion import KernelExpansion, winners
+from buttress.kernels import RBF, Kernel, Polynomial
+from buttress.scores import ScoreFunction
+
+ROUNDING = 1e-13  # share of the sum of all terms that a computed score may be off by
+
+Rows = NDArray[np.intp]
+
+
+@dataclass
+class Rival:
+    """The leads of n rows over one rival each: their margins, and what bounds how far they fall.
+
+    ``falls`` are by the norms, None where there are none; ``lead`` and ``second`` are None where there are no such
+    bounds. ``first`` (n,) is the radius at which the gradient alone would use the margin up, per norm.
+    """
+
+    margin: Array
+    falls: list[Fall] | None
+    lead: Lead | None
+    second: SecondOrder | None
+    first: dict[str, Array]
+
+
+class Leads:
+    """The leads of every class over every rival as expansions; ValueError for a kernel without any bound."""
+
+    def __init__(self, score: ScoreFunction, width: int):
+        self.score, expansion = score, score.expansion
+        signed = np.broadcast_to(np.asarray(score.scale, dtype=np.float64), width)
+        self.scale = np.abs(signed)
+        self.origin = float(np.linalg.norm(np.broadcast_to(score.shift, width) * signed))
+        self.terms = certified_terms(expansion)
+        exact = self.terms is not None and all(isinstance(term, LinearTerm) for term in self.terms)
+        self.relaxing = None if exact or not isinstance(expansion, KernelExpansion) else _Relaxing.of(expansion)
+        if self.terms is None and self.relaxing is None:
+            kernel = expansion.kernel if isinstance(expansion, KernelExpansion) else expansion
+            raise ValueError(f"No certificate is known for {kernel!r}. Use a stationary kernel (RBF, Laplacian, "
+                             "Cauchy, InverseMultiquadric, Log of degree <= 2), a linear one, a polynomial of degree 3 "
+                             "or an even one, or a sum of them.")
+
+    def rivals(self, X: Array) -> list[Rival]:
+        """Return the leads of the class predicted for each row of X over its rivals."""
+        Z, contrasts = self.score.inner(X), self.score.contrasts
+        scores = self.score.expansion(Z)
+        codes = winners(scores, contrasts)
+        return [self._rival(Z, contrasts[codes, rival], scores) for rival in range(contrasts.shape[1])]
+
+    def _rival(self, Z: Array, V: Array, scores: Array) -> Rival:
+        expansion = self.score.expansion
+        size = np.abs(V) @ np.abs(expansion.intercept)
+        if self.terms is not None:
+            size = size + sum(term.size(V) for term in self.terms)
+        margin = np.einsum("ik,ik->i", V, scores) - ROUNDING * size
+        falls = None if self.terms is None else [term.fall(Z, V, self.scale) for term in self.terms]
+        if self.relaxing is None:
+            return Rival(margin, falls, None, None, {})
+        lead = self.relaxing.lead(V, self.origin)
+        g = lead.gradient(Z) * self.scale
+        steep = {"l2": np.linalg.norm(g, axis=1), "linf": np.abs(g).sum(axis=1)}
+        first = {norm: np.maximum(margin, 0) / np.maximum(size, 1e-300) for norm, size in steep.items()}
+        return Rival(margin, falls, lead, second_order(lead, Z, self.scale), first)
+
+    def attacker(self, X: Array, norm: str, box: tuple[Array, Array] | None) -> Attacker:
+        """Return how the rows X may be moved, behind the scalers, where ``box`` holds them."""
+        if box is None:
+            return Attacker(norm, self.scale)
+        ends = [self.score.inner(np.broadcast_to(side, X.shape)) for side in box]
+        return Attacker(norm, self.scale, np.minimum(*ends), np.maximum(*ends))
+
+    def holds(self, rival: Rival, Z: Array, attacker: Attacker, rows: Rows, eps: Array) -> NDArray[np.bool_]:
+        """Say which of the leads of some rows (r,) are proven to stay positive within eps (r,)."""
+        if rival.lead is None:
+            return np.zeros(len(rows), dtype=bool)
+        region = attacker[rows].region(Z[rows], eps)
+        holds: NDArray[np.bool_] = relaxed(rival.lead[rows], region)[0] > 0
+        if rival.second is not None and not holds.all():
+            rest = np.flatnonzero(~holds)
+            holds[rest] = rival.second[rows[rest]].bound(eps[rest], attacker.norm) > 0
+        return holds & (rival.margin[rows] > 0)
+
+    def radii(self, X: Array, rivals: list[Rival], attacker: Attacker) -> Array:
+        """Return the certified radii of the rows of X without branching, shape (n,)."""
+        Z = self.score.inner(X)
+        radius, cover = np.full(len(X), np.inf), _cover(Z, attacker)
+        for rival in rivals:
+            start = np.zeros(len(X))
+            if rival.falls is not None:
+                start = largest_by_norm(rival.margin, rival.falls, attacker.norm)
+            if rival.lead is not None:
+                def holds(rows: Rows, eps: Array, rival: Rival = rival) -> NDArray[np.bool_]:
+                    return self.holds(rival, Z, attacker, rows, eps)
+
+                limit = np.minimum(radius, cover)
+                start = largest_that_holds(holds, np.minimum(start, limit), rival.first[attacker.norm], limit)
+                start = np.where(start >= cover, np.inf, start)
+            radius = np.minimum(radius, start)
+        return radius
+
+    def within(self, X: Array, rivals: list[Rival], attacker: Attacker, eps: Array) -> NDArray[np.bool_]:
+        """Say which rows of X are proven to keep their prediction within eps (n,), without branching."""
+        Z, standing = self.score.inner(X), np.ones(len(X), dtype=bool)
+        for rival in rivals:
+            proven = np.zeros(len(X), dtype=bool)
+            if rival.falls is not None:
+                fall = sum((fall(eps, attacker.norm) for fall in rival.falls), np.zeros(len(X)))
+                proven = fall < rival.margin
+            rest = np.flatnonzero(standing & ~proven)
+            if len(rest):
+                proven[rest] = self.holds(rival, Z, attacker, rest, eps[rest])
+            standing &= proven
+        return standing
+
+    def branched(self, X: Array, rivals: list[Rival], attacker: Attacker, radius: Array, effort: float) -> Array:
+        """Return larger radii where branch and bound proves them, in ``effort`` seconds a row."""
+        Z, found = self.score.inner(X), radius.copy()
+        for row in np.flatnonzero(np.isfinite(radius)):
+            if min(rival.margin[row] for rival in rivals) <= 0:
+                continue
+            deadline, one = time.monotonic() + effort, np.array([row])
+            tops = [self._stretched(rival, Z, attacker, one, float(radius[row]), deadline) for rival in rivals]
+            found[row] = min(tops)
+        return found
+
+    def _stretched(self, rival: Rival, Z: Array, attacker: Attacker, one: Rows, start: float, deadline: float) -> float:
+        if rival.lead is None:
+            return start
+
+        def measure(move: Array) -> float:
+            outer = move / self.scale
+            return float(np.linalg.norm(outer) if attacker.norm == "l2" else np.abs(outer).max())
+
+        first = float(rival.first[attacker.norm][one[0]])
+        return stretched(rival.lead[one], attacker[one], Z[one], start, first, deadline, measure)
+
+    def proven(self, X: Array, rivals: list[Rival], attacker: Attacker, eps: Array, effort: float) -> NDArray[np.bool_]:
+        """Say which rows branch and bound proves within eps (n,), in ``effort`` seconds a row."""
+        Z, found = self.score.inner(X), np.zeros(len(X), dtype=bool)
+        for row in range(len(X)):
+            deadline, one = time.monotonic() + effort, np.array([row])
+            found[row] = all(
+                rival.lead is not None and rival.margin[row] > 0
+                and (self.holds(rival, Z, attacker, one, eps[one])[0]
+                     or prove(rival.lead[one], attacker[one].region(Z[one], eps[one]), deadline).verdict
+                     is Verdict.HOLDS)
+                for rival in rivals)
+        return found
+
+
+@dataclass
+class _Relaxing:
+    """A kernel expansion in kernels whose values have lines below them.
+
+    ``gram`` (k, k) holds the products of the score functions that the second order needs, zeros where it needs none.
+    """
+
+    expansion: KernelExpansion
+    kernels: list[tuple[Kernel, float]]
+    gram: Array
+
+    @classmethod
+    def of(cls, expansion: KernelExpansion) -> "_Relaxing | None":
+        """Return it for an expansion; None where a kernel has no such lines."""
+        kernels = summands(expansion.kernel)
+        if not kernels or not all(can_relax(kernel) for kernel, _ in kernels):
+            return None
+        (kernel, share), coef = kernels[0], expansion.coef
+        gram = np.zeros((coef.shape[1], coef.shape[1]))
+        if len(kernels) == 1 and (type(kernel) is RBF or (type(kernel) is Polynomial and kernel.degree == 3)):
+            product = Polynomial(3, kernel.gamma**2) if isinstance(kernel, Polynomial) else kernel
+            values = KernelExpansion(product, expansion.centers, coef, np.zeros(coef.shape[1]))(expansion.centers)
+            gram = share**2 * coef.T @ values
+        return cls(expansion, kernels, gram)
+
+    def lead(self, V: Array, origin: float) -> Lead:
+        """Return the leads that the contrasts V (n, k) make of the scores."""
+        square = np.einsum("ik,kl,il->i", V, self.gram, V)
+        weights, bias = V @ self.expansion.coef.T, V @ self.expansion.intercept
+        return Lead(self.kernels, self.expansion.centers, weights, bias, square, origin)
+
+
+def _cover(Z: Array, attacker: Attacker) -> Array:
+    """Return the radius (n,) from which on the ball holds the whole box; inf without one."""
+    if attacker.low is None or attacker.high is None:
+        return np.full(len(Z), np.inf)
+    far = np.maximum(attacker.high - Z, Z - attacker.low) / attacker.scale
+    cover: Array = np.linalg.norm(far, axis=1) if attacker.norm == "l2" else far.max(axis=1)
+    return cover * (1 + 1e-12)

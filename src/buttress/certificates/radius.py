@@ -1,0 +1,69 @@
+"""The largest radius in which some bound keeps a lead positive, found by bisection from below."""
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from buttress._checks import Array
+from buttress.certificates.norm_bound import Fall
+
+DOUBLINGS = 60  # of a radius: past 1e18 the scores have no other value to fall to
+HALVINGS = 60  # between a radius that holds and one that does not
+FIRST_STEP_DOWN = 1e-3  # share of the upper radius tried while no radius is known to hold
+CLOSE = 1e-4  # share by which a radius may fall short of the largest that a bound gives, where a bound costs more
+
+# (rows, radii) -> whether the lead is proven to stay positive
+Holds = Callable[[NDArray[np.intp], Array], NDArray[np.bool_]]
+
+
+def largest_by_norm(lead: Array, falls: list[Fall], norm: str) -> Array:
+    """Return the largest radius at which the falls, which rise with it, stay below the lead (n,)."""
+
+    def holds(radius: Array) -> NDArray[np.bool_]:
+        with np.errstate(over="ignore", invalid="ignore"):
+            return sum((fall(radius, norm) for fall in falls), np.zeros_like(radius)) < lead
+
+    low, high = np.zeros_like(lead), np.ones_like(lead)
+    for _ in range(DOUBLINGS):
+        more = holds(high)
+        low, high = np.where(more, high, low), np.where(more, 2 * high, high)
+        if not more.any():
+            break
+    endless = holds(high)
+    for _ in range(HALVINGS):
+        middle = np.where(low > 0, np.sqrt(low) * np.sqrt(high), high * FIRST_STEP_DOWN)
+        more = holds(middle)
+        low, high = np.where(more, middle, low), np.where(more, high, middle)
+    return np.where(endless, np.inf, low)
+
+
+def largest_that_holds(holds: Holds, start: Array, scale: Array, limit: Array) -> Array:
+    """Return radii (n,) at which ``holds`` was true, from ``start`` (n,), which holds already, up to ``limit``.
+
+    ``scale`` (n,) is where to look first. A bound that fails at one radius may hold at a larger one; any that holds
+    is a proof, so nothing is lost but the largest radius.
+    """
+    low, rows = start.copy(), np.flatnonzero((start < limit) & (scale > 0))
+    finite = rows[np.isfinite(limit[rows])]
+    reached = finite[holds(finite, limit[finite])]
+    low[reached] = limit[reached]
+    rows = rows[low[rows] < limit[rows]]
+    high = np.minimum(np.maximum(2 * start, scale), limit)
+    growing = rows
+    for _ in range(DOUBLINGS):
+        more = holds(growing, high[growing])
+        grown = growing[more]
+        low[grown], high[grown] = high[grown], np.minimum(2 * high[grown], limit[grown])
+        growing = grown[low[grown] < limit[grown]]
+        if not len(growing):
+            break
+    low[growing] = np.inf
+    for _ in range(HALVINGS):
+        rows = rows[high[rows] - low[rows] > CLOSE * np.maximum(low[rows], CLOSE * scale[rows])]
+        if not len(rows):
+            break
+        middle = (low[rows] + high[rows]) / 2
+        more = holds(rows, middle)
+        low[rows[more]], high[rows[~more]] = middle[more], middle[~more]
+    return low

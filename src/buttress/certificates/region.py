@@ -1,0 +1,157 @@
+"""Where an attacker may move a row to, behind the scalers: a box, and for l_2 its common part with a ball.
+
+A move u in the units of X is d = s u behind scalers, s one number a column. For l_inf, |u_l| <= eps and low <= x + u <=
+high leave a box. Its middle, the anchor, need not be x. For l_2 there is |u| <= eps besides, an ellipsoid in d.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from buttress._checks import Array
+from buttress.certificates.compiled import box_reach
+from buttress.kernels import squared_distances
+
+UNIT = float(np.finfo(np.float64).eps)
+MULTIPLIERS = 8  # multipliers tried for the ball; each gives a bound
+
+Rows = NDArray[np.intp] | NDArray[np.bool_] | slice
+
+
+@dataclass
+class Region:
+    """Moves d from the anchors with |d_l| <= half_l and, where there is a ball, |(d - offset) / scale| <= radius.
+
+    Parameters
+    ----------
+    anchor, half : array of shape (n, d)
+    offset : array of shape (n, d) or None
+        From the anchor to the middle of the ball; None for a box alone.
+    scale : array of shape (d,)
+        Positive.
+    radius : array of shape (n,)
+    """
+
+    anchor: Array
+    half: Array
+    offset: Array | None
+    scale: Array
+    radius: Array
+
+    def __getitem__(self, rows: Rows) -> "Region":
+        offset = None if self.offset is None else self.offset[rows]
+        return Region(self.anchor[rows], self.half[rows], offset, self.scale, self.radius[rows])
+
+    def longest(self) -> Array:
+        """Return the largest |d| of each row, shape (n,)."""
+        corner = np.linalg.norm(self.half, axis=1)
+        if self.offset is None:
+            return corner
+        return np.minimum(corner, np.linalg.norm(self.offset, axis=1) + self.scale.max() * self.radius)
+
+    def spans(self, centers: Array) -> tuple[Array, Array, Array]:
+        """Return the least and largest (z_j - a_i)'d, and a lower bound of |a_i + d - z_j|^2, all of shape (n, m)."""
+        if self.offset is not None and not self.offset.any() and (self.half >= self.scale * self.radius[:, None]).all():
+            wide = self._round_reach(centers)  # the ball alone
+            left = np.sqrt(squared_distances(self.anchor, centers)) - self.longest()[:, None]
+            return -wide, wide, np.maximum(left, 0) ** 2
+        reach, nearest = box_reach(*map(np.ascontiguousarray, (self.anchor, self.half, centers)))
+        if self.offset is None:
+            return -reach, reach, nearest
+        wide = self._round_reach(centers)
+        middle = self.offset @ centers.T - np.einsum("ij,ij->i", self.offset, self.anchor)[:, None]
+        return np.maximum(-reach, middle - wide), np.minimum(reach, middle + wide), nearest
+
+    def _round_reach(self, centers: Array) -> Array:
+        """Return the largest (z_j - a_i)'d over the ball around its own middle, shape (n, m)."""
+        A, Z = self.anchor * self.scale, centers * self.scale
+        square = (A**2).sum(axis=1)[:, None] + (Z**2).sum(axis=1) - 2 * A @ Z.T
+        rounding = 16 * UNIT * ((A**2).sum(axis=1)[:, None] + (Z**2).sum(axis=1))
+        return self.radius[:, None] * np.sqrt(np.maximum(square, 0) + rounding)
+
+    def least(self, slope: Array, bend: Array) -> tuple[Array, Array]:
+        """Return a lower bound (n,) of slope'd + bend |d|^2 over the region, and moves (n, d) where it is nearly so.
+
+        A sum over columns has its exact minimum over a box. For the ball, lambda (|(d - offset) / scale|^2 - radius^2)
+        is added with a multiplier lambda >= 0: it is at most 0 in the ball, so each lambda gives a bound.
+        """
+        if self.offset is None:
+            return _least_in_box(slope, np.broadcast_to(bend[:, None], slope.shape), self.half)
+        steep = (slope * self.scale) ** 2
+        total = np.maximum(steep.sum(axis=1), np.finfo(float).tiny)
+        bent = bend * (steep @ self.scale**2) / total
+        pull = np.sqrt(total) / (2 * np.maximum(self.radius, np.finfo(float).tiny))
+        best, moves = np.full(len(slope), -np.inf), np.zeros_like(slope)
+        for _ in range(MULTIPLIERS):
+            value, d = self._with_multiplier(slope, bend, np.maximum(pull - bent, 0))
+            better = value > best
+            best, moves[better] = np.where(better, value, best), d[better]
+            share = np.linalg.norm((d - self.offset) / self.scale, axis=1) / np.maximum(self.radius, 1e-300)
+            if (np.abs(share - 1) < 1e-9).all():
+                break
+            pull = pull * np.clip(share, 0.1, 10)
+        return best, self.inside(moves)
+
+    def _with_multiplier(self, slope: Array, bend: Array, multiplier: Array) -> tuple[Array, Array]:
+        """Return the bound that one multiplier a row gives, and the moves that attain it in the box."""
+        assert self.offset is not None
+        weight = multiplier[:, None] / self.scale**2
+        value, d = _least_in_box(slope - 2 * weight * self.offset, bend[:, None] + weight, self.half)
+        return value + (weight * self.offset**2).sum(axis=1) - multiplier * self.radius**2, d
+
+    def inside(self, moves: Array) -> Array:
+        """Return the moves brought into the region; one that is in the box stays there where the ball's middle is."""
+        moves = np.clip(moves, -self.half, self.half)
+        if self.offset is None:
+            return moves
+        away = moves - self.offset
+        share = self.radius / np.maximum(np.linalg.norm(away / self.scale, axis=1), np.finfo(float).tiny)
+        return self.offset + away * np.minimum(share, 1)[:, None]
+
+
+def _least_in_box(slope: Array, bend: Array, half: Array) -> tuple[Array, Array]:
+    """Return the minimum (n,) of sum_l slope_l d_l + bend_l d_l^2 over |d_l| <= half_l, and where it is."""
+    ends = np.where(slope > 0, -half, half)
+    turn = -slope / np.where(bend > 0, 2 * bend, 1.0)
+    d = np.where(bend > 0, np.clip(turn, -half, half), ends)
+    return (slope * d + bend * d**2).sum(axis=1), d
+
+
+@dataclass
+class Attacker:
+    """How rows may be moved: by at most a radius in a norm, within a box, both behind the scalers.
+
+    Parameters
+    ----------
+    norm : {"l2", "linf"}
+    scale : array of shape (d,)
+        Positive.
+    low, high : array of shape (n, d) or None
+        The box, behind the scalers.
+    """
+
+    norm: str
+    scale: Array
+    low: Array | None = None
+    high: Array | None = None
+
+    def __getitem__(self, rows: Rows) -> "Attacker":
+        if self.low is None or self.high is None:
+            return self
+        return Attacker(self.norm, self.scale, self.low[rows], self.high[rows])
+
+    def region(self, Z: Array, radius: Array) -> Region:
+        """Return where rows Z (n, d) behind the scalers can come with radii (n,), a little more for rounding."""
+        reach = self.scale * radius[:, None]
+        low, high = Z - reach, Z + reach
+        if self.low is not None and self.high is not None:
+            low, high = np.maximum(low, self.low), np.minimum(high, self.high)
+            anchor = (low + high) / 2
+        else:
+            anchor = Z
+        half = np.maximum(high - anchor, anchor - low)
+        half = half * (1 + 8 * UNIT) + 8 * UNIT * np.abs(anchor)
+        if self.norm == "linf":
+            return Region(anchor, half, None, self.scale, radius)
+        return Region(anchor, half, Z - anchor, self.scale, radius * (1 + 8 * UNIT))

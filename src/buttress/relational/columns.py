@@ -1,0 +1,76 @@
+"""Columns of tables as NumPy arrays: numbers, times or text, and where they are missing."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, time, timedelta
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+NESTED = (list, tuple, dict, set, bytes, bytearray, np.ndarray)  # types of values that are no single number or word
+
+
+@dataclass(frozen=True)
+class Column:
+    """Values of shape (n,), True where they are NULL or NaN, and the kind: number, text, time or nested."""
+
+    values: NDArray[Any]
+    null: NDArray[np.bool_]
+    kind: str
+
+
+def make_column(values: ArrayLike, null: ArrayLike | None = None) -> Column:
+    """Return a Column from an array and its mask of missing values, with objects turned to numbers, times or text."""
+    array = np.asarray(values)
+    missing = np.zeros(len(array), dtype=bool) if null is None else np.asarray(null, dtype=bool)
+    if array.dtype.kind == "O" and any(isinstance(value, NESTED) for value in array):
+        return Column(array, missing | np.array([value is None for value in array]), "nested")
+    if array.dtype.kind == "O":
+        array, missing = _from_objects(array, missing)
+    if array.dtype.kind == "f":
+        missing = missing | np.isnan(array)
+    elif array.dtype.kind in "mM":
+        missing = missing | np.isnat(array)
+    kinds = {"i": "number", "u": "number", "f": "number", "b": "number", "m": "time", "M": "time"}
+    return Column(array, missing, kinds.get(array.dtype.kind, "text"))
+
+
+def _from_objects(values: NDArray[np.object_], null: NDArray[np.bool_]) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+    null = null | np.fromiter((value is None or value != value for value in values), dtype=bool, count=len(values))
+    kept = values[~null].tolist()
+    types = {type(value) for value in kept}
+    if not kept:  # NaN says that these were numbers, NULL says nothing
+        return np.array([0.0 if value is None else np.nan for value in values]), null
+    if types == {str}:
+        return values, null
+    try:
+        times = _from_times(kept)
+        plain = np.asarray([float(v) if type(v).__name__ == "Decimal" else v for v in kept]) if times is None else times
+    except ValueError:
+        return values, null
+    if plain.dtype.kind not in "iufbmM":
+        return np.asarray([None if absent else str(v) for v, absent in zip(values, null)], dtype=object), null
+    full = np.zeros(len(values), dtype=plain.dtype)
+    full[~null] = plain
+    return full, null
+
+
+def _from_times(values: list[Any]) -> NDArray[Any] | None:
+    """Return dates (zones turned to UTC), lengths of time or times of a day as numpy's, None for anything else."""
+    if all(isinstance(value, date) for value in values):
+        plain = [v.astimezone(UTC).replace(tzinfo=None) if getattr(v, "tzinfo", None) else v for v in values]
+        return np.asarray(plain, dtype="datetime64[us]")
+    if all(isinstance(value, timedelta) for value in values):
+        return np.asarray(values, dtype="timedelta64[us]")
+    if all(isinstance(value, time) for value in values):
+        return np.asarray([datetime.combine(date.min, v.replace(tzinfo=None)) - datetime.min for v in values],
+                          dtype="timedelta64[us]")
+    return None
+
+
+def objects(values: Sequence[object]) -> NDArray[np.object_]:
+    """Return a one-dimensional array of objects."""
+    array = np.empty(len(values), dtype=object)
+    array[:] = values
+    return array

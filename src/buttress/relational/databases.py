@@ -1,0 +1,348 @@
+"""Databases as this package uses them: one SELECT at a time, all of a fit's from one snapshot, cancelled in time.
+
+Only SELECT is ever sent, and what a read-only transaction or a savepoint needs around it. Nothing is written.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from contextvars import ContextVar
+from typing import Any, Protocol, cast
+
+import numpy as np
+
+from buttress.relational.deadline import cancelled_in_time
+from buttress.relational.dialects import DUCKDB, POSTGRES, SPARK, Dialect, dialect_of
+
+LONGEST_LINE = 300  # characters of a line of a database's error that are shown
+READ_ONLY = "TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY"
+REAL = 700  # PostgreSQL's number of the type real, a 32-bit float
+PADDED = 1042  # of char(n), whose trailing blanks mean nothing
+
+
+class Cursor(Protocol):
+    """What a statement returns; ``description`` gives each column's name first."""
+
+    @property
+    def description(self) -> Sequence[tuple[Any, ...]] | None: ...
+
+    def fetchall(self) -> Sequence[tuple[Any, ...]]: ...
+
+
+class SqlConnection(Protocol):
+    """A DuckDB or psycopg connection. The drivers type their statements differently, hence Any."""
+
+    def execute(self, statement: Any, /) -> Cursor: ...
+
+
+class Relation(Protocol):
+    """What a DuckDB connection makes of a SELECT."""
+
+    columns: list[str]
+
+    def fetchall(self) -> list[tuple[Any, ...]]: ...
+
+    def fetchnumpy(self) -> dict[str, Any]: ...
+
+
+class DuckDBConnection(SqlConnection, Protocol):
+    """A DuckDB connection, which can also read a frame under a name."""
+
+    def register(self, name: str, frame: Any, /) -> object: ...
+
+    def sql(self, statement: str, /) -> Relation: ...
+
+    def cursor(self) -> "DuckDBConnection": ...
+
+    def interrupt(self) -> None: ...
+
+    def begin(self) -> object: ...
+
+    def rollback(self) -> object: ...
+
+
+class PostgresConnection(SqlConnection, Protocol):
+    """A psycopg connection."""
+
+    closed: bool
+    info: Any
+    autocommit: bool
+
+    def cancel(self) -> None: ...
+
+    def rollback(self) -> None: ...
+
+
+class SparkSession(Protocol):
+    """A Spark session."""
+
+    sparkContext: Any  # Spark's own spelling
+    catalog: Any
+
+    def sql(self, statement: str, /) -> Any: ...
+
+
+Connection = SqlConnection | SparkSession
+
+
+class SourceLostError(RuntimeError):
+    """A database failed while a join was read or trained on: connection lost, table dropped, out of memory."""
+
+
+class SourceChangedError(RuntimeError):
+    """The rows of a join changed while it was read or trained on, so that nothing holds of any one state of them."""
+
+
+# the connection that stands in for a user's while a snapshot is open, by the user's id
+_OPEN: ContextVar[Mapping[int, Connection] | None] = ContextVar("open", default=None)
+
+
+@contextmanager
+def one_snapshot(connections: Iterable[Connection]) -> Iterator[None]:
+    """Read every connection as it is now, whatever others commit until the block ends.
+
+    A transaction that the user has open stays open. PostgreSQL: a read-only REPEATABLE READ transaction, shared by
+    several connections to one database; where the user's own transaction is READ COMMITTED, SourceChangedError when
+    anything was committed meanwhile. DuckDB: a transaction; on a connection of our own where the user's has a result
+    that is not fetched yet. Spark has no transactions: each query reads what is there.
+    """
+    already = _OPEN.get() or {}
+    fresh = {id(c): c for c in connections if id(c) not in already}
+    exported: dict[tuple[Any, ...], str] = {}
+    with ExitStack() as stack:
+        places = dict(already)
+        for key, connection in fresh.items():
+            dialect = dialect_of(connection)
+            places[key] = connection
+            if dialect is DUCKDB:
+                places[key] = stack.enter_context(_duckdb_snapshot(cast(DuckDBConnection, connection)))
+            elif dialect is POSTGRES:
+                stack.enter_context(_postgres_snapshot(cast(PostgresConnection, connection), exported, len(fresh) > 1))
+        token = _OPEN.set(places)
+        try:
+            yield
+        finally:
+            _OPEN.reset(token)
+
+
+def _busy(connection: DuckDBConnection) -> bool:
+    """Say whether a connection has a result that is not fetched yet, which another query on it would lose."""
+    try:
+        connection.sql("SELECT 1")
+    except Exception as error:
+        return "ResourceInUse" in type(error).__name__
+    return False
+
+
+@contextmanager
+def _duckdb_snapshot(connection: DuckDBConnection) -> Iterator[DuckDBConnection]:
+    place = connection.cursor() if _busy(connection) else connection
+    with reading(place, DUCKDB):
+        first, second = (place.sql("SELECT txid_current()").fetchall() for _ in range(2))
+        ours = first != second  # else the user has begun a transaction, which is a snapshot
+        if ours:
+            place.begin()
+    try:
+        yield place
+    finally:
+        if ours:
+            place.rollback()
+
+
+@contextmanager
+def _postgres_snapshot(
+    connection: PostgresConnection, exported: dict[tuple[Any, ...], str], shared: bool
+) -> Iterator[None]:
+    """Hold a snapshot; where it is ``shared``, ``exported`` keeps its name for more connections to the database."""
+    if _status(connection) == "INTRANS":
+        with _users_transaction(connection):
+            yield
+        return
+    with reading(connection, POSTGRES):
+        place = (connection.info.host, connection.info.port, connection.info.dbname)
+        _begin(connection, exported.get(place))
+        if shared and place not in exported:
+            exported[place] = _rows(connection, "SELECT pg_export_snapshot()", POSTGRES)[0][0]
+    try:
+        yield
+    finally:
+        if not connection.closed:
+            connection.rollback()
+
+
+def _begin(connection: PostgresConnection, snapshot: str | None) -> None:
+    """Begin a read-only transaction; psycopg begins one by itself where autocommit is off."""
+    _run(connection, f"BEGIN {READ_ONLY}" if connection.autocommit else f"SET {READ_ONLY}")
+    if snapshot is not None:
+        _run(connection, f"SET TRANSACTION SNAPSHOT '{snapshot}'")
+
+
+@contextmanager
+def _users_transaction(connection: PostgresConnection) -> Iterator[None]:
+    """Read inside the user's transaction; SourceChangedError when it does not keep one snapshot and others commit."""
+    isolation = select(connection, "SELECT current_setting('transaction_isolation')", POSTGRES)[0][0]
+    if isolation in ("repeatable read", "serializable"):
+        yield
+        return
+    statement = "SELECT CAST(txid_current_snapshot() AS TEXT)"
+    before = select(connection, statement, POSTGRES)[0][0]
+    yield
+    if _committed_between(before, select(connection, statement, POSTGRES)[0][0]):
+        raise SourceChangedError(
+            "Others committed to the PostgreSQL database while the join was read, and the transaction that is open on "
+            f"its connection is {isolation.upper()}, where each SELECT sees what was committed before it. Commit or "
+            "roll back before the fit, which then reads one snapshot, or begin yours with REPEATABLE READ.")
+
+
+def _committed_between(before: str, after: str) -> bool:
+    """Say whether a transaction ended between two snapshots, each xmin:xmax:transactions under way."""
+    (_, top, running), (_, new_top, still) = (text.split(":") for text in (before, after))
+    under_way = {int(number) for number in still.split(",") if number}
+    asked = [*(int(number) for number in running.split(",") if number), *range(int(top), int(new_top))]
+    return any(number not in under_way for number in asked)
+
+
+def _status(connection: PostgresConnection) -> str:
+    status = "CLOSED" if connection.closed else str(connection.info.transaction_status.name)
+    if status == "INERROR":
+        raise SourceLostError("The PostgreSQL connection's transaction has failed before. Roll it back first: "
+                              "connection.rollback().")
+    return status
+
+
+@contextmanager
+def reading(connection: Connection, dialect: Dialect) -> Iterator[None]:
+    """Turn any failure of the database into one SourceLostError, and leave no transaction in error or open.
+
+    Raises TimeoutError when the time limit ended the query, and KeyboardInterrupt after Ctrl-C.
+    """
+    postgres = cast(PostgresConnection, connection) if dialect is POSTGRES else None
+    status = _status(postgres) if postgres is not None else ""
+    try:
+        if postgres is not None and status == "INTRANS":
+            _run(postgres, "SAVEPOINT buttress")
+        with cancelled_in_time(lambda: _cancel(connection, dialect)):
+            yield
+    except (ValueError, TimeoutError, SourceChangedError, SourceLostError):
+        raise
+    except Exception as error:
+        if type(error) is RuntimeError and "interrupted" in str(error):  # how DuckDB passes Ctrl-C on
+            raise KeyboardInterrupt from error
+        raise SourceLostError(f"{dialect.name} failed while the join was read: {reason(error)}. {_fix(error)}") \
+            from error
+    finally:
+        if postgres is not None and not postgres.closed:
+            _leave(postgres, status)
+
+
+def _leave(connection: PostgresConnection, before: str) -> None:
+    """Bring a connection's transaction back to where it was before a query."""
+    after = connection.info.transaction_status.name
+    if before == "IDLE" and after == "INERROR":
+        connection.rollback()
+    elif before == "INTRANS" and after in ("INTRANS", "INERROR"):
+        _run(connection, "ROLLBACK TO SAVEPOINT buttress")
+        _run(connection, "RELEASE SAVEPOINT buttress")
+
+
+def _cancel(connection: Connection, dialect: Dialect) -> None:
+    if dialect is POSTGRES:
+        cast(PostgresConnection, connection).cancel()
+    elif dialect is DUCKDB:
+        cast(DuckDBConnection, connection).interrupt()
+    else:
+        cast(SparkSession, connection).sparkContext.cancelAllJobs()
+
+
+def _fix(error: Exception) -> str:
+    text = str(error).lower()
+    if "statement timeout" in text:
+        return ("The connection's own statement_timeout ended it. Raise it for this session (SET statement_timeout = 0)"
+                ", or use max_time.")
+    if "permission denied" in text:
+        return "Ask for SELECT on the columns in use; no others are read."
+    if "OutOfMemory" in type(error).__name__ or "out of memory" in text:
+        return "Give it more memory (for files and frames: raise memory_limit), or room on disk to spill to."
+    return remedy(error, "FILE").strip() or "Check the connection and that its tables still exist, then fit again."
+
+
+def reason(error: Exception) -> str:
+    """Return the first line of a database's error; of a bad row of a file also what is wrong with it."""
+    lines = str(error).strip().splitlines() or [repr(error)]
+    if "CSV Error" not in lines[0]:
+        return lines[0]
+    kept = lines[: lines.index("")] if "" in lines else lines
+    return "; ".join(line[:LONGEST_LINE] for line in kept if not line.startswith("Original Line"))
+
+
+def remedy(error: Exception, name: str) -> str:
+    """Return what to do about a row of a file that cannot be read, empty for other errors."""
+    text = reason(error).lower()
+    if "unicode" in text or "utf-8" in text or "encod" in text:
+        return f" Save it as UTF-8, from a shell: iconv -f cp1252 -t utf-8 {name} > utf8.csv"
+    if "could not convert" in text:
+        return " Correct that row, or leave its entry empty: the rows before it hold another type."
+    return ""
+
+
+def _place(connection: Connection, dialect: Dialect) -> Connection:
+    """Return the connection that stands in for a user's: that of the open snapshot, or a new one beside a busy one."""
+    already = _OPEN.get() or {}
+    if id(connection) in already:
+        return already[id(connection)]
+    if dialect is DUCKDB and _busy(cast(DuckDBConnection, connection)):
+        return cast(DuckDBConnection, connection).cursor()
+    return connection
+
+
+def select(connection: Connection, statement: str, dialect: Dialect) -> list[tuple[Any, ...]]:
+    """Run one SELECT and return its rows; outside of a snapshot no transaction is left open."""
+    place = _place(connection, dialect)
+    postgres = cast(PostgresConnection, place) if dialect is POSTGRES else None
+    idle = postgres is not None and _status(postgres) == "IDLE"
+    with reading(place, dialect):
+        rows = _rows(place, statement, dialect)
+        if idle and postgres is not None:
+            postgres.rollback()
+        return rows
+
+
+def select_arrays(connection: Connection, statement: str) -> dict[str, Any]:
+    """Run one SELECT on DuckDB and return its columns as arrays."""
+    place = cast(DuckDBConnection, _place(connection, DUCKDB))
+    with reading(place, DUCKDB):
+        return place.sql(statement).fetchnumpy()
+
+
+def _rows(place: Connection, statement: str, dialect: Dialect) -> list[tuple[Any, ...]]:
+    if dialect is SPARK:
+        return [tuple(row) for row in cast(SparkSession, place).sql(statement).collect()]
+    if dialect is DUCKDB:
+        return cast(DuckDBConnection, place).sql(statement).fetchall()
+    return _postgres_rows(cast(PostgresConnection, place), statement)
+
+
+def _run(connection: PostgresConnection, statement: str) -> None:
+    with _cursor(connection) as cursor:
+        cursor.execute(statement)
+
+
+def _cursor(connection: PostgresConnection) -> Any:
+    """Return a cursor of our own: the connection's may return rows of other kinds."""
+    import psycopg
+    from psycopg.rows import tuple_row
+
+    return psycopg.Cursor(cast(Any, connection), row_factory=tuple_row)
+
+
+def _postgres_rows(connection: PostgresConnection, statement: str) -> list[tuple[Any, ...]]:
+    """Return the rows with 32-bit floats as such, and char(n) without the blanks that PostgreSQL pads it with."""
+    with _cursor(connection) as cursor:
+        cursor.execute(statement)
+        rows = cursor.fetchall()
+        changed: dict[int, Callable[[Any], Any]] = {
+            j: np.float32 if column.type_code == REAL else lambda text: text.rstrip(" ")
+            for j, column in enumerate(cursor.description or ()) if column.type_code in (REAL, PADDED)}
+    if not changed:
+        return list(rows)
+    return [tuple(changed[j](value) if j in changed and value is not None else value
+                  for j, value in enumerate(row)) for row in rows]

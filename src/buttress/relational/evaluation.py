@@ -1,0 +1,263 @@
+"""A query over the rows of a join, in any commutative semiring, under no or one additive inequality (FAQ-AI).
+
+    SumProd   Q = sum over the rows x of the join with g(x) <= L of   prod_i F_i(x_i)
+    SumSum    Q = sum over the same rows of                           sum_i F_i(x_i)
+
+where g(x) = sum_j g_j(x_j), the x_i are columns, and "sum" and "prod" are the semiring's. The join is never listed.
+
+Source: Abo Khamis et al., On functional aggregate queries with additive inequalities, PODS 2019; section B.4 of Abo-Khamis,
+Im, Moseley, Pruhs & Samadian (APOCS 2021).
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from buttress._checks import Array, check_option
+from buttress.relational.counting.queries import EXACT_SCORE, lists_or_grid
+from buttress.relational.counting.semiring import DECLARED, SUM, Entries, Semiring
+from buttress.relational.databases import one_snapshot
+from buttress.relational.declare import Join, Table
+from buttress.relational.plan.plan import Plan
+from buttress.relational.plan.prepare import assemble, read
+from buttress.relational.sources import Column
+
+Functions = Mapping[str, Callable[[NDArray[Any]], Any]]  # of the values (n,) of a column, by "table.column"
+Scores = Mapping[str, Callable[[NDArray[Any]], Any] | float]  # a number is a coefficient
+Inequality = tuple[Scores, float]
+ColumnOf = dict[tuple[int, str], str]  # (table number, column) -> "table.column"
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a query over a join is.
+
+    ``value`` is exact where ``score_error`` is 0. Otherwise each row's score was rounded by at most ``score_error``:
+    ``sure`` is the query over rows that satisfy the inequality for certain, ``possible`` over those that may.
+    """
+
+    value: Any
+    sure: Any
+    possible: Any
+    score_error: float
+
+
+def semiring(add: Callable[[Any, Any], Any], multiply: Callable[[Any, Any], Any], *, zero: Any, one: Any,
+             name: str = "own") -> Semiring:
+    """Return the semiring of two functions of two values, both commutative, ``multiply`` distributing over ``add``.
+
+    Its values may be any Python objects. Nothing checks that the laws hold.
+    """
+    product = np.frompyfunc(multiply, 2, 1)
+    return Semiring(name, np.frompyfunc(add, 2, 1), lambda a, b: product(a, b), zero=zero, one=one)
+
+
+def evaluate(
+    join: Join,
+    ring: str | Semiring = "counting",
+    values: Functions | None = None,
+    *,
+    form: str = "product",
+    where: Inequality | None = None,
+) -> Answer:
+    """Return the sum over the rows of a join of the product (or sum) of functions of their columns.
+
+    Parameters
+    ----------
+    join : Join
+        Inner joins only; labels and weights play no part.
+    ring : {"counting", "sum-product", "min-plus", "max-plus", "max-product", "boolean"} or Semiring
+        What "sum" and "product" are: + and x, min and +, max and +, max and x, or and and; :func:`semiring` makes one
+        of two functions. Numbers are 64-bit floats: counts are exact up to 2^53.
+    values : dict of "table.column" to a function of an array
+        F_i; columns that are not named contribute the one of a product and nothing to a sum.
+    form : {"product", "sum"}
+        SumProd or SumSum. "sum" needs only the semiring's addition.
+    where : (dict of "table.column" to a coefficient or a function, threshold) or None
+        Only rows with sum_j g_j(x_j) <= threshold take part.
+
+    Returns
+    -------
+    Answer
+        Exact on joins whose distinct scores can be listed, and without an inequality always; else with its error.
+
+    Raises
+    ------
+    ValueError
+        For two inequalities, left joins, columns that are not there, NULLs in a named column, or functions that do not
+        return one value a row.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from buttress.relational import Join, Table, evaluate
+    >>> loan = pd.DataFrame({"account": [1, 1, 2], "sum": [10.0, 20.0, 5.0]})
+    >>> account = pd.DataFrame({"id": [1, 2, 2], "age": [30.0, 50.0, 60.0]})
+    >>> join = Join([Table("loan", loan), Table("account", account)], on=[("loan.account", "account.id")])
+    >>> evaluate(join).value, evaluate(join, where=({"loan.sum": 1.0, "account.age": 1.0}, 50.0)).value
+    (4.0, 2.0)
+    >>> evaluate(join, "min-plus", {"loan.sum": lambda v: v, "account.age": lambda v: -v}).value
+    -55.0
+    """
+    check_option("form", form, ("product", "sum"))
+    rule = _known(ring)
+    inequality = _checked(where, len(join.tables))
+    plain = Join([Table(table.name, table.source) for table in join.tables], join.on, max_bag_rows=join.max_bag_rows)
+    pairs = plain.check()
+    if any(pair.left for pair in pairs):
+        raise ValueError("evaluate answers queries over inner joins. Got a left join. Leave out 'left', or add a row for "
+                         "what is missing.")
+    terms = _located(plain, values or {})
+    scores = _located(plain, inequality[0])
+    wanted = [[column for t, column in {**terms, **scores} if t == i] for i in range(len(plain.tables))]
+    with one_snapshot(plain.connections):
+        columns = [read(plain, i, pairs, wanted[i]) for i in range(len(plain.tables))]
+    plan = assemble(plain, pairs, columns, intercept=False)
+    used, annotations = _annotations(plan, columns, rule, form, {at: (values or {})[key] for at, key in terms.items()})
+    shares = _node_sums(plan, columns, {at: _function(inequality[0][key]) for at, key in scores.items()})
+    entries, error = lists_or_grid(plan, shares, used, annotations)
+    return _answer(entries, used, inequality[1], 0.0 if error <= EXACT_SCORE else error)
+
+
+def _known(ring: str | Semiring) -> Semiring:
+    if isinstance(ring, Semiring):
+        return ring
+    check_option("ring", ring, tuple(DECLARED))
+    return DECLARED[ring]
+
+
+def _checked(where: Inequality | None, n_tables: int) -> Inequality:
+    """Return the inequality, one that always holds for None; refuse two."""
+    if where is None:
+        return {}, np.inf
+    if isinstance(where, Sequence) and len(where) and not isinstance(where[0], Mapping):
+        raise ValueError(
+            f"where must be one inequality, ({{'table.column': coefficient}}, threshold). Got {len(where)}: a query under "
+            "two (FAQ-AI(2)) has no list of scores to read the answer from. Exact evaluation then takes about "
+            f"n^(m/2) steps for m tables of n rows, here n^{n_tables / 2:g}, and approximating it is #P-hard. Draw rows "
+            "with JoinSampler, or put one inequality into a function of a single column.")
+    if len(where) != 2:
+        raise ValueError(f"where must be ({{'table.column': coefficient}}, threshold). Got {len(where)} entries.")
+    return where[0], float(where[1])
+
+
+def _located(join: Join, named: Mapping[str, Any]) -> ColumnOf:
+    return {join.find_column(key): key for key in named}
+
+
+def _function(g: Callable[[NDArray[Any]], Any] | float) -> Callable[[NDArray[Any]], Any]:
+    return g if callable(g) else lambda values: float(g) * np.asarray(values, dtype=np.float64)
+
+
+def _applied(plan: Plan, columns: list[dict[str, Column]], at: tuple[int, str],
+             function: Callable[[NDArray[Any]], Any], kind: type) -> NDArray[Any]:
+    """Return a function of a column for the table's rows in use, as an array of one value a row."""
+    table, name = at
+    rows = plan.tables[table].rows
+    column = columns[table][name]
+    where = f"{plan.tables[table].name}.{name}"
+    if column.null[rows].any():
+        raise ValueError(f"Column {where!r} is NULL in {int(column.null[rows].sum())} rows of the join. Fill them, or "
+                         "drop the rows.")
+    found = np.asarray(function(column.values[rows]), dtype=kind)
+    if found.shape != (len(rows),):
+        raise ValueError(f"The function of {where!r} must return one value for each of {len(rows)} rows. Got shape "
+                         f"{found.shape}. Write it for arrays, as with np.vectorize.")
+    return found
+
+
+def _node_sums(plan: Plan, columns: list[dict[str, Column]],
+               functions: dict[tuple[int, str], Callable[[NDArray[Any]], Any]]) -> list[Array]:
+    """Return for each node's rows the sum of functions of their columns."""
+    totals = [np.zeros(node.n_rows) for node in plan.nodes]
+    for at, function in functions.items():
+        found = _applied(plan, columns, at, function, float)
+        for i, node in enumerate(plan.nodes):
+            for table, place in node.members:
+                totals[i] += found[place] if table == at[0] else 0.0
+    return totals
+
+
+def _annotations(plan: Plan, columns: list[dict[str, Column]], rule: Semiring, form: str,
+                 functions: dict[tuple[int, str], Callable[[NDArray[Any]], Any]]) -> tuple[Semiring, list[Array]]:
+    """Return the semiring to count in and each node's annotations in it."""
+    declared = rule.name in DECLARED
+    used, lift, one = _summing(rule, declared) if form == "sum" else (rule, _column, rule.one)
+    kind: type = float if declared else object
+    annotations = [_constant(one, node.n_rows, kind) for node in plan.nodes]
+    for at, function in functions.items():
+        found = lift(_applied(plan, columns, at, function, kind))
+        for i, node in enumerate(plan.nodes):
+            for table, place in node.members:
+                if table == at[0]:
+                    annotations[i] = used.multiply(annotations[i], found[place])
+    return used, annotations
+
+
+def _column(values: Array) -> Array:
+    return values[:, None]
+
+
+def _constant(one: Any, n: int, kind: type) -> Array:
+    """Return n rows of the annotation ``one``; a list is a row of several numbers."""
+    width = len(one) if isinstance(one, list) else 1
+    out = np.empty((n, width), dtype=kind)
+    if isinstance(one, list):
+        out[:] = one
+    else:
+        out[:, 0] = [one] * n if kind is float else _objects([one] * n)
+    return out
+
+
+def _objects(values: list[Any]) -> NDArray[np.object_]:
+    """Return an array of Python objects, tuples kept whole."""
+    out = np.empty(len(values), dtype=object)
+    for i, value in enumerate(values):
+        out[i] = value
+    return out
+
+
+def _summing(rule: Semiring, declared: bool) -> tuple[Semiring, Callable[[Array], Array], Any]:
+    """Return a semiring whose product is the sum over columns, how a value enters it, and its one.
+
+    Where a + a = a the addition itself serves. Else the annotations are pairs of a sum and the number of rows it is of:
+    (a, n) (b, k) = (k a + n b, n k), k a being a added k times.
+    """
+    if rule.idempotent:
+        return replace(rule, multiply=rule.add, one=rule.zero), _column, rule.zero
+    if declared:
+        return SUM, lambda values: np.column_stack([np.ones(len(values)), values]), [1.0, 0.0]
+
+    def add(a: Any, b: Any) -> Any:
+        return rule.add(a[0], b[0]), a[1] + b[1]
+
+    def multiply(a: Any, b: Any) -> Any:
+        return rule.add(_times(rule, a[0], b[1]), _times(rule, b[0], a[1])), a[1] * b[1]
+
+    pairs = semiring(add, multiply, zero=(rule.zero, 0), one=(rule.zero, 1), name=rule.name)
+    return pairs, lambda values: _objects([(value, 1) for value in values])[:, None], (rule.zero, 1)
+
+
+def _times(rule: Semiring, a: Any, k: int) -> Any:
+    """Return a added k times, by doubling."""
+    total = rule.zero
+    while k:
+        total = rule.add(total, a) if k & 1 else total
+        a = rule.add(a, a)
+        k >>= 1
+    return total
+
+
+def _answer(entries: Entries, used: Semiring, threshold: float, error: float) -> Answer:
+    def total(most: float) -> Any:
+        chosen = entries.value[entries.score <= most]
+        if not len(chosen):
+            return used.zero[0] if isinstance(used.zero, tuple) else used.zero
+        found = used.add.reduce(chosen, axis=0)
+        last = found[-1]  # of SUM: (number of rows, sum)
+        return last[0] if isinstance(last, tuple) else (float(last) if entries.value.dtype == np.float64 else last)
+
+    return Answer(total(threshold), total(threshold - error), total(threshold + error), error)

@@ -1,0 +1,67 @@
+"""Parquet and CSV files, read by a DuckDB of our own."""
+
+import re
+from collections.abc import Callable
+from glob import glob
+from pathlib import Path
+from typing import Any
+
+from buttress.relational.databases import reason, remedy
+from buttress.relational.deadline import cancelled_in_time
+from buttress.relational.dialects import DUCKDB
+
+
+def connect_duckdb() -> Any:
+    """Return a DuckDB of our own, in memory."""
+    try:
+        import duckdb
+    except ImportError:
+        raise ImportError("Reading Parquet and CSV files needs DuckDB. Install it with: "
+                          "pip install 'buttress[duckdb]'") from None
+    return duckdb.connect()
+
+
+def scanned(path: str | Path, statement: Callable[[str], str], fetch: str = "fetchall") -> Any:
+    """Run a statement of the SELECT that reads a file, and fetch it all; ValueError for a file that cannot be read.
+
+    DuckDB reads on while it is fetched from, so that a bad row far down shows only then.
+    """
+    connection = connect_duckdb()
+    scan = scan_of(path)
+    try:
+        with cancelled_in_time(connection.interrupt):
+            return getattr(connection.execute(statement(scan)), fetch)()
+    except Exception as error:
+        if type(error) is RuntimeError and "interrupted" in str(error):  # how DuckDB passes Ctrl-C on
+            raise KeyboardInterrupt from error
+        if not type(error).__module__.startswith(("duckdb", "_duckdb")):
+            raise
+        why = reason(error) + remedy(error, Path(path).name)
+        raise ValueError(f"The file {str(path)!r} cannot be read: {why}") from None
+
+
+GLOB = re.compile(r"[*?[]")  # characters that stand for others in the patterns of DuckDB and of Python
+
+
+def matching(path: str | Path) -> list[Path]:
+    """Return the file of that name, or the files that the name fits as a pattern, in order."""
+    if Path(path).exists() or not GLOB.search(str(path)):
+        return [Path(path)]
+    return [Path(found) for found in sorted(glob(str(path), recursive=True))]
+
+
+def scan_of(path: str | Path) -> str:
+    """Return the SELECT that reads a Parquet or CSV file, or all files of a pattern such as ``"part-*.parquet"``.
+
+    Raises ValueError for a file that is not there, or of another kind.
+    """
+    files = matching(path)
+    if not files or not files[0].exists():
+        raise ValueError(f"A table's source must be a frame, a file or (connection, table name). Got the path "
+                         f"{str(path)!r}, where there is no file.")
+    readers = {".parquet": "read_parquet", ".csv": "read_csv", ".tsv": "read_csv", ".gz": "read_csv"}
+    kinds = sorted({file.suffix.lower() for file in files})
+    if len(kinds) > 1 or kinds[0] not in readers:
+        raise ValueError(f"A file must end in .parquet, .csv, .tsv or .csv.gz. Got {str(path)!r}.")
+    names = ", ".join(DUCKDB.text(GLOB.sub(lambda mark: f"[{mark[0]}]", str(file))) for file in files)
+    return f"SELECT * FROM {readers[kinds[0]]}([{names}])"

@@ -1,0 +1,121 @@
+"""Learning how several feature maps are mixed in support vector data description: the joint program.
+
+    min over R2, c, xi, gamma   R2 + 1/(nu n) sum_i w_i xi_i
+    subject to                  |sum_p gamma_p Phi_p(x_i) - c|^2 <= R2 + xi_i,  xi >= 0,  gamma >= 0,  sum_p gamma_p = 1
+
+The kernel of sum_p gamma_p Phi_p is sum_p gamma_p^2 K_p, and the program is jointly convex. With V_p(a) = diag(K_p)'a -
+a'K_p a it is min over gamma of F(gamma) = max_a sum_p gamma_p^2 V_p(a). For a given dual point a the best gamma_p is
+proportional to 1/V_p(a), so that the dual is
+
+    max over a of H(V(a)),   H(V) = 1 / sum_p (1/V_p),   0 <= a_i <= w_i/(nu n),  sum_i a_i = 1
+
+and F(gamma) - H(V(a)) is a certificate for any gamma and a. Every kernel gets a weight.
+
+Source: Liu, A demo of reduced gradient descent optimization (2020), Eq. 3. Its Eq. 7 is another program.
+"""
+
+import numpy as np
+from scipy.optimize import minimize
+
+from buttress._checks import Array
+from buttress.solvers.qp.kernel_weights import KernelStack, Trial, line_search
+from buttress.solvers.run import Step, Steps
+
+NO_VARIANCE = 1e-12  # of the largest V_p: a smaller one counts as this much, so that its weight stays finite
+MIX_ROUNDS = 3  # mixtures of dual points added after each ball: points that cost no program
+NEGLIGIBLE = 1e-10  # multipliers of the master program below this are dropped
+MASTER_TOL = 1e-14  # of SLSQP on the master program, whose variances are of the order of 1
+MASTER_ROUNDS = 200  # most iterations of SLSQP
+SHORTEST = 1e-12  # length of a step of gamma that rounding hides
+
+
+def best_mix(V: Array) -> Array:
+    """Return the gamma (m,) >= 0 of sum 1 that minimises sum_p gamma_p^2 V_p: proportional to 1/V_p."""
+    inverse = 1 / np.maximum(V, NO_VARIANCE * max(float(V.max()), 1e-300))
+    return np.asarray(inverse / inverse.sum())
+
+
+def harmonic(V: Array) -> float:
+    """Return H(V) = 1 / sum_p (1/V_p), 0 if a variance is not positive."""
+    return float(1 / (1 / V).sum()) if (V > 0).all() else 0.0
+
+
+def strongest_mixture(cuts: Array) -> Array:
+    """Return the lambda (K,) >= 0 of sum 1 that maximises H(lambda'cuts) for V of dual points as the rows of ``cuts``.
+
+    H is concave. Started from the best single row; any lambda is valid, so an early end costs progress only.
+    """
+    V = np.maximum(cuts, NO_VARIANCE * cuts.max())
+    singles = 1 / (1 / V).sum(axis=1)
+    unit = singles.max()
+    start = np.zeros(len(V))
+    start[int(singles.argmax())] = 1.0
+    if len(V) == 1:
+        return start
+
+    def value(mix: Array) -> tuple[float, Array]:
+        total = mix @ V / unit
+        level = 1 / (1 / total).sum()
+        return -level, -(V / unit) @ (level / total) ** 2
+
+    found = minimize(value, start, jac=True, method="SLSQP", bounds=[(0, 1)] * len(V),
+                     constraints={"type": "eq", "fun": lambda mix: mix.sum() - 1, "jac": np.ones_like},
+                     options={"ftol": MASTER_TOL, "maxiter": MASTER_ROUNDS}).x
+    found = np.where(found > NEGLIGIBLE, found, 0.0)
+    found = found / found.sum() if found.any() else start
+    return found if value(found)[0] <= value(start)[0] else start
+
+
+def joint_cuts(stack: KernelStack, mix: Array) -> Steps:
+    """Yield the best mix so far; the next is the best reply to the strongest mixture of all dual points seen.
+
+    Each dual point a bounds F(gamma) from below by sum_p gamma_p^2 V_p(a), a cut. The mixture of dual points that
+    attains the least of the cuts' maximum is a dual point itself and by concavity no worse: a cut at no further program.
+    The gap is relative.
+    """
+    cuts: list[Array] = []
+    points: list[Array] = []
+    best: Trial | None = None
+    start: Array | None = None
+    while True:
+        trial = stack.evaluate(mix**2, start)
+        best = trial if best is None or trial.upper < best.upper else best
+        points.append(trial.ball.a)
+        cuts.append(trial.variances)
+        for _ in range(MIX_ROUNDS):
+            share = strongest_mixture(np.array(cuts))
+            points.append(np.tensordot(share, points, axes=1))
+            cuts.append(stack.variances(points[-1]))
+        strongest = int(np.argmax([harmonic(V) for V in cuts]))
+        lower = harmonic(cuts[strongest])
+        yield Step((best, lower), gap=(best.upper - lower) / max(abs(best.upper), 1e-300), objective=best.upper)
+        start = points[strongest]
+        mix = best_mix(cuts[strongest])
+
+
+def joint_gradient(stack: KernelStack, mix: Array) -> Steps:
+    """Yield mixes along the reduced gradient of F, scaled by the curvature of the cut, with a line search.
+
+    The gradient of F at gamma is 2 gamma_p V_p(a) for its ball's dual point a. Kept to sum gamma = 1 and divided by the
+    cut's second derivatives 2 V_p(a), it points to the best reply to a, where the cut itself is least.
+    """
+    trial = stack.evaluate(mix**2, None)
+    lower = 0.0
+    while True:
+        lower = max(lower, harmonic(trial.variances))
+        yield Step((trial, lower), gap=(trial.upper - lower) / max(abs(trial.upper), 1e-300), objective=trial.upper)
+        gamma = np.sqrt(trial.eta)
+        D = best_mix(trial.variances) - gamma
+        following = along_mix(stack, trial, gamma, D)
+        if np.abs(D).max() <= SHORTEST or not following.upper < trial.upper:
+            return
+        trial = following
+
+
+def along_mix(stack: KernelStack, trial: Trial, gamma: Array, D: Array) -> Trial:
+    """Return the trial of least F between gamma and gamma + D."""
+
+    def at(s: float, start: Array) -> Trial:
+        return stack.evaluate((gamma + s * D) ** 2, start)
+
+    return line_search(at, lambda t: float(2 * np.sqrt(t.eta) * t.variances @ D), trial, 1.0, at(1.0, trial.ball.a))

@@ -1,0 +1,108 @@
+"""evaluate: queries over random joins against the rows listed by pandas."""
+
+from functools import reduce
+from math import gcd
+
+import numpy as np
+import pandas as pd
+import pytest
+from relational_problems import chain, materialise, random_join
+
+from buttress.relational import Join, Table, evaluate, semiring
+from buttress.relational.counting import semiring as lists
+
+RINGS = {
+    "counting": (lambda a, b: a + b, lambda a, b: a * b, 0.0, lambda v: np.round(4 * v)),
+    "sum-product": (lambda a, b: a + b, lambda a, b: a * b, 0.0, lambda v: v),
+    "min-plus": (min, lambda a, b: a + b, np.inf, lambda v: v),
+    "max-plus": (max, lambda a, b: a + b, -np.inf, lambda v: v),
+    "max-product": (max, lambda a, b: a * b, 0.0, np.abs),
+    "boolean": (max, lambda a, b: a * b, 0.0, lambda v: v > -1),
+    "own": (gcd, lambda a, b: a * b // gcd(a, b) if a and b else 0, 0, lambda v: [1 + int(abs(8 * x)) for x in v]),
+}
+
+
+def listed(rows, add, term, zero, chosen, form, functions):
+    parts = [np.asarray(f(rows[key].to_numpy(float)), dtype=object) for key, f in functions.items()]
+    total = zero
+    for row in np.flatnonzero(chosen):
+        total = add(total, reduce(term if form == "product" else add, [part[row] for part in parts]))
+    return total
+
+
+@pytest.mark.parametrize("seed", range(100))
+def test_every_ring_and_form_agrees_with_the_listed_join(seed):
+    join = random_join(seed, rows=7)
+    rows = materialise(join)
+    if not len(rows):
+        with pytest.raises(ValueError, match="no rows"):
+            evaluate(join)
+        return
+    rng = np.random.default_rng(seed)
+    names = [f"{table.name}.x{rng.integers(2)}" for table in join.tables]
+    name = list(RINGS)[seed % len(RINGS)]
+    add, multiply, zero, function = RINGS[name]
+    ring = semiring(add, multiply, zero=zero, one=1) if name == "own" else name
+    functions = dict.fromkeys(names, function)
+    coefficients = {key: float(rng.integers(-3, 4)) for key in names}
+    score = sum(np.round(64 * rows[key].to_numpy(float)) * c for key, c in coefficients.items())
+    where = {key: lambda v, c=c: np.round(64 * v) * c for key, c in coefficients.items()}  # whole numbers: no rounding
+    for threshold in (None, float(np.median(score)), -1e9):
+        chosen = np.ones(len(rows), dtype=bool) if threshold is None else score <= threshold
+        for form in ("product", "sum"):
+            found = evaluate(join, ring, functions, form=form, where=None if threshold is None else (where, threshold))
+            wanted = listed(rows, add, multiply, zero, chosen, form, functions)
+            assert found.value == pytest.approx(float(wanted), rel=1e-9, abs=1e-9), (form, threshold)
+            assert found.sure == found.value == found.possible
+            assert found.score_error == 0
+
+
+def test_counting_without_functions_is_the_number_of_rows():
+    join = chain(300, 300, 5)
+    assert evaluate(join).value == 300.0**5
+
+
+def test_a_sketched_join_says_how_far_the_scores_may_be_off(monkeypatch):
+    join = chain(40, 20, 4)
+    names = [f"{table.name}.x0" for table in join.tables]
+    where = (dict.fromkeys(names, 1.0), 0.25)
+    exact = evaluate(join, where=where)
+    monkeypatch.setattr(lists, "MOST_ENTRIES", 20_000)
+    rough = evaluate(join, where=where)
+    assert exact.score_error == 0 < rough.score_error < 0.1
+    assert rough.sure <= exact.value <= rough.possible
+    assert rough.sure < rough.possible
+    rows = materialise(join)
+    assert exact.value == (rows[names].sum(axis=1) <= 0.25).sum()
+
+
+def test_section_b4_with_its_identities_put_right():
+    """Least distance of a correctly classified negative row: F_d is 0 for the label -1 and inf for 1, scores negated."""
+    join = chain(20, 5, 3)
+    rows = materialise(join)
+    names = [f"{table.name}.x{j}" for table in join.tables for j in range(2)]
+    beta = dict(zip(names, np.random.default_rng(0).normal(size=6)))
+    functions = {key: lambda v, b=b: -b * v for key, b in beta.items()}
+    functions["t0.y"] = lambda v: np.where(v == -1, 0.0, np.inf)
+    found = evaluate(join, "min-plus", functions, where=(beta, 0.0)).value
+    score = sum(b * rows[key] for key, b in beta.items())
+    right = (rows["t0.y"] == -1) & (score <= 0)
+    assert found == pytest.approx(-score[right].max(), rel=1e-12)
+
+
+def test_what_cannot_be_answered_is_refused_with_the_reason():
+    join = chain(20, 5, 4)
+    two = [({"t0.x0": 1.0}, 0.0), ({"t1.x0": 1.0}, 0.0)]
+    with pytest.raises(ValueError, match=r"FAQ-AI\(2\).*n\^2"):
+        evaluate(join, where=two)
+    with pytest.raises(ValueError, match="no column 'x9'"):
+        evaluate(join, values={"t0.x9": np.abs})
+    with pytest.raises(ValueError, match="one value for each"):
+        evaluate(join, values={"t0.x0": np.sum})
+    with pytest.raises(ValueError, match="ring"):
+        evaluate(join, "tropical")
+    with pytest.raises(ValueError, match="left join"):
+        evaluate(random_join(0, left=True))
+    frame = pd.DataFrame({"k": [1, 2], "v": [1.0, None]})
+    with pytest.raises(ValueError, match="NULL in 1 rows"):
+        evaluate(Join([Table("a", frame), Table("b", frame)], [("a.k", "b.k")]), values={"a.v": np.abs})

@@ -1,0 +1,435 @@
+"""What holds on a live database: the interval is true, or the fit says why it cannot be."""
+
+import os
+import signal
+import threading
+import time
+
+import numpy as np
+import pandas as pd
+import pytest
+from relational_problems import design, joined, materialise
+from relational_storage import in_database, store
+
+from buttress import NotConvergedWarning
+from buttress.relational import Join, RelationalLinearSVC, SourceChangedError, SourceLostError, Table
+from buttress.relational.counting.grid import GridOracle
+from buttress.relational.counting.margins import Evaluation
+from buttress.relational.databases import one_snapshot, select
+from buttress.relational.deadline import time_limit
+from buttress.relational.dialects import DUCKDB, POSTGRES
+from buttress.relational.optimum.certified import Climber
+from buttress.relational.optimum.planes import PlanePool
+from buttress.relational.plan.prepare import prepare
+from buttress.relational.sources import column_names, read_columns
+from buttress.relational.sql.oracle import SqlOracle
+
+ENGINES = ["memory", "sql"]
+
+
+def another(**options):
+    """One more connection to the tests' schema, with the rights to write."""
+    import psycopg
+
+    schema = f"buttress_{os.getpid()}"
+    return psycopg.connect(f"{os.environ['BUTTRESS_POSTGRES']} user=owner options='-c search_path={schema}'", **options)
+
+
+def people(n, seed=0):
+    """Two tables: people with a label, and their visits."""
+    rng = np.random.default_rng(seed)
+    a = pd.DataFrame({"k": np.arange(n), "x": rng.normal(size=n)})
+    a["y"] = (a["x"] + rng.normal(size=n) > 0).astype(int)
+    b = pd.DataFrame({"k": rng.integers(0, n, 3 * n), "z": rng.normal(size=3 * n)})
+    return a, b
+
+
+def live_join(connection, prefix):
+    return Join([Table("a", (connection, f"{prefix}_a"), features=["x"], label="y"),
+                 Table("b", (connection, f"{prefix}_b"), features=["z"])], [("a.k", "b.k")])
+
+
+def writer_of(prefix, stop):
+    """Commit, again and again, what moves the optimum: labels turned over, rows added and taken away."""
+    with another(autocommit=True) as writer:
+        while not stop.is_set():
+            writer.execute(f"UPDATE {prefix}_a SET y = 1 - y WHERE k % 3 = 0")
+            writer.execute(f"INSERT INTO {prefix}_b SELECT k, 5 * z FROM {prefix}_b WHERE k < 5")
+            writer.execute(f"DELETE FROM {prefix}_b WHERE abs(z) > 4")
+
+
+def true_interval(model, seen):
+    """The model's own objective on the rows that its snapshot held is in its interval."""
+    plan, rows = prepare(seen), materialise(seen)
+    X, y, weight = design(seen, plan, rows)
+    own = weight @ np.maximum(0, 1 - y * (X @ model.beta_)) / weight.sum() + model.alpha_ * model.beta_ @ model.beta_
+    low, high = model.objective_interval_
+    assert model.n_join_rows_ == len(rows)
+    assert low - 1e-9 <= own <= high + 1e-9
+
+
+def check_fits_among_writers(postgres, n_fits):
+    owner, _ = postgres
+    for name, frame in zip("ab", people(60)):
+        store(frame, f"live{n_fits}_{name}", owner.execute, POSTGRES)
+    stop = threading.Event()
+    writers = [threading.Thread(target=writer_of, args=(f"live{n_fits}", stop)) for _ in range(2)]
+    for thread in writers:
+        thread.start()
+    try:
+        with another() as mine:
+            join = live_join(mine, f"live{n_fits}")
+            for seed in range(n_fits):
+                with one_snapshot([mine]):
+                    model = RelationalLinearSVC(alpha=0.05, engine="sql", n_samples=20, max_iter=6, tol=1e-2,
+                                                random_state=seed).fit(join)
+                    frames = [pd.DataFrame({name: column.values for name, column in read_columns(
+                        table.source, ["k", *table.features, *filter(None, [table.label])]).items()})
+                        for table in join.tables]
+                true_interval(model, Join([Table("a", frames[0], features=["x"], label="y"),
+                                           Table("b", frames[1], features=["z"])], join.on))
+                assert mine.info.transaction_status.name == "IDLE"
+    finally:
+        stop.set()
+        for thread in writers:
+            thread.join()
+
+
+@pytest.mark.filterwarnings("ignore::buttress.NotConvergedWarning")
+def test_the_interval_is_true_while_others_write(postgres):
+    check_fits_among_writers(postgres, 3)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::buttress.NotConvergedWarning")
+def test_the_interval_is_true_in_fifty_fits_while_others_write(postgres):
+    check_fits_among_writers(postgres, 50)
+
+
+@pytest.mark.filterwarnings("ignore::buttress.NotConvergedWarning")
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_users_transaction_that_does_not_keep_a_snapshot_is_found_out(postgres, engine, monkeypatch):
+    owner, reader = postgres
+    prefix = f"rc{engine}"
+    for name, frame in zip("ab", people(40)):
+        store(frame, f"{prefix}_{name}", owner.execute, POSTGRES)
+    join = live_join(reader, prefix)
+    model = RelationalLinearSVC(alpha=0.05, engine=engine, n_samples=20, max_iter=3, tol=1e-2, random_state=0)
+    reader.execute("SELECT 1")
+    model.fit(join)  # nobody writes: all is well
+    assert reader.info.transaction_status.name == "INTRANS"
+    check = Join.check
+
+    def written(self):
+        owner.execute(f"UPDATE {prefix}_a SET y = 1 - y WHERE k < 10")
+        return check(self)
+
+    monkeypatch.setattr(Join, "check", written)
+    with pytest.raises(SourceChangedError, match="REPEATABLE READ"):
+        model.fit(join)
+    reader.rollback()
+    reader.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+    model.fit(join)
+    assert reader.info.transaction_status.name == "INTRANS"
+    reader.rollback()
+
+
+def test_a_fit_in_duckdb_sees_one_snapshot(duckdb_connection, monkeypatch):
+    join = joined(1, rows=12)
+    there = in_database(join, duckdb_connection, duckdb_connection.execute, DUCKDB, "s")
+    still = RelationalLinearSVC(alpha=0.05, engine="sql", n_samples=5, max_iter=5, tol=1e-2, random_state=0)
+    other = duckdb_connection.cursor()
+    call = SqlOracle.__call__
+
+    def meddled(self, *arguments):
+        other.execute("DELETE FROM s_t0 WHERE rowid % 2 = 0")
+        return call(self, *arguments)
+
+    n_rows = prepare(join).n_rows
+    monkeypatch.setattr(SqlOracle, "__call__", meddled)
+    with pytest.warns(NotConvergedWarning):
+        model = still.fit(there)
+    assert model.n_join_rows_ == n_rows
+    rows = materialise(join)
+    X, y, weight = design(join, prepare(join), rows)
+    own = weight @ np.maximum(0, 1 - y * (X @ model.beta_)) / weight.sum() + 0.05 * model.beta_ @ model.beta_
+    assert model.objective_interval_[0] <= own <= model.objective_interval_[1]
+
+
+def test_bounds_that_cross_are_never_clamped():
+    class Changing:
+        can_refine = False
+        total = 1.0
+
+        def __init__(self):
+            self.values = [(0.5, 0.5), (0.3, 0.3)]
+
+        def __call__(self, beta, loss, bins=0):
+            lower, upper = self.values.pop(0)
+            return Evaluation(beta, lower, np.zeros(1), lower, upper, lower, 1.0)
+
+    climb = Climber(Changing(), "hinge", 1.0, PlanePool(1), 1e-3)
+    climb.visit(np.zeros(1), 0.0)
+    with pytest.raises(SourceChangedError, match="at least 0.5"):
+        climb.visit(np.zeros(1), 0.0)
+
+
+@pytest.mark.parametrize(("kind", "values"), [("real", (0.1, 0.7)), ("numeric(4,2)", (0.25, 1.75)),
+                                              ("char(6)", ("ab", "cd")), ("boolean", (False, True)),
+                                              ("text", ("a\\b", "it's"))])
+def test_labels_of_every_type_in_postgres(postgres, kind, values):
+    owner, reader = postgres
+    name = f"lab_{kind[:4]}"
+    owner.execute(f"CREATE TABLE {name} (k bigint, x double precision, y {kind})")
+    frame = pd.DataFrame({"k": range(40), "x": np.linspace(-1, 1, 40)})
+    frame["y"] = [values[int(x > 0.1)] for x in frame["x"]]
+    for row in frame.itertuples(index=False):
+        owner.execute(f"INSERT INTO {name} VALUES (%s, %s, %s)", tuple(row))
+    here = RelationalLinearSVC(alpha=0.01, random_state=0).fit(
+        Join([Table("t", frame, features=["x"], label="y")]))
+    there = Join([Table("t", (reader, name), features=["x"], label="y")])
+    for options in ("on", "off"):
+        reader.execute(f"SET standard_conforming_strings = {options}")
+        reader.commit()
+        for engine, n in (("memory", 100), ("sql", 100), ("sql", 1)):
+            model = RelationalLinearSVC(alpha=0.01, engine=engine, n_samples=n, random_state=0).fit(there)
+            assert model.dual_bound_ <= here.objective_interval_[1]
+            assert here.dual_bound_ <= model.objective_interval_[1]
+            assert [str(c) for c in model.classes_] == [str(c) for c in here.classes_]
+    reader.execute("SET standard_conforming_strings = on")
+    reader.commit()
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_decimal_labels_in_duckdb(duckdb_connection, engine):
+    duckdb_connection.execute("CREATE TABLE d AS SELECT i AS x, (i % 2)::DECIMAL(4,1) AS y, (i % 2)::FLOAT * 0.3::FLOAT"
+                              " AS f FROM range(20) t(i)")
+    for label in "yf":
+        model = RelationalLinearSVC(alpha=0.1, engine=engine).fit(
+            Join([Table("d", (duckdb_connection, "d"), features=["x"], label=label)]))
+        assert model.converged_
+        assert len(model.predict(np.ones((3, 1)))) == 3
+
+
+def test_a_connection_with_other_rows(postgres):
+    from psycopg.rows import dict_row
+
+    owner, _ = postgres
+    for name, frame in zip("ab", people(40)):
+        store(frame, f"dict_{name}", owner.execute, POSTGRES)
+    frames = Join([Table("a", people(40)[0], features=["x"], label="y"), Table("b", people(40)[1], features=["z"])],
+                  [("a.k", "b.k")])
+    here = RelationalLinearSVC(alpha=0.05, random_state=0).fit(frames)
+    with another(row_factory=dict_row) as dicts:
+        for engine in ENGINES:
+            model = RelationalLinearSVC(alpha=0.05, engine=engine, random_state=0).fit(live_join(dicts, "dict"))
+            np.testing.assert_allclose(model.coef_, here.coef_, atol=1e-2)
+
+
+def test_a_pending_result_of_the_users_duckdb_stays(duckdb_connection):
+    join = joined(3)
+    there = in_database(join, duckdb_connection, duckdb_connection.execute, DUCKDB, "pending")
+    for engine in ENGINES:
+        duckdb_connection.execute("SELECT * FROM range(5)")
+        assert duckdb_connection.fetchone() == (0,)
+        RelationalLinearSVC(alpha=0.1, engine=engine, random_state=0).fit(there)
+        assert duckdb_connection.fetchall() == [(1,), (2,), (3,), (4,)]
+
+
+def test_temporary_tables_and_a_users_transaction_in_duckdb(duckdb_connection):
+    run = duckdb_connection.execute
+    run("BEGIN")
+    run("CREATE TEMP TABLE mine AS SELECT i AS x, i % 2 AS y FROM range(9) t(i)").fetchall()
+    join = Join([Table("m", (duckdb_connection, "mine"), features=["x"], label="y")])
+    for engine in ENGINES:
+        assert RelationalLinearSVC(alpha=0.1, engine=engine).fit(join).n_join_rows_ == 9
+    run("ROLLBACK")
+    with pytest.raises(ValueError, match="no table"):
+        join.check()
+
+
+def test_a_typo_leaves_the_users_transaction_as_it_was(postgres):
+    owner, reader = postgres
+    owner.execute("CREATE TABLE typo (x bigint, y bigint)")
+    reader.execute("SELECT 1")
+    with pytest.raises(ValueError, match="Did you mean 'typo'"):
+        column_names((reader, "typpo"))
+    with pytest.raises(SourceLostError, match="failed"):
+        select(reader, "SELECT nothing FROM typo", POSTGRES)
+    assert reader.execute("SELECT 2").fetchone() == (2,)
+    reader.rollback()
+    with pytest.raises(SourceLostError, match="failed"):
+        select(reader, "SELECT nothing FROM typo", POSTGRES)
+    assert reader.info.transaction_status.name == "IDLE"
+
+
+def test_a_statement_timeout_is_named(postgres):
+    _, reader = postgres
+    reader.execute("SET statement_timeout = 50")
+    reader.commit()
+    with pytest.raises(SourceLostError, match="statement_timeout"):
+        select(reader, "SELECT pg_sleep(5)", POSTGRES)
+    reader.execute("SET statement_timeout = 0")
+    reader.commit()
+
+
+def test_grants_on_the_columns_in_use_suffice(postgres):
+    owner, reader = postgres
+    owner.execute("CREATE TABLE partly AS SELECT i AS x, i % 2 AS y, 'secret' AS s FROM generate_series(1, 9) i")
+    owner.execute("REVOKE ALL ON partly FROM reader")
+    owner.execute("GRANT SELECT (x, y) ON partly TO reader")
+    for engine in ENGINES:
+        model = RelationalLinearSVC(alpha=0.1, engine=engine)
+        assert model.fit(Join([Table("p", (reader, "partly"), features=["x"], label="y")])).n_join_rows_ == 9
+        with pytest.raises(SourceLostError, match="Ask for SELECT on the columns"):
+            model.fit(Join([Table("p", (reader, "partly"), features=["s"], label="y")]))
+
+
+def test_a_name_with_marks_of_a_pattern_is_that_file(tmp_path, duckdb_connection):
+    for name, value in (("a[1].parquet", 1), ("a1.parquet", 2), ("a2.parquet", 3), ("b?.csv", 4), ("bb.csv", 5)):
+        duckdb_connection.execute(f"COPY (SELECT {value} AS v) TO {DUCKDB.text(str(tmp_path / name))}")
+    assert read_columns(tmp_path / "a[1].parquet", ["v"])["v"].values.tolist() == [1]
+    assert read_columns(tmp_path / "b?.csv", ["v"])["v"].values.tolist() == [4]
+    assert sorted(read_columns(tmp_path / "a?.parquet", ["v"])["v"].values.tolist()) == [2, 3]
+
+
+def keyed(connection, prefix, kinds, values, execute):
+    for name, kind, value in zip("ab", kinds, values):
+        execute(f"CREATE TABLE {prefix}{name} (k {kind}, x bigint, y bigint)")
+        for v in value:
+            execute(f"INSERT INTO {prefix}{name} VALUES ({v}, 1, 0), ({v}, 2, 1)")
+    return Join([Table("a", (connection, f"{prefix}a"), features=["x"], label="y"),
+                 Table("b", (connection, f"{prefix}b"), features=[])], [("a.k", "b.k")])
+
+
+def test_engines_agree_on_keys_of_different_types(postgres):
+    owner, reader = postgres
+    cases = [(("char(6)", "text"), (["'ab'", "'c'"], ["'ab'", "'d'"])), (("real", "double precision"), (["0.1", "0.5"],
+             ["0.1", "0.5"])), (("bigint", "numeric"), (["1", "2"], ["1", "2.5"]))]
+    for i, (kinds, values) in enumerate(cases):
+        join = keyed(reader, f"key{i}", kinds, values, owner.execute)
+        n = owner.execute(f"SELECT COUNT(*) FROM key{i}a a, key{i}b b WHERE a.k = b.k").fetchone()[0]
+        assert prepare(join).n_rows == SqlOracle(join).plan.n_rows == n > 0
+
+
+@pytest.mark.parametrize(("kinds", "values", "message"), [
+    (("bigint", "double precision"), (["9007199254740993"], ["9007199254740992"]), "2.53"),
+    (("bigint", "boolean"), (["1"], ["true"]), "truth value"),
+    (("bigint", "bigint[]"), (["1"], ["'{1}'"]), "nested|arrays"),
+])
+def test_keys_that_engines_would_compare_differently_are_refused_by_both(postgres, kinds, values, message):
+    owner, reader = postgres
+    join = keyed(reader, f"no{kinds[1][:3]}{kinds[1][-1] == ']'}", kinds, values, owner.execute)
+    for engine in ENGINES:
+        with pytest.raises(ValueError, match=message):
+            RelationalLinearSVC(engine=engine).fit(join)
+
+
+def test_whole_numbers_of_sixty_bits_are_told_apart():
+    big = 2**60
+    a = pd.DataFrame({"k": [big, big + 1, big + 2, big + 3], "x": [1.0, 2.0, 3.0, 4.0], "y": [0, 1, 0, 1]})
+    b = pd.DataFrame({"k": np.array([big + 1, big + 2, 2**63 + 5], dtype=np.uint64), "z": [1.0, 2.0, 3.0]})
+    join = Join([Table("a", a, features=["x"], label="y"), Table("b", b, features=["z"])], [("a.k", "b.k")])
+    assert prepare(join).n_rows == SqlOracle(join).plan.n_rows == 2
+
+
+def test_arrays_are_no_features(duckdb_connection):
+    duckdb_connection.execute("CREATE TABLE arrays AS SELECT [i, 1] AS x, i % 2 AS y FROM range(6) t(i)")
+    for engine in ENGINES:
+        with pytest.raises(ValueError, match="arrays, structures or bytes"):
+            RelationalLinearSVC(engine=engine).fit(
+                Join([Table("t", (duckdb_connection, "arrays"), features=["x"], label="y")]))
+
+
+@pytest.mark.parametrize("n", [7, 30])
+def test_every_label_row_gets_an_answer(n):
+    a, b = people(n)
+    b = b[b["k"] != 3]
+    join = Join([Table("a", a, features=["x"], label="y"), Table("b", b, features=["z"])], [("a.k", "b.k")])
+    matched = np.isin(a["k"], b["k"])
+    model = RelationalLinearSVC(alpha=0.05, random_state=0).fit(join)
+    with pytest.warns(UserWarning, match="have no row of the join. Their score is the intercept"):
+        scores = model.decision_function(join)
+    np.testing.assert_array_equal(scores[~matched], model.intercept_[0])
+    rows = materialise(join)
+    own = pd.Series(model.decision_function(rows)).groupby(rows["a.#"]).mean()
+    np.testing.assert_allclose(scores[matched], own.to_numpy(), atol=1e-12)
+    model.set_params(unmatched="nan")
+    with pytest.warns(UserWarning, match="Their score is NaN"):
+        np.testing.assert_array_equal(np.isnan(model.decision_function(join)), ~matched)
+    with pytest.warns(UserWarning, match="NaN"), pytest.raises(ValueError, match="unmatched='intercept'"):
+        model.predict(join)
+
+
+@pytest.mark.parametrize("how", [{}, {"weights": True}, {"left": True}])
+@pytest.mark.parametrize("row_weight", ["join", "label_row"])
+def test_a_small_join_in_a_database_is_listed(how, row_weight):
+    join = joined(2, **how)
+    here = RelationalLinearSVC(alpha=1e-3, row_weight=row_weight, random_state=0).fit(join)
+    there = RelationalLinearSVC(alpha=1e-3, row_weight=row_weight, random_state=0, engine="sql").fit(join)
+    assert there.gap_ <= 1e-3
+    assert there.n_oracle_calls_ <= 2 * here.n_oracle_calls_
+    assert there.dual_bound_ <= here.objective_interval_[1]
+    assert here.dual_bound_ <= there.objective_interval_[1]
+    beta = np.random.default_rng(0).normal(size=len(here.beta_))
+    one, other = (RelationalLinearSVC(row_weight=row_weight, alpha=0.1) for _ in range(2))
+    assert one.fit(join).n_join_rows_ == other.fit(join).n_join_rows_
+    oracle = SqlOracle(join, per_label_row=row_weight == "label_row")
+    listed = oracle.listed()
+    assert listed.total == pytest.approx(oracle.total, rel=1e-12)
+    from buttress.relational.counting.margins import logistic
+    np.testing.assert_allclose(listed(beta, logistic()).b, oracle.at_step(beta, logistic(), 1e-6).b, atol=1e-5)
+
+
+SLOW_QUERIES = {
+    "PostgreSQL": "SELECT pg_sleep(60)",
+    "DuckDB": "SELECT COUNT(*) FROM range(100000000) a, range(100000000) b WHERE a.range + b.range = 3",
+}
+
+
+def slow_connection(name, duckdb_connection, postgres):
+    return (duckdb_connection, DUCKDB) if name == "DuckDB" else (postgres[1], POSTGRES)
+
+
+@pytest.mark.parametrize("name", SLOW_QUERIES)
+def test_a_query_is_cancelled_when_the_time_is_up(name, duckdb_connection, postgres):
+    connection, dialect = slow_connection(name, duckdb_connection, postgres)
+    with time_limit(0.3), pytest.raises(TimeoutError, match="max_time"), one_snapshot([connection]):
+        select(connection, SLOW_QUERIES[name], dialect)
+    assert select(connection, "SELECT 1", dialect) == [(1,)]
+
+
+@pytest.mark.parametrize("name", SLOW_QUERIES)
+def test_ctrl_c_ends_a_query(name, duckdb_connection, postgres):
+    connection, dialect = slow_connection(name, duckdb_connection, postgres)
+    threading.Timer(0.5, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+    with pytest.raises(KeyboardInterrupt), one_snapshot([connection]):
+        select(connection, SLOW_QUERIES[name], dialect)
+    assert select(connection, "SELECT 1", dialect) == [(1,)]
+
+
+@pytest.mark.parametrize("calls", [0, 2])
+def test_the_time_of_a_pass_and_of_the_preparation_counts(monkeypatch, duckdb_connection, calls):
+    join = joined(1, rows=12)
+    there = in_database(join, duckdb_connection, duckdb_connection.execute, DUCKDB, "time")
+    seen = []
+    send = SqlOracle._select
+
+    def slow(self, statement):
+        if "AS bin" in statement:
+            seen.append(1)
+            if len(seen) > calls:
+                return send(self, SLOW_QUERIES["DuckDB"])
+        return send(self, statement)
+
+    monkeypatch.setattr(SqlOracle, "_select", slow)
+    model = RelationalLinearSVC(alpha=0.05, tol=1e-9, n_samples=1, engine="sql", max_time=3, random_state=0)
+    if not calls:
+        with pytest.raises(TimeoutError, match="max_time"):
+            model.fit(there)
+        return
+    with pytest.warns(NotConvergedWarning, match="max_time"):
+        model.fit(there)
+    assert model.n_oracle_calls_ == calls
+    assert isinstance(GridOracle(prepare(join)).total, float)
+    assert time.monotonic() > 0

@@ -1,0 +1,97 @@
+"""The law of labels with a rate for each direction, against brute force and against the single rate."""
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+from scipy.special import log_softmax, softmax
+
+from buttress.solvers.contamination.confusion_law import (
+    Confusion,
+    confusion_steps,
+    learn_confusion,
+    one_rate,
+)
+from buttress.solvers.contamination.label_law import label_likelihoods
+from buttress.solvers.contamination.tuning import CONFUSION, LABELS
+from buttress.solvers.run import run
+
+
+def drawn(rates, n=2000, C=3, temperature=4.0, seed=0):
+    """Return scores, the true classes they bring about, and labels given by the rates."""
+    rng = np.random.default_rng(seed)
+    scores = rng.normal(size=(n, C))
+    true = (softmax(temperature * scores, axis=1).cumsum(axis=1) > rng.random((n, 1))).argmax(axis=1)
+    codes = (rates[true].cumsum(axis=1) > rng.random((n, 1))).argmax(axis=1)
+    return scores, true, codes
+
+
+def penalised(scores, codes, rates, temperature, bias):
+    """The objective, from its definition."""
+    prior = CONFUSION.prior * np.log(np.diagonal(rates)).sum() - bias @ bias / 2
+    q = np.exp(log_softmax(temperature * scores + bias, axis=1))
+    return (np.log((q @ rates)[np.arange(len(codes)), codes]).sum() + prior) / len(codes)
+
+
+def brute_force(scores, codes):
+    """Maximise the objective of two classes over all its numbers by a quasi-Newton search from several starts."""
+
+    def law(u):
+        a, b = 0.5 / (1 + np.exp(-u[:2]))
+        return np.array([[1 - a, a], [b, 1 - b]]), np.exp(u[2]), np.array(u[3:])
+
+    starts = [(-2, -2, 1, 0, 0), (1, -3, 1, 0, 0), (-3, 1, 1, 0, 0)]
+    ends = [minimize(lambda u: -penalised(scores, codes, *law(u)), u, method="BFGS", options={"gtol": 1e-7}) for u in
+            starts]
+    best = min(ends, key=lambda end: end.fun)
+    return -best.fun, law(best.x)
+
+
+def test_expectation_and_maximisation_reach_the_optimum_of_brute_force():
+    scores, _, codes = drawn(np.array([[0.7, 0.3], [0.05, 0.95]]), n=300, C=2)
+    steps = confusion_steps(scores, codes, Confusion(one_rate(2, 0.1), 1.0, np.zeros(2)))
+    found = run(steps, max_iter=3000, tol=1e-12, warn=False).state
+    value, (rates, temperature, bias) = brute_force(scores, codes)
+    assert found.objective == pytest.approx(value, abs=1e-6)
+    np.testing.assert_allclose(found.rates, rates, atol=5e-3)
+    assert found.temperature == pytest.approx(temperature, rel=2e-2)
+    np.testing.assert_allclose(found.bias, bias, atol=2e-2)
+
+
+def test_the_objective_is_the_penalised_likelihood_and_never_falls():
+    scores, _, codes = drawn(one_rate(3, 0.3), n=400)
+    steps = confusion_steps(scores, codes, Confusion(one_rate(3, 0.1), 1.0, np.zeros(3)))
+    values = []
+    for _, step in zip(range(30), steps, strict=False):
+        law = step.state
+        assert law.objective == pytest.approx(penalised(scores, codes, law.rates, law.temperature, law.bias))
+        values.append(law.objective)
+    assert np.all(np.diff(values) > -1e-12)
+
+
+def test_equal_rates_and_no_bias_are_the_single_rate():
+    scores, _, codes = drawn(one_rate(3, 0.3), n=200)
+    T, rho = LABELS.temperatures[12], 0.2
+    law = Confusion(one_rate(3, rho), T, np.zeros(3))
+    single = label_likelihoods(scores, codes, np.array([rho]))[12, 0]
+    assert np.log(law.joint(scores, codes).sum(axis=1)).mean() == pytest.approx(single)
+    rows = np.arange(len(codes))
+    q = softmax(T * scores, axis=1)[rows, codes]
+    right = (1 - rho) * q / ((1 - rho) * q + rho / 2 * (1 - q))
+    np.testing.assert_allclose(law.true_chances(scores, codes)[rows, codes], right)
+
+
+def test_one_direction_is_found_and_the_others_are_zero():
+    rates = np.eye(3)
+    rates[0] = 0.6, 0.4, 0
+    scores, true, codes = drawn(rates)
+    law = learn_confusion(scores, codes)
+    assert law.rates[0, 1] == pytest.approx(0.4, abs=0.06)
+    off = law.rates[~np.eye(3, dtype=bool)]
+    assert np.count_nonzero(off) == 1
+    wrong = 1 - law.true_chances(scores, codes)[np.arange(len(codes)), codes]
+    assert wrong[codes == true].mean() < 0.2 < 0.5 < wrong[codes != true].mean()
+
+
+def test_right_labels_have_no_direction():
+    scores, _, codes = drawn(np.eye(3))
+    np.testing.assert_array_equal(learn_confusion(scores, codes).rates, np.eye(3))
