@@ -201,7 +201,7 @@ def test_without_a_network_the_error_says_what_to_do(served, monkeypatch):
 def test_a_server_that_says_nothing_is_not_waited_for(monkeypatch):
     with socket.create_server(("127.0.0.1", 0)) as silent:
         monkeypatch.setattr(uci, "CLEVELAND", f"http://127.0.0.1:{silent.getsockname()[1]}/")
-        monkeypatch.setattr(uci, "PATIENCE", 0.2)
+        monkeypatch.setattr(uci, "SILENCE", 0.2)
         with pytest.raises(OSError, match=r"could not be downloaded .*timed out"):
             load_uci("heart_cleveland")
 

@@ -31,9 +31,9 @@ MAP = nystroem(RBF(0.5), X[:20])
 
 @pytest.fixture(params=["stored", "made again", "single"])
 def features(request, monkeypatch):
-    monkeypatch.setattr(stored, "KEPT", 0 if request.param == "made again" else 10**9)
+    monkeypatch.setattr(stored, "FEATURE_BYTES", 0 if request.param == "made again" else 10**9)
     monkeypatch.setattr(stored, "SINGLE", 0 if request.param == "single" else 10**9)
-    monkeypatch.setattr(stored, "PANEL", 700)
+    monkeypatch.setattr(stored, "PANEL_ENTRIES", 700)
     return LandmarkFeatures(MAP, X, 1.0)
 
 
@@ -75,8 +75,8 @@ def test_descent_does_not_depend_on_how_features_are_kept(step, kept, monkeypatc
         return KernelRegressor(risk=Subquantile(0.8), n_landmarks=30, step=step, random_state=0).fit(X, Y).predict(X)
 
     expected = fitted()
-    monkeypatch.setattr(stored, "KEPT" if kept == "made again" else "SINGLE", 0)
-    monkeypatch.setattr(stored, "PANEL", 700)
+    monkeypatch.setattr(stored, "FEATURE_BYTES" if kept == "made again" else "SINGLE", 0)
+    monkeypatch.setattr(stored, "PANEL_ENTRIES", 700)
     np.testing.assert_allclose(fitted(), expected, atol=1e-3 if kept == "single" else 1e-8)
 
 

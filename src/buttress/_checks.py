@@ -23,6 +23,7 @@ from buttress._types import Array, BoundsLike, Estimator, Labels, MatrixLike, Ro
 
 MAJORITY = ("With half of the rows corrupt or more, nothing in the data says which half is the true one: "
             "set it below 0.5.")
+TINY = 1e-300  # stands for 0 in a divisor and in a logarithm
 # source files whose frames a warning passes over
 INNER = (str(Path(__file__).parent) + os.sep, str(Path(sklearn.__file__).parent) + os.sep)
 

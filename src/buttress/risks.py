@@ -24,7 +24,7 @@ from sklearn.base import BaseEstimator
 
 from buttress._checks import Array, check_number
 
-ROUNDING = 1e-12  # of a sum of shares
+SHARE_ROUNDING = 1e-12  # of a sum of shares
 TIED = 1e-9  # share of a loss within which two losses count as equal
 # of the soft cut: error in units of the smoothing, relative error, and most bisections
 CUT_TOL = 1e-12
@@ -108,7 +108,7 @@ class Subquantile(Risk):
             return soft / soft.sum()
         order = np.argsort(losses)
         reach = np.cumsum(share[order])
-        boundary = losses[order[min(int(np.searchsorted(reach, self.kept - ROUNDING)), len(order) - 1)]]
+        boundary = losses[order[min(int(np.searchsorted(reach, self.kept - SHARE_ROUNDING)), len(order) - 1)]]
         tied = np.abs(losses - boundary) <= TIED * np.abs(boundary)
         kept = np.where((losses < boundary) & ~tied, share, 0.0)
         kept[tied] = share[tied] * (self.kept - kept.sum()) / share[tied].sum()

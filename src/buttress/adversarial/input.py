@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 BATCH = 500  # rows of one Adam iteration
 MOST_STEPS = 200  # the default of max_iter, per class
-REACH = 2  # radii of the ball that all steps of an attack reach together: it may cross the ball once
+ATTACK_REACH = 2  # radii of the ball that all steps of an attack reach together: it may cross the ball once
 
 
 def fit_input(
@@ -71,7 +71,7 @@ def worst_inputs(
 ) -> Array:
     """Return the inputs that a few steps down the margin reach from X; the last, for the model moves with them."""
     coef = phi.root @ theta
-    length = min(eps, REACH * eps / steps)
+    length = min(eps, ATTACK_REACH * eps / steps)
     moved = X
     for _ in range(steps):
         down = direction(phi.at(moved).gradient(-y[:, None] * coef), norm)

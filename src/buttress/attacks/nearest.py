@@ -27,11 +27,11 @@ from buttress.scores import Scorable
 LOOKS = 10  # a round, at which a row is compared with what it was
 PATIENCE = 2  # looks at which a row may be no better than before; a block goes on for its last row
 BETTER = 0.9999  # share of the lowest total that a total must be below to count as better
-RATE = 0.01  # the default of learning_rate, in widths of the box
-DIFFERENCE = 1e-4  # the default of h, in widths of the box
+BOX_RATE = 0.01  # the default of learning_rate, in widths of the box
+BOX_DIFFERENCE = 1e-4  # the default of h, in widths of the box
 SCATTER = 0.1  # standard deviation of new starts, in widths of the box, per round
 RAISE = 10  # factor of c where nothing was found (Carlini & Wagner)
-HALVINGS = 20  # of the line back to the row: to a millionth of its length
+LINE_HALVINGS = 20  # of the line back to the row: to a millionth of its length
 INSIDE = 0.999999  # of the half width: the ends of the box have no arctanh
 LEAST = 1e-12  # margin and squared slope that count as none
 # Adam's usual constants: what running means keep and take, and the least size to divide by
@@ -163,7 +163,7 @@ def zoo(
     problem = pose(model, X, y, bounds, device)
     closest = Closest(problem, check_number("kappa", kappa, 0, closed="left"))
     rng, d = generator(random_state), problem.X.shape[1]
-    width = problem.width * 0 + check_number("h", h, 0) if h is not None else DIFFERENCE * problem.width
+    width = problem.width * 0 + check_number("h", h, 0) if h is not None else BOX_DIFFERENCE * problem.width
     count = min(d, check_count("coordinates", coordinates))
 
     def slope(at: Linearised, contrast: Array, active: NDArray[np.bool_]) -> tuple[Rows, Array]:
@@ -250,7 +250,7 @@ def _search(
     problem, xp = closest.problem, closest.problem.place.xp
     if check_option("variable", variable, ("box", "tanh")) == "tanh" and not xp.isfinite(problem.high).all():
         raise ValueError("variable='tanh' needs finite bounds. Give bounds=(low, high) or use variable='box'.")
-    rate: Array = RATE * problem.width
+    rate: Array = BOX_RATE * problem.width
     if learning_rate is not None:
         rate = 0 * rate + check_number("learning_rate", learning_rate, 0)
     if variable == "tanh":
@@ -322,7 +322,7 @@ def _draw_back(closest: Closest, rows: Rows) -> None:
     X = closest.problem.X[rows]
     found = closest.X[rows]
     low, high = (closest.problem.place(np.full(len(rows), end)) for end in (0.0, 1.0))
-    for _ in range(HALVINGS):
+    for _ in range(LINE_HALVINGS):
         middle = (low + high) / 2
         x = X + middle[:, None] * (found - X)
         margin, _, wrong = closest.see(rows, x, closest.problem.target.scores(x))

@@ -17,7 +17,7 @@ from buttress.expansion import margins, winners
 from buttress.scores import Scorable, as_classifier
 
 WIDE_BOX = 100  # width from which an eps below 1 looks meant for a box of 1
-ROUNDED = 1e-4  # of the largest score: what float32 may be wrong by
+SINGLE_ROUNDED = 1e-4  # of the largest score: what float32 may be wrong by
 
 
 @dataclass
@@ -231,7 +231,7 @@ class Closest(Met):
         super().__init__(problem)
         self.kappa = kappa
         if problem.place.dtype == "float32":  # a point that float32 puts just over the border may lie before it
-            self.kappa = max(kappa, ROUNDED * float(abs(problem.target.scores(problem.X)).max()))
+            self.kappa = max(kappa, SINGLE_ROUNDED * float(abs(problem.target.scores(problem.X)).max()))
             self.queries += len(problem.X)
         self.distance = problem.place(np.zeros(len(problem.X)))
 

@@ -24,7 +24,7 @@ Scored = ScoredClassifier | ProbabilisticClassifier
 
 LEAST_PROBABILITY = 1e-300  # what a probability of 0 counts as, so that it has a logarithm
 QUERIED_BLOCK = 4096  # rows that an attack on a queried model works on at a time
-DIFFERENCE = 1e-4  # relative step of the central differences
+SLOPE_STEP = 1e-4  # relative step of the central differences
 QUERY_ROWS = 100_000  # rows of one query
 PHASES = 4_000_000  # phases of random features of one block of rows, 32 MB
 ENTRIES = 500_000  # kernel values of one block of rows, 4 MB: they stay in the cache between steps
@@ -113,7 +113,7 @@ class ExpansionTarget:
 def by_differences(scores: Callable[[Array], Array], X: Array, V: Array) -> Array:
     """Return sum_c V_ic d score_c(x_i) / d x_i (n, d) by central differences, 2 d queries a row."""
     d = X.shape[1]
-    steps = DIFFERENCE * np.maximum(1, np.abs(X).max(axis=0))
+    steps = SLOPE_STEP * np.maximum(1, np.abs(X).max(axis=0))
     offsets = np.concatenate([np.diag(steps), -np.diag(steps)])
     G = np.empty_like(X)
     rows = max(1, QUERY_ROWS // (2 * d))

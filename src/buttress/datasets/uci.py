@@ -19,7 +19,7 @@ from sklearn import datasets
 
 from buttress._checks import Array, check_option
 
-PATIENCE = 20.0  # seconds a server may be silent
+SILENCE = 20.0  # seconds a server may be silent
 CLEVELAND = "https://archive.ics.uci.edu/ml/machine-learning-databases/heart-disease/processed.cleveland.data"
 
 
@@ -76,7 +76,7 @@ def load_uci(name: str, data_dir: str | Path | None = None) -> Table:
 def _patience() -> Iterator[None]:
     """Let no connection opened meanwhile wait for ever, where the code that opens it sets no limit of its own."""
     before = socket.getdefaulttimeout()
-    socket.setdefaulttimeout(PATIENCE)
+    socket.setdefaulttimeout(SILENCE)
     try:
         yield
     finally:

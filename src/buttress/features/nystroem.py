@@ -19,7 +19,7 @@ from buttress.kernels import Kernel
 from buttress.kernels.points import Point, centred
 
 LEAST_EIGENVALUE = 1e-10  # share of the largest: smaller ones are mostly rounding, which an inverse root enlarges
-NEGATIVE = 1e-6  # share of the largest below 0 that rounding explains; more, and the kernel is not positive definite
+ROUNDED_NEGATIVE = 1e-6  # share of the largest below 0 that rounding explains; more: not positive definite
 
 
 def landmarks(X: Array, n_landmarks: int, *, rng: np.random.RandomState, method: str = "kmeans++") -> Array:
@@ -89,7 +89,7 @@ def nystroem(kernel: Kernel, points: Array) -> NystroemMap:
         raise ValueError(f"Nystroem features need a positive definite kernel. {kernel!r} is {kernel.definiteness}. "
                          "Use RBF, Laplacian, Cauchy, InverseMultiquadric, Linear or Polynomial.")
     values, vectors = np.linalg.eigh(kernel(points, points))
-    if not values[-1] > 0 or values[0] < -NEGATIVE * values[-1]:
+    if not values[-1] > 0 or values[0] < -ROUNDED_NEGATIVE * values[-1]:
         raise ValueError(f"The Gram matrix of the landmarks has eigenvalues from {values[0]:.3g} to {values[-1]:.3g}, "
                          "so the kernel is not positive definite and has no Nystroem features. Use one that is: RBF.")
     large = values > LEAST_EIGENVALUE * values[-1]

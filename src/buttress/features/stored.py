@@ -1,7 +1,7 @@
 """The Nystroem features of many rows, kept in memory or made again when asked for.
 
-Features are kept in float32 up to ``KEPT`` bytes. Beyond, they are made again where a Gram matrix needs them; values
-then need kernel columns only, since Z c = K (root c).
+Features are kept in float32 up to ``FEATURE_BYTES`` bytes. Beyond, they are made again where a Gram matrix needs them;
+values then need kernel columns only, since Z c = K (root c).
 """
 
 from typing import Any
@@ -14,10 +14,10 @@ from buttress._threads import for_each, slices, total
 from buttress.features.nystroem import NystroemMap
 from buttress.features.thin import thin_product
 
-KEPT = 5_000_000_000  # bytes of features held in memory
+FEATURE_BYTES = 5_000_000_000  # bytes of features held in memory
 SINGLE = 20_000_000  # entries of features above which they are in float32
 FAINT = 1e-6  # squared length of features, in units of `unit`, below which the landmarks see nothing of a row
-PANEL = 500_000  # entries of a kernel panel that stays in cache
+PANEL_ENTRIES = 500_000  # entries of a kernel panel that stays in cache
 
 
 class LandmarkFeatures:
@@ -38,7 +38,7 @@ class LandmarkFeatures:
         self.eps = float(np.finfo(np.float32 if single else np.float64).eps)
         self.root = feature_map.root.astype(self.dtype)
         self.lengths, self.missed = np.empty(self.shape[0]), np.empty(self.shape[0])
-        fits = self.shape[0] * self.shape[1] * self.dtype.itemsize <= KEPT
+        fits = self.shape[0] * self.shape[1] * self.dtype.itemsize <= FEATURE_BYTES
         self.stored = np.empty(self.shape, dtype=self.dtype) if fits else None
         for_each(lambda part: self._measure(part, unit), slices(*self.shape))
         self.faint = self.lengths < FAINT * unit
@@ -80,14 +80,14 @@ class LandmarkFeatures:
 
     def _parts(self) -> list[slice]:
         """Return the rows to work on at a time: of features that are made again as many as stay in cache."""
-        return slices(*self.shape) if self.stored is not None else slices(*self.shape, PANEL)
+        return slices(*self.shape) if self.stored is not None else slices(*self.shape, PANEL_ENTRIES)
 
     def _panel(self, X: Array) -> Array:
         return self.feature_map.kernel(_double(X), self.feature_map.landmarks)
 
     def _made(self, X: Array, out: Array | None = None) -> Array:
         block = np.empty((X.shape[0], self.shape[1]), dtype=self.dtype) if out is None else out
-        for part in slices(X.shape[0], self.shape[1], PANEL):
+        for part in slices(X.shape[0], self.shape[1], PANEL_ENTRIES):
             block[part, : self.width] = self._panel(X[part]).astype(self.dtype, copy=False) @ self.root
         if self.constant is not None:
             block[:, self.width] = self.constant

@@ -10,7 +10,7 @@ from buttress._checks import Array
 from buttress._compiling import compile_kernel
 
 THIN = 24  # columns up to which the loop is faster
-FAST = {"reassoc", "contract", "nsz"}
+FAST_SUMS = {"reassoc", "contract", "nsz"}
 
 
 def thin_product(Z: Array, C: Array) -> Array:
@@ -24,7 +24,7 @@ def thin_product(Z: Array, C: Array) -> Array:
     return out[:, : C.shape[1]]
 
 
-@compile_kernel("void(float32[:,::1], float32[:,::1], float64[:,::1])", fastmath=FAST)
+@compile_kernel("void(float32[:,::1], float32[:,::1], float64[:,::1])", fastmath=FAST_SUMS)
 def _multiply(Z: Array, columns: Array, out: Array) -> None:
     """Write Z columns' into ``out``; the columns are a multiple of three. Rows are taken by fours."""
     n, zero = len(Z), np.float32(0)

@@ -16,12 +16,12 @@ from buttress.gram.entries import Entries, Exact, Index, entries, exact_entries,
 from buttress.kernels import Kernel
 
 FLOAT64_ROWS = 2000  # up to this many rows float64 costs little, and lets the solution be finished to rounding
-STRETCH = 4096  # columns of stored rows that one thread adds at a time
+COLUMNS_A_THREAD = 4096  # columns of stored rows that one thread adds at a time
 TILE = 512  # rows and columns of one tile of an exact product
 HANDS = 16  # shares into which its rows of tiles are split; fixed, so that the sum does not depend on the threads
 ROUGH = 1e-5  # float32 entries with a larger relative error are not worth starting with
 WIDE = 128  # columns of X from which on stored entries are gathered rather than computed again
-KEPT = 512 * 2**20  # bytes of rows that may wait for the next fit
+WAITING_BYTES = 512 * 2**20  # bytes of rows that may wait for the next fit
 
 _kept: list[Array] = []  # at most one buffer: the first touch of new memory costs as much as computing what it holds
 
@@ -37,7 +37,7 @@ def _borrow(size: int) -> Array:
 
 def _give_back(buffer: Array) -> None:
     """Keep the buffer for the next fit, unless it is large or one is kept already."""
-    if buffer.size <= KEPT and not _kept:
+    if buffer.size <= WAITING_BYTES and not _kept:
         _kept.append(buffer)
 
 
@@ -270,10 +270,10 @@ class KernelRows:
     def _add_stored(self, slots: Index, weights: Array, total: Array, start: int, stop: int) -> None:
         def work(lefts: Iterator[int]) -> None:
             for left in lefts:
-                right = min(left + STRETCH, stop)
+                right = min(left + COLUMNS_A_THREAD, stop)
                 add_rows(self.cache.store, slots, weights, total[left - start : right - start], left, right)
 
-        share(work, range(start, stop, STRETCH), 2.0 * len(slots) * (stop - start))
+        share(work, range(start, stop, COLUMNS_A_THREAD), 2.0 * len(slots) * (stop - start))
 
     def times(self, b: Array) -> Array:
         """Return K b from the stored rows, shape (n,)."""

@@ -18,8 +18,8 @@ from buttress.gram.entries import entries
 from buttress.kernels import Kernel, Precomputed, centers, squared_distances
 
 POLICIES = ("warn", "raise", "clip", "flip", "shift")  # of every estimator; the exact machines also have "krein"
-SPECTRUM_ROWS = 5000  # rows up to which a full eigendecomposition is offered: of more it takes minutes
-SAMPLE_ROWS = 500  # rows whose eigenvalues stand for those of all; they take a twentieth of a second
+SPECTRUM_ROWS = 5000  # rows up to which a full eigendecomposition is offered: it costs n^3; its time is not recorded
+SAMPLE_ROWS = 500  # rows whose eigenvalues stand for those of all: a look that costs little; its time is not recorded
 INDEFINITE = -1e-8  # of the largest eigenvalue: one below this is no rounding
 NEGATIVE = -1e-10  # the same in the whole spectrum, whose parts below it are corrected
 
@@ -105,7 +105,7 @@ def is_definite(kernel: Kernel, X: DenseOrSparse) -> bool:
 
 
 def check_spectrum(policy: str, n: int) -> None:
-    """Refuse a policy that takes the spectrum of more rows than can be decomposed in a minute."""
+    """Refuse a policy that takes the spectrum of more rows than ``SPECTRUM_ROWS``."""
     if n > SPECTRUM_ROWS:
         raise ValueError(f"indefinite={policy!r} needs the spectrum of the whole Gram matrix and takes up to "
                          f"{SPECTRUM_ROWS} rows. Got {n}. Use a positive definite kernel or fewer rows.")

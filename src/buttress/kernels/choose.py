@@ -13,7 +13,7 @@ from buttress.kernels.composed import Combination, Custom, Precomputed
 from buttress.kernels.kernel import Kernel
 from buttress.kernels.named import NAMES, Linear
 
-FEWEST = 10  # rows below which nothing is said of a scale
+FEWEST_FOR_SCALE = 10  # rows below which nothing is said of a scale
 LOOKED_AT = 100  # rows, about, that are compared with the centres
 ALIKE = 1e-6  # spread of the kernel's values, as a share of the largest, at which all rows are alike
 UNLIKE = 1e-3  # share of k(x, x) that the nearest other row must reach, for half of the rows
@@ -105,7 +105,7 @@ def warn_of_scale(kernel: Kernel, X: Array, Z: Array) -> None:
     of them no other centre reaches a thousandth of k(x, x). They are all alike when all values agree to a millionth.
     Linear kernels are not checked: rows may well be orthogonal.
     """
-    if isinstance(kernel, Linear) or Z.shape[0] < FEWEST:
+    if isinstance(kernel, Linear) or Z.shape[0] < FEWEST_FOR_SCALE:
         return
     seen = np.arange(0, X.shape[0], -(-X.shape[0] // LOOKED_AT))
     rows = X[seen].astype(np.float64, copy=False)

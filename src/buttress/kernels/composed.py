@@ -7,7 +7,7 @@ import numpy as np
 from buttress._checks import Array, check_number
 from buttress.kernels.kernel import Kernel
 
-DIFFERENCE = 6e-6  # step of a central difference: the cube root of the machine epsilon balances its two errors
+CENTRAL_STEP = 6e-6  # step of a central difference: the cube root of the machine epsilon balances its two errors
 
 
 class Combination(Kernel):
@@ -84,7 +84,7 @@ class Custom(Kernel):
         return np.array([self(row, row)[0, 0] for row in X[:, None, :]])
 
     def gradient(self, X: Array, Z: Array, V: Array) -> Array:
-        step = DIFFERENCE * np.maximum(1, np.abs(X).max(axis=0))
+        step = CENTRAL_STEP * np.maximum(1, np.abs(X).max(axis=0))
         columns = []
         for j, h in enumerate(step):
             shift = np.zeros(X.shape[1])

@@ -8,13 +8,13 @@ from sklearn.utils.validation import check_is_fitted
 from buttress._callbacks import CallbackSupportMixin, Report, step_callback, with_callbacks
 from buttress._checks import Array, check_contamination, check_limits, check_number, check_X, check_X_y
 from buttress._types import MatrixLike, VectorLike
+from buttress.robust.scoring import NORMAL_MEDIAN
 from buttress.solvers.contamination.crr import column_basis, crr
 from buttress.solvers.contamination.stir import stir
 from buttress.solvers.run import Outcome, Steps, run
 
-NORMAL_MEDIAN = 0.6744898  # of |z|, z standard normal
 INLIER_SCALES = 3  # standard deviations: one normal residual in 370 is larger
-ROUNDING = 1e-12  # size of a residual, in units of the targets, that is 0 but for rounding
+NO_RESIDUAL = 1e-12  # size of a residual, in units of the targets, that is 0 but for rounding
 
 
 class LinearModel(CallbackSupportMixin, BaseEstimator):
@@ -202,7 +202,7 @@ class STIR(RegressorMixin, LinearModel):
         self.intercept_ += middle
         residual = np.abs(y - Z @ w)
         self.scale_ = float(np.median(residual)) / NORMAL_MEDIAN
-        self.inlier_mask_ = residual <= INLIER_SCALES * self.scale_ + ROUNDING * unit
+        self.inlier_mask_ = residual <= INLIER_SCALES * self.scale_ + NO_RESIDUAL * unit
         return self
 
     def predict(self, X: MatrixLike) -> Array:

@@ -32,7 +32,7 @@ from buttress.solvers.run import Outcome, run
 
 GRAM_ROWS = 5000  # rows up to which the Gram matrix is formed: 200 MB
 AUTO_LANDMARKS = 1000  # landmarks beyond that: features of 5,001 rows then take 40 MB
-FEWEST = 0.1  # share of the rows that a tilted risk must depend on, by effective number; fewer, and it warns
+LEAST_EFFECTIVE = 0.1  # share of the rows that a tilted risk must depend on, by effective number; fewer, and it warns
 INLIER = 0.5  # share of the heaviest row's weight from which a row counts as kept
 
 
@@ -187,7 +187,7 @@ def warn_of_few(weights: Array, risk: Risk, n: int) -> None:
     """Warn where a tilted risk depends on less than a tenth of the n rows: it is meant for losses of about one."""
     tilted = risk.risk if isinstance(risk, PerClass) else risk
     effective = weights.sum() ** 2 / float(weights @ weights)
-    if isinstance(tilted, Tilted) and effective < FEWEST * n:
+    if isinstance(tilted, Tilted) and effective < LEAST_EFFECTIVE * n:
         warn_user(f"{tilted!r} weights the rows as if they were {effective:.0f} of {n}: the losses differ by many "
                   "units of 1 / |tilt|. Scale y, or use a smaller tilt.")
 

@@ -11,11 +11,9 @@ from buttress._types import MatrixLike, RandomStateLike, VectorLike
 from buttress.expansion import binary_contrasts, rival_contrasts
 from buttress.kernels import KernelLike
 from buttress.losses import Logistic, Multinomial, Squared
-from buttress.risks import PerClass, Risk
+from buttress.risks import SHARE_ROUNDING, PerClass, Risk
 from buttress.robust.kernel_risk import KernelRisk
 from buttress.solvers.gradient.descent import StepLike
-
-ROUNDING = 1e-12  # of a sum of shares
 
 
 class KernelRegressor(ExpansionValues, RegressorMixin, KernelRisk):
@@ -257,6 +255,6 @@ def weighted_median(y: Array, weight: Array) -> float:
     """Return the weighted median, the middle of the two where half of the weight ends between two values."""
     order = np.argsort(y)
     share = np.cumsum(weight[order]) / weight.sum()
-    low = y[order][np.searchsorted(share, 0.5 - ROUNDING)]
-    high = y[order][np.searchsorted(share, 0.5 + ROUNDING)]
+    low = y[order][np.searchsorted(share, 0.5 - SHARE_ROUNDING)]
+    high = y[order][np.searchsorted(share, 0.5 + SHARE_ROUNDING)]
     return float((low + high) / 2)

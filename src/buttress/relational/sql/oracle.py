@@ -38,7 +38,7 @@ from buttress.relational.sql.sample import sample_rows
 KIND_ROWS = 100  # rows read of a column to learn what kind of values it holds
 OFFERS = 2  # times as many rows as are asked for that the root offers to the sample, so that few are accepted twice
 MOST_REPEATS = 1000  # times that each row of the root is offered to a sample, at most
-ROUNDING = 1e-9  # share by which a bound grows, so that rounding in the database cannot bring it below the truth
+BOUND_ROUNDING = 1e-9  # share by which a bound grows, so that rounding in the database cannot bring it below the truth
 
 
 class SqlOracle:
@@ -142,7 +142,7 @@ class SqlOracle:
             b[self.plan.slices[table].start + j] = push @ found[:, 4 + column]
         if self.intercept:
             b[self.plan.slices[self.join.root].stop - 1] = push @ found[:, 2]
-        error = text.rounded_shares(self.tree) * step / 2 * (1 + ROUNDING)
+        error = text.rounded_shares(self.tree) * step / 2 * (1 + BOUND_ROUNDING)
         return evaluation(loss, beta, b, z, mass, error)
 
     def sample(self, n: int) -> tuple[Array, Array, Array]:

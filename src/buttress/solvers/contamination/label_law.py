@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import softmax
 
-from buttress._checks import Array
+from buttress._checks import TINY, Array
 from buttress._rows import drawn_rows
 from buttress.solvers.contamination.tuning import LABELS
 from buttress.solvers.ridge.leave_one_out import Ridge
@@ -68,7 +68,7 @@ def _averaged(scores: Array, codes: NDArray[np.intp], rates: Array, weight: Arra
         some = weight[t] > 0
         q = softmax(temperatures[t] * scores, axis=1)
         right, slip = _given(q, codes, rates[some])
-        wrong += (slip / np.maximum(right + slip, 1e-300)) @ weight[t, some]
+        wrong += (slip / np.maximum(right + slip, TINY)) @ weight[t, some]
         classes += weight[t].sum() * q
     return wrong, classes
 
@@ -79,7 +79,7 @@ def label_likelihoods(scores: Array, codes: NDArray[np.intp], rates: Array) -> A
     total = np.empty((len(temperatures), len(rates)))
     for t, T in enumerate(temperatures):
         right, slip = _given(softmax(T * scores, axis=1), codes, rates)
-        total[t] = np.mean(np.log(right + slip + 1e-300), axis=0)
+        total[t] = np.mean(np.log(right + slip + TINY), axis=0)
     return total
 
 

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from scipy.linalg import cho_solve
 from scipy.special import softmax
 
-from buttress._checks import Array
+from buttress._checks import TINY, Array
 from buttress.features.stored import LandmarkFeatures
 from buttress.solvers.contamination.label_law import Flips, explain_labels, label_margins
 from buttress.solvers.contamination.tuning import NOISY_LABELS
@@ -221,7 +221,7 @@ class NoisyLogistic:
     def objective(self, q: Array, coef: Array, alpha: float, rho: float) -> float:
         """Return the objective per row, from the chances (n, C) at these coefficients."""
         right, slip = self._given(q, rho)
-        return float(-np.log(right + slip + 1e-300) @ self.used / len(q) + alpha / 2 * np.sum(coef * coef) / len(q))
+        return float(-np.log(right + slip + TINY) @ self.used / len(q) + alpha / 2 * np.sum(coef * coef) / len(q))
 
     def residuals(self, q: Array, rho: float) -> Array:
         """Return minus the gradient of the loss by each row's scores, shape (n, C)."""
@@ -233,7 +233,7 @@ class NoisyLogistic:
     def _belief(self, q: Array, rho: float) -> Array:
         """Return w (n,), 0 to 1: the weight of the label of each row."""
         right, slip = self._given(q, rho)
-        return np.asarray((right - rho / (self.C - 1) * q[self._rows, self.codes]) / (right + slip + 1e-300))
+        return np.asarray((right - rho / (self.C - 1) * q[self._rows, self.codes]) / (right + slip + TINY))
 
     def _given(self, q: Array, rho: float) -> tuple[Array, Array]:
         """Return P(label, and it is right) and P(label, and it is wrong) of each row."""

@@ -19,7 +19,7 @@ from itertools import count
 import numpy as np
 from scipy.special import gammaln
 
-from buttress._checks import Array
+from buttress._checks import TINY, Array
 from buttress._rows import drawn_rows
 from buttress.solvers.contamination.trimmed import lts_scale
 from buttress.solvers.contamination.tuning import GUARD, RESIDUALS
@@ -122,7 +122,7 @@ def _variance(
     """
     weight = responsibility / c**4
     level = spread**2
-    one = float(weight @ (level * square)) / max(float(weight @ level**2), 1e-300)
+    one = float(weight @ (level * square)) / max(float(weight @ level**2), TINY)
     if missed is None or not missed.any():
         return one, 0.0
     both = float(weight @ (level * missed))

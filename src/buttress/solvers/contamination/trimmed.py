@@ -15,6 +15,8 @@ from buttress.solvers.contamination.tuning import TRIMMING
 from buttress.solvers.ridge.leave_one_out import Ridge
 from buttress.solvers.run import Step, Steps
 
+NEAR = 0.25  # quantile of the distances from the most frequent target, which stands for the near ones; not varied
+
 
 def smallest(size: Array, h: int) -> Array:
     """Return the indicator, shape (n,), of the h smallest entries of ``size``, ties broken by index."""
@@ -59,7 +61,7 @@ def least_scale(y: Array) -> float:
         return 0.0
     shared = values[counts.argmax()]
     others = y[number != counts.argmax()]
-    near, away = np.quantile(np.abs(others - shared), [0.25, 0.5])
+    near, away = np.quantile(np.abs(others - shared), [NEAR, 0.5])
     floor = 0.0
     if repeated.sum() > 1 and counts[repeated].sum() > TRIMMING.mostly_repeated * len(y):
         step = _median_step(values[repeated], counts[repeated])

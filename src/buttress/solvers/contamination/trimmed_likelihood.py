@@ -25,7 +25,7 @@ GROWTH = 10  # factor between the penalties tried, until one keeps the coefficie
 RADIUS_TOL = 1e-10  # error of the logarithm of the penalty
 SHORTEST_STEP = 1e-8  # share of a Newton step below which it is not taken: the objective falls no further
 NEWTON_TOL = 1e-12  # fall of the objective, relative to 1 + its size, that ends the iteration
-NEWTON_STEPS = 100  # most steps; convex and damped, it takes about ten
+LIKELIHOOD_STEPS = 100  # most steps of a convex, damped method: a guard; counts not recorded
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,7 @@ def newton(X: Array, y: Array, family: Family, mu: float, beta: Array) -> Array:
         return float(family.loss(y, X @ b).sum()) + mu / 2 * float(b @ b)
 
     value = objective(beta)
-    for _ in range(NEWTON_STEPS):
+    for _ in range(LIKELIHOOD_STEPS):
         t = X @ beta
         g = X.T @ (family.mean(t) - y) + mu * beta
         H = (X * family.variance(t)[:, None]).T @ X

@@ -9,14 +9,13 @@ from collections.abc import Generator
 
 import numpy as np
 
-from buttress._checks import Array
+from buttress._checks import TINY, Array
 
 TRIALS = 12  # steps tried along a line before it is given up
 ARMIJO = 1e-4  # share of the fall predicted by the slope that a step must reach (Nocedal & Wright, section 3.1)
 # factors of the next step after one that failed: the minimiser of the parabola, kept between these
 LEAST_CUT = 0.1
 MOST_CUT = 0.5
-TINY = 1e-300  # to divide by where the parabola is flat
 LEAST_CURVATURE = 1e-12  # s'r over r'r below which a pair of differences is rounding
 Points = Generator[Array, tuple[float, Array], None]
 

@@ -16,14 +16,14 @@ from buttress._checks import Array
 from buttress.features import NystroemMap
 from buttress.solvers.run import Step, Steps
 
-# Adam's: what its running means keep of themselves and take of a gradient, and the least size it divides by. Squares
-# are forgotten faster than the usual .999, because training starts at the natural solution and ends after few steps.
-MEAN_KEPT = 0.9
-MEAN_NEW = 0.1
-SQUARE_KEPT = 0.99
-SQUARE_NEW = 0.01
-LEAST_SIZE = 1e-8
-RATE = 0.02  # first step, in units of the largest coefficient of the start
+# Adam's: what its running means keep of themselves and take of a gradient, and the least size it divides by. The
+# share kept of squares is below the usual .999; which trial chose it, FIRST_RATE and COOLING is not recorded.
+TRAINING_MEAN_KEPT = 0.9
+TRAINING_MEAN_NEW = 0.1
+TRAINING_SQUARE_KEPT = 0.99
+TRAINING_SQUARE_NEW = 0.01
+TRAINING_LEAST_SIZE = 1e-8
+FIRST_RATE = 0.02  # first step, in units of the largest coefficient of the start
 COOLING = 20  # iterations after which the step has fallen to 1 / sqrt(2) of the first
 ITERATIONS = 10  # of Adam, from one objective to the next
 LOOK_BACK = 5  # objectives over which the change is measured
@@ -79,13 +79,13 @@ class Adam:
         self.mean = 0 * start
         self.square = 0 * start
         self.t = 0
-        self.rate = RATE * max(1.0, float(abs(start).max()))
+        self.rate = FIRST_RATE * max(1.0, float(abs(start).max()))
 
     def step(self, g: Array) -> Array:
         """Return what to subtract for the gradient g."""
         self.t += 1
-        self.mean = MEAN_KEPT * self.mean + MEAN_NEW * g
-        self.square = SQUARE_KEPT * self.square + SQUARE_NEW * g**2
+        self.mean = TRAINING_MEAN_KEPT * self.mean + TRAINING_MEAN_NEW * g
+        self.square = TRAINING_SQUARE_KEPT * self.square + TRAINING_SQUARE_NEW * g**2
         step = self.rate / np.sqrt(1 + self.t / COOLING)
-        size = namespace(g).sqrt(self.square / (1 - SQUARE_KEPT**self.t)) + LEAST_SIZE
-        return step * (self.mean / (1 - MEAN_KEPT**self.t)) / size
+        size = namespace(g).sqrt(self.square / (1 - TRAINING_SQUARE_KEPT**self.t)) + TRAINING_LEAST_SIZE
+        return step * (self.mean / (1 - TRAINING_MEAN_KEPT**self.t)) / size

@@ -22,17 +22,17 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import blas, cho_factor, cho_solve
 
-from buttress._checks import Array
+from buttress._checks import TINY, Array
 from buttress._rows import drawn_rows
 from buttress.solvers.linear.intercept import best_intercept
 from buttress.solvers.run import Step, Steps, run
 
 BAND = 1500  # rows near the margin solved for at first; their number doubles as long as others are violated
 ROUGH_TOL = 1e-3  # relative gap of the first guess, which only has to say which rows are near the margin
-INTERIOR_STEPS = 100  # most steps of one interior-point run, which needs 10 to 40
+ROUND_STEPS = 100  # most steps of one interior-point run: a guard; counts not recorded
 NEGLIGIBLE = 1e-3  # of a trace near 1, the ridge's own: rows that add less together are left out of the scatter
 BALANCE = 0.9  # share of what the rows solved for can balance that the fixed ones may ask of them
-SHRINK = 0.995  # of the way to the nearest bound
+TO_THE_BOUND = 0.995  # of the way to the nearest bound
 REFINEMENTS = 5  # corrections of a solved system, at most
 SOLVED = 1e-12  # residual, relative to the largest entry of the right-hand side, at which they end
 
@@ -77,7 +77,7 @@ class Margins:
         square = blas.dsyrk(1.0, (part.rows * np.sqrt(weight)[:, None]).T)  # its upper triangle
         totals = np.array([weight @ part.positive, weight @ (1 - part.positive)])
         sums = np.array([(weight * part.positive) @ part.rows, (weight * (1 - part.positive)) @ part.rows])
-        middles = sums / np.maximum(totals, 1e-300)[:, None]
+        middles = sums / np.maximum(totals, TINY)[:, None]
         square -= middles.T @ sums
         return square, np.hstack([middles, -middles]) + self.ends, totals
 
@@ -111,7 +111,7 @@ def free_range_descent(G: Margins, y: Array, c: Array, *, tol: float) -> Steps:
     sample = np.arange(n)[drawn_rows(n, band)]
     start = Program(G.part(sample), y[sample], c[sample] * (c.sum() / c[sample].sum()), np.zeros(2 * G.rows.shape[1]),
                     0.0, 0.0)
-    inner = run(interior_point(start), tol=max(tol, ROUGH_TOL), max_iter=INTERIOR_STEPS, warn=False, inner=True)
+    inner = run(interior_point(start), tol=max(tol, ROUGH_TOL), max_iter=ROUND_STEPS, warn=False, inner=True)
     w, b = inner.state[:2]
     used = 0
     while True:
@@ -122,7 +122,7 @@ def free_range_descent(G: Margins, y: Array, c: Array, *, tol: float) -> Steps:
         a[near] = 0
         program = Program(G.part(near), y[near], c[near], G.transposed(a), float(a @ y), float(a.sum()))
         if balanced(program):
-            inner = run(interior_point(program), tol=tol / 2, max_iter=INTERIOR_STEPS, warn=False, inner=True)
+            inner = run(interior_point(program), tol=tol / 2, max_iter=ROUND_STEPS, warn=False, inner=True)
             w, b, a[near] = inner.state
             used += inner.n_iter
             step = certified(G, w, a, y, c, used)
@@ -145,7 +145,7 @@ def certified(G: Margins, w: Array, a: Array, y: Array, c: Array, iterations: in
     b = best_intercept(y * (1 - margin), np.where(y > 0, 0.0, -c), np.where(y > 0, c, 0.0), 0.0)
     primal = 0.5 * float(w @ w) + float(c @ np.maximum(0, 1 - margin - y * b))
     dual = float(a.sum()) - 0.5 * float(np.sum(np.maximum(0, G.transposed(a)) ** 2))
-    return Step((w, b, a), gap=(primal - dual) / max(primal, 1e-300), objective=primal, iterations=iterations)
+    return Step((w, b, a), gap=(primal - dual) / max(primal, TINY), objective=primal, iterations=iterations)
 
 
 @dataclass
@@ -178,7 +178,7 @@ def interior_point(program: Program) -> Steps:
         ahead = point.moved(step_length(point, guess, c), guess)
         after = float(ahead.a @ ahead.slack + (c - ahead.a) @ ahead.loss + ahead.v @ ahead.z) / count
         step = solve(mu * (after / mu) ** 3, guess)
-        point = point.moved(min(1.0, SHRINK * step_length(point, step, c)), step)
+        point = point.moved(min(1.0, TO_THE_BOUND * step_length(point, step, c)), step)
 
 
 def starting_point(program: Program) -> Point:
@@ -201,7 +201,7 @@ def progress(program: Program, point: Point) -> Step:
     slope = np.maximum(0, program.G.transposed(point.a) + program.pull)
     dual = float(point.a.sum()) + program.sum - 0.5 * float(slope @ slope)
     off = abs(float(point.a @ program.y) + program.balance) * (1 + abs(point.b))
-    return Step((p - q, point.b, point.a), gap=(abs(primal - dual) + off) / max(abs(primal), 1e-300), objective=primal)
+    return Step((p - q, point.b, point.a), gap=(abs(primal - dual) + off) / max(abs(primal), TINY), objective=primal)
 
 
 def newton(program: Program, point: Point) -> Callable[[float, Point | None], Point]:
@@ -279,10 +279,10 @@ def normal_equations(G: Margins, weight: Array, ridge: Array) -> Callable[[Array
 
 
 def step_length(point: Point, step: Point, c: Array) -> float:
-    """Return the longest step, at most 1 / ``SHRINK``, that leaves every inequality satisfied."""
+    """Return the longest step, at most 1 / ``TO_THE_BOUND``, that leaves every inequality satisfied."""
     pairs = [(point.z, step.z), (point.slack, step.slack), (point.loss, step.loss), (point.a, step.a),
              (point.v, step.v), (c - point.a, -step.a)]
-    longest = 1 / SHRINK
+    longest = 1 / TO_THE_BOUND
     for value, change in pairs:
         falling = change < 0
         if falling.any():

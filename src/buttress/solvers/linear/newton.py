@@ -31,11 +31,11 @@ SQUARED_S = 2.0  # s of the squared hinge, for which the smooth problem is the p
 S_GROWTH = 8.0  # of s from one proximal step to the next
 RETREATS = 6  # steps taken back before nothing but rounding is left to gain: S_GROWTH has then fallen to its 64th root
 SPRING = 1e-8  # times 1 / lam: the pull of b to where it was, too weak to move it where any row is active
-NEWTON_STEPS = 100  # most steps in one smooth problem, which needs 5 to 20
+NEWTON_STEPS = 100  # most steps in one smooth problem: a guard; counts not recorded
 SUFFICIENT = 1e-4  # of the fall that the slope promises: Armijo's constant
 CG_TOL = 1e-10  # relative residual of conjugate gradients
 CG_STEPS = 1000  # most of those
-ROUNDING = 1e-14  # relative falls of the objective below this are not looked for
+LEAST_FALL = 1e-14  # relative falls of the objective below this are not looked for
 
 
 @dataclass
@@ -155,7 +155,7 @@ def minimise(smooth: SmoothProblem, w: Array, b: float, limit: int = NEWTON_STEP
             value + SUFFICIENT * length * fall
         ):
             length /= 2
-            if -length * fall < ROUNDING * abs(value):
+            if -length * fall < LEAST_FALL * abs(value):
                 return w, b, share, max(taken, 1)
         w = w + length * move
         b = b + length * move_b

@@ -14,7 +14,7 @@ from itertools import count
 import numpy as np
 from numpy.typing import NDArray
 
-from buttress._checks import Array
+from buttress._checks import TINY, Array
 from buttress._types import DenseOrSparse, is_csr
 from buttress.gram.power_iteration import top_eigenvalue
 from buttress.solvers.run import Step, Steps
@@ -59,7 +59,7 @@ class LinearProblem:
         if self.intercept:
             plus, minus = float(a[self.y > 0].sum()), float(a[self.y < 0].sum())
             heavy = self.y > 0 if plus > minus else self.y < 0
-            a = np.where(heavy, a * (min(plus, minus) / max(plus, minus, 1e-300)), a)
+            a = np.where(heavy, a * (min(plus, minus) / max(plus, minus, TINY)), a)
         w = self.X.T @ (self.y * a)
         cost = 0.25 * float((a**2 / self.bound).sum()) if self.squared else 0.0
         return float(a.sum()) - 0.5 * float(w @ w) - cost

@@ -11,14 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import issparse
 
-from buttress._checks import Array
+from buttress._checks import TINY, Array
 from buttress._types import is_csr
 from buttress.solvers.linear.epoch import dense_steps, sparse_steps
 from buttress.solvers.linear.primal import LinearProblem, Rate
 from buttress.solvers.run import Step, Steps
 
 BLOCKS = 16  # steps reported in one pass over many rows
-FEW = 1000  # rows below which a pass is one step: the objective would take as long as the steps
+SMALL_PASS = 1000  # rows below which a pass is one step: the objective would take as long as the steps
 EVEN = 1e-12  # relative: shares that differ by less are equal, but for rounding
 MERGED = 10_000  # rows: up to here equal ones are merged. Beyond, finding them takes a third of the whole fit
 JUDGES = 5_000  # rows on which the objective is watched; with fewer rows it is exact
@@ -105,7 +105,7 @@ def draws(share: Array, rng: np.random.RandomState, *, whole: bool = False) -> I
 
 def blocks(n: int) -> int:
     """Return how many blocks make a pass over n rows."""
-    return BLOCKS if n >= FEW else 1
+    return BLOCKS if n >= SMALL_PASS else 1
 
 
 def merged(problem: LinearProblem) -> tuple[LinearProblem, NDArray[np.intp]]:
@@ -156,7 +156,7 @@ def stochastic_descent(
         mean.add(walk.steps(problem, rate, rows[drawn]), len(drawn))
         z = mean.value if average else walk.iterate
         objectives.append(judge.primal(z[:d], judge.slack(z[:d], float(z[d]))))
-        changes.append(abs(objectives[block // 2] / max(objectives[block], 1e-300) - 1))
+        changes.append(abs(objectives[block // 2] / max(objectives[block], TINY) - 1))
         yield Step(z, change=max(changes[-3:]), objective=objectives[block])
 
 

@@ -18,7 +18,7 @@ from buttress.solvers.qp.program import QP, Point, violation
 
 # Rows. Each round costs up to n^3 / 3 operations and the matrix 18 MB at this size: more rows are left to pairs.
 ACTIVE_SET_ROWS = 1500
-TINY = 1e-12  # a KKT violation this small, relative to the largest entries of K b and p, is rounding
+ROUNDED_VIOLATION = 1e-12  # a KKT violation this small, relative to the largest entries of K b and p, is rounding
 LEAST_ROUNDS = 100  # rounds that every program gets; small ones, whose rounds are cheap, get more
 SPARE_ROUNDS = 30_000  # divided by n, the rounds on top of that
 SINGULAR = 1e-13  # relative singular values below this count as 0 where K is singular on the free variables
@@ -47,7 +47,7 @@ def _rounds(qp: QP, gram: Array, b: Array, most: int) -> Array:
     """Alternate between Newton steps on the free variables and pair updates, ``most`` times at the most."""
     n = len(b)
     K = gram[:, :n]
-    tiny = TINY * (np.abs(K @ b).max() + np.abs(qp.p).max())
+    tiny = ROUNDED_VIOLATION * (np.abs(K @ b).max() + np.abs(qp.p).max())
     for _ in range(most):
         b, blocked = newton_step(K, qp, b)
         if blocked:

@@ -16,15 +16,15 @@ from buttress.solvers.run import Step, Steps
 
 INTERIOR_ROWS = 3000  # rows: one factorisation of more takes longer than pairs usually need for the whole problem
 SMALLER = 0.9  # of the least gap so far: only a gap below this counts as progress
-PATIENCE = 12  # iterations without progress after which rounding has won
-EARLY_PATIENCE = 5 * PATIENCE  # the same as long as the gap is above EARLY_GAP, where rounding cannot be the reason
+STUCK_STEPS = 12  # iterations without progress after which rounding has won
+EARLY_PATIENCE = 5 * STUCK_STEPS  # the same as long as the gap is above EARLY_GAP, where rounding cannot be the reason
 EARLY_GAP = 0.1  # relative
 SHRINK = 0.995  # of the way to the nearest bound
 NO_STEP = 1e-8  # a step length below this leads nowhere
 AWAY = 1e-3  # least distance of the first multipliers from 0, K having a mean diagonal of 1
 DIAGONALS = (0.0, 1e-15, 1e-13, 1e-11, 1e-9)  # relative, added in turn until the matrix can be factorised
-CG_STEPS = 20  # corrections of a rounded factorisation, at most
-CG_TOL = 1e-12  # relative residual at which they end
+CORRECTIONS = 20  # corrections of a rounded factorisation, at most
+CORRECTED = 1e-12  # relative residual at which they end
 
 
 @dataclass
@@ -64,7 +64,7 @@ def interior_point(K: Array, p: Array, lo: Array, hi: Array, l1: Array | float =
     point = _start(K, linear, signs, floor, share * (ceiling - floor), ceiling)
     least = np.inf
     idle = 0
-    while idle < (PATIENCE if least < EARLY_GAP else EARLY_PATIENCE):
+    while idle < (STUCK_STEPS if least < EARLY_GAP else EARLY_PATIENCE):
         b = feasible((signs * point.x).sum(axis=0) / scale, lo, hi)
         primal, dual, _ = objectives(scale * (K @ b), b, p, lo, hi, l1)
         gap = (primal - dual) / max(abs(primal), abs(dual), np.finfo(float).tiny)
@@ -154,8 +154,8 @@ def conjugate_gradients(
     z = rough(residual)
     direction = z
     product = residual @ z
-    for _ in range(CG_STEPS):
-        if least <= CG_TOL * size or not product > 0:
+    for _ in range(CORRECTIONS):
+        if least <= CORRECTED * size or not product > 0:
             break
         image = apply(direction)
         length = product / (direction @ image)

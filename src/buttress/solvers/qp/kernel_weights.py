@@ -17,19 +17,21 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.optimize import linprog, nnls
 
-from buttress._checks import Array
+from buttress._checks import TINY, Array
 from buttress.gram.rows import Index, KernelRows
 from buttress.kernels import Kernel, centers
 from buttress.solvers.qp.ball import Ball, solve_ball
 from buttress.solvers.run import Step, Steps
 
 FETCHED_ROWS = 512  # rows of each kernel made at a time: 4 kB of scratch memory for each column
-FINISHED_ROWS = 200  # rows: beyond, an exact finish of every ball would take most of the time
+FINISHED_ROWS = 200  # rows: of more, no ball but the last is finished exactly, to save time; runs not recorded
 ALONE = 0.1  # entries in a smaller share of the columns than this are computed alone, without their whole rows
 LEVEL = 0.3  # how far up from the lower bound to the best value the next weights may lie (the level method's lambda)
 CUT_ROUNDS = 2  # mixtures of dual points added after each ball: cuts that cost no program
 NO_WEIGHT = 1e-12  # weights below this become 0
 NO_SLOPE = 1e-12  # of the largest: slopes below this are rounding
+NO_VARIANCE = 1e-12  # of the two sums whose difference it is: a smaller variance is rounding
+INFEASIBLE = 1e-14  # last entry of the residual: a smaller one says that the level cannot be reached, but for rounding
 FLAT = 0.01  # of the first slope: where the line search ends
 LINE_TRIALS = 12  # most balls of one line search
 COPY_ROWS = 200  # rows that kernels are compared on
@@ -182,7 +184,7 @@ def variance(source: Source, share: Array) -> float:
         panel = share[start:stop] @ source.panel(slice(start, stop), slice(start, None))
         mean += float(panel[: stop - start] @ share[start:stop] + 2 * panel[stop - start :] @ share[stop:])
     diagonal = float(share @ source.rows.diagonal)
-    return diagonal - mean if diagonal - mean > 1e-12 * max(abs(diagonal), abs(mean)) else 0.0
+    return diagonal - mean if diagonal - mean > NO_VARIANCE * max(abs(diagonal), abs(mean)) else 0.0
 
 
 def level_cuts(stack: KernelStack, eta: Array) -> Steps:
@@ -207,7 +209,7 @@ def level_cuts(stack: KernelStack, eta: Array) -> Steps:
             cuts.append(stack.variances(points[-1]))
         lower = max(lower, max(float(V.min()) for V in cuts))
         gap = best.upper - lower
-        yield Step((best, lower), gap=gap / max(abs(best.upper), 1e-300), objective=best.upper)
+        yield Step((best, lower), gap=gap / max(abs(best.upper), TINY), objective=best.upper)
         start = points[-1]
         eta = nearest_low(best.eta, np.array(cuts), lower + LEVEL * gap)
 
@@ -216,7 +218,7 @@ def lowest(cuts: list[Array]) -> tuple[Array, Array]:
     """Return the weights that minimise max_k cuts_k'eta over the simplex, and the multipliers of the cuts."""
     V = np.array(cuts)
     K, m = V.shape
-    scale = max(float(np.abs(V).max()), 1e-300)
+    scale = max(float(np.abs(V).max()), TINY)
     found = linprog(np.append(np.zeros(m), 1.0), A_ub=np.column_stack([V / scale, -np.ones(K)]), b_ub=np.zeros(K),
                     A_eq=np.append(np.ones(m), 0.0)[None], b_eq=[1.0], bounds=[(0, None)] * m + [(None, None)],
                     method="highs")
@@ -236,14 +238,14 @@ def nearest_low(eta: Array, cuts: Array, level: float) -> Array:
     B = np.linalg.qr(np.column_stack([np.ones(m), np.eye(m)[:, 1:]]))[0][:, 1:]
     G = np.vstack([B, -cuts @ B])
     h = np.append(-eta, cuts @ eta - level)
-    size = np.maximum(np.linalg.norm(G, axis=1), 1e-300)
+    size = np.maximum(np.linalg.norm(G, axis=1), TINY)
     G = G / size[:, None]
     h = h / size
-    unit = max(float(h.max()), 1e-300)  # distances of the order of 1 whatever the gap
+    unit = max(float(h.max()), TINY)  # distances of the order of 1 whatever the gap
     E = np.vstack([G.T, h[None] / unit])
     target = np.append(np.zeros(m - 1), 1.0)
     residual = E @ nnls(E, target)[0] - target
-    if not abs(residual[-1]) > 1e-14:
+    if not abs(residual[-1]) > INFEASIBLE:
         return lowest(list(cuts))[0]
     moved = eta + B @ (-unit * residual[:-1] / residual[-1])
     moved[moved < NO_WEIGHT] = 0.0
@@ -256,7 +258,7 @@ def reduced_gradient(stack: KernelStack, eta: Array) -> Steps:
     lower = -np.inf
     while True:
         lower = max(lower, float(trial.variances.min()))
-        gap = (trial.upper - lower) / max(abs(trial.upper), 1e-300)
+        gap = (trial.upper - lower) / max(abs(trial.upper), TINY)
         yield Step((trial, lower), gap=gap, objective=trial.upper)
         D = descent_direction(trial.eta, trial.variances)
         if not D.any():
@@ -355,7 +357,7 @@ def alternate(stack: KernelStack, eta: Array) -> Steps:
     change = np.inf
     while True:
         spread = float(gamma @ trial.variances)
-        most = max(change, abs(spread - last) / max(spread, 1e-300))
+        most = max(change, abs(spread - last) / max(spread, TINY))
         yield Step((trial, np.nan), change=most, objective=-spread)
         following = trial.variances / np.linalg.norm(trial.variances)
         last = spread
@@ -377,7 +379,7 @@ def find_copies(sources: list[Source], sample: int = COPY_ROWS) -> list[tuple[in
     for source in sources:
         K = source.panel(some, some)
         K = K - K.mean(axis=0) - K.mean(axis=1)[:, None] + K.mean()
-        shapes.append(K / max(float(np.linalg.norm(K)), 1e-300))
+        shapes.append(K / max(float(np.linalg.norm(K)), TINY))
     m = len(shapes)
     return [(p, q) for p in range(m) for q in range(p + 1, m) if np.linalg.norm(shapes[p] - shapes[q]) < COPY]
 

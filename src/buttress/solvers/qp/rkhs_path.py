@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from buttress._checks import Array
+from buttress._checks import TINY, Array
 from buttress.gram.rows import KernelRows
 from buttress.kernels import Kernel
 from buttress.solvers.qp.machines import solve_svm
@@ -169,4 +169,4 @@ def attacked(point: Natural, y: Array, C: float, radius: float) -> Step:
     stretch = min(point.total / slack**2, limit) if slack > 0 else limit  # the best multiple of a in (D)
     dual = stretch * point.total - 0.5 * (stretch * slack) ** 2
     state = (scale * point.b, scale * point.intercept, point.C)
-    return Step(state, gap=(primal - dual) / max(primal, 1e-300), objective=primal)
+    return Step(state, gap=(primal - dual) / max(primal, TINY), objective=primal)

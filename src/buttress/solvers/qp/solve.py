@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from buttress._checks import Array, NotConvergedWarning, warn_user
+from buttress._checks import TINY, Array, NotConvergedWarning, warn_user
 from buttress._threads import own_threads
 from buttress.solvers.qp.active_set import ACTIVE_SET_ROWS, exact_finish, newton_step
 from buttress.solvers.qp.certificate import Certificate, certify, objectives
@@ -31,10 +31,10 @@ FASTER = 0.5  # of the last violation: float32 rows that bring it below this are
 LEAST_TIGHTENING = 2.0  # by which the target falls at least, from one phase to the next
 FLOAT64_TIGHTENING = 10.0  # the same in float64, where nothing but the target can bring the gap down
 STALL_PAIRS = 100_000  # pair updates that every program gets before pairs are taken to stall
-STALL_CUBE = 8000.0  # n^3 over this are the further ones: about the time of the interior-point method
+STALL_CUBE = 8000.0  # n^3 over this are the further ones, as the interior-point method's time grows; not recorded
 GUARD_PAIRS = 1e7  # libsvm's limit: this many pair updates, or GUARD_PAIRS_A_ROW for each row
 GUARD_PAIRS_A_ROW = 100
-INTERIOR_STEPS = 200  # most steps of the interior-point method, which needs 10 to 60
+INTERIOR_STEPS = 200  # most steps of the interior-point method: a guard, far above what was seen; counts not recorded
 INTERIOR_TARGET = 1e-3  # of gap_tol: what the interior-point method aims at, for its steps are few near the end
 SNAP_GAP = 0.5  # of gap_tol: what putting variables on their bounds may add to the gap
 SNAP_WIDTHS = (1e-4, 1e-5, 1e-6, 1e-7, 1e-8, 1e-9, 1e-10, 1e-11)  # of hi - lo: how near a bound counts as on it
@@ -145,7 +145,7 @@ def _good_enough(proof: Certificate, plan: _Plan, limits: Limits) -> bool:
 
 def _tighter(proof: Certificate, limits: Limits, target: float) -> float:
     """Return the KKT violation to aim at next: where the gap alone is too large, it falls in proportion to that."""
-    share = limits.gap_tol * abs(proof.primal) / max(proof.gap, 1e-300)
+    share = limits.gap_tol * abs(proof.primal) / max(proof.gap, TINY)
     return min(target / LEAST_TIGHTENING, 0.5 * proof.violation * min(share, 1.0))
 
 
@@ -268,6 +268,6 @@ def _solution(qp: QP, found: _Candidate, total: Outcome, limits: Limits, *, conv
 def _warn_of_limit(proof: Certificate, total: Outcome, limits: Limits) -> None:
     reason = {"max_iter": "at max_iter", "max_time": "at max_time"}.get(total.status, "without further progress")
     warn_user(f"SVM stopped {reason} after {total.n_iter} iterations with KKT violation {proof.violation:.3g} "
-              f"> tol {limits.tol:.3g} or relative gap {proof.gap / max(abs(proof.primal), 1e-300):.3g} > "
+              f"> tol {limits.tol:.3g} or relative gap {proof.gap / max(abs(proof.primal), TINY):.3g} > "
               f"{limits.gap_tol:.3g}. Raise the limit or tol, scale the columns of X, or lower C.",
               NotConvergedWarning)

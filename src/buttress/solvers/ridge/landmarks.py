@@ -30,7 +30,7 @@ from buttress.solvers.ridge.leave_one_out import (
 )
 from buttress.solvers.ridge.tuning import LEVERAGES
 
-SPARSE_WEIGHTS = 20  # a pass over all rows costs as much as one over a twentieth of them, taken by number
+SPARSE_WEIGHTS = 20  # rows a row of weight, above which only the latter are taken, by number: time only, not recorded
 
 
 class LandmarkRidge:
