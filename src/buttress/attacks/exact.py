@@ -13,6 +13,7 @@ with a box at the clip of x - t w for the t at which the length is eps.
 
 import time
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -222,7 +223,7 @@ class _Program:
     def order(self) -> None:
         """Add that a split implies those of larger thresholds of its feature."""
         ordered = sorted(self.splits)
-        for first, second in zip(ordered, ordered[1:], strict=False):
+        for first, second in pairwise(ordered):
             if first[0] == second[0]:
                 row = len(self.low)
                 self.entries += [(row, True, self.splits[first], 1.0), (row, True, self.splits[second], -1.0)]
