@@ -110,8 +110,8 @@ def exact(
         bound = _trees(worst, forest, eps, max_time)
     found, info = worst.report(norm)
     proven = info.success | (bound > 0)
-    return (found, ExactInfo(info.success, info.margin, info.distance, info.queries, bound, proven)) \
-        if return_info else found
+    settled = ExactInfo(info.success, info.margin, info.distance, info.queries, ~proven, bound, proven)
+    return (found, settled) if return_info else found
 
 
 def _linear(worst: Worst, eps: float, norm: str) -> Array:
