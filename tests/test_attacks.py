@@ -82,7 +82,7 @@ def test_more_steps_and_more_starts_are_never_weaker(problem, norm):
     runs.append(attacks.pgd(model, X, y, steps=10, restarts=4, **options)[1])
     for weaker, stronger in itertools.pairwise(runs):
         assert (stronger.success >= weaker.success).all()
-        same = stronger.success == weaker.success
+        same = ~stronger.success  # a row that is broken is not attacked further
         assert (stronger.margin[same] <= weaker.margin[same] + 1e-12).all()  # batches of another size round otherwise
     assert runs[-1].margin.sum() < runs[0].margin.sum()
 

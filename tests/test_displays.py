@@ -5,6 +5,7 @@ import sys
 import numpy as np
 import pytest
 from sklearn.compose import ColumnTransformer
+from sklearn.ensemble import RandomForestClassifier
 from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -93,3 +94,15 @@ def test_an_attack_by_another_name_is_refused():
     X, y = moons(40)
     with pytest.raises(ValueError, match="attack must be one of 'pgd', 'worst_case'"):
         from_estimator(SVC().fit(X, y), X, y, attack="pdg")
+
+
+def test_a_blind_attack_is_marked_in_the_picture():
+    X, y = moons(40)
+    forest = RandomForestClassifier(5, random_state=0).fit(X, y)
+    with pytest.warns(UserWarning, match="blind"):
+        display = RobustnessCurveDisplay.from_estimator(forest, X, y, eps=[0.0, 0.01])
+    assert not display.blind[0]
+    assert display.blind[1]
+    assert "RandomForestClassifier, attack was blind" in [text.get_text() for text in display.ax_.get_legend().texts]
+    seen = RobustnessCurveDisplay.from_estimator(SVC().fit(X, y), X, y, eps=[0.0, 0.01], plot=False)
+    assert not seen.blind.any()

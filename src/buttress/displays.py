@@ -37,6 +37,8 @@ class RobustnessCurveDisplay:
         Share of rows classified rightly whose prediction is proven not to change; None for models without certificates.
     norm : {"linf", "l2"}
     estimator_name : str or None
+    blind : bool array of shape (m,) or None
+        Radii at which the attack saw no score change near half of the rows that stand: its accuracy there says nothing.
 
     Attributes
     ----------
@@ -58,13 +60,14 @@ class RobustnessCurveDisplay:
 
     def __init__(
         self, *, eps: Array, attacked_accuracy: Array, certified_accuracy: Array | None = None, norm: str = "linf",
-        estimator_name: str | None = None,
+        estimator_name: str | None = None, blind: NDArray[np.bool_] | None = None,
     ):
         self.eps = eps
         self.attacked_accuracy = attacked_accuracy
         self.certified_accuracy = certified_accuracy
         self.norm = norm
         self.estimator_name = estimator_name
+        self.blind = blind
 
     @classmethod
     def from_estimator(
@@ -101,13 +104,13 @@ class RobustnessCurveDisplay:
         check_option("norm", norm, ("linf", "l2"))
         right = np.asarray(as_classifier(estimator).predict(X) == np.asarray(y))
         values = np.asarray(X, dtype=np.float64)
-        radius = _radius(estimator, values, norm)
+        radius = _radius(estimator, values, norm, bounds)
         radii = _default_eps(values, radius) if eps is None else _checked_eps(eps)
         options = {"norm": norm, "random_state": random_state, **(attack_options or {})}
         given = X if hasattr(X, "columns") else values  # a model may ask for column names
-        attacked = _attacked(attack, estimator, given, np.asarray(y), right, radii, bounds, options)
+        attacked, blind = _attacked(attack, estimator, given, np.asarray(y), right, radii, bounds, options)
         display = cls(eps=radii, attacked_accuracy=attacked, certified_accuracy=_certified(right, radius, radii),
-                      norm=norm, estimator_name=_name(estimator) if name is None else name)
+                      norm=norm, estimator_name=_name(estimator) if name is None else name, blind=blind)
         return display.plot(ax=ax, **line_options) if plot else display
 
     def plot(
@@ -123,6 +126,9 @@ class RobustnessCurveDisplay:
         label = f"{name}, " if name else ""
         (attacked,) = ax.plot(self.eps, self.attacked_accuracy, label=f"{label}attacked", **line_options)
         self.lines_, self.gap_ = [attacked], None
+        if self.blind is not None and self.blind.any():
+            ax.scatter(np.asarray(self.eps)[self.blind], np.asarray(self.attacked_accuracy)[self.blind], marker="x",
+                       color=attacked.get_color(), label=f"{label}attack was blind")
         if self.certified_accuracy is not None:
             options = {**line_options, "color": attacked.get_color(), "linestyle": "--"}
             self.lines_ += ax.plot(self.eps, self.certified_accuracy, label=f"{label}certified", **options)
@@ -137,19 +143,22 @@ class RobustnessCurveDisplay:
 def _attacked(
     attack: str, estimator: BaseEstimator, X: MatrixLike, y: NDArray[Any], right: NDArray[np.bool_], radii: Array,
     bounds: Bounds | None, options: dict[str, Any],
-) -> Array:
-    """Return the accuracy after an attack within each radius; a row that fell stays fallen."""
+) -> tuple[Array, NDArray[np.bool_]]:
+    """Return the accuracy after an attack within each radius, and where it was blind; a row that fell stays fallen."""
     standing = right.copy()
     shape = np.shape(X)
-    shares = []
+    shares, blind = [], []
     for size in radii:
+        unseen = 0
         rows = np.flatnonzero(standing)
         if size > 0 and len(rows):
             _, info = ATTACKS[attack](estimator, _safe_indexing(X, rows), y[rows], eps=float(size),
                                       bounds=_of_rows(bounds, rows, shape), return_info=True, **options)
             standing[rows] &= ~info.success
+            unseen = int(info.blind.sum())
         shares.append(standing.mean())
-    return np.array(shares)
+        blind.append(2 * unseen > standing.sum())
+    return np.array(shares), np.array(blind)
 
 
 def _certified(right: NDArray[np.bool_], radius: Array | None, radii: Array) -> Array | None:
@@ -162,10 +171,10 @@ def _certified(right: NDArray[np.bool_], radius: Array | None, radii: Array) -> 
     return shares
 
 
-def _radius(estimator: BaseEstimator, X: Array, norm: str) -> Array | None:
+def _radius(estimator: BaseEstimator, X: Array, norm: str, bounds: Bounds | None) -> Array | None:
     """Return the certified radii, None for a model that has no certificate."""
     try:
-        radius: Array = getattr(certified_radius(estimator, X), norm)
+        radius: Array = getattr(certified_radius(estimator, X, bounds=bounds), norm)
     except ValueError as error:
         if "No certificate" not in str(error):
             raise

@@ -9,7 +9,8 @@ import numpy as np
 from buttress._arrays import Place, to_numpy
 from buttress._callbacks import Report
 from buttress._checks import Array
-from buttress.attacks.gradient import direction, into_ball
+from buttress.attacks.gradient import direction
+from buttress.attacks.problem import into_ball
 from buttress.features import NystroemMap, landmarks, nystroem
 from buttress.gram.rows import KernelRows
 from buttress.kernels import Kernel, Linear

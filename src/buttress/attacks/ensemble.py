@@ -7,14 +7,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from buttress._arrays import to_numpy
-from buttress._checks import Array, check_count, check_number, check_option
+from buttress._checks import check_count, check_number, check_option
 from buttress._types import BoundsLike, MatrixLike, RandomStateLike, Rng, VectorLike
-from buttress.attacks.gradient import REACH, descend, direction, generator, into_ball, random_in_ball
+from buttress.attacks.gradient import REACH, descend, direction, generator, random_in_ball, walk_to_rivals
 from buttress.attacks.nearest import carlini_wagner, zoo
-from buttress.attacks.problem import Worst, pose, warn_of_units
+from buttress.attacks.problem import Worst, into_ball, pose, warn_of_units
+from buttress.attacks.starts import starts_at_others
 from buttress.scores import Scorable
 
 # The ensemble's attacks, as wide and as long as finds more on models whose scores have steps or are saturated.
+SMALLER = (1 / 4, 1 / 16, 1 / 64)  # radii that are tried too: a model may be flat at the largest
+OTHERS = 10  # rows of another class that are started at
+WALKS = 3  # of them, from how many to walk on
 LONG_STEPS = 4  # long steps a radius: they leave flat places
 JUMPS = 10  # random corners a restart
 ZOO_STEPS = 50
@@ -41,10 +45,11 @@ def worst_case(
 
     Each attack works on the rows that are still classified correctly after the ones before.
 
-    In turn: a single step; projected descent from the row and from random points, with long steps and with short ones,
-    and on the margin against each rival class; for ``norm="l2"`` Carlini & Wagner; for models whose gradients are by
-    differences ZOO with wide ones; and random corners of the ball, which see where gradients are flat. All attack
-    margins, which two classes have too; the loss ratio that some ensembles rely on (DLR) needs four classes.
+    In turn: a single step; projected descent from the row and from random points, with long steps and with short ones;
+    within smaller radii; from where the ball is nearest to rows of another class; on the margin against each rival; for
+    ``norm="l2"`` Carlini & Wagner; for models whose gradients are by differences ZOO with wide ones; and random corners
+    of the ball, which see where gradients are flat. All attack margins, which two classes have too; the loss ratio that
+    some ensembles rely on (DLR) needs four classes.
 
     Parameters
     ----------
@@ -79,8 +84,10 @@ def worst_case(
         for start in range(restarts):
             for length in (REACH * eps / steps, eps / LONG_STEPS):
                 _descend_standing(worst, rows, eps, norm, steps, min(eps, length), rng if start else None)
-        for rival in range(problem.target.contrasts.shape[1] if len(problem.target.contrasts) > 2 else 0):
-            _descend_standing(worst, rows, eps, norm, steps, min(eps, REACH * eps / steps), None, rival)
+        for share in SMALLER if problem.target.gradient_cost == 1 else ():
+            _descend_standing(worst, rows, share * eps, norm, steps, REACH * share * eps / steps, None)
+        _try_others(worst, rows, eps, norm, steps)
+        walk_to_rivals(worst, rows, eps, norm, steps, min(eps, REACH * eps / steps))
         for _ in range(JUMPS * restarts):
             _jump(worst, rows, eps, norm, rng)
     _try_nearest(worst, y, eps, norm, bounds, rng)
@@ -91,24 +98,31 @@ def worst_case(
 
 
 def _descend_standing(
-    worst: Worst, rows: NDArray[np.intp], eps: float, norm: str, steps: int, length: float, rng: Rng | None,
-    rival: int | None = None,
+    worst: Worst, rows: NDArray[np.intp], eps: float, norm: str, steps: int, length: float, rng: Rng | None
 ) -> None:
-    """Descend on the rows not yet wrong, from a random point with ``rng``, against one ``rival`` if given."""
+    """Descend on the rows not yet wrong, from a random point with ``rng``."""
     problem, rows = worst.problem, rows[~worst.wrong[rows]]
     if not len(rows):
         return
     moved = problem.X[rows]
     if rng is not None:
         moved = problem.clip(rows, moved + problem.place(random_in_ball(rng, moved.shape, eps, norm)))
-    aim = None
-    if rival is not None:
-        lead = problem.target.contrasts[problem.codes[rows], rival]
+    descend(worst, rows, moved, eps, norm, steps, length)
 
-        def aim(contrast: Array) -> Array:
-            return lead
 
-    descend(worst, rows, moved, eps, norm, steps, length, aim)
+def _try_others(worst: Worst, rows: NDArray[np.intp], eps: float, norm: str, steps: int) -> None:
+    """Start at the points of the balls nearest to rows of another class; walk on from the first where that is cheap."""
+    problem, rows = worst.problem, rows[~worst.wrong[rows]]
+    if not len(rows):
+        return
+    for rank, moved in enumerate(starts_at_others(problem, rows, eps, norm, OTHERS)):
+        standing = ~worst.wrong[rows]
+        if not standing.any():
+            return
+        if rank < WALKS and problem.target.gradient_cost == 1:
+            descend(worst, rows[standing], moved[standing], eps, norm, steps, REACH * eps / steps)
+        else:
+            worst.see(rows[standing], moved[standing], problem.target.scores(moved[standing]))
 
 
 def _jump(worst: Worst, rows: NDArray[np.intp], eps: float, norm: str, rng: Rng) -> None:

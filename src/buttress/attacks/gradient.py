@@ -12,12 +12,13 @@ from numpy.typing import NDArray
 from buttress._arrays import namespace
 from buttress._checks import Array, check_count, check_number, check_option
 from buttress._types import BoundsLike, MatrixLike, RandomStateLike, Rng, VectorLike
-from buttress.attacks.problem import AttackInfo, Met, Worst, pose, warn_of_units
+from buttress.attacks.problem import AttackInfo, Met, Problem, Worst, into_ball, pose, warn_of_units
+from buttress.attacks.starts import starts_at_others
 from buttress.scores import Scorable
 
 REACH = 2.5  # radii that all steps of a descent reach together, so that it can turn (Madry et al. 2018)
 
-__all__ = ["AttackInfo", "direction", "fgsm", "into_ball", "pgd"]
+__all__ = ["AttackInfo", "direction", "fgsm", "pgd"]
 
 
 def fgsm(
@@ -72,8 +73,9 @@ def pgd(
     bounds : (low, high) or None
         Box to stay in: numbers, or arrays that broadcast to X. It must hold X.
     steps, step_size, restarts : int, float or None, int
-        Steps per start, their length (default 2.5 eps / steps, at most eps), and starts: the first from X, the others
-        random in the ball.
+        Steps per start, their length (default 2.5 eps / steps, at most eps), and starts: the first from X, the second
+        from where the ball is nearest to a row of another class, the others random in the ball. Of more than two
+        classes, rows that are still classified correctly then walk towards each rival in turn.
     random_state : int, RandomState or None
         Of the random starts.
     device : str or None
@@ -115,14 +117,43 @@ def pgd(
     worst, rng = Worst(problem), generator(random_state)
     for rows in problem.blocks():
         for start in range(restarts):
-            moved = problem.X[rows]
-            if start:
-                moved = problem.clip(rows, moved + problem.place(random_in_ball(rng, moved.shape, eps, norm)))
-            descend(worst, rows, moved, eps, norm, steps, length)
+            descend(worst, rows, _start(problem, rows, start, eps, norm, rng), eps, norm, steps, length)
+        if steps > 1:
+            walk_to_rivals(worst, rows, eps, norm, steps, length)
     if eps > 0:
         worst.warn_if_flat()
     found, info = worst.report(norm)
     return (found, info) if return_info else found
+
+
+def _start(problem: Problem, rows: NDArray[np.intp], start: int, eps: float, norm: str, rng: Rng) -> Array:
+    """Return where the first, the second or a later descent starts."""
+    X = problem.X[rows]
+    if start == 0:
+        return X
+    if start == 1:
+        other = next(starts_at_others(problem, rows, eps, norm, 1), None)
+        if other is not None:
+            return other
+    return problem.clip(rows, X + problem.place(random_in_ball(rng, X.shape, eps, norm)))
+
+
+def walk_to_rivals(
+    worst: Met, rows: NDArray[np.intp], eps: float, norm: str, steps: int, length: float
+) -> None:
+    """Descend from the rows on the lead over each rival in turn, as long as they are classified correctly."""
+    problem = worst.problem
+    rivals = problem.target.contrasts.shape[1]
+    for rival in range(rivals if rivals > 1 else 0):
+        rows = rows[~worst.wrong[rows]]
+        if not len(rows):
+            return
+        lead = problem.target.contrasts[problem.codes[rows], rival]
+
+        def aim(contrast: Array, lead: Array = lead) -> Array:
+            return lead
+
+        descend(worst, rows, problem.X[rows], eps, norm, steps, length, aim)
 
 
 def descend(
@@ -162,15 +193,6 @@ def direction(g: Array, norm: str) -> Array:
     if norm == "linf":
         return xp.sign(g)
     return g / xp.clip(xp.linalg.norm(g, axis=1, keepdims=True), xp.finfo(g.dtype).tiny, None)
-
-
-def into_ball(delta: Array, eps: float, norm: str) -> Array:
-    """Project each row of ``delta`` on the ball of radius ``eps``."""
-    xp = namespace(delta)
-    if norm == "linf":
-        return xp.clip(delta, -eps, eps)
-    size = xp.linalg.norm(delta, axis=1, keepdims=True)
-    return delta * xp.clip(eps / xp.clip(size, xp.finfo(delta.dtype).tiny, None), None, 1)
 
 
 def random_in_ball(rng: Rng, shape: tuple[int, ...], eps: float, norm: str) -> Array:

@@ -34,12 +34,15 @@ class AttackInfo:
         How far it was moved, in the attack's norm.
     queries : int
         Rows scored, all rows together. An exact gradient counts as one, a gradient by differences as its 2 d.
+    blind : bool array of shape (n,)
+        Whether a row stands near which no score changed, so that the attack learned nothing there.
     """
 
     success: NDArray[np.bool_]
     margin: Array
     distance: Array
     queries: int
+    blind: NDArray[np.bool_]
 
 
 @dataclass
@@ -185,13 +188,16 @@ class Met(ABC):
 
     def warn_if_flat(self) -> None:
         """Warn where no score changed near half of the rows that stand, and nothing better was met there by chance."""
-        stand = ~self.wrong
-        blind = stand & ~self.sloped & (self.X == self.problem.X).all(axis=1)
+        stand, blind = ~self.wrong, self.blind()
         if 2 * int(blind.sum()) > int(stand.sum()):
             warn_user(
                 f"No score of {type(self.problem.model).__name__} changed near {int(blind.sum())} of the "
                 f"{int(stand.sum())} rows it gets right, so this attack was blind there: that it failed says nothing "
                 "about robustness. Scores of trees and constant models are flat; worst_case also tries points far off.")
+
+    def blind(self) -> NDArray[np.bool_]:
+        """Say which rows stand near which no score changed."""
+        return ~self.wrong & ~self.sloped & (self.X == self.problem.X).all(axis=1)
 
     def report(self, norm: str) -> tuple[Any, AttackInfo]:
         """Return the rows met, as they were given, and what was achieved, in numpy arrays, judged by the model.
@@ -199,6 +205,7 @@ class Met(ABC):
         A row that the model classified wrongly from the start counts at distance 0.
         """
         problem = self.problem
+        blind = to_numpy(self.blind())
         start = to_numpy(problem.X)
         found = to_numpy(self.X)
         margin = to_numpy(self.margin)
@@ -213,7 +220,8 @@ class Met(ABC):
             margin[back] = first[missed]
             wrong[back] = True
             self.queries += (len(found) + len(doubted)) * (1 if problem.target.decides is None else 2)
-        return problem.as_given(found), AttackInfo(wrong, margin, distances(found - start, norm), self.queries)
+        info = AttackInfo(wrong, margin, distances(found - start, norm), self.queries, blind & ~wrong)
+        return problem.as_given(found), info
 
 
 class Worst(Met):
@@ -248,3 +256,12 @@ def distances(delta: Array, norm: str) -> Array:
     """Return the norm of each row."""
     xp = namespace(delta)
     return xp.amax(abs(delta), axis=1) if norm == "linf" else xp.linalg.norm(delta, axis=1)
+
+
+def into_ball(delta: Array, eps: float, norm: str) -> Array:
+    """Project each row of ``delta`` on the ball of radius ``eps``."""
+    xp = namespace(delta)
+    if norm == "linf":
+        return xp.clip(delta, -eps, eps)
+    size = xp.linalg.norm(delta, axis=1, keepdims=True)
+    return delta * xp.clip(eps / xp.clip(size, xp.finfo(delta.dtype).tiny, None), None, 1)

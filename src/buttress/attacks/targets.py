@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from buttress._arrays import NUMPY, Place, namespace
 from buttress._checks import Array, check_values
 from buttress._types import Classifier, MatrixLike, ProbabilisticClassifier, ScoredClassifier, VectorLike
+from buttress.attacks.chain import Chain, read_chain
 from buttress.expansion import KernelExpansion, binary_contrasts, pair_contrasts, rival_contrasts
 from buttress.features import RandomExpansion, WavePoint
 from buttress.kernels import RBF
@@ -172,10 +173,35 @@ class QueryTarget:
         return G
 
     def linearise(self, X: Array) -> Linearised:
+        return Linearised(self.scores(X), lambda V: self.gradient(X, V), self._nudged(X))
+
+    def _nudged(self, X: Array) -> Callable[[Columns, Columns, Array, Array], Array]:
         def nudged(rows: Columns, columns: Columns, steps: Array, V: Array) -> Array:
             return weighted(self.scores(nudge(X[rows], columns, steps)).reshape(*columns.shape, -1), V)
 
-        return Linearised(self.scores(X), lambda V: self.gradient(X, V), nudged)
+        return nudged
+
+
+class ChainTarget(QueryTarget):
+    """A chain of smooth functions: scores and gradients from what was fitted; the model itself decides."""
+
+    def __init__(self, model: Scored, chain: Chain, as_fitted: AsFitted):
+        super().__init__(model, as_fitted)
+        self.chain = chain.scores
+        self.contrasts = chain.contrasts
+        self.gradient_cost = 1
+
+    def scores(self, X: Array) -> Array:
+        scores = self.chain(X.astype(np.float64, copy=False))[0]
+        check_values(scores, [f"{j} of the model's scores" for j in range(scores.shape[1])], "An attack")
+        return scores
+
+    def gradient(self, X: Array, V: Array) -> Array:
+        return self.chain(X)[1](V)
+
+    def linearise(self, X: Array) -> Linearised:
+        scores, back = self.chain(X)
+        return Linearised(scores, back, self._nudged(X))
 
 
 class WaveTarget:
@@ -210,6 +236,15 @@ class WaveTarget:
             return weighted(namespace(X).stack(moved), V)
 
         return Linearised(point.scores, lambda V: point.gradient(V) * scale, nudged)
+
+
+def _in_order(model: Scored, as_fitted: AsFitted) -> bool:
+    """Say whether rows come with the columns in the order that the model was fitted on."""
+    names = getattr(model, "feature_names_in_", None)
+    if names is None:
+        return True
+    columns = getattr(as_fitted(np.zeros((1, len(names)))), "columns", names)
+    return list(columns) == list(names)
 
 
 def _score_function(model: Scored) -> Callable[[MatrixLike], Array]:
@@ -257,7 +292,8 @@ def as_target(model: Scorable, place: Place = NUMPY, as_fitted: AsFitted = np.as
         raise ValueError(f"{type(model).__name__} predicts several labels a row. Attacks need a classifier of one.")
     score = read_scores(model)
     if score is None:
-        queried = QueryTarget(model, as_fitted)
+        chain = read_chain(model) if _in_order(model, as_fitted) else None
+        queried = QueryTarget(model, as_fitted) if chain is None else ChainTarget(model, chain, as_fitted)
         if place.device is not None:
             raise ValueError(f"{type(model).__name__} computes its scores itself, so an attack on it cannot run on "
                              f"device={place.device!r}. Leave device at None.")

@@ -1,0 +1,306 @@
+"""Classifiers whose scores are a chain of smooth functions: their values and gradients, from what was fitted.
+
+Read are networks (MLPClassifier, by their weights: logits do not go flat where probabilities do), sigmoid calibration,
+one-vs-rest and one-vs-one, over anything that is read, behind affine transformers (scalers, PCA and the like, column
+selection), polynomial features and column transformers of such.
+
+A function is a :data:`Smooth`: of rows X (n, d) it returns its values (n, k) and the pullback V (n, k) -> gradients
+(n, d) of sum_c V_ic value_ic.
+"""
+
+from collections.abc import Callable
+from copy import copy
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit
+from sklearn.calibration import CalibratedClassifierCV, _SigmoidCalibration
+from sklearn.compose import ColumnTransformer
+from sklearn.decomposition import PCA, FactorAnalysis, FastICA, IncrementalPCA, TruncatedSVD
+from sklearn.feature_selection import SelectKBest, SelectPercentile, VarianceThreshold
+from sklearn.multiclass import OneVsOneClassifier, OneVsRestClassifier
+from sklearn.neural_network import MLPClassifier
+from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, PolynomialFeatures, RobustScaler, StandardScaler
+from sklearn.random_projection import GaussianRandomProjection, SparseRandomProjection
+
+from buttress._checks import Array
+from buttress.expansion import binary_contrasts, pair_contrasts, rival_contrasts
+from buttress.scores import read_scores
+
+Pullback = Callable[[Array], Array]
+Smooth = Callable[[Array], tuple[Array, Pullback]]
+
+AFFINE = (StandardScaler, RobustScaler, MaxAbsScaler, MinMaxScaler, PCA, IncrementalPCA, TruncatedSVD, FastICA,
+          FactorAnalysis, SelectKBest, SelectPercentile, VarianceThreshold, GaussianRandomProjection,
+          SparseRandomProjection)
+
+
+@dataclass
+class Chain:
+    """Scores of rows as a smooth function, and the contrasts (n_classes, n_rivals, k) between them that decide."""
+
+    scores: Smooth
+    contrasts: Array
+
+
+def read_chain(model: Any) -> Chain | None:
+    """Return the scores of a fitted classifier, None where some part is not known.
+
+    One score for two classes, one a class for more, or of machines that vote one a pair (i, j), positive for i.
+    """
+    model = getattr(model, "best_estimator_", model)
+    if isinstance(model, Pipeline):
+        last = read_chain(model.steps[-1][1])
+        if last is None:
+            return None
+        whole = _composed([*(read_transformer(step) for _, step in model.steps[:-1]), last.scores])
+        return None if whole is None else Chain(whole, last.contrasts)
+    score = read_scores(model)
+    if score is not None:
+        known = score
+        return Chain(lambda X: (known(X), lambda V: known.gradient(X, V)), known.contrasts)
+    scores = _read_scores(model)
+    if scores is None:
+        return None
+    n_classes = len(model.classes_)
+    if type(model) is OneVsOneClassifier and n_classes > 2:
+        pairs = [(i, j) for i in range(n_classes) for j in range(i + 1, n_classes)]
+        return Chain(scores, -pair_contrasts(pairs, n_classes))  # of a pair, scikit-learn's score is positive for j
+    return Chain(scores, binary_contrasts() if n_classes == 2 else rival_contrasts(n_classes))
+
+
+def _read_scores(model: Any) -> Smooth | None:
+    """Return the scores of a classifier that is no kernel expansion."""
+    if type(model) is MLPClassifier:
+        return _network(model)
+    if type(model) is CalibratedClassifierCV:
+        return _calibrated(model)
+    if type(model) is OneVsOneClassifier or (type(model) is OneVsRestClassifier and not model.multilabel_):
+        return _side_by_side([_one_a_class(each, 2) for each in model.estimators_])
+    return None
+
+
+def _one_a_class(model: Any, n_classes: int) -> Smooth | None:
+    """Return the scores of a classifier if they are one for two classes, or one a class."""
+    chain = read_chain(model)
+    expected = binary_contrasts() if n_classes == 2 else rival_contrasts(n_classes)
+    return chain.scores if chain is not None and np.array_equal(chain.contrasts, expected) else None
+
+
+def read_transformer(step: Any) -> Smooth | None:
+    """Return a fitted transformer as a smooth function, None for one that is not known."""
+    if step is None or step == "passthrough":
+        return _linear(1.0)
+    if isinstance(step, Pipeline):
+        return _composed([read_transformer(each) for _, each in step.steps])
+    if type(step) in AFFINE and not getattr(step, "clip", False):
+        return _affine(step)
+    if type(step) is PolynomialFeatures:
+        return _polynomial(step)
+    if type(step) is ColumnTransformer:
+        return _columns(step)
+    return None
+
+
+def _composed(parts: list[Smooth | None]) -> Smooth | None:
+    """Return one function after another."""
+    known = [part for part in parts if part is not None]
+    if len(known) < len(parts):
+        return None
+
+    def forward(X: Array) -> tuple[Array, Pullback]:
+        pullbacks = []
+        for part in known:
+            X, pullback = part(X)
+            pullbacks.append(pullback)
+
+        def back(V: Array) -> Array:
+            for pullback in reversed(pullbacks):
+                V = pullback(V)
+            return V
+
+        return X, back
+
+    return forward
+
+
+def _side_by_side(parts: list[Smooth | None]) -> Smooth | None:
+    """Return functions of one value each as one function of several."""
+    known = [part for part in parts if part is not None]
+    if len(known) < len(parts):
+        return None
+
+    def forward(X: Array) -> tuple[Array, Pullback]:
+        both = [part(X) for part in known]
+
+        def back(V: Array) -> Array:
+            total: Array = sum((pull(V[:, [j]]) for j, (_, pull) in enumerate(both)), np.zeros_like(X))
+            return total
+
+        return np.column_stack([values.reshape(len(X)) for values, _ in both]), back
+
+    return forward
+
+
+def _linear(factor: float) -> Smooth:
+    return lambda X: (factor * X, lambda V: factor * V)
+
+
+def _affine(step: Any) -> Smooth:
+    """Return x -> A'x + b of a transformer that is one, from what it makes of 0 and of the unit vectors."""
+    d = step.n_features_in_
+    start = _dense(step, np.zeros((1, d)))
+    A = _dense(step, np.eye(d)) - start
+    return lambda X: (X @ A + start, lambda V: V @ A.T)
+
+
+def _dense(step: Any, X: Array) -> Array:
+    names = getattr(step, "feature_names_in_", None)
+    made = (step if names is None else _nameless(step)).transform(X)
+    return np.asarray(made.toarray() if hasattr(made, "toarray") else made, dtype=np.float64)
+
+
+def _nameless(step: Any) -> Any:
+    """Return a shallow copy that does not ask for column names."""
+    nameless = copy(step)
+    for name in ("feature_names_in_", "_sklearn_output_config"):
+        nameless.__dict__.pop(name, None)
+    return nameless
+
+
+def _polynomial(step: PolynomialFeatures) -> Smooth:
+    """Return the products of powers."""
+    powers = step.powers_
+
+    def forward(X: Array) -> tuple[Array, Pullback]:
+        def product(exponents: Array) -> Array:
+            value: Array = np.prod(X[:, None, :] ** exponents, axis=2)
+            return value
+
+        def back(V: Array) -> Array:
+            G = np.empty_like(X)
+            for j in range(X.shape[1]):
+                used = powers[:, j] > 0
+                lowered = powers[used] - np.eye(X.shape[1], dtype=powers.dtype)[j]
+                G[:, j] = (V[:, used] * powers[used, j] * product(lowered)).sum(axis=1)
+            return G
+
+        return product(powers), back
+
+    return forward
+
+
+def _columns(step: ColumnTransformer) -> Smooth | None:
+    """Return transformers of some columns each, by name or number."""
+    names = list(getattr(step, "feature_names_in_", range(step.n_features_in_)))
+    parts: list[tuple[NDArray[np.intp], slice, Smooth]] = []
+    for name, part, columns in step.transformers_:
+        chosen = _numbers(columns, names)
+        if (isinstance(part, str) and part == "drop") or not len(chosen):
+            continue
+        inner = read_transformer(part)
+        if inner is None:
+            return None
+        parts.append((chosen, step.output_indices_[name], inner))
+    width = max((where.stop for _, where, _ in parts), default=0)
+
+    def forward(X: Array) -> tuple[Array, Pullback]:
+        out, pulls = np.empty((len(X), width)), []
+        for chosen, where, inner in parts:
+            out[:, where], pull = inner(X[:, chosen])
+            pulls.append((chosen, where, pull))
+
+        def back(V: Array) -> Array:
+            G = np.zeros_like(X)
+            for chosen, where, pull in pulls:
+                G[:, chosen] += pull(V[:, where])
+            return G
+
+        return out, back
+
+    return forward
+
+
+def _numbers(columns: Any, names: list[Any]) -> NDArray[np.intp]:
+    """Return the numbers of columns that a column transformer was given by name, number, slice or mask."""
+    listed = [columns] if isinstance(columns, str) else columns
+    if not isinstance(listed, slice) and len(listed) and all(isinstance(column, str) for column in listed):
+        return np.array([names.index(column) for column in listed])
+    numbers: Any = np.arange(len(names))
+    return np.atleast_1d(numbers[listed])
+
+
+ACTIVATIONS: dict[str, tuple[Callable[[Array], Array], Callable[[Array], Array]]] = {  # and slopes by their values
+    "identity": (lambda a: a, np.ones_like),
+    "relu": (lambda a: np.maximum(a, 0), lambda h: (h > 0).astype(np.float64)),
+    "tanh": (np.tanh, lambda h: 1 - h**2),
+    "logistic": (expit, lambda h: h * (1 - h)),
+}
+
+
+def _network(model: MLPClassifier) -> Smooth:
+    """Return the logits, before the last activation."""
+    activate, slope = ACTIVATIONS[model.activation]
+    weights = [W.astype(np.float64) for W in model.coefs_]
+
+    def forward(X: Array) -> tuple[Array, Pullback]:
+        layers = [X]
+        for W, b in zip(weights[:-1], model.intercepts_[:-1], strict=True):
+            layers.append(activate(layers[-1] @ W + b))
+
+        def back(V: Array) -> Array:
+            V = V @ weights[-1].T
+            for W, h in zip(reversed(weights[:-1]), reversed(layers[1:]), strict=True):
+                V = (V * slope(h)) @ W.T
+            return V
+
+        return layers[-1] @ weights[-1] + model.intercepts_[-1], back
+
+    return forward
+
+
+def _calibrated(model: CalibratedClassifierCV) -> Smooth | None:
+    """Return the logarithms of the mean probabilities, for two classes their difference; sigmoid calibration only."""
+    n_classes = len(model.classes_)
+    members = [(_one_a_class(each.estimator, n_classes), each.calibrators) for each in model.calibrated_classifiers_]
+    scored = all(hasattr(each.estimator, "decision_function") for each in model.calibrated_classifiers_)
+    for inner, calibrators in members:
+        if inner is None or not scored or any(type(each) is not _SigmoidCalibration for each in calibrators):
+            return None
+
+    def forward(X: Array) -> tuple[Array, Pullback]:
+        parts = [_member(inner, calibrators, X) for inner, calibrators in members if inner is not None]
+        logs = np.stack([part for part, _ in parts])
+        mean = np.logaddexp.reduce(logs, axis=0)
+        shares = np.exp(logs - mean)
+
+        def back(V: Array) -> Array:
+            W = np.column_stack([-V, V]) if n_classes == 2 else V
+            total: Array = sum((pull(W * share) for (_, pull), share in zip(parts, shares, strict=True)),
+                               np.zeros_like(X))
+            return total
+
+        return mean[:, [1]] - mean[:, [0]] if n_classes == 2 else mean, back
+
+    return forward
+
+
+def _member(inner: Smooth, calibrators: list[_SigmoidCalibration], X: Array) -> tuple[Array, Pullback]:
+    """Return the logarithms of one member's probabilities (n, n_classes), and their pullback."""
+    values, pull = inner(X)
+    a, b = (np.array([getattr(each, name) for each in calibrators]) for name in ("a_", "b_"))
+    t = -(a * values + b)
+    if len(calibrators) == 1:
+        logs = np.column_stack([-np.logaddexp(0, t), -np.logaddexp(0, -t)])
+        return logs, lambda V: pull(-a * (V[:, [1]] * expit(-t) - V[:, [0]] * expit(t)))
+    logs = -np.logaddexp(0, -t)
+    total = np.logaddexp.reduce(logs, axis=1, keepdims=True)
+
+    def back(V: Array) -> Array:
+        V = V - V.sum(axis=1, keepdims=True) * np.exp(logs - total)
+        return pull(-a * V * expit(-t))
+
+    return logs - total, back

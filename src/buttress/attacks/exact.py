@@ -1,0 +1,279 @@
+"""The worst input of a ball, exactly: of trees by a mixed-integer program, of linear models in closed form.
+
+Trees (Kantchelian, Tygar & Joseph, ICML 2016). Within a box only those splits matter whose threshold lies in it. Each
+has a variable p in {0, 1}, 1 where x[feature] <= threshold; along one feature p rises with the threshold. Each leaf
+that can be reached has a variable in [0, 1], 1 where x falls into it: those of a tree sum to 1, and at a split those on
+the left sum to at most p, those on the right to at most 1 - p. The lead of the label over a rival is linear in the
+leaves. Its minimum is the worst case; where the time is up, the solver's lower bound is still a certificate if it is
+positive.
+
+Linear models: the lead w'x + b is least at x - eps sign(w) (l_inf), clipped to the box, or at x - eps w / |w| (l_2),
+with a box at the clip of x - t w for the t at which the length is eps.
+"""
+
+import time
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from scipy.optimize import Bounds, LinearConstraint, milp
+from scipy.sparse import coo_matrix
+
+from buttress._checks import Array, check_number, check_option
+from buttress._types import BoundsLike, Mask, MatrixLike, VectorLike
+from buttress.attacks.problem import AttackInfo, Problem, Worst, pose, warn_of_units
+from buttress.attacks.targets import ExpansionTarget
+from buttress.attacks.trees import NAMES, Forest, Tree, read_forest
+from buttress.kernels import Linear
+from buttress.scores import Scorable
+
+TOLERANCE = 1e-6  # of HiGHS, on whole numbers and constraints; leads are proven beyond what it can hide
+HALVINGS = 100
+SOLVED = 0  # of milp: optimal
+
+
+@dataclass
+class ExactInfo(AttackInfo):
+    """What an exact attack achieved, per row.
+
+    Parameters
+    ----------
+    bound : array of shape (n,)
+        No input of the ball has a smaller lead of the label over any rival, in the units of the model's scores
+        (probabilities of forests); -inf where the model was wrong from the start.
+    proven : bool array of shape (n,)
+        Whether the row is settled: broken, or proven to stand. False where the time was up.
+    """
+
+    bound: Array
+    proven: Mask
+
+
+def exact(
+    model: Scorable,
+    X: MatrixLike,
+    y: VectorLike,
+    *,
+    eps: float,
+    norm: str = "linf",
+    bounds: BoundsLike | None = None,
+    max_time: float = 10.0,
+    return_info: bool = False,
+) -> Any:
+    """Find the worst input of each ball, or prove that none is misclassified: trees (l_inf) and linear models.
+
+    Parameters
+    ----------
+    model : fitted classifier
+        A decision tree, random forest, extremely randomised trees, gradient boosting (also by histograms) of
+        scikit-learn; or a linear model of its or of this package, also behind scalers.
+    X, y, eps, norm, bounds, return_info
+        As in :func:`pgd`; trees take ``norm="linf"`` only.
+    max_time : float
+        Seconds a row for trees.
+
+    Returns
+    -------
+    Array shaped like X, and an :class:`ExactInfo` with ``return_info=True``. ``info.proven & ~info.success`` are
+    certified.
+
+    Raises
+    ------
+    ValueError
+        For another model, trees with ``norm="l2"`` or categorical splits, and as :func:`pgd` does.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.ensemble import RandomForestClassifier
+    >>> from buttress import attacks
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = RandomForestClassifier(5, random_state=0).fit(X, y)
+    >>> found, info = attacks.exact(model, X[:5], y[:5], eps=0.2, return_info=True)
+    >>> info.success, info.proven
+    (array([False, False, False, False, False]), array([ True,  True,  True,  True,  True]))
+    """
+    problem = pose(model, X, y, bounds)
+    eps, norm = check_number("eps", eps, 0, closed="left"), check_option("norm", norm, ("linf", "l2"))
+    max_time = check_number("max_time", max_time, 0)
+    warn_of_units(problem, eps)
+    worst = Worst(problem)
+    rows = np.arange(len(problem.X))
+    worst.see(rows, problem.X.copy(), problem.target.scores(problem.X))
+    forest = read_forest(problem.model, problem.X)
+    if forest is None:
+        bound = _linear(worst, eps, norm)
+    elif norm == "l2":
+        raise ValueError("Trees are attacked exactly for norm='linf' only. Got 'l2'. Use worst_case.")
+    else:
+        bound = _trees(worst, forest, eps, max_time)
+    found, info = worst.report(norm)
+    proven = info.success | (bound > 0)
+    settled = ExactInfo(info.success, info.margin, info.distance, info.queries, ~proven, bound, proven)
+    return (found, settled) if return_info else found
+
+
+def _linear(worst: Worst, eps: float, norm: str) -> Array:
+    """Show ``worst`` the least lead over each rival, and return the least of them, (n,)."""
+    problem, target = worst.problem, worst.problem.target
+    if not (isinstance(target, ExpansionTarget) and isinstance(target.expansion.kernel, Linear)):
+        raise ValueError(f"No exact attack is known for {type(problem.model).__name__}. Use a linear model, or "
+                         f"{NAMES}; worst_case takes any classifier.")
+    rows, bound = np.arange(len(problem.X)), np.full(len(problem.X), np.inf)
+    contrasts = target.contrasts[problem.codes]
+    for rival in range(contrasts.shape[1]):
+        V = contrasts[:, rival]
+        moved = _steepest(problem, target.gradient(problem.X, V), eps, norm)
+        scores = target.scores(moved)
+        worst.see(rows, moved, scores)
+        bound = np.minimum(bound, np.einsum("ik,ik->i", V, scores))
+    return bound
+
+
+def _steepest(problem: Problem, W: Array, eps: float, norm: str) -> Array:
+    """Return where w'x is least in the ball and the box."""
+    X, low, high = problem.X, problem.low, problem.high
+    if norm == "linf":
+        return np.clip(X - eps * np.sign(W), low, high)
+    size = np.maximum(np.linalg.norm(W, axis=1, keepdims=True), np.finfo(X.dtype).tiny)
+    unit, short, long = W / size, np.full((len(X), 1), eps), np.full((len(X), 1), eps)
+    if not np.isfinite(low).any() and not np.isfinite(high).any():
+        return X - eps * unit
+    for _ in range(HALVINGS):  # first double the longest step, then halve the bracket
+        within = np.linalg.norm(np.clip(X - long * unit, low, high) - X, axis=1, keepdims=True) < eps
+        long = np.where(within, 2 * long, long)
+    for _ in range(HALVINGS):
+        middle = (short + long) / 2
+        within = np.linalg.norm(np.clip(X - middle * unit, low, high) - X, axis=1, keepdims=True) <= eps
+        short, long = np.where(within, middle, short), np.where(within, long, middle)
+    return np.clip(X - short * unit, low, high)
+
+
+def _trees(worst: Worst, forest: Forest, eps: float, max_time: float) -> Array:
+    """Solve the program of each row that stands against each rival; return lower bounds of their leads, (n,)."""
+    problem = worst.problem
+    bound = np.where(worst.wrong, -np.inf, np.inf)
+    for row in np.flatnonzero(~worst.wrong):
+        deadline = time.monotonic() + max_time
+        low = np.maximum(problem.X[row] - eps, problem.low[row])
+        high = np.minimum(problem.X[row] + eps, problem.high[row])
+        box = _Box(problem.X[row], low, high, forest.rounded(low), forest.rounded(high))
+        contrasts = forest.contrasts[problem.codes[row]]
+        for contrast in contrasts:
+            left = deadline - time.monotonic()
+            least, point = _least_lead(forest, contrast, box, max(left, 1e-3))
+            bound[row] = min(bound[row], least)
+            if point is not None:
+                one = np.array([row])
+                worst.see(one, point[None], problem.target.scores(point[None]))
+                worst.queries += 1
+            if worst.wrong[row]:
+                break
+    return bound
+
+
+@dataclass
+class _Box:
+    """Where one row x may go, and the ends of the box as the trees compare them."""
+
+    x: Array
+    low: Array
+    high: Array
+    seen_low: Array
+    seen_high: Array
+
+
+class _Program:
+    """The constraints, collected as the trees are walked through."""
+
+    def __init__(self) -> None:
+        self.splits: dict[tuple[int, float], int] = {}  # (feature, threshold) -> its number
+        self.costs: list[float] = []  # of the leaves
+        self.entries: list[tuple[int, bool, int, float]] = []  # (row, is split, number, coefficient)
+        self.low: list[float] = []
+        self.high: list[float] = []
+
+    def constrain(self, leaves: list[int], split: int | None, share: float, low: float, high: float) -> None:
+        """Add low <= sum of the leaves + share p <= high."""
+        row = len(self.low)
+        self.entries += [(row, False, leaf, 1.0) for leaf in leaves]
+        if split is not None:
+            self.entries.append((row, True, split, share))
+        self.low.append(low)
+        self.high.append(high)
+
+    def walk(self, tree: Tree, values: Array, box: _Box, node: int = 0) -> list[int]:
+        """Add the leaves below a node that the box reaches, with their constraints; return their numbers."""
+        left, right = int(tree.left[node]), int(tree.right[node])
+        if left < 0:
+            self.costs.append(float(values[node]))
+            return [len(self.costs) - 1]
+        feature, threshold = int(tree.feature[node]), float(tree.threshold[node])
+        if box.seen_high[feature] <= threshold:
+            return self.walk(tree, values, box, left)
+        if box.seen_low[feature] > threshold:
+            return self.walk(tree, values, box, right)
+        split = self.splits.setdefault((feature, threshold), len(self.splits))
+        below, above = self.walk(tree, values, box, left), self.walk(tree, values, box, right)
+        self.constrain(below, split, -1.0, -np.inf, 0.0)
+        self.constrain(above, split, 1.0, -np.inf, 1.0)
+        return below + above
+
+    def order(self) -> None:
+        """Add that a split implies those of larger thresholds of its feature."""
+        ordered = sorted(self.splits)
+        for first, second in pairwise(ordered):
+            if first[0] == second[0]:
+                row = len(self.low)
+                self.entries += [(row, True, self.splits[first], 1.0), (row, True, self.splits[second], -1.0)]
+                self.low.append(-np.inf)
+                self.high.append(0.0)
+
+    def solve(self, seconds: float) -> tuple[float, Array | None]:
+        """Return a lower bound of the least cost and the splits of the best solution met, None if there is none."""
+        count, leaves = len(self.splits), len(self.costs)
+        rows, kinds, numbers, coefs = (np.array(part) for part in zip(*self.entries, strict=True))
+        columns = np.where(kinds, numbers, count + numbers)
+        matrix = coo_matrix((coefs, (rows, columns)), shape=(len(self.low), count + leaves)).tocsr()
+        whole = np.concatenate([np.ones(count), np.zeros(leaves)])
+        solved = milp(np.concatenate([np.zeros(count), self.costs]), integrality=whole, bounds=Bounds(0, 1),
+                      constraints=LinearConstraint(matrix, np.array(self.low), np.array(self.high)),
+                      options={"time_limit": seconds, "mip_rel_gap": 0.0})
+        bound = solved.fun if solved.status == SOLVED else solved.mip_dual_bound
+        return -np.inf if bound is None else float(bound), None if solved.x is None else solved.x[:count]
+
+
+def _least_lead(forest: Forest, contrast: Array, box: _Box, seconds: float) -> tuple[float, Array | None]:
+    """Return a lower bound of the lead over the box, and the input at which it is least, None if none was met."""
+    program = _Program()
+    hidden = 0.0
+    for tree in forest.trees:
+        values = tree.value @ contrast
+        hidden += TOLERANCE * float(np.abs(values).max())
+        leaves = program.walk(tree, values, box)
+        program.constrain(leaves, None, 0.0, 1.0, 1.0)
+    program.order()
+    bound, splits = program.solve(seconds)
+    if splits is None:
+        return bound + float(forest.offset @ contrast) - hidden, None
+    return bound + float(forest.offset @ contrast) - hidden, _point(program, splits > 0.5, forest, box)
+
+
+def _point(program: _Program, below: Mask, forest: Forest, box: _Box) -> Array:
+    """Return the input nearest to x on the sides of the thresholds that the splits are on."""
+    floor, ceiling = np.full(len(box.x), -np.inf), np.full(len(box.x), np.inf)
+    for (feature, threshold), number in program.splits.items():
+        if below[number]:
+            ceiling[feature] = min(ceiling[feature], threshold)
+        else:
+            floor[feature] = max(floor[feature], threshold)
+    kind = np.float32 if forest.single else np.float64
+    with np.errstate(over="ignore"):
+        at_most = ceiling.astype(kind)
+        at_most = np.where(at_most > ceiling, np.nextafter(at_most, kind(-np.inf)), at_most).astype(np.float64)
+        above = floor.astype(kind)
+        above = np.where(above <= floor, np.nextafter(above, kind(np.inf)), above).astype(np.float64)
+    seen = forest.rounded(box.x)
+    point = np.where(seen > ceiling, np.maximum(at_most, box.low), box.x)
+    return np.where(seen <= floor, np.minimum(above, box.high), point)

@@ -1,0 +1,144 @@
+"""Exact attacks against every cell that thresholds cut out of a ball, and against closed forms."""
+
+import itertools
+
+import numpy as np
+import pytest
+from sklearn.ensemble import (
+    ExtraTreesClassifier,
+    GradientBoostingClassifier,
+    HistGradientBoostingClassifier,
+    RandomForestClassifier,
+)
+from sklearn.linear_model import LogisticRegression
+from sklearn.naive_bayes import GaussianNB
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.tree import DecisionTreeClassifier
+
+from buttress import attacks
+from buttress.attacks.trees import read_forest
+
+from problems import breast_cancer, iris, moons, problems
+
+TREES = [
+    DecisionTreeClassifier(random_state=0),
+    RandomForestClassifier(7, random_state=0),
+    ExtraTreesClassifier(7, max_depth=5, random_state=0),
+    GradientBoostingClassifier(n_estimators=7, random_state=0),
+    HistGradientBoostingClassifier(max_iter=7, random_state=0),
+]
+trees = pytest.mark.parametrize("model", TREES, ids=lambda m: type(m).__name__)
+
+
+@trees
+@problems
+def test_forests_are_read_as_they_score(model, problem):
+    X, y = problem()
+    model = model.fit(X, y)
+    forest = read_forest(model, X)
+    moved = X + np.random.default_rng(0).normal(scale=0.3, size=X.shape)
+    scores = forest.scores(moved)
+    if hasattr(model, "decision_function"):
+        np.testing.assert_allclose(scores, model.decision_function(moved).reshape(len(X), -1), atol=1e-9)
+    else:
+        np.testing.assert_allclose(scores, model.predict_proba(moved), atol=1e-9)
+
+
+def cells(forest, low, high):
+    """One point of every cell of a box in which no tree has a threshold."""
+    sides = []
+    for j in range(len(low)):
+        cuts = {t for tree in forest.trees for f, t, left in zip(tree.feature, tree.threshold, tree.left, strict=True)
+                if left >= 0 and f == j and low[j] <= t < high[j]}
+        edges = [low[j], *sorted(cuts), high[j]]
+        sides.append([(a + b) / 2 for a, b in itertools.pairwise(edges)] + [low[j], high[j]])
+    return np.array(list(itertools.product(*sides)))
+
+
+@trees
+def test_a_row_is_broken_if_and_only_if_some_cell_of_its_ball_is(model):
+    X, y = moons(120)
+    model = model.fit(X, y)
+    forest = read_forest(model, X)
+    rows, labels = X[:25], y[:25]
+    for eps in (0.1, 0.3):
+        found, info = attacks.exact(model, rows, labels, eps=eps, return_info=True)
+        assert np.abs(found - rows).max() <= eps
+        np.testing.assert_array_equal(info.success, model.predict(found) != labels)
+        for i, (x, label) in enumerate(zip(rows, labels, strict=True)):
+            broken = (model.predict(cells(forest, x - eps, x + eps)) != label).any()
+            assert info.success[i] == broken or not info.proven[i]
+        assert info.proven.mean() > 0.8  # a tie of votes is left open
+
+
+def test_no_attack_breaks_what_is_proven():
+    X, y = breast_cancer()
+    model = RandomForestClassifier(10, max_depth=6, random_state=0).fit(X[:300], y[:300])
+    rows, labels = X[300:330], y[300:330]
+    info = attacks.exact(model, rows, labels, eps=0.3, return_info=True)[1]
+    other = attacks.worst_case(model, rows, labels, eps=0.3, steps=5, restarts=1, random_state=0, return_info=True)[1]
+    assert not (other.success & info.proven & ~info.success).any()
+    assert info.success.sum() >= other.success.sum()
+    assert info.proven.mean() > 0.9
+
+
+def test_without_time_nothing_is_claimed():
+    X, y = breast_cancer()
+    model = HistGradientBoostingClassifier(max_iter=30, random_state=0).fit(X[:300], y[:300])
+    rows, labels = X[300:304], y[300:304]
+    short = attacks.exact(model, rows, labels, eps=0.5, max_time=1e-3, return_info=True)[1]
+    long = attacks.exact(model, rows, labels, eps=0.5, max_time=20, return_info=True)[1]
+    assert (long.proven | ~short.proven).all()
+    assert (short.bound <= long.bound + 1e-6).all()
+
+
+@pytest.mark.parametrize("norm", ["linf", "l2"])
+@pytest.mark.parametrize("problem", [moons, iris, breast_cancer], ids=lambda p: p.__name__)
+def test_linear_models_fall_exactly_at_their_distance(problem, norm):
+    X, y = problem()
+    model = make_pipeline(StandardScaler(), LogisticRegression()).fit(X, y)
+    rows, labels = X[::5], model.predict(X[::5])
+    codes = np.searchsorted(model.classes_, labels)
+    scores, W = model.decision_function(rows), model[-1].coef_ / model[0].scale_
+    if scores.ndim == 1:
+        scores, W = np.column_stack([-scores, scores]) / 2, np.vstack([-W, W]) / 2
+    power = 1 if norm == "linf" else 2
+    distance = np.full(len(rows), np.inf)
+    for rival in range(scores.shape[1]):
+        lead = scores[np.arange(len(rows)), codes] - scores[:, rival]
+        size = np.linalg.norm(W[codes] - W[rival], ord=power, axis=1)
+        distance = np.where(codes == rival, distance, np.minimum(distance, lead / np.maximum(size, 1e-300)))
+    eps = float(np.median(distance))
+    for share in (1 - 1e-6, 1 + 1e-6):
+        info = attacks.exact(model, rows, labels, eps=share * eps, norm=norm, return_info=True)[1]
+        np.testing.assert_array_equal(info.success, distance < share * eps)
+        assert info.proven.all()
+
+
+def test_a_box_is_kept_and_used_to_its_end():
+    X, y = moons(60)
+    model = LogisticRegression().fit(X, y)
+    low, high = X - [0.0, 0.2], X + [0.0, 0.2]  # the first column is fixed
+    found = attacks.exact(model, X, y, eps=0.5, norm="l2", bounds=(low, high))
+    np.testing.assert_array_equal(found[:, 0], X[:, 0])
+    np.testing.assert_allclose(np.abs(found[:, 1] - X[:, 1]), 0.2, atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("model", "options", "message"),
+    [
+        (GaussianNB(), {}, "No exact attack is known for GaussianNB"),
+        (DecisionTreeClassifier(), {"norm": "l2"}, "linf' only"),
+        (DecisionTreeClassifier(), {"eps": -1}, "eps must be in"),
+        (DecisionTreeClassifier(), {"max_time": 0}, "max_time must be in"),
+        (HistGradientBoostingClassifier(categorical_features=[0], max_iter=2), {}, "split categories"),
+    ],
+    ids=lambda value: str(value)[:40],
+)
+def test_what_is_not_known_is_refused(model, options, message):
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.integers(0, 4, 100), rng.normal(size=100)]).astype(float)
+    model = model.fit(X, (X[:, 0] % 2).astype(int))
+    with pytest.raises(ValueError, match=message):
+        attacks.exact(model, X, (X[:, 0] % 2).astype(int), **{"eps": 0.1, **options})
