@@ -89,7 +89,8 @@ NAMES = {"regression": ("cars", "sine", "long tail", "diamonds", "friedman1", "q
                         "computers", "wages", "griliches", "food", "pupils", "midwest", "films", "california",
                         "weather", "body mass", "diabetes", "friedman2", "five groups", "wide noise"),
          "labels": ("two blobs", "four blobs", "moons", "wine", "mroz", "overlap", "participation", "species", "crabs",
-                    "glass", "pima", "fishing", "election", "chile", "origin", "sky", "quantiles", "hypercube", "blobs in 10"),
+                    "glass", "pima", "fishing", "election", "chile", "origin", "sky", "quantiles", "hypercube",
+                    "blobs in 10"),
          "clean": ("step", "zero-inflated", "two levels", "lognormal", "salaries", "alcohol")}
 
 

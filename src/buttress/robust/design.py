@@ -138,8 +138,9 @@ def check_gamma(gamma: Any) -> None:
 def default_kernel(estimator: Any, X: Any) -> Kernel:
     """Return the estimator's kernel; where neither it nor gamma was chosen, an RBF kernel of several widths.
 
-    They are in units of one over the squared length of an ordinary row: d, if its columns are scaled. Where nearly all
-    entries are 0, as in counts of words, columns are not scaled, and the median of the squared lengths is taken.
+    They are in units of one over the squared length of an ordinary row: d, if its columns are scaled. Where rows are
+    much shorter, as counts of words, or pixels between 0 and 1, columns are not scaled, and the median of the squared
+    lengths is taken.
 
     Corrupt rows affect errors, likelihoods and moments of X, so none of them can choose a width. The mean of several
     kernels costs little accuracy where one width would do.
@@ -151,11 +152,9 @@ def default_kernel(estimator: Any, X: Any) -> Kernel:
 
 def _ordinary_length(X: Any) -> float:
     some = X[drawn_rows(X.shape[0], COPIES.rows)]
-    filled = some.count_nonzero() if issparse(some) else np.count_nonzero(some)
     columns = float(X.shape[1])
-    if filled >= DESIGN.mostly_zero * some.shape[0] * some.shape[1]:
-        return columns
-    return float(np.median(row_norms(some.astype(np.float64), squared=True))) or columns
+    length = float(np.median(row_norms(some.astype(np.float64), squared=True))) or columns
+    return length if length < columns * DESIGN.short else columns
 
 
 def warn_of_near_copies(kernel: Any, X: Any) -> None:

@@ -35,7 +35,8 @@ class RobustKernelRegressor(ExpansionValues, RegressorMixin, BaseEstimator):
     kernel, degree, gamma, coef0
         As in :class:`buttress.SVC`; gamma is a number or ``"auto"``: for the RBF kernel the mean of four, with gamma
         1/d, .3/d, .1/d and .03/d, for others 1/d. Scale X beforehand, with ``sklearn.preprocessing.RobustScaler``.
-        Where fewer than 15 in 100 entries of X are not 0, d is in the four the median of the squared lengths of rows.
+        Where rows are much shorter than that (pixels in [0, 1], counts of words), the median of their squared
+        lengths stands for d.
     n_starts : int, default=6
         Random starts of the search, next to three fixed ones.
     n_landmarks : "auto" or int, default="auto"
