@@ -150,3 +150,25 @@ def test_thresholds_are_the_largest_that_enough_rows_reach(kind, error):
 
 def test_no_positive_value_has_no_threshold():
     assert sum_below(*thresholds(np.array([-1.0, 0.0]), np.ones(2), 0.1)) == 0.0
+
+
+@pytest.mark.parametrize(("m", "fan"), CHAINS)
+def test_lemmas_10_and_11_the_best_iterate_and_the_one_chosen(m, fan):
+    """min_s F(beta_s, Z_s) <= F(beta, X_b) + 2DG/sqrt T, and F(beta-hat, Z-hat) <= (1 + eps) min_s F(beta_s, Z_s)."""
+    _, plan, X, y, weight = problem(m, fan, 1)
+    eps, alpha, T = 0.3, 0.1, 30
+    oracle = RankOracle(plan, error=eps, guard=eps, mean=False)
+    seen = []
+    chosen = run(pseudo_gradient_descent(oracle, alpha, "theorem"), tol=-1.0, max_iter=T, warn=False,
+                 callback=lambda step: seen.append(step.state)).state
+
+    def best_case(beta):
+        return hinge_mean(most_favourable(X, y, beta, eps), y, weight, beta) + alpha * float(beta @ beta)
+
+    least = min(best_case(beta) for beta in seen)
+    assert best_case(chosen) <= (1 + eps) * least + 1e-12
+    best = minimize(lambda b: hinge_mean(X, y, weight, b) + alpha * b @ b, np.zeros(plan.width), method="L-BFGS-B",
+                    options={"maxiter": 40}).x
+    worst = hinge_mean(most_favourable(X, y, best, -eps), y, weight, best) + alpha * float(best @ best)
+    d = plan.width
+    assert least <= worst + 2 * (np.sqrt(d) / (2 * alpha)) * 4 * d / np.sqrt(T)

@@ -90,7 +90,7 @@ class KernelRisk(CallbackSupportMixin, BaseEstimator):
         check_limits(self.max_iter, self.max_time)
         check_option("acceleration", self.acceleration, (None, "polyak", "nesterov"))
         check_number("momentum", self.momentum, 0, 1, closed="left")
-        check_option("init", self.init, ("zero", "glorot"))
+        check_option("init", self.init, ("zero", "glorot", "normal"))
         if self.radius is not None:
             check_number("radius", self.radius, 0, np.inf)
         check_step(self.step, self.radius)
@@ -108,10 +108,9 @@ class KernelRisk(CallbackSupportMixin, BaseEstimator):
         rng = check_random_state(self.random_state)
         space, expand = self._space(X, weight, rng)
         shape = (space.n_coefs,) if n_scores == 1 else (space.n_coefs, n_scores)
-        reach = np.sqrt(6 / len(X)) if self.init == "glorot" else 0.0
         steps = descent(
             space, y, loss, risk, ridge=self.alpha / (risk.kept * weight.sum()),
-            start=rng.uniform(-reach, reach, shape), sample_weight=weight,
+            start=first_coefficients(self.init, shape, len(X), rng), sample_weight=weight,
             acceleration=self.acceleration, momentum=self.momentum, step=self.step,
             radius=np.inf if self.radius is None else self.radius,
         )
@@ -198,3 +197,14 @@ def kept_rows(q: Array, weight: Array, codes: NDArray[np.intp]) -> NDArray[np.bo
     most = np.zeros(codes.max() + 1)
     np.maximum.at(most, codes, ratio)
     return (ratio > 0) & (ratio >= INLIER * most[codes])
+
+
+def first_coefficients(init: str, shape: tuple[int, ...], n: int, rng: np.random.RandomState) -> Array:
+    """Return the coefficients to start from: zeros, uniform as in algorithm 3, or normal as in algorithm 1.
+
+    The paper does not say sigma in algorithm 1; it is that of algorithm 3's distribution here, sqrt(2/n).
+    """
+    if init == "normal":
+        return np.asarray(rng.normal(scale=np.sqrt(2 / n), size=shape))
+    reach = np.sqrt(6 / n) if init == "glorot" else 0.0
+    return np.asarray(rng.uniform(-reach, reach, shape))

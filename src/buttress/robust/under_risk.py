@@ -44,9 +44,9 @@ class KernelRegressor(ExpansionValues, RegressorMixin, KernelRisk):
         one.
     radius : float or None, default=None
         Largest norm of f, > 0; None for no limit.
-    init : {"zero", "glorot"}, default="zero"
+    init : {"zero", "glorot", "normal"}, default="zero"
         Start from f = 0 (the first rows kept are then those nearest the centre), or from coefficients drawn uniformly
-        within sqrt(6/n) as in algorithm 3.
+        within sqrt(6/n) as in algorithm 3, or with a normal distribution as in algorithm 1, of variance 2/n as well.
     n_landmarks : int, None or "auto", default="auto"
         Nystroem landmarks, None for the exact Gram matrix; "auto" is None up to 5,000 rows and 1,000 above. A linear
         kernel is fitted in the primal and needs none.
@@ -55,7 +55,7 @@ class KernelRegressor(ExpansionValues, RegressorMixin, KernelRisk):
     max_iter, max_time : int, float or None
         Most iterations (-1 for no limit) and seconds.
     random_state : int, RandomState or None
-        For ``init="glorot"`` and the landmarks.
+        For ``init="glorot"``, ``"normal"`` and the landmarks.
     progress : bool, default=False
         Show a progress line.
 
@@ -159,9 +159,9 @@ class KernelClassifier(ExpansionPredictions, ClassifierMixin, KernelRisk):
         one.
     radius : float or None, default=None
         Largest norm of f, > 0; None for no limit.
-    init : {"zero", "glorot"}, default="zero"
+    init : {"zero", "glorot", "normal"}, default="zero"
         Start from f = 0 (the first rows kept are then those nearest the centre), or from coefficients drawn uniformly
-        within sqrt(6/n) as in algorithm 3.
+        within sqrt(6/n) as in algorithm 3, or with a normal distribution as in algorithm 1, of variance 2/n as well.
     n_landmarks : int, None or "auto", default="auto"
         Nystroem landmarks, None for the exact Gram matrix; "auto" is None up to 5,000 rows and 1,000 above. A linear
         kernel is fitted in the primal and needs none.
@@ -170,7 +170,7 @@ class KernelClassifier(ExpansionPredictions, ClassifierMixin, KernelRisk):
     max_iter, max_time : int, float or None
         Most iterations (-1 for no limit) and seconds.
     random_state : int, RandomState or None
-        For ``init="glorot"`` and the landmarks.
+        For ``init="glorot"``, ``"normal"`` and the landmarks.
     progress : bool, default=False
         Show a progress line.
 

@@ -1,0 +1,182 @@
+"""python -m buttress.reproduce.check: reread the claims pages, rerun their quick commands, and compare the figures.
+
+A page is a table of claim, verdict, command and run. A command stands in backquotes; its first word may be an
+abbreviation that the page explains as: `T` stands for `pytest ...`. Run is one of
+
+    quick                            run here, in under a minute
+    quick; `name` = 1.2 ± 0.1; ...   and the line "name = value" of its output must lie within the tolerance
+    long: 2026-11-21, 91a0dd7        not run here: when, and at which commit, it last was
+    none: reason                     no command can show it
+
+The check fails where a command fails, a figure differs, a pytest selector selects nothing, a row has none of these, or
+the index docs/claims.md counts other verdicts than the pages hold.
+"""
+
+import argparse
+import re
+import resource
+import subprocess
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+
+VERDICTS = ("reproduces", "does not", "cannot be told")
+MOST_SECONDS = 60.0  # of processor time, which a busy machine does not stretch, for a quick command
+WIDTH = 4  # columns of a table of claims
+NOTHING_SELECTED = 5  # pytest's exit status
+SHORTHAND = re.compile(r"`([A-Za-z]+)`\s+stands\s+for\s+`([^`]+)`")
+FIGURE = re.compile(r"`([^`]+)` = ([^\s;]+) ± ([^\s;]+)")
+LAST_RUN = re.compile(r"long: \d{4}-\d{2}-\d{2}, [0-9a-f]{7,}$")
+PRINTED = re.compile(r"^(.+?) = (\S+)$", re.M)
+
+
+@dataclass
+class Row:
+    """One claim: where it stands, its verdict, its commands in full, how they are run, and the figures stated."""
+
+    where: str
+    verdict: str
+    commands: list[str]
+    run: str
+    figures: dict[str, tuple[float, float]] = field(default_factory=dict)
+
+
+def claims(page: Path) -> list[Row]:
+    """Return the rows of a page's tables of claims."""
+    text = page.read_text()
+    short = dict(SHORTHAND.findall(re.sub(r"\s+", " ", text)))
+    rows = []
+    inside = False
+    for number, line in enumerate(text.splitlines(), start=1):
+        cells = [cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]] if line.startswith("|") else []
+        if len(cells) != WIDTH or not inside or set(line) <= set("|- "):
+            inside = cells[:1] == ["claim"] or (inside and bool(cells))
+            continue
+        commands = [_in_full(command, short) for command in re.findall(r"`([^`]+)`", cells[2])]
+        figures = {name: (float(value), float(off)) for name, value, off in FIGURE.findall(cells[3])}
+        rows.append(Row(f"{page.name}:{number}", cells[1], commands, cells[3], figures))
+    return rows
+
+
+def _in_full(command: str, short: dict[str, str]) -> str:
+    first, _, rest = command.partition(" ")
+    return f"{short[first]} {rest}".strip() if first in short else command
+
+
+def complaints_of_form(row: Row) -> list[str]:
+    """Return what is wrong with how a row is written."""
+    found = []
+    if not row.verdict.startswith(VERDICTS):
+        found.append(f"the verdict must begin with {', '.join(VERDICTS)}. Got {row.verdict[:40]!r}")
+    reason = row.run.removeprefix("none:").strip()
+    if not row.commands and not (row.run.startswith("none:") and reason):
+        found.append("no command, and no reason why none is possible")
+    if row.commands and not (row.run.split(";")[0] == "quick" or LAST_RUN.match(row.run)):
+        found.append(f"run must be quick, or long with the date and commit of the last run. Got {row.run!r}")
+    if row.run.count("±") != len(row.figures):
+        found.append("a figure must be written `name` = value ± tolerance")
+    return found
+
+
+@cache
+def ran(command: str, root: Path) -> tuple[int | None, str]:
+    """Return a command's exit status, None if it took too long, and its output; each command is run once."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    done = subprocess.run(["bash", "-c", _by_this_python(command)], cwd=root, capture_output=True, text=True, check=False)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    seconds = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return None if seconds > MOST_SECONDS else done.returncode, done.stdout + done.stderr
+
+
+def complaints_of_run(row: Row, root: Path) -> list[str]:
+    """Return what is wrong with what a quick row's commands do."""
+    found = []
+    printed: dict[str, float] = {}
+    for command in row.commands:
+        status, output = ran(command, root)
+        if status == NOTHING_SELECTED and command.startswith("pytest"):
+            found.append(f"{command} selects nothing")
+        elif status is None:
+            found.append(f"{command} took more than {MOST_SECONDS:.0f} s of processor time: mark it long")
+        elif status:
+            found.append(f"{command} failed: {output.strip()[-300:]}")
+        printed |= {name: float(value) for name, value in PRINTED.findall(output) if _is_number(value)}
+    return found + differing(row, printed)
+
+
+def differing(row: Row, printed: dict[str, float]) -> list[str]:
+    """Return the stated figures that were not printed, or outside their tolerance."""
+    found = []
+    for name, (value, off) in row.figures.items():
+        if name not in printed:
+            found.append(f"{name!r} was not printed")
+        elif not abs(printed[name] - value) <= off * (1 + 1e-12):
+            found.append(f"{name!r} is {printed[name]:g}, where {value:g} ± {off:g} is stated")
+    return found
+
+
+def _is_number(text: str) -> bool:
+    return re.fullmatch(r"[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?", text) is not None
+
+
+def _by_this_python(command: str) -> str:
+    """Return the command with this interpreter, its pytest quiet and in one process."""
+    head, _, rest = command.partition(" ")
+    if head == "pytest":
+        return f"{sys.executable} -m pytest -q -p no:cacheprovider {rest}"
+    return f"{sys.executable} {rest}" if head == "python" else command
+
+
+def kind(row: Row) -> str:
+    """Return which of the three verdicts a row has."""
+    return next((verdict for verdict in VERDICTS if row.verdict.startswith(verdict)), VERDICTS[0])
+
+
+def index_line(page: Path, rows: Sequence[Row]) -> str:
+    """Return the cells of a page in the index: claims and how many have each verdict."""
+    counts = [sum(kind(row) == verdict for row in rows) for verdict in VERDICTS]
+    return f"(claims/{page.name}) | {len(rows)} | " + " | ".join(map(str, counts)) + " |"
+
+
+def pages(folder: Path) -> dict[Path, list[Row]]:
+    """Return the pages that hold claims, with their rows."""
+    read = {page: claims(page) for page in sorted((folder / "claims").glob("*.md"))}
+    return {page: rows for page, rows in read.items() if rows}
+
+
+def check(folder: Path, *, only: str = "", run: bool = True) -> Iterable[tuple[str, list[str]]]:
+    """Yield (where, complaints) for every row whose page and line contain ``only``, and for the index."""
+    index = (folder / "claims.md").read_text()
+    for page, rows in pages(folder).items():
+        if index_line(page, rows) not in index:
+            yield f"claims.md, {page.name}", [f"the index must have: {index_line(page, rows)}"]
+        for row in rows:
+            if only in row.where:
+                found = complaints_of_form(row)
+                quick = run and not found and row.run.startswith("quick")
+                yield row.where, found + (complaints_of_run(row, folder.parent) if quick else [])
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Check the pages; returns 1 if anything is wrong."""
+    parser = argparse.ArgumentParser(prog="python -m buttress.reproduce.check",
+                                     description="Reread the claims pages and rerun their quick commands.")
+    parser.add_argument("--docs", type=Path, default=Path("docs"), help="folder with claims.md and claims/")
+    parser.add_argument("--only", default="", help="only rows whose PAGE.md:LINE contains this")
+    parser.add_argument("--form", action="store_true", help="only read the pages, run nothing")
+    options = parser.parse_args(arguments)
+    wrong = 0
+    rows = 0
+    for where, found in check(options.docs, only=options.only, run=not options.form):
+        rows += 1
+        wrong += bool(found)
+        for complaint in found:
+            sys.stdout.write(f"{where}: {complaint}\n")
+    sys.stdout.write(f"{rows} rows, {wrong} wrong\n")
+    return int(wrong > 0 or rows == 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

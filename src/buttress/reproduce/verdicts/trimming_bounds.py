@@ -1,0 +1,63 @@
+"""Probability bounds of the subquantile paper, by drawing what they bound."""
+
+import numpy as np
+
+__all__ = ["equation_82", "equation_115", "lemma_31", "theorem_17", "theorem_36"]
+
+
+def theorem_17() -> dict[str, float]:
+    """Return the bound on a distance for 1,000 rows of 20 columns with a share of 5 and of 20 per cent corrupt."""
+    def bound(n: int, d: int, share: float) -> float:
+        return np.e * n * (1 - 2 * share) / (n * share * (n * share - d * np.log(2 * d)))
+
+    return {"bound at 5 per cent": bound(1000, 20, 0.05), "bound at 20 per cent": bound(1000, 20, 0.2)}
+
+
+def theorem_36() -> dict[str, float]:
+    """X_k = 1 for k = 1 to 100, d = 1, R = 1, delta = 1/2: the probability as printed, as in Tropp, and the bound."""
+    smallest = 100.0
+    level = 0.5 * 100.0
+    return {
+        "probability of at least": float(smallest >= level),
+        "probability of at most": float(smallest <= level),
+        "bound": float((np.exp(-0.5) / 0.5**0.5) ** 100),
+    }
+
+
+def equation_115() -> dict[str, float]:
+    """Mean of cos(w'(x - z)) at distance 1, gamma = 1/2, with frequencies of variance 2/gamma and 2 gamma."""
+    rng = np.random.default_rng(0)
+    normal = rng.normal(size=400_000)
+    return {
+        "variance 2/gamma": float(np.cos(normal * 2.0).mean()),
+        "variance 2 gamma": float(np.cos(normal).mean()),
+        "kernel": float(np.exp(-0.5)),
+    }
+
+
+def equation_82() -> dict[str, float]:
+    """Share of 50 draws of 5,000 standard normal rows of 5 columns that reach the bound said to hold half the time."""
+    n, d, K, delta = 5000, 5, 1.0, 0.5
+    expected = n - (np.sqrt(2 * (d * K - 1) * n * np.log(2 * d)) + d * K * np.log(2 * d) / 3)
+    rng = np.random.default_rng(0)
+    smallest = [np.linalg.eigvalsh(X.T @ X)[0] for X in (rng.normal(size=(n, d)) for _ in range(50))]
+    return {
+        "share that reach it": float(np.mean(np.array(smallest) >= expected / (1 - delta))),
+        "share that reach (1 - delta) of it": float(np.mean(np.array(smallest) >= expected * (1 - delta))),
+    }
+
+
+def lemma_31() -> dict[str, float]:
+    """Mean squared residual of dropped rows, in units of K^2 (normal residuals, K^2 = 2), eps = .495: bound e.
+
+    Rows fixed in advance, and the largest n(1 - 2 eps) of the n(1 - eps) good ones, which are those that trimming drops.
+    """
+    n, share = 20_000, 0.495
+    rng = np.random.default_rng(0)
+    squares = np.sort(rng.normal(size=(20, int(n * (1 - share)))) ** 2, axis=1)
+    dropped = round(n * (1 - 2 * share))
+    return {
+        "bound": float(np.e),
+        "fixed rows": float(squares.mean()) / 2,
+        "largest rows": float(squares[:, -dropped:].mean()) / 2,
+    }
