@@ -139,12 +139,12 @@ def _deviation(s: Array, weight: Array) -> float:
 def _likeliest(features: Array, codes: Rows, weight: Array, wrong: float) -> Array:
     """Return theta that makes classes likeliest, with logits features (n, C, p) @ theta, and labels wrong at a rate.
 
-    The targets are Platt's: 1 - t for a row's own class, spread over the others, with t = 1 / (weight of the class + 2).
+    The targets are Platt's: (N + 1) / (N + 2) for the row's own class of weight N, the rest spread over the others.
     """
     n, C, p = features.shape
-    totals = np.bincount(codes, weight, minlength=C)
-    targets = np.repeat((1 / (totals[codes] + C))[:, None], C, axis=1)
-    targets[np.arange(n), codes] += 1 - C / (totals[codes] + C)
+    short = 1 / (np.bincount(codes, weight, minlength=C)[codes] + 2)
+    targets = np.repeat((short / (C - 1))[:, None], C, axis=1)
+    targets[np.arange(n), codes] = 1 - short
     share = (weight / weight.sum())[:, None]
     theta = np.zeros(p)
     for _ in range(1 if wrong == 0 else EM_STEPS):

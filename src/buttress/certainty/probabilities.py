@@ -1,5 +1,6 @@
 """The methods of classifiers that say how sure they are: probabilities that agree with predict, and prediction sets."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -28,10 +29,8 @@ class Probabilities:
 
     classes_: Labels
     _certainty: Certainty
-
-    def _scores_of(self, X: MatrixLike) -> tuple[Array, Rows]:
-        """Return the scores of X, (n, k) as they were left out, and the number of the class that ``predict`` names."""
-        raise NotImplementedError
+    # the scores of X, (n, k) as those left out, and the number of the class that ``predict`` names
+    _scores_of: Callable[[MatrixLike], tuple[Array, Rows]]
 
     def _held_out(self) -> HeldOut:
         """Return the scores of left-out rows, which most fits keep ready."""

@@ -57,6 +57,7 @@ class LabelFit:
     clean: bool
     n_iter: int
     likelihood: float
+    scores: Array  # (n, C), of each row left out
 
 
 def fit_labels(task: LabelTask) -> LabelFit:
@@ -83,7 +84,7 @@ def _relabelled_once(task: LabelTask, plain: "Scored") -> LabelFit:
     margin = label_margins(task.targets[likely] - fit.loo, task.codes)
     weights = (likely == task.codes).astype(np.float64)
     return LabelFit(fit.coef, weights, margin, flips, margin[None] > 0, plain.alpha, clean=False, n_iter=1,
-                    likelihood=flips.likelihood)
+                    likelihood=flips.likelihood, scores=task.targets[likely] - fit.loo)
 
 
 def _relabelled(task: LabelTask, plain: "Scored") -> LabelFit:
@@ -102,7 +103,8 @@ def _relabelled(task: LabelTask, plain: "Scored") -> LabelFit:
         scores, n_iter = _concentrated(task, plain.scores, max(1 - rate, RELABEL.least_kept), task.max_iter)
         found, flips, weights = _alternated(task, plain, explain_labels(scores, codes, rate), rate)
     margin = label_margins(found.scores, codes)
-    return LabelFit(found.coef, weights, margin, flips, votes, found.alpha, clean, n_iter, likelihood)
+    return LabelFit(found.coef, weights, margin, flips, votes, found.alpha, clean, n_iter, likelihood,
+                    found.scores)
 
 
 def _nothing_to_trim(task: LabelTask, rate: float) -> bool:
@@ -136,7 +138,7 @@ def fit_many_labels(task: LabelTask, features: LandmarkFeatures) -> LabelFit:
     found = solver.fit(alphas, task.share)
     margin = label_margins(found.scores, task.codes)
     return LabelFit(found.coef, np.ones(len(margin)), margin, found.flips, found.votes, found.alpha, clean=True,
-                    n_iter=found.n_iter, likelihood=found.flips.likelihood)
+                    n_iter=found.n_iter, likelihood=found.flips.likelihood, scores=found.scores)
 
 
 @dataclass(frozen=True)

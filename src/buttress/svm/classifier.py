@@ -34,6 +34,7 @@ from buttress.svm.machine import (
     rows_of,
 )
 from buttress.svm.multiclass import Codes, class_pairs, libsvm_layout, votes
+from buttress.svm.selection import LOO, choose
 
 
 @dataclass
@@ -59,14 +60,15 @@ class SVC(Probabilities, CallbackSupportMixin, ClassifierMixin, BaseEstimator):
 
     Parameters
     ----------
-    C : float, default=1.0
-        Weight of the hinge losses against the norm, > 0. ``numpy.inf`` asks for the hard margin: no loss at all, the
+    C : float or "loo", default=1.0
+        "loo" chooses by the error of rows left out, from .1 to 100. Else the weight of the hinge losses against the norm, > 0. ``numpy.inf`` asks for the hard margin: no loss at all, the
         widest margin 1/||w|| (weights then say only which rows count).
     kernel : str, kernel object or function, default="rbf"
         A name (see :func:`buttress.kernels.as_kernel`), an object such as ``RBF(0.1)``, ``"precomputed"``, or a
         function of two arrays (n, d), (m, d) that returns (n, m).
     degree, gamma, coef0
-        Of a kernel given by name, as in scikit-learn; gamma is a number, ``"scale"`` or ``"auto"``.
+        Of a kernel given by name, as in scikit-learn; gamma is a number, ``"scale"`` or ``"auto"``, or ``"loo"`` to be
+        chosen by the error of rows left out.
     tol : float, default=1e-3
         Stop when the largest KKT violation is at most this; > 0. The duality gap is then checked too.
     cache_size : float, default=200
@@ -119,6 +121,8 @@ class SVC(Probabilities, CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         Pair updates along which the kernel curved downwards: 0 for a positive definite one.
     history_ : list of dict
         n_iter, seconds, gap and objective after each block (the last problem).
+    C_, gamma_, loo_error_ : float
+        With "loo": what was chosen, and the share of the rows that are misclassified when they are left out.
     loo_decision_ : array of shape (n,), or (n, n_problems) beyond two classes
         Score of each training row under the fit without it, computed when first asked for: exact for rows that are no
         support vectors, else as long as the same rows stay on their bounds.
@@ -140,7 +144,7 @@ class SVC(Probabilities, CallbackSupportMixin, ClassifierMixin, BaseEstimator):
     def __init__(
         self,
         *,
-        C: float = 1.0,
+        C: float | str = 1.0,
         kernel: str | Kernel | Callable[[Array, Array], Array] = "rbf",
         degree: float = 3,
         gamma: float | str = "scale",
@@ -187,10 +191,20 @@ class SVC(Probabilities, CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         two classes, negative weights, a class without weight, a kernel with values beyond 1e30, or a hard margin on
         data that cannot be separated.
         """
+        if LOO in (self.C, self.gamma):
+            self._adopt(choose(self, X, y, sample_weight))
+            return self
         previous = recalled(self) if self.warm_start else None
         task = self._prepare(X, y, sample_weight)
         self._solve(task, previous)
         return self
+
+    def _adopt(self, best: "SVC") -> None:
+        """Take over what another fit, of the C and gamma chosen, has found."""
+        for name in vars(best).keys() - best.get_params(deep=False).keys():
+            setattr(self, name, getattr(best, name))
+        self.C_ = best.C
+        self.gamma_ = best.gamma
 
     def _prepare(self, X: MatrixLike, y: ArrayLike, sample_weight: ArrayLike | None) -> Task:
         """Check everything and set up the rows that all problems share."""

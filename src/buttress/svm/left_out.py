@@ -8,12 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from buttress._checks import Array
-from buttress._rows import equal_rows
+from buttress._rows import equal_pairs
 from buttress._types import DenseOrSparse, Mask, Rows
 from buttress.expansion import KernelExpansion
 from buttress.gram.entries import entries
 from buttress.kernels import Kernel, Precomputed
-from buttress.solvers.qp.leave_one_out import squared_spans
+from buttress.certainty.spans import squared_spans
 from buttress.solvers.qp.solve import SVMSolution
 from buttress.svm.indefinite import Settled
 
@@ -147,11 +147,3 @@ def _together(groups: Rows | None, coef: Array, on_bound: Mask) -> tuple[Rows, A
     summed[(lead != np.arange(n)) | ~some] = 0.0
     lead = np.where(some[lead] & (groups[lead] == groups), lead, np.arange(n))
     return lead, summed, summed.astype(bool) & loose[groups]
-
-
-def equal_pairs(X: DenseOrSparse, codes: Rows) -> Rows | None:
-    """Return the group number of each row, rows equal in x and y in one group; None where no two rows are equal."""
-    groups = equal_rows(X)
-    if groups is None:
-        return None
-    return np.unique(groups * (codes.max() + 1) + codes, return_inverse=True)[1].reshape(-1).astype(np.intp)
