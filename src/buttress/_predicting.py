@@ -7,7 +7,7 @@ from sklearn.utils import Tags, get_tags
 from sklearn.utils.validation import check_is_fitted
 
 from buttress._checks import Array, check_X
-from buttress._types import Labels, MatrixLike
+from buttress._types import Labels, MatrixLike, Rows
 from buttress.expansion import HasExpansion, KernelExpansion, winners
 from buttress.kernels import kernel_takes_sparse
 
@@ -41,8 +41,14 @@ class ExpansionPredictions:
 
     def predict(self, X: MatrixLike) -> Labels:
         """Return the class of each row of X (n, d)."""
+        _, best = self._scores_of(X)
+        return self.classes_[best]
+
+    def _scores_of(self, X: MatrixLike) -> tuple[Array, Rows]:
+        """Return the scores (n, k) and the number of the class predicted (n,)."""
         check_is_fitted(self)
-        return self.classes_[winners(self.expansion_(rows_to_score(self, X)), self.contrasts_)]
+        scores = self.expansion_(rows_to_score(self, X))
+        return scores, winners(scores, self.contrasts_)
 
 
 class ExpansionValues:

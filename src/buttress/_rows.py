@@ -64,6 +64,14 @@ def equal_rows(X: Any) -> NDArray[np.intp] | None:
     return np.unique(groups, return_inverse=True)[1].astype(np.intp)
 
 
+def equal_pairs(X: Any, codes: NDArray[np.intp]) -> NDArray[np.intp] | None:
+    """Return the group number of each row, rows equal in x and in ``codes`` in one; None where no two are equal."""
+    groups = equal_rows(X)
+    if groups is None:
+        return None
+    return np.unique(groups * (codes.max() + 1) + codes, return_inverse=True)[1].reshape(-1).astype(np.intp)
+
+
 def distinct_rows(X: Any) -> Any:
     """Return the different rows of X (n, d), one of each; X as in :func:`equal_rows`."""
     if not issparse(X):

@@ -25,9 +25,13 @@ from buttress._checks import (
     class_weights,
     warn_user,
 )
+from buttress._rows import equal_pairs
 from buttress._types import DenseOrSparse, MatrixLike
+from buttress.certainty.calibration import HeldOut
+from buttress.certainty.probabilities import Certainty, Probabilities
 from buttress.expansion import KernelExpansion, binary_contrasts, rival_contrasts
 from buttress.kernels import Linear
+from buttress.solvers.linear.leave_one_out import left_out_scores
 from buttress.solvers.linear.newton import multiplier_newton
 from buttress.solvers.linear.primal import LinearProblem, Rate, default_rate, full_batch, gradient_descent
 from buttress.solvers.linear.stochastic import SuffixMean, Walk, blocks, draws, merged, stochastic_descent
@@ -45,16 +49,17 @@ def _is_stochastic(estimator: _HasSolver) -> bool:
 
 
 class _Fit(NamedTuple):
-    """One class against the rest: w, b, both objectives, and how the run ended."""
+    """One class against the rest: w, b, both objectives, the multipliers if there are any, and how the run ended."""
 
     w: Array
     b: float
     primal: float
     dual: float
+    multipliers: Array | None
     outcome: Outcome
 
 
-class LinearSVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
+class LinearSVC(Probabilities, CallbackSupportMixin, ClassifierMixin, BaseEstimator):
     """Linear support vector classifier, solved in the primal, with an intercept that is not penalised.
 
     Minimises 1/2 ||w||^2 + sum_i C_i l(1 - y_i (w'x_i + b)), C_i = C * class weight * sample weight, with l(u) =
@@ -192,8 +197,13 @@ class LinearSVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         self._walks: list[tuple[Walk, SuffixMean]] = []
         left = countdown(self.max_time)
         problems = [self._problem(rows, codes, bound, positive) for positive in self._positives()]
-        self._set_solution([self._fit_class(problem, report, rng, left, inner=problem is not problems[-1])
-                            for problem in problems])
+        fits = [self._fit_class(problem, report, rng, left, inner=problem is not problems[-1]) for problem in problems]
+        self._set_solution(fits)
+        groups = equal_pairs(rows, codes)
+        scores = [left_out_scores(problem, fit.w, fit.b, fit.multipliers, groups)
+                  for problem, fit in zip(problems, fits, strict=True)]
+        held = HeldOut(np.stack(scores, axis=1), codes, bound / self.C, len(self.classes_))
+        self._certainty = Certainty(held)
         return self
 
     def _check_parameters(self) -> None:
@@ -263,12 +273,13 @@ class LinearSVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         """Return the hyperplane at which a run ended, with its objectives; the solvers' states differ."""
         d = problem.X.shape[1]
         if self.solver == "newton":
-            w, b, dual = outcome.state
+            w, b, dual, multipliers = outcome.state
         else:
             w = outcome.state[:d]
             b = float(outcome.state[d])
-            dual = problem.dual(outcome.state[d + 1 :]) if self.solver == "gd" else -np.inf
-        return _Fit(w, b, problem.primal(w, problem.slack(w, b)), dual, outcome)
+            multipliers = outcome.state[d + 1 :] if self.solver == "gd" else None
+            dual = -np.inf if multipliers is None else problem.dual(multipliers)
+        return _Fit(w, b, problem.primal(w, problem.slack(w, b)), dual, multipliers, outcome)
 
     def _set_solution(self, fits: list[_Fit]) -> None:
         self.coef_ = np.stack([fit.w for fit in fits])
@@ -303,6 +314,7 @@ class LinearSVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         if first:
             self._start(self._problem(checked, codes, bound, 0))
         bound *= 1 / (self._lam * bound.sum())
+        self.__dict__.pop("_certainty", None)  # the rows it was made from are not these
         rows = next(draws(bound / bound.sum(), self._rng, whole=True))
         for column, positive in enumerate(self._positives()):
             walk, mean = self._walks[column]
@@ -361,5 +373,12 @@ class LinearSVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
 
     def predict(self, X: MatrixLike) -> NDArray[Any]:
         """Return the class of each row of X (n, d)."""
+        _, best = self._scores_of(X)
+        return self.classes_[best]
+
+    def _scores_of(self, X: MatrixLike) -> tuple[Array, NDArray[np.intp]]:
+        """Return the scores (n, k) and the number of the class predicted (n,)."""
         scores = self.decision_function(X)
-        return self.classes_[(scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)]
+        if scores.ndim == 1:
+            return scores[:, None], (scores > 0).astype(np.intp)
+        return scores, scores.argmax(axis=1)

@@ -19,8 +19,10 @@ from buttress._checks import (
 )
 from buttress._predicting import ExpansionPredictions
 from buttress._types import MatrixLike, RandomStateLike, VectorLike
+from buttress.adversarial.held_out import held_out
 from buttress.adversarial.input import fit_input
 from buttress.adversarial.rkhs import fit_rkhs
+from buttress.certainty.probabilities import Certainty, Probabilities
 from buttress.expansion import binary_contrasts, rival_contrasts
 from buttress.kernels import KernelLike, fitted_kernel
 from buttress.solvers.run import all_or_nothing
@@ -28,7 +30,7 @@ from buttress.solvers.run import all_or_nothing
 INPUT = ("n_features_in_", "feature_names_in_")  # set by the checks of X
 
 
-class AdversarialSVC(CallbackSupportMixin, ExpansionPredictions, ClassifierMixin, BaseEstimator):
+class AdversarialSVC(Probabilities, CallbackSupportMixin, ExpansionPredictions, ClassifierMixin, BaseEstimator):
     """Kernel support vector classifier trained against perturbations within a radius.
 
     ``defense="input"`` perturbs the inputs. It minimises
@@ -207,13 +209,15 @@ class AdversarialSVC(CallbackSupportMixin, ExpansionPredictions, ClassifierMixin
         signs = np.where(codes[:, None] == ([1] if n_classes == 2 else range(n_classes)), 1.0, -1.0)
         fit = fit_input if self.defense == "input" else fit_rkhs
         report = step_callback(self, X, y, None)
-        found = fit(self, fitted_kernel(self, X), X, signs, check_random_state(self.random_state), report)
+        kernel = fitted_kernel(self, X)
+        found = fit(self, kernel, X, signs, check_random_state(self.random_state), report)
         found["classes_"] = classes
         found["contrasts_"] = binary_contrasts() if n_classes == 2 else rival_contrasts(n_classes)
         for name in [name for name in vars(self) if name.endswith("_") and name not in INPUT]:
             delattr(self, name)  # another defence or solver has other attributes; a fit that is refused leaves the last
         for name, value in found.items():
             setattr(self, name, value)
+        self._certainty = Certainty(held_out(self, kernel, X, codes, signs, found))
         return self
 
     def _check_parameters(self) -> None:

@@ -30,6 +30,11 @@ CLASSES = {
     "SeverRegressor": "buttress.robust:SeverRegressor",
     "TrimmedLikelihoodClassifier": "buttress.robust:TrimmedLikelihoodClassifier",
     "TrimmedLikelihoodRegressor": "buttress.robust:TrimmedLikelihoodRegressor",
+    # what fits keep of rows left out
+    "Calibration": "buttress.certainty.calibration:Calibration",
+    "Certainty": "buttress.certainty.probabilities:Certainty",
+    "HeldOut": "buttress.certainty.calibration:HeldOut",
+    "LeftOut": "buttress.svm.left_out:LeftOut",
     # kernels
     "Cauchy": "buttress.kernels:Cauchy",
     "Combination": "buttress.kernels:Combination",

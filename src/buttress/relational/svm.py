@@ -13,13 +13,14 @@ from sklearn.utils.validation import check_is_fitted
 
 from buttress._callbacks import CallbackSupportMixin, step_callback, with_callbacks
 from buttress._checks import Array, check_count, check_limits, check_number, check_option, warn_user
+from buttress.certainty.probabilities import Certainty, Probabilities
 from buttress.relational.choice import choose_oracle
 from buttress.relational.counting.margins import MarginOracle
 from buttress.relational.counting.queries import class_accuracy, mean_scores
 from buttress.relational.deadline import seconds_left, time_limit
 from buttress.relational.declare import Join
 from buttress.relational.optimum.planes import PlanePool
-from buttress.relational.optimum.solve import Settings, sample_start, solve
+from buttress.relational.optimum.solve import Settings, sample_start, sampled_scores, solve
 from buttress.relational.plan.plan import Plan
 from buttress.relational.plan.prepare import prepare
 from buttress.relational.plan.weighting import ClassWeight
@@ -28,7 +29,7 @@ from buttress.relational.predict import joined_features, plan_beta
 SOLVERS = ("auto", "sample", "lbfgs", "bundle", "paper", "projected")
 
 
-class RelationalLinearSVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
+class RelationalLinearSVC(Probabilities, CallbackSupportMixin, ClassifierMixin, BaseEstimator):
     """Linear support vector classifier over a join that is never materialised, with a certified optimum.
 
     Minimises (1/W) sum over rows x of the join of w(x) max(0, 1 - y(x) beta.x) + alpha ||beta||^2, W the sum of the
@@ -239,6 +240,8 @@ class RelationalLinearSVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         self.converged_ = found.gap <= self.tol
         self.n_iter_ = outcome.n_iter
         self.history_ = outcome.history
+        held = sampled_scores(plan, oracle, found.beta, check_random_state(self.random_state))
+        self._certainty = Certainty(held)
         return self
 
     def _set_coefficients(self, plan: Plan, beta: Array) -> None:
@@ -308,12 +311,17 @@ class RelationalLinearSVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the class of each joined row, or of each label row of a Join by its mean score."""
+        _, best = self._scores_of(X)
+        return self.classes_[best]
+
+    def _scores_of(self, X: Any) -> tuple[Array, NDArray[np.intp]]:
+        """Return the scores (n, 1) and the number of the class predicted (n,)."""
         check_is_fitted(self)
         scores = self.decision_function(X)
         if np.isnan(scores).any():
-            raise ValueError(f"{int(np.isnan(scores).sum())} label rows have no row of the join, so that no class can be "
+            raise ValueError(f"{int(np.isnan(scores).sum())} label rows have no row of the join, so no class can be "
                              "predicted for them. Use decision_function, or unmatched='intercept'.")
-        return self.classes_[(scores > 0).astype(int)]
+        return scores[:, None], (scores > 0).astype(np.intp)
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """Return the accuracy: on the rows of a Join (weighted by its weights), or on joined rows X with labels y.

@@ -56,7 +56,8 @@ def _as_label_fit(task: LabelTask, found: LabelFit, directed: Confused) -> Label
     flips = Flips(float(wrong.mean()), wrong, law.classes(directed.scores), likelihood)
     return replace(found, coef=directed.coef, weights=(directed.likely == codes).astype(np.float64),
                    margin=label_margins(directed.scores, codes), flips=flips, alpha=directed.alpha, clean=False,
-                   n_iter=found.n_iter + RELABEL.rounds, likelihood=likelihood, confusion=law.rates)
+                   n_iter=found.n_iter + RELABEL.rounds, likelihood=likelihood,
+                   scores=directed.scores, confusion=law.rates)
 
 
 def confused_fit(task: LabelTask, scores: Array, law: Confusion) -> Confused | None:

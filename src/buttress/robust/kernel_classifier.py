@@ -9,6 +9,8 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 
 from buttress._checks import Array, check_classes, check_contamination_or_auto, check_X_y, warn_user
 from buttress._predicting import ExpansionPredictions, sparse_or_dense
+from buttress.certainty.calibration import HeldOut
+from buttress.certainty.probabilities import Certainty, Probabilities
 from buttress.expansion import binary_contrasts, rival_contrasts
 from buttress.kernels import is_precomputed
 from buttress.robust.confused_fit import with_directions
@@ -27,7 +29,7 @@ from buttress.solvers.contamination.confusion_law import one_rate
 from buttress.solvers.run import Budget
 
 
-class RobustKernelClassifier(ExpansionPredictions, ClassifierMixin, BaseEstimator):
+class RobustKernelClassifier(Probabilities, ExpansionPredictions, ClassifierMixin, BaseEstimator):
     """Kernel classification fitted to the rows whose labels are right, without being given which or how many.
 
     One score a class, fitted by least squares to +1 and -1 with ridge alpha. The rate of wrong labels is the one that
@@ -167,7 +169,7 @@ class RobustKernelClassifier(ExpansionPredictions, ClassifierMixin, BaseEstimato
                     lambda: _better_on_landmarks(task, found, setting, X[rows]), otherwise=lambda: (design, found),
                     message="The fit was interrupted. The exact fit was not compared with one on landmarks.")
             found = with_directions(replace(task, design=design), found)
-            self._keep(design, found, rows, len(codes))
+            self._keep(design, found, rows, codes)
         budget.tell(self.n_iter_)
         return self
 
@@ -199,8 +201,9 @@ class RobustKernelClassifier(ExpansionPredictions, ClassifierMixin, BaseEstimato
         return (design.regime.exact and len(rows) >= RELABEL.compared_from
                 and self.alpha == self.n_landmarks == "auto" and not is_precomputed(self.kernel))
 
-    def _keep(self, design: Design, found: LabelFit, rows: NDArray[np.intp], n: int) -> None:
-        """Set the attributes from a fit to ``rows`` of the n training rows; the others are isolated."""
+    def _keep(self, design: Design, found: LabelFit, rows: NDArray[np.intp], codes: NDArray[np.intp]) -> None:
+        """Set the attributes from a fit to ``rows`` of the training rows of classes ``codes``; the others are isolated."""
+        n = len(codes)
         C = len(self.classes_)
         binary = C == 2
         self.expansion_ = design.expand(found.coef[:, 1:] if binary else found.coef)
@@ -222,6 +225,9 @@ class RobustKernelClassifier(ExpansionPredictions, ClassifierMixin, BaseEstimato
         self.confusion_ = one_rate(C, rate) if found.confusion is None else found.confusion
         self.agreement_ = np.ones(n)
         self.agreement_[rows] = np.mean(found.votes == self.inlier_mask_[rows], axis=0)
+        scores = np.zeros((n, 1 if binary else C))
+        scores[rows] = found.scores[:, 1:] if binary else found.scores
+        self._certainty = Certainty(HeldOut(scores, codes, 1.0 * ~self.isolated_, C, wrong=self.contamination_))
 
 
 def _better_on_landmarks(task: LabelTask, found: LabelFit, setting: Setting, X: Any) -> tuple[Design, LabelFit]:

@@ -59,7 +59,8 @@ class LabelFit:
     clean: bool
     n_iter: int
     likelihood: float
-    first: Array
+    scores: Array  # (n, C), of each row left out
+    first: Array  # the same of the fit to the labels as given
     confusion: Array | None = None
 
 
@@ -87,7 +88,7 @@ def _relabelled_once(task: LabelTask, plain: "Scored") -> LabelFit:
     margin = label_margins(task.targets[likely] - fit.loo, task.codes)
     weights = (likely == task.codes).astype(np.float64)
     return LabelFit(fit.coef, weights, margin, flips, margin[None] > 0, plain.alpha, clean=False, n_iter=1,
-                    likelihood=flips.likelihood, first=plain.scores)
+                    likelihood=flips.likelihood, scores=task.targets[likely] - fit.loo, first=plain.scores)
 
 
 def _relabelled(task: LabelTask, plain: "Scored") -> LabelFit:
@@ -107,7 +108,7 @@ def _relabelled(task: LabelTask, plain: "Scored") -> LabelFit:
         found, flips, weights = _alternated(task, plain, explain_labels(scores, codes, rate), rate)
     margin = label_margins(found.scores, codes)
     return LabelFit(found.coef, weights, margin, flips, votes, found.alpha, clean, n_iter, likelihood,
-                    plain.scores)
+                    found.scores, plain.scores)
 
 
 def _nothing_to_trim(task: LabelTask, rate: float) -> bool:
@@ -141,7 +142,7 @@ def fit_many_labels(task: LabelTask, features: LandmarkFeatures) -> LabelFit:
     found = solver.fit(alphas, task.share)
     margin = label_margins(found.scores, task.codes)
     return LabelFit(found.coef, np.ones(len(margin)), margin, found.flips, found.votes, found.alpha, clean=True,
-                    n_iter=found.n_iter, likelihood=found.flips.likelihood, first=found.scores)
+                    n_iter=found.n_iter, likelihood=found.flips.likelihood, scores=found.scores, first=found.scores)
 
 
 @dataclass(frozen=True)

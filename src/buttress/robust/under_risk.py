@@ -2,18 +2,25 @@
 
 
 import numpy as np
+from scipy.special import expit, softmax
 from sklearn.base import ClassifierMixin, RegressorMixin
 
 from buttress._callbacks import step_callback, with_callbacks
 from buttress._checks import Array, check_classes, check_weights, check_X_y
 from buttress._predicting import ExpansionPredictions, ExpansionValues
-from buttress._types import MatrixLike, RandomStateLike, VectorLike
+from buttress._rows import equal_pairs
+from buttress._types import MatrixLike, RandomStateLike, Rows, VectorLike
+from buttress.certainty.calibration import HeldOut
+from buttress.certainty.one_step import Slopes, kernel_features, kernel_leverages, one_step
+from buttress.certainty.probabilities import Certainty, Probabilities
 from buttress.expansion import binary_contrasts, rival_contrasts
 from buttress.kernels import KernelLike
 from buttress.losses import Logistic, Multinomial, Squared
 from buttress.risks import SHARE_ROUNDING, PerClass, Risk
 from buttress.robust.kernel_risk import KernelRisk
 from buttress.solvers.gradient.descent import StepLike
+
+LEAST_RIDGE = 1e-9  # of the heaviest row's weight, where alpha is 0
 
 
 class KernelRegressor(ExpansionValues, RegressorMixin, KernelRisk):
@@ -131,7 +138,7 @@ class KernelRegressor(ExpansionValues, RegressorMixin, KernelRisk):
         return self
 
 
-class KernelClassifier(ExpansionPredictions, ClassifierMixin, KernelRisk):
+class KernelClassifier(Probabilities, ExpansionPredictions, ClassifierMixin, KernelRisk):
     """Kernel logistic classification under a risk of the losses.
 
     Minimises risk(l_i) + alpha / (p n) ||f||^2 with the logistic loss for two classes, the multinomial loss of one
@@ -248,7 +255,23 @@ class KernelClassifier(ExpansionPredictions, ClassifierMixin, KernelRisk):
         else:
             self._descend(X, codes, Multinomial(), risk, weight, groups, n_classes, report)
         self.contrasts_ = binary_contrasts() if n_classes == 2 else rival_contrasts(n_classes)
+        self._certainty = Certainty(self._left_out(X, codes, weight, risk))
         return self
+
+    def _left_out(self, X: Array, codes: Rows, weight: Array, risk: Risk) -> HeldOut:
+        """Return the scores of each row under the fit without it: those of rows that count for nothing as they are."""
+        scores = self.expansion_(X)
+        C = len(self.classes_)
+        q = expit(scores) if C == 2 else softmax(scores, axis=1)
+        targets = (codes == 1)[:, None] if C == 2 else codes[:, None] == np.arange(C)
+        features = kernel_features(self.expansion_.kernel, X, self.expansion_.centers)
+        ridge = max(2 * self.alpha / (risk.kept * weight.sum()), LEAST_RIDGE * float(self.weights_.max()))
+        groups = equal_pairs(X, codes)
+        columns = [Slopes(q[:, c] - targets[:, c], q[:, c] * (1 - q[:, c])) for c in range(q.shape[1])]
+        left_out = [one_step(scores[:, c], slopes, self.weights_,
+                             kernel_leverages(features, self.weights_ * slopes.second, ridge), groups)
+                    for c, slopes in enumerate(columns)]
+        return HeldOut(np.stack(left_out, axis=1), codes, weight, C)
 
 
 def weighted_median(y: Array, weight: Array) -> float:

@@ -13,6 +13,8 @@ from buttress._callbacks import CallbackSupportMixin, step_callback, with_callba
 from buttress._checks import Array, check_classes, check_option, check_weights, check_X_y, class_weights
 from buttress._predicting import rows_to_score, sparse_or_dense
 from buttress._types import DenseOrSparse, MatrixLike
+from buttress.certainty.calibration import HeldOut
+from buttress.certainty.probabilities import Certainty, Probabilities
 from buttress.expansion import binary_contrasts, pair_contrasts, rival_contrasts
 from buttress.gram.rows import KernelRows
 from buttress.kernels import Kernel, fitted_kernel, is_precomputed
@@ -20,6 +22,7 @@ from buttress.solvers.qp.machines import SVMSolution, classifier_qp, hard_margin
 from buttress.solvers.qp.solve import solve
 from buttress.solvers.run import Step, all_or_nothing, countdown
 from buttress.svm.indefinite import Settled, settle
+from buttress.svm.left_out import left_out, left_out_scores
 from buttress.svm.machine import (
     as_input,
     check_machine,
@@ -31,6 +34,7 @@ from buttress.svm.machine import (
     rows_of,
 )
 from buttress.svm.multiclass import Codes, class_pairs, libsvm_layout, votes
+from buttress.svm.selection import LOO, choose
 
 
 @dataclass
@@ -47,7 +51,7 @@ class Task:
     report: Callable[[Step], bool | None] | None
 
 
-class SVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
+class SVC(Probabilities, CallbackSupportMixin, ClassifierMixin, BaseEstimator):
     """Kernel support vector classifier, exact, with a certificate of optimality.
 
     Minimises 1/2 ||w||^2 + sum_i C_i max(0, 1 - y_i (w'phi(x_i) + b)), C_i = C * class weight * sample weight, by block
@@ -56,14 +60,15 @@ class SVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
 
     Parameters
     ----------
-    C : float, default=1.0
-        Weight of the hinge losses against the norm, > 0. ``numpy.inf`` asks for the hard margin: no loss at all, the
+    C : float or "loo", default=1.0
+        "loo" chooses by the error of rows left out, from .1 to 100. Else the weight of the hinge losses against the norm, > 0. ``numpy.inf`` asks for the hard margin: no loss at all, the
         widest margin 1/||w|| (weights then say only which rows count).
     kernel : str, kernel object or function, default="rbf"
         A name (see :func:`buttress.kernels.as_kernel`), an object such as ``RBF(0.1)``, ``"precomputed"``, or a
         function of two arrays (n, d), (m, d) that returns (n, m).
     degree, gamma, coef0
-        Of a kernel given by name, as in scikit-learn; gamma is a number, ``"scale"`` or ``"auto"``.
+        Of a kernel given by name, as in scikit-learn; gamma is a number, ``"scale"`` or ``"auto"``, or ``"loo"`` to be
+        chosen by the error of rows left out.
     tol : float, default=1e-3
         Stop when the largest KKT violation is at most this; > 0. The duality gap is then checked too.
     cache_size : float, default=200
@@ -116,6 +121,11 @@ class SVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         Pair updates along which the kernel curved downwards: 0 for a positive definite one.
     history_ : list of dict
         n_iter, seconds, gap and objective after each block (the last problem).
+    C_, gamma_, loo_error_ : float
+        With "loo": what was chosen, and the share of the rows that are misclassified when they are left out.
+    loo_decision_ : array of shape (n,), or (n, n_problems) beyond two classes
+        Score of each training row under the fit without it, computed when first asked for: exact for rows that are no
+        support vectors, else as long as the same rows stay on their bounds.
 
     References
     ----------
@@ -134,7 +144,7 @@ class SVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
     def __init__(
         self,
         *,
-        C: float = 1.0,
+        C: float | str = 1.0,
         kernel: str | Kernel | Callable[[Array, Array], Array] = "rbf",
         degree: float = 3,
         gamma: float | str = "scale",
@@ -183,10 +193,20 @@ class SVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         data that cannot be separated. Ctrl-C during the last problem (with two classes, the only one) ends it early,
         with a warning; before that it raises KeyboardInterrupt, and the estimator stays as it was.
         """
+        if LOO in (self.C, self.gamma):
+            self._adopt(choose(self, X, y, sample_weight))
+            return self
         previous = recalled(self) if self.warm_start else None
         task = self._prepare(X, y, sample_weight)
         self._solve(task, previous)
         return self
+
+    def _adopt(self, best: "SVC") -> None:
+        """Take over what another fit, of the C and gamma chosen, has found."""
+        for name in vars(best).keys() - best.get_params(deep=False).keys():
+            setattr(self, name, getattr(best, name))
+        self.C_ = best.C
+        self.gamma_ = best.gamma
 
     def _prepare(self, X: MatrixLike, y: ArrayLike, sample_weight: ArrayLike | None) -> Task:
         """Check everything and set up the rows that all problems share."""
@@ -253,6 +273,7 @@ class SVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         changed, self.intercept_ = task.settled.original(coef, intercept)
         whole = np.zeros_like(start)
         whole[task.order] = changed
+        self._keep_left_out(task, solutions)
         self.support_ = task.order[changed.any(axis=1)].astype(np.int32)
         codes = task.codes[changed.any(axis=1)]
         self.n_support_ = np.bincount(codes, minlength=n_classes).astype(np.int32)
@@ -268,6 +289,27 @@ class SVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
             layout = libsvm_layout(self.expansion_.coef, codes, pairs)
         self.dual_coef_ = layout
         self._set_certificate(task, solutions)
+
+    def _keep_left_out(self, task: Task, solutions: list[SVMSolution]) -> None:
+        n = task.X.shape[0]
+        codes = np.zeros(n, dtype=np.intp)
+        codes[task.order] = task.codes
+        weight = np.zeros(n)
+        weight[task.order] = task.weight
+        problems = [(index, solution, self.C * task.weight[index])
+                    for (_, index, _), solution in zip(self._problems(task), solutions, strict=True)]
+        self._left_out = left_out(task.X, codes, weight, task.order, task.settled, problems)
+        self._certainty = Certainty()
+
+    @property
+    def loo_decision_(self) -> Array:
+        """Scores of the training rows, each under the fit without it: (n,), or (n, n_problems) beyond two classes.
+
+        Rows equal in x and y are left out together. NaN for rows that have no part in a problem.
+        """
+        check_is_fitted(self)
+        scores = left_out_scores(self)
+        return scores[:, 0] if scores.shape[1] == 1 else scores
 
     def _set_certificate(self, task: Task, solutions: list[SVMSolution]) -> None:
         for name, key in (("primal_objective_", "primal"), ("dual_objective_", "dual"), ("dual_gap_", "gap")):
@@ -293,13 +335,23 @@ class SVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
 
     def predict(self, X: MatrixLike) -> NDArray[Any]:
         """Return the class of each row of X (n, d)."""
+        _, winners = self._scores_of(X)
+        return self.classes_[winners]
+
+    def _scores_of(self, X: MatrixLike) -> tuple[Array, Codes]:
+        """Return the scores of every problem (n, k) and the number of the class predicted."""
         _, scores = self._scores(X)
         if len(self.classes_) == 2:
-            return self.classes_[(scores[:, 0] > 0).astype(int)]
+            return scores, (scores[:, 0] > 0).astype(np.intp)
         if self.multi_class == "ovr":
-            return self.classes_[scores.argmax(axis=1)]
+            return scores, scores.argmax(axis=1)
         counts, decision = votes(scores, len(self.classes_))
-        return self.classes_[(decision if self.break_ties else counts).argmax(axis=1)]
+        return scores, (decision if self.break_ties else counts).argmax(axis=1)
+
+    def _held_out(self) -> HeldOut:
+        kept = self._left_out
+        pairs = len(self.classes_) > 2 and self.multi_class == "ovo"
+        return HeldOut(left_out_scores(self), kept.codes, kept.weight, len(self.classes_), pairs)
 
     def _scores(self, X: MatrixLike) -> tuple[DenseOrSparse, Array]:
         check_is_fitted(self)

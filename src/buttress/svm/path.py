@@ -1,21 +1,20 @@
 """The classifier along a path of C: rows and solutions of one C serve the next."""
 
 from collections.abc import Sequence
-from copy import copy
 from typing import Any
 
-import numpy as np
 from numpy.typing import ArrayLike
 
-from buttress._checks import Array, check_number
+from buttress._checks import check_number
 from buttress._types import MatrixLike
 from buttress.solvers.run import Budget
 from buttress.svm.classifier import SVC
-from buttress.svm.machine import recalled
+from buttress.svm.selection import left_out_error, path
 
 
 def svc_path(
-    X: MatrixLike, y: ArrayLike, Cs: Sequence[float], sample_weight: ArrayLike | None = None, **parameters: Any
+    X: MatrixLike, y: ArrayLike, Cs: Sequence[float], sample_weight: ArrayLike | None = None, *,
+    score: str | None = None, **parameters: Any
 ) -> list[SVC]:
     """Fit :class:`SVC` for every C in ``Cs``; returns the fitted models in that order.
 
@@ -30,6 +29,9 @@ def svc_path(
         As in ``SVC.fit``.
     Cs : sequence of float
         Finite and > 0.
+    score : {None, "loo"}, default=None
+        "loo" gives each model ``loo_error_``, the share of the training rows that are misclassified when they are left
+        out, from its own fit (see :attr:`SVC.loo_decision_`).
     **parameters
         Of :class:`SVC`.
 
@@ -41,35 +43,26 @@ def svc_path(
     >>> models = svc_path(X, y, [0.1, 1.0, 10.0])
     >>> [model.C for model in models], all(model.converged_ for model in models)
     ([0.1, 1.0, 10.0], True)
+    >>> models = svc_path(X, y, [0.1, 1.0, 10.0], score="loo")
+    >>> best = min(models, key=lambda model: model.loo_error_)
+    >>> bool(best.loo_error_ < 0.1)
+    True
     """
     for position, C in enumerate(Cs):
         check_number(f"Cs[{position}]", float(C), 0)
     if not len(Cs):
         raise ValueError("Cs must hold at least one value. Got an empty sequence. Give, for example, [0.1, 1, 10].")
-    first = SVC(**{**parameters, "C": float(Cs[0])})
-    task = first._prepare(X, y, sample_weight)
+    if score not in (None, "loo"):
+        raise ValueError(f"score must be None or 'loo'. Got {score!r}.")
     models: list[SVC] = []
 
-    def follow() -> list[SVC]:
-        for C in Cs:
-            model = copy(first)
-            model.C = float(C)
-            model._solve(task, scaled(models[-1], model.C) if models else None, inner=True)
-            models.append(model)
-        return models
+    def follow() -> None:
+        models.extend(path(SVC(**{**parameters, "C": float(Cs[0])}), X, y, Cs, sample_weight))
 
-    return Budget().attempt(
-        follow, otherwise=lambda: models, known=lambda: bool(models),
+    Budget().attempt(
+        follow, otherwise=lambda: None, known=lambda: bool(models),
         message=f"svc_path was interrupted. It returns the models that are ready, of {len(Cs)} values of C.")
-
-
-def scaled(model: SVC, C: float) -> Array:
-    """Return the model's coefficients times the best factor that C allows: s maximises s sum|b| - s^2/2 b'Kb."""
-    coef = recalled(model)
-    assert coef is not None, "the model has been fitted"
-    dual = np.atleast_1d(model.dual_objective_)
-    total = np.abs(coef).sum(axis=0)
-    quadratic = 2 * (total - dual)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        best = np.where(quadratic > 0, total / quadratic, 1.0)
-    return coef * np.clip(best, 0.0, C / model.C)
+    if score == "loo":
+        for model in models:
+            model.loo_error_ = left_out_error(model._held_out())
+    return models

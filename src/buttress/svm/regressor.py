@@ -18,6 +18,7 @@ from buttress.solvers.qp.machines import SVMSolution, regressor_qp
 from buttress.solvers.qp.solve import solve
 from buttress.solvers.run import all_or_nothing
 from buttress.svm.indefinite import Settled, settle
+from buttress.svm.left_out import left_out, left_out_scores
 from buttress.svm.machine import (
     as_input,
     check_machine,
@@ -61,6 +62,8 @@ class SVR(CallbackSupportMixin, RegressorMixin, BaseEstimator):
         Whether ``tol`` was met and the gap is at most 1e-3 of the primal objective.
     n_iter_, n_kernel_rows_, n_negative_curvature_, history_
         As in :class:`SVC`.
+    loo_decision_ : array of shape (n,)
+        Value of each training row under the fit without it, computed when first asked for; see :class:`SVC`.
 
     References
     ----------
@@ -137,8 +140,18 @@ class SVR(CallbackSupportMixin, RegressorMixin, BaseEstimator):
         solution = solve(qp, limits_of(self, report, convex=settled.convex, max_time=self.max_time))
         self.n_kernel_rows_ = shared.n_computed
         self.n_negative_curvature_ = 0 if settled.convex else solution.downwards
+        numbers = np.unique(targets, return_inverse=True)[1].reshape(-1)
+        everything = np.arange(len(used))
+        self._left_out = left_out(rows, numbers, weight, used, settled,
+                                  [(everything, solution, self.C * weight[used])])
         self._set_model(kernel, rows, used, settled, solution)
         return self
+
+    @property
+    def loo_decision_(self) -> Array:
+        """Values of the training rows (n,), each under the fit without it and its equals; NaN for rows of weight 0."""
+        check_is_fitted(self)
+        return left_out_scores(self)[:, 0]
 
     def _set_model(
         self, kernel: Kernel, X: DenseOrSparse, used: Index, settled: Settled, solution: SVMSolution

@@ -12,6 +12,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.svm import LinearSVC
 
 from buttress._checks import Array
+from buttress.certainty.calibration import HeldOut
 from buttress.relational.counting.margins import MarginOracle, SamplingOracle
 from buttress.relational.counting.rank_oracle import RankOracle
 from buttress.relational.optimum.certified import Climber, certified_steps, certify
@@ -24,6 +25,7 @@ from buttress.solvers.run import Outcome, run
 # The fit to the sample is only where the certified solver starts, so it need not converge.
 START_ROUNDS_LOGISTIC = 500  # L-BFGS iterations of scikit-learn's LogisticRegression
 START_ROUNDS_HINGE = 100  # passes of scikit-learn's LinearSVC over the sample
+CALIBRATION_ROWS = 10_000  # rows drawn to calibrate probabilities, whose curve has two numbers
 PAPER_STEPS = 500  # steps of the published algorithm where max_iter is None, since it has no stopping rule of its own
 
 
@@ -71,6 +73,15 @@ def sample_start(plan: Plan, oracle: MarginOracle | SamplingOracle, settings: Se
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # it is only where the certified solver starts
         return model.fit(X, y, sample_weight=weight).coef_[0]
+
+
+def sampled_scores(plan: Plan, oracle: MarginOracle | SamplingOracle, beta: Array, rng: RandomState) -> HeldOut:
+    """Return the scores of rows drawn from the join, to calibrate by: they are many beside the coefficients."""
+    if plan.nodes:
+        X, y, weight = draw_sample(plan, CALIBRATION_ROWS, rng)
+    else:
+        X, y, weight = cast(SamplingOracle, oracle).sample(CALIBRATION_ROWS)
+    return HeldOut((X @ beta)[:, None], (y > 0).astype(np.intp), weight * (len(weight) / weight.sum()), 2)
 
 
 def draw_sample(plan: Plan, n: int, rng: RandomState) -> tuple[Array, Array, Array]:

@@ -93,7 +93,7 @@ class _Proximal(NamedTuple):
 
 
 def multiplier_newton(problem: LinearProblem) -> Steps:
-    """Yield (w, b, dual objective), with the relative duality gap, after each proximal step; iterations are Newton's.
+    """Yield (w, b, dual objective, multipliers), with the relative duality gap, after each proximal step; iterations are Newton's.
 
     s grows from step to step. Where that was too much for Newton's method on badly scaled columns (the gap rose), the
     step is taken back and s grows more slowly; after ``RETREATS`` of those nothing but rounding is left to gain.
@@ -111,7 +111,7 @@ def multiplier_newton(problem: LinearProblem) -> Steps:
         primal = problem.primal(w, problem.slack(w, b))
         dual = problem.dual(problem.bound * share)
         gap = problem.relative_gap(primal, dual)
-        yield Step((w, b - float(mean @ w), dual), gap=gap, objective=primal, iterations=taken)
+        yield Step((w, b - float(mean @ w), dual, problem.bound * share), gap=gap, objective=primal, iterations=taken)
         if gap < best.gap:
             best = _Proximal(gap, w, b, share, s)
         else:

@@ -63,7 +63,8 @@ class Limits:
 class SVMSolution:
     """b, the intercept, both objectives (their difference is the certificate) and how the run ended.
 
-    ``downwards`` counts the pair updates along which K curves downwards.
+    ``f`` is K b, right to float32 for rows without a coefficient that are far from any loss; ``downwards`` counts the pair
+    updates along which K curves downwards.
     """
 
     b: Array
@@ -72,6 +73,7 @@ class SVMSolution:
     dual: float
     outcome: Outcome
     converged: bool
+    f: Array
     downwards: int = 0
 
     @property
@@ -262,7 +264,7 @@ def _solution(qp: QP, found: _Candidate, total: Outcome, limits: Limits, *, conv
     if not converged and total.status not in ended:
         _warn_of_limit(proof, total, limits)
     intercept = bias(proof.f - qp.p, b, qp.lo, qp.hi, qp.l1)
-    return SVMSolution(b, intercept, proof.primal, proof.dual, total, converged, found.point.downwards)
+    return SVMSolution(b, intercept, proof.primal, proof.dual, total, converged, proof.f, found.point.downwards)
 
 
 def _warn_of_limit(proof: Certificate, total: Outcome, limits: Limits) -> None:

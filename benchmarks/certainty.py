@@ -1,0 +1,207 @@
+"""Scores of rows left out, probabilities and prediction sets beside refits, CalibratedClassifierCV and grid search.
+
+    python benchmarks/certainty.py left-out | cost | log-loss | coverage | choice | picture
+
+Curves and constants were chosen on ``choosing()``; figures are of ``judging()``. Times are processor time of one thread
+(set OMP_NUM_THREADS=1).
+"""
+
+import argparse
+import time
+import warnings
+from pathlib import Path
+
+import numpy as np
+import sklearn.svm
+from sklearn.base import clone
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.datasets import (
+    load_breast_cancer,
+    load_digits,
+    load_iris,
+    load_wine,
+    make_circles,
+    make_classification,
+    make_moons,
+)
+from sklearn.metrics import log_loss
+from sklearn.model_selection import GridSearchCV, StratifiedShuffleSplit
+from sklearn.preprocessing import StandardScaler
+
+from buttress import SVC, AdversarialSVC, KernelClassifier, LinearSVC, RobustKernelClassifier
+from buttress.svm.selection import CS, GAMMAS
+
+PICTURE = Path(__file__).parents[1] / "docs" / "images" / "reliability.svg"
+
+
+def choosing():
+    """The sets that the family of curves was chosen on: two slopes, a slope alone and others lost to Platt's."""
+    for seed in range(6):
+        yield f"generated {seed}", *make_classification(
+            300 + 150 * seed, 8 + 4 * seed, n_informative=4 + seed, flip_y=0.05 * (seed % 3),
+            weights=[0.5 + 0.07 * seed], class_sep=0.6 + 0.2 * seed, random_state=seed)
+    X, y = load_digits(return_X_y=True)
+    for one, other in ((1, 8), (3, 9)):
+        some = np.isin(y, (one, other))
+        yield f"digits {one}, {other}", X[some], y[some]
+    yield "digits odd", X, y % 2
+    yield "moons .35", *make_moons(300, noise=0.35, random_state=1)
+    yield "circles", *make_circles(300, noise=0.2, factor=0.5, random_state=1)
+
+
+def judging():
+    """Twenty sets that nothing was chosen on."""
+    yield "breast cancer", *load_breast_cancer(return_X_y=True)
+    yield "iris", *load_iris(return_X_y=True)
+    yield "wine, three classes", *load_wine(return_X_y=True)
+    X, y = load_digits(return_X_y=True)
+    yield "digits, ten classes", X[::2], y[::2]
+    for one, other in ((2, 7), (4, 9), (5, 6), (0, 3)):
+        some = np.isin(y, (one, other))
+        yield f"digits {one}, {other}", X[some], y[some]
+    some = y < 4
+    yield "digits below 4", X[some], y[some]
+    for seed, noise in ((10, 0.1), (11, 0.25), (12, 0.5)):
+        yield f"moons {noise}", *make_moons(300, noise=noise, random_state=seed)
+    for seed in range(20, 28):
+        yield f"generated {seed}", *make_classification(
+            250 + 50 * (seed % 5), 10 + seed % 4 * 5, n_informative=5, n_classes=2 + seed % 3, flip_y=0.03 * (seed % 4),
+            class_sep=0.7 + 0.1 * (seed % 6), weights=[0.7, 0.3] if seed % 3 == 0 else None, random_state=seed)
+
+
+def split(X, y, seed=0):
+    train, test = next(StratifiedShuffleSplit(1, test_size=0.5, random_state=seed).split(X, y))
+    scaler = StandardScaler().fit(X[train])
+    return scaler.transform(X[train]), scaler.transform(X[test]), y[train], y[test]
+
+
+def seconds(work):
+    start = time.process_time()
+    result = work()
+    return result, time.process_time() - start
+
+
+def left_out():
+    """Errors of loo_decision_ against refits, of support vectors; rows without a coefficient are exact."""
+    print("| set | C | median error | worst | median change | error of all rows: refits | ours |")
+    print("| --- | --- | --- | --- | --- | --- | --- |")
+    for name, X, y in list(judging())[:2] + list(judging())[9:12]:
+        keep = np.random.default_rng(0).permutation(np.flatnonzero(y < 2))[:200]
+        Z, signs = StandardScaler().fit_transform(X[keep]), y[keep]
+        for C in (1.0, 10.0):
+            model = SVC(C=C, tol=1e-6, gamma=1 / Z.shape[1]).fit(Z, signs)
+            refits = np.array([clone(model).fit(np.delete(Z, i, 0), np.delete(signs, i)).decision_function(Z[i : i + 1])[0]
+                               for i in range(len(Z))])
+            error = np.abs(model.loo_decision_ - refits)[model.support_]
+            change = np.abs(refits - model.decision_function(Z))[model.support_]
+            wrong = [np.mean((s > 0) != (signs == 1)) for s in (refits, model.loo_decision_)]
+            print(f"| {name} | {C:g} | {np.median(error):.4f} | {error.max():.2f} | {np.median(change):.3f} | "
+                  f"{wrong[0]:.3f} | {wrong[1]:.3f} |", flush=True)
+
+
+def cost():
+    """Share of the fit's time that loo_decision_ takes at 10,000 x 30."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(10_000, 30))
+    f = X[:, :3].sum(axis=1) + np.sin(2 * X[:, 3])
+    for noise, C in ((0.1, 1.0), (2.0, 1.0), (2.0, 100.0)):
+        y = (f + noise * rng.normal(size=len(f)) > 0).astype(int)
+        model, fit = seconds(lambda y=y, C=C: SVC(C=C).fit(X, y))
+        _, spans = seconds(lambda model=model: model.loo_decision_)
+        print(f"noise {noise:g}, C={C:g}: fit {fit:.2f} s, {len(model.support_)} support vectors, loo_decision_ "
+              f"{spans:.2f} s = {spans / fit:.2f} of the fit", flush=True)
+
+
+def log_losses():
+    """Log loss and time beside CalibratedClassifierCV, cv=5, of the same estimator; for SVC scikit-learn's."""
+    models = {"SVC": (SVC(), sklearn.svm.SVC()), "LinearSVC": (LinearSVC(), LinearSVC()),
+              "KernelClassifier": (KernelClassifier(max_iter=200), None),
+              "RobustKernelClassifier": (RobustKernelClassifier(random_state=0), None),
+              "AdversarialSVC": (AdversarialSVC(random_state=0, eps=0.02), None)}
+    print("| estimator | sets | median ratio | worst (set) | more than 1.1 | time: median of CalibratedClassifierCV's | "
+          "of a fit |\n| --- | --- | --- | --- | --- | --- | --- |")
+    for name, (model, peer) in models.items():
+        rows = [_log_loss(model, peer or model, *split(X, y)) for _, X, y in judging()]
+        ratios, times, fits = np.array(rows).T
+        worst = [set_name for set_name, _, _ in judging()][int(ratios.argmax())]
+        print(f"| {name} | {len(rows)} | {np.median(ratios):.3f} | {ratios.max():.3f} ({worst}) | {(ratios > 1.1).sum()} "
+              f"| {np.median(times):.2f} | {np.median(fits):.2f} |", flush=True)
+
+
+def _log_loss(model, peer, X, Z, y, truth):
+    fitted, fit = seconds(lambda: clone(model).fit(X, y))
+    ours, asked = seconds(lambda: fitted.predict_proba(Z))
+    assert (fitted.classes_[ours.argmax(axis=1)] == fitted.predict(Z)).all()
+    _, predicted = seconds(lambda: fitted.decision_function(Z))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        theirs, took = seconds(lambda: CalibratedClassifierCV(clone(peer), cv=5).fit(X, y).predict_proba(Z))
+    return log_loss(truth, ours) / log_loss(truth, theirs), (fit + asked) / took, (fit + asked - predicted) / fit
+
+
+def coverage(splits=20):
+    """Coverage of the sets of SVC at .9 over splits of each set, and their mean size."""
+    print("| set | coverage | mean size | accuracy |\n| --- | --- | --- | --- |")
+    means = []
+    for name, X, y in judging():
+        found = []
+        for seed in range(splits):
+            A, B, inner, truth = split(X, y, seed)
+            model = SVC().fit(A, inner)
+            sets = model.predict_set(B)
+            found.append((sets[np.arange(len(B)), truth].mean(), sets.sum(axis=1).mean(), model.score(B, truth)))
+        means.append(np.mean(found, axis=0))
+        print("| {} | {:.3f} | {:.2f} | {:.3f} |".format(name, *means[-1]), flush=True)
+    print("| mean | {:.3f} | {:.2f} | {:.3f} |".format(*np.mean(means, axis=0)))
+
+
+def choice():
+    """Accuracy and time of SVC(C="loo", gamma="loo") beside GridSearchCV(cv=5) over the same values."""
+    print("| set | ours | grid search | time: of our SVC's grid | of scikit-learn's |\n| --- | --- | --- | --- | --- |")
+    rows = []
+    for name, X, y in list(judging())[:15]:
+        A, B, inner, truth = split(X, y)
+        unit = 1 / (A.shape[1] * A.var())
+        grid = {"C": list(CS), "gamma": [unit * factor for factor in GAMMAS]}
+        model, ours = seconds(lambda A=A, inner=inner: SVC(C="loo", gamma="loo").fit(A, inner))
+        _, own = seconds(lambda A=A, inner=inner, grid=grid: GridSearchCV(SVC(), grid, cv=5).fit(A, inner))
+        search, peer = seconds(
+            lambda A=A, inner=inner, grid=grid: GridSearchCV(sklearn.svm.SVC(), grid, cv=5).fit(A, inner))
+        rows.append((model.score(B, truth), search.score(B, truth), ours / own, ours / peer))
+        print("| {} | {:.3f} | {:.3f} | {:.2f} | {:.2f} |".format(name, *rows[-1]), flush=True)
+    print("| mean | {:.3f} | {:.3f} | {:.2f} | {:.2f} |".format(*np.mean(rows, axis=0)))
+
+
+def picture():
+    """Draw the reliability of SVC's probabilities over all judging sets of two classes, beside the peer's."""
+    kinds = {"#0072b2": [], "#d55e00": []}
+    for _, X, y in judging():
+        if len(np.unique(y)) > 2:
+            continue
+        A, B, inner, truth = split(X, y)
+        peer = CalibratedClassifierCV(sklearn.svm.SVC(), cv=5).fit(A, inner)
+        for points, model in zip(kinds.values(), (SVC().fit(A, inner), peer), strict=True):
+            points.append(np.column_stack([model.predict_proba(B)[:, 1], truth == model.classes_[1]]))
+    lines = ['<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 360 330" font-family="sans-serif" font-size="12">',
+             '<rect width="360" height="330" fill="white"/>',
+             '<path d="M40 280V20M40 280H340M40 280L340 20" stroke="#999" fill="none"/>',
+             '<text x="120" y="315">probability of the second class</text>',
+             '<text x="14" y="230" transform="rotate(-90 14 230)">share of the second class</text>']
+    for place, ((colour, points), label) in enumerate(zip(kinds.items(), ("SVC", "CalibratedClassifierCV(cv=5)"))):
+        p, truth = np.concatenate(points).T
+        bins = np.minimum((10 * p).astype(int), 9)
+        means = [(p[bins == k].mean(), truth[bins == k].mean(), (bins == k).sum()) for k in range(10) if (bins == k).any()]
+        dots = " ".join(f"{40 + 300 * x:.1f},{280 - 260 * share:.1f}" for x, share, _ in means)
+        lines.append(f'<polyline points="{dots}" stroke="{colour}" fill="none" stroke-width="2"/>')
+        lines.append(f'<text x="60" y="{35 + 16 * place}" fill="{colour}">{label}</text>')
+        error = sum(abs(x - share) * count for x, share, count in means) / len(p)
+        print(f"{label}: expected calibration error {error:.3f} over {len(p)} rows")
+    PICTURE.write_text("\n".join([*lines, "</svg>"]) + "\n")
+
+
+if __name__ == "__main__":
+    commands = {"left-out": left_out, "cost": cost, "log-loss": log_losses, "coverage": coverage, "choice": choice,
+                "picture": picture}
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", choices=commands)
+    commands[parser.parse_args().what]()

@@ -1,0 +1,51 @@
+"""Scores of rows left out of an adversarial fit, by one Newton step of its smoothed hinge losses."""
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from buttress._checks import Array
+from buttress._rows import drawn_rows
+from buttress._types import Rows
+from buttress.certainty.calibration import HeldOut
+from buttress.certainty.one_step import hinge_slopes, kernel_features, kernel_leverages, one_step
+from buttress.expansion import KernelExpansion
+from buttress.kernels import Kernel
+
+if TYPE_CHECKING:
+    from buttress.adversarial.kernel import AdversarialSVC
+
+LANDMARKS = 500  # rows that stand for all of them in the curvature, where the fit has no landmarks of its own
+
+
+def held_out(
+    model: "AdversarialSVC", kernel: Kernel, X: Array, codes: Rows, signs: Array, found: dict[str, Any]
+) -> HeldOut:
+    """Return the scores of the training rows left out of the fit ``found`` to labels ``signs`` (n, k).
+
+    Of "input" the losses are taken at the rows themselves, C times their sum; of "rkhs" with the margin 1 + r ||f|| and
+    C times their mean, and r sum_i C_i l_i' / ||f|| adds to the ridge of 1/2 ||f||^2.
+    """
+    n = len(X)
+    expansion = found["expansion_"]
+    scores = expansion(X)
+    features = kernel_features(kernel, X, found.get("landmarks_", X[drawn_rows(n, LANDMARKS)]))
+    feature_space = model.defense == "rkhs"
+    radius = found["feature_radius_"] if feature_space else 0.0
+    weight = np.full(n, model.C / n if feature_space else float(model.C))
+    out = np.empty_like(scores)
+    for column, y in enumerate(signs.T):
+        norm = _norm(expansion, found, column) if feature_space else 1.0
+        slopes = hinge_slopes(y, 1 + radius * norm - y * scores[:, column])
+        ridge = 1 + radius / max(norm, np.finfo(float).tiny) * float(weight @ np.abs(slopes.first))
+        h = kernel_leverages(features, weight * slopes.second, ridge, intercept=model.fit_intercept)
+        out[:, column] = one_step(scores[:, column], slopes, weight, h, None)
+    return HeldOut(out, codes, np.ones(n), int(codes.max()) + 1)
+
+
+def _norm(expansion: KernelExpansion, found: dict[str, Any], column: int) -> float:
+    """Return ||f||, from ||f||^2 = sum_j c_j (f(z_j) - b) where the fit did not keep it."""
+    if "norm_" in found:
+        return float(found["norm_"][column])
+    values = expansion(expansion.centers)[:, column] - expansion.intercept[column]
+    return float(np.sqrt(max(expansion.coef[:, column] @ values, 0.0)))

@@ -1,0 +1,1 @@
+"""How sure a fitted model is: probabilities, prediction sets, p-values and intervals."""

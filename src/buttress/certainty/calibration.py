@@ -1,0 +1,226 @@
+"""From scores of rows that the fit did not see to probabilities: logistic calibration, of one score, of pairs, of many.
+
+Two classes: p = 1 / (1 + exp(-(slope s + shift))), by maximum likelihood with Platt's targets, which are a little short
+of 0 and 1, so that separable rows give no certainty (Platt, Probabilities for SV machines, 2000). One score a class:
+p = softmax(slope s + shift). One score a pair: the logistic curve of each pair, coupled by the rule of Wu, Lin & Weng
+(Probability estimates for multi-class classification by pairwise coupling, JMLR 5, 2004, their second method).
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.optimize import minimize
+from scipy.special import expit, log_softmax, softmax
+
+from buttress._checks import Array
+from buttress._types import Mask, Rows
+
+SHARP = 1e-12  # of a gradient a row: where maximum likelihood stops
+LEAST_SLOPE = 1e-6  # in deviations of the score: scores that point the wrong way, as of noise, say next to nothing
+EM_STEPS = 30  # rounds between the curve and which labels are wrong
+LEAD = 1e-9  # by how much the predicted class leads the others where calibration alone would put it behind
+EDGE = 1e-7  # probabilities of pairs are kept this far from 0 and 1 before they are coupled
+UNSEEN = 0.5  # rows of each class that might have been seen anywhere: Jeffreys' rule
+TRUST = {"method": "trust-exact", "options": {"gtol": SHARP, "maxiter": 200}}
+
+
+@dataclass
+class HeldOut:
+    """Scores (n, k) of training rows under fits without them, NaN where a row has no part; class numbers and weights.
+
+    ``wrong`` is the share of the labels taken to be wrong.
+    """
+
+    scores: Array
+    codes: Rows
+    weight: Array
+    n_classes: int
+    pairs: bool = False  # each score is of a pair of classes
+    wrong: float = 0.0
+
+
+@dataclass
+class Calibration:
+    """Slopes and shifts (k,) of the scores, ``pairs`` where each is of a pair of classes."""
+
+    slope: Array
+    shift: Array
+    n_classes: int
+    pairs: bool
+    rows: float  # sum of the weights: no probability is nearer to 0 than a half in so many
+
+    def logits(self, scores: Array) -> Array:
+        """Return the calibrated scores (n, k), which are log odds for one score or pairs."""
+        return scores * self.slope + self.shift
+
+    def probabilities(self, scores: Array, winners: Rows) -> Array:
+        """Return the probability of each class, (n, n_classes); that of ``winners`` (n,) is the largest."""
+        z = self.logits(scores)
+        if self.n_classes == 2:
+            p = np.column_stack([expit(-z[:, 0]), expit(z[:, 0])])
+        else:
+            p = coupled(expit(z), self.n_classes) if self.pairs else softmax(z, axis=1)
+        least = UNSEEN / (self.rows + UNSEEN * self.n_classes)
+        return leading(least + (1 - least * self.n_classes) * p, winners)
+
+    def leads(self, scores: Array) -> Array:
+        """Return by how much each class leads its strongest rival in log odds, (n, n_classes)."""
+        z = self.logits(scores)
+        if self.n_classes == 2:
+            return np.column_stack([-z[:, 0], z[:, 0]])
+        leads = np.full((len(z), self.n_classes), np.inf)
+        if self.pairs:
+            for column, (i, j) in enumerate(pairs_of(self.n_classes)):
+                leads[:, i] = np.fmin(leads[:, i], z[:, column])
+                leads[:, j] = np.fmin(leads[:, j], -z[:, column])
+            return leads
+        for c in range(self.n_classes):
+            leads[:, c] = z[:, c] - np.delete(z, c, axis=1).max(axis=1)
+        return leads
+
+
+def pairs_of(n_classes: int) -> list[tuple[int, int]]:
+    """Return the pairs (i, j), i < j, in the order of their scores."""
+    return [(i, j) for i in range(n_classes) for j in range(i + 1, n_classes)]
+
+
+def calibrate(held: HeldOut) -> Calibration:
+    """Return the calibration of scores of left-out rows."""
+    C = held.n_classes
+    used = held.weight > 0
+    scores = held.scores[used]
+    codes = held.codes[used]
+    weight = held.weight[used]
+    rows = float(weight.sum())
+    if C == 2:
+        slope, shift = _one_score(scores[:, 0], codes == 1, weight, held.wrong)
+        return Calibration(np.array([slope]), np.array([shift]), C, False, rows)
+    if not held.pairs:
+        return Calibration(*_score_a_class(scores, codes, weight, C, held.wrong), C, False, rows)
+    found = []
+    for column, (i, j) in enumerate(pairs_of(C)):
+        here = (codes == i) | (codes == j)
+        found.append(_one_score(scores[here, column], codes[here] == i, weight[here], held.wrong))
+    return Calibration(*np.array(found).T, C, True, rows)
+
+
+def _one_score(s: Array, positive: Mask, weight: Array, wrong: float) -> tuple[float, float]:
+    """Return slope and shift of the logistic curve of one score; ``positive`` rows are those it should be high for."""
+    if not (weight[positive].sum() and weight[~positive].sum()):
+        return LEAST_SLOPE, 0.0
+    features = np.zeros((len(s), 2, 2))
+    unit = _deviation(s, weight)
+    features[:, 1, 0] = s / unit
+    features[:, 1, 1] = 1.0
+    slope, shift = _likeliest(features, positive.astype(np.intp), weight, wrong)
+    if slope < LEAST_SLOPE:
+        slope = LEAST_SLOPE
+        shift = _likeliest(features[:, :, 1:], positive.astype(np.intp), weight, wrong)[0]
+    return slope / unit, shift
+
+
+def _score_a_class(scores: Array, codes: Rows, weight: Array, C: int, wrong: float) -> tuple[Array, Array]:
+    """Return one slope for all classes, and their shifts, the first of which is 0."""
+    features = np.zeros((len(scores), C, C))
+    unit = _deviation((scores - scores.mean(axis=1, keepdims=True)).ravel(), np.repeat(weight, C))
+    features[:, :, 0] = scores / unit
+    for c in range(1, C):
+        features[:, c, c] = 1.0
+    found = _likeliest(features, codes, weight, wrong)
+    slope = max(found[0], LEAST_SLOPE)
+    return np.full(C, slope / unit), np.append(0.0, found[1:])
+
+
+def _deviation(s: Array, weight: Array) -> float:
+    mean = np.average(s, weights=weight)
+    return float(np.sqrt(np.average((s - mean) ** 2, weights=weight))) or 1.0
+
+
+def _likeliest(features: Array, codes: Rows, weight: Array, wrong: float) -> Array:
+    """Return theta that makes classes likeliest, with logits features (n, C, p) @ theta, and labels wrong at a rate.
+
+    The targets are Platt's: (N + 1) / (N + 2) for the row's own class of weight N, the rest spread over the others.
+    """
+    n, C, p = features.shape
+    short = 1 / (np.bincount(codes, weight, minlength=C)[codes] + 2)
+    targets = np.repeat((short / (C - 1))[:, None], C, axis=1)
+    targets[np.arange(n), codes] = 1 - short
+    share = (weight / weight.sum())[:, None]
+    theta = np.zeros(p)
+    for _ in range(1 if wrong == 0 else EM_STEPS):
+        true = targets if wrong == 0 else _true_classes(features @ theta, targets, wrong)
+        theta = _logistic(features, true, share, theta)
+    return theta
+
+
+def _true_classes(logits: Array, targets: Array, wrong: float) -> Array:
+    """Return the probabilities of the true classes given the labels' targets (n, C), a share of which is wrong."""
+    C = logits.shape[1]
+    spread = wrong / (C - 1)
+    q = softmax(logits, axis=1)
+    seen = (1 - wrong - spread) * q + spread  # probability of each label
+    ratio = targets / seen
+    return q * ((1 - wrong - spread) * ratio + spread * ratio.sum(axis=1, keepdims=True))
+
+
+def _logistic(features: Array, targets: Array, share: Array, start: Array) -> Array:
+    """Return the minimum theta of the mean cross-entropy of targets (n, C) and softmax(features @ theta)."""
+
+    def value(theta: Array) -> float:
+        return float(-(share * targets * log_softmax(features @ theta, axis=1)).sum())
+
+    def gradient(theta: Array) -> Array:
+        return np.einsum("ic,icp->p", share * (softmax(features @ theta, axis=1) - targets), features)
+
+    def hessian(theta: Array) -> Array:
+        q = share * softmax(features @ theta, axis=1)
+        mean = np.einsum("ic,icp->ip", q, features)
+        H = np.einsum("ic,icp,icr->pr", q, features, features, optimize=True)
+        return H - np.einsum("ip,ir->pr", mean / np.maximum(share, np.finfo(float).tiny), mean)
+
+    found: Array = minimize(value, start, jac=gradient, hess=hessian, **TRUST).x
+    return found
+
+
+def coupled(r: Array, C: int) -> Array:
+    """Return class probabilities (n, C) from those of pairs (n, C (C - 1) / 2), of the first of each against the second.
+
+    Minimises sum_{i != j} (r_ji p_i - r_ij p_j)^2 over p that sums to 1.
+    """
+    n = len(r)
+    r = np.clip(r, EDGE, 1 - EDGE)
+    Q = np.zeros((n, C + 1, C + 1))
+    for column, (i, j) in enumerate(pairs_of(C)):
+        one = r[:, column]
+        other = 1 - one
+        Q[:, i, i] += other**2
+        Q[:, j, j] += one**2
+        Q[:, i, j] -= one * other
+        Q[:, j, i] -= one * other
+    Q[:, :C, C] = 1.0
+    Q[:, C, :C] = 1.0
+    right = np.zeros((n, C + 1, 1))
+    right[:, C] = 1.0
+    p = np.maximum(np.linalg.solve(Q, right)[:, :C, 0], 0.0)
+    return p / p.sum(axis=1, keepdims=True)
+
+
+def leading(p: Array, winners: Rows) -> Array:
+    """Return the probabilities nearest to p (n, C), in relative entropy, of which that of ``winners`` is the largest.
+
+    Where another class leads, the winner and the classes above it share their probability equally.
+    """
+    behind = np.flatnonzero(p.argmax(axis=1) != winners)
+    for row in behind:
+        winner = winners[row]
+        order = np.argsort(-p[row], kind="stable")
+        order = order[order != winner]
+        pool = [winner]
+        for other in order:
+            if p[row, other] <= p[row, pool].mean():
+                break
+            pool.append(other)
+        level = p[row, pool].mean()
+        p[row, pool] = level - LEAD / max(len(pool) - 1, 1)
+        p[row, winner] = level + LEAD
+    return p

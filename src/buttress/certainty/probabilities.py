@@ -1,0 +1,78 @@
+"""The methods of classifiers that say how sure they are: probabilities that agree with predict, and prediction sets."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
+
+from buttress._checks import Array
+from buttress._types import Labels, MatrixLike, Rows
+from buttress.certainty.calibration import Calibration, HeldOut, calibrate
+from buttress.certainty.conformal import lower_threshold
+
+
+@dataclass
+class Certainty:
+    """What a fit keeps for its probabilities: scores of left-out rows, and the calibration once it was asked for."""
+
+    held: HeldOut | None = None
+    calibration: Calibration | None = None
+
+
+class Probabilities:
+    """``predict_proba``, ``predict_log_proba`` and ``predict_set`` of a classifier, calibrated at the first call.
+
+    A class that is mixed with this sets ``_certainty`` when it is fitted, and has ``_scores_of``.
+    """
+
+    classes_: Labels
+    _certainty: Certainty
+    # the scores of X, (n, k) as those left out, and the number of the class that ``predict`` names
+    _scores_of: Callable[[MatrixLike], tuple[Array, Rows]]
+
+    def _held_out(self) -> HeldOut:
+        """Return the scores of left-out rows, which most fits keep ready."""
+        held = self._certainty.held
+        assert held is not None, "a fit that keeps no scores makes them here"
+        return held
+
+    def predict_proba(self, X: MatrixLike) -> Array:
+        """Return the probability of each class for the rows of X (n, d), shape (n, n_classes), columns as ``classes_``.
+
+        Rows sum to 1, and the class that :meth:`predict` names has the largest probability.
+        """
+        calibration = self._calibrated()
+        scores, winners = self._scores_of(X)
+        return calibration.probabilities(scores, winners)
+
+    def predict_log_proba(self, X: MatrixLike) -> Array:
+        """Return the logarithms of :meth:`predict_proba`."""
+        return np.log(self.predict_proba(X))
+
+    def predict_set(self, X: MatrixLike, coverage: float = 0.9) -> NDArray[np.bool_]:
+        """Return which classes are in the prediction set of each row of X, shape (n, n_classes), columns as ``classes_``.
+
+        Of new rows like the training rows the share ``coverage`` has its class in its set. A set of several classes says
+        that the row does not tell them apart; an empty one that each class would be an exception.
+
+        Raises ValueError for a coverage outside (0, 1), or too large for the number of training rows.
+        """
+        calibration = self._calibrated()
+        held = self._held_out()
+        own = calibration.leads(held.scores)[np.arange(len(held.codes)), held.codes]
+        used = held.weight > 0
+        threshold = lower_threshold(own[used], held.weight[used], coverage)
+        return calibration.leads(self._scores_of(X)[0]) >= threshold
+
+    def _calibrated(self) -> Calibration:
+        check_is_fitted(self)
+        certainty = getattr(self, "_certainty", None)
+        if certainty is None:
+            raise ValueError(f"This {type(self).__name__} holds no scores of rows left out: it was fitted by an earlier "
+                             "version, or by partial_fit. Call fit again, or use "
+                             "CalibratedClassifierCV(FrozenEstimator(model)) on rows it has not seen.")
+        if certainty.calibration is None:
+            certainty.calibration = calibrate(self._held_out())
+        return certainty.calibration

@@ -1,0 +1,148 @@
+"""What an exact machine keeps of its training rows: enough to score each of them as the fit without it would."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from buttress._checks import Array
+from buttress._rows import equal_pairs
+from buttress._types import DenseOrSparse, Mask, Rows
+from buttress.certainty.spans import squared_spans
+from buttress.expansion import KernelExpansion
+from buttress.gram.entries import entries
+from buttress.kernels import Kernel, Precomputed
+from buttress.solvers.qp.solve import SVMSolution
+from buttress.svm.indefinite import Settled
+
+# of one problem: its rows among those solved on, its solution, and the bounds of its coefficients
+Solved = tuple[Rows, SVMSolution, Array]
+
+
+@dataclass
+class LeftOut:
+    """Training scores of every problem and what they change by without the row: scores become those left out once asked.
+
+    Parameters
+    ----------
+    scores : array of shape (n, k)
+        f(x_i) + b in each problem, NaN where the row has no part in it.
+    codes, weight : arrays of shape (n,)
+        Class numbers (of a regressor zeros) and row weights.
+    support : array of shape (s,)
+        Numbers of the rows with a coefficient in some problem.
+    coef, free : arrays of shape (s, k)
+        Their coefficients, those of equal rows summed at the first, and which of these are on no bound.
+    first : array of shape (n,)
+        Of each row the place in ``support`` of the first row equal to it in x and y, -1 where none has a coefficient.
+    spans : array of shape (s, k) or None
+        Squared distances S_i^2 where they are known already.
+    """
+
+    scores: Array
+    codes: Rows
+    weight: Array
+    support: Rows
+    coef: Array
+    free: Mask
+    first: Rows
+    spans: Array | None = None
+    done: bool = False
+
+    def decision(self, kernel: Kernel, support: DenseOrSparse) -> Array:
+        """Return the scores of each row left out with its equals, (n, k); ``support`` are the rows of that number."""
+        if not self.done:
+            if self.spans is None:
+                self.spans = spans(kernel, support, self.coef, self.free)
+            change = np.vstack([-self.coef * self.spans, np.zeros((1, self.coef.shape[1]))])
+            self.scores = self.scores + change[self.first]
+            self.done = True
+        return self.scores
+
+
+class KeepsLeftOut(Protocol):
+    """A fitted machine that kept what gives the scores of rows left out."""
+
+    _left_out: LeftOut
+    support_: NDArray[np.int32]
+    support_vectors_: DenseOrSparse
+    expansion_: KernelExpansion
+
+
+def left_out_scores(model: KeepsLeftOut) -> Array:
+    """Return the scores (n, k) of the training rows of a fitted machine, each left out with its equals."""
+    kept = getattr(model, "_left_out", None)
+    if kept is None:
+        raise ValueError(f"This {type(model).__name__} was fitted by an earlier version, which kept no scores of "
+                         "training rows. Fit it again.")
+    if kept.done:
+        return kept.scores
+    kernel = model.expansion_.kernel
+    place = np.searchsorted(np.sort(model.support_), kept.support)
+    numbers = np.argsort(model.support_, kind="stable")[place]
+    rows = model.support_vectors_[numbers]
+    return kept.decision(kernel, rows[:, kept.support] if isinstance(kernel, Precomputed) else rows)
+
+
+def spans(kernel: Kernel, X: DenseOrSparse, coef: Array, free: Mask) -> Array:
+    """Return S_i^2 of the support vectors X (s, d) in each problem, (s, k), 0 where the coefficient is."""
+    out = np.zeros(coef.shape)
+    diagonal = kernel.diagonal(X).astype(np.float64)
+    prepared = entries(kernel, X, np.float64 if isinstance(kernel, Precomputed) else np.float32)
+    precise = entries(kernel, X, np.float64)
+    for column in range(coef.shape[1]):
+        index = np.flatnonzero(coef[:, column])
+        out[index, column] = squared_spans(
+            lambda i, j, real, index=index: (prepared if real == np.float32 else precise)(index[i], index[j]),
+            diagonal[index], free[index, column])
+    return out
+
+
+def left_out(
+    X: DenseOrSparse, codes: Rows, weight: Array, used: Rows, settled: Settled, problems: Sequence[Solved]
+) -> LeftOut:
+    """Return what a fit to X keeps; ``used`` are the rows that were solved on, ``codes`` (n,) numbers their targets.
+
+    Where the Gram matrix that was solved on is not that of the model's kernel, the scores are completed at once.
+    """
+    n = X.shape[0]
+    scores = np.full((n, len(problems)), np.nan)
+    coef = np.zeros((n, len(problems)))
+    on_bound = np.zeros((n, len(problems)), dtype=bool)
+    for column, (index, solution, bound) in enumerate(problems):
+        rows = used[index]
+        scores[rows, column] = solution.f + solution.intercept
+        coef[rows, column] = solution.b
+        on_bound[rows, column] = np.abs(solution.b) >= bound
+    lead, coef, free = _together(equal_pairs(X, codes), coef, on_bound | (weight == 0)[:, None])
+    support = np.flatnonzero(coef.any(axis=1))
+    place = np.full(n, -1)
+    place[support] = np.arange(len(support))
+    kept = LeftOut(scores, codes, weight, support, coef[support], free[support], place[lead])
+    if settled.change is not None:
+        solved = np.empty(n, dtype=np.intp)
+        solved[used] = np.arange(len(used))
+        kept.decision(settled.kernel, settled.X[np.ix_(solved[support], solved[support])])
+    return kept
+
+
+def _together(groups: Rows | None, coef: Array, on_bound: Mask) -> tuple[Rows, Array, Mask]:
+    """Return for each row the first of its equals with a coefficient, and what that one holds for all of them.
+
+    These are the sums (n, k) of the coefficients, and whether one of them is on no bound.
+    """
+    n = len(coef)
+    if groups is None:
+        return np.arange(n), coef, coef.astype(bool) & ~on_bound
+    some = coef.any(axis=1)
+    lead = np.full(groups.max() + 1, n)
+    np.minimum.at(lead, groups, np.where(some, np.arange(n), n))
+    lead = np.where(lead < n, lead, 0)[groups]
+    loose = np.zeros((groups.max() + 1, coef.shape[1]), dtype=bool)
+    np.logical_or.at(loose, groups, ~on_bound)
+    summed = np.stack([np.bincount(groups, column) for column in coef.T], axis=1)[groups]
+    summed[(lead != np.arange(n)) | ~some] = 0.0
+    lead = np.where(some[lead] & (groups[lead] == groups), lead, np.arange(n))
+    return lead, summed, summed.astype(bool) & loose[groups]

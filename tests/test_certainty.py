@@ -1,0 +1,323 @@
+"""Scores of rows left out, probabilities and prediction sets, against refits, closed forms and scikit-learn."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy.special import softmax
+from sklearn.base import clone
+from sklearn.datasets import load_iris, make_blobs, make_moons
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import log_loss
+from sklearn.model_selection import GridSearchCV
+
+from buttress import (
+    SVC,
+    SVR,
+    AdversarialSVC,
+    KernelClassifier,
+    LinearSVC,
+    RobustKernelClassifier,
+    load,
+    save,
+    svc_path,
+)
+from buttress.certainty.calibration import HeldOut, calibrate, coupled, leading, pairs_of
+from buttress.certainty.conformal import lower_threshold
+from buttress.certainty.one_step import Slopes, leverages, one_step
+from buttress.certainty.spans import squared_spans
+from buttress.relational import Join, JoinSampler, RelationalLinearSVC, Table
+from buttress.svm.selection import CS, left_out_error
+
+RKHS = {"defense": "rkhs", "C": 100.0, "eps": 1e-3, "random_state": 0}
+CLASSIFIERS = [
+    SVC(),
+    SVC(multi_class="ovr"),
+    SVC(break_ties=True),
+    LinearSVC(),
+    LinearSVC(loss="squared_hinge"),
+    LinearSVC(solver="gd", max_iter=100),
+    LinearSVC(solver="sgd", random_state=0, max_iter=10),
+    AdversarialSVC(random_state=0, max_iter=20),
+    AdversarialSVC(**RKHS),
+    KernelClassifier(),
+    RobustKernelClassifier(random_state=0),
+]
+
+
+def problem(n=60, seed=0):
+    return make_moons(n, noise=0.3, random_state=seed)
+
+
+def refitted(model, X, y, method):
+    """The score of each row under the fit to all others."""
+    out = np.empty(len(y))
+    for i in range(len(y)):
+        others = np.arange(len(y)) != i
+        out[i] = getattr(clone(model).fit(X[others], y[others]), method)(X[i : i + 1])[0]
+    return out
+
+
+@pytest.mark.parametrize(("model", "method"), [
+    (SVC(tol=1e-8, gamma=1.0), "decision_function"),
+    (SVR(tol=1e-8, C=1.0, epsilon=0.2, gamma=1.0), "predict"),
+    (SVC(tol=1e-8, kernel="sigmoid", gamma=0.5, indefinite="clip"), "decision_function"),
+], ids=["SVC", "SVR", "clipped"])
+def test_left_out_scores_are_those_of_refits(model, method):
+    X, y = problem()
+    y = y if method == "decision_function" else np.sin(X[:, 0]) + 0.2 * y
+    fitted = clone(model).fit(X, y)
+    error = np.abs(fitted.loo_decision_ - refitted(model, X, y, method))
+    support = np.isin(np.arange(len(y)), fitted.support_)
+    change = np.abs(fitted.loo_decision_ - getattr(fitted, method)(X))
+    assert np.all(change[~support] < 1e-9)
+    if model.get_params()["indefinite"] == "warn":  # a clipped matrix is another without the row
+        assert np.all(error[~support] < 1e-6)
+    assert np.median(error[support]) < 0.2 * change.max()
+
+
+def test_probabilities_over_a_join():
+    rng = np.random.default_rng(0)
+    loan = pd.DataFrame({"account": rng.integers(0, 20, 300), "sum": rng.normal(size=300)})
+    loan["bad"] = loan["sum"] + 0.5 * rng.normal(size=300) > 0.3
+    account = pd.DataFrame({"id": np.arange(20), "age": rng.normal(size=20)})
+    join = Join([Table("loan", loan, features=["sum"], label="bad"), Table("account", account, features=["age"])],
+                on=[("loan.account", "account.id")])
+    model = RelationalLinearSVC(random_state=0).fit(join)
+    X, y = JoinSampler(join).take(range(300))
+    p = model.predict_proba(X)
+    assert_array_equal(model.classes_[p.argmax(axis=1)], model.predict(X))
+    expected = LogisticRegression(C=np.inf).fit(model.decision_function(X)[:, None], y)
+    assert_allclose(p[:, 1], expected.predict_proba(model.decision_function(X)[:, None])[:, 1], atol=0.05)
+    assert model.predict_set(X).shape == (300, 2)
+
+
+def test_left_out_score_of_a_row_of_weight_two_is_that_of_two_rows():
+    X, y = problem(40)
+    weight = 1 + np.arange(40) % 3
+    weighted = SVC(gamma=1.0, tol=1e-9).fit(X, y, weight)
+    repeated = SVC(gamma=1.0, tol=1e-9).fit(np.repeat(X, weight, axis=0), np.repeat(y, weight))
+    assert_allclose(np.repeat(weighted.loo_decision_, weight), repeated.loo_decision_, atol=1e-6)
+    assert_allclose(weighted.predict_proba(X), repeated.predict_proba(X), atol=1e-6)
+
+
+@pytest.mark.parametrize("intercept", [True, False])
+@pytest.mark.parametrize("n_free", [20, 400])  # in float64, in float32
+def test_spans_are_distances_to_the_free_support_vectors(intercept, n_free):
+    rng = np.random.default_rng(0)
+    Z = rng.normal(size=(n_free + 10, 8))
+    K = np.exp(-((Z[:, None] - Z[None]) ** 2).sum(axis=2))
+    free = np.arange(len(Z)) < n_free
+    found = squared_spans(lambda i, j, real: K[np.ix_(i, j)], K.diagonal(), free, intercept=intercept)
+    for i in (0, 5, n_free, n_free + 9):
+        others = np.setdiff1d(np.flatnonzero(free), [i])
+        H = np.ones((len(others) + 1, len(others) + 1))
+        H[:-1, :-1] = K[np.ix_(others, others)]
+        H[-1, -1] = 0.0
+        k = np.append(K[others, i], 1.0)
+        if not intercept:
+            H, k = H[:-1, :-1], k[:-1]
+        assert_allclose(found[i], K[i, i] - k @ np.linalg.solve(H, k), rtol=1e-3 if n_free > 300 else 1e-6)
+
+
+@pytest.mark.parametrize("intercept", [True, False])
+def test_one_newton_step_is_exact_for_squared_losses(intercept):
+    rng = np.random.default_rng(1)
+    X, y = rng.normal(size=(30, 4)), rng.normal(size=30)
+    weight = rng.uniform(0.5, 2, 30)
+    Z = np.column_stack([X, np.ones(30)]) if intercept else X
+    penalty = np.diag([1.0] * 4 + [1e-8] * intercept)
+
+    def scores(w):
+        return Z @ np.linalg.solve(Z.T @ (w[:, None] * Z) + penalty, Z.T @ (w * y))
+
+    expected = [scores(np.where(np.arange(30) == i, 0.0, weight))[i] for i in range(30)]
+    f = scores(weight)
+    h = leverages(X, weight, 1.0, intercept=intercept)
+    assert_allclose(one_step(f, Slopes(f - y, np.ones(30)), weight, h, None), expected, rtol=1e-5)
+
+
+def test_leverages_by_rows_are_those_by_columns(monkeypatch):
+    rng = np.random.default_rng(2)
+    X, curvature = rng.normal(size=(25, 6)), rng.uniform(size=25)
+    by_columns = leverages(X, curvature, 0.7)
+    monkeypatch.setattr("buttress.certainty.one_step.MOST_FEATURES", 5)
+    some = np.where(np.arange(25) < 5, curvature, 0.0)
+    by_rows = leverages(X, some, 0.7)
+    expected = np.einsum("ij,ji->i", X, np.linalg.solve(0.7 * np.eye(6) + (X.T * some) @ X, X.T))
+    assert_allclose(by_rows, expected, rtol=1e-8)
+    assert_allclose(by_columns, np.einsum(
+        "ij,ji->i", X, np.linalg.solve(0.7 * np.eye(6) + (X.T * curvature) @ X, X.T)), rtol=1e-6)
+
+
+def test_calibration_of_one_score_is_scikit_learns_logistic_regression():
+    rng = np.random.default_rng(3)
+    s = rng.normal(size=200)
+    y = (rng.uniform(size=200) < 1 / (1 + np.exp(-2 * s - 0.5))).astype(int)
+    weight = rng.integers(1, 4, 200).astype(float)
+    found = calibrate(HeldOut(s[:, None], y, weight, 2))
+    totals = np.bincount(y, weight)
+    target = np.where(y == 1, (totals[1] + 1) / (totals[1] + 2), 1 / (totals[0] + 2))  # Platt's
+    both = LogisticRegression(C=np.inf, tol=1e-10, max_iter=1000).fit(
+        np.concatenate([s, s])[:, None], np.repeat([1, 0], 200), np.concatenate([weight * target, weight * (1 - target)]))
+    assert_allclose([found.slope[0], found.shift[0]], [both.coef_[0, 0], both.intercept_[0]], rtol=1e-4)
+
+
+def test_calibration_allows_for_wrong_labels():
+    rng = np.random.default_rng(4)
+    s = rng.normal(size=(20_000, 1))
+    y = (rng.uniform(size=20_000) < 1 / (1 + np.exp(-3 * s[:, 0]))).astype(int)
+    flipped = np.where(rng.uniform(size=20_000) < 0.2, 1 - y, y)
+    found = calibrate(HeldOut(s, flipped, np.ones(20_000), 2, wrong=0.2))
+    assert_allclose([found.slope[0], found.shift[0]], [3.0, 0.0], atol=0.25)
+
+
+def test_coupling_of_consistent_pairs_gives_their_probabilities():
+    p = np.random.default_rng(5).dirichlet(np.ones(4), size=10)
+    r = np.stack([p[:, i] / (p[:, i] + p[:, j]) for i, j in pairs_of(4)], axis=1)
+    assert_allclose(coupled(r, 4), p, atol=1e-5)
+
+
+def test_the_predicted_class_leads_with_the_least_change():
+    cp = pytest.importorskip("cvxpy")
+    p = np.random.default_rng(6).dirichlet(np.ones(4), size=5)
+    for winner in range(4):
+        found = leading(p.copy(), np.full(5, winner))
+        assert_array_equal(found.argmax(axis=1), winner)
+        assert_allclose(found.sum(axis=1), 1)
+        for row, expected in zip(found, p, strict=True):
+            q = cp.Variable(4)
+            # the nearest q with p fixed: sum p log q is largest
+            cp.Problem(cp.Minimize(-expected @ cp.log(q)), [cp.sum(q) == 1, q[winner] >= q]).solve()
+            assert_allclose(row, q.value, atol=1e-4)
+
+
+@pytest.mark.filterwarnings("ignore::buttress.NotConvergedWarning")  # first-order solvers, whose fits need not end
+@pytest.mark.parametrize("model", CLASSIFIERS, ids=str)
+@pytest.mark.parametrize("data", ["two", "three"])
+def test_probabilities_agree_with_predict(model, data, tmp_path):
+    X, y = problem(80) if data == "two" else load_iris(return_X_y=True)
+    names = np.array(["a", "b", "c"])[y]
+    fitted = clone(model).fit(X, names)
+    new = X + np.random.default_rng(0).normal(scale=0.5, size=X.shape)
+    p = fitted.predict_proba(new)
+    assert_array_equal(fitted.classes_[p.argmax(axis=1)], fitted.predict(new))
+    assert_allclose(p.sum(axis=1), 1, atol=1e-12)
+    assert p.min() > 0
+    assert p.max() < 1
+    assert_allclose(np.exp(fitted.predict_log_proba(new)), p)
+    assert log_loss(names, fitted.predict_proba(X), labels=fitted.classes_) < np.log(len(fitted.classes_))
+    save(fitted, tmp_path / "model")
+    again = load(tmp_path / "model")
+    assert_array_equal(again.predict_proba(new), p)
+    assert_array_equal(again.predict_set(new), fitted.predict_set(new))
+
+
+@pytest.mark.parametrize("model", [SVC(kernel="linear", C=1e4), SVC(kernel="linear", C=np.inf), LinearSVC(C=1e4)], ids=str)
+def test_separable_rows_give_no_certainty(model):
+    X, y = make_blobs(40, centers=[[-5, 0], [5, 0]], random_state=0)
+    p = clone(model).fit(X, y).predict_proba(1e3 * X)
+    assert 0.9 < p.max() < 1 - 1e-3
+
+
+def test_grid_search_by_log_loss():
+    X, y = problem()
+    search = GridSearchCV(SVC(), {"C": [0.1, 10.0]}, scoring="neg_log_loss", cv=3).fit(X, y)
+    assert np.isfinite(search.cv_results_["mean_test_score"]).all()
+
+
+def test_prediction_sets_cover():
+    covered = []
+    for seed in range(20):
+        X, y = make_blobs(400, centers=3, cluster_std=3.0, random_state=seed)
+        model = SVC().fit(X[:150], y[:150])
+        held = model.predict_set(X[150:], coverage=0.8)
+        covered.append(held[np.arange(250), y[150:]].mean())
+    assert 0.76 < np.mean(covered) < 0.86
+
+
+def test_the_threshold_is_the_exact_conformal_one():
+    values = np.random.default_rng(0).permutation(99).astype(float)
+    assert lower_threshold(values, np.ones(99), 0.9) == 9.0  # the tenth smallest: 10 = .1 (99 + 1)
+    weight = np.ones(99)
+    weight[values == 0] = 2
+    assert lower_threshold(values, weight, 0.9) == lower_threshold(np.append(values, 0.0), np.ones(100), 0.9)
+
+
+@pytest.mark.parametrize("coverage", [0, 1, -0.1, np.nan])
+def test_coverage_out_of_range_is_refused(coverage):
+    X, y = problem()
+    with pytest.raises(ValueError, match="coverage must be"):
+        SVC().fit(X, y).predict_set(X, coverage=coverage)
+
+
+def test_too_few_rows_for_a_coverage_are_refused_with_the_number():
+    X, y = problem()
+    with pytest.raises(ValueError, match="at least 99 training rows. Got 60"):
+        SVC().fit(X, y).predict_set(X, coverage=0.99)
+
+
+@pytest.mark.parametrize("model", [SVC(), LinearSVC(), KernelClassifier()], ids=str)
+def test_models_of_an_earlier_version_say_so(model):
+    X, y = problem()
+    fitted = clone(model).fit(X, y)
+    for name in ("_certainty", "_left_out"):
+        vars(fitted).pop(name, None)
+    with pytest.raises(ValueError, match="earlier version"):
+        fitted.predict_proba(X)
+    if isinstance(fitted, SVC):
+        with pytest.raises(ValueError, match="Fit it again"):
+            _ = fitted.loo_decision_
+
+
+def test_a_class_of_one_row():
+    X, y = problem()
+    y = np.where(np.arange(60) == 7, 2, y)
+    for model in (SVC(), LinearSVC(), KernelClassifier()):
+        p = clone(model).fit(X, y).predict_proba(X)
+        assert_allclose(p.sum(axis=1), 1)
+
+
+def test_left_out_error_is_that_of_the_scores():
+    X, y = load_iris(return_X_y=True)
+    for model in (SVC(), SVC(multi_class="ovr")):
+        fitted = clone(model).fit(X, y)
+        held = fitted._held_out()
+        leads = calibrate(held).leads(held.scores)
+        assert left_out_error(held) <= 0.06
+        assert leads.shape == (150, 3)
+    X, y = problem()
+    binary = SVC().fit(X, y)
+    assert left_out_error(binary._held_out()) == np.mean((binary.loo_decision_ > 0) != (y == 1))
+
+
+def test_a_path_scored_by_rows_left_out():
+    X, y = problem(100)
+    for model in svc_path(X, y, [0.1, 1.0, 10.0], score="loo"):
+        alone = SVC(C=model.C).fit(X, y)
+        assert_allclose(model.loo_error_, np.mean((alone.loo_decision_ > 0) != (y == 1)), atol=0.011)
+    with pytest.raises(ValueError, match="score must be"):
+        svc_path(X, y, [1.0], score="cv")
+
+
+def test_a_choice_by_rows_left_out():
+    X, y = problem(100)
+    model = SVC(C="loo", gamma="loo").fit(X, y)
+    assert model.C_ in CS
+    assert model.get_params()["C"] == "loo"
+    plain = SVC(C=model.C_, gamma=model.gamma_).fit(X, y)
+    assert_allclose(model.decision_function(X), plain.decision_function(X), atol=1e-4)
+    assert model.loo_error_ == left_out_error(model._held_out())
+    assert SVC(C="loo").fit(X, y).gamma_ == "scale"
+    with pytest.raises(ValueError, match="kernel given by its name"):
+        SVC(gamma="loo", kernel=plain.expansion_.kernel).fit(X, y)
+
+
+def test_probabilities_of_many_classes_are_near_the_truth():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(600, 2))
+    W = rng.normal(size=(2, 3)) * 2
+    truth = softmax(X @ W, axis=1)
+    y = np.array([rng.choice(3, p=p) for p in truth])
+    p = SVC(C=1.0).fit(X[:400], y[:400]).predict_proba(X[400:])
+    assert np.abs(p - truth[400:]).mean() < 0.08
