@@ -54,6 +54,8 @@ CLASSES = {
     "NystroemMap": "buttress.features:NystroemMap",
     "RandomExpansion": "buttress.features:RandomExpansion",
     "RandomFeatures": "buttress.features:RandomFeatures",
+    # what models keep to say how sure they are
+    "HeldOut": "buttress.certainty.intervals:HeldOut",
     # scikit-learn's: what code pasted from an audit is made of, and scalers; their state is numbers, text and arrays
     "sklearn.ColumnTransformer": "sklearn.compose:ColumnTransformer",
     "sklearn.MaxAbsScaler": "sklearn.preprocessing:MaxAbsScaler",

@@ -144,8 +144,8 @@ class KernelRegressor(ExpansionValues, ExpansionIntervals, RegressorMixin, Kerne
 
         The intervals are CV+, scaled locally: see :mod:`buttress.certainty.intervals` for what is promised. All
         training rows count, by their sample weight, those that the risk has trimmed too: the promise is about rows like
-        all of them. The first call solves the weighted ridge problem that the descent ended in, without a tenth of the rows
-        each, in O(n^3), and keeps the result as ``held_out_``.
+        all of them. The first call solves the weighted ridge problem that the descent ended in, without a tenth of the
+        rows each, in O(n^3), and keeps the result as ``held_out_``.
 
         Raises ValueError for a coverage outside (0, 1), with fewer rows than coverage / (1 - coverage), and for models
         whose training rows are not at hand: on landmarks, of a linear or precomputed kernel, or with alpha=0.
