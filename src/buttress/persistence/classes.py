@@ -56,6 +56,7 @@ CLASSES = {
     "RandomFeatures": "buttress.features:RandomFeatures",
     # what models keep to say how sure they are
     "HeldOut": "buttress.certainty.intervals:HeldOut",
+    "MMEstimate": "buttress.solvers.contamination.mm:MMEstimate",
     # scikit-learn's: what code pasted from an audit is made of, and scalers; their state is numbers, text and arrays
     "sklearn.ColumnTransformer": "sklearn.compose:ColumnTransformer",
     "sklearn.MaxAbsScaler": "sklearn.preprocessing:MaxAbsScaler",

@@ -28,6 +28,7 @@ from buttress.robust.design import warn_of_near_copies
 from buttress.robust.kernel_regressor import centre_and_spread, chosen_inliers
 from buttress.robust.regression_fit import least_residual_scale
 from buttress.robust.report import row_keys
+from buttress.robust.summary import LinearSummary, estimate_of, summary_of
 from buttress.robust.tuning import LINEAR
 from buttress.solvers.contamination.residual_law import (
     Explained,
@@ -80,6 +81,8 @@ class RobustLinearRegressor(RegressorMixin, BaseEstimator):
         where the plain fit stays.
     held_out_ : HeldOut
         What :meth:`predict_interval` needs: fits without a tenth of the rows each.
+    mm_ : MMEstimate or None
+        What :meth:`summary` shows.
     clean_, n_iter_
         Whether the guard found nothing wrong; iterations of the M-step.
 
@@ -150,8 +153,9 @@ class RobustLinearRegressor(RegressorMixin, BaseEstimator):
             found = linear_fit(rows, self.n_starts, self.max_iter, rng, budget)
             held = hold_out(ridge, scaled, found.fit, self.alpha, groups=ridge.groups, by_folds=True,
                             weight=np.ones(len(y)) if found.clean else found.known.responsibility)
+            columns = ColumnUnits(centre, width, unit, intercept)
+            self.mm_ = estimate_of(ridge, scaled, found.fit.coef, columns, middle)
         budget.tell(found.n_iter)
-        columns = ColumnUnits(centre, width, unit, intercept)
         self.coef_, constant = columns.original(found.fit.coef)
         self.intercept_ = middle + float(constant)
         self.held_out_ = held.times(unit, middle, *columns.original(held.coef))
@@ -177,6 +181,18 @@ class RobustLinearRegressor(RegressorMixin, BaseEstimator):
         """Return f(x) for each row of X (n, d)."""
         check_is_fitted(self)
         return check_X(self, X) @ self.coef_ + self.intercept_
+
+    def summary(self, coverage: float = 0.95) -> LinearSummary:
+        """Return the MM estimate of the coefficients with standard errors, intervals and row weights; print it.
+
+        It has no ridge: Tukey's bisquare from the S estimate that this fit leads to, as R's ``lmrob`` has. With many
+        good rows ``coef_`` is close to it. Standard errors allow for errors that are skewed or of unequal variance.
+
+        Raises ValueError for a coverage outside (0, 1), and where there is no such estimate: with rows no more than
+        columns, columns that depend on others, or half of the rows on one plane.
+        """
+        check_is_fitted(self)
+        return summary_of(self, coverage)
 
     def predict_interval(self, X: MatrixLike, coverage: float = 0.9) -> Array:
         """Return the lower and upper ends, shape (n, 2), of intervals that hold new targets with this probability.
