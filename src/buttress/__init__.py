@@ -16,6 +16,7 @@ _HOME = {
     "bounded_loss": "buttress.robust",
     "bounded_loss_scorer": "buttress.robust",
     "CRR": "buttress.robust",
+    "explain": "buttress.explaining",
     "FeatureNoiseWarning": "buttress._checks",
     "InterruptedWarning": "buttress._checks",
     "KernelClassifier": "buttress.robust",

@@ -10,7 +10,8 @@ from sklearn.utils.validation import _num_samples, check_is_fitted
 
 from buttress._callbacks import CallbackSupportMixin
 from buttress._checks import Array, check_limits, check_number, check_option, check_values, check_X_y, warn_user
-from buttress._types import MatrixLike, VectorLike
+from buttress._types import Mask, MatrixLike, VectorLike
+from buttress.certainty.novelty import left_out_distances, p_values, rejected, threshold
 from buttress.expansion import KernelExpansion
 from buttress.gram.spectrum import POLICIES, correct, is_definite
 from buttress.kernels import Kernel, centers
@@ -18,7 +19,10 @@ from buttress.solvers.qp.ball import Ball
 
 
 class BallDetector(CallbackSupportMixin, OutlierMixin, BaseEstimator, ABC):
-    """What both estimators do with the fitted ball: scores, decisions, predictions."""
+    """What both estimators do with the fitted ball: scores, decisions, predictions, p-values."""
+
+    contamination: float | None = None  # of models from files older than the parameter
+    novelty = True  # scikit-learn's word for detectors of new rows: contamination is a share of these
 
     @abstractmethod
     def _rows_and_diagonal(self, X: MatrixLike, diag: ArrayLike | None) -> tuple[Array, Array]:
@@ -28,7 +32,8 @@ class BallDetector(CallbackSupportMixin, OutlierMixin, BaseEstimator, ABC):
     def _train_rows_and_diagonal(self, X: MatrixLike) -> tuple[Array, Array]:
         """Return the same of the training rows themselves."""
 
-    def _set_ball(self, kernel: Kernel, X: Array, Z: Array, keep: NDArray[np.intp], ball: Ball) -> None:
+    def _set_ball(self, kernel: Kernel, X: Array, Z: Array, keep: NDArray[np.intp], ball: Ball,
+                  weight: Array) -> None:
         used = np.flatnonzero(ball.a)
         self.support_ = keep[used].astype(np.int32)
         self.support_vectors_ = X[self.support_]
@@ -36,7 +41,12 @@ class BallDetector(CallbackSupportMixin, OutlierMixin, BaseEstimator, ABC):
         self.expansion_ = KernelExpansion(kernel, Z[self.support_], ball.a[used, None], np.zeros(1))
         self.center_norm2_ = ball.norm2
         self.radius_ = float(np.sqrt(max(ball.radius2, 0.0)))
+        self.loo_distance2_ = np.full(len(weight), np.nan)
+        self.loo_distance2_[keep] = left_out_distances(ball.distance2, ball.a)
+        self.loo_weight_ = weight * (len(keep) / weight.sum())
         self.offset_ = -(ball.radius2 + ball.slack)
+        if self.contamination is not None:
+            self.offset_ = -threshold(*self._left_out(), self.contamination)
         self.primal_objective_ = ball.primal
         self.dual_objective_ = ball.dual
 
@@ -65,9 +75,51 @@ class BallDetector(CallbackSupportMixin, OutlierMixin, BaseEstimator, ABC):
         """
         return np.where(self.decision_function(X, diag) >= 0, 1, -1)
 
+    def p_values(self, X: MatrixLike, diag: ArrayLike | None = None) -> Array:
+        """Return for each row of X (n, d) the probability that a typical row is as far from the centre, shape (n,).
+
+        Typical rows get a value of at most t with probability t, or a little less, for every t; the least is
+        1 / (n_train + 1). The training rows' distances are those of each left out, so no rows were set aside. For rows
+        that are not among them; a training row is nearer to the centre than a new one like it. ``diag`` as in
+        :meth:`score_samples`.
+        """
+        distance2 = -self.score_samples(X, diag)
+        return p_values(distance2, *self._left_out())
+
+    def novel(self, X: MatrixLike, fdr: float = 0.05, *, adaptive: bool = False, diag: ArrayLike | None = None) -> Mask:
+        """Say which rows of X (n, d) are novel, such that in the mean at most the share ``fdr`` of these is typical.
+
+        Benjamini and Hochberg's procedure on :meth:`p_values`: the more novel rows there are in X, the less far out a
+        row must be. ``adaptive`` estimates how many are typical, and finds more where few are. ``fdr`` in (0, 1);
+        ``diag`` as in :meth:`score_samples`. With n_train rows nothing can be named unless about
+        n / (fdr (n_train + 1)) rows stand out together.
+        """
+        check_number("fdr", fdr, 0, 1)
+        return rejected(self.p_values(X, diag), fdr, adaptive=adaptive)
+
+    def _own_p_values(self, X: MatrixLike) -> Array:
+        """Return the p-value of each training row (n,) among the others; of a row of no weight that of a new row."""
+        own = self.loo_weight_
+        distance2 = np.where(own > 0, self.loo_distance2_, -self._scores(*self._train_rows_and_diagonal(X)))
+        beyond = p_values(distance2, *self._left_out()) * (1 + own.sum()) - 1
+        return np.asarray((1 + beyond - own) / (1 + own.sum() - own))
+
+    def _left_out(self) -> tuple[Array, Array]:
+        """Return the squared distances of training rows left out and their weights, of rows that have one."""
+        if not hasattr(self, "loo_distance2_"):
+            raise ValueError(f"This {type(self).__name__} was fitted by a version without p-values, and holds no "
+                             "distances of its training rows. Fit it again.")
+        used = self.loo_weight_ > 0
+        return self.loo_distance2_[used], self.loo_weight_[used]
+
     def fit_predict(self, X: MatrixLike, y: VectorLike | None = None, **fit_params: Any) -> NDArray[np.intp]:
-        """Fit to X and return 1 for its rows inside the ball, -1 for those outside, shape (n,)."""
+        """Fit to X and return 1 for its rows inside the ball, -1 for those outside, shape (n,).
+
+        With ``contamination`` -1 for the share of the rows that are farthest from the centre without them.
+        """
         self.fit(X, y, **fit_params)
+        if self.contamination is not None:
+            return np.where(self._own_p_values(X) <= self.contamination * (1 + 1e-12), -1, 1)
         return np.where(self._scores(*self._train_rows_and_diagonal(X)) - self.offset_ >= 0, 1, -1)
 
 
@@ -75,6 +127,7 @@ class BallParameters(Protocol):
     """The parameters that both estimators have."""
 
     nu: float
+    contamination: float | None
     tol: float
     cache_size: float
     indefinite: str
@@ -85,6 +138,8 @@ class BallParameters(Protocol):
 def check_ball_parameters(estimator: BallParameters) -> None:
     """Refuse parameters out of range that both estimators have."""
     check_number("nu", estimator.nu, 0, 1, closed="right", fix="nu is the share of rows that may lie outside.")
+    if estimator.contamination is not None:
+        check_number("contamination", estimator.contamination, 0, 1, fix="It is a share of typical rows.")
     check_number("tol", estimator.tol, 0)
     check_number("cache_size", estimator.cache_size, 0)
     check_option("indefinite", estimator.indefinite, POLICIES)

@@ -62,6 +62,9 @@ class MultiKernelSVDD(BallDetector):
         (m, n, n) of Gram matrices, in prediction (m, n_new, n).
     nu : float, default=0.1
         Upper bound on the share of rows outside and lower bound on the share of support vectors, in (0, 1].
+    contamination : float in (0, 1) or None, default=None
+        Share of rows like the training rows that may be judged novel: the threshold is then the distance whose p-value
+        it is (:meth:`p_values`), and not the radius of the ball, from which nothing follows for new rows.
     objective : {"minimax", "spread", "joint"}, default="minimax"
     normalize : {"variance", None}, default="variance"
         Divide each kernel by s_p, its variance tr(H K_p H)/n over the rows, or leave it: then the weights depend on
@@ -109,7 +112,7 @@ class MultiKernelSVDD(BallDetector):
         Rounds, and balls solved for.
     history_ : list of dict
         n_iter, seconds, gap, objective and weights after each round.
-    support_, support_vectors_, dual_coef_, radius_, center_norm2_, offset_, converged_
+    support_, support_vectors_, dual_coef_, radius_, center_norm2_, offset_, loo_distance2_, loo_weight_, converged_
         As in :class:`SVDD`.
 
     References
@@ -131,6 +134,7 @@ class MultiKernelSVDD(BallDetector):
         kernels: Sequence[KernelLike] | str | None = None,
         *,
         nu: float = 0.1,
+        contamination: float | None = None,
         objective: str = "minimax",
         normalize: str | None = "variance",
         solver: str | None = None,
@@ -147,6 +151,7 @@ class MultiKernelSVDD(BallDetector):
     ):
         self.kernels = kernels
         self.nu = nu
+        self.contamination = contamination
         self.objective = objective
         self.normalize = normalize
         self.solver = solver
@@ -190,7 +195,7 @@ class MultiKernelSVDD(BallDetector):
         outcome = run(steps(stack, eta), tol=self.tol, max_time=self.max_time, callback=note, progress=self.progress,
                       max_iter=None if self.max_iter == -1 else self.max_iter, name="MultiKernelSVDD")
         self.kernels_ = [kernel for kernel, _, _ in settled]
-        self._set_solution(parts, keep, stack, outcome, all(sure for _, _, sure in settled))
+        self._set_solution(parts, keep, stack, outcome, all(sure for _, _, sure in settled), weight)
         if outcome.status == "exhausted":
             warn_user(f"MultiKernelSVDD found no descent at a relative gap of {outcome.gap:.3g} > tol. "
                       "Use solver='cutting-plane' or a larger tol.", NotConvergedWarning)
@@ -250,12 +255,13 @@ class MultiKernelSVDD(BallDetector):
         return stack
 
     def _set_solution(
-        self, parts: list[Array], keep: NDArray[np.intp], stack: KernelStack, outcome: Outcome, certified: bool
+        self, parts: list[Array], keep: NDArray[np.intp], stack: KernelStack, outcome: Outcome, certified: bool,
+        weight: Array,
     ) -> None:
         trial, lower = outcome.state
         weights = trial.eta / stack.scales
         kernel = Precomputed() if self._stacked() else Combination(self.kernels_, [float(w) for w in weights])
-        self._set_ball(kernel, parts[0], centers(kernel, parts[0]), keep, trial.ball)
+        self._set_ball(kernel, parts[0], centers(kernel, parts[0]), keep, trial.ball, weight)
         if self._stacked():
             self.support_vectors_ = np.stack([part[self.support_] for part in parts])
         self.kernel_ = kernel

@@ -38,6 +38,9 @@ class SVDD(BallDetector):
         function of two arrays (n, d), (m, d) that returns (n, m).
     nu : float, default=0.1
         Upper bound on the share of rows outside and lower bound on the share of support vectors, in (0, 1].
+    contamination : float in (0, 1) or None, default=None
+        Share of rows like the training rows that may be judged novel: the threshold is then the distance whose p-value
+        it is (:meth:`p_values`), and not the radius of the ball, from which nothing follows for new rows.
     degree, gamma, coef0
         Of a kernel given by name, as in scikit-learn; gamma is a number, ``"scale"`` or ``"auto"``.
     tol : float, default=1e-3
@@ -66,8 +69,13 @@ class SVDD(BallDetector):
         R; R^2 is a (1 - nu)-quantile of the squared distances of the training rows.
     center_norm2_ : float
         ||c||^2.
+    loo_distance2_ : array of shape (n,)
+        Squared distance of each training row to the centre without it, NaN for rows without weight.
+    loo_weight_ : array of shape (n,)
+        How much each counts in p-values.
     offset_ : float
-        -R^2, less what rounding and ``tol`` leave open, so that rows on the boundary are inside.
+        -R^2, less what rounding and ``tol`` leave open, so that rows on the boundary are inside; with ``contamination``
+        minus the quantile of ``loo_distance2_``.
         ``decision_function(X) = score_samples(X) - offset_``.
     primal_objective_, dual_objective_, dual_gap_ : float
         The objective above, its dual and their difference, in float64. The optimum lies between them.
@@ -97,6 +105,7 @@ class SVDD(BallDetector):
         *,
         kernel: str | Kernel | Callable[[Array, Array], Array] = "rbf",
         nu: float = 0.1,
+        contamination: float | None = None,
         degree: float = 3,
         gamma: float | str = "scale",
         coef0: float = 0.0,
@@ -109,6 +118,7 @@ class SVDD(BallDetector):
     ):
         self.kernel = kernel
         self.nu = nu
+        self.contamination = contamination
         self.degree = degree
         self.gamma = gamma
         self.coef0 = coef0
@@ -151,7 +161,7 @@ class SVDD(BallDetector):
             max_iter=None if self.max_iter == -1 else self.max_iter, max_time=self.max_time,
             callback=step_callback(self, rows, y, None), progress=self.progress,
         ).times(unit)
-        self._set_ball(kernel, rows, Z, keep, ball)
+        self._set_ball(kernel, rows, Z, keep, ball, weight)
         self.kernel_ = kernel
         self.dual_gap_ = ball.gap if certified else float("nan")
         self.converged_ = ball.converged

@@ -59,6 +59,9 @@ CLASSES = {
     "NystroemMap": "buttress.features:NystroemMap",
     "RandomExpansion": "buttress.features:RandomExpansion",
     "RandomFeatures": "buttress.features:RandomFeatures",
+    # what models keep to say how sure they are
+    "HeldOutFits": "buttress.certainty.intervals:HeldOutFits",
+    "MMEstimate": "buttress.solvers.contamination.mm:MMEstimate",
     # scikit-learn's: what code pasted from an audit is made of, and scalers; their state is numbers, text and arrays
     "sklearn.ColumnTransformer": "sklearn.compose:ColumnTransformer",
     "sklearn.MaxAbsScaler": "sklearn.preprocessing:MaxAbsScaler",

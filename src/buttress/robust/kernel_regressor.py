@@ -8,6 +8,7 @@ from sklearn.base import BaseEstimator, RegressorMixin
 
 from buttress._checks import Array, check_count, check_X_y, warn_user
 from buttress._predicting import ExpansionValues, sparse_or_dense
+from buttress.certainty.intervals import ExpansionIntervals, HeldOutFits, hold_out
 from buttress.kernels import is_precomputed
 from buttress.robust.design import Design, check_robust_parameters, fit_setting, given
 from buttress.robust.regression_fit import Found, least_residual_scale, robust_fit
@@ -18,7 +19,7 @@ from buttress.solvers.contamination.trimmed import lts_scale
 from buttress.solvers.run import Budget
 
 
-class RobustKernelRegressor(ExpansionValues, RegressorMixin, BaseEstimator):
+class RobustKernelRegressor(ExpansionValues, ExpansionIntervals, RegressorMixin, BaseEstimator):
     """Kernel ridge regression fitted to the good rows, without being given which or how many they are.
 
     Minimises sum_i g_i (f(x_i) - y_i)^2 + alpha ||f||^2 with g_i the probability that row i is good, from a mixture of
@@ -74,6 +75,9 @@ class RobustKernelRegressor(ExpansionValues, RegressorMixin, BaseEstimator):
         Whether the guard found nothing wrong.
     row_keys_ : array of shape (n,)
         One number a row, by which :func:`outlier_report` recognises the training rows.
+    held_out_ : HeldOutFits
+        What :meth:`predict_interval` needs: fits without a tenth of the rows each. On landmarks, or when ``max_time``
+        is up, leave-one-out residuals take their place.
     n_iter_ : int
         Iterations of the mixture fit.
 
@@ -147,9 +151,12 @@ class RobustKernelRegressor(ExpansionValues, RegressorMixin, BaseEstimator):
             task = Task(design, scaled, Limits(least_residual_scale(scaled), share), given(self.alpha), self.max_iter,
                         self.n_starts, setting.rng, budget)
             found = robust_fit(task)
+            held = held_out_fits(task, found)
         budget.tell(found.n_iter)
         self.intercept_ = middle
         self.expansion_ = design.expand(found.fit.coef[:, None] * unit)
+        without = design.expand(held.coef * unit)
+        self.held_out_ = held.times(unit, middle, without.coef, without.intercept)
         self._keep(found, design, share, unit)
         return self
 
@@ -170,6 +177,21 @@ class RobustKernelRegressor(ExpansionValues, RegressorMixin, BaseEstimator):
                       "The kernel may not suit X: scale its columns (RobustScaler), or give gamma.")
         agreement = np.mean(found.votes == self.inlier_mask_[None, :], axis=0) if design.regime.exact else None
         self.agreement_ = np.ones(len(self.inlier_mask_)) if agreement is None else agreement
+
+
+def held_out_fits(task: Task, found: Found) -> HeldOutFits:
+    """Return the fits for intervals: corrupt rows do not count, as far as they are known."""
+    weight = np.ones(len(task.y)) if found.clean else found.explained.responsibility
+    design = task.design
+
+    def held(by_folds: bool) -> HeldOutFits:
+        return hold_out(design.ridge, task.y, found.fit, found.alpha, groups=design.groups, weight=weight,
+                        by_folds=by_folds)
+
+    by_folds = design.regime.exact and not task.budget.spent()
+    return task.budget.attempt(lambda: held(by_folds), otherwise=lambda: held(False),
+                               message="The fit was interrupted. The model is whole, but its intervals do not allow "
+                                       "for how far a row moves the fit.")
 
 
 def centre_and_spread(y: Array) -> tuple[float, float]:

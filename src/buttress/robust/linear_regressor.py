@@ -21,13 +21,16 @@ from buttress._checks import (
 )
 from buttress._rows import equal_rows
 from buttress._threads import threads_for
+from buttress._types import MatrixLike
+from buttress.certainty.intervals import held_out_of, hold_out, interval
+from buttress.robust.columns import ColumnUnits, robust_columns
 from buttress.robust.design import warn_of_near_copies
 from buttress.robust.kernel_regressor import centre_and_spread, chosen_inliers
 from buttress.robust.regression_fit import least_residual_scale
 from buttress.robust.report import row_keys
+from buttress.robust.summary import LinearSummary, estimate_of, summary_of
 from buttress.robust.tuning import LINEAR
 from buttress.solvers.contamination.residual_law import (
-    MAD,
     Explained,
     Limits,
     explain,
@@ -76,6 +79,10 @@ class RobustLinearRegressor(RegressorMixin, BaseEstimator):
     inlier_mask_, outlier_proba_, weights_, loo_residual_, loo_sigma_, scale_, contamination_, agreement_, row_keys_
         As in :class:`buttress.RobustKernelRegressor`; ``weights_`` are 0 where the bisquare rejects a row, 1 throughout
         where the plain fit stays.
+    held_out_ : HeldOutFits
+        What :meth:`predict_interval` needs: fits without a tenth of the rows each.
+    mm_ : MMEstimate or None
+        What :meth:`summary` shows.
     clean_, n_iter_
         Whether the guard found nothing wrong; iterations of the M-step.
 
@@ -144,11 +151,14 @@ class RobustLinearRegressor(RegressorMixin, BaseEstimator):
         rows = Rows(ridge, scaled, self.alpha, trimmed_size(len(scaled), share), limits)
         with threads_for(Z.size * Z.shape[1]):
             found = linear_fit(rows, self.n_starts, self.max_iter, rng, budget)
+            held = hold_out(ridge, scaled, found.fit, self.alpha, groups=ridge.groups, by_folds=True,
+                            weight=np.ones(len(y)) if found.clean else found.known.responsibility)
+            columns = ColumnUnits(centre, width, unit, intercept)
+            self.mm_ = estimate_of(ridge, scaled, found.fit.coef, columns, middle)
         budget.tell(found.n_iter)
-        slope = found.fit.coef[:-1] if intercept else found.fit.coef
-        self.coef_ = slope * unit / width
-        constant = unit * float(found.fit.coef[-1]) if intercept else 0.0
-        self.intercept_ = middle + constant - float(centre @ self.coef_)
+        self.coef_, constant = columns.original(found.fit.coef)
+        self.intercept_ = middle + float(constant)
+        self.held_out_ = held.times(unit, middle, *columns.original(held.coef))
         self._keep(found, share, unit)
         return self
 
@@ -171,6 +181,29 @@ class RobustLinearRegressor(RegressorMixin, BaseEstimator):
         """Return f(x) for each row of X (n, d)."""
         check_is_fitted(self)
         return check_X(self, X) @ self.coef_ + self.intercept_
+
+    def summary(self, coverage: float = 0.95) -> LinearSummary:
+        """Return the MM estimate of the coefficients with standard errors, intervals and row weights; print it.
+
+        It has no ridge: Tukey's bisquare from the S estimate that this fit leads to, as R's ``lmrob`` has. With many
+        good rows ``coef_`` is close to it. Standard errors allow for errors that are skewed or of unequal variance.
+
+        Raises ValueError for a coverage outside (0, 1), and where there is no such estimate: with rows no more than
+        columns, columns that depend on others, or half of the rows on one plane.
+        """
+        check_is_fitted(self)
+        return summary_of(self, coverage)
+
+    def predict_interval(self, X: MatrixLike, coverage: float = 0.9) -> Array:
+        """Return the lower and upper ends, shape (n, 2), of intervals that hold new targets with this probability.
+
+        The intervals are CV+, scaled locally: see :mod:`buttress.certainty.intervals` for what is promised.
+
+        Raises ValueError for a coverage outside (0, 1), or with fewer rows than coverage / (1 - coverage).
+        """
+        check_is_fitted(self)
+        held = held_out_of(self)
+        return interval(held, check_X(self, X) @ held.coef + held.intercept, coverage)
 
 
 @dataclass(frozen=True)
@@ -302,26 +335,6 @@ def needed_gain(spread: Array) -> float:
     """
     leverage = float(np.mean(1 - 1 / spread**2))
     return GUARD.gain_a_row + max(min(leverage, 1 - leverage) - GUARD.free_leverage, 0)
-
-
-def robust_columns(X: Array, intercept: bool) -> tuple[Array, Array, Array]:
-    """Return (Z, centre, width): columns less their median over the median size of what is not at it, plus ones.
-
-    Neither is a moment: in a column that is not mostly one value no minority of rows moves them beyond bounds. Entries
-    beyond 1e8 widths become that: squared, they would leave nothing of the other rows' digits.
-    """
-    n, d = X.shape
-    centre = np.zeros(d)
-    width = np.full(d, MAD)
-    for j in range(d):
-        column = np.ascontiguousarray(X[:, j])  # medians of contiguous numbers take a third of the time
-        centre[j] = np.median(column) if intercept else 0.0
-        off = np.abs(column - centre[j])
-        if off.any():
-            width[j] *= np.median(off[off > 0])
-    Z = np.ones((n, d + intercept))
-    np.divide(np.subtract(X, centre, out=Z[:, :d]), width, out=Z[:, :d])
-    return np.clip(Z, -LINEAR.far, LINEAR.far, out=Z), centre, width
 
 
 def least_trimmed(

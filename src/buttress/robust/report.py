@@ -5,12 +5,12 @@ from collections.abc import Iterator
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import issparse
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_array, check_is_fitted
 
-from buttress._checks import Array, canonical
+from buttress._checks import Array, canonical, check_number
 from buttress._threads import slices
 from buttress._types import Labels, MatrixLike, VectorLike
 from buttress.kernels import is_precomputed
@@ -39,7 +39,7 @@ class JudgesRows(Protocol):
     row_keys_: Array
 
 
-def outlier_report(estimator: JudgesRows, X: MatrixLike, y: VectorLike) -> Any:
+def outlier_report(estimator: JudgesRows, X: MatrixLike, y: VectorLike, *, fdr: float | None = None) -> Any:
     """Return one row for each training row, the most suspicious first.
 
     Rows are sorted by their probability, rounded to the hundredth, then by how far off they are.
@@ -60,6 +60,9 @@ def outlier_report(estimator: JudgesRows, X: MatrixLike, y: VectorLike) -> Any:
     ----------
     estimator : RobustKernelRegressor, RobustLinearRegressor or RobustKernelClassifier, fitted
     X, y : the training data it was fitted to, in the same order
+    fdr : float in (0, 1) or None, default=None
+        Report as many of the likeliest rows as can be such that, by their probabilities, at most this share of them is
+        right; None reports all. Isolated rows are left out then: nothing is known of them.
 
     Returns
     -------
@@ -104,6 +107,8 @@ def outlier_report(estimator: JudgesRows, X: MatrixLike, y: VectorLike) -> Any:
         size = judged.loo_sigma_
         doubt = np.abs(judged.loo_sigma_)
     order = np.lexsort((-doubt, -np.round(estimator.outlier_proba_, 2)))
+    if fdr is not None:
+        order = order[likeliest(estimator, fdr)[order]]
     columns = {"row": _labels(X, y, len(given)), "given": given, "expected": expected, name: size,
                "probability": estimator.outlier_proba_, "agreement": estimator.agreement_}
     if hasattr(estimator, "isolated_"):
@@ -120,6 +125,23 @@ def _judged_entries(estimator: JudgesRows, X: MatrixLike) -> tuple[Array, Array]
     found = deviating_cells(np.asarray(X))
     names = getattr(estimator, "feature_names_in_", np.arange(estimator.n_features_in_))
     return found.p_value, np.array([", ".join(map(str, names[at])) for at in found.columns], dtype=object)
+
+
+def likeliest(estimator: JudgesRows, fdr: float) -> NDArray[np.bool_]:
+    """Return the most rows, the likeliest, whose mean probability of being right is at most ``fdr``.
+
+    That is the Bayesian false discovery rate (Efron, Large-scale inference, 2010, chapter 5): as true as the
+    probabilities are.
+    """
+    check_number("fdr", fdr, 0, 1)
+    right = 1 - estimator.outlier_proba_
+    if hasattr(estimator, "isolated_"):
+        right = np.where(estimator.isolated_, np.inf, right)
+    order = np.argsort(right, kind="stable")
+    mean = np.cumsum(right[order]) / np.arange(1, len(order) + 1)
+    named = np.zeros(len(order), dtype=np.bool_)
+    named[order[: int(np.count_nonzero(mean <= fdr))]] = True  # the mean never falls
+    return named
 
 
 def row_keys(X: Array, y: Array) -> Array:

@@ -38,10 +38,11 @@ SAME_WEIGHT = 1e-12  # relative: cumulative weights this near to the total count
 
 @dataclass
 class Ball:
-    """a (summing to 1), |c|^2 = a'Ka, R2, by how much R2 may be off, both objectives and how the run ended."""
+    """a (summing to 1), |c|^2 = a'Ka, d2, R2, by how much R2 may be off, both objectives and how the run ended."""
 
     a: Array
     norm2: float
+    distance2: Array
     radius2: float
     slack: float
     primal: float
@@ -55,8 +56,8 @@ class Ball:
 
     def times(self, unit: float) -> "Ball":
         """Return the ball of the kernel multiplied by ``unit``: the same coefficients, all distances squared scaled."""
-        return replace(self, norm2=self.norm2 * unit, radius2=self.radius2 * unit, slack=self.slack * unit,
-                       primal=self.primal * unit, dual=self.dual * unit)
+        return replace(self, norm2=self.norm2 * unit, distance2=self.distance2 * unit, radius2=self.radius2 * unit,
+                       slack=self.slack * unit, primal=self.primal * unit, dual=self.dual * unit)
 
 
 def solve_ball(
@@ -164,7 +165,7 @@ def certified(qp: QP, b: Array, total: float, outcome: Outcome) -> Ball:
     primal = radius2 + float(qp.hi @ np.maximum(0, d2 - radius2)) / total
     rounding = 64 * np.finfo(float).eps * (np.abs(diagonal).max() + 2 * np.abs(product).max() + abs(norm2))
     slack = max(float(rounding), violation(-d2, b, qp.lo, qp.hi))
-    return Ball(a, norm2, radius2, slack, primal, dual, outcome, converged=False)
+    return Ball(a, norm2, d2, radius2, slack, primal, dual, outcome, converged=False)
 
 
 def quantile_radius(d2: Array, weight: Array, total: float) -> float:

@@ -1,0 +1,200 @@
+"""Intervals that hold the target of a new row with a given probability, from fits that leave training rows out.
+
+With mu_i(x) the prediction of a fit without row i, R_i = |y_i - mu_i(x_i)| and s > 0 a local scale, also without row i,
+
+    [ the alpha-quantile of mu_i(x) - s(x) R_i / s_i,   the (1 - alpha)-quantile of mu_i(x) + s(x) R_i / s_i ],
+
+the quantiles over n + 1 rows of which the last is at infinity. Where each row is left out alone this is the
+jackknife+, where rows are left out by folds it is CV+. For any data that can be exchanged CV+ covers at least
+1 - 2 alpha of new targets, and 1 - alpha where fits change little with a row (Barber, Candes, Ramdas & Tibshirani,
+Predictive inference with the jackknife+, 2021, theorems 1 and 4). The proof asks that a fit without a row does not
+know it at all. Here the ridge, and row weights of robust fits, are those of the fit to all rows; docs/intervals.md
+measures what that costs.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
+
+from buttress._checks import Array, check_number
+from buttress._predicting import rows_to_score
+from buttress._rows import drawn_rows
+from buttress._threads import BLOCK_ENTRIES
+from buttress._tuned import tuned
+from buttress._types import MatrixLike, Rows
+from buttress.expansion import KernelExpansion
+from buttress.solvers.ridge.leave_one_out import Fit, Ridge
+
+SET_BY_THEORY = "set by theory, not by trial"
+
+
+@dataclass(frozen=True)
+class Intervals:
+    """How the fits without rows are made and used."""
+
+    folds: int = tuned(10, "folds", "of CV+: each fit has nine tenths of the rows", SET_BY_THEORY)
+    rows: int = tuned(4000, "rows", "drawn for the quantiles: a coverage of .9 is then known to .005", SET_BY_THEORY)
+    least_scale: float = tuned(0.2, "of the mean scale", "least local scale: near 0 a residual has no bound")
+    ridges: tuple[float, ...] = tuned((1.0, 10.0, 100.0), "ridges of the fit", "tried for the local scale")
+    judged_at: float = tuned(0.9, "coverage", "at which a local scale must narrow the intervals to be used")
+
+
+INTERVALS = Intervals()
+
+
+@dataclass(frozen=True)
+class HeldOutFits:
+    """Fits without some of the rows, as columns of coefficients, and how far each row is from the fit without it.
+
+    ``coef`` (m, K + 1) and ``intercept`` (K + 1,) take the place of the model's own: K fits, then the local scale. Fit
+    ``fold[i]`` left row i out; ``distance`` (n,) are |y_i - mu_i(x_i)| / s_i, ``weight`` (n,) says how much rows count,
+    and ``least`` is the least local scale.
+    """
+
+    coef: Array
+    intercept: Array
+    fold: Rows
+    distance: Array
+    weight: Array
+    least: float
+
+    def times(self, unit: float, shift: float, coef: Array, intercept: Array) -> "HeldOutFits":
+        """Return the same for targets times ``unit`` plus ``shift``, the coefficients given in these units."""
+        moved = intercept + np.append(np.full(coef.shape[1] - 1, shift), 0.0)
+        return HeldOutFits(coef, moved, self.fold, self.distance, self.weight, self.least * unit)
+
+
+def hold_out(
+    ridge: Ridge, y: Array, fit: Fit, alpha: float, *, groups: Rows | None, weight: Array, by_folds: bool
+) -> HeldOutFits:
+    """Return fits without a fold of rows each, row weights and ridge being those of ``fit`` to y (n,).
+
+    Rows of one of the ``groups`` (equal x) share a fold. Without ``by_folds`` the one fit to all rows, with its
+    leave-one-out residuals, stands for the fits without a row. That is the jackknife; with rows enough for landmarks no
+    row moves the fit.
+    """
+    n = len(y)
+    fold = np.zeros(n, dtype=np.intp)
+    if by_folds:
+        fold = folds_of(n, groups, INTERVALS.folds)
+        fits = [ridge.solve(y, fit.weight * (fold != k), alpha) for k in range(fold.max() + 1)]
+        coef = np.column_stack([one.coef for one in fits])
+        size = np.abs(y - np.column_stack([one.values for one in fits])[np.arange(n), fold])
+    else:
+        coef = fit.coef[:, None]
+        size = np.abs(fit.loo)
+    scale_coef, scale, least = local_scale(ridge, size, fit, alpha, weight)
+    rows = np.arange(n)[drawn_rows(n, INTERVALS.rows)]
+    return HeldOutFits(np.column_stack([coef, scale_coef]), np.zeros(coef.shape[1] + 1), fold[rows],
+                   size[rows] / scale[rows], weight[rows], least)
+
+
+def folds_of(n: int, groups: Rows | None, most: int) -> Rows:
+    """Return a fold for each of n rows, drawn at random but always the same; rows of one group share it."""
+    number = np.arange(n) if groups is None else groups
+    many = int(number.max()) + 1
+    drawn = np.random.default_rng(0).permutation(many) % min(most, many)
+    return drawn[number].astype(np.intp)
+
+
+def local_scale(ridge: Ridge, size: Array, model: Fit, alpha: float, weight: Array) -> tuple[Array, Array, float]:
+    """Return coefficients of the scale of residuals of ``size`` (n,), its values without each row, and the least scale.
+
+    The scale is a ridge fit to the sizes with the row weights of ``model``, at the ridge that makes intervals
+    narrowest; the constant 1 (coefficients 0) where no ridge makes them narrower than that.
+    """
+    best = (np.zeros_like(model.coef), np.ones(len(size)), 1.0)
+    mean = float(weight @ size) / max(float(weight.sum()), np.finfo(float).tiny)
+    if not mean > 0:
+        return best
+    narrowest = _width(size, best[1], weight)
+    least = INTERVALS.least_scale * mean
+    for factor in INTERVALS.ridges:
+        fit = ridge.solve(size, model.weight, factor * alpha)
+        scale = np.maximum(size - fit.loo, least)
+        width = _width(size, scale, weight)
+        if width < narrowest:
+            narrowest = width
+            best = (fit.coef, scale, least)
+    return best
+
+
+def _width(size: Array, scale: Array, weight: Array) -> float:
+    """Return half the mean width of intervals with this scale."""
+    order = np.argsort(size / scale)
+    reach = np.cumsum(weight[order])
+    k = min(int(np.searchsorted(reach, INTERVALS.judged_at * reach[-1])), len(size) - 1)
+    return float(size[order[k]] / scale[order[k]] * (weight @ scale) / reach[-1])
+
+
+def check_coverage(coverage: object, rows: float) -> float:
+    """Return ``coverage`` if it is in (0, 1) and ``rows`` are enough for it; ValueError with the number needed."""
+    value = check_number("coverage", coverage, 0, 1)
+    needed = int(np.ceil(round(value / (1 - value), 9)))
+    if rows + 1e-9 < needed:
+        raise ValueError(f"A coverage of {value:g} needs at least {needed} rows, and the model has {rows:.4g} that "
+                         "count. Ask for less coverage, or fit to more rows.")
+    return value
+
+
+def interval(held: HeldOutFits, values: Array, coverage: object) -> Array:
+    """Return the lower and upper ends (n_new, 2) from the columns of ``held`` at the new rows, ``values`` (n_new, K+1).
+
+    Raises ValueError for a coverage outside (0, 1) or one that asks for more rows than there are.
+    """
+    reach = 1 - check_coverage(coverage, float(held.weight.sum()))
+    needed = (1 - reach) * (held.weight.sum() + 1)
+    many = max(1, BLOCK_ENTRIES // len(held.fold))
+    return np.concatenate([_block(held, values[start : start + many], needed)
+                           for start in range(0, max(len(values), 1), many)])
+
+
+def _block(held: HeldOutFits, values: Array, needed: float) -> Array:
+    centre = values[:, held.fold]
+    half = np.maximum(values[:, -1:], held.least) * held.distance
+    upper = _reached(centre + half, held.weight, needed)
+    lower = -_reached(half - centre, held.weight, needed)
+    return np.column_stack([lower, upper])
+
+
+def _reached(ends: Array, weight: Array, needed: float) -> Array:
+    """Return for each row of ``ends`` (k, n) the least entry such that those up to it weigh ``needed``."""
+    order: NDArray[np.intp] = np.argsort(ends, axis=1)
+    enough = np.cumsum(weight[order], axis=1) >= needed * (1 - 1e-12)
+    first = np.where(enough.any(axis=1), enough.argmax(axis=1), ends.shape[1] - 1)
+    rows = np.arange(len(ends))
+    return np.asarray(ends[rows, order[rows, first]])
+
+
+def held_out_of(model: object) -> HeldOutFits:
+    """Return what a fitted model holds for intervals; ValueError for one fitted before there were any."""
+    held = getattr(model, "held_out_", None)
+    if held is None:
+        name = type(model).__name__
+        raise ValueError(f"This {name} was fitted by a version without intervals, and holds no fits without its "
+                         "training rows. Fit it again.")
+    kept: HeldOutFits = held
+    return kept
+
+
+class ExpansionIntervals:
+    """Intervals of a regressor that predicts with its ``expansion_`` and holds fits without its rows."""
+
+    get_params: Callable[..., dict[str, Any]]  # of the estimator that this is mixed into
+    expansion_: KernelExpansion
+
+    def predict_interval(self, X: MatrixLike, coverage: float = 0.9) -> Array:
+        """Return the lower and upper ends, shape (n, 2), of intervals that hold new targets with this probability.
+
+        The intervals are CV+, scaled locally: see :mod:`buttress.certainty.intervals` for what is promised.
+
+        Raises ValueError for a coverage outside (0, 1), or with fewer rows than coverage / (1 - coverage).
+        """
+        check_is_fitted(self)
+        held = held_out_of(self)
+        columns = KernelExpansion(self.expansion_.kernel, self.expansion_.centers, held.coef, held.intercept)
+        return interval(held, columns(rows_to_score(self, X)), coverage)

@@ -1,0 +1,159 @@
+"""A prediction of a kernel model explained: the rows that speak for it and against it, and how loudly."""
+
+import importlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.utils.validation import check_is_fitted
+
+from buttress._checks import Array, check_count
+from buttress._predicting import rows_to_score
+from buttress._types import Labels, MatrixLike, Rows
+from buttress.expansion import HasExpansion, margins, winners
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+SHOWN = 10  # centres in a plot
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """What each centre of a kernel model adds to one score: ``contribution.sum() + intercept == score``.
+
+    The score is a regressor's prediction, the decision of a two-class machine, or by how much the predicted class leads
+    its closest rival. The centres, the largest contribution (in size) first, are the support vectors, or the training
+    rows, or landmarks.
+
+    Attributes
+    ----------
+    score, intercept : float
+    prediction, rival
+        The predicted class or number; the class that the score is a lead over, None for a regressor.
+    row : array of shape (m,)
+        Row number of each centre among the training rows where the model knows it (``support_``), else the number of
+        the centre; or the labels that were given.
+    contribution : array of shape (m,)
+        Coefficient times kernel value: positive where the row speaks for the prediction (or raises the number).
+    share : array of shape (m,)
+        Contribution over the sum of all sizes, so that sizes sum to 1.
+    similarity : array of shape (m,)
+        k(x, z).
+    """
+
+    score: float
+    intercept: float
+    prediction: Any
+    rival: Any
+    row: Labels
+    contribution: Array
+    share: Array
+    similarity: Array
+
+    def columns(self) -> dict[str, Labels]:
+        """Return one row a centre as a dict of columns, which any frame library takes."""
+        return {name: getattr(self, name) for name in ("row", "contribution", "share", "similarity")}
+
+    def frame(self, library: str = "pandas") -> Any:
+        """Return the columns as a DataFrame of ``"pandas"`` or ``"polars"``."""
+        return importlib.import_module(library).DataFrame(self.columns())
+
+    def plot(self, ax: "Axes | None" = None, *, most: int = SHOWN) -> "Axes":
+        """Draw the ``most`` largest contributions as bars on ``ax``, new axes by default, and the sum of the others."""
+        check_count("most", most)
+        try:
+            from matplotlib import pyplot
+        except ImportError:
+            raise ImportError("Plots need matplotlib. Install it with: pip install buttress[report]") from None
+        ax = pyplot.subplots()[1] if ax is None else ax
+        names = [str(row) for row in self.row[:most]]
+        sizes = list(self.contribution[:most])
+        if len(self.row) > most:
+            names.append(f"{len(self.row) - most} others")
+            sizes.append(float(self.contribution[most:].sum()))
+        names.append("intercept")
+        sizes.append(self.intercept)
+        places = np.arange(len(names))[::-1]
+        ax.barh(places, sizes, color=["tab:blue" if size >= 0 else "tab:red" for size in sizes])
+        ax.set_yticks(places, names)
+        ax.axvline(0, color="grey", linewidth=0.8)
+        ax.set(xlabel="contribution to the score", title=f"{self.prediction}: score {self.score:.3g}")
+        return ax
+
+
+def explain(model: HasExpansion, x: MatrixLike, *, labels: ArrayLike | None = None) -> Explanation:
+    """Return what each support vector adds to the score of one row x, of shape (d,) or (1, d).
+
+    Parameters
+    ----------
+    model : fitted kernel estimator
+        Any with an ``expansion_``: ``SVC``, ``SVR``, the kernel and robust kernel estimators.
+    x : the row, as the model takes it
+    labels : array of shape (n,) or None
+        Names of the training rows, such as the index of their frame, for models that know the rows of their centres.
+
+    Raises
+    ------
+    ValueError
+        For several rows at once, or labels that are not one a training row.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from buttress import SVC, explain
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = SVC().fit(X, y)
+    >>> why = explain(model, X[70])
+    >>> int(why.prediction), bool(abs(why.contribution.sum() + why.intercept - why.score) < 1e-9)
+    (1, True)
+    """
+    check_is_fitted(model)
+    given: Any = x
+    given = np.asarray(given)[None, :] if np.ndim(given) == 1 else given
+    rows = rows_to_score(model, given)
+    if rows.shape[0] != 1:
+        raise ValueError(f"explain takes one row, of shape (d,) or (1, d). Got {rows.shape[0]} rows. Give them one at a "
+                         "time.")
+    base = model.expansion_
+    scores = base(rows)
+    contrast, prediction, rival = _asked(model, scores)
+    similarity = np.asarray(base.kernel(rows, base.centers))[0]
+    contribution = similarity * (base.coef @ contrast)
+    intercept = float(base.intercept @ contrast) + _constant(model)
+    total = float(np.abs(contribution).sum()) or 1.0
+    order = np.argsort(-np.abs(contribution), kind="stable")
+    names = _row_names(model, len(base.coef), labels)[order]
+    return Explanation(float(scores[0] @ contrast) + _constant(model), intercept, prediction, rival, names,
+                       contribution[order], contribution[order] / total, similarity[order])
+
+
+def _asked(model: HasExpansion, scores: Array) -> tuple[Array, Any, Any]:
+    """Return the contrast (k,) of the scores that makes the score, the prediction, and the closest rival."""
+    judged: Any = model
+    if not hasattr(model, "classes_"):
+        return np.ones(1), float(scores[0, 0]) + _constant(model), None
+    code = winners(scores, judged.contrasts_)
+    _, contrast = margins(scores, code, judged.contrasts_)
+    rivals = np.delete(np.arange(len(judged.classes_)), code[0])
+    leads = judged.contrasts_[code[0]] @ scores[0]
+    return contrast[0], judged.classes_[code[0]], judged.classes_[rivals[int(leads.argmin())]]
+
+
+def _constant(model: HasExpansion) -> float:
+    """Return what a regressor adds to its expansion."""
+    apart = not hasattr(model, "classes_") and isinstance(getattr(model, "intercept_", None), float)
+    return float(getattr(model, "intercept_", 0.0)) if apart else 0.0
+
+
+def _row_names(model: HasExpansion, m: int, labels: ArrayLike | None) -> Labels:
+    support: Rows | None = getattr(model, "support_", None)
+    rows = np.arange(m) if support is None or len(support) != m else np.asarray(support)
+    if labels is None:
+        return rows
+    names = np.asarray(labels)
+    if names.ndim != 1 or len(names) <= rows.max(initial=-1):
+        raise ValueError(f"labels must be one for each training row, at least {rows.max() + 1}. Got shape "
+                         f"{names.shape}.")
+    return np.asarray(names[rows])

@@ -1,0 +1,146 @@
+"""The MM estimate of a linear model without a ridge, and the covariance of its coefficients.
+
+    S     min over b, s   s   subject to   sum_i chi((y_i - x_i'b) / s) = (n - p) / 2
+    MM    sum_i psi((y_i - x_i'b) / s) x_i = 0,   s from S                                  (Yohai 1987)
+
+chi is Tukey's bisquare with its bend at 1.548, where half of the rows may be bad, psi the derivative of the one with
+its bend at 4.685. With u_i = r_i / s of MM, v_i those of S, M = mean psi'(u_i) x_i x_i',
+
+    IF_i = s M^-1 (psi(u_i) x_i - mean(psi'(u) u x) (chi(v_i) - 1/2) / mean(chi'(v) v)),
+    cov(b) = sum_i IF_i IF_i' / n^2.
+
+Errors need be neither symmetric nor of one variance (Croux, Dhaene & Hoorelbeke, Robust standard errors for robust
+estimators, 2003; it is what robustbase::lmrob reports).
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from buttress._checks import Array
+from buttress.solvers.contamination.tuning import TRIMMING
+
+BREAKDOWN_BEND = 1.547645  # deviations: the S scale is then that of normal errors, and half of the rows may be bad
+HALF = 0.5  # mean of chi at the scale
+SETTLED = 1e-8  # scales: change of the residuals that ends either descent
+STEPS = 500  # most steps of either
+SCALE_STEPS = 60  # most steps to a scale; each at least halves what is left
+DEPENDENT = 1e-10  # of the largest singular value: a smaller one means columns that depend on others
+
+
+@dataclass(frozen=True)
+class MMEstimate:
+    """Coefficients (p,), their covariance (p, p), the scale of the errors, the weights of the rows (n,), and n - p."""
+
+    coef: Array
+    covariance: Array
+    scale: float
+    weights: Array
+    freedom: int
+
+
+def rho(u: Array, bend: float) -> Array:
+    """Return Tukey's bisquare loss, 1 from the bend on."""
+    return np.asarray(1 - np.clip(1 - (u / bend) ** 2, 0, None) ** 3)
+
+
+def rho_slope(u: Array, bend: float) -> Array:
+    """Return its derivative."""
+    return np.asarray(6 * u / bend**2 * np.clip(1 - (u / bend) ** 2, 0, None) ** 2)
+
+
+def weight(u: Array, bend: float) -> Array:
+    """Return psi(u) / u with psi(u) = u (1 - (u / bend)^2)^2 within the bend."""
+    return np.asarray(np.clip(1 - (u / bend) ** 2, 0, None) ** 2)
+
+
+def psi_slope(u: Array, bend: float) -> Array:
+    """Return the derivative of psi."""
+    inside = np.clip(1 - (u / bend) ** 2, 0, None)
+    return np.asarray(inside * (1 - 5 * (u / bend) ** 2) * (inside > 0))
+
+
+def m_scale(r: Array, p: int, first: float) -> float:
+    """Return s with sum_i chi(r_i / s) = (n - p) / 2, from a first guess; 0 where more than half of r (n,) are 0."""
+    s = first
+    for _ in range(SCALE_STEPS):
+        if not s > 0:
+            return 0.0
+        ratio = float(rho(r / s, BREAKDOWN_BEND).sum()) / (HALF * (len(r) - p))
+        s *= np.sqrt(ratio)
+        if abs(ratio - 1) < SETTLED:
+            break
+    return float(s)
+
+
+def mm_estimate(X: Array, y: Array, start: Array) -> MMEstimate | None:
+    """Return the MM estimate for X (n, p) and y (n,) from coefficients ``start`` (p,) that no bad row has moved.
+
+    None where there is none: rows no more than columns, columns that depend on others, or half of the rows fitted
+    exactly.
+    """
+    n, p = X.shape
+    if n <= p + 1:
+        return None
+    s_residual, s = _s_residuals(X, y, start)
+    if not s > 0:
+        return None
+    b, r = _descended(X, y, s_residual, s)
+    u = r / s
+    M = X.T @ (X * psi_slope(u, TRIMMING.tukey)[:, None]) / n
+    values = np.linalg.eigvalsh(M)
+    if not values[0] > DEPENDENT * values[-1]:
+        return None
+    covariance = _covariance(X, u, s_residual / s, s, M)
+    return MMEstimate(b, covariance, s, weight(u, TRIMMING.tukey), n - p)
+
+
+def _s_residuals(X: Array, y: Array, start: Array) -> tuple[Array, float]:
+    """Return the residuals of the S estimate that reweighting from ``start`` leads to, and its scale."""
+    r = y - X @ start
+    s = m_scale(r, X.shape[1], float(np.median(np.abs(r))) or float(np.abs(r).mean()))
+    for _ in range(STEPS):
+        if not s > 0:
+            break
+        step = y - X @ _weighted(X, y, weight(r / s, BREAKDOWN_BEND))
+        moved = float(np.abs(step - r).max()) / s
+        r = step
+        s = m_scale(r, X.shape[1], s)
+        if moved < SETTLED:
+            break
+    return r, s
+
+
+def _descended(X: Array, y: Array, r: Array, s: float) -> tuple[Array, Array]:
+    """Return the coefficients and residuals where psi has no moment left, from residuals r."""
+    b = np.zeros(X.shape[1])
+    for _ in range(STEPS):
+        b = _weighted(X, y, weight(r / s, TRIMMING.tukey))
+        step = y - X @ b
+        moved = float(np.abs(step - r).max()) / s
+        r = step
+        if moved < SETTLED:
+            break
+    return b, r
+
+
+def _weighted(X: Array, y: Array, u: Array) -> Array:
+    root = np.sqrt(u)
+    return np.asarray(np.linalg.lstsq(X * root[:, None], y * root, rcond=None)[0])
+
+
+def _covariance(X: Array, u: Array, v: Array, s: float, M: Array) -> Array:
+    """Return cov(b) from the three products of the two terms of IF.
+
+    The variance of chi is taken about its mean at the true scale, 1/2, as lmrob does; a sample's is (1 - p / n) / 2.
+    """
+    n = len(X)
+    bend = TRIMMING.tukey
+    psi = weight(u, bend) * u
+    chi = rho(v, BREAKDOWN_BEND)
+    inverse = s * np.linalg.inv(M)
+    by_scale = inverse @ (X.T @ (psi_slope(u, bend) * u)) / n / np.mean(rho_slope(v, BREAKDOWN_BEND) * v)
+    own = inverse @ (X.T @ (X * (psi**2)[:, None])) @ inverse / n
+    both = np.outer(by_scale, inverse @ (X.T @ (psi * chi)) / n)
+    scales = (np.mean(chi**2) - HALF**2) * np.outer(by_scale, by_scale)
+    return np.asarray((own - both - both.T + scales) / n)

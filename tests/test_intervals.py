@@ -1,0 +1,159 @@
+"""Intervals of regressors: the definition of CV+, coverage of new rows, and what is refused."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from buttress import KernelRegressor, Mean, RobustKernelRegressor, RobustLinearRegressor, load, save
+from buttress.certainty.intervals import HeldOut, folds_of, hold_out, interval
+from buttress.kernels import RBF
+from buttress.solvers.ridge.leave_one_out import FeatureRidge, GramRidge
+
+REGRESSORS = [KernelRegressor(risk=Mean()), RobustKernelRegressor(random_state=0), RobustLinearRegressor(random_state=0)]
+
+
+def name(model):
+    return type(model).__name__
+
+
+def scattered(n, seed, bad=0.0):
+    """Targets about a smooth function of three columns, noisier on one side; the first rows are off."""
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-1, 1, size=(n, 3))
+    y = 2 * X[:, 0] - X[:, 1] + (0.1 + 0.4 * (X[:, 2] > 0)) * rng.normal(size=n)
+    many = int(bad * n)
+    y[:many] = rng.normal(6, 3, size=many)
+    return X, y
+
+
+def by_definition(held, values, coverage):
+    """CV+ of one row, written down with sorted lists; all rows weigh 1."""
+    n = len(held.fold)
+    scale = max(values[-1], held.least)
+    low = sorted(values[f] - scale * d for f, d in zip(held.fold, held.distance, strict=True))
+    high = sorted(values[f] + scale * d for f, d in zip(held.fold, held.distance, strict=True))
+    k = int(np.ceil(coverage * (n + 1) - 1e-9))
+    return low[n - k], high[k - 1]
+
+
+@pytest.mark.parametrize("coverage", [0.5, 0.8, 0.9, 0.95])
+def test_the_ends_are_those_of_the_definition(coverage):
+    rng = np.random.default_rng(0)
+    held = HeldOut(np.zeros((0, 4)), np.zeros(4), rng.integers(3, size=40), rng.exponential(size=40), np.ones(40), 0.2)
+    values = rng.normal(size=(5, 4))
+    expected = [by_definition(held, row, coverage) for row in values]
+    np.testing.assert_allclose(interval(held, values, coverage), expected, rtol=1e-12)
+
+
+def test_a_weight_of_two_is_a_row_twice():
+    rng = np.random.default_rng(1)
+    fold, distance, values = rng.integers(3, size=30), rng.exponential(size=30), rng.normal(size=(4, 4))
+    weight = rng.integers(0, 3, size=30)
+    once = HeldOut(np.zeros((0, 4)), np.zeros(4), fold, distance, weight.astype(float), 0.2)
+    copied = HeldOut(np.zeros((0, 4)), np.zeros(4), np.repeat(fold, weight), np.repeat(distance, weight),
+                     np.ones(weight.sum()), 0.2)
+    np.testing.assert_allclose(interval(once, values, 0.8), interval(copied, values, 0.8))
+
+
+@pytest.mark.parametrize("exact", [True, False], ids=["gram", "features"])
+def test_fits_without_a_fold_are_refits(exact):
+    X, y = scattered(60, 0)
+    K = RBF(0.5)(X, X)
+    Z = np.linalg.cholesky(K + 1e-10 * np.eye(60))
+    ridge = GramRidge(K) if exact else FeatureRidge(Z)
+    fit = ridge.solve(y, np.ones(60), 0.3)
+    held = hold_out(ridge, y, fit, 0.3, groups=None, weight=np.ones(60), by_folds=True)
+    basis = K if exact else Z
+    for k in range(10):
+        rest = held.fold != k
+        dual = np.linalg.solve(K[np.ix_(rest, rest)] + 0.3 * np.eye(rest.sum()), y[rest])
+        np.testing.assert_allclose(basis @ held.coef[:, k], K[:, rest] @ dual, atol=1e-4)  # GramRidge keeps 1e-6 of a row
+
+
+def test_equal_rows_share_a_fold_and_folds_are_of_one_size():
+    groups = np.repeat(np.arange(30), 2)
+    fold = folds_of(60, groups, 10)
+    assert (fold[::2] == fold[1::2]).all()
+    assert set(np.bincount(fold)) == {6}
+    assert set(np.bincount(folds_of(7, None, 10))) == {1}
+
+
+@pytest.mark.parametrize("model", REGRESSORS, ids=name)
+def test_intervals_hold_the_share_of_new_targets_that_was_asked_for(model):
+    covered = []
+    for seed in range(6):
+        X, y = scattered(1120, seed)
+        low, high = model.fit(X[:120], y[:120]).predict_interval(X[120:], coverage=0.8).T
+        covered.append(np.mean((low <= y[120:]) & (y[120:] <= high)))
+    # of 120 rows a split's coverage has a deviation of sqrt(.8 * .2 / 120) = .037, the mean of six .015
+    assert 0.8 - 0.045 <= np.mean(covered) <= 0.8 + 0.06
+
+
+@pytest.mark.parametrize("model", REGRESSORS[1:], ids=name)
+def test_corrupt_training_rows_do_not_count(model):
+    covered, widths = [], []
+    for seed in range(4):
+        X, y = scattered(1150, seed, bad=0.03)
+        y[:30] = np.random.default_rng(seed).normal(6, 3, size=30)
+        low, high = model.fit(X[:150], y[:150]).predict_interval(X[150:], coverage=0.9).T
+        covered.append(np.mean((low <= y[150:]) & (y[150:] <= high)))
+        widths.append(np.mean(high - low))
+    assert 0.9 - 0.06 <= np.mean(covered) <= 0.97
+    assert max(widths) < 3  # the noise has deviations of .1 and .5; the corrupt rows are 6 off
+
+
+@pytest.mark.parametrize("model", REGRESSORS, ids=name)
+def test_intervals_are_wider_where_the_noise_is(model):
+    X, y = scattered(400, 3)
+    low, high = model.fit(X, y).predict_interval(X).T
+    wide = high - low
+    assert wide[X[:, 2] > 0.3].mean() > 1.3 * wide[X[:, 2] < -0.3].mean()
+    assert (low <= high).all()
+
+
+@pytest.mark.parametrize("model", REGRESSORS, ids=name)
+def test_units_of_the_target_are_those_of_the_interval(model):
+    X, y = scattered(80, 4)
+    one = model.fit(X, y).predict_interval(X)
+    other = model.fit(X, 1000 * y + 5).predict_interval(X)
+    np.testing.assert_allclose(other, 1000 * one + 5, rtol=2e-2, atol=30)  # the descent of one model has a tolerance
+
+
+@pytest.mark.parametrize("model", REGRESSORS, ids=name)
+@pytest.mark.parametrize("coverage", [0.0, 1.0, 1.5, -0.1, np.nan, "most", True])
+def test_a_coverage_out_of_range_is_refused(model, coverage):
+    X, y = scattered(40, 0)
+    with pytest.raises(ValueError, match="coverage must be"):
+        model.fit(X, y).predict_interval(X, coverage=coverage)
+
+
+@pytest.mark.parametrize("model", REGRESSORS, ids=name)
+def test_too_few_rows_for_a_coverage_are_counted(model):
+    X, y = scattered(25, 0)
+    model.fit(X, y)
+    assert model.predict_interval(X[:3], coverage=0.9).shape == (3, 2)
+    with pytest.raises(ValueError, match=r"coverage of 0\.99 needs at least 99 rows"):
+        model.predict_interval(X, coverage=0.99)
+
+
+@pytest.mark.parametrize("model", REGRESSORS, ids=name)
+def test_a_loaded_model_has_the_same_intervals(model, tmp_path):
+    X, y = scattered(60, 0)
+    save(model.fit(X, y), tmp_path / "model")
+    np.testing.assert_array_equal(load(tmp_path / "model").predict_interval(X), model.predict_interval(X))
+
+
+@pytest.mark.parametrize("file", ["robust-kernel-regressor", "robust-linear-regressor", "kernel-regressor"])
+def test_models_of_older_files_say_so(file):
+    folder = Path(__file__).parent / "data" / "format1"
+    model = load(folder / f"{file}.buttress")
+    with np.load(folder / "answers.npz") as answers, pytest.raises(ValueError, match=r"Fit it again"):
+        model.predict_interval(answers["X"])
+
+
+@pytest.mark.parametrize("options", [{"kernel": "linear"}, {"n_landmarks": 10}, {"alpha": 0.0}], ids=str)
+def test_a_kernel_regressor_without_its_rows_names_the_way_out(options):
+    X, y = scattered(40, 0)
+    with pytest.raises(ValueError, match="RobustKernelRegressor"):
+        KernelRegressor(max_iter=20, tol=1.0, **options).fit(X, y).predict_interval(X)

@@ -1,0 +1,130 @@
+"""p-values of the ball detectors: refits without a row, uniform on typical rows, and the share of false discoveries."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy.stats import false_discovery_control
+
+from buttress import SVDD, MultiKernelSVDD, load, save
+from buttress.certainty.novelty import p_values, rejected, threshold
+from buttress.kernels import RBF
+
+DETECTORS = [SVDD(), SVDD(nu=0.3), MultiKernelSVDD([RBF(0.2), RBF(1.0)])]
+
+
+def name(model):
+    return f"{type(model).__name__} {model.nu}"
+
+
+def rows(n, seed):
+    return np.random.default_rng(seed).standard_t(5, size=(n, 3))
+
+
+def test_rows_without_coefficient_are_judged_as_by_refits_and_others_not_too_near():
+    X = rows(80, 0)
+    model = SVDD(kernel=RBF(0.3), nu=0.1, tol=1e-9).fit(X)
+    other = {"kernel": RBF(0.3), "nu": 0.1 * 80 / 79, "tol": 1e-9}
+    refit = np.array([-SVDD(**other).fit(np.delete(X, i, 0)).score_samples(X[i:i + 1])[0] for i in range(80)])
+    inside = np.setdiff1d(np.arange(80), model.support_)
+    np.testing.assert_allclose(model.loo_distance2_[inside], refit[inside], atol=1e-6)
+    assert (model.loo_distance2_ > refit - 0.02).all()
+
+
+def test_the_centre_without_a_row_has_the_other_coefficients_in_proportion():
+    X = rows(40, 1)
+    model = SVDD(kernel=RBF(0.3), nu=0.2).fit(X)
+    K = RBF(0.3)(X, X)
+    a = np.zeros(40)
+    a[model.support_] = model.dual_coef_[0]
+    for i in model.support_[:5]:
+        rest = np.where(np.arange(40) == i, 0, a) / (1 - a[i])
+        assert model.loo_distance2_[i] == pytest.approx(K[i, i] - 2 * K[i] @ rest + rest @ K @ rest, rel=1e-9)
+
+
+@pytest.mark.parametrize("model", DETECTORS, ids=name)
+def test_typical_rows_have_small_p_values_no_more_often_than_they_say(model):
+    p = np.concatenate([model.fit(rows(120, seed)).p_values(rows(200, 1000 + seed)) for seed in range(12)])
+    for t in (0.05, 0.1, 0.3):
+        assert np.mean(p <= t) <= t + 3.5 * np.sqrt(t * (1 - t) / 120 / 12)  # rows of one fit go together
+    assert np.mean(p <= 0.5) > 0.35
+    assert p.min() >= 1 / 121
+
+
+def test_p_values_count_rows_farther_out():
+    left_out = np.array([1.0, 2.0, 2.0, 5.0])
+    weight = np.array([1.0, 1.0, 2.0, 1.0])
+    new = np.array([0.5, 2.0, 2.5, 5.0, 9.0])
+    np.testing.assert_allclose(p_values(new, left_out, weight), np.array([6, 5, 2, 2, 1]) / 6)
+
+
+@pytest.mark.parametrize("model", DETECTORS, ids=name)
+@pytest.mark.parametrize("share", [0.02, 0.1, 0.25])
+def test_contamination_is_the_p_value_of_the_threshold(model, share):
+    X, new = rows(100, 2), rows(300, 3)
+    model = type(model)(**{**model.get_params(), "contamination": share}).fit(X)
+    np.testing.assert_array_equal(model.predict(new) == -1, model.p_values(new) <= share + 1e-12)
+    np.testing.assert_array_equal(model.predict(new) == -1, model.decision_function(new) < 0)
+    assert (model.fit_predict(X) == -1).sum() == round(share * 100)
+
+
+def test_the_threshold_is_the_largest_distance_with_a_larger_p_value():
+    left_out, ones = np.arange(1.0, 20.0), np.ones(19)
+    assert threshold(left_out, ones, 0.05) == 19  # only a row beyond all 19 has p = 1/20
+    assert threshold(left_out, ones, 0.1) == 18
+    with pytest.raises(ValueError, match="needs at least 99 rows"):
+        threshold(left_out, ones, 0.01)
+
+
+@pytest.mark.parametrize("level", [0.01, 0.05, 0.2])
+def test_rejections_are_those_of_benjamini_and_hochberg(level):
+    rng = np.random.default_rng(0)
+    for _ in range(30):
+        p = np.round(np.concatenate([rng.uniform(size=30), rng.uniform(0, 0.02, size=rng.integers(0, 12))]), 3)
+        np.testing.assert_array_equal(rejected(p, level, adaptive=False), false_discovery_control(p) <= level + 1e-12)
+    assert rejected(np.empty(0), level, adaptive=True).shape == (0,)
+
+
+def test_the_adaptive_version_divides_by_the_share_of_typical_rows():
+    p = np.concatenate([np.full(8, 0.06), [0.6, 0.9]])
+    assert rejected(p, 0.05, adaptive=False).sum() == 0
+    assert rejected(p, 0.05, adaptive=True).sum() == 8  # (1 + 2) / 5 of the rows are typical: .06 * .6 <= .05 * .8
+
+
+@pytest.mark.parametrize("adaptive", [False, True])
+def test_few_of_the_rows_called_novel_are_typical(adaptive):
+    false, found = [], []
+    for seed in range(40):
+        new = rows(60, 500 + seed)
+        new[:12] += 6
+        named = SVDD().fit(rows(200, seed)).novel(new, fdr=0.1, adaptive=adaptive)
+        false.append(named[12:].sum() / max(named.sum(), 1))
+        found.append(named[:12].mean())
+    assert np.mean(false) <= 0.1 + 3 * np.std(false) / np.sqrt(40)
+    assert np.mean(found) > 0.8
+
+
+def test_weights_count_rows_and_rows_without_weight_do_not_count(tmp_path):
+    X, new = rows(60, 5), rows(40, 6)
+    weight = np.where(np.arange(60) < 50, 1.0, 0.0)
+    model = SVDD().fit(X, sample_weight=weight)
+    assert np.isnan(model.loo_distance2_[50:]).all()
+    np.testing.assert_allclose(model.p_values(new), SVDD(gamma=model.kernel_.gamma).fit(X[:50]).p_values(new), atol=1e-9)
+    save(model, tmp_path / "model")
+    np.testing.assert_array_equal(load(tmp_path / "model").p_values(new), model.p_values(new))
+
+
+@pytest.mark.parametrize("value", [0, 1, 1.2, -0.1, "few", True])
+def test_shares_out_of_range_are_refused(value):
+    X = rows(30, 0)
+    with pytest.raises(ValueError, match="contamination must be"):
+        SVDD(contamination=value).fit(X)
+    with pytest.raises(ValueError, match="fdr must be"):
+        SVDD().fit(X).novel(X, fdr=value)
+
+
+def test_models_of_older_files_say_so():
+    folder = Path(__file__).parent / "data" / "format1"
+    model = load(folder / "svdd-shift.buttress")
+    with np.load(folder / "answers.npz") as answers, pytest.raises(ValueError, match="Fit it again"):
+        model.p_values(answers["X"])
