@@ -1,24 +1,18 @@
-"""The ``buttress`` command: parse, call, print. Errors are one line on stderr and exit code 2."""
+"""``buttress audit``."""
 
 import math
 import os
-import sys
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-if TYPE_CHECKING:
-    from buttress.audit.protocols import Report
-    from buttress.audit.result import AuditResult
+from buttress.cli.app import STARTED, app
+from buttress.cli.terminal import ctrl_c, progress
 
-STARTED = time.monotonic()
-app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None, no_args_is_help=True,
-                  help="Robust kernel machines: what breaks a plain SVM on your data, and what a robust one recovers.")
+if TYPE_CHECKING:
+    from buttress.audit.result import AuditResult
 
 
 class Task(StrEnum):
@@ -27,11 +21,6 @@ class Task(StrEnum):
     auto = "auto"
     classification = "classification"
     regression = "regression"
-
-
-@app.callback()
-def buttress() -> None:
-    """Robust kernel machines."""
 
 
 @app.command()
@@ -66,7 +55,7 @@ def audit(
     from buttress.audit.writing.report import write
 
     options = Options(task.value, eps, budget, rows, seed)
-    with _ctrl_c(), _progress() as report:
+    with ctrl_c(), progress() as report:
         result = audit_table(_fitted(model), table, settled, options, report, STARTED, data)
     _check_floors(floors, list(result.columns))
     paths = write(result, output)
@@ -76,39 +65,6 @@ def audit(
         typer.echo(f"buttress: {sentence}", err=True)
     if missed:
         raise typer.Exit(1)
-
-
-@app.command()
-def explain(
-    joins: Annotated[Path, typer.Argument(help="A TOML file that declares a join, see docs/relational.md.")],
-    target: Annotated[str | None, typer.Option(help="The label, as table.column, in place of the file's.")] = None,
-) -> None:
-    """Show how a join is counted: its tree, rows, exact size, and which edges are exact."""
-    from buttress.relational.command import explain_file
-
-    typer.echo(explain_file(joins, target))
-
-
-@app.command()
-def fit(
-    joins: Annotated[Path, typer.Argument(help="A TOML file that declares a join, see docs/relational.md.")],
-    output: Annotated[Path, typer.Option("--output", "-o", help="Where to write the model.")],
-    target: Annotated[str | None, typer.Option(help="The label, as table.column, in place of the file's.")] = None,
-    alpha: Annotated[float, typer.Option(help="Weight of the squared norm against the mean hinge loss.")] = 1e-3,
-    tol: Annotated[float, typer.Option(help="Relative width of the interval around the optimum to stop at.")] = 1e-3,
-    max_time: Annotated[float | None, typer.Option(help="Most seconds.")] = None,
-    seed: Annotated[int, typer.Option(help="Seed of the sample it starts from.")] = 0,
-) -> None:
-    """Train a linear SVM over a join that is never materialised, and write it with its certificate."""
-    from buttress.persistence import save
-    from buttress.relational.command import fit_file, summary
-
-    _check_file(output)
-    with _ctrl_c():
-        model = fit_file(joins, target, alpha=alpha, tol=tol, max_time=max_time, random_state=seed, progress=True)
-    save(model, output)
-    typer.echo(summary(model))
-    typer.echo(f"Written: {output}")
 
 
 def _show(result: "AuditResult", paths: list[Path]) -> None:
@@ -159,14 +115,6 @@ def _check_output(folder: Path) -> None:
         raise ValueError(f"--output {str(folder)!r} cannot be made: {str(above)!r} cannot be written to.")
 
 
-def _check_file(path: Path) -> None:
-    """Refuse a model file that could not be written, before any work is done."""
-    if path.is_dir():
-        raise ValueError(f"--output {str(path)!r} is a folder. Name a file.")
-    if not os.access(path.absolute().parent, os.W_OK):
-        raise ValueError(f"--output {str(path)!r} cannot be written: there is no such folder, or no right to it.")
-
-
 def _check_numbers(eps: float, budget: float, rows: int | None, seed: int) -> None:
     """Refuse numbers out of range at once; the audit checks them again, but only after it has loaded."""
     for name, value in (("eps", eps), ("budget", budget)):
@@ -176,50 +124,3 @@ def _check_numbers(eps: float, budget: float, rows: int | None, seed: int) -> No
         raise ValueError(f"rows must be a whole number of at least 20. Got {rows}.")
     if seed < 0:
         raise ValueError(f"seed must be a whole number of at least 0. Got {seed}.")
-
-
-@contextmanager
-def _ctrl_c() -> Iterator[None]:
-    """Leave on Ctrl-C with a word of our own: the command line's library would leave without one."""
-    try:
-        yield
-    except KeyboardInterrupt:
-        _stop("interrupted, nothing was written", 130)
-
-
-@contextmanager
-def _progress() -> Iterator["Report"]:
-    """Show a bar on stderr while a terminal watches."""
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-
-    console = Console(stderr=True)
-    if not console.is_terminal:
-        yield lambda what, share: None
-        return
-    columns = (BarColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
-    with Progress(*columns, console=console, transient=True) as bar:
-        task = bar.add_task("reading", total=1.0)
-        yield lambda what, share: bar.update(task, description=what, completed=share)
-
-
-def main() -> None:
-    """Run the command; mistakes of the user become one line and exit code 2, Ctrl-C exit code 130."""
-    try:
-        code = app(standalone_mode=False)
-    except (ValueError, TypeError, ImportError, OSError) as error:
-        _stop(str(error), 2)
-    except Exception as error:
-        if not hasattr(error, "format_message"):  # not the command line's own complaint about its arguments
-            raise
-        _stop(error.format_message(), 2)
-    sys.exit(code if isinstance(code, int) else 0)
-
-
-def _stop(message: str, code: int) -> NoReturn:
-    typer.echo(f"buttress: {' '.join(message.split())}", err=True)
-    sys.exit(code)
-
-
-if __name__ == "__main__":
-    main()
