@@ -2,11 +2,13 @@
 
 import sys
 
-from buttress.cli import audit, joins  # the commands join the application as they are imported
+import typer
+
+from buttress.cli import apply, audit, joins  # the commands join the application as they are imported
 from buttress.cli.app import app
 from buttress.cli.terminal import stop
 
-__all__ = ["app", "audit", "joins", "main"]
+__all__ = ["app", "apply", "audit", "joins", "main"]
 
 
 def main() -> None:
@@ -18,5 +20,8 @@ def main() -> None:
     except Exception as error:
         if not hasattr(error, "format_message"):  # not the command line's own complaint about its arguments
             raise
+        if type(error).__name__ == "NoArgsIsHelpError":  # help, in lines, as was asked for
+            typer.echo(error.format_message())
+            sys.exit(0)
         stop(error.format_message(), 2)
     sys.exit(code if isinstance(code, int) else 0)

@@ -1,6 +1,7 @@
 """The application that the commands join, and when it started: the budget of an audit runs from there."""
 
 import time
+from typing import Annotated
 
 import typer
 
@@ -9,6 +10,17 @@ app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_mar
                   help="Robust kernel machines: what breaks a plain SVM on your data, and what a robust one recovers.")
 
 
+def _version(wanted: bool) -> None:
+    if wanted:
+        from buttress import __version__
+
+        typer.echo(f"buttress {__version__}")
+        raise typer.Exit()
+
+
 @app.callback()
-def buttress() -> None:
+def buttress(
+    version: Annotated[
+        bool, typer.Option("--version", help="Show the version.", callback=_version, is_eager=True)] = False,
+) -> None:
     """Robust kernel machines."""

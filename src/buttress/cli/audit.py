@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from buttress.audit.writing.words import HEADINGS, columns_of_task
 from buttress.cli.app import STARTED, app
 from buttress.cli.terminal import ctrl_c, progress
 
@@ -34,13 +35,18 @@ def audit(
     budget: Annotated[float, typer.Option(help="Seconds for the whole run.")] = 60.0,
     rows: Annotated[int | None, typer.Option(help="Training rows to use instead of what the budget allows.")] = None,
     seed: Annotated[int, typer.Option(help="Seed of everything random.")] = 0,
-    output: Annotated[Path, typer.Option(help="Folder for audit.json and audit.html.")] = Path(),
+    output: Annotated[Path, typer.Option(help="Folder for audit.json, audit.html and suspicious.csv.")] = Path(),
     model: Annotated[Path | None, typer.Option(help="A model file of buttress.save, as one more row.")] = None,
     fail_under: Annotated[list[str] | None, typer.Option(
         help="COLUMN=VALUE, as in attacked=0.7: exit with 1 if the recommended estimator does worse.")] = None,
+    fail_on: Annotated[list[str] | None, typer.Option(
+        help="error, warning or a code such as BUT007: exit with 1 if that, or a worse one, is found.")] = None,
+    ignore: Annotated[list[str] | None, typer.Option(help="Code of a finding to leave out, such as BUT005.")] = None,
 ) -> None:
     """Show what breaks a plain SVM on DATA, what a robust one recovers, and which rows look wrong."""
     floors = dict(_floor(text) for text in fail_under or [])
+    _check_floors(floors, list(HEADINGS))
+    _check_findings(fail_on or [], ignore or [])
     _check_output(output)
     _check_numbers(eps, budget, rows, seed)
     if model is not None and not model.is_file():
@@ -50,21 +56,30 @@ def audit(
 
     table, settled = make_table(*load(data, target, file_format), task.value)
     table.origin = data, str(kind_of(data, file_format))
+    _check_floors(floors, columns_of_task(settled))
+    from buttress.audit.call import audit_table
     from buttress.audit.options import Options
-    from buttress.audit.study import audit_table
-    from buttress.audit.writing.report import write
 
-    options = Options(task.value, eps, budget, rows, seed)
+    options = Options(task.value, eps, budget, rows, seed, tuple(ignore or []))
     with ctrl_c(), progress() as report:
         result = audit_table(_fitted(model), table, settled, options, report, STARTED, data)
-    _check_floors(floors, list(result.columns))
-    paths = write(result, output)
+    paths = result.save(output)
     _show(result, paths)
-    missed = result.missed(floors)
+    missed = result.missed({key: floor for key, floor in floors.items() if key in result.columns})
+    missed += result.failing(fail_on or [])
     for sentence in missed:
         typer.echo(f"buttress: {sentence}", err=True)
     if missed:
         raise typer.Exit(1)
+
+
+def _check_findings(fail_on: list[str], ignore: list[str]) -> None:
+    """Refuse unknown codes before any work is done."""
+    codes = [code for code in (*fail_on, *ignore) if code not in ("error", "warning", "note")]
+    if codes:
+        from buttress.audit.findings import check_codes
+
+        check_codes(codes)
 
 
 def _show(result: "AuditResult", paths: list[Path]) -> None:

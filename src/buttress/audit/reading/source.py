@@ -108,8 +108,8 @@ def unpacked(path: Path) -> BinaryIO:
     archive = zipfile.ZipFile(path)
     names = [name for name in archive.namelist() if not name.endswith("/") and not name.startswith("__MACOSX")]
     if len(names) != 1:
-        raise ValueError(f"{str(path)!r} is a zip archive of {len(names)} files, or a spreadsheet; a packed table is one "
-                         f"file in an archive. Unpack it, or save the sheet as CSV, in place of {path.name}.")
+        raise ValueError(f"{str(path)!r} is a zip archive of {len(names)} files, or a spreadsheet; give one file in "
+                         f"an archive. Unpack it, or save the sheet as CSV, in place of {path.name}.")
     return cast(BinaryIO, archive.open(names[0]))
 
 

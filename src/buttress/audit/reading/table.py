@@ -80,6 +80,17 @@ class Table:
         ])
 
 
+    def native(self) -> Any:
+        """Return the transformer of :meth:`array` that keeps missing values: numbers standardised, categories coded."""
+        from sklearn.compose import ColumnTransformer
+        from sklearn.preprocessing import OrdinalEncoder, StandardScaler
+
+        numbers = list(range(len(self.numeric)))
+        categories = list(range(len(numbers), len(numbers) + len(self.categorical)))
+        coder = OrdinalEncoder(handle_unknown="use_encoded_value", unknown_value=math.nan)
+        return ColumnTransformer([("numeric", StandardScaler(), numbers), ("categorical", coder, categories)])
+
+
 def columns_of(X: ArrayLike | Frame) -> dict[str, object]:
     """Return the columns of an array (named by number) or of a pandas or polars frame."""
     if is_frame(X):
