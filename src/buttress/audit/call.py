@@ -89,8 +89,9 @@ def audit(
     started = time.monotonic()
     options = Options(task, eps, budget, rows, random_state, tuple(ignore))
     options.check()
+    columns = columns_of(X)
     _check_lengths(X, y)
-    table, settled = make_table(columns_of(X), y, target_name, task, labels_of(X, y))
+    table, settled = make_table(columns, y, target_name, task, labels_of(X, y))
     table.by_number = not is_frame(X)
     return audit_table(estimator, table, settled, options, report, started, kind_of_frame(X), checks)
 

@@ -6,6 +6,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
+from buttress.audit.baselines import NAMES
 from buttress.audit.measure import Cell
 
 if TYPE_CHECKING:
@@ -152,7 +153,7 @@ class AuditResult:
         Where none is recommended, the plain one is judged. A floor is the least accuracy, or the largest RMSE, allowed
         in that column.
         """
-        name = self.recommended or next(name for name in self.rows if name != self.baseline)
+        name = self.recommended or next(name for name in self.rows if name not in NAMES)
         sentences = []
         for key, floor in floors.items():
             value = self.rows[name][key].value

@@ -18,7 +18,8 @@ def _labels(evidence: Evidence, findings: Sequence[Finding]) -> str:
     kind = "label" if evidence.classifies else "target"
     judged = len(evidence.verdicts.given)
     words = [finding for finding in findings if finding.code == "BUT011" and finding.severity is Severity.error]
-    extra = f" {sum(finding.evidence['count'] for finding in words)} are words for a missing value." if words else ""
+    count = sum(finding.evidence["count"] for finding in words)
+    extra = f" {count} {'is a word' if count == 1 else 'are words'} for a missing value." if words else ""
     wrong = int(evidence.verdicts.wrong.sum())
     if not wrong:
         return f"Labels: no {kind} of the {judged} rows judged looks wrong.{extra}"

@@ -150,12 +150,16 @@ class TargetWords(Check):
     def find(self, evidence: Evidence) -> Iterable[Finding]:
         for word, count in evidence.table.target_words.items():
             if word.strip().lower() in MISSING_WORDS:
-                yield self.finding(f"{count} targets are {word!r}: their rows were left out, not made a class.",
+                yield self.finding(f"{_targets(count)} {word!r}: {'its row was' if count == 1 else 'their rows were'} left out, not made a class.",
                                    "Leave such targets empty, or fill them in.", word=word, count=count)
             else:
-                yield self.finding(f"{count} targets are {word!r}, which was taken for a class.",
+                yield self.finding(f"{_targets(count)} {word!r}, which was taken for a class.",
                                    "If it means that the target is missing, leave it empty.", Severity.warning,
                                    word=word, count=count)
+
+
+def _targets(count: int) -> str:
+    return "1 target is" if count == 1 else f"{count} targets are"
 
 
 class Imbalance(Check):

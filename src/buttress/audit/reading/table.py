@@ -199,8 +199,10 @@ def is_index(name: str, values: NDArray[Any]) -> bool:
     They need not count from 0 without gaps: an index that was sampled or filtered does not.
     """
     unnamed = name == "" or name.startswith(("Unnamed: ", "_duplicated_", "__index_level_"))
-    whole = values.dtype.kind in "iu" or (values.dtype.kind == "f" and bool(np.all(values % 1 == 0)))
-    return unnamed and whole and len(np.unique(values)) == len(values)
+    if not unnamed or values.dtype.kind not in "iuf":
+        return False
+    whole = bool(np.all(np.isfinite(values))) and bool(np.all(values % 1 == 0))
+    return whole and len(np.unique(values)) == len(values)
 
 
 def _place(name: str, values: NDArray[Any], table: Table) -> None:
