@@ -17,12 +17,12 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import buttress
+from buttress.audit.call import audit_table
 from buttress.audit.measure import Cell, accuracy, attacked_correct, rmse
 from buttress.audit.options import Options
 from buttress.audit.reading.source import kind_of, load, read_call
 from buttress.audit.reading.table import columns_of, make_table, settle_task
 from buttress.audit.result import recommend
-from buttress.audit.call import audit_table
 from buttress.audit.suspicion import judge, suspects
 from buttress.audit.writing.report import html
 

@@ -9,12 +9,12 @@ import pandas as pd
 import polars as pl
 import pytest
 
+from buttress.audit.call import audit_table
 from buttress.audit.options import Options
 from buttress.audit.reading.cautions import cautions
 from buttress.audit.reading.source import kind_of, load, read_call
 from buttress.audit.reading.split import split
 from buttress.audit.reading.table import make_table
-from buttress.audit.call import audit_table
 
 
 @pytest.fixture

@@ -31,6 +31,11 @@ def __getattr__(name: str) -> Any:
     raise AttributeError(f"module 'buttress.audit' has no attribute {name!r}")
 
 
+def __dir__() -> list[str]:
+    """List the parts too, so that ``help(buttress.audit)`` shows the function."""
+    return [*__all__, *globals()]
+
+
 class _CallableModule(types.ModuleType):
     """A module that runs the audit when called: ``buttress.audit`` is a function and a place to import from."""
 

@@ -29,8 +29,7 @@ class Sheet:
     def columns(self) -> dict[str, list[Any]]:
         """Every column by name: those of the verdict first, then those of the data; a row each, in the file's order."""
         table = self.table
-        given = {table.target_name: table.given_target, **table.given}
-        data = {name: as_list(column) for name, column in given.items()}
+        data = {name: as_list(column) for name, column in self._given().items()}
         rows = len(data[table.target_name])
         found: dict[str, list[Any]] = {name: [None] * rows for name in VERDICT_COLUMNS}
         found["row"] = self._numbers(rows)
@@ -44,6 +43,9 @@ class Sheet:
             found["expected"][place] = self.verdicts.expected[i].item()
             found["why"][place] = self.verdicts.why(i) if kind != "fine" else None
         return found | {name if name not in found else f"{name} (data)": column for name, column in data.items()}
+
+    def _given(self) -> dict[str, object]:
+        return {self.table.target_name: self.table.given_target, **self.table.given}
 
     def _numbers(self, rows: int) -> list[Any]:
         """Return what the rows are called; those without a target by their number."""
@@ -64,8 +66,10 @@ class Sheet:
         """Return the columns of the rows that look wrong or are borderline, the most suspicious first."""
         chosen = [i for i, kind in enumerate(self.columns["verdict"]) if kind in ("wrong", "borderline")]
         chosen.sort(key=lambda i: -self.columns["probability"][i])
-        left_out = ("target", "corrected", "drop")
-        return {name: [column[i] for i in chosen] for name, column in self.columns.items() if name not in left_out}
+        names = ["row", "verdict", "probability", "expected", "why"]
+        data = {name: as_list(column) for name, column in self._given().items()}
+        return {name: [self.columns[name][i] for i in chosen] for name in names} | {
+            name: [column[i] for i in chosen] for name, column in data.items()}
 
 
 def as_list(column: object) -> list[Any]:
