@@ -150,7 +150,8 @@ class TargetWords(Check):
     def find(self, evidence: Evidence) -> Iterable[Finding]:
         for word, count in evidence.table.target_words.items():
             if word.strip().lower() in MISSING_WORDS:
-                yield self.finding(f"{_targets(count)} {word!r}: {'its row was' if count == 1 else 'their rows were'} left out, not made a class.",
+                rows = "its row was" if count == 1 else "their rows were"
+                yield self.finding(f"{_targets(count)} {word!r}: {rows} left out, not made a class.",
                                    "Leave such targets empty, or fill them in.", word=word, count=count)
             else:
                 yield self.finding(f"{_targets(count)} {word!r}, which was taken for a class.",
