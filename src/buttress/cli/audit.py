@@ -63,10 +63,14 @@ def audit(
     options = Options(task.value, eps, budget, rows, seed, tuple(ignore or []))
     with ctrl_c(), progress() as report:
         result = audit_table(_fitted(model), table, settled, options, report, STARTED, data)
-    paths = result.save(output)
-    _show(result, paths)
+    _show(result, result.save(output))
+    _judge(result, floors, fail_on or [])
+
+
+def _judge(result: "AuditResult", floors: dict[str, float], fail_on: list[str]) -> None:
+    """Leave with exit code 1, and a line for each reason, where the user asked for that."""
     missed = result.missed({key: floor for key, floor in floors.items() if key in result.columns})
-    missed += result.failing(fail_on or [])
+    missed += result.failing(fail_on)
     for sentence in missed:
         typer.echo(f"buttress: {sentence}", err=True)
     if missed:
