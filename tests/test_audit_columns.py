@@ -9,12 +9,12 @@ import pandas as pd
 import polars as pl
 import pytest
 
+from buttress.audit.call import audit_table
 from buttress.audit.options import Options
 from buttress.audit.reading.cautions import cautions
-from buttress.audit.reading.source import kind_of, load
+from buttress.audit.reading.source import kind_of, load, read_call
 from buttress.audit.reading.split import split
 from buttress.audit.reading.table import make_table
-from buttress.audit.study import audit_table
 
 
 @pytest.fixture
@@ -135,6 +135,52 @@ def test_the_index_that_pandas_wrote_is_dropped(numbers, tmp_path):
     assert list(table.numeric) == ["", "b"]
 
 
+@pytest.mark.parametrize("name", ["", "Unnamed: 0", "Unnamed: 7"])
+def test_a_sampled_or_filtered_index_is_dropped(numbers, name):
+    sampled = np.sort(np.random.default_rng(0).permutation(5000)[:80])
+    table, _ = make_table({name: sampled, "b": numbers}, numbers[::-1], "y", "auto")
+    assert list(table.numeric) == ["b"]
+    assert list(table.indexes) == [name]
+    repeated = np.r_[sampled[:-1], sampled[0]]
+    table, _ = make_table({name: repeated, "b": numbers}, numbers[::-1], "y", "auto")
+    assert list(table.numeric) == [name, "b"]
+
+
+@pytest.mark.parametrize(("written", "unit", "number"), [
+    (["£7.11", "£1,200.50", "£8"], "£", 1200.5), (["12 kg", "13.5 kg", "14kg"], "kg", 13.5),
+    (["12,5 €", "1 €", "1,25€"], "€", 1.0), (["-3 °C", "4 °C", "5"], "°C", 4.0)])
+def test_units_in_the_entries_are_named_and_left_out(numbers, written, unit, number):
+    texts = np.array(written * 20, dtype=object)
+    table, _ = make_table({"a": texts, "b": np.arange(60.0) ** 2}, numbers[:60], "y", "auto")
+    assert table.numeric["a"][1] == number
+    assert not np.isnan(table.numeric["a"]).any()
+    assert repr(unit) in table.notes[0]
+    assert table.units == {}
+
+
+def test_mixed_units_are_counted_and_codes_are_no_units(numbers):
+    texts = np.array(["12 kg", "13 kg", "14 kg", "500 g"] * 20, dtype=object)
+    codes = np.array(["A1", "B2", "C3", "D4"] * 20, dtype=object)
+    table, _ = make_table({"a": texts, "codes": codes}, numbers, "y", "auto")
+    assert table.units == {"a": {"kg": 60, "g": 20}}
+    assert np.isnan(table.numeric["a"]).sum() == 20
+    assert list(table.categorical) == ["codes"]
+
+
+def test_words_for_a_missing_target_are_no_class(numbers):
+    target = np.array(["yes", "no"] * 40, dtype=object)
+    target[:6] = "n.a."
+    table, task = make_table({"b": numbers}, target, "y", "auto")
+    assert task == "classification"
+    assert set(table.target) == {"yes", "no"}
+    assert table.places.tolist() == list(range(6, 80))
+    assert table.target_words == {"n.a.": 6}
+    target[:6] = "unknown"
+    table, _ = make_table({"b": numbers}, target, "y", "auto")
+    assert set(table.target) == {"yes", "no", "unknown"}
+    assert table.target_words == {"unknown": 6}
+
+
 def test_columns_that_give_the_target_away_are_noted(numbers):
     classes = np.where(numbers > 2500, "high", "low")
     words = np.where(numbers > 2500, "a", "b").astype(object)
@@ -173,16 +219,33 @@ def test_a_header_in_another_encoding_is_refused_with_the_fix(tmp_path):
         load(str(path), "label", None)
 
 
-def test_packed_files_are_refused_with_the_way_to_unpack_them(tmp_path):
-    with gzip.open(tmp_path / "z.csv.gz", "wt") as file:
-        file.write("a,y\n" + "1,2\n" * 30)
-    with zipfile.ZipFile(tmp_path / "z.csv", "w") as file:
-        file.writestr("a.csv", "a,y\n1,2\n")
-    with pytest.raises(ValueError, match=r"compressed \(gzip\)\. Unpack it: gunzip -k z\.csv\.gz") as error:
-        load(str(tmp_path / "z.csv.gz"), "y", "csv")
-    assert str(error.value).isprintable()
-    with pytest.raises(ValueError, match="zip archive or a spreadsheet"):
+@pytest.mark.parametrize("name", ["z.csv.gz", "z.zip", "z.csv.zip"])
+def test_packed_files_are_read_by_the_pasted_code_too(tmp_path, name):
+    text = "a;y\n" + "1,5;2\n" * 30
+    if name.endswith("gz"):
+        with gzip.open(tmp_path / name, "wt") as file:
+            file.write(text)
+    else:
+        with zipfile.ZipFile(tmp_path / name, "w") as file:
+            file.writestr("inner.csv", text)
+    source = str(tmp_path / name)
+    columns, y, _ = load(source, "y", None)
+    assert columns["a"].to_list() == [1.5] * 30
+    assert y.to_list() == [2] * 30
+    frame = eval(read_call(source, str(kind_of(source, None))), {"pl": pl, "zipfile": zipfile})
+    assert frame.equals(pl.DataFrame({**columns, "y": y}))
+
+
+def test_other_packed_files_are_refused_with_the_way_to_unpack_them(tmp_path):
+    (tmp_path / "z.csv").write_bytes(b"BZh91AYrest")
+    with pytest.raises(ValueError, match=r"compressed \(bzip2\)\. Unpack it: bunzip2 -k z\.csv") as error:
         load(str(tmp_path / "z.csv"), "y", None)
+    assert str(error.value).isprintable()
+    with zipfile.ZipFile(tmp_path / "book.csv", "w") as file:
+        file.writestr("[Content_Types].xml", "")
+        file.writestr("xl/workbook.xml", "")
+    with pytest.raises(ValueError, match="zip archive of 2 files, or a spreadsheet"):
+        load(str(tmp_path / "book.csv"), "y", None)
 
 
 @pytest.mark.parametrize(("text", "message"), [

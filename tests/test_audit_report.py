@@ -46,14 +46,14 @@ def printed(result, width):
 
 def test_every_row_that_looks_wrong_is_listed_by_its_label(mislabelled):
     swapped, result = mislabelled
-    wrong = {found["row"] for found in result.suspicious if found["probability"] > 0.5}
+    wrong = {found["row"] for found in result.suspects if found["probability"] > 0.5}
     assert len(wrong & swapped) > 20
     assert len(wrong) == result.suspicion["above_half"] > 10
     assert result.suspicion["judged"] == result.suspicion["rows"] == 160
     assert abs(result.suspicion["share"] - 24 / 160) < 0.05
     assert {found["row"] for found in json.loads(json.dumps(result.to_dict()))["suspicious"]} >= wrong
     page = html(result)
-    assert all(f">{row}<" in page for row in wrong)
+    assert all(f"Row <b>{row}</b>" in page for row in wrong)
     for text in (page, " ".join(printed(result, 80).split())):
         assert f"All 160 rows were judged, held-out ones too: {len(wrong)} are more likely wrong than right" in text
 
@@ -101,6 +101,8 @@ def test_cells_have_three_decimals_while_those_tell_something():
     assert Cell(0.5, 0.25, 1.0).text() == "0.500\n.25–1.00"
     assert Cell(1234.5678, 1200.0, 1300.0).text() == "1235\n1200–1300"
     assert Cell(0.00012345).text(interval=False) == "0.0001234"
+    assert Cell(0.0, 0.0, 0.007351).interval() == "0 to 0.007351"
+    assert Cell(0.1, 0.004, 0.3).interval() == ".00 to .30"
 
 
 def test_rows_asked_for_are_not_called_a_budget(regression):

@@ -38,7 +38,8 @@ def test_an_audit_writes_both_files_and_says_what_it_found(csv, tmp_path, monkey
     found = json.loads((tmp_path / "out" / "audit.json").read_text())
     assert found["data"]["numeric"] == ["a", 'quo"ted, näme', "c"]
     assert (tmp_path / "out" / "audit.html").read_text().startswith("<!doctype html>")
-    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["audit.html", "audit.json"]
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [
+        "audit.html", "audit.json", "suspicious.csv"]
 
 
 def test_parquet_by_name_and_by_format(csv, tmp_path, monkeypatch, capsys):
@@ -55,6 +56,32 @@ def test_fail_under_sets_the_exit_code(csv, tmp_path, monkeypatch, capsys):
     assert code == 1
     assert "required 1" in err
     assert call(monkeypatch, capsys, *arguments, "--fail-under", "as_is=0.1")[0] == 0
+
+
+def test_findings_set_the_exit_code_and_corrections_are_applied(csv, tmp_path, monkeypatch, capsys):
+    frame = pl.read_csv(csv).with_columns(one=pl.lit(1), leak=pl.col("y").cast(pl.Int64) * 2)
+    frame.write_csv(csv)
+    arguments = ("audit", csv, "--target", "y", "--rows", 40, "--output", tmp_path)
+    code, out, err = call(monkeypatch, capsys, *arguments, "--fail-on", "BUT001", "--ignore", "BUT005")
+    assert code == 1
+    assert "BUT001: Column 'leak' alone tells the target 'y'" in err
+    assert "BUT005" not in out
+    rows = pl.read_csv(tmp_path / "suspicious.csv")
+    assert rows["row"].to_list() == list(range(90))
+    rows.with_columns(drop=pl.when(pl.col("row") < 5).then(pl.lit("yes"))).write_csv(tmp_path / "fixes.csv")
+    code, out, _ = call(monkeypatch, capsys, "apply", tmp_path / "fixes.csv", csv, "-o", tmp_path / "clean.csv")
+    assert code == 0
+    assert "0 targets corrected, 5 rows dropped" in out
+    assert pl.read_csv(tmp_path / "clean.csv").equals(frame[5:])
+    assert call(monkeypatch, capsys, "apply", tmp_path / "fixes.csv", csv, "-o", csv)[0] == 2
+
+
+def test_the_command_alone_prints_its_help_in_lines_and_its_version(monkeypatch, capsys):
+    code, out, err = call(monkeypatch, capsys)
+    assert code == 0
+    assert out.count("\n") > 5
+    assert err == ""
+    assert call(monkeypatch, capsys, "--version")[1].startswith("buttress 0.")
 
 
 @pytest.fixture
@@ -102,6 +129,9 @@ def bad(tmp_path):
         (["breast_cancer", "--seed", "-1"], "seed must be"),
         (["breast_cancer", "--task", "clustering"], "clustering"),
         (["breast_cancer", "--fail-under", "attacked=70"], "in [0, 1]"),
+        (["breast_cancer", "--fail-under", "atacked=0.7"], "names the column 'atacked'"),
+        (["breast_cancer", "--fail-under", "r2=0.7"], "names the column 'r2'"),
+        (["breast_cancer", "--ignore", "BUT999"], "no finding 'BUT999'"),
         (["breast_cancer", "--model", "nope"], "is not a file"),
         (["inf.csv", "--target", "y", "--format", "xls"], "--format must be"),
         (["."], "is a folder"),

@@ -1,6 +1,6 @@
 """The audit: what breaks a plain SVM on your data, what a robust one recovers, and which rows look wrong.
 
-The module is itself callable: ``buttress.audit(None, X, y)`` is :func:`buttress.audit.study.audit`. Its parts load when
+The module is itself callable: ``buttress.audit(None, X, y)`` is :func:`buttress.audit.call.audit`. Its parts load when
 they are first used, so that the command can look at a file before it loads scikit-learn.
 """
 
@@ -13,8 +13,11 @@ if TYPE_CHECKING:
 
 _HOME = {
     "AuditResult": "buttress.audit.result",
+    "Check": "buttress.audit.findings",
+    "Evidence": "buttress.audit.findings",
+    "Finding": "buttress.audit.findings",
     "Options": "buttress.audit.options",
-    "audit": "buttress.audit.study",
+    "audit": "buttress.audit.call",
     "register": "buttress.audit.contenders",
 }
 __all__ = sorted(_HOME)
@@ -28,11 +31,16 @@ def __getattr__(name: str) -> Any:
     raise AttributeError(f"module 'buttress.audit' has no attribute {name!r}")
 
 
+def __dir__() -> list[str]:
+    """List the parts too, so that ``help(buttress.audit)`` shows the function."""
+    return [*__all__, *globals()]
+
+
 class _CallableModule(types.ModuleType):
     """A module that runs the audit when called: ``buttress.audit`` is a function and a place to import from."""
 
     def __call__(self, *args: object, **kwargs: object) -> "AuditResult":
-        from buttress.audit.study import audit
+        from buttress.audit.call import audit
 
         return audit(*args, **kwargs)  # type: ignore[arg-type]
 

@@ -1,16 +1,22 @@
-"""From what a study measured to its result: the recommendation, the notes and the settings it was made under."""
+"""From what a study measured to its result: the recommendation, the findings, the verdict, and its settings."""
 
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
+from buttress.audit.baselines import GUESSES, NAMES, SIMPLER
+from buttress.audit.findings import Check, Evidence, find_all
 from buttress.audit.reading.split import HELD_OUT
 from buttress.audit.result import AuditResult, recommend
+from buttress.audit.suspicion import suspects
+from buttress.audit.verdict import verdict
 from buttress.audit.writing.paste import paste
+from buttress.audit.writing.sheet import Sheet
 
 if TYPE_CHECKING:
     from buttress.audit.study import Study  # which imports this module
 
-NO_VOTE = ("certified", "median")  # columns that do not count for the recommendation
+NO_VOTE = ("certified", "median", "r2")  # columns that do not count for the recommendation
 # Two estimators differ beyond chance (sign test, 5%) when six rows or more are right with one of them only; of fewer
 # than twenty rows that would be a difference of .3, and the interval of no error at all reaches from .83 to 1.
 ENOUGH = 20
@@ -19,33 +25,54 @@ ATTACK = ("PGD, 40 steps, 2 starts; for scores without gradients the worst of se
           "features only")
 
 
-def conclude(study: "Study", source: str) -> AuditResult:
-    """Return the result of a finished study of the data called ``source``."""
-    table = study.table
-    options = study.options
-    columns = study.columns()
+def conclude(study: "Study", source: str, checks: Sequence[Check] = ()) -> AuditResult:
+    """Return the result of a finished study of the data called ``source``; ``checks`` are the user's own."""
+    table, options, columns = study.table, study.options, study.columns()
     judged = [key for key in columns if key not in NO_VOTE]
     metric = "accuracy" if study.classifies else "rmse"
-    candidates = [name for name in study.unfitted if name not in study.unattacked]
-    best = recommend({name: {key: study.rows[name][key] for key in judged} for name in candidates}, metric)
+    best = _best(study, judged, metric)
     few = len(study.y_test) < ENOUGH
-    pasted = study.entries[next(iter(study.entries)) if few else best]
+    plain = next(name for name in study.entries if name not in NAMES)
     if study.novel:
         columns["novel"] = f"{metric} on the {len(study.novel)} novel held-out rows".replace("rmse", "RMSE")
-    skipped = sum(study.rows[name][key].value is None for name in candidates for key in judged)
+    skipped = sum(study.rows[name][key].value is None for name in study.unfitted for key in judged
+                  if name not in study.unattacked)
     if skipped:
         study.subsampled["skipped"] = f"{skipped} cells of the table"
-    data = {"source": source, "target": table.target_name, "rows": len(table), **study.sizes,
-            "numeric": list(table.numeric), "categorical": list(table.categorical)}
-    settings = {"eps": options.eps, "eps_unit": "standard deviations of each numeric feature", "norm": "linf",
-                "attack": ATTACK, "budget": options.budget,
-                "rows": options.rows, "seed": options.seed, "interval": INTERVAL[metric]}
+    assert study.verdicts is not None
+    evidence = Evidence(table, study.classifies, study.train, study.test, study.judged, study.verdicts, study.rows,
+                        None if few else best, next(name for name in study.rows if name in GUESSES), options.eps,
+                        study.novel)
+    findings = find_all(evidence, checks, options.ignore)
     return AuditResult(
         task=study.task, metric=metric, columns=columns, rows=study.rows, curves=study.curves,
-        suspicion=study.suspicion, suspicious=study.suspicious, novel=study.novel, recommended=None if few else best,
-        code=paste(table, pasted), data=data, settings=settings, subsampled=study.subsampled,
+        suspicion=study.suspicion, suspects=suspects(study.verdicts, table, study.judged), novel=study.novel,
+        recommended=None if few else best, code=paste(table, study.entries[plain if few else best]),
+        data=_data(study, source), settings=_settings(study, INTERVAL[metric]), findings=findings,
+        verdict=verdict(evidence, findings), baseline=evidence.baseline, subsampled=study.subsampled,
         notes=_notes(study), seconds=time.monotonic() - study.started,
+        sheet=Sheet(table, study.verdicts, study.judged),
     )
+
+
+def _best(study: "Study", judged: list[str], metric: str) -> str:
+    """Return the simplest of the estimators that are as good as any over the judged columns."""
+    able = [name for name in study.unfitted if name not in study.unattacked and name not in GUESSES]
+    order = [name for name in SIMPLER if name in able] + [name for name in able if name not in SIMPLER]
+    return recommend({name: {key: study.rows[name][key] for key in judged} for name in order}, metric)
+
+
+def _data(study: "Study", source: str) -> dict[str, Any]:
+    table = study.table
+    return {"source": source, "target": table.target_name, "rows": len(table), **study.sizes,
+            "numeric": list(table.numeric), "categorical": list(table.categorical)}
+
+
+def _settings(study: "Study", interval: str) -> dict[str, Any]:
+    options = study.options
+    return {"eps": options.eps, "eps_unit": "standard deviations of each numeric feature", "norm": "linf",
+            "attack": ATTACK, "budget": options.budget, "rows": options.rows, "seed": options.seed,
+            "ignore": list(options.ignore), "interval": interval}
 
 
 def _notes(study: "Study") -> list[str]:

@@ -31,7 +31,15 @@ class Cell:
         """Return the value, over its interval if wanted, for a narrow column."""
         if self.value is None:
             return "-"
-        return f"{shown(self.value, 3)}\n{_short(self.low)}–{_short(self.high)}" if interval else shown(self.value, 3)
+        return f"{shown(self.value, 3)}\n{self.interval('–')}" if interval else shown(self.value, 3)
+
+    def interval(self, between: str = " to ") -> str:
+        """Return both ends of the interval, with as many decimals each."""
+        if self.low is None or self.high is None:
+            return "-"
+        if max(abs(self.low), abs(self.high)) < 0.01:
+            return f"{number(self.low)}{between}{number(self.high)}"
+        return f"{_short(self.low)}{between}{_short(self.high)}"
 
 
 def shown(value: float | None, decimals: int) -> str:
@@ -48,8 +56,10 @@ def number(value: float) -> str:
 
 
 def _short(value: float | None) -> str:
-    """Return two decimals, without the zero in front of them."""
-    return shown(value, 2).removeprefix("0")
+    """Return two decimals, without the zero in front of them; four digits of a larger number."""
+    if value is None or abs(value) >= 100:
+        return shown(value, 2)
+    return f"{value:.2f}".replace("0.", ".", 1) if abs(value) < 1 else f"{value:.2f}"
 
 
 def accuracy(correct: NDArray[np.bool_]) -> Cell:
@@ -66,6 +76,18 @@ def accuracy(correct: NDArray[np.bool_]) -> Cell:
 def rmse(residual: NDArray[np.float64], seed: int) -> Cell:
     """Return the root mean square of ``residual`` (n,) with its bootstrap interval over rows."""
     return _with_interval((residual**2).mean(), _resampled(residual**2, seed).mean(axis=1), np.sqrt)
+
+
+def r2(residual: NDArray[np.float64], y: NDArray[np.float64], seed: int) -> Cell:
+    """Return the share of the variance of ``y`` (n,) that is explained, with its bootstrap interval over rows.
+
+    At most 1; 0 for the mean of these rows, negative for what is worse.
+    """
+    drawn = np.random.default_rng(seed).integers(0, len(y), (RESAMPLES, len(y)))
+    spread = np.maximum(y[drawn].var(axis=1), np.finfo(np.float64).tiny)
+    draws = 1 - (residual[drawn] ** 2).mean(axis=1) / spread
+    low, high = np.quantile(draws, [0.025, 0.975])
+    return Cell(float(1 - (residual**2).mean() / max(y.var(), np.finfo(np.float64).tiny)), float(low), float(high))
 
 
 def median_error(residual: NDArray[np.float64], seed: int) -> Cell:

@@ -28,13 +28,14 @@ FOR_CURVES = 0.1  # of the budget must be left after each further point of a cur
 
 @dataclass(frozen=True)
 class Options:
-    """The settings of an audit, as :func:`buttress.audit.study.audit` states them."""
+    """The settings of an audit, as :func:`buttress.audit.call.audit` states them."""
 
     task: str = "auto"
     eps: float = 0.25
     budget: float = 60.0
     rows: int | None = None
     seed: int = 0
+    ignore: tuple[str, ...] = ()  # codes of findings to leave out
 
     def check(self) -> None:
         check_option("task", self.task, ("auto", "classification", "regression"))

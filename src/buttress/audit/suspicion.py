@@ -1,46 +1,157 @@
-"""Which rows look wrong, and why: a robust fit's verdict on each row without it, and the row's neighbours."""
+"""Which rows look wrong, and why: a robust fit's verdict on each row without it, and what contradicts the row."""
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.neighbors import NearestNeighbors
 
+from buttress.audit.protocols import Labels
+from buttress.audit.reading.table import Table
 from buttress.robust import RobustKernelClassifier, RobustKernelRegressor, outlier_report
 
 NEIGHBOURS = 10
 Plain = bool | int | float | str | None
-LISTED = 10  # rows to show even where none is probably wrong
+WRONG = 0.5  # probability from which a row is called wrong
+BORDERLINE = 0.25  # and from which it is worth a look
+SHOWN_NEIGHBOURS = 3  # rows that contradict one
+UNUSUAL = 3  # columns named for a row, at most
+ALIKE = 20  # rows of the nearest targets that a row of a regression is compared with, at least
+ODD = 1.5  # a column is unusual for a row from here: robust deviations, or -log10 of the share of its category
+NORMAL_QUARTILES = 1.349  # standard deviations of a normal column between its quartiles
 
 
-def suspicious_rows(
-    X: NDArray[np.float64], y: NDArray[Any], labels: NDArray[Any], task: str, *, held_out: int, seed: int
-) -> tuple[list[dict[str, Any]], dict[str, Any]]:
-    """Return the suspicious rows, the most suspicious first, and how many there are.
+@dataclass
+class Verdicts:
+    """What the robust fit says of each judged row, in their order: arrays of length n.
 
-    X (n, d) holds prepared features, the last ``held_out`` rows those not trained on; ``labels`` are what rows are
-    called. A row has row, given, expected, probability, score and why: all rows above one half, and others up to ten.
-    Each row is judged by the fit without it; the score is by how much that fit prefers another class, or its distance
-    from y in standard deviations.
+    ``score`` is by how much the fit without the row prefers another class, or its distance from y in standard
+    deviations; ``alone`` says that no other row resembles it; ``near`` (n, k) holds the nearest rows.
+    """
+
+    given: Labels
+    expected: Labels
+    probability: NDArray[np.float64]
+    score: NDArray[np.float64]
+    alone: NDArray[np.bool_]
+    near: NDArray[np.intp]
+    share: float
+    held_out: int
+    classifies: bool
+
+    @property
+    def wrong(self) -> NDArray[np.bool_]:
+        """The rows that are more likely wrong than right."""
+        return (self.probability >= WRONG) & ~self.alone
+
+    @property
+    def borderline(self) -> NDArray[np.bool_]:
+        """The rows that are probably right, but worth a look."""
+        return (self.probability >= BORDERLINE) & (self.probability < WRONG) & ~self.alone
+
+    def kinds(self) -> list[str]:
+        """Return the verdict on each row in a word or two."""
+        kinds = np.full(len(self.given), "fine", dtype=object)
+        kinds[self.borderline] = "borderline"
+        kinds[self.wrong] = "wrong"
+        kinds[self.alone] = "resembles no other row"
+        return kinds.tolist()
+
+    def counts(self) -> dict[str, Any]:
+        """Return how many rows were judged, and how many look wrong."""
+        held_out = np.arange(len(self.given)) >= len(self.given) - self.held_out
+        return {"judged": len(self.given), "share": self.share, "above_half": int(self.wrong.sum()),
+                "held_out_above_half": int((self.wrong & held_out).sum()), "borderline": int(self.borderline.sum()),
+                "isolated": int(self.alone.sum())}
+
+    def why(self, i: int) -> str:
+        """Return a sentence about row i: what the fit without it expects, and what its neighbours are."""
+        if self.alone[i]:
+            return "no other row resembles it, so its label cannot be checked"
+        verdict = _class_verdict if self.classifies else _target_verdict
+        return (f"{verdict(self.expected[i], self.score[i])}; "
+                f"{_neighbourhood(self.given, self.near[i, :NEIGHBOURS], self.expected[i], self.classifies)}")
+
+
+def judge(
+    X: NDArray[np.float64], y: Labels, task: str, *, held_out: int, seed: int, logarithms: bool = False
+) -> Verdicts:
+    """Return the verdict on each row of prepared features X (n, d) by a fit without it.
+
+    The last ``held_out`` rows were not trained on. ``logarithms`` says to judge the logarithms of the targets.
     """
     classifies = task == "classification"
-    model = (RobustKernelClassifier if classifies else RobustKernelRegressor)(random_state=seed).fit(X, y)
-    report = outlier_report(model, X, y)
-    alone = getattr(model, "isolated_", np.zeros(len(X), dtype=bool))[report["row"]]
+    model = (RobustKernelClassifier if classifies else RobustKernelRegressor)(random_state=seed)
+    targets = np.log(y) if logarithms else y
+    report = outlier_report(model.fit(X, targets), X, targets)
+    back = np.argsort(report["row"])
+    expected = report["expected"][back]
     score = -report["margin"] if classifies else np.abs(report["sigmas"])
-    wrong = (report["probability"] > 0.5) & ~alone
-    found = []
-    near = NearestNeighbors(n_neighbors=min(NEIGHBOURS, len(X) - 1)).fit(X).kneighbors(return_distance=False)
-    for k in _order(report["probability"], score, wrong, alone)[: max(int(wrong.sum()), LISTED)]:
-        i, expected = report["row"][k], None if alone[k] else report["expected"][k]
-        verdict = _class_verdict if classifies else _target_verdict
-        why = (f"{verdict(expected, score[k])}; {_neighbourhood(y, near[i], expected, classifies)}" if not alone[k]
-               else "no other row resembles it, so its label cannot be checked")
-        found.append({"row": plain(labels[i]), "given": plain(y[i]), "expected": plain(expected),
-                      "probability": float(report["probability"][k]), "score": float(score[k]), "why": why})
-    return found, {"judged": len(X), "share": float(model.contamination_), "above_half": int(wrong.sum()),
-                   "held_out_above_half": int(wrong[report["row"] >= len(X) - held_out].sum()),
-                   "isolated": int(alone.sum())}
+    near = NearestNeighbors(n_neighbors=min(5 * NEIGHBOURS, len(X) - 1)).fit(X).kneighbors(return_distance=False)
+    return Verdicts(y, np.exp(expected) if logarithms else expected, report["probability"][back], score[back],
+                    getattr(model, "isolated_", np.zeros(len(X), dtype=bool)), near, float(model.contamination_),
+                    held_out, classifies)
+
+
+def suspects(verdicts: Verdicts, table: Table, judged: NDArray[np.intp]) -> list[dict[str, Any]]:
+    """Return the rows that look wrong or are borderline, the most suspicious first, each with what contradicts it.
+
+    ``judged`` (n,) are the rows of the table in the order of the verdicts. A row has row, given, expected, probability,
+    score, verdict, why, values, unusual (columns, with its value and the usual ones) and neighbours (the nearest rows
+    that contradict it).
+    """
+    order = _order(verdicts.probability, verdicts.score, verdicts.wrong, verdicts.alone)
+    kinds = verdicts.kinds()
+    shown = [int(i) for i in order if kinds[i] in ("wrong", "borderline")]
+    return [{
+        "row": plain(table.row_numbers[judged[i]]), "given": plain(verdicts.given[i]),
+        "expected": plain(verdicts.expected[i]), "probability": float(verdicts.probability[i]),
+        "score": float(verdicts.score[i]), "verdict": kinds[i], "why": verdicts.why(i),
+        "values": values_of(table, int(judged[i])), "unusual": _unusual(verdicts, table, judged, i),
+        "neighbours": [{"row": plain(table.row_numbers[judged[k]]), "given": plain(verdicts.given[k]),
+                        "values": values_of(table, int(judged[k]))} for k in _contradicting(verdicts, i)],
+    } for i in shown]
+
+
+def values_of(table: Table, place: int) -> dict[str, Plain]:
+    """Return the features of one row of the table as plain values, None where missing."""
+    numbers = {name: float(column[place]) for name, column in table.numeric.items()}
+    return ({name: None if np.isnan(value) else value for name, value in numbers.items()}
+            | {name: str(column[place]) for name, column in table.categorical.items()})
+
+
+def _contradicting(verdicts: Verdicts, i: int) -> list[int]:
+    """Return the nearest rows of the expected class, or the nearest rows of a regression."""
+    near = verdicts.near[i]
+    if verdicts.classifies:
+        near = near[verdicts.given[near] == verdicts.expected[i]]
+    return [int(k) for k in near[:SHOWN_NEIGHBOURS]]
+
+
+def _unusual(verdicts: Verdicts, table: Table, judged: NDArray[np.intp], i: int) -> list[dict[str, Any]]:
+    """Return the columns in which row i differs most from the rows that have its target."""
+    if verdicts.classifies:
+        peers = judged[verdicts.given == verdicts.given[i]]
+    else:
+        order = np.argsort(np.abs(verdicts.given - verdicts.given[i]), kind="stable")
+        peers = judged[order[: max(ALIKE, len(judged) // 10)]]
+    place = int(judged[i])
+    found: list[tuple[float, str, float | str, str]] = []
+    for name, column in table.numeric.items():
+        low, middle, high = np.nanquantile(column[peers], [0.25, 0.5, 0.75])
+        spread = (high - low) / NORMAL_QUARTILES or np.nanstd(column[peers])
+        if spread > 0 and not np.isnan(column[place]):
+            usual = f"{low:.4g} to {high:.4g}" if high > low else f"{middle:.4g}"
+            found.append((abs(column[place] - middle) / spread, name, float(column[place]), usual))
+    for name, texts in table.categorical.items():
+        share = float(np.mean(texts[peers] == texts[place]))
+        values, counts = np.unique(texts[peers].astype(str), return_counts=True)
+        found.append((-2 * np.log10(max(share, 1 / len(peers))), name, str(texts[place]),
+                      f"{values[counts.argmax()]} ({counts.max() / len(peers):.0%})"))
+    found.sort(key=lambda entry: -entry[0])
+    return [{"column": name, "value": plain(value), "usual": usual}
+            for how, name, value, usual in found[:UNUSUAL] if how >= ODD]
 
 
 def _order(
@@ -61,7 +172,7 @@ def _target_verdict(expected: object, score: float) -> str:
     return f"it lies {score:.1f} standard deviations from what the robust fit without it expects"
 
 
-def _neighbourhood(y: NDArray[Any], near: NDArray[np.intp], expected: object, classifies: bool) -> str:
+def _neighbourhood(y: Labels, near: NDArray[np.intp], expected: object, classifies: bool) -> str:
     if classifies:
         return f"{int((y[near] == expected).sum())} of its {len(near)} nearest rows are {plain(expected)!r}"
     return f"its {len(near)} nearest rows have the median {np.median(y[near]):.4g}"

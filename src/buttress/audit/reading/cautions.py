@@ -16,16 +16,16 @@ def cautions(table: Table, classifies: bool) -> list[str]:
     """Return a sentence for each column that counts the rows, is stretched by a few or tells the target, all kept."""
     notes = _stretched(table)
     for name, column in table.numeric.items():
-        if _counts(column):
+        if counts(column):
             notes.append(f"Column {name!r} counts the rows: all its entries are different whole numbers in sequence, "
                          f"from {column.min():.0f}. It was kept; drop it if it only numbers them.")
     columns: dict[str, NDArray[Any]] = {**table.numeric, **table.categorical}
     for name, column in columns.items():
-        how = _tells(column, table.target, classifies)
+        how = tells(column, table.target, classifies)
         if how:
             notes.append(f"Column {name!r} {how} the target {table.target_name!r}. It was kept; check that it is not "
                          "made from it, and would be known before it.")
-    if not classifies and _skewed(table.target):
+    if not classifies and skewed(table.target):
         notes.append(f"The target {table.target_name!r} is skewed, and of skewed targets some on the long side look "
                      "wrong that are not. Logarithms, or square roots of counts, prevent that.")
     return notes
@@ -56,19 +56,19 @@ def _first(what: str, names: list[str]) -> str:
     return f"{what}{'s' if len(names) > 1 else ''} {', '.join(names[:3])}{more}"
 
 
-def _skewed(y: NDArray[np.float64]) -> bool:
+def skewed(y: NDArray[np.float64]) -> bool:
     """Say whether one of the outer tenths of the targets lies over twice as far from the median as the other."""
     low, middle, high = np.quantile(y, [0.1, 0.5, 0.9])
     return bool(low < middle < high and not 0.5 <= (high - middle) / (middle - low) <= 2)
 
 
-def _counts(column: NDArray[np.float64]) -> bool:
+def counts(column: NDArray[np.float64]) -> bool:
     """Say whether a column holds n whole numbers in sequence, each once, in whatever order."""
     ordered = np.sort(column)
     return bool(ordered[0] % 1 == 0 and np.array_equal(ordered, ordered[0] + np.arange(len(ordered))))
 
 
-def _tells(column: NDArray[Any], y: NDArray[Any], classifies: bool) -> str:
+def tells(column: NDArray[Any], y: NDArray[Any], classifies: bool) -> str:
     """Return how a column gives the target away, empty if it does not."""
     if column.dtype.kind == "f" and np.isnan(column).any():
         return ""

@@ -5,7 +5,8 @@ missing; taken as texts, one word would turn the best feature into an identifier
 """
 
 import re
-from dataclasses import dataclass
+from collections import Counter
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -31,7 +32,7 @@ class Notation:
             return np.nan
         for old, new in self.replacements:
             text = text.replace(old, new)
-        return float(text)
+        return float(text) if re.fullmatch(PLAIN, text, re.IGNORECASE) else np.nan
 
 
 # of equals the first
@@ -43,6 +44,12 @@ NOTATIONS = (
 )
 
 
+# an entry with a unit: a sign of a currency in front, or letters behind; a number in any notation between them
+UNITED = re.compile(r"([£$€¥]?) ?([-+]?[\d.,]*\d(?:e[-+]?\d+)?) ?((?:[^\W\d_]|[%°µ£$€¥])[^\d\s,;]{0,9})?")
+MISSING_WORDS = frozenset(("", "?", "-", "--", ".", "n.a.", "n/a", "na", "nan", "null", "missing", "#n/a", "<na>"))
+PERHAPS_MISSING = frozenset(("none", "unknown", "not available", "unspecified"))
+
+
 @dataclass
 class Reading:
     """A column of texts read as numbers: NaN where an entry is missing or one of the ``words`` (by position)."""
@@ -51,6 +58,17 @@ class Reading:
     numbers: NDArray[np.float64]
     words: dict[int, str]
     known: int  # entries that are not missing
+    units: Counter[str] = field(default_factory=Counter)  # how many entries have which unit, where some have one
+
+    @property
+    def numbered(self) -> float:
+        """Share of the entries there are that are numbers, in whatever unit."""
+        return max(self.share, self.units.total() / max(self.known, 1))
+
+    @property
+    def mixed(self) -> bool:
+        """Say whether entries have different units; none counts as the commonest."""
+        return len([unit for unit in self.units if unit]) > 1
 
     @property
     def share(self) -> float:
@@ -70,12 +88,38 @@ def read_numbers(texts: list[str | None]) -> Reading:
     known = [i for i, text in enumerate(texts) if text is not None]
     best: Reading | None = None
     for notation in NOTATIONS:
-        numbers = np.array([np.nan if text is None else notation.number(text) for text in texts])
-        words = {i: str(texts[i]) for i in known if np.isnan(numbers[i])}
-        if best is None or len(words) < len(best.words):
-            best = Reading(notation, numbers, words, len(known))
+        found = _read_as(notation, texts, known)
+        if best is None or len(found.words) < len(best.words):
+            best = found
     assert best is not None
+    return best if best.share >= NEARLY_ALL else _read_united(texts, known) or best
+
+
+def _read_united(texts: list[str | None], known: list[int]) -> Reading | None:
+    """Return the reading of numbers with a unit, those in the commonest one; None where few entries have one."""
+    matches = {i: UNITED.fullmatch(str(texts[i]).strip()) for i in known}
+    units = Counter(match[1] + (match[3] or "") for match in matches.values() if match)
+    named = Counter({unit: count for unit, count in units.items() if unit})
+    if units.total() < NEARLY_ALL * len(known) or named.total() < len(known) / 2:
+        return None
+    unit, count = named.most_common(1)[0]
+    if count < len(known) / 4:  # codes such as A12, B7: no unit is common
+        return None
+    best = min((_read_as(_with_unit(base, unit), texts, known) for base in NOTATIONS if base.name != "percentages"),
+               key=lambda reading: len(reading.words))
+    best.units = units
     return best
+
+
+def _read_as(notation: Notation, texts: list[str | None], known: list[int]) -> Reading:
+    numbers = np.array([np.nan if text is None else notation.number(text) for text in texts])
+    return Reading(notation, numbers, {i: str(texts[i]) for i in known if np.isnan(numbers[i])}, len(known))
+
+
+def _with_unit(base: Notation, unit: str) -> Notation:
+    escaped = re.escape(unit)
+    pattern = rf"(?:{escaped})? ?(?:{base.pattern}) ?(?:{escaped})?"
+    return Notation(f"{base.name} in {unit!r}", pattern, ((unit, ""), (" ", ""), *base.replacements))
 
 
 def are_dates(texts: list[str | None]) -> bool:

@@ -4,19 +4,20 @@ Loads nothing heavy before it has looked at the file, so that a mistake is answe
 """
 
 import csv
+import gzip
+import io
 import re
+import zipfile
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO, TextIO, cast
 
 from buttress._suggest import near
 
 KINDS = {".csv": "csv", ".tsv": "csv", ".parquet": "parquet", ".pq": "parquet"}
 SEPARATORS = ",;\t|"  # the first of equals
 PACKED = {  # first bytes: what a file is, and how to unpack it
-    b"\x1f\x8b": ("compressed (gzip)", "Unpack it: gunzip -k {}"),
-    b"PK\x03\x04": ("a zip archive or a spreadsheet", "Unpack it, or save the sheet as CSV, in place of {}."),
     b"\x28\xb5\x2f\xfd": ("compressed (zstd)", "Unpack it: unzstd {}"),
     b"BZh91AY": ("compressed (bzip2)", "Unpack it: bunzip2 -k {}"),
     b"\xfd7zXZ": ("compressed (xz)", "Unpack it: unxz -k {}"),
@@ -68,24 +69,63 @@ def _read_file(source: str, file_format: str | None) -> dict[str, Any]:
     if path.stat().st_size == 0:
         raise ValueError(f"{source!r} is empty.")
     _check_content(path, kind)
+    frame = _frame(path, kind)
+    if frame.height == 0:
+        raise ValueError(f"{source!r} has a header but no rows.")
+    return dict(zip(frame.columns, frame.get_columns(), strict=True))
+
+
+def _frame(path: Path, kind: str) -> Any:
+    """Return the file as a polars frame."""
+    source = str(path)
     try:
         import polars as pl
     except ImportError:
         raise ImportError("Reading files needs polars. Install it with: pip install 'buttress[report]'") from None
     try:
-        frame = pl.read_parquet(path) if kind == "parquet" else pl.read_csv(path, **csv_options(path))
+        if kind == "parquet":
+            return pl.read_parquet(path)
+        return pl.read_csv(path if packing(path) is None else unpacked(path).read(), **csv_options(path))
     except Exception as error:  # polars raises its own family; whatever it says, the file cannot be read
-        fix = _encoding(path.read_bytes(), path.name) or _ragged(path) if kind == "csv" else ""
+        fix = _encoding(unpacked(path).read(), path.name) or _ragged(path) if kind == "csv" else ""
         raise ValueError(f"Cannot read {source!r} as {kind}: {fix or ' '.join(str(error).split())[:200]}") from None
-    if frame.height == 0:
-        raise ValueError(f"{source!r} has a header but no rows.")
-    return dict(zip(frame.columns, frame.get_columns(), strict=True))
+
+
+def packing(path: Path) -> str | None:
+    """Return "gzip" or "zip" for a packed file, by its first bytes, None for a plain one."""
+    with path.open("rb") as file:
+        first = file.read(4)
+    return "gzip" if first.startswith(b"\x1f\x8b") else "zip" if first == b"PK\x03\x04" else None
+
+
+def unpacked(path: Path) -> BinaryIO:
+    """Open a file, a gzip file, or the only file in a zip archive, for reading."""
+    kind = packing(path)
+    if kind == "gzip":
+        return cast(BinaryIO, gzip.open(path, "rb"))
+    if kind is None:
+        return path.open("rb")
+    archive = zipfile.ZipFile(path)
+    names = [name for name in archive.namelist() if not name.endswith("/") and not name.startswith("__MACOSX")]
+    if len(names) != 1:
+        raise ValueError(f"{str(path)!r} is a zip archive of {len(names)} files, or a spreadsheet; give one file in "
+                         f"an archive. Unpack it, or save the sheet as CSV, in place of {path.name}.")
+    return cast(BinaryIO, archive.open(names[0]))
+
+
+def lines_of(path: Path) -> TextIO:
+    """Open a text file, packed or not, for reading; what is not UTF-8 is replaced."""
+    return io.TextIOWrapper(unpacked(path), encoding="utf-8-sig", errors="replace", newline="")
 
 
 def kind_of(source: str, file_format: str | None) -> str | None:
     """Return "csv", "parquet" or "bundled", None for a file whose name does not say what it is."""
     if not Path(source).is_file():
         return "bundled"
+    suffixes = [suffix.lower() for suffix in Path(source).suffixes]
+    if suffixes and suffixes[-1] in (".gz", ".zip"):
+        suffixes = suffixes[:-1] or [".csv"]
+        return file_format or KINDS.get(suffixes[-1], "csv")
     return file_format or KINDS.get(Path(source).suffix.lower())
 
 
@@ -94,7 +134,11 @@ def read_call(source: str, kind: str) -> str:
     if kind == "parquet":
         return f"pl.read_parquet({source!r})"
     options = ",\n    ".join(f"{name}={value!r}" for name, value in csv_options(Path(source)).items())
-    return f"pl.read_csv(\n    {source!r},\n    {options})"
+    file = repr(source)
+    if packing(Path(source)) == "zip":
+        with zipfile.ZipFile(source) as archive:
+            file = f"zipfile.ZipFile({source!r}).read({archive.namelist()[0]!r})"
+    return f"pl.read_csv(\n    {file},\n    {options})"
 
 
 def csv_options(path: Path) -> dict[str, Any]:
@@ -103,7 +147,7 @@ def csv_options(path: Path) -> dict[str, Any]:
     The separator is the one of comma, semicolon, tab and bar that parts the header most; next to another than a comma,
     a comma may be the decimal point. Blank lines before the header are skipped.
     """
-    with path.open(newline="", encoding="utf-8-sig", errors="replace") as lines:
+    with lines_of(path) as lines:
         first = list(islice(lines, 100))
     blank = next((i for i, line in enumerate(first) if line.strip()), 0)
     separator = max(SEPARATORS, key=lambda mark: len(next(_records(first[blank:], mark), [])))
@@ -139,7 +183,7 @@ def _check_content(path: Path, kind: str) -> None:
     In the rows below the header polars refuses another encoding itself.
     """
     header = b""
-    with path.open("rb") as file:
+    with unpacked(path) if kind == "csv" else path.open("rb") as file:
         for line in file:
             header += line
             if line.strip():  # blank lines before the header are skipped
@@ -167,7 +211,7 @@ def _encoding(content: bytes, name: str) -> str:
 
 def _ragged(path: Path) -> str:
     """Return what is wrong with a text file whose lines have more entries than its header, empty when none has."""
-    with path.open(newline="", encoding="utf-8-sig") as lines:
+    with lines_of(path) as lines:
         rows = csv.reader(lines, delimiter=csv_options(path).get("separator", ","))
         try:
             header = next((row for row in rows if row), [])

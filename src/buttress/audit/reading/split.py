@@ -23,7 +23,7 @@ def split(table: Table, classifies: bool, seed: int) -> tuple[Rows, Rows, str]:
     y = table.target
     if classifies:
         _check_classes(y, table.target_name)
-    group = _groups(table)
+    group = groups(table)
     firsts = np.unique(group, return_index=True)[1]
     copies = len(y) - len(firsts)
     note = ""
@@ -38,7 +38,7 @@ def split(table: Table, classifies: bool, seed: int) -> tuple[Rows, Rows, str]:
     return train, test, note
 
 
-def _groups(table: Table) -> Rows:
+def groups(table: Table) -> Rows:
     """Return a number for each row, the same for rows of equal features, counted by their first appearance."""
     codes = [np.unique(column.astype(str) if column.dtype.kind == "O" else column, return_inverse=True)[1]
              for column in (*table.numeric.values(), *table.categorical.values())]

@@ -13,7 +13,15 @@ from numpy.typing import ArrayLike, NDArray
 
 from buttress._suggest import LARGEST
 from buttress.audit.protocols import Frame, is_frame
-from buttress.audit.reading.entries import NEARLY_ALL, Notation, Reading, are_dates, read_numbers
+from buttress.audit.reading.entries import (
+    MISSING_WORDS,
+    NEARLY_ALL,
+    PERHAPS_MISSING,
+    Notation,
+    Reading,
+    are_dates,
+    read_numbers,
+)
 
 MISSING = "(missing)"
 MAX_LEVELS = 50  # a text column with more values than this is taken for an identifier
@@ -27,6 +35,9 @@ class Table:
     ``row_numbers`` are the labels of a pandas index, else the row numbers. ``by_number`` says that the names x0, x1,
     ... stand for columns of an array; ``read_as`` names the columns of texts that were read as numbers, the target
     among them; ``origin`` is the file or bundled set it was read from and its kind, None for data given as objects.
+    ``given`` and ``given_target`` are the columns as they came, all rows of them; ``places`` (n,) says which of those
+    rows are in use. ``indexes`` are dropped columns that only number the rows, ``units`` the units of columns that have
+    several, ``target_words`` the entries of the target that mean, or may mean, that it is missing.
     """
 
     numeric: dict[str, NDArray[np.float64]]
@@ -38,6 +49,13 @@ class Table:
     by_number: bool = False
     read_as: dict[str, Notation] = field(default_factory=dict)
     origin: tuple[str, str] | None = None
+    given: Mapping[str, object] = field(default_factory=dict)
+    given_target: object = None
+    places: NDArray[np.intp] = field(default_factory=lambda: np.empty(0, dtype=np.intp))
+    indexes: dict[str, NDArray[Any]] = field(default_factory=dict)
+    constant: list[str] = field(default_factory=list)
+    units: dict[str, dict[str, int]] = field(default_factory=dict)
+    target_words: dict[str, int] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.target)
@@ -60,6 +78,17 @@ class Table:
             ("numeric", make_pipeline(SimpleImputer(strategy="median"), StandardScaler()), numbers),
             ("categorical", OneHotEncoder(handle_unknown="ignore", sparse_output=False), categories),
         ])
+
+
+    def native(self) -> Any:
+        """Return the transformer of :meth:`array` that keeps missing values: numbers standardised, categories coded."""
+        from sklearn.compose import ColumnTransformer
+        from sklearn.preprocessing import OrdinalEncoder, StandardScaler
+
+        numbers = list(range(len(self.numeric)))
+        categories = list(range(len(numbers), len(numbers) + len(self.categorical)))
+        coder = OrdinalEncoder(handle_unknown="use_encoded_value", unknown_value=math.nan)
+        return ColumnTransformer([("numeric", StandardScaler(), numbers), ("categorical", coder, categories)])
 
 
 def columns_of(X: ArrayLike | Frame) -> dict[str, object]:
@@ -96,9 +125,13 @@ def make_table(
     y = _as_array(target)
     if y.ndim != 1:
         raise ValueError(f"The target {target_name!r} must be one column. Got shape {y.shape}.")
+    words = _missing_words(y)
     present = np.array([not _is_missing(value) for value in y], dtype=bool)
+    if y.dtype.kind in "OUST" and not _mostly_numbers(y):
+        present &= np.array([str(value).strip().lower() not in MISSING_WORDS for value in y])
     names = np.arange(len(y)) if labels is None or len(labels) != len(y) else np.asarray(labels)
-    table = Table({}, {}, y[present], target_name, names[present])
+    table = Table({}, {}, y[present], target_name, names[present], given=columns, given_target=target,
+                  places=np.flatnonzero(present), target_words=words)
     if not present.all():
         table.notes.append(f"{(~present).sum()} rows without a target {target_name!r} were dropped.")
     if len(table) < 20:
@@ -108,8 +141,9 @@ def make_table(
         values = _as_array(column)
         if len(values) != len(present):
             raise ValueError(f"Column {name!r} has {len(values)} rows, the target {target_name!r} has {len(present)}.")
-        if _is_index(name, values):
+        if is_index(name, values):
             table.notes.append(f"Column {name!r}, the index of a frame that was written with it, was dropped.")
+            table.indexes[name] = values[present]
         else:
             _place(name, values[present], table)
     if not table.numeric and not table.categorical:
@@ -143,10 +177,32 @@ def _settle_target(table: Table, task: str) -> str:
     return task
 
 
-def _is_index(name: str, values: NDArray[Any]) -> bool:
-    """Say whether a column is an index that pandas wrote: it has no name of its own, and counts the rows from 0."""
-    unnamed = name == "" or name.startswith("Unnamed: ")
-    return unnamed and values.dtype.kind in "iuf" and np.array_equal(values, np.arange(len(values)))
+def _missing_words(y: NDArray[Any]) -> dict[str, int]:
+    """Return the words of a target that say, or may say, that it is missing, with their counts."""
+    if y.dtype.kind not in "OUST" or _mostly_numbers(y):
+        return {}
+    texts = [str(value) for value in y if not _is_missing(value)]
+    words, counts = np.unique(texts, return_counts=True)
+    return {word: int(count) for word, count in zip(words.tolist(), counts, strict=True)
+            if word.strip().lower() in MISSING_WORDS | PERHAPS_MISSING}
+
+
+def _mostly_numbers(y: NDArray[Any]) -> bool:
+    """Say whether a target of texts holds many different numbers, of which a stray word is a mistake to be named."""
+    reading = read_numbers(_texts(y))
+    return reading.share > 0.5 and len(np.unique(reading.numbers)) > MAX_CLASSES
+
+
+def is_index(name: str, values: NDArray[Any]) -> bool:
+    """Say whether a column is an index that pandas wrote: it has no name of its own, and its whole numbers are unique.
+
+    They need not count from 0 without gaps: an index that was sampled or filtered does not.
+    """
+    unnamed = name == "" or name.startswith(("Unnamed: ", "_duplicated_", "__index_level_"))
+    if not unnamed or values.dtype.kind not in "iuf":
+        return False
+    whole = bool(np.all(np.isfinite(values))) and bool(np.all(values % 1 == 0))
+    return whole and len(np.unique(values)) == len(values)
 
 
 def _place(name: str, values: NDArray[Any], table: Table) -> None:
@@ -154,7 +210,9 @@ def _place(name: str, values: NDArray[Any], table: Table) -> None:
     numbers = _numbers(values)
     if numbers is None and values.dtype.kind not in "mM":
         reading = read_numbers(_texts(values))
-        if reading.known and reading.share >= NEARLY_ALL:
+        if reading.known and reading.numbered >= NEARLY_ALL:
+            if reading.mixed:
+                table.units[name] = dict(reading.units)
             numbers = reading.numbers
             table.read_as[name] = reading.notation
             table.notes.append(_read_note(name, reading, table.row_numbers))
@@ -165,6 +223,7 @@ def _place(name: str, values: NDArray[Any], table: Table) -> None:
     known = numbers[~np.isnan(numbers)]
     if known.size == 0 or known.min() == known.max():
         table.notes.append(f"Column {name!r} is {'empty' if known.size == 0 else 'constant'} and was dropped.")
+        table.constant.append(name)
         table.read_as.pop(name, None)
     else:
         table.numeric[name] = numbers
@@ -181,6 +240,7 @@ def _place_texts(name: str, values: NDArray[Any], table: Table) -> None:
     levels = len(set(known)) + (len(known) < len(values))
     if not known or levels < 2:
         table.notes.append(f"Column {name!r} is {'constant' if known else 'empty'} and was dropped.")
+        table.constant.append(name)
     elif values.dtype.kind in "mM" or are_dates(_texts(values)):
         kind = "durations" if values.dtype.kind == "m" else "dates"
         table.notes.append(f"Column {name!r} holds {kind} and was dropped: what may matter of them must be given as "

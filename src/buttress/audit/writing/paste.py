@@ -54,7 +54,8 @@ def _data(table: Table) -> tuple[list[str], list[str], str]:
     if kind in ("csv", "parquet"):
         name = table.target_name
         reading = [f"frame = {read_call(source, kind)}", *_conversions(table), f"frame = frame.drop_nulls({name!r})"]
-        return ["import polars as pl"], reading, f"model.fit(frame, frame[{name!r}].to_numpy())"
+        packed = ["import zipfile"] if "zipfile." in reading[0] else []
+        return [*packed, "import polars as pl"], reading, f"model.fit(frame, frame[{name!r}].to_numpy())"
     if kind == "bundled":
         reading = [f"X, y, names, _ = load_bundled({source!r})", "frame = pl.DataFrame(X, schema=names)"]
         return ["import polars as pl", "from buttress.datasets import load_bundled"], reading, "model.fit(frame, y)"
@@ -75,4 +76,4 @@ def _conversion(name: str, notation: Notation) -> str:
     text += f".str.extract({pattern!r})"
     for old, new in notation.replacements:
         text += f".str.replace_all({old!r}, {new!r}, literal=True)"
-    return f"{text}.cast(pl.Float64)"
+    return f"{text}.cast(pl.Float64, strict=False)"

@@ -1,23 +1,29 @@
-"""Writing an audit down: ``audit.json`` for programs, ``audit.html`` for people, and a table for the terminal."""
+"""Writing an audit down: ``audit.json`` for programs, ``audit.html`` for people, ``suspicious.csv`` for corrections,
+and a table for the terminal."""
 
-import io
 import json
 import os
 import tempfile
+from html import escape
 from pathlib import Path
 from typing import Any
 
 from buttress.audit.measure import number, shown
 from buttress.audit.result import AuditResult
+from buttress.audit.writing.curves import figures
+from buttress.audit.writing.words import GLOSSARY, HEADINGS, term_of, term_of_column
 
 TEMPLATE = Path(__file__).with_name("report.html.jinja")
 TERMINAL_ROWS = 5  # suspicious rows shown in the terminal; audit.json holds all
-PAGE_ROWS = 200  # and on the page
+PAGE_ROWS = 60  # and on the page
+FRAME_HEIGHT = 820  # pixels of the page in a notebook
 
 
 def write(result: AuditResult, folder: Path) -> list[Path]:
-    """Write audit.json and audit.html into ``folder`` (made if need be); both or neither appear, and never in part."""
-    texts = {"audit.json": json.dumps(result.to_dict(), indent=1, allow_nan=False) + "\n", "audit.html": html(result)}
+    """Write audit.json, audit.html and suspicious.csv into ``folder`` (made if need be); all or none appear, never in
+    part."""
+    texts = {"audit.json": json.dumps(result.to_dict(), indent=1, allow_nan=False, default=str) + "\n",
+             "audit.html": html(result), "suspicious.csv": result.sheet.text()}
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder, prefix=".audit-") as scratch:
         for name, text in texts.items():
@@ -37,21 +43,36 @@ def html(result: AuditResult) -> str:
         autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     best = {key: _best(result, key) for key in result.columns}
-    environment.filters |= {"entry": _entry, "shown": lambda value: shown(value, 3)}
+    environment.filters |= {"entry": _entry, "shown": _cell, "term": term_of,
+                            "column_term": term_of_column}
     page = environment.from_string(TEMPLATE.read_text(encoding="utf-8"))
-    return page.render(result=result, svg=_svg(result), best=best, limit=PAGE_ROWS)
+    return page.render(result=result, figures=figures(result), best=best, limit=PAGE_ROWS, headings=HEADINGS,
+                       glossary=_glossary(result))
+
+
+def _cell(value: float) -> str:
+    return shown(value, 3)
+
+
+def embedded(result: AuditResult) -> str:
+    """Return the page inside a frame of its own, so that a notebook and it do not share styles."""
+    page = escape(html(result), quote=True)
+    return f'<iframe title="audit" style="width:100%;height:{FRAME_HEIGHT}px;border:0" srcdoc="{page}"></iframe>'
+
+
+def _glossary(result: AuditResult) -> dict[str, tuple[str, str]]:
+    """Return the paragraphs on the terms that this page uses."""
+    used = {term_of(name) for name in result.rows} | {term_of_column(key) for key in result.columns}
+    return {key: said for key, said in GLOSSARY.items() if key in used | {"interval", "wrong"}}
 
 
 def _best(result: AuditResult, key: str) -> float | None:
+    """Return the best value of a column, None where it is no better than the baseline's."""
     values = [cell.value for cells in result.rows.values() if (cell := cells[key]).value is not None]
-    return (max(values) if result.metric == "accuracy" else min(values)) if values else None
-
-
-def _svg(result: AuditResult) -> str:
-    buffer = io.StringIO()
-    result.plot().savefig(buffer, format="svg", metadata={"Date": None})
-    text = buffer.getvalue()
-    return text[text.index("<svg"):]
+    higher = result.metric == "accuracy" or key == "r2"
+    best = (max(values) if higher else min(values)) if values else None
+    guess = result.rows[result.baseline][key].value
+    return best if best is not None and (guess is None or (best > guess if higher else best < guess)) else None
 
 
 def terminal_table(result: AuditResult, width: int = 80) -> Any:
@@ -62,13 +83,14 @@ def terminal_table(result: AuditResult, width: int = 80) -> Any:
     fits = Console(width=10_000).measure(_table(result, interval=True)).maximum <= width
     lines = [f"{key}: {says}" for key, says in result.columns.items()]
     lines += [*result.notes, *result.left_out()]
+    said = [*result.verdict, *(f"{found.severity:<8}{found.code} {found.title}" for found in result.findings), ""]
     if not fits:
         lines.append("Intervals are in the report: the table would be too wide with them.")
     lines.append(f"Recommended: {result.recommended or 'none, too few rows'}. {result.seconds:.0f} s.")
     judged = [result.judged(), "p: the probability that a row is wrong, or unlike any other."]
-    if len(result.suspicious) > TERMINAL_ROWS:
-        judged.append(f"The first {TERMINAL_ROWS}; {len(result.suspicious)} are in audit.json.")
-    return Group(_table(result, interval=fits), Text("\n".join(lines)), _suspicious(result),
+    if len(result.suspects) > TERMINAL_ROWS:
+        judged.append(f"The first {TERMINAL_ROWS}; {len(result.suspects)} are in suspicious.csv.")
+    return Group(Text("\n".join(said)), _table(result, interval=fits), Text("\n".join(lines)), _suspicious(result),
                  Text("\n".join(judged)))
 
 
@@ -96,7 +118,7 @@ def _suspicious(result: AuditResult) -> Any:
     rows = Table(title="Most suspicious rows", title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
     for heading in ("row", "given", "expected", "p", "why"):
         rows.add_column(heading, overflow="fold")
-    for found in result.suspicious[:TERMINAL_ROWS]:
+    for found in result.suspects[:TERMINAL_ROWS]:
         entries = (found["row"], found["given"], found["expected"], f"{found['probability']:.2f}", found["why"])
         rows.add_row(*(Text(_entry(entry)) for entry in entries))
     return rows

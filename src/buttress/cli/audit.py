@@ -1,24 +1,19 @@
-"""The ``buttress`` command: parse, call, print. Errors are one line on stderr and exit code 2."""
+"""``buttress audit``."""
 
 import math
 import os
-import sys
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-if TYPE_CHECKING:
-    from buttress.audit.protocols import Report
-    from buttress.audit.result import AuditResult
+from buttress.audit.writing.words import HEADINGS, columns_of_task
+from buttress.cli.app import STARTED, app
+from buttress.cli.terminal import ctrl_c, progress
 
-STARTED = time.monotonic()
-app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None, no_args_is_help=True,
-                  help="Robust kernel machines: what breaks a plain SVM on your data, and what a robust one recovers.")
+if TYPE_CHECKING:
+    from buttress.audit.result import AuditResult
 
 
 class Task(StrEnum):
@@ -27,11 +22,6 @@ class Task(StrEnum):
     auto = "auto"
     classification = "classification"
     regression = "regression"
-
-
-@app.callback()
-def buttress() -> None:
-    """Robust kernel machines."""
 
 
 @app.command()
@@ -45,13 +35,18 @@ def audit(
     budget: Annotated[float, typer.Option(help="Seconds for the whole run.")] = 60.0,
     rows: Annotated[int | None, typer.Option(help="Training rows to use instead of what the budget allows.")] = None,
     seed: Annotated[int, typer.Option(help="Seed of everything random.")] = 0,
-    output: Annotated[Path, typer.Option(help="Folder for audit.json and audit.html.")] = Path(),
+    output: Annotated[Path, typer.Option(help="Folder for audit.json, audit.html and suspicious.csv.")] = Path(),
     model: Annotated[Path | None, typer.Option(help="A model file of buttress.save, as one more row.")] = None,
     fail_under: Annotated[list[str] | None, typer.Option(
         help="COLUMN=VALUE, as in attacked=0.7: exit with 1 if the recommended estimator does worse.")] = None,
+    fail_on: Annotated[list[str] | None, typer.Option(
+        help="error, warning or a code such as BUT007: exit with 1 if that, or a worse one, is found.")] = None,
+    ignore: Annotated[list[str] | None, typer.Option(help="Code of a finding to leave out, such as BUT005.")] = None,
 ) -> None:
     """Show what breaks a plain SVM on DATA, what a robust one recovers, and which rows look wrong."""
     floors = dict(_floor(text) for text in fail_under or [])
+    _check_floors(floors, list(HEADINGS))
+    _check_findings(fail_on or [], ignore or [])
     _check_output(output)
     _check_numbers(eps, budget, rows, seed)
     if model is not None and not model.is_file():
@@ -61,54 +56,34 @@ def audit(
 
     table, settled = make_table(*load(data, target, file_format), task.value)
     table.origin = data, str(kind_of(data, file_format))
+    _check_floors(floors, columns_of_task(settled))
+    from buttress.audit.call import audit_table
     from buttress.audit.options import Options
-    from buttress.audit.study import audit_table
-    from buttress.audit.writing.report import write
 
-    options = Options(task.value, eps, budget, rows, seed)
-    with _ctrl_c(), _progress() as report:
+    options = Options(task.value, eps, budget, rows, seed, tuple(ignore or []))
+    with ctrl_c(), progress() as report:
         result = audit_table(_fitted(model), table, settled, options, report, STARTED, data)
-    _check_floors(floors, list(result.columns))
-    paths = write(result, output)
-    _show(result, paths)
-    missed = result.missed(floors)
+    _show(result, result.save(output))
+    _judge(result, floors, fail_on or [])
+
+
+def _judge(result: "AuditResult", floors: dict[str, float], fail_on: list[str]) -> None:
+    """Leave with exit code 1, and a line for each reason, where the user asked for that."""
+    missed = result.missed({key: floor for key, floor in floors.items() if key in result.columns})
+    missed += result.failing(fail_on)
     for sentence in missed:
         typer.echo(f"buttress: {sentence}", err=True)
     if missed:
         raise typer.Exit(1)
 
 
-@app.command()
-def explain(
-    joins: Annotated[Path, typer.Argument(help="A TOML file that declares a join, see docs/relational.md.")],
-    target: Annotated[str | None, typer.Option(help="The label, as table.column, in place of the file's.")] = None,
-) -> None:
-    """Show how a join is counted: its tree, rows, exact size, and which edges are exact."""
-    from buttress.relational.command import explain_file
+def _check_findings(fail_on: list[str], ignore: list[str]) -> None:
+    """Refuse unknown codes before any work is done."""
+    codes = [code for code in (*fail_on, *ignore) if code not in ("error", "warning", "note")]
+    if codes:
+        from buttress.audit.findings import check_codes
 
-    typer.echo(explain_file(joins, target))
-
-
-@app.command()
-def fit(
-    joins: Annotated[Path, typer.Argument(help="A TOML file that declares a join, see docs/relational.md.")],
-    output: Annotated[Path, typer.Option("--output", "-o", help="Where to write the model.")],
-    target: Annotated[str | None, typer.Option(help="The label, as table.column, in place of the file's.")] = None,
-    alpha: Annotated[float, typer.Option(help="Weight of the squared norm against the mean hinge loss.")] = 1e-3,
-    tol: Annotated[float, typer.Option(help="Relative width of the interval around the optimum to stop at.")] = 1e-3,
-    max_time: Annotated[float | None, typer.Option(help="Most seconds.")] = None,
-    seed: Annotated[int, typer.Option(help="Seed of the sample it starts from.")] = 0,
-) -> None:
-    """Train a linear SVM over a join that is never materialised, and write it with its certificate."""
-    from buttress.persistence import save
-    from buttress.relational.command import fit_file, summary
-
-    _check_file(output)
-    with _ctrl_c():
-        model = fit_file(joins, target, alpha=alpha, tol=tol, max_time=max_time, random_state=seed, progress=True)
-    save(model, output)
-    typer.echo(summary(model))
-    typer.echo(f"Written: {output}")
+        check_codes(codes)
 
 
 def _show(result: "AuditResult", paths: list[Path]) -> None:
@@ -159,14 +134,6 @@ def _check_output(folder: Path) -> None:
         raise ValueError(f"--output {str(folder)!r} cannot be made: {str(above)!r} cannot be written to.")
 
 
-def _check_file(path: Path) -> None:
-    """Refuse a model file that could not be written, before any work is done."""
-    if path.is_dir():
-        raise ValueError(f"--output {str(path)!r} is a folder. Name a file.")
-    if not os.access(path.absolute().parent, os.W_OK):
-        raise ValueError(f"--output {str(path)!r} cannot be written: there is no such folder, or no right to it.")
-
-
 def _check_numbers(eps: float, budget: float, rows: int | None, seed: int) -> None:
     """Refuse numbers out of range at once; the audit checks them again, but only after it has loaded."""
     for name, value in (("eps", eps), ("budget", budget)):
@@ -176,50 +143,3 @@ def _check_numbers(eps: float, budget: float, rows: int | None, seed: int) -> No
         raise ValueError(f"rows must be a whole number of at least 20. Got {rows}.")
     if seed < 0:
         raise ValueError(f"seed must be a whole number of at least 0. Got {seed}.")
-
-
-@contextmanager
-def _ctrl_c() -> Iterator[None]:
-    """Leave on Ctrl-C with a word of our own: the command line's library would leave without one."""
-    try:
-        yield
-    except KeyboardInterrupt:
-        _stop("interrupted, nothing was written", 130)
-
-
-@contextmanager
-def _progress() -> Iterator["Report"]:
-    """Show a bar on stderr while a terminal watches."""
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-
-    console = Console(stderr=True)
-    if not console.is_terminal:
-        yield lambda what, share: None
-        return
-    columns = (BarColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
-    with Progress(*columns, console=console, transient=True) as bar:
-        task = bar.add_task("reading", total=1.0)
-        yield lambda what, share: bar.update(task, description=what, completed=share)
-
-
-def main() -> None:
-    """Run the command; mistakes of the user become one line and exit code 2, Ctrl-C exit code 130."""
-    try:
-        code = app(standalone_mode=False)
-    except (ValueError, TypeError, ImportError, OSError) as error:
-        _stop(str(error), 2)
-    except Exception as error:
-        if not hasattr(error, "format_message"):  # not the command line's own complaint about its arguments
-            raise
-        _stop(error.format_message(), 2)
-    sys.exit(code if isinstance(code, int) else 0)
-
-
-def _stop(message: str, code: int) -> NoReturn:
-    typer.echo(f"buttress: {' '.join(message.split())}", err=True)
-    sys.exit(code)
-
-
-if __name__ == "__main__":
-    main()

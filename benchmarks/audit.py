@@ -1,0 +1,150 @@
+"""Findings of the audit on planted faults: how often each code is found, and how often it is raised on clean tables.
+
+    python benchmarks/audit.py
+
+Five tables that come with scikit-learn are taken for clean. Each fault is planted at three strengths into each table,
+three times; a false alarm is a code that is raised on a table as it is, at the severity of the planted fault. Findings
+on what models score (BUT014 to BUT017) are not among them: they restate cells of the table.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris, load_wine, make_classification
+
+from buttress.audit.baselines import MAJORITY, MEAN, takes_logarithms
+from buttress.audit.findings import CHECKS, Evidence, find_all
+from buttress.audit.measure import Cell
+from buttress.audit.reading.split import split
+from buttress.audit.reading.table import make_table
+from buttress.audit.suspicion import judge
+
+TRIALS = 3  # of each fault, strength and table
+Columns = dict[str, np.ndarray]
+Fault = Callable[[Columns, np.ndarray, float, np.random.Generator], tuple[Columns, np.ndarray]]
+
+
+def tables() -> dict[str, tuple[Columns, np.ndarray]]:
+    """Return the clean tables, at most 400 rows of each."""
+    loaded = {name: load(return_X_y=True) for name, load in (
+        ("iris", load_iris), ("wine", load_wine), ("cancer", load_breast_cancer), ("diabetes", load_diabetes))}
+    loaded["two classes"] = make_classification(300, 6, class_sep=1.5, flip_y=0, random_state=0)
+    found = {}
+    for name, (X, y) in loaded.items():
+        rows = np.sort(np.random.default_rng(0).permutation(len(X))[:400])
+        found[name] = {f"c{j}": X[rows, j] for j in range(X.shape[1])}, y[rows]
+    return found
+
+
+def codes_of(X: Columns, y: np.ndarray) -> set[str]:
+    """Return the codes of all findings on a table."""
+    table, task = make_table(X, y, "y", "auto")
+    classifies = task == "classification"
+    train, test, _ = split(table, classifies, 0)
+    prepared = table.preparation().fit_transform(table.array()).astype(float)
+    verdicts = judge(prepared, table.target, task, held_out=0, seed=0, logarithms=takes_logarithms(table, task))
+    guess = MAJORITY if classifies else MEAN
+    evidence = Evidence(table, classifies, train, test, np.arange(len(table)), verdicts, {guess: {"as_is": Cell()}},
+                        None, guess, 0.25)
+    return {finding.code for finding in find_all(evidence)}
+
+
+def leak(X, y, strength, rng):
+    numbers = np.unique(y, return_inverse=True)[1] if len(np.unique(y)) < 10 else (y - y.mean()) / y.std()
+    return X | {"leak": numbers + strength * rng.normal(size=len(y))}, y
+
+
+def index(X, y, strength, rng):
+    order = np.argsort(y + strength * y.std() * rng.normal(size=len(y)))  # a sorted file, more or less
+    return {"": np.sort(rng.permutation(10 * len(y))[: len(y)])} | {n: c[order] for n, c in X.items()}, y[order]
+
+
+def copies(X, y, strength, rng):
+    rows = np.r_[np.arange(len(y)), rng.integers(0, len(y), max(1, int(strength * len(y))))]
+    return {name: column[rows] for name, column in X.items()}, y[rows]
+
+
+def near_copies(X, y, strength, rng):
+    Z, targets = copies(X, y, strength, rng)
+    return {n: np.r_[c[: len(y)], c[len(y) :] + 1e-5 * c.std() * rng.normal(size=len(c) - len(y))]
+            for n, c in Z.items()}, targets
+
+
+def nearly_constant(X, y, strength, rng):
+    return X | {"flat": np.where(rng.random(len(y)) < strength, 1.0, 0.0)}, y
+
+
+def missing(X, y, strength, rng):
+    return X | {"c0": np.where(rng.random(len(y)) < strength, np.nan, X["c0"])}, y
+
+
+def wrong(X, y, strength, rng):
+    y = y.copy()
+    rows = rng.choice(len(y), max(1, int(strength * len(y))), replace=False)
+    labels = np.unique(y)
+    if len(labels) < 10:
+        y[rows] = labels[(np.searchsorted(labels, y[rows]) + rng.integers(1, len(labels), len(rows))) % len(labels)]
+    else:
+        y[rows] = y.mean() + 5 * y.std() * rng.normal(1, 1, len(rows))
+    return X, y
+
+
+def one_kind(X, y, strength, rng):
+    y = y.copy()
+    labels = np.unique(y)
+    if len(labels) < 10:
+        ones = np.flatnonzero(y == labels[1])
+        y[rng.choice(ones, max(1, int(strength * len(ones))), replace=False)] = labels[0]
+    return X, y
+
+
+def sentinel(X, y, strength, rng):
+    rows = rng.choice(len(y), max(1, int(strength * len(y))), replace=False)
+    column = X["c0"].copy()
+    column[rows] = -9999.0
+    return X | {"c0": column}, y
+
+
+def unit(X, y, strength, rng):
+    few = rng.random(len(y)) < strength
+    few[0] = True
+    return X | {"c0": np.array([f"{1000 * v:.6g} g" if f else f"{v:.6g} kg" for v, f in zip(X["c0"], few)])}, y
+
+
+def words(X, y, strength, rng):
+    if len(np.unique(y)) >= 10:
+        return X, y
+    rows = rng.random(len(y)) < strength
+    rows[0] = True
+    return X, np.where(rows, "n.a.", y.astype(str)).astype(object)
+
+
+FAULTS: dict[str, tuple[Fault, tuple[float, float, float]]] = {
+    "BUT001": (leak, (0.3, 0.1, 0.0)), "BUT002": (index, (3.0, 1.0, 0.0)), "BUT003": (copies, (0.01, 0.05, 0.2)),
+    "BUT004": (near_copies, (0.01, 0.05, 0.2)), "BUT005": (nearly_constant, (0.008, 0.004, 0.0)),
+    "BUT006": (missing, (0.02, 0.1, 0.4)), "BUT007": (wrong, (0.01, 0.03, 0.1)),
+    "BUT008": (one_kind, (0.05, 0.1, 0.2)), "BUT009": (sentinel, (0.003, 0.01, 0.03)),
+    "BUT010": (unit, (0.02, 0.1, 0.4)), "BUT011": (words, (0.01, 0.03, 0.1)),
+}
+
+
+def main() -> None:
+    clean = {name: codes_of(X, y) for name, (X, y) in tables().items()}
+    print("| code | what | weak | medium | strong | raised on the table as it is |")
+    print("| --- | --- | --- | --- | --- | --- |")
+    titles = {check.code: check.title for check in CHECKS}
+    for code, (plant, strengths) in FAULTS.items():
+        shares = []
+        for strength in strengths:
+            hits = []
+            for X, y in tables().values():
+                if code in ("BUT008", "BUT011") and len(np.unique(y)) >= 10:
+                    continue  # of classes only
+                hits += [code in codes_of(*plant(X, y, strength, np.random.default_rng(seed))) for seed in range(TRIALS)]
+            shares.append(f"{np.mean(hits):.2f} of {len(hits)}")
+        raised = [name for name, found in clean.items() if code in found]
+        print(f"| {code} | {titles[code]} | {' | '.join(shares)} | {', '.join(raised) or 'none'} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,136 @@
+"""The call: from arrays, frames or a table that was read to the result of a study of it."""
+
+import time
+import warnings
+from collections.abc import Sequence, Sized
+
+from numpy.typing import ArrayLike
+from sklearn.base import is_classifier
+from threadpoolctl import threadpool_limits
+
+from buttress._checks import InterruptedWarning, NotConvergedWarning
+from buttress._types import Supervised
+from buttress.audit.baselines import baselines
+from buttress.audit.conclude import conclude
+from buttress.audit.contenders import contenders
+from buttress.audit.findings import Check
+from buttress.audit.fitted import is_fitted, order_columns
+from buttress.audit.options import Options
+from buttress.audit.protocols import Frame, Report, is_frame
+from buttress.audit.reading.table import Table, columns_of, kind_of_frame, labels_of, make_table
+from buttress.audit.result import AuditResult
+from buttress.audit.study import Study
+
+
+def audit(
+    estimator: Supervised | None,
+    X: ArrayLike | Frame,
+    y: ArrayLike,
+    *,
+    task: str = "auto",
+    eps: float = 0.25,
+    budget: float = 60.0,
+    rows: int | None = None,
+    random_state: int = 0,
+    target_name: str = "target",
+    checks: Sequence[Check] = (),
+    ignore: Sequence[str] = (),
+    report: Report | None = None,
+) -> AuditResult:
+    """Show what breaks a plain SVM on (X, y), what a robust one recovers, and which rows look wrong.
+
+    Parameters
+    ----------
+    estimator : estimator or None
+        Your own classifier or regressor as one more row; None for none. Unfitted, it is fitted on the prepared features
+        like the others; fitted, it is judged as it is, on numeric columns, and not refitted to corrupt targets.
+    X : array or frame of shape (n, d)
+        Numbers are median-filled and standardised, texts one-hot encoded; constant columns are dropped and reported.
+    y : array of shape (n,)
+    task : {"auto", "classification", "regression"}
+        "auto": texts and whole numbers with at most 10 values are classes.
+    eps : float, default=0.25
+        Radius of the attack in standard deviations of each numeric feature (l_inf).
+    budget : float, default=60
+        Seconds for everything; rows are subsampled to keep it, and the result says how many.
+    rows : int or None
+        Training rows to use, instead of as many as the budget allows on this machine: with it, the same
+        ``random_state`` gives the same numbers wherever the budget suffices.
+    random_state : int, default=0
+    target_name : str
+        What the report calls y.
+    checks : sequence of Check
+        Your own, run after the audit's; see :class:`buttress.audit.Check`.
+    ignore : sequence of str
+        Codes of findings to leave out, such as "BUT005".
+    report : function of (what, share done) or None
+        Called as the audit proceeds.
+
+    Returns
+    -------
+    AuditResult
+        With ``findings``, ``table``, ``suspicious``, ``save(folder)``, ``plot()`` and ``to_dict()``; a notebook shows
+        the page.
+
+    Raises
+    ------
+    ValueError
+        For unusable columns or targets, each named, fewer than 20 rows, or parameters out of range.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> import buttress
+    >>> X, y = load_iris(return_X_y=True)
+    >>> result = buttress.audit(None, X, y, rows=60)
+    >>> result.columns["as_is"], bool(result.rows["plain SVC"]["as_is"].value > 0.8)
+    ('accuracy on held-out rows as they are', True)
+    """
+    started = time.monotonic()
+    options = Options(task, eps, budget, rows, random_state, tuple(ignore))
+    options.check()
+    columns = columns_of(X)
+    _check_lengths(X, y)
+    table, settled = make_table(columns, y, target_name, task, labels_of(X, y))
+    table.by_number = not is_frame(X)
+    return audit_table(estimator, table, settled, options, report, started, kind_of_frame(X), checks)
+
+
+def _check_lengths(X: ArrayLike | Frame, y: ArrayLike) -> None:
+    rows, targets = (len(data) if isinstance(data, Sized) else 0 for data in (X, y))
+    if rows != targets:
+        raise ValueError(f"X and y must have the same number of rows. X has {rows} rows, y has {targets}. Give the "
+                         "target of every row of X, in the same order.")
+
+
+def audit_table(
+    estimator: Supervised | None, table: Table, task: str, options: Options, report: Report | None, started: float,
+    source: str, checks: Sequence[Check] = (),
+) -> AuditResult:
+    """Run the audit on a table; ``started`` is when the budget began to run, ``source`` names the data."""
+    options.check()
+    entries = contenders(task, options.eps, options.seed) | baselines(table, task, options.seed)
+    if estimator is not None:
+        if is_classifier(estimator) != (task == "classification"):
+            raise ValueError(f"The target {table.target_name!r} makes this a {task} task, which "
+                             f"{type(estimator).__name__} does not do. Give the other kind of estimator, or task=.")
+        if is_fitted(estimator):
+            order_columns(estimator, table)
+        entries[f"yours ({type(estimator).__name__})"] = estimator
+    study = Study(table, task, entries, options, report or (lambda what, share: None), started)
+    # products of a few hundred rows are slower on two threads than on one
+    with warnings.catch_warnings(record=True) as caught, threadpool_limits(limits=1, user_api="blas"):
+        warnings.simplefilter("always", UserWarning)
+        warnings.simplefilter("ignore", NotConvergedWarning)  # said in the notes instead
+        warnings.simplefilter("error", InterruptedWarning)
+        warnings.filterwarnings("ignore", "X does not have valid feature names")  # a model fitted on a frame
+        try:
+            study.run()
+        except InterruptedWarning:
+            raise KeyboardInterrupt from None
+    for warning in caught:
+        if issubclass(warning.category, UserWarning):  # what users are to read is in the report, each once
+            study.notes += [note] if (note := str(warning.message)) not in study.notes else []
+        else:
+            warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
+    return conclude(study, source, checks)

@@ -1,0 +1,43 @@
+"""Findings with codes: what a check found, how bad it is, and on what evidence; the audit's checks and a user's own."""
+
+from collections.abc import Iterable, Sequence
+
+from buttress.audit.findings.columns import Constants, FarOut, Indexes, Leaks, MissingValues, MixedUnits
+from buttress.audit.findings.finding import Check, Evidence, Finding, Severity
+from buttress.audit.findings.models import FragileToLabels, FragileToMoves, NoBetter, Novel
+from buttress.audit.findings.rows import (
+    Duplicates,
+    Imbalance,
+    NearDuplicates,
+    Skew,
+    TargetWords,
+    WrongLabels,
+    WrongOfOneKind,
+)
+
+__all__ = ["CHECKS", "Check", "Evidence", "Finding", "Severity", "check_codes", "find_all"]
+
+CHECKS: tuple[Check, ...] = (
+    Leaks(), Indexes(), Duplicates(), NearDuplicates(), Constants(), MissingValues(), WrongLabels(), WrongOfOneKind(),
+    FarOut(), MixedUnits(), TargetWords(), Imbalance(), Skew(), FragileToMoves(), FragileToLabels(), Novel(),
+    NoBetter(),
+)
+_WORST_FIRST = list(Severity)
+
+
+def check_codes(codes: Iterable[str], checks: Sequence[Check] = ()) -> None:
+    """Refuse codes of no check, naming those there are."""
+    known = [check.code for check in (*CHECKS, *checks)]
+    for code in codes:
+        if code not in known:
+            raise ValueError(f"There is no finding {code!r}. The codes are {', '.join(known)}; see docs/findings.md.")
+
+
+def find_all(evidence: Evidence, checks: Sequence[Check] = (), ignore: Sequence[str] = ()) -> list[Finding]:
+    """Return what all checks find, the worst first, without the codes to ignore."""
+    codes = [check.code for check in (*CHECKS, *checks)]
+    if len(set(codes)) < len(codes):
+        raise ValueError(f"Two checks have one code, of {', '.join(codes)}. Give yours its own, as in MINE001.")
+    check_codes(ignore, checks)
+    found = [finding for check in (*CHECKS, *checks) if check.code not in ignore for finding in check.find(evidence)]
+    return sorted(found, key=lambda finding: _WORST_FIRST.index(finding.severity))

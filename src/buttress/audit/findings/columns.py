@@ -1,0 +1,253 @@
+"""Checks of columns: leaks, indexes, constants, missing values, entries far out, units."""
+
+from collections.abc import Iterable
+from itertools import islice
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import chi2_contingency, rankdata
+
+from buttress.audit.findings.finding import Check, Evidence, Finding, Severity
+from buttress.audit.protocols import Labels
+from buttress.audit.reading.cautions import counts, tells
+from buttress.audit.reading.table import MISSING
+
+NORMAL_QUARTILES = 1.349  # standard deviations of a normal column between its quartiles
+FEW_ROWS = 0.01  # share of entries that differ in a column that is nearly constant
+LEAST_RANK = 0.95  # rank correlation with the target from which a column is said to give it away
+LEAST_RANK_INDEX = 0.3  # and a number of the row to say something about it
+LEVEL = 0.001  # of tests: a thousand tables without a fault give one false alarm a test
+MUCH_MISSING = 0.2  # share of a column's entries
+REACH = 8.0  # robust deviations from which an entry is far out
+SENTINELS = (-9999.0, -999.0, -99.0, -9.0, -1.0, 99.0, 999.0, 9999.0, 99999.0, 0.0)
+UNITS = (10.0, 100.0, 1000.0, 2.54, 3.281, 2.205, 60.0, 1.8, 4.186, 18.0)  # factors between common units, and powers
+SHOWN = 5  # columns or rows that a sentence names
+
+
+def listed(names: Iterable[object]) -> str:
+    """Return the first names in quotes, and how many more there are."""
+    names = list(names)
+    more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+    return ", ".join(repr(name) for name in islice(names, SHOWN)) + more
+
+
+def association(column: NDArray[np.float64], y: Labels, classifies: bool) -> float:
+    """Return how well the ranks of a column tell the target: |rank correlation|, of classes the best one against the
+    others (|2 AUC - 1|)."""
+    known = ~np.isnan(column)
+    ranks = rankdata(column[known])
+    if len(ranks) < 10 or ranks.std() == 0:
+        return 0.0
+    if not classifies:
+        targets = rankdata(y[known])
+        return float(abs(np.corrcoef(ranks, targets)[0, 1])) if targets.std() > 0 else 0.0
+    best = 0.0
+    for label in np.unique(y[known]):
+        mine = y[known] == label
+        ours, others = int(mine.sum()), int((~mine).sum())
+        if min(ours, others) >= 5:
+            auc = (ranks[mine].sum() - ours * (ours + 1) / 2) / (ours * others)
+            best = max(best, abs(2 * auc - 1))
+    return float(best)
+
+
+class Leaks(Check):
+    """Columns that give the target away: equal to it, linear in it, alone telling it, or nearly so by rank."""
+
+    code = "BUT001"
+    title = "a column gives the target away"
+    severity = Severity.error
+
+    def find(self, evidence: Evidence) -> Iterable[Finding]:
+        columns: dict[str, NDArray[Any]] = {**evidence.table.numeric, **evidence.table.categorical}
+        target = evidence.table.target_name
+        for name, column in columns.items():
+            how = tells(column, evidence.target, evidence.classifies)
+            if how:
+                yield self.finding(f"Column {name!r} {how} the target {target!r}.", ADVICE_LEAK, columns=[name])
+                continue
+            rank = association(column, evidence.target, evidence.classifies) if column.dtype.kind == "f" else 0.0
+            if rank >= LEAST_RANK:
+                yield self.finding(f"Column {name!r} nearly tells the target {target!r}: rank correlation {rank:.3f}.",
+                                   ADVICE_LEAK, Severity.warning, columns=[name], rank_correlation=rank)
+
+
+ADVICE_LEAK = "Drop it unless it is known before the target is, and is not made from it."
+
+
+class Indexes(Check):
+    """Columns that only number the rows, dropped or kept, and row numbers that predict the target."""
+
+    code = "BUT002"
+    title = "a column numbers the rows"
+
+    def find(self, evidence: Evidence) -> Iterable[Finding]:
+        table = evidence.table
+        kept = {name: column for name, column in table.numeric.items() if counts(column)}
+        for name, column in (table.indexes | kept).items():
+            rank = association(column.astype(np.float64), evidence.target, evidence.classifies)
+            dropped = "was dropped" if name in table.indexes else "is used as a feature"
+            predicts = rank >= max(LEAST_RANK_INDEX, 4 / np.sqrt(len(table)))
+            severity = Severity.error if predicts else Severity.warning if name in kept else Severity.note
+            says = f", and predicts the target (rank correlation {rank:.2f}): the file is sorted" if predicts else ""
+            advice = "" if name in table.indexes else "Drop it, unless it means more than the order of the rows."
+            yield self.finding(f"Column {name!r} numbers the rows and {dropped}{says}.", advice, severity,
+                               columns=[name], rank_correlation=rank)
+
+
+class Constants(Check):
+    """Columns of one value, which were dropped, and columns in which few entries differ."""
+
+    code = "BUT005"
+    title = "a column is constant, or nearly"
+    severity = Severity.note
+
+    def find(self, evidence: Evidence) -> Iterable[Finding]:
+        table = evidence.table
+        if table.constant:
+            yield self.finding(f"Constant or empty columns, dropped: {listed(table.constant)}.", columns=table.constant)
+        nearly = [name for name, column in (table.numeric | table.categorical).items() if _nearly_constant(column)]
+        if nearly:
+            yield self.finding(f"Columns with one value in 99% of the rows: {listed(nearly)}.",
+                               "They say little, and a held-out part may lack their other values.", columns=nearly)
+
+
+def _nearly_constant(column: NDArray[np.generic]) -> bool:
+    values = column[~np.isnan(column)] if column.dtype.kind == "f" else column.astype(str)
+    share = np.unique(values, return_counts=True)[1].max() / len(values)
+    return bool(share >= 1 - FEW_ROWS and len(values) >= 1 / FEW_ROWS)
+
+
+class MissingValues(Check):
+    """Columns with many missing values, and those whose gaps have to do with the target."""
+
+    code = "BUT006"
+    title = "values are missing"
+
+    def find(self, evidence: Evidence) -> Iterable[Finding]:
+        table = evidence.table
+        gaps = {name: np.isnan(column) for name, column in table.numeric.items()}
+        gaps |= {name: np.asarray(column == MISSING) for name, column in table.categorical.items()}
+        shares = {name: float(gap.mean()) for name, gap in gaps.items() if gap.any()}
+        much = {name: share for name, share in shares.items() if share >= MUCH_MISSING}
+        if much:
+            most = max(much, key=lambda name: much[name])
+            yield self.finding(
+                f"Over {MUCH_MISSING:.0%} missing in {listed(much)}; most in {most!r}, {much[most]:.0%}.",
+                               "Gradient boosting takes gaps as they are; other models fill them with the median.",
+                               columns=list(much), shares=much)
+        elif shares:
+            yield self.finding(f"Some values are missing in {listed(shares)}.", "", Severity.note,
+                               columns=list(shares), shares=shares)
+        tells = [name for name in shares if _p_value(gaps[name], evidence) < LEVEL / len(shares)]
+        if tells:
+            yield self.finding(f"Whether a value is missing has to do with the target: {listed(tells)}.",
+                               "Give the gap as a column of its own, and find out why values are missing.",
+                               columns=tells)
+
+
+def _p_value(gap: NDArray[np.bool_], evidence: Evidence) -> float:
+    """Return the p-value of a chi-squared test of the gaps against the classes, or the fifths of the target."""
+    y = evidence.target
+    if not evidence.classifies:
+        y = np.searchsorted(np.unique(np.quantile(y, [0.2, 0.4, 0.6, 0.8])), y)
+    codes = np.unique(y, return_inverse=True)[1]
+    counted = np.stack([np.bincount(codes[gap], minlength=codes.max() + 1),
+                        np.bincount(codes[~gap], minlength=codes.max() + 1)])
+    expected = counted.sum(axis=0) * gap.mean()
+    if counted.shape[1] < 2 or gap.all() or expected.min() < 3:
+        return 1.0
+    return float(chi2_contingency(counted).pvalue)
+
+
+class FarOut(Check):
+    """Entries far from all others of their column, with the likely cause: a sentinel, a sign, a unit, a comma."""
+
+    code = "BUT009"
+    title = "entries lie far out"
+
+    def find(self, evidence: Evidence) -> Iterable[Finding]:
+        for name, column in evidence.table.numeric.items():
+            far = far_out(column)
+            if not len(far) or len(far) > max(1, 0.05 * len(column)):
+                continue
+            value = float(np.median(column[far]))
+            cause = _cause(column, far)
+            rows = evidence.labels(far)
+            yield self.finding(
+                f"Column {name!r}: {len(far)} entr{'y lies' if len(far) == 1 else 'ies lie'} far out, such as "
+                f"{column[far[0]]:.6g} in row {rows[0]}{f': {cause}' if cause else ''}.",
+                "Correct them or leave them empty: they stretch the scale of the column.",
+                columns=[name], rows=rows, count=len(far), value=value, cause=cause)
+
+
+def far_out(column: NDArray[np.float64]) -> NDArray[np.intp]:
+    """Return the entries beyond eight robust deviations, on the scale (as it is, or logarithms) where fewer are.
+
+    Of a column with a heavy tail, such as incomes, the far entries are no mistakes: they thin out, and a gap parts a
+    mistake from the rest. So entries count only beyond the widest gap, if it is as wide as the quartiles are apart.
+    """
+    known = column[~np.isnan(column)]
+    if len(known) < 20 or len(np.unique(known)) < 10:
+        return np.empty(0, dtype=np.intp)
+    far = _beyond(column)
+    if len(far) and known.min() > 0:
+        logs = _beyond(np.log(column))
+        far = logs if len(logs) < len(far) else far
+    return far
+
+
+def _beyond(column: NDArray[np.float64]) -> NDArray[np.intp]:
+    low, middle, high = np.nanquantile(column, [0.25, 0.5, 0.75])
+    spread = (high - low) / NORMAL_QUARTILES
+    if spread == 0:
+        return np.empty(0, dtype=np.intp)
+    size = np.abs(column - middle) / spread
+    far = size > REACH
+    if not far.any():
+        return np.empty(0, dtype=np.intp)
+    gap = size[far].min() - size[~far & ~np.isnan(size)].max()
+    if gap < NORMAL_QUARTILES:  # the tail thins out without a gap
+        ordered = np.sort(size[~np.isnan(size)])
+        tail = ordered[ordered > REACH / 2]
+        gaps = np.diff(tail)
+        widest = int(gaps.argmax()) if len(gaps) else 0
+        if not len(gaps) or gaps[widest] < max(NORMAL_QUARTILES, tail[widest] / 2):
+            return np.empty(0, dtype=np.intp)
+        far = size > max(REACH, tail[widest])
+    return np.flatnonzero(far)
+
+
+def _cause(column: NDArray[np.float64], far: NDArray[np.intp]) -> str:
+    """Return the likeliest cause of entries far out, empty if none is likely."""
+    values = column[far]
+    rest = np.delete(column, far)
+    rest = rest[~np.isnan(rest)]
+    low, middle, high = np.quantile(rest, [0.05, 0.5, 0.95])
+    common = float(np.unique(values, return_counts=False)[0])
+    if np.all(values == common) and common in SENTINELS and not rest.min() <= common <= rest.max():
+        return f"{common:g} looks like a code for a missing value"
+    if np.all(values < 0) and rest.min() >= 0 and np.all((-values >= low / 2) & (-values <= 2 * high)):
+        return "the sign is wrong"
+    ratio = float(np.median(np.abs(values))) / max(abs(middle), np.finfo(np.float64).tiny)
+    factor = min(UNITS, key=lambda unit: min(abs(np.log(ratio / unit)), abs(np.log(ratio * unit))))
+    if min(abs(np.log(ratio / factor)), abs(np.log(ratio * factor))) < np.log(1.5):
+        if factor in (10.0, 100.0, 1000.0):
+            return f"about {factor:g} times {'more' if ratio > 1 else 'less'} than usual, a decimal comma or a unit"
+        return f"about {factor:g} times {'more' if ratio > 1 else 'less'} than usual, another unit"
+    return ""
+
+
+class MixedUnits(Check):
+    """Columns whose entries are written with different units."""
+
+    code = "BUT010"
+    title = "a column mixes units"
+    severity = Severity.error
+
+    def find(self, evidence: Evidence) -> Iterable[Finding]:
+        for name, units in evidence.table.units.items():
+            said = ", ".join(f"{count} in {unit!r}" if unit else f"{count} bare" for unit, count in units.items())
+            yield self.finding(f"Column {name!r} mixes units: {said}. Entries in others than the commonest count as "
+                               "missing.", "Convert them to one unit.", columns=[name], units=units)

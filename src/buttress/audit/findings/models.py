@@ -1,0 +1,87 @@
+"""Checks of what was measured: fragile models, novel rows, a model no better than the baseline."""
+
+from collections.abc import Iterable
+
+from buttress.audit.findings.finding import Check, Evidence, Finding, Severity
+
+MOVED = 0.1  # drop of the accuracy under small moves that is a finding
+MUCH_MOVED = 0.3
+CORRUPTED = 0.1  # drop of the accuracy when 30% of the labels are wrong; share of the RMSE it grows by, times five
+NOVEL = 0.1  # share of the held-out rows that is novel; of rows like the training rows it is about .05
+
+
+class FragileToMoves(Check):
+    """The recommended model loses accuracy when numbers move a little."""
+
+    code = "BUT014"
+    title = "small moves change predictions"
+
+    def find(self, evidence: Evidence) -> Iterable[Finding]:
+        before, after = (evidence.cell(evidence.recommended, key).value for key in ("as_is", "attacked"))
+        if before is None or after is None or before - after < MOVED:
+            return
+        severity = Severity.error if before - after >= MUCH_MOVED else Severity.warning
+        yield self.finding(
+            f"Moving every number by at most {evidence.eps:g} standard deviations takes {evidence.recommended} from "
+            f"{before:.0%} right to {after:.0%}.",
+            "If inputs are noisy or can be manipulated, train against that (adversarial SVC), or widen the data.",
+            severity, estimator=evidence.recommended, as_is=before, attacked=after, eps=evidence.eps)
+
+
+class FragileToLabels(Check):
+    """The recommended model gets worse when part of the training targets is wrong."""
+
+    code = "BUT015"
+    title = "wrong training targets change predictions"
+
+    def find(self, evidence: Evidence) -> Iterable[Finding]:
+        name, key = evidence.recommended, "flipped_30" if evidence.classifies else "noise_30"
+        before, after = evidence.cell(name, "as_is").value, evidence.cell(name, key).value
+        if before is None or after is None:
+            return
+        worse = before - after if evidence.classifies else (after - before) / max(before, 1e-300) / 5
+        if worse < CORRUPTED:
+            return
+        said = f"{before:.0%} right to {after:.0%}" if evidence.classifies else f"RMSE {before:.4g} to {after:.4g}"
+        yield self.finding(
+            f"With 30% of the training targets made wrong, {name} goes from {said}.",
+            "Correct wrong targets first, or use the robust row of the table.", estimator=name, as_is=before,
+            corrupted=after)
+
+
+class Novel(Check):
+    """Held-out rows unlike the training rows."""
+
+    code = "BUT016"
+    title = "held-out rows are unlike the training rows"
+
+    def find(self, evidence: Evidence) -> Iterable[Finding]:
+        count, n = len(evidence.novel), len(evidence.test)
+        if count and count >= NOVEL * n:
+            yield self.finding(f"{count} of {n} held-out rows are unlike every training row.",
+                               "Predictions there are guesses: collect more rows of that kind.",
+                               rows=evidence.novel[:10], count=count)
+        elif count:
+            yield self.finding(f"{count} of {n} held-out rows are unlike the training rows.", "", Severity.note,
+                               rows=evidence.novel[:10], count=count)
+
+
+class NoBetter(Check):
+    """The recommended model predicts no better than the majority or the mean."""
+
+    code = "BUT017"
+    title = "no model beats the baseline"
+    severity = Severity.error
+
+    def find(self, evidence: Evidence) -> Iterable[Finding]:
+        ours, theirs = evidence.cell(evidence.recommended, "as_is"), evidence.cell(evidence.baseline, "as_is")
+        if ours.value is None or theirs.value is None or ours.low is None or ours.high is None:
+            return
+        beaten = ours.low > theirs.value if evidence.classifies else ours.high < theirs.value
+        if not beaten:
+            what = "accuracy" if evidence.classifies else "RMSE"
+            yield self.finding(
+                f"{evidence.recommended} ({what} {ours.value:.3g}, {ours.interval()}) is not clearly better than the "
+                f"{evidence.baseline} ({theirs.value:.3g}).",
+                "These columns may not tell the target: look for better ones before better models.",
+                estimator=evidence.recommended, value=ours.value, baseline=theirs.value)

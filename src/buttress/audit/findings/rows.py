@@ -1,0 +1,202 @@
+"""Checks of rows and of the target: copies, wrong labels, classes, skew, words that mean missing."""
+
+from collections.abc import Iterable
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import beta, binom
+from sklearn.neighbors import NearestNeighbors
+
+from buttress.audit.findings.finding import Check, Evidence, Finding, Severity
+from buttress.audit.reading.cautions import skewed
+from buttress.audit.reading.entries import MISSING_WORDS
+from buttress.audit.reading.split import groups
+
+NEAR = 1e-3  # standard deviations: rows nearer than that, in every column, are near-duplicates
+FEWEST_COLUMNS = 3  # numeric columns below which near rows are no sign of a copy
+MOST_ROWS = 20_000  # among which near-duplicates are looked for; drawn of more
+FEW = 20  # rows of a class below which it is rare
+IMBALANCE = 10.0  # rows of the largest class to one of the smallest
+LEVEL = 0.001  # of tests
+SHARE = 0.02  # of the targets estimated wrong from which that is a finding, with rows named
+ONE_KIND = 5  # wrong labels of one kind, at least
+
+
+class Duplicates(Check):
+    """Rows with equal features, those with different targets among them, and copies across the split."""
+
+    code = "BUT003"
+    title = "rows are copies"
+
+    def find(self, evidence: Evidence) -> Iterable[Finding]:
+        group = groups(evidence.table)
+        sizes = np.bincount(group)
+        copies = int((sizes - 1).sum())
+        if not copies:
+            return
+        across = len(np.intersect1d(group[evidence.train], group[evidence.test]))
+        disagreeing = _disagreeing(group, evidence)
+        few_columns = len(evidence.table.numeric) + len(evidence.table.categorical) < FEWEST_COLUMNS
+        said = f"{copies} rows repeat the features of another"
+        said += f"; {disagreeing} groups of copies have different targets" if disagreeing else ""
+        said += f"; {across} groups are on both sides of the split, so scores are too high" if across else ""
+        severity = Severity.note if few_columns or (copies < 0.01 * len(group) and not across) else Severity.warning
+        yield self.finding(said + ".", "Drop copies, or split so that copies stay together.", severity,
+                           rows=evidence.labels(np.flatnonzero(sizes[group] > 1)), count=copies,
+                           different_targets=disagreeing, across=across)
+
+
+def _disagreeing(group: NDArray[np.intp], evidence: Evidence) -> int:
+    codes = np.unique(evidence.target, return_inverse=True)[1]
+    pairs = np.unique(np.stack([group, codes]), axis=1)
+    return int((np.bincount(pairs[0]) > 1).sum())
+
+
+class NearDuplicates(Check):
+    """Rows that differ from another by next to nothing in every numeric column, and not in a category."""
+
+    code = "BUT004"
+    title = "rows are nearly copies"
+
+    def find(self, evidence: Evidence) -> Iterable[Finding]:
+        table = evidence.table
+        varied = [column for column in table.numeric.values() if len(np.unique(column)) > len(table) / 10]
+        if len(varied) < FEWEST_COLUMNS:
+            return
+        X = np.stack([*table.numeric.values()], axis=1)
+        X = np.nan_to_num((X - np.nanmean(X, axis=0)) / np.nanstd(X, axis=0))
+        codes = [np.unique(column.astype(str), return_inverse=True)[1] for column in table.categorical.values()]
+        X = np.column_stack([X, *codes]).astype(np.float64)
+        places = np.arange(len(X))
+        if len(X) > MOST_ROWS:
+            places = np.sort(np.random.default_rng(0).choice(len(X), MOST_ROWS, replace=False))
+        found, partner = _near(X[places])
+        if not len(found):
+            return
+        held = np.isin(places, evidence.test)
+        across = int((held[found] != held[partner]).sum())
+        said = f"{len(found)} rows differ from another by less than {NEAR:g} standard deviations in every column"
+        said += f"; {across} of them across the split, so scores are too high" if across else ""
+        yield self.finding(f"{said}.", "Look whether one measurement was entered twice.",
+                           rows=evidence.labels(places[found]), count=len(found), across=across)
+
+
+def _near(X: NDArray[np.float64]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Return rows that have another one near but not equal, and that one."""
+    distance, near = NearestNeighbors(n_neighbors=2, metric="chebyshev").fit(X).kneighbors()
+    close = (distance > 0) & (distance < NEAR)
+    found = np.flatnonzero(close.any(axis=1))
+    return found, near[found, close[found].argmax(axis=1)]
+
+
+class WrongLabels(Check):
+    """Targets that look wrong: how many, with an interval of the rate."""
+
+    code = "BUT007"
+    title = "targets look wrong"
+
+    def find(self, evidence: Evidence) -> Iterable[Finding]:
+        verdicts = evidence.verdicts
+        wrong = np.flatnonzero(verdicts.wrong)
+        n = len(verdicts.given)
+        if not len(wrong):
+            return
+        # by the fit's probabilities, rows independent; an interval for how many of these rows are wrong
+        mean = float(verdicts.probability.sum())
+        deviation = float(np.sqrt((verdicts.probability * (1 - verdicts.probability)).sum()))
+        low, high = max(0.0, mean - 1.96 * deviation) / n, min(float(n), mean + 1.96 * deviation) / n
+        kind = "labels" if evidence.classifies else "targets"
+        severity = Severity.error if len(wrong) >= SHARE * n and low > SHARE / 2 else Severity.warning
+        yield self.finding(
+            f"{len(wrong)} of {n} {kind} look wrong; an estimated {mean / n:.1%} are ({low:.1%} to {high:.1%}).",
+            "Look at them in suspicious.csv, correct them, and run buttress apply.", severity,
+            rows=evidence.labels(evidence.judged[wrong[np.argsort(-verdicts.probability[wrong], kind="stable")]]),
+            count=len(wrong), judged=n, rate=mean / n, low=low, high=high)
+
+
+class WrongOfOneKind(Check):
+    """Wrong labels that are mostly class a given as class b."""
+
+    code = "BUT008"
+    title = "wrong labels are of one kind"
+
+    def find(self, evidence: Evidence) -> Iterable[Finding]:
+        verdicts = evidence.verdicts
+        if not evidence.classifies:
+            return
+        wrong = verdicts.wrong
+        kinds, counts = np.unique(np.stack([verdicts.given[wrong].astype(str), verdicts.expected[wrong].astype(str)]),
+                                  axis=1, return_counts=True) if wrong.any() else (np.empty((2, 0)), np.empty(0, int))
+        for (given, expected), count in zip(kinds.T.tolist(), counts.tolist(), strict=True):
+            # by chance a wrong label falls on a class as its rows do, and is expected to be one of the others
+            share = float(np.mean(verdicts.given.astype(str) == given)) / max(1, len(np.unique(verdicts.given)) - 1)
+            if count >= ONE_KIND and binom.sf(count - 1, int(wrong.sum()), share) < LEVEL:
+                rate = count / max(1, int((verdicts.given.astype(str) == given).sum()))
+                low = float(beta.ppf(0.025, count, max(1, int(wrong.sum()) - count + 1)))
+                yield self.finding(
+                    f"{count} of the {int(wrong.sum())} labels that look wrong are {expected!r} given as {given!r} "
+                    f"({rate:.0%} of all {given!r}).",
+                    "A rule or a person may mix the two up: look how they were told apart.",
+                    given=given, expected=expected, count=count, share_low=low)
+
+
+class TargetWords(Check):
+    """Words in a target that mean, or may mean, that it is missing."""
+
+    code = "BUT011"
+    title = "words in the target mean that it is missing"
+    severity = Severity.error
+
+    def find(self, evidence: Evidence) -> Iterable[Finding]:
+        for word, count in evidence.table.target_words.items():
+            if word.strip().lower() in MISSING_WORDS:
+                rows = "its row was" if count == 1 else "their rows were"
+                yield self.finding(f"{_targets(count)} {word!r}: {rows} left out, not made a class.",
+                                   "Leave such targets empty, or fill them in.", word=word, count=count)
+            else:
+                yield self.finding(f"{_targets(count)} {word!r}, which was taken for a class.",
+                                   "If it means that the target is missing, leave it empty.", Severity.warning,
+                                   word=word, count=count)
+
+
+def _targets(count: int) -> str:
+    return "1 target is" if count == 1 else f"{count} targets are"
+
+
+class Imbalance(Check):
+    """Classes of very different sizes."""
+
+    code = "BUT012"
+    title = "classes differ in size"
+
+    def find(self, evidence: Evidence) -> Iterable[Finding]:
+        if not evidence.classifies:
+            return
+        labels, counts = np.unique(evidence.target, return_counts=True)
+        ratio = counts.max() / counts.min()
+        if ratio >= IMBALANCE:
+            rare = str(labels[counts.argmin()])
+            yield self.finding(
+                f"Class {rare!r} has {counts.min()} rows, the largest {counts.max()}: {ratio:.0f} to one.",
+                "Accuracy says little here: look at each class, and weight the rare one.",
+                counts={str(label): int(count) for label, count in zip(labels, counts, strict=True)},
+                ratio=float(ratio))
+
+
+class Skew(Check):
+    """A skewed target of a regression."""
+
+    code = "BUT013"
+    title = "the target is skewed"
+    severity = Severity.note
+
+    def find(self, evidence: Evidence) -> Iterable[Finding]:
+        if evidence.classifies or not skewed(evidence.target):
+            return
+        low, middle, high = (float(q) for q in np.quantile(evidence.target, [0.1, 0.5, 0.9]))
+        logs = evidence.target.min() > 0
+        yield self.finding(
+            f"The target is skewed: a tenth lies below {low:.4g}, half below {middle:.4g}, a tenth above {high:.4g}.",
+            "Suspicious rows were judged, and models also fitted, on its logarithm." if logs else
+            "Square roots of counts may suit it better; some large targets look wrong that are not.",
+            Severity.note if logs else Severity.warning, tenth=low, median=middle, last_tenth=high)

@@ -1,0 +1,79 @@
+"""The audit's curves as SVG that follows the page's colours, light or dark, with a text for who cannot see them."""
+
+from html import escape
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from buttress.audit.result import AuditResult
+
+WIDTH = 460
+HEIGHT = 260
+LEFT = 48  # room for the numbers of the axis
+BOTTOM = 44
+TOP = 12
+TICKS = 5
+SAYS = {
+    "eps": "how far every number may be moved (standard deviations)",
+    "noise": "share of training targets made wrong",
+}
+
+
+def figures(result: "AuditResult") -> list[tuple[str, str]]:
+    """Return (SVG, caption) of each curve."""
+    return [(_figure(result, key), _caption(result, key)) for key in ("eps", "noise") if key in result.curves]
+
+
+def _caption(result: "AuditResult", key: str) -> str:
+    return f"{'Accuracy' if result.metric == 'accuracy' else 'RMSE'} by {SAYS[key]}"
+
+
+def _figure(result: "AuditResult", key: str) -> str:
+    curve = result.curves[key]
+    right, top = max(curve["x"]) or 1.0, _top(result, key)
+
+    def place(x: float, y: float) -> tuple[float, float]:
+        return LEFT + x / right * (WIDTH - LEFT - 12), HEIGHT - BOTTOM - y / top * (HEIGHT - BOTTOM - TOP)
+
+    parts = [_grid(right, top), f'<text class="axis" x="{(WIDTH + LEFT) / 2}" y="{HEIGHT - 8}" '
+             f'text-anchor="middle">{SAYS[key]}</text>']
+    for k, name in enumerate(result.rows):
+        known = [(x, y) for x, y in zip(curve["x"], curve[name], strict=True) if y is not None]
+        points = [place(x, min(max(y, 0.0), top)) for x, y in known]
+        line = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
+        wide = " chosen" if name == result.recommended else ""
+        parts.append(f'<polyline class="line c{k % 8}{wide}" points="{line}"/>')
+        parts += [f'<circle class="dot c{k % 8}" cx="{x:.1f}" cy="{y:.1f}" r="3"/>' for x, y in points]
+    said = escape(f"{_caption(result, key)}. {_in_words(result, key)}", quote=True)
+    return (f'<svg role="img" aria-label="{said}" viewBox="0 0 {WIDTH} {HEIGHT}">'
+            f'<title>{said}</title>{"".join(parts)}</svg>')
+
+
+def _top(result: "AuditResult", key: str) -> float:
+    if result.metric == "accuracy":
+        return 1.0
+    values = [y for name in result.rows for y in result.curves[key][name] if y is not None]
+    ordered = sorted(values)
+    return 1.05 * ordered[int(0.9 * (len(ordered) - 1))] or 1.0  # one estimator that fails must not flatten the others
+
+
+def _grid(right: float, top: float) -> str:
+    parts = []
+    for k in range(TICKS):
+        share = k / (TICKS - 1)
+        y = HEIGHT - BOTTOM - share * (HEIGHT - BOTTOM - TOP)
+        x = LEFT + share * (WIDTH - LEFT - 12)
+        parts.append(f'<line class="grid" x1="{LEFT}" x2="{WIDTH - 12}" y1="{y:.1f}" y2="{y:.1f}"/>'
+                     f'<text class="tick" x="{LEFT - 6}" y="{y + 4:.1f}" text-anchor="end">{share * top:.3g}</text>'
+                     f'<text class="tick" x="{x:.1f}" y="{HEIGHT - BOTTOM + 16}" text-anchor="middle">'
+                     f"{share * right:.3g}</text>")
+    return "".join(parts)
+
+
+def _in_words(result: "AuditResult", key: str) -> str:
+    curve = result.curves[key]
+    said = []
+    for name in result.rows:
+        known = [y for y in curve[name] if y is not None]
+        if len(known) > 1:
+            said.append(f"{name} goes from {known[0]:.3g} to {known[-1]:.3g}")
+    return "; ".join(said) + "."

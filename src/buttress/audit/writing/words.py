@@ -1,0 +1,117 @@
+"""The words of the page: short headings of the columns, and one paragraph on each term."""
+
+HEADINGS = {
+    "as_is": "as it is", "r2": "R²", "median": "median error", "attacked": "moved inputs", "certified": "proven",
+    "flipped_10": "10% wrong labels", "flipped_30": "30% wrong labels", "noise_10": "10% wrong targets",
+    "noise_30": "30% wrong targets", "novel": "novel rows",
+}
+
+GLOSSARY = {
+    "as_is": (
+        "As it is",
+        "The score on rows the model was not trained on, taken as they came. Of classes it is the accuracy (share "
+        "predicted right), of numbers the RMSE (typical error, in the units of the target).",
+    ),
+    "r2": (
+        "R²",
+        "The share of the target's variance that the model explains: 1 is perfect, 0 is no better than always "
+        "predicting the mean.",
+    ),
+    "median": (
+        "Median error",
+        "Half of the predictions are nearer than this. A few wrong targets do not move it.",
+    ),
+    "attacked": (
+        "Moved inputs",
+        "Every number of a row is moved by at most eps standard deviations, in the direction that does most harm; "
+        "a row counts if it is right before and after. It shows how far small errors of measurement, or somebody's"
+        " intent, change predictions. Models with known gradients are attacked along them (projected gradient "
+        "descent, PGD: 40 steps, 2 starts), others by trying.",
+    ),
+    "certified": (
+        "Proven",
+        "The share of rows that are right and, by a proof, stay right under every such move. What is proven is a "
+        "lower bound, what an attack leaves is an upper one. A dash means that no proof is known.",
+    ),
+    "flipped_10": (
+        "Wrong labels",
+        "The accuracy after the labels of 10% or 30% of the training rows were changed at random. It shows how "
+        "much the model depends on every label being right.",
+    ),
+    "noise_10": (
+        "Wrong targets",
+        "The RMSE after 10% or 30% of the training targets were replaced by numbers far off. It shows how much the"
+        " model depends on every target being right.",
+    ),
+    "novel": (
+        "Novel rows",
+        "Held-out rows unlike the training rows: those outside the smallest ball that holds 95% of the training "
+        "rows (support vector data description, SVDD). Predictions there are guesses.",
+    ),
+    "interval": (
+        "Interval",
+        "If other rows had been held out, the score would be in this range in 95 of 100 cases. Two models whose "
+        "intervals overlap widely may be equally good.",
+    ),
+    "baseline": (
+        "Majority class, mean of the target",
+        "Always predicts the commonest class, or the mean. What is no better has learned nothing.",
+    ),
+    "linear": (
+        "Logistic and ridge regression",
+        "The plain linear models: quick, and easy to explain.",
+    ),
+    "boosting": (
+        "Gradient boosting",
+        "Many small decision trees, each correcting those before (scikit-learn's HistGradientBoosting). The "
+        "standard for tables; it takes missing values and categories as they are.",
+    ),
+    "plain": (
+        "Plain SVC, plain kernel ridge",
+        "The plain kernel machines: a smooth function of all columns, fitted as if every row were right.",
+    ),
+    "adversarial": (
+        "Adversarial SVC",
+        "A support vector machine trained on inputs moved as in the column on moved inputs, so that it stands them"
+        " better.",
+    ),
+    "subquantile": (
+        "Subquantile",
+        "A kernel machine trained only on the 70% of the rows it fits best: the others may be wrong.",
+    ),
+    "robust": (
+        "Robust, contamination unknown",
+        "A kernel machine that estimates itself how many training targets are wrong and which, and gives them no "
+        "say.",
+    ),
+    "wrong": (
+        "Looks wrong, borderline",
+        "A robust model is fitted without the row. Its probability that the row's target is wrong is .5 or more: "
+        "looks wrong; .25 to .5: borderline. It means unlike what the other rows suggest. Look before you correct.",
+    ),
+}
+
+
+# the first word of an estimator's name, and the paragraph on it
+_TERMS = {
+    "majority": "baseline", "mean": "baseline", "logistic": "linear", "ridge": "linear", "gradient": "boosting",
+    "plain": "plain", "adversarial": "adversarial", "subquantile": "subquantile", "robust": "robust",
+}
+
+
+def columns_of_task(task: str) -> list[str]:
+    """Return the columns that the table of a task can have."""
+    of_numbers = ("r2", "median", "noise_10", "noise_30")
+    of_classes = ("attacked", "certified", "flipped_10", "flipped_30")
+    left_out = of_numbers if task == "classification" else of_classes
+    return [key for key in HEADINGS if key not in left_out]
+
+
+def term_of(estimator: str) -> str | None:
+    """Return the key of the paragraph on an estimator of the table, None where it is the user's own."""
+    return next((term for start, term in _TERMS.items() if estimator.startswith(start)), None)
+
+
+def term_of_column(key: str) -> str:
+    """Return the key of the paragraph on a column of the table."""
+    return {"flipped_30": "flipped_10", "noise_30": "noise_10"}.get(key, key)

@@ -1,0 +1,28 @@
+"""``buttress apply``."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from buttress.cli.app import app
+from buttress.cli.terminal import check_file
+
+
+@app.command()
+def apply(
+    fixes: Annotated[Path, typer.Argument(help="suspicious.csv with its columns corrected and drop filled in.")],
+    data: Annotated[Path, typer.Argument(help="The file that was audited.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="Where to write the corrected file.")],
+) -> None:
+    """Write DATA with the corrections of FIXES: targets from its column corrected, without the rows to drop."""
+    check_file(output)
+    for path in (fixes, data):
+        if not path.is_file():
+            raise ValueError(f"There is no file {str(path)!r}. Check the path.")
+    if output.exists() and output.resolve() in (fixes.resolve(), data.resolve()):
+        raise ValueError(f"--output {str(output)!r} is one of the files that are read. Name another.")
+    from buttress.audit.reading.corrections import apply_corrections, read_corrections
+
+    corrected, dropped = apply_corrections(read_corrections(fixes), data, output)
+    typer.echo(f"{corrected} targets corrected, {dropped} rows dropped. Written: {output}")

@@ -1,0 +1,42 @@
+"""The commands on joins: ``buttress explain`` and ``buttress fit``."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from buttress.cli.app import app
+from buttress.cli.terminal import check_file, ctrl_c
+
+
+@app.command()
+def explain(
+    joins: Annotated[Path, typer.Argument(help="A TOML file that declares a join, see docs/relational.md.")],
+    target: Annotated[str | None, typer.Option(help="The label, as table.column, in place of the file's.")] = None,
+) -> None:
+    """Show how a join is counted: its tree, rows, exact size, and which edges are exact."""
+    from buttress.relational.command import explain_file
+
+    typer.echo(explain_file(joins, target))
+
+
+@app.command()
+def fit(
+    joins: Annotated[Path, typer.Argument(help="A TOML file that declares a join, see docs/relational.md.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="Where to write the model.")],
+    target: Annotated[str | None, typer.Option(help="The label, as table.column, in place of the file's.")] = None,
+    alpha: Annotated[float, typer.Option(help="Weight of the squared norm against the mean hinge loss.")] = 1e-3,
+    tol: Annotated[float, typer.Option(help="Relative width of the interval around the optimum to stop at.")] = 1e-3,
+    max_time: Annotated[float | None, typer.Option(help="Most seconds.")] = None,
+    seed: Annotated[int, typer.Option(help="Seed of the sample it starts from.")] = 0,
+) -> None:
+    """Train a linear SVM over a join that is never materialised, and write it with its certificate."""
+    from buttress.persistence import save
+    from buttress.relational.command import fit_file, summary
+
+    check_file(output)
+    with ctrl_c():
+        model = fit_file(joins, target, alpha=alpha, tol=tol, max_time=max_time, random_state=seed, progress=True)
+    save(model, output)
+    typer.echo(summary(model))
+    typer.echo(f"Written: {output}")

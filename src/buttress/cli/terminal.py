@@ -1,0 +1,51 @@
+"""What all commands share at the terminal: a progress bar, Ctrl-C, the line they fail with, checks of output files."""
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, NoReturn
+
+import typer
+
+if TYPE_CHECKING:
+    from buttress.audit.protocols import Report
+
+
+def check_file(path: Path) -> None:
+    """Refuse a model file that could not be written, before any work is done."""
+    if path.is_dir():
+        raise ValueError(f"--output {str(path)!r} is a folder. Name a file.")
+    if not os.access(path.absolute().parent, os.W_OK):
+        raise ValueError(f"--output {str(path)!r} cannot be written: there is no such folder, or no right to it.")
+
+
+@contextmanager
+def ctrl_c() -> Iterator[None]:
+    """Leave on Ctrl-C with a word of our own: the command line's library would leave without one."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        stop("interrupted, nothing was written", 130)
+
+
+@contextmanager
+def progress() -> Iterator["Report"]:
+    """Show a bar on stderr while a terminal watches."""
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield lambda what, share: None
+        return
+    columns = (BarColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True) as bar:
+        task = bar.add_task("reading", total=1.0)
+        yield lambda what, share: bar.update(task, description=what, completed=share)
+
+
+def stop(message: str, code: int) -> NoReturn:
+    typer.echo(f"buttress: {' '.join(message.split())}", err=True)
+    sys.exit(code)

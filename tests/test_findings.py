@@ -1,0 +1,245 @@
+"""Findings: each planted cause is found under its code; clean data are quiet; codes can be left out."""
+
+import json
+import pydoc
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.linear_model import LogisticRegression
+
+import buttress
+from buttress.audit.baselines import attacked_by_columns
+from buttress.audit.findings import CHECKS, Check, Evidence, Severity, check_codes, find_all
+from buttress.audit.findings.columns import association, far_out
+from buttress.audit.measure import Cell
+from buttress.audit.reading.split import split
+from buttress.audit.reading.table import make_table
+from buttress.audit.suspicion import Verdicts
+from buttress.audit.verdict import verdict
+
+ROWS = 200
+
+
+def clean(seed=0):
+    rng = np.random.default_rng(seed)
+    X = {"a": rng.normal(50, 9, ROWS), "b": rng.normal(size=ROWS), "c": rng.normal(size=ROWS),
+         "d": rng.choice(["x", "y"], ROWS).astype(object)}
+    return X, (X["b"] + X["c"] + rng.normal(size=ROWS) > 0).astype(int)
+
+
+def evidence_of(X, y, task="auto", wrong=(), cells=None, novel=()):
+    """Evidence with verdicts and scores made up, so that no model need be fitted."""
+    table, task = make_table(X, y, "y", task)
+    classifies = task == "classification"
+    train, test, _ = split(table, classifies, 0)
+    judged = np.arange(len(table))
+    probability = np.full(len(table), 0.001)
+    probability[list(wrong)] = 0.99
+    expected = table.target.copy()
+    if classifies:
+        expected[list(wrong)] = np.unique(y)[0]
+    verdicts = Verdicts(table.target, expected, probability, probability, np.zeros(len(table), bool),
+                        np.zeros((len(table), 1), int), float(probability.mean()), 0, classifies)
+    guess = "majority class" if classifies else "mean of the target"
+    score = Cell(0.9, 0.85, 0.95) if classifies else Cell(1.0, 0.9, 1.1)
+    rows = {"model": {"as_is": score} | (cells or {}), guess: {"as_is": Cell(0.5) if classifies else Cell(3.0)}}
+    return Evidence(table, classifies, train, test, judged, verdicts, rows, "model", guess, 0.25, list(novel))
+
+
+def codes(*arguments, least=Severity.note, **options):
+    order = list(Severity)
+    found = find_all(evidence_of(*arguments, **options))
+    return {finding.code for finding in found if order.index(finding.severity) <= order.index(least)}
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_clean_tables_are_quiet(seed):
+    X, y = clean(seed)
+    assert codes(X, y) == set()
+    assert codes({name: X[name] for name in "bcd"}, X["a"]) == set()
+
+
+def with_column(name, values):
+    def plant(X, y):
+        return X | {name: values(X, y)}, y
+    return plant
+
+
+def far(value):
+    return with_column("a", lambda X, y: np.r_[np.full(3, value), X["a"][3:]])
+
+
+@pytest.mark.parametrize(("code", "plant"), [
+    ("BUT001", with_column("leak", lambda X, y: 2.0 * y + 1)),
+    ("BUT001", with_column("leak", lambda X, y: y + 0.3 * X["b"])),
+    ("BUT002", with_column("", lambda X, y: np.argsort(np.argsort(X["a"])) * 3 + 7)),
+    ("BUT002", with_column("id", lambda X, y: np.arange(ROWS))),
+    ("BUT003", lambda X, y: ({n: np.r_[v[:180], v[:20]] for n, v in X.items()}, np.r_[y[:180], y[:20]])),
+    ("BUT004", lambda X, y: ({n: np.r_[v[:190], v[:10] + 1e-5 * np.arange(10)] if v.dtype.kind == "f"
+                              else np.r_[v[:190], v[:10]] for n, v in X.items()}, np.r_[y[:190], y[:10]])),
+    ("BUT005", with_column("one", lambda X, y: np.ones(ROWS))),
+    ("BUT005", with_column("nearly", lambda X, y: np.r_[5.0, np.ones(ROWS - 1)])),
+    ("BUT006", with_column("a", lambda X, y: np.where(np.arange(ROWS) % 3 == 0, np.nan, X["a"]))),
+    ("BUT006", with_column("a", lambda X, y: np.where((y == 1) & (np.arange(ROWS) % 4 == 0), np.nan, X["a"]))),
+    ("BUT009", far(-999.0)), ("BUT009", far(-51.0)), ("BUT009", far(5000.0)), ("BUT009", far(50000.0)),
+    ("BUT010", with_column("w", lambda X, y: np.where(np.arange(ROWS) % 4, "12 kg", "900 g").astype(object))),
+    ("BUT011", lambda X, y: (X, np.where(np.arange(ROWS) < 9, "n.a.", y.astype(str)).astype(object))),
+    ("BUT012", lambda X, y: (X, (np.arange(ROWS) % 20 == 0).astype(int))),
+])
+def test_a_planted_cause_is_found_under_its_code(code, plant):
+    assert code in codes(*plant(*clean()))
+
+
+@pytest.mark.parametrize(("value", "cause"), [
+    (-999.0, "code for a missing value"), (-51.0, "sign is wrong"), (5000.0, "100 times more"),
+    (50000.0, "1000 times more")])
+def test_the_cause_of_an_entry_far_out_is_named(value, cause):
+    found = find_all(evidence_of(*far(value)(*clean())))
+    assert [cause in finding.title for finding in found if finding.code == "BUT009"] == [True]
+
+
+def test_a_heavy_tail_is_not_called_far_out():
+    for seed in range(20):
+        assert len(far_out(np.random.default_rng(seed).lognormal(10, 1, 300))) == 0
+
+
+def test_what_was_measured_becomes_findings():
+    X, y = clean()
+    assert "BUT007" in codes(X, y, wrong=range(9), least=Severity.error)
+    ones = np.flatnonzero(y == 1)[:20]
+    assert "BUT008" in codes(X, y, wrong=ones)
+    assert codes(X, y, cells={"attacked": Cell(0.5)}, least=Severity.error) == {"BUT014"}
+    assert codes(X, y, cells={"flipped_30": Cell(0.7)}) == {"BUT015"}
+    assert codes(X, y, cells={"as_is": Cell(0.55, 0.45, 0.65)}) == {"BUT017"}
+    assert codes(X, y, novel=range(9), least=Severity.warning) == {"BUT016"}
+    assert codes({"b": X["b"], "c": X["c"]}, np.exp(2 * X["b"])) >= {"BUT013"}
+
+
+def test_association_is_the_auc_of_every_pair():
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 2, 60)
+    x = rng.integers(0, 9, 60) + y
+    ones, zeros = x[y == 1], x[y == 0]
+    auc = np.mean([(one > zero) + 0.5 * (one == zero) for one in ones for zero in zeros])
+    assert association(x.astype(float), y, True) == pytest.approx(abs(2 * auc - 1))
+
+
+def test_codes_are_unique_documented_and_can_be_left_out():
+    known = [check.code for check in CHECKS]
+    assert len(set(known)) == len(known)
+    page = (Path(__file__).parents[1] / "docs" / "findings.md").read_text(encoding="utf-8")
+    assert re.findall(r"^## (\w+)$", page, flags=re.M) == sorted(known)
+    X, y = clean()
+    evidence = evidence_of(X | {"one": np.ones(ROWS)}, y)
+    assert find_all(evidence, ignore=["BUT005"]) == []
+    with pytest.raises(ValueError, match="no finding 'BUT999'"):
+        check_codes(["BUT999"])
+
+
+class Negative(Check):
+    code = "MINE001"
+    title = "negative entries"
+
+    def find(self, evidence):
+        yield from (self.finding(f"{name} is negative", column=name) for name, column in evidence.table.numeric.items()
+                    if (column < 0).any())
+
+
+def test_a_check_of_ones_own_joins():
+    found = find_all(evidence_of(*clean()), [Negative()])
+    assert [(finding.code, finding.evidence) for finding in found] == [
+        ("MINE001", {"column": "b"}), ("MINE001", {"column": "c"})]
+    with pytest.raises(ValueError, match="Two checks have one code"):
+        find_all(evidence_of(*clean()), [Negative(), Negative()])
+
+
+def test_the_verdict_is_three_sentences_on_labels_inputs_and_use():
+    evidence = evidence_of(*far(-999.0)(*clean()), wrong=range(9))
+    said = verdict(evidence, find_all(evidence))
+    assert [sentence.split(":")[0] for sentence in said] == ["Labels", "Inputs", "Use"]
+    assert "9 labels look wrong among the 200 rows" in said[0]
+    assert "-999" in said[1]
+    assert "90% right" in said[2]
+    evidence = evidence_of(*clean(), cells={"as_is": Cell(0.55, 0.45, 0.65)})
+    assert "no model is clearly better than the majority class" in verdict(evidence, find_all(evidence))[2]
+
+
+def test_moves_by_columns_find_the_worst_corner_of_a_linear_model():
+    """For a linear model the worst move within the ball is known: every number against the sign of its weight."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(150, 4))
+    y = (X[:, 0] - X[:, 1] + 0.5 * rng.normal(size=150) > 0).astype(int)
+    model = LogisticRegression().fit(X, y)
+    margin = model.decision_function(X) * np.where(y == 1, 1, -1)
+    survives = margin > 0.3 * np.abs(model.coef_[0, :3]).sum()
+    np.testing.assert_array_equal(attacked_by_columns(model, X, y, 0.3, 3, 0), survives)
+
+
+def conforms(value, schema, top):
+    """Check a value against the part of JSON Schema that audit.schema.json uses."""
+    schema = top["$defs"][schema["$ref"].rsplit("/", 1)[1]] if "$ref" in schema else schema
+    kinds = {"object": dict, "array": list, "string": str, "number": (int, float), "boolean": bool, "null": type(None)}
+    if "type" in schema:
+        names = schema["type"] if isinstance(schema["type"], list) else [schema["type"]]
+        assert isinstance(value, tuple(np.ravel([kinds[name] for name in names if name != "number"]).tolist())
+                          + ((int, float) if "number" in names else ())), (value, names)
+    assert value == schema.get("const", value)
+    assert value in schema.get("enum", [value])
+    if isinstance(value, dict):
+        assert set(schema.get("required", [])) <= set(value)
+        for key, entry in value.items():
+            inner = schema.get("properties", {}).get(key, schema.get("additionalProperties", {}))
+            assert inner is not False, f"{key} is not in the schema"
+            conforms(entry, inner, top)
+    if isinstance(value, list):
+        assert schema.get("minItems", 0) <= len(value) <= schema.get("maxItems", len(value))
+        for entry in value:
+            conforms(entry, schema.get("items", {}), top)
+    if isinstance(value, float):
+        assert schema.get("minimum", value) <= value <= schema.get("maximum", value)
+
+
+@pytest.fixture(scope="module")
+def audited():
+    import pandas as pd
+
+    X, y = clean()
+    y[:8] = 1 - y[:8]
+    frame = pd.DataFrame(X | {"</script><script>alert(1)</script>": X["b"] ** 2}, index=np.arange(ROWS) + 500)
+    return frame, y, buttress.audit(None, frame, y, rows=60, budget=300)
+
+
+def test_the_file_conforms_to_its_schema(audited):
+    import buttress.audit.writing
+
+    path = Path(buttress.audit.writing.__file__).with_name("audit.schema.json")
+    schema = json.loads(path.read_text(encoding="utf-8"))
+    conforms(json.loads(json.dumps(audited[2].to_dict(), allow_nan=False)), schema, schema)
+
+
+def test_a_result_is_at_home_in_a_notebook(audited, tmp_path):
+    frame, y, result = audited
+    assert result._repr_html_().startswith("<iframe")
+    assert "<script>alert" not in result._repr_html_()
+    assert list(result.table["estimator"]) == list(result.rows)
+    assert type(result.suspicious).__module__.startswith("pandas")
+    assert set(frame.columns) <= set(result.suspicious.columns)
+    target = result.suspicious[result.data["target"]]
+    assert [y[row - 500] for row in result.suspicious["row"]] == target.tolist()
+    names = {path.name for path in result.save(tmp_path / "deep" / "er")}
+    assert names == {"audit.json", "audit.html", "suspicious.csv"}
+    assert "audit(estimator" in pydoc.plain(pydoc.render_doc(buttress.audit))
+
+
+def test_no_cell_is_shaded_that_is_no_better_than_the_baseline(audited):
+    from buttress.audit.writing.report import _best
+
+    result = audited[2]
+    kept = result.rows
+    try:
+        result.rows = {name: {key: Cell(0.5, 0.4, 0.6) for key in cells} for name, cells in kept.items()}
+        assert {_best(result, key) for key in result.columns} == {None}
+    finally:
+        result.rows = kept
