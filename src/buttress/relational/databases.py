@@ -127,7 +127,7 @@ def one_snapshot(connections: Iterable[Connection]) -> Iterator[None]:
 def _busy(connection: DuckDBConnection) -> bool:
     """Say whether a connection has a result that is not fetched yet, which another query on it would lose."""
     try:
-        connection.sql("SELECT 1")
+        connection.sql("SELECT 1").fetchall()
     except Exception as error:
         return "ResourceInUse" in type(error).__name__
     return False

@@ -20,7 +20,7 @@ from buttress.relational.deadline import seconds_left, time_limit
 from buttress.relational.declare import Join
 from buttress.relational.optimum.planes import PlanePool
 from buttress.relational.optimum.solve import Settings, sample_start, solve
-from buttress.relational.plan.plan import Plan
+from buttress.relational.plan.plan import Encoding, Plan
 from buttress.relational.plan.prepare import prepare
 from buttress.relational.plan.weighting import ClassWeight
 from buttress.relational.predict import joined_features, plan_beta
@@ -57,6 +57,13 @@ class RelationalLinearSVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
     class_weight : dict, "balanced" or None
         Factor of the weights of each class's rows; "balanced" gives both classes the same total weight.
     fit_intercept : bool, default=True
+    missing : {"raise", "zero", "mean"}, default="raise"
+        What NULL and NaN in features are: refused, or numbers filled with 0 or with the mean of the column's rows that
+        take part in the join, beside an indicator column ``table.column is NULL`` where there are any. In text NULL is
+        a category, of the same name.
+    scaling : {"max", "robust"}, default="max"
+        Numbers are divided by their largest magnitude, or by the 95 per cent quantile of the magnitudes that are not
+        0, which a few wild values do not move. The interval is that of the scaled problem.
     unmatched : {"intercept", "nan"}, default="intercept"
         Score of a row of the label's table that no row of the join extends, when a Join is predicted.
     n_samples : int, default=100_000
@@ -90,6 +97,8 @@ class RelationalLinearSVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
     feature_names_in_ : array of str
         ``table.column`` of each feature.
     label_table_ : str
+    fills_ : dict
+        What stands for NULL in each feature of numbers, unless ``missing="raise"``.
     optional_tables_ : list of str
         Tables that a left join may find no row of: where all its columns are NULL they count as zeros.
     objective_interval_ : tuple of two floats
@@ -139,6 +148,8 @@ class RelationalLinearSVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         row_weight: str = "join",
         class_weight: ClassWeight = None,
         fit_intercept: bool = True,
+        missing: str = "raise",
+        scaling: str = "max",
         unmatched: str = "intercept",
         n_samples: int = 100_000,
         sketch_error: float = 0.1,
@@ -159,6 +170,8 @@ class RelationalLinearSVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         self.row_weight = row_weight
         self.class_weight = class_weight
         self.fit_intercept = fit_intercept
+        self.missing = missing
+        self.scaling = scaling
         self.unmatched = unmatched
         self.n_samples = n_samples
         self.sketch_error = sketch_error
@@ -200,9 +213,11 @@ class RelationalLinearSVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         check_number("memory_limit", self.memory_limit, 0)
         check_count("n_samples", self.n_samples)
         check_limits(self.max_iter, self.max_time)
-        for name, options in (("loss", ("hinge", "squared_hinge", "logistic")), ("solver", SOLVERS),
+        for name, options in (("missing", ("raise", "zero", "mean")), ("scaling", ("max", "robust")),
+                              ("loss", ("hinge", "squared_hinge", "logistic")), ("solver", SOLVERS),
                               ("sketch", ("grid", "rank")), ("row_weight", ("join", "label_row")),
-                              ("unmatched", ("intercept", "nan")), ("step_rule", ("theorem", "section")), ("engine", ("auto", "memory", "sql"))):
+                              ("unmatched", ("intercept", "nan")), ("step_rule", ("theorem", "section")),
+                              ("engine", ("auto", "memory", "sql"))):
             check_option(name, getattr(self, name), options)
         if self.loss != "hinge" and (self.sketch == "rank" or self.solver in ("paper", "projected")):
             raise ValueError("sketch='rank' and the solvers paper and projected are for loss='hinge'. Got "
@@ -259,6 +274,10 @@ class RelationalLinearSVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         self.n_features_in_ = len(self.features_)
         self.label_table_ = plan.tables[plan.label_table].name
         self.optional_tables_ = plan.optional
+        self.fills_ = {f"{table.name}.{name}": fill for table in plan.tables for name, fill in table.fills.items()}
+
+    def _fills(self) -> dict[str, float]:
+        return getattr(self, "fills_", {})  # models saved before NULL could be filled have none
 
     def _plan(self, join: Join) -> tuple[Plan, Array]:
         """Return the plan of another join over the same tables, and this model's coefficients in its scales."""
@@ -266,7 +285,8 @@ class RelationalLinearSVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         if self.label_table_ not in names:
             raise ValueError(f"The join has no table {self.label_table_!r}, whose rows the model was trained to label. "
                              f"Got {', '.join(names)}.")
-        plan = prepare(join, intercept=self.fit_intercept, root=names.index(self.label_table_), classes=self.classes_)
+        plan = prepare(join, intercept=self.fit_intercept, root=names.index(self.label_table_), classes=self.classes_,
+                       encoding=Encoding(self.missing, "max", self._fills()))
         return plan, plan_beta(plan, self)
 
     def decision_function(self, X: Any) -> Array:
@@ -282,7 +302,8 @@ class RelationalLinearSVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         if isinstance(X, Join):
             plan, beta = self._plan(X)
             return self._label_scores(plan, mean_scores(plan, beta))
-        return joined_features(X, self.features_, self.optional_tables_) @ self.coef_[0] + self.intercept_[0]
+        return joined_features(X, self.features_, self.optional_tables_, self._fills(),
+                               set(self.coef_names_)) @ self.coef_[0] + self.intercept_[0]
 
     def label_rows(self, join: Join) -> NDArray[np.int64]:
         """Return the row numbers of the label's table that take part in the join, ascending."""
@@ -311,8 +332,8 @@ class RelationalLinearSVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         check_is_fitted(self)
         scores = self.decision_function(X)
         if np.isnan(scores).any():
-            raise ValueError(f"{int(np.isnan(scores).sum())} label rows have no row of the join, so that no class can be "
-                             "predicted for them. Use decision_function, or unmatched='intercept'.")
+            raise ValueError(f"{int(np.isnan(scores).sum())} label rows have no row of the join, so that no class can "
+                             "be predicted for them. Use decision_function, or unmatched='intercept'.")
         return self.classes_[(scores > 0).astype(int)]
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
