@@ -13,17 +13,20 @@ from sklearn.utils.validation import check_is_fitted
 
 from buttress._callbacks import CallbackSupportMixin, step_callback, with_callbacks
 from buttress._checks import Array, check_count, check_limits, check_number, check_option, warn_user
+from buttress.relational.checks import used_columns
 from buttress.relational.choice import choose_oracle
 from buttress.relational.counting.margins import MarginOracle
 from buttress.relational.counting.queries import class_accuracy, mean_scores
+from buttress.relational.databases import one_snapshot
 from buttress.relational.deadline import seconds_left, time_limit
-from buttress.relational.declare import Join
+from buttress.relational.declare import Join, key_columns
 from buttress.relational.optimum.planes import PlanePool
 from buttress.relational.optimum.solve import Settings, sample_start, solve
 from buttress.relational.plan.plan import Encoding, Plan
 from buttress.relational.plan.prepare import prepare
 from buttress.relational.plan.weighting import ClassWeight
 from buttress.relational.predict import joined_features, plan_beta
+from buttress.relational.sql.scoring import scoring
 
 SOLVERS = ("auto", "sample", "lbfgs", "bundle", "paper", "projected")
 
@@ -275,6 +278,26 @@ class RelationalLinearSVC(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         self.label_table_ = plan.tables[plan.label_table].name
         self.optional_tables_ = plan.optional
         self.fills_ = {f"{table.name}.{name}": fill for table in plan.tables for name, fill in table.fills.items()}
+
+    def to_sql(self, join: Join, columns: Sequence[str] = ()) -> str:
+        """Return one SELECT that scores the rows of the label's table inside the database of a join.
+
+        Its columns are ``columns`` of the label's table (or those that join it) and ``score``, which is that of
+        ``decision_function(join)``: ``classes_[1]`` where it is above 0. Categories and fills are those of training. A
+        number that is NULL, where training knew none, makes its scores NULL.
+        """
+        check_is_fitted(self)
+        names = [table.name for table in join.tables]
+        if self.label_table_ not in names or any(not isinstance(t.source, tuple) for t in join.tables):
+            raise ValueError(f"to_sql needs the tables of one database, {self.label_table_!r} among them. Give each as "
+                             "(connection, table name).")
+        if names[join.root] != self.label_table_:
+            raise ValueError(f"Rows of {self.label_table_!r} are scored. Put that table first, or give it its label.")
+        chosen = columns or used_columns(join.tables[join.root], key_columns(join.check(), join.root))
+        categories = {f"{table}.{column}": values for table, column, values in self.features_ if values is not None}
+        with one_snapshot(join.connections):
+            return scoring(join, dict(zip(self.coef_names_, self.coef_[0])), float(self.intercept_[0]),
+                           [(table, column) for table, column, _ in self.features_], categories, self._fills(), chosen)
 
     def _fills(self) -> dict[str, float]:
         return getattr(self, "fills_", {})  # models saved before NULL could be filled have none

@@ -74,7 +74,7 @@ class SqlOracle:
         self.join = join
         self.encoding = encoding or Encoding()
         self.intercept = intercept
-        self.connection, self.dialect, items = sql_home(join, memory)
+        self.connection, self.dialect, items = sql_home(join, pairs, memory)
         self.tree, self.columns, self.node_of = sql_tree(join, pairs, self.connection, self.dialect, items,
                                                          per_label_row)
         samples = [self._sample(i, item) for i, item in enumerate(items)]
