@@ -268,6 +268,9 @@ def _fix(error: Exception) -> str:
 def reason(error: Exception) -> str:
     """Return the first line of a database's error; of a bad row of a file also what is wrong with it."""
     lines = str(error).strip().splitlines() or [repr(error)]
+    causes = [line.strip() for line in lines if line.startswith((": ", "Caused by: "))]
+    if causes and lines[0].startswith("An error occurred while calling"):  # Spark's, whose last cause says most
+        return causes[-1].removeprefix(": ").removeprefix("Caused by: ")[:LONGEST_LINE]
     if "CSV Error" not in lines[0]:
         return lines[0]
     kept = lines[: lines.index("")] if "" in lines else lines

@@ -37,11 +37,11 @@ def prepare(join: Join, *, intercept: bool = True, root: int | None = None, clas
     with one_snapshot(join.connections):
         pairs = join.check()
         columns = [read(join, i, pairs) for i in range(len(join.tables))]
-    return assemble(join, pairs, columns, intercept=intercept, root=root, classes=classes)
+    return assemble(join, pairs, columns, intercept=intercept, root=root, classes=classes, encoding=encoding)
 
 
 def assemble(join: Join, pairs: list[Pair], columns: list[dict[str, Column]], *, intercept: bool = True,
-             root: int | None = None, classes: Any = None) -> Plan:
+             root: int | None = None, classes: Any = None, encoding: Encoding | None = None) -> Plan:
     """Return the plan of a join whose columns are read; the rest as in ``prepare``."""
     root = join.root if root is None else root
     base = [len(next(iter(column.values())).null) for column in columns]
