@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from buttress import KernelRegressor, Mean, RobustKernelRegressor, RobustLinearRegressor, load, save
-from buttress.certainty.intervals import HeldOut, folds_of, hold_out, interval
+from buttress.certainty.intervals import HeldOutFits, folds_of, hold_out, interval
 from buttress.kernels import RBF
 from buttress.solvers.ridge.leave_one_out import FeatureRidge, GramRidge
 
@@ -40,7 +40,7 @@ def by_definition(held, values, coverage):
 @pytest.mark.parametrize("coverage", [0.5, 0.8, 0.9, 0.95])
 def test_the_ends_are_those_of_the_definition(coverage):
     rng = np.random.default_rng(0)
-    held = HeldOut(np.zeros((0, 4)), np.zeros(4), rng.integers(3, size=40), rng.exponential(size=40), np.ones(40), 0.2)
+    held = HeldOutFits(np.zeros((0, 4)), np.zeros(4), rng.integers(3, size=40), rng.exponential(size=40), np.ones(40), 0.2)
     values = rng.normal(size=(5, 4))
     expected = [by_definition(held, row, coverage) for row in values]
     np.testing.assert_allclose(interval(held, values, coverage), expected, rtol=1e-12)
@@ -50,8 +50,8 @@ def test_a_weight_of_two_is_a_row_twice():
     rng = np.random.default_rng(1)
     fold, distance, values = rng.integers(3, size=30), rng.exponential(size=30), rng.normal(size=(4, 4))
     weight = rng.integers(0, 3, size=30)
-    once = HeldOut(np.zeros((0, 4)), np.zeros(4), fold, distance, weight.astype(float), 0.2)
-    copied = HeldOut(np.zeros((0, 4)), np.zeros(4), np.repeat(fold, weight), np.repeat(distance, weight),
+    once = HeldOutFits(np.zeros((0, 4)), np.zeros(4), fold, distance, weight.astype(float), 0.2)
+    copied = HeldOutFits(np.zeros((0, 4)), np.zeros(4), np.repeat(fold, weight), np.repeat(distance, weight),
                      np.ones(weight.sum()), 0.2)
     np.testing.assert_allclose(interval(once, values, 0.8), interval(copied, values, 0.8))
 

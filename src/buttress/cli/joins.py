@@ -11,7 +11,7 @@ from buttress.cli.terminal import check_file, ctrl_c
 
 @app.command()
 def explain(
-    joins: Annotated[Path, typer.Argument(help="A TOML file that declares a join, see docs/relational.md.")],
+    joins: Annotated[Path, typer.Argument(help="A TOML file that declares a join, see docs/relational/declaring.md.")],
     target: Annotated[str | None, typer.Option(help="The label, as table.column, in place of the file's.")] = None,
 ) -> None:
     """Show how a join is counted: its tree, rows, exact size, and which edges are exact."""
@@ -22,7 +22,7 @@ def explain(
 
 @app.command()
 def fit(
-    joins: Annotated[Path, typer.Argument(help="A TOML file that declares a join, see docs/relational.md.")],
+    joins: Annotated[Path, typer.Argument(help="A TOML file that declares a join, see docs/relational/declaring.md.")],
     output: Annotated[Path, typer.Option("--output", "-o", help="Where to write the model.")],
     target: Annotated[str | None, typer.Option(help="The label, as table.column, in place of the file's.")] = None,
     alpha: Annotated[float, typer.Option(help="Weight of the squared norm against the mean hinge loss.")] = 1e-3,

@@ -10,7 +10,7 @@ from buttress.relational.counting.margins import MarginOracle
 from buttress.relational.counting.rank_oracle import RankOracle
 from buttress.relational.databases import one_snapshot
 from buttress.relational.declare import Join
-from buttress.relational.plan.plan import Plan
+from buttress.relational.plan.plan import Encoding, Plan
 from buttress.relational.plan.prepare import prepare
 from buttress.relational.plan.rows import unrank
 from buttress.relational.plan.weighting import ClassWeight, weigh
@@ -30,6 +30,13 @@ class CountingOptions(Protocol):
     row_weight: str
     class_weight: ClassWeight
     fit_intercept: bool
+    missing: str
+    scaling: str
+
+
+def encoding_of(model: CountingOptions) -> Encoding:
+    """Return how an estimator's features become columns."""
+    return Encoding(model.missing, model.scaling)
 
 
 def choose_oracle(join: Join, model: CountingOptions, held: ExitStack) -> tuple[MarginOracle, Plan]:
@@ -47,7 +54,7 @@ def choose_oracle(join: Join, model: CountingOptions, held: ExitStack) -> tuple[
         few = oracle.listed()
         held.close()
         return few, oracle.plan
-    plan = prepare(join, intercept=model.fit_intercept)
+    plan = prepare(join, intercept=model.fit_intercept, encoding=encoding_of(model))
     held.close()
     weigh(plan, model.row_weight, model.class_weight)
     return memory_oracle(plan, model), plan
@@ -69,4 +76,4 @@ def sql_oracle(join: Join, model: CountingOptions, large: bool) -> SqlOracle:
                              + (f", and the base tables exceed memory_limit={model.memory_limit:g} megabytes. Raise "
                                 "memory_limit" if large else ". Use engine='memory'") + f", or {name}={usual!r}.")
     return SqlOracle(join, intercept=model.fit_intercept, per_label_row=model.row_weight == "label_row",
-                     class_weight=model.class_weight, memory=model.memory_limit)
+                     class_weight=model.class_weight, memory=model.memory_limit, encoding=encoding_of(model))

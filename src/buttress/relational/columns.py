@@ -46,7 +46,7 @@ def _from_objects(values: NDArray[np.object_], null: NDArray[np.bool_]) -> tuple
         return values, null
     try:
         times = _from_times(kept)
-        plain = np.asarray([float(v) if type(v).__name__ == "Decimal" else v for v in kept]) if times is None else times
+        plain = _from_numbers(kept, types) if times is None else times
     except ValueError:
         return values, null
     if plain.dtype.kind not in "iufbmM":
@@ -54,6 +54,12 @@ def _from_objects(values: NDArray[np.object_], null: NDArray[np.bool_]) -> tuple
     full = np.zeros(len(values), dtype=plain.dtype)
     full[~null] = plain
     return full, null
+
+
+def _from_numbers(values: list[Any], types: set[type]) -> NDArray[Any]:
+    if types == {int} and max(values) >= 2**63 and min(values) >= 0:  # NumPy's common type would be a float
+        return np.asarray(values, dtype=np.uint64 if max(values) < 2**64 else np.float64)
+    return np.asarray([float(v) if type(v).__name__ == "Decimal" else v for v in values])
 
 
 def _from_times(values: list[Any]) -> NDArray[Any] | None:

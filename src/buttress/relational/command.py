@@ -22,6 +22,7 @@ from typing import Any
 from buttress._checks import near
 from buttress.relational.declare import Join, Table
 from buttress.relational.explanation import explain
+from buttress.relational.sources import connect
 from buttress.relational.svm import RelationalLinearSVC
 
 _KEYS = ("name", "source", "database", "table", "features", "label", "weights")
@@ -72,23 +73,6 @@ def _table(entry: dict[str, Any], path: Path, connections: dict[str, Any]) -> Ta
         source = (connections[address], tuple(entry["table"].split(".")))
     return Table(entry["name"], source, features=entry.get("features", []), label=entry.get("label"),
                  weights=entry.get("weights"))
-
-
-def connect(address: str, folder: Path) -> Any:
-    """Return a read-only connection to a PostgreSQL URL or a DuckDB file."""
-    if address.startswith(("postgresql://", "postgres://")):
-        try:
-            import psycopg
-        except ImportError:
-            raise ImportError("PostgreSQL needs psycopg. Install it with: pip install 'buttress[postgres]'") from None
-        return psycopg.connect(address, autocommit=True, options="-c default_transaction_read_only=on")
-    try:
-        import duckdb
-    except ImportError:
-        raise ImportError("DuckDB files need DuckDB. Install it with: pip install 'buttress[duckdb]'") from None
-    if not (folder / address).exists():
-        raise ValueError(f"database must be a postgresql:// address or a DuckDB file. There is no file {address!r}.")
-    return duckdb.connect(str(folder / address), read_only=True)
 
 
 def explain_file(path: str | Path, target: str | None = None) -> str:

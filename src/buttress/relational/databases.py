@@ -127,7 +127,7 @@ def one_snapshot(connections: Iterable[Connection]) -> Iterator[None]:
 def _busy(connection: DuckDBConnection) -> bool:
     """Say whether a connection has a result that is not fetched yet, which another query on it would lose."""
     try:
-        connection.sql("SELECT 1")
+        connection.sql("SELECT 1").fetchall()
     except Exception as error:
         return "ResourceInUse" in type(error).__name__
     return False
@@ -268,6 +268,9 @@ def _fix(error: Exception) -> str:
 def reason(error: Exception) -> str:
     """Return the first line of a database's error; of a bad row of a file also what is wrong with it."""
     lines = str(error).strip().splitlines() or [repr(error)]
+    causes = [line.strip() for line in lines if line.startswith((": ", "Caused by: "))]
+    if causes and lines[0].startswith("An error occurred while calling"):  # Spark's, whose last cause says most
+        return causes[-1].removeprefix(": ").removeprefix("Caused by: ")[:LONGEST_LINE]
     if "CSV Error" not in lines[0]:
         return lines[0]
     kept = lines[: lines.index("")] if "" in lines else lines

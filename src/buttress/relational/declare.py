@@ -3,9 +3,12 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+from numpy.typing import NDArray
+
 from buttress._checks import near
 from buttress.relational.databases import Connection
-from buttress.relational.sources import Source, column_names
+from buttress.relational.sources import Source, column_names, connected
 
 
 class Table:
@@ -15,9 +18,11 @@ class Table:
     ----------
     name : str
         What the join calls it; a table may take part twice under two names.
-    source : frame, path, or (connection, table name)
-        A pandas, polars or Arrow frame; the path of a Parquet or CSV file; or a table of a DuckDB, psycopg or Spark
-        connection, its name a string or a tuple (schema, table).
+    source : frame, path, list of paths, or (connection, table name)
+        A pandas, polars or Arrow frame, a polars LazyFrame, an Arrow dataset, a DuckDB relation or a Spark frame; the
+        path of a Parquet or CSV file, a pattern such as ``"part-*.parquet"``, or a list of files; or a table of a
+        DuckDB, psycopg or Spark connection, of an SQLAlchemy engine or of a database URL, its name a string or a tuple
+        (schema, table).
     features : list of str
         Columns the model is trained on. Numbers are divided by their largest magnitude, text is one-hot encoded.
     label : str or None
@@ -40,7 +45,7 @@ class Table:
             raise ValueError(f"features of table {name!r} must be a list of column names. Got {features!r}. "
                              f"Use [{features!r}].")
         self.name = name
-        self.source = source
+        self.source = connected(source)
         self.features = list(features)
         self.label = label
         self.weights = weights
@@ -95,6 +100,8 @@ class Join:
         ``("loan.account_id", "account.account_id")`` for columns that must be equal; two pairs between the same tables
         make a composite key; ``("loan.account_id", "account.account_id", "left")`` keeps loans without an account,
         whose account features then count as zero. Nothing joins because names are equal. NULL keys match nothing.
+    using : list of str
+        Names of key columns that are equal in every table that has them, as USING in SQL.
     max_bag_rows : int, default=10_000_000
         Most rows a group of tables may have that must be joined beforehand because the join is cyclic.
 
@@ -110,19 +117,47 @@ class Join:
     4
     """
 
-    def __init__(self, tables: Sequence[Table], on: Sequence[Sequence[str]] = (), *, max_bag_rows: int = 10_000_000):
+    def __init__(self, tables: Sequence[Table], on: Sequence[Sequence[str]] = (), *, using: Sequence[str] = (),
+                 max_bag_rows: int = 10_000_000):
+        _check_form(on, using)
         self.tables = list(tables)
         self.on = [tuple(pair) for pair in on]
+        self.using = list(using)
         self.max_bag_rows = max_bag_rows
 
     def __repr__(self) -> str:
-        return f"Join({self.tables!r}, on={self.on!r})"
+        used = f", using={self.using!r}" if self.using else ""
+        return f"Join({self.tables!r}, on={self.on!r}{used})"
+
+    def __len__(self) -> int:
+        """Refuse to be split by rows: join rows of one entity are not independent."""
+        raise ValueError("The rows of a Join are not made, so that no search or split of scikit-learn's can divide "
+                         "them. Use relational.cross_validate(join, alphas), whose folds are rows of the label's "
+                         "table, or JoinSampler(join).sample(n) for rows that any estimator takes.")
+
+    def __array__(self, dtype: object = None, copy: object = None) -> NDArray[np.generic]:
+        """Refuse to become an array, as ``len`` refuses."""
+        return np.zeros(len(self))
+
+    def __bool__(self) -> bool:
+        return True
 
     def check(self) -> list[Pair]:
         """Check names and columns, asking each source for its columns once; return the pairs, tables as numbers."""
         self._check_names()
         columns = [table.check() for table in self.tables]
-        return [self._pair(pair, columns) for pair in self.on]
+        return [self._pair(pair, columns) for pair in [*self.on, *self._equal_names(columns)]]
+
+    def _equal_names(self, columns: Sequence[Sequence[str]]) -> list[tuple[str, str]]:
+        """Return the pairs that ``using`` stands for: each table that has the column, joined to the first that has."""
+        pairs = []
+        for name in self.using:
+            holders = [table.name for table, there in zip(self.tables, columns) if name in there]
+            if len(holders) < 2:
+                raise ValueError(f"using names {name!r}, which {len(holders)} of the tables have as a column. It needs "
+                                 f"two or more.{near(name, {c for there in columns for c in there})}")
+            pairs += [(f"{holders[0]}.{name}", f"{other}.{name}") for other in holders[1:]]
+        return pairs
 
     def _check_names(self) -> None:
         names = [table.name for table in self.tables]
@@ -174,6 +209,18 @@ class Join:
         if column not in there:
             raise missing(column, self.tables[i], there)
         return i, column
+
+
+def _check_form(on: object, using: object) -> None:
+    """Refuse an ``on`` that is no list of pairs, and a ``using`` that is no list of names, with how to write it."""
+    if isinstance(using, str):
+        raise ValueError(f"using must be a list of column names. Got {using!r}. Use [{using!r}].")
+    if isinstance(on, dict):
+        raise ValueError(f"on must be a list of pairs. Got a dict. Use on={list(on.items())!r}.")
+    if isinstance(on, str):
+        raise ValueError(f'on must be a list of pairs ("table.column", "table.column"). Got {on!r}.')
+    if isinstance(on, Sequence) and len(on) in (2, 3) and all(isinstance(part, str) for part in on):
+        raise ValueError(f"on must be a list of pairs. Got one pair. Use on=[{tuple(on)!r}].")
 
 
 def missing(column: str, table: Table, columns: Sequence[str]) -> ValueError:

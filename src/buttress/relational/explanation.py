@@ -7,7 +7,7 @@ import numpy as np
 from buttress.relational.counting.margins import FIRST_BINS
 from buttress.relational.counting.schedule import Product, is_exact, schedule
 from buttress.relational.declare import Join
-from buttress.relational.plan.plan import Plan
+from buttress.relational.plan.plan import Encoding, Plan
 from buttress.relational.plan.prepare import prepare
 
 
@@ -37,7 +37,7 @@ class Explanation:
 
 def explain(join: Join) -> Explanation:
     """Read the join and return its Explanation."""
-    plan = prepare(join)
+    plan = prepare(join, encoding=Encoding(missing="zero"))  # a plan is to be seen before NULLs are dealt with
     names = ["+".join(plan.tables[t].name for t, _ in node.members) for node in plan.nodes]
     edges = {name: "exact" if is_exact(plan, i) else "sketched" for i, name in enumerate(names) if i}
     base = {table.name: rows for table, rows in zip(plan.tables, plan.base_rows)}

@@ -4,24 +4,26 @@ import re
 from collections.abc import Callable
 from glob import glob
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 from buttress.relational.databases import reason, remedy
 from buttress.relational.deadline import cancelled_in_time
 from buttress.relational.dialects import DUCKDB
 
+FileSource = str | Path | list[str] | list[Path]
 
-def connect_duckdb() -> Any:
-    """Return a DuckDB of our own, in memory."""
+
+def connect_duckdb(path: str = ":memory:", read_only: bool = False) -> Any:
+    """Return a connection to a DuckDB file, or to a DuckDB of our own in memory."""
     try:
         import duckdb
     except ImportError:
-        raise ImportError("Reading Parquet and CSV files needs DuckDB. Install it with: "
+        raise ImportError("Reading Parquet, CSV and DuckDB files needs DuckDB. Install it with: "
                           "pip install 'buttress[duckdb]'") from None
-    return duckdb.connect()
+    return duckdb.connect(path, read_only=read_only)
 
 
-def scanned(path: str | Path, statement: Callable[[str], str], fetch: str = "fetchall") -> Any:
+def scanned(path: FileSource, statement: Callable[[str], str], fetch: str = "fetchall") -> Any:
     """Run a statement of the SELECT that reads a file, and fetch it all; ValueError for a file that cannot be read.
 
     DuckDB reads on while it is fetched from, so that a bad row far down shows only then.
@@ -36,27 +38,34 @@ def scanned(path: str | Path, statement: Callable[[str], str], fetch: str = "fet
             raise KeyboardInterrupt from error
         if not type(error).__module__.startswith(("duckdb", "_duckdb")):
             raise
-        why = reason(error) + remedy(error, Path(path).name)
+        why = reason(error) + remedy(error, matching(path)[0].name)
         raise ValueError(f"The file {str(path)!r} cannot be read: {why}") from None
 
 
 GLOB = re.compile(r"[*?[]")  # characters that stand for others in the patterns of DuckDB and of Python
 
 
-def matching(path: str | Path) -> list[Path]:
-    """Return the file of that name, or the files that the name fits as a pattern, in order."""
+def is_files(source: object) -> TypeGuard[FileSource]:
+    """Say whether a source is the path of a file, a pattern of paths, or a list of them."""
+    return isinstance(source, (str, Path, list))
+
+
+def matching(path: FileSource) -> list[Path]:
+    """Return the file of that name, or the files that the name fits as a pattern, or those of a list, in order."""
+    if isinstance(path, list):
+        return [file for one in path for file in matching(one)]
     if Path(path).exists() or not GLOB.search(str(path)):
         return [Path(path)]
     return [Path(found) for found in sorted(glob(str(path), recursive=True))]
 
 
-def scan_of(path: str | Path) -> str:
+def scan_of(path: FileSource) -> str:
     """Return the SELECT that reads a Parquet or CSV file, or all files of a pattern such as ``"part-*.parquet"``.
 
     Raises ValueError for a file that is not there, or of another kind.
     """
     files = matching(path)
-    if not files or not files[0].exists():
+    if not files or not all(file.exists() for file in files):
         raise ValueError(f"A table's source must be a frame, a file or (connection, table name). Got the path "
                          f"{str(path)!r}, where there is no file.")
     readers = {".parquet": "read_parquet", ".csv": "read_csv", ".tsv": "read_csv", ".gz": "read_csv"}

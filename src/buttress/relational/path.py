@@ -9,7 +9,7 @@ from sklearn.base import clone
 from sklearn.utils import check_random_state
 
 from buttress._checks import Array, check_count
-from buttress.relational.choice import choose_oracle, memory_oracle
+from buttress.relational.choice import choose_oracle, encoding_of, memory_oracle
 from buttress.relational.counting.queries import class_accuracy
 from buttress.relational.deadline import time_limit
 from buttress.relational.declare import Join
@@ -63,7 +63,7 @@ def cross_validate(
     model = RelationalLinearSVC() if model is None else model
     check_count("n_folds", n_folds, 2)
     model._check_parameters(join, None)
-    plan = prepare(join, intercept=model.fit_intercept)
+    plan = prepare(join, intercept=model.fit_intercept, encoding=encoding_of(model))
     place = next(rows for t, rows in plan.nodes[0].members if t == plan.label_table)
     whole = []
     for class_weight in (model.class_weight, None):  # to train with, and to score with

@@ -1,6 +1,6 @@
 """A fitted model on new data: joined rows as arrays and frames, or another join."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Any, Protocol
 
 import numpy as np
@@ -8,19 +8,23 @@ from numpy.typing import NDArray
 
 from buttress._checks import Array, check_values, near
 from buttress.relational.columns import Column, make_column
-from buttress.relational.plan.plan import Plan
+from buttress.relational.plan.plan import Plan, indicator_name
 
 Features = list[tuple[str, str, list[str] | None]]
 
 
-def joined_features(X: Any, features: Features, optional: Collection[str]) -> Array:
+def joined_features(
+    X: Any, features: Features, optional: Collection[str], fills: Mapping[str, float], columns_known: Collection[str]
+) -> Array:
     """Return the columns a model's coefficients stand for, of joined rows: an array in feature order, or a frame.
 
     An array may also hold those columns themselves, as :class:`JoinSampler` gives them. A category that was not seen in
     training counts as none, and a row whose columns of an ``optional`` table are all NULL as one that a left join found
-    no match for: they are 0. Raises ValueError naming a missing column, NaN, or a wrong number of columns.
+    no match for: they are 0. ``fills`` says what stands for NULL in numbers, and ``columns_known`` names the columns of
+    the coefficients, indicators of NULL among them. Raises ValueError naming a missing column, NaN, or a wrong number
+    of columns.
     """
-    if not _names(X) and _is_encoded(np.asarray(X), features):
+    if not _names(X) and _is_encoded(np.asarray(X), features, len(columns_known)):
         encoded = np.asarray(X, dtype=np.float64)
         check_values(encoded, [str(j) for j in range(encoded.shape[1])], "RelationalLinearSVC")
         return encoded
@@ -28,25 +32,31 @@ def joined_features(X: Any, features: Features, optional: Collection[str]) -> Ar
                for j, (table, column, _) in enumerate(features)]
     unmatched = {name: np.all([columns[j].null for j, (table, _, _) in enumerate(features) if table == name], axis=0)
                  for name in {table for table, _, _ in features} & set(optional)}
-    blocks = [_block(f"{table}.{column}", values, categories, unmatched.get(table, False))
-              for (table, column, categories), values in zip(features, columns, strict=True)]
+    blocks = []
+    for (table, column, categories), values in zip(features, columns, strict=True):
+        full = f"{table}.{column}"
+        apart = np.asarray(unmatched.get(table, False))
+        marked = indicator_name(full) in columns_known
+        absent = values.null & ~apart
+        if absent.any() and full not in fills and not (marked and categories is not None):
+            raise ValueError(f"Column {full!r} is NULL or NaN in {int(absent.sum())} rows. Impute or drop them, or fit "
+                             "with missing='mean'.")
+        blocks.append(np.where(absent[:, None], fills.get(full, 0.0), _block(full, values, categories)))
+        if marked:
+            blocks.append(absent[:, None].astype(np.float64))
     n = len(X) if hasattr(X, "__len__") else X.num_rows
     return np.hstack(blocks) if blocks else np.zeros((n, 0))
 
 
-def _is_encoded(X: NDArray[np.generic], features: Features) -> bool:
+def _is_encoded(X: NDArray[np.generic], features: Features, width: int) -> bool:
     """Say whether an array holds the columns of the coefficients; as wide as raw rows with text, it does if numeric."""
-    width = sum(1 if categories is None else len(categories) for _, _, categories in features)
-    if X.ndim != 2 or X.shape[1] != width or all(categories is None for _, _, categories in features):
+    if X.ndim != 2 or X.shape[1] != width or (width == len(features) and all(c is None for _, _, c in features)):
         return False
     return width != len(features) or X.dtype.kind in "biuf"
 
 
-def _block(name: str, column: Column, categories: list[str] | None, unmatched: NDArray[np.bool_] | bool) -> Array:
-    """Return the columns of one feature, 0 in unmatched rows."""
-    bad = column.null & ~np.asarray(unmatched)
-    if bad.any():
-        raise ValueError(f"Column {name!r} is NULL or NaN in {int(bad.sum())} rows. Impute or drop them.")
+def _block(name: str, column: Column, categories: list[str] | None) -> Array:
+    """Return the columns of one feature, 0 where it is NULL."""
     if categories is not None:
         met: Array = (column.values.astype(str)[:, None] == np.array(categories)[None, :]).astype(np.float64)
         return np.where(column.null[:, None], 0.0, met)

@@ -3,9 +3,12 @@
 Only SELECT is ever sent to a database, and nothing of it is written.
 """
 
+import weakref
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
+from uuid import uuid4
+from weakref import WeakValueDictionary
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +17,7 @@ from buttress._checks import near
 from buttress.relational.columns import Column, make_column, objects
 from buttress.relational.databases import Connection, SourceLostError, select, select_arrays
 from buttress.relational.dialects import DUCKDB, POSTGRES, SPARK, dialect_of
-from buttress.relational.files import scanned
+from buttress.relational.files import FileSource, connect_duckdb, is_files, scanned
 
 
 class Frame(Protocol):
@@ -24,16 +27,20 @@ class Frame(Protocol):
 
 
 TableName = str | tuple[str, ...]
-Source = Frame | str | Path | tuple[Connection, TableName]
+Source = Frame | FileSource | tuple[Connection, TableName]
 
 
 def column_names(source: Source) -> list[str]:
     """Return the column names of a source."""
     if isinstance(source, tuple):
         return _Query(source).names()
-    if isinstance(source, (str, Path)):
+    if is_files(source):
         return [row[0] for row in scanned(source, lambda scan: f"DESCRIBE {scan}")]
     frame: Any = source
+    if hasattr(frame, "collect_schema"):  # a polars LazyFrame
+        return list(frame.collect_schema().names())
+    if _is_dataset(frame):
+        return list(frame.schema.names)
     names = frame.column_names if hasattr(frame, "column_names") else frame.columns
     return [str(name) for name in names]
 
@@ -42,20 +49,90 @@ def read_columns(source: Source, names: Sequence[str]) -> dict[str, Column]:
     """Return the named columns of a source: frame, path of a Parquet or CSV file, or (connection, table name)."""
     if isinstance(source, tuple):
         return _Query(source).read(names)
-    if isinstance(source, (str, Path)):
+    if is_files(source):
         chosen = ", ".join(DUCKDB.quote(name) for name in names) or "1 AS one"
         return _masked(scanned(source, lambda scan: f"SELECT {chosen} FROM ({scan})", "fetchnumpy"))
-    return {name: _frame_column(source, name) for name in names}
+    frame = gathered(source, names)
+    return {name: _frame_column(frame, name) for name in names}
 
 
 def row_count(source: Source) -> int:
     """Return the number of rows of a source."""
     if isinstance(source, tuple):
         return _Query(source).count()
-    if isinstance(source, (str, Path)):
+    if is_files(source):
         return int(scanned(source, lambda scan: f"SELECT COUNT(*) FROM ({scan})")[0][0])
-    frame: Any = source
+    frame: Any = gathered(source, column_names(source)[:1])
     return int(frame.num_rows if hasattr(frame, "num_rows") else len(frame))
+
+
+def _is_dataset(frame: object) -> bool:
+    return hasattr(frame, "to_table") and hasattr(frame, "schema")
+
+
+def gathered(source: Frame | FileSource, names: Sequence[str]) -> Frame:
+    """Return the named columns of a source that is read when asked, as a frame; a frame as it is."""
+    lazy: Any = source
+    if hasattr(lazy, "collect_schema"):  # a polars LazyFrame
+        return cast(Frame, lazy.select(names).collect())
+    if _is_dataset(lazy):  # Arrow's
+        return cast(Frame, lazy.to_table(columns=list(names)))
+    if hasattr(lazy, "fetchnumpy"):  # a DuckDB relation
+        chosen = ", ".join(DUCKDB.quote(name) for name in names) or "1 AS one"
+        return cast(Frame, lazy.project(chosen).df())
+    return cast(Frame, source)
+
+
+_CONNECTED: "WeakValueDictionary[str, Any]" = WeakValueDictionary()  # the connection of a URL, one for all its tables
+
+
+def connected(source: Source) -> Source:
+    """Return a source with an SQLAlchemy engine or a URL replaced by a connection, a Spark frame by a view of it."""
+    if isinstance(source, tuple) and len(source) == 2:
+        return _connection(source[0]), source[1]
+    frame: Any = source
+    if type(source).__module__.startswith("pyspark") and hasattr(frame, "createTempView"):
+        name = f"buttress_{uuid4().hex}"
+        frame.createTempView(name)
+        return frame.sparkSession, name
+    return source
+
+
+def _connection(place: Any) -> Any:
+    if isinstance(place, str):
+        found = _CONNECTED.get(place)
+        if found is None:
+            found = connect(place)
+            _CONNECTED[place] = found
+        return found
+    if type(place).__module__.startswith("sqlalchemy"):
+        if hasattr(place, "raw_connection"):  # an engine: a connection of its own, not to be handed back to the pool
+            if id(place) not in _ENGINES:
+                raw = place.raw_connection()
+                _ENGINES[id(place)] = raw.driver_connection
+                raw.detach()
+                weakref.finalize(place, _ENGINES.pop, id(place), None)
+            return _ENGINES[id(place)]
+        return place.connection.driver_connection
+    return place
+
+
+_ENGINES: dict[int, Any] = {}  # the connection of an SQLAlchemy engine, while the engine lives
+
+
+def connect(address: str, folder: Path | None = None) -> Any:
+    """Return a read-only connection to a PostgreSQL URL or a DuckDB file."""
+    address = address.replace("postgresql+psycopg://", "postgresql://")
+    if address.startswith(("postgresql://", "postgres://")):
+        try:
+            import psycopg
+        except ImportError:
+            raise ImportError("PostgreSQL needs psycopg. Install it with: pip install 'buttress[postgres]'") from None
+        return psycopg.connect(address, autocommit=True, options="-c default_transaction_read_only=on")
+    path = (folder or Path()) / address
+    if not path.exists():
+        raise ValueError(f"database must be a postgresql:// address or a DuckDB file. There is no file {address!r}.")
+    return connect_duckdb(str(path), read_only=True)
 
 
 def _frame_column(frame: Frame, name: str) -> Column:

@@ -14,17 +14,20 @@ from sklearn.utils.validation import check_is_fitted
 from buttress._callbacks import CallbackSupportMixin, step_callback, with_callbacks
 from buttress._checks import Array, check_count, check_limits, check_number, check_option, warn_user
 from buttress.certainty.probabilities import Certainty, Probabilities
+from buttress.relational.checks import used_columns
 from buttress.relational.choice import choose_oracle
 from buttress.relational.counting.margins import MarginOracle
 from buttress.relational.counting.queries import class_accuracy, mean_scores
+from buttress.relational.databases import one_snapshot
 from buttress.relational.deadline import seconds_left, time_limit
-from buttress.relational.declare import Join
+from buttress.relational.declare import Join, key_columns
 from buttress.relational.optimum.planes import PlanePool
 from buttress.relational.optimum.solve import Settings, sample_start, sampled_scores, solve
-from buttress.relational.plan.plan import Plan
+from buttress.relational.plan.plan import Encoding, Plan
 from buttress.relational.plan.prepare import prepare
 from buttress.relational.plan.weighting import ClassWeight
 from buttress.relational.predict import joined_features, plan_beta
+from buttress.relational.sql.scoring import scoring
 
 SOLVERS = ("auto", "sample", "lbfgs", "bundle", "paper", "projected")
 
@@ -58,6 +61,13 @@ class RelationalLinearSVC(Probabilities, CallbackSupportMixin, ClassifierMixin, 
     class_weight : dict, "balanced" or None
         Factor of the weights of each class's rows; "balanced" gives both classes the same total weight.
     fit_intercept : bool, default=True
+    missing : {"raise", "zero", "mean"}, default="raise"
+        What NULL and NaN in features are: refused, or numbers filled with 0 or with the mean of the column's rows that
+        take part in the join, beside an indicator column ``table.column is NULL`` where there are any. In text NULL is
+        a category, of the same name.
+    scaling : {"max", "robust"}, default="max"
+        Numbers are divided by their largest magnitude, or by the 95 per cent quantile of the magnitudes that are not
+        0, which a few wild values do not move. The interval is that of the scaled problem.
     unmatched : {"intercept", "nan"}, default="intercept"
         Score of a row of the label's table that no row of the join extends, when a Join is predicted.
     n_samples : int, default=100_000
@@ -91,6 +101,8 @@ class RelationalLinearSVC(Probabilities, CallbackSupportMixin, ClassifierMixin, 
     feature_names_in_ : array of str
         ``table.column`` of each feature.
     label_table_ : str
+    fills_ : dict
+        What stands for NULL in each feature of numbers, unless ``missing="raise"``.
     optional_tables_ : list of str
         Tables that a left join may find no row of: where all its columns are NULL they count as zeros.
     objective_interval_ : tuple of two floats
@@ -140,6 +152,8 @@ class RelationalLinearSVC(Probabilities, CallbackSupportMixin, ClassifierMixin, 
         row_weight: str = "join",
         class_weight: ClassWeight = None,
         fit_intercept: bool = True,
+        missing: str = "raise",
+        scaling: str = "max",
         unmatched: str = "intercept",
         n_samples: int = 100_000,
         sketch_error: float = 0.1,
@@ -160,6 +174,8 @@ class RelationalLinearSVC(Probabilities, CallbackSupportMixin, ClassifierMixin, 
         self.row_weight = row_weight
         self.class_weight = class_weight
         self.fit_intercept = fit_intercept
+        self.missing = missing
+        self.scaling = scaling
         self.unmatched = unmatched
         self.n_samples = n_samples
         self.sketch_error = sketch_error
@@ -201,9 +217,11 @@ class RelationalLinearSVC(Probabilities, CallbackSupportMixin, ClassifierMixin, 
         check_number("memory_limit", self.memory_limit, 0)
         check_count("n_samples", self.n_samples)
         check_limits(self.max_iter, self.max_time)
-        for name, options in (("loss", ("hinge", "squared_hinge", "logistic")), ("solver", SOLVERS),
+        for name, options in (("missing", ("raise", "zero", "mean")), ("scaling", ("max", "robust")),
+                              ("loss", ("hinge", "squared_hinge", "logistic")), ("solver", SOLVERS),
                               ("sketch", ("grid", "rank")), ("row_weight", ("join", "label_row")),
-                              ("unmatched", ("intercept", "nan")), ("step_rule", ("theorem", "section")), ("engine", ("auto", "memory", "sql"))):
+                              ("unmatched", ("intercept", "nan")), ("step_rule", ("theorem", "section")),
+                              ("engine", ("auto", "memory", "sql"))):
             check_option(name, getattr(self, name), options)
         if self.loss != "hinge" and (self.sketch == "rank" or self.solver in ("paper", "projected")):
             raise ValueError("sketch='rank' and the solvers paper and projected are for loss='hinge'. Got "
@@ -262,6 +280,30 @@ class RelationalLinearSVC(Probabilities, CallbackSupportMixin, ClassifierMixin, 
         self.n_features_in_ = len(self.features_)
         self.label_table_ = plan.tables[plan.label_table].name
         self.optional_tables_ = plan.optional
+        self.fills_ = {f"{table.name}.{name}": fill for table in plan.tables for name, fill in table.fills.items()}
+
+    def to_sql(self, join: Join, columns: Sequence[str] = ()) -> str:
+        """Return one SELECT that scores the rows of the label's table inside the database of a join.
+
+        Its columns are ``columns`` of the label's table (or those that join it) and ``score``, which is that of
+        ``decision_function(join)``: ``classes_[1]`` where it is above 0. Categories and fills are those of training. A
+        number that is NULL, where training knew none, makes its scores NULL.
+        """
+        check_is_fitted(self)
+        names = [table.name for table in join.tables]
+        if self.label_table_ not in names or any(not isinstance(t.source, tuple) for t in join.tables):
+            raise ValueError(f"to_sql needs the tables of one database, {self.label_table_!r} among them. Give each as "
+                             "(connection, table name).")
+        if names[join.root] != self.label_table_:
+            raise ValueError(f"Rows of {self.label_table_!r} are scored. Put that table first, or give it its label.")
+        chosen = columns or used_columns(join.tables[join.root], key_columns(join.check(), join.root))
+        categories = {f"{table}.{column}": values for table, column, values in self.features_ if values is not None}
+        with one_snapshot(join.connections):
+            return scoring(join, dict(zip(self.coef_names_, self.coef_[0])), float(self.intercept_[0]),
+                           [(table, column) for table, column, _ in self.features_], categories, self._fills(), chosen)
+
+    def _fills(self) -> dict[str, float]:
+        return getattr(self, "fills_", {})  # models saved before NULL could be filled have none
 
     def _plan(self, join: Join) -> tuple[Plan, Array]:
         """Return the plan of another join over the same tables, and this model's coefficients in its scales."""
@@ -269,7 +311,8 @@ class RelationalLinearSVC(Probabilities, CallbackSupportMixin, ClassifierMixin, 
         if self.label_table_ not in names:
             raise ValueError(f"The join has no table {self.label_table_!r}, whose rows the model was trained to label. "
                              f"Got {', '.join(names)}.")
-        plan = prepare(join, intercept=self.fit_intercept, root=names.index(self.label_table_), classes=self.classes_)
+        plan = prepare(join, intercept=self.fit_intercept, root=names.index(self.label_table_), classes=self.classes_,
+                       encoding=Encoding(self.missing, "max", self._fills()))
         return plan, plan_beta(plan, self)
 
     def decision_function(self, X: Any) -> Array:
@@ -285,7 +328,8 @@ class RelationalLinearSVC(Probabilities, CallbackSupportMixin, ClassifierMixin, 
         if isinstance(X, Join):
             plan, beta = self._plan(X)
             return self._label_scores(plan, mean_scores(plan, beta))
-        return joined_features(X, self.features_, self.optional_tables_) @ self.coef_[0] + self.intercept_[0]
+        return joined_features(X, self.features_, self.optional_tables_, self._fills(),
+                               set(self.coef_names_)) @ self.coef_[0] + self.intercept_[0]
 
     def label_rows(self, join: Join) -> NDArray[np.int64]:
         """Return the row numbers of the label's table that take part in the join, ascending."""
@@ -319,8 +363,8 @@ class RelationalLinearSVC(Probabilities, CallbackSupportMixin, ClassifierMixin, 
         check_is_fitted(self)
         scores = self.decision_function(X)
         if np.isnan(scores).any():
-            raise ValueError(f"{int(np.isnan(scores).sum())} label rows have no row of the join, so no class can be "
-                             "predicted for them. Use decision_function, or unmatched='intercept'.")
+            raise ValueError(f"{int(np.isnan(scores).sum())} label rows have no row of the join, so that no class can "
+                             "be predicted for them. Use decision_function, or unmatched='intercept'.")
         return scores[:, None], (scores > 0).astype(np.intp)
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:

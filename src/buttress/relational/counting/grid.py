@@ -1,6 +1,6 @@
 """The margin oracle on a grid: scores of rows are rounded once to multiples of h, all counting after that is exact.
 
-Source: our own derivation on top of message passing (see docs/relational.md); guarantees G1 and G3 there.
+Source: our own derivation on top of message passing (see docs/relational/counting.md); guarantees G1 and G3 there.
 """
 
 from dataclasses import dataclass

@@ -3,7 +3,7 @@
 Source: Abo-Khamis, Im, Moseley, Pruhs & Samadian (APOCS 2021), sections 1 and 3.3, with F as in its eq. (3). Where the
 paper contradicts itself: the ridge's gradient is 2 alpha beta (eq. 4), not alpha beta; both of its step sizes are
 offered; Theorem 1's T needs the factor 4 that 4DG = 8 d^(3/2)/alpha gives; the final hypothesis is beta^(t-hat)
-itself; all iterates 0..T-1 take part. docs/relational.md lists these in full.
+itself; all iterates 0..T-1 take part. docs/relational/paper.md lists these in full.
 """
 
 from collections.abc import Callable

@@ -11,7 +11,7 @@ from buttress.relational.declare import Join
 from buttress.relational.plan.plan import Index
 from buttress.relational.plan.shape import Attribute
 
-LARGEST_EXACT = 2.0**53  # up to which every whole number is a 64-bit float
+LARGEST_EXACT = 2.0**53  # below which every whole number is a 64-bit float, and no other is rounded to it
 
 
 def encode(join: Join, attribute: Attribute, columns: Sequence[dict[str, Column]]) -> dict[int, Index]:
@@ -64,7 +64,7 @@ def check_exact(join: Join, attribute: Attribute, columns: Sequence[dict[str, Co
         return
     for table, name in held:
         largest = magnitude(table, name)
-        if largest > LARGEST_EXACT:
+        if largest >= LARGEST_EXACT:
             raise ValueError(f"Key {join.tables[table].name}.{name} holds {largest:.17g}, and floats beyond 2^53 do "
                              "not tell neighbouring whole numbers apart. Make all columns of the key BIGINT, or text.")
 

@@ -3,6 +3,7 @@
 Nothing here knows where the data came from. Row r of the join is one row of each node, keys equal along the tree.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
@@ -15,12 +16,30 @@ from buttress._checks import Array
 Index = NDArray[Any]  # whole numbers: int64, int32 for bins
 
 
+def indicator_name(feature: str) -> str:
+    """Return the name of the column that is 1 where a feature is NULL."""
+    return f"{feature} is NULL"
+
+
+@dataclass(frozen=True)
+class Encoding:
+    """How features become columns: see RelationalLinearSVC.
+
+    ``fills`` are those of a fitted model, by "table.column", where there is one: new rows are filled as in training.
+    """
+
+    missing: str = "raise"
+    scaling: str = "max"
+    fills: Mapping[str, float] | None = None
+
+
 @dataclass
 class TableData:
     """One table: features of its rows scaled to [-1, 1], and the names and scales that undo it.
 
     ``X`` is an array or CSR matrix of shape (rows, width); a feature of the original is X times ``scale``.
-    ``features`` lists (column name, categories or None).
+    ``features`` lists (column name, categories or None); ``fills`` gives what stands for NULL in a column of numbers,
+    and ``indicators`` the columns after whose own an indicator of NULL follows.
     """
 
     name: str
@@ -29,6 +48,8 @@ class TableData:
     scale: Array
     features: list[tuple[str, list[str] | None]]
     rows: Index
+    fills: dict[str, float] = field(default_factory=dict)
+    indicators: frozenset[str] = frozenset()
 
     @property
     def names(self) -> list[str]:
@@ -37,6 +58,7 @@ class TableData:
         for column, categories in self.features:
             full = f"{self.name}.{column}"
             out += [full] if categories is None else [f"{full}={value}" for value in categories]
+            out += [indicator_name(full)] if column in self.indicators else []
         return out
 
 

@@ -19,7 +19,7 @@ from buttress.relational.databases import one_snapshot
 from buttress.relational.declare import Join, Pair, key_columns
 from buttress.relational.plan.features import table_data
 from buttress.relational.plan.keys import combine, encode, match, match_count
-from buttress.relational.plan.plan import Index, Node, Plan, TableData, exact_counts, total_weight
+from buttress.relational.plan.plan import Encoding, Index, Node, Plan, TableData, exact_counts, total_weight
 from buttress.relational.plan.shape import Shape, find_shape
 from buttress.relational.plan.tree import edge_cover
 from buttress.relational.sources import read_columns, row_count
@@ -27,20 +27,21 @@ from buttress.relational.sources import read_columns, row_count
 Codes = dict[int, Index]  # attribute number -> codes of the rows
 
 
-def prepare(join: Join, *, intercept: bool = True, root: int | None = None, classes: Any = None) -> Plan:
+def prepare(join: Join, *, intercept: bool = True, root: int | None = None, classes: Any = None,
+            encoding: Encoding | None = None) -> Plan:
     """Read the join and return its plan. Raises ValueError for everything a user can get wrong in a join.
 
     ``root`` is the table whose rows are labelled, when it is not the one with the label; ``classes`` are the labels of
-    a fitted model, of which the join need not hold both.
+    a fitted model, of which the join need not hold both; ``encoding`` says how features become columns.
     """
     with one_snapshot(join.connections):
         pairs = join.check()
         columns = [read(join, i, pairs) for i in range(len(join.tables))]
-    return assemble(join, pairs, columns, intercept=intercept, root=root, classes=classes)
+    return assemble(join, pairs, columns, intercept=intercept, root=root, classes=classes, encoding=encoding)
 
 
 def assemble(join: Join, pairs: list[Pair], columns: list[dict[str, Column]], *, intercept: bool = True,
-             root: int | None = None, classes: Any = None) -> Plan:
+             root: int | None = None, classes: Any = None, encoding: Encoding | None = None) -> Plan:
     """Return the plan of a join whose columns are read; the rest as in ``prepare``."""
     root = join.root if root is None else root
     base = [len(next(iter(column.values())).null) for column in columns]
@@ -56,7 +57,7 @@ def assemble(join: Join, pairs: list[Pair], columns: list[dict[str, Column]], *,
     counts = exact_counts(nodes)
     total = int(sum(counts[0].tolist()))
     check_rows(total, notes)
-    tables = _tables(join, nodes, columns, root if intercept else -1)
+    tables = _tables(join, nodes, columns, root if intercept else -1, encoding or Encoding())
     y, classes = _label(join, root, nodes[0], columns, tables, classes)
     plan = Plan(tables, nodes, y, classes, root, notes, total, base, counts, agm_log, cover,
                 optional=join.optional(pairs))
@@ -197,7 +198,7 @@ def _sort(nodes: list[Node]) -> None:
         _keep(nodes[i], np.lexsort([*below, nodes[i].key]))
 
 
-def _tables(join: Join, nodes: list[Node], columns: Any, root: int) -> list[TableData]:
+def _tables(join: Join, nodes: list[Node], columns: Any, root: int, encoding: Encoding) -> list[TableData]:
     """Build the features of the rows in use and point the nodes at them; row -1 becomes an all-zero row."""
     tables: list[Any] = [None] * len(join.tables)
     for node in nodes:
@@ -205,7 +206,7 @@ def _tables(join: Join, nodes: list[Node], columns: Any, root: int) -> list[Tabl
             used, place = np.unique(rows, return_inverse=True)
             absent = len(used) > 0 and used[0] < 0
             tables[t] = table_data(join.tables[t], columns[t], used[1:] if absent else used, absent,
-                                   t == root)
+                                   t == root, encoding)
             if absent:  # the zero row stands last
                 place = np.where(place == 0, len(used) - 1, place - 1)
             node.members[m] = (t, place.reshape(-1).astype(np.int64))

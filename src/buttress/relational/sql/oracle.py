@@ -26,8 +26,9 @@ from buttress.relational.counting.grid import step_of
 from buttress.relational.counting.margins import FIRST_BINS, Evaluation, MarginLoss, evaluation
 from buttress.relational.databases import select
 from buttress.relational.declare import Join
+from buttress.relational.plan.features import ROBUST_QUANTILE
 from buttress.relational.plan.keys import check_exact, check_kinds
-from buttress.relational.plan.plan import Plan, TableData
+from buttress.relational.plan.plan import Encoding, Plan, TableData
 from buttress.relational.plan.shape import attributes
 from buttress.relational.plan.weighting import ClassWeight, class_factors
 from buttress.relational.sql import text
@@ -54,6 +55,8 @@ class SqlOracle:
     class_weight : dict, "balanced" or None
     memory : float
         Megabytes that a DuckDB of our own may take before it spills to disk.
+    encoding : Encoding or None
+        How features become columns.
 
     Attributes
     ----------
@@ -64,12 +67,14 @@ class SqlOracle:
     """
 
     def __init__(self, join: Join, *, intercept: bool = True, per_label_row: bool = False,
-                 class_weight: ClassWeight = None, memory: float = 4000):
+                 class_weight: ClassWeight = None, memory: float = 4000,
+                 encoding: Encoding | None = None):
         pairs = join.check()
         self.can_refine = True
         self.join = join
+        self.encoding = encoding or Encoding()
         self.intercept = intercept
-        self.connection, self.dialect, items = sql_home(join, memory)
+        self.connection, self.dialect, items = sql_home(join, pairs, memory)
         self.tree, self.columns, self.node_of = sql_tree(join, pairs, self.connection, self.dialect, items,
                                                          per_label_row)
         samples = [self._sample(i, item) for i, item in enumerate(items)]
@@ -200,23 +205,37 @@ class SqlOracle:
         node = self.tree.nodes[self.node_of[i]]
         read = {name: self._number(self.columns[i, name], sample[name]) if sample[name].kind == "number" else
                 f"CASE WHEN {self.columns[i, name]} IS NULL THEN NULL ELSE 1 END" for name in table.features}
-        found = self._select(text.statistics(self.tree, self.node_of[i], list(read.values())))[0]
+        far_off = self.dialect.quantile.format(ROBUST_QUANTILE, "NULLIF(ABS({0}), 0)")
+        more = ["AVG({0})", far_off if self.encoding.scaling == "robust" else "MAX({0})"]
+        found = self._select(text.statistics(self.tree, self.node_of[i], list(read.values()), more))[0]
+        data = TableData(table.name, np.zeros((0, 0)), np.zeros(0), np.zeros(0), [], np.zeros(0, dtype=np.int64))
         scales: list[float] = []
-        described: list[tuple[str, list[str] | None]] = []
-        n_rows = int(found[0] or 0)
         for j, name in enumerate(table.features):
-            kind = sample[name].kind
-            largest = float(found[1 + 2 * j] or 0) if kind == "number" else 0.0
-            check_feature(table.name, name, kind, int(found[2 + 2 * j] or 0), largest)
-            scale = largest or 1.0
-            categories = None if kind == "number" else self._categories(i, name, n_rows)
-            node.features += self._expressions(i, name, read[name], scale, categories)
-            scales += [scale] if categories is None else [1.0] * len(categories)
-            described.append((name, categories))
-        width = len(scales)
-        node.owner += [(i, j) for j in range(width)]
-        return TableData(table.name, np.zeros((0, width + intercept)), np.zeros(0), np.array(scales), described,
-                         np.zeros(0, dtype=np.int64))
+            largest, n_null, mean, far = (float(value or 0) for value in found[1 + 4 * j : 5 + 4 * j])
+            numeric = sample[name].kind == "number"
+            check_feature(table.name, name, sample[name].kind, int(n_null) if self.encoding.missing == "raise" else 0,
+                          largest if numeric else 0.0)
+            if numeric:
+                scale = (far if self.encoding.scaling == "robust" else largest) or 1.0
+                fill = mean if self.encoding.missing == "mean" else 0.0
+                if self.encoding.missing != "raise":
+                    data.fills[name] = fill
+                node.features.append(f"(COALESCE({read[name]}, {self.dialect.number(fill)}) / "
+                                     f"{self.dialect.number(scale)})")
+                scales.append(scale)
+            categories = None if numeric else self._categories(i, name, int(found[0] or 0))
+            node.features += self._one_hot(i, name, categories or [])
+            scales += [1.0] * len(categories or [])
+            data.features.append((name, categories))
+            if n_null:
+                node.features.append(f"(CASE WHEN {read[name]} IS NULL THEN {self.dialect.number(1.0)} "
+                                     f"ELSE {self.dialect.number(0.0)} END)")
+                scales.append(1.0)
+                data.indicators |= {name}
+        node.owner += [(i, j) for j in range(len(scales))]
+        data.X = np.zeros((0, len(scales) + intercept))
+        data.scale = np.array(scales)
+        return data
 
     def _categories(self, i: int, name: str, n: int) -> list[str]:
         """Return the values of a text over n rows, sorted; counted first, for identifiers are as many as rows."""
@@ -224,12 +243,10 @@ class SqlOracle:
         n_values = int(self._select(text.distinct(*place, "COUNT(DISTINCT x)"))[0][0])
         check_categories(self.join.tables[i].name, name, n_values, n, lambda: str(
             self._select(f"{text.distinct(*place)} ORDER BY x DESC LIMIT 1")[0][0]))
-        return sorted(str(row[0]) for row in self._select(text.distinct(*place)))
+        return sorted(str(row[0]) for row in self._select(text.distinct(*place)) if row[0] is not None)
 
-    def _expressions(self, i: int, name: str, read: str, scale: float, categories: Sequence[str] | None) -> list[str]:
+    def _one_hot(self, i: int, name: str, categories: Sequence[str]) -> list[str]:
         number = self.dialect.number
-        if categories is None:
-            return [f"({read} / {number(scale)})"]
         return [f"(CASE WHEN {self.columns[i, name]} = {self.dialect.text(value)} THEN {number(1.0)} "
                 f"ELSE {number(0.0)} END)" for value in categories]
 
@@ -238,7 +255,8 @@ class SqlOracle:
             return f"(CASE WHEN {quoted} IS NULL THEN NULL ELSE 0.0 END)"
         if column.values.dtype.kind == "b":
             return f"(CASE WHEN {quoted} THEN 1.0 WHEN NOT {quoted} THEN 0.0 END)"
-        return f"CAST({quoted} AS {self.dialect.double})"
+        number = f"CAST({quoted} AS {self.dialect.double})"
+        return number if self.encoding.missing == "raise" else f"NULLIF({number}, {self.dialect.number(np.nan)})"
 
     def _add_weights(self, i: int, name: str, column: Column) -> None:
         """Check a table's weights and multiply them into its node's."""

@@ -3,7 +3,6 @@
 import tempfile
 import weakref
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
@@ -12,9 +11,9 @@ from buttress.relational.checks import check_bag, used_columns
 from buttress.relational.databases import Connection, DuckDBConnection, select
 from buttress.relational.declare import Join, Pair, key_columns
 from buttress.relational.dialects import DUCKDB, Dialect, dialect_of
-from buttress.relational.files import connect_duckdb, scan_of
+from buttress.relational.files import connect_duckdb, is_files, scan_of
 from buttress.relational.plan.shape import Shape, find_shape
-from buttress.relational.sources import Frame, row_count
+from buttress.relational.sources import Frame, column_names, gathered, row_count
 from buttress.relational.sql.text import SqlNode, SqlTree
 
 LEAST_MEMORY = 200  # megabytes without which DuckDB cannot sort or join
@@ -22,7 +21,7 @@ VALUE_MEGABYTES = 8e-6  # megabytes of a value: a 64-bit float or integer
 Columns = dict[tuple[int, str], str]  # (table, column) -> its quoted name in the node that holds the table
 
 
-def sql_home(join: Join, memory: float) -> tuple[Connection, Dialect, list[str]]:
+def sql_home(join: Join, pairs: Sequence[Pair], memory: float) -> tuple[Connection, Dialect, list[str]]:
     """Return the connection, its dialect and each table as a FROM item.
 
     A DuckDB of our own takes ``memory`` megabytes, or the least it can work with, and spills to disk beyond. Raises
@@ -39,10 +38,11 @@ def sql_home(join: Join, memory: float) -> tuple[Connection, Dialect, list[str]]
     database = _spilling(memory)
     items = []
     for i, table in enumerate(join.tables):
-        if isinstance(table.source, (str, Path)):
+        if is_files(table.source):
             items.append(f"({scan_of(table.source)})")
         elif not isinstance(table.source, tuple):
-            database.register(f"frame{i}", _plain_text(table.source))
+            used = used_columns(table, key_columns(pairs, i)) or column_names(table.source)[:1]
+            database.register(f"frame{i}", _plain_text(gathered(table.source, used)))
             items.append(f"frame{i}")
     return database, DUCKDB, items
 
@@ -123,7 +123,7 @@ def megabytes(join: Join, pairs: Sequence[Pair]) -> float:
     """
     total = 0.0
     for i, table in enumerate(join.tables):
-        if not isinstance(table.source, (tuple, str, Path)):
+        if not isinstance(table.source, tuple) and not is_files(table.source):
             continue
         width = len(used_columns(table, key_columns(pairs, i)))
         total += VALUE_MEGABYTES * width * row_count(table.source)

@@ -49,7 +49,8 @@ def _drawn(tree: SqlTree, n: int, total: float, repeats: int) -> list[str]:
     digits = int(np.ceil(np.log10(repeats))) if repeats > 1 else 0
     offers = " CROSS JOIN ".join([f"w{root} t", *(f"digit d{p}" for p in range(digits))])
     number = " + ".join(["0", *(f"{10**p} * d{p}.d" for p in range(digits))])
-    parts = ["digit AS (" + " UNION ALL ".join(f"SELECT {d} AS d" for d in range(10)) + ")"] if digits else []
+    listed = ", ".join(f"({d})" for d in range(10))  # not by UNION ALL, whose plan Spark fails to send to its workers
+    parts = [f"digit AS (SELECT v.d FROM (VALUES {listed}) AS v(d))"] if digits else []
     parts.append(f"offered AS (SELECT t.*, FLOOR({share} * t.c + {dialect.random}) AS copies FROM {offers} "
                  f"WHERE {number} < {repeats})")
     keep = ["side", "copies"]

@@ -94,14 +94,18 @@ def reduced(tree: SqlTree, columns: Sequence[str]) -> list[str]:
     return parts
 
 
-def statistics(tree: SqlTree, i: int, expressions: Sequence[str]) -> str:
-    """Return the SELECT of, per expression over the reduced rows of node i: greatest magnitude, NULLs and NaNs."""
+def statistics(tree: SqlTree, i: int, expressions: Sequence[str], more: Sequence[str] = ()) -> str:
+    """Return the SELECT of, per expression over the reduced rows of node i: greatest magnitude, NULLs and NaNs.
+
+    ``more`` are further aggregates, of a value {}.
+    """
     columns = ["1 AS one"] * len(tree.nodes)
     columns[i] = ", ".join(["1 AS one", *(f"{e} AS x{j}" for j, e in enumerate(expressions))])
     wanted = ["COUNT(*)"]
     nan = tree.dialect.number(np.nan)
     for j in range(len(expressions)):
         wanted += [f"MAX(ABS(x{j}))", f"SUM(CASE WHEN x{j} IS NULL OR x{j} = {nan} THEN 1 ELSE 0 END)"]
+        wanted += [aggregate.format(f"x{j}") for aggregate in more]
     return f"WITH {', '.join(reduced(tree, columns))} SELECT {', '.join(wanted)} FROM r{i}"
 
 

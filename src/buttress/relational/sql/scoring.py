@@ -1,0 +1,77 @@
+"""A fitted linear model as one SELECT that scores the rows of the label's table where they are."""
+
+from collections.abc import Mapping, Sequence
+
+from buttress.relational.declare import Join
+from buttress.relational.plan.plan import indicator_name
+from buttress.relational.sql.plan import sql_home, sql_tree
+from buttress.relational.sql.text import SqlTree, base, joins, keys_of, weight_columns
+
+
+def scoring(join: Join, coefficients: Mapping[str, float], intercept: float, features: Sequence[tuple[str, str]],
+            categories: Mapping[str, Sequence[str]], fills: Mapping[str, float], columns: Sequence[str]) -> str:
+    """Return the SELECT of the given columns of the label's table and the score of each of its rows.
+
+    A score is the weighted mean over the join rows that extend the row, or the ``intercept`` where there are none.
+    ``coefficients`` are by name, in original units; ``features`` are (table, column), ``categories`` the values of
+    those that are text, ``fills`` what stands for NULL.
+    """
+    pairs = join.check()
+    connection, dialect, items = sql_home(join, pairs, 0.0)
+    tree, names, node_of = sql_tree(join, pairs, connection, dialect, items, False)
+    numbers = {table.name: i for i, table in enumerate(join.tables)}
+    for table, column in features:
+        i = numbers[table]
+        full = f"{table}.{column}"
+        quoted = names[i, column]
+        terms = [f"CASE WHEN {quoted} = {dialect.text(value)} THEN {dialect.number(coefficients[f'{full}={value}'])} "
+                 f"ELSE {dialect.number(0.0)} END" for value in categories.get(full, ())]
+        if full not in categories:
+            fill = f", {dialect.number(fills[full])}" if full in fills else ""
+            read = f"CAST({quoted} AS {dialect.double})"
+            terms.append(f"{dialect.number(coefficients[full])} * {f'COALESCE({read}{fill})' if fill else read}")
+        if indicator_name(full) in coefficients:
+            terms.append(f"CASE WHEN {quoted} IS NULL THEN {dialect.number(coefficients[indicator_name(full)])} "
+                         f"ELSE {dialect.number(0.0)} END")
+        tree.nodes[node_of[i]].features += terms
+    for i, one in enumerate(join.tables):
+        if one.weights is not None:
+            tree.nodes[node_of[i]].weights.append(names[i, one.weights])
+    tree.nodes[tree.root].label = dialect.number(0.0)
+    return _mean_scores(tree, intercept, columns)
+
+
+def _mean_scores(tree: SqlTree, intercept: float, columns: Sequence[str]) -> str:
+    """Return the SELECT: going up the tree, each key's weight and mean score; at the root, each row's."""
+    parts = []
+    number = tree.dialect.number
+    for i in reversed(tree.order):
+        node = tree.nodes[i]
+        own = " + ".join(f"({term})" for term in node.features) or number(0.0)
+        chosen = [*weight_columns(tree, i), f"{own} AS s"]
+        if i == tree.root:
+            chosen += [f"{tree.dialect.quote(name)} AS o{j}" for j, name in enumerate(columns)]
+            parts.append(f"t{i} AS ({_all_rows(tree, ', '.join(chosen))})")
+            continue
+        parts.append(f"t{i} AS ({base(tree, i, ', '.join(chosen))})")
+        text, read = joins(tree, i, "m")
+        mass = " * ".join(["t.w", *(column.format("c", 1) for column in read.values())])
+        score = " + ".join(["t.s", *(column.format("s", 0) for column in read.values())])
+        by = ", ".join(keys_of(tree, i))
+        parts.append(f"m{i} AS (SELECT {by}, SUM({mass}) AS c, COALESCE(SUM({mass} * ({score})) / "
+                     f"NULLIF(SUM({mass}), 0), 0) AS s FROM t{i} t {text} GROUP BY {by})")
+    text, read = joins(tree, tree.root, "m")
+    score = " + ".join(["t.s", *(column.format("s", 0) for column in read.values())])
+    matched = " AND ".join(f"m{c}.c IS NOT NULL" for c in tree.nodes[tree.root].children
+                           if not tree.nodes[c].optional) or "1 = 1"
+    outer = text.replace("LEFT JOIN", "JOIN").replace("JOIN", "LEFT JOIN")
+    listed = [f"t.o{j} AS {tree.dialect.quote(name)}" for j, name in enumerate(columns)]
+    value = f"CASE WHEN {matched} THEN {number(intercept)} + {score} ELSE {number(intercept)} END AS score"
+    return f"WITH {', '.join(parts)} SELECT {', '.join([*listed, value])} FROM t{tree.root} t {outer}"
+
+
+def _all_rows(tree: SqlTree, columns: str) -> str:
+    """Return the SELECT of the root's rows, those with a NULL key too."""
+    node = tree.nodes[tree.root]
+    keys = "".join(f", {names[0]} AS k{a}" for a, names in sorted(node.keys.items()))
+    return f"SELECT {columns}{keys} FROM {node.item} b"
