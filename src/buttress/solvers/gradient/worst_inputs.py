@@ -16,8 +16,8 @@ from buttress._checks import Array
 from buttress.features import NystroemMap
 from buttress.solvers.run import Step, Steps
 
-# Adam's running means: the share of the old value that is kept, the share of the new one, and the least size it divides
-# by. The share kept of squares is below the usual .999. The trial that chose it, FIRST_RATE and COOLING is not recorded.
+# Adam's running means: the share of the old value that is kept, the share of the new one, and the least divisor. The
+# share kept of squares is below the usual .999. The trial that chose it, FIRST_RATE and COOLING is not recorded.
 TRAINING_MEAN_KEPT = 0.9
 TRAINING_MEAN_NEW = 0.1
 TRAINING_SQUARE_KEPT = 0.99

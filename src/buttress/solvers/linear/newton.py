@@ -168,7 +168,7 @@ def minimise(smooth: SmoothProblem, w: Array, b: float, limit: int = NEWTON_STEP
 
 
 def _solve(X: DenseOrSparse, curvature: Array, right: Array) -> Array:
-    """Solve (I + X' diag(curvature) X) Z = right for X of shape (m, d), with a matrix of the smaller size of d and m."""
+    """Solve (I + X' diag(curvature) X) Z = right for X of shape (m, d), by a system of the smaller of d and m."""
     m, d = X.shape
     if min(m, d) > DIRECT:
         system = LinearOperator((d, d), matvec=lambda v: v + X.T @ (curvature * (X @ v)), dtype=np.float64)

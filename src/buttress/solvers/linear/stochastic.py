@@ -93,8 +93,8 @@ class SuffixMean:
 def draws(share: Array, rng: np.random.RandomState, *, whole: bool = False) -> Iterator[NDArray[np.int64]]:
     """Yield the blocks of one pass after another (``whole``: each pass at once), as row numbers in random order.
 
-    Row i comes n share_i times in a pass, rounded up or down at random. With equal shares every row comes once. A row of
-    weight two is drawn as two equal rows are.
+    Row i comes n share_i times in a pass, rounded up or down at random. With equal shares every row comes once. A row
+    of weight two is drawn as two equal rows are.
     """
     n = len(share)
     even = bool(np.ptp(share) <= EVEN * share[0])
