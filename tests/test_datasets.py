@@ -163,14 +163,14 @@ def served(monkeypatch):
 
 def test_a_download_is_read_and_must_be_the_set(served, monkeypatch):
     served["body"] = b"60.0,1.0,0\n50.0,?,2\n40.0,3.0,1\n"
-    with pytest.raises(ValueError, match=r"is not the set it should be .* heart_cleveland.csv"):
+    with pytest.raises(ValueError, match=r"did not return the expected data set .* heart_cleveland.csv"):
         load_uci("heart_cleveland")
     text = b"(3, 3)" + struct.pack("<9d", 60, 1, 0, 50, -1, 2, 40, 3, 1)
     monkeypatch.setattr(uci, "CLEVELAND_SHA256", hashlib.sha256(text).hexdigest())
     np.testing.assert_array_equal(load_uci("heart_cleveland").X, [[60, 1], [50, 2], [40, 3]])
     assert load_uci("heart_cleveland").y.tolist() == [0, 1, 1]
     served["body"] = b"<html>\xff moved</html>"
-    with pytest.raises(ValueError, match="is not the set it should be"):
+    with pytest.raises(ValueError, match="did not return the expected data set"):
         load_uci("heart_cleveland")
 
 

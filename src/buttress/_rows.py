@@ -1,4 +1,4 @@
-"""Rows drawn from many, and rows that repeat others, exactly or but for rounding."""
+"""Draw some of many rows, and find rows that are equal, exactly or up to rounding."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -13,7 +13,7 @@ from buttress._tuned import tuned
 
 @dataclass(frozen=True)
 class Copies:
-    """When rows count as near copies of one another."""
+    """Constants that decide when rows count as near copies of one another."""
 
     rows: int = tuned(10_000, "rows", "drawn to measure a column by")
     single: float = tuned(1e-9, "column widths", "distance at which one pair is enough", "the precision of float64")
@@ -31,9 +31,9 @@ COPIES = Copies()
 
 
 def drawn_rows(n: int, most: int) -> slice | NDArray[np.intp]:
-    """Return all of n rows, or ``most`` of them, drawn at random but always the same.
+    """Return all of n rows, or ``most`` of them, drawn at random but always the same ones.
 
-    Not every k-th: rows often come in turns, and one of each turn would then never be seen.
+    Every k-th row would be a bad choice: rows often come in a repeating order, and some kinds would never be drawn.
     """
     if n <= most:
         return slice(None)
@@ -43,8 +43,8 @@ def drawn_rows(n: int, most: int) -> slice | NDArray[np.intp]:
 def equal_rows(X: Any) -> NDArray[np.intp] | None:
     """Return the group number of each row of X (n, d), equal rows in one group, or None when no two rows are equal.
 
-    Rows are compared only where a random combination of their columns is equal, so that many rows cost one sort. X may
-    be CSR with each entry stored once and in order.
+    Only rows with the same random combination of their columns are compared, so the cost is that of one sort. X may be
+    CSR with each entry stored once and in order.
     """
     n = X.shape[0]
     factors = _factors(X.shape[1])
@@ -53,7 +53,7 @@ def equal_rows(X: Any) -> NDArray[np.intp] | None:
     else:
         combined = np.zeros(n)
         for j, factor in enumerate(factors):
-            combined += factor * X[:, j]  # column by column: equal rows are rounded alike
+            combined += factor * X[:, j]  # column by column, so that equal rows are rounded in the same way
     _, number, size = np.unique(combined, return_inverse=True, return_counts=True)
     doubtful = np.flatnonzero(size[number] > 1)
     among = _numbered(X[doubtful])
@@ -92,14 +92,17 @@ def _numbered(X: Any) -> NDArray[np.intp]:
 
 
 def near_copies(X: Array) -> NDArray[np.intp]:
-    """Return the rows of X (n, d) that repeat another but for rounding; exactly equal rows do not count.
+    """Return the rows of X (n, d) that equal another row up to rounding; exactly equal rows do not count.
 
-    Two rows are near when they are so in every column. A column is measured by its width: the median distance from its
-    median of the entries that differ from it. One pair 1e-9 widths apart is enough, the precision of float64. At 1e-6
-    widths, that of float32, a row in a hundred must have such a pair. For many rows both distances are smaller, since
-    of n numbers spread evenly some two are within 1/n^2 by chance. Columns with many small numbers, such as
-    probabilities, have near rows that are no copies, so two numbers must also agree to a millionth of themselves,
-    unless rounding alone explains their distance.
+    Two rows are near if they are near in every column. The distance in a column is measured in units of its width. The
+    width is the median distance from the column's median, over the entries that differ from the median.
+
+    - One pair within 1e-9 widths, the precision of float64, is enough.
+    - Within 1e-6 widths, the precision of float32, one row in a hundred must have such a pair.
+
+    For many rows both distances are smaller, because among n evenly spread numbers some two are within 1/n^2 by chance.
+    Columns with many small numbers, such as probabilities, have near rows that are not copies. So two numbers must also
+    agree to a millionth of their size, unless rounding alone explains their distance.
     """
     n = len(X)
     centre, width = _centre_and_width(X)
@@ -115,7 +118,7 @@ def near_copies(X: Array) -> NDArray[np.intp]:
 
 
 def _centre_and_width(X: Array) -> tuple[Array, Array]:
-    """Return the median of each column of X (n, d) and the median distance from it of entries that differ, (d,)."""
+    """Return the median of each column of X (n, d), and the median distance to it of the other entries, (d,)."""
     part = np.asarray(X[drawn_rows(len(X), COPIES.rows)], dtype=np.float64)
     centre = np.median(part, axis=0)
     off = np.abs(part - centre)
@@ -136,7 +139,7 @@ def _factors(d: int) -> Array:
 
 
 def _near(X: Array, combined: Array, tol: float, width: Array, rounding: Array) -> NDArray[np.intp]:
-    """Return the rows within ``tol`` widths of another, among neighbours in the order of ``combined``."""
+    """Return the rows within ``tol`` widths of another one that is close to them in the order of ``combined``."""
     order = np.argsort(combined)
     reach = tol * _factors(X.shape[1]).sum()
     found = [np.empty(0, dtype=np.intp)]

@@ -1,7 +1,7 @@
-"""Work shared among as many Python threads as the BLAS may use, each with a BLAS of one thread.
+"""Share work among as many Python threads as the BLAS may use, while the BLAS itself uses one thread in each.
 
-The threads of a BLAS wait for each other at the end of every product, and spin while they wait. On a machine that has
-other work, a fit of many small products then takes several times as long as with one thread. Here idle threads sleep.
+The threads of a BLAS wait for each other at the end of every product, in a busy loop. If other programs use the
+machine, a fit of many small products then takes several times as long as with one thread. Here idle threads sleep.
 """
 
 import math
@@ -17,26 +17,26 @@ from threadpoolctl import ThreadpoolController
 
 from buttress._checks import Array
 
-WORTH = 2e6  # multiplications below which waking a thread costs more than it brings
-PARTIAL_SUMS = 8  # sums that threads add up side by side; fixed, so that the result does not depend on the threads
-HELD_ENTRIES = 16_000_000  # entries that these sums may hold together, 128 MB
+WORTH = 2e6  # multiplications: for less work, waking a thread costs more than it saves
+PARTIAL_SUMS = 8  # sums that threads compute in parallel; fixed, so that the result does not depend on the threads
+HELD_ENTRIES = 16_000_000  # most entries of all these sums together, 128 MB
 BLOCK_ENTRIES = 4_000_000  # entries of one block of rows, 32 MB
-SMALL = 1e9  # multiplications up to which a product or factorisation is faster than threads that meet at its end
+SMALL = 1e9  # multiplications: up to this, a product or factorisation is faster with one BLAS thread
 
 Part = TypeVar("Part")
-_taken = threading.Lock()  # by the block that set the BLAS to one thread
+_taken = threading.Lock()  # held by the block that set the BLAS to one thread
 _local = threading.local()
 
 
 @cache
 def _blas() -> Any:
-    """Return the control of the BLAS libraries; finding them takes a millisecond."""
+    """Return the controller of the BLAS libraries; finding them takes a millisecond."""
     return ThreadpoolController().select(user_api="blas")
 
 
 @contextmanager
 def own_threads() -> Iterator[None]:
-    """Let :func:`share` use as many threads as the BLAS had, and the BLAS one, until the end of the block.
+    """Inside the block, :func:`share` uses as many threads as the BLAS had, and the BLAS uses one.
 
     The limit on the BLAS holds for the whole process. When several blocks run at the same time, only the first one
     uses threads.
@@ -58,14 +58,14 @@ def own_threads() -> Iterator[None]:
 
 
 def threads_for(cost: float) -> AbstractContextManager[None]:
-    """Return a block for products and factorisations of ``cost`` multiplications: small ones with one thread each."""
+    """Return a block for products and factorisations of ``cost`` multiplications; small ones get one BLAS thread."""
     return own_threads() if cost <= SMALL else nullcontext()
 
 
 def share(work: Callable[[Iterator[int]], None], starts: range, cost: float) -> None:
-    """Call ``work`` on an iterator over ``starts``, from several threads if ``cost``, in multiplications, is worth it.
+    """Call ``work`` on an iterator over ``starts``, from several threads if ``cost`` (multiplications) is large enough.
 
-    The threads draw from one iterator: when one is slow, the others do more.
+    All threads draw from the same iterator, so a slow thread simply does less.
     """
     pool = getattr(_local, "pool", None)
     queue = iter(starts)
@@ -75,7 +75,7 @@ def share(work: Callable[[Iterator[int]], None], starts: range, cost: float) -> 
     try:
         work(queue)
     except BaseException:
-        for _ in queue:  # nothing is left for the others, who would write to arrays that are used again
+        for _ in queue:  # empty the queue, so that no other thread goes on writing to arrays that are used again
             pass
         raise
     finally:
@@ -87,7 +87,7 @@ def share(work: Callable[[Iterator[int]], None], starts: range, cost: float) -> 
 
 
 def for_each(work: Callable[[Part], None], parts: Sequence[Part]) -> None:
-    """Call ``work`` on each part; every part must be large enough for a thread of its own."""
+    """Call ``work`` on each part, from several threads; a part must be large enough to be worth a thread."""
 
     def some(numbers: Iterator[int]) -> None:
         for k in numbers:
@@ -97,9 +97,10 @@ def for_each(work: Callable[[Part], None], parts: Sequence[Part]) -> None:
 
 
 def total(term: Callable[[Part], Array], parts: Sequence[Part], shape: tuple[int, ...]) -> Array:
-    """Return the sum of the terms, arrays of this shape, of all parts, in float64.
+    """Return the sum over all parts of their terms, arrays of this shape, in float64.
 
-    Every eighth part goes to one sum, and the sums are added in order, so that threads change nothing in the result.
+    Every eighth part goes to the same sum, and these sums are added in a fixed order. So the result does not depend on
+    the number of threads.
     """
     count = max(1, min(PARTIAL_SUMS, len(parts), HELD_ENTRIES // max(1, math.prod(shape))))
     sums = np.zeros((count, *shape))

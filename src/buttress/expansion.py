@@ -1,7 +1,7 @@
-"""Kernel expansions f(x) = sum_j coef_j k(x, z_j) + intercept: what every kernel model here predicts with.
+"""Kernel expansions f(x) = sum_j coef_j k(x, z_j) + intercept, with which every kernel model here predicts.
 
-All fitted kernel estimators hold one as ``expansion_``; the attacks and certificates need nothing else,
-together with the contrasts that say which columns must be positive for a label to be predicted.
+All fitted kernel estimators have one as ``expansion_``. Attacks and certificates need only this expansion and the
+contrasts, which say how scores decide the predicted label.
 """
 
 from dataclasses import dataclass
@@ -30,7 +30,7 @@ class Scores(Protocol):
         """Return sum_c V[i, c] * d score_c(x_i) / d x_i, shape (n, d), for V of shape (n, k)."""
 
     def moved(self, place: Place) -> "Scores":
-        """Return the same scores with their arrays in another place."""
+        """Return the same scores with their arrays on another device."""
 
 
 class HasExpansion(Estimator, Protocol):
@@ -76,7 +76,7 @@ class KernelExpansion:
         return np.concatenate(parts) if parts else np.empty_like(X)
 
     def moved(self, place: Place) -> "KernelExpansion":
-        """Return the same expansion with its arrays there."""
+        """Return the same expansion with its arrays on the device of ``place``."""
         return KernelExpansion(self.kernel, *map(place, (self.centers, self.coef, self.intercept)))
 
     def _parts(self, X: Array) -> list[Array]:
@@ -87,14 +87,14 @@ class KernelExpansion:
 def binary_contrasts() -> Array:
     """Contrasts of one score whose sign is the class: shape (2, 1, 1).
 
-    In general ``contrasts[y, r] @ scores(x)`` is by how much label y beats its r-th rival; the margin of a
-    labelled row is the least of these, and it is positive exactly when the row is classified as y.
+    In general ``contrasts[y, r] @ scores(x)`` is the lead of label y over its r-th rival. The margin of a row with
+    label y is the smallest lead; it is positive exactly if the row is classified as y.
     """
     return np.array([[[-1.0]], [[1.0]]])
 
 
 def rival_contrasts(n_classes: int) -> Array:
-    """Contrasts of one score per class, the largest of which wins: shape (C, C-1, C)."""
+    """Contrasts of one score per class, where the largest score decides: shape (C, C-1, C)."""
     unit = np.eye(n_classes)
     return np.array([[unit[y] - unit[r] for r in range(n_classes) if r != y] for y in range(n_classes)])
 
@@ -120,6 +120,6 @@ def margins(scores: Array, codes: NDArray[np.intp], contrasts: Array) -> tuple[A
 
 
 def winners(scores: Array, contrasts: Array) -> NDArray[np.intp]:
-    """Return the class number that beats most rivals in each row, the first of equals."""
+    """Return, for each row, the number of the class that leads over most rivals; the first one of equals."""
     leads = namespace(scores).einsum("crk,ik->icr", contrasts, scores)
     return (leads > 0).sum(axis=2).argmax(axis=1)

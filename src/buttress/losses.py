@@ -1,6 +1,6 @@
-"""Pointwise losses in the raw prediction f: value, derivative in f, and a bound on the second derivative.
+"""Losses of a raw prediction f: value, derivative in f, and a bound on the second derivative.
 
-Binary targets are -1/+1, targets of :class:`Multinomial` are class numbers 0..C-1 with f of shape (n, C).
+Binary targets are -1/+1. Targets of :class:`Multinomial` are class numbers 0..C-1, with f of shape (n, C).
 
 Examples
 --------
@@ -19,7 +19,7 @@ from buttress._types import Array, Targets
 
 
 class Loss(ABC):
-    """l(y, f) of each row; ``curvature`` bounds |d2 l / df2| (inf where l is not smooth)."""
+    """A loss l(y, f) of each row; ``curvature`` bounds |d2 l / df2| (inf if l is not smooth)."""
 
     curvature: float
 

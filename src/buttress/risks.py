@@ -1,7 +1,7 @@
-"""Risks: one number for n losses, and the weight that each row then has in the gradient.
+"""Risks: they turn n losses into one number, and give each row a weight in its gradient.
 
 A risk is called on the losses and returns a number; ``weights`` returns its gradient in the losses,
-n non-negative weights that sum to 1. Integer ``sample_weight`` means repeated rows, exactly.
+n non-negative weights that sum to 1. A row with an integer ``sample_weight`` counts exactly as that many equal rows.
 
 Examples
 --------
@@ -25,8 +25,8 @@ from sklearn.base import BaseEstimator
 from buttress._checks import Array, check_number
 
 SHARE_ROUNDING = 1e-12  # of a sum of shares
-TIED = 1e-9  # share of a loss within which two losses count as equal
-# of the soft cut: error in units of the smoothing, relative error, and most bisections
+TIED = 1e-9  # two losses count as equal if they differ by at most this share
+# the root search of the soft cut: error in units of the smoothing, relative error, and most steps
 CUT_TOL = 1e-12
 CUT_RTOL = 1e-14
 CUT_STEPS = 1000
@@ -62,20 +62,20 @@ class Mean(Risk):
 class Subquantile(Risk):
     """The mean of the smallest ``quantile`` of the losses (Rathnashyam & Gittens 2023, eq. 5).
 
-    (1/p) times the integral of the loss quantile function from 0 to p. The rows at the boundary
-    count in part, and equal losses (to 1e-9) count the same. So p n need not be whole, and the order of the
-    rows does not matter. quantile=1 is the mean.
+    It is (1/p) times the integral of the quantile function of the losses from 0 to p. Rows at the boundary have a
+    partial weight, and equal losses (to 1e-9) have the same weight. So p n need not be a whole number, and the order of
+    the rows does not matter. quantile=1 is the mean.
 
-    With ``smoothing`` > 0 the cut is soft, max over t of t - mean(s log(1 + exp((t - l_i) / s))) / p with s the
-    smoothing (eq. 22 with its lambda = 1/s): row i weighs 1 / (1 + exp((l_i - t) / s)) of a full one. Its limit for
-    s -> 0 is the hard risk, which it never exceeds.
+    With ``smoothing`` > 0 the cut is soft: the risk is the maximum over t of
+    t - mean(s log(1 + exp((t - l_i) / s))) / p with s the smoothing (eq. 22 with its lambda = 1/s). Row i then has
+    1 / (1 + exp((l_i - t) / s)) of the full weight. The soft risk is at most the hard one, and tends to it for s -> 0.
 
     Parameters
     ----------
     quantile : float in (0, 1], default=0.8
         Share of the rows to keep, p: one minus the share of corrupt rows, as you estimate it.
     smoothing : float, default=0.0
-        Width of the soft cut in units of the loss, >= 0; 0 cuts sharply.
+        Width of the soft cut in units of the loss, >= 0; 0 is the hard cut.
 
     Examples
     --------
@@ -97,7 +97,8 @@ class Subquantile(Risk):
     def __call__(self, losses: Array, sample_weight: Array | None = None) -> float:
         if self.kept == 1 or not self.smoothing:
             return float(self.weights(losses, sample_weight) @ losses)
-        share, cut = _shares(losses, sample_weight), self._soft_cut(losses, sample_weight)
+        share = _shares(losses, sample_weight)
+        cut = self._soft_cut(losses, sample_weight)
         excess = self.smoothing * np.logaddexp(0, (cut - losses) / self.smoothing)
         return cut - float(share @ excess) / self.kept
 
@@ -149,7 +150,7 @@ class Tilted(Risk):
 
 
 class PerClass(Risk):
-    """``risk`` within each class, the classes weighted by their size: trimming can then never drop a whole class.
+    """``risk`` within each class, with classes weighted by their size. So trimming can never drop a whole class.
 
     Parameters
     ----------

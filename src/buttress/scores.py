@@ -1,8 +1,9 @@
 """The score function of a fitted classifier, written as a kernel expansion wherever it is one.
 
-Attacks take exact input gradients from it and certificates their norms. Read are the classifiers of this package and,
-of scikit-learn, SVC, NuSVC, linear classifiers (LogisticRegression, LinearSVC, SGDClassifier, RidgeClassifier, ...) and
-KernelRidge fitted to -1 and +1, alone, behind Nystroem features, in a pipeline with scalers or in a fitted search.
+Attacks take exact input gradients from it, and certificates take norms. It is known for the classifiers of this package
+and for these of scikit-learn: SVC, NuSVC, linear classifiers (LogisticRegression, LinearSVC, SGDClassifier,
+RidgeClassifier, ...) and KernelRidge fitted to -1 and +1. They may stand alone, behind Nystroem features, in a pipeline
+with scalers, or in a fitted search.
 """
 
 from collections.abc import Callable
@@ -25,7 +26,7 @@ from buttress._types import Labels, MatrixLike, Predictor, ProbabilisticClassifi
 from buttress.expansion import KernelExpansion, Scores, binary_contrasts, pair_contrasts, rival_contrasts
 from buttress.kernels import RBF, Kernel, Linear, Polynomial, Sigmoid
 
-# what attacks and certificates take; a regressor stands for the sign of what it predicts
+# models that attacks and certificates take; a regressor is used as a classifier by the sign of its prediction
 Scorable = ScoredClassifier | ProbabilisticClassifier | Predictor
 
 MOST_DENSE = 1_000_000_000  # entries of sparse centres made dense at most, 8 GB
@@ -40,9 +41,9 @@ class ScoreFunction:
     expansion : KernelExpansion
         Or another callable of rows (n, d) with ``gradient(X, V)``, such as a sum of random features.
     contrasts : array of shape (n_classes, n_rivals, k)
-        ``contrasts[c, r] @ scores`` is by how much class c beats its r-th rival.
+        ``contrasts[c, r] @ scores`` is the lead of class c over its r-th rival.
     shift, scale : array of shape (d,) or float
-        Of the scalers in front.
+        Of the scalers before the classifier.
     """
 
     expansion: Scores
@@ -51,11 +52,11 @@ class ScoreFunction:
     scale: Array | float = 1.0
 
     def inner(self, X: Array) -> Array:
-        """Return the rows as the expansion sees them."""
+        """Return the shifted and scaled rows, which the expansion takes."""
         return (X - self.shift) * self.scale
 
     def moved(self, place: Place) -> "ScoreFunction":
-        """Return the same function with its arrays there."""
+        """Return the same function with its arrays on the device of ``place``."""
         shift, scale = (float(part) if np.ndim(part) == 0 else place(part) for part in (self.shift, self.scale))
         return ScoreFunction(self.expansion.moved(place), place(self.contrasts), shift, scale)
 
@@ -69,7 +70,7 @@ class ScoreFunction:
 
 
 class SignOf:
-    """A regressor of -1 and +1 as the classifier it is used as: the sign of its prediction."""
+    """The classifier that predicts the sign of a regressor of -1 and +1."""
 
     classes_: Labels = np.array([-1, 1])
 
@@ -85,7 +86,7 @@ class SignOf:
 
 
 def as_classifier(model: Scorable) -> ScoredClassifier | ProbabilisticClassifier:
-    """Return the model; a kernel ridge regression on -1 and +1 (or a pipeline that ends in one) as its sign."""
+    """Return the model; a kernel ridge regression on -1 and +1, or a pipeline that ends in one, as :class:`SignOf`."""
     last = getattr(model, "best_estimator_", model)
     last = last.steps[-1][1] if isinstance(last, Pipeline) else last
     if isinstance(last, KernelRidge):
@@ -94,12 +95,12 @@ def as_classifier(model: Scorable) -> ScoredClassifier | ProbabilisticClassifier
 
 
 def fitted_inside(model: object) -> Any:
-    """Return the estimator that a meta-estimator of this package fitted last and predicts with, None for others."""
+    """Return the estimator that a meta-estimator of this package predicts with, None for other models."""
     return getattr(model, "estimator_", None) if type(model).__module__.startswith("buttress.") else None
 
 
 def read_scores(model: Scorable) -> ScoreFunction | None:
-    """Return the score function of a fitted classifier, None where it is no kernel expansion that is known here."""
+    """Return the score function of a fitted classifier, None if it is not known here as a kernel expansion."""
     if isinstance(model, SignOf):
         return read_scores(model.regressor)
     if hasattr(model, "best_estimator_"):
@@ -121,7 +122,7 @@ def read_scores(model: Scorable) -> ScoreFunction | None:
 
 
 def _pipeline(model: Pipeline) -> ScoreFunction | None:
-    """Read the last step, then put the steps before it in front, from the last to the first."""
+    """Return the scores of the last step composed with the steps before it, from the last to the first."""
     score = read_scores(model.steps[-1][1])
     for _, step in reversed(model.steps[:-1]):
         if score is None:
@@ -134,23 +135,26 @@ def _pipeline(model: Pipeline) -> ScoreFunction | None:
 
 
 def _behind_scaler(scaler: BaseEstimator, score: ScoreFunction) -> ScoreFunction | None:
-    """Compose ((x - a) * b - shift) * scale; None for a transformer that is no plain scaler."""
+    """Return the scores of ((x - a) * b - shift) * scale; None if the transformer is not a plain scaler."""
     if type(scaler) is StandardScaler:
-        a, b = scaler.mean_ if scaler.with_mean else 0.0, 1 / scaler.scale_ if scaler.with_std else 1.0
+        a = scaler.mean_ if scaler.with_mean else 0.0
+        b = 1 / scaler.scale_ if scaler.with_std else 1.0
     elif type(scaler) is RobustScaler:
         a = scaler.center_ if scaler.with_centering else 0.0
         b = 1 / scaler.scale_ if scaler.with_scaling else 1.0
     elif type(scaler) is MaxAbsScaler and not getattr(scaler, "clip", False):
-        a, b = 0.0, 1 / scaler.scale_
+        a = 0.0
+        b = 1 / scaler.scale_
     elif type(scaler) is MinMaxScaler and not scaler.clip:
-        a, b = -scaler.min_ / scaler.scale_, scaler.scale_
+        a = -scaler.min_ / scaler.scale_
+        b = scaler.scale_
     else:
         return None
     return replace(score, shift=a + score.shift / b, scale=b * score.scale)
 
 
 def _behind_nystroem(features: Nystroem, score: ScoreFunction) -> ScoreFunction | None:
-    """Linear scores of Nystroem features K(x, Z) R' are an expansion over the landmarks Z."""
+    """Return linear scores of Nystroem features K(x, Z) R' as an expansion over the landmarks Z."""
     kernel = _kernel(features.kernel, features.gamma, features.degree, features.coef0, features.components_)
     linear = score.expansion
     if kernel is None or not isinstance(linear, KernelExpansion) or not isinstance(linear.kernel, Linear):
@@ -162,17 +166,19 @@ def _behind_nystroem(features: Nystroem, score: ScoreFunction) -> ScoreFunction 
 
 
 def _svc(model: SVC | NuSVC) -> ScoreFunction | None:
-    """Undo libsvm's layout: one column of coefficients a pair of classes."""
+    """Return the scores of libsvm's machines, with one column of coefficients for each pair of classes."""
     kernel = _kernel(model.kernel, model._gamma, model.degree, model.coef0, model.support_vectors_)
     if kernel is None:
         return None
     n_classes, dual = len(model.classes_), _dense(model.dual_coef_)
     if n_classes == 2:
-        coef, contrasts = dual.T, binary_contrasts()
+        coef = dual.T
+        contrasts = binary_contrasts()
     else:
         pairs = [(i, j) for i in range(n_classes) for j in range(i + 1, n_classes)]
         codes = np.repeat(np.arange(n_classes), model.n_support_)
-        coef, contrasts = np.zeros((len(codes), len(pairs))), pair_contrasts(pairs, n_classes)
+        coef = np.zeros((len(codes), len(pairs)))
+        contrasts = pair_contrasts(pairs, n_classes)
         for column, (i, j) in enumerate(pairs):
             coef[codes == i, column] = dual[j - 1, codes == i]
             coef[codes == j, column] = dual[i, codes == j]
@@ -189,7 +195,7 @@ def _kernel_ridge(model: KernelRidge) -> ScoreFunction | None:
 
 
 def _linear(model: LinearClassifierMixin) -> ScoreFunction | None:
-    """Linear scores x'w_c + b_c: the linear kernel with one centre, w_c, a score."""
+    """Return linear scores x'w_c + b_c as an expansion of the linear kernel, with one centre w_c for each score."""
     coef = np.atleast_2d(_dense(model.coef_)).astype(np.float64)
     n_classes = len(model.classes_)
     intercept = np.broadcast_to(np.asarray(model.intercept_, dtype=np.float64), len(coef))
@@ -201,7 +207,7 @@ def _kernel(
     name: str | Callable[[Array, Array], float], gamma: float | None, degree: float | None, coef0: float | None,
     Z: Array | SparseMatrix,
 ) -> Kernel | None:
-    """Return a kernel of scikit-learn's ``pairwise_kernels`` or libsvm as ours, None for one without an equal here."""
+    """Return the kernel here that equals this one of scikit-learn's ``pairwise_kernels`` or libsvm, None if none."""
     width = 1 / Z.shape[1] if gamma is None else gamma
     offset = 1.0 if coef0 is None else coef0  # the default of pairwise_kernels
     made: dict[str, Callable[[], Kernel]] = {
@@ -215,9 +221,9 @@ def _kernel(
 
 
 def _dense_centers(expansion: Scores) -> Scores:
-    """Return the expansion of a model that may have been fitted to sparse rows: attacks move dense ones.
+    """Return the expansion with dense centres, because attacks move dense rows.
 
-    Raises ValueError where that would take more memory than most machines have.
+    Raises ValueError if the dense centres would take more memory than most machines have.
     """
     if not isinstance(expansion, KernelExpansion) or not issparse(expansion.centers):
         return expansion

@@ -1,4 +1,4 @@
-"""The defence that moves inputs: each class trained in Nystroem space against gradient steps on its rows."""
+"""``defense="input"``: each class is trained in Nystroem space on rows that gradient steps have perturbed."""
 
 from collections.abc import Callable
 from functools import partial
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 BATCH = 500  # rows of one Adam iteration
 MOST_STEPS = 200  # the default of max_iter, per class
-ATTACK_REACH = 2  # radii of the ball that all steps of an attack reach together: it may cross the ball once
+ATTACK_REACH = 2  # total length of all steps of an attack, in radii of the ball: enough to cross the ball once
 
 
 def fit_input(
@@ -51,7 +51,7 @@ def _fit_column(
     model: "AdversarialSVC", phi: NystroemMap, X: Array, features: Array, y: Array, rng: np.random.RandomState,
     report: Report, clock: Callable[[], float | None], *, inner: bool,
 ) -> tuple[SVMSolution, Outcome]:
-    """Return the natural solution and the run against perturbed inputs that starts from it, on the model's device."""
+    """Return the natural solution and the adversarial training that starts from it, on the model's device."""
     natural = solve_svm(KernelRows(Linear(), features), y, np.full(len(y), float(model.C)), tol=model.tol,
                         max_time=clock())
     theta = features.T @ natural.b
@@ -70,7 +70,8 @@ def _fit_column(
 def worst_inputs(
     phi: NystroemMap, eps: float, norm: str, steps: int, X: Array, y: Array, theta: Array, intercept: float
 ) -> Array:
-    """Return the inputs that a few steps down the margin reach from X; the last, for the model moves with them."""
+    """Return the inputs after a few steps from X that lower the margin: the last ones, because the model changes too.
+    """
     coef = phi.root @ theta
     length = min(eps, ATTACK_REACH * eps / steps)
     moved = X

@@ -37,61 +37,62 @@ class AdversarialSVC(Probabilities, CallbackSupportMixin, ExpansionPredictions, 
 
         1/2 ||f||^2 + C sum_i max over ||d_i|| <= eps of max(0, 1 - y_i (f(x_i + d_i) + b))
 
-    over f in the span of Nystroem landmarks: the natural solution (eps = 0) is found exactly, and training goes on from
-    there with inputs moved by projected gradient steps. This is the defence that helps.
+    over f in the span of Nystroem landmarks. The natural solution (eps = 0) is found exactly. Training starts there, on
+    inputs perturbed by projected gradient steps. This is the defence that helps.
 
-    ``defense="rkhs"`` perturbs the features instead, in a ball of radius r = sqrt(2 F(0) - 2 F(eps^2)) that holds every
-    moved input's features and much more; for a kernel F(|x - z|^2). It minimises (Wu, Hu & Gu 2021, equation 6)
+    ``defense="rkhs"`` perturbs the features instead, for a kernel F(|x - z|^2). They move in a ball of radius
+    r = sqrt(2 F(0) - 2 F(eps^2)), which contains the features of every perturbed input and much more. It minimises (Wu,
+    Hu & Gu 2021, equation 6)
 
         1/2 ||f||^2 + C mean_i max(0, 1 - y_i (f(x_i) + b) + r ||f||).
 
-    Its solution classifies exactly like that of the natural machine with the smaller C in ``natural_C_``: this defence
-    only renames C: every classifier it gives for some eps, a choice of C gives as well.
+    Its solution classifies exactly like the natural machine with the smaller C in ``natural_C_``. So this defence only
+    renames C: a plain machine with another C gives every classifier that it can give.
 
-    More than two classes are each set against the rest.
+    With more than two classes, each class is trained against the rest.
 
     Parameters
     ----------
     C : float, default=1.0
-        Weight of the losses against the norm, > 0: of their sum for "input", of their mean for "rkhs", as stated above.
+        Weight of the losses relative to the norm, > 0: of their sum for "input", of their mean for "rkhs".
     eps : float, default=0.1
         Radius of the perturbations, >= 0, in the units of X.
     norm : {"linf", "l2"}, default="linf"
-        Norm of the perturbations. For "rkhs" the ball is an l2 one; with "linf" its radius is eps sqrt(d).
+        Norm of the perturbations. For "rkhs" the ball is in the l2 norm; with "linf" its radius is eps sqrt(d).
     defense : {"input", "rkhs"}, default="input"
-        Where inputs are perturbed.
+        What is perturbed: inputs, or features.
     solver : {"exact", "dsg", "sgd"}, default="exact"
-        Of "rkhs": the exact solution by a search over the natural path, doubly stochastic gradients (batches of rows
-        and blocks of random features), or stochastic gradients with the kernel itself. "input" has one solver only.
+        Solver of "rkhs": the exact solution by a search over the natural path, doubly stochastic gradients (batches of
+        rows and blocks of random features), or stochastic gradients with the exact kernel. "input" has only one solver.
     step : {"diminishing", "constant"}, default="diminishing"
         Steps of "dsg" and "sgd": ``step_size`` / t, or ``step_size``.
     step_size : float or None
-        Default 1 for diminishing steps, 0.1 for constant ones.
+        None means 1 for diminishing steps and 0.1 for constant ones.
     kernel, degree, gamma, coef0
         As in :class:`buttress.SVC`; a positive definite kernel, for "rkhs" one of RBF, Laplacian (l2), Cauchy and
         InverseMultiquadric.
     fit_intercept : bool, default=True
-        Whether there is a b. The paper's machine has none; "input" always has one.
+        Whether to fit an intercept b. The paper's machine has none; "input" always has one.
     n_landmarks : int or None, default=300
-        Most landmarks of "input"; None takes every row, that is the exact kernel.
+        Most landmarks of "input"; None takes every row, which is the exact kernel.
     attack_steps : int, default=3
-        Gradient steps that look for each worst input in the training of "input".
+        Gradient steps that search for each worst input in the training of "input".
     n_features, batch_size, n_passes : int, default=1024, 500, 1
-        Random features a block ("dsg"), rows a batch and passes over the rows ("dsg" and "sgd").
+        Random features per block ("dsg"), rows per batch and passes over the rows ("dsg" and "sgd").
     tol : float, default=1e-3
-        "input": of the natural solution, as in :class:`buttress.SVC`; training against perturbed inputs ends when its
-        objective fell by less than this share in 50 iterations. "exact": the largest relative duality gap. The others
-        end after ``n_passes``.
+        "input": the tolerance of the natural solution, as in :class:`buttress.SVC`; adversarial training ends when its
+        objective falls by less than this share in 50 iterations. "exact": the largest relative duality gap. "dsg" and
+        "sgd" end after ``n_passes``.
     max_iter : int or None
         Most iterations per class against perturbed inputs (default 200), points of the path, or batches (no limit).
     max_time : float or None
         Most seconds a fit.
     random_state : int, RandomState or None
-        Of landmarks, batches and random features.
+        For landmarks, batches and random features.
     device : str or None, default=None
-        Train with torch on this device, such as "cuda" (``pip install buttress[torch]``); None is numpy. For "input"
-        (its natural start excepted) with a radial kernel or one of an inner product, and for "dsg" and "sgd". The
-        fitted model holds numpy arrays.
+        Train with torch on this device, such as "cuda" (``pip install buttress[torch]``); None is numpy. It works for
+        "dsg" and "sgd", and for "input" (except its natural start) if the kernel depends on a distance or an inner
+        product. The fitted model holds numpy arrays.
     progress : bool, default=False
         Show a progress line.
 
@@ -111,7 +112,7 @@ class AdversarialSVC(Probabilities, CallbackSupportMixin, ExpansionPredictions, 
     norm_ : array of shape (k,)
         Of "dsg" and "sgd": ||f||, by its recursion.
     gradient_noise_, gradient_signal_ : array of shape (k,)
-        Of "dsg": l1 norms of what the random features add to the input gradient, and of the rest.
+        Of "dsg": l1 norms of the noise that random features add to the input gradient, and of the rest of it.
     n_iter_ : int
         Steps against perturbed inputs, natural machines solved, or batches.
     history_ : list of dict
@@ -119,8 +120,8 @@ class AdversarialSVC(Probabilities, CallbackSupportMixin, ExpansionPredictions, 
 
     Notes
     -----
-    No ``sample_weight`` is taken: the search for worst inputs branches on signs of gradients, so one row of weight two
-    and two equal rows could end at different inputs.
+    There is no ``sample_weight``: the search for worst inputs depends on signs of gradients, so one row of weight two
+    and two equal rows could get different inputs.
 
     References
     ----------
@@ -196,10 +197,10 @@ class AdversarialSVC(Probabilities, CallbackSupportMixin, ExpansionPredictions, 
     def fit(self, X: MatrixLike, y: VectorLike) -> "AdversarialSVC":
         """Fit to X of shape (n, d) and class labels y of shape (n,); returns self.
 
-        Raises ValueError for parameters out of range, a kernel the defence cannot use, an eps at which "rkhs" leaves
-        nothing but f = 0 (saying the largest usable one), NaN, inf or entries beyond 1e100 (naming the column), or
-        fewer than two classes. Warns with FeatureNoiseWarning where the noise of random features exceeds the input
-        gradient.
+        Raises ValueError for parameters out of range, a kernel the defence cannot use, an eps so large that "rkhs" has
+        only the solution f = 0 (the message gives the largest usable eps), NaN, inf or entries beyond 1e100 (naming the
+        column), or fewer than two classes. Warns with FeatureNoiseWarning if the noise of random features exceeds the
+        input gradient.
         """
         self._check_parameters()
         X, y = check_X_y(self, X, y)
@@ -214,7 +215,7 @@ class AdversarialSVC(Probabilities, CallbackSupportMixin, ExpansionPredictions, 
         found["classes_"] = classes
         found["contrasts_"] = binary_contrasts() if n_classes == 2 else rival_contrasts(n_classes)
         for name in [name for name in vars(self) if name.endswith("_") and name not in INPUT]:
-            delattr(self, name)  # another defence or solver has other attributes; a fit that is refused leaves the last
+            delattr(self, name)  # another defence or solver sets others; a fit that fails keeps the last model
         for name, value in found.items():
             setattr(self, name, value)
         self._certainty = Certainty(held_out(self, kernel, X, codes, signs, found))
@@ -248,7 +249,7 @@ class AdversarialSVC(Probabilities, CallbackSupportMixin, ExpansionPredictions, 
 
 
 def warn_of_units(X: Array, eps: float) -> None:
-    """Warn where X looks like pixels of 0 to 255 and eps like a share of 1."""
+    """Warn if X looks like pixels from 0 to 255 while eps is for pixels from 0 to 1."""
     if 0 < eps < 1 and X.min() >= 0 and 128 <= X.max() <= 255 and (np.rint(X) == X).all():
         warn_user(f"X holds whole numbers from 0 to {X.max():g}, and eps={eps:g} is less than one of them. Divide "
                   "X by 255, or give eps in the units of X.", UserWarning)

@@ -25,26 +25,26 @@ from buttress.solvers.run import Outcome, all_or_nothing, countdown, run
 
 
 class AdversarialLinearSVC(CallbackSupportMixin, ExpansionPredictions, ClassifierMixin, BaseEstimator):
-    """Linear support vector classifier against attackers who move every feature a share of the way to its limits.
+    """Linear support vector classifier against attackers who can move every feature part of the way to its limits.
 
     Minimises 1/2 ||w||^2 + C sum_i max(0, 1 - y_i (w'x_i + b) + t_i), where
 
         t_i = C_f sum_j [ max(w_j, 0) (x_ij - low_j) + max(-w_j, 0) (high_j - x_ij) ]
 
-    for attacked rows of the positive class, the two distances swapped for attacked rows of the other class, and 0 for
-    rows that are not attacked. t_i is what the worst move d of the row with
-    C_f (low_j - x_ij) <= d_j <= C_f (high_j - x_ij) costs: the free-range model of Zhou et al. (2012), here solved to a
-    certified gap without its n d extra variables. More than two classes are each set against the rest.
+    for attacked rows of the positive class. For attacked rows of the other class the two distances are swapped, and for
+    rows that are not attacked t_i = 0. t_i is the loss of margin by the worst move d of the row with
+    C_f (low_j - x_ij) <= d_j <= C_f (high_j - x_ij). This is the free-range model of Zhou et al. (2012), solved here to
+    a certified gap without its n d extra variables. With more than two classes, each is trained against the rest.
 
     Parameters
     ----------
     C : float, default=1.0
-        Weight of the hinge losses against the norm, > 0.
+        Weight of the hinge losses relative to the norm, > 0.
     C_f : float, default=0.1
-        The share of the way to the limits an attacker may go, in [0, 1]; 0 is the plain linear machine.
+        Share of the way to its limits that an attacker can move a feature, in [0, 1]; 0 is the plain linear machine.
     attacked_class : {"positive", "both"}, default="positive"
-        Whose rows are moved: those of ``classes_[1]`` (of each class in turn, beyond two), as in the paper, where
-        only the malicious attack; or those of all classes.
+        Whose rows are attacked. ``"positive"``: those of ``classes_[1]``, as in the paper, where only malicious rows
+        are moved; with more than two classes, those of each class in turn. ``"both"``: those of all classes.
     bounds : (low, high) or None
         Limits of the features, numbers or arrays of shape (d,); by default the least and largest value of each feature.
     tol : float, default=1e-6
@@ -141,7 +141,7 @@ class AdversarialLinearSVC(CallbackSupportMixin, ExpansionPredictions, Classifie
         check_limits(self.max_iter, self.max_time)
 
     def _limits(self, X: Array) -> tuple[Array, Array]:
-        """Return the least and largest value of each feature, or the bounds given; these must hold every row."""
+        """Return the least and largest value of each feature, or the given bounds, which must contain every row."""
         if self.bounds is None:
             return X.min(axis=0), X.max(axis=0)
         low, high = check_box(self.bounds, X, finite=True)
@@ -156,8 +156,9 @@ class AdversarialLinearSVC(CallbackSupportMixin, ExpansionPredictions, Classifie
     ) -> tuple[Array, float, Outcome]:
         """Return w, b and the run, whose objective is in the units of the docstring.
 
-        Columns that do not vary get w_j = 0, which is optimal; the others are centred and divided by one number, so
-        that the solver sees rows of length about 1 whatever the units: w is scaled back, and C with its square.
+        Columns that do not vary get w_j = 0, which is optimal. The others are centred and divided by one number, so
+        that rows have a length of about 1 in any units. C is multiplied by the square of that number, and w is scaled
+        back.
         """
         varying = np.flatnonzero(X.max(axis=0) > X.min(axis=0))
         varying = varying if varying.size else np.arange(1)

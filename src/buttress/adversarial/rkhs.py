@@ -1,4 +1,4 @@
-"""The defence in feature space: exactly by the natural path, or by stochastic gradients."""
+"""``defense="rkhs"``: the machine against a ball in feature space, exact or by stochastic gradients."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -25,13 +25,13 @@ from buttress.solvers.run import Outcome, countdown, run
 if TYPE_CHECKING:
     from buttress.adversarial.kernel import AdversarialSVC
 
-NEAR_COLLAPSE = 1e-6  # share of the radius at which f = 0 becomes optimal, within which it is refused as well
+NEAR_COLLAPSE = 1e-6  # radii closer than this share to the one at which f = 0 becomes optimal are refused too
 MOST_SINGLE = 1e30  # largest entry whose phases float32 can hold
 FIRST_STEP = 1.0  # the default of step_size for diminishing steps
 CONSTANT_STEP = 0.1  # and for constant ones
 GRADIENT_ROWS = 50  # rows on which the gradient of the features is compared with its noise
-SHARPER = 10  # how many times more exactly each natural machine is solved than the path is searched
-JUDGED = 1000  # rows on which a stochastic solver's radius is compared with the one of collapse
+SHARPER = 10  # the tolerance of the path search is this many times that of each natural machine
+JUDGED = 1000  # rows from which the radius at which f = 0 becomes optimal is estimated for a stochastic solver
 
 
 def fit_rkhs(
@@ -53,7 +53,7 @@ def fit_rkhs(
 
 
 def refuse_collapse(eps: float, kernel: Kernel, radius: float, firsts: list[Natural], reach: float) -> None:
-    """Raise ValueError where f = 0 is optimal for every C, saying up to which eps it is not."""
+    """Raise ValueError if f = 0 is optimal for every C; the message gives the largest eps that can be used."""
     most = min(first.norm / first.total for first in firsts)
     if radius >= most * (1 - NEAR_COLLAPSE):
         largest = input_radius(kernel, most) / reach
@@ -68,7 +68,7 @@ def _fit_exact(
     model: "AdversarialSVC", kernel: Kernel, X: Array, signs: Array, radius: float, firsts: list[Natural],
     report: Report,
 ) -> dict[str, Any]:
-    """Return the attributes of the exact solution; C is the weight of the mean loss, C/n that of each."""
+    """Return the attributes of the exact solution; C is the weight of the mean loss, so each row's loss has C/n."""
     clock = countdown(model.max_time)
     outcomes: list[Outcome] = []
     for y, first in zip(signs.T, firsts, strict=True):
@@ -97,7 +97,7 @@ def _fit_stochastic(
     model: "AdversarialSVC", kernel: Kernel, X: Array, signs: Array, radius: float, rng: np.random.RandomState,
     report: Report,
 ) -> dict[str, Any]:
-    """Return the attributes after ``n_passes`` passes of doubly stochastic or of exact-kernel gradients."""
+    """Return the attributes after ``n_passes`` passes of doubly stochastic gradients, or of the exact kernel's."""
     n, k = signs.shape
     n_terms = model.n_passes * -(-n // model.batch_size)
     if model.solver == "dsg":
@@ -124,9 +124,10 @@ def _fit_stochastic(
 
 
 def _feature_noise(expansion: RandomExpansion, X: Array) -> dict[str, Array]:
-    """Return the l1 norms of the input gradient's noise and signal, (k,) each; warn where the noise is larger."""
-    place = Place(dtype="float32")  # as the features were trained in, whose blocks are at hand
-    rows, noise = place(X[drawn_rows(len(X), GRADIENT_ROWS)]), gradient_noise(expansion)
+    """Return the l1 norms of the input gradient's noise and signal, (k,) each; warn if the noise is larger."""
+    place = Place(dtype="float32")  # the precision of training, whose blocks are still stored
+    rows = place(X[drawn_rows(len(X), GRADIENT_ROWS)])
+    noise = gradient_noise(expansion)
     there = RandomExpansion(expansion.features, place(expansion.coef), place(expansion.intercept))
     total = np.array([np.abs(there.gradient(rows, np.tile(one, (len(rows), 1)))).sum(axis=1).mean()
                       for one in np.eye(len(noise), dtype=np.float32)])

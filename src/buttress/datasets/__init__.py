@@ -1,4 +1,4 @@
-"""Data to try things on: bundled and public sets by name, generators, and corruption of training rows."""
+"""Data sets for tests and examples: bundled and public sets by name, generators, and corruption of training rows."""
 
 from buttress.datasets.bundled import BUNDLED, load_bundled
 from buttress.datasets.contamination import CORRUPTIONS, contaminate

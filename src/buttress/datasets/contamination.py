@@ -1,4 +1,4 @@
-"""Corruption of training rows, for tests and audits of what a learner does with them.
+"""Corrupt training rows, to test how a learner copes with them.
 
 A new kind is one function here and one row in ``CORRUPTIONS``.
 
@@ -49,21 +49,21 @@ def contaminate(
         ``"second_function"``: y becomes M + s u'z, z the standardised x and u a random direction of length 1.
         ``"shifted"``: y becomes y + 2 s.
         ``"constant"``: y becomes m + 3 s.
-        ``"one_region"``: as shifted, on the rows nearest to a random row.
-        ``"permuted"``: the chosen rows exchange their targets, none keeping its own.
+        ``"one_region"``: as ``"shifted"``, on the rows nearest to a random row.
+        ``"permuted"``: the chosen rows exchange their targets, and none keeps its own.
         ``"heavy_tails"``: s times a Cauchy draw is added.
     random_state : int, RandomState or None
 
     Returns
     -------
     X, y, mask
-        X (a corrupted copy where the kind touches it, else as given), a corrupted copy of y, and which rows were
-        corrupted.
+        X (a corrupted copy if the kind changes X, else X as given), a corrupted copy of y, and a mask of the corrupted
+        rows.
 
     Raises
     ------
     ValueError
-        For an unknown kind, a rate out of range, labels of one class only, or labels where the kind needs numbers.
+        For an unknown kind, a rate out of range, labels of only one class, or labels if the kind needs numbers.
     """
     rate = check_number("rate", rate, 0, 1, closed="left")
     check_option("kind", kind, tuple(CORRUPTIONS))
@@ -111,7 +111,7 @@ def second_function(X: ArrayLike, y: Array, rows: Rows, rng: RandomState) -> tup
 
 
 def permute(X: ArrayLike, y: Array, rows: Rows, rng: RandomState) -> tuple[ArrayLike, Array]:
-    """Move the targets one on along a random order of the rows."""
+    """Give each row the target of the row before it in a random order."""
     order = rng.permutation(rows)
     return replaced(X, y, order, y[np.roll(order, 1)])
 

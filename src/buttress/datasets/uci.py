@@ -19,7 +19,7 @@ from sklearn import datasets
 
 from buttress._checks import Array, check_option
 
-SILENCE = 20.0  # seconds a server may be silent
+SILENCE = 20.0  # seconds to wait for an answer of a server
 CLEVELAND = "https://archive.ics.uci.edu/ml/machine-learning-databases/heart-disease/processed.cleveland.data"
 
 
@@ -28,7 +28,7 @@ CLEVELAND_SHA256 = "4a82cbba68c6ccab5725e48b89581bd0be61819a07a0c82d423c7a596b64
 
 @dataclass(frozen=True)
 class Table:
-    """X (n, d), y (n,), whether y holds classes, and how many leading rows are for training where that is fixed."""
+    """X (n, d), y (n,), whether y holds classes, and the number of leading training rows if the set fixes it."""
 
     X: Array
     y: NDArray[Any]
@@ -48,15 +48,17 @@ def load_uci(name: str, data_dir: str | Path | None = None) -> Table:
     Returns
     -------
     Table
-        Its six missing values (``heart_cleveland`` only) are replaced by their columns' medians; heart disease is
-        ``num > 0``.
+        The six missing values of ``heart_cleveland`` are replaced by the medians of their columns. Its class, heart
+        disease, is ``num > 0``.
 
     Raises
     ------
     ValueError
-        For an unknown name, a set that cannot be downloaded and was not given, or a download that is not the set.
+        For an unknown name, a set that cannot be downloaded and is not in ``data_dir``, or a download that is not the
+        set.
     OSError
-        Where ``data_dir`` holds no copy, or the download fails: at once without a network, after 20 seconds of silence.
+        If ``data_dir`` holds no copy, or the download fails: at once without a network, or after 20 seconds without an
+        answer.
     """
     source = SETS[check_option("name", name, tuple(SETS))]
     if source.file.startswith("bundled"):
@@ -74,7 +76,7 @@ def load_uci(name: str, data_dir: str | Path | None = None) -> Table:
 
 @contextmanager
 def _patience() -> Iterator[None]:
-    """Let no connection opened meanwhile wait for ever, where the code that opens it sets no limit of its own."""
+    """Inside the block, new connections wait at most ``SILENCE`` seconds, unless they set their own limit."""
     before = socket.getdefaulttimeout()
     socket.setdefaulttimeout(SILENCE)
     try:
@@ -85,7 +87,7 @@ def _patience() -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Source:
-    """Where a set comes from: a file in ``data_dir``, a download, and what turns either into a Table."""
+    """The source of a set: a file name in ``data_dir``, a download, and a function that turns either into a Table."""
 
     file: str
     download: Callable[[], Any]
@@ -120,7 +122,7 @@ def cleveland() -> Array:
         text = answer.read().decode(errors="replace")
     table = np.genfromtxt(io.StringIO(text), delimiter=",", missing_values="?", invalid_raise=False)
     if numbers_sha256(table) != CLEVELAND_SHA256:
-        raise ValueError(f"What {CLEVELAND} returned is not the set it should be ({len(text)} characters, "
+        raise ValueError(f"{CLEVELAND} did not return the expected data set ({len(text)} characters, "
                          f"{text[:40]!r} ...). Give data_dir with a copy named heart_cleveland.csv.")
     return table
 

@@ -1,8 +1,8 @@
 """Feature maps: short vectors whose inner products are, approximately, a kernel.
 
 :func:`nystroem` is the default: its features are exact at the landmarks and its models have smooth gradients.
-:func:`random_features` draws waves from the spectrum of a stationary kernel; they need no data and no memory, but
-their noise adds to the gradient of every model built on them (see :func:`gradient_noise`).
+:func:`random_features` draws waves from the spectrum of a stationary kernel. They need no data and no memory, but their
+noise is added to the gradient of every model built on them (see :func:`gradient_noise`).
 
 Examples
 --------

@@ -1,8 +1,8 @@
 """Random numbers that are the same on every machine: counter-based bits and a transform of exact operations.
 
-Philox is a function of (key, counter): block t of a model's features is made from its seed and t alone, in any order.
-The transforms use additions, multiplications, divisions and square roots only, which IEEE 754 rounds in one
-way; log, sin and cos of a library are not, and numpy's own samplers may change between versions.
+Philox is a function of (key, counter), so block t of a model's features depends on its seed and t only, and blocks can
+be made in any order. The transforms use only additions, multiplications, divisions and square roots, whose rounding
+IEEE 754 defines. It does not define that of log, sin and cos, and numpy's own samplers may change between versions.
 Sources: Salmon et al. (2011) for Philox; Box & Muller (1958).
 """
 

@@ -41,8 +41,10 @@ def minus_log(mantissa: float, exponent: float) -> float:
 @compile_kernel("void(uint64[::1], float64[::1])")
 def exponential_numbers(words: NDArray[np.uint64], out: Array) -> None:
     """Write -log(u), u in (0, 1) from the high half of each word."""
-    uniform, mantissa = np.empty(WORDS), np.empty(WORDS)
-    raw, split = uniform.view(np.uint64), mantissa.view(np.uint64)
+    uniform = np.empty(WORDS)
+    mantissa = np.empty(WORDS)
+    raw = uniform.view(np.uint64)
+    split = mantissa.view(np.uint64)
     for start in range(0, len(words), WORDS):
         count = min(WORDS, len(words) - start)
         for i in range(count):
@@ -55,8 +57,9 @@ def exponential_numbers(words: NDArray[np.uint64], out: Array) -> None:
 
 @compile_kernel("void(uint64[::1], float64[::1], float64[:,::1])")
 def normal_numbers(words: NDArray[np.uint64], exponentials: Array, out: Array) -> None:
-    """Write two normal numbers a word, (n, 2), by Box and Muller: radius from the high half, angle from the low one."""
-    first, second = np.empty(WORDS), np.empty(WORDS)
+    """Write two normal numbers per word, (n, 2), by Box and Muller: radius from the high half, angle from the low."""
+    first = np.empty(WORDS)
+    second = np.empty(WORDS)
     for start in range(0, len(words), WORDS):
         count = min(WORDS, len(words) - start)
         for i in range(count):
@@ -80,11 +83,12 @@ def normal_numbers(words: NDArray[np.uint64], exponentials: Array, out: Array) -
             first[i] = radius * (sine if swap else cosine)
             second[i] = radius * (cosine if swap else sine)
         for i in range(count):
-            out[start + i, 0], out[start + i, 1] = first[i], second[i]
+            out[start + i, 0] = first[i]
+            out[start + i, 1] = second[i]
 
 
 F: Any = np.float32
-# numbers in single precision, so that the loop stays in it: pi in three parts, and the series of the cosine
+# numbers in single precision, so that the loop uses no other: pi in three parts, and the series of the cosine
 INVERSE_PI = F(0.31830987)
 PI_HIGH = F(3.140625)
 PI_MIDDLE = F(9.67025757e-4)
@@ -102,9 +106,9 @@ C12 = F(1 / 479001600)
 
 @compile_kernel("void(float32[:,::1], float32[::1], float32)", fastmath={"contract", "nsz"})
 def cosines(P: NDArray[np.float32], phases: NDArray[np.float32], size: np.float32) -> None:
-    """Replace P (n, m) by size cos(P + phases), to 3e-7 size for arguments below 1e4: one pass where numpy takes three.
+    """Replace P (n, m) by size cos(P + phases), to 3e-7 size for arguments below 1e4, in one pass (numpy needs three).
 
-    The argument is folded into a half turn around 0 by a pi in three parts.
+    The argument is reduced to a half turn around 0 with pi in three parts.
     """
     for i in range(P.shape[0]):
         for j in range(P.shape[1]):

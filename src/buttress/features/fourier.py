@@ -1,4 +1,4 @@
-"""Random Fourier features in blocks that are drawn again when needed, never stored, and the models made of them.
+"""Random Fourier features in blocks, which are drawn again when needed and not saved, and models built on them.
 
 phi_{w,b}(x) = sqrt(2 F(0)) cos(w'x + b) with w from the kernel's spectrum and b uniform on [0, 2 pi], so that
 k(x, z) = E phi(x) phi(z). Block t is a function of (seed, t): a model is its seed and its coefficients.
@@ -24,8 +24,8 @@ from buttress.kernels import Kernel
 Some = slice | NDArray[np.intp]
 EVERY = slice(None)
 
-AT_HAND = 2**29  # bytes of blocks that a model keeps while it is in use; they are never pickled
-SHORT = 1e-3  # largest step times frequency that the slope describes
+AT_HAND = 2**29  # most bytes of blocks that a model keeps while it is in use; they are never pickled
+SHORT = 1e-3  # largest product of step and frequency for which the slope is precise enough
 
 
 @dataclass
@@ -52,14 +52,14 @@ class RandomFeatures:
         return {**self.__dict__, "_kept": {}}
 
     def waves(self, block: int, place: Place = NUMPY) -> tuple[Any, Any]:
-        """Return frequencies (d, m) and phases (m,) of one block, in a place."""
+        """Return frequencies (d, m) and phases (m,) of one block, on the device of ``place``."""
         kept: tuple[Any, Any] | None = self._kept.get((block, place))
         if kept is not None:
             return kept
         made = tuple(map(place, self._kept.get((block, NUMPY)) or self._drawn(block)))
         while self._kept and (len(self._kept) + 1) * 8 * self.width * self.size > AT_HAND:
             with suppress(KeyError):  # another thread may have taken the last one
-                self._kept.popitem()  # the newest: a model runs through its blocks in order
+                self._kept.popitem()  # the newest: a model uses its blocks in order
         self._kept[block, place] = made
         return made
 
@@ -71,7 +71,7 @@ class RandomFeatures:
         return draws[m : m + m * d].reshape(d, m) * lengths, 2 * np.pi * shares(bits[:m])
 
     def fresh(self) -> "RandomFeatures":
-        """Return the same features, no blocks of them kept."""
+        """Return the same features without stored blocks."""
         return replace(self, _kept={})
 
     @property
@@ -80,7 +80,7 @@ class RandomFeatures:
         return float(np.sqrt(2 * self.kernel.diagonal(np.zeros((1, self.width)))[0]))
 
     def phase(self, X: Array, block: int) -> Any:
-        """Return w'x + b, (n, m), in the precision of X and where X is."""
+        """Return w'x + b, (n, m), in the precision and on the device of X."""
         frequencies, phases = self.waves(block, place_of(X))
         total = X @ frequencies
         total += phases
@@ -88,7 +88,8 @@ class RandomFeatures:
 
     def __call__(self, X: Array, block: int) -> Any:
         """Return m^(-1/2) phi(x_i) of one block, (n, m): rows' inner products estimate the kernel."""
-        xp, size = namespace(X), self.amplitude / float(np.sqrt(self.size))
+        xp = namespace(X)
+        size = self.amplitude / float(np.sqrt(self.size))
         if xp is np and X.dtype == np.float32:
             from buttress.features.compiled import cosines
 
@@ -124,7 +125,7 @@ class RandomExpansion:
     intercept: Array
 
     def moved(self, place: Place) -> "RandomExpansion":
-        """Return the same expansion with its coefficients there; the features follow the rows they are asked of."""
+        """Return the same expansion with its coefficients on that device; features are made on the device of X."""
         return RandomExpansion(self.features.fresh(), place(self.coef), place(self.intercept))
 
     @cached_property
@@ -157,15 +158,17 @@ class RandomExpansion:
 
 
 class WavePoint:
-    """What an attack asks of a sum of random features at some rows, from one set of phases (T blocks of (n, m)).
+    """Scores and gradients of a sum of random features at some rows, from one set of phases (T blocks of (n, m)).
 
-    ``before`` is the point of as many rows an attack moved from: where few columns changed, their share of the phases
-    is all that is computed.
+    ``before`` is the point of the rows before an attack moved them. If few columns changed, only the change of the
+    phases is computed.
     """
 
     def __init__(self, expansion: RandomExpansion, X: Array, before: "WavePoint | None" = None):
-        self.expansion, self.features = expansion, expansion.features
-        xp, place = namespace(X), place_of(X)
+        self.expansion = expansion
+        self.features = expansion.features
+        xp = namespace(X)
+        place = place_of(X)
         self.X = X + 0  # an attack may move its rows in place
         self.scale = self.features.amplitude / float(np.sqrt(self.features.size))
         blocks = range(len(expansion.coef))
@@ -185,17 +188,18 @@ class WavePoint:
         return sum(parts, 0 * self.X[:, :1] + self.expansion.intercept)
 
     def gradient(self, V: Array, rows: Some = EVERY, columns: Some = EVERY) -> Array:
-        """Return the gradients of the V-weighted scores of the rows named along the columns named, shape (r, c)."""
-        slopes, place = 0 * self.X[rows][:, columns], place_of(self.X)
+        """Return the gradients of the V-weighted scores of these rows along these columns, shape (r, c)."""
+        slopes = 0 * self.X[rows][:, columns]
+        place = place_of(self.X)
         for block, (phase, coef) in enumerate(zip(self.phases, self.expansion.coef, strict=True)):
             slopes -= (sines(phase[rows]) * (V @ coef.T)) @ self.features.waves(block, place)[0][columns].T
         return self.scale * slopes
 
     def nudged(self, rows: Some, columns: NDArray[np.intp], steps: Array, V: Array) -> Array | None:
-        """Return the V-weighted scores of the rows named after ``steps`` (r, B) along ``columns``, to first order.
+        """Return the V-weighted scores of these rows after ``steps`` (r, B) along ``columns``, to first order.
 
-        Between opposite steps the second order cancels; None where the third, a relative error of 1e-7 there, could
-        be seen.
+        In the difference of opposite steps the second order cancels. Returns None if steps are too long: the third
+        order would then give a relative error of more than 1e-7.
         """
         if float(abs(steps).max()) * self.expansion.steepest > SHORT:
             return None
@@ -206,7 +210,7 @@ class WavePoint:
 
 
 def turned(phase: Array, by: float = 0.0) -> Any:
-    """Return cos(phase + by), by the compiled loop where that is in single precision on numpy."""
+    """Return cos(phase + by), by the compiled loop for numpy arrays in single precision."""
     xp = namespace(phase)
     if xp is not np or phase.dtype != np.float32:
         return xp.cos(phase + by)

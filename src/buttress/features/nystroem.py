@@ -1,4 +1,4 @@
-"""Nystroem features: a kernel written down, approximately, as an inner product of short vectors.
+"""Nystroem features: short vectors whose inner products approximate a kernel.
 
 With landmarks z_1..z_m, phi(x) = K(x, Z) K_ZZ^(-1/2), so that phi(x)'phi(z) = k(x, z) whenever x or z is a landmark.
 """
@@ -19,11 +19,11 @@ from buttress.kernels import Kernel
 from buttress.kernels.points import Point, centred
 
 LEAST_EIGENVALUE = 1e-10  # share of the largest: smaller ones are mostly rounding, which an inverse root enlarges
-ROUNDED_NEGATIVE = 1e-6  # share of the largest below 0 that rounding explains; more: not positive definite
+ROUNDED_NEGATIVE = 1e-6  # share of the largest: an eigenvalue further below 0 is not rounding, but indefinite
 
 
 def landmarks(X: Array, n_landmarks: int, *, rng: np.random.RandomState, method: str = "kmeans++") -> Array:
-    """Choose ``n_landmarks`` rows of X, at most all its different ones; a row repeated counts once.
+    """Choose ``n_landmarks`` different rows of X, or all of them if there are fewer.
 
     ``method`` is ``"kmeans++"`` (spread out, the default) or ``"uniform"``. X is (n, d).
     """
@@ -53,7 +53,7 @@ class NystroemMap:
         return centred(self.kernel, self.landmarks)
 
     def at(self, X: Array) -> Point:
-        """Return the kernel's values at the rows of X with their gradients, of X (n, d) where the landmarks are."""
+        """Return the kernel's values and gradients at the rows of X (n, d), an array on the landmarks' device."""
         point: Point = self._at(X)
         return point
 
@@ -72,7 +72,7 @@ class NystroemMap:
         return self.kernel(X, self.landmarks) if issparse(self.landmarks) or issparse(X) else self.at(X).values
 
     def moved(self, place: Place) -> "NystroemMap":
-        """Return the same map with its arrays there."""
+        """Return the same map with its arrays on the device of ``place``."""
         return NystroemMap(self.kernel, place(self.landmarks), place(self.root))
 
     def expansion(self, theta: Array, intercept: Array) -> KernelExpansion:
@@ -83,7 +83,7 @@ class NystroemMap:
 def nystroem(kernel: Kernel, points: Array) -> NystroemMap:
     """Return the Nystroem map on ``points`` (m, d); eigenvalues below 1e-10 of the largest are left out.
 
-    Raises ValueError for a kernel that is not positive definite: it has no such features.
+    Raises ValueError for a kernel that is not positive definite, because it has no such features.
     """
     if kernel.definiteness not in ("pd", "unknown"):
         raise ValueError(f"Nystroem features need a positive definite kernel. {kernel!r} is {kernel.definiteness}. "

@@ -1,4 +1,4 @@
-"""The spectra of stationary kernels, and how far an input's move carries its features.
+"""The spectra of stationary kernels, and how far features move when an input moves.
 
 A kernel F(|x - z|^2) that is positive definite is F(0) E cos(w'(x - z)) for a random w (Bochner). For the kernels
 here w is a normal vector times an independent length (a scale mixture), which :data:`STATIONARY` gives:
@@ -23,7 +23,7 @@ from buttress.kernels import RBF, Cauchy, InverseMultiquadric, Kernel, Laplacian
 
 @dataclass(frozen=True)
 class Spectrum:
-    """What random features need of one family of kernels.
+    """Four functions of a kernel of one family, for random features and radii in feature space.
 
     Parameters
     ----------
@@ -77,7 +77,7 @@ STATIONARY: dict[type[Kernel], Spectrum] = {
 
 
 def spectrum_of(kernel: Kernel, what: str) -> Spectrum:
-    """Return the spectrum of a kernel; ValueError, naming those that have one, for any other. ``what`` needs it."""
+    """Return the spectrum of a kernel; raise ValueError if it has none. ``what`` begins the message."""
     if type(kernel) not in STATIONARY:
         names = ", ".join(f"{family.__name__}" for family in STATIONARY)
         raise ValueError(f"{what} needs a kernel that depends on the distance alone and falls with it: {names}. "

@@ -1,7 +1,7 @@
-"""The Nystroem features of many rows, kept in memory or made again when asked for.
+"""The Nystroem features of many rows, stored or computed again when needed.
 
-Features are kept in float32 up to ``FEATURE_BYTES`` bytes. Beyond, they are made again where a Gram matrix needs them;
-values then need kernel columns only, since Z c = K (root c).
+Features are stored up to ``FEATURE_BYTES`` bytes, in float32 if there are many. With more, they are computed again
+where a Gram matrix needs them. Values then need kernel columns only, because Z c = K (root c).
 """
 
 from typing import Any
@@ -14,17 +14,17 @@ from buttress._threads import for_each, slices, total
 from buttress.features.nystroem import NystroemMap
 from buttress.features.thin import thin_product
 
-FEATURE_BYTES = 5_000_000_000  # bytes of features held in memory
-SINGLE = 20_000_000  # entries of features above which they are in float32
-FAINT = 1e-6  # squared length of features, in units of `unit`, below which the landmarks see nothing of a row
-PANEL_ENTRIES = 500_000  # entries of a kernel panel that stays in cache
+FEATURE_BYTES = 5_000_000_000  # most bytes of features held in memory
+SINGLE = 20_000_000  # with more entries, features are in float32
+FAINT = 1e-6  # of `unit`: if the squared length of a row's features is smaller, no landmark is near the row
+PANEL_ENTRIES = 500_000  # entries of a kernel panel that stays in the cache
 
 
 class LandmarkFeatures:
-    """Rows z(x_i) = (features of x_i, sqrt(unit)) for the rows of X (n, d), stored or made when asked for.
+    """Rows z(x_i) = (features of x_i, sqrt(unit)) for the rows of X (n, d), stored or computed when needed.
 
-    Without ``constant`` the rows end before sqrt(unit). ``lengths`` (n,) are the squared ones of the features, and
-    ``missed`` (n,) is (k(x_i, x_i) - lengths) / unit: the share of a row that the landmarks cannot represent.
+    Without ``constant`` the last entry, sqrt(unit), is left out. ``lengths`` (n,) are the squared lengths of the
+    features. ``missed`` (n,) is (k(x_i, x_i) - lengths) / unit: the share of a row that the landmarks cannot represent.
     """
 
     def __init__(self, feature_map: NystroemMap, X: Array, unit: float, *, constant: bool = True):
@@ -37,14 +37,15 @@ class LandmarkFeatures:
         self.dtype: np.dtype[Any] = np.dtype(np.float32 if single else np.float64)
         self.eps = float(np.finfo(np.float32 if single else np.float64).eps)
         self.root = feature_map.root.astype(self.dtype)
-        self.lengths, self.missed = np.empty(self.shape[0]), np.empty(self.shape[0])
+        self.lengths = np.empty(self.shape[0])
+        self.missed = np.empty(self.shape[0])
         fits = self.shape[0] * self.shape[1] * self.dtype.itemsize <= FEATURE_BYTES
         self.stored = np.empty(self.shape, dtype=self.dtype) if fits else None
         for_each(lambda part: self._measure(part, unit), slices(*self.shape))
         self.faint = self.lengths < FAINT * unit
 
     def _measure(self, part: slice, unit: float) -> None:
-        """Make these rows, store them if all are stored, and note their lengths and what they miss."""
+        """Compute the features of these rows, store them if all fit in memory, and set ``lengths`` and ``missed``."""
         block = self._made(self.X[part], None if self.stored is None else self.stored[part])
         self.lengths[part] = np.einsum("ij,ij->i", block[:, : self.width], block[:, : self.width])
         whole = self.feature_map.kernel.diagonal(_double(self.X[part]))
@@ -56,7 +57,8 @@ class LandmarkFeatures:
 
     def times(self, C: Array) -> Array:
         """Return Z C, shape (n,) or (n, k), for C of shape (m,) or (m, k)."""
-        values, stored = np.empty((self.shape[0], *C.shape[1:])), self.stored
+        values = np.empty((self.shape[0], *C.shape[1:]))
+        stored = self.stored
         inner = self.feature_map.root @ C[: self.width]
         added = 0.0 if self.constant is None else self.constant * C[-1]
 
@@ -79,7 +81,7 @@ class LandmarkFeatures:
         return products if self.constant is None else np.concatenate([products, self.constant * A.sum(axis=0)[None]])
 
     def _parts(self) -> list[slice]:
-        """Return the rows to work on at a time: of features that are made again as many as stay in cache."""
+        """Return the rows to work on at a time; features that are computed again come in parts that fit the cache."""
         return slices(*self.shape) if self.stored is not None else slices(*self.shape, PANEL_ENTRIES)
 
     def _panel(self, X: Array) -> Array:

@@ -1,7 +1,7 @@
-"""Products of many rows with few columns, such as a fit's values and projections of its leverages.
+"""Products of many rows with few columns, such as the values of a fit and the projections behind its leverages.
 
-A BLAS copies the rows into an order of its own before it multiplies them. With a handful of columns that takes longer
-than the multiplying; the loop here reads each row where it is, and takes little more than reading takes.
+A BLAS first copies the rows into another layout. With few columns the copy takes longer than the product. The loop here
+reads each row in place and takes little longer than reading the rows.
 """
 
 import numpy as np
@@ -9,12 +9,12 @@ import numpy as np
 from buttress._checks import Array
 from buttress._compiling import compile_kernel
 
-THIN = 24  # columns up to which the loop is faster
+THIN = 24  # most columns for which the loop is faster
 FAST_SUMS = {"reassoc", "contract", "nsz"}
 
 
 def thin_product(Z: Array, C: Array) -> Array:
-    """Return Z C, shape (n,) or (n, k) in float64, for Z (n, m) and C (m,) or (m, k); in float32 if Z is."""
+    """Return Z C, shape (n,) or (n, k) in float64, for Z (n, m) and C (m,) or (m, k); computed in float32 if Z is."""
     if Z.dtype != np.float32 or C.ndim == 1 or not 1 < C.shape[1] <= THIN:
         return np.asarray(Z @ C.astype(Z.dtype, copy=False), dtype=np.float64)
     columns = np.zeros((-(-C.shape[1] // 3) * 3, len(C)), dtype=np.float32)
@@ -26,7 +26,7 @@ def thin_product(Z: Array, C: Array) -> Array:
 
 @compile_kernel("void(float32[:,::1], float32[:,::1], float64[:,::1])", fastmath=FAST_SUMS)
 def _multiply(Z: Array, columns: Array, out: Array) -> None:
-    """Write Z columns' into ``out``; the columns are a multiple of three. Rows are taken by fours."""
+    """Write Z columns' into ``out``; the number of columns is a multiple of three. Rows are taken four at a time."""
     n, zero = len(Z), np.float32(0)
     for i in range(0, n, 4):
         z0 = Z[i]

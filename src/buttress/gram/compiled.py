@@ -1,4 +1,4 @@
-"""The compiled inner loops of rows of a Gram matrix: sums of them, and RBF entries from inner products."""
+"""Compiled inner loops for a Gram matrix: weighted sums of rows, and RBF entries from inner products."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +18,7 @@ FAST = {"nnan", "ninf", "nsz", "contract", "arcp"}
 )
 def add_rows(store: Array, slots: Slots, weights: Array, total: Array, start: int, stop: int) -> None:
     """Add sum_r weights[r] * store[slots[r], start:stop] to ``total`` (stop - start,), accumulating in float64."""
-    for left in range(start, stop, 2048):  # long enough for the memory to stream, short enough for total to stay near
+    for left in range(start, stop, 2048):  # long for streaming rows, short for ``part`` to stay in the cache
         right = min(left + 2048, stop)
         part = total[left - start : right - start]
         r = 0
@@ -47,7 +47,8 @@ def add_rows(store: Array, slots: Slots, weights: Array, total: Array, start: in
                 part[t] += (first + second) + (third + fourth)
             r += 8
         while r < slots.size:
-            a0, k0 = weights[r], store[slots[r], left:right]
+            a0 = weights[r]
+            k0 = store[slots[r], left:right]
             for t in range(right - left):
                 part[t] += a0 * np.float64(k0[t])
             r += 1
@@ -59,7 +60,8 @@ def add_rows(store: Array, slots: Slots, weights: Array, total: Array, start: in
 def gather(store: Array, slots: Slots, columns: Slots, out: Array, rows: Slots) -> None:
     """Put store[slots[r], columns] into the first entries of row rows[r] of ``out``."""
     for r in range(slots.size):
-        row, into = store[slots[r]], out[rows[r]]
+        row = store[slots[r]]
+        into = out[rows[r]]
         for t in range(columns.size):
             into[t] = row[columns[t]]
 
@@ -71,14 +73,17 @@ def gather(store: Array, slots: Slots, columns: Slots, out: Array, rows: Slots) 
 def rbf_entries(inner: Array, xx: Array, zz: Array, gamma: float, store: Array, slots: Slots, start: int) -> None:
     """Write exp(-gamma max(0, xx_i + zz_j - 2 inner_ij)) to row slots[i] of ``store`` from column ``start``.
 
-    exp(x) = 2^t with t = x / log 2; 2^t = 2^n 2^r with n the nearest whole number, which adding 1.5 * 2^23 leaves in
-    the low bits, and 2^r by its polynomial of degree 6 on [-1/2, 1/2] (relative error 2e-9). One pass in place of
-    numpy's five. ``inner`` and ``store`` must not share memory: the loop would not be vectorised.
+    With t = x / log 2, exp(x) = 2^t = 2^n 2^r, where n is the whole number nearest to t. Adding 1.5 * 2^23 to t leaves
+    n in the low bits. 2^r is a polynomial of degree 6 on [-1/2, 1/2] (relative error 2e-9). This is one pass over the
+    entries; numpy needs five. ``inner`` and ``store`` must not share memory, or the loop is not vectorised.
     """
-    width, shifter = inner.shape[1], np.float32(12582912.0)
+    width = inner.shape[1]
+    shifter = np.float32(12582912.0)
     scale = np.float32(1.4426950408889634) * gamma
     for i in range(inner.shape[0]):
-        row, out, shift = inner[i], store[slots[i], start : start + width], xx[i]
+        row = inner[i]
+        out = store[slots[i], start : start + width]
+        shift = xx[i]
         for j in range(width):
             t = minimum(scale * (np.float32(2.0) * row[j] - (shift + zz[j])), np.float32(0.0))
             t = maximum(t, np.float32(-125.0))
@@ -99,13 +104,15 @@ def rbf_entries(inner: Array, xx: Array, zz: Array, gamma: float, store: Array, 
     "void(float64[:,::1], float64[::1], float64[::1], float64)", fastmath={"nnan", "ninf", "nsz", "contract"}
 )
 def rbf_in_place(inner: Array, xx: Array, zz: Array, gamma: float) -> None:
-    """Turn inner_ij into exp(-gamma (xx_i + zz_j - 2 inner_ij)), to 4e-16, distances below rounding taken for 0.
+    """Replace inner_ij by exp(-gamma (xx_i + zz_j - 2 inner_ij)), to 4e-16; distances below rounding count as 0.
 
-    As ``rbf_entries``, with the Taylor polynomial of degree 13.
+    It works as ``rbf_entries`` does, with the Taylor polynomial of degree 13.
     """
-    shifter, none = 6755399441055744.0, 32 * 2.220446049250313e-16
+    shifter = 6755399441055744.0
+    none = 32 * 2.220446049250313e-16
     for i in range(inner.shape[0]):
-        row, shift = inner[i], xx[i]
+        row = inner[i]
+        shift = xx[i]
         for j in range(zz.size):
             both = shift + zz[j]
             r2 = both - 2.0 * row[j]

@@ -1,8 +1,8 @@
-"""Entries of a Gram matrix, panel by panel: what does not change between panels is prepared once.
+"""Entries of a Gram matrix, computed panel by panel; work that all panels share is done once, beforehand.
 
 ``entries(kernel, X, real)`` returns an object whose call gives k(x_i, x_j) for row numbers i and columns j, in the
-precision ``real``. Rows in float32 cost half the time and memory of float64 and are good to about 1e-6; ``worst_error``
-measures how good.
+precision ``real``. Rows in float32 cost half the time and memory of float64 and have errors of about 1e-6;
+``worst_error`` measures the error.
 """
 
 from collections.abc import Callable, Iterator
@@ -26,11 +26,11 @@ Exact = Callable[[Numbers, Numbers], Array]
 # One panel of float32 entries is 2 MB, so that it stays in the cache of the processor.
 PANEL = 2048  # columns of a panel
 HEIGHT = 256  # rows of a panel
-DENSE = 0.15  # a sparse X with a larger share of non-zeros is faster as a dense one
-PROFILE = 20  # multiplications that a function of one inner product or distance is about worth
-TRIED_ROWS = 31  # rows, beside the longest, on which float32 entries are compared with float64 ones
-TRIED_COLUMNS = 512  # columns of the same
-SCATTERED = 8_000_000  # entries of sparse rows made dense at once, 64 MB
+DENSE = 0.15  # a sparse X with a larger share of non-zeros is faster as a dense array
+PROFILE = 20  # multiplications that evaluating a function of one inner product or distance takes, about
+TRIED_ROWS = 31  # rows, besides the longest one, on which float32 entries are compared with float64 ones
+TRIED_COLUMNS = 512  # columns of that comparison
+SCATTERED = 8_000_000  # most entries of sparse rows made dense at a time, 64 MB
 
 
 class Entries:
@@ -57,30 +57,31 @@ class Entries:
             for left in lefts:
                 right = min(left + PANEL, stop)
                 for top in range(0, len(rows), HEIGHT):
-                    some, into = rows[top : top + HEIGHT], slots[top : top + HEIGHT]
+                    some = rows[top : top + HEIGHT]
+                    into = slots[top : top + HEIGHT]
                     store[into, left:right] = self(some, slice(left, right))
 
         share(work, range(start, stop, PANEL), self.cost(len(rows), stop - start))
 
     def cost(self, height: int, width: int) -> float:
-        """Return about how many multiplications that many entries take; 0 where they may not come from several threads.
+        """Return about how many multiplications this many entries take; 0 if only one thread may compute them.
 
-        The callables of users may not be made for it.
+        A function of a user may not be safe to call from several threads.
         """
         return 0.0
 
 
 class InnerProducts:
-    """x_i'x_j of prepared rows: dense in the asked precision, or CSR in float64.
+    """x_i'x_j of prepared rows: dense in the given precision, or CSR in float64.
 
-    Dense rows are centred where the kernel allows it, at a median, which one row far away does not move.
+    With ``centred``, a median is subtracted from dense rows. One row far away does not move a median.
     """
 
     def __init__(self, X: DenseOrSparse, real: DTypeLike, *, centred: bool):
         if is_csr(X):
             dense = X.nnz > DENSE * X.shape[0] * X.shape[1]
             X = X.toarray() if dense else X.astype(np.float64)
-        with np.errstate(over="ignore", invalid="ignore"):  # what float32 cannot hold, ``worst_error`` finds
+        with np.errstate(over="ignore", invalid="ignore"):  # ``worst_error`` finds values that float32 cannot hold
             if not is_csr(X):
                 X = shifted(X, middle(X) if centred else 0.0, real)
             self.X = X
@@ -89,7 +90,9 @@ class InnerProducts:
     def __call__(self, rows: Numbers, columns: Numbers) -> Array:
         if not is_csr(self.X):
             return self.X[rows] @ self.X[columns].T
-        left, right, height = self.X[rows], self.X[columns], max(1, SCATTERED // self.X.shape[1])
+        left = self.X[rows]
+        right = self.X[columns]
+        height = max(1, SCATTERED // self.X.shape[1])
         parts = [left[start : start + height] for start in range(0, left.shape[0], height)]
         return np.concatenate([(right @ part.toarray().T).T for part in parts])
 
@@ -111,7 +114,8 @@ class DistanceEntries(Entries):
 
     def __call__(self, rows: Numbers, columns: Numbers) -> Array:
         r2 = self.inner(rows, columns)
-        xx, zz = self.inner.norms[rows], self.inner.norms[columns]
+        xx = self.inner.norms[rows]
+        zz = self.inner.norms[columns]
         r2 *= -2
         r2 += xx[:, None]
         r2 += zz
@@ -125,7 +129,8 @@ class GaussianEntries(DistanceEntries):
     def __call__(self, rows: Numbers, columns: Numbers) -> Array:
         if is_csr(self.inner.X):
             return super().__call__(rows, columns)
-        panel, norms = self.inner(rows, columns), self.inner.norms
+        panel = self.inner(rows, columns)
+        norms = self.inner.norms
         if self.real == np.float64:
             rbf_in_place(panel, norms[rows], norms[columns], float(self.kernel.gamma))
             return panel
@@ -136,7 +141,9 @@ class GaussianEntries(DistanceEntries):
     def into(self, rows: Index, columns: Index, out: Array) -> None:
         if is_csr(self.inner.X) or self.real == np.float64:
             return super().into(rows, columns, out)
-        turned, norms, slots = np.ascontiguousarray(self.inner.X[columns].T), self.inner.norms, np.arange(len(rows))
+        turned = np.ascontiguousarray(self.inner.X[columns].T)
+        norms = self.inner.norms
+        slots = np.arange(len(rows))
 
         def work(tops: Iterator[int]) -> None:
             for top in tops:
@@ -154,7 +161,8 @@ class GaussianEntries(DistanceEntries):
     def write(self, rows: Index, start: int, stop: int, store: Array, slots: Index) -> None:
         if is_csr(self.inner.X) or self.real == np.float64:
             return super().write(rows, start, stop, store, slots)
-        left_rows, norms = self.inner.X[rows], self.inner.norms
+        left_rows = self.inner.X[rows]
+        norms = self.inner.norms
 
         def work(lefts: Iterator[int]) -> None:
             scratch = np.empty((len(rows), PANEL), dtype=np.float32)
@@ -228,7 +236,7 @@ def _(kernel: Combination, X: DenseOrSparse, real: DTypeLike) -> Entries:
 
 @singledispatch
 def exact_entries(kernel: Kernel, X: DenseOrSparse, index: Index) -> Exact:
-    """Return what gives the entries among the rows ``index`` of X in float64, numbered in that order."""
+    """Return a function of (rows, columns) that gives float64 entries among the rows ``index``, by place in it."""
     return entries(kernel, X[index], np.float64)
 
 
@@ -239,7 +247,7 @@ def _(kernel: Precomputed, X: DenseOrSparse, index: Index) -> Exact:
 
 
 def shifted(X: Array, centre: Array | float, real: DTypeLike) -> Array:
-    """Return X (n, d) less ``centre`` in the precision ``real``, without a copy of X in another one."""
+    """Return X (n, d) minus ``centre`` in the precision ``real``, without a second full copy of X."""
     moved = np.empty(X.shape, dtype=real)
     for start in range(0, len(X), PANEL):
         np.subtract(X[start : start + PANEL], centre, out=moved[start : start + PANEL], dtype=np.float64,
@@ -250,11 +258,12 @@ def shifted(X: Array, centre: Array | float, real: DTypeLike) -> Array:
 def worst_error(kernel: Kernel, X: DenseOrSparse, single: Entries) -> float:
     """Return the largest error of float32 entries, relative to the largest entry.
 
-    Among 32 rows, the longest among them, and 512 columns.
+    It is measured on 32 rows, one of them the longest, and 512 columns.
     """
     n = X.shape[0]
-    rows, columns = (np.unique(np.linspace(0, n - 1, count, dtype=np.intp)) for count in (TRIED_ROWS, TRIED_COLUMNS))
-    rows = np.union1d(rows, row_norms(X, squared=True).argmax())
+    evenly = np.unique(np.linspace(0, n - 1, TRIED_ROWS, dtype=np.intp))
+    rows = np.union1d(evenly, row_norms(X, squared=True).argmax())
+    columns = np.unique(np.linspace(0, n - 1, TRIED_COLUMNS, dtype=np.intp))
     exact = entries(kernel, X[np.concatenate([rows, columns])], np.float64)
     exact_values = exact(np.arange(len(rows)), np.arange(len(rows), len(rows) + len(columns)))
     found: NDArray[Any] = np.empty((len(rows), n), dtype=np.float32)

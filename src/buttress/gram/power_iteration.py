@@ -6,12 +6,12 @@ import numpy as np
 
 from buttress._checks import Array
 
-ROUNDS = 30  # products: the value is then within a few per cent unless many eigenvalues crowd at the top
-ABOVE = 1.02  # times the value found, which is always too small: a safe upper estimate for step lengths
+ROUNDS = 30  # products: the value is then within a few per cent, unless many eigenvalues are close to the largest
+ABOVE = 1.02  # times the value found, which is always too small: an upper estimate, safe for step lengths
 
 
 def top_eigenvalue(times: Callable[[Array], Array], v: Array, rounds: int = ROUNDS) -> tuple[float, Array]:
-    """Return lmax of the operator plus two per cent, and its vector, by power iteration from v.
+    """Return the largest eigenvalue of ``times`` plus two per cent, and its eigenvector, by power iteration from v.
 
     Examples
     --------

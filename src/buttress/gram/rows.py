@@ -1,4 +1,4 @@
-"""Rows of a Gram matrix, computed a block at a time by one GEMM and kept in a bounded cache."""
+"""Rows of a Gram matrix, computed block by block with one matrix product each, and kept in a cache of bounded size."""
 
 from collections.abc import Iterator, Sequence
 from copy import copy
@@ -15,15 +15,15 @@ from buttress.gram.compiled import WIDTH_MULTIPLE, add_rows, gather
 from buttress.gram.entries import Entries, Exact, Index, entries, exact_entries, worst_error
 from buttress.kernels import Kernel
 
-FLOAT64_ROWS = 2000  # up to this many rows float64 costs little, and lets the solution be finished to rounding
+FLOAT64_ROWS = 2000  # up to this many rows float64 costs little, and the solution can be finished to rounding
 COLUMNS_A_THREAD = 4096  # columns of stored rows that one thread adds at a time
 TILE = 512  # rows and columns of one tile of an exact product
-HANDS = 16  # shares into which its rows of tiles are split; fixed, so that the sum does not depend on the threads
-ROUGH = 1e-5  # float32 entries with a larger relative error are not worth starting with
-WIDE = 128  # columns of X from which on stored entries are gathered rather than computed again
-WAITING_BYTES = 512 * 2**20  # bytes of rows that may wait for the next fit
+HANDS = 16  # parts into which the rows of tiles are split; fixed, so that the sum does not depend on the threads
+ROUGH = 1e-5  # float32 entries with a larger relative error are not used
+WIDE = 128  # if X has more columns, entries are taken from stored rows instead of computed again
+WAITING_BYTES = 512 * 2**20  # largest buffer that is kept for the next fit
 
-_kept: list[Array] = []  # at most one buffer: the first touch of new memory costs as much as computing what it holds
+_kept: list[Array] = []  # at most one buffer: the first use of new memory takes as long as computing what it holds
 
 
 def _borrow(size: int) -> Array:
@@ -42,7 +42,7 @@ def _give_back(buffer: Array) -> None:
 
 
 def release_memory() -> None:
-    """Give the memory that waits for the next fit back to the system."""
+    """Give the memory that is kept for the next fit back to the system."""
     _kept.clear()
 
 
@@ -52,9 +52,9 @@ def tiles(start: int, stop: int) -> list[tuple[int, int]]:
 
 
 def tile_products(exact: Exact, b: Array, diagonal: Array, size: int, tops: range) -> Array:
-    """Return the part of K b, K (n, n) with this diagonal, from the tiles right of and below (t, t), t in ``tops``.
+    """Return the part of K b that the tiles right of and below (t, t), t in ``tops``, give; K (n, n) has this diagonal.
 
-    Tiles among the first ``size`` rows count for both halves of K; b is 0 on the others.
+    b is 0 beyond the first ``size`` rows. K is symmetric, so a tile among these rows counts for both halves of K.
     """
     out = np.zeros(len(b))
     for top in tops:
@@ -71,20 +71,22 @@ def tile_products(exact: Exact, b: Array, diagonal: Array, size: int, tops: rang
 
 
 class RowCache:
-    """The stored rows of one Gram matrix, least recently used thrown out first.
+    """The stored rows of one Gram matrix; when the cache is full, the row that was used longest ago is discarded.
 
-    Columns come in sections that are filled separately: a problem on a part of the columns computes those alone,
-    and problems that share a section share its entries.
+    Columns are divided into sections, which are filled separately. A problem on some sections computes only those, and
+    problems that use the same section share its entries.
     """
 
     def __init__(
         self, kernel: Kernel, X: DenseOrSparse, megabytes: float, prepared: Entries, sections: Sequence[int] | Index,
         at_once: bool = False,
     ):
-        self.kernel, self.X, self.megabytes = kernel, X, megabytes
+        self.kernel = kernel
+        self.X = X
+        self.megabytes = megabytes
         self.sections = list(sections)
         self.diagonal = kernel.diagonal(X).astype(np.float64)
-        self.n_computed = 0.0  # in whole rows
+        self.n_computed = 0.0  # entries computed so far, in units of whole rows
         self._allocate(prepared)
         self.whole = at_once and self.real == np.float64 and self.capacity == X.shape[0]
         if self.whole:
@@ -92,14 +94,15 @@ class RowCache:
 
     def _allocate(self, prepared: Entries) -> None:
         n = self.X.shape[0]
-        self.entries, self.real = prepared, np.dtype(prepared.real)
+        self.entries = prepared
+        self.real = np.dtype(prepared.real)
         self.capacity = int(np.clip(self.megabytes * 2**20 / (self.real.itemsize * n), 2, n))
         size = self.capacity * n * self.real.itemsize
         buffer = _borrow(size)
         self._lease = finalize(self, _give_back, buffer)
         self._lease.atexit = False
         self.store = buffer[:size].view(self.real).reshape(self.capacity, n)
-        self._slot = np.full(n, -1)  # where row i lies, -1 if nowhere
+        self._slot = np.full(n, -1)  # where row i is stored, -1 if it is not
         self._owner = np.full(self.capacity, -1)
         self._stamp = np.zeros(self.capacity, dtype=np.int64)
         self._filled = np.zeros((self.capacity, len(self.sections) - 1), dtype=bool)
@@ -107,31 +110,33 @@ class RowCache:
 
     def _fill_all(self) -> None:
         everything = np.arange(self.X.shape[0])
-        self._slot, self._owner, self._filled[:] = everything, everything.copy(), True
+        self._slot = everything
+        self._owner = everything.copy()
+        self._filled[:] = True
         self.entries.write(everything, 0, len(everything), self.store, everything)
         np.fill_diagonal(self.store, self.diagonal)
         self.n_computed += len(everything)
 
     def widen(self) -> None:
-        """Throw the float32 rows away and go on in float64."""
+        """Discard the float32 rows and go on in float64."""
         del self.store
         self._lease()
         self._allocate(entries(self.kernel, self.X, np.float64))
 
     def exact(self, index: Index) -> Exact:
-        """Return what gives the entries among the rows ``index`` in float64, numbered in that order."""
+        """Return a function of (rows, columns) that gives float64 entries among the rows ``index``, by place in it."""
         if self.real == np.float64:
             return lambda rows, columns: self.entries(index[rows], index[columns])
         return exact_entries(self.kernel, self.X, index)
 
     def stored(self, index: Index, sections: list[int]) -> tuple[NDArray[np.bool_], Index]:
-        """Return which of these rows are stored in all of these sections, and where those lie."""
+        """Return which of these rows are stored in all of these sections, and their places in ``store``."""
         slots = self._slot[index]
         here = (slots >= 0) & self._filled[slots][:, sections].all(axis=1)
         return here, slots[here]
 
     def slots(self, index: Index, sections: Sequence[int]) -> Index:
-        """Return where in ``store`` the rows ``index`` (at most ``capacity``) lie, computing what is missing."""
+        """Return the places in ``store`` of the rows ``index`` (at most ``capacity``); compute what is missing."""
         self._clock += 1
         self._stamp[self._slot[index[self._slot[index] >= 0]]] = self._clock
         missing = index[self._slot[index] < 0]
@@ -139,7 +144,9 @@ class RowCache:
             slots = np.argsort(self._stamp, kind="stable")[: missing.size]
             evicted = self._owner[slots]
             self._slot[evicted[evicted >= 0]] = -1
-            self._owner[slots], self._slot[missing], self._stamp[slots] = missing, slots, self._clock
+            self._owner[slots] = missing
+            self._slot[missing] = slots
+            self._stamp[slots] = self._clock
             self._filled[slots] = False
         found: Index = self._slot[index]
         for section in sections:
@@ -158,26 +165,28 @@ class RowCache:
 
 
 class KernelRows:
-    """Rows of the Gram matrix of X, or of some sections of its columns, over a shared cache.
+    """Rows of the Gram matrix of X, or of some sections of it, from a shared cache.
 
     Parameters
     ----------
     kernel : Kernel
     X : array or CSR matrix of shape (n, d)
     cache_size : float
-        Megabytes to keep. At least two rows are kept whatever it says.
+        Megabytes of rows to keep. At least two rows are always kept.
     real : dtype or None
-        Precision of the stored rows: None for float32 when n > 2,000 and a sample of the entries is good in it;
-        smaller matrices are then computed at once if they fit, which is cheaper than many small products.
+        Precision of the stored rows. None chooses float32 if n > 2,000 and float32 is precise enough on a sample of the
+        entries, else float64. With None, a matrix of up to 2,000 rows that fits into the cache is computed at once,
+        which is cheaper than many small products.
     sections : sequence of int or None
-        Where the sections of the columns begin, and n; None for one section.
+        First column of each section, and n at the end; None for one section.
     """
 
     def __init__(
         self, kernel: Kernel, X: DenseOrSparse, cache_size: float = 200.0, real: DTypeLike | None = np.float64,
         sections: Sequence[int] | Index | None = None,
     ):
-        n, at_once = X.shape[0], real is None and X.shape[0] <= FLOAT64_ROWS
+        n = X.shape[0]
+        at_once = real is None and n <= FLOAT64_ROWS
         prepared = entries(kernel, X, np.float32) if real is None and n > FLOAT64_ROWS else None
         if prepared is None or worst_error(kernel, X, prepared) > ROUGH:
             prepared = entries(kernel, X, np.float64 if real is None else real)
@@ -190,7 +199,7 @@ class KernelRows:
         self.index = np.concatenate([np.arange(start, stop) for start, stop in self.ranges])
 
     def part(self, chosen: Sequence[int]) -> "KernelRows":
-        """Return the rows of the Gram matrix of these sections alone, numbered in their order, over the same cache."""
+        """Return the rows of the Gram matrix of these sections only, numbered in their order, from the same cache."""
         view = copy(self)
         view._choose(chosen)
         return view
@@ -226,12 +235,12 @@ class KernelRows:
         return np.concatenate([self.cache.store[slots, start:stop] for start, stop in self.ranges], axis=1)
 
     def block(self, index: Index, out: Array | None = None) -> Array:
-        """Return the entries among ``index``, zero columns added up to a multiple of 64; no whole row is computed.
+        """Return the entries among the rows ``index``, with zero columns up to a multiple of 64.
 
-        They are put into ``out``, an earlier block, if it has the right shape and precision.
+        No whole row is computed. ``out``, an earlier block, is used again if it has the right shape and precision.
         """
         size = len(index)
-        shape = size, -(-size // WIDTH_MULTIPLE) * WIDTH_MULTIPLE
+        shape = (size, -(-size // WIDTH_MULTIPLE) * WIDTH_MULTIPLE)
         K = out if out is not None and out.shape == shape and out.dtype == self.real else np.zeros(shape, self.real)
         where = self.index[index]
         if self.cache.whole and size == len(self):
@@ -244,15 +253,16 @@ class KernelRows:
         return K
 
     def _gather(self, where: Index, K: Array) -> None:
-        """Put the entries among the rows ``where`` into the first columns of K, computing what no stored row holds."""
+        """Put the entries among the rows ``where`` into the first columns of K; compute those that are not stored."""
         here, slots = self.cache.stored(where, self.chosen)
-        known, new = np.flatnonzero(here), np.flatnonzero(~here)
+        known = np.flatnonzero(here)
+        new = np.flatnonzero(~here)
 
         def work(tops: Iterator[int]) -> None:
             for top in tops:
                 gather(self.cache.store, slots[top : top + 64], where, K, known[top : top + 64])
 
-        share(work, range(0, len(known), 64), 10.0 * len(known) * len(where))  # memory is slower than multiplying
+        share(work, range(0, len(known), 64), 10.0 * len(known) * len(where))  # one read costs about ten products
         if new.size:
             K[np.ix_(new, known)] = K[np.ix_(known, new)].T
             K[np.ix_(new, new)] = self.cache.entries(where[new], where[new])
@@ -283,17 +293,20 @@ class KernelRows:
         return total
 
     def exact_times(self, b: Array, wanted: Index | None = None) -> Array:
-        """Return K b in float64 throughout, in tiles; only the entries ``wanted`` are right when they are given.
+        """Return K b from float64 entries, tile by tile; with ``wanted``, only these entries of K b are correct.
 
-        The tiles among the rows where b is not 0 are symmetric, so that half of them are computed. They are summed in
-        an order that does not depend on the threads.
+        Among the rows where b is not 0 the tiles are symmetric, and half of them are computed. The order of the sums
+        does not depend on the threads.
         """
         if self.cache.whole:
             return self.times(b)
         active = np.flatnonzero(b)
         others = np.setdiff1d(np.arange(len(self)) if wanted is None else wanted, active, assume_unique=True)
-        seen, size = np.concatenate([active, others]), len(active)
-        exact, b, diagonal = self.exact(seen), b[seen], self.diagonal[seen]
+        seen = np.concatenate([active, others])
+        size = len(active)
+        exact = self.exact(seen)
+        b = b[seen]
+        diagonal = self.diagonal[seen]
         parts: dict[int, Array] = {}
 
         def work(hands: Iterator[int]) -> None:
@@ -306,11 +319,11 @@ class KernelRows:
         return total
 
     def exact(self, index: Index) -> Exact:
-        """Return what gives the entries among the rows ``index`` in float64, numbered in that order."""
+        """Return a function of (rows, columns) that gives float64 entries among the rows ``index``, by place in it."""
         return self.cache.exact(self.index[index])
 
     def _copy_sections(self, K: Array) -> Array:
-        """Copy the Gram matrix into the first columns of K, section by section, from a cache that holds all of it."""
+        """Copy the Gram matrix from a cache that holds all of it into the first columns of K, section by section."""
         top = 0
         for first, last in self.ranges:
             left = 0
@@ -321,11 +334,12 @@ class KernelRows:
         return K
 
     def gram(self, out: Array | None = None) -> Array:
-        """Return the whole Gram matrix in float64: ``out``, or a new array of n^2 entries."""
+        """Return the whole Gram matrix in float64, (n, n), in ``out`` if it is given."""
         K = np.empty((len(self), len(self))) if out is None else out
         if self.cache.whole:
             return self._copy_sections(K)
-        exact, everything = self.exact(np.arange(len(self))), slice(0, len(self))
+        exact = self.exact(np.arange(len(self)))
+        everything = slice(0, len(self))
         for start, stop in tiles(0, len(self)):
             K[start:stop] = exact(slice(start, stop), everything)
         np.fill_diagonal(K, self.diagonal)

@@ -1,13 +1,13 @@
-"""What to do with a kernel that is not positive definite: clip, flip or shift the spectrum of its Gram matrix.
+"""Correct a kernel that is not positive definite: clip, flip or shift the spectrum of its Gram matrix.
 
 A corrected kernel is the given one plus a finite sum over the negative eigenvalues l, with unit eigenvectors u of
 the Gram matrix K of the training rows:
 
     k~(x, z) = k(x, z) + c sum_l (u'k_x)(u'k_z) / |l|,    (k_x)_i = k(x_i, x),    c = 1 (clip) or 2 (flip).
 
-On the training rows this is K with l replaced by 0 or |l|; a new row gets k_x (I - c U U'), the usual map. Rows with
-weights count as if repeated: then u solves W^(1/2) K W^(1/2) u = l u and W^(1/2) u takes its place. The shift adds
-s = -min l wherever two rows are equal.
+On the training rows this is K with l replaced by 0 or |l|. A new row gets k_x (I - c U U'), the usual map. A row of
+weight w counts as w equal rows: u then solves W^(1/2) K W^(1/2) u = l u, and W^(1/2) u replaces u above. The shift
+adds s = -min l to the entries of two equal rows.
 """
 
 import numpy as np
@@ -18,16 +18,16 @@ from buttress.gram.entries import entries
 from buttress.kernels import Kernel, Precomputed, centers, squared_distances
 
 POLICIES = ("warn", "raise", "clip", "flip", "shift")  # of every estimator; the exact machines also have "krein"
-SPECTRUM_ROWS = 5000  # rows up to which a full eigendecomposition is offered: it costs n^3; its time is not recorded
-SAMPLE_ROWS = 500  # rows whose eigenvalues stand for those of all: a look that costs little; its time is not recorded
-INDEFINITE = -1e-8  # of the largest eigenvalue: one below this is no rounding
-NEGATIVE = -1e-10  # the same in the whole spectrum, whose parts below it are corrected
+SPECTRUM_ROWS = 5000  # most rows for a full eigendecomposition, which costs n^3; its time is not recorded
+SAMPLE_ROWS = 500  # rows of the sample on which a kernel is judged, cheap to decompose; its time is not recorded
+INDEFINITE = -1e-8  # of the largest eigenvalue: a smaller eigenvalue is not rounding
+NEGATIVE = -1e-10  # the same for the whole spectrum: eigenvalues below it are corrected
 
 
 class SpectrumCorrected(Kernel):
     """k(x, z) + (k_x'V)(k_z'V)' for ``vectors`` V (n, r) over the training rows ``landmarks``.
 
-    ``known`` holds K V (n, r) where rows are known by their number only (a Gram matrix given in advance).
+    For a Gram matrix given in advance, rows are known by their number only, and ``known`` holds K V (n, r).
     """
 
     def __init__(self, kernel: Kernel, landmarks: Array, vectors: Array, known: Array | None = None):
@@ -64,7 +64,7 @@ class SpectrumCorrected(Kernel):
 class DiagonalShifted(Kernel):
     """k(x, z) + shift where x = z, k(x, z) elsewhere.
 
-    Of a Gram matrix given in advance, rows are equal where their kernel values are; ``known`` is that matrix.
+    For a Gram matrix given in advance, ``known`` is that matrix, and rows are equal if their kernel values are.
     """
 
     def __init__(self, kernel: Kernel, shift: float, known: Array | None = None):
@@ -92,10 +92,10 @@ class DiagonalShifted(Kernel):
 
 
 def is_definite(kernel: Kernel, X: DenseOrSparse) -> bool:
-    """Say whether the kernel serves on rows like X (n, d), dense or CSR, where coefficients sum to a constant.
+    """Say whether the kernel is conditionally positive definite on rows like X (n, d), dense or CSR.
 
-    That takes a conditionally positive definite kernel. Those not proven to be one are judged by the eigenvalues of the
-    centred Gram matrix of at most 500 rows.
+    That is enough where coefficients sum to a constant. A kernel that is not proven to be so is judged by the
+    eigenvalues of the centred Gram matrix of at most 500 rows.
     """
     if kernel.definiteness in ("pd", "cpd"):
         return True
@@ -105,7 +105,7 @@ def is_definite(kernel: Kernel, X: DenseOrSparse) -> bool:
 
 
 def check_spectrum(policy: str, n: int) -> None:
-    """Refuse a policy that takes the spectrum of more rows than ``SPECTRUM_ROWS``."""
+    """Raise ValueError if a policy needs the spectrum of more than ``SPECTRUM_ROWS`` rows."""
     if n > SPECTRUM_ROWS:
         raise ValueError(f"indefinite={policy!r} needs the spectrum of the whole Gram matrix and takes up to "
                          f"{SPECTRUM_ROWS} rows. Got {n}. Use a positive definite kernel or fewer rows.")
@@ -146,7 +146,7 @@ def known_diagonal(kernel: Kernel, X: Array, diag: Array) -> Array:
 
 
 def negative_part(K: Array, weight: Array) -> Array:
-    """Return V (n, r) with (K V)(K V)' minus the negative part of K, rows counted by weight (the module's text)."""
+    """Return V (n, r) so that (K V)(K V)' is minus the negative part of K, rows counted by weight (see the module)."""
     root = np.sqrt(weight)
     values, vectors = np.linalg.eigh(root[:, None] * K * root)
     negative = values < NEGATIVE * np.abs(values).max()

@@ -3,8 +3,8 @@
 A kernel is called on two arrays, ``kernel(X, Z)`` with X (n, d) and Z (m, d), and returns the (n, m)
 matrix of k(x_i, z_j). ``diagonal(X)`` is (n,), ``gradient(X, Z, V)`` is the (n, d) array of
 ``sum_j V[i, j] * d k(x_i, z_j) / d x_i``. ``definiteness`` is ``"pd"`` (positive definite), ``"cpd"``
-(conditionally: positive for coefficients that sum to zero, which is all an SVM with intercept
-needs), ``"indefinite"``, or ``"unknown"`` for a user's function.
+(conditionally: positive for coefficients that sum to zero, which is enough for an SVM with
+intercept), ``"indefinite"``, or ``"unknown"`` for a user's function.
 
 Examples
 --------

@@ -1,4 +1,4 @@
-"""From what a user gives as ``kernel`` to a kernel object."""
+"""Make a kernel object from the ``kernel`` parameter of an estimator, and check it against the data."""
 
 from collections.abc import Callable
 from typing import Protocol
@@ -13,11 +13,11 @@ from buttress.kernels.composed import Combination, Custom, Precomputed
 from buttress.kernels.kernel import Kernel
 from buttress.kernels.named import NAMES, Linear
 
-FEWEST_FOR_SCALE = 10  # rows below which nothing is said of a scale
+FEWEST_FOR_SCALE = 10  # with fewer rows the scale is not checked
 LOOKED_AT = 100  # rows, about, that are compared with the centres
-ALIKE = 1e-6  # spread of the kernel's values, as a share of the largest, at which all rows are alike
-UNLIKE = 1e-3  # share of k(x, x) that the nearest other row must reach, for half of the rows
-# how far a Gram matrix may be from symmetric: relative, and as a share of its largest entry
+ALIKE = 1e-6  # all rows count as alike if the kernel's values spread by at most this share of the largest
+UNLIKE = 1e-3  # all rows count as unlike if for half of them no other row reaches this share of k(x, x)
+# how much a Gram matrix may differ from its transpose: relative, and as a share of its largest entry
 SYMMETRIC = 1e-6
 SYMMETRIC_NEAR_0 = 1e-8
 
@@ -94,16 +94,16 @@ def resolve_gamma(gamma: float | str, X: Array | None, sample_weight: Array | No
 
 
 def centers(kernel: Kernel, X: Array) -> Array:
-    """Return Z with ``kernel(X, Z)`` the Gram matrix of the training rows X: X itself, or row numbers of a Gram."""
+    """Return Z so that ``kernel(X, Z)`` is the Gram matrix of the training rows X; row numbers if X is one already."""
     return np.arange(X.shape[0], dtype=np.float64)[:, None] if isinstance(kernel, Precomputed) else X
 
 
 def warn_of_scale(kernel: Kernel, X: Array, Z: Array) -> None:
-    """Warn where the kernel sees all training rows X as unlike each other, or all as alike.
+    """Warn if the kernel is almost 0 between different training rows X, or almost the same between all of them.
 
-    Z is :func:`centers` of X, or landmarks. About a hundred rows are compared with Z. They are all unlike when for half
-    of them no other centre reaches a thousandth of k(x, x). They are all alike when all values agree to a millionth.
-    Linear kernels are not checked: rows may well be orthogonal.
+    Z is :func:`centers` of X, or landmarks. About a hundred rows are compared with Z. They are unlike if for half of
+    them the kernel with every other centre is below a thousandth of k(x, x). They are alike if all values agree to a
+    millionth. Linear kernels are not checked, because rows may well be orthogonal.
     """
     if isinstance(kernel, Linear) or Z.shape[0] < FEWEST_FOR_SCALE:
         return
@@ -111,7 +111,8 @@ def warn_of_scale(kernel: Kernel, X: Array, Z: Array) -> None:
     rows = X[seen].astype(np.float64, copy=False)
     K = np.abs(kernel(rows, Z))
     if K.max() - K.min() <= ALIKE * K.max():
-        complaint, gamma = "alike: it is the same for every two", "raise"
+        complaint = "alike: it is the same for every two"
+        gamma = "raise"
     else:
         exact = Z.shape[0] == X.shape[0]
         length = K[np.arange(len(seen)), seen] if exact else kernel.diagonal(rows)
@@ -119,7 +120,8 @@ def warn_of_scale(kernel: Kernel, X: Array, Z: Array) -> None:
             K[np.arange(len(seen)), seen] = 0
         if np.median(K.max(axis=1) / np.where(length > 0, length, np.inf)) >= UNLIKE:
             return
-        complaint, gamma = "unlike: for most of them it is next to 0 with every other", "lower"
+        complaint = "unlike: for most of them it is next to 0 with every other"
+        gamma = "lower"
     warn_user(f"To {kernel!r} the rows of X are all {complaint}, so there is nothing to learn from. Scale the "
               f"columns of X (RobustScaler), or {gamma} gamma.", KernelScaleWarning)
 
@@ -130,11 +132,11 @@ def is_precomputed(kernel: KernelLike | None) -> bool:
 
 
 def fitted_kernel(estimator: KernelParameters, X: Array, sample_weight: Array | None = None) -> Kernel:
-    """Return the kernel object of an estimator's parameters; refuse a Gram matrix that is not square."""
+    """Return the kernel object of an estimator's parameters; raise ValueError for a bad Gram matrix or sparse X."""
     kernel = as_kernel(estimator.kernel, gamma=estimator.gamma, degree=estimator.degree, coef0=estimator.coef0, X=X,
                        sample_weight=sample_weight)
     if issparse(X) and not kernel_takes_sparse(kernel):
-        raise ValueError(f"{type(kernel).__name__} kernels take no sparse X: they know nothing of its zeros. "
+        raise ValueError(f"{type(kernel).__name__} kernels take no sparse X, because they are called on dense rows. "
                          "Use X.toarray(), or a kernel by name.")
     if isinstance(kernel, Precomputed):
         if X.shape[0] != X.shape[1]:

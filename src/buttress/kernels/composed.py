@@ -1,4 +1,4 @@
-"""Kernels made of other things: a weighted sum, a Gram matrix given in advance, a user's function."""
+"""Composed kernels: a weighted sum of kernels, a Gram matrix given in advance, a user's function."""
 
 from collections.abc import Callable, Sequence
 
@@ -63,7 +63,7 @@ class Precomputed(Kernel):
 
 
 class Custom(Kernel):
-    """A user's function of two arrays (n, d) and (m, d) that returns (n, m); its gradient by differences."""
+    """A user's function of two arrays (n, d) and (m, d) that returns (n, m); its gradient is by central differences."""
 
     def __init__(self, function: Callable[[Array, Array], Array]):
         self.function = function

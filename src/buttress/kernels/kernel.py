@@ -1,4 +1,4 @@
-"""What a kernel is, and the two families most belong to: functions of a distance and of an inner product."""
+"""The interface of a kernel, and the two most common families: functions of a distance and of an inner product."""
 
 from abc import ABC, abstractmethod
 from typing import TypeVar
@@ -11,8 +11,8 @@ from sklearn.utils.extmath import row_norms, safe_sparse_dot
 from buttress._arrays import namespace
 from buttress._checks import Array
 
-MEDIAN_ROWS = 16  # rows whose median is the centre of squared distances; any point among the rows does
-ROUNDINGS = 16  # machine epsilons of their squared lengths by which the distance of two equal rows may be off
+MEDIAN_ROWS = 16  # rows whose median is the centre for squared distances; any point among the rows will do
+ROUNDINGS = 16  # rounding error of the squared distance of two equal rows, in machine epsilons of their squared lengths
 
 
 class Kernel(BaseEstimator, ABC):
@@ -39,8 +39,8 @@ class Kernel(BaseEstimator, ABC):
 class Radial(Kernel):
     """k(x, z) = F(r^2) with r the Euclidean distance; subclasses give F and its slope dF/d(r^2).
 
-    Both must be pure functions, entry by entry, of their argument and the parameters, which they leave as they are: a
-    large matrix is filled piece by piece, from several threads at once.
+    Both work entry by entry, depend only on their argument and the parameters, and change neither: a large matrix is
+    filled in pieces, from several threads at once.
     """
 
     @abstractmethod
@@ -63,7 +63,7 @@ class Radial(Kernel):
 
 
 class DotProduct(Kernel):
-    """k(x, z) = G(x'z); subclasses give G and its slope, pure functions as those of :class:`Radial`."""
+    """k(x, z) = G(x'z); subclasses give G and its slope, with the same conditions as in :class:`Radial`."""
 
     @abstractmethod
     def profile(self, s: Array) -> Array:
@@ -84,17 +84,18 @@ class DotProduct(Kernel):
 
 
 def squared_distances(X: Array, Z: Array) -> Array:
-    """Return |x_i - z_j|^2, shape (n, m), by one GEMM.
+    """Return |x_i - z_j|^2, shape (n, m), by one matrix product.
 
-    Both sets are centred first, and distances below the rounding of their two rows are 0, so that equal rows are at
-    distance 0 exactly: a kernel with a cusp at 0 would turn 1e-16 into an error of 1e-8. The centre is a median, and
-    the rounding each pair's own, so that one row far away does not blur the others. Sparse sets (CSR) are not centred,
-    which would make them dense.
+    Distances below rounding are set to 0, so that equal rows have distance exactly 0. (A kernel with a cusp at 0 would
+    turn 1e-16 into an error of 1e-8.) Both sets are first centred at a median, and each pair has its own rounding, so
+    that one row far away costs the others no precision. Sparse sets (CSR) are not centred, which would make them dense.
     """
     if not (issparse(X) or issparse(Z)):
         centre = middle(Z)
-        X, Z = X - centre, Z - centre
-    xx, zz = row_norms(X, squared=True), row_norms(Z, squared=True)
+        X = X - centre
+        Z = Z - centre
+    xx = row_norms(X, squared=True)
+    zz = row_norms(Z, squared=True)
     r2 = safe_sparse_dot(-2 * X, Z.T, dense_output=True)
     r2 += xx[:, None]
     r2 += zz
@@ -103,17 +104,18 @@ def squared_distances(X: Array, Z: Array) -> Array:
 
 
 def middle(Z: Array) -> Array:
-    """Return the median of each column over at most ``MEDIAN_ROWS`` rows of Z (m, d), 0 of no rows."""
+    """Return the median of each column over about ``MEDIAN_ROWS`` rows of Z (m, d); 0 if there are no rows."""
     return np.median(Z[:: len(Z) // MEDIAN_ROWS + 1], axis=0) if len(Z) else np.zeros(Z.shape[1])
 
 
 def clear_rounding(r2: Array, xx: Array, zz: Array) -> None:
-    """Set to 0 the squared distances (n, m) that rounding alone can make of squared norms xx (n,) and zz (m,)."""
+    """Set squared distances r2 (n, m) to 0 where they are within rounding, given squared norms xx (n,) and zz (m,)."""
     if len(xx) and len(zz):
         xp = namespace(r2)
         rounding = ROUNDINGS * xp.finfo(r2.dtype).eps
         few = xp.argwhere((r2 <= rounding * (xx.max() + zz.max())).reshape(-1))[:, 0]
-        i, j = few // len(zz), few % len(zz)
+        i = few // len(zz)
+        j = few % len(zz)
         r2[i, j] = xp.where(r2[i, j] <= rounding * (xx[i] + zz[j]), 0, r2[i, j])
 
 
@@ -121,7 +123,7 @@ SomeKernel = TypeVar("SomeKernel", bound=Kernel)
 
 
 def plain(kernel: SomeKernel) -> SomeKernel:
-    """Return the kernel with Python numbers for parameters: numpy's turn float32 into float64, and refuse tensors."""
+    """Return the kernel with Python numbers as parameters: numpy's turn float32 into float64 and fail on tensors."""
     numbers = {name: value.item() for name, value in kernel.get_params(deep=False).items()
                if isinstance(value, np.generic)}
     if not numbers:

@@ -12,11 +12,11 @@ from buttress._checks import Array, check_number
 from buttress.kernels.composed import Precomputed
 from buttress.kernels.kernel import DotProduct, Kernel, Radial
 
-LARGEST_COSH = 350.0  # argument beyond which the square of a hyperbolic cosine overflows
+LARGEST_COSH = 350.0  # for larger arguments the square of the hyperbolic cosine overflows
 
 
 class Linear(DotProduct):
-    """k(x, z) = x'z + coef0. Positive definite for coef0 >= 0, conditionally so for any."""
+    """k(x, z) = x'z + coef0. Positive definite for coef0 >= 0, conditionally positive definite for any coef0."""
 
     def __init__(self, coef0: float = 0.0):
         self.coef0 = coef0
@@ -62,7 +62,7 @@ class Polynomial(DotProduct):
 
 
 class Sigmoid(DotProduct):
-    """k(x, z) = tanh(gamma x'z + coef0). Not positive definite for any parameters met in practice."""
+    """k(x, z) = tanh(gamma x'z + coef0). Not positive definite for any parameters used in practice."""
 
     def __init__(self, gamma: float = 1.0, coef0: float = 0.0):
         self.gamma = gamma
@@ -103,10 +103,10 @@ class RBF(Radial):
 class MultiscaleRBF(Radial):
     """k(x, z) = mean over gammas of exp(-gamma r^2), positive definite.
 
-    A sum of kernels of several widths, from distances computed once. It stands in for a width that cannot be chosen:
-    ridge regression with it fits what is coarse by its wide parts, at little cost in norm, and what is fine by its
-    narrow ones. Where few labels are given and a share of them is wrong, the likelihood of the labels is too flat and
-    too noisy to select gamma by, and a wrong one costs more than the mean of several.
+    A mean of kernels of several widths, computed from one set of distances. Use it where gamma cannot be chosen. Ridge
+    regression then fits coarse structure with the wide kernels, at a small norm, and fine structure with the narrow
+    ones. For example, with few labels, some of them wrong, the likelihood of the labels is too flat and too noisy to
+    select gamma. A wrong gamma costs more accuracy than the mean of several does.
     """
 
     def __init__(self, gammas: Sequence[float] = (1.0, 0.3, 0.1, 0.03)):

@@ -1,7 +1,7 @@
-"""Kernel values at some rows together with what is asked next: their gradients, and steps along coordinates.
+"""Kernel values at some rows, their gradients, and their values after steps along single coordinates.
 
-Radial kernels and those of an inner product share the one matrix product behind all three, on numpy arrays and on torch
-tensors; any other kernel is called again for each.
+For radial kernels and kernels of an inner product all three come from one matrix product, on numpy arrays and on torch
+tensors. Any other kernel is called again for each of them.
 """
 
 from functools import singledispatch
@@ -27,7 +27,7 @@ class Point(Protocol):
         """Return sum_j V_ij dk(x_i, z_j)/dx_i, shape (n, d)."""
 
     def nudged(self, rows: Columns, columns: Columns, steps: Array, V: Array) -> Array:
-        """Return sum_j V_ij k(x_i + steps[i, b] e_columns[i, b], z_j) of the rows i named (r,), shape (r, B)."""
+        """Return sum_j V_ij k(x_i + steps[i, b] e_columns[i, b], z_j) for i in ``rows`` (r,), shape (r, B)."""
 
 
 def nudge(X: Array, columns: Columns, steps: Array) -> Array:
@@ -44,9 +44,9 @@ def weighted(values: Array, V: Array) -> Array:
 
 
 def centred(kernel: Kernel, Z: Array) -> Any:
-    """Return a function of rows X that gives their :class:`Point` against the centres Z, both arrays of one kind.
+    """Return a function of rows X that gives their :class:`Point` against the centres Z; both arrays of one kind.
 
-    ValueError for tensors and a kernel that is neither radial nor of an inner product.
+    Raises ValueError for tensors if the kernel is neither radial nor a function of an inner product.
     """
     if isinstance(kernel, (Radial, DotProduct)):
         kernel = plain(kernel)
@@ -62,7 +62,7 @@ def _centred(kernel: Kernel, Z: Array) -> Any:
 
 
 class AnyPoint:
-    """Of a kernel known by its values and gradients only."""
+    """The point of any other kernel, which is called for values and gradients."""
 
     def __init__(self, kernel: Kernel, X: Array, Z: Array):
         self.kernel = kernel
@@ -79,7 +79,10 @@ class AnyPoint:
 
 
 class RadialPoint:
-    """Of F(r^2): a step h along coordinate j changes r^2 by 2 h (x_j - z_j) + h^2. ``doubled`` is -2 Z'."""
+    """The point of a kernel F(r^2): a step h along coordinate j changes r^2 by 2 h (x_j - z_j) + h^2.
+
+    ``doubled`` is -2 Z', and ``squares`` are the squared lengths of the centres.
+    """
 
     def __init__(self, kernel: Radial, X: Array, Z: Array, doubled: Array, squares: Array):
         self.kernel = kernel
@@ -92,7 +95,8 @@ class RadialPoint:
         r2 += xx[:, None]
         r2 += squares
         clear_rounding(r2, xx, squares)
-        self.r2, self.values = r2, kernel.profile(r2)
+        self.r2 = r2
+        self.values = kernel.profile(r2)
 
     def gradient(self, V: Array) -> Array:
         S = V * (-self.kernel.gamma * self.values if type(self.kernel) is RBF else self.kernel.slope(self.r2))
@@ -116,29 +120,31 @@ def _(kernel: Radial, Z: Array) -> Any:
 
 
 def around_the_middle(Z: Array) -> tuple[Array, Array, Array, Array]:
-    """Return the middle of the rows of Z, Z without it, -2 Z' of that and its squared lengths."""
+    """Return the middle of the rows of Z, the centred Z, -2 Z' of the centred Z, and its squared lengths."""
     centre = place_of(Z)(middle(to_numpy(Z)))
     Z = Z - centre
     return centre, Z, contiguous(-2 * Z.T), namespace(Z).einsum("ij,ij->i", Z, Z)
 
 
 class RBFSteps:
-    """What a step of length h along a column multiplies RBF kernel values by, but for a factor of the row alone.
+    """The factors by which steps along columns multiply RBF kernel values.
 
-    exp(-gamma |x + h e_j - z|^2) = exp(-gamma |x - z|^2) exp(-gamma (2 h x_j + h^2)) exp(2 gamma h z_j): the last
-    factor is kept, for one h a column, so that the scores after any number of steps are one matrix product.
+    exp(-gamma |x + h e_j - z|^2) = exp(-gamma |x - z|^2) exp(-gamma (2 h x_j + h^2)) exp(2 gamma h z_j). The last
+    factor does not depend on the row x. It is stored for one h per column, so that the scores after any number of steps
+    are one matrix product.
     """
 
-    LARGEST = 20_000_000  # entries to keep
-    STEEPEST = 50.0  # largest exponent: beyond, the factors lose digits
+    LARGEST = 20_000_000  # most entries to store
+    STEEPEST = 50.0  # largest exponent: with larger ones the factors lose digits
 
     def __init__(self, gamma: float, doubled: Array):
-        self.gamma, self.doubled = gamma, doubled
+        self.gamma = gamma
+        self.doubled = doubled
         self.lengths: Any = None
         self.up = self.down = np.ones((0, 0))
 
     def ready(self, columns: Columns, steps: Array) -> bool:
-        """Prepare for these steps; False where that is not possible and they are to be taken one by one."""
+        """Prepare the factors of these steps; False if they cannot be stored, so each step must be computed alone."""
         xp = namespace(self.doubled)
         if self.doubled.shape[0] * self.doubled.shape[1] > self.LARGEST:
             return False
@@ -150,13 +156,14 @@ class RBFSteps:
             exponent = -self.gamma * wanted[:, None] * self.doubled
             if abs(exponent).max() > self.STEEPEST:
                 return False
-            self.lengths, self.up = wanted, xp.exp(exponent)
+            self.lengths = wanted
+            self.up = xp.exp(exponent)
             self.down = 1 / self.up
         return True
 
 
 class RBFPoint(RadialPoint):
-    """Of the RBF kernel, whose values after a step are a product."""
+    """The point of the RBF kernel, whose values after a step are a product of factors."""
 
     def __init__(self, kernel: RBF, X: Array, Z: Array, doubled: Array, squares: Array, steps: RBFSteps):
         super().__init__(kernel, X, Z, doubled, squares)
@@ -182,7 +189,7 @@ def _(kernel: RBF, Z: Array) -> Any:
 
 
 class DotPoint:
-    """Of G(x'z): a step h along coordinate j changes x'z by h z_j."""
+    """The point of a kernel G(x'z): a step h along coordinate j changes x'z by h z_j."""
 
     def __init__(self, kernel: DotProduct, X: Array, Z: Array, transposed: Array):
         self.kernel = kernel

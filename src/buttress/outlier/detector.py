@@ -1,4 +1,4 @@
-"""What both ball detectors share: scores, decisions and predictions, and the checks before a fit."""
+"""The common part of both ball detectors: scores, decisions and predictions, and the checks before a fit."""
 
 from abc import ABC, abstractmethod
 from typing import Any, NamedTuple, Protocol
@@ -19,18 +19,18 @@ from buttress.solvers.qp.ball import Ball
 
 
 class BallDetector(CallbackSupportMixin, OutlierMixin, BaseEstimator, ABC):
-    """What both estimators do with the fitted ball: scores, decisions, predictions, p-values."""
+    """The base class of both estimators: scores, decisions, predictions and p-values from the fitted ball."""
 
     contamination: float | None = None  # of models from files older than the parameter
     novelty = True  # scikit-learn's word for detectors of new rows: contamination is a share of these
 
     @abstractmethod
     def _rows_and_diagonal(self, X: MatrixLike, diag: ArrayLike | None) -> tuple[Array, Array]:
-        """Return the rows of X as ``expansion_`` takes them and k(x, x) of each."""
+        """Return the rows of X in the form that ``expansion_`` takes, and k(x, x) of each."""
 
     @abstractmethod
     def _train_rows_and_diagonal(self, X: MatrixLike) -> tuple[Array, Array]:
-        """Return the same of the training rows themselves."""
+        """Return the same for the training rows."""
 
     def _set_ball(self, kernel: Kernel, X: Array, Z: Array, keep: NDArray[np.intp], ball: Ball,
                   weight: Array) -> None:
@@ -69,7 +69,7 @@ class BallDetector(CallbackSupportMixin, OutlierMixin, BaseEstimator, ABC):
         return self.score_samples(X, diag) - self.offset_
 
     def predict(self, X: MatrixLike, diag: ArrayLike | None = None) -> NDArray[np.intp]:
-        """Return 1 for the rows of X inside the ball or on it within rounding, -1 for those outside, shape (n,).
+        """Return 1 for rows of X inside the ball or on it (up to rounding), -1 for rows outside, shape (n,).
 
         ``diag`` as in :meth:`score_samples`.
         """
@@ -136,7 +136,7 @@ class BallParameters(Protocol):
 
 
 def check_ball_parameters(estimator: BallParameters) -> None:
-    """Refuse parameters out of range that both estimators have."""
+    """Raise ValueError for common parameters out of range."""
     check_number("nu", estimator.nu, 0, 1, closed="right", fix="nu is the share of rows that may lie outside.")
     if estimator.contamination is not None:
         check_number("contamination", estimator.contamination, 0, 1, fix="It is a share of typical rows.")
@@ -153,7 +153,7 @@ def training_rows(estimator: BaseEstimator, X: MatrixLike) -> Array:
 
 
 class Settling(NamedTuple):
-    """The kernel to use, its Gram matrix where one had to be computed, and whether optima in it are certain."""
+    """The kernel to use, its Gram matrix if one had to be computed, and whether the ball can be certified."""
 
     kernel: Kernel
     gram: Array | None
@@ -174,13 +174,13 @@ def settle(kernel: Kernel, X: Array, weight: Array, policy: str) -> Settling:
     return Settling(*correct(kernel, X, weight, policy), True)
 
 
-UNIT_ROWS = 64  # rows from which the scale of a kernel is estimated; only its order of magnitude counts
-LEAST_UNIT = 1e-6  # variances from here to MOST_UNIT are left as they are: dividing would only add rounding
+UNIT_ROWS = 64  # rows from which the scale of a kernel is estimated; only its order of magnitude matters
+LEAST_UNIT = 1e-6  # kernels with a variance between this and MOST_UNIT are not rescaled: that would only add rounding
 MOST_UNIT = 1e6
 
 
 def unit_of(kernel: Kernel, X: Array) -> float:
-    """Return what to divide kernel values by: 1, or their variance over a few rows if outside 1e-6 to 1e6."""
+    """Return the divisor of kernel values: their variance over a few rows if it is outside 1e-6 to 1e6, else 1."""
     some = np.unique(np.linspace(0, len(X) - 1, UNIT_ROWS).astype(np.intp))
     with np.errstate(over="ignore", invalid="ignore"):
         K = kernel(X[some], centers(kernel, X)[some])
@@ -192,13 +192,13 @@ def unit_of(kernel: Kernel, X: Array) -> float:
 
 
 def refuse_diag(diag: object) -> None:
-    """Refuse a diagonal where the kernel itself gives it."""
+    """Raise ValueError if a diagonal is given although the kernel can compute it."""
     if diag is not None:
         raise ValueError("diag is for precomputed kernels: this kernel computes k(x, x) itself. Leave diag out.")
 
 
 def checked_diag(diag: ArrayLike | None, shape: tuple[int, ...], fitted: Array) -> Array:
-    """Return k(x, x) of new rows of a precomputed kernel, of the given shape; the training one if that is constant."""
+    """Return k(x, x) of new rows of a precomputed kernel, in this shape; without ``diag``, the constant of training."""
     if diag is None:
         constant = fitted[..., :1]
         if not np.allclose(fitted, constant, rtol=1e-9, atol=0):

@@ -47,13 +47,13 @@ class MultiKernelSVDD(BallDetector):
     The kernel is K = sum_p eta_p K_p / s_p with eta >= 0 summing to 1. With V_p(a) = sum_i a_i ||phi_p(x_i) - c_p||^2,
     the variance of the rows under a dual point a of SVDD, in the p-th kernel divided by s_p:
 
-    - ``objective="minimax"``: min over eta of max_a sum_p eta_p V_p(a), the ball of least cost over all weights;
-      convex, solved with a certificate. It prefers kernels that bring the outermost rows closest to the others.
-    - ``objective="spread"``: max over a of ||V(a)||_2 by gamma_p = V_p / ||V||, eta = gamma / sum(gamma); monotone, not
-      convex. It prefers kernels that set them furthest apart.
+    - ``objective="minimax"``: min over eta of max_a sum_p eta_p V_p(a), the ball of least cost over all weights. It is
+      convex and solved with a certificate. It prefers kernels in which the outermost rows are close to the others.
+    - ``objective="spread"``: max over a of ||V(a)||_2 by gamma_p = V_p / ||V||, eta = gamma / sum(gamma). It is not
+      convex; each round increases it. It prefers kernels in which the outermost rows are far from the others.
     - ``objective="joint"``: min over gamma >= 0 of sum 1 of max_a sum_p gamma_p^2 V_p(a), the ball of the feature map
-      sum_p gamma_p phi_p / sqrt(s_p), with eta = gamma^2; convex, solved with a certificate. gamma_p is proportional to
-      1/V_p: every kernel gets a weight, kernels with a small variance more.
+      sum_p gamma_p phi_p / sqrt(s_p), with eta = gamma^2. It is convex and solved with a certificate. gamma_p is
+      proportional to 1/V_p: every kernel gets a weight, and kernels with a small variance get more.
 
     Parameters
     ----------
@@ -67,15 +67,16 @@ class MultiKernelSVDD(BallDetector):
         it is (:meth:`p_values`), and not the radius of the ball, from which nothing follows for new rows.
     objective : {"minimax", "spread", "joint"}, default="minimax"
     normalize : {"variance", None}, default="variance"
-        Divide each kernel by s_p, its variance tr(H K_p H)/n over the rows, or leave it: then the weights depend on
-        the units of the kernels.
+        ``"variance"`` divides each kernel by s_p, its variance tr(H K_p H)/n over the rows. None does not; the weights
+        then depend on the units of the kernels.
     solver : {"cutting-plane", "reduced-gradient", "alternate"} or None
-        The first two solve "minimax" and "joint", the third "spread"; None takes the first that fits. "cutting-plane"
-        is stabilised as a level method for "minimax".
+        The first two solve "minimax" and "joint", the third "spread"; None takes the first that solves the objective.
+        For "minimax", "cutting-plane" is a level method.
     weights : None, "uniform" or array of shape (m,)
-        None learns them; else they are used as given, divided by their sum: eta, under "joint" gamma.
+        None learns the weights. Weights that are given are divided by their sum and kept; they are eta, or gamma for
+        "joint".
     degree, gamma, coef0
-        Of kernels given by name, as in scikit-learn; coef0 is 1 here.
+        Parameters of kernels given by name, as in scikit-learn; coef0 is 1 here.
     tol : float, default=1e-4
         Stop when the certified gap is at most this share of the objective ("minimax", "joint"), or the objective and
         the weights change by at most this ("spread"); > 0.
@@ -104,10 +105,11 @@ class MultiKernelSVDD(BallDetector):
         V_p at the solution. Under "minimax" equal for all kernels with weight, and larger for the others; under
         "joint" gamma_p V_p is the same for all.
     dual_gap_ : float
-        Absolute, after normalisation. "minimax" and "joint": the objective less a lower bound of its minimum over all
-        weights. Otherwise that of the ball for the weights found. NaN if a kernel is indefinite and left so.
+        An absolute gap, after normalisation. "minimax" and "joint": the objective minus a lower bound of its minimum
+        over all weights. Otherwise the gap of the ball for these weights. NaN if a kernel is indefinite and not
+        corrected.
     primal_objective_, dual_objective_ : float
-        Of the ball for the weights found; under "joint" the first is the value of Liu's Eq. 3.
+        Objectives of the ball for the weights found; under "joint" the first is the value of Liu's Eq. 3.
     n_iter_, n_solved_ : int
         Rounds, and balls solved for.
     history_ : list of dict
@@ -117,7 +119,7 @@ class MultiKernelSVDD(BallDetector):
 
     References
     ----------
-    Liu, A demo of reduced gradient descent optimization, 2020, Eq. 3-11, whose slips the documentation lists.
+    Liu, A demo of reduced gradient descent optimization, 2020, Eq. 3-11; the documentation lists its errors.
 
     Examples
     --------
@@ -205,7 +207,7 @@ class MultiKernelSVDD(BallDetector):
         return self
 
     def _parts(self, X: MatrixLike, sample_weight: ArrayLike | None) -> tuple[list[Array], list[Kernel], Array]:
-        """Return what each kernel takes as its rows, the kernels, and the weights of the rows."""
+        """Return the rows for each kernel, the kernels, and the weights of the rows."""
         if self._stacked():
             stack = checked_stack(X)
             self.n_features_in_ = stack.shape[1]
@@ -219,7 +221,7 @@ class MultiKernelSVDD(BallDetector):
         return [rows] * len(kernels), kernels, weight
 
     def _method(self, m: int) -> tuple[Array, Callable[[KernelStack, Array], Steps]]:
-        """Return the first weights and the algorithm; refuse a solver of another objective."""
+        """Return the first weights and the algorithm; raise ValueError for a solver of another objective."""
         check_option("objective", self.objective, tuple(SOLVERS))
         check_option("normalize", self.normalize, ("variance", None))
         check_option("solver", self.solver, (None, "cutting-plane", "reduced-gradient", "alternate"))
@@ -233,8 +235,12 @@ class MultiKernelSVDD(BallDetector):
         return given**2 if self.objective == "joint" else given, fixed
 
     def _stack(self, parts: list[Array], settled: list[Settling], weight: Array, keep: NDArray[np.intp]) -> KernelStack:
-        """Return the kernels on the rows of positive weight, scaled; refuse one without variance, warn of copies."""
-        kernels, inputs = [], []
+        """Return the scaled kernels on the rows with positive weight; warn of kernels that are equal.
+
+        Raises ValueError for a kernel without variance over these rows.
+        """
+        kernels = []
+        inputs = []
         for part, (kernel, gram, _) in zip(parts, settled, strict=True):
             known = part if isinstance(kernel, Precomputed) else gram
             kernels.append(kernel if known is None else Precomputed())
@@ -282,7 +288,8 @@ class MultiKernelSVDD(BallDetector):
             return plain, self.kernel_.diagonal(plain)
         stack = checked_stack(X, (len(self.kernels_), self.n_features_in_))
         diagonals = checked_diag(diag, stack.shape[:2], np.asarray(self._fit_diagonal))
-        rows, diagonal = np.zeros(stack.shape[1:]), np.zeros(stack.shape[1])
+        rows = np.zeros(stack.shape[1:])
+        diagonal = np.zeros(stack.shape[1])
         numbers = np.arange(self.n_features_in_, dtype=np.float64)[:, None]
         for p, weight in enumerate(self.kernel_weights_ / self.kernel_scales_):
             rows += weight * self.kernels_[p](stack[p], numbers)
@@ -294,7 +301,7 @@ class MultiKernelSVDD(BallDetector):
 
 
 def listed(kernels: Sequence[KernelLike] | str | None) -> list[KernelLike]:
-    """Return the kernels as a list; refuse one that is empty, a lone kernel, or holds "precomputed"."""
+    """Return the kernels as a list; raise ValueError if it is empty, not a list, or contains "precomputed"."""
     if kernels is None:
         return list(DEFAULT_KERNELS)
     if isinstance(kernels, str) or not isinstance(kernels, Sequence):
@@ -309,7 +316,7 @@ def listed(kernels: Sequence[KernelLike] | str | None) -> list[KernelLike]:
 
 
 def given_weights(weights: ArrayLike, m: int) -> Array:
-    """Return the weights a user fixed, summing to 1."""
+    """Return the weights that the user gave, divided by their sum."""
     if isinstance(weights, str):
         check_option("weights", weights, ("uniform",))
         return np.full(m, 1 / m)

@@ -27,9 +27,9 @@ from buttress.solvers.qp.ball import solve_ball
 class SVDD(BallDetector):
     """Support vector data description: the smallest soft ball around the rows, exact, with a certificate.
 
-    Minimises R^2 + 1/(nu n) sum_i w_i max(0, ||phi(x_i) - c||^2 - R^2) over R^2 and the centre c, the weights w scaled
-    to sum to n. About the share nu of the rows ends outside. For a kernel that depends on x - z alone it has the same
-    decision set as scikit-learn's OneClassSVM; for others, such as the polynomial one, it does not.
+    Minimises R^2 + 1/(nu n) sum_i w_i max(0, ||phi(x_i) - c||^2 - R^2) over R^2 and the centre c. The weights w are
+    scaled to sum to n. About a share nu of the rows is outside the ball. For a kernel that depends only on x - z, the
+    decision set is that of scikit-learn's OneClassSVM; for others, such as the polynomial kernel, it is different.
 
     Parameters
     ----------
@@ -42,14 +42,15 @@ class SVDD(BallDetector):
         Share of rows like the training rows that may be judged novel: the threshold is then the distance whose p-value
         it is (:meth:`p_values`), and not the radius of the ball, from which nothing follows for new rows.
     degree, gamma, coef0
-        Of a kernel given by name, as in scikit-learn; gamma is a number, ``"scale"`` or ``"auto"``.
+        Parameters of a kernel given by name, as in scikit-learn; gamma is a number, ``"scale"`` or ``"auto"``.
     tol : float, default=1e-3
         Largest violation of the optimality conditions, > 0: libsvm's measure, in units of the mean squared distance
-        to the centre. The duality gap is then checked too.
+        to the centre. The duality gap is checked too.
     indefinite : {"warn", "raise", "clip", "flip", "shift"}, default="warn"
-        What to do with a kernel that is neither positive definite nor conditionally so: warn (the result is a
-        stationary point, ``dual_gap_`` is NaN), refuse, or set the negative eigenvalues of its Gram matrix to 0, to
-        their absolute value, or shift all to at least 0 (these three up to 5,000 rows).
+        What to do with a kernel that is not even conditionally positive definite. ``"warn"``: the result is a
+        stationary point, and ``dual_gap_`` is NaN. ``"raise"``: a ValueError. The others correct its Gram matrix, up to
+        5,000 rows: negative eigenvalues become 0 (``"clip"``) or their absolute value (``"flip"``), or all eigenvalues
+        are shifted to at least 0 (``"shift"``).
     cache_size : float, default=200
         Megabytes of kernel rows to keep.
     max_iter : int, default=-1
@@ -74,8 +75,8 @@ class SVDD(BallDetector):
     loo_weight_ : array of shape (n,)
         How much each counts in p-values.
     offset_ : float
-        -R^2, less what rounding and ``tol`` leave open, so that rows on the boundary are inside; with ``contamination``
-        minus the quantile of ``loo_distance2_``.
+        -R^2, minus the error that rounding and ``tol`` allow, so that rows on the boundary are inside; with
+        ``contamination`` minus the quantile of ``loo_distance2_``.
         ``decision_function(X) = score_samples(X) - offset_``.
     primal_objective_, dual_objective_, dual_gap_ : float
         The objective above, its dual and their difference, in float64. The optimum lies between them.
@@ -154,7 +155,10 @@ class SVDD(BallDetector):
         trained = Precomputed() if given else kernel
         unit = unit_of(trained, part)
         if unit != 1:
-            part, trained = (part / unit, trained) if given else (part, Combination([kernel], [1 / unit]))
+            if given:
+                part = part / unit
+            else:
+                trained = Combination([kernel], [1 / unit])
         gram_rows = KernelRows(trained, part, self.cache_size, real=np.float64 if given else None)
         ball = solve_ball(
             gram_rows, weight[keep], self.nu, tol=self.tol,

@@ -1,11 +1,11 @@
-"""Functional gradient descent for a risk of losses, plain, with Polyak's momentum or with Nesterov's.
+"""Functional gradient descent for a risk of losses: without momentum, with Polyak's, or with Nesterov's.
 
     minimise over ||f|| <= radius   risk(l(y_i, f(x_i))) + ridge * ||f||_H^2
 
-The functional gradient is sum_i q_i l'_i k(x_i, .) + 2 ridge f, q the weights of the risk. Because the risks here are
-concave in the losses (a mean, a minimum over subsets, a negative tilt), holding q fixed majorises the objective, and a
-step of 1/beta, beta = curvature * lmax(diag(q)^1/2 K diag(q)^1/2) + 2 ridge, cannot raise it; nor can a step of up to
-2/beta, so an lmax within a factor of two does.
+The functional gradient is sum_i q_i l'_i k(x_i, .) + 2 ridge f, where q are the weights of the risk. The risks here
+are concave in the losses (a mean, a minimum over subsets, a negative tilt), so the objective with q held fixed is an
+upper bound. A step of 1/beta, beta = curvature * lmax(diag(q)^1/2 K diag(q)^1/2) + 2 ridge, therefore cannot raise the
+objective. Nor can a step of up to 2/beta, so lmax need only be known up to a factor of two.
 Source: Rathnashyam & Gittens (2023), algorithm 3. Their "Nesterov" (63)-(64) is their momentum (60)-(61) written
 differently; ``acceleration="nesterov"`` is Nesterov's (1983), its gradient taken at the extrapolated point.
 """
@@ -22,8 +22,8 @@ from buttress.risks import Risk
 from buttress.solvers.gradient.space import Dual, Point, Space, heaviest
 from buttress.solvers.run import Step, Steps
 
-SLACK = 8  # how far the bound of the preconditioned step may lie above what is needed before it is factored again
-ROUNDED = 1e-9  # share by which rounding may take the heaviest row above the bound
+SLACK = 8  # the preconditioner is factorised again once its bound is more than this many times what is needed
+ROUNDED = 1e-9  # share by which the heaviest row may exceed the bound through rounding
 STEP_RULES = ("spectral", "paper", "preconditioned")
 # a rule by name, one size, or a size for each iteration
 StepLike = str | float | Callable[[int], float]
@@ -47,8 +47,8 @@ def descent(
 ) -> Steps:
     """Yield coefficients shaped like ``start``, with the norm of the functional gradient as gap.
 
-    The gap is relative to its value at the start. Nesterov's momentum is dropped when the objective rises; Polyak's is
-    left as published, so its objective may rise. The ball is kept by scaling (each function is divided by its norm).
+    The gap is relative to its value at the start. Nesterov's momentum is set to 0 when the objective rises. Polyak's is
+    left as published, so its objective may rise. A function outside the ball is scaled to the norm ``radius``.
     """
     rule = step_rule(space, loss, sample_weight / sample_weight.sum(), ridge, step)
     here = into_ball(space, space.point(start), radius)
@@ -77,7 +77,7 @@ def descent(
 
 
 class Nesterov:
-    """Nesterov's momentum: the next gradient is taken beyond the new point, the farther the longer it has grown."""
+    """Nesterov's momentum: the next gradient is taken beyond the new point, further with every step."""
 
     def __init__(self, start: Point):
         self.last = start
@@ -89,13 +89,13 @@ class Nesterov:
         return self.age > 0 and objective > self.objective
 
     def dropped(self) -> Point:
-        """Drop the momentum; return the point to go on from."""
+        """Set the momentum to 0; return the point to continue from."""
         self.objective = np.inf
         self.age = 0
         return self.last
 
     def ahead(self, new: Point, objective: float) -> Point:
-        """Return where the next gradient is taken, after a step to ``new`` from a point of this objective."""
+        """Return the point of the next gradient, after a step to ``new`` from a point with this objective."""
         ahead = new + self.age / (self.age + 3) * (new - self.last)
         self.last = new
         self.objective = objective
@@ -106,9 +106,10 @@ class Nesterov:
 def step_rule(
     space: Space, loss: Loss, share: Array, ridge: float, step: StepLike
 ) -> StepRule:
-    """Return the rule behind a name; a number or a function of the iteration is itself the step.
+    """Return the step rule of this name; a number or a function of the iteration gives the step itself.
 
-    ``"paper"`` takes beta from the trace over all rows (48), ``"spectral"`` from the spectrum of the kept ones.
+    ``"paper"`` computes beta from the trace over all rows (48), ``"spectral"`` from the largest eigenvalue over the
+    kept rows.
     """
     if step == "preconditioned":
         return preconditioned(space, loss, share, ridge)
@@ -122,10 +123,10 @@ def step_rule(
 
 
 def preconditioned(space: Space, loss: Loss, share: Array, ridge: float) -> StepRule:
-    """Return steps by the inverse of curvature * M sum_i share_i k_i k_i' + 2 ridge, M a bound on q / share.
+    """Return steps by the inverse of curvature * M sum_i share_i k_i k_i' + 2 ridge, where M bounds q / share.
 
-    It majorises the objective. M is 1/p for a subquantile and never changes; where it does (a tilt), twice what is
-    needed is factored again.
+    This matrix is an upper bound of the curvature of the objective. For a subquantile M is 1/p and never changes. For a
+    tilt it changes; the matrix is then factorised again with twice the M that is needed.
     """
     bound = 0.0
     solve: Callable[[Array], Array] = space.gradient  # replaced before it is first used
@@ -142,7 +143,7 @@ def preconditioned(space: Space, loss: Loss, share: Array, ridge: float) -> Step
 
 
 def scaled(g: Array, beta: float) -> tuple[Array, float]:
-    """Return g / beta and 1 / beta; no step where nothing curves."""
+    """Return g / beta and 1 / beta; if beta is 0, g and 1."""
     rate = 1 / beta if beta > 0 else 1.0
     return rate * g, rate
 

@@ -2,15 +2,15 @@
 
     minimise over f, b0   1/2 ||f||^2 + C mean_i max(0, 1 - y_i (f(x_i) + b0) + r ||f||)
 
-r, the radius in feature space, is 0 for the natural machine. With step g_t and active rows (those of positive loss),
+The radius r in feature space is 0 for the natural machine. With step g_t and active rows (those with positive loss),
 
     f <- max(0, 1 - g_t (1 + C r p_t / ||f||)) f  +  g_t C mean_batch y_i 1[i active] k(x_i, .),
 
-p_t the active share of the batch, and k(x_i, .) either itself or estimated by block t of the features. ||f|| follows
-from its own recursion: for f <- s f + h, h = sum z_i k(x_i, .), |f|^2 <- s^2 |f|^2 + 2 s z'f(X_batch) + |h|^2.
+where p_t is the active share of the batch, and k(x_i, .) is exact or estimated by block t of the features. ||f|| has
+its own recursion: for f <- s f + h, h = sum z_i k(x_i, .), |f|^2 <- s^2 |f|^2 + 2 s z'f(X_batch) + |h|^2.
 Sources: Dai et al. (2014), algorithms 1 and 2; Wu, Hu & Gu (2021), equations (6)-(9) and algorithms 1 and 2, in the
-form for batches; the shrinkage is kept from changing sign, which a long step would do. All of it runs where y is, on
-numpy arrays or torch tensors.
+form for batches. The shrinkage factor is kept >= 0; a long step would make it negative. All of it runs on the device
+of y, with numpy arrays or torch tensors.
 """
 
 from collections.abc import Callable
@@ -27,15 +27,15 @@ from buttress.kernels.points import centred
 from buttress.solvers.run import Step, Steps
 
 Rows = slice
-PANEL_ROWS = 2048  # rows scored at a time; fewer pack the frequencies again too often
-DEVICE_PANEL_ROWS = 2**16  # on a device, where a call costs more
+PANEL_ROWS = 2048  # rows scored at a time; with fewer, the matrix product copies the frequencies too often
+DEVICE_PANEL_ROWS = 2**16  # the same on a device, where each call costs more
 
 
 class Basis(Protocol):
-    """What f is made of. All scores are columns: one for each machine trained at once."""
+    """A sum of terms that represents f. Scores have one column for each of the k machines that are trained together."""
 
     def reorder(self, order: NDArray[np.intp]) -> None:
-        """Take the rows of X in another order from now on."""
+        """Use the rows of X in another order from now on."""
 
     def add(self, t: int, rows: Rows, z: Array) -> Array:
         """Add h = sum_i z_i k(x_i, .) over the batch ``rows`` as term t; returns h on these rows, (len(rows), k)."""
@@ -55,7 +55,7 @@ class RandomBasis:
 
     def __init__(self, features: RandomFeatures, X: Array, n_terms: int, k: int, device: str | None = None):
         self.features = features
-        self.X = Place(device, "float32")(X)  # their phases' rounding, 1e-6, is far below the features' noise
+        self.X = Place(device, "float32")(X)  # float32 rounds phases by 1e-6, far below the features' noise
         self.coef = Place(device)(np.zeros((n_terms, features.size, k)))
         self.used = 0
 
@@ -135,10 +135,11 @@ def doubly_stochastic(
 ) -> Steps:
     """Yield (coefficients, intercept (k,), norm (k,)) before each batch and at the end; y is (n, k) of -1 and 1.
 
-    Done after the last batch; the objective, a sum over columns, is estimated on the next batch. Scores are carried
-    along for the rows still to come, so that each block of features is made once.
+    It is done after the last batch. The objective, a sum over columns, is estimated on the next batch. The scores of
+    the rows still to come are updated after each batch, so that each block of features is computed only once.
     """
-    xp, n = namespace(y), len(y)
+    xp = namespace(y)
+    n = len(y)
     starts = range(0, n, batch)
     f = 0 * y  # scores of all rows
     b = 0 * y[0]
@@ -169,7 +170,7 @@ def doubly_stochastic(
 
 
 def _change(y: Array, loss: Array, norm: Array, g: float, C: float, radius: float) -> tuple[Array, Array]:
-    """Return by what a step of size g multiplies f, (k,), and the coefficients that it gives the batch, (batch, k)."""
+    """Return the factor (k,) by which a step of size g multiplies f, and the coefficients (batch, k) of the batch."""
     xp = namespace(y)
     signs = xp.where(loss > 0, y, 0.0)  # of the active rows
     pull = C * radius * abs(signs).mean(axis=0) / xp.where(norm > 0, norm, np.inf)

@@ -1,7 +1,7 @@
-"""Limited-memory BFGS for a smooth convex function that is expensive to evaluate, as a conversation.
+"""Limited-memory BFGS for a smooth convex function that is expensive to evaluate.
 
-The generator yields points and is sent (value, gradient) at each. Source: Nocedal, Math. Comp. 35, 1980 (two-loop
-recursion); the step is halved until the value falls enough (Armijo), and starts at 1.
+The generator yields points; the caller sends the (value, gradient) at each. Steps start at 1 and are shortened until
+the value falls enough (Armijo). Source: Nocedal, Math. Comp. 35, 1980 (two-loop recursion).
 """
 
 from collections import deque
@@ -11,12 +11,12 @@ import numpy as np
 
 from buttress._checks import TINY, Array
 
-TRIALS = 12  # steps tried along a line before it is given up
-ARMIJO = 1e-4  # share of the fall predicted by the slope that a step must reach (Nocedal & Wright, section 3.1)
-# factors of the next step after one that failed: the minimiser of the parabola, kept between these
+TRIALS = 12  # steps tried along a line before the search ends
+ARMIJO = 1e-4  # share of the decrease predicted by the slope that a step must reach (Nocedal & Wright, section 3.1)
+# a step that fails is multiplied by a factor between these: it goes to the minimum of a parabola through the values
 LEAST_CUT = 0.1
 MOST_CUT = 0.5
-LEAST_CURVATURE = 1e-12  # s'r over r'r below which a pair of differences is rounding
+LEAST_CURVATURE = 1e-12  # a pair of differences s and r with a smaller s'r / r'r is rounding
 Points = Generator[Array, tuple[float, Array], None]
 
 
@@ -39,7 +39,8 @@ def lbfgs_points(x: Array, *, memory: int = 15, tol: float = 1e-9) -> Points:
         p = -_two_loops(g, pairs)
         slope = float(g @ p)
         if slope >= 0:
-            p, slope = -g, -float(g @ g)
+            p = -g
+            slope = -float(g @ g)
             pairs.clear()
         step = 1.0 if pairs else min(1.0, 1.0 / float(np.linalg.norm(g)))
         for _ in range(TRIALS):
@@ -51,7 +52,8 @@ def lbfgs_points(x: Array, *, memory: int = 15, tol: float = 1e-9) -> Points:
             step *= max(LEAST_CUT, min(MOST_CUT, -slope * step / (2 * curved)))
         else:
             return
-        s, r = x_new - x, g_new - g
+        s = x_new - x
+        r = g_new - g
         if s @ r > LEAST_CURVATURE * float(r @ r):
             pairs.append((s, r))
         x = x_new
@@ -61,7 +63,8 @@ def lbfgs_points(x: Array, *, memory: int = 15, tol: float = 1e-9) -> Points:
 
 def _two_loops(g: Array, pairs: deque[tuple[Array, Array]]) -> Array:
     """Return the approximate inverse Hessian times g."""
-    q, stack = g.copy(), []
+    q = g.copy()
+    stack = []
     for s, r in reversed(pairs):
         a = float(s @ q) / float(s @ r)
         stack.append(a)

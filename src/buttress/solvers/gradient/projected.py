@@ -16,8 +16,9 @@ Iterates = Generator[tuple[int, Array], Array, None]
 
 
 def projected_descent(start: Array, radius: float, step: Callable[[int], float]) -> Iterates:
-    """Yield (t, beta^(t)) from t = 0 and be sent the gradient there; step(t) is the step that leads to beta^(t)."""
-    beta, t = start, 0
+    """Yield (t, beta^(t)) from t = 0; the caller sends the gradient there. step(t) is the step that gives beta^(t)."""
+    beta = start
+    t = 0
     while True:
         gradient = yield t, beta
         t += 1

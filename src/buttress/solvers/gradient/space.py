@@ -1,8 +1,8 @@
-"""Where a function of an RKHS lives while it is fitted: dual coefficients over a Gram matrix, or primal over features.
+"""Functions of an RKHS as coefficients: dual ones over a Gram matrix, or primal ones over features.
 
-Descent needs the same few things of both, so it is written once. With a Gram matrix K, f = K c and ||f||^2 = c'K c;
-with features Z, f = Z c and ||f|| = |c|. The functional gradient of sum_i a_i f(x_i) is sum_i a_i k(x_i, .): in dual
-coefficients a itself, in primal ones Z'a.
+Both have the same methods, so descent is written once. With a Gram matrix K, f = K c and ||f||^2 = c'K c. With
+features Z, f = Z c and ||f|| = |c|. The functional gradient of sum_i a_i f(x_i) is sum_i a_i k(x_i, .): its dual
+coefficients are a, its primal ones Z'a.
 """
 
 from abc import ABC, abstractmethod
@@ -19,8 +19,8 @@ from buttress.solvers.ridge.landmarks import LandmarkFeatures
 from buttress.solvers.ridge.leave_one_out import WeightedGram
 
 # A step of up to twice 1 / beta cannot raise the objective either, so the largest eigenvalue need not be exact.
-DRIFT = 0.2  # change of the weights, or of what they may add to the eigenvalue, after which it is found anew
-LIFT = 1e-10  # of the trace, added to the diagonal so that a singular matrix can be factored
+DRIFT = 0.2  # the largest eigenvalue is computed again once the weights, or its bound, changed by more than this
+LIFT = 1e-10  # of the trace, added to the diagonal so that a singular matrix can be factorised
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class Space(ABC):
 
     @abstractmethod
     def largest(self, q: Array) -> float:
-        """Estimate lmax(diag(q)^1/2 K diag(q)^1/2) for weights q >= 0 from above, or from below by a few per cent."""
+        """Return an upper bound of lmax(diag(q)^1/2 K diag(q)^1/2), q >= 0, or a value a few per cent too small."""
 
     @abstractmethod
     def inverse(self, s: Array, ridge: float) -> Callable[[Array], Array]:
@@ -72,7 +72,7 @@ class Space(ABC):
 
 
 class Dual(Space):
-    """Functions sum_i c_i k(x_i, .) over a Gram matrix K (n, n) of rows with the shares (n,) of the whole weight."""
+    """Functions sum_i c_i k(x_i, .) over a Gram matrix K (n, n); ``share`` (n,) are the rows' shares of the weight."""
 
     def __init__(self, K: Array, share: Array):
         self.K = K
@@ -91,7 +91,7 @@ class Dual(Space):
         return float(np.sum(c * h.f))
 
     def largest(self, q: Array) -> float:
-        """The least of the trace and of max(q / share) lmax(share^1/2 K share^1/2)."""
+        """The smaller of the trace and of max(q / share) lmax(share^1/2 K share^1/2)."""
         if self._top is None:
             root = np.sqrt(self.share)
             self._top = top_eigenvalue(lambda v: root * (self.K @ (root * v)), root)[0]
@@ -133,7 +133,7 @@ class Primal(Space):
         self.n_coefs = features.shape[1]
         self._weights = np.zeros(features.shape[0])
         self._top = 0.0
-        # to start power iterations from: any vector that is not orthogonal to the top one
+        # the start of power iterations: any vector that is not orthogonal to the first eigenvector
         self._vector: Array = np.random.default_rng(0).normal(size=(features.shape[1],))
 
     def point(self, c: Array) -> Point:
@@ -146,7 +146,7 @@ class Primal(Space):
         return float(np.sum(c * h.c))
 
     def largest(self, q: Array) -> float:
-        """The last eigenvalue found, plus what the rows gained since can add (Weyl); found anew where that is much."""
+        """The last eigenvalue computed plus Weyl's bound on its growth since; computed again if that is large."""
         gained = float(np.maximum(q - self._weights, 0) @ self.diagonal)
         if gained > DRIFT * self._top or np.abs(q - self._weights).sum() > DRIFT:
             self._top = top_eigenvalue(lambda v: self.gradient(q * self.features.times(v)), self._vector)[0]

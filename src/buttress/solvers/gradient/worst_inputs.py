@@ -1,10 +1,10 @@
-"""Training against the worst input nearby, in Nystroem space.
+"""Adversarial training in Nystroem space: each row is replaced by the worst input near it.
 
     minimise over theta, b   1/2 ||theta||^2 + C sum_i max_{||d_i|| <= eps} max(0, 1 - y_i (theta'phi(x_i + d_i) + b))
 
-The inner maximum is sought by projected gradient steps on the margin, never on the hinge, whose gradient vanishes
-where the margin exceeds 1; the outer problem by Adam on the subgradient that Danskin's theorem gives there. All of it
-runs where X is, on numpy arrays or torch tensors.
+Projected gradient steps on the margin search for the inner maximum. (The gradient of the hinge is 0 where the margin
+exceeds 1.) Adam minimises the outer problem, with the subgradient at that maximum (Danskin's theorem). All of it runs
+on the device of X, with numpy arrays or torch tensors.
 """
 
 from collections.abc import Callable
@@ -16,18 +16,18 @@ from buttress._checks import Array
 from buttress.features import NystroemMap
 from buttress.solvers.run import Step, Steps
 
-# Adam's: what its running means keep of themselves and take of a gradient, and the least size it divides by. The
-# share kept of squares is below the usual .999; which trial chose it, FIRST_RATE and COOLING is not recorded.
+# Adam's running means: the share of the old value that is kept, the share of the new one, and the least divisor. The
+# share kept of squares is below the usual .999. The trial that chose it, FIRST_RATE and COOLING is not recorded.
 TRAINING_MEAN_KEPT = 0.9
 TRAINING_MEAN_NEW = 0.1
 TRAINING_SQUARE_KEPT = 0.99
 TRAINING_SQUARE_NEW = 0.01
 TRAINING_LEAST_SIZE = 1e-8
-FIRST_RATE = 0.02  # first step, in units of the largest coefficient of the start
-COOLING = 20  # iterations after which the step has fallen to 1 / sqrt(2) of the first
-ITERATIONS = 10  # of Adam, from one objective to the next
+FIRST_RATE = 0.02  # first step, in units of the largest coefficient at the start
+COOLING = 20  # iterations after which the step is 1 / sqrt(2) of the first
+ITERATIONS = 10  # Adam iterations between two objectives
 LOOK_BACK = 5  # objectives over which the change is measured
-JUDGED_ROWS = 2000  # rows that the objective is computed on
+JUDGED_ROWS = 2000  # most rows on which the objective is computed
 # (X, y, theta, intercept) -> perturbed X
 Worst = Callable[[Array, Array, Array, float], Array]
 
@@ -46,8 +46,9 @@ def robust_descent(
 ) -> Steps:
     """Yield (theta, intercept) from a natural start; ``worst(X, y, theta, intercept)`` returns perturbed inputs.
 
-    One step is ten Adam iterations on batches, followed by the objective (divided by C n) on all rows, at most 2,000
-    fixed ones: the best of these is the model. The change is by which share the best objective fell in five steps.
+    One step is ten Adam iterations on batches. The objective (divided by C n) is then computed on all rows, or on 2,000
+    fixed ones; the step with the best objective is the model. The change is the share by which the best objective fell
+    in five steps.
     """
     n = len(X)
     xp = namespace(X)
@@ -73,7 +74,7 @@ def robust_descent(
 
 
 class Adam:
-    """Adam's steps, of falling size: running means of the gradient and of its square, t of them so far."""
+    """Adam's steps, with decreasing size: running means of the gradient and of its square after t gradients."""
 
     def __init__(self, start: Array):
         self.mean = 0 * start

@@ -1,7 +1,7 @@
 """Stochastic (sub)gradient steps for the linear support vector machine, compiled; dense rows and CSR.
 
-The iterate is w = scale * v, so that shrinking it costs one product; the sum of all iterates of a call is
-spread * v + lag, so that averaging costs nothing on rows whose loss is 0.
+The iterate is stored as w = scale * v, so that shrinking it costs one product. The sum of all iterates of a call is
+stored as spread * v + lag, so that averaging costs nothing on rows whose loss is 0.
 
 ``carry`` holds (scale, spread, b, sum of b, number of steps ever taken). Arrays are changed in place.
 """
@@ -15,10 +15,10 @@ from buttress._checks import Array
 from buttress._compiling import compile_kernel
 from buttress._intrinsics import prefetch
 
-SMALLEST = 1e-4  # of the scale: below it v takes the scale in, before rounding grows by its inverse
+SMALLEST = 1e-4  # a smaller scale is multiplied into v: rounding errors would grow by its inverse
 
-ANY_ORDER = {"reassoc", "contract"}  # of sums, without which a loop over an inner product is not vectorised
-AHEAD = 4  # rows fetched before their turn: drawn at random, each would else be waited for
+ANY_ORDER = {"reassoc", "contract"}  # sums may be reordered, without which inner products are not vectorised
+AHEAD = 4  # rows are prefetched this many steps ahead: they are drawn at random, so the processor cannot guess them
 LINE = 8  # numbers in a cache line
 
 _REST = "float64[::1], int64[::1]" + 3 * ", float64[::1]" + 3 * ", float64" + ", boolean, float64"
@@ -28,7 +28,7 @@ _REST = "float64[::1], int64[::1]" + 3 * ", float64[::1]" + 3 * ", float64" + ",
 def advance(
     carry: Array, y: float, product: float, first: float, decay: float, lam: float, squared: bool, intercept: float
 ) -> tuple[float, float]:
-    """Step everything but v and lag on a row with v'x = ``product``; return by which multiples of x those two move."""
+    """Take a step on a row with v'x = ``product``, except for v and lag; return the multiples of x to add to those."""
     slack = 1 - y * (carry[0] * product + carry[2])
     eta = first / (1 + decay * carry[4])
     carry[0] *= 1 - eta * lam
@@ -44,12 +44,13 @@ def advance(
 
 @register_jitable
 def take_in_scale(carry: Array, v: Array, lag: Array) -> None:
-    """Multiply v by a scale that has become too small."""
+    """Multiply the scale into v once it has become too small, and set it to 1."""
     if carry[0] < SMALLEST:
         for j in range(v.size):
             lag[j] += carry[1] * v[j]
             v[j] *= carry[0]
-        carry[0], carry[1] = 1.0, 0.0
+        carry[0] = 1.0
+        carry[1] = 0.0
 
 
 @compile_kernel(f"void(float64[:,::1], {_REST})", fastmath=ANY_ORDER)

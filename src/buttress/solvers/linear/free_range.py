@@ -3,15 +3,16 @@
     minimise over w, b   1/2 ||w||^2 + sum_i c_i max(0, 1 - y_i (w'x_i + b) + t_i(w)),
     t_i = share * sum_j [ max(w_j, 0) (x_ij - low_j) + max(-w_j, 0) (high_j - x_ij) ]   for an attacked row with y = +1,
 
-the two distances swapped for y = -1, and t_i = 0 for rows that are not attacked: t_i is the worst of all moves of a row
-by a ``share`` of its way to the ends of the box. With w = p - q, z = (p, q) >= 0, it is a quadratic program with
-margins G z + y b, where only a vector of each class keeps G from being y_i x_i:
+For y = -1 the two distances are swapped, and t_i = 0 for rows that are not attacked. t_i is the loss of margin by the
+worst move of a row, each feature going at most a ``share`` of the way to the ends of the box. With w = p - q and
+z = (p, q) >= 0 this is a quadratic program with margins G z + y b. G differs from y_i x_i by one vector for each class:
 
     primal   min  1/2 |z|^2 + c'xi,   G z + y b + xi - s = 1,   z, xi, s >= 0
     dual     max  sum(a) - 1/2 |max(0, G'a)|^2,   0 <= a <= c,  y'a = 0
 
-(p and q are never positive at once: taking from both lowers both terms.) Zhou's program has n d more variables.
-Rows far from the margin have a_i = 0 or a_i = c_i; the others are solved for with these fixed, until all agree.
+At the optimum p_j and q_j are never both positive, because lowering both lowers both terms. Zhou's program has n d more
+variables. Rows far from the margin have a_i = 0 or a_i = c_i. They are fixed there, and the program is solved for the
+other rows. This is repeated until no fixed row violates its condition.
 Sources: Zhou, Kantarcioglu, Thuraisingham & Xi (2012), their free-range model; Mehrotra (1992).
 """
 
@@ -27,19 +28,19 @@ from buttress._rows import drawn_rows
 from buttress.solvers.linear.intercept import best_intercept
 from buttress.solvers.run import Step, Steps, run
 
-BAND = 1500  # rows near the margin solved for at first; their number doubles as long as others are violated
-ROUGH_TOL = 1e-3  # relative gap of the first guess, which only has to say which rows are near the margin
+BAND = 1500  # rows near the margin in the first round; the number doubles while fixed rows are violated
+ROUGH_TOL = 1e-3  # relative gap of the first guess, which is only used to find the rows near the margin
 ROUND_STEPS = 100  # most steps of one interior-point run: a guard; counts not recorded
-NEGLIGIBLE = 1e-3  # of a trace near 1, the ridge's own: rows that add less together are left out of the scatter
-BALANCE = 0.9  # share of what the rows solved for can balance that the fixed ones may ask of them
-TO_THE_BOUND = 0.995  # of the way to the nearest bound
+NEGLIGIBLE = 1e-3  # rows that together add less than this to the trace, next to the ridge's 1, are left out
+BALANCE = 0.9  # largest y'a of the fixed rows, as a share of what the rows solved for can balance
+TO_THE_BOUND = 0.995  # share of the way to the nearest bound that a step takes
 REFINEMENTS = 5  # corrections of a solved system, at most
-SOLVED = 1e-12  # residual, relative to the largest entry of the right-hand side, at which they end
+SOLVED = 1e-12  # residual, relative to the largest entry of the right-hand side, at which corrections end
 
 
 @dataclass
 class Margins:
-    """The matrix G: ``rows`` (n, d) are y_i x_i, times 1 - share where attacked; ``ends`` (2, 2d) a vector a class."""
+    """The matrix G: ``rows`` (n, d) are y_i x_i, times 1 - share if attacked; ``ends`` (2, 2d) has a row per class."""
 
     rows: Array
     ends: Array
@@ -64,17 +65,17 @@ class Margins:
         return Margins(self.rows[index], self.ends, self.positive[index], self.lengths[index])
 
     def scatter(self, weight: Array) -> tuple[Array, Array, Array]:
-        """Return G' diag(weight) G as B S B' + sum_c W_c u_c u_c', B = (1, -1)' and one u_c a class.
+        """Return S, u and W so that G' diag(weight) G = B S B' + sum_c W_c u_c u_c', with B = (1, -1)'.
 
-        S (d, d) is the weighted scatter of the rows around the middle of their class, u_c (2d,) the middle row of G.
-        Rows that together add less than 1e-3 to the trace are left out.
+        S (d, d) is the weighted scatter of the rows around the mean of their class. u_c (2d,) is the mean row of G in
+        class c, and W_c its total weight. Rows that together add less than 1e-3 to the trace are left out.
         """
         size = weight * self.lengths
         order = np.argsort(size)
         kept = np.sort(order[np.searchsorted(np.cumsum(size[order]), NEGLIGIBLE):])
         part = self if len(kept) == len(weight) else self.part(kept)
         weight = weight[kept]
-        square = blas.dsyrk(1.0, (part.rows * np.sqrt(weight)[:, None]).T)  # its upper triangle
+        square = blas.dsyrk(1.0, (part.rows * np.sqrt(weight)[:, None]).T)  # only the upper triangle is set
         totals = np.array([weight @ part.positive, weight @ (1 - part.positive)])
         sums = np.array([(weight * part.positive) @ part.rows, (weight * (1 - part.positive)) @ part.rows])
         middles = sums / np.maximum(totals, TINY)[:, None]
@@ -83,7 +84,7 @@ class Margins:
 
 
 def free_range_margins(X: Array, y: Array, low: Array, high: Array, *, share: float, both: bool) -> Margins:
-    """Return G for rows X (n, d) with labels y and the box [low, high]."""
+    """Return G for rows X (n, d) with labels y and the box [low, high]; ``both``: rows of both classes are attacked."""
     attacked = (y > 0) | both
     ends = share * np.array([np.append(low, -high), np.append(-high, low) * both])
     rows = (y * np.where(attacked, 1 - share, 1.0))[:, None] * X
@@ -92,7 +93,7 @@ def free_range_margins(X: Array, y: Array, low: Array, high: Array, *, share: fl
 
 @dataclass
 class Program:
-    """Rows to solve for (G, y, c), and what fixed rows add: ``pull`` to G'a, ``balance`` to y'a, ``sum`` to sum(a)."""
+    """The rows to solve for (G, y, c); fixed rows add ``pull`` to G'a, ``balance`` to y'a and ``sum`` to sum(a)."""
 
     G: Margins
     y: Array
@@ -105,14 +106,12 @@ class Program:
 def free_range_descent(G: Margins, y: Array, c: Array, *, tol: float) -> Steps:
     """Yield (w, b, a) after each round, with the duality gap of the whole program relative to its primal objective.
 
-    c (n,) are the weights of the losses, all > 0. A round solves for the rows nearest the margin by interior points.
+    c (n,) are the weights of the losses, all > 0. A round solves for the rows nearest the margin, by the interior-point
+    method.
     """
-    n, band = len(y), min(BAND, len(y))
-    sample = np.arange(n)[drawn_rows(n, band)]
-    start = Program(G.part(sample), y[sample], c[sample] * (c.sum() / c[sample].sum()), np.zeros(2 * G.rows.shape[1]),
-                    0.0, 0.0)
-    inner = run(interior_point(start), tol=max(tol, ROUGH_TOL), max_iter=ROUND_STEPS, warn=False, inner=True)
-    w, b = inner.state[:2]
+    n = len(y)
+    band = min(BAND, n)
+    w, b = first_guess(G, y, c, band, tol)
     used = 0
     while True:
         margin = G.times(np.maximum(np.append(w, -w), 0)) + y * b
@@ -127,14 +126,25 @@ def free_range_descent(G: Margins, y: Array, c: Array, *, tol: float) -> Steps:
             used += inner.n_iter
             step = certified(G, w, a, y, c, used)
             yield step
-            b, used = step.state[1], 0
+            b = step.state[1]
+            used = 0
             if band == n and not step.converged(tol):
                 return
         band = min(n, 2 * band)
 
 
+def first_guess(G: Margins, y: Array, c: Array, size: int, tol: float) -> tuple[Array, float]:
+    """Return w and b of the program of ``size`` rows, drawn at random, solved roughly."""
+    sample = np.arange(len(y))[drawn_rows(len(y), size)]
+    weight = c[sample] * (c.sum() / c[sample].sum())
+    program = Program(G.part(sample), y[sample], weight, np.zeros(2 * G.rows.shape[1]), 0.0, 0.0)
+    outcome = run(interior_point(program), tol=max(tol, ROUGH_TOL), max_iter=ROUND_STEPS, warn=False, inner=True)
+    w, b, _ = outcome.state
+    return w, b
+
+
 def balanced(program: Program) -> bool:
-    """Say whether the rows solved for can make y'a = 0, with room to spare."""
+    """Say whether the rows solved for can make y'a = 0, with a margin of ``BALANCE``."""
     positive, negative = (float(program.c[program.y == sign].sum()) for sign in (1, -1))
     return -BALANCE * positive < program.balance < BALANCE * negative
 
@@ -150,16 +160,17 @@ def certified(G: Margins, w: Array, a: Array, y: Array, c: Array, iterations: in
 
 @dataclass
 class Point:
-    """The iterate: z, b, and the multipliers and slacks of the interior-point method."""
+    """The iterate: z, b, and the slacks and multipliers of the interior-point method."""
 
     z: Array
     b: float
     slack: Array  # s
     loss: Array  # xi
     a: Array
-    v: Array  # of z >= 0; that of xi >= 0 is c - a
+    v: Array  # multipliers of z >= 0; those of xi >= 0 are c - a
 
     def moved(self, length: float, step: "Point") -> "Point":
+        """Return the point ``length`` steps further."""
         pairs = zip(vars(self).values(), vars(step).values(), strict=True)
         return Point(*(value + length * change for value, change in pairs))
 
@@ -192,7 +203,7 @@ def starting_point(program: Program) -> Point:
 
 
 def progress(program: Program, point: Point) -> Step:
-    """Return the step of w = p - q; its gap counts y'a away from 0 as infeasible."""
+    """Return the step of w = p - q; its gap includes a penalty for y'a different from 0, which is infeasible."""
     p, q = np.split(point.z, 2)
     z = np.append(p - np.minimum(p, q), q - np.minimum(p, q))
     margin = program.G.times(z) + program.y * point.b
@@ -206,7 +217,9 @@ def progress(program: Program, point: Point) -> Step:
 
 def newton(program: Program, point: Point) -> Callable[[float, Point | None], Point]:
     """Return the function of (mu, predictor or None) that solves the linearised conditions at ``point``."""
-    G, y, c = program.G, program.y, program.c
+    G = program.G
+    y = program.y
+    c = program.c
     z = point.z
     a = point.a
     s = point.slack
@@ -242,8 +255,9 @@ def newton(program: Program, point: Point) -> Callable[[float, Point | None], Po
 def normal_equations(G: Margins, weight: Array, ridge: Array) -> Callable[[Array], Array]:
     """Return the function of r (2d,) that solves (diag(ridge) + G' diag(weight) G) x = r.
 
-    With ridge = (P, Q) and F = P Q / (P + Q), the difference x_p - x_q of the part without the classes' middles solves
-    (S + F) delta = F (r_p / P - r_q / Q): d equations in place of 2d. The two middles follow by Woodbury's formula.
+    Let ridge = (P, Q) and F = P Q / (P + Q). Without the mean rows of the classes, the difference delta = x_p - x_q
+    solves (S + F) delta = F (r_p / P - r_q / Q): d equations instead of 2d. Woodbury's formula then adds the two mean
+    rows.
     """
     S, middles, totals = G.scatter(weight)
     P, Q = np.split(ridge, 2)
@@ -267,8 +281,9 @@ def normal_equations(G: Margins, weight: Array, ridge: Array) -> Callable[[Array
         return x - solved @ np.linalg.solve(small, U.T @ x)
 
     def solve(r: Array) -> Array:
-        x, size = once(r), np.abs(r).max()
-        for _ in range(REFINEMENTS):  # the heavier the weights, the more digits cancel between the middles and the rest
+        x = once(r)
+        size = np.abs(r).max()
+        for _ in range(REFINEMENTS):  # with large weights, digits cancel between the mean rows and the rest
             rest = r - ridge * x - G.transposed(weight * G.times(x))
             if np.abs(rest).max() <= SOLVED * size:
                 break

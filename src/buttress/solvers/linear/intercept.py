@@ -1,4 +1,4 @@
-"""The intercept of least loss for given residuals: hinge losses and epsilon-insensitive ones alike."""
+"""The intercept with the least total loss for given residuals, for hinge and epsilon-insensitive losses."""
 
 import numpy as np
 

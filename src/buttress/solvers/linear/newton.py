@@ -1,12 +1,13 @@
-"""An exact solver of the linear support vector machine in the primal: multipliers outside, Newton's method inside.
+"""An exact solver of the linear support vector machine in the primal: Newton's method inside a multiplier method.
 
-The hinge is  max_{0 <= a <= C} a u.  Around multipliers a0 it is replaced by its smooth relative
+The hinge is  max_{0 <= a <= C} a u.  Around multipliers a0 it is replaced by the smooth function
 
     max_{0 <= a <= C}  a u - (a - a0)^2 / (2 s C),      attained at a = C clip(a0/C + s u, 0, 1),
 
-a piecewise quadratic whose minimum over (w, b) Newton's method finds in finitely many steps; its a is the next a0.
-These are proximal steps on the dual, so they reach the hinge's optimum itself, and a is a certificate all along. The
-squared hinge is the same with a0 = 0, s = 2 and no upper limit: one smooth problem.
+The objective is then piecewise quadratic. Newton's method finds its minimum over (w, b) in finitely many steps, and
+the a there is the next a0. These are proximal steps on the dual, so they converge to the optimum of the hinge itself,
+and a gives a certificate after each of them. The squared hinge is the case a0 = 0, s = 2 without an upper limit: a
+single smooth problem.
 
 Sources: Rockafellar (1976) for the multipliers, Mangasarian (2002) and Chapelle (2007) for Newton's method.
 """
@@ -25,24 +26,24 @@ from buttress._types import DenseOrSparse, is_csr
 from buttress.solvers.linear.primal import LinearProblem
 from buttress.solvers.run import Step, Steps
 
-DIRECT = 3000  # largest system that is factored; beyond it, conjugate gradients
+DIRECT = 3000  # largest system that is factorised; larger ones are solved by conjugate gradients
 FIRST_S = 0.25  # s of the first proximal step (hinge): larger means fewer proximal steps and harder Newton problems
 SQUARED_S = 2.0  # s of the squared hinge, for which the smooth problem is the problem itself
-S_GROWTH = 8.0  # of s from one proximal step to the next
-RETREATS = 6  # steps taken back before nothing but rounding is left to gain: S_GROWTH has then fallen to its 64th root
-SPRING = 1e-8  # times 1 / lam: the pull of b to where it was, too weak to move it where any row is active
+S_GROWTH = 8.0  # factor of s from one proximal step to the next
+RETREATS = 6  # steps undone before the method stops, only rounding being left: S_GROWTH is then its 64th root
+SPRING = 1e-8  # times 1 / lam: the pull of b to its last value, too weak to matter where any row is active
 NEWTON_STEPS = 100  # most steps in one smooth problem: a guard; counts not recorded
-SUFFICIENT = 1e-4  # of the fall that the slope promises: Armijo's constant
-CG_TOL = 1e-10  # relative residual of conjugate gradients
-CG_STEPS = 1000  # most of those
-LEAST_FALL = 1e-14  # relative falls of the objective below this are not looked for
+SUFFICIENT = 1e-4  # share of the decrease predicted by the slope that a step must reach: Armijo's constant
+CG_TOL = 1e-10  # relative residual at which conjugate gradients end
+CG_STEPS = 1000  # most steps of conjugate gradients
+LEAST_FALL = 1e-14  # the line search stops when the relative decrease it can find is below this
 
 
 @dataclass
 class SmoothProblem:
     """The smooth problem around multipliers C * centre, with b tied to b0 by a weak spring.
 
-    The spring keeps b determined where no row is active; its pull vanishes as b settles.
+    The spring keeps b determined where no row is active. Its pull vanishes as b converges.
     """
 
     linear: LinearProblem
@@ -72,7 +73,8 @@ class SmoothProblem:
 
     def direction(self, active: NDArray[np.bool_], g: Array, g_b: float) -> tuple[Array, float]:
         """Return Newton's step (in w, in b) from the gradient, given the active rows."""
-        X, curvature = self.linear.X[active], self.s * self.linear.bound[active]
+        X = self.linear.X[active]
+        curvature = self.s * self.linear.bound[active]
         if not self.linear.intercept:
             return -_solve(X, curvature, g[:, None])[:, 0], 0.0
         mean = X.T @ curvature
@@ -83,7 +85,7 @@ class SmoothProblem:
 
 
 class _Proximal(NamedTuple):
-    """The point after a proximal step: its relative gap, w, b, the multipliers over C, and the s that led to it."""
+    """The point after a proximal step: its relative gap, w, b, the multipliers divided by C, and the s of the step."""
 
     gap: float
     w: Array
@@ -95,8 +97,8 @@ class _Proximal(NamedTuple):
 def multiplier_newton(problem: LinearProblem) -> Steps:
     """Yield (w, b, dual objective, multipliers), with the relative duality gap, after each proximal step; iterations are Newton's.
 
-    s grows from step to step. Where that was too much for Newton's method on badly scaled columns (the gap rose), the
-    step is taken back and s grows more slowly; after ``RETREATS`` of those nothing but rounding is left to gain.
+    s grows from step to step. On badly scaled columns Newton's method may fail with a large s: the gap then rises. Such
+    a step is undone, and s grows more slowly from there. After ``RETREATS`` undone steps only rounding is left.
     """
     problem, mean = centred(problem)
     w = np.zeros(problem.X.shape[1])
@@ -124,7 +126,7 @@ def multiplier_newton(problem: LinearProblem) -> Steps:
 
 
 def centred(problem: LinearProblem) -> tuple[LinearProblem, Array]:
-    """Return the problem with the weighted mean taken off dense rows, which a free b makes up for, and that mean."""
+    """Return the problem with the weighted mean subtracted from dense rows if b is free, and that mean."""
     if issparse(problem.X) or not problem.intercept:
         return problem, np.zeros(problem.X.shape[1])
     mean = problem.lam * (problem.bound @ problem.X)
@@ -134,8 +136,8 @@ def centred(problem: LinearProblem) -> tuple[LinearProblem, Array]:
 def minimise(smooth: SmoothProblem, w: Array, b: float, limit: int = NEWTON_STEPS) -> tuple[Array, float, Array, int]:
     """Return the minimum (w, b), its multipliers / C and the number of Newton steps.
 
-    Ends when a whole step leaves the set of active rows as it was: the minimum of that quadratic is then exact. Also
-    ends where the fall that is left is lost in rounding.
+    Ends when a full step does not change the set of active rows: the minimum of that quadratic is then exact. Also ends
+    when the remaining decrease is as small as rounding.
     """
     u = smooth.linear.slack(w, b)
     last = np.empty(0, dtype=bool)
@@ -166,7 +168,7 @@ def minimise(smooth: SmoothProblem, w: Array, b: float, limit: int = NEWTON_STEP
 
 
 def _solve(X: DenseOrSparse, curvature: Array, right: Array) -> Array:
-    """Solve (I + X' diag(curvature) X) Z = right, X of shape (m, d), through the smaller of d and m."""
+    """Solve (I + X' diag(curvature) X) Z = right for X of shape (m, d), by a system of the smaller of d and m."""
     m, d = X.shape
     if min(m, d) > DIRECT:
         system = LinearOperator((d, d), matvec=lambda v: v + X.T @ (curvature * (X @ v)), dtype=np.float64)

@@ -19,9 +19,9 @@ from buttress._types import DenseOrSparse, is_csr
 from buttress.gram.power_iteration import top_eigenvalue
 from buttress.solvers.run import Step, Steps
 
-RATE_ROWS = 10_000  # rows that the guesses for a stochastic rate are made from: they need be right to a tenth only
-BENT = 0.2  # of the mean column's square: what rows near the margin add to the curvature of the mean loss
-NO_PRIMAL = 1e-14  # times 1 / lam: stands for a primal objective that is 0
+RATE_ROWS = 10_000  # rows from which the rate of stochastic steps is estimated: an error of a tenth does no harm
+BENT = 0.2  # of the mean squared column: the curvature that rows near the margin add to the mean loss
+NO_PRIMAL = 1e-14  # times 1 / lam: replaces a primal objective of 0 in a ratio
 Oracle = Callable[[Array], tuple[float, float, Array]]
 
 
@@ -52,12 +52,13 @@ class LinearProblem:
     def dual(self, a: Array) -> float:
         """Return the dual objective of multipliers a, moved into their box and, with a free b, onto sum a_i y_i = 0.
 
-        A lower bound of the optimum: sum a_i - 1/2 ||sum a_i y_i x_i||^2, and for the squared loss less
+        It is a lower bound of the optimum: sum a_i - 1/2 ||sum a_i y_i x_i||^2, for the squared loss minus
         sum a_i^2 / (4 C_i).
         """
         a = np.maximum(a, 0) if self.squared else np.clip(a, 0, self.bound)
         if self.intercept:
-            plus, minus = float(a[self.y > 0].sum()), float(a[self.y < 0].sum())
+            plus = float(a[self.y > 0].sum())
+            minus = float(a[self.y < 0].sum())
             heavy = self.y > 0 if plus > minus else self.y < 0
             a = np.where(heavy, a * (min(plus, minus) / max(plus, minus, TINY)), a)
         w = self.X.T @ (self.y * a)
@@ -65,7 +66,7 @@ class LinearProblem:
         return float(a.sum()) - 0.5 * float(w @ w) - cost
 
     def relative_gap(self, primal: float, dual: float) -> float:
-        """Return (primal - dual) / primal: 0 at the optimum, 1 for a dual point that says nothing."""
+        """Return (primal - dual) / primal: 0 at the optimum, 1 for a dual value of 0."""
         return (primal - dual) / max(primal, NO_PRIMAL / self.lam)
 
     def slope(self, u: Array) -> Array:
@@ -77,8 +78,8 @@ class LinearProblem:
 class Rate:
     """The step lengths first / (1 + decay t), t = 0, 1, ...; decay 0 is a constant step.
 
-    Steps in an intercept are ``intercept`` times as long: beside columns whose size is far from 1 it
-    would move too slowly or too fast. Because b is not penalised, the optimum stays the same.
+    Steps in the intercept are ``intercept`` times as long: next to columns whose size is far from 1 it would move too
+    slowly or too fast. Because b is not penalised, the optimum stays the same.
     """
 
     first: float
@@ -95,21 +96,23 @@ def best_rate(mu: float, noise: float, distance: float) -> Rate:
     For strong convexity ``mu``, gradient noise of variance at most ``noise`` (M) and ``distance`` p_0. Minimising
     (1 - eta mu) p_t + eta^2 M over eta gives eta_t = mu p_t / (2M) and p_t <= 4 M p_0 / (4M + mu^2 p_0 t), so
     first = mu p_0 / (2M) and decay = mu^2 p_0 / (4M).
-    The bound needs eta mu <= 1. For p_0 beyond 2M / mu^2 the first step is therefore 1 / mu, which brings p_1 to
-    M / mu^2 whatever p_0 was, and the rate goes on as from 2M / mu^2.
+    The bound needs eta mu <= 1. If p_0 is larger than 2M / mu^2, the first step is therefore 1 / mu. It makes
+    p_1 = M / mu^2 for any p_0, and the rate continues as from p_0 = 2M / mu^2.
     """
     distance = min(distance, 2 * noise / mu**2)
     return Rate(mu * distance / (2 * noise), mu**2 * distance / (4 * noise))
 
 
 def default_rate(problem: LinearProblem, rows: NDArray[np.intp] | None = None) -> Rate:
-    """Return :func:`best_rate` for guesses of mu, M and p_0 that come from the rows.
+    """Return :func:`best_rate` for estimates of mu, M and p_0 from the rows.
 
-    M is the mean of ||x||^2 and of the intercept's column, made as large as the mean column's: it bounds the variance
-    of the gradient of one row (hinge). lam alone is a poor mu, because rows near the margin bend the mean loss too: a
-    fifth of the mean column's square is added. And as the mean form is at most 1 at w = 0, mu/2 p_0 <= 1. The rate is
-    then 1 / (M + mu t / 2). Full batches allow, and squared losses need, another first step: 1 / L, where L is the
-    largest curvature. ``rows`` are those that stochastic steps are taken on; None means full batches.
+    - M bounds the variance of the gradient of one row (hinge). It is the mean of ||x||^2 plus the square of the
+      intercept's column, which is scaled to the size of the mean column.
+    - mu is lam plus a fifth of the mean squared column, because rows near the margin add curvature to the mean loss.
+    - p_0 = 2 / mu, because the mean form is at most 1 at w = 0, so that mu/2 p_0 <= 1.
+
+    The rate is then 1 / (M + mu t / 2). With full batches or the squared loss the first step is 1 / L instead, L the
+    largest curvature. ``rows`` are the rows of stochastic steps; None means full batches.
     """
     X = problem.X
     share = problem.bound * problem.lam
@@ -156,16 +159,18 @@ def gradient_descent(oracle: Oracle, z: Array, rate: Callable[[int], float]) -> 
 
 
 def full_batch(problem: LinearProblem, intercept: float = 1.0) -> Oracle:
-    """Return the oracle of the mean form for z = (w, b, a), a a dual point that descent carries along.
+    """Return the oracle of the mean form for z = (w, b, a), where a is a dual point that gives the gap.
 
-    The gradient in b comes ``intercept`` times as large (see :class:`Rate`).
-    Descent from z = 0 keeps w = sum_i a_i y_i x_i when a moves by  a <- (1 - eta lam) a + eta share l'(u).
+    The gradient in b is multiplied by ``intercept`` (see :class:`Rate`). Starting at z = 0, the update
+    a <- (1 - eta lam) a + eta share l'(u)  keeps w = sum_i a_i y_i x_i.
     """
     d = problem.X.shape[1]
     share = problem.bound * problem.lam
 
     def oracle(z: Array) -> tuple[float, float, Array]:
-        w, b, a = z[:d], float(z[d]), z[d + 1 :]
+        w = z[:d]
+        b = float(z[d])
+        a = z[d + 1 :]
         u = problem.slack(w, b)
         pull = share * problem.slope(u)
         g_b = -intercept * float(pull @ problem.y) if problem.intercept else 0.0

@@ -1,7 +1,8 @@
 """Stochastic gradient descent for the linear support vector machine, with suffix averaging.
 
-The mean form of ``primal.py``,  lam/2 ||w||^2 + sum_i share_i l(u_i),  one row at a time: row i is drawn in proportion
-to share_i, and  w <- (1 - eta lam) w + eta l'(u_i) y_i x_i,  b <- b + eta l'(u_i) y_i, the intercept unpenalised.
+It minimises the mean form of ``primal.py``,  lam/2 ||w||^2 + sum_i share_i l(u_i),  one row at a time. Row i is drawn
+in proportion to share_i, and  w <- (1 - eta lam) w + eta l'(u_i) y_i x_i,  b <- b + eta l'(u_i) y_i. The intercept is
+not penalised.
 """
 
 from collections.abc import Iterator
@@ -17,11 +18,11 @@ from buttress.solvers.linear.epoch import dense_steps, sparse_steps
 from buttress.solvers.linear.primal import LinearProblem, Rate
 from buttress.solvers.run import Step, Steps
 
-BLOCKS = 16  # steps reported in one pass over many rows
-SMALL_PASS = 1000  # rows below which a pass is one step: the objective would take as long as the steps
-EVEN = 1e-12  # relative: shares that differ by less are equal, but for rounding
-MERGED = 10_000  # rows: up to here equal ones are merged. Beyond, finding them takes a third of the whole fit
-JUDGES = 5_000  # rows on which the objective is watched; with fewer rows it is exact
+BLOCKS = 16  # blocks of one pass over many rows; a step is reported after each
+SMALL_PASS = 1000  # with fewer rows a pass is one block: the objective would take as long as the steps
+EVEN = 1e-12  # relative: shares that differ by less count as equal
+MERGED = 10_000  # most rows among which equal ones are merged; with more, finding them takes a third of the whole fit
+JUDGES = 5_000  # most rows on which the objective is computed; with fewer rows it is exact
 
 
 @dataclass
@@ -42,7 +43,9 @@ class Walk:
 
     def steps(self, problem: LinearProblem, rate: Rate, rows: NDArray[np.int64]) -> Array:
         """Take one step on each of ``rows`` and return the sum of the iterates (w, b), shape (d + 1,)."""
-        X, carry, lag = problem.X, self.carry, np.zeros_like(self.v)
+        X = problem.X
+        carry = self.carry
+        lag = np.zeros_like(self.v)
         carry[1] = carry[3] = 0.0
         rest = (problem.y, rows, self.v, lag, carry, rate.first, rate.decay, problem.lam, problem.squared,
                 rate.intercept if problem.intercept else 0.0)
@@ -55,9 +58,10 @@ class Walk:
 
 
 class SuffixMean:
-    """The mean of the last third to two thirds of what was added.
+    """The mean of the latest iterates: always between a third and two thirds of all that were added.
 
-    Sums start at the additions 1, 2, 4, 8, ...; each takes over when it is half as old as the one before.
+    A new sum starts at the additions 1, 2, 4, 8, ...; it replaces the older sum once it holds more than half as many
+    iterates.
     """
 
     def __init__(self, d: int):
@@ -87,10 +91,10 @@ class SuffixMean:
 
 
 def draws(share: Array, rng: np.random.RandomState, *, whole: bool = False) -> Iterator[NDArray[np.int64]]:
-    """Yield the blocks (or the ``whole``) of one pass after another: row i about n share_i times, in random order.
+    """Yield the blocks of one pass after another (``whole``: each pass at once), as row numbers in random order.
 
-    The count is rounded up or down at random. With equal shares every row comes once; a row of weight two is drawn as
-    two equal rows would be.
+    Row i comes n share_i times in a pass, rounded up or down at random. With equal shares every row comes once. A row
+    of weight two is drawn as two equal rows are.
     """
     n = len(share)
     even = bool(np.ptp(share) <= EVEN * share[0])
@@ -109,11 +113,11 @@ def blocks(n: int) -> int:
 
 
 def merged(problem: LinearProblem) -> tuple[LinearProblem, NDArray[np.intp]]:
-    """Return the problem with the C_i of equal rows summed in one of them, 0 in the others, and the rows that count.
+    """Return the problem with the C_i of equal rows added to one of them (0 for the others), and the rows that count.
 
-    The rows come in an order that depends on what they hold and not on where they lie, that of their products with a
-    fixed vector: repeated, weighted and shuffled rows then see the same steps. More than ``MERGED`` rows stay as given,
-    and so do equal ones between which others come whose product rounding does not tell from theirs.
+    The rows are sorted by their product with a fixed vector. This order depends on the values of the rows and not on
+    their places, so repeated, weighted and shuffled rows get the same steps. More than ``MERGED`` rows stay as given.
+    Equal rows are not merged if another row with the same rounded product lies between them.
     """
     if len(problem.y) > MERGED:
         return problem, np.arange(len(problem.y))
@@ -138,11 +142,11 @@ def stochastic_descent(
     problem: LinearProblem, rate: Rate, *, average: bool, rng: np.random.RandomState,
     rows: NDArray[np.intp] | None = None,
 ) -> Steps:
-    """Yield z = (w, b) after each block of ``rows``, the sixteenth part of a pass (a whole one of fewer than 1,000).
+    """Yield z = (w, b) after each block of ``rows``: a sixteenth of a pass, or a whole pass of fewer than 1,000 rows.
 
-    With ``average`` z is their :class:`SuffixMean`. The change is the objective's relative one since half as many
-    blocks, the most of the last three: when errors fall like 1/t, about as much as there is left to fall. The
-    objective is watched on 5,000 rows at most.
+    With ``average``, z is the :class:`SuffixMean` of the iterates. The change compares the objective with its value at
+    half as many blocks, and is the largest of the last three such relative changes. If errors fall like 1/t, that is
+    about the error that remains. The objective is computed on at most 5,000 rows.
     """
     d = problem.X.shape[1]
     rows = np.arange(len(problem.y)) if rows is None else rows
@@ -161,7 +165,7 @@ def stochastic_descent(
 
 
 def judges(problem: LinearProblem, rng: np.random.RandomState, rows: NDArray[np.intp]) -> LinearProblem:
-    """Return the problem of at most ``JUDGES`` of the ``rows``, its C_i scaled up to the same sum."""
+    """Return the problem of at most ``JUDGES`` of the ``rows``, with its C_i scaled to the same sum."""
     if len(rows) > JUDGES:
         rows = rows[np.sort(rng.choice(len(rows), JUDGES, replace=False))]
     bound = problem.bound[rows]

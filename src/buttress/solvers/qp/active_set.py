@@ -1,7 +1,7 @@
 """The exact finish of small programs: an active-set method on the whole Gram matrix.
 
-It solves for the free variables as if their bounds did not exist, stops at the first bound on the way, and moves the
-worst violators where there is none.
+Each round solves for the free variables as if they had no bounds, and stops at the first bound on the way. When no
+bound is in the way, pair updates move the variables that violate the KKT conditions most.
 """
 
 import warnings
@@ -16,18 +16,18 @@ from buttress.gram.rows import Index, KernelRows
 from buttress.solvers.qp.pairs import pair_updates
 from buttress.solvers.qp.program import QP, Point, violation
 
-# Rows. Each round costs up to n^3 / 3 operations and the matrix 18 MB at this size: more rows are left to pairs.
+# Rows. A round costs up to n^3 / 3 operations, and the matrix takes 18 MB at this size. Pairs alone solve larger ones.
 ACTIVE_SET_ROWS = 1500
 ROUNDED_VIOLATION = 1e-12  # a KKT violation this small, relative to the largest entries of K b and p, is rounding
-LEAST_ROUNDS = 100  # rounds that every program gets; small ones, whose rounds are cheap, get more
-SPARE_ROUNDS = 30_000  # divided by n, the rounds on top of that
+LEAST_ROUNDS = 100  # rounds that every program gets
+SPARE_ROUNDS = 30_000  # divided by n: rounds added to those, because the rounds of small programs are cheap
 SINGULAR = 1e-13  # relative singular values below this count as 0 where K is singular on the free variables
 
 
 def exact_finish(qp: QP, at: Point, rounds: int | None = None) -> Point:
     """Return the optimum to rounding, from a point near it.
 
-    A step that does not lower the objective (an indefinite kernel) ends it.
+    Stops early at a step that does not lower the objective, which happens with an indefinite kernel.
     """
     gram = padded_gram(qp.rows) if at.gram is None else at.gram
     n = len(at.b)
@@ -44,7 +44,7 @@ def padded_gram(rows: KernelRows) -> Array:
 
 
 def _rounds(qp: QP, gram: Array, b: Array, most: int) -> Array:
-    """Alternate between Newton steps on the free variables and pair updates, ``most`` times at the most."""
+    """Alternate between Newton steps on the free variables and pair updates, for at most ``most`` rounds."""
     n = len(b)
     K = gram[:, :n]
     tiny = ROUNDED_VIOLATION * (np.abs(K @ b).max() + np.abs(qp.p).max())
@@ -65,7 +65,7 @@ def _rounds(qp: QP, gram: Array, b: Array, most: int) -> Array:
 
 
 def _rise(qp: QP, K: Array, before: Array, b: Array) -> float:
-    """Return by how much the objective changed, without the cancellation of two objectives."""
+    """Return the change of the objective, computed from the move so that no two large values cancel."""
     moved = b - before
     rise: float = 0.5 * moved @ (K @ (b + before)) - qp.p @ moved + qp.l1 @ (np.abs(b) - np.abs(before))
     return rise
@@ -74,7 +74,7 @@ def _rise(qp: QP, K: Array, before: Array, b: Array) -> float:
 def newton_step(K: Array, qp: QP, b: Array) -> tuple[Array, bool]:
     """Move the free variables to their unbounded optimum, or to the first bound or kink on the way.
 
-    Returns the new b and whether it was stopped on the way. A variable on its kink at 0 is not free.
+    Returns the new b and whether a bound or kink stopped it. A variable at its kink, 0, is not free.
     """
     l1 = qp.l1
     free = np.flatnonzero((b > qp.lo) & (b < qp.hi) & ((b != 0) | (l1 == 0)))
@@ -96,7 +96,7 @@ def newton_step(K: Array, qp: QP, b: Array) -> tuple[Array, bool]:
 
 
 def _sides(qp: QP, at: Array, free: Index) -> tuple[Array, Array]:
-    """Return the bounds of the free variables ``at``, which the kink of l1 |b| at 0 narrows."""
+    """Return the bounds of the free variables ``at``; with l1 > 0 a variable may not cross its kink at 0."""
     kinked = qp.l1[free] > 0
     lo = np.where(kinked & (at > 0), np.maximum(qp.lo[free], 0), qp.lo[free])
     hi = np.where(kinked & (at < 0), np.minimum(qp.hi[free], 0), qp.hi[free])
@@ -104,7 +104,7 @@ def _sides(qp: QP, at: Array, free: Index) -> tuple[Array, Array]:
 
 
 def _towards(at: Array, move: Array, lo: Array, hi: Array) -> tuple[Array, bool]:
-    """Return ``at`` + ``move``, or the point where the first bound is met, and whether one was."""
+    """Return ``at`` + ``move``, or the point where the move meets its first bound, and whether it met one."""
     room = np.where(move > 0, hi - at, lo - at)
     with np.errstate(divide="ignore", invalid="ignore"):
         reach = np.where(move != 0, room / move, np.inf)
@@ -117,7 +117,7 @@ def _towards(at: Array, move: Array, lo: Array, hi: Array) -> tuple[Array, bool]
 
 
 def _bordered_solve(K: Array, right: Array) -> Array:
-    """Return x with K x + nu = right and sum(x) = 0; the least such x where K is singular."""
+    """Return x with K x + nu = right and sum(x) = 0; where K is singular, the x of least norm."""
     size = len(K)
     system = np.ones((size + 1, size + 1))
     system[:size, :size] = K

@@ -3,13 +3,13 @@
     primal   min_{R2, c}  R2 + 1/(nu n) sum_i w_i max(0, |phi(x_i) - c|^2 - R2)
     dual     max_a        diag(K)'a - a'Ka,   0 <= a_i <= w_i / (nu n),  sum_i a_i = 1
 
-with weights scaled so that sum_i w_i = n, and c = sum_i a_i phi(x_i). With b = nu n a and p = nu n diag(K) / 2 this is
-the program of ``program.py`` with 0 <= b <= w.
+The weights are scaled so that sum_i w_i = n, and c = sum_i a_i phi(x_i). With b = nu n a and p = nu n diag(K) / 2 this
+is the program of ``program.py`` with 0 <= b <= w.
 For any c the best R2 is a (1 - nu)-quantile of the squared distances d2, so any a gives a certificate:
 
     gap = sum_i (w_i/(nu n) - a_i) [d2_i - R2]_+ + a_i [R2 - d2_i]_+ >= 0.
 
-Adding u_i + u_j to K_ij changes nothing, so conditionally positive definite kernels are exact.
+Adding u_i + u_j to K_ij changes nothing, so conditionally positive definite kernels are solved exactly too.
 
 Source: Tax & Duin, Support Vector Data Description, Machine Learning 54, 2004.
 """
@@ -26,19 +26,19 @@ from buttress.solvers.qp.program import QP, Point, violation
 from buttress.solvers.qp.smo import block_smo
 from buttress.solvers.run import Outcome, Step, Steps, countdown, run
 
-CENTRE_ROWS = 64  # rows whose mean stands for the centre before there is one
-TIGHTEST_TOL = 1e-4  # of the first tolerance: pairs are not asked for more
-TIGHTENING = 10.0  # by which the tolerance falls where the gap is still too large
-IDLE_STEPS = 20  # blocks in a row that may leave the objective as it was before rounding has won
-NO_SPREAD = 1e-13  # of the largest k(x, x): a smaller mean squared distance is rounding, and 1 stands for it
-NO_GAP = 1e-12  # of the mean squared distance: a gap this small is none, even where the primal objective is 0
-WELL_INSIDE = 1e-4  # of the range of distances: float32 rows are trusted for rows this far inside the ball
-SAME_WEIGHT = 1e-12  # relative: cumulative weights this near to the total count as equal to it
+CENTRE_ROWS = 64  # rows whose mean is the first guess of the centre
+TIGHTEST_TOL = 1e-4  # of the first tolerance: the smallest tolerance that pairs are run with
+TIGHTENING = 10.0  # the tolerance is divided by this while the gap is too large
+IDLE_STEPS = 20  # blocks in a row without a lower objective after which only rounding is left
+NO_SPREAD = 1e-13  # of the largest k(x, x): a smaller mean squared distance is rounding and is replaced by 1
+NO_GAP = 1e-12  # of the mean squared distance: a gap this small counts as 0, even if the primal objective is 0
+WELL_INSIDE = 1e-4  # of the range of distances: for rows this far inside the ball, float32 is precise enough
+SAME_WEIGHT = 1e-12  # relative: cumulative weights this close to the total count as equal to it
 
 
 @dataclass
 class Ball:
-    """a (summing to 1), |c|^2 = a'Ka, d2, R2, by how much R2 may be off, both objectives and how the run ended."""
+    """a (summing to 1), |c|^2 = a'Ka, d2, R2 and its possible error, both objectives, and how the run ended."""
 
     a: Array
     norm2: float
@@ -55,7 +55,7 @@ class Ball:
         return max(0.0, self.primal - self.dual)
 
     def times(self, unit: float) -> "Ball":
-        """Return the ball of the kernel multiplied by ``unit``: the same coefficients, all distances squared scaled."""
+        """Return the ball of the kernel times ``unit``: same coefficients, all squared distances times ``unit``."""
         return replace(self, norm2=self.norm2 * unit, distance2=self.distance2 * unit, radius2=self.radius2 * unit,
                        slack=self.slack * unit, primal=self.primal * unit, dual=self.dual * unit)
 
@@ -77,10 +77,11 @@ def solve_ball(
 ) -> Ball:
     """Solve the program for positive weights of shape (n,), from the dual point ``start`` if one is given.
 
-    Runs until the KKT violation of b is at most ``tol`` times the mean squared distance to the centre (libsvm's measure
-    for the one-class machine) and the gap at most ``gap_tol`` times the primal objective, tightening ``tol`` where the
-    first does not give the second; up to ``exact_rows`` rows it then finishes exactly. Rows stored in float32 are
-    thrown away for float64 ones where the certificate, always in float64, is not good enough.
+    Stops when two conditions hold. The KKT violation of b is at most ``tol`` times the mean squared distance to the
+    centre (libsvm's measure for the one-class machine), and the gap is at most ``gap_tol`` times the primal objective.
+    If the first holds and the second does not, ``tol`` is lowered. With up to ``exact_rows`` rows the active-set
+    method then finishes to rounding. The certificate is always computed in float64. If it is not good enough and the
+    stored rows are float32, they are discarded and computed again in float64.
     """
     total = nu * len(weight)
     qp, scale = ball_program(rows, weight, total, start)
@@ -119,7 +120,7 @@ def ball_program(rows: KernelRows, weight: Array, total: float, start: Array | N
 
 
 def advancing(steps: Steps) -> Steps:
-    """Pass steps on until ``IDLE_STEPS`` in a row have not lowered the objective: rounding hides further progress."""
+    """Yield the steps until ``IDLE_STEPS`` in a row do not lower the objective: the rest is rounding."""
     least = np.inf
     idle = 0
     for step in steps:
@@ -153,7 +154,7 @@ def certified(qp: QP, b: Array, total: float, outcome: Outcome) -> Ball:
     a = b / total
     diagonal = qp.rows.diagonal
     product = qp.rows.times(a)
-    if qp.rows.real == np.float32:  # float64 wherever a distance counts: all but the rows well inside
+    if qp.rows.real == np.float32:  # distances of rows well inside do not matter; compute all others in float64
         d2 = diagonal - 2 * product
         inside = quantile_radius(d2, qp.hi, total) - WELL_INSIDE * float(np.ptp(d2))
         counts = np.union1d(np.flatnonzero(a), np.flatnonzero(d2 >= inside))
@@ -171,8 +172,8 @@ def certified(qp: QP, b: Array, total: float, outcome: Outcome) -> Ball:
 def quantile_radius(d2: Array, weight: Array, total: float) -> float:
     """Return the R2 that minimises R2 + sum_i weight_i [d2_i - R2]_+ / total, the middle one if there are several.
 
-    It is the largest d2 such that the rows at least that far weigh ``total`` or more: the (1 - nu)-quantile. Where
-    they weigh exactly ``total``, every R2 down to the next smaller distance is as good.
+    This is the (1 - nu)-quantile: the largest d2 such that the rows at least that far away weigh ``total`` or more.
+    If they weigh exactly ``total``, every R2 down to the next smaller distance is optimal too.
     """
     order = np.argsort(-d2, kind="stable")
     outside = np.cumsum(weight[order])

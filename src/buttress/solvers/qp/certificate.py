@@ -18,15 +18,15 @@ from buttress.gram.rows import Index
 from buttress.solvers.linear.intercept import best_intercept
 from buttress.solvers.qp.program import QP, Point, violation
 
-# In the units of p, which for a classifier are those of the margin. Float32 rows err by about 1e-5 of the largest
-# entry, so that a row this far beyond the reach of its loss in float32 is beyond it in float64 too.
+# In the units of p, which for a classifier are those of the margin. Float32 rows have errors of about 1e-5 of the
+# largest entry. A row whose loss is 0 by this much in float32 has loss 0 in float64 too.
 CLEAR_OF_LOSS = 1e-2
-SUSPECT = CLEAR_OF_LOSS / 10  # f from float32 rows that is off by more than this is not relied on at all
+SUSPECT = CLEAR_OF_LOSS / 10  # if f from float32 rows is wrong by more than this, none of it is used
 
 
 @dataclass
 class Certificate:
-    """Both objectives, f = Kb (right where it matters: see ``certify``) and the KKT violation, all in float64."""
+    """Both objectives, f = Kb (see ``certify`` for its precision) and the KKT violation, all in float64."""
 
     primal: float
     dual: float
@@ -42,9 +42,9 @@ class Certificate:
 def certify(qp: QP, at: Point) -> Certificate:
     """Return the certificate of the point.
 
-    f is computed from float64 entries of the kernel. Where the stored rows are float32, the rows without a
-    coefficient that they put at least 0.01 beyond the reach of any loss are left at their float32 value, far more
-    than float32 can err by: f of the others is compared to make sure.
+    f is computed from float64 entries of the kernel, with one exception. If the stored rows are float32, a row keeps
+    its float32 value when its coefficient is 0 and that value lies at least 0.01 beyond where a loss begins. Float32
+    errors are far smaller. To make sure, float32 and float64 values are compared on all other rows.
     """
     b = at.b
     f = _mostly_exact(qp, at) if qp.rows.real == np.float32 else qp.rows.exact_times(b, None)
@@ -54,7 +54,7 @@ def certify(qp: QP, at: Point) -> Certificate:
 
 
 def _mostly_exact(qp: QP, at: Point) -> Array:
-    """Return K b: from float64 entries where it decides a loss, from the float32 rows where it is far from one."""
+    """Return K b: from float64 entries for rows with a loss or close to one, from the float32 rows for the others."""
     rough = qp.rows.times(at.b) if at.stored is None else at.stored
     near = contested(qp, at.b, rough)
     f = qp.rows.exact_times(at.b, near)
@@ -80,6 +80,6 @@ def objectives(f: Array, b: Array, p: Array, lo: Array, hi: Array, l1: Array | f
     dual = float(p @ b - np.sum(l1 * np.abs(b))) - 0.5 * float(b @ f)
     b0 = best_intercept(p - f, lo, hi, l1)
     r = p - f - b0
-    # primal - dual row by row, where rounding cannot make it negative
+    # primal - dual as a sum over rows, each at least 0, so that rounding cannot make the total negative
     gaps = hi * np.maximum(0, r - l1) - lo * np.maximum(0, -r - l1) + l1 * np.abs(b) - b * r
     return dual + float(np.maximum(gaps, 0).sum()), dual, b0

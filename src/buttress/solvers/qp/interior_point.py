@@ -1,7 +1,8 @@
 """An interior-point method for the program of ``program.py``: few iterations whatever C and the scale of the data.
 
-Each iteration factorises one n x n matrix, n^3 / 3 operations, so it serves up to about 3,000 rows: as the rescue of
-problems on which pairs stall, and as the oracle of the tests. K must be positive semidefinite on vectors of sum 0.
+Each iteration factorises one n x n matrix, which takes n^3 / 3 operations. It is used up to about 3,000 rows, for
+problems on which pair updates stall, and in the tests as an independent solution. K must be positive semidefinite on
+vectors of sum 0.
 """
 
 from collections.abc import Callable
@@ -14,14 +15,14 @@ from buttress._checks import Array
 from buttress.solvers.qp.certificate import objectives
 from buttress.solvers.run import Step, Steps
 
-INTERIOR_ROWS = 3000  # rows: one factorisation of more takes longer than pairs usually need for the whole problem
+INTERIOR_ROWS = 3000  # rows: beyond this, one factorisation usually takes longer than pairs need for the whole problem
 SMALLER = 0.9  # of the least gap so far: only a gap below this counts as progress
-STUCK_STEPS = 12  # iterations without progress after which rounding has won
-EARLY_PATIENCE = 5 * STUCK_STEPS  # the same as long as the gap is above EARLY_GAP, where rounding cannot be the reason
+STUCK_STEPS = 12  # iterations without progress after which the method stops: the rest is rounding
+EARLY_PATIENCE = 5 * STUCK_STEPS  # the same while the gap is above EARLY_GAP: rounding cannot be the reason there
 EARLY_GAP = 0.1  # relative
-SHRINK = 0.995  # of the way to the nearest bound
-NO_STEP = 1e-8  # a step length below this leads nowhere
-AWAY = 1e-3  # least distance of the first multipliers from 0, K having a mean diagonal of 1
+SHRINK = 0.995  # share of the way to the nearest bound that a step takes
+NO_STEP = 1e-8  # a step shorter than this ends the method
+AWAY = 1e-3  # least distance of the first multipliers from 0, when K has a mean diagonal of 1
 DIAGONALS = (0.0, 1e-15, 1e-13, 1e-11, 1e-9)  # relative, added in turn until the matrix can be factorised
 CORRECTIONS = 20  # corrections of a rounded factorisation, at most
 CORRECTED = 1e-12  # relative residual at which they end
@@ -29,7 +30,7 @@ CORRECTED = 1e-12  # relative residual at which they end
 
 @dataclass
 class _Point:
-    """x, its distances to both bounds (kept apart: x - floor would round to 0) and their multipliers, and nu."""
+    """x, its distances to both bounds (stored, because x - floor would round to 0), their multipliers, and nu."""
 
     x: Array
     room_below: Array
@@ -47,8 +48,8 @@ class _Point:
 def interior_point(K: Array, p: Array, lo: Array, hi: Array, l1: Array | float = 0.0) -> Steps:
     """Yield feasible b for sum(b) = 0 with their relative duality gap, by Mehrotra's predictor and corrector (1992).
 
-    K is centred and scaled to mean diagonal 1 first, which changes nothing but the conditioning. With l1 > 0, b is
-    split into b = u - v with 0 <= u <= hi and 0 <= v <= -lo; the systems stay n x n.
+    K is first centred and scaled to mean diagonal 1. That only changes the conditioning. With l1 > 0, b is split into
+    b = u - v with 0 <= u <= hi and 0 <= v <= -lo; the systems stay n x n.
     """
     n = len(p)
     K = K - K.mean(axis=0)
@@ -68,7 +69,11 @@ def interior_point(K: Array, p: Array, lo: Array, hi: Array, l1: Array | float =
         b = feasible((signs * point.x).sum(axis=0) / scale, lo, hi)
         primal, dual, _ = objectives(scale * (K @ b), b, p, lo, hi, l1)
         gap = (primal - dual) / max(abs(primal), abs(dual), np.finfo(float).tiny)
-        least, idle = (gap, 0) if gap < SMALLER * least else (least, idle + 1)
+        if gap < SMALLER * least:
+            least = gap
+            idle = 0
+        else:
+            idle += 1
         yield Step(b, gap=gap, objective=primal - dual)
         moved = _mehrotra_step(K, linear, signs, point)
         if moved is None:
@@ -87,7 +92,7 @@ def _start(K: Array, linear: Array, signs: Array, floor: Array, room: Array, cei
 
 
 def _mehrotra_step(K: Array, linear: Array, signs: Array, at: _Point) -> _Point | None:
-    """Take one predictor-corrector step; None when the matrix cannot be factorised or no step is left."""
+    """Take one predictor-corrector step; None if the matrix cannot be factorised or the step is too short."""
     room_below = at.room_below
     room_above = at.room_above
     b = (signs * at.x).sum(axis=0)
@@ -104,7 +109,7 @@ def _mehrotra_step(K: Array, linear: Array, signs: Array, at: _Point) -> _Point 
         base = solve((signs * right / theta).sum(axis=0) * spread)
         d_nu = (-b.sum() - base.sum()) / ones.sum()
         d_b = base + d_nu * ones
-        force = spread * ((signs * right / theta).sum(axis=0) - d_b)  # K d_b - d_nu, without its cancellation
+        force = spread * ((signs * right / theta).sum(axis=0) - d_b)  # K d_b - d_nu, in a form without cancellation
         d_x = (right - signs * force) / theta
         return _Point(d_x, d_x, -d_x, (target_below - at.below * d_x) / room_below,
                       (target_above + at.above * d_x) / room_above, d_nu)
@@ -123,7 +128,7 @@ def _mehrotra_step(K: Array, linear: Array, signs: Array, at: _Point) -> _Point 
 
 
 def _factorised(K: Array, spread: Array) -> Callable[[Array], Array] | None:
-    """Return x -> (K + diag(spread))^-1 x by Cholesky, a little added to the diagonal where rounding needs it."""
+    """Return x -> (K + diag(spread))^-1 x by Cholesky; if rounding makes it fail, a little is added to the diagonal."""
     root = np.sqrt(spread + np.diagonal(K))
     for extra in DIAGONALS:
         system = K / root[:, None] / root
@@ -145,7 +150,7 @@ def _factorised(K: Array, spread: Array) -> Callable[[Array], Array] | None:
 def conjugate_gradients(
     apply: Callable[[Array], Array], rough: Callable[[Array], Array], right: Array
 ) -> Array:
-    """Return x with apply(x) = right, correcting the ``rough`` inverse that a rounded factorisation gives."""
+    """Return x with apply(x) = right; ``rough`` is an approximate inverse of ``apply``, used as preconditioner."""
     x = rough(right)
     residual = right - apply(x)
     best = x
@@ -175,19 +180,20 @@ def _reach(at: _Point, move: _Point) -> float:
     """Return the longest step at most 1 that keeps everything positive."""
     reach = 1.0
     for name in ("room_below", "room_above", "below", "above"):
-        value, change = getattr(at, name), getattr(move, name)
+        value = getattr(at, name)
+        change = getattr(move, name)
         with np.errstate(divide="ignore", invalid="ignore"):
             reach = min(reach, float(np.where(change < 0, -value / change, np.inf).min()))
     return reach
 
 
 def feasible(b: Array, lo: Array, hi: Array) -> Array:
-    """Return b moved onto its bounds and onto sum(b) = 0, towards 0 on the side that weighs more (lo <= 0 <= hi)."""
+    """Return b clipped to its bounds, its larger side scaled towards 0 so that sum(b) = 0 (lo <= 0 <= hi)."""
     b = np.clip(b, lo, hi)
     excess = float(b.sum())
     heavy = b > 0 if excess > 0 else b < 0
     free = heavy & (b > lo) & (b < hi)
-    side = free if np.abs(b[free]).sum() > abs(excess) else heavy  # rather leave the bounds alone
+    side = free if np.abs(b[free]).sum() > abs(excess) else heavy  # move only free variables if they suffice
     weight = float(np.abs(b[side]).sum())
     if weight > 0:
         b[side] *= 1 - abs(excess) / weight
@@ -195,7 +201,7 @@ def feasible(b: Array, lo: Array, hi: Array) -> Array:
 
 
 def snapped(b: Array, lo: Array, hi: Array, near: float) -> Array:
-    """Return b with the values within ``near`` of a bound, or of 0, put on it, the sum kept 0."""
+    """Return b with values within ``near`` (of hi - lo) of a bound or of 0 set to it; the sum stays 0."""
     width = hi - lo
     b = np.where(b - lo <= near * width, lo, np.where(hi - b <= near * width, hi, b))
     return feasible(np.where(np.abs(b) <= near * width, 0.0, b), lo, hi)

@@ -1,11 +1,11 @@
-"""Learning how several feature maps are mixed in support vector data description: the joint program.
+"""Learn the weights with which support vector data description mixes several feature maps: the joint program.
 
     min over R2, c, xi, gamma   R2 + 1/(nu n) sum_i w_i xi_i
     subject to                  |sum_p gamma_p Phi_p(x_i) - c|^2 <= R2 + xi_i,  xi >= 0,  gamma >= 0,  sum_p gamma_p = 1
 
 The kernel of sum_p gamma_p Phi_p is sum_p gamma_p^2 K_p, and the program is jointly convex. With V_p(a) = diag(K_p)'a -
 a'K_p a it is min over gamma of F(gamma) = max_a sum_p gamma_p^2 V_p(a). For a given dual point a the best gamma_p is
-proportional to 1/V_p(a), so that the dual is
+proportional to 1/V_p(a). So the dual is
 
     max over a of H(V(a)),   H(V) = 1 / sum_p (1/V_p),   0 <= a_i <= w_i/(nu n),  sum_i a_i = 1
 
@@ -22,11 +22,11 @@ from buttress.solvers.qp.kernel_weights import KernelStack, Trial, line_search
 from buttress.solvers.run import Step, Steps
 
 NO_VARIANCE = 1e-12  # of the largest V_p: a smaller one counts as this much, so that its weight stays finite
-MIX_ROUNDS = 3  # mixtures of dual points added after each ball: points that cost no program
+MIX_ROUNDS = 3  # mixtures of dual points added after each ball; they need no further program to be solved
 NEGLIGIBLE = 1e-10  # multipliers of the master program below this are dropped
 MASTER_TOL = 1e-14  # of SLSQP on the master program, whose variances are of the order of 1
 MASTER_ROUNDS = 200  # most iterations of SLSQP
-SHORTEST = 1e-12  # length of a step of gamma that rounding hides
+SHORTEST = 1e-12  # a step of gamma this short is rounding
 
 
 def best_mix(V: Array) -> Array:
@@ -43,7 +43,8 @@ def harmonic(V: Array) -> float:
 def strongest_mixture(cuts: Array) -> Array:
     """Return the lambda (K,) >= 0 of sum 1 that maximises H(lambda'cuts) for V of dual points as the rows of ``cuts``.
 
-    H is concave. Started from the best single row; any lambda is valid, so an early end costs progress only.
+    H is concave. The search starts from the best single row. Any lambda gives a valid bound, so stopping early costs
+    only progress.
     """
     V = np.maximum(cuts, NO_VARIANCE * cuts.max())
     singles = 1 / (1 / V).sum(axis=1)
@@ -67,11 +68,11 @@ def strongest_mixture(cuts: Array) -> Array:
 
 
 def joint_cuts(stack: KernelStack, mix: Array) -> Steps:
-    """Yield the best mix so far; the next is the best reply to the strongest mixture of all dual points seen.
+    """Yield the best mix so far; the next one is optimal for the strongest mixture of all dual points so far.
 
     Each dual point a bounds F(gamma) from below by sum_p gamma_p^2 V_p(a), a cut. The mixture of dual points that
-    attains the least of the cuts' maximum is a dual point itself and by concavity no worse: a cut at no further program.
-    The gap is relative.
+    attains the minimum over gamma of the largest cut is a dual point too, and by concavity its bound is at least as
+    good. So it adds a cut without solving another program. The gap is relative.
     """
     cuts: list[Array] = []
     points: list[Array] = []
@@ -96,8 +97,8 @@ def joint_cuts(stack: KernelStack, mix: Array) -> Steps:
 def joint_gradient(stack: KernelStack, mix: Array) -> Steps:
     """Yield mixes along the reduced gradient of F, scaled by the curvature of the cut, with a line search.
 
-    The gradient of F at gamma is 2 gamma_p V_p(a) for its ball's dual point a. Kept to sum gamma = 1 and divided by the
-    cut's second derivatives 2 V_p(a), it points to the best reply to a, where the cut itself is least.
+    The gradient of F at gamma is 2 gamma_p V_p(a), with a the dual point of the ball at gamma. Projected on
+    sum gamma = 1 and divided by the second derivatives of the cut, 2 V_p(a), it points to the minimum of the cut.
     """
     trial = stack.evaluate(mix**2, None)
     lower = 0.0
@@ -113,7 +114,7 @@ def joint_gradient(stack: KernelStack, mix: Array) -> Steps:
 
 
 def along_mix(stack: KernelStack, trial: Trial, gamma: Array, D: Array) -> Trial:
-    """Return the trial of least F between gamma and gamma + D."""
+    """Return the trial with the smallest F between gamma and gamma + D."""
 
     def at(s: float, start: Array) -> Trial:
         return stack.evaluate((gamma + s * D) ** 2, start)

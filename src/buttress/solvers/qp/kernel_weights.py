@@ -1,10 +1,10 @@
-"""Learning the weights of several kernels in support vector data description.
+"""Learn the weights of several kernels in support vector data description.
 
     V_p(a) = diag(K_p)'a - a'K_p a,    J(eta) = max_a sum_p eta_p V_p(a) over the dual points a of ``ball.py``
 
-"minimax" is the ball of least cost over all weights, min over the simplex of J, which is convex with gradient V(a) and
-equals max_a min_p V_p(a): J(eta) - min_p V_p(a) is a certificate for any eta and a. ``level_cuts`` and
-``reduced_gradient`` solve it. "spread" is max_a ||V(a)||_2, not convex; ``alternate`` climbs it.
+"minimax" minimises J over the simplex. J is convex with gradient V(a), and its minimum equals max_a min_p V_p(a), so
+J(eta) - min_p V_p(a) is a certificate for any eta and a. ``level_cuts`` and ``reduced_gradient`` solve it.
+"spread" is max_a ||V(a)||_2. It is not convex; ``alternate`` increases it step by step.
 
 Sources: Liu, A demo of reduced gradient descent optimization (2020), Eq. 7 (min over gamma) and Eq. 10-11 (max over
 gamma), which are different problems; Rakotomamonjy et al., SimpleMKL (JMLR 2008); Lemarechal, Nemirovskii & Nesterov,
@@ -23,18 +23,18 @@ from buttress.kernels import Kernel, centers
 from buttress.solvers.qp.ball import Ball, solve_ball
 from buttress.solvers.run import Step, Steps
 
-FETCHED_ROWS = 512  # rows of each kernel made at a time: 4 kB of scratch memory for each column
-FINISHED_ROWS = 200  # rows: of more, no ball but the last is finished exactly, to save time; runs not recorded
-ALONE = 0.1  # entries in a smaller share of the columns than this are computed alone, without their whole rows
+FETCHED_ROWS = 512  # rows of each kernel computed at a time: 4 kB of scratch memory for each column
+FINISHED_ROWS = 200  # rows: with more, only the last ball is finished exactly, to save time; runs not recorded
+ALONE = 0.1  # if a smaller share of the columns is wanted, only those entries are computed, not whole rows
 LEVEL = 0.3  # how far up from the lower bound to the best value the next weights may lie (the level method's lambda)
-CUT_ROUNDS = 2  # mixtures of dual points added after each ball: cuts that cost no program
+CUT_ROUNDS = 2  # mixtures of dual points added after each ball; these cuts need no further program to be solved
 NO_WEIGHT = 1e-12  # weights below this become 0
 NO_SLOPE = 1e-12  # of the largest: slopes below this are rounding
-NO_VARIANCE = 1e-12  # of the two sums whose difference it is: a smaller variance is rounding
-INFEASIBLE = 1e-14  # last entry of the residual: a smaller one says that the level cannot be reached, but for rounding
-FLAT = 0.01  # of the first slope: where the line search ends
-LINE_TRIALS = 12  # most balls of one line search
-COPY_ROWS = 200  # rows that kernels are compared on
+NO_VARIANCE = 1e-12  # a variance below this share of the two sums it is the difference of is rounding
+INFEASIBLE = 1e-14  # if the last entry of the residual is smaller than this, no weights reach the level
+FLAT = 0.01  # of the first slope: the line search ends at a slope this small
+LINE_TRIALS = 12  # most balls solved in one line search
+COPY_ROWS = 200  # rows on which kernels are compared
 COPY = 1e-9  # relative distance of two centred and scaled Gram matrices below which they are the same kernel
 
 
@@ -53,7 +53,7 @@ class Source:
         return self.kernel(self.X[rows], self.Z[columns])
 
     def add_entries(self, total: Array, weight: float, index: Index, columns: Index) -> None:
-        """Add weight times the entries to ``total`` in place: from whole rows if they are wanted, else alone."""
+        """Add weight times the entries to ``total`` in place; for few columns, without computing whole rows."""
         whole = len(columns) == len(self.X)
         for start in range(0, len(index), self.block):
             part = index[start : start + self.block]
@@ -71,7 +71,7 @@ class Source:
 
 
 class RowMixture(Kernel):
-    """sum_p weights[p] K_p of training rows, given and asked for by their numbers, from the rows each K_p keeps."""
+    """sum_p weights[p] K_p between training rows, which are given by number; uses the stored rows of each K_p."""
 
     def __init__(self, sources: "list[Source]", weights: Array):
         self.sources = sources
@@ -82,7 +82,8 @@ class RowMixture(Kernel):
         return "cpd"
 
     def __call__(self, X: Array, Z: Array) -> Array:
-        index, columns = X[:, 0].astype(np.intp), Z[:, 0].astype(np.intp)
+        index = X[:, 0].astype(np.intp)
+        columns = Z[:, 0].astype(np.intp)
         total = np.zeros((len(X), len(Z)))
         for source, weight in zip(self.sources, self.weights, strict=True):
             if weight > 0:
@@ -95,11 +96,11 @@ class RowMixture(Kernel):
         return sum(parts, np.zeros(len(X)))
 
     def gradient(self, X: Array, Z: Array, V: Array) -> Array:
-        raise ValueError("Rows known by their number have no gradient in the inputs.")
+        raise ValueError("A kernel on row numbers has no gradient in the inputs.")
 
 
 class MixtureRows(KernelRows):
-    """Rows of one mixture, whose products with b come from the products of the kernels that the stack keeps."""
+    """Rows of one mixture. Its products with b are sums of the products that the stack stores for each kernel."""
 
     def __init__(self, stack: "KernelStack", weights: Array):
         numbers = np.arange(len(stack.weight), dtype=np.float64)[:, None]
@@ -128,7 +129,7 @@ class Trial:
 class KernelStack:
     """m kernels on the same n training rows, each divided by its scale; ``evaluate`` solves for one choice of weights.
 
-    Memory is ``cache_size`` megabytes of rows for all kernels together, never m Gram matrices.
+    All kernels together store ``cache_size`` megabytes of rows, never m whole Gram matrices.
     """
 
     def __init__(self, kernels: list[Kernel], inputs: list[Array], weight: Array, nu: float, *, cache_size: float,
@@ -158,10 +159,11 @@ class KernelStack:
         return np.array([a @ source.rows.diagonal for source in self.sources] - means) / self.scales
 
     def products(self, b: Array) -> Array:
-        """Return K_p b for every kernel, (m, n), from those of the last b: rows are needed where the two differ."""
+        """Return K_p b for every kernel, (m, n): the products of the last b plus those of the entries that changed."""
         change = b - self._b
         if np.count_nonzero(change) > np.count_nonzero(b):
-            self._products, change = np.zeros_like(self._products), b
+            self._products = np.zeros_like(self._products)
+            change = b
         rounding = 4 * np.finfo(float).eps * np.abs(b).max()
         moved = np.flatnonzero(np.abs(change) > rounding)
         products = self._products.copy()
@@ -175,7 +177,7 @@ class KernelStack:
 def variance(source: Source, share: Array) -> float:
     """Return share'diag(K) - share'K share by blocks of one triangle: tr(HKH)/n for equal shares summing to 1.
 
-    What rounding hides counts as 0.
+    A value as small as rounding counts as 0.
     """
     mean = 0.0
     n = len(share)
@@ -188,10 +190,11 @@ def variance(source: Source, share: Array) -> float:
 
 
 def level_cuts(stack: KernelStack, eta: Array) -> Steps:
-    """Yield the best weights so far; the next are the nearest to them on which all cuts J >= eta'V lie low enough.
+    """Yield the best weights so far; the next are the closest to them at which all cuts eta'V are below the level.
 
-    The linear program over the cuts bounds J from below; the mixture of dual points that attains it is a dual point
-    itself, by concavity no worse, and adds a cut of its own at no further program. The gap is relative.
+    The linear program over the cuts bounds J from below. The mixture of dual points that attains it is a dual point
+    too, and by concavity its bound is at least as good. So it adds a cut without solving another program. The gap is
+    relative.
     """
     cuts: list[Array] = []
     points: list[Array] = []
@@ -229,8 +232,8 @@ def lowest(cuts: list[Array]) -> tuple[Array, Array]:
 def nearest_low(eta: Array, cuts: Array, level: float) -> Array:
     """Return the point of the simplex nearest to ``eta`` with cuts'eta <= level.
 
-    Least distance programming by non-negative least squares (Lawson & Hanson, chapter 23), the sum of the weights
-    eliminated by writing them as eta + B z with orthonormal columns of B orthogonal to 1.
+    This is least distance programming by non-negative least squares (Lawson & Hanson, chapter 23). The weights are
+    written as eta + B z, with orthonormal columns of B orthogonal to 1, so that their sum stays 1.
     """
     m = len(eta)
     if m == 1:
@@ -253,7 +256,7 @@ def nearest_low(eta: Array, cuts: Array, level: float) -> Array:
 
 
 def reduced_gradient(stack: KernelStack, eta: Array) -> Steps:
-    """Yield weights along SimpleMKL's reduced gradient: to a face of the simplex while J falls, then a line search."""
+    """Yield weights along SimpleMKL's reduced gradient: to faces of the simplex while J falls, then a line search."""
     trial = stack.evaluate(eta, None)
     lower = -np.inf
     while True:
@@ -269,7 +272,7 @@ def reduced_gradient(stack: KernelStack, eta: Array) -> Steps:
 
 
 def descent_direction(eta: Array, V: Array) -> Array:
-    """Return the reduced gradient direction, which keeps the sum and leaves zero weights that would turn negative."""
+    """Return the reduced gradient direction: the sum stays 1, and weights of 0 that would turn negative stay 0."""
     m = int(eta.argmax())
     reduced = V - V[m]
     reduced[np.abs(reduced) <= NO_SLOPE * np.abs(V).max()] = 0.0
@@ -280,9 +283,10 @@ def descent_direction(eta: Array, V: Array) -> Array:
 
 
 def to_the_face(stack: KernelStack, trial: Trial, D: Array) -> tuple[Trial, Array, float, Trial | None]:
-    """Follow D to where a weight becomes 0 as long as J still falls there, that weight then fixed.
+    """Follow D until a weight becomes 0. If J still falls there, fix that weight at 0 and repeat.
 
-    Returns where it stopped, the direction left, the step to the next face and the trial there (None: none is left).
+    Returns the trial reached, the remaining direction, the step to the next face and the trial there (None if no
+    direction remains).
     """
     tallest = np.abs(D).max()
     while (D < 0).any():
@@ -304,7 +308,7 @@ def to_the_face(stack: KernelStack, trial: Trial, D: Array) -> tuple[Trial, Arra
 
 
 def along_weights(stack: KernelStack, trial: Trial, D: Array, reach: float, end: Trial) -> Trial:
-    """Return the trial of least J on the way of the weights along D."""
+    """Return the trial with the smallest J along D."""
     eta = trial.eta
 
     def at(s: float, start: Array) -> Trial:
@@ -315,9 +319,10 @@ def along_weights(stack: KernelStack, trial: Trial, D: Array, reach: float, end:
 
 def line_search(at: Callable[[float, Array], Trial], slope: Callable[[Trial], float], trial: Trial, reach: float,
                 end: Trial) -> Trial:
-    """Return the trial of least J between ``trial`` and ``end`` at ``reach``, by the slope, which increases (Illinois).
+    """Return the trial with the smallest J between ``trial`` (at 0) and ``end`` (at ``reach``).
 
-    ``at`` solves for a point of the way from a given dual point.
+    J is convex, so its slope increases; the root of the slope is found by false position (Illinois). ``at`` solves
+    for the ball at one point of the line, from a given dual point.
     """
     low = 0.0
     high = reach
@@ -348,8 +353,8 @@ def line_search(at: Callable[[float, Array], Trial], slope: Callable[[Trial], fl
 def alternate(stack: KernelStack, eta: Array) -> Steps:
     """Yield the balls of gamma <- V(a) / ||V(a)||, the closed form of Eq. 11; the objective is -gamma'V(a).
 
-    Each round increases gamma'V(a) or leaves it; the change is the larger of its relative rise and the change of gamma.
-    The weights of the kernels are gamma / sum(gamma), which has the same ball.
+    No round lowers gamma'V(a). The change is the larger of its relative rise and the change of gamma. The weights of
+    the kernels are gamma / sum(gamma), which give the same ball.
     """
     gamma = eta / np.linalg.norm(eta)
     trial = stack.evaluate(gamma / gamma.sum(), None)
@@ -367,13 +372,13 @@ def alternate(stack: KernelStack, eta: Array) -> Steps:
 
 
 def fixed(stack: KernelStack, eta: Array) -> Steps:
-    """Yield the ball of weights that are given, once."""
+    """Yield the ball of the given weights, once."""
     trial = stack.evaluate(eta, None)
     yield Step((trial, np.nan), objective=trial.upper, done=True)
 
 
 def find_copies(sources: list[Source], sample: int = COPY_ROWS) -> list[tuple[int, int]]:
-    """Return the pairs of kernels that are the same up to scale, centring and rounding on a sample of the rows."""
+    """Return the pairs of kernels that are equal on a sample of the rows, up to scale, centring and rounding."""
     some = np.unique(np.linspace(0, len(sources[0].X) - 1, sample).astype(np.intp))
     shapes = []
     for source in sources:

@@ -19,10 +19,10 @@ from buttress.solvers.run import countdown
 
 __all__ = ["SVMSolution", "classifier_qp", "hard_margin", "regressor_qp", "solve_svm"]
 
-C_FACTOR = 100.0  # by which C grows on the way to the hard margin: few solves, each started near its end
-HARDEST = 1e10  # C times the variance in feature space beyond which a margin is below rounding
-VARIANCE_ROWS = 500  # rows that the variance is estimated from, which need be right to a factor of two only
-AT_BOUND = 1e-9  # of C: a_i this close to C counts as at it
+C_FACTOR = 100.0  # C is multiplied by this on the way to the hard margin: few solves, each started near its end
+HARDEST = 1e10  # C times the variance in feature space: beyond this a margin is below rounding
+VARIANCE_ROWS = 500  # rows for the estimate of the variance, of which only the order of magnitude matters
+AT_BOUND = 1e-9  # of C: a_i this close to C counts as equal to C
 
 
 def solve_svm(
@@ -30,35 +30,36 @@ def solve_svm(
 ) -> SVMSolution:
     """Solve the program for targets y in {-1, +1} and bounds C_i > 0, both of shape (n,), see :class:`Limits`.
 
-    It is a step of another algorithm, to which Ctrl-C is passed on.
+    For use inside another algorithm: Ctrl-C is passed on to it.
     """
     return solve(classifier_qp(rows, y, bound), Limits(tol=tol, gap_tol=gap_tol, max_time=max_time, inner=True))
 
 
 def classifier_qp(rows: KernelRows, y: Array, bound: Array, start: Array | None = None) -> QP:
-    """Return the classifier's program, started from the nearest feasible point to ``start``."""
-    lo, hi = np.where(y > 0, 0.0, -bound), np.where(y > 0, bound, 0.0)
+    """Return the classifier's program, started from the feasible point nearest to ``start``."""
+    lo = np.where(y > 0, 0.0, -bound)
+    hi = np.where(y > 0, bound, 0.0)
     return QP(rows, y, lo, hi, _first(start, lo, hi), np.zeros(len(y)))
 
 
 def regressor_qp(rows: KernelRows, y: Array, bound: Array, epsilon: float, start: Array | None = None) -> QP:
-    """Return the regressor's program, started from the nearest feasible point to ``start``."""
+    """Return the regressor's program, started from the feasible point nearest to ``start``."""
     return QP(rows, y, -bound, bound, _first(start, -bound, bound), np.full(len(y), float(epsilon)))
 
 
 def _first(start: Array | None, lo: Array, hi: Array) -> Array:
-    """Return the feasible point nearest to ``start``, 0 where there is none."""
+    """Return the feasible point nearest to ``start``, or 0 if no start is given."""
     return np.zeros(len(lo)) if start is None else feasible(start, lo, hi)
 
 
 def hard_margin(rows: KernelRows, y: Array, limits: Limits) -> SVMSolution:
     """Solve max_a sum_i a_i - 1/2 (y a)'K(y a), a >= 0, sum_i y_i a_i = 0: the hard margin.
 
-    It is the soft margin at any C that no a_i reaches, so C grows a hundredfold until none does. Each soft dual value
-    is a lower bound on 1/2 ||w||^2 = 1 / (2 margin^2), and so an upper bound on the margin.
+    The hard margin equals the soft margin at any C that no a_i reaches. So C grows a hundredfold until none does. Each
+    soft dual value is a lower bound on 1/2 ||w||^2 = 1 / (2 margin^2), and so an upper bound on the margin.
 
-    Raises ValueError when a_i still reaches C at C = 1e10 / (mean squared distance to the centre): a margin below
-    1e-5 of that distance cannot be told from none.
+    Raises ValueError if some a_i still reaches C at C = 1e10 / (mean squared distance to the centre): rounding hides
+    a margin below 1e-5 of the root of that distance.
     """
     left = countdown(limits.max_time)
     scale = _variance(rows)

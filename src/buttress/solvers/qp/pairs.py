@@ -1,4 +1,4 @@
-"""Sequential minimal optimisation on a whole Gram matrix, compiled: the pair updates of the exact machines."""
+"""The compiled pair updates of sequential minimal optimisation (SMO), on a whole Gram matrix."""
 
 import numba
 import numpy as np
@@ -8,60 +8,76 @@ from buttress._compiling import compile_kernel
 from buttress._intrinsics import maximum, minimum
 from buttress.gram.compiled import FAST
 
-FAR = 1e30  # stands for infinity, which fast arithmetic may not meet; its square root is beyond any gradient
-TAU = 1e-12  # least curvature of a pair, libsvm's
-DOWNWARDS = -1e-6  # of K_ii: a curvature below this is no rounding, of float32 rows either
+FAR = 1e30  # used for infinity, which fast arithmetic does not allow; its square root is larger than any gradient
+TAU = 1e-12  # least curvature of a pair, as in libsvm
+DOWNWARDS = -1e-6  # of K_ii: a curvature below this is not rounding, not even of float32 rows
 
 
 @numba.njit(error_model="numpy", fastmath=FAST)
 def _move_and_scan(g: Array, step: float, row: Array, other: Array, up: Array, low: Array) -> tuple[float, float, int]:
-    """Add step * (row - other) to g; return the least slope up, the largest down, and the start of the first's 64.
+    """Add step * (row - other) to g; return the least slope up, the largest slope down, and a block start.
 
-    Slices let LLVM know that no index is negative, without which it would not vectorise.
+    The last one is the start of the 64 entries that hold the least slope up. The arrays are sliced by blocks so that
+    LLVM knows that no index is negative and can vectorise.
     """
-    real, block = g.dtype.type, 0
-    least, most = real(FAR), real(-FAR)
+    real = g.dtype.type
+    block = 0
+    least = real(FAR)
+    most = real(-FAR)
     for start in range(0, g.size, 64):
-        g_, up_, low_ = g[start : start + 64], up[start : start + 64], low[start : start + 64]
-        row_, other_ = row[start : start + 64], other[start : start + 64]
-        first, last = real(FAR), real(-FAR)
+        g_ = g[start : start + 64]
+        up_ = up[start : start + 64]
+        low_ = low[start : start + 64]
+        row_ = row[start : start + 64]
+        other_ = other[start : start + 64]
+        first = real(FAR)
+        last = real(-FAR)
         for t in range(64):
             slope = g_[t] + step * (row_[t] - other_[t])
             g_[t] = slope
             first = minimum(first, slope + up_[t])
             last = maximum(last, slope + low_[t])
         if first < least:
-            least, block = first, start
+            least = first
+            block = start
         most = max(most, last)
     return least, most, block
 
 
 @numba.njit(error_model="numpy", fastmath=FAST)
 def _best_partner(g: Array, low: Array, least: float, own: float, diagonal: Array, row: Array) -> int:
-    """Return the j of the largest gain rise^2 / curvature of the pair (i, j), i of slope ``least`` and K_i ``row``."""
-    real, block = g.dtype.type, 0
-    gain, tau = real(0.0), real(TAU)
+    """Return the j with the largest gain rise^2 / curvature of the pair (i, j); i has slope ``least``, K_i is ``row``.
+    """
+    real = g.dtype.type
+    block = 0
+    gain = real(0.0)
+    tau = real(TAU)
     for start in range(0, g.size, 64):
-        g_, row_ = g[start : start + 64], row[start : start + 64]
-        low_, diagonal_ = low[start : start + 64], diagonal[start : start + 64]
+        g_ = g[start : start + 64]
+        row_ = row[start : start + 64]
+        low_ = low[start : start + 64]
+        diagonal_ = diagonal[start : start + 64]
         best = real(0.0)
         for t in range(64):
             rise = maximum(g_[t] + low_[t] - least, real(0.0))
             best = maximum(best, rise * rise / maximum(own + diagonal_[t] - real(2.0) * row_[t], tau))
         if best > gain:
-            gain, block = best, start
-    j, gain = block, real(-1.0)
+            gain = best
+            block = start
+    j = block
+    gain = real(-1.0)
     for t in range(block, block + 64):
         rise = max(g[t] + low[t] - least, real(0.0))
         best = rise * rise / max(own + diagonal[t] - real(2.0) * row[t], tau)
         if best > gain:
-            j, gain = t, best
+            j = t
+            gain = best
     return j
 
 
 @numba.njit(error_model="numpy", fastmath=FAST)
 def _offsets(t: int, b: Array, lo: Array, hi: Array, l1: Array, up: Array, low: Array) -> None:
-    """Set what is added to g_t for its slopes up and down: the slope of l1 |b|, or far away at a bound."""
+    """Set what is added to g_t for its slopes up and down: the slope of l1 |b|, or +-FAR at a bound."""
     real = up.dtype.type
     up[t] = real(FAR) if b[t] >= hi[t] else real(l1[t] if b[t] >= 0 else -l1[t])
     low[t] = real(-FAR) if b[t] <= lo[t] else real(l1[t] if b[t] > 0 else -l1[t])
@@ -82,11 +98,14 @@ def pair_updates(
 
     Minimises 1/2 b'Kb - p'b + l1'|b| over lo <= b <= hi with the sum of b fixed; K is (q, m) and g (m,), m the next
     multiple of 64 from q. ``g = K b - p`` and ``b`` are updated in place until the largest slope down is within
-    ``tol`` of the least slope up. Returns the numbers of pairs updated and of those along which K curves downwards.
-    Ties take the lowest index.
+    ``tol`` of the least slope up. Returns the number of pairs updated, and the number of those along which K has
+    negative curvature. Ties go to the lowest index.
     """
-    m, real = g.size, K.dtype.type
-    up, low, diagonal = np.full(m, FAR, K.dtype), np.full(m, -FAR, K.dtype), np.zeros(m, K.dtype)
+    m = g.size
+    real = K.dtype.type
+    up = np.full(m, FAR, K.dtype)
+    low = np.full(m, -FAR, K.dtype)
+    diagonal = np.zeros(m, K.dtype)
     for t in range(b.size):
         diagonal[t] = K[t, t]
         _offsets(t, b, lo, hi, l1, up, low)
@@ -102,14 +121,15 @@ def pair_updates(
         for t in range(block + 1, block + 64):
             if g[t] + up[t] < g[i] + up[i]:
                 i = t
-        row, own = K[i], diagonal[i]
+        row = K[i]
+        own = diagonal[i]
         j = _best_partner(g, low, least, own, diagonal, row)
         curvature = own + diagonal[j] - real(2.0) * row[j]
         downwards += curvature < DOWNWARDS * abs(own)
         room_i = -b[i] if b[i] < 0 and l1[i] > 0 else hi[i] - b[i]
         room_j = b[j] if b[j] > 0 and l1[j] > 0 else b[j] - lo[j]
         length = min((g[j] + low[j] - least) / max(curvature, real(TAU)), room_i, room_j)
-        # a bound or kink that is reached is met exactly, never missed by rounding
+        # set the variable to the bound or kink it reaches, so that rounding cannot miss it
         b[i] = (0.0 if b[i] < 0 and l1[i] > 0 else hi[i]) if length == room_i else b[i] + length
         b[j] = (0.0 if b[j] > 0 and l1[j] > 0 else lo[j]) if length == room_j else b[j] - length
         step = real(length)

@@ -1,10 +1,10 @@
-"""The quadratic program behind SVC, SVR and SVDD, and the point that its solvers hand from one to the next.
+"""The quadratic program behind SVC, SVR and SVDD, and the point that one solver passes to the next.
 
     minimise over b   1/2 b'Kb - p'b + l1'|b|     subject to   lo <= b <= hi,  sum(b) = c
 
-With g = Kb - p the slope of raising b_i is g_i + l1_i (g_i - l1_i below 0), that of lowering it g_i + l1_i above 0 and
-g_i - l1_i elsewhere. Optimal when viol = max_{b > lo} (slope down) - min_{b < hi} (slope up) <= 0; ``tol`` is on viol,
-libsvm's measure.
+Let g = Kb - p. Raising b_i has slope g_i + l1_i if b_i >= 0, and g_i - l1_i below 0. Lowering b_i has slope g_i + l1_i
+if b_i > 0, and g_i - l1_i elsewhere. b is optimal if viol = max_{b > lo} (slope down) - min_{b < hi} (slope up) <= 0.
+``tol`` bounds viol, which is libsvm's measure.
 """
 
 from dataclasses import dataclass
@@ -29,19 +29,19 @@ class QP:
 
 @dataclass(frozen=True)
 class Point:
-    """A feasible b and what is known of it: what one phase of a solve returns and the next one starts from.
+    """A feasible b with values computed from it: what one phase of a solve returns and the next one starts from.
 
     Parameters
     ----------
     b : array of shape (n,)
     f : array of shape (n,) or None
-        K b as a certificate computed it, which is more precise than the stored rows are.
+        K b from the last certificate, more precise than the stored rows give it.
     stored : array of shape (n,) or None
         K b summed from the stored rows alone.
     gram : array of shape (n, m) or None
-        K in float64, once it was needed whole; zero columns are added up to a multiple of 64.
+        The whole of K in float64, once a phase has needed it; zero columns are added up to a multiple of 64.
     downwards : int
-        Pair updates so far along which K curves downwards: none, but for rounding, unless K is indefinite.
+        Pair updates so far along which K has negative curvature. Apart from rounding, only an indefinite K has any.
     """
 
     b: Array
@@ -65,7 +65,7 @@ def violation(g: Array, b: Array, lo: Array, hi: Array, l1: Array | float = 0.0)
 
 
 def bias(g: Array, b: Array, lo: Array, hi: Array, l1: Array | float = 0.0) -> float:
-    """Return the intercept, minus the mean slope of the free variables, else minus the middle of its interval."""
+    """Return the intercept: minus the mean slope of the free variables; if none is free, the middle of its interval."""
     kink = (b == 0) & (np.asarray(l1) > 0)
     free = (b > lo) & (b < hi) & ~kink
     if free.any():

@@ -1,4 +1,4 @@
-"""The machine trained against a ball in feature space, exactly, by a root search over the natural path.
+"""The exact machine against perturbations in a ball of feature space, by a root search over the natural path.
 
     minimise over f, b0   1/2 ||f||^2 + C sum_i max(0, 1 - y_i (f(x_i) + b0) + r ||f||)                          (P)
     maximise over a       sum_i a_i - 1/2 max(0, |sum_i a_i y_i k(x_i, .)| - r sum_i a_i)^2,
@@ -9,9 +9,9 @@ with norm rho and dual variables of sum S, then f = g / (1 - r rho), b0 = b_g / 
 
     C = C' / [(1 - r rho) (1 - r S / rho)],     as long as S / rho < 1 / r,
 
-by the stationarity of both: their losses differ by the factor s = 1 + r ||f||, so the same a serve both. C grows with
-C'; f = 0 is optimal for every C once r reaches the limit of rho / S for small C', and (P) is a natural machine
-with a smaller C otherwise.
+This follows from the stationarity conditions of both problems: their losses differ by the factor s = 1 + r ||f||, so
+both have the same a. C grows with C'. Once r reaches the limit of rho / S for small C', f = 0 is optimal for every C.
+Below that limit, (P) is a natural machine with a smaller C.
 """
 
 from collections.abc import Callable
@@ -27,9 +27,10 @@ from buttress.solvers.run import Step, Steps
 
 
 class Mirrored(Kernel):
-    """k((x, s), (z, t)) = s t k(x, z): with every row also as (x, -1) and the other label, no intercept can help.
+    """k((x, s), (z, t)) = s t k(x, z), for solving without an intercept.
 
-    The mirrored problem is convex and even in the intercept, so 0 is optimal, and f is that of the problem without.
+    Each row is used twice: as (x, 1) with its label and as (x, -1) with the other label. This problem is convex and
+    even in the intercept, so the intercept 0 is optimal, and f is the solution of the problem without intercept.
     """
 
     def __init__(self, kernel: Kernel):
@@ -52,7 +53,7 @@ class Mirrored(Kernel):
 
 @dataclass
 class Natural:
-    """A point of the natural path: C', b = y a, f = K b on the rows, the intercept, rho and S."""
+    """A point of the natural path: C', b = y a, f = K b on the rows, the intercept, rho (``norm``), S (``total``)."""
 
     C: float
     b: Array
@@ -62,7 +63,7 @@ class Natural:
     total: float
 
     def mapped(self, radius: float) -> float:
-        """Return the C whose attacked machine this is; inf beyond the end of the map."""
+        """Return the C for which (P) has this point as its solution; inf where the map is not defined."""
         if radius == 0:
             return self.C
         if radius * self.total >= self.norm:
@@ -71,10 +72,10 @@ class Natural:
 
 
 Solve = Callable[[float], Natural]
-SAME_LOG = 1e-13  # of log C': a bracket this narrow is rounding
-BACK = 1.0  # in log C', how far the search goes back as long as every point lies beyond the C asked for
-EARLY = 0.25  # C' n max k(x, x) of the first point: all scores then differ by at most twice this, less than 1
-FIRST_TOL = 1e-6  # of the first point, on which the start of the search and the limit of the radius depend
+SAME_LOG = 1e-13  # in log C': a bracket this narrow is rounding
+BACK = 1.0  # in log C': how far the search steps back while every point so far maps beyond the wanted C
+EARLY = 0.25  # C' n max k(x, x) of the first point: all scores then differ by at most twice this, which is below 1
+FIRST_TOL = 1e-6  # tolerance of the first point, from which the start of the search and the largest radius follow
 
 
 def natural_path(
@@ -84,10 +85,12 @@ def natural_path(
     n = len(X)
     rows = KernelRows(kernel, X, cache_size)
     if fit_intercept:
-        twins, labels = rows, y
+        twins = rows
+        labels = y
     else:
         signed = [np.column_stack([X, np.full(n, sign)]) for sign in (1.0, -1.0)]
-        twins, labels = KernelRows(Mirrored(kernel), np.vstack(signed), cache_size), np.append(y, -y)
+        twins = KernelRows(Mirrored(kernel), np.vstack(signed), cache_size)
+        labels = np.append(y, -y)
 
     def solve(C: float) -> Natural:
         bound = C if fit_intercept else C / 2
@@ -105,10 +108,10 @@ def natural(rows: KernelRows, b: Array, C: float, intercept: float) -> Natural:
 
 
 def first_point(kernel: Kernel, X: Array, y: Array, *, fit_intercept: bool) -> Natural:
-    """Return a point of the path so early that all scores differ by less than 1.
+    """Return a point of the path with a C' so small that all scores differ by less than 1.
 
-    There every row of the smaller class (without intercept: every row) is at its bound, all of the solution is in
-    proportion to C', and rho / S is the radius at which the attacked machine collapses.
+    There every row of the smaller class (without intercept: every row) is at its bound. The whole solution is
+    proportional to C', and rho / S is the radius from which on f = 0 is optimal in (P).
     """
     C = EARLY / (len(y) * float(kernel.diagonal(X).max()))
     if fit_intercept and y.sum() != 0:
@@ -117,9 +120,10 @@ def first_point(kernel: Kernel, X: Array, y: Array, *, fit_intercept: bool) -> N
 
 
 def path_search(solve: Solve, first: Natural, y: Array, *, C: float, radius: float) -> Steps:
-    """Yield (b, intercept, C') of attacked machines whose C approaches the one asked for.
+    """Yield (b, intercept, C') of attacked machines whose C approaches the wanted one.
 
-    The gap is the relative duality gap between (P) and (D), the objective is (P). False position (Illinois) in log C'.
+    The gap is the relative duality gap between (P) and (D), and the objective is (P). C' is found by false position
+    (Illinois) in log C'.
     """
     low = -np.inf
     high = float(np.log(C))
@@ -154,13 +158,13 @@ def path_search(solve: Solve, first: Natural, y: Array, *, C: float, radius: flo
 
 
 def start_of(first: Natural, C: float, radius: float) -> float:
-    """Return the C' that maps to C while the solution is in proportion to C' (exact up to the first point's C')."""
+    """Return the C' that maps to C if the solution is proportional to C' (exact up to the first point's C')."""
     reach = C * (1 - radius * first.total / first.norm) if radius > 0 else C
     return reach / (1 + reach * radius * first.norm / first.C)
 
 
 def attacked(point: Natural, y: Array, C: float, radius: float) -> Step:
-    """Return the attacked machine of one point of the path with its certificate at C."""
+    """Return the attacked machine that one point of the path gives, with its certificate at C."""
     scale = 1 / (1 - radius * point.norm)
     loss = scale * np.maximum(0, 1 - y * (point.f + point.intercept)).sum()
     primal = 0.5 * (scale * point.norm) ** 2 + C * loss

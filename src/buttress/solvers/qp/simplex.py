@@ -2,16 +2,16 @@
 
     minimise over v   1/2 ||U'v||^2 - a.v,   v >= 0, sum v = 1
 
-Source: Mehrotra, SIAM J. Optim. 2, 1992 (without the second-order term); Newton's matrix is diagonal plus U U', so that
-a step costs k min(k, d)^2.
+Source: Mehrotra, SIAM J. Optim. 2, 1992 (without the second-order term). Newton's matrix is a diagonal plus U U', so a
+step costs k min(k, d)^2.
 """
 
 import numpy as np
 
 from buttress._checks import Array
 
-SHIFT = 0.1  # of the spread of the slopes: how far the first multipliers lie from 0
-CENTRE = 0.1  # share of the complementarity that a step aims at: smaller is bolder, and closer to the bounds
+SHIFT = 0.1  # of the spread of the slopes: distance of the first multipliers from 0
+CENTRE = 0.1  # share of the complementarity that a step aims at: smaller means longer steps, closer to the bounds
 RATIO = 1e13  # largest ratio of multiplier and variable, which keeps Newton's matrix within float64
 LEAST = 1e-300  # keeps variables and multipliers from underflow
 
@@ -42,7 +42,8 @@ def simplex_qp(U: Array, a: Array, *, tol: float = 1e-9, max_iter: int = 60) -> 
         dy = (solved[:, 0].sum() + lack) / solved[:, 1].sum()
         dv = solved[:, 0] - dy * solved[:, 1]
         dz = U @ (U.T @ dv) + dy + rest
-        step_v, step_z = _room(v, dv), _room(z, dz)
+        step_v = _room(v, dv)
+        step_z = _room(z, dz)
         if not np.isfinite(solved).all():
             break
         v = np.maximum(v + step_v * dv, LEAST)
@@ -62,6 +63,6 @@ def _newton(U: Array, diagonal: Array, right: Array) -> Array:
 
 
 def _room(x: Array, dx: Array) -> float:
-    """Return the longest step below 1 that keeps x positive, less one per cent."""
+    """Return 99 per cent of the longest step that keeps x positive, and at most 1."""
     down = dx < 0
     return min(1.0, 0.99 * float((-x[down] / dx[down]).min())) if down.any() else 1.0

@@ -1,4 +1,4 @@
-"""Block decomposition of the program of ``program.py``: the worst violators are solved for, block after block.
+"""Block decomposition of the program of ``program.py``: each block solves for the variables that violate it most.
 
 Sources: Fan, Chen & Lin (JMLR 2005) for the pairs inside a block; Joachims (1999) for the blocks.
 """
@@ -18,14 +18,14 @@ from buttress.solvers.run import Step, Steps
 WIDE_BLOCK = 256  # at first, where X has many columns and an entry is expensive
 SMALL_BLOCK = 512  # at first, elsewhere
 LARGE_BLOCK = 1024  # at last, and at once where all of K is stored
-FULL_MOVE = 0.75  # share of a block's rows that must move before a block of expensive entries grows
+FULL_MOVE = 0.75  # where entries are expensive, a block grows only if more than this share of its rows move
 NEW_ROWS = 0.25  # a block grows once a smaller share than this of the rows it moves had to be computed
-SHARE_OF_GAP = 0.1  # a block is solved to this share of the whole violation: more would be lost to the next block
-PAIRS_A_ROW = 100  # most pair updates in a block for each of its rows
+SHARE_OF_GAP = 0.1  # a block is solved to this share of the whole violation: the next block would undo more precision
+PAIRS_A_ROW = 100  # most pair updates in a block, for each of its rows
 
 
 class _Solved(NamedTuple):
-    """What the pairs made of a block: its variables, the pair updates, and those along which K curves downwards."""
+    """The solved block: its variables, the number of pair updates, and of those with negative curvature of K."""
 
     inner: Array
     pairs: int
@@ -33,10 +33,11 @@ class _Solved(NamedTuple):
 
 
 def block_smo(qp: QP, *, tol: float, start: Point | None = None) -> Steps:
-    """Yield a :class:`Point` after each block: pairs among the worst violators, g updated by the rows that moved.
+    """Yield a :class:`Point` after each block.
 
-    The block grows once few of the rows that it moves are new, and where entries are expensive only if most of its rows
-    move; where all rows are stored it is large at once.
+    A block holds the variables that violate the KKT conditions most. Pair updates solve it, and g is updated from the
+    rows of the variables that moved. The block grows once few of those rows had to be computed. Where entries are
+    expensive, most of its rows must move as well. Where all rows are stored it is large from the start.
     """
     at = Point(qp.start) if start is None else start
     rows = qp.rows
@@ -61,7 +62,7 @@ def block_smo(qp: QP, *, tol: float, start: Point | None = None) -> Steps:
         if len(block) == len(b) and rows.real == np.float64:
             gram = K
         moved = np.flatnonzero(inner != b[block])
-        if moved.size == 0:  # rounding alone separates the block's g from its true value: it cannot be improved
+        if moved.size == 0:  # only rounding is left
             return
         before = rows.n_computed
         rows.add(g, block[moved], (inner - b[block])[moved])
@@ -79,7 +80,7 @@ def first_size(rows: KernelRows) -> int:
 
 
 def _solve_block(qp: QP, K: Array, g: Array, b: Array, block: Index, tol: float, most: int) -> _Solved:
-    """Update pairs of the ``block`` until its own violation is at most ``tol``, with ``most`` updates."""
+    """Update pairs of the ``block`` until its own violation is at most ``tol``, with at most ``most`` updates."""
     inner = b[block]
     gradient = np.zeros(-(-len(block) // WIDTH_MULTIPLE) * WIDTH_MULTIPLE, dtype=qp.rows.real)
     gradient[: len(block)] = g[block]
@@ -95,7 +96,8 @@ def working_set(up: Array, down: Array, size: int, last: Index) -> Index:
     if len(kept) > size // 2:
         middle = 0.5 * (up.min() + down.max())
         kept = kept[np.argsort(-np.abs(up[kept] - middle), kind="stable")][: size // 2]
-    up, down = up.copy(), -down
+    up = up.copy()
+    down = -down
     up[kept] = np.inf
     down[kept] = np.inf
     share = (size - len(kept)) // 2

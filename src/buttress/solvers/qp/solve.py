@@ -1,9 +1,9 @@
-"""How an exact kernel machine is solved: pairs first, then what the certificate asks for.
+"""How an exact kernel machine is solved: pairs first, then further phases until the certificate is good enough.
 
-    1. block SMO on the stored rows (float32 where they are good enough) until the KKT violation is at most tol
-    2. up to 1,500 rows, the active-set finish to rounding
-    3. the certificate in float64; while it fails: on from its exact gradient, then with float64 rows, then with a
-       tighter tol
+    1. block SMO on the stored rows (float32 where they are precise enough) until the KKT violation is at most tol
+    2. up to 1,500 rows, the active-set method, which finishes to rounding
+    3. the certificate in float64. While it is not good enough, pairs go on: first from its exact gradient, then with
+       float64 rows, then with a smaller tol
     4. where pairs stall, the interior-point method (up to 3,000 rows)
 
 Each phase takes a :class:`Point` and returns the next one; the program itself never changes.
@@ -24,28 +24,28 @@ from buttress.solvers.qp.smo import block_smo
 from buttress.solvers.run import Outcome, Step, Steps, countdown, run
 
 SOLVERS = ("auto", "smo", "ipm")
-SINGLE_TARGET = 0.9  # of tol: float32 rows aim lower, so that a run that meets tol narrowly meets it in float64 too
-TIGHTEST = 1e-4  # of tol: pairs are not asked for more
-MET = 1.01  # times tol: a certified violation up to this counts as tol, which the run measured on its own g
-FASTER = 0.5  # of the last violation: float32 rows that bring it below this are kept
-LEAST_TIGHTENING = 2.0  # by which the target falls at least, from one phase to the next
-FLOAT64_TIGHTENING = 10.0  # the same in float64, where nothing but the target can bring the gap down
-STALL_PAIRS = 100_000  # pair updates that every program gets before pairs are taken to stall
-STALL_CUBE = 8000.0  # n^3 over this are the further ones, as the interior-point method's time grows; not recorded
+SINGLE_TARGET = 0.9  # of tol: the target on float32 rows, lower so that the result meets tol in float64 too
+TIGHTEST = 1e-4  # of tol: the smallest violation that pairs are asked for
+MET = 1.01  # times tol: a certified violation up to this counts as met, because the run measured its own rounded g
+FASTER = 0.5  # of the last violation: float32 rows are kept if a phase brings it below this
+LEAST_TIGHTENING = 2.0  # the target is divided by at least this from one phase to the next
+FLOAT64_TIGHTENING = 10.0  # the same in float64, where only a smaller target can lower the gap
+STALL_PAIRS = 100_000  # pair updates that every program gets before pairs count as stalled
+STALL_CUBE = 8000.0  # n^3 / this further ones: the interior-point method's time grows with n^3; runs not recorded
 GUARD_PAIRS = 1e7  # libsvm's limit: this many pair updates, or GUARD_PAIRS_A_ROW for each row
 GUARD_PAIRS_A_ROW = 100
 INTERIOR_STEPS = 200  # most steps of the interior-point method: a guard, far above what was seen; counts not recorded
-INTERIOR_TARGET = 1e-3  # of gap_tol: what the interior-point method aims at, for its steps are few near the end
-SNAP_GAP = 0.5  # of gap_tol: what putting variables on their bounds may add to the gap
-SNAP_WIDTHS = (1e-4, 1e-5, 1e-6, 1e-7, 1e-8, 1e-9, 1e-10, 1e-11)  # of hi - lo: how near a bound counts as on it
-SNAP_STEPS = 10  # Newton steps that make up for what was cut off
+INTERIOR_TARGET = 1e-3  # of gap_tol: the target of the interior-point method, which needs few steps near the end
+SNAP_GAP = 0.5  # of gap_tol: how much the gap may grow when variables are put on their bounds
+SNAP_WIDTHS = (1e-4, 1e-5, 1e-6, 1e-7, 1e-8, 1e-9, 1e-10, 1e-11)  # of hi - lo: closer to a bound counts as on it
+SNAP_STEPS = 10  # Newton steps that then solve for the other variables again
 
 
 @dataclass(frozen=True)
 class Limits:
-    """What a solve may use and when it is done: ``gap_tol`` is on the gap relative to the primal objective.
+    """Limits and tolerances of a solve: ``gap_tol`` bounds the gap relative to the primal objective.
 
-    ``inner`` as in :func:`buttress.solvers.run.run`: Ctrl-C is passed on.
+    ``inner`` is that of :func:`buttress.solvers.run.run`: Ctrl-C is passed on to the algorithm outside.
     """
 
     tol: float = 1e-3
@@ -63,8 +63,8 @@ class Limits:
 class SVMSolution:
     """b, the intercept, both objectives (their difference is the certificate) and how the run ended.
 
-    ``f`` is K b, right to float32 for rows without a coefficient that are far from any loss; ``downwards`` counts the pair
-    updates along which K curves downwards.
+    ``f`` is K b, right to float32 for rows without a coefficient that are far from any loss; ``downwards`` counts the
+    pair updates along which K has negative curvature.
     """
 
     b: Array
@@ -101,12 +101,13 @@ def solve(qp: QP, limits: Limits) -> SVMSolution:
     """Solve the program of ``program.py`` with sum(b) = 0 from ``qp.start``.
 
     Converged means: KKT violation at most ``tol`` and duality gap at most ``gap_tol`` of the primal, both in float64.
-    The interior-point method, which leaves no variable quite on its bound, answers for the gap alone; a K that is not
-    convex, for which a stationary point is all there is, for the violation on the stored rows alone.
+    There are two exceptions. The interior-point method leaves no variable exactly on its bound, so only the gap
+    counts. An indefinite K makes the program non-convex, so only a stationary point can be found, and only the
+    violation on the stored rows counts.
     """
     if limits.solver == "ipm" and len(qp.p) > INTERIOR_ROWS:
         raise ValueError(f'solver="ipm" takes up to {INTERIOR_ROWS} rows. Got {len(qp.p)}. Use solver="auto".')
-    if qp.rows.cache.whole:  # nothing left to compute that would be worth a thread
+    if qp.rows.cache.whole:  # what is left to compute is too little for threads
         return _solve(qp, limits)
     with own_threads():
         return _solve(qp, limits)
@@ -136,17 +137,17 @@ def _solve(qp: QP, limits: Limits) -> SVMSolution:
             best = replace(best, point=replace(best.point, downwards=point.downwards))
             return _solution(qp, best, total, limits, converged=small and limits.convex and done)
         plan = following
-        point = replace(point, f=proof.f)  # float32 rows then add only what changes from here on
+        point = replace(point, f=proof.f)  # float32 rows then add only the changes to it
 
 
 def _good_enough(proof: Certificate, plan: _Plan, limits: Limits) -> bool:
-    """Say whether the gap is small enough and, of all but interior points, the violation."""
+    """Say whether the gap is small enough, and the violation too unless the interior-point method was used."""
     gap = proof.gap <= limits.gap_tol * abs(proof.primal) + proof.rounding
     return gap and (plan.solver == "ipm" or proof.violation <= MET * limits.tol)
 
 
 def _tighter(proof: Certificate, limits: Limits, target: float) -> float:
-    """Return the KKT violation to aim at next: where the gap alone is too large, it falls in proportion to that."""
+    """Return the KKT violation to aim at next; it is lowered in proportion to how much the gap is too large."""
     share = limits.gap_tol * abs(proof.primal) / max(proof.gap, TINY)
     return min(target / LEAST_TIGHTENING, 0.5 * proof.violation * min(share, 1.0))
 
@@ -155,7 +156,8 @@ def _next(
     qp: QP, limits: Limits, outcome: Outcome, plan: _Plan, proof: Certificate, improved: bool
 ) -> _Plan | None:
     """Return the phase to go on with when the certificate is not good enough, or None to stop."""
-    solver, target = plan.solver, plan.target
+    solver = plan.solver
+    target = plan.target
     if solver == "ipm" or outcome.status not in ("converged", "exhausted", "stalled") or not limits.convex:
         return None
     goal = _tighter(proof, limits, target)
@@ -193,7 +195,7 @@ def _phase(
 def _pairs_phase(
     qp: QP, point: Point, limits: Limits, plan: _Plan, max_time: float | None, allowed: float
 ) -> tuple[Outcome, Point]:
-    """Run block SMO; finish exactly where the program is small and its rows are float64."""
+    """Run block SMO; if the program is small and its rows are float64, finish with the active-set method."""
     n = len(qp.p)
     patience = stall_limit(n) if plan.solver == "auto" and limits.convex else guard(n, limits)
     steps = block_smo(qp, tol=plan.target, start=point)
@@ -217,7 +219,7 @@ def _interior_phase(
 def _run(
     steps: Steps, limits: Limits, target: float, max_time: float | None, allowed: float, patience: float
 ) -> Outcome:
-    """Return :func:`run` of one phase, "stalled" where patience ended before what the user allowed."""
+    """Run one phase; its status is "stalled" if it used up ``patience`` before the limit of the user."""
     most = min(allowed, patience)
     outcome = run(steps, tol=target, max_iter=None if np.isinf(most) else int(most), max_time=max_time,
                   callback=limits.callback, progress=limits.progress, name="SVM", warn=False, inner=limits.inner)
@@ -227,22 +229,22 @@ def _run(
 
 
 def stall_limit(n: int) -> float:
-    """Return the pair updates after which pairs are taken to stall: where the interior-point method costs less.
+    """Return the number of pair updates after which pairs count as stalled: the interior-point method then costs less.
 
-    Beyond its reach it is libsvm's limit, a guard against running for ever.
+    With more rows than that method takes, it is libsvm's limit, a guard against running for ever.
     """
     return STALL_PAIRS + n**3 / STALL_CUBE if n <= INTERIOR_ROWS else max(GUARD_PAIRS, GUARD_PAIRS_A_ROW * n)
 
 
 def guard(n: int, limits: Limits) -> float:
-    """Return libsvm's limit on pair updates where the user set none."""
+    """Return libsvm's limit on pair updates, or inf if the user set a limit."""
     return max(GUARD_PAIRS, GUARD_PAIRS_A_ROW * n) if limits.max_iter is None else np.inf
 
 
 def on_bounds(qp: QP, K: Array, inner: Array, gap_tol: float) -> Array:
-    """Return an interior point with as many variables on their bounds as half the allowed gap permits.
+    """Put variables of an interior point on their bounds, as many as half of the allowed gap permits.
 
-    Variables near a bound are put on it and the others solved for anew, which makes up for what was cut off.
+    Variables near a bound are set to it. Newton steps then solve for the others again, which restores the optimum.
     """
     primal, dual, _ = objectives(K @ inner, inner, qp.p, qp.lo, qp.hi, qp.l1)
     for near in SNAP_WIDTHS:
@@ -258,8 +260,9 @@ def on_bounds(qp: QP, K: Array, inner: Array, gap_tol: float) -> Array:
 
 
 def _solution(qp: QP, found: _Candidate, total: Outcome, limits: Limits, *, converged: bool) -> SVMSolution:
-    """Return the solution that the candidate is; warn where it did not converge and the user did not stop it."""
-    b, proof = found.point.b, found.proof
+    """Return the candidate as a solution; warn if it did not converge and the user did not stop it."""
+    b = found.point.b
+    proof = found.proof
     ended = ("stopped", "interrupted") if limits.convex else ("stopped", "interrupted", "exhausted", "converged")
     if not converged and total.status not in ended:
         _warn_of_limit(proof, total, limits)
