@@ -22,9 +22,9 @@ array([[-0.75],
 
 from buttress.attacks.art import to_art
 from buttress.attacks.ensemble import worst_case
-from buttress.attacks.exact import ExactInfo, exact
 from buttress.attacks.gradient import fgsm, pgd
 from buttress.attacks.nearest import carlini_wagner, zoo
 from buttress.attacks.problem import AttackInfo
+from buttress.attacks.settled import ExactInfo, exact
 
 __all__ = ["AttackInfo", "ExactInfo", "carlini_wagner", "exact", "fgsm", "pgd", "to_art", "worst_case", "zoo"]
