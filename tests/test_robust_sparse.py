@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy.sparse import csr_array, csr_matrix
+from sklearn.datasets import load_digits
 
 from buttress import SVC, RobustKernelClassifier, RobustKernelRegressor, attacks, certificates, outlier_report, scores
 from buttress._rows import distinct_rows, equal_rows
@@ -125,8 +126,17 @@ def test_widths_are_in_units_of_ordinary_rows_where_columns_are_not_scaled():
     X[0] *= 1e6
     for made in (X, csr_matrix(X)):
         assert default_kernel(RobustKernelRegressor(), made).gammas[0] == pytest.approx(usual, rel=0.01)
-    assert default_kernel(RobustKernelRegressor(), X + 0.1).gammas[0] == 1 / X.shape[1]
+    assert default_kernel(RobustKernelRegressor(), X + 1).gammas[0] == 1 / X.shape[1]
     assert default_kernel(RobustKernelRegressor(), csr_matrix((20, 4))).gammas[0] == 1 / 4
+
+
+def test_widths_of_pixels_are_in_units_of_their_rows_and_do_not_depend_on_the_unit_of_grey():
+    X = load_digits().data[:300]
+    grey = default_kernel(RobustKernelRegressor(), X / 16).gammas
+    lengths = np.sum((X / 16) ** 2, axis=1)
+    assert grey[0] == pytest.approx(1 / np.median(lengths))
+    scaled = (X - X.mean(axis=0)) / np.maximum(X.std(axis=0), 1)
+    assert default_kernel(RobustKernelRegressor(), scaled).gammas[0] == 1 / X.shape[1]
 
 
 def test_a_wide_sparse_table_stays_sparse():

@@ -42,10 +42,22 @@ def with_directions(task: LabelTask, found: LabelFit) -> LabelFit:
     law = learn_confusion(found.first, task.codes)
     n = len(task.codes)
     single = found.likelihood - np.log(n) / n  # a rate and a temperature
-    if (law.criterion - single) * n <= CONFUSION.decisive:
+    if (law.criterion - single) * n <= CONFUSION.decisive or not believes_each_class(task, law, found.first):
         return found
     directed = confused_fit(task, found.first, law)
-    return found if directed is None else _as_label_fit(task, found, directed)
+    if directed is None or not believes_each_class(task, directed.law, directed.scores):
+        return found
+    return _as_label_fit(task, found, directed)
+
+
+def believes_each_class(task: LabelTask, law: Confusion, scores: Array) -> bool:
+    """Say whether at least half of the labels of each class are right under the law, by scores (n, C).
+
+    With more of them wrong nothing says which rows are good: classes that overlap would do as well.
+    """
+    rows = np.arange(len(task.codes))
+    right = np.bincount(task.codes, weights=law.true_chances(scores, task.codes)[rows, task.codes], minlength=task.C)
+    return bool(np.all(right >= RELABEL.least_kept * np.bincount(task.codes, minlength=task.C)))
 
 
 def _as_label_fit(task: LabelTask, found: LabelFit, directed: Confused) -> LabelFit:

@@ -15,6 +15,7 @@ from buttress.robust.tuning import MIXTURE, SEARCH
 from buttress.solvers.contamination.residual_law import Limits, Mixed, Schedule, mixture
 from buttress.solvers.contamination.trimmed import concentrate, smallest, within
 from buttress.solvers.contamination.tuning import RESIDUALS
+from buttress.solvers.ridge.leave_one_out import FeatureRidge
 from buttress.solvers.run import Budget, Outcome
 
 
@@ -63,7 +64,7 @@ def _concentrated(task: Task, y: Array) -> list[Outcome]:
     """Return the end of concentration from each start, the random ones only while there is time."""
     h = max(int(SEARCH.trusted * len(y)), min(len(y), 2))
     ends: list[Outcome] = []
-    fixed = _fixed_starts(y, h)
+    fixed = _fixed_starts(y, h) + _asymmetric_starts(task.design.coarse, y, h, task.design.unit)
     for k, u in enumerate(fixed + _random_starts(len(y), task.n_starts, task.rng)):
         if k >= len(fixed) and task.budget.spent():
             break
@@ -76,6 +77,31 @@ def _concentrated(task: Task, y: Array) -> list[Outcome]:
 def _fixed_starts(y: Array, h: int) -> list[Array]:
     """Return the weights of three starts: all rows, and the half and the quarter nearest the centre."""
     return [np.ones(len(y)), smallest(np.abs(y), h), smallest(np.abs(y), max(len(y) // SEARCH.central_part, 1))]
+
+
+def _asymmetric_starts(ridge: FeatureRidge, y: Array, h: int, alpha: float) -> list[Array]:
+    """Return the weights of the h rows nearest to a lower and to an upper quantile of the targets given x.
+
+    Where two fifths of the rows are shifted to one side the middle of the targets lies between the good rows and the
+    bad ones, but one of these quantiles among the good ones.
+    """
+    lower, upper = SEARCH.lower_quantile, 1 - SEARCH.lower_quantile
+    return [smallest(np.abs(y - quantile_fit(ridge, y, part, alpha)), h) for part in (lower, upper)]
+
+
+def quantile_fit(ridge: FeatureRidge, y: Array, quantile: float, alpha: float) -> Array:
+    """Return values (n,) of the quantile regression of y, by majorising least squares (Hunter & Lange 2000).
+
+    Minimises sum_i rho(y_i - f_i) + alpha / (2 s) ||f||^2 with rho(r) = r quantile above 0 and r (quantile - 1) below,
+    smoothed within a tenth of s, the median size of the first residuals.
+    """
+    values = ridge.solve(y, np.ones(len(y)), alpha).values
+    size = float(np.median(np.abs(y - values))) or 1.0
+    for _ in range(SEARCH.quantile_rounds):
+        r = y - values
+        slope = np.where(r > 0, quantile, 1 - quantile)
+        values = ridge.solve(y, slope * size / np.maximum(np.abs(r), SEARCH.smoothed * size), alpha).values
+    return values
 
 
 def _random_starts(n: int, n_starts: int, rng: np.random.RandomState) -> list[Array]:

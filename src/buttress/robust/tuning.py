@@ -20,7 +20,8 @@ class Designs:
     exact_rows: int = tuned(3000, "rows", "up to these fits are exact", "the cost of n^3; command not recorded")
     landmarks: int = tuned(1000, "landmarks", "of more rows")
     widths: tuple[float, ...] = tuned((1.0, 0.3, 0.1, 0.03), "1/d", "gammas whose kernels the default averages")
-    short: float = tuned(1 / 3, "of d", "squared length of an ordinary row below which it stands for d", "scaled tables have .5 to 1.2 (cancer, digits / 4, "
+    short: float = tuned(1 / 3, "of d", "squared length of an ordinary row below which it stands for d",
+                         "scaled tables have .5 to 1.2 (cancer, digits / 4, "
                          "`benchmarks/robust_trial.py --sets choosing`), pixels in [0, 1] .1 to .24")
     coarse: int = tuned(100, "landmarks", "of the search")
     searched: int = tuned(1000, "rows", "of the search on landmark features")
@@ -40,6 +41,9 @@ class Search:
     random_part: int = tuned(10, "rows a row kept", "one in so many, at random, is a start")
     random_least: int = tuned(5, "rows", "least size of a random start")
     first_ridge: float = tuned(10.0, "k(x, x)", "ridge of the start from all rows")
+    lower_quantile: float = tuned(0.2, "quantile of y", "given x, near which a start lies; another near 1 less it")
+    quantile_rounds: int = tuned(20, "rounds", "of reweighting towards it")
+    smoothed: float = tuned(0.1, "of the median residual", "below which residuals weigh alike for it")
     steps: int = tuned(10, "steps", "most concentration steps from a start")
     followed: int = tuned(3, "starts", "of best objective that a mixture is fitted from")
     mixture_steps: int = tuned(12, "fits", "most of each such mixture")
