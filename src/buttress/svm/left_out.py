@@ -10,13 +10,12 @@ from numpy.typing import NDArray
 from buttress._checks import Array
 from buttress._rows import equal_pairs
 from buttress._types import DenseOrSparse, Mask, Rows
+from buttress.certainty.spans import squared_spans
 from buttress.expansion import KernelExpansion
 from buttress.gram.entries import entries
 from buttress.kernels import Kernel, Precomputed
-from buttress.certainty.spans import squared_spans
 from buttress.solvers.qp.solve import SVMSolution
 from buttress.svm.indefinite import Settled
-
 
 # of one problem: its rows among those solved on, its solution, and the bounds of its coefficients
 Solved = tuple[Rows, SVMSolution, Array]
@@ -24,7 +23,7 @@ Solved = tuple[Rows, SVMSolution, Array]
 
 @dataclass
 class LeftOut:
-    """Training scores of every problem and what they change by without the row: scores become those left out once asked.
+    """Training scores of every problem, and what each changes by without its row; once asked they are those left out.
 
     Parameters
     ----------

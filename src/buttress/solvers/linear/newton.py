@@ -93,7 +93,9 @@ class _Proximal(NamedTuple):
 
 
 def multiplier_newton(problem: LinearProblem) -> Steps:
-    """Yield (w, b, dual objective, multipliers), with the relative duality gap, after each proximal step; iterations are Newton's.
+    """Yield (w, b, dual objective, multipliers) after each proximal step; iterations are Newton's.
+
+    The gap is the relative duality gap.
 
     s grows from step to step. Where that was too much for Newton's method on badly scaled columns (the gap rose), the
     step is taken back and s grows more slowly; after ``RETREATS`` of those nothing but rounding is left to gain.

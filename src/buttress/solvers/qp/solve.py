@@ -59,8 +59,8 @@ class Limits:
 class SVMSolution:
     """b, the intercept, both objectives (their difference is the certificate) and how the run ended.
 
-    ``f`` is K b, right to float32 for rows without a coefficient that are far from any loss; ``downwards`` counts the pair
-    updates along which K curves downwards.
+    ``f`` is K b, right to float32 for rows without a coefficient that are far from any loss; ``downwards`` counts the
+    pair updates along which K curves downwards.
     """
 
     b: Array
