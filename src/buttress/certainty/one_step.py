@@ -27,6 +27,7 @@ MOST_LANDMARKS = 1000  # rows that span the features of a kernel
 MOST_FEATURES = 2000  # columns whose curvature is factored; of more, that of so many rows is
 BLOCK = 2000  # rows scored at once
 JITTER = 1e-8  # of the mean diagonal, which makes a singular Gram matrix one that can be factored
+BAND = 0.3  # deviations of u: half width of the band, what n^(-1/5) is for some 400 rows
 BANDS = (0.05, 0.5)  # of the margin: least and largest half width of the band around the hinge's kink
 LEAST_FREE = 1e-3  # of 1 - h w l'', below which rounding decides
 FREE_INTERCEPT = 1e-8  # ridge of an intercept, of that of the coefficients
@@ -41,9 +42,10 @@ class Slopes:
     second: Array
 
 
-def hinge_slopes(y: Array, u: Array) -> Slopes:
-    """Return those of max(0, u), u = 1 - y s and the like, y in {-1, 1}, smoothed over a band that shrinks with n."""
-    band = float(np.clip(u.std() * len(u) ** -0.2, *BANDS))
+def hinge_slopes(y: Array, u: Array, weight: Array) -> Slopes:
+    """Return those of max(0, u), u = 1 - y s and the like, y in {-1, 1}, smoothed over a band around 0."""
+    mean = np.average(u, weights=weight)
+    band = float(np.clip(BAND * np.sqrt(np.average((u - mean) ** 2, weights=weight)), *BANDS))
     share = np.clip((u + band) / (2 * band), 0, 1)
     return Slopes(-y * share, np.asarray(np.abs(u) < band, dtype=np.float64) / (2 * band))
 
