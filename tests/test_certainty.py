@@ -159,7 +159,8 @@ def test_calibration_of_one_score_is_scikit_learns_logistic_regression():
     totals = np.bincount(y, weight)
     target = np.where(y == 1, (totals[1] + 1) / (totals[1] + 2), 1 / (totals[0] + 2))  # Platt's
     both = LogisticRegression(C=np.inf, tol=1e-10, max_iter=1000).fit(
-        np.concatenate([s, s])[:, None], np.repeat([1, 0], 200), np.concatenate([weight * target, weight * (1 - target)]))
+        np.concatenate([s, s])[:, None], np.repeat([1, 0], 200),
+        np.concatenate([weight * target, weight * (1 - target)]))
     assert_allclose([found.slope[0], found.shift[0]], [both.coef_[0, 0], both.intercept_[0]], rtol=1e-4)
 
 
@@ -213,7 +214,8 @@ def test_probabilities_agree_with_predict(model, data, tmp_path):
     assert_array_equal(again.predict_set(new), fitted.predict_set(new))
 
 
-@pytest.mark.parametrize("model", [SVC(kernel="linear", C=1e4), SVC(kernel="linear", C=np.inf), LinearSVC(C=1e4)], ids=str)
+@pytest.mark.parametrize("model", [
+    SVC(kernel="linear", C=1e4), SVC(kernel="linear", C=np.inf), LinearSVC(C=1e4)], ids=str)
 def test_separable_rows_give_no_certainty(model):
     X, y = make_blobs(40, centers=[[-5, 0], [5, 0]], random_state=0)
     p = clone(model).fit(X, y).predict_proba(1e3 * X)
@@ -253,7 +255,7 @@ def test_coverage_out_of_range_is_refused(coverage):
 
 def test_too_few_rows_for_a_coverage_are_refused_with_the_number():
     X, y = problem()
-    with pytest.raises(ValueError, match="at least 99 training rows. Got 60"):
+    with pytest.raises(ValueError, match=r"at least 99 training rows\. Got 60"):
         SVC().fit(X, y).predict_set(X, coverage=0.99)
 
 

@@ -36,7 +36,7 @@ def held_out(
     out = np.empty_like(scores)
     for column, y in enumerate(signs.T):
         norm = _norm(expansion, found, column) if feature_space else 1.0
-        slopes = hinge_slopes(y, 1 + radius * norm - y * scores[:, column])
+        slopes = hinge_slopes(y, 1 + radius * norm - y * scores[:, column], weight)
         ridge = 1 + radius / max(norm, np.finfo(float).tiny) * float(weight @ np.abs(slopes.first))
         h = kernel_leverages(features, weight * slopes.second, ridge, intercept=model.fit_intercept)
         out[:, column] = one_step(scores[:, column], slopes, weight, h, None)

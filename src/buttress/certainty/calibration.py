@@ -96,12 +96,14 @@ def calibrate(held: HeldOut) -> Calibration:
         slope, shift = _one_score(scores[:, 0], codes == 1, weight, held.wrong)
         return Calibration(np.array([slope]), np.array([shift]), C, False, rows)
     if not held.pairs:
-        return Calibration(*_score_a_class(scores, codes, weight, C, held.wrong), C, False, rows)
-    found = []
+        slopes, shifts = _score_a_class(scores, codes, weight, C, held.wrong)
+        return Calibration(slopes, shifts, C, False, rows)
+    curves = []
     for column, (i, j) in enumerate(pairs_of(C)):
         here = (codes == i) | (codes == j)
-        found.append(_one_score(scores[here, column], codes[here] == i, weight[here], held.wrong))
-    return Calibration(*np.array(found).T, C, True, rows)
+        curves.append(_one_score(scores[here, column], codes[here] == i, weight[here], held.wrong))
+    slopes, shifts = np.array(curves).T
+    return Calibration(slopes, shifts, C, True, rows)
 
 
 def _one_score(s: Array, positive: Mask, weight: Array, wrong: float) -> tuple[float, float]:
@@ -183,7 +185,7 @@ def _logistic(features: Array, targets: Array, share: Array, start: Array) -> Ar
 
 
 def coupled(r: Array, C: int) -> Array:
-    """Return class probabilities (n, C) from those of pairs (n, C (C - 1) / 2), of the first of each against the second.
+    """Return class probabilities (n, C) from those of the first of each pair against the second, (n, C (C - 1) / 2).
 
     Minimises sum_{i != j} (r_ji p_i - r_ij p_j)^2 over p that sums to 1.
     """

@@ -1,8 +1,8 @@
 """Prediction sets that hold the true class of a given share of new rows, from scores of rows left out.
 
 A class is in the set of a row where its lead over the strongest rival class is at least the threshold: the lead that
-the right classes of left-out rows fall short of with the probability that the set may miss. Source: Vovk, Cross-conformal
-predictors, 2015; Barber, Candes, Ramdas & Tibshirani, Predictive inference with the jackknife+, 2021.
+the right classes of left-out rows fall short of with the probability that the set may miss. Source: Vovk,
+Cross-conformal predictors, 2015; Barber, Candes, Ramdas & Tibshirani, Predictive inference with the jackknife+, 2021.
 """
 
 import numpy as np
@@ -13,7 +13,7 @@ ROUNDING = 1e-9  # of a number of rows
 
 
 def check_coverage(coverage: float, rows: float) -> float:
-    """Return the coverage; ValueError outside (0, 1), or where so many rows (their summed weight) are too few for it."""
+    """Return the coverage; ValueError outside (0, 1), or where the rows (their summed weight) are too few."""
     share = check_number("coverage", coverage, 0, 1)
     needed = int(np.ceil(1 / (1 - share) - 1 - ROUNDING))
     if rows < needed * (1 - ROUNDING):

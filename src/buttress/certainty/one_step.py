@@ -6,26 +6,28 @@ Newton step away, up to higher orders, and scores it
     s_i + h_i w_i l_i' / (1 - h_i w_i l_i''),      h_i = z_i' (ridge I + sum_j w_j l_j'' z_j z_j')^-1 z_i
 
 (Cook & Weisberg's one-step deletion; Rad & Maleki, A scalable estimate of the out-of-sample prediction error via
-approximate leave-one-out, JRSS B 82, 2020). It is exact for squared losses. The hinge is smoothed for it: its slope rises
-evenly over a band around its kink (Wang et al., Approximate leave-one-out for fast parameter tuning in high dimensions,
-ICML 2018). Rows equal in x and y are left out together.
+approximate leave-one-out, JRSS B 82, 2020). It is exact for squared losses. The hinge is smoothed for it: its slope
+rises evenly over a band around its kink (Wang et al., Approximate leave-one-out for fast parameter tuning in high
+dimensions, ICML 2018). Rows equal in x and y are left out together.
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy.linalg import cholesky, solve_triangular
 from scipy.sparse import issparse
 
 from buttress._checks import Array
-from buttress._types import DenseOrSparse, Rows
+from buttress._types import DenseOrSparse, Rows, is_csr
 from buttress.kernels import Kernel
 
 MOST_LANDMARKS = 1000  # rows that span the features of a kernel
 MOST_FEATURES = 2000  # columns whose curvature is factored; of more, that of so many rows is
 BLOCK = 2000  # rows scored at once
 JITTER = 1e-8  # of the mean diagonal, which makes a singular Gram matrix one that can be factored
+BAND = 0.3  # deviations of u: half width of the band, what n^(-1/5) is for some 400 rows
 BANDS = (0.05, 0.5)  # of the margin: least and largest half width of the band around the hinge's kink
 LEAST_FREE = 1e-3  # of 1 - h w l'', below which rounding decides
 FREE_INTERCEPT = 1e-8  # ridge of an intercept, of that of the coefficients
@@ -40,11 +42,12 @@ class Slopes:
     second: Array
 
 
-def hinge_slopes(y: Array, u: Array) -> Slopes:
-    """Return those of max(0, u), u = 1 - y s and the like, y in {-1, 1}, smoothed over a band that shrinks with n."""
-    band = float(np.clip(u.std() * len(u) ** -0.2, *BANDS))
+def hinge_slopes(y: Array, u: Array, weight: Array) -> Slopes:
+    """Return those of max(0, u), u = 1 - y s and the like, y in {-1, 1}, smoothed over a band around 0."""
+    mean = np.average(u, weights=weight)
+    band = float(np.clip(BAND * np.sqrt(np.average((u - mean) ** 2, weights=weight)), *BANDS))
     share = np.clip((u + band) / (2 * band), 0, 1)
-    return Slopes(-y * share, (np.abs(u) < band) / (2 * band))
+    return Slopes(-y * share, np.asarray(np.abs(u) < band, dtype=np.float64) / (2 * band))
 
 
 def squared_hinge_slopes(y: Array, u: Array) -> Slopes:
@@ -59,9 +62,9 @@ def one_step(scores: Array, slopes: Slopes, weight: Array, h: Array, groups: Row
 
 
 def leverages(Z: DenseOrSparse, curvature: Array, ridge: float, *, intercept: bool = False) -> Array:
-    """Return h (n,) of the rows of Z (n, m), for curvatures w l'' (n,); with a constant column of its own, not penalised."""
-    m = Z.shape[1] + intercept
-    return _by_columns(Z, curvature, ridge, intercept) if m <= MOST_FEATURES else _by_rows(Z, curvature, ridge, intercept)
+    """Return h (n,) of the rows of Z (n, m) for curvatures w l'' (n,); an intercept is an unpenalised column."""
+    by = _by_columns if Z.shape[1] + intercept <= MOST_FEATURES else _by_rows
+    return by(Z, curvature, ridge, intercept)
 
 
 def _by_columns(Z: DenseOrSparse, curvature: Array, ridge: float, intercept: bool) -> Array:
@@ -126,10 +129,10 @@ def _blocks(Z: DenseOrSparse) -> Iterator[slice]:
 
 def _dense(Z: DenseOrSparse, constant: float) -> Array:
     """Return the rows as a dense array, with a column of ones at the end where ``constant`` is 1."""
-    rows: Array = Z.toarray() if issparse(Z) else np.asarray(Z, dtype=np.float64)
+    rows: Array = Z.toarray() if is_csr(Z) else np.asarray(Z, dtype=np.float64)
     return np.column_stack([rows, np.ones(len(rows))]) if constant else rows
 
 
 def _product(A: DenseOrSparse, B: DenseOrSparse) -> Array:
-    product = A @ B.T
+    product: Any = A @ B.T
     return np.asarray(product.toarray() if issparse(product) else product)

@@ -52,10 +52,10 @@ class Probabilities:
         return np.log(self.predict_proba(X))
 
     def predict_set(self, X: MatrixLike, coverage: float = 0.9) -> NDArray[np.bool_]:
-        """Return which classes are in the prediction set of each row of X, shape (n, n_classes), columns as ``classes_``.
+        """Return which classes are in the prediction set of each row of X, (n, n_classes), columns as ``classes_``.
 
-        Of new rows like the training rows the share ``coverage`` has its class in its set. A set of several classes says
-        that the row does not tell them apart; an empty one that each class would be an exception.
+        Of new rows like the training rows the share ``coverage`` has its class in its set. A set of several classes
+        says that the row does not tell them apart; an empty one that each class would be an exception.
 
         Raises ValueError for a coverage outside (0, 1), or too large for the number of training rows.
         """
@@ -70,8 +70,8 @@ class Probabilities:
         check_is_fitted(self)
         certainty = getattr(self, "_certainty", None)
         if certainty is None:
-            raise ValueError(f"This {type(self).__name__} holds no scores of rows left out: it was fitted by an earlier "
-                             "version, or by partial_fit. Call fit again, or use "
+            raise ValueError(f"This {type(self).__name__} holds no scores of rows left out: it was fitted by an "
+                             "earlier version, or by partial_fit. Call fit again, or use "
                              "CalibratedClassifierCV(FrozenEstimator(model)) on rows it has not seen.")
         if certainty.calibration is None:
             certainty.calibration = calibrate(self._held_out())

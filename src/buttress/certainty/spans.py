@@ -12,17 +12,20 @@ Where a variable would reach a bound on the way the score is approximate.
 """
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.linalg import LinAlgError, cho_factor, cho_solve, get_blas_funcs, get_lapack_funcs
 
 from buttress._checks import Array
 from buttress._types import Mask, Rows
 
-Panel = Callable[[Rows, Rows, type], Array]  # k of the numbered rows with others, in a precision
-MOST_FREE = 2500  # free rows of the system, so that it costs a part of the fit: of more a part, which makes distances larger
+Real = type[np.floating[Any]]
+Panel = Callable[[Rows, Rows, Real], Array]  # k of the numbered rows with others, in a precision
+MOST_FREE = 2500  # free rows of the system, to cost a part of the fit: fewer than all make the distances larger
 SINGLE_FROM = 300  # free rows from which float32 saves more time than it may cost
-RIDGES = {np.float32: 1e-6, np.float64: 1e-10}  # of the mean diagonal: makes rows that depend on others independent
+RIDGES: dict[Real, float] = {np.float32: 1e-6, np.float64: 1e-10}  # of the mean diagonal: makes K regular
 NEAR_SINGULAR = 1e-3  # of the mean diagonal: distances below this are not left to float32
 BLOCK = 2000  # rows on their bounds whose distances are computed at once
 
@@ -30,8 +33,8 @@ BLOCK = 2000  # rows on their bounds whose distances are computed at once
 def squared_spans(panel: Panel, diagonal: Array, free: Mask, *, intercept: bool = True) -> Array:
     """Return S_i^2 of each support vector, shape (s,), from their kernel values and which of them are free.
 
-    ``panel(i, j, real)`` returns the kernel of the numbered support vectors, ``diagonal`` (s,) holds k(x_i, x_i). Where none
-    is free nothing makes up for the row, and S_i^2 is k(x_i, x_i).
+    ``panel(i, j, real)`` returns the kernel of the numbered support vectors, ``diagonal`` (s,) holds k(x_i, x_i). Where
+    none is free nothing makes up for the row, and S_i^2 is k(x_i, x_i).
     """
     inner = np.flatnonzero(free)
     inner = inner[np.linspace(0, len(inner) - 1, min(len(inner), MOST_FREE)).astype(np.intp)]
@@ -45,9 +48,9 @@ def squared_spans(panel: Panel, diagonal: Array, free: Mask, *, intercept: bool 
     return np.array(diagonal, dtype=np.float64) if out is None else out
 
 
-def _spans(panel: Panel, diagonal: Array, inner: Rows, real: type, intercept: bool) -> Array | None:
+def _spans(panel: Panel, diagonal: Array, inner: Rows, real: Real, intercept: bool) -> Array | None:
     """Return the squared distances with all products in one precision, None where it cannot factor the system."""
-    K = panel(inner, inner, real).astype(real)
+    K: NDArray[Any] = panel(inner, inner, real).astype(real)
     ridge = RIDGES[real] * np.abs(diagonal[inner]).mean()
     K.flat[:: len(K) + 1] = diagonal[inner] + ridge
     try:
@@ -62,7 +65,7 @@ def _spans(panel: Panel, diagonal: Array, inner: Rows, real: type, intercept: bo
     others = np.setdiff1d(np.arange(len(out)), inner)
     for start in range(0, len(others), BLOCK):
         some = others[start : start + BLOCK]
-        k = panel(some, inner, real).astype(real, copy=False).T
+        k: NDArray[Any] = panel(some, inner, real).astype(real, copy=False).T
         shift = ones @ k - 1
         v = trsm(1.0, factor[0], k, lower=1, overwrite_b=1)
         out[some] -= np.einsum("ij,ij->j", v, v) - intercept * shift**2 / total

@@ -202,7 +202,7 @@ class RobustKernelClassifier(Probabilities, ExpansionPredictions, ClassifierMixi
                 and self.alpha == self.n_landmarks == "auto" and not is_precomputed(self.kernel))
 
     def _keep(self, design: Design, found: LabelFit, rows: NDArray[np.intp], codes: NDArray[np.intp]) -> None:
-        """Set the attributes from a fit to ``rows`` of the training rows of classes ``codes``; the others are isolated."""
+        """Set the attributes from a fit to ``rows`` of those of classes ``codes`` (n,); the others are isolated."""
         n = len(codes)
         C = len(self.classes_)
         binary = C == 2

@@ -61,7 +61,8 @@ class SVC(Probabilities, CallbackSupportMixin, ClassifierMixin, BaseEstimator):
     Parameters
     ----------
     C : float or "loo", default=1.0
-        "loo" chooses by the error of rows left out, from .1 to 100. Else the weight of the hinge losses against the norm, > 0. ``numpy.inf`` asks for the hard margin: no loss at all, the
+        "loo" chooses by the error of rows left out, from .1 to 100. A number is the weight of the hinge losses against
+        the norm, > 0. ``numpy.inf`` asks for the hard margin: no loss at all, the
         widest margin 1/||w|| (weights then say only which rows count).
     kernel : str, kernel object or function, default="rbf"
         A name (see :func:`buttress.kernels.as_kernel`), an object such as ``RBF(0.1)``, ``"precomputed"``, or a

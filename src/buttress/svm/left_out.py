@@ -23,7 +23,7 @@ Solved = tuple[Rows, SVMSolution, Array]
 
 @dataclass
 class LeftOut:
-    """Training scores of every problem and what they change by without the row: scores become those left out once asked.
+    """Training scores of every problem, and what each changes by without its row; once asked they are those left out.
 
     Parameters
     ----------

@@ -48,8 +48,8 @@ def choose(model: "SVC", X: MatrixLike, y: ArrayLike, sample_weight: ArrayLike |
     Along C each fit starts from the one before, on the same kernel rows.
     """
     if model.gamma == LOO and not isinstance(model.kernel, str):
-        raise ValueError(f"gamma='loo' needs a kernel given by its name. Got kernel={model.kernel!r}. Use kernel='rbf', "
-                         "or give the kernel its gamma.")
+        raise ValueError(f"gamma='loo' needs a kernel given by its name. Got kernel={model.kernel!r}. Use "
+                         "kernel='rbf', or give the kernel its gamma.")
     gammas = [model.gamma]
     if model.gamma == LOO:
         rows, _ = check_X_y(clone(model), X, y, sparse=True, single=True)

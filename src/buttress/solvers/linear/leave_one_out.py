@@ -19,7 +19,8 @@ def left_out_scores(
     seldom has as much as C_i.
     """
     scores = np.asarray(problem.X @ w + b)
-    slopes = (squared_hinge_slopes if problem.squared else hinge_slopes)(problem.y, 1 - problem.y * scores)
+    u = 1 - problem.y * scores
+    slopes = squared_hinge_slopes(problem.y, u) if problem.squared else hinge_slopes(problem.y, u, problem.bound)
     h = leverages(problem.X, problem.bound * slopes.second, 1.0, intercept=problem.intercept)
     if multipliers is not None and not problem.squared:
         pull = multipliers if groups is None else np.bincount(groups, multipliers)[groups]

@@ -95,7 +95,9 @@ class _Proximal(NamedTuple):
 
 
 def multiplier_newton(problem: LinearProblem) -> Steps:
-    """Yield (w, b, dual objective, multipliers), with the relative duality gap, after each proximal step; iterations are Newton's.
+    """Yield (w, b, dual objective, multipliers) after each proximal step; iterations are Newton's.
+
+    The gap is the relative duality gap.
 
     s grows from step to step. On badly scaled columns Newton's method may fail with a large s: the gap then rises. Such
     a step is undone, and s grows more slowly from there. After ``RETREATS`` undone steps only rounding is left.
