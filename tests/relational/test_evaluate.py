@@ -43,7 +43,7 @@ def test_every_ring_and_form_agrees_with_the_listed_join(seed):
     name = list(RINGS)[seed % len(RINGS)]
     add, multiply, zero, function = RINGS[name]
     ring = semiring(add, multiply, zero=zero, one=1) if name == "own" else name
-    functions = {key: function for key in names}
+    functions = dict.fromkeys(names, function)
     coefficients = {key: float(rng.integers(-3, 4)) for key in names}
     score = sum(np.round(64 * rows[key].to_numpy(float)) * c for key, c in coefficients.items())
     where = {key: lambda v, c=c: np.round(64 * v) * c for key, c in coefficients.items()}  # whole numbers: no rounding
@@ -77,7 +77,7 @@ def test_a_sketched_join_says_how_far_the_scores_may_be_off(monkeypatch):
 
 
 def test_section_b4_with_its_identities_put_right():
-    """Least distance of a correctly classified negative row: F_d is 0 for the label -1 and inf for 1, scores negated."""
+    """Least distance of a correctly classified negative row: F_d is 0 for -1 and inf for 1, scores negated."""
     join = chain(20, 5, 3)
     rows = materialise(join)
     names = [f"{table.name}.x{j}" for table in join.tables for j in range(2)]
