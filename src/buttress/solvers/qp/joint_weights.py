@@ -70,7 +70,7 @@ def joint_cuts(stack: KernelStack, mix: Array) -> Steps:
     """Yield the best mix so far; the next is the best reply to the strongest mixture of all dual points seen.
 
     Each dual point a bounds F(gamma) from below by sum_p gamma_p^2 V_p(a), a cut. The mixture of dual points that
-    attains the least of the cuts' maximum is a dual point itself and by concavity no worse: a cut that costs no program.
+    attains the least of the cuts' maximum is a dual point itself, by concavity no worse: a cut that costs no program.
     The gap is relative.
     """
     cuts: list[Array] = []
