@@ -47,12 +47,12 @@ def hinge_slopes(y: Array, u: Array, weight: Array) -> Slopes:
     mean = np.average(u, weights=weight)
     band = float(np.clip(BAND * np.sqrt(np.average((u - mean) ** 2, weights=weight)), *BANDS))
     share = np.clip((u + band) / (2 * band), 0, 1)
-    return Slopes(-y * share, np.asarray(np.abs(u) < band, dtype=np.float64) / (2 * band))
+    return Slopes(-y * share, np.where(np.abs(u) < band, 0.5 / band, 0.0))
 
 
 def squared_hinge_slopes(y: Array, u: Array) -> Slopes:
     """Return those of max(0, u)^2."""
-    return Slopes(-2 * y * np.maximum(u, 0), 2.0 * (u > 0))
+    return Slopes(-2 * y * np.maximum(u, 0), np.where(u > 0, 2.0, 0.0))
 
 
 def one_step(scores: Array, slopes: Slopes, weight: Array, h: Array, groups: Rows | None) -> Array:

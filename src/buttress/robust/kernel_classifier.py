@@ -227,7 +227,8 @@ class RobustKernelClassifier(Probabilities, ExpansionPredictions, ClassifierMixi
         self.agreement_[rows] = np.mean(found.votes == self.inlier_mask_[rows], axis=0)
         scores = np.zeros((n, 1 if binary else C))
         scores[rows] = found.scores[:, 1:] if binary else found.scores
-        self._certainty = Certainty(HeldOut(scores, codes, 1.0 * ~self.isolated_, C, wrong=self.contamination_))
+        believed = (~self.isolated_).astype(np.float64)
+        self._certainty = Certainty(HeldOut(scores, codes, believed, C, wrong=self.contamination_))
 
 
 def _better_on_landmarks(task: LabelTask, found: LabelFit, setting: Setting, X: Any) -> tuple[Design, LabelFit]:

@@ -248,7 +248,7 @@ class SVC(Probabilities, CallbackSupportMixin, ClassifierMixin, BaseEstimator):
             else:
                 same = start is not None and start.shape == (task.X.shape[0], len(problems))
                 near = start[task.order[index], column] if start is not None and same else None
-                solution = solve(classifier_qp(rows, y, self.C * task.weight[index], near), limits)
+                solution = solve(classifier_qp(rows, y, float(self.C) * task.weight[index], near), limits)
             coef[index, column] = solution.b
             solutions.append(solution)
         curved = sum(solution.downwards for solution in solutions)
@@ -297,7 +297,7 @@ class SVC(Probabilities, CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         codes[task.order] = task.codes
         weight = np.zeros(n)
         weight[task.order] = task.weight
-        problems = [(index, solution, self.C * task.weight[index])
+        problems = [(index, solution, float(self.C) * task.weight[index])
                     for (_, index, _), solution in zip(self._problems(task), solutions, strict=True)]
         self._left_out = left_out(task.X, codes, weight, task.order, task.settled, problems)
         self._certainty = Certainty()

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol
 
 import numpy as np
@@ -10,9 +11,9 @@ from numpy.typing import NDArray
 from buttress._checks import Array
 from buttress._rows import equal_pairs
 from buttress._types import DenseOrSparse, Mask, Rows
-from buttress.certainty.spans import squared_spans
+from buttress.certainty.spans import Real, squared_spans
 from buttress.expansion import KernelExpansion
-from buttress.gram.entries import entries
+from buttress.gram.entries import Entries, entries
 from buttress.kernels import Kernel, Precomputed
 from buttress.solvers.qp.solve import SVMSolution
 from buttress.svm.indefinite import Settled
@@ -95,9 +96,14 @@ def spans(kernel: Kernel, X: DenseOrSparse, coef: Array, free: Mask) -> Array:
     for column in range(coef.shape[1]):
         index = np.flatnonzero(coef[:, column])
         out[index, column] = squared_spans(
-            lambda i, j, real, index=index: (prepared if real == np.float32 else precise)(index[i], index[j]),
+            partial(_panel, prepared, precise, index),
             diagonal[index], free[index, column])
     return out
+
+
+def _panel(single: Entries, precise: Entries, index: Rows, i: Rows, j: Rows, real: Real) -> Array:
+    """Return the kernel of the rows index[i] with index[j] in a precision."""
+    return (single if real == np.float32 else precise)(index[i], index[j])
 
 
 def left_out(
@@ -140,9 +146,9 @@ def _together(groups: Rows | None, coef: Array, on_bound: Mask) -> tuple[Rows, A
     lead = np.full(groups.max() + 1, n)
     np.minimum.at(lead, groups, np.where(some, np.arange(n), n))
     lead = np.where(lead < n, lead, 0)[groups]
-    loose = np.zeros((groups.max() + 1, coef.shape[1]), dtype=bool)
+    loose: Mask = np.zeros((groups.max() + 1, coef.shape[1]), dtype=bool)
     np.logical_or.at(loose, groups, ~on_bound)
-    summed = np.stack([np.bincount(groups, column) for column in coef.T], axis=1)[groups]
+    summed: Array = np.stack([np.bincount(groups, column) for column in coef.T], axis=1)[groups].astype(np.float64)
     summed[(lead != np.arange(n)) | ~some] = 0.0
     lead = np.where(some[lead] & (groups[lead] == groups), lead, np.arange(n))
-    return lead, summed, summed.astype(bool) & loose[groups]
+    return lead.astype(np.intp), summed, (summed != 0) & loose[groups]

@@ -92,4 +92,4 @@ def scaled(model: "SVC", C: float) -> Array:
     quadratic = 2 * (total - dual)
     with np.errstate(divide="ignore", invalid="ignore"):
         best = np.where(quadratic > 0, total / quadratic, 1.0)
-    return coef * np.clip(best, 0.0, C / model.C)
+    return coef * np.clip(best, 0.0, C / float(model.C))
