@@ -88,7 +88,7 @@ def mm_estimate(X: Array, y: Array, start: Array) -> MMEstimate | None:
     if n <= p + 1:
         return None
     s_residual, s = _s_residuals(X, y, best_start(X, y, start))
-    if not s > 0:
+    if not s > DEPENDENT * float(np.abs(y).max()):
         return None
     b, r = _descended(X, y, s_residual, s)
     u = r / s
@@ -123,7 +123,7 @@ def best_start(X: Array, y: Array, start: Array) -> Array:
 
 
 def _s_residuals(X: Array, y: Array, start: Array, steps: int = STEPS) -> tuple[Array, float]:
-    """Return the residuals of the S estimate that reweighting from ``start`` leads to in so many steps, and the scale."""
+    """Return the residuals of the S estimate that reweighting from ``start`` leads to in so many steps, and scale."""
     r = y - X @ start
     s = m_scale(r, X.shape[1], float(np.median(np.abs(r))) or float(np.abs(r).mean()))
     for _ in range(steps):
