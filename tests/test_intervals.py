@@ -10,7 +10,8 @@ from buttress.certainty.intervals import HeldOutFits, folds_of, hold_out, interv
 from buttress.kernels import RBF
 from buttress.solvers.ridge.leave_one_out import FeatureRidge, GramRidge
 
-REGRESSORS = [KernelRegressor(risk=Mean()), RobustKernelRegressor(random_state=0), RobustLinearRegressor(random_state=0)]
+REGRESSORS = [KernelRegressor(risk=Mean()),
+              RobustKernelRegressor(random_state=0), RobustLinearRegressor(random_state=0)]
 
 
 def name(model):
@@ -68,7 +69,7 @@ def test_fits_without_a_fold_are_refits(exact):
     for k in range(10):
         rest = held.fold != k
         dual = np.linalg.solve(K[np.ix_(rest, rest)] + 0.3 * np.eye(rest.sum()), y[rest])
-        np.testing.assert_allclose(basis @ held.coef[:, k], K[:, rest] @ dual, atol=1e-4)  # GramRidge keeps 1e-6 of a row
+        np.testing.assert_allclose(basis @ held.coef[:, k], K[:, rest] @ dual, atol=1e-4)
 
 
 def test_equal_rows_share_a_fold_and_folds_are_of_one_size():
@@ -82,12 +83,12 @@ def test_equal_rows_share_a_fold_and_folds_are_of_one_size():
 @pytest.mark.parametrize("model", REGRESSORS, ids=name)
 def test_intervals_hold_the_share_of_new_targets_that_was_asked_for(model):
     covered = []
-    for seed in range(6):
+    for seed in range(4):
         X, y = scattered(1120, seed)
         low, high = model.fit(X[:120], y[:120]).predict_interval(X[120:], coverage=0.8).T
         covered.append(np.mean((low <= y[120:]) & (y[120:] <= high)))
-    # of 120 rows a split's coverage has a deviation of sqrt(.8 * .2 / 120) = .037, the mean of six .015
-    assert 0.8 - 0.045 <= np.mean(covered) <= 0.8 + 0.06
+    # of 120 rows a split's coverage has a deviation of sqrt(.8 * .2 / 120) = .037, the mean of four .018
+    assert 0.8 - 0.055 <= np.mean(covered) <= 0.8 + 0.07
 
 
 @pytest.mark.parametrize("model", REGRESSORS[1:], ids=name)

@@ -114,8 +114,8 @@ def explain(model: HasExpansion, x: MatrixLike, *, labels: ArrayLike | None = No
     given = np.asarray(given)[None, :] if np.ndim(given) == 1 else given
     rows = rows_to_score(model, given)
     if rows.shape[0] != 1:
-        raise ValueError(f"explain takes one row, of shape (d,) or (1, d). Got {rows.shape[0]} rows. Give them one at a "
-                         "time.")
+        raise ValueError(f"explain takes one row, of shape (d,) or (1, d). Got {rows.shape[0]} rows. Give one "
+                         "at a time.")
     base = model.expansion_
     scores = base(rows)
     contrast, prediction, rival = _asked(model, scores)

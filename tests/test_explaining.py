@@ -1,0 +1,102 @@
+"""Explained predictions: contributions add up to the score, name the rows, and can be drawn."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from buttress import (
+    SVC,
+    SVR,
+    KernelClassifier,
+    RobustKernelClassifier,
+    RobustKernelRegressor,
+    RobustLinearRegressor,
+    explain,
+    outlier_report,
+)
+from buttress.kernels import RBF
+
+from problems import iris, moons
+
+MODELS = [SVC(), SVR(), KernelClassifier(), RobustKernelClassifier(random_state=0),
+          RobustKernelRegressor(random_state=0)]
+
+
+@pytest.mark.parametrize("model", MODELS, ids=lambda e: type(e).__name__)
+@pytest.mark.parametrize("data", [iris, moons], ids=["three classes", "two"])
+def test_contributions_add_up_to_the_score(model, data):
+    X, y = data()
+    model.fit(X, y)
+    for i in (0, 17, len(X) - 1):
+        why = explain(model, X[i])
+        assert why.contribution.sum() + why.intercept == pytest.approx(why.score, rel=1e-9)
+        assert np.abs(why.share).sum() == pytest.approx(1)
+        assert (np.diff(np.abs(why.contribution)) <= 0).all()
+        predicted = model.predict(X[i:i + 1])[0]
+        if why.rival is None:
+            assert why.score == pytest.approx(predicted)
+        else:
+            assert why.prediction == predicted != why.rival
+            assert why.score >= 0
+
+
+def test_two_classes_are_explained_by_the_dual_coefficients():
+    X, y = moons()
+    model = SVC(kernel=RBF(1.0)).fit(X, y)
+    why = explain(model, X[3:4], labels=[f"row {i}" for i in range(len(X))])
+    sign = 1 if model.decision_function(X[3:4])[0] > 0 else -1
+    expected = sign * model.dual_coef_[0] * RBF(1.0)(X[3:4], X[model.support_])[0]
+    found = dict(zip(why.row, why.contribution, strict=True))
+    for row, value in zip(model.support_, expected, strict=True):
+        assert found[f"row {row}"] == pytest.approx(value)
+    assert why.score == pytest.approx(abs(model.decision_function(X[3:4])[0]))
+
+
+def test_frames_and_plots():
+    pyplot = pytest.importorskip("matplotlib.pyplot")
+    X, y = iris()
+    table = pd.DataFrame(X, columns=list("abcd"))
+    why = explain(SVC().fit(table, y), table.iloc[[80]])
+    assert list(why.frame().columns) == ["row", "contribution", "share", "similarity"]
+    ax = why.plot(most=4)
+    widths = [bar.get_width() for bar in ax.patches]
+    assert len(widths) == 6
+    assert sum(widths) == pytest.approx(why.score)
+    pyplot.close("all")
+
+
+def test_several_rows_and_missing_labels_are_refused():
+    X, y = moons()
+    model = SVC().fit(X, y)
+    with pytest.raises(ValueError, match="takes one row"):
+        explain(model, X[:2])
+    with pytest.raises(ValueError, match="labels must be"):
+        explain(model, X[0], labels=["a"])
+
+
+def test_reports_of_a_false_discovery_rate_are_the_longest_of_that_mean():
+    X, _ = moons()
+    rng = np.random.default_rng(0)
+    y = X[:, 0] + 0.1 * rng.normal(size=len(X))
+    y[:20] = rng.normal(2, 2, size=20)
+    model = RobustLinearRegressor(random_state=0).fit(X, y)
+    whole = outlier_report(model, X, y)
+    for fdr in (0.01, 0.1, 0.4):
+        part = outlier_report(model, X, y, fdr=fdr)
+        many = len(part["row"])
+        ranked = np.sort(1 - model.outlier_proba_)
+        assert ranked[:many].mean() <= fdr < ranked[: many + 1].mean()
+        assert set(part["row"]) <= set(whole["row"])
+        assert sorted(part["probability"]) == sorted(1 - ranked[:many])
+    for fdr in (0, 1, "few"):
+        with pytest.raises(ValueError, match="fdr must be"):
+            outlier_report(model, X, y, fdr=fdr)
+
+
+def test_isolated_rows_are_not_named_at_a_false_discovery_rate():
+    X, y = iris()
+    X = np.vstack([X, 1e3 * np.ones((1, 4))])
+    y = np.append(y, 0)
+    model = RobustKernelClassifier(random_state=0).fit(X, y)
+    assert model.isolated_[-1]
+    assert 150 not in outlier_report(model, X, y, fdr=0.9)["row"]
