@@ -73,7 +73,8 @@ def test_a_phone_shows_it_without_scrolling_sideways(page, tmp_path):
     (tmp_path / "audit.html").write_text(page, encoding="utf-8")
     (tmp_path / "phone.html").write_text("""<iframe id="phone" src="audit.html" width="400" height="800"></iframe>
 <script>addEventListener("load", () => { const root = document.getElementById("phone").contentDocument.documentElement;
-  document.documentElement.setAttribute("data-probe", JSON.stringify({wide: root.scrollWidth, shown: root.clientWidth}));
+  const found = {wide: root.scrollWidth, shown: root.clientWidth};
+  document.documentElement.setAttribute("data-probe", JSON.stringify(found));
 });</script>""", encoding="utf-8")
     found = probe(tmp_path / "phone.html", 600, "--allow-file-access-from-files")
     assert 380 <= found["shown"] <= 400
