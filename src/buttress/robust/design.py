@@ -62,11 +62,11 @@ def regime_of(features: LandmarkFeatures, n_landmarks: int) -> Regime:
 class Design:
     """A ridge solver on all rows, a coarse one for the search, and the function that gives a kernel expansion.
 
-    The constant is one of the features, with the same ridge as the others. ``coarse`` is the solver of ``searched`` rows
-    on at most 100 landmarks. ``features`` are those of all rows on landmarks, None for exact fits. ``points`` are the
-    landmarks, or the centres of the exact fit. ``unit`` is a typical k(x, x), the unit of ridges. ``isolated`` are rows
-    that are similar to no other row. ``steady`` is the ridge at which many rows are first judged: ``unit`` times the
-    rows per landmark divided by 20, and at least ``unit``.
+    The constant is one of the features, with the same ridge as the others. ``coarse`` is the solver of ``searched``
+    rows on at most 100 landmarks. ``features`` are those of all rows on landmarks, None for exact fits. ``points`` are
+    the landmarks, or the centres of the exact fit. ``unit`` is a typical k(x, x), the unit of ridges. ``isolated`` are
+    rows that are similar to no other row. ``steady`` is the ridge at which many rows are first judged: ``unit`` times
+    the rows per landmark divided by 20, and at least ``unit``.
     """
 
     ridge: Ridge
@@ -139,7 +139,7 @@ def default_kernel(estimator: Any, X: Any) -> Kernel:
     """Return the estimator's kernel; if neither it nor gamma was chosen, an RBF kernel of several widths.
 
     The gammas are in units of one over the squared length of a typical row. That length is d if columns are scaled. If
-    nearly all entries are 0, as in counts of words, columns are not scaled, and it is the median of the squared lengths.
+    nearly all entries are 0, as in counts of words, columns are not scaled; it is then the median of squared lengths.
 
     Corrupt rows affect errors, likelihoods and moments of X, so none of these can choose a width. The mean of several
     kernels loses little accuracy where a single width would be enough.
