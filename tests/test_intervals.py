@@ -41,7 +41,8 @@ def by_definition(held, values, coverage):
 @pytest.mark.parametrize("coverage", [0.5, 0.8, 0.9, 0.95])
 def test_the_ends_are_those_of_the_definition(coverage):
     rng = np.random.default_rng(0)
-    held = HeldOutFits(np.zeros((0, 4)), np.zeros(4), rng.integers(3, size=40), rng.exponential(size=40), np.ones(40), 0.2)
+    fold = rng.integers(3, size=40)
+    held = HeldOutFits(np.zeros((0, 4)), np.zeros(4), fold, rng.exponential(size=40), np.ones(40), 0.2)
     values = rng.normal(size=(5, 4))
     expected = [by_definition(held, row, coverage) for row in values]
     np.testing.assert_allclose(interval(held, values, coverage), expected, rtol=1e-12)

@@ -31,7 +31,7 @@ from buttress.certainty.calibration import HeldOut
 from buttress.certainty.probabilities import Certainty, Probabilities
 from buttress.expansion import KernelExpansion, binary_contrasts, rival_contrasts
 from buttress.kernels import Linear
-from buttress.solvers.linear.leave_one_out import left_out_scores
+from buttress.certainty.linear_machine import left_out_scores
 from buttress.solvers.linear.newton import multiplier_newton
 from buttress.solvers.linear.primal import LinearProblem, Rate, default_rate, full_batch, gradient_descent
 from buttress.solvers.linear.stochastic import SuffixMean, Walk, blocks, draws, merged, stochastic_descent

@@ -142,7 +142,7 @@ def _together(groups: Rows | None, coef: Array, on_bound: Mask) -> tuple[Rows, A
     n = len(coef)
     if groups is None:
         return np.arange(n), coef, coef.astype(bool) & ~on_bound
-    some = coef.any(axis=1)
+    some: Mask = np.asarray(coef.any(axis=1))
     lead = np.full(groups.max() + 1, n)
     np.minimum.at(lead, groups, np.where(some, np.arange(n), n))
     lead = np.where(lead < n, lead, 0)[groups]

@@ -145,7 +145,6 @@ def doubly_stochastic(
     b = 0 * y[0]
     square = 0 * y[0]  # ||f||^2
     t = 0
-    total = n_passes * len(starts)
     for epoch in range(n_passes):
         order = rng.permutation(n)
         basis.reorder(order)
@@ -155,7 +154,8 @@ def doubly_stochastic(
             rows = slice(start, min(start + batch, n))
             norm = xp.sqrt(square)
             loss = 1 - y[rows] * (f[rows] + b) + radius * norm
-            yield Step((basis.state(), b, norm), objective=_objective(square, loss, C), shown=f"batch {t} of {total}")
+            shown = f"batch {t} of {n_passes * len(starts)}"
+            yield Step((basis.state(), b, norm), objective=_objective(square, loss, C), shown=shown)
             factor, z = _change(y[rows], loss, norm, step(t + 1), C, radius)
             basis.shrink(factor)
             own = basis.add(t, rows, z)
