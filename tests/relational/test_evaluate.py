@@ -77,7 +77,7 @@ def test_a_sketched_join_says_how_far_the_scores_may_be_off(monkeypatch):
 
 
 def test_section_b4_with_its_identities_put_right():
-    """Least distance of a correctly classified negative row: F_d is 0 for the label -1 and inf for 1, scores negated."""
+    """Least distance of a correctly classified negative row: F_d is 0 for -1 and inf for 1, scores negated."""
     join = chain(20, 5, 3)
     rows = materialise(join)
     names = [f"{table.name}.x{j}" for table in join.tables for j in range(2)]

@@ -31,7 +31,7 @@ from buttress.solvers.qp.kernel_weights import (
 )
 from buttress.solvers.run import Outcome, Step, Steps, run
 
-SOLVERS = {
+SOLVERS: dict[str, dict[str, Callable[[KernelStack, Array], Steps]]] = {
     "minimax": {"cutting-plane": level_cuts, "reduced-gradient": reduced_gradient},
     "joint": {"cutting-plane": joint_cuts, "reduced-gradient": joint_gradient},
     "spread": {"alternate": alternate},

@@ -5,8 +5,8 @@
 
 where g(x) = sum_j g_j(x_j), the x_i are columns, and "sum" and "prod" are the semiring's. The join is never listed.
 
-Source: Abo Khamis et al., On functional aggregate queries with additive inequalities, PODS 2019; section B.4 of Abo-Khamis,
-Im, Moseley, Pruhs & Samadian (APOCS 2021).
+Source: Abo Khamis et al., On functional aggregate queries with additive inequalities, PODS 2019; section B.4 of
+Abo-Khamis, Im, Moseley, Pruhs & Samadian (APOCS 2021).
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -108,8 +108,8 @@ def evaluate(
     plain = Join([Table(table.name, table.source) for table in join.tables], join.on, max_bag_rows=join.max_bag_rows)
     pairs = plain.check()
     if any(pair.left for pair in pairs):
-        raise ValueError("evaluate answers queries over inner joins. Got a left join. Leave out 'left', or add a row for "
-                         "what is missing.")
+        raise ValueError("evaluate answers queries over inner joins. Got a left join. Leave out 'left', or add a row "
+                         "for what is missing.")
     terms = _located(plain, values or {})
     scores = _located(plain, inequality[0])
     wanted = [[column for t, column in {**terms, **scores} if t == i] for i in range(len(plain.tables))]
@@ -135,10 +135,9 @@ def _checked(where: Inequality | None, n_tables: int) -> Inequality:
         return {}, np.inf
     if isinstance(where, Sequence) and len(where) and not isinstance(where[0], Mapping):
         raise ValueError(
-            f"where must be one inequality, ({{'table.column': coefficient}}, threshold). Got {len(where)}: a query under "
-            "two (FAQ-AI(2)) has no list of scores to read the answer from. Exact evaluation then takes about "
-            f"n^(m/2) steps for m tables of n rows, here n^{n_tables / 2:g}, and approximating it is #P-hard. Draw rows "
-            "with JoinSampler, or put one inequality into a function of a single column.")
+            f"where must be one inequality, ({{'table.column': coefficient}}, threshold). Got {len(where)}: a query "
+            "under two (FAQ-AI(2)) has no list of scores to read the answer from. The known way takes about n^(m/2) "
+            f"steps for m tables of n rows, here n^{n_tables / 2:g}. Draw rows with JoinSampler, or put one inequality into a function of a single column.")
     if len(where) != 2:
         raise ValueError(f"where must be ({{'table.column': coefficient}}, threshold). Got {len(where)} entries.")
     return where[0], float(where[1])
@@ -162,7 +161,7 @@ def _applied(plan: Plan, columns: list[dict[str, Column]], at: tuple[int, str],
     if column.null[rows].any():
         raise ValueError(f"Column {where!r} is NULL in {int(column.null[rows].sum())} rows of the join. Fill them, or "
                          "drop the rows.")
-    found = np.asarray(function(column.values[rows]), dtype=kind)
+    found: NDArray[Any] = np.asarray(function(column.values[rows]), dtype=kind)
     if found.shape != (len(rows),):
         raise ValueError(f"The function of {where!r} must return one value for each of {len(rows)} rows. Got shape "
                          f"{found.shape}. Write it for arrays, as with np.vectorize.")
@@ -197,14 +196,14 @@ def _annotations(plan: Plan, columns: list[dict[str, Column]], rule: Semiring, f
     return used, annotations
 
 
-def _column(values: Array) -> Array:
+def _column(values: NDArray[Any]) -> NDArray[Any]:
     return values[:, None]
 
 
 def _constant(one: Any, n: int, kind: type) -> Array:
     """Return n rows of the annotation ``one``; a list is a row of several numbers."""
     width = len(one) if isinstance(one, list) else 1
-    out = np.empty((n, width), dtype=kind)
+    out: NDArray[Any] = np.empty((n, width), dtype=kind)
     if isinstance(one, list):
         out[:] = one
     else:
@@ -220,7 +219,7 @@ def _objects(values: list[Any]) -> NDArray[np.object_]:
     return out
 
 
-def _summing(rule: Semiring, declared: bool) -> tuple[Semiring, Callable[[Array], Array], Any]:
+def _summing(rule: Semiring, declared: bool) -> tuple[Semiring, Callable[[NDArray[Any]], NDArray[Any]], Any]:
     """Return a semiring whose product is the sum over columns, how a value enters it, and its one.
 
     Where a + a = a the addition itself serves. Else the annotations are pairs of a sum and the number of rows it is of:

@@ -84,7 +84,8 @@ def complaints_of_form(row: Row) -> list[str]:
 def ran(command: str, root: Path) -> tuple[int | None, str]:
     """Return a command's exit status, None if it took too long, and its output; each command is run once."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    done = subprocess.run(["bash", "-c", _by_this_python(command)], cwd=root, capture_output=True, text=True, check=False)
+    line = ["bash", "-c", _by_this_python(command)]
+    done = subprocess.run(line, cwd=root, capture_output=True, text=True, check=False)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     seconds = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
     return None if seconds > MOST_SECONDS else done.returncode, done.stdout + done.stderr

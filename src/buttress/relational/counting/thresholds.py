@@ -1,11 +1,11 @@
 """The paper's generalized row counting: the arrays H_k of thresholds, and its objective F-hat made of them.
 
-H_k is the largest H such that the rows with a value of at least H weigh at least (1 + error)^k. The sum of the positive
-values is the integral over h > 0 of the weight of the rows with a value of at least h; between H_{k+1} and H_k that
-weight lies in [(1 + error)^k, (1 + error)^(k+1)), which gives equation 6 and Lemma 9.
+H_k is the largest H such that the rows with a value of at least H weigh at least (1 + error)^k. The sum of the
+positive values is the integral over h > 0 of the weight of the rows with a value of at least h. Between H_{k+1} and
+H_k that weight lies in [(1 + error)^k, (1 + error)^(k+1)), which gives equation 6 and Lemma 9.
 
-The paper asks H_k for floor((1 + error)^k) rows only, but counts (1 + error)^k of them: its F-hat can be almost twice F.
-Here neither is rounded down, so both sides of Lemma 9 hold, also for weights.
+The paper asks H_k for floor((1 + error)^k) rows only, but counts (1 + error)^k of them: its F-hat can be almost twice
+F. Here neither is rounded down, so both sides of Lemma 9 hold, also for weights.
 
 Source: Abo-Khamis, Im, Moseley, Pruhs & Samadian (APOCS 2021), sections 3.1 and 3.3, equation 6.
 """
@@ -29,7 +29,7 @@ def thresholds(value: Array, mass: Array, error: float, least: float = 1.0) -> t
     descending = value[keep][order]
     reached = np.cumsum(mass[keep][order])
     top = int(np.floor(np.log(reached[-1] / least * (1 + ROUNDING)) / np.log1p(error)))
-    weight = least * (1 + error) ** np.arange(max(top, 0) + 1)
+    weight: Array = least * (1.0 + error) ** np.arange(max(top, 0) + 1, dtype=np.float64)
     first = np.searchsorted(reached, weight * (1 - ROUNDING))
     return descending[np.minimum(first, len(reached) - 1)], weight
 

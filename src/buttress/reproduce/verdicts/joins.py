@@ -35,7 +35,7 @@ def section_b4() -> dict[str, float]:
 
 
 def corollary_14() -> dict[str, float]:
-    """Largest of 1 / (1 - eps/2) over 1 + eps: what Theorem 13 gives over what is promised, up to eps = 1 and beyond."""
+    """Largest of 1 / (1 - eps/2) over 1 + eps: what Theorem 13 gives over what is promised, to eps = 1 and beyond."""
     def worst(most: float) -> float:
         eps = np.linspace(1e-3, most, 2000)
         return float((1 / (1 - eps / 2) / (1 + eps)).max())

@@ -1,4 +1,4 @@
-"""Lemmas of the adversarial SVM paper on doubly stochastic gradients, by simulating them with the exact kernel beside."""
+"""Lemmas of the adversarial SVM paper on doubly stochastic gradients, simulated with the exact kernel beside."""
 
 from collections.abc import Callable
 

@@ -50,7 +50,7 @@ def equation_82() -> dict[str, float]:
 def lemma_31() -> dict[str, float]:
     """Mean squared residual of dropped rows, in units of K^2 (normal residuals, K^2 = 2), eps = .495: bound e.
 
-    Rows fixed in advance, and the largest n(1 - 2 eps) of the n(1 - eps) good ones, which are those that trimming drops.
+    Rows fixed in advance, and the largest n(1 - 2 eps) of the n(1 - eps) good ones, those that trimming drops.
     """
     n, share = 20_000, 0.495
     rng = np.random.default_rng(0)
