@@ -137,7 +137,8 @@ def _checked(where: Inequality | None, n_tables: int) -> Inequality:
         raise ValueError(
             f"where must be one inequality, ({{'table.column': coefficient}}, threshold). Got {len(where)}: a query "
             "under two (FAQ-AI(2)) has no list of scores to read the answer from. The known way takes about n^(m/2) "
-            f"steps for m tables of n rows, here n^{n_tables / 2:g}. Draw rows with JoinSampler, or put one inequality into a function of a single column.")
+            f"steps for m tables of n rows, here n^{n_tables / 2:g}. Draw rows with JoinSampler, or put one inequality "
+            "into a function of a single column.")
     if len(where) != 2:
         raise ValueError(f"where must be ({{'table.column': coefficient}}, threshold). Got {len(where)} entries.")
     return where[0], float(where[1])
