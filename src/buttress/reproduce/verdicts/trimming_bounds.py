@@ -37,7 +37,10 @@ def equation_115() -> dict[str, float]:
 
 def equation_82() -> dict[str, float]:
     """Share of 50 draws of 5,000 standard normal rows of 5 columns that reach the bound said to hold half the time."""
-    n, d, K, delta = 5000, 5, 1.0, 0.5
+    n = 5000
+    d = 5
+    K = 1.0
+    delta = 0.5
     expected = n - (np.sqrt(2 * (d * K - 1) * n * np.log(2 * d)) + d * K * np.log(2 * d) / 3)
     rng = np.random.default_rng(0)
     smallest = [np.linalg.eigvalsh(X.T @ X)[0] for X in (rng.normal(size=(n, d)) for _ in range(50))]
