@@ -14,11 +14,11 @@ from buttress.solvers.contamination.stir import stir
 from buttress.solvers.run import Outcome, Steps, run
 
 INLIER_SCALES = 3  # standard deviations: one normal residual in 370 is larger
-NO_RESIDUAL = 1e-12  # size of a residual, in units of the targets, that is 0 but for rounding
+NO_RESIDUAL = 1e-12  # in units of the targets: a smaller residual is rounding
 
 
 class LinearModel(CallbackSupportMixin, BaseEstimator):
-    """What the linear baselines share: a column of ones, the run and the linear prediction."""
+    """The common part of the linear baselines: a column of ones, the run and the linear prediction."""
 
     def _columns(self, X: Array) -> Array:
         return np.column_stack([X, np.ones(len(X))]) if self.fit_intercept else X
@@ -129,13 +129,13 @@ class CRR(RegressorMixin, LinearModel):
 class STIR(RegressorMixin, LinearModel):
     """Stagewise-truncated reweighted least squares: weights 1/|r|, truncated at a level that grows by stages.
 
-    It tends to least absolute deviations. It needs no known share of corrupt rows. It resists corrupted targets, but
-    not corrupted features.
+    It converges to least absolute deviations. The share of corrupt rows need not be known. It resists corrupted
+    targets, but not corrupted features.
 
     Parameters
     ----------
     truncation : float, default=10.0
-        First level of the weights, > 0, in units of 1 / median |y|, y less its median if there is an intercept.
+        First level of the weights, > 0, in units of 1 / median |y|; with an intercept, y minus its median.
     growth : float, default=1.5
         Factor of the level from stage to stage, > 1; the published grid is 1.01 to 3.01.
     fit_intercept : bool, default=True

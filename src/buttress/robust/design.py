@@ -1,4 +1,4 @@
-"""From a kernel and training rows to a ridge solver: exact up to a few thousand rows, Nystroem features above."""
+"""Make a ridge solver from a kernel and training rows: exact up to a few thousand rows, Nystroem features above."""
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
@@ -60,13 +60,13 @@ def regime_of(features: LandmarkFeatures, n_landmarks: int) -> Regime:
 
 @dataclass
 class Design:
-    """A ridge solver on all rows, a coarse one for the search, and the way back to a kernel expansion.
+    """A ridge solver on all rows, a coarse one for the search, and the function that gives a kernel expansion.
 
-    The model has the constant among its features, with the same ridge as the rest. ``coarse`` holds the features of
-    ``searched`` rows on at most 100 landmarks. ``features`` are those of all rows on landmarks, None for exact fits.
-    ``points`` are the landmarks, or the centres of the exact fit; ``unit`` is an ordinary k(x, x), in which ridges are
-    measured; ``isolated`` are rows that no other row resembles; ``steady`` is the ridge at which it is first asked of
-    many rows whether they are good: ``unit`` times the rows per landmark over 20, and at least ``unit``.
+    The constant is one of the features, with the same ridge as the others. ``coarse`` is the solver of ``searched`` rows
+    on at most 100 landmarks. ``features`` are those of all rows on landmarks, None for exact fits. ``points`` are the
+    landmarks, or the centres of the exact fit. ``unit`` is a typical k(x, x), the unit of ridges. ``isolated`` are rows
+    that are similar to no other row. ``steady`` is the ridge at which many rows are first judged: ``unit`` times the
+    rows per landmark divided by 20, and at least ``unit``.
     """
 
     ridge: Ridge
@@ -113,7 +113,7 @@ def fit_setting(estimator: Any, X: Any, budget: Budget) -> Setting:
 
 
 def check_robust_parameters(estimator: Any) -> float | None:
-    """Refuse parameters out of range of a robust kernel estimator; return the share of corrupt rows, None if "auto"."""
+    """Raise ValueError for parameters out of range; return the share of corrupt rows, None if "auto"."""
     share = check_contamination_or_auto(estimator.contamination)
     if estimator.alpha != "auto":
         check_number("alpha", estimator.alpha, 0)
@@ -129,21 +129,21 @@ def given(value: float | str) -> float | None:
 
 
 def check_gamma(gamma: Any) -> None:
-    """Refuse ``gamma="scale"``: it is made of a variance, which one outlier moves."""
+    """Raise ValueError for ``gamma="scale"``, which depends on a variance that one outlier can change."""
     if isinstance(gamma, str) and gamma == "scale":
         raise ValueError("gamma must be a positive number or 'auto' (1/d) here. Got 'scale', which is one over the "
                          "variance of X, and corrupt rows move that. Scale with RobustScaler and use 'auto'.")
 
 
 def default_kernel(estimator: Any, X: Any) -> Kernel:
-    """Return the estimator's kernel; where neither it nor gamma was chosen, an RBF kernel of several widths.
+    """Return the estimator's kernel; if neither it nor gamma was chosen, an RBF kernel of several widths.
 
-    They are in units of one over the squared length of an ordinary row: d, if its columns are scaled. Where rows are
-    much shorter, as counts of words, or pixels between 0 and 1, columns are not scaled, and the median of the squared
-    lengths is taken.
+    The gammas are in units of one over the squared length of a typical row. That length is d if columns are scaled. If
+    rows are much shorter, as with counts of words, or pixels between 0 and 1, columns are not scaled; it is then the
+    median of the squared lengths.
 
-    Corrupt rows affect errors, likelihoods and moments of X, so none of them can choose a width. The mean of several
-    kernels costs little accuracy where one width would do.
+    Corrupt rows affect errors, likelihoods and moments of X, so none of these can choose a width. The mean of several
+    kernels loses little accuracy where a single width would be enough.
     """
     if isinstance(estimator.kernel, str) and estimator.kernel == "rbf" and estimator.gamma == "auto":
         return MultiscaleRBF([width / _ordinary_length(X) for width in DESIGN.widths])
@@ -158,7 +158,7 @@ def _ordinary_length(X: Any) -> float:
 
 
 def warn_of_near_copies(kernel: Any, X: Any) -> None:
-    """Warn of dense rows that repeat another but for rounding: left out alone, each is predicted by its copy."""
+    """Warn of dense rows that equal another up to rounding: if one is left out, its copy still predicts it."""
     if is_precomputed(kernel) or issparse(X):
         return
     rows = near_copies(X)
@@ -183,9 +183,9 @@ def kernel_design(kernel: Kernel, X: Any, *, n_landmarks: int | str, rng: np.ran
 
 
 def design_threads(kernel: Kernel, X: Any, n_landmarks: int | str) -> AbstractContextManager[None]:
-    """Return the block to make a design and fit in: small exact ones with one thread, features in several of our own.
+    """Return the block in which to make a design and fit: one BLAS thread if small, our own threads for features.
 
-    Kernels of users' own may not be made for being called from several.
+    A user's kernel may not be safe to call from several threads.
     """
     Z = centers(kernel, X)
     if _count(X, Z, n_landmarks) == X.shape[0]:
@@ -194,7 +194,7 @@ def design_threads(kernel: Kernel, X: Any, n_landmarks: int | str) -> AbstractCo
 
 
 def _count(X: Any, Z: Any, n_landmarks: int | str) -> int:
-    """Return how many landmarks there are to be, n where the fit is exact; a Gram matrix has none."""
+    """Return the number of landmarks; n if the fit is exact, as it always is for a precomputed Gram matrix."""
     n = int(X.shape[0])
     if n_landmarks == "auto":
         return n if n <= DESIGN.exact_rows or Z is not X else DESIGN.landmarks
@@ -235,7 +235,7 @@ def _exact_design(kernel: Kernel, X: Any, Z: Any, rng: np.random.RandomState) ->
 
 def _nystroem_design(kernel: Kernel, X: Any, m: int, rng: np.random.RandomState) -> Design:
     n = X.shape[0]
-    # Landmarks are drawn evenly: a choice that spreads them out would spend them on rows thrown far off.
+    # Landmarks are drawn uniformly: a choice that spreads them out would waste them on outlying rows.
     points = distinct_rows(X[rng.choice(n, m, replace=False)].astype(np.float64))
     feature_map = nystroem(kernel, points)
     unit = _unit(kernel.diagonal(points))
@@ -277,15 +277,15 @@ def _missed(diagonal: Array, Z: Array, unit: float) -> Array:
 
 
 def _unit(diagonal: Array) -> float:
-    """Return the middle of k(x, x): what a ridge is measured in."""
+    """Return the median of k(x, x), the unit of ridges."""
     middle = float(np.median(diagonal))
     return middle if middle > 0 else 1.0
 
 
 def _isolated(K: Array) -> NDArray[np.bool_]:
-    """Return the rows whose cosines in feature space with all others sum to almost nothing.
+    """Return the rows whose cosines in feature space with all others sum to almost 0.
 
-    That is a fiftieth of an ordinary row's; or a millionth, where X is so far out of scale that no row is ordinary.
+    That is a fiftieth of a typical row's sum; or a millionth, if X is so badly scaled that all sums are almost 0.
     """
     length = np.sqrt(np.maximum(np.diagonal(K), 0))
     length[length == 0] = np.inf

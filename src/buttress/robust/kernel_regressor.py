@@ -1,4 +1,4 @@
-"""Kernel regression that finds the corrupt rows by itself: the leave-one-out mixture."""
+"""Kernel regression that finds the corrupt rows itself, by a mixture of leave-one-out residuals."""
 
 from typing import Any
 
@@ -22,10 +22,10 @@ from buttress.solvers.run import Budget
 class RobustKernelRegressor(ExpansionValues, ExpansionIntervals, RegressorMixin, BaseEstimator):
     """Kernel ridge regression fitted to the good rows, without being given which or how many they are.
 
-    Minimises sum_i g_i (f(x_i) - y_i)^2 + alpha ||f||^2 with g_i the probability that row i is good, from a mixture of
-    Student's t and a wide outlier density for the residual of each row under the fit without it. Where the mixture
-    predicts unseen rows hardly better than plain kernel ridge does, the data are taken as clean and the plain fit
-    stays.
+    Minimises sum_i g_i (f(x_i) - y_i)^2 + alpha ||f||^2 with g_i the probability that row i is good. It comes from a
+    mixture of Student's t and a wide outlier density for the residual of each row under the fit without it. If the
+    mixture predicts unseen rows hardly better than plain kernel ridge does, the data are treated as clean and the plain
+    fit is kept.
 
     Parameters
     ----------
@@ -195,7 +195,7 @@ def held_out_fits(task: Task, found: Found) -> HeldOutFits:
 
 
 def centre_and_spread(y: Array) -> tuple[float, float]:
-    """Return the median of y and the scale of its middle half; all but one target may be equal."""
+    """Return the median of y and the scale of its middle half, or of more if that half is constant."""
     middle = float(np.median(y))
     off = y - middle
     for part in (len(y) // 2 + 1, 3 * len(y) // 4 + 1, len(y)):
@@ -206,9 +206,9 @@ def centre_and_spread(y: Array) -> tuple[float, float]:
 
 
 def chosen_inliers(outlier_proba: Array, share: float | None) -> NDArray[np.bool_]:
-    """Return the rows more likely good than not; with a share given, all but that share, the likeliest outliers.
+    """Return the rows that are probably good; with a share given, all rows except that share of likeliest outliers.
 
-    A row of probability 0 is no outlier, whatever the share.
+    A row with outlier probability 0 is always an inlier.
     """
     if share is None:
         return outlier_proba <= 0.5

@@ -1,4 +1,4 @@
-"""What the kernel machines under a risk share: their parameters, the space they are fitted in, and the one descent."""
+"""The common part of kernel machines under a risk: their parameters, the space of the fit, and the descent."""
 
 from collections.abc import Callable
 from typing import Any
@@ -31,9 +31,9 @@ from buttress.solvers.ridge.landmarks import LandmarkFeatures
 from buttress.solvers.run import Outcome, run
 
 GRAM_ROWS = 5000  # rows up to which the Gram matrix is formed: 200 MB
-AUTO_LANDMARKS = 1000  # landmarks beyond that: features of 5,001 rows then take 40 MB
-LEAST_EFFECTIVE = 0.1  # share of the rows that a tilted risk must depend on, by effective number; fewer, and it warns
-INLIER = 0.5  # share of the heaviest row's weight from which a row counts as kept
+AUTO_LANDMARKS = 1000  # landmarks for more rows than that: features of 5,001 rows then take 40 MB
+LEAST_EFFECTIVE = 0.1  # a tilted risk warns if its effective number of rows is a smaller share of the rows
+INLIER = 0.5  # a row counts as kept from this share of the heaviest row's weight on
 
 
 class KernelRisk(CallbackSupportMixin, BaseEstimator):
@@ -84,7 +84,7 @@ class KernelRisk(CallbackSupportMixin, BaseEstimator):
         return tags
 
     def _checked_risk(self) -> Risk:
-        """Return the risk; refuse parameters out of range."""
+        """Return the risk; raise ValueError for parameters out of range."""
         check_number("alpha", self.alpha, 0, closed="left")
         check_number("tol", self.tol, 0)
         check_limits(self.max_iter, self.max_time)
@@ -104,7 +104,7 @@ class KernelRisk(CallbackSupportMixin, BaseEstimator):
         self, X: Array, y: Targets, loss: Loss, risk: Risk, weight: Array, codes: Rows, n_scores: int,
         report: Report,
     ) -> Outcome:
-        """Run the descent and set what both estimators hold afterwards; the risk is taken within ``codes``."""
+        """Run the descent and set the attributes of both estimators; rows are compared within groups ``codes``."""
         rng = check_random_state(self.random_state)
         space, expand = self._space(X, weight, rng)
         shape = (space.n_coefs,) if n_scores == 1 else (space.n_coefs, n_scores)
@@ -131,10 +131,10 @@ class KernelRisk(CallbackSupportMixin, BaseEstimator):
     def _space(
         self, X: Array, weight: Array, rng: np.random.RandomState
     ) -> tuple[Space, Callable[[Array], KernelExpansion]]:
-        """Return the space to descend in, and what makes an expansion of its coefficients (m, k).
+        """Return the space of the descent, and a function from its coefficients (m, k) to an expansion.
 
-        A linear kernel goes in the primal; any other over Nystroem features, or exactly over its Gram matrix. Landmarks
-        are drawn uniformly: the spread-out choice would prefer outlying rows.
+        A linear kernel is fitted in the primal, any other with Nystroem features or its whole Gram matrix. Landmarks
+        are drawn uniformly, because k-means++ would prefer outlying rows.
         """
         kernel = fitted_kernel(self, X, weight)
         wanted = self._wanted_landmarks(kernel, len(X))
@@ -165,7 +165,7 @@ class KernelRisk(CallbackSupportMixin, BaseEstimator):
 
 
 def check_step(step: StepLike, radius: float | None) -> None:
-    """Refuse a step that is no rule, positive number or function, and the one that does not go with a ball."""
+    """Raise ValueError for a step that is not a rule, positive number or function, or does not work with a radius."""
     if isinstance(step, str):
         check_option("step", step, STEP_RULES)
         if step == "preconditioned" and radius is not None:
@@ -183,7 +183,7 @@ def linear_expansion(c: Array, width: int, offset: float) -> KernelExpansion:
 
 
 def warn_of_few(weights: Array, risk: Risk, n: int) -> None:
-    """Warn where a tilted risk depends on less than a tenth of the n rows: it is meant for losses of about one."""
+    """Warn if a tilted risk depends on less than a tenth of the n rows: it is meant for losses of about one."""
     tilted = risk.risk if isinstance(risk, PerClass) else risk
     effective = weights.sum() ** 2 / float(weights @ weights)
     if isinstance(tilted, Tilted) and effective < LEAST_EFFECTIVE * n:
@@ -192,7 +192,7 @@ def warn_of_few(weights: Array, risk: Risk, n: int) -> None:
 
 
 def kept_rows(q: Array, weight: Array, codes: NDArray[np.intp]) -> NDArray[np.bool_]:
-    """Say which rows count for at least half of the heaviest row of their group, sample weights set aside."""
+    """Say which rows have at least half of the weight of the heaviest row in their group, per unit of sample weight."""
     ratio = np.divide(q, weight, out=np.zeros_like(q), where=weight > 0)
     most = np.zeros(codes.max() + 1)
     np.maximum.at(most, codes, ratio)

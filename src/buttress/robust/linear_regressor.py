@@ -1,4 +1,4 @@
-"""Linear regression that bears two rows in five being corrupt, in X and in y: least trimmed squares, then MM."""
+"""Linear regression that resists corruption of two rows in five, in X and in y: least trimmed squares, then MM."""
 
 from dataclasses import dataclass, replace
 from typing import Any
@@ -46,28 +46,31 @@ from buttress.solvers.run import Budget
 class RobustLinearRegressor(RegressorMixin, BaseEstimator):
     """Linear regression with high breakdown and high efficiency: multi-start LTS, an M-step, then reweighting.
 
-    Least trimmed squares, the sum of the h smallest squared residuals plus alpha ||w||^2, is descended from several
-    starts; from the best three, the scale held fixed, Tukey's bisquare loss is descended, as it is from least absolute
-    deviations, and this last end stays unless another predicts left-out rows much better. Where many rows are bad
-    that scale is too large, and bad rows nearby keep some weight. So the rows that the bisquare has not rejected are
-    fitted once more by least squares, each weighted by the probability that it is good, and again while left-out rows
-    become much likelier by it. Of more than 10,000 rows a random 10,000 choose the start. ||w|| is taken in units of
-    the columns' robust scales. Plain ridge regression stays where leave-one-out likelihood finds nothing wrong. Rows of
-    equal x are left out together; of rows that all but repeat another a warning is given.
+    1. Least trimmed squares minimises the sum of the h smallest squared residuals plus alpha ||w||^2, from several
+       starts.
+    2. From the best three, and from least absolute deviations, Tukey's bisquare loss is minimised with a fixed scale.
+       The fit from least absolute deviations is kept unless another one predicts left-out rows much better.
+    3. If many rows are bad that scale is too large, and bad rows close to the fit keep some weight. So the rows that the
+       bisquare did not reject are fitted again by least squares, weighted by the probability that they are good. This
+       is repeated while left-out rows become much more likely.
+
+    With more than 10,000 rows, a random 10,000 choose the start. ||w|| is in units of the columns' robust scales. Plain
+    ridge regression is kept if leave-one-out likelihood finds no corruption. Rows with equal x are left out together,
+    and a warning is given for rows that are almost equal to another.
 
     Parameters
     ----------
     contamination : "auto" or float in [0, 0.5), default="auto"
-        Share of corrupt rows; ``"auto"`` bears up to 45 per cent. With a number given there is no guard.
+        Share of corrupt rows; ``"auto"`` resists up to 45 per cent. With a number there is no guard for clean data.
     alpha : float, default=1.0
-        Ridge, > 0. The constant, counted from the median of y, has it too.
+        Ridge, > 0. It also applies to the intercept, measured from the median of y.
     fit_intercept : bool, default=True
     n_starts : int, default=10
         Random starts, used below 50 columns, next to three fixed ones.
     max_iter : int, default=100
         Most iterations of the M-step.
     max_time : float or None, default=None
-        Seconds after which no more starts or iterations begin; the best of what is known stays.
+        Seconds after which no more starts or iterations begin; the best fit so far is kept.
     progress : bool, default=False
         Show a progress line.
     random_state : int, RandomState or None
@@ -252,7 +255,7 @@ class MFit:
 
 
 def linear_fit(rows: Rows, n_starts: int, max_iter: int, rng: np.random.RandomState, budget: Budget) -> LinearFit:
-    """Fit plainly and robustly and keep one of the two; of many rows a part chooses the start.
+    """Fit plain ridge and the robust fit, and keep one of them; with many rows, a part of them chooses the start.
 
     ====================  ==========================  ================================================
     contamination known   robust fit gains            kept
@@ -297,7 +300,8 @@ def _robust_is_needed(plain: Fit, known: Explained, robust: Explained) -> bool:
 def _efficient(rows: Rows, part: Rows, fits: list[Fit], max_iter: int, budget: Budget) -> MFit:
     """Return the M-fit to all rows from fits to some, of which the last is the cautious one."""
     found = [_m_fit(part, fit, max_iter, budget) for fit in fits]
-    # A fit that trusts few rows explains those too well: it must beat the cautious one as a robust fit the plain.
+    # A fit that uses few rows fits those too well. So it must gain as much over the cautious fit as a robust one must
+    # gain over the plain one.
     best = max(found, key=lambda result: result.known.likelihood)
     best = best if gains_enough(found[-1].known, best.known) else found[-1]
     return best if rows is part else _m_fit(rows, rows.trimmed(best.fit), max_iter, budget)
@@ -316,9 +320,9 @@ def _m_fit(rows: Rows, start: Fit, max_iter: int, budget: Budget) -> MFit:
 
 
 def plainly_contaminated(plain: Explained, robust: Explained) -> bool:
-    """Say whether the plain fit's own residuals show corrupt rows, so that any gain of the robust one will do.
+    """Say whether the plain fit's own residuals show corrupt rows, so that any gain of the robust fit is enough.
 
-    Where targets scatter widely and bad rows pull little, it gains only .02 nats a row. On clean data, skewed or with
+    If targets scatter widely and bad rows change the fit little, it gains only .02 nats a row. On clean data, skewed or with
     heavy tails, plain residuals have an outlier density of at most .09; with a fifth corrupt, one of .19 and more.
     """
     gain = (robust.likelihood - plain.likelihood) * len(robust.responsibility)
@@ -326,11 +330,11 @@ def plainly_contaminated(plain: Explained, robust: Explained) -> bool:
 
 
 def needed_gain(spread: Array) -> float:
-    """Return the nats a row by which a robust fit must predict left-out rows better than the plain one.
+    """Return the nats per row by which a robust fit must predict left-out rows better than the plain one.
 
-    Where columns are many for the rows, a fit that may choose its rows gains without cause: on clean data up to .1
-    with a quarter as many columns as rows, .15 to .35 with a third and .1 to .5 with half as many. With 20 or 40 per
-    cent bad rows it gains .2, .3 and .4 at least. With more columns than rows the ridge rules, and nothing is gained.
+    With many columns for the rows, a fit that can choose its rows gains even on clean data: up to .1 with a quarter as
+    many columns as rows, .15 to .35 with a third and .1 to .5 with half as many. With 20 or 40 per cent bad rows it
+    gains at least .2, .3 and .4. With more columns than rows the ridge decides the fit, and nothing is gained.
     ``spread`` (n,) is the plain fit's, from which the mean leverage follows.
     """
     leverage = float(np.mean(1 - 1 / spread**2))

@@ -1,8 +1,8 @@
-"""Kernel regression among corrupt rows: a search, a mixture fit by expectation and maximisation, and the guard.
+"""Kernel regression with corrupt rows: a search, a mixture fit by expectation and maximisation, and the guard.
 
-The search (``regression_search.py``) finds good rows to start from. The mixture is fitted to all rows from where it
-ends, at one ridge after another. The guard then decides between that fit and plain kernel ridge (:func:`decided`).
-y (n,) is centred and of spread 1 throughout.
+The search (``regression_search.py``) finds good rows to start from. The mixture is then fitted to all rows, at one
+ridge after another. The guard decides between that fit and plain kernel ridge (:func:`decided`). Throughout, y (n,) is
+centred and has spread 1.
 """
 
 from collections.abc import Callable
@@ -37,7 +37,7 @@ NO_OUTLIERS = 1e-9  # outlier share of data known to be clean: its logarithm mus
 
 
 class Found:
-    """A fit, its residuals explained, its ridge, and what each start of the search took as good, (starts, n).
+    """A fit, the law of its residuals, its ridge, and the rows that each start classified as good (starts, n).
 
     ``sigma`` (n,) are leave-one-out residuals in standard deviations.
     """
@@ -54,9 +54,9 @@ class Found:
 
 
 def robust_fit(task: Task) -> Found:
-    """Fit plainly and by the mixture, and keep the fit that the guard decides for.
+    """Fit plain kernel ridge and the mixture, and return the fit that the guard decides for.
 
-    Once the search has found rows, Ctrl-C leaves a model of them.
+    After Ctrl-C, once the search has found good rows, the model is a fit to them.
     """
     y = task.y
     if task.limits.share == 0 or not y.any():
@@ -75,7 +75,7 @@ def least_residual_scale(y: Array) -> float:
 
 
 def _fit_and_guard(task: Task, start: Mixed, votes: NDArray[np.bool_]) -> Found:
-    """Fit by the mixture from the rows found, and let the guard decide unless the share of corrupt rows is known."""
+    """Fit the mixture from the rows found; the guard decides unless the share of corrupt rows is known."""
     if task.design.regime.many:
         mixed, alpha = mixed_of_many(task, start)
         fit = mixed.fit
@@ -117,7 +117,7 @@ class Verdict(Enum):
 
 
 class Evidence:
-    """What the guard asks of the robust fit; each answer is computed once, when it is needed."""
+    """The evidence on which the guard decides; each answer is computed once, when it is needed."""
 
     def __init__(self, task: Task, start: Mixed, mixed: Mixed, robust: Found):
         self.task = task
@@ -127,18 +127,19 @@ class Evidence:
 
     @cached_property
     def used(self) -> Array:
-        """Weight 0 for rows grossly off, else 1, shape (n,): one row at 1e9 makes any fit better than the plain one."""
+        """Weight 0 for rows with a huge error, else 1, (n,): one row of 1e9 would make any fit better than the plain one.
+        """
         gross = (np.abs(self.robust.sigma) > GUARD.gross) & (np.abs(self.robust.fit.loo) > GUARD.gross)
         return np.where(gross, 0.0, 1.0)
 
     @cached_property
     def gross(self) -> bool:
-        """Whether there are rows grossly off."""
+        """Whether there are rows with a huge error."""
         return not self.used.all()
 
     @cached_property
     def gains(self) -> bool:
-        """Whether the robust fit gains enough; if coarse features of many rows show it, no plain fit to all is made."""
+        """Whether the robust fit gains enough; with many rows, coarse features are tried before a plain fit to all."""
         task = self.task
         if task.design.regime.many and _gains_on_coarse_features(task, self.used, self.start):
             return True
@@ -148,7 +149,7 @@ class Evidence:
 
     @cached_property
     def plain(self) -> Found:
-        """Kernel ridge on the rows not grossly off, its ridge chosen by absolute error."""
+        """Kernel ridge on the rows without a huge error, its ridge chosen by absolute error."""
         task = self.task
         no_choice = task.design.regime.many or task.budget.spent()
         fit, alpha = _plain(task, self.used, self.robust.alpha if no_choice else task.alpha, _absolute)
@@ -169,19 +170,19 @@ class Evidence:
 
     @cached_property
     def predicted(self) -> bool:
-        """Whether a plain fit predicts the bad rows at half of the error at most."""
+        """Whether a plain fit predicts the bad rows with at most half of the error."""
         found = self.robust if self.gains else self.plain
         errors = np.median(np.abs(self.unsuspecting.fit.loo[self.bad]))
         return bool(errors <= GUARD.predicted * np.median(np.abs(found.fit.loo[self.bad])))
 
     @cached_property
     def unsuspecting(self) -> Found:
-        """Kernel ridge with no row suspected but those grossly off, its ridge chosen by squared error."""
+        """Kernel ridge on all rows without a huge error, its ridge chosen by squared error."""
         return _without_suspicion(self.task, self.used)
 
 
 def verdict(evidence: Evidence) -> Verdict:
-    """Decide, by this table; "-" is not asked.
+    """Decide by this table; "-" means that the answer is not needed.
 
     =============  =========  =============  ===============  ====================
     robust gains   gross rows  bad together   plain predicts   verdict
@@ -204,7 +205,7 @@ def verdict(evidence: Evidence) -> Verdict:
 
 
 def decided(evidence: Evidence) -> Found:
-    """Return the fit that the verdict keeps; warn where bad rows are taken as part of the function."""
+    """Return the fit that the verdict keeps; warn if bad rows are treated as part of the function."""
     outcome = verdict(evidence)
     if outcome is Verdict.PART_OF_FUNCTION:
         warn_user(f"{evidence.bad.mean():.0%} of the rows contradict the others, but they lie together in X, as where "
@@ -217,10 +218,11 @@ def decided(evidence: Evidence) -> Found:
 
 
 def lie_together(design: Design, bad: NDArray[np.bool_]) -> bool:
-    """Say whether bad rows, a quarter of all or more, can be predicted from the place of the rows beside them.
+    """Say whether the bad rows, if a quarter of all or more, lie together in X.
 
-    Kernel ridge explains, of which rows are bad, at most a fifth of the variance left out where they are bad at random,
-    three quarters where a step of the function lets one side contradict the other. Isolated rows have none beside them.
+    Kernel ridge predicts which rows are bad. It explains at most a fifth of the leave-one-out variance if rows are bad
+    at random, and three quarters if one side of a step of the function contradicts the other. Isolated rows, which have
+    no neighbours, do not count.
     """
     if np.mean(bad & ~design.isolated) < GUARD.many_bad:
         return False
@@ -230,7 +232,7 @@ def lie_together(design: Design, bad: NDArray[np.bool_]) -> bool:
 
 
 def _gains_on_coarse_features(task: Task, used: Array, start: Mixed) -> bool:
-    """Say whether the coarse features already show what the guard looks for."""
+    """Say whether the robust fit gains enough already on the coarse features."""
     coarse = task.design.coarse
     rows = task.design.searched
     limits = Limits(task.limits.floor)
@@ -240,7 +242,7 @@ def _gains_on_coarse_features(task: Task, used: Array, start: Mixed) -> bool:
 
 
 def _without_suspicion(task: Task, used: Array) -> Found:
-    """Kernel ridge regression with no row suspected but those of weight 0 in ``used`` (n,)."""
+    """Return kernel ridge regression on all rows except those of weight 0 in ``used`` (n,)."""
     plain, alpha = _plain(task, used, task.alpha, _squared)
     known = explain(plain.loo, plain.spread, task.missed, Limits(MIXTURE.least_scale, NO_OUTLIERS))
     return Found(task, plain, Explained(known.law, used, known.likelihood), alpha=alpha, clean=bool(used.all()),
@@ -248,7 +250,7 @@ def _without_suspicion(task: Task, used: Array) -> Found:
 
 
 def _plain(task: Task, used: Array, alpha: float | None, size: Callable[[Array], float]) -> tuple[Fit, float]:
-    """Kernel ridge on the rows of weight 1, its ridge if None chosen by the size of the leave-one-out errors."""
+    """Return kernel ridge on the rows of weight 1; if ``alpha`` is None, ``size`` of leave-one-out errors chooses it."""
     ridge = task.design.ridge
     if alpha is None:
         rows = task.design.searched
@@ -259,7 +261,7 @@ def _plain(task: Task, used: Array, alpha: float | None, size: Callable[[Array],
 
 
 def _absolute(r: Array) -> float:
-    """The size of errors where rows may be corrupt: squares would let the few largest choose."""
+    """Return the size of errors if rows may be corrupt; with squares a few large errors would decide."""
     return float(np.abs(r).sum())
 
 
@@ -268,9 +270,9 @@ def _squared(r: Array) -> float:
 
 
 def mixed_of_few(task: Task, start: Mixed) -> tuple[Mixed, float]:
-    """Fit the mixture on all rows from the rows found, then again at the ridge that is best for the rows it kept.
+    """Fit the mixture to all rows from the rows found, then again at the ridge that is best for the rows it kept.
 
-    Returns the mixture, ``n_iter`` being that of both, and the ridge of the last fit.
+    Returns the mixture (``n_iter`` counts both fits) and the ridge of the last fit.
     """
     design = task.design
     schedule = Schedule(MIXTURE.degrees, rounds_of(design), task.max_iter, RESIDUALS.settled)
@@ -288,11 +290,12 @@ def mixed_of_few(task: Task, start: Mixed) -> tuple[Mixed, float]:
 def mixed_of_many(task: Task, start: Mixed) -> tuple[Mixed, float]:
     """Fit the mixture on many rows a landmark at the steady ridge, then once nearer to the best ridge of the rows kept.
 
-    What is left of good rows is then not noise but what the landmarks cannot follow: it has heavier tails, and it is
-    alike over whole corners of X. With a small ridge a few rows dropped in a corner loosen the fit there, so that the
-    rows beside them are dropped next; and what is small grows with the rows. The steady ridge, a twentieth of the mean
-    eigenvalue of the Gram matrix, holds the corners but hides bad rows near the curve. So rows are judged once more at
-    the mean (geometric) of it and the best ridge, and the best is only fitted to those kept.
+    With many rows per landmark, the residuals of good rows are not noise but the part of the function that the landmarks
+    cannot represent. They have heavier tails, and are similar over whole regions of X. With a small ridge, dropping a
+    few rows of a region makes the fit worse there, so that the rows next to them are dropped too. How small a ridge may
+    be depends on the number of rows. The steady ridge, a twentieth of the mean eigenvalue of the Gram matrix, prevents
+    this, but hides bad rows near the curve. So rows are judged once more at the geometric mean of the steady ridge and
+    the best one. The fit at the best ridge uses only the rows kept there.
     """
     design = task.design
     ridge = design.ridge
@@ -322,10 +325,11 @@ def mixed_at(task: Task, responsibility: Array, first: float, alpha: float, sche
 
 
 def best_alpha_of_many(design: Design, y: Array, responsibility: Array) -> float:
-    """Return the ridge of least squared leave-one-out error of the good rows, on at most 10,000 rows.
+    """Return the ridge with the least squared leave-one-out error of the good rows, on at most 10,000 rows.
 
-    No error is bounded: the good rows of a corner where others were dropped are the only ones that ask for a ridge that
-    holds the fit there. The error mostly falls, then rises with the ridge: no more are tried once it does.
+    Errors are not bounded. In a region where other rows were dropped, the large errors of the good rows are the only
+    evidence for a larger ridge. The error usually falls and then rises with the ridge, so the search stops at the first
+    rise.
     """
     rows = np.arange(len(y))[drawn_rows(len(y), MIXTURE.judges)]
     alphas = MIXTURE.ridges[::2] * design.unit
@@ -341,9 +345,9 @@ def best_alpha_of_many(design: Design, y: Array, responsibility: Array) -> float
 
 
 def _best_alpha(task: Task, state: Mixed) -> float:
-    """Return the ridge of least bounded leave-one-out error of the good rows, their weights held fixed.
+    """Return the ridge with the least bounded leave-one-out error of the good rows, with fixed weights.
 
-    Weights that followed the ridge would let each ridge choose the rows it likes.
+    If the weights changed with the ridge, each ridge would keep only the rows that it fits well.
     """
     rows = task.design.searched
     law = state.law

@@ -1,7 +1,7 @@
-"""What a kernel regression among corrupt rows is given, and the search for good rows that starts it.
+"""The task of a robust kernel regression, and the search for good rows from which its fit starts.
 
-Each start is concentrated on coarse features: fitted, the rows of least residual kept, fitted again. y (n,) is centred
-and of spread 1.
+Each start is concentrated on coarse features: it is fitted, the rows with the smallest residuals are kept, and those
+are fitted again. y (n,) is centred and has spread 1.
 """
 
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ from buttress.solvers.run import Budget, Outcome
 
 @dataclass(frozen=True)
 class Task:
-    """What is to be fitted: targets y (n,) on a design, the limits of the law, the ridge (None: choose), the budget."""
+    """Targets y (n,) on a design, the limits of the law, the ridge (None: choose it), and the budget."""
 
     design: Design
     y: Array
@@ -39,14 +39,14 @@ class Task:
 
     @property
     def missed(self) -> Array | None:
-        """What the features leave out of each row, as :class:`Ridge` says."""
+        """The part of each row that the features miss, as in :class:`Ridge`."""
         return self.design.ridge.missed
 
 
 def search(task: Task) -> tuple[Mixed, NDArray[np.bool_]]:
-    """Concentrate from several starts on coarse features; of the three best, return the likeliest mixture.
+    """Concentrate from several starts on coarse features; of the three best, return the most likely mixture.
 
-    The second array, (starts, n), says which rows each start took as good.
+    The second result, (starts, n), says which rows each start classified as good.
     """
     design = task.design
     y = task.y[design.searched]
@@ -61,7 +61,7 @@ def search(task: Task) -> tuple[Mixed, NDArray[np.bool_]]:
 
 
 def _concentrated(task: Task, y: Array) -> list[Outcome]:
-    """Return the end of concentration from each start, the random ones only while there is time."""
+    """Return the end of concentration from each start; random starts are skipped once the time is used up."""
     h = max(int(SEARCH.trusted * len(y)), min(len(y), 2))
     ends: list[Outcome] = []
     fixed = _fixed_starts(y, h) + _asymmetric_starts(task.design.coarse, y, h, task.design.unit)
@@ -111,5 +111,5 @@ def _random_starts(n: int, n_starts: int, rng: np.random.RandomState) -> list[Ar
 
 
 def rounds_of(design: Design) -> int:
-    """Return the EM rounds of the law between two fits: more where a fit is expensive."""
+    """Return the number of EM rounds of the law between two fits; it depends on the cost of a fit."""
     return MIXTURE.rounds if design.regime.exact else MIXTURE.rounds_of_many

@@ -1,4 +1,4 @@
-"""SEVER around any estimator: fit, score the rows by their gradients, drop the worst, fit again."""
+"""SEVER for any estimator: fit, score the rows by their gradients, drop the worst, fit again."""
 
 import warnings
 from collections.abc import Callable
@@ -74,7 +74,7 @@ class Sever(MetaEstimatorMixin, BaseEstimator):
         self.random_state = random_state
 
     def _filter(self, share: float) -> Filter:
-        """Return the filter of the rule, ``share`` being what it drops a round; refuse parameters out of range."""
+        """Return the filter of the rule; ``share`` is what it drops per round. Raises ValueError for bad parameters."""
         check_count("n_rounds", self.n_rounds)
         check_option("rule", self.rule, ("share", "random"))
         tolerance = check_number("tolerance", self.tolerance, 1, closed="left")
@@ -88,7 +88,8 @@ class Sever(MetaEstimatorMixin, BaseEstimator):
         fit: Callable[[Mask], Model], derivatives: Callable[[Model], Array],
     ) -> None:
         """Run the rounds and set the last model and the rows it was fitted on."""
-        keep, kernel = self._filter(share), self._gradient_kernel(base, X)
+        keep = self._filter(share)
+        kernel = self._gradient_kernel(base, X)
         if not isinstance(base, KernelRisk):  # which warns by itself
             warn_of_scale(kernel, X, X)
 
@@ -125,8 +126,9 @@ class Sever(MetaEstimatorMixin, BaseEstimator):
 class SeverRegressor(RegressorMixin, Sever):
     """A regressor refitted without the rows whose squared-loss gradients stand out (SEVER).
 
-    Each round fits ``estimator`` on the rows left, scores each by (g_i'v)^2, g_i = (f(x_i) - y_i) k(x_i, .) and v the
-    direction in which the gradients vary most, and drops the highest. The last model is fitted on what is left.
+    Each round fits ``estimator`` on the remaining rows. It scores each row by (g_i'v)^2, where g_i is the gradient
+    (f(x_i) - y_i) k(x_i, .) and v the direction in which the gradients vary most, and drops the rows with the highest
+    scores. The last model is fitted on the rows that remain.
 
     Parameters
     ----------
@@ -135,9 +137,9 @@ class SeverRegressor(RegressorMixin, Sever):
     contamination : float in [0, 0.5), default=0.2
         Share of the rows that are corrupt, as you estimate it.
     rule : {"share", "random"}, default="share"
-        ``"share"`` drops the same share of the rows left each round (the published code); ``"random"`` drops those
-        above a uniform draw from (0, largest score), and nothing once the mean score is at most ``tolerance`` times
-        that of normal gradients with the same median (the published theory).
+        ``"share"`` drops the same share of the remaining rows each round (the published code). ``"random"`` drops rows
+        with scores above a uniform draw from (0, largest score); it stops once the mean score is at most ``tolerance``
+        times that of normal gradients with the same median (the published theory).
     share : float in [0, 1), default=contamination / 2
         What ``rule="share"`` drops each round.
     tolerance : float, default=4.0
@@ -145,8 +147,8 @@ class SeverRegressor(RegressorMixin, Sever):
     n_rounds : int, default=4
         Most rounds.
     kernel, gamma, degree, coef0
-        The feature space of the gradients, and the kernel of the default estimator; with ``kernel=None`` a given
-        estimator's own where it has one, else linear. Above 5,000 rows the gradients go over 1,000 Nystroem features.
+        The feature space of the gradients, and the kernel of the default estimator. ``kernel=None`` takes the kernel of
+        the given estimator if it has one, else a linear one. Above 5,000 rows gradients use 1,000 Nystroem features.
     random_state : int, RandomState or None
         For ``rule="random"``.
 
@@ -210,7 +212,7 @@ class SeverClassifier(ClassifierMixin, Sever):
     contamination, rule, tolerance, n_rounds, kernel, gamma, degree, coef0, random_state
         As in :class:`SeverRegressor`.
     balanced : bool, default=True
-        Score and drop within each class; else a whole class may go.
+        Score and drop rows within each class. Otherwise a whole class may be dropped.
 
     Attributes
     ----------
@@ -290,7 +292,7 @@ class SeverClassifier(ClassifierMixin, Sever):
 
 
 def gram_times(kernel: Kernel, X: Array) -> Gram:
-    """Return multiplication by the kernel matrix of the rows of X: through features where those are fewer numbers."""
+    """Return a function that multiplies by the kernel matrix of the rows of X, by features if those are smaller."""
     if isinstance(kernel, Linear) and kernel.definiteness == "pd":
         Z = np.column_stack([X, np.full(len(X), np.sqrt(kernel.coef0))])
     elif len(X) > GRAM_ROWS and kernel.definiteness == "pd":

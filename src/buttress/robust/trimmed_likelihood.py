@@ -32,7 +32,8 @@ class TrimmedLikelihood(LinearModel):
         contamination = check_contamination(self.contamination)
         self._check_limits()
         radius = np.inf if self.radius is None else check_number("radius", self.radius, 0)
-        n, middle = len(y), 0.0
+        n = len(y)
+        middle = 0.0
         if family == "normal" and self.radius is None:
             y, middle = self._centred(y)
         pool = np.sort(np.argsort(np.abs(y), kind="stable")[: max(1, round((1 - contamination) * n))])
@@ -48,9 +49,9 @@ class TrimmedLikelihood(LinearModel):
 class TrimmedLikelihoodRegressor(RegressorMixin, TrimmedLikelihood):
     """Trimmed maximum likelihood of a linear model of normal or Poisson targets.
 
-    Alternates between the (1 - 2 contamination) n likeliest rows and their maximum-likelihood coefficients, after the
-    contamination n rows of largest \\|y\\| have been discarded for good: of normal targets, where there is an intercept
-    and no radius, those farthest from the median.
+    First discards the contamination n rows with the largest \\|y\\|; for normal targets with an intercept and no radius,
+    those farthest from the median. Then alternates between the (1 - 2 contamination) n most likely rows and their
+    maximum-likelihood coefficients.
 
     Parameters
     ----------
@@ -122,8 +123,8 @@ class TrimmedLikelihoodRegressor(RegressorMixin, TrimmedLikelihood):
 class TrimmedLikelihoodClassifier(ClassifierMixin, TrimmedLikelihood):
     """Trimmed maximum likelihood of linear logistic regression, two classes.
 
-    Alternates between the (1 - 2 contamination) n likeliest rows and their maximum-likelihood coefficients. Trimming by
-    likelihood alone can drop a whole class; :class:`buttress.KernelClassifier` with ``balanced=True`` cannot.
+    Alternates between the (1 - 2 contamination) n most likely rows and their maximum-likelihood coefficients. Trimming
+    by likelihood alone can drop a whole class; :class:`buttress.KernelClassifier` with ``balanced=True`` cannot.
 
     Parameters
     ----------
@@ -175,7 +176,7 @@ class TrimmedLikelihoodClassifier(ClassifierMixin, TrimmedLikelihood):
 
     @property
     def contrasts_(self) -> Array:
-        """The contrasts of scores that decide, for attacks."""
+        """The contrasts of scores that decide the class, for attacks."""
         return binary_contrasts()
 
     def decision_function(self, X: MatrixLike) -> Array:

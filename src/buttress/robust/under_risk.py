@@ -314,7 +314,7 @@ class KernelClassifier(Probabilities, ExpansionPredictions, ClassifierMixin, Ker
 
 
 def weighted_median(y: Array, weight: Array) -> float:
-    """Return the weighted median, the middle of the two where half of the weight ends between two values."""
+    """Return the weighted median; if exactly half of the weight lies below a gap, the middle of the gap."""
     order = np.argsort(y)
     share = np.cumsum(weight[order]) / weight.sum()
     low = y[order][np.searchsorted(share, 0.5 - SHARE_ROUNDING)]

@@ -1,4 +1,4 @@
-"""Which labels are wrong where some classes are taken for some others: a rate for each direction.
+"""Find wrong labels when some classes are mistaken for certain others: one rate for each pair (true class, label).
 
 A row of true class k is given label c with probability R_kc, so that
 
@@ -10,12 +10,12 @@ of errors is that of Dawid & Skene 1979 with one annotator) on the penalised lik
 
     sum_i log sum_k q_ik R_{k y_i} + 4 sum_k log R_kk - |b|^2 / 2,        R_kk >= 1/2
 
-The second term favours few wrong labels, as the single rate's prior does. The bias b has the unit of a logit: a fit to
-labels of which many are moved from a to b is moved as well.
+The second term favours few wrong labels, as the prior of the single rate does. The bias b is needed because a fit to
+labels of which many are moved from one class to another has scores that are shifted too.
 
-Most directions have no wrong labels. A law is judged by its likelihood less Schwarz's log(n)/2 for each number that was
-learned, rates of 0 not counted; the rarest directions are set to 0, half of them at a time and in the end one by one,
-and the law of best criterion stays.
+A direction is a pair of a true class and another label. Most directions have no wrong labels. A law is judged by its
+likelihood minus log(n)/2 for each learned number that is not 0 (Schwarz's criterion). The rates of the rarest
+directions are set to 0, half of them at a time and the last ones singly. The law with the best criterion is kept.
 """
 
 from dataclasses import dataclass, replace
@@ -44,11 +44,11 @@ class Confusion:
     criterion: float = -np.inf
 
     def directions(self) -> int:
-        """Return in how many directions labels go wrong."""
+        """Return the number of directions in which labels are wrong."""
         return int(np.count_nonzero(self.rates) - len(self.rates))
 
     def classes(self, scores: Array) -> Array:
-        """Return P(true class) before the label is looked at, shape (n, C)."""
+        """Return P(true class) without using the label, shape (n, C)."""
         return np.asarray(softmax(self.temperature * scores + self.bias, axis=1))
 
     def joint(self, scores: Array, codes: NDArray[np.intp]) -> Array:
@@ -62,7 +62,7 @@ class Confusion:
 
 
 def one_rate(C: int, rho: float) -> Array:
-    """Return the rates (C, C) of labels wrong at rate rho, and then any other class alike."""
+    """Return the rates (C, C) of labels that are wrong with probability rho, all other classes equally likely."""
     rates = np.full((C, C), rho / max(C - 1, 1))
     np.fill_diagonal(rates, 1 - rho)
     return rates
@@ -71,13 +71,15 @@ def one_rate(C: int, rho: float) -> Array:
 def learn_confusion(
     scores: Array, codes: NDArray[np.intp], start: Array | None = None
 ) -> Confusion:
-    """Return the law of best criterion of class numbers codes (n,) for leave-one-out scores (n, C).
+    """Return the law with the best criterion for class numbers codes (n,) and leave-one-out scores (n, C).
 
-    It is learned from at most 10,000 rows, drawn at random, first from the rates ``start`` (C, C), a tenth of each
-    class given away if None; then with fewer and fewer directions.
+    It is learned from at most 10,000 rows, drawn at random. It starts from the rates ``start`` (C, C); None means that
+    a tenth of each class has other labels. It is then learned again with fewer and fewer directions.
     """
-    C, part = scores.shape[1], drawn_rows(len(codes), LABELS.rows)
-    some, labels = scores[part], codes[part]
+    C = scores.shape[1]
+    part = drawn_rows(len(codes), LABELS.rows)
+    some = scores[part]
+    labels = codes[part]
     law = Confusion(one_rate(C, CONFUSION.first_given) if start is None else start, 1.0, np.zeros(C))
     best = law
     while True:
@@ -117,7 +119,7 @@ def _expected(chances: Array, codes: NDArray[np.intp]) -> Array:
 
 
 def _rates(rows: Array) -> Array:
-    """Return the rates of greatest posterior density for expected numbers of rows (C, C): the M-step."""
+    """M-step: return the rates with the greatest posterior density for expected numbers of rows (C, C)."""
     kept = np.diagonal(rows) + CONFUSION.prior
     off = rows - np.diag(np.diagonal(rows))
     away = off.sum(axis=1)
@@ -130,8 +132,8 @@ def _rates(rows: Array) -> Array:
 def _calibrated(scores: Array, chances: Array, law: Confusion) -> tuple[float, Array]:
     """Return temperature and bias after a Newton step on sum_ik p_ik log q_ik - |b|^2 / 2, halved until it gains.
 
-    q is a softmax of T F_k + b_k, so the gradient by a number u on which it depends is sum_ik (p_ik - q_ik) dz_ik/du,
-    and the curvature the covariance of dz_ik/du under q_i.
+    q is the softmax of z_ik = T F_k + b_k. For a parameter u of z, the gradient is sum_ik (p_ik - q_ik) dz_ik/du and
+    the curvature is the covariance of dz_ik/du under q_i.
     """
     q = law.classes(scores)
     gradient = np.append(((chances - q) * scores).sum(), (chances - q).sum(axis=0) - law.bias)
@@ -158,7 +160,7 @@ def _calibration(law: Confusion, scores: Array, chances: Array) -> float:
 
 
 def _without_rarest(law: Confusion, joint: Array, codes: NDArray[np.intp]) -> Confusion:
-    """Return the law with the rarest half of its directions set to 0, of few the rarest alone."""
+    """Return the law with the rarest half of its directions set to 0, or only the rarest if there are few."""
     rows = _expected(joint / np.maximum(joint.sum(axis=1, keepdims=True), 1e-300), codes)
     off = np.where(np.eye(len(rows), dtype=bool), 0.0, law.rates)
     at = np.flatnonzero(off)

@@ -2,9 +2,10 @@
 
     minimise over w and b with at most k entries   1/2 |y - b - X w|^2
 
-With P the projection on the columns of X this is 1/2 |(I - P)(y - b)|^2 in b alone, and the iteration
-b <- HT_k(P b + (I - P) y), HT_k keeping the k largest entries, is projected gradient descent with step 1: it never
-raises the objective. At a fixed point the residuals on the support of b are 0, so w is least squares on the other rows.
+With P the projection on the columns of X this is 1/2 |(I - P)(y - b)|^2 as a function of b only. The iteration is
+b <- HT_k(P b + (I - P) y), where HT_k keeps the k largest entries and sets the others to 0. It is projected gradient
+descent with step 1, so it never raises the objective. At a fixed point the residuals on the support of b are 0, so w is
+least squares on the other rows.
 Source: Bhatia, Jain, Kamalaruban & Kar (2017), algorithm 1.
 """
 
@@ -23,7 +24,7 @@ def crr(basis: Array, y: Array, k: int) -> Steps:
     while True:
         rest = y - b
         residual = rest - basis @ (basis.T @ rest)
-        # without b: a corrupt target of 1e9 would hide any change
+        # of y - b and not of y: a corrupt target of 1e9 in y would hide any change
         size = max(float(np.linalg.norm(rest)), np.finfo(float).tiny)
         yield Step(b, change=float(np.linalg.norm(b - last)) / size, objective=0.5 * float(residual @ residual))
         last = b

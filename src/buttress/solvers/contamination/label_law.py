@@ -1,14 +1,16 @@
-"""Which labels are wrong: concentration within each class on leave-one-out scores, and the rate of wrong labels.
+"""Find wrong labels: concentration within each class on leave-one-out scores, and the rate of wrong labels.
 
-Trimmed by loss alone, a whole class is soon gone; so each observed class keeps its own best rows. A label is wrong
-with probability rho, and is then any other class alike: P(label = c | x) = (1 - rho) q_c + rho (1 - q_c) / (C - 1)
-with q = softmax(T F(x)), F the scores of the fit without that row.
+Trimming by loss alone can drop a whole class, so each observed class keeps its own best rows. A label is wrong with
+probability rho, and is then each of the other classes with equal probability:
+P(label = c | x) = (1 - rho) q_c + rho (1 - q_c) / (C - 1)  with q = softmax(T F(x)), F the scores of the fit without
+that row.
 
-A few wrong labels, far on the wrong side, are explained about as well by rho = 0 and a low T, under which classes
-overlap, as by a small rho and a high T. The likeliest pair alone therefore does not decide on a row: P(label wrong) is
-the mean over all pairs, each weighted by its likelihood, with log T uniform and rho of density proportional to
-(1 - 2 rho)^4. This is the E-step of the fits to labels; their M-step fits f, in ``noisy_logistic`` and, to the
-likeliest labels, in ``robust.label_fit``.
+A few wrong labels have two explanations of about equal likelihood: rho = 0 and a low T, so that classes overlap, or a
+small rho and a high T. So the most likely pair alone does not decide. P(label wrong) is the mean over all pairs,
+weighted by their likelihood and a prior: log T is uniform, and the density of rho is proportional to (1 - 2 rho)^4.
+
+This is the E-step of the fits to labels. The M-step fits f, in ``noisy_logistic`` and, to the most likely labels, in
+``robust.label_fit``.
 """
 
 from dataclasses import dataclass
@@ -26,7 +28,11 @@ from buttress.solvers.run import Step, Steps
 
 @dataclass(frozen=True)
 class Flips:
-    """Likeliest rate of wrong labels and log likelihood per row there; P(label wrong) and P(class) (n, C), averaged."""
+    """The law of the labels, learned.
+
+    ``rate`` is the most likely rate of wrong labels and ``likelihood`` the log likelihood per row there. ``wrong`` (n,)
+    is P(label wrong) and ``classes`` (n, C) is P(class), both averaged over all laws.
+    """
 
     rate: float
     wrong: Array
@@ -34,7 +40,7 @@ class Flips:
     likelihood: float
 
     def true_class(self, codes: NDArray[np.intp]) -> NDArray[np.intp]:
-        """Return the likeliest true class of each row, given its label (n,) and its scores."""
+        """Return the most likely true class of each row, given its label (n,) and its scores."""
         rows = np.arange(len(codes))
         C = self.classes.shape[1]
         chance = self.classes * (self.rate / (C - 1))
@@ -45,7 +51,7 @@ class Flips:
 def explain_labels(scores: Array, codes: NDArray[np.intp], rate: float | None = None) -> Flips:
     """Return the law of the labels for leave-one-out scores (n, C) and class numbers (n,); ``rate`` fixes rho.
 
-    The law is learned from at most 10,000 rows, drawn at random, on a grid of temperatures and rates up to one half.
+    It is learned from at most 10,000 rows, drawn at random, on a grid of temperatures and of rates up to one half.
     """
     rates = LABELS.rates if rate is None else np.array([rate])
     prior = LABELS.prior_of(rates) if rate is None else np.ones(1)
@@ -60,7 +66,7 @@ def explain_labels(scores: Array, codes: NDArray[np.intp], rate: float | None = 
 
 
 def _averaged(scores: Array, codes: NDArray[np.intp], rates: Array, weight: Array) -> tuple[Array, Array]:
-    """Return P(label wrong), (n,), and P(class), (n, C), over laws of these weights (temperatures, rates)."""
+    """Return P(label wrong), (n,), and P(class), (n, C), averaged with these weights (temperatures, rates)."""
     wrong = np.zeros(len(codes))
     classes = np.zeros(scores.shape)
     temperatures = LABELS.temperatures
@@ -84,13 +90,13 @@ def label_likelihoods(scores: Array, codes: NDArray[np.intp], rates: Array) -> A
 
 
 def _given(q: Array, codes: NDArray[np.intp], rates: Array) -> tuple[Array, Array]:
-    """Return P(label, and it is right) and P(label, and it is wrong) of each row at each of R rates, both (n, R)."""
+    """Return P(label and it is right) and P(label and it is wrong) of each row at each of R rates, both (n, R)."""
     given = q[np.arange(len(codes)), codes][:, None]
     return (1 - rates) * given, rates / (q.shape[1] - 1) * (1 - given)
 
 
 def label_margins(scores: Array, codes: NDArray[np.intp]) -> Array:
-    """Return by how much the score of each row's label beats the best other, shape (n,)."""
+    """Return the score of each row's label minus the largest other score, shape (n,)."""
     rows = np.arange(len(codes))
     others = scores.copy()
     others[rows, codes] = -np.inf
@@ -98,7 +104,7 @@ def label_margins(scores: Array, codes: NDArray[np.intp]) -> Array:
 
 
 def best_of_each_class(margin: Array, codes: NDArray[np.intp], kept: float) -> Array:
-    """Return the indicator (n,) of the ceil(kept n_c) rows of largest margin in each class c."""
+    """Return the indicator (n,) of the ceil(kept n_c) rows with the largest margin in each class c of n_c rows."""
     keep = np.zeros(len(codes))
     for c in np.unique(codes):
         rows = np.flatnonzero(codes == c)
@@ -110,7 +116,7 @@ def best_of_each_class(margin: Array, codes: NDArray[np.intp], kept: float) -> A
 def concentrate_classes(
     ridge: Ridge, targets: Array, codes: NDArray[np.intp], margin: Array, *, alpha: float, kept: float
 ) -> Steps:
-    """Yield (kept rows, leave-one-out scores) from margins (n,), until a set of rows comes again.
+    """Yield (kept rows, leave-one-out scores), starting from margins (n,), until a set of rows repeats.
 
     ``targets`` (n, C) are 1 for the label and -1 elsewhere; the objective is the share of kept rows with margin <= 0.
     """

@@ -2,19 +2,20 @@
 
     minimise over W   - sum_i log((1 - rho) q_iy + rho (1 - q_iy) / (C - 1)) + alpha / 2 ||W||^2,   q_i = softmax(W'z_i)
 
-The gradient is that of plain logistic regression with the residual of row i, e_y - q_i, times
-w_i = (1 - rho C / (C - 1)) q_iy / ((1 - rho) q_iy + rho (1 - q_iy) / (C - 1)): a label that all others contradict has
-little weight (Natarajan et al. 2013; Patrini et al. 2017, forward correction). The curvature is at most that of the
+The gradient is that of plain logistic regression with the residual of row i, e_y - q_i, multiplied by
+w_i = (1 - rho C / (C - 1)) q_iy / ((1 - rho) q_iy + rho (1 - q_iy) / (C - 1)). So a label that contradicts all others
+has little weight (Natarajan et al. 2013; Patrini et al. 2017, forward correction). The curvature is at most that of the
 E-step's bound (Dempster et al. 1977), diag(q_i) - q_i q_i' <= s_i I with s_i = 2 max_c q_ic (1 - q_ic) <= 1/2
-(Boehning 1992, with s_i as it is and not at its worst). So one Gram matrix Z'SZ + alpha I, for all classes, scales
-Nesterov's steps: two passes over the rows each.
+(Boehning 1992, with the actual s_i in place of its upper bound). So one Gram matrix Z'SZ + alpha I serves all classes.
+It scales Nesterov's steps, each of which takes two passes over the rows.
 
 The M-step, W at a given rho, is :meth:`NoisyLogistic._rounds`; the E-step, rho and the responsibilities at given
 scores, is ``label_law.explain_labels``.
 
-Left out, row i is missed by v_i / (1 - s_i v_i) times its residual, v_i = z_i'(Z'SZ + alpha I)^-1 z_i: about one Newton
-step of the fit without it. The v_i are the lengths of random projections, and exact where they are large. With up to
-20 rows a landmark that step is too short, and rows are scored by the fit to the other four fifths of them.
+Leaving out row i changes its scores by -v_i / (1 - s_i v_i) times its residual, v_i = z_i'(Z'SZ + alpha I)^-1 z_i. This
+is about one Newton step of the fit without it. The v_i are estimated by random projections, and computed exactly where
+they are large. With up to 20 rows per landmark that step is too short; rows are then scored by a fit to the other four
+fifths of the rows.
 """
 
 from dataclasses import dataclass
@@ -37,7 +38,7 @@ from buttress.solvers.run import Budget, Step, Steps
 
 @dataclass(frozen=True)
 class Tried:
-    """Coefficients (m, C), scores (n, C), the law of the rows held out, the ridge and the number of steps."""
+    """A fit at one ridge: coefficients (m, C), scores (n, C), the law of the held-out rows, ridge, number of steps."""
 
     coef: Array
     scores: Array
@@ -48,15 +49,18 @@ class Tried:
 
 @dataclass(frozen=True)
 class Logistic(Tried):
-    """The same with the scores of rows left out and the law of all, and whose labels win under each ridge tried."""
+    """The final fit: ``scores`` leave each row out, and ``flips`` is the law of all rows.
+
+    ``votes`` (ridges tried, n) says whether a row's own label has the highest score at each ridge.
+    """
 
     votes: NDArray[np.bool_]
 
 
 class NoisyLogistic:
-    """The fit to ``features`` of n rows, codes (n,) below C; rows of one group are left out together.
+    """Fits to ``features`` of n rows with class numbers codes (n,) below C; rows of one group are left out together.
 
-    ``used`` (n,) is the indicator of the rows fitted to.
+    ``used`` (n,) is the indicator of the rows in the fit.
     """
 
     def __init__(self, features: LandmarkFeatures, codes: NDArray[np.intp], C: int,
@@ -72,17 +76,18 @@ class NoisyLogistic:
 
     @property
     def stopped(self) -> bool:
-        """Whether what is left to do is to be left, after Ctrl-C or for lack of time."""
+        """Whether to skip the remaining work, after Ctrl-C or because the time is used up."""
         return self._late or self.budget.interrupted
 
     def fit(self, alphas: Array, rate: float | None) -> Logistic:
-        """Return the fit with the ridge, of these from large to small, under which held-out labels are likeliest.
+        """Return the fit with the ridge, of these from large to small, under which held-out labels are most likely.
 
-        A fifth of the rows is held out, equal rows together; each fit starts from the one before, until the likelihood
-        falls. There rho is ``rate``, or the likeliest. Then all rows are fitted, and scored by fits without them.
+        A fifth of the rows is held out, equal rows together. Each fit starts from the one before, until the likelihood
+        falls. rho is ``rate``, or the most likely one. Then all rows are fitted, and each is scored by a fit without
+        it.
         """
         number = self._rows if self.groups is None else self.groups
-        shuffled = np.random.default_rng(0).permutation(number.max() + 1)  # rows may come in turns
+        shuffled = np.random.default_rng(0).permutation(number.max() + 1)  # rows may come in a repeating order
         fold = (shuffled % NOISY_LABELS.folds)[number]
         path = self._path(alphas, rate, fold == 0)
         best = max(path, key=lambda fit: fit.flips.likelihood)
@@ -96,7 +101,7 @@ class NoisyLogistic:
         return Logistic(coef, scores, flips, alpha, steps + sum(fit.n_iter for fit in path), votes)
 
     def _path(self, alphas: Array, rate: float | None, held: NDArray[np.bool_]) -> list[Tried]:
-        """Return the fits to the rows not held, until the likelihood of those held falls."""
+        """Return the fits to the rows not ``held``, one per ridge, until the likelihood of the held rows falls."""
         self.used = np.where(held, 0.0, 1.0)
         path: list[Tried] = []
         for alpha in alphas:
@@ -110,7 +115,7 @@ class NoisyLogistic:
         return path
 
     def _tried(self, path: list[Tried], alpha: float, rate: float | None, held: NDArray[np.bool_]) -> Tried:
-        """Return the fit at one more ridge, from the last fit of the path."""
+        """Return the fit at one more ridge, started from the last fit of the path."""
         if path:
             start = path[-1].coef
             rho = path[-1].flips.rate
@@ -122,7 +127,7 @@ class NoisyLogistic:
         return Tried(coef, scores, explain_labels(scores[held], self.codes[held], rate), alpha, steps)
 
     def _judging(self, fold: NDArray[np.intp], coef: Array, alpha: float, rho: float) -> Array:
-        """Return the scores (n, C) to judge rows by: of fits to the other folds where rows are few, unless stopped."""
+        """Return the scores (n, C) to judge rows by; with few rows, those of fits to the other folds unless stopped."""
         if len(fold) <= LEVERAGES.few_rows * len(coef) and not self.stopped:
             crossed = self.budget.attempt(partial(self._crossed, fold, alpha, rho), otherwise=lambda: None,
                                           message=self._known_before())
@@ -151,9 +156,10 @@ class NoisyLogistic:
         return f"{self.budget.name} was interrupted; the model holds what was known before."
 
     def _rounds(self, coef: Array, alpha: float, rho: float) -> tuple[Array, int]:
-        """Return the coefficients after some steps with each Gram matrix, and how many they were: the M-step.
+        """M-step: return the coefficients after some steps with each Gram matrix, and the number of steps.
 
-        Zero is no model: from there the time is looked at after the first of them only, and Ctrl-C is passed on.
+        Coefficients of zero are not a model. From there the time limit counts only after the first step, and Ctrl-C is
+        passed on.
         """
         n_iter = 0
         seen = [coef]
@@ -172,7 +178,7 @@ class NoisyLogistic:
         return seen[-1], n_iter
 
     def _round(self, seen: list[Array], alpha: float, rho: float) -> int:
-        """Descend with one Gram matrix from the last of the coefficients seen, adding to them; return the steps."""
+        """Descend with one Gram matrix from the last entry of ``seen``, append the iterates; return the steps."""
         coef = seen[-1]
         left = self.budget.left() if coef.any() else None
         factor = self._factor(curvature(self.chances(coef)) * self.used, alpha)
@@ -183,9 +189,9 @@ class NoisyLogistic:
         return max(outcome.n_iter, 1)
 
     def steps(self, coef: Array, factor: tuple[Array, bool], alpha: float, rho: float) -> Steps:
-        """Yield coefficients by accelerated steps scaled by a factor of Z'SZ + alpha I.
+        """Yield coefficients by accelerated steps scaled by the Cholesky factor of Z'SZ + alpha I.
 
-        A step that raises the objective is taken back, its momentum dropped, and if it had none, halved.
+        A step that raises the objective is undone and its momentum set to 0. If it had none, the step is halved.
         """
         point = good = coef
         t = size = 1.0
@@ -219,7 +225,7 @@ class NoisyLogistic:
         return np.asarray(softmax(self.features.times(coef), axis=1))
 
     def objective(self, q: Array, coef: Array, alpha: float, rho: float) -> float:
-        """Return the objective per row, from the chances (n, C) at these coefficients."""
+        """Return the objective per row, from the class probabilities q (n, C) at these coefficients."""
         right, slip = self._given(q, rho)
         return float(-np.log(right + slip + TINY) @ self.used / len(q) + alpha / 2 * np.sum(coef * coef) / len(q))
 
@@ -236,20 +242,20 @@ class NoisyLogistic:
         return np.asarray((right - rho / (self.C - 1) * q[self._rows, self.codes]) / (right + slip + TINY))
 
     def _given(self, q: Array, rho: float) -> tuple[Array, Array]:
-        """Return P(label, and it is right) and P(label, and it is wrong) of each row."""
+        """Return P(label and it is right) and P(label and it is wrong) of each row."""
         given = q[self._rows, self.codes]
         return (1 - rho) * given, rho / (self.C - 1) * (1 - given)
 
     def _factor(self, s: Array, alpha: float) -> tuple[Array, bool]:
-        """Return the Cholesky factor of Z'SZ + alpha I, lifted by what rounding may have taken off."""
+        """Return the Cholesky factor of Z'SZ + alpha I; the diagonal is raised by the size of rounding errors."""
         A = weighted_gram(self.features.__getitem__, self._rows, s, self.features.shape[1])
         A.flat[:: len(A) + 1] += alpha + self.features.eps * np.diagonal(A).max()
         return factorised(A)
 
     def left_out(self, coef: Array, alpha: float, rho: float) -> Array:
-        """Return the scores (n, C) of each row left out with its equals, from a fit to all rows.
+        """Return the scores (n, C) of each row, left out together with its equal rows, from a fit to all rows.
 
-        s_i is here the mean eigenvalue of the curvature, w_i sum_c q_ic (1 - q_ic) / (C - 1).
+        Here s_i is the mean eigenvalue of the curvature, w_i sum_c q_ic (1 - q_ic) / (C - 1).
         """
         scores = self.features.times(coef)
         q = np.asarray(softmax(scores, axis=1))

@@ -1,13 +1,13 @@
-"""A fit among rows of which an unknown share is corrupt: each residual is an inlier's or an outlier's.
+"""A fit to rows of which an unknown share is corrupt: each residual comes from an inlier or an outlier density.
 
     r_i ~ (1 - pi) t_nu(0, s c_i) + pi G(m, o),        c_i^2 = a_i^2 + b q_i
 
-r_i is the residual of row i under the fit without it and a_i its spread (``leave_one_out``); q_i is the part of
-k(x_i, x_i) that landmark features miss (0 where they are exact). A row with a large q_i is off because the features
-cannot follow it, and not because it is corrupt: to a Gaussian process the missing part adds variance in proportion to
-q_i. G is nine tenths normal, one tenth Cauchy, so that nothing lies too far out to be an outlier.
+r_i is the residual of row i under the fit without it, and a_i its spread (``leave_one_out``). q_i is the part of
+k(x_i, x_i) that landmark features miss (0 if they are exact). A row with a large q_i has a large residual because the
+features cannot represent it, and not because it is corrupt: for a Gaussian process the missing part adds a variance
+proportional to q_i. G is nine tenths normal and one tenth Cauchy, so that no residual is too large for an outlier.
 
-Expectation and maximisation, in turn:
+The two steps of expectation and maximisation alternate:
 
 - E-step (:meth:`Law.e_step`): the responsibility g_i = P(inlier | r_i) of the inlier density for each row;
 - M-step: kernel ridge regression with weights g_i, and the law s, b, pi, m, o of its residuals (:meth:`Law.m_step`).
@@ -31,7 +31,7 @@ MAD = 1.4826  # standard deviations in a median distance, for normal errors
 
 @dataclass(frozen=True)
 class Limits:
-    """What a law is held to: the least inlier scale, and the outlier share where it is given."""
+    """Constraints on a law: the least inlier scale, and the outlier share if it is given."""
 
     floor: float
     share: float | None = None
@@ -39,7 +39,7 @@ class Limits:
 
 @dataclass(frozen=True)
 class Schedule:
-    """How a mixture is fitted: degrees of freedom of good residuals, EM rounds of the law between fits, when to end."""
+    """How a mixture is fitted: degrees of freedom of inliers, EM rounds of the law between fits, stopping rules."""
 
     nu: float
     rounds: int
@@ -49,7 +49,7 @@ class Schedule:
 
 @dataclass(frozen=True)
 class Law:
-    """The two densities: inlier scale s and degrees nu; outlier share pi, location m and width o; b, the ``stray``."""
+    """The two densities: inlier scale s and degrees of freedom nu; outlier share pi, location m and width o; b."""
 
     scale: float
     nu: float
@@ -63,7 +63,7 @@ class Law:
         return spread if missed is None or self.stray == 0 else np.sqrt(spread**2 + self.stray * missed)
 
     def log_parts(self, r: Array, c: Array) -> tuple[Array, Array]:
-        """Return the log densities of r as an inlier's and as an outlier's, each with its share."""
+        """Return the log densities of r under the inlier and the outlier density, each times its share."""
         inlier = _log_student(r, self.scale * c, self.nu) + np.log1p(-self.share)
         z = (r - self.location) / self.width
         normal = np.log(1 - RESIDUALS.cauchy_share) - 0.5 * np.log(2 * np.pi) - 0.5 * z * z
@@ -78,10 +78,10 @@ class Law:
         return np.exp(inlier - total), float(total.sum())
 
     def weights(self, r: Array, c: Array, responsibility: Array) -> Array:
-        """Return the weights of a least squares fit: responsibilities, times Student's weight where t has no variance.
+        """Return the weights of a least squares fit: responsibilities, times Student's weight if nu <= 2.
 
-        Elsewhere a good row far off counts in full: what is left of real rows is misfit, with a tail on one side, and
-        weights that fall off with the residual would move the mean.
+        For nu > 2 a good row with a large residual keeps its full weight. Residuals of real data are mostly misfit with
+        a tail on one side, and weights that decrease with the residual would bias the mean.
         """
         if self.nu > 2:
             return responsibility
@@ -106,7 +106,7 @@ class Law:
 
 
 def _outliers(r: Array, bad: Array) -> tuple[float, float]:
-    """Return the location and width of residuals r (n,) weighted by ``bad`` (n,); a few at 1e9 do not set the width."""
+    """Return the location and width of residuals r (n,) weighted by ``bad`` (n,), robust to a few residuals of 1e9."""
     location = weighted_median(r, bad)
     middle = MAD * weighted_median(np.abs(r - location), bad)
     clipped = np.minimum(np.abs(r - location), RESIDUALS.clip * middle)
@@ -118,7 +118,7 @@ def _variance(
 ) -> tuple[float, float]:
     """Return s^2 and s^2 b, both >= 0, by regressing the squares of inliers on a^2 and q with weights 1 / c^4.
 
-    That is a step of Fisher's scoring for the likelihood of the two.
+    This is a step of Fisher scoring for the likelihood of the two.
     """
     weight = responsibility / c**4
     level = spread**2
@@ -138,7 +138,7 @@ def _variance(
 
 
 def first_law(r: Array, spread: Array, nu: float, limits: Limits) -> Law:
-    """Return the law to start from: the scale of the better half, a wide outlier density around 0."""
+    """Return the law to start from: the scale of the smaller half of residuals, and a wide outlier density around 0."""
     scale = max(RESIDUALS.first_scale * lts_scale(r / spread, len(r) // 2 + 1), limits.floor)
     width = max(float(np.quantile(np.abs(r), RESIDUALS.first_quantile)), RESIDUALS.first_width * scale)
     return Law(scale, nu, RESIDUALS.first_share if limits.share is None else limits.share, 0.0, width)
@@ -146,7 +146,7 @@ def first_law(r: Array, spread: Array, nu: float, limits: Limits) -> Law:
 
 @dataclass(frozen=True)
 class Explained:
-    """Residuals explained: the likeliest law, its log likelihood per row, and responsibilities (n,) over all laws."""
+    """The law of given residuals: the most likely one, its log likelihood per row, responsibilities (n,) over all."""
 
     law: Law
     responsibility: Array
@@ -156,9 +156,9 @@ class Explained:
 def explain(r: Array, spread: Array, missed: Array | None, limits: Limits) -> Explained:
     """Return the law of greatest likelihood for given residuals: Student's t alone, or with an outlier density.
 
-    The three parameters of the outliers must pay for themselves (Schwarz's criterion: log(n)/2 each). Above 4,000 rows
-    the law is found on some, drawn at random. Heavier tails may explain a single row far off about as well as an
-    outlier density, so responsibilities are the mean over all laws tried, weighted by what Schwarz's criterion says.
+    The outlier density has three more parameters, which cost log(n)/2 each (Schwarz's criterion). With more than 4,000
+    rows the law is learned from a random part of them. Heavier tails may explain a single large residual about as well
+    as an outlier density. So responsibilities are the mean over all laws tried, weighted by Schwarz's criterion.
     """
     part = drawn_rows(len(r), RESIDUALS.rows)
     found = _tried(r[part], spread[part], None if missed is None else missed[part], limits)
@@ -170,7 +170,7 @@ def explain(r: Array, spread: Array, missed: Array | None, limits: Limits) -> Ex
 
 
 def _tried(r: Array, spread: Array, missed: Array | None, limits: Limits) -> list[tuple[float, Law]]:
-    """Return laws of each number of degrees with what Schwarz's criterion says of them, in nats."""
+    """Return (Schwarz's criterion in nats, law) for each number of degrees of freedom."""
     found = []
     cost = 3 * np.log(len(r)) / 2 if limits.share is None else 0.0
     for nu in RESIDUALS.degrees:
@@ -197,9 +197,9 @@ def em_rounds(law: Law, r: Array, spread: Array, missed: Array | None, limits: L
 def reweighted_steps(ridge: Ridge, y: Array, fit: Fit, known: Explained, *, alpha: float, limits: Limits) -> Steps:
     """Yield (fit, :class:`Explained`) of least squares with the weights of the law, learned again after each fit.
 
-    Starts at ``fit`` and its law ``known``. Rows that have no weight there get none: a bad row far out in X would be
-    forgiven a large residual, and once it has a weight it pulls the fit to itself. The change is the gain of
-    likelihood per row. Ends before a fit, other than the first, that loses likelihood.
+    Starts at ``fit`` and its law ``known``. Rows of weight 0 there keep weight 0. Otherwise a bad row far away in X
+    could get a weight, because its spread is large, and would then pull the fit towards it. The change is the gain of
+    likelihood per row. Ends before a fit that loses likelihood, except for the first.
     """
     kept = fit.weight > 0
     yield Step((fit, known), objective=-known.likelihood)
@@ -229,7 +229,7 @@ def mixture_steps(
 ) -> Steps:
     """Yield :class:`Mixed` states from the residuals of ``fit``; the change is that of the log likelihood per row.
 
-    Above 4,000 rows the law is learned from some, drawn at random.
+    With more than 4,000 rows the law is learned from a random part of them.
     """
     missed = ridge.missed
     part = drawn_rows(len(y), RESIDUALS.rows)
@@ -257,18 +257,18 @@ def mixture(
 
 
 def gains_enough(plain: Explained, robust: Explained, needed: float | None = None) -> bool:
-    """Say whether leave-one-out likelihood calls for the robust fit: the guard of clean data.
+    """Say whether the robust fit has enough more leave-one-out likelihood than the plain one: the guard of clean data.
 
-    Both fits are judged by how well they predict rows they have not seen. The robust one must gain ``needed`` nats a
-    row, by default a tenth, and six in all: on clean data with heavy tails it gains .06 to .09 a row, with a fifth
-    corrupt .2 and more.
+    Both fits are judged by how well they predict rows that were left out. The robust one must gain ``needed`` nats per
+    row, by default a tenth, and six in total. On clean data with heavy tails it gains .06 to .09 per row; with a fifth
+    of the rows corrupt, .2 or more.
     """
     a_row = GUARD.gain_a_row if needed is None else needed
     return robust.likelihood - plain.likelihood > max(a_row, GUARD.gain_in_all / len(robust.responsibility))
 
 
 def weighted_median(x: Array, weight: Array) -> float:
-    """Return the least entry of x that half the weight lies at or below."""
+    """Return the smallest entry of x such that the entries up to it have at least half of the weight."""
     order = np.argsort(x)
     reach = np.cumsum(weight[order])
     return float(x[order[min(int(np.searchsorted(reach, reach[-1] / 2)), len(x) - 1)]])

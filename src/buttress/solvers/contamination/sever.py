@@ -1,9 +1,9 @@
-"""SEVER: refit, score each row by how far its gradient reaches along the direction of most variance, drop the worst.
+"""SEVER: fit, score each row by its gradient along the direction of most variance, drop the worst, and repeat.
 
-The gradient of row i is g_i = sum_c R_ic k(x_i, .) e_c, R_i the derivative of its loss in the scores. With the centred
-gradients as rows of G, v its top right singular vector, the score is tau_i = (G_i v)^2; by the Gram matrix
-(R R') * K of the gradients, centred on both sides, it is lmax u_i^2 with u the top eigenvector, so that features are
-never written down. A penalty adds the same term to every gradient and cancels.
+The gradient of row i is g_i = sum_c R_ic k(x_i, .) e_c, R_i the derivative of its loss in the scores. Let the centred
+gradients be the rows of G and v its first right singular vector. The score is tau_i = (G_i v)^2. It is computed without
+features: the Gram matrix of the gradients is (R R') * K, centred on both sides, and tau_i = lmax u_i^2 with u its first
+eigenvector. A penalty adds the same term to every gradient, which centring removes.
 Source: Diakonikolas, Kamath, Kane, Li, Steinhardt & Stewart (2019), algorithms 1 and 2.
 """
 
@@ -19,7 +19,7 @@ from buttress.solvers.run import Step, Steps
 
 CHI_SQUARE_MEDIAN = 0.4549364  # of the square of a standard normal number
 EIGEN_TOL = 1e-8  # relative error of the top eigenvalue; scores are only compared with one another
-FEWEST = 3  # rows below which no direction stands out, and the eigenvalue solver needs more than two
+FEWEST = 3  # with fewer rows no direction stands out, and the eigenvalue solver needs more than two
 Model = TypeVar("Model")
 Mask = NDArray[np.bool_]
 # scores of some rows -> which of them to keep
@@ -64,7 +64,7 @@ def scores(R: Array, gram: Gram) -> Array:
 
     if len(R) < FEWEST:
         return np.zeros(len(R))
-    start = np.random.default_rng(0).normal(size=len(R))  # any vector that is not orthogonal to the top one
+    start = np.random.default_rng(0).normal(size=len(R))  # any vector that is not orthogonal to u
     if not np.any(times(start)):
         return np.zeros(len(R))
     value, u = eigsh(LinearOperator((len(R), len(R)), matvec=lambda v: times(np.ravel(v)), dtype=np.float64), k=1,
@@ -73,7 +73,7 @@ def scores(R: Array, gram: Gram) -> Array:
 
 
 def worst_share(share: float) -> Filter:
-    """Keep all but the top ``share`` of the scores, rounded down to whole rows (the published code's rule)."""
+    """Return a filter that drops the ``share`` of rows with the highest scores, rounded down (the published code)."""
 
     def keep(tau: Array) -> Mask:
         mask = np.ones(len(tau), dtype=bool)
@@ -84,9 +84,10 @@ def worst_share(share: float) -> Filter:
 
 
 def random_cut(tolerance: float, rng: np.random.RandomState) -> Filter:
-    """Keep all where the mean score is at most ``tolerance`` sigma^2, else those below a draw from (0, max tau).
+    """Return a filter that keeps the rows with scores below a uniform draw from (0, max tau).
 
-    sigma^2 is what normally distributed gradients with this median score have: median / 0.4549, the median of chi^2_1.
+    It keeps all rows if the mean score is at most ``tolerance`` sigma^2. sigma^2 is the variance of normal gradients
+    with this median score: median / 0.4549, the median of chi^2_1.
     """
 
     def keep(tau: Array) -> Mask:

@@ -1,8 +1,8 @@
 """Stagewise-truncated iterative reweighting: least squares with weights 1/|r|, truncated at a level that grows.
 
-Each stage minimises sum_i h_M(r_i), h_M(r) = |r| above 1/M and M r^2 / 2 + 1 / (2M) below, by reweighted least squares
-with weights min(1/|r_i|, M); then M grows. Reweighting majorises and h_M falls with M, so the objective never rises.
-Its limit is least absolute deviations.
+Each stage minimises sum_i h_M(r_i), where h_M(r) = |r| above 1/M and M r^2 / 2 + 1 / (2M) below. It uses reweighted
+least squares with weights min(1/|r_i|, M). Then M grows. Each reweighted problem is an upper bound of the objective,
+and h_M decreases with M, so the objective never rises. The limit is least absolute deviations.
 Source: Mukhoty, Gopakumar, Jain & Kar (2019), algorithm 1.
 """
 
@@ -12,16 +12,16 @@ from scipy.linalg import cho_factor, cho_solve
 from buttress._checks import Array
 from buttress.solvers.run import Step, Steps
 
-SMALL_TRUNCATION = 100  # times 1/M that the median residual must reach before the truncation no longer matters
-EXACT_FIT = 1e-9  # median residual, as a share of the norm of y, at which half of the rows are fitted exactly
-RIDGE = 1e-12  # of columns scaled to norm 1: keeps the normal equations solvable where columns depend on each other
+SMALL_TRUNCATION = 100  # times 1/M: if the median residual is larger than this, the truncation no longer matters
+EXACT_FIT = 1e-9  # share of the norm of y: a median residual this small means that half of the rows are fitted exactly
+RIDGE = 1e-12  # of columns scaled to norm 1: keeps the normal equations solvable if columns depend on each other
 
 
 def stir(X: Array, y: Array, *, truncation: float, growth: float) -> Steps:
-    """Yield w, shape (d,), from w = 0 and M = ``truncation`` on; the change is the relative one of the fitted values.
+    """Yield w, shape (d,), starting at w = 0 and M = ``truncation``; the change is that of the fitted values, relative.
 
-    A stage ends when they move by at most 2 / (growth M) each, root mean square. Until 1/M is a hundredth of the median
-    residual, it is infinite: the truncation still rules.
+    A stage ends when the fitted values move by at most 2 / (growth M), root mean square. The change is reported as
+    infinite until 1/M is a hundredth of the median residual, because the truncation still affects the fit.
     """
     w = np.zeros(X.shape[1])
     M = truncation
@@ -40,7 +40,7 @@ def stir(X: Array, y: Array, *, truncation: float, growth: float) -> Steps:
 
 
 def weighted_least_squares(X: Array, y: Array, weight: Array) -> Array:
-    """Return argmin_w sum_i weight_i (y_i - x_i'w)^2; a ridge of 1e-12 of each column keeps dependent ones in."""
+    """Return argmin_w sum_i weight_i (y_i - x_i'w)^2, with a ridge of 1e-12 so that columns may be dependent."""
     scale = np.sqrt(np.maximum(weight @ X**2, np.finfo(float).tiny))
     Z = X / scale
     A = (Z * weight[:, None]).T @ Z

@@ -1,9 +1,10 @@
-"""Least trimmed squares by concentration, the scale it leaves, and the M-estimate that makes it efficient.
+"""Least trimmed squares by concentration, the scale of its residuals, and the M-estimate that makes it efficient.
 
     LTS   min over f   sum of the h smallest (y_i - f(x_i))^2 + alpha ||f||^2        (Rousseeuw 1984)
     MM    min over f   sum_i rho((y_i - f(x_i)) / s) with Tukey's bisquare, s the scale of LTS, fixed    (Yohai 1987)
 
-A concentration step fits the h rows of smallest residual and selects again; the objective cannot rise.
+A concentration step fits the h rows with the smallest residuals and selects the rows again. It cannot raise the
+objective.
 """
 
 import numpy as np
@@ -15,7 +16,7 @@ from buttress.solvers.contamination.tuning import TRIMMING
 from buttress.solvers.ridge.leave_one_out import Ridge
 from buttress.solvers.run import Step, Steps
 
-NEAR = 0.25  # quantile of the distances from the most frequent target, which stands for the near ones; not varied
+NEAR = 0.25  # quantile of the distances from the most frequent target, taken as a small distance; not varied
 
 
 def smallest(size: Array, h: int) -> Array:
@@ -40,20 +41,23 @@ def lts_scale(r: Array, h: int) -> float:
 
 
 def within(residual: Array, deviations: float, floor: float) -> NDArray[np.bool_]:
-    """Return the rows whose residual is at most so many deviations, at least ``floor``, by the better half of all."""
+    """Return the rows with a residual of at most ``deviations`` times a scale.
+
+    The scale is that of the smaller half of the residuals, and at least ``floor``.
+    """
     size = np.abs(residual)
     return size <= deviations * max(lts_scale(size, len(size) // 2 + 1), floor)
 
 
 def least_scale(y: Array) -> float:
-    """Return the least scale at which residuals of the targets y (n,) separate good rows from bad ones; 0 for any.
+    """Return the least residual scale that separates good rows from bad ones for targets y (n,); 0 if any scale does.
 
-    Residuals of repeated targets are 0, and their density has no bound. The scale is therefore at least
+    Repeated targets can have residuals of 0, where the density would be unbounded. So the scale is at least
 
-    - half a step, where most targets repeat, such as counts, grades or classes: the step is the median distance of a
-      repeated value from the next;
-    - a quarter of the spread of the other targets, where more than a tenth of the rows share one value (no sales, no
-      rain, a sentinel).
+    - half a step, if most targets repeat, such as counts, grades or classes: the step is the median distance of a
+      repeated value from the next one;
+    - a quarter of the spread of the other targets, if more than a tenth of the rows share one value (no sales, no
+      rain, a code for missing values).
     """
     values, number, counts = np.unique(y, return_inverse=True, return_counts=True)
     repeated = counts >= max(2, TRIMMING.repeated_share * len(y))
@@ -65,7 +69,7 @@ def least_scale(y: Array) -> float:
     floor = 0.0
     if repeated.sum() > 1 and counts[repeated].sum() > TRIMMING.mostly_repeated * len(y):
         step = _median_step(values[repeated], counts[repeated])
-        floor = min(step, away) * TRIMMING.part_of_step  # of a few repeated values one may be a sentinel, far off
+        floor = min(step, away) * TRIMMING.part_of_step  # one repeated value may be a code, far from the others
     if counts.max() > TRIMMING.shared_share * len(y):
         floor = max(floor, min(_spread(others) or away, near) * TRIMMING.part_of_spread)
     return float(floor)
@@ -80,8 +84,8 @@ def _median_step(values: Array, counts: NDArray[np.intp]) -> float:
 def _spread(y: Array) -> float:
     """Return the median distance from the median.
 
-    ``least_scale`` takes no more than the lower quartile of the distances from the shared value instead of it, for bad
-    rows can be most of the others.
+    ``least_scale`` limits it to the lower quartile of the distances from the shared value, because most of the other
+    rows can be bad.
     """
     return float(np.median(np.abs(y - np.median(y))))
 
@@ -89,8 +93,9 @@ def _spread(y: Array) -> float:
 def concentrate(ridge: Ridge, y: Array, u: Array, *, alpha: float, h: int, leave_out: bool = False) -> Steps:
     """Yield fits of ``ridge`` to h rows, from row weights u (n,), until the rows repeat.
 
-    The objective is the trimmed one, ridge term included, and never rises. With ``leave_out`` rows are judged by
-    their leave-one-out residual over its spread. That objective may rise, but no fitted row can hide.
+    The objective is the trimmed sum with the ridge term, and never rises. With ``leave_out``, rows are judged by their
+    leave-one-out residual divided by its spread. That objective may rise, but then a bad row in the fit cannot have a
+    small residual just because it was fitted.
     """
     seen = set()
     while True:
@@ -113,7 +118,7 @@ def bisquare(r: Array, scale: float) -> Array:
 def m_steps(ridge: Ridge, y: Array, r: Array, *, alpha: float, scale: float) -> Steps:
     """Yield (fit, weights) of reweighted least squares with Tukey's weights at a fixed scale, from residuals r.
 
-    The change is the largest one of a value in units of the scale.
+    The change is the largest change of a fitted value, in units of the scale.
     """
     values = y - r
     width = TRIMMING.tukey * scale

@@ -2,8 +2,8 @@
 
     S <- the h rows of S0 with the least -log f(y_i | x_i'beta),   beta <- argmin_{|beta| <= R} over S of their sum
 
-Each half-step lowers the trimmed negative log-likelihood. The ball is kept by the penalty mu |beta|^2 / 2 whose
-minimiser has norm R.
+Neither of the two steps raises the trimmed negative log-likelihood. To keep beta in the ball, a penalty mu |beta|^2 / 2
+is added, with the mu whose minimiser has norm R.
 Source: Awasthi, Das, Kong & Sen (2022); eqs. 175 and 176 of Rathnashyam & Gittens (2023).
 """
 
@@ -19,13 +19,13 @@ from scipy.special import expit, gammaln
 from buttress._checks import Array
 from buttress.solvers.run import Step, Steps
 
-LARGEST_EXPONENT = 50  # of a Poisson mean: e^50 counts; beyond, a step that is too long would overflow
+LARGEST_EXPONENT = 50  # of a Poisson mean, e^50 counts: a step that is too long would overflow with more
 LEAST_RIDGE = 1e-8  # share of the mean squared length of the rows
 GROWTH = 10  # factor between the penalties tried, until one keeps the coefficients in the ball
 RADIUS_TOL = 1e-10  # error of the logarithm of the penalty
-SHORTEST_STEP = 1e-8  # share of a Newton step below which it is not taken: the objective falls no further
-NEWTON_TOL = 1e-12  # fall of the objective, relative to 1 + its size, that ends the iteration
-LIKELIHOOD_STEPS = 100  # most steps of a convex, damped method: a guard; counts not recorded
+SHORTEST_STEP = 1e-8  # share of a Newton step: shorter ones are not taken, because the objective falls no further
+NEWTON_TOL = 1e-12  # decrease of the objective, relative to 1 + its size, at which the iteration ends
+LIKELIHOOD_STEPS = 100  # most Newton steps: a guard; counts not recorded
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,8 @@ FAMILIES = {
 
 def trimmed_likelihood(X: Array, y: Array, family: Family, pool: NDArray[np.intp], h: int, radius: float) -> Steps:
     """Yield (beta, kept row numbers), h rows out of ``pool``; the change is the share of them that are new."""
-    beta, kept = np.zeros(X.shape[1]), np.empty(0, dtype=np.intp)
+    beta = np.zeros(X.shape[1])
+    kept = np.empty(0, dtype=np.intp)
     while True:
         loss = family.loss(y[pool], X[pool] @ beta)
         chosen = np.sort(pool[np.argsort(loss, kind="stable")[:h]])
@@ -67,7 +68,7 @@ def trimmed_likelihood(X: Array, y: Array, family: Family, pool: NDArray[np.intp
 
 def likelihood_in_ball(X: Array, y: Array, family: Family, radius: float, start: Array) -> Array:
     """Return the maximum-likelihood coefficients of norm at most ``radius``."""
-    # a trace of ridge keeps the minimiser finite where classes separate or columns depend on each other
+    # a very small ridge keeps the minimiser finite if classes are separable or columns depend on each other
     least = LEAST_RIDGE * max(float(np.mean(np.sum(X**2, axis=1))), np.finfo(float).tiny)
     beta = newton(X, y, family, least, start)
     if np.linalg.norm(beta) <= radius:
