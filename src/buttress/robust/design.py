@@ -62,11 +62,11 @@ def regime_of(features: LandmarkFeatures, n_landmarks: int) -> Regime:
 class Design:
     """A ridge solver on all rows, a coarse one for the search, and the function that gives a kernel expansion.
 
-    The constant is one of the features, with the same ridge as the others. ``coarse`` is the solver of ``searched`` rows
-    on at most 100 landmarks. ``features`` are those of all rows on landmarks, None for exact fits. ``points`` are the
-    landmarks, or the centres of the exact fit. ``unit`` is a typical k(x, x), the unit of ridges. ``isolated`` are rows
-    that are similar to no other row. ``steady`` is the ridge at which many rows are first judged: ``unit`` times the
-    rows per landmark divided by 20, and at least ``unit``.
+    The constant is one of the features, with the same ridge as the others. ``coarse`` is the solver of ``searched``
+    rows on at most 100 landmarks. ``features`` are those of all rows on landmarks, None for exact fits. ``points`` are
+    the landmarks, or the centres of the exact fit. ``unit`` is a typical k(x, x), the unit of ridges. ``isolated`` are
+    rows that are similar to no other row. ``steady`` is the ridge at which many rows are first judged: ``unit`` times
+    the rows per landmark divided by 20, and at least ``unit``.
     """
 
     ridge: Ridge
@@ -138,6 +138,7 @@ def check_gamma(gamma: Any) -> None:
 def default_kernel(estimator: Any, X: Any) -> Kernel:
     """Return the estimator's kernel; if neither it nor gamma was chosen, an RBF kernel of several widths.
 
+    The gammas are in units of one over the squared length of a typical row. That length is d if columns are scaled. If
     The gammas are in units of one over the squared length of a typical row. That length is d if columns are scaled. If
     rows are much shorter, as with counts of words, or pixels between 0 and 1, columns are not scaled; it is then the
     median of the squared lengths.

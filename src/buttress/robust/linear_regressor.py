@@ -50,9 +50,9 @@ class RobustLinearRegressor(RegressorMixin, BaseEstimator):
        starts.
     2. From the best three, and from least absolute deviations, Tukey's bisquare loss is minimised with a fixed scale.
        The fit from least absolute deviations is kept unless another one predicts left-out rows much better.
-    3. If many rows are bad that scale is too large, and bad rows close to the fit keep some weight. So the rows that the
-       bisquare did not reject are fitted again by least squares, weighted by the probability that they are good. This
-       is repeated while left-out rows become much more likely.
+    3. If many rows are bad that scale is too large, and bad rows close to the fit keep some weight. So the rows that
+       the bisquare did not reject are fitted again by least squares, weighted by the probability that they are good.
+       This is repeated while left-out rows become much more likely.
 
     With more than 10,000 rows, a random 10,000 choose the start. ||w|| is in units of the columns' robust scales. Plain
     ridge regression is kept if leave-one-out likelihood finds no corruption. Rows with equal x are left out together,
@@ -322,8 +322,8 @@ def _m_fit(rows: Rows, start: Fit, max_iter: int, budget: Budget) -> MFit:
 def plainly_contaminated(plain: Explained, robust: Explained) -> bool:
     """Say whether the plain fit's own residuals show corrupt rows, so that any gain of the robust fit is enough.
 
-    If targets scatter widely and bad rows change the fit little, it gains only .02 nats a row. On clean data, skewed or with
-    heavy tails, plain residuals have an outlier density of at most .09; with a fifth corrupt, one of .19 and more.
+    If targets scatter widely and bad rows change the fit little, it gains only .02 nats a row. On clean data, skewed or
+    with heavy tails, plain residuals have an outlier density of at most .09; with a fifth corrupt, one of .19 and more.
     """
     gain = (robust.likelihood - plain.likelihood) * len(robust.responsibility)
     return plain.law.share > GUARD.plain_share and gain > GUARD.gain_in_all

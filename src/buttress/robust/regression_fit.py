@@ -127,7 +127,7 @@ class Evidence:
 
     @cached_property
     def used(self) -> Array:
-        """Weight 0 for rows with a huge error, else 1, (n,): one row of 1e9 would make any fit better than the plain one.
+        """Weight 0 for rows with a huge error, else 1, (n,): a row of 1e9 would make any fit better than the plain one.
         """
         gross = (np.abs(self.robust.sigma) > GUARD.gross) & (np.abs(self.robust.fit.loo) > GUARD.gross)
         return np.where(gross, 0.0, 1.0)
@@ -250,7 +250,7 @@ def _without_suspicion(task: Task, used: Array) -> Found:
 
 
 def _plain(task: Task, used: Array, alpha: float | None, size: Callable[[Array], float]) -> tuple[Fit, float]:
-    """Return kernel ridge on the rows of weight 1; if ``alpha`` is None, ``size`` of leave-one-out errors chooses it."""
+    """Return kernel ridge on the rows of weight 1; an ``alpha`` of None is chosen by ``size`` of left-out errors."""
     ridge = task.design.ridge
     if alpha is None:
         rows = task.design.searched
@@ -290,10 +290,10 @@ def mixed_of_few(task: Task, start: Mixed) -> tuple[Mixed, float]:
 def mixed_of_many(task: Task, start: Mixed) -> tuple[Mixed, float]:
     """Fit the mixture on many rows a landmark at the steady ridge, then once nearer to the best ridge of the rows kept.
 
-    With many rows per landmark, the residuals of good rows are not noise but the part of the function that the landmarks
+    With many rows per landmark, the residuals of good rows are not noise but the part of the function that landmarks
     cannot represent. They have heavier tails, and are similar over whole regions of X. With a small ridge, dropping a
-    few rows of a region makes the fit worse there, so that the rows next to them are dropped too. How small a ridge may
-    be depends on the number of rows. The steady ridge, a twentieth of the mean eigenvalue of the Gram matrix, prevents
+    few rows of a region makes the fit worse there, so that the rows next to them are dropped too. Which ridge is small
+    depends on the number of rows. The steady ridge, a twentieth of the mean eigenvalue of the Gram matrix, prevents
     this, but hides bad rows near the curve. So rows are judged once more at the geometric mean of the steady ridge and
     the best one. The fit at the best ridge uses only the rows kept there.
     """
