@@ -139,7 +139,6 @@ def default_kernel(estimator: Any, X: Any) -> Kernel:
     """Return the estimator's kernel; if neither it nor gamma was chosen, an RBF kernel of several widths.
 
     The gammas are in units of one over the squared length of a typical row. That length is d if columns are scaled. If
-    The gammas are in units of one over the squared length of a typical row. That length is d if columns are scaled. If
     rows are much shorter, as with counts of words, or pixels between 0 and 1, columns are not scaled; it is then the
     median of the squared lengths.
 

@@ -50,8 +50,8 @@ class TrimmedLikelihoodRegressor(RegressorMixin, TrimmedLikelihood):
     """Trimmed maximum likelihood of a linear model of normal or Poisson targets.
 
     First discards the contamination n rows with the largest \\|y\\|; for normal targets with an intercept and no
-    radius, those farthest from the median. Then alternates between the (1 - 2 contamination) n most likely rows and their
-    maximum-likelihood coefficients.
+    radius, those farthest from the median. Then alternates between the (1 - 2 contamination) n most likely rows and
+    their maximum-likelihood coefficients.
 
     Parameters
     ----------
