@@ -28,10 +28,10 @@ from buttress._checks import (
 from buttress._rows import equal_pairs
 from buttress._types import DenseOrSparse, MatrixLike
 from buttress.certainty.calibration import HeldOut
+from buttress.certainty.linear_machine import left_out_scores
 from buttress.certainty.probabilities import Certainty, Probabilities
 from buttress.expansion import KernelExpansion, binary_contrasts, rival_contrasts
 from buttress.kernels import Linear
-from buttress.certainty.linear_machine import left_out_scores
 from buttress.solvers.linear.newton import multiplier_newton
 from buttress.solvers.linear.primal import LinearProblem, Rate, default_rate, full_batch, gradient_descent
 from buttress.solvers.linear.stochastic import SuffixMean, Walk, blocks, draws, merged, stochastic_descent

@@ -30,13 +30,7 @@ from buttress.robust.regression_fit import least_residual_scale
 from buttress.robust.report import row_keys
 from buttress.robust.summary import LinearSummary, estimate_of, summary_of
 from buttress.robust.tuning import LINEAR
-from buttress.solvers.contamination.residual_law import (
-    Explained,
-    Limits,
-    explain,
-    gains_enough,
-    reweighted_steps,
-)
+from buttress.solvers.contamination.residual_law import Explained, Limits, explain, gains_enough, reweighted_steps
 from buttress.solvers.contamination.trimmed import concentrate, lts_scale, m_steps, smallest, within
 from buttress.solvers.contamination.tuning import GUARD
 from buttress.solvers.ridge.leave_one_out import FeatureRidge, Fit
@@ -82,10 +76,8 @@ class RobustLinearRegressor(RegressorMixin, BaseEstimator):
     inlier_mask_, outlier_proba_, weights_, loo_residual_, loo_sigma_, scale_, contamination_, agreement_, row_keys_
         As in :class:`buttress.RobustKernelRegressor`; ``weights_`` are 0 where the bisquare rejects a row, 1 throughout
         where the plain fit stays.
-    held_out_ : HeldOutFits
-        What :meth:`predict_interval` needs: fits without a tenth of the rows each.
-    mm_ : MMEstimate or None
-        What :meth:`summary` shows.
+    held_out_, mm_
+        Fits without a tenth of the rows each, for :meth:`predict_interval`; the estimate that :meth:`summary` shows.
     clean_, n_iter_
         Whether the guard found nothing wrong; iterations of the M-step.
 

@@ -154,8 +154,7 @@ def doubly_stochastic(
             rows = slice(start, min(start + batch, n))
             norm = xp.sqrt(square)
             loss = 1 - y[rows] * (f[rows] + b) + radius * norm
-            shown = f"batch {t} of {n_passes * len(starts)}"
-            yield Step((basis.state(), b, norm), objective=_objective(square, loss, C), shown=shown)
+            yield Step((basis.state(), b, norm), objective=_objective(square, loss, C), shown=f"batch {t}")
             factor, z = _change(y[rows], loss, norm, step(t + 1), C, radius)
             basis.shrink(factor)
             own = basis.add(t, rows, z)
