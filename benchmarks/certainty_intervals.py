@@ -44,7 +44,8 @@ MOST_TEST = 1000
 
 
 def regressors():
-    return {"KernelRegressor": KernelRegressor(risk=Mean()), "RobustKernelRegressor": RobustKernelRegressor(random_state=0),
+    return {"KernelRegressor": KernelRegressor(risk=Mean()),
+            "RobustKernelRegressor": RobustKernelRegressor(random_state=0),
             "RobustLinearRegressor": RobustLinearRegressor(random_state=0)}
 
 
@@ -79,37 +80,54 @@ def judged(interval, y):
     return np.mean((interval[:, 0] <= y) & (y <= interval[:, 1])), np.mean(interval[:, 1] - interval[:, 0])
 
 
-def timed(work):
+def timed(work, *args):
     start = time.process_time()
-    return work(), time.process_time() - start
+    return work(*args), time.process_time() - start
+
+
+def with_peer(peer, Xt, yt, Xn):
+    return peer.fit_conformalize(Xt, yt).predict_interval(Xn)
+
+
+def with_statsmodels(peer, X, y):
+    return peer(y, np.column_stack([np.ones(len(y)), X])).fit()
+
+
+def summarised(X, y):
+    return RobustLinearRegressor(random_state=0).fit(X, y).summary()
+
+
+def header(*titles):
+    print("| " + " | ".join(titles) + " |\n" + "| --- " * len(titles) + "|")
 
 
 def coverage(args):
     from mapie.regression import CrossConformalRegressor
 
-    print("| set | estimator | coverage | worst split | width | MAPIE | its width | time of ours | of MAPIE |\n" + "| --- " * 9 + "|")
+    header("set", "estimator", "coverage", "worst split", "width", "MAPIE", "its width", "time of ours", "of MAPIE")
     for name, (X, y) in regression_sets(args.data_dir).items():
         for title, model in regressors().items():
             ours, theirs, spent = [], [], []
             for seed in range(args.splits):
                 Xt, yt, Xn, yn = split(X, y, seed)
-                _, fit = timed(lambda: model.fit(Xt, yt))
-                ends, mine = timed(lambda: model.predict_interval(Xn, 0.9))
+                _, fit = timed(model.fit, Xt, yt)
+                ends, mine = timed(model.predict_interval, Xn, 0.9)
                 ours.append(judged(ends, yn))
                 if seed < args.peer_splits:
                     peer = CrossConformalRegressor(model, confidence_level=0.9, cv=10)
-                    (_, ends), other = timed(lambda: peer.fit_conformalize(Xt, yt).predict_interval(Xn))
+                    (_, ends), other = timed(with_peer, peer, Xt, yt, Xn)
                     theirs.append(judged(ends[:, :, 0], yn))
                     spent.append((fit + mine, other))
             cover, width = np.mean(ours, axis=0)
             peer_cover, peer_width = np.mean(theirs, axis=0)
             mine, other = np.sum(spent, axis=0)
-            print(f"| {name} | {title} | {cover:.3f} | {np.min(ours, axis=0)[0]:.3f} | {width:.2f} | {peer_cover:.3f} | "
-                  f"{peer_width:.2f} | {mine:.2f} | {other:.2f} |", flush=True)
+            worst = np.min(ours, axis=0)[0]
+            print(f"| {name} | {title} | {cover:.3f} | {worst:.3f} | {width:.2f} | {peer_cover:.3f} | {peer_width:.2f} | "
+                  f"{mine:.2f} | {other:.2f} |", flush=True)
 
 
 def contaminated(args):
-    print("| set | estimator | clean rows | corrupt, .2 | width | corrupt, .2 |\n" + "| --- " * 6 + "|")
+    header("set", "estimator", "clean rows", "corrupt, .2", "width", "corrupt, .2")
     for name, (X, y) in regression_sets(args.data_dir).items():
         for title, model in list(regressors().items())[1:]:
             found = []
@@ -123,7 +141,7 @@ def contaminated(args):
 
 
 def novelty(args):
-    print("| rows | nu | p <= .01 | .05 | .1 | .2 | false discoveries at .05 | adaptive | found | adaptive |\n" + "| --- " * 10 + "|")
+    header("rows", "nu", "p <= .01", ".05", ".1", ".2", "false discoveries at .05", "adaptive", "found", "adaptive")
     for n in (100, 300, 1000):
         for nu in (0.1, 0.5):
             p, rates = [], []
@@ -136,7 +154,8 @@ def novelty(args):
                 named = [model.novel(new, 0.05, adaptive=adaptive) for adaptive in (False, True)]
                 rates.append([k[10:].sum() / max(k.sum(), 1) for k in named] + [k[:10].mean() for k in named])
             small = [np.mean(np.concatenate(p) <= t) for t in (0.01, 0.05, 0.1, 0.2)]
-            print(f"| {n} | {nu} | " + " | ".join(f"{v:.3f}" for v in [*small, *np.mean(rates, axis=0)]) + " |", flush=True)
+            cells = [f"{value:.3f}" for value in [*small, *np.mean(rates, axis=0)]]
+            print(f"| {n} | {nu} | " + " | ".join(cells) + " |", flush=True)
 
 
 def flipped(X, y, kind, share, rng):
@@ -165,7 +184,7 @@ def calibration(proba, wrong):
 
 
 def proba(args):
-    print("| kind | ECE, mean | largest set | right among rows at fdr=.1 | wrong ones named |\n" + "| --- " * 5 + "|")
+    header("kind", "ECE, mean", "largest set", "right among rows at fdr=.1", "wrong ones named")
     found, bins = {}, []
     label_sets = [load_iris(return_X_y=True), load_wine(return_X_y=True), load_breast_cancer(return_X_y=True),
                   make_moons(300, noise=0.2, random_state=0)]
@@ -174,7 +193,8 @@ def proba(args):
         for kind in ("uniform", "one class", "near the border"):
             for seed in range(args.splits):
                 given, wrong = flipped(X, y, kind, 0.15, np.random.default_rng(seed))
-                record(found, bins, f"labels, {kind}", k, RobustKernelClassifier(random_state=0).fit(X, given), X, given, wrong)
+                model = RobustKernelClassifier(random_state=0).fit(X, given)
+                record(found, bins, f"labels, {kind}", k, model, X, given, wrong)
     for k, (X, y) in enumerate(list(regression_sets(args.data_dir).values())):
         for kind, off in (("gross", 20.0), ("mild", 4.0)):
             for seed in range(args.splits):
@@ -187,10 +207,12 @@ def proba(args):
     for kind, rows in found.items():
         table = np.array(rows)
         worst = max(table[table[:, 0] == k, 1].mean() for k in np.unique(table[:, 0]))
-        print(f"| {kind} | {table[:, 1].mean():.3f} | {worst:.3f} | {table[:, 2].mean():.3f} | {table[:, 3].mean():.2f} |")
+        error, right, named = table[:, 1:].mean(axis=0)
+        print(f"| {kind} | {error:.3f} | {worst:.3f} | {right:.3f} | {named:.2f} |")
     every, wrong = map(np.concatenate, zip(*bins, strict=True))
     number = np.minimum((10 * every).astype(int), 9)
-    print("\n| probability | " + " | ".join(f"{b / 10:.1f} to {(b + 1) / 10:.1f}" for b in range(10)) + " |\n" + "| --- " * 11 + "|")
+    print()
+    header("probability", *(f"{b / 10:.1f} to {(b + 1) / 10:.1f}" for b in range(10)))
     print("| share wrong | " + " | ".join(f"{wrong[number == b].mean():.2f}" for b in range(10)) + " |")
     print("| rows | " + " | ".join(str((number == b).sum()) for b in range(10)) + " |")
 
@@ -198,17 +220,19 @@ def proba(args):
 def record(found, bins, kind, k, model, X, y, wrong):
     named = np.asarray(outlier_report(model, X, y, fdr=0.1)["row"], dtype=int)
     right = (~wrong[named]).mean() if len(named) else 0.0
-    found.setdefault(kind, []).append((k, calibration(model.outlier_proba_, wrong), right, wrong[named].sum() / wrong.sum()))
+    error = calibration(model.outlier_proba_, wrong)
+    found.setdefault(kind, []).append((k, error, right, wrong[named].sum() / wrong.sum()))
     bins.append((model.outlier_proba_, wrong))
 
 
 def errors(args):
     from statsmodels.robust.resistant_linear_model import RLMDetSMM
 
-    print("| data | largest difference of estimates, in errors | of errors, relative | time of fit and table | of statsmodels |\n" + "| --- " * 5 + "|")
+    header("data", "largest difference of estimates, in errors", "of errors, relative", "time of fit and table",
+           "of statsmodels")
     for name, (X, y) in linear_sets().items():
-        table, mine = timed(lambda: RobustLinearRegressor(random_state=0).fit(X, y).summary())
-        peer, other = timed(lambda: RLMDetSMM(y, np.column_stack([np.ones(len(y)), X])).fit())
+        table, mine = timed(summarised, X, y)
+        peer, other = timed(with_statsmodels, RLMDetSMM, X, y)
         apart = np.abs(table.estimate - peer.params) / table.std_error
         ratio = np.abs(table.std_error / peer.bse - 1)
         print(f"| {name} | {apart.max():.4f} | {ratio.max():.3f} | {mine:.2f} | {other:.2f} |", flush=True)
