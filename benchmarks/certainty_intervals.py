@@ -122,8 +122,8 @@ def coverage(args):
             peer_cover, peer_width = np.mean(theirs, axis=0)
             mine, other = np.sum(spent, axis=0)
             worst = np.min(ours, axis=0)[0]
-            print(f"| {name} | {title} | {cover:.3f} | {worst:.3f} | {width:.2f} | {peer_cover:.3f} | {peer_width:.2f} | "
-                  f"{mine:.2f} | {other:.2f} |", flush=True)
+            print(f"| {name} | {title} | {cover:.3f} | {worst:.3f} | {width:.2f} | {peer_cover:.3f} | "
+                  f"{peer_width:.2f} | {mine:.2f} | {other:.2f} |", flush=True)
 
 
 def contaminated(args):
