@@ -253,7 +253,6 @@ def test_rows_far_from_the_origin_are_not_certified_beyond_their_rounding():
         (certified_within, {"eps": np.ones(3)}, "eps"),
         (certified_within, {"eps": 0.1, "norm": "l1"}, "norm must be one of"),
     ],
-    ids=str,
 )
 def test_bad_options_are_refused(call, options, message):
     X, y = moons(40)
