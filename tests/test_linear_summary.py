@@ -14,6 +14,15 @@ STACKLOSS = np.array([  # Brownlee 1965: air flow, water temperature, acid conce
     [62, 24, 93, 19], [62, 24, 93, 20], [58, 23, 87, 15], [58, 18, 80, 14], [58, 18, 89, 14], [58, 17, 88, 13],
     [58, 18, 82, 11], [58, 19, 93, 12], [50, 18, 89, 8], [50, 18, 86, 7], [50, 19, 72, 8], [50, 19, 79, 8],
     [50, 20, 80, 9], [56, 20, 82, 15], [70, 20, 91, 15]], dtype=float)
+# log temperature and log light of 47 stars (Rousseeuw & Leroy 1987, chapter 2)
+STARS = np.array([
+    4.37, 5.23, 4.56, 5.74, 4.26, 4.93, 4.56, 5.74, 4.30, 5.19, 4.46, 5.46, 3.84, 4.65, 4.57, 5.27,
+    4.26, 5.57, 4.37, 5.12, 3.49, 5.73, 4.43, 5.45, 4.48, 5.42, 4.01, 4.05, 4.29, 4.26, 4.42, 4.58,
+    4.23, 3.94, 4.42, 4.18, 4.23, 4.18, 3.49, 5.89, 4.29, 4.38, 4.29, 4.22, 4.42, 4.42, 4.49, 4.85,
+    4.38, 5.02, 4.42, 4.66, 4.29, 4.66, 4.38, 4.90, 4.22, 4.39, 3.48, 6.05, 4.38, 4.42, 4.56, 5.10,
+    4.45, 5.22, 3.49, 6.29, 4.23, 4.34, 4.62, 5.62, 4.53, 5.10, 4.45, 5.22, 4.53, 5.18, 4.43, 5.57,
+    4.38, 4.62, 4.45, 5.06, 4.50, 5.34, 4.45, 5.34, 4.55, 5.54, 4.45, 4.98, 4.42, 4.50,
+]).reshape(-1, 2)
 
 
 def test_stackloss_is_as_lmrob_reports_it():
@@ -29,6 +38,15 @@ def test_stackloss_is_as_lmrob_reports_it():
     assert table.name.tolist() == ["intercept", *NAMES]
     assert np.flatnonzero(table.weights == 0).tolist() == [20]
     assert str(table).splitlines()[2].split()[0] == "Air.Flow"
+
+
+def test_four_giants_do_not_turn_the_line_of_star_cluster_cygnus():
+    table = RobustLinearRegressor(random_state=0).fit(STARS[:, :1], STARS[:, 1]).summary()
+    # summary(lmrob(log.light ~ log.Te, data = starsCYG)) of R's robustbase
+    np.testing.assert_allclose(table.estimate, [-4.9694, 2.2532], rtol=1e-4)
+    np.testing.assert_allclose(table.std_error, [3.4100, 0.7691], rtol=1e-4)
+    assert table.scale == pytest.approx(0.4715, abs=1e-4)
+    assert np.flatnonzero(table.weights == 0).tolist() == [10, 19, 29, 33]
 
 
 @pytest.mark.parametrize("bend", [BREAKDOWN_BEND, 4.685])
