@@ -157,7 +157,7 @@ def test_densities_are_those_of_scipy_and_nothing_is_too_far_to_be_an_outlier():
     np.testing.assert_allclose(np.exp(inlier), 0.75 * t(8, scale=0.5).pdf(r), rtol=1e-9)
     mixed = 0.9 * norm(1, 2).pdf(r) + 0.1 * t(1, 1, 2).pdf(r)
     np.testing.assert_allclose(np.exp(outlier), 0.25 * mixed, rtol=1e-9)
-    assert law.inlier_probability(np.array([1e3, 1e9]), np.ones(2))[0].max() < 1e-6
+    assert law.e_step(np.array([1e3, 1e9]), np.ones(2))[0].max() < 1e-6
 
 
 def test_rate_of_wrong_labels_is_that_of_greatest_likelihood():

@@ -73,7 +73,7 @@ def _is_dataset(frame: object) -> bool:
 def gathered(source: Frame | FileSource, names: Sequence[str]) -> Frame:
     """Return the named columns of a source that is read when asked, as a frame; a frame as it is."""
     lazy: Any = source
-    if hasattr(lazy, "collect_schema"):  # a polars LazyFrame
+    if hasattr(lazy, "collect_schema") and hasattr(lazy, "collect"):  # a polars LazyFrame
         return cast(Frame, lazy.select(names).collect())
     if _is_dataset(lazy):  # Arrow's
         return cast(Frame, lazy.to_table(columns=list(names)))
