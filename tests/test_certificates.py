@@ -135,10 +135,10 @@ def test_linear_models_get_their_exact_distances(problem):
 
 @pytest.mark.parametrize("problem", [moons, noisy, breast_cancer], ids=lambda p: p.__name__)
 def test_the_radius_is_at_least_the_closed_form_of_the_norm_bound(problem):
-    X, y = problem()
+    rows, y = problem()
+    X = rows[:100]
     for gamma in (0.01, 0.1, 1.0):
-        model = SVC(gamma=gamma).fit(X, y)
-        X = X[:100]
+        model = SVC(gamma=gamma).fit(rows, y)
         K = np.exp(-gamma * ((model.support_vectors_[:, None] - model.support_vectors_) ** 2).sum(axis=2))
         norm = np.sqrt(model.dual_coef_[0] @ K @ model.dual_coef_[0])
         share = np.minimum((model.decision_function(X) / norm) ** 2 / 2, 1)

@@ -14,6 +14,7 @@ from sklearn.preprocessing import scale
 from buttress import RobustKernelClassifier, RobustLinearRegressor
 from buttress._tuned import changed
 from buttress.kernels import MultiscaleRBF, kernel
+from buttress.robust.confused_fit import with_directions
 from buttress.robust.design import kernel_design
 from buttress.robust.label_fit import LabelTask, fit_labels
 from buttress.robust.tuning import LINEAR
@@ -102,7 +103,8 @@ def test_leave_one_out_scores_are_those_of_refits_to_the_relabelled_others():
     X = X + 1e-6 * np.arange(150)[:, None]  # equal rows would be left out together
     design = kernel_design(MultiscaleRBF(np.array([1, 0.3, 0.1, 0.03]) / 4), X, n_landmarks="auto",
                            rng=np.random.RandomState(0))
-    found = fit_labels(LabelTask(design, dirty, 3, share=None, alpha=1.0, max_iter=20, budget=Budget()))
+    task = LabelTask(design, dirty, 3, share=None, alpha=1.0, max_iter=20, budget=Budget())
+    found = with_directions(task, fit_labels(task))
     model = RobustKernelClassifier(alpha=1.0, random_state=0).fit(X, dirty)
     np.testing.assert_allclose(model.loo_score_, found.margin, atol=1e-6)
     fitted = model.predict(X)

@@ -96,7 +96,7 @@ def test_trimmed_objective_never_rises_and_ends_where_its_own_rows_are_kept():
         fit, keep = step.state
         r2 = np.sort((y - fit.values) ** 2)[:h]
         objectives.append(r2.sum() + alpha * fit.coef @ fit.coef)
-        if step.gap == 0:
+        if step.done:
             break
     assert np.all(np.diff(objectives) <= 1e-12)
     assert not keep[:25].any()

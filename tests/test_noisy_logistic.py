@@ -76,7 +76,7 @@ def test_every_step_that_stays_lowers_the_objective(scale):
     np.testing.assert_allclose([step.objective for step in steps], values, rtol=1e-12)
     assert np.all(np.diff(values) <= 8 * np.finfo(float).eps * np.abs(values[1:]))
     stayed = np.flatnonzero(np.diff(values) == 0)
-    assert all(steps[k + 1].gap == 1 for k in stayed[:10])  # a step taken back is no convergence
+    assert all(steps[k + 1].change == 1 for k in stayed[:10])  # a step taken back is no convergence
     best = solved(fit, 1e-3, 0.3)
     assert values[-1] < fit.objective(fit.chances(best), best, 1e-3, 0.3) + 0.02
 

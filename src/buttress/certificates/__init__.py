@@ -99,6 +99,8 @@ def certified_radius(
         for name in wanted:
             attacker = leads.attacker(part, name, _of_rows(box, rows))
             radius = leads.radii(part, rivals, attacker)
+            if box is not None:  # what holds without the box holds inside it, and its bounds are sometimes better
+                radius = np.maximum(radius, leads.radii(part, rivals, leads.attacker(part, name, None)))
             found[name][rows] = radius if effort == 0 else leads.branched(part, rivals, attacker, radius, effort)
     l2, linf = found["l2"], found["linf"]
     return CertifiedRadius(np.maximum(l2, linf), np.maximum(linf, l2 / np.sqrt(data.shape[1])))
