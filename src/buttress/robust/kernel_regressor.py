@@ -39,7 +39,7 @@ class RobustKernelRegressor(ExpansionValues, ExpansionIntervals, RegressorMixin,
         Where rows are much shorter than that (pixels in [0, 1], counts of words), the median of their squared
         lengths stands for d.
     n_starts : int, default=6
-        Random starts of the search, next to three fixed ones.
+        Random starts of the search, next to five fixed ones.
     n_landmarks : "auto" or int, default="auto"
         Nystroem landmarks; ``"auto"`` is exact up to 3,000 rows and 1,000 landmarks above.
     max_iter : int, default=40
