@@ -188,7 +188,7 @@ def held_out_fits(task: Task, found: Found) -> HeldOutFits:
         return hold_out(design.ridge, task.y, found.fit, found.alpha, groups=design.groups, weight=weight,
                         by_folds=by_folds)
 
-    by_folds = design.regime.exact and not task.budget.spent()
+    by_folds = design.regime.exact and not task.budget.over
     return task.budget.attempt(lambda: held(by_folds), otherwise=lambda: held(False),
                                message="The fit was interrupted. The model is whole, but its intervals do not allow "
                                        "for how far a row moves the fit.")

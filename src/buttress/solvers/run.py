@@ -257,9 +257,13 @@ class Budget:
 
     def spent(self) -> bool:
         """Say whether the time is up, so that what is left to do is to be left."""
-        over = self.left() == SPENT
-        self.cut |= over
-        return over
+        self.cut |= self.over
+        return self.over
+
+    @property
+    def over(self) -> bool:
+        """Whether the time is up; unlike ``spent`` it does not say that anything of the model is left undone."""
+        return self.left() == SPENT
 
     def run(self, steps: Steps, **options: Any) -> Outcome:
         """Return :func:`run` of one part of the fit; Ctrl-C is passed on, and ``tell`` warns once of a spent budget."""

@@ -96,7 +96,10 @@ def mm_estimate(X: Array, y: Array, start: Array) -> MMEstimate | None:
     values = np.linalg.eigvalsh(M)
     if not values[0] > DEPENDENT * values[-1]:
         return None
-    covariance = _covariance(X, u, s_residual / s, s, M)
+    v = s_residual / s
+    if not np.mean(rho_slope(v, BREAKDOWN_BEND) * v) > 0:  # no row lies between fitted exactly and rejected
+        return None
+    covariance = _covariance(X, u, v, s, M)
     return MMEstimate(b, covariance, s, weight(u, TRIMMING.tukey), n - p)
 
 
