@@ -1,7 +1,7 @@
 """The linear support vector classifier over a join of tables."""
 
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from typing import Any
 
 import numpy as np
@@ -258,8 +258,10 @@ class RelationalLinearSVC(Probabilities, CallbackSupportMixin, ClassifierMixin, 
         self.converged_ = found.gap <= self.tol
         self.n_iter_ = outcome.n_iter
         self.history_ = outcome.history
-        held = sampled_scores(plan, oracle, found.beta, check_random_state(self.random_state))
-        self._certainty = Certainty(held)
+        self._certainty = None
+        with suppress(TimeoutError):  # the model is whole, but then cannot say how sure it is
+            held = sampled_scores(plan, oracle, found.beta, check_random_state(self.random_state))
+            self._certainty = Certainty(held)
         return self
 
     def _set_coefficients(self, plan: Plan, beta: Array) -> None:
