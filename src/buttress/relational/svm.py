@@ -258,7 +258,7 @@ class RelationalLinearSVC(Probabilities, CallbackSupportMixin, ClassifierMixin, 
         self.converged_ = found.gap <= self.tol
         self.n_iter_ = outcome.n_iter
         self.history_ = outcome.history
-        self._certainty = None
+        self.__dict__.pop("_certainty", None)
         with suppress(TimeoutError):  # the model is whole, but then cannot say how sure it is
             held = sampled_scores(plan, oracle, found.beta, check_random_state(self.random_state))
             self._certainty = Certainty(held)
