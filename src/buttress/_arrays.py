@@ -66,7 +66,7 @@ def place_of(array: NDArray[Any]) -> Place:
     return Place(device, str(array.dtype).removeprefix("torch."))
 
 
-def check_device(device: object) -> str | None:
+def check_device(device: str | None) -> str | None:
     """Return the name of a device that torch has, None for numpy; ImportError without torch, ValueError for others."""
     if device is None:
         return None
