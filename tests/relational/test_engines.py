@@ -15,9 +15,9 @@ from buttress.relational import Join, RelationalLinearSVC, SourceLostError, Tabl
 from buttress.relational.command import connect, explain_file, fit_file, read_join, summary
 from buttress.relational.counting.grid import GridOracle
 from buttress.relational.counting.margins import hinge, logistic
-from buttress.relational.databases import select
-from buttress.relational.dialects import DUCKDB, POSTGRES, SPARK
 from buttress.relational.plan.prepare import prepare
+from buttress.relational.sources.databases import select
+from buttress.relational.sources.dialects import DUCKDB, POSTGRES, SPARK
 from buttress.relational.sql.oracle import SqlOracle
 
 BOTH = (hinge(0.1), logistic())

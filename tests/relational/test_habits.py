@@ -9,8 +9,8 @@ from relational_storage import in_database, store
 from sklearn.model_selection import GridSearchCV
 
 from buttress.relational import Join, RelationalLinearSVC, Table
-from buttress.relational.dialects import DUCKDB, POSTGRES
 from buttress.relational.plan.prepare import prepare
+from buttress.relational.sources.dialects import DUCKDB, POSTGRES
 
 
 def two():

@@ -14,13 +14,13 @@ from buttress import NotConvergedWarning
 from buttress.relational import Join, RelationalLinearSVC, SourceChangedError, SourceLostError, Table
 from buttress.relational.counting.grid import GridOracle
 from buttress.relational.counting.margins import Evaluation
-from buttress.relational.databases import one_snapshot, reason, select
-from buttress.relational.deadline import time_limit
-from buttress.relational.dialects import DUCKDB, POSTGRES, SPARK
 from buttress.relational.optimum.certified import Climber
 from buttress.relational.optimum.planes import PlanePool
 from buttress.relational.plan.prepare import prepare
-from buttress.relational.sources import column_names, read_columns
+from buttress.relational.sources.databases import one_snapshot, reason, select
+from buttress.relational.sources.deadline import time_limit
+from buttress.relational.sources.dialects import DUCKDB, POSTGRES, SPARK
+from buttress.relational.sources.tables import column_names, read_columns
 from buttress.relational.sql.oracle import SqlOracle
 from buttress.relational.sql.sample import sample_rows
 

@@ -9,9 +9,9 @@ from buttress import load, save
 from buttress.relational import Join, RelationalLinearSVC, Table, explain
 from buttress.relational.counting.grid import GridOracle
 from buttress.relational.counting.margins import logistic
-from buttress.relational.dialects import DUCKDB, POSTGRES
 from buttress.relational.plan.plan import Encoding
 from buttress.relational.plan.prepare import prepare
+from buttress.relational.sources.dialects import DUCKDB, POSTGRES
 from buttress.relational.sql.oracle import SqlOracle
 
 ON = [("a.k", "b.k")]

@@ -10,8 +10,8 @@ from sklearn.svm import LinearSVC
 
 from buttress.relational import RelationalLinearSVC
 from buttress.relational.counting.margins import hinge
-from buttress.relational.dialects import DUCKDB, POSTGRES
 from buttress.relational.plan.prepare import prepare
+from buttress.relational.sources.dialects import DUCKDB, POSTGRES
 from buttress.relational.sql.oracle import SqlOracle
 
 ALPHA = 1e-2

@@ -7,10 +7,10 @@ import pandas as pd
 import pytest
 
 from buttress.relational import Join, RelationalLinearSVC, SourceLostError, Table
-from buttress.relational.columns import make_column
-from buttress.relational.files import connect_duckdb
 from buttress.relational.plan.prepare import prepare
-from buttress.relational.sources import column_names, read_columns, row_count
+from buttress.relational.sources.columns import make_column
+from buttress.relational.sources.files import connect_duckdb
+from buttress.relational.sources.tables import column_names, read_columns, row_count
 from buttress.relational.sql.plan import megabytes
 
 pytest.importorskip("duckdb")
@@ -99,6 +99,6 @@ def test_the_size_of_many_files_is_known_from_two_queries_a_file(tmp_path, monke
         queries.append(1)
         return connect_duckdb()
 
-    monkeypatch.setattr("buttress.relational.files.connect_duckdb", counted)
+    monkeypatch.setattr("buttress.relational.sources.files.connect_duckdb", counted)
     assert megabytes(join, join.check()) == pytest.approx(8e-6 * 2 * (3 + 9 * 2))
     assert len(queries) == 20

@@ -15,10 +15,10 @@ from buttress import InterruptedWarning, NotConvergedWarning
 from buttress.relational import Join, RelationalLinearSVC, SourceLostError, Table
 from buttress.relational.counting.grid import GridOracle
 from buttress.relational.counting.margins import logistic
-from buttress.relational.databases import select
-from buttress.relational.dialects import DUCKDB, POSTGRES, SPARK
 from buttress.relational.plan.prepare import prepare
 from buttress.relational.plan.weighting import weigh
+from buttress.relational.sources.databases import select
+from buttress.relational.sources.dialects import DUCKDB, POSTGRES, SPARK
 from buttress.relational.sql.oracle import SqlOracle
 
 WEIGHINGS = [("label_row", None), ("join", "balanced"), ("label_row", {0: 2.0, 1: 0.5})]

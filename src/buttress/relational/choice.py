@@ -8,12 +8,12 @@ import numpy as np
 from buttress.relational.counting.grid import GridOracle
 from buttress.relational.counting.margins import MarginOracle
 from buttress.relational.counting.rank_oracle import RankOracle
-from buttress.relational.databases import one_snapshot
 from buttress.relational.declare import Join
 from buttress.relational.plan.plan import Encoding, Plan
 from buttress.relational.plan.prepare import prepare
 from buttress.relational.plan.rows import unrank
 from buttress.relational.plan.weighting import ClassWeight, weigh
+from buttress.relational.sources.databases import one_snapshot
 from buttress.relational.sql.oracle import SqlOracle
 from buttress.relational.sql.plan import VALUE_MEGABYTES, megabytes
 

@@ -22,7 +22,7 @@ from typing import Any
 from buttress._checks import near
 from buttress.relational.declare import Join, Table
 from buttress.relational.explanation import explain
-from buttress.relational.sources import connect
+from buttress.relational.sources.tables import connect
 from buttress.relational.svm import RelationalLinearSVC
 
 _KEYS = ("name", "source", "database", "table", "features", "label", "weights")

@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from buttress._checks import near
-from buttress.relational.databases import Connection
-from buttress.relational.sources import Source, column_names, connected
+from buttress.relational.sources.databases import Connection
+from buttress.relational.sources.tables import Source, column_names, connected
 
 
 class Table:

@@ -19,11 +19,11 @@ from numpy.typing import NDArray
 from buttress._checks import Array, check_option
 from buttress.relational.counting.queries import EXACT_SCORE, lists_or_grid
 from buttress.relational.counting.semiring import DECLARED, SUM, Entries, Semiring
-from buttress.relational.databases import one_snapshot
 from buttress.relational.declare import Join, Table
 from buttress.relational.plan.plan import Plan
 from buttress.relational.plan.prepare import assemble, read
-from buttress.relational.sources import Column
+from buttress.relational.sources.databases import one_snapshot
+from buttress.relational.sources.tables import Column
 
 Functions = Mapping[str, Callable[[NDArray[Any]], Any]]  # of the values (n,) of a column, by "table.column"
 Scores = Mapping[str, Callable[[NDArray[Any]], Any] | float]  # a number is a coefficient

@@ -11,12 +11,12 @@ from sklearn.utils import check_random_state
 from buttress._checks import Array, check_count
 from buttress.relational.choice import choose_oracle, encoding_of, memory_oracle
 from buttress.relational.counting.queries import class_accuracy
-from buttress.relational.deadline import time_limit
 from buttress.relational.declare import Join
 from buttress.relational.optimum.planes import PlanePool
 from buttress.relational.plan.plan import Plan
 from buttress.relational.plan.prepare import prepare
 from buttress.relational.plan.weighting import weigh
+from buttress.relational.sources.deadline import time_limit
 from buttress.relational.svm import RelationalLinearSVC
 
 

@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from buttress._checks import Array, check_values, near
-from buttress.relational.columns import Column, make_column
 from buttress.relational.plan.plan import Plan, indicator_name
+from buttress.relational.sources.columns import Column, make_column
 
 Features = list[tuple[str, str, list[str] | None]]
 

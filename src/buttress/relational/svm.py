@@ -18,8 +18,6 @@ from buttress.relational.checks import used_columns
 from buttress.relational.choice import choose_oracle
 from buttress.relational.counting.margins import MarginOracle
 from buttress.relational.counting.queries import class_accuracy, mean_scores
-from buttress.relational.databases import one_snapshot
-from buttress.relational.deadline import seconds_left, time_limit
 from buttress.relational.declare import Join, key_columns
 from buttress.relational.optimum.planes import PlanePool
 from buttress.relational.optimum.solve import Settings, sample_start, sampled_scores, solve
@@ -27,6 +25,8 @@ from buttress.relational.plan.plan import Encoding, Plan
 from buttress.relational.plan.prepare import prepare
 from buttress.relational.plan.weighting import ClassWeight
 from buttress.relational.predict import joined_features, plan_beta
+from buttress.relational.sources.databases import one_snapshot
+from buttress.relational.sources.deadline import seconds_left, time_limit
 from buttress.relational.sql.scoring import scoring
 
 SOLVERS = ("auto", "sample", "lbfgs", "bundle", "paper", "projected")

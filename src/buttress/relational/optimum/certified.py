@@ -10,8 +10,8 @@ import numpy as np
 
 from buttress._checks import Array
 from buttress.relational.counting.margins import FIRST_BINS, Evaluation, MarginOracle, margin_loss
-from buttress.relational.databases import SourceChangedError
 from buttress.relational.optimum.planes import PlanePool
+from buttress.relational.sources.databases import SourceChangedError
 from buttress.solvers.gradient.lbfgs import lbfgs_points
 from buttress.solvers.run import Step, Steps
 

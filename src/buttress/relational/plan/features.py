@@ -9,9 +9,9 @@ from scipy import sparse
 
 from buttress._checks import Array
 from buttress.relational.checks import check_categories, check_feature, check_weights, check_weights_kind
-from buttress.relational.columns import Column
 from buttress.relational.declare import Table
 from buttress.relational.plan.plan import Encoding, Index, TableData
+from buttress.relational.sources.columns import Column
 
 MOST_DENSE_COLUMNS = 16  # columns; a wider table, mostly zeros of one-hot text, is kept as a CSR matrix
 

@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from buttress.relational.columns import Column
 from buttress.relational.declare import Join
 from buttress.relational.plan.plan import Index
 from buttress.relational.plan.shape import Attribute
+from buttress.relational.sources.columns import Column
 
 LARGEST_EXACT = 2.0**53  # below which every whole number is a 64-bit float, and no other is rounded to it
 

@@ -14,15 +14,15 @@ from buttress.relational.checks import (
     check_total,
     used_columns,
 )
-from buttress.relational.columns import Column
-from buttress.relational.databases import one_snapshot
 from buttress.relational.declare import Join, Pair, key_columns
 from buttress.relational.plan.features import table_data
 from buttress.relational.plan.keys import combine, encode, match, match_count
 from buttress.relational.plan.plan import Encoding, Index, Node, Plan, TableData, exact_counts, total_weight
 from buttress.relational.plan.shape import Shape, find_shape
 from buttress.relational.plan.tree import edge_cover
-from buttress.relational.sources import read_columns, row_count
+from buttress.relational.sources.columns import Column
+from buttress.relational.sources.databases import one_snapshot
+from buttress.relational.sources.tables import read_columns, row_count
 
 Codes = dict[int, Index]  # attribute number -> codes of the rows
 

@@ -21,16 +21,16 @@ from buttress.relational.checks import (
     check_weights,
     check_weights_kind,
 )
-from buttress.relational.columns import Column, make_column, objects
 from buttress.relational.counting.grid import step_of
 from buttress.relational.counting.margins import FIRST_BINS, Evaluation, MarginLoss, evaluation
-from buttress.relational.databases import select
 from buttress.relational.declare import Join
 from buttress.relational.plan.features import ROBUST_QUANTILE
 from buttress.relational.plan.keys import check_exact, check_kinds
 from buttress.relational.plan.plan import Encoding, Plan, TableData
 from buttress.relational.plan.shape import attributes
 from buttress.relational.plan.weighting import ClassWeight, class_factors
+from buttress.relational.sources.columns import Column, make_column, objects
+from buttress.relational.sources.databases import select
 from buttress.relational.sql import text
 from buttress.relational.sql.listing import ListedOracle, every_row
 from buttress.relational.sql.plan import sql_home, sql_tree

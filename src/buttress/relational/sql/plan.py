@@ -8,12 +8,12 @@ from typing import Any, cast
 import numpy as np
 
 from buttress.relational.checks import check_bag, used_columns
-from buttress.relational.databases import Connection, DuckDBConnection, select
 from buttress.relational.declare import Join, Pair, key_columns
-from buttress.relational.dialects import DUCKDB, Dialect, dialect_of
-from buttress.relational.files import connect_duckdb, is_files, scan_of
 from buttress.relational.plan.shape import Shape, find_shape
-from buttress.relational.sources import Frame, column_names, gathered, row_count
+from buttress.relational.sources.databases import Connection, DuckDBConnection, select
+from buttress.relational.sources.dialects import DUCKDB, Dialect, dialect_of
+from buttress.relational.sources.files import connect_duckdb, is_files, scan_of
+from buttress.relational.sources.tables import Frame, column_names, gathered, row_count
 from buttress.relational.sql.text import SqlNode, SqlTree
 
 LEAST_MEMORY = 200  # megabytes without which DuckDB cannot sort or join

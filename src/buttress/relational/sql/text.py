@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from buttress._checks import Array
-from buttress.relational.dialects import Dialect
+from buttress.relational.sources.dialects import Dialect
 
 
 @dataclass

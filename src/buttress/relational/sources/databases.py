@@ -10,8 +10,8 @@ from typing import Any, Protocol, cast
 
 import numpy as np
 
-from buttress.relational.deadline import cancelled_in_time
-from buttress.relational.dialects import DUCKDB, POSTGRES, SPARK, Dialect, dialect_of
+from buttress.relational.sources.deadline import cancelled_in_time
+from buttress.relational.sources.dialects import DUCKDB, POSTGRES, SPARK, Dialect, dialect_of
 
 LONGEST_LINE = 300  # characters of a line of a database's error that are shown
 READ_ONLY = "TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY"

@@ -6,9 +6,9 @@ from glob import glob
 from pathlib import Path
 from typing import Any, TypeGuard
 
-from buttress.relational.databases import reason, remedy
-from buttress.relational.deadline import cancelled_in_time
-from buttress.relational.dialects import DUCKDB
+from buttress.relational.sources.databases import reason, remedy
+from buttress.relational.sources.deadline import cancelled_in_time
+from buttress.relational.sources.dialects import DUCKDB
 
 FileSource = str | Path | list[str] | list[Path]
 

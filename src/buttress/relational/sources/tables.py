@@ -14,10 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from buttress._checks import near
-from buttress.relational.columns import Column, make_column, objects
-from buttress.relational.databases import Connection, SourceLostError, select, select_arrays
-from buttress.relational.dialects import DUCKDB, POSTGRES, SPARK, dialect_of
-from buttress.relational.files import FileSource, connect_duckdb, is_files, scanned
+from buttress.relational.sources.columns import Column, make_column, objects
+from buttress.relational.sources.databases import Connection, SourceLostError, select, select_arrays
+from buttress.relational.sources.dialects import DUCKDB, POSTGRES, SPARK, dialect_of
+from buttress.relational.sources.files import FileSource, connect_duckdb, is_files, scanned
 
 
 class Frame(Protocol):

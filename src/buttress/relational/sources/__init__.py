@@ -1,0 +1,1 @@
+"""Tables where they are: frames, files and databases, read as columns, within the time a fit has."""
