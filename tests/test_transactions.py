@@ -158,5 +158,5 @@ def test_threads_leave_the_warning_filters_as_they_were():
 @pytest.mark.parametrize("estimator", [e for e in ESTIMATORS if is_classifier(e)], ids=lambda e: type(e).__name__)
 def test_labels_of_two_types_are_refused_with_the_remedy(estimator):
     X, _ = data_for(estimator)
-    with pytest.raises(TypeError, match="labels of one type in y. Got int and str"):
+    with pytest.raises(TypeError, match=r"labels of one type in y\. Got int and str"):
         clone(estimator).fit(X, np.array(["a", 1] * 30, dtype=object))
