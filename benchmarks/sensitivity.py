@@ -8,7 +8,7 @@ made so that a branch is taken (many rows a landmark, steps, repeated targets, n
 estimators that use a family are run. Errors are RMSE to the true function over the spread of the truth, or the share of
 labels predicted wrongly; false alarms are the share of good rows named corrupt. Both are given as the largest change,
 with its sign, in any cell, in hundredths; 0 stands for no change at all, "~0" for less than .005. "stops" means that
-the fit refuses. Set OMP_NUM_THREADS=1.
+the fit refuses. Families that are not of fits have measures of their own, said in the page. Set OMP_NUM_THREADS=1.
 """
 
 import warnings
@@ -18,14 +18,16 @@ from pathlib import Path
 
 import numpy as np
 from sklearn.base import clone
-from sklearn.datasets import load_breast_cancer, load_iris, make_moons
+from sklearn.datasets import load_breast_cancer, load_digits, load_iris, make_blobs, make_moons
 from sklearn.preprocessing import RobustScaler
 
 from buttress import RobustKernelClassifier, RobustKernelRegressor, RobustLinearRegressor
 from buttress._rows import COPIES, near_copies
 from buttress._tuned import changed
-from buttress.robust.tuning import DESIGN, LINEAR, MIXTURE, RELABEL, SEARCH
-from buttress.solvers.contamination.tuning import GUARD, LABELS, NOISY_LABELS, RESIDUALS, TRIMMING
+from buttress.certainty.intervals import INTERVALS
+from buttress.robust.cells import deviating_cells
+from buttress.robust.tuning import DESIGN, ENTRIES, LINEAR, MIXTURE, RELABEL, SEARCH
+from buttress.solvers.contamination.tuning import CONFUSION, GUARD, LABELS, NOISY_LABELS, RESIDUALS, TRIMMING
 from buttress.solvers.ridge.tuning import LEVERAGES, ROUNDING_OF_RIDGE
 
 
@@ -99,6 +101,45 @@ def labelled(quick):
                 yield Cell(f"{name}, {rate:g} wrong, landmarks", "many labels", model, X, y, right, bad)
 
 
+def one_way(quick):
+    """Classification where wrong labels go from one class to one other, and where none are wrong."""
+    X, right = load_digits(return_X_y=True)
+    some = np.isin(right, (3, 5, 8))
+    digits = X[some][:250] / 16, np.searchsorted((3, 5, 8), right[some][:250])
+    blobs = make_blobs(300, centers=[[-2.5, 0.0], [2.5, 0.0]], random_state=0)
+    for name, rows, rate in (("blobs", blobs, 0.0), ("blobs", blobs, 0.4), ("digits", digits, 0.4)):
+        X, right = rows
+        rng = np.random.default_rng(7)
+        bad = (right == 1) & (rng.random(len(right)) < rate)
+        y = np.where(bad, (right + 1) % (right.max() + 1), right)
+        model = RobustKernelClassifier(random_state=0)
+        told = f"{name}, {rate:g} of one class given as the next"
+        yield Cell(told, "directions", model, X, y, right, bad)
+
+
+def wrong_entries():
+    """Return (share of wrong entries not named first, share of good rows named) of a table with wrong entries."""
+    X, _ = load_breast_cancer(return_X_y=True)
+    X = X[:, :10].copy()
+    rng = np.random.default_rng(8)
+    rows = rng.choice(len(X), 40, replace=False)
+    columns = rng.integers(X.shape[1], size=40)
+    X[rows, columns] *= rng.choice([-1.0, 10.0, 0.1, 1000.0], 40)
+    found = deviating_cells(X)
+    named = [len(found.columns[row]) > 0 and found.columns[row][0] == column
+             for row, column in zip(rows, columns, strict=True)]
+    return 1 - float(np.mean(named)), float(np.mean(np.delete(found.p_value, rows) < ENTRIES.level))
+
+
+def interval():
+    """Return (share of new targets outside, mean width over four deviations) of intervals of coverage .9."""
+    X, y, _, _ = targets(400, 2, "clean", 9)
+    y = y + 0.5 * np.abs(X[:, 0]) * np.random.default_rng(10).normal(size=400)
+    model = RobustKernelRegressor(random_state=0, n_starts=1).fit(X[:200], y[:200])
+    low, high = model.predict_interval(X[200:], coverage=0.9).T
+    return float(np.mean((y[200:] < low) | (y[200:] > high))), float(np.mean(high - low) / (4 * y.std()))
+
+
 def copies():
     """Rows of which a few repeat others but for rounding."""
     rng = np.random.default_rng(6)
@@ -113,13 +154,15 @@ FAMILIES = {"Copies": (COPIES, ("copies",)), "Designs": (DESIGN, ("kernel", "lan
             "Trimming": (TRIMMING, ("kernel", "linear")), "Residuals": (RESIDUALS, ("linear", "landmarks")),
             "Guard": (GUARD, ("kernel", "linear")), "Labels": (LABELS, ("labels", "many labels")),
             "NoisyLabels": (NOISY_LABELS, ("many labels",)),
+            "Directions": (CONFUSION, ("directions",)), "Entries": (ENTRIES, ("entries",)),
+            "Intervals": (INTERVALS, ("intervals",)),
             "Leverages": (LEVERAGES, ("landmarks", "many labels")),
             "Rounding": (ROUNDING_OF_RIDGE, ("kernel", "labels"))}
 
 
 @cache
 def cells(quick):
-    return [*regression(quick), *lines(quick), *labelled(quick)]
+    return [*regression(quick), *lines(quick), *labelled(quick), *one_way(quick)]
 
 
 def outcome(cell, seed=0):
@@ -129,7 +172,7 @@ def outcome(cell, seed=0):
     except ValueError:
         return None
     predicted = model.predict(cell.X)
-    if cell.kind in ("labels", "many labels"):
+    if cell.kind in ("labels", "many labels", "directions"):
         error = np.mean(predicted != cell.truth)
     else:
         error = np.sqrt(np.mean((predicted - cell.truth) ** 2)) / cell.truth.std()
@@ -156,20 +199,39 @@ def largest(before, after, which):
     return f"{change:+.2f}" if abs(change) >= 0.005 else "~0"
 
 
+OWN = {"copies": lambda: (float(len(near_copies(copies()))), 0.0), "entries": wrong_entries, "intervals": interval}
+
+
 def outcomes(kinds, quick, seed=0):
-    if kinds == ("copies",):
-        return [(float(len(near_copies(copies()))), 0.0)]
+    if kinds[0] in OWN:
+        return [OWN[kinds[0]]()]
     return [outcome(cell, seed) for cell in cells(quick) if cell.kind in kinds]
 
 
 def noise(quick):
     """Return the lines of the table of what another seed of the fits does, a line a kind of cell."""
     made = []
-    for kind in ("kernel", "landmarks", "linear", "labels", "many labels"):
+    for kind in ("kernel", "landmarks", "linear", "labels", "many labels", "directions"):
         before, after = (outcomes((kind,), quick, seed) for seed in (0, 1))
         made.append(f"| {kind} | {largest(before, after, 0)} | {largest(before, after, 1)} |")
         print(made[-1], flush=True)
     return "\n".join(made)
+
+
+def tenfold(family, name, before, kinds, quick):
+    """Return what a tenth and ten times a constant do to the error and to the false alarms, as text."""
+    value = getattr(family, name)
+    if isinstance(value, tuple):
+        return "none"
+    told = []
+    for factor, word in ((0.1, "a tenth"), (10, "tenfold")):
+        other = max(1, round(value * factor)) if isinstance(value, int) else value * factor
+        with changed(family, **{name: other}):
+            after = outcomes(kinds, quick)
+        effects = [largest(before, after, which) for which in (0, 1)]
+        if effects != ["0", "0"]:
+            told.append(f"{word} {effects[0]}, {effects[1]}")
+    return "; ".join(told) or "none"
 
 
 def row(name, family, constant, before, kinds, quick):
@@ -180,9 +242,9 @@ def row(name, family, constant, before, kinds, quick):
         with changed(family, **{constant.name: varied(value, share)}):
             found.append(outcomes(kinds, quick))
     effects = [largest(before, after, which) for which in (0, 1) for after in found]
+    note = tenfold(family, constant.name, before, kinds, quick) if effects == ["0"] * 4 else ""
     shown = ", ".join(f"{part:g}" for part in value) if isinstance(value, tuple) else f"{value:g}"
     told = constant.metadata
-    note = "none" if effects == ["0"] * 4 else ""
     texts = [f"`{name}.{constant.name}`", told["unit"], shown, told["meaning"], *effects, note, told["origin"]]
     return "| " + " | ".join(text.replace("|", "\\|") for text in texts) + " |"
 
@@ -190,16 +252,22 @@ def row(name, family, constant, before, kinds, quick):
 HEAD = """# Constants chosen by trial
 
 The fits to corrupted data hold constants that were chosen by trial. They lie in `buttress.robust.tuning`,
-`buttress.solvers.contamination.tuning`, `buttress.solvers.ridge.tuning` and `buttress._rows`, one dataclass a family.
-This table shows what a change of each by a quarter does. It is made by
+`buttress.solvers.contamination.tuning`, `buttress.solvers.ridge.tuning`, `buttress._rows` and
+`buttress.certainty.intervals`, one dataclass a family. This table shows what a change of each by a quarter does. It is
+made by
 
     {command}
 
 from {count} small cells, clean and corrupted. "error" is the change of the RMSE to the true function, in hundredths of
 its spread, or of the share of labels predicted wrongly, in hundredths; "false alarms" is that of the share of good rows
-named corrupt. Each is the largest in any cell. For `Copies` the error is the change of the number of rows found, times
-100. "none" in the column "effect" marks constants without any effect on these cells: limits of size that small cells do
-not reach, limits that only bad cases reach, or constants that matter to time only.
+named corrupt. Each is the largest in any cell. Three families have measures of their own. For `Copies` the error is the
+number of rows found, times 100. For `Entries` it is the share of wrong entries that are not named first, and the false
+alarms are good rows named. For `Intervals` it is the share of new targets outside, and the width of the intervals over
+four deviations of the target stands in the place of the false alarms.
+
+A constant without any effect at a quarter is also tried at a tenth and tenfold, and the column "effect" says what that
+does. "none" there means none at all: limits of size that small cells do not reach, limits that only bad cases reach, or
+constants that matter to time only.
 
 The fits draw starts and landmarks at random. This is what another seed alone does, the largest change in any cell of
 each kind; a smaller effect of a constant says nothing:

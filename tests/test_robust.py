@@ -341,3 +341,12 @@ def test_sever_names_an_estimator_that_gives_no_scores():
     X = np.random.default_rng(0).normal(size=(40, 2))
     with pytest.raises(ValueError, match=r"decision_function or predict_proba.*Got Ridge"):
         SeverClassifier(Ridge()).fit(X, X[:, 0] > 0)
+
+
+def test_a_step_too_long_for_any_number_is_told_once():
+    X, y = moons(40)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        model = KernelRegressor(step=1e12).fit(X, y)
+    assert ["too long" in str(warning.message) for warning in caught] == [True]
+    assert np.isfinite(model.predict(X)).all()

@@ -7,7 +7,9 @@ import math
 import os
 import sys
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from numbers import Integral, Real
 from pathlib import Path
 from typing import Any, TypeVar
@@ -44,12 +46,30 @@ class InterruptedWarning(UserWarning):
     """Ctrl-C stopped a fit; the model holds the best state seen."""
 
 
+_SILENT: ContextVar[tuple[type[Warning], ...]] = ContextVar("_SILENT", default=())
+
+
+@contextmanager
+def silent(*categories: type[Warning]) -> Iterator[None]:
+    """Keep :func:`warn_user` from warnings of these categories, in this thread alone.
+
+    ``warnings.catch_warnings`` changes the filters of the process, and two threads may leave each other's.
+    """
+    before = _SILENT.set(categories)
+    try:
+        yield
+    finally:
+        _SILENT.reset(before)
+
+
 def warn_user(message: str, category: type[Warning] = UserWarning) -> None:
     """Warn in the name of the line that called this package, however deep below it the cause is.
 
     Frames of scikit-learn, its wrappers of ``fit`` and its pipelines, are passed over as well. The depth is counted
     here because ``warnings.warn`` takes ``skip_file_prefixes`` from Python 3.12 on only.
     """
+    if issubclass(category, _SILENT.get()):
+        return
     depth, frame = 1, sys._getframe()
     while frame.f_back is not None and frame.f_code.co_filename.startswith(INNER):
         depth, frame = depth + 1, frame.f_back
@@ -315,6 +335,11 @@ def check_classes(y: VectorLike, who: str) -> tuple[Labels, Rows]:
     """Return the sorted classes of ``y`` and each row's class number; refuse continuous or one-class targets."""
     from sklearn.utils.multiclass import check_classification_targets
 
+    labels = np.asarray(y)
+    kinds = sorted({type(label).__name__ for label in labels}) if labels.dtype.kind == "O" else []
+    if "str" in kinds and len(kinds) > 1:
+        raise TypeError(f"{who} needs labels of one type in y. Got {' and '.join(kinds)}. Make all of them text: "
+                        "[str(label) for label in y].")
     check_classification_targets(y)
     classes, codes = np.unique(y, return_inverse=True)
     if len(classes) < 2:

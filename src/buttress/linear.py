@@ -1,5 +1,6 @@
 """The linear support vector classifier in the primal: exact, by gradient descent, or by stochastic gradient descent."""
 
+import copy
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, Protocol
 
@@ -293,6 +294,7 @@ class LinearSVC(Probabilities, CallbackSupportMixin, ClassifierMixin, BaseEstima
         self.history_ = fits[-1].outcome.history
 
     @available_if(_is_stochastic)
+    @all_or_nothing
     def partial_fit(
         self, X: MatrixLike, y: ArrayLike, classes: ArrayLike | None = None, sample_weight: ArrayLike | None = None
     ) -> "LinearSVC":
@@ -314,6 +316,8 @@ class LinearSVC(Probabilities, CallbackSupportMixin, ClassifierMixin, BaseEstima
         if first:
             self._start(self._problem(checked, codes, bound, 0))
         bound *= 1 / (self._lam * bound.sum())
+        for name in ("coef_", "intercept_", "_walks", "_rng"):  # changed in place below
+            setattr(self, name, copy.deepcopy(getattr(self, name)))
         self.__dict__.pop("_certainty", None)  # the rows it was made from are not these
         rows = next(draws(bound / bound.sum(), self._rng, whole=True))
         for column, positive in enumerate(self._positives()):

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from buttress.adversarial.kernel import AdversarialSVC
 
 LANDMARKS = 500  # rows that stand for all of them in the curvature, where the fit has no landmarks of its own
+LEAST_NORM = 1e-100  # a smaller norm of f, as at the start of a fit, counts as this, so that no ridge is infinite
 
 
 def held_out(
@@ -37,7 +38,7 @@ def held_out(
     for column, y in enumerate(signs.T):
         norm = _norm(expansion, found, column) if feature_space else 1.0
         slopes = hinge_slopes(y, 1 + radius * norm - y * scores[:, column], weight)
-        ridge = 1 + radius / max(norm, np.finfo(float).tiny) * float(weight @ np.abs(slopes.first))
+        ridge = 1 + radius / max(norm, LEAST_NORM) * float(weight @ np.abs(slopes.first))
         h = kernel_leverages(features, weight * slopes.second, ridge, intercept=model.fit_intercept)
         out[:, column] = one_step(scores[:, column], slopes, weight, h, None)
     return HeldOut(out, codes, np.ones(n), int(codes.max()) + 1)

@@ -29,7 +29,7 @@ from buttress.solvers.qp.kernel_weights import (
     reduced_gradient,
     variance,
 )
-from buttress.solvers.run import Outcome, Step, Steps, run
+from buttress.solvers.run import Outcome, Step, Steps, all_or_nothing, run
 
 SOLVERS: dict[str, dict[str, Callable[[KernelStack, Array], Steps]]] = {
     "minimax": {"cutting-plane": level_cuts, "reduced-gradient": reduced_gradient},
@@ -172,6 +172,7 @@ class MultiKernelSVDD(BallDetector):
         return isinstance(self.kernels, str) and self.kernels == "precomputed"
 
     @with_callbacks
+    @all_or_nothing
     def fit(
         self, X: MatrixLike, y: VectorLike | None = None, sample_weight: ArrayLike | None = None
     ) -> "MultiKernelSVDD":
@@ -203,7 +204,7 @@ class MultiKernelSVDD(BallDetector):
                       "Use solver='cutting-plane' or a larger tol.", NotConvergedWarning)
         sign = -1 if steps is alternate else 1
         self.history_ = [{**entry, "objective": sign * entry["objective"], "weights": weights}
-                         for entry, weights in zip(outcome.history, seen, strict=True)]
+                         for entry, weights in zip(outcome.history, seen, strict=False)]  # Ctrl-C may come between
         return self
 
     def _parts(self, X: MatrixLike, sample_weight: ArrayLike | None) -> tuple[list[Array], list[Kernel], Array]:

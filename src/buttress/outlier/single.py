@@ -22,6 +22,7 @@ from buttress.outlier.detector import (
     unit_of,
 )
 from buttress.solvers.qp.ball import solve_ball
+from buttress.solvers.run import all_or_nothing
 
 
 class SVDD(BallDetector):
@@ -136,6 +137,7 @@ class SVDD(BallDetector):
         return tags
 
     @with_callbacks
+    @all_or_nothing
     def fit(self, X: MatrixLike, y: VectorLike | None = None, sample_weight: ArrayLike | None = None) -> "SVDD":
         """Fit to X of shape (n, d), rows counted by ``sample_weight`` (n,); returns self. y is ignored.
 

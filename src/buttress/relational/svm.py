@@ -28,6 +28,7 @@ from buttress.relational.predict import joined_features, plan_beta
 from buttress.relational.sources.databases import one_snapshot
 from buttress.relational.sources.deadline import seconds_left, time_limit
 from buttress.relational.sql.scoring import scoring
+from buttress.solvers.run import all_or_nothing
 
 SOLVERS = ("auto", "sample", "lbfgs", "bundle", "paper", "projected")
 
@@ -188,6 +189,7 @@ class RelationalLinearSVC(Probabilities, CallbackSupportMixin, ClassifierMixin, 
         self.progress = progress
 
     @with_callbacks
+    @all_or_nothing
     def fit(self, X: Join, y: None = None) -> "RelationalLinearSVC":
         """Fit to a Join whose one labelled table holds the target; returns self.
 

@@ -11,7 +11,7 @@ from buttress._types import MatrixLike, VectorLike
 from buttress.robust.scoring import NORMAL_MEDIAN
 from buttress.solvers.contamination.crr import column_basis, crr
 from buttress.solvers.contamination.stir import stir
-from buttress.solvers.run import Outcome, Steps, run
+from buttress.solvers.run import Outcome, Steps, all_or_nothing, run
 
 INLIER_SCALES = 3  # standard deviations: one normal residual in 370 is larger
 NO_RESIDUAL = 1e-12  # in units of the targets: a smaller residual is rounding
@@ -102,6 +102,7 @@ class CRR(RegressorMixin, LinearModel):
         self.progress = progress
 
     @with_callbacks
+    @all_or_nothing
     def fit(self, X: MatrixLike, y: VectorLike) -> "CRR":
         """Fit to X of shape (n, d) and real targets y of shape (n,); returns self.
 
@@ -183,6 +184,7 @@ class STIR(RegressorMixin, LinearModel):
         self.progress = progress
 
     @with_callbacks
+    @all_or_nothing
     def fit(self, X: MatrixLike, y: VectorLike) -> "STIR":
         """Fit to X of shape (n, d) and real targets y of shape (n,); returns self.
 

@@ -26,7 +26,7 @@ from buttress.robust.label_fit import LabelFit, LabelTask, fit_labels, fit_many_
 from buttress.robust.report import row_keys
 from buttress.robust.tuning import DESIGN, RELABEL
 from buttress.solvers.contamination.confusion_law import one_rate
-from buttress.solvers.run import Budget
+from buttress.solvers.run import Budget, all_or_nothing
 
 
 class RobustKernelClassifier(Probabilities, ExpansionPredictions, ClassifierMixin, BaseEstimator):
@@ -146,6 +146,7 @@ class RobustKernelClassifier(Probabilities, ExpansionPredictions, ClassifierMixi
     def __sklearn_tags__(self) -> Any:
         return sparse_or_dense(super().__sklearn_tags__(), is_precomputed(self.kernel))
 
+    @all_or_nothing
     def fit(self, X: Any, y: Any) -> "RobustKernelClassifier":
         """Fit to X of shape (n, d), dense or sparse, and class labels y of shape (n,); returns self.
 

@@ -16,7 +16,7 @@ from buttress.robust.regression_search import Task
 from buttress.robust.report import row_keys
 from buttress.solvers.contamination.residual_law import Limits
 from buttress.solvers.contamination.trimmed import lts_scale
-from buttress.solvers.run import Budget
+from buttress.solvers.run import Budget, all_or_nothing
 
 
 class RobustKernelRegressor(ExpansionValues, ExpansionIntervals, RegressorMixin, BaseEstimator):
@@ -130,6 +130,7 @@ class RobustKernelRegressor(ExpansionValues, ExpansionIntervals, RegressorMixin,
     def __sklearn_tags__(self) -> Any:
         return sparse_or_dense(super().__sklearn_tags__(), is_precomputed(self.kernel))
 
+    @all_or_nothing
     def fit(self, X: Any, y: Any) -> "RobustKernelRegressor":
         """Fit to X of shape (n, d), dense or sparse, and real targets y of shape (n,); returns self.
 

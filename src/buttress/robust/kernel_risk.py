@@ -9,7 +9,15 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 
 from buttress._callbacks import CallbackSupportMixin, Report
-from buttress._checks import Array, check_count, check_limits, check_number, check_option, warn_user
+from buttress._checks import (
+    Array,
+    NotConvergedWarning,
+    check_count,
+    check_limits,
+    check_number,
+    check_option,
+    warn_user,
+)
 from buttress._types import RandomStateLike, Rows, Targets
 from buttress.expansion import KernelExpansion
 from buttress.features import landmarks, nystroem
@@ -28,7 +36,7 @@ from buttress.risks import PerClass, Risk, Subquantile, Tilted
 from buttress.solvers.gradient.descent import STEP_RULES, StepLike, descent
 from buttress.solvers.gradient.space import Dual, Primal, Space, StoredRows
 from buttress.solvers.ridge.landmarks import LandmarkFeatures
-from buttress.solvers.run import Outcome, run
+from buttress.solvers.run import Outcome, Steps, run
 
 GRAM_ROWS = 5000  # rows up to which the Gram matrix is formed: 200 MB
 AUTO_LANDMARKS = 1000  # landmarks for more rows than that: features of 5,001 rows then take 40 MB
@@ -114,8 +122,7 @@ class KernelRisk(CallbackSupportMixin, BaseEstimator):
             acceleration=self.acceleration, momentum=self.momentum, step=self.step,
             radius=np.inf if self.radius is None else self.radius,
         )
-        outcome = run(steps, tol=self.tol, max_iter=self.max_iter,
-                      max_time=self.max_time, callback=report, progress=self.progress, name=type(self).__name__)
+        outcome = self._run(steps, report)
         coef = outcome.state if outcome.state.ndim == 2 else outcome.state[:, None]
         self.expansion_ = expand(coef)
         setattr(self, "coef_" if isinstance(self.expansion_.kernel, Linear) else "dual_coef_", outcome.state)
@@ -126,6 +133,16 @@ class KernelRisk(CallbackSupportMixin, BaseEstimator):
         self.n_iter_ = outcome.n_iter
         self.history_ = outcome.history
         self.converged_ = outcome.converged
+        return outcome
+
+    def _run(self, steps: Steps, report: Report) -> Outcome:
+        """Return the end of the descent, with a warning where its steps were so long that no number held it."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            outcome = run(steps, tol=self.tol, max_iter=self.max_iter, max_time=self.max_time, callback=report,
+                          progress=self.progress, name=type(self).__name__)
+        if outcome.status == "exhausted":
+            warn_user(f"{type(self).__name__} stopped after {outcome.n_iter} iterations: its objective grew beyond all "
+                      f"numbers, for step={self.step!r} is too long. Use step='spectral'.", NotConvergedWarning)
         return outcome
 
     def _space(

@@ -34,7 +34,7 @@ from buttress.solvers.contamination.residual_law import Explained, Limits, expla
 from buttress.solvers.contamination.trimmed import concentrate, lts_scale, m_steps, smallest, within
 from buttress.solvers.contamination.tuning import GUARD
 from buttress.solvers.ridge.leave_one_out import FeatureRidge, Fit
-from buttress.solvers.run import Budget
+from buttress.solvers.run import Budget, all_or_nothing
 
 
 class RobustLinearRegressor(RegressorMixin, BaseEstimator):
@@ -121,6 +121,7 @@ class RobustLinearRegressor(RegressorMixin, BaseEstimator):
         self.progress = progress
         self.random_state = random_state
 
+    @all_or_nothing
     def fit(self, X: Any, y: Any) -> "RobustLinearRegressor":
         """Fit to X of shape (n, d) and real targets y of shape (n,); returns self.
 

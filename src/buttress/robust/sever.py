@@ -1,6 +1,5 @@
 """SEVER for any estimator: fit, score the rows by their gradients, drop the worst, fit again."""
 
-import warnings
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -22,6 +21,7 @@ from buttress._checks import (
     check_option,
     check_X,
     check_X_y,
+    silent,
 )
 from buttress._types import (
     Labels,
@@ -38,7 +38,7 @@ from buttress.risks import Mean
 from buttress.robust.kernel_risk import AUTO_LANDMARKS, GRAM_ROWS, KernelRisk
 from buttress.robust.under_risk import KernelClassifier, KernelRegressor
 from buttress.solvers.contamination.sever import Filter, Gram, Mask, random_cut, sever, worst_share
-from buttress.solvers.run import run
+from buttress.solvers.run import all_or_nothing, run
 
 Model = TypeVar("Model")
 
@@ -94,9 +94,9 @@ class Sever(MetaEstimatorMixin, BaseEstimator):
             warn_of_scale(kernel, X, X)
 
         def once(kept: Mask) -> Model:
-            with warnings.catch_warnings():
-                if not kept.all():  # the first fit has warned
-                    warnings.simplefilter("ignore", KernelScaleWarning)
+            if kept.all():
+                return fit(kept)
+            with silent(KernelScaleWarning):  # the first fit has warned
                 return fit(kept)
 
         steps = sever(once, derivatives, lambda rows: gram_times(kernel, X[rows]), groups, keep)
@@ -176,6 +176,7 @@ class SeverRegressor(RegressorMixin, Sever):
     0
     """
 
+    @all_or_nothing
     def fit(self, X: MatrixLike, y: VectorLike) -> "SeverRegressor":
         """Fit to X of shape (n, d) and real targets y of shape (n,); returns self.
 
@@ -255,6 +256,7 @@ class SeverClassifier(ClassifierMixin, Sever):
                          random_state=random_state)
         self.balanced = balanced
 
+    @all_or_nothing
     def fit(self, X: MatrixLike, y: VectorLike) -> "SeverClassifier":
         """Fit to X of shape (n, d) and class labels y of shape (n,); returns self.
 

@@ -13,6 +13,7 @@ from buttress.expansion import KernelExpansion, binary_contrasts
 from buttress.kernels import Linear
 from buttress.robust.crr_stir import LinearModel
 from buttress.solvers.contamination.trimmed_likelihood import FAMILIES, trimmed_likelihood
+from buttress.solvers.run import all_or_nothing
 
 
 class TrimmedLikelihood(LinearModel):
@@ -100,6 +101,7 @@ class TrimmedLikelihoodRegressor(RegressorMixin, TrimmedLikelihood):
         self.family = family
 
     @with_callbacks
+    @all_or_nothing
     def fit(self, X: MatrixLike, y: VectorLike) -> "TrimmedLikelihoodRegressor":
         """Fit to X of shape (n, d) and real targets y of shape (n,); returns self.
 
@@ -153,6 +155,7 @@ class TrimmedLikelihoodClassifier(ClassifierMixin, TrimmedLikelihood):
         return tags
 
     @with_callbacks
+    @all_or_nothing
     def fit(self, X: MatrixLike, y: VectorLike) -> "TrimmedLikelihoodClassifier":
         """Fit to X of shape (n, d) and labels y of shape (n,) of two classes; returns self.
 

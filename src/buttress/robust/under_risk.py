@@ -22,6 +22,7 @@ from buttress.risks import SHARE_ROUNDING, PerClass, Risk
 from buttress.robust.kernel_risk import KernelRisk
 from buttress.solvers.gradient.descent import StepLike
 from buttress.solvers.ridge.leave_one_out import GramRidge
+from buttress.solvers.run import all_or_nothing
 
 LEAST_RIDGE = 1e-9  # of the heaviest row's weight, where alpha is 0
 
@@ -126,6 +127,7 @@ class KernelRegressor(ExpansionValues, ExpansionIntervals, RegressorMixin, Kerne
         self.fit_intercept = fit_intercept
 
     @with_callbacks
+    @all_or_nothing
     def fit(self, X: MatrixLike, y: VectorLike, sample_weight: VectorLike | None = None) -> "KernelRegressor":
         """Fit to X of shape (n, d) and real targets y of shape (n,); returns self.
 
@@ -275,6 +277,7 @@ class KernelClassifier(Probabilities, ExpansionPredictions, ClassifierMixin, Ker
         self.balanced = balanced
 
     @with_callbacks
+    @all_or_nothing
     def fit(self, X: MatrixLike, y: VectorLike, sample_weight: VectorLike | None = None) -> "KernelClassifier":
         """Fit to X of shape (n, d) and class labels y of shape (n,); returns self.
 

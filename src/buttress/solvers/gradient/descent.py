@@ -48,7 +48,8 @@ def descent(
     """Yield coefficients shaped like ``start``, with the norm of the functional gradient as gap.
 
     The gap is relative to its value at the start. Nesterov's momentum is set to 0 when the objective rises. Polyak's is
-    left as published, so its objective may rise. A function outside the ball is scaled to the norm ``radius``.
+    left as published, so its objective may rise. A function outside the ball is scaled to the norm ``radius``. It ends
+    where steps too long have made the objective larger than any number.
     """
     rule = step_rule(space, loss, sample_weight / sample_weight.sum(), ridge, step)
     here = into_ball(space, space.point(start), radius)
@@ -58,6 +59,8 @@ def descent(
     for iteration in count():
         losses = loss.value(y, here.f)
         objective = risk(losses, sample_weight) + ridge * space.inner(here.c, here)
+        if not np.isfinite(objective) and first is not None:
+            return
         if nesterov is not None and nesterov.overshot(objective):
             here = nesterov.dropped()
             continue
