@@ -1,4 +1,4 @@
-"""From a design and class numbers to a fit of the likeliest labels: concentration, or on landmark features a likelihood."""
+"""From a design and class numbers to the likeliest labels: concentration, or on landmark features a likelihood."""
 
 from dataclasses import dataclass, field
 
