@@ -203,12 +203,16 @@ class Join:
             names = [table.name for table in self.tables]
             raise ValueError(f"{key!r} must be 'table.column' with one of the tables {', '.join(names)}."
                              f"{near(key.split('.')[0], names)}")
-        i = max(fits, key=lambda i: len(self.tables[i].name))
-        column = key[len(self.tables[i].name) + 1:]
-        there = column_names(self.tables[i].source) if columns is None else columns[i]
-        if column not in there:
-            raise missing(column, self.tables[i], there)
-        return i, column
+        there = {i: column_names(self.tables[i].source) if columns is None else columns[i] for i in fits}
+        parts = {i: key[len(self.tables[i].name) + 1:] for i in fits}
+        held = [i for i in fits if parts[i] in there[i]]
+        if len(held) > 1:
+            one, other = (f"column {parts[i]!r} of table {self.tables[i].name!r}" for i in held[:2])
+            raise ValueError(f"{key!r} may be {one} and {other}. Rename one of the tables.")
+        i = held[0] if held else max(fits, key=lambda i: len(self.tables[i].name))
+        if not held:
+            raise missing(parts[i], self.tables[i], there[i])
+        return i, parts[i]
 
 
 def _check_form(on: object, using: object) -> None:

@@ -3,6 +3,7 @@
 Only SELECT is ever sent to a database, and nothing of it is written.
 """
 
+import re
 import weakref
 from collections.abc import Sequence
 from pathlib import Path
@@ -155,6 +156,9 @@ def _masked(columns: dict[str, NDArray[Any]]) -> dict[str, Column]:
     return result
 
 
+_FILE_LIKE = re.compile(r"[./\\*?:]")  # signs of a path, an address or a pattern of names
+
+
 class _Query:
     """A table (or view) of a connection."""
 
@@ -168,6 +172,8 @@ class _Query:
 
     def names(self) -> list[str]:
         """Return the columns; a table that is not there is named, with the nearest that is."""
+        if self.dialect is DUCKDB and isinstance(self.name, str) and _FILE_LIKE.search(self.name):
+            self._check_no_file(self.name)
         try:
             return self._names()
         except SourceLostError as error:
@@ -179,6 +185,13 @@ class _Query:
             if name in there:
                 raise
             raise ValueError(f"{self.dialect.name} has no table {name!r}.{near(name, there)}") from None
+
+    def _check_no_file(self, name: str) -> None:
+        """Refuse a name that DuckDB would take for a file's: what is asked for is a table of the database."""
+        there = self._tables()
+        if name not in there:
+            raise ValueError(f"The database has no table {name!r}.{near(name, there)} To read a file, give its path "
+                             f"as the source: Table(..., {name!r}).")
 
     def _tables(self) -> list[str]:
         if self.dialect is SPARK:

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from buttress.relational.checks import check_bag, used_columns
+from buttress.relational.checks import check_bag, check_case, used_columns
 from buttress.relational.declare import Join, Pair, key_columns
 from buttress.relational.plan.shape import Shape, find_shape
 from buttress.relational.sources.databases import Connection, DuckDBConnection, select
@@ -42,6 +42,7 @@ def sql_home(join: Join, pairs: Sequence[Pair], memory: float) -> tuple[Connecti
             items.append(f"({scan_of(table.source)})")
         elif not isinstance(table.source, tuple):
             used = used_columns(table, key_columns(pairs, i)) or column_names(table.source)[:1]
+            check_case(table.name, used)
             database.register(f"frame{i}", _plain_text(gathered(table.source, used)))
             items.append(f"frame{i}")
     return database, DUCKDB, items
