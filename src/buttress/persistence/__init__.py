@@ -34,6 +34,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from sklearn.exceptions import NotFittedError
+from sklearn.utils.validation import check_is_fitted
 
 from buttress._checks import check_count
 from buttress.persistence.container import MAGIC, AnyArray, pack, unpack, write
@@ -51,16 +53,19 @@ def save(model: object, path: StrPath) -> None:
     Parameters
     ----------
     model : estimator or kernel
-        Of this package; also a scikit-learn Pipeline that ends in one, of scalers, SimpleImputer, OneHotEncoder and
-        ColumnTransformer.
+        Of this package; also scikit-learn's whose state is arrays and plain values: pipelines, preprocessing, text and
+        column selectors, feature selection, PCA, calibration, linear models and others, the list being
+        ``persistence/sklearn_classes.py``. Of a search such as GridSearchCV the best estimator is saved.
     path : str or path
         Replaced if it exists.
 
     Raises
     ------
     ValueError
-        For a model that holds anything else, such as a function as its kernel; the message names where.
+        For a model that is not fitted, or that holds anything else, such as a function of yours; the message names
+        where.
     """
+    _check_fitted(model)
     arrays: list[AnyArray] = []
     encoded = encode(model, arrays, type(model).__name__)
     if not (isinstance(encoded, dict) and "class" in encoded):
@@ -105,6 +110,16 @@ def load(
         return decode(held)
     except (KeyError, TypeError, IndexError, AttributeError, OverflowError, RecursionError) as error:
         raise ValueError(f"{path.name} is not a well-formed model file: {error!r}.") from None
+
+
+def _check_fitted(model: object) -> None:
+    """Refuse an estimator without anything learned; kernels and risks have no fit."""
+    try:
+        if hasattr(model, "fit") and not isinstance(model, type):
+            check_is_fitted(model)
+    except NotFittedError:
+        raise ValueError(f"{type(model).__name__} is not fitted: there is nothing to save but its parameters. Call fit "
+                         "first.") from None
 
 
 def _foreign_file(name: str, content: bytes) -> str:

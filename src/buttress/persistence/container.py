@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 from uuid import uuid4
 
 import numpy as np
@@ -87,7 +87,10 @@ def _slices(arrays: Sequence[AnyArray]) -> list[dict[str, object]]:
     described: list[dict[str, object]] = []
     start = 0
     for array in arrays:
-        described.append({"dtype": array.dtype.str, "shape": list(array.shape), "start": start})
+        entry: dict[str, object] = {"dtype": array.dtype.str, "shape": list(array.shape), "start": start}
+        if array.flags.f_contiguous and not array.flags.c_contiguous:  # products of it round otherwise than its copy's
+            entry["order"] = "F"
+        described.append(entry)
         start += array.nbytes
     return described
 
@@ -105,7 +108,8 @@ def _array(entry: Mapping[str, Any], data: memoryview) -> AnyArray:
         raise ValueError(f"The file describes an array of {shape} {dtype} that it does not hold.")
     if dtype.itemsize == 0:
         return np.zeros(shape, dtype=dtype)
-    return np.frombuffer(data, dtype=dtype, count=count, offset=start).reshape(shape).copy()
+    order: Literal["C", "F"] = "F" if entry.get("order") == "F" else "C"
+    return np.frombuffer(data, dtype=dtype, count=count, offset=start).reshape(shape).copy(order=order)
 
 
 def write(path: Path, parts: Sequence[bytes]) -> None:
