@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from scipy.sparse import issparse
+from sklearn.base import clone
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.compose import (
     ColumnTransformer,
@@ -13,7 +14,14 @@ from sklearn.compose import (
 from sklearn.decomposition import PCA, FactorAnalysis, FastICA, IncrementalPCA, KernelPCA, TruncatedSVD
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis, QuadraticDiscriminantAnalysis
 from sklearn.dummy import DummyClassifier, DummyRegressor
-from sklearn.ensemble import StackingClassifier, StackingRegressor, VotingClassifier, VotingRegressor
+from sklearn.ensemble import (
+    HistGradientBoostingClassifier,
+    HistGradientBoostingRegressor,
+    StackingClassifier,
+    StackingRegressor,
+    VotingClassifier,
+    VotingRegressor,
+)
 from sklearn.feature_extraction import DictVectorizer, FeatureHasher
 from sklearn.feature_extraction.text import CountVectorizer, HashingVectorizer, TfidfVectorizer
 from sklearn.feature_selection import (
@@ -265,6 +273,50 @@ def test_column_selectors_texts_and_passthrough_come_back(library, tmp_path):
     loaded = again(model, tmp_path)
     same(loaded.decision_function(frame), model.decision_function(frame))
     same(loaded[:-1].get_feature_names_out(), model[:-1].get_feature_names_out())
+
+
+MIXED = np.column_stack([HOLES[:, 0], LEVELS, HOLES[:, 1]])
+BOOSTED = [
+    (HistGradientBoostingClassifier(max_iter=5, categorical_features=[1, 2], min_samples_leaf=2), Y),
+    (HistGradientBoostingClassifier(max_iter=5, categorical_features=[2], min_samples_leaf=2), LEVELS[:, 0]),
+    (HistGradientBoostingClassifier(max_iter=5), np.array(["no", "yes"])[Y]),
+    (HistGradientBoostingRegressor(max_iter=5, loss="gamma"), X[:, 0] + 1),
+    (HistGradientBoostingRegressor(max_iter=5, categorical_features=[1]), X[:, 0]),
+]
+
+
+@pytest.mark.parametrize(("model", "target"), BOOSTED)
+def test_boosting_comes_back(model, target, tmp_path):
+    model = model.fit(MIXED, target)
+    loaded = again(model, tmp_path)
+    unseen = MIXED.copy()
+    unseen[::5, 1] = 9
+    unseen[::3, 2] = np.nan
+    for rows in (MIXED, unseen):
+        same(loaded.predict(rows), model.predict(rows))
+        if hasattr(model, "predict_proba"):
+            same(loaded.predict_proba(rows), model.predict_proba(rows))
+    same(clone(loaded).fit(MIXED, target).predict(MIXED), model.predict(MIXED))
+
+
+@pytest.mark.parametrize(("part", "value"), [("left", 0), ("right", 10**6), ("feature_idx", 4), ("feature_idx", -1),
+                                             ("bitset_idx", 9), ("is_categorical", 1)])
+def test_trees_that_point_outside_are_refused(part, value, tmp_path):
+    model = HistGradientBoostingClassifier(max_iter=2, categorical_features=[1, 2], min_samples_leaf=2)
+    model.fit(MIXED, (LEVELS[:, 0] == 1) ^ Y)
+    for tree in (tree for iteration in model._predictors for tree in iteration):
+        inner = tree.nodes["is_leaf"] == 0
+        tree.nodes[part][inner & (tree.nodes["is_categorical"] == (part == "bitset_idx"))] = value
+    save(model, tmp_path / "model")
+    with pytest.raises(ValueError, match="point outside"):
+        load(tmp_path / "model")
+
+
+def test_boosting_of_a_frame_with_categories_is_refused(tmp_path):
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"a": X[:, 0], "b": pandas.Categorical(["u", "v"] * 30)})
+    with pytest.raises(ValueError, match="frame with categories"):
+        save(HistGradientBoostingClassifier(max_iter=2).fit(frame, Y), tmp_path / "model")
 
 
 def test_a_large_vocabulary_takes_few_bytes(tmp_path):

@@ -30,6 +30,7 @@ True
 
 import os
 import pickle
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -38,13 +39,24 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
 from buttress._checks import check_count
-from buttress.persistence.container import MAGIC, AnyArray, pack, unpack, write
+from buttress.persistence.container import MAGIC, AnyArray, Content, pack, unpack, write
 from buttress.persistence.decode import decode
 from buttress.persistence.encode import encode
 
 LARGEST_FILE = 2**32  # bytes read by default, 4 GB
 PICKLED = (b"\x80", b"PK", b"\x1f\x8b", b"BZ", b"x")  # pickle, and what joblib and skops wrap it in
 StrPath = str | os.PathLike[str]
+
+
+@dataclass(frozen=True)
+class FileContent:
+    """A model and what its file says beside it: format, releases that wrote it, when (UTC), and how large it is."""
+
+    model: Any
+    version: int
+    written_by: dict[str, str]
+    written_at: str
+    bytes: int
 
 
 def save(model: object, path: StrPath) -> None:
@@ -97,19 +109,38 @@ def load(
         names a class that models are not made of.
     """
     path = Path(path)
-    size = path.stat().st_size
-    if size > check_count("max_bytes", max_bytes):
-        raise ValueError(f"{path.name} is {size:,} bytes. Expected at most max_bytes={max_bytes:,}.")
-    content = path.read_bytes()
+    content = _content(path, max_bytes)
     if not content.startswith(MAGIC):
         if not pickle_can_run_any_code_and_i_trust_this_file:
             raise ValueError(_foreign_file(path.name, content))
         return pickle.loads(content)
+    return _decoded(path.name, unpack(path.name, content))
+
+
+def read(path: StrPath, *, max_bytes: int = LARGEST_FILE) -> FileContent:
+    """Return a model with what its file says beside it, as :func:`load` returns the model."""
+    path = Path(path)
+    content = _content(path, max_bytes)
+    if not content.startswith(MAGIC):
+        raise ValueError(_foreign_file(path.name, content))
     held = unpack(path.name, content)
+    model = _decoded(path.name, held)
+    return FileContent(model, held.version, dict(held.written_by), held.written_at, len(content))
+
+
+def _content(path: Path, max_bytes: int) -> bytes:
+    """Return the bytes of a file; ValueError for too many."""
+    size = path.stat().st_size
+    if size > check_count("max_bytes", max_bytes):
+        raise ValueError(f"{path.name} is {size:,} bytes. Expected at most max_bytes={max_bytes:,}.")
+    return path.read_bytes()
+
+
+def _decoded(name: str, held: Content) -> Any:
     try:
         return decode(held)
     except (KeyError, TypeError, IndexError, AttributeError, OverflowError, RecursionError) as error:
-        raise ValueError(f"{path.name} is not a well-formed model file: {error!r}.") from None
+        raise ValueError(f"{name} is not a well-formed model file: {error!r}.") from None
 
 
 def _check_fitted(model: object) -> None:

@@ -40,6 +40,9 @@ CLASSES = {
     "Certainty": "buttress.certainty.probabilities:Certainty",
     "HeldOut": "buttress.certainty.calibration:HeldOut",
     "LeftOut": "buttress.svm.left_out:LeftOut",
+    # a model behind the columns of a table
+    "Notation": "buttress.audit.reading.entries:Notation",
+    "TableModel": "buttress.audit.models.table_model:TableModel",
     # kernels
     "Cauchy": "buttress.kernels:Cauchy",
     "Combination": "buttress.kernels:Combination",

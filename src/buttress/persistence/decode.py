@@ -10,6 +10,7 @@ from scipy.sparse import csr_array, csr_matrix
 from sklearn.isotonic import IsotonicRegression
 from sklearn.utils import Bunch
 
+from buttress.persistence.boosting import BOOSTED, regrow
 from buttress.persistence.classes import TYPES, class_named, function_named
 from buttress.persistence.container import AnyArray, Content
 from buttress.persistence.encode import DEPTH, DTYPES
@@ -76,6 +77,8 @@ def _complete(made: Any, state: Mapping[str, Any]) -> None:
     words = state.get("vocabulary_")
     if words is not None and sorted(int(place) for place in words.values()) != list(range(len(words))):
         raise ValueError(f"The vocabulary of {type(made).__name__} in the file does not number its words.")
+    if "_trees" in state and type(made) in BOOSTED.values():
+        regrow(made)
     if type(made) is IsotonicRegression and "X_thresholds_" in state:
         made._build_f(state["X_thresholds_"], state["y_thresholds_"])
 

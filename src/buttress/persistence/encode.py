@@ -29,6 +29,7 @@ from scipy.sparse import csr_array, csr_matrix
 from sklearn.model_selection._search import BaseSearchCV
 from sklearn.utils import Bunch
 
+from buttress.persistence.boosting import BOOSTED, flattened
 from buttress.persistence.classes import TYPES, function_name_of, name_of
 from buttress.persistence.container import NUMBERS_AND_TEXT, AnyArray
 from buttress.persistence.sklearn_classes import OF_TRAINING
@@ -140,7 +141,8 @@ def _instance(value: object, where: str, inner: Inner) -> object:
     name = name_of(type(value))
     if name is None:
         raise _refusal(value, where)
-    return {"class": name, "state": {key: inner(entry, f".{key}") for key, entry in _state(value, name).items()}}
+    state = flattened(value, where) if name in BOOSTED and hasattr(value, "_predictors") else _state(value, name)
+    return {"class": name, "state": {key: inner(entry, f".{key}") for key, entry in state.items()}}
 
 
 def _state(value: object, name: str) -> dict[str, object]:

@@ -1,7 +1,7 @@
 """Which classes of scikit-learn a model file may name, by module: those whose fitted state is arrays and plain values.
 
 What predicts in compiled code that trusts its arrays (trees, forests, nearest neighbours by trees, libsvm) is not here:
-a forged file could make it read outside them.
+a forged file could make it read outside them. Gradient boosting is, because ``boosting.py`` checks its trees.
 """
 
 _MODULES = {
@@ -10,7 +10,9 @@ _MODULES = {
     "decomposition": ("FactorAnalysis", "FastICA", "IncrementalPCA", "KernelPCA", "PCA", "TruncatedSVD"),
     "discriminant_analysis": ("LinearDiscriminantAnalysis", "QuadraticDiscriminantAnalysis"),
     "dummy": ("DummyClassifier", "DummyRegressor"),
-    "ensemble": ("StackingClassifier", "StackingRegressor", "VotingClassifier", "VotingRegressor"),
+    "ensemble": (
+        "HistGradientBoostingClassifier", "HistGradientBoostingRegressor", "StackingClassifier", "StackingRegressor",
+        "VotingClassifier", "VotingRegressor"),
     "feature_extraction": ("DictVectorizer", "FeatureHasher"),
     "feature_extraction.text": ("CountVectorizer", "HashingVectorizer", "TfidfTransformer", "TfidfVectorizer"),
     "feature_selection": (
