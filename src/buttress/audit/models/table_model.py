@@ -9,16 +9,10 @@ from sklearn.pipeline import Pipeline
 
 from buttress._suggest import near
 from buttress.audit.protocols import Frame, Labels
-from buttress.audit.reading.entries import Notation, read_numbers
-from buttress.audit.reading.table import (
-    MISSING,
-    _as_array,
-    _is_missing,
-    _numbers,
-    _refuse_extremes,
-    _texts,
-    columns_of,
-)
+from buttress.audit.reading.entries import NOTATIONS, Notation
+from buttress.audit.reading.table import MISSING, _as_array, _numbers, _refuse_extremes, columns_of
+
+NAMES_OF_MISSING = ("<NA>", "NaT", "nan", "None")  # how missing values print
 
 
 @dataclass
@@ -113,8 +107,9 @@ class TableModel:
         numbers = _numbers(values)
         if numbers is None:
             texts = _texts(values)
-            notation = self.read_as.get(name) or read_numbers(texts).notation
-            numbers = np.array([np.nan if text is None else notation.number(text) for text in texts])
+            known = [self.read_as[name]] if name in self.read_as else NOTATIONS
+            readings = [_read(texts, notation) for notation in known]
+            numbers = max(readings, key=lambda reading: int(np.isfinite(reading).sum()))
             if np.isnan(numbers).all() and any(texts):
                 raise ValueError(f"Column {name!r} was one of numbers when the model was trained. Now it holds "
                                  f"{next(text for text in texts if text)!r}.")
@@ -123,4 +118,14 @@ class TableModel:
 
 
 def _category_column(column: object) -> NDArray[np.object_]:
-    return np.array([MISSING if _is_missing(value) else str(value) for value in _as_array(column)], dtype=object)
+    return np.array([MISSING if text is None else text for text in _texts(_as_array(column))], dtype=object)
+
+
+def _texts(values: Labels) -> list[str | None]:
+    """Return the entries as text, None where they are missing."""
+    return [None if (text := str(value)) in NAMES_OF_MISSING and not isinstance(value, str) else text
+            for value in values]
+
+
+def _read(texts: Sequence[str | None], notation: Notation) -> NDArray[np.float64]:
+    return np.array([np.nan if text is None else notation.number(text) for text in texts])
