@@ -106,6 +106,23 @@ def test_the_code_of_a_file_or_a_bundled_set_reads_it(frame, tmp_path):
         assert scope["model"].score(scope["frame"], given) > 0.8
 
 
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_the_code_of_a_frame_is_in_the_users_library(library):
+    frames = pytest.importorskip(library)
+    rng = np.random.default_rng(0)
+    price, weight = rng.normal(5, 1, size=(2, 80)).round(3)
+    y = np.where(price + weight > 10, "dear", "cheap")
+    data = frames.DataFrame({"price": [f"£{value}" for value in price], "it's": [f" {value} KG" for value in weight],
+                             "kind": np.array(["a", "b"] * 40, dtype=object)})
+    scope = {}
+    exec(code := buttress.audit(None, data, y, rows=40).code, scope)
+    assert (f"import {library}" in code, "read_csv" in code) == (True, False)
+    numbers = scope["with_numbers"](data)
+    np.testing.assert_array_equal(numbers["price"], price)
+    np.testing.assert_array_equal(numbers["it's"], weight)
+    assert scope["model"].fit(numbers, y).score(numbers, y) > 0.8
+
+
 def test_the_code_of_an_array_takes_columns_by_number():
     X, y = load_iris(return_X_y=True)
     X = np.column_stack([np.ones(150), X])

@@ -4,6 +4,7 @@ import io
 import json
 import re
 import time
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -15,8 +16,12 @@ from sklearn.ensemble import RandomForestClassifier
 
 import buttress
 from buttress._checks import warn_user
+from buttress.audit.baselines import BOOSTING, MAJORITY
+from buttress.audit.conclude import _best
+from buttress.audit.findings import Finding
 from buttress.audit.measure import Cell, attacked_correct, has_gradients, median_error, number, shown
 from buttress.audit.suspicion import _order
+from buttress.audit.writing.advice import next_step
 from buttress.audit.writing.paste import _home
 from buttress.audit.writing.report import html, terminal_table
 
@@ -181,3 +186,27 @@ def test_the_result_is_one_line_and_names_public_modules(regression):
     assert _home(RandomForestClassifier) == "sklearn.ensemble"
     assert _home(buttress.SVC) == "buttress"
     assert _home(Labels) == Labels.__module__
+
+
+def test_a_model_that_predicts_the_majority_is_not_recommended_because_nothing_moves_it():
+    cells = {MAJORITY: (0.49, 0.49), "plain SVC": (0.49, 0.49), "robust": (0.61, 0.31), BOOSTING: (0.62, 0.09)}
+    rows = {name: {"as_is": Cell(first, first - 0.04, first + 0.04), "attacked": Cell(second)}
+            for name, (first, second) in cells.items()}
+    study = SimpleNamespace(unfitted=rows, unattacked=set(), rows=rows, classifies=True)
+    assert _best(study, ["as_is", "attacked"], "accuracy") == "robust"
+    for name in ("robust", BOOSTING):  # where none is better than the majority, all are compared
+        rows[name]["as_is"] = Cell(0.5, 0.46, 0.54)
+    assert _best(study, ["as_is", "attacked"], "accuracy") == "plain SVC"
+
+
+def test_the_next_step_is_the_advice_on_the_worst_finding_or_the_command_that_trains():
+    found = [Finding("BUT002", "error", "t", {}), Finding("BUT001", "warning", "t", {}, "Drop.")]
+    result = SimpleNamespace(findings=found, recommended="plain SVC",
+                             data={"source": "my data.csv", "target": "y"})
+    assert next_step(result) == "Next: Drop. (BUT001)"
+    result.findings = [Finding("BUT006", "note", "t", {}, "Look.")]
+    assert next_step(result) == "Next: buttress train \"my data.csv\" --target y -o model.buttress"
+    result.data["source"] = "pandas frame"
+    assert "code below" in next_step(result)
+    result.recommended = None
+    assert "more rows" in next_step(result)

@@ -15,11 +15,13 @@ import pytest
 from scipy.sparse import csr_array, csr_matrix
 from sklearn.base import BaseEstimator, clone, is_classifier
 from sklearn.compose import make_column_transformer
-from sklearn.decomposition import PCA
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.feature_selection import SelectFromModel
 from sklearn.impute import SimpleImputer
-from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import MinMaxScaler, OneHotEncoder, RobustScaler, StandardScaler
+from sklearn.preprocessing import FunctionTransformer, MinMaxScaler, OneHotEncoder, RobustScaler, StandardScaler
+from sklearn.tree import DecisionTreeClassifier
 
 import buttress
 from buttress import SVC, AdversarialSVC, KernelClassifier, KernelRegressor, Subquantile, Tilted, load, save
@@ -218,7 +220,11 @@ def instance(name, **state):
         (sealed(made(instance("SVC", predict=1))), "sets 'predict'"),
         (sealed(made(instance("SVC", __class__=1))), "sets '__class__'"),
         (sealed(made(instance("SVC", fit={"array": 0}))), "well-formed"),
-        (sealed(made({"lambda": 1})), "well-formed"),
+        (sealed(made({"lambda": 1})), "kind 'lambda', which this release does not know"),
+        (sealed(made({"function": "os.system"})), "function 'os.system', which is not on the list"),
+        (sealed(made({"kind": "type"})), "well-formed"),
+        (sealed(made(instance("sklearn.CountVectorizer", vocabulary_={"dict": [["a", 7]]}))), "number its words"),
+        (sealed(made({"spline": [[0], [0], 3, True, 0]})), "not a well-formed|knots|least"),
         (sealed(made({"dtype": "<M8"})), "dtype '<M8'"),
         (sealed(made({"type": "i4,f8"})), "dtype 'i4,f8'"),
         (sealed(made({"type": "os.system"})), "well-formed"),
@@ -265,13 +271,19 @@ def test_large_files_are_not_read(path):
 @pytest.mark.parametrize(
     ("model", "message"),
     [
-        (SVC(kernel=lambda X, Z: X @ Z.T), r"SVC.kernel is a builtins.function"),
-        (LogisticRegression(), "LogisticRegression, which a model file cannot hold"),
-        (make_pipeline(PCA(), SVC()), "PCA, which"),
+        (SVC(kernel=lambda X, Z: X @ Z.T).fit(*moons(12)), r"SVC.kernel is a builtins.function"),
+        (DecisionTreeClassifier().fit(*moons(12)), "DecisionTreeClassifier, which a model file cannot hold"),
+        (make_pipeline(SelectFromModel(RandomForestClassifier(2))).fit(*moons(12)), "RandomForestClassifier, which"),
+        (SVC(), "SVC is not fitted"),
+        (make_pipeline(StandardScaler(), SVC()), "Pipeline is not fitted"),
+        (GridSearchCV(SVC(), {"C": [1]}), "GridSearchCV is not fitted"),
+        (GridSearchCV(SVC(), {"C": [1]}, refit=False, cv=2).fit(*moons(30)), "without a best estimator"),
+        (make_pipeline(FunctionTransformer(lambda X: X), SVC()).fit(*moons(12)), r"\.func is a builtins.function"),
         ([1, 2], "Only estimators and kernels"),
         (3, "Only estimators and kernels"),
     ],
-    ids=["function", "foreign", "foreign-step", "list", "number"],
+    ids=["function", "foreign", "foreign-step", "unfitted", "unfitted-pipeline", "unfitted-search", "no-best",
+         "function-step", "list", "number"],
 )
 def test_what_a_file_cannot_hold_is_named_and_no_file_is_left(model, message, path):
     with pytest.raises(ValueError, match=message):
@@ -289,7 +301,7 @@ def test_a_file_has_the_rights_of_any_new_file(path):
 def test_a_failed_save_keeps_the_file_that_was_there(path):
     save(RBF(0.5), path)
     with pytest.raises(ValueError, match="cannot hold"):
-        save(LogisticRegression(), path)
+        save(DecisionTreeClassifier().fit(*moons(12)), path)
     assert load(path).gamma == 0.5
 
 

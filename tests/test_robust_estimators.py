@@ -8,10 +8,13 @@ import pandas as pd
 import polars as pl
 import pytest
 from sklearn.base import clone
+from sklearn.compose import make_column_transformer
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_digits
+from sklearn.impute import SimpleImputer
 from sklearn.kernel_ridge import KernelRidge
 from sklearn.linear_model import LinearRegression, Ridge
-from sklearn.preprocessing import scale
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder, RobustScaler, scale
 from sklearn.svm import SVC
 
 from buttress import (
@@ -224,6 +227,35 @@ def test_report_is_a_frame_like_the_data_and_the_worst_row_comes_first():
     assert report["sigmas"].iloc[0] > 10
     assert isinstance(outlier_report(model, pl.DataFrame(X), y), pl.DataFrame)
     assert isinstance(outlier_report(model, X, y), dict)
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+@pytest.mark.parametrize("named", [False, True])
+def test_a_pipeline_is_reported_in_the_columns_of_the_user(library, named):
+    frames = pytest.importorskip(library)
+    rng = np.random.default_rng(0)
+    height, weight = rng.normal(170, 9, 80), rng.normal(70, 9, 80)
+    weight[3] = 7000.0
+    frame = frames.DataFrame({"height": np.where(np.arange(80) == 9, np.nan, height), "weight": weight,
+                              "sex": np.array(["f", "m"] * 40, dtype=object)})
+    y = np.where(height > 170, "tall", "short")
+    y[5] = "short" if y[5] == "tall" else "tall"
+    if library == "pandas":
+        frame.index = [f"row {i}" for i in range(80)]
+    prepare = make_column_transformer((make_pipeline(SimpleImputer(), RobustScaler()), ["height", "weight"]),
+                                      (OneHotEncoder(sparse_output=False), ["sex"]))
+    if named:  # the steps before the last give frames of their own names
+        prepare.set_output(transform=library)
+    model = make_pipeline(prepare, RobustKernelClassifier(random_state=0)).fit(frame, y)
+    report = outlier_report(model, frame, y)
+    assert type(report) is type(frame)
+    inside = outlier_report(model[-1], model[:-1].transform(frame), y)
+    np.testing.assert_array_equal(report["probability"], inside["probability"])
+    rows = list(report["row"])
+    first = rows.index("row 3" if library == "pandas" else 3)
+    assert list(report["x_columns"])[first] == "weight"
+    assert set(", ".join(report["x_columns"]).split(", ")) <= {"", "height", "weight"}
+    assert rows[0] == ("row 5" if library == "pandas" else 5)
 
 
 def test_report_of_labels_names_the_expected_class_and_displays():

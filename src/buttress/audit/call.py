@@ -93,6 +93,7 @@ def audit(
     _check_lengths(X, y)
     table, settled = make_table(columns, y, target_name, task, labels_of(X, y))
     table.by_number = not is_frame(X)
+    table.origin = "", kind_of_frame(X)
     return audit_table(estimator, table, settled, options, report, started, kind_of_frame(X), checks)
 
 

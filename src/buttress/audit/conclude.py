@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from buttress.audit.baselines import GUESSES, NAMES, SIMPLER
 from buttress.audit.findings import Check, Evidence, find_all
+from buttress.audit.measure import beats
 from buttress.audit.reading.split import HELD_OUT
 from buttress.audit.result import AuditResult, recommend
 from buttress.audit.suspicion import suspects
@@ -56,8 +57,14 @@ def conclude(study: "Study", source: str, checks: Sequence[Check] = ()) -> Audit
 
 
 def _best(study: "Study", judged: list[str], metric: str) -> str:
-    """Return the simplest of the estimators that are as good as any over the judged columns."""
+    """Return the simplest of the estimators that are as good as any over the judged columns.
+
+    One that predicts the majority everywhere cannot be moved by any attack. Where some are clearly better than the
+    baseline on the rows as they are, only those are compared.
+    """
     able = [name for name in study.unfitted if name not in study.unattacked and name not in GUESSES]
+    guess = next(study.rows[name]["as_is"] for name in study.rows if name in GUESSES)
+    able = [name for name in able if beats(study.rows[name]["as_is"], guess, study.classifies)] or able
     order = [name for name in SIMPLER if name in able] + [name for name in able if name not in SIMPLER]
     return recommend({name: {key: study.rows[name][key] for key in judged} for name in order}, metric)
 

@@ -42,6 +42,13 @@ class Cell:
         return f"{_short(self.low)}{between}{_short(self.high)}"
 
 
+def beats(ours: Cell, theirs: Cell, higher: bool) -> bool:
+    """Say whether the interval of one cell is wholly better than the value of another."""
+    if ours.low is None or ours.high is None or theirs.value is None:
+        return False
+    return ours.low > theirs.value if higher else ours.high < theirs.value
+
+
 def shown(value: float | None, decimals: int) -> str:
     """Return a number with so many decimals, or with four digits where those would be too many or too few."""
     if value is None:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from buttress.audit.baselines import BOOSTING, GUESSES, LINEAR, NAMES, OF_LOG, RIDGE
 from buttress.audit.findings import Evidence, Finding, Severity
+from buttress.audit.measure import number
 
 LABELS = ("BUT007", "BUT008", "BUT011")
 INPUTS = ("BUT001", "BUT002", "BUT003", "BUT004", "BUT006", "BUT009", "BUT010", "BUT014", "BUT016")
@@ -45,7 +46,7 @@ def _use(evidence: Evidence, findings: Sequence[Finding]) -> str:
         return (f"Use: no model is clearly better than the {evidence.baseline}; look for better columns before better "
                 "models.")
     score = evidence.cell(name, "as_is").value or 0.0
-    says = f"{score:.0%} right" if evidence.classifies else f"RMSE {score:.4g}"
+    says = f"{score:.0%} right" if evidence.classifies else f"RMSE {number(score)}"
     r2 = evidence.cell(name, "r2").value
     says += f", R² {r2:.2f}" if r2 is not None else ""
     says += f" on held-out rows; the {evidence.baseline} has {_baseline(evidence)}"
@@ -54,7 +55,7 @@ def _use(evidence: Evidence, findings: Sequence[Finding]) -> str:
 
 def _baseline(evidence: Evidence) -> str:
     value = evidence.cell(evidence.baseline, "as_is").value or 0.0
-    return f"{value:.0%}" if evidence.classifies else f"{value:.4g}"
+    return f"{value:.0%}" if evidence.classifies else number(value)
 
 
 def _why(name: str) -> str:

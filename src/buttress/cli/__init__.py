@@ -4,11 +4,12 @@ import sys
 
 import typer
 
-from buttress.cli import apply, audit, joins  # the commands join the application as they are imported
+# the commands join the application as they are imported
+from buttress.cli import apply, attack, audit, inspect, joins, predict, train
 from buttress.cli.app import app
 from buttress.cli.terminal import stop
 
-__all__ = ["app", "apply", "audit", "joins", "main"]
+__all__ = ["app", "apply", "attack", "audit", "inspect", "joins", "main", "predict", "train"]
 
 
 def main() -> None:

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from buttress.cli.app import app
-from buttress.cli.terminal import check_file
+from buttress.cli.terminal import check_file, check_input
 
 
 @app.command()
@@ -18,10 +18,7 @@ def apply(
     """Write DATA with the corrections of FIXES: targets from its column corrected, without the rows to drop."""
     check_file(output)
     for path in (fixes, data):
-        if not path.is_file():
-            raise ValueError(f"There is no file {str(path)!r}. Check the path.")
-    if output.exists() and output.resolve() in (fixes.resolve(), data.resolve()):
-        raise ValueError(f"--output {str(output)!r} is one of the files that are read. Name another.")
+        check_input(path, output)
     from buttress.audit.reading.corrections import apply_corrections, read_corrections
 
     corrected, dropped = apply_corrections(read_corrections(fixes), data, output)

@@ -48,7 +48,7 @@ def audit(
     _check_floors(floors, list(HEADINGS))
     _check_findings(fail_on or [], ignore or [])
     _check_output(output)
-    _check_numbers(eps, budget, rows, seed)
+    check_numbers(eps, budget, rows, seed)
     if model is not None and not model.is_file():
         raise ValueError(f"--model {str(model)!r} is not a file.")
     from buttress.audit.reading.source import kind_of, load
@@ -134,7 +134,7 @@ def _check_output(folder: Path) -> None:
         raise ValueError(f"--output {str(folder)!r} cannot be made: {str(above)!r} cannot be written to.")
 
 
-def _check_numbers(eps: float, budget: float, rows: int | None, seed: int) -> None:
+def check_numbers(eps: float, budget: float, rows: int | None, seed: int) -> None:
     """Refuse numbers out of range at once; the audit checks them again, but only after it has loaded."""
     for name, value in (("eps", eps), ("budget", budget)):
         if not 0 < value < math.inf:

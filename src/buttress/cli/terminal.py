@@ -21,6 +21,14 @@ def check_file(path: Path) -> None:
         raise ValueError(f"--output {str(path)!r} cannot be written: there is no such folder, or no right to it.")
 
 
+def check_input(path: Path, output: Path | None = None) -> None:
+    """Refuse a file that is not there, or that would be written over."""
+    if not path.is_file():
+        raise ValueError(f"There is no file {str(path)!r}. Check the path.")
+    if output is not None and output.exists() and output.resolve() == path.resolve():
+        raise ValueError(f"--output {str(output)!r} is one of the files that are read. Name another.")
+
+
 @contextmanager
 def ctrl_c() -> Iterator[None]:
     """Leave on Ctrl-C with a word of our own: the command line's library would leave without one."""

@@ -30,13 +30,16 @@ True
 
 import os
 import pickle
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from sklearn.exceptions import NotFittedError
+from sklearn.utils.validation import check_is_fitted
 
 from buttress._checks import check_count
-from buttress.persistence.container import MAGIC, AnyArray, pack, unpack, write
+from buttress.persistence.container import MAGIC, AnyArray, Content, pack, unpack, write
 from buttress.persistence.decode import decode
 from buttress.persistence.encode import encode
 
@@ -45,22 +48,36 @@ PICKLED = (b"\x80", b"PK", b"\x1f\x8b", b"BZ", b"x")  # pickle, and what joblib 
 StrPath = str | os.PathLike[str]
 
 
+@dataclass(frozen=True)
+class FileContent:
+    """A model and what its file says beside it: format, releases that wrote it, when (UTC), and how large it is."""
+
+    model: Any
+    version: int
+    written_by: dict[str, str]
+    written_at: str
+    bytes: int
+
+
 def save(model: object, path: StrPath) -> None:
     """Write a fitted estimator or a kernel of this package to one file, whole or not at all.
 
     Parameters
     ----------
     model : estimator or kernel
-        Of this package; also a scikit-learn Pipeline that ends in one, of scalers, SimpleImputer, OneHotEncoder and
-        ColumnTransformer.
+        Of this package; also scikit-learn's whose state is arrays and plain values: pipelines, preprocessing, text and
+        column selectors, feature selection, PCA, calibration, linear models and others, the list being
+        ``persistence/sklearn_classes.py``. Of a search such as GridSearchCV the best estimator is saved.
     path : str or path
         Replaced if it exists.
 
     Raises
     ------
     ValueError
-        For a model that holds anything else, such as a function as its kernel; the message names where.
+        For a model that is not fitted, or that holds anything else, such as a function of yours; the message names
+        where.
     """
+    _check_fitted(model)
     arrays: list[AnyArray] = []
     encoded = encode(model, arrays, type(model).__name__)
     if not (isinstance(encoded, dict) and "class" in encoded):
@@ -92,19 +109,48 @@ def load(
         names a class that models are not made of.
     """
     path = Path(path)
-    size = path.stat().st_size
-    if size > check_count("max_bytes", max_bytes):
-        raise ValueError(f"{path.name} is {size:,} bytes. Expected at most max_bytes={max_bytes:,}.")
-    content = path.read_bytes()
+    content = _content(path, max_bytes)
     if not content.startswith(MAGIC):
         if not pickle_can_run_any_code_and_i_trust_this_file:
             raise ValueError(_foreign_file(path.name, content))
         return pickle.loads(content)
+    return _decoded(path.name, unpack(path.name, content))
+
+
+def read(path: StrPath, *, max_bytes: int = LARGEST_FILE) -> FileContent:
+    """Return a model with what its file says beside it, as :func:`load` returns the model."""
+    path = Path(path)
+    content = _content(path, max_bytes)
+    if not content.startswith(MAGIC):
+        raise ValueError(_foreign_file(path.name, content))
     held = unpack(path.name, content)
+    model = _decoded(path.name, held)
+    return FileContent(model, held.version, dict(held.written_by), held.written_at, len(content))
+
+
+def _content(path: Path, max_bytes: int) -> bytes:
+    """Return the bytes of a file; ValueError for too many."""
+    size = path.stat().st_size
+    if size > check_count("max_bytes", max_bytes):
+        raise ValueError(f"{path.name} is {size:,} bytes. Expected at most max_bytes={max_bytes:,}.")
+    return path.read_bytes()
+
+
+def _decoded(name: str, held: Content) -> Any:
     try:
         return decode(held)
     except (KeyError, TypeError, IndexError, AttributeError, OverflowError, RecursionError) as error:
-        raise ValueError(f"{path.name} is not a well-formed model file: {error!r}.") from None
+        raise ValueError(f"{name} is not a well-formed model file: {error!r}.") from None
+
+
+def _check_fitted(model: object) -> None:
+    """Refuse an estimator without anything learned; kernels and risks have no fit."""
+    try:
+        if hasattr(model, "fit") and not isinstance(model, type):
+            check_is_fitted(model)
+    except NotFittedError:
+        raise ValueError(f"{type(model).__name__} is not fitted: there is nothing to save but its parameters. Call fit "
+                         "first.") from None
 
 
 def _foreign_file(name: str, content: bytes) -> str:

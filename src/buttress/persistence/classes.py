@@ -8,6 +8,11 @@ change ``FORMAT_1``, which records the names that the first format wrote.
 """
 
 from importlib import import_module
+from typing import cast
+
+import numpy as np
+
+from buttress.persistence.sklearn_classes import SKLEARN
 
 CLASSES = {
     # estimators
@@ -35,6 +40,9 @@ CLASSES = {
     "Certainty": "buttress.certainty.probabilities:Certainty",
     "HeldOut": "buttress.certainty.calibration:HeldOut",
     "LeftOut": "buttress.svm.left_out:LeftOut",
+    # a model behind the columns of a table
+    "Notation": "buttress.audit.reading.entries:Notation",
+    "TableModel": "buttress.audit.models.table_model:TableModel",
     # kernels
     "Cauchy": "buttress.kernels:Cauchy",
     "Combination": "buttress.kernels:Combination",
@@ -62,15 +70,8 @@ CLASSES = {
     # what models keep to say how sure they are
     "HeldOutFits": "buttress.certainty.intervals:HeldOutFits",
     "MMEstimate": "buttress.solvers.contamination.mm:MMEstimate",
-    # scikit-learn's: what code pasted from an audit is made of, and scalers; their state is numbers, text and arrays
-    "sklearn.ColumnTransformer": "sklearn.compose:ColumnTransformer",
-    "sklearn.MaxAbsScaler": "sklearn.preprocessing:MaxAbsScaler",
-    "sklearn.MinMaxScaler": "sklearn.preprocessing:MinMaxScaler",
-    "sklearn.OneHotEncoder": "sklearn.preprocessing:OneHotEncoder",
-    "sklearn.Pipeline": "sklearn.pipeline:Pipeline",
-    "sklearn.RobustScaler": "sklearn.preprocessing:RobustScaler",
-    "sklearn.SimpleImputer": "sklearn.impute:SimpleImputer",
-    "sklearn.StandardScaler": "sklearn.preprocessing:StandardScaler",
+    # scikit-learn's
+    **SKLEARN,
 }
 
 # Format 1 wrote "module:Class", the module being the shortest that offered the class at that time.
@@ -102,6 +103,21 @@ FORMAT_1 = {
     for name in names
 }
 
+# Functions and types that may stand in a parameter, such as SelectKBest's score_func. Reading a file calls none.
+FUNCTIONS = {
+    **{f"sklearn.{name}": f"sklearn.feature_selection:{name}"
+       for name in ("chi2", "f_classif", "f_regression", "mutual_info_classif", "mutual_info_regression",
+                    "r_regression")},
+    **{f"numpy.{name}": f"numpy:{name}"
+       for name in ("abs", "arcsinh", "arctan", "cbrt", "cos", "exp", "expm1", "log", "log10", "log1p", "log2",
+                    "reciprocal", "sign", "sin", "sinh", "sqrt", "square", "tan", "tanh")},
+}
+TYPES: dict[str, type] = {
+    "bool": bool, "float": float, "int": int, "object": object, "str": str,
+    "numpy.bool": np.bool_, "numpy.floating": np.floating, "numpy.integer": np.integer, "numpy.number": np.number,
+    "numpy.object": np.object_,
+}
+
 
 def name_of(cls: type) -> str | None:
     """Return the name a class has in model files, None for a class that is not in the table."""
@@ -120,7 +136,28 @@ def class_named(name: object, version: int) -> type:
     return _class_at(CLASSES[known])
 
 
+def function_name_of(value: object) -> str | None:
+    """Return the name a function has in model files, None for one that is not in the table."""
+    called = getattr(value, "__name__", None)
+    for name, place in FUNCTIONS.items():
+        if called is not None and _at(place) is value:
+            return name
+    return None
+
+
+def function_named(name: object) -> object:
+    """Return the function that a file calls ``name``; ValueError for one not in the table."""
+    if str(name) not in FUNCTIONS:
+        raise ValueError(f"The file names the function {name!r}, which is not on the list of those a model may have. "
+                         "If a later release wrote the file, update buttress.")
+    return _at(FUNCTIONS[str(name)])
+
+
 def _class_at(place: str) -> type:
+    return cast(type, _at(place))
+
+
+def _at(place: str) -> object:
     module, _, name = place.partition(":")
-    cls: type = getattr(import_module(module), name)
-    return cls
+    found: object = getattr(import_module(module), name)
+    return found

@@ -10,9 +10,10 @@ import os
 import struct
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 from uuid import uuid4
 
 import numpy as np
@@ -30,16 +31,22 @@ AnyArray = NDArray[Any]
 
 @dataclass(frozen=True)
 class Content:
-    """What a file holds: the format's version, the model as JSON, and the arrays it refers to by number."""
+    """What a file holds: the format's version, the model as JSON, and the arrays it refers to by number.
+
+    ``written_by`` are the releases that wrote it, ``written_at`` when (UTC, empty for files that do not say).
+    """
 
     version: int
     model: object
     arrays: list[AnyArray]
+    written_by: Mapping[str, str] = field(default_factory=dict)
+    written_at: str = ""
 
 
 def pack(model: object, arrays: Sequence[AnyArray], written_by: Mapping[str, str]) -> list[bytes]:
     """Return the parts of a file that holds ``model``, a JSON value, and ``arrays`` in little-endian order."""
-    content = {"model": model, "arrays": _slices(arrays), "written_by": dict(written_by)}
+    now = datetime.now(UTC).isoformat(" ", "minutes")
+    content = {"model": model, "arrays": _slices(arrays), "written_by": dict(written_by), "written_at": now}
     header = json.dumps(content, allow_nan=False).encode()
     parts = [PREFIX.pack(MAGIC, VERSION, len(header)), header, *(array.tobytes() for array in arrays)]
     digest = hashlib.sha256()
@@ -62,8 +69,11 @@ def unpack(name: str, content: bytes) -> Content:
     try:
         header = json.loads(bytes(view[:length]))
         data = view[length:]
-        return Content(version, header["model"], [_array(entry, data) for entry in header["arrays"]])
-    except (json.JSONDecodeError, UnicodeDecodeError, RecursionError, OverflowError, KeyError, TypeError) as error:
+        arrays = [_array(entry, data) for entry in header["arrays"]]
+        written_by = {str(name): str(release) for name, release in header.get("written_by", {}).items()}
+        return Content(version, header["model"], arrays, written_by, str(header.get("written_at", "")))
+    except (json.JSONDecodeError, UnicodeDecodeError, RecursionError, OverflowError, KeyError, TypeError,
+            AttributeError) as error:
         raise ValueError(f"{name} is not a well-formed model file: {error!r}.") from None
 
 
@@ -87,7 +97,10 @@ def _slices(arrays: Sequence[AnyArray]) -> list[dict[str, object]]:
     described: list[dict[str, object]] = []
     start = 0
     for array in arrays:
-        described.append({"dtype": array.dtype.str, "shape": list(array.shape), "start": start})
+        entry: dict[str, object] = {"dtype": array.dtype.str, "shape": list(array.shape), "start": start}
+        if array.flags.f_contiguous and not array.flags.c_contiguous:  # products of it round otherwise than its copy's
+            entry["order"] = "F"
+        described.append(entry)
         start += array.nbytes
     return described
 
@@ -105,7 +118,8 @@ def _array(entry: Mapping[str, Any], data: memoryview) -> AnyArray:
         raise ValueError(f"The file describes an array of {shape} {dtype} that it does not hold.")
     if dtype.itemsize == 0:
         return np.zeros(shape, dtype=dtype)
-    return np.frombuffer(data, dtype=dtype, count=count, offset=start).reshape(shape).copy()
+    order: Literal["C", "F"] = "F" if entry.get("order") == "F" else "C"
+    return np.frombuffer(data, dtype=dtype, count=count, offset=start).reshape(shape).copy(order=order)
 
 
 def write(path: Path, parts: Sequence[bytes]) -> None:

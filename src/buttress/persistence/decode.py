@@ -5,9 +5,13 @@ from dataclasses import MISSING, fields, is_dataclass
 from typing import Any, cast
 
 import numpy as np
+from scipy.interpolate import BSpline
 from scipy.sparse import csr_array, csr_matrix
+from sklearn.isotonic import IsotonicRegression
+from sklearn.utils import Bunch
 
-from buttress.persistence.classes import class_named
+from buttress.persistence.boosting import BOOSTED, regrow
+from buttress.persistence.classes import TYPES, class_named, function_named
 from buttress.persistence.container import AnyArray, Content
 from buttress.persistence.encode import DEPTH, DTYPES
 
@@ -45,7 +49,12 @@ def _decode(value: object, content: Content, depth: int) -> Any:
         return content.arrays[value["array"]]
     if "scalar" in value:
         return content.arrays[value["scalar"]][()]
+    if "numbered" in value:
+        return dict(zip(value["numbered"], content.arrays[value["numbers"]], strict=True))
     (kind,) = value.keys() - {"shape"}
+    if kind not in _READERS:
+        raise ValueError(f"The file holds a value of the kind {kind!r}, which this release does not know. If a later "
+                         "release wrote the file, update buttress.")
     return _READERS[kind](value[kind], value, inner)
 
 
@@ -59,7 +68,19 @@ def _instance(cls: type, state: dict[str, object]) -> object:
             state[field.name] = field.default_factory()
     made: object = object.__new__(cls)
     made.__dict__.update(state)
+    _complete(made, state)
     return made
+
+
+def _complete(made: Any, state: Mapping[str, Any]) -> None:
+    """Check, or make again, what compiled code would take on trust; ValueError for numbers that point outside."""
+    words = state.get("vocabulary_")
+    if words is not None and sorted(int(place) for place in words.values()) != list(range(len(words))):
+        raise ValueError(f"The vocabulary of {type(made).__name__} in the file does not number its words.")
+    if "_trees" in state and type(made) in BOOSTED.values():
+        regrow(made)
+    if type(made) is IsotonicRegression and "X_thresholds_" in state:
+        made._build_f(state["X_thresholds_"], state["y_thresholds_"])
 
 
 def _dict(part: list[tuple[object, object]], inner: Inner) -> dict[object, object]:
@@ -94,6 +115,12 @@ def _random_state(part: object, inner: Inner) -> np.random.RandomState:
     return made
 
 
+def _spline(part: list[object], inner: Inner) -> BSpline:
+    """Return a spline; its constructor refuses knots and coefficients that do not fit together."""
+    knots, coefficients, degree, extrapolate, axis = (inner(entry) for entry in part)
+    return BSpline(knots, coefficients, degree, extrapolate=extrapolate, axis=axis)
+
+
 # each takes the part under its key, the dict the key is in, and what decodes the parts of the part
 _READERS: dict[str, Callable[[Any, Mapping[str, Any], Inner], object]] = {
     "float": lambda part, whole, inner: float(part),
@@ -106,4 +133,8 @@ _READERS: dict[str, Callable[[Any, Mapping[str, Any], Inner], object]] = {
     "dtype": lambda part, whole, inner: _dtype(part),
     "type": lambda part, whole, inner: cast(object, _dtype(part).type),
     "random_state": lambda part, whole, inner: _random_state(part, inner),
+    "bunch": lambda part, whole, inner: Bunch(**{str(key): inner(value) for key, value in part}),
+    "spline": lambda part, whole, inner: _spline(part, inner),
+    "function": lambda part, whole, inner: function_named(part),
+    "kind": lambda part, whole, inner: TYPES[part],
 }

@@ -11,22 +11,34 @@ A value is JSON as it is, or one of these:
 ``{"slice": [...]}``                                start, stop and step
 ``{"dtype": text}``, ``{"type": text}``             a dtype, or a number type of numpy
 ``{"random_state": ...}``                           the state of a RandomState
+``{"numbered": [...], "numbers": i}``               a dict from text to numpy numbers, the entries of the i-th array
+``{"bunch": [[key, value]]}``                       scikit-learn's dict with attributes
+``{"spline": [...]}``                               a BSpline: knots, coefficients, degree, extrapolate, axis
+``{"function": name}``, ``{"kind": name}``          a name of ``classes.FUNCTIONS``, or of ``classes.TYPES``
 ``{"class": name, "state": {...}}``                 an instance: a name of ``classes.CLASSES`` and its attributes
 ==================================================  =======================================================
 """
 
 from collections.abc import Callable
 from dataclasses import fields, is_dataclass
+from typing import Any
 
 import numpy as np
+from scipy.interpolate import BSpline
 from scipy.sparse import csr_array, csr_matrix
+from sklearn.model_selection._search import BaseSearchCV
+from sklearn.utils import Bunch
 
-from buttress.persistence.classes import name_of
+from buttress.persistence.boosting import BOOSTED, flattened
+from buttress.persistence.classes import TYPES, function_name_of, name_of
 from buttress.persistence.container import NUMBERS_AND_TEXT, AnyArray
+from buttress.persistence.sklearn_classes import OF_TRAINING
 
 DEPTH = 50  # levels of nesting; a pipeline of pipelines with fitted kernels in it has about 15
 DTYPES = f"{NUMBERS_AND_TEXT}O"
 UNSAVED = ("_sklearn_version", "_skl_callbacks")  # attributes scikit-learn adds to what it copies or runs
+REBUILT = ("sklearn.IsotonicRegression",)  # its function f_ follows from the thresholds beside it
+SPLINE = ("t", "c", "k", "extrapolate", "axis")  # what its constructor takes, in this order
 Inner = Callable[[object, str], object]  # encodes a part, given what to call it in messages
 
 
@@ -50,6 +62,10 @@ def encode(value: object, arrays: list[AnyArray], where: str, depth: int = 0) ->
         return value if np.isfinite(value) else {"float": repr(value)}
     if isinstance(value, np.ndarray | np.generic):
         return _array(value, arrays, where, inner)
+    if isinstance(value, BaseSearchCV):
+        return inner(best_of(value, where), ".best_estimator_")
+    if type(value) is dict and _is_numbered(value):
+        return {"numbered": list(value), "numbers": _appended(np.array(list(value.values())), arrays)}
     encoded = _collection(value, inner)
     return _numpy_kind(value, inner) or _instance(value, where, inner) if encoded is None else encoded
 
@@ -61,11 +77,31 @@ def _array(value: AnyArray | np.generic, arrays: list[AnyArray], where: str, inn
         return {"objects": [inner(entry, "[...]") for entry in value.ravel()], "shape": list(value.shape)}
     if kind not in NUMBERS_AND_TEXT or (isinstance(value, np.ndarray) and type(value) is not np.ndarray):
         raise _refusal(value, where)
-    arrays.append(np.asarray(value).astype(value.dtype.newbyteorder("<")))
-    return {"array" if isinstance(value, np.ndarray) else "scalar": len(arrays) - 1}
+    return {"array" if isinstance(value, np.ndarray) else "scalar": _appended(np.asarray(value), arrays)}
 
 
-def _collection(value: object, inner: Inner) -> object:
+def _appended(value: AnyArray, arrays: list[AnyArray]) -> int:
+    """Put an array among the others, little-endian, and return its number."""
+    arrays.append(value.astype(value.dtype.newbyteorder("<")))
+    return len(arrays) - 1
+
+
+def _is_numbered(value: dict[object, object]) -> bool:
+    """Say whether a dict maps texts to numpy numbers of one type, as a vocabulary does, of which there are many."""
+    kinds = {type(entry) for entry in value.values()}
+    return len(kinds) == 1 and issubclass(kinds.pop(), np.number) and all(type(key) is str for key in value)
+
+
+def best_of(search: object, where: str) -> object:
+    """Return the best estimator of a fitted search over parameters; ValueError where there is none."""
+    best: object = getattr(search, "best_estimator_", None)
+    if best is None:
+        raise ValueError(f"{where} is a {type(search).__name__} without a best estimator, of which alone a model file "
+                         "takes something. Fit it first, with refit=True.")
+    return best
+
+
+def _collection(value: Any, inner: Inner) -> object:
     """Encode a list, tuple, dict or slice; None for anything else."""
     if type(value) is list:
         return [inner(entry, f"[{i}]") for i, entry in enumerate(value)]
@@ -73,42 +109,52 @@ def _collection(value: object, inner: Inner) -> object:
         return {"tuple": [inner(entry, f"[{i}]") for i, entry in enumerate(value)]}
     if type(value) is dict:
         return {"dict": [[inner(key, " key"), inner(entry, f"[{key!r}]")] for key, entry in value.items()]}
+    if type(value) is Bunch:
+        return {"bunch": [[key, inner(entry, f"[{key!r}]")] for key, entry in value.items()]}
     if type(value) is slice:
         return {"slice": [inner(part, "") for part in (value.start, value.stop, value.step)]}
     return None
 
 
 def _numpy_kind(value: object, inner: Inner) -> object:
-    """Encode a CSR matrix, a dtype, a number type or a RandomState; None for anything else."""
+    """Encode a CSR matrix, a dtype, a type, a RandomState, a spline or a function; None for anything else."""
     if type(value) in (csr_matrix, csr_array):
         kind = "csr_matrix" if type(value) is csr_matrix else "csr_array"
         parts = (value.data, value.indices, value.indptr)  # type: ignore[attr-defined]
         return {kind: [inner(part, "") for part in parts], "shape": list(value.shape)}  # type: ignore[attr-defined]
     if isinstance(value, np.dtype) and value.kind in DTYPES:
         return {"dtype": value.str}
+    named = next((name for name, known in TYPES.items() if value is known), None)
+    if named is not None:
+        return {"kind": named}
     if isinstance(value, type) and issubclass(value, np.number) and np.dtype(value).kind in DTYPES:
         return {"type": np.dtype(value).str}
     if type(value) is np.random.RandomState:
         return {"random_state": inner(value.get_state(legacy=True), ".state")}
-    return None
+    if type(value) is BSpline:
+        return {"spline": [inner(getattr(value, name), f".{name}") for name in SPLINE]}
+    function = function_name_of(value)
+    return None if function is None else {"function": function}
 
 
 def _instance(value: object, where: str, inner: Inner) -> object:
     name = name_of(type(value))
     if name is None:
         raise _refusal(value, where)
-    return {"class": name, "state": {key: inner(entry, f".{key}") for key, entry in _state(value).items()}}
+    state = flattened(value, where) if name in BOOSTED and hasattr(value, "_predictors") else _state(value, name)
+    return {"class": name, "state": {key: inner(entry, f".{key}") for key, entry in state.items()}}
 
 
-def _state(value: object) -> dict[str, object]:
-    """Return what is saved of an instance: all attributes, of a dataclass the public fields."""
+def _state(value: object, name: str) -> dict[str, object]:
+    """Return what is saved of an instance: all attributes but those of training, of a dataclass the public fields."""
     if is_dataclass(value):
         return {field.name: getattr(value, field.name) for field in fields(value) if not field.name.startswith("_")}
-    return {key: entry for key, entry in vars(value).items() if key not in UNSAVED}
+    left_out = (*UNSAVED, *OF_TRAINING.get(name, ()), *(("f_",) if name in REBUILT else ()))
+    return {key: entry for key, entry in vars(value).items() if key not in left_out}
 
 
 def _refusal(value: object, where: str) -> ValueError:
     cls = type(value)
     return ValueError(f"{where} is a {cls.__module__}.{cls.__name__}, which a model file cannot hold. It holds "
-                      "estimators and kernels of this package, scikit-learn's Pipeline, ColumnTransformer, "
-                      "SimpleImputer, OneHotEncoder and scalers, numbers, text and arrays, dense or CSR.")
+                      "estimators and kernels of this package, scikit-learn's pipelines, preprocessing, linear and "
+                      "other models whose state is arrays, numbers, text and arrays, dense or CSR.")

@@ -16,12 +16,18 @@
 """
 
 import tomllib
+from collections import Counter
 from pathlib import Path
 from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from buttress._checks import near
 from buttress.relational.declare import Join, Table
 from buttress.relational.explanation import explain
+from buttress.relational.sources.dialects import DUCKDB
+from buttress.relational.sources.files import is_files, matching, scanned
 from buttress.relational.sources.tables import connect
 from buttress.relational.svm import RelationalLinearSVC
 
@@ -81,8 +87,48 @@ def explain_file(path: str | Path, target: str | None = None) -> str:
 
 
 def fit_file(path: str | Path, target: str | None = None, **parameters: Any) -> RelationalLinearSVC:
-    """Return RelationalLinearSVC(**parameters) fitted to the join of a TOML file, for ``buttress fit``."""
-    return RelationalLinearSVC(**parameters).fit(read_join(path, target))
+    """Return RelationalLinearSVC(**parameters) fitted to the join of a TOML file, for ``buttress fit``.
+
+    ``class_texts_`` are its classes as the file of the labels has them, where that is a text file.
+    """
+    join = read_join(path, target)
+    model = RelationalLinearSVC(**parameters).fit(join)
+    model.class_texts_ = _class_texts(join, model)
+    return model
+
+
+def predict_file(model: RelationalLinearSVC, path: str | Path) -> dict[str, NDArray[Any]]:
+    """Return the columns row, prediction and score for the rows of the label's table of a join in a TOML file.
+
+    Its labels are not read: new rows have none.
+    """
+    join = read_join(path)
+    for table in join.tables:
+        table.label = None
+    scores = model.decision_function(join)
+    if np.isnan(scores).any():
+        raise ValueError(f"{int(np.isnan(scores).sum())} rows of {model.label_table_!r} join no row of the other "
+                         "tables, so that no class can be predicted for them.")
+    words = np.asarray(getattr(model, "class_texts_", model.classes_))
+    return {"row": np.arange(len(scores)), "prediction": words[(scores > 0).astype(np.intp)], "score": scores}
+
+
+def _class_texts(join: Join, model: RelationalLinearSVC) -> list[str]:
+    """Return the commonest text of each class: yes or 1.0, where DuckDB reads True or 1 in a text file."""
+    table = join.tables[join.root]
+    words = [str(word) for word in model.classes_.tolist()]
+    if not is_files(table.source) or model.classes_.dtype.kind not in "biuf" or table.label is None:
+        return words
+    if any(path.suffix.lower() == ".parquet" for path in matching(table.source)):
+        return words
+    label = DUCKDB.quote(table.label)
+    read = scanned(table.source, lambda scan: f"SELECT {label} FROM ({scan})")
+    written = scanned(table.source, lambda scan: f"SELECT {label} FROM ({scan[:-1]}, all_varchar=true))")
+    counts: dict[str, Counter[str]] = {word: Counter() for word in words}
+    for (value,), (text,) in zip(read, written, strict=True):
+        if text is not None and str(value) in counts:
+            counts[str(value)][text.strip()] += 1
+    return [counts[word].most_common(1)[0][0] if counts[word] else word for word in words]
 
 
 def summary(model: RelationalLinearSVC) -> str:

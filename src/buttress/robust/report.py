@@ -59,6 +59,7 @@ def outlier_report(estimator: JudgesRows, X: MatrixLike, y: VectorLike, *, fdr: 
     Parameters
     ----------
     estimator : RobustKernelRegressor, RobustLinearRegressor or RobustKernelClassifier, fitted
+        Or a Pipeline that ends in one. ``x_columns`` are then the columns of X, before any step.
     X, y : the training data it was fitted to, in the same order
     fdr : float in (0, 1) or None, default=None
         Report as many of the likeliest rows as can be such that, by their probabilities, at most this share of them is
@@ -87,14 +88,15 @@ def outlier_report(estimator: JudgesRows, X: MatrixLike, y: VectorLike, *, fdr: 
     (7, 40.0, 7)
     """
     check_is_fitted(estimator)
+    seen: Any = X
     if isinstance(estimator, Pipeline):
-        raise ValueError(f"outlier_report needs a fitted {NEEDED}, with the data as it saw them. Got a Pipeline: give "
-                         "its last step, and X transformed by the steps before (pipeline[:-1].transform(X)).")
+        seen = estimator[:-1].transform(X)
+        estimator = estimator[-1]
     if not hasattr(estimator, "outlier_proba_"):
         best = " Give its best_estimator_." if hasattr(estimator, "best_estimator_") else ""
         raise ValueError(f"outlier_report needs a fitted {NEEDED}. Got {type(estimator).__name__}.{best}")
     given = np.asarray(y).reshape(-1)
-    _check_rows(estimator, X, given)
+    _check_rows(estimator, seen, given)
     judged: Any = estimator
     if hasattr(estimator, "loo_score_"):
         expected = judged.classes_[judged.loo_proba_.argmax(axis=1)]
@@ -113,18 +115,37 @@ def outlier_report(estimator: JudgesRows, X: MatrixLike, y: VectorLike, *, fdr: 
                "probability": estimator.outlier_proba_, "agreement": estimator.agreement_}
     if hasattr(estimator, "isolated_"):
         columns["isolated"] = estimator.isolated_
-    columns["x_pvalue"], columns["x_columns"] = _judged_entries(estimator, X)
+    columns["x_pvalue"], columns["x_columns"] = _judged_entries(estimator, X, behind_steps=seen is not X)
     return _framed({key: np.asarray(column)[order] for key, column in columns.items()}, X, y)
 
 
-def _judged_entries(estimator: JudgesRows, X: MatrixLike) -> tuple[Array, Array]:
-    """Return the p-value of each row of X and the names of the columns at fault in it, joined by commas."""
+def _judged_entries(estimator: JudgesRows, X: MatrixLike, behind_steps: bool) -> tuple[Array, Array]:
+    """Return the p-value of each row of X and the names of the columns at fault in it, joined by commas.
+
+    Behind the steps of a pipeline X need not be numbers, and the estimator's columns are others: its own are judged.
+    """
     n = len(estimator.row_keys_)
     if issparse(X) or is_precomputed(getattr(estimator, "kernel", None)):
         return np.full(n, np.nan), np.full(n, "")
-    found = deviating_cells(np.asarray(X))
-    names = getattr(estimator, "feature_names_in_", np.arange(estimator.n_features_in_))
+    if behind_steps:
+        names, table = _numbers_of(X)
+    else:
+        names = getattr(estimator, "feature_names_in_", np.arange(estimator.n_features_in_))
+        table = np.asarray(X)
+    found = deviating_cells(table)
     return found.p_value, np.array([", ".join(map(str, names[at])) for at in found.columns], dtype=object)
+
+
+def _numbers_of(X: Any) -> tuple[Labels, Array]:
+    """Return the names of the columns of numbers of a frame or array, and those columns, gaps filled by the median."""
+    named = hasattr(X, "columns")
+    names = list(X.columns) if named else list(range(np.shape(X)[1]))
+    columns = {name: np.asarray(X[name]) if named else np.asarray(X)[:, name] for name in names}
+    numbers = {name: column.astype(np.float64) for name, column in columns.items() if column.dtype.kind in "iuf"}
+    for column in numbers.values():
+        known = np.isfinite(column)
+        column[~known] = np.median(column[known]) if known.any() else 0.0
+    return np.array(list(numbers), dtype=object), np.array(list(numbers.values())).reshape(-1, len(X)).T
 
 
 def likeliest(estimator: JudgesRows, fdr: float) -> NDArray[np.bool_]:

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 
 from buttress.audit.findings.finding import Check, Evidence, Finding, Severity
+from buttress.audit.measure import beats, number
 
 MOVED = 0.1  # drop of the accuracy under small moves that is a finding
 MUCH_MOVED = 0.3
@@ -42,7 +43,8 @@ class FragileToLabels(Check):
         worse = before - after if evidence.classifies else (after - before) / max(before, 1e-300) / 5
         if worse < CORRUPTED:
             return
-        said = f"{before:.0%} right to {after:.0%}" if evidence.classifies else f"RMSE {before:.4g} to {after:.4g}"
+        accuracies = f"{before:.0%} right to {after:.0%}"
+        said = accuracies if evidence.classifies else f"RMSE {number(before)} to {number(after)}"
         yield self.finding(
             f"With 30% of the training targets made wrong, {name} goes from {said}.",
             "Correct wrong targets first, or use the robust row of the table.", estimator=name, as_is=before,
@@ -75,10 +77,9 @@ class NoBetter(Check):
 
     def find(self, evidence: Evidence) -> Iterable[Finding]:
         ours, theirs = evidence.cell(evidence.recommended, "as_is"), evidence.cell(evidence.baseline, "as_is")
-        if ours.value is None or theirs.value is None or ours.low is None or ours.high is None:
+        if ours.value is None or theirs.value is None:
             return
-        beaten = ours.low > theirs.value if evidence.classifies else ours.high < theirs.value
-        if not beaten:
+        if not beats(ours, theirs, evidence.classifies):
             what = "accuracy" if evidence.classifies else "RMSE"
             yield self.finding(
                 f"{evidence.recommended} ({what} {ours.value:.3g}, {ours.interval()}) is not clearly better than the "

@@ -33,7 +33,7 @@ def load(source: str, target: str | None, file_format: str | None) -> tuple[dict
     """
     if not Path(source).is_file():
         return _load_bundled(source, target)
-    columns = _read_file(source, file_format)
+    columns = read_file(source, file_format)
     if target is None:
         raise ValueError(f"--target is missing: name the column to predict, one of {_listed(list(columns))}.")
     if target not in columns:
@@ -59,7 +59,8 @@ def _load_bundled(source: str, target: str | None) -> tuple[dict[str, Any], Any,
     return {names[j]: X[:, j] for j in range(len(names))}, y, name
 
 
-def _read_file(source: str, file_format: str | None) -> dict[str, Any]:
+def read_file(source: str, file_format: str | None) -> dict[str, Any]:
+    """Return the columns of a CSV or Parquet file; ValueError says what is wrong with one that cannot be read."""
     path = Path(source)
     if file_format not in (None, "csv", "parquet"):
         raise ValueError(f"--format must be csv or parquet. Got {file_format!r}.")

@@ -11,7 +11,8 @@ from buttress.audit.reading.table import Table
 def paste(table: Table, estimator: object) -> str:
     """Return Python code that defines ``model``, a pipeline for a frame with the table's columns, and fits it.
 
-    Data that came as objects are not read, and a comment stands for the fit.
+    Data that came as objects are not read, and a comment stands for the fit; the code is for pandas if they came as a
+    pandas frame, else for polars.
     """
     imports = ["from sklearn.pipeline import make_pipeline", "from sklearn.compose import make_column_transformer"]
     steps = []
@@ -59,8 +60,35 @@ def _data(table: Table) -> tuple[list[str], list[str], str]:
     if kind == "bundled":
         reading = [f"X, y, names, _ = load_bundled({source!r})", "frame = pl.DataFrame(X, schema=names)"]
         return ["import polars as pl", "from buttress.datasets import load_bundled"], reading, "model.fit(frame, y)"
-    words = f", the texts of {', '.join(map(repr, table.read_as))} turned into numbers" if table.read_as else ""
-    return [], [], f"# model.fit(X, y), with the X and y audited{words}"
+    columns = {name: notation for name, notation in table.read_as.items() if name != table.target_name}
+    words = f", its texts turned into numbers: {table.target_name!r}" if table.target_name in table.read_as else ""
+    if not columns or table.by_number:
+        return [], [], f"# model.fit(X, y), with the X and y audited{words}"
+    library = "pandas as pd" if kind == "pandas frame" else "polars as pl"
+    write = _in_pandas if kind == "pandas frame" else _in_polars
+    return [f"import {library}"], write(columns), f"# model.fit(with_numbers(X), y), with the X and y audited{words}"
+
+
+def _in_polars(columns: dict[str, Notation]) -> list[str]:
+    """Return a function that turns columns of texts of a polars frame into the numbers the audit read in them."""
+    inner = [f"        {_conversion(name, notation)}," for name, notation in columns.items()]
+    return ["def with_numbers(frame):", "    return frame.with_columns(", *inner, "    )", ""]
+
+
+def _in_pandas(columns: dict[str, Notation]) -> list[str]:
+    """Return the same function for a pandas frame."""
+    inner = []
+    for name, notation in columns.items():
+        text = rf"frame[{name!r}].astype(str).str.extract({_whole(notation)!r})[0]"
+        for old, new in notation.replacements:
+            text += f".str.replace({old!r}, {new!r}, regex=False)"
+        inner.append(f"        {name!r}: pd.to_numeric({text}, errors='coerce'),")
+    return ["def with_numbers(frame):", "    return frame.assign(**{", *inner, "    })", ""]
+
+
+def _whole(notation: Notation) -> str:
+    """Return the pattern of an entry with spaces around it, the number being its first group."""
+    return rf"(?i)^\s*({notation.pattern})\s*$"
 
 
 def _conversions(table: Table) -> list[str]:
@@ -72,8 +100,7 @@ def _conversion(name: str, notation: Notation) -> str:
     text = f"pl.col({name!r}).cast(pl.String)"
     if not notation.replacements:
         return f"{text}.str.strip_chars().cast(pl.Float64, strict=False)"
-    pattern = rf"(?i)^\s*({notation.pattern})\s*$"
-    text += f".str.extract({pattern!r})"
+    text += f".str.extract({_whole(notation)!r})"
     for old, new in notation.replacements:
         text += f".str.replace_all({old!r}, {new!r}, literal=True)"
     return f"{text}.cast(pl.Float64, strict=False)"

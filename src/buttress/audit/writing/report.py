@@ -10,6 +10,7 @@ from typing import Any
 
 from buttress.audit.measure import number, shown
 from buttress.audit.result import AuditResult
+from buttress.audit.writing.advice import next_step
 from buttress.audit.writing.curves import figures
 from buttress.audit.writing.words import GLOSSARY, HEADINGS, term_of, term_of_column
 
@@ -46,8 +47,8 @@ def html(result: AuditResult) -> str:
     environment.filters |= {"entry": _entry, "shown": _cell, "term": term_of,
                             "column_term": term_of_column}
     page = environment.from_string(TEMPLATE.read_text(encoding="utf-8"))
-    return page.render(result=result, figures=figures(result), best=best, limit=PAGE_ROWS, headings=HEADINGS,
-                       glossary=_glossary(result))
+    return page.render(result=result, next_step=next_step(result), figures=figures(result), best=best, limit=PAGE_ROWS,
+                       headings=HEADINGS, glossary=_glossary(result))
 
 
 def _cell(value: float) -> str:
@@ -83,7 +84,8 @@ def terminal_table(result: AuditResult, width: int = 80) -> Any:
     fits = Console(width=10_000).measure(_table(result, interval=True)).maximum <= width
     lines = [f"{key}: {says}" for key, says in result.columns.items()]
     lines += [*result.notes, *result.left_out()]
-    said = [*result.verdict, *(f"{found.severity:<8}{found.code} {found.title}" for found in result.findings), ""]
+    findings = (f"{found.severity:<8}{found.code} {found.title}" for found in result.findings)
+    said = [*result.verdict, next_step(result), *findings, ""]
     if not fits:
         lines.append("Intervals are in the report: the table would be too wide with them.")
     lines.append(f"Recommended: {result.recommended or 'none, too few rows'}. {result.seconds:.0f} s.")

@@ -1,0 +1,131 @@
+"""A fitted model together with the columns it reads and the labels it answers with."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.pipeline import Pipeline
+
+from buttress._suggest import near
+from buttress.audit.protocols import Frame, Labels
+from buttress.audit.reading.entries import NOTATIONS, Notation
+from buttress.audit.reading.table import MISSING, _as_array, _numbers, _refuse_extremes, columns_of
+
+NAMES_OF_MISSING = ("<NA>", "NaT", "nan", "None")  # how missing values print
+
+
+@dataclass
+class TableModel:
+    """A pipeline behind the columns of a table: it finds them by name, reads their entries, and answers in their words.
+
+    Parameters
+    ----------
+    target : str
+        The column that is predicted.
+    task : {"classification", "regression"}
+    estimator : str
+        What the audit calls the estimator, such as "plain SVC".
+    pipeline : Pipeline
+        Fitted to objects (n, d), numbers first.
+    numeric, categorical : list of str
+        The columns in the order of the pipeline.
+    read_as : dict of str to Notation
+        How the entries of columns of texts are read as numbers.
+    given : list
+        The classes as they stand in the data, in the order of ``pipeline.classes_``; empty for a regression.
+    written : list of str
+        The same as a text file has them: "yes" where a reader says True.
+    score : dict of str to float
+        What a fit without them scored on held-out rows: the metric's name, "low", "high" and "rows".
+    trained_on : dict
+        "source", "rows" and "notes": what became of the columns.
+    """
+
+    target: str
+    task: str
+    estimator: str
+    pipeline: Pipeline
+    numeric: list[str]
+    categorical: list[str]
+    read_as: dict[str, Notation]
+    given: list[object] = field(default_factory=list)
+    written: list[str] = field(default_factory=list)
+    score: dict[str, float | str] = field(default_factory=dict)
+    trained_on: dict[str, object] = field(default_factory=dict)
+
+    @property
+    def feature_names_in_(self) -> NDArray[np.object_]:
+        """The columns it needs."""
+        return np.array([*self.numeric, *self.categorical], dtype=object)
+
+    def rows_of(self, X: ArrayLike | Frame | Mapping[str, object]) -> NDArray[np.object_]:
+        """Return the columns of a frame, or of a dict of columns, as the pipeline takes them.
+
+        Raises ValueError naming the columns that are missing, or hold what cannot be read.
+        """
+        columns = X if isinstance(X, Mapping) else columns_of(X)
+        self._check_names(list(columns))
+        read = [*(self._number_column(name, columns[name]) for name in self.numeric),
+                *(_category_column(columns[name]) for name in self.categorical)]
+        return np.array([np.asarray(column, dtype=object) for column in read], dtype=object).T
+
+    def predict(self, X: ArrayLike | Frame | Mapping[str, object]) -> Labels:
+        """Return what is predicted for each row: classes as they stand in the data it was trained on, or numbers."""
+        found = self.pipeline.predict(self.rows_of(X))
+        return self.in_words(found, self.given) if self.given else found
+
+    def predict_proba(self, X: ArrayLike | Frame | Mapping[str, object]) -> NDArray[np.float64]:
+        """Return the probability of each class (n, classes), in the order of ``given``."""
+        return np.asarray(self.pipeline.predict_proba(self.rows_of(X)))
+
+    def in_words(self, codes: Labels, words: Sequence[object]) -> Labels:
+        """Return the word of each class that the pipeline predicted."""
+        kind = None if len({type(word) for word in words}) == 1 else object
+        return np.array(words, dtype=kind)[np.searchsorted(self.pipeline.classes_, codes)]
+
+    def codes_of(self, y: ArrayLike) -> Labels:
+        """Return the targets of labelled rows as the pipeline knows them; ValueError for classes it does not."""
+        values = [str(value) for value in np.asarray(y, dtype=object)]
+        known = {str(word): code for words in (self.written, self.given)
+                 for word, code in zip(words, self.pipeline.classes_, strict=True)}
+        unknown = sorted(set(values) - set(known))
+        if unknown:
+            raise ValueError(f"The target {self.target!r} holds {unknown[0]!r}, which the model does not know. Its "
+                             f"classes are {', '.join(self.written)}.")
+        return np.array([known[value] for value in values])
+
+    def _check_names(self, names: list[str]) -> None:
+        needed = [*self.numeric, *self.categorical]
+        missing = [name for name in needed if name not in names]
+        if missing:
+            raise ValueError(f"The data lack the column{'s'[:len(missing) > 1]} {', '.join(map(repr, missing))}, which "
+                             f"the model was trained on.{near(missing[0], names)}")
+
+    def _number_column(self, name: str, column: object) -> NDArray[np.float64]:
+        values = _as_array(column)
+        numbers = _numbers(values)
+        if numbers is None:
+            texts = _texts(values)
+            known = [self.read_as[name]] if name in self.read_as else NOTATIONS
+            readings = [_read(texts, notation) for notation in known]
+            numbers = max(readings, key=lambda reading: int(np.isfinite(reading).sum()))
+            if np.isnan(numbers).all() and any(texts):
+                raise ValueError(f"Column {name!r} was one of numbers when the model was trained. Now it holds "
+                                 f"{next(text for text in texts if text)!r}.")
+        _refuse_extremes(name, numbers, np.arange(len(numbers)))
+        return numbers
+
+
+def _category_column(column: object) -> NDArray[np.object_]:
+    return np.array([MISSING if text is None else text for text in _texts(_as_array(column))], dtype=object)
+
+
+def _texts(values: Labels) -> list[str | None]:
+    """Return the entries as text, None where they are missing."""
+    return [None if (text := str(value)) in NAMES_OF_MISSING and not isinstance(value, str) else text
+            for value in values]
+
+
+def _read(texts: Sequence[str | None], notation: Notation) -> NDArray[np.float64]:
+    return np.array([np.nan if text is None else notation.number(text) for text in texts])

@@ -1,0 +1,83 @@
+"""Training of a model that is to be kept: on all rows, with its score on rows held out of a first fit."""
+
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.pipeline import Pipeline
+
+from buttress._types import Supervised
+from buttress.audit.baselines import OF_LOG, baselines, reads_columns
+from buttress.audit.contenders import contenders
+from buttress.audit.measure import accuracy, rmse
+from buttress.audit.models.table_model import TableModel
+from buttress.audit.protocols import Labels
+from buttress.audit.reading.split import split
+from buttress.audit.reading.table import Table
+
+FAMILIES = {"majority": "baseline", "mean": "baseline", "logistic": "linear", "ridge": "linear",
+            "gradient": "boosting"}  # first word of an estimator's name -> what the command calls it
+
+
+def estimators(table: Table, task: str, eps: float, seed: int) -> dict[str, Supervised]:
+    """Return what the audit compares, unfitted, by name."""
+    return contenders(task, eps, seed) | baselines(table, task, seed)
+
+
+def named(short: str, entries: dict[str, Supervised]) -> str:
+    """Return the name of the audit's estimator that the command calls ``short``."""
+    found = {_short(name): name for name in entries}
+    if short not in found:
+        raise ValueError(f"--estimator {short} does not suit this target. Use one of {', '.join(found)}.")
+    return found[short]
+
+
+def _short(name: str) -> str:
+    first = name.split()[0].rstrip(",")
+    return FAMILIES.get(first, first) + ("-log" if name.endswith(OF_LOG) else "")
+
+
+def train(
+    table: Table, task: str, name: str, estimator: Supervised, *, source: str, written: dict[str, str], seed: int = 0,
+    max_time: float | None = None,
+) -> TableModel:
+    """Return a model of all rows of ``table``, with the score that a fit to most of them had on the others.
+
+    ``written`` are the texts of the classes in a file, by class; those without one are written as they are.
+    """
+    rows = table.array()
+    train_rows, test_rows, _ = split(table, task == "classification", seed)
+    first = _fit(table, name, estimator, rows[train_rows], table.target[train_rows], max_time)
+    score = _score(first.predict(rows[test_rows]), table.target[test_rows], task, seed)
+    pipeline = _fit(table, name, estimator, rows, table.target, max_time)
+    given = _given(table, pipeline) if task == "classification" else []
+    return TableModel(
+        table.target_name, task, name, pipeline, list(table.numeric), list(table.categorical),
+        {column: notation for column, notation in table.read_as.items() if column != table.target_name}, given,
+        [written.get(str(word), str(word)) for word in given], score,
+        {"source": source, "rows": len(table), "notes": list(table.notes)})
+
+
+def _fit(
+    table: Table, name: str, estimator: Supervised, rows: Labels, y: Labels, max_time: float | None
+) -> Pipeline:
+    preparation = table.native() if reads_columns(name) else table.preparation()
+    model: Any = clone(estimator)
+    if max_time is not None and "max_time" in model.get_params():
+        model.set_params(max_time=max_time)
+    X = np.asarray(preparation.fit_transform(rows), dtype=np.float64)
+    return Pipeline([("columns", preparation), ("model", model.fit(X, y))])
+
+
+def _score(predicted: Labels, y: Labels, task: str, seed: int) -> dict[str, float | str]:
+    metric = "accuracy" if task == "classification" else "RMSE"
+    cell = accuracy(predicted == y) if task == "classification" else rmse(predicted - y, seed)
+    assert cell.value is not None
+    return {"metric": metric, "value": cell.value, "interval": cell.interval(), "rows": len(y)}
+
+
+def _given(table: Table, pipeline: Pipeline) -> list[object]:
+    """Return the classes as they stand in the data, plain Python values, in the order of the pipeline's."""
+    values = np.asarray(table.given_target)[table.places]
+    first = {code: value for value, code in zip(values[::-1].tolist(), table.target[::-1].tolist(), strict=True)}
+    return [first[code] for code in pipeline.classes_.tolist()]

@@ -1,0 +1,209 @@
+"""Models trained, asked, attacked and looked into at the command line; their labels are those of the user's file."""
+
+import sys
+from types import SimpleNamespace
+
+import numpy as np
+import polars as pl
+import pytest
+
+from buttress import SVC, cli, save
+from buttress.attacks import pgd
+from buttress.persistence import load
+
+N = 120
+RNG = np.random.default_rng(0)
+A, B = RNG.normal(size=(2, N))
+YES = A + B > 0
+
+
+@pytest.fixture
+def call(monkeypatch, capsys, tmp_path):
+    """Run a command in a folder of its own; returns (exit code, stdout, stderr)."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(*arguments):
+        monkeypatch.setattr(sys, "argv", ["buttress", *map(str, arguments)])
+        with pytest.raises(SystemExit) as stop:
+            cli.main()
+        out = capsys.readouterr()
+        return stop.value.code or 0, out.out, out.err
+
+    return run
+
+
+def written(name, **columns):
+    pl.DataFrame({"a": A, "price": [f"£{value:.3f}" for value in B], "kind": ["u", "v", None] * (N // 3), **columns}
+                 ).write_csv(name)
+
+
+@pytest.mark.parametrize("estimator", ["linear", "boosting", "plain"])
+@pytest.mark.parametrize(("no", "yes"), [("no", "yes"), ("FALSE", "TRUE"), ("1", "2"), ("01", "02"), ("0.0", "1.0")])
+def test_predictions_are_in_the_users_words(no, yes, estimator, call):
+    given = np.where(YES, yes, no)
+    written("data.csv", y=given)
+    assert call("train", "data.csv", "--target", "y", "--estimator", estimator, "-o", "m.buttress")[0] == 0
+    pl.read_csv("data.csv", infer_schema=False).drop("y").write_csv("new.csv")
+    assert call("predict", "m.buttress", "new.csv", "-o", "p.csv")[0] == 0
+    found = pl.read_csv("p.csv", infer_schema=False)
+    assert set(found["prediction"]) == {no, yes}
+    assert np.mean(found["prediction"].to_numpy() == given) > 0.9
+    assert found["row"].cast(int).to_list() == list(range(N))
+
+
+def test_what_is_predicted_is_what_the_pipeline_says(call):
+    written("data.csv", y=np.where(YES, "yes", "no"))
+    call("train", "data.csv", "--target", "y", "--estimator", "plain", "-o", "m.buttress")
+    model = load("m.buttress")
+    frame = pl.DataFrame({"kind": ["v", None, "never seen"], "price": [0.5, -2.0, None], "more": [1, 2, 3],
+                          "a": [1.0, -1.0, None]})
+    rows = np.array([[1.0, 0.5, "v"], [-1.0, -2.0, "(missing)"], [np.nan, np.nan, "never seen"]], dtype=object)
+    assert model.predict(frame).tolist() == model.pipeline.predict(rows).tolist()
+    np.testing.assert_array_equal(model.rows_of(frame)[:2], rows[:2])
+
+
+def test_a_regression_answers_in_numbers_and_parquet_is_written(call):
+    written("data.csv", y=A + 2 * B)
+    assert call("train", "data.csv", "--target", "y", "--estimator", "linear", "-o", "m.buttress")[0] == 0
+    assert call("predict", "m.buttress", "data.csv", "-o", "p.parquet")[0] == 0
+    found = pl.read_parquet("p.parquet")
+    assert found.columns == ["row", "prediction"]
+    np.testing.assert_allclose(found["prediction"], A + 2 * B, atol=0.2)
+    code, _, err = call("attack", "m.buttress", "data.csv", "--target", "y")
+    assert code == 2
+    assert "predicts numbers" in err
+
+
+def test_by_default_what_an_audit_recommends_is_trained(call, monkeypatch):
+    said = SimpleNamespace(recommended="gradient boosting", verdict=["", "", "Use: gradient boosting."])
+    monkeypatch.setattr("buttress.audit.call.audit_table", lambda *arguments: said)
+    written("data.csv", y=np.where(YES, "yes", "no"))
+    code, out, _ = call("train", "data.csv", "--target", "y", "-o", "m.buttress")
+    assert code == 0
+    assert out.startswith("Use: gradient boosting.")
+    assert load("m.buttress").estimator == "gradient boosting"
+    said.recommended = None
+    code, _, err = call("train", "data.csv", "--target", "y", "-o", "m.buttress")
+    assert code == 2
+    assert "--estimator linear" in err
+
+
+@pytest.mark.slow
+def test_the_audit_itself_recommends(call):
+    written("data.csv", y=np.where(YES, "yes", "no"))
+    code, out, _ = call("train", "data.csv", "--target", "y", "--budget", 5, "-o", "m.buttress")
+    assert code == 0
+    assert out.startswith("Use: ")
+    assert load("m.buttress").estimator in out
+
+
+def test_an_attack_is_that_of_the_library(call):
+    written("data.csv", y=np.where(YES, "yes", "no"))
+    call("train", "data.csv", "--target", "y", "--estimator", "plain", "-o", "m.buttress")
+    arguments = ("attack", "m.buttress", "data.csv", "--target", "y", "--eps", "0.25")
+    code, out, _ = call(*arguments)
+    assert code == 0
+    eps, accuracy, proven = (float(entry) for entry in out.splitlines()[2].split())
+    model = load("m.buttress")
+    X = model.pipeline[0].transform(model.rows_of(pl.read_csv("data.csv")))
+    low, high = X.copy(), X.copy()
+    low[:, :2], high[:, :2] = -np.inf, np.inf
+    y = np.where(YES, "yes", "no")
+    survived = model.pipeline[-1].predict(pgd(model.pipeline[-1], X, y, eps=eps, bounds=(low, high))) == y
+    assert accuracy == pytest.approx(survived.mean(), abs=0.05)
+    assert proven <= accuracy
+    code, _, err = call(*arguments, "--fail-under", 1)
+    assert code == 1
+    assert "required 1" in err
+
+
+def test_boosting_is_attacked_by_trying_and_a_saved_machine_is_attacked_too(call):
+    written("data.csv", y=np.where(YES, 1, 0))
+    call("train", "data.csv", "--target", "y", "--estimator", "boosting", "-o", "m.buttress")
+    _, out, _ = call("attack", "m.buttress", "data.csv", "--target", "y", "--eps", "0.2,0.4", "--rows", 40)
+    shares = [float(line.split()[1]) for line in out.splitlines()[1:4]]
+    assert shares == sorted(shares, reverse=True)
+    assert out.splitlines()[4].startswith("40 rows")
+    pl.DataFrame({"a": A, "b": B, "y": np.where(YES, 1, 0)}).write_csv("plain.csv")
+    save(SVC().fit(np.column_stack([A, B]), YES.astype(int)), "svc.buttress")
+    _, out, _ = call("attack", "svc.buttress", "plain.csv", "--target", "y", "--eps", "0.3")
+    assert float(out.splitlines()[1].split()[1]) > float(out.splitlines()[2].split()[1])
+    pl.DataFrame({"a": A, "b": B}).write_csv("new.csv")
+    assert call("predict", "svc.buttress", "new.csv", "-o", "p.csv")[0] == 0
+    assert np.mean(pl.read_csv("p.csv")["prediction"].to_numpy() == YES) > 0.9
+
+
+def test_a_file_says_what_is_in_it(call):
+    written("data.csv", y=np.where(YES, "yes", "no"))
+    call("train", "data.csv", "--target", "y", "--estimator", "plain", "-o", "m.buttress")
+    code, out, _ = call("inspect", "m.buttress")
+    assert code == 0
+    for said in ("format 2", "buttress 0.", "plain SVC, classification of 'y'", f"{N} rows of data.csv", "no, yes",
+                 "numbers: a, price", "categories: kind", "numbers in '£'", "held-out accuracy", "dual_gap_"):
+        assert said in out
+    save(SVC().fit(np.column_stack([A, B]), YES), "svc.buttress")
+    assert "SVC()\n  classes: False, True\n  dual_gap_" in call("inspect", "svc.buttress")[1]
+
+
+JOIN = """on = [["visits.person", "people.id"]]
+[[table]]
+name = "people"
+source = "people.csv"
+features = ["a"]
+label = "bought"
+[[table]]
+name = "visits"
+source = "visits.csv"
+features = ["minutes"]
+"""
+
+
+@pytest.mark.parametrize(("no", "yes"), [("no", "yes"), ("False", "True"), ("10", "20")])
+def test_a_model_over_a_join_answers_in_the_users_words(no, yes, call, tmp_path):
+    pytest.importorskip("duckdb")
+    (tmp_path / "joins.toml").write_text(JOIN)
+    people = pl.DataFrame({"id": np.arange(N), "a": A, "bought": np.where(YES, yes, no)})
+    people.write_csv("people.csv")
+    pl.DataFrame({"person": np.arange(N), "minutes": B}).write_csv("visits.csv")
+    assert call("fit", "joins.toml", "-o", "m.buttress")[0] == 0
+    people.drop("bought").write_csv("people.csv")  # new people have no label
+    assert call("predict", "m.buttress", "joins.toml", "-o", "p.csv")[0] == 0
+    found = pl.read_csv("p.csv", infer_schema=False)["prediction"].to_numpy()
+    assert set(found) == {no, yes}
+    assert np.mean(found == np.where(YES, yes, no)) > 0.9
+    assert "optimum within" in call("inspect", "m.buttress")[1]
+    code, _, err = call("predict", "m.buttress", "people.csv", "-o", "p.csv")
+    assert code == 2
+    assert "TOML file" in err
+
+
+@pytest.mark.parametrize(("arguments", "message"), [
+    (["predict", "m.buttress", "short.csv", "-o", "p.csv"], "lack the columns 'price', 'kind'"),
+    (["predict", "m.buttress", "words.csv", "-o", "p.csv"], "'a' was one of numbers"),
+    (["predict", "m.buttress", "data.csv", "-o", "data.csv"], "one of the files that are read"),
+    (["predict", "m.buttress", "data.csv", "-o", "nowhere/p.csv"], "no such folder"),
+    (["predict", "nope.buttress", "data.csv", "-o", "p.csv"], "no file 'nope.buttress'"),
+    (["predict", "data.csv", "data.csv", "-o", "p.csv"], "not a model file"),
+    (["predict", "m.buttress", "joins.toml", "-o", "p.csv"], "not a join"),
+    (["attack", "m.buttress", "data.csv", "--target", "y", "--eps", "a"], "--eps must look like"),
+    (["attack", "m.buttress", "data.csv", "--target", "y", "--eps", "-1"], "--eps must be at least 0"),
+    (["attack", "m.buttress", "data.csv", "--target", "y", "--fail-under", "7"], "in [0, 1]"),
+    (["attack", "m.buttress", "data.csv", "--target", "kind"], "which the model does not know"),
+    (["train", "data.csv", "--target", "y", "-o", "x", "--estimator", "liner"], "liner"),
+    (["train", "data.csv", "--target", "y", "-o", "x", "--estimator", "linear-log"], "does not suit"),
+    (["train", "data.csv", "--target", "y", "-o", "nowhere/x"], "no such folder"),
+    (["inspect", "nope"], "no file 'nope'"),
+])
+def test_mistakes_are_one_line(arguments, message, call, tmp_path):
+    written("data.csv", y=np.where(YES, "yes", "no"))
+    call("train", "data.csv", "--target", "y", "--estimator", "linear", "-o", "m.buttress")
+    pl.DataFrame({"a": A}).write_csv("short.csv")
+    pl.read_csv("data.csv").with_columns(a=pl.lit("word")).write_csv("words.csv")
+    (tmp_path / "joins.toml").write_text(JOIN)
+    before = sorted(path.name for path in tmp_path.iterdir())
+    code, out, err = call(*arguments)
+    assert code == 2
+    assert err.count("\n") == 1
+    assert message in err
+    assert out == ""
+    assert sorted(path.name for path in tmp_path.iterdir()) == before
