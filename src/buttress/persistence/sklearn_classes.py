@@ -47,6 +47,8 @@ _MODULES = {
 }
 SKLEARN = {f"sklearn.{name}": f"sklearn.{module}:{name}" for module, names in _MODULES.items() for name in names}
 
+WITHOUT_FIT = ("sklearn.FeatureHasher", "sklearn.HashingVectorizer")  # they learn nothing
+
 # attributes that only further training needs, and that are neither arrays nor plain values
 OF_TRAINING = {
     "sklearn.MLPClassifier": ("_optimizer",),
