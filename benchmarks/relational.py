@@ -15,6 +15,7 @@ import sys
 import time
 import warnings
 from contextlib import contextmanager
+from itertools import combinations
 from pathlib import Path
 
 import duckdb
@@ -26,6 +27,7 @@ from buttress.relational import Join, JoinSampler, RelationalLinearSVC, Table, e
 from buttress.relational.counting.grid import GridOracle
 from buttress.relational.counting.margins import hinge
 from buttress.relational.counting.rank_oracle import RankOracle
+from buttress.relational.plan.hypertree import decompose, width
 from buttress.relational.plan.prepare import prepare
 from buttress.relational.sql.oracle import SqlOracle
 
@@ -284,6 +286,67 @@ def in_spark(join):
     return Join(tables, join.on)
 
 
+SHAPES = {**{f"cycle of {m}": [(i, (i + 1) % m) for i in range(m)] for m in range(3, 10)},
+          "clique of 4": list(combinations(range(4), 2))}
+
+
+def cycles(quick):
+    """Rows of the largest bag of keys against rows a table, on the two kinds of tables that are worst for a cycle.
+
+    "full": every pair of sqrt(n) values, worst for a triangle and a clique; "hubs": one value with all others, worst
+    for longer cycles, whose paths of two tables have n^2 / 4 rows. The slope is that of the logarithms.
+    """
+    sizes = (64, 144, 256) if quick else (100, 400, 1600)
+    for name, edges in SHAPES.items():
+        cycle_edges = [frozenset(edge) for edge in edges]
+        least = width(cycle_edges, decompose(cycle_edges, [np.log(sizes[-1])] * len(edges)))
+        slopes = {}
+        for kind in ("full", "hubs"):
+            largest = [_largest_bag(edges, kind, n) for n in sizes]
+            slopes[kind] = np.polyfit(np.log(sizes), np.log(largest), 1)[0]
+        shown = ", ".join(f"{kind} {slope:.2f}" for kind, slope in slopes.items())
+        print(f"  {name:<12} fhtw {least:.2f}, slope {shown}", flush=True)
+    for engine in ("memory", "sql"):
+        subprocess.run([sys.executable, __file__, "--parts", f"triangle-{engine}"] + ["--quick"] * quick, check=True)
+
+
+def _largest_bag(edges, kind, n):
+    """Rows of the largest bag of keys of a join whose tables have n rows."""
+    side = round(n**0.5)
+    grid = np.indices((side, side)).reshape(2, -1)
+    spokes = np.array([[0] * (n // 2) + list(range(1, n // 2)), [*range(n // 2)] + [0] * (n // 2 - 1)])
+    made = [pd.DataFrame((grid if kind == "full" else spokes).T, columns=[f"k{a}", f"k{b}"]) for a, b in edges]
+    for frame in made:
+        frame["row"] = np.arange(len(frame))
+    on = [(f"t{[v in e for e in edges].index(True)}.k{v}", f"t{i}.k{v}") for v in {v for e in edges for v in e}
+          for i, edge in enumerate(edges) if v in edge and i != [v in e for e in edges].index(True)]
+    plan = prepare(Join([Table(f"t{i}", frame) for i, frame in enumerate(made)], on))
+    return max(node.n_rows for node in plan.nodes if node.bound)
+
+
+def triangle_frames(quick):
+    rng = np.random.default_rng(0)
+    n, keys = (10_000, 100) if quick else (100_000, 500)
+    made = [pd.DataFrame({"a": rng.integers(0, keys, n), "b": rng.integers(0, keys, n), "x": rng.normal(size=n)})
+            for _ in range(3)]
+    made[0]["y"] = (made[0]["x"] + 0.5 * rng.normal(size=n) > 0).astype(int)
+    return made
+
+
+def triangle(quick, engine):
+    """Fit a triangle of three tables of 10^5 rows and 500 keys, in process or by DuckDB, in a process of its own."""
+    made = triangle_frames(quick)
+    join = Join([Table(f"t{i}", frame, features=["x"], label=None if i else "y") for i, frame in enumerate(made)],
+                [("t0.b", "t1.a"), ("t1.b", "t2.a"), ("t2.b", "t0.a")])
+    took = {}
+    with timed(took):
+        model = RelationalLinearSVC(alpha=1e-2, random_state=0, engine=engine).fit(join)
+    low, high = model.objective_interval_
+    print(f"  triangle, {engine}: {model.n_join_rows_:.3g} rows of the join, gap {(high - low) / high:.1e}, "
+          f"{took['cpu']:.1f} s CPU, {took['clock']:.1f} s of the clock, at most "
+          f"{resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3:.0f} MB", flush=True)
+
+
 def stability(quick):
     """Definition 12 measured: the least delta and gamma for alpha-perturbations of two joins, by random search.
 
@@ -324,10 +387,13 @@ def _stability(X, y, share, rng, lam=1e-2, tries=6):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data-dir", type=Path)
-    parser.add_argument("--parts", default="calls,sketches,engines,stability,goals,movielens,chinook")
+    parser.add_argument("--parts", default="calls,sketches,engines,stability,goals,cycles,movielens,chinook")
     parser.add_argument("--quick", action="store_true")
     options = parser.parse_args()
     for part in options.parts.split(","):
+        if part.startswith("triangle-"):
+            triangle(options.quick, part.removeprefix("triangle-"))
+            continue
         print(part)
         if part in ("movielens", "chinook"):
             if options.data_dir is None:
@@ -336,7 +402,7 @@ def main():
             (movielens if part == "movielens" else chinook)(options.data_dir)
         else:
             {"calls": calls, "sketches": sketches, "engines": engines, "stability": stability,
-             "goals": goals}[part](options.quick)
+             "goals": goals, "cycles": cycles}[part](options.quick)
 
 
 if __name__ == "__main__":

@@ -5,11 +5,13 @@ import json
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 
+from buttress.adversarial import AdversarialSVC
 from buttress.attacks.targets import by_differences
-from buttress.reproduce.adv_svm.__main__ import main
+from buttress.reproduce.adv_svm.__main__ import figures_text, main
 from buttress.reproduce.adv_svm.data import SETS, deformation_fields, deformed, digits_pair, read_idx
-from buttress.reproduce.adv_svm.protocol import MODELS
+from buttress.reproduce.adv_svm.protocol import MODELS, Candidate, figure_3, fitted
 from buttress.reproduce.adv_svm.published_file import RIDGE, C, PublishedFile
 
 
@@ -88,6 +90,29 @@ def test_short_run_writes_every_row_and_attack(tmp_path, capsys):
         assert scores["C&W"] == 0
         assert 0 < scores["C&W median l2"] < 4
     assert record["rows"]["exact rkhs"]["scores"]["Normal"][0] > 85
+
+
+def test_figure_3_has_every_attack_at_every_stage():
+    split = digits_pair(3, 8)
+    natural = AdversarialSVC(defense="rkhs", solver="dsg", eps=0, norm="l2", C=8.0, n_features=64, batch_size=100,
+                             fit_intercept=False)
+    curves = figure_3(Candidate(natural), split, 10, 1)
+    assert set(curves) == {"Normal", "FGSM", "PGD", "C&W", "C&W median l2", "ZOO", "ZOO median l2"}
+    assert {tuple(x for x, _ in curve) for curve in curves.values()} == {(1, 2)}
+    model = fitted(Candidate(clone(natural).set_params(max_iter=2)), split.X, split.y, 0)
+    assert curves["Normal"][-1][1] == 100 * np.mean(model.predict(split.X_test[:10]) != split.y_test[:10])
+    assert all(error in (0.0, 100.0) for _, error in curves["C&W"] + curves["ZOO"])
+
+
+def test_figures_stand_beside_the_points_of_the_papers_tables():
+    whole = {"steps": [(5, 70.0), (10, 69.0)], "eps": [(4 / 255, 71.0), (8 / 255, 69.0)]}
+    panels = {"C&W": [(3, 90.0), (6, 80.0)], "C&W median l2": [(3, 0.5), (6, 0.6)]}
+    text = figures_text("CIFAR10 automobile vs. truck", {"Natural": {"figure 2": whole, "figure 3": panels}})
+    assert "| Natural | 70.00 | 69.00 (63.32) |" in text
+    assert "| Natural | 71.00 | 69.00 (63.32) |" in text
+    assert "| Natural | 90.00 | 80.00 (52.70) |" in text  # 100 - 47.30
+    assert "| Natural | 0.50 | 0.60 |" in text
+    assert "(" not in figures_text("MNIST 1 vs. 7", {"Natural": {"figure 2": whole}})
 
 
 def test_published_file_is_a_sum_of_ridge_regressions():

@@ -110,9 +110,12 @@ def check_total(weight: float) -> None:
         raise ValueError("Every row of the join has weight zero, so there is nothing to fit. Check the weights.")
 
 
-def check_bag(join: Join, tables: Sequence[int], n_rows: float) -> None:
-    """Refuse a group of tables that break a cycle when joining them gives more than ``max_bag_rows`` rows."""
+def check_bag(join: Join, tables: Sequence[int], n_rows: int) -> None:
+    """Refuse a group of tables that break a cycle when joining them gives more than ``max_bag_rows`` rows.
+
+    ``n_rows`` may be the row at which counting them ended.
+    """
     if n_rows > join.max_bag_rows:
         names = ", ".join(join.tables[t].name for t in tables)
-        raise ValueError(f"The join is cyclic and its cycle ({names}) needs {n_rows:.3g} rows joined beforehand, more "
-                         f"than max_bag_rows={join.max_bag_rows}. Raise max_bag_rows or drop a pair from on.")
+        raise ValueError(f"The join is cyclic and its cycle ({names}) needs {n_rows:,} rows or more joined beforehand, "
+                         f"more than max_bag_rows={join.max_bag_rows}. Raise max_bag_rows or drop a pair from on.")

@@ -103,7 +103,8 @@ class Join:
     using : list of str
         Names of key columns that are equal in every table that has them, as USING in SQL.
     max_bag_rows : int, default=10_000_000
-        Most rows a group of tables may have that must be joined beforehand because the join is cyclic.
+        Most rows a bag of keys may have that is joined beforehand because the join is cyclic; in a database, a group of
+        tables.
 
     Examples
     --------

@@ -15,7 +15,7 @@ from buttress.relational.plan.prepare import prepare
 class Explanation:
     """Facts of a join; printing it shows ``text``.
 
-    ``edges`` maps a table (or tables joined beforehand) to "exact" or "sketched", how its rows reach its parent;
+    ``edges`` maps a table (or the keys joined beforehand) to "exact" or "sketched", how its rows reach its parent;
     ``edge_cover`` maps each table to its weight in the least fractional edge cover of the join attributes, and
     ``agm_bound`` is the bound on the number of rows that it gives (times the most rows that share a key).
     ``cost`` estimates the additions of one oracle call.
@@ -38,7 +38,8 @@ class Explanation:
 def explain(join: Join) -> Explanation:
     """Read the join and return its Explanation."""
     plan = prepare(join, encoding=Encoding(missing="zero"))  # a plan is to be seen before NULLs are dealt with
-    names = ["+".join(plan.tables[t].name for t, _ in node.members) for node in plan.nodes]
+    names = ["+".join([plan.tables[t].name for t, _ in node.members] or [f"keys {', '.join(node.bound)}"])
+             for node in plan.nodes]
     edges = {name: "exact" if is_exact(plan, i) else "sketched" for i, name in enumerate(names) if i}
     base = {table.name: rows for table, rows in zip(plan.tables, plan.base_rows)}
     cover = {table.name: abs(round(float(w), 6)) for table, w in zip(plan.tables, plan.cover)}
@@ -60,8 +61,8 @@ def _tree_lines(plan: Plan, names: list[str], edges: dict[str, str], i: int, dep
     if i:
         fan = node.n_rows / max(node.n_keys, 1)
         what = f"{edges[names[i]]}, {node.n_keys:,} keys, {fan:.3g} rows a key"
-    if len(node.members) > 1:
-        what += ", joined beforehand because the join is cyclic"
+    if node.bound:
+        what += f", keys {', '.join(node.bound)} joined beforehand because the join is cyclic"
     lines = [f"{'  ' * depth}{names[i]}: {node.n_rows:,} rows ({what})"]
     for child in node.down:
         lines += _tree_lines(plan, names, edges, child, depth + 1)

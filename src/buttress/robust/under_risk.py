@@ -21,6 +21,8 @@ from buttress.losses import Logistic, Multinomial, Squared
 from buttress.risks import SHARE_ROUNDING, PerClass, Risk
 from buttress.robust.kernel_risk import KernelRisk
 from buttress.solvers.gradient.descent import StepLike
+from buttress.solvers.gradient.envelope import EnvelopeGradient, envelope_gradient
+from buttress.solvers.gradient.space import Dual
 from buttress.solvers.ridge.leave_one_out import GramRidge
 from buttress.solvers.run import all_or_nothing
 
@@ -161,6 +163,41 @@ class KernelRegressor(ExpansionValues, ExpansionIntervals, RegressorMixin, Kerne
             check_coverage(coverage, float(np.count_nonzero(self._row_weights)))
             self.held_out_ = self._held_out_fits()
         return super().predict_interval(X, coverage)
+
+    def stationarity(self, lam: float | None = None) -> EnvelopeGradient:
+        """Return how near the model is to a stationary point: the gradient of the Moreau envelope of its objective.
+
+        A norm of eps says that a function within lam * eps, in the norm of the RKHS, has a subgradient of at most eps.
+        The plain gradient in ``history_`` says nothing where the kept rows change. By default lam is half of 1 / beta,
+        beta the smoothness of the kept rows (Rathnashyam & Gittens 2023, eq. 48). Costs O(n^3).
+
+        Raises ValueError for lam <= 0, and for models on landmarks or of a linear or precomputed kernel.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from buttress import KernelRegressor
+        >>> X = np.linspace(0, 6, 50)[:, None]
+        >>> bool(KernelRegressor().fit(X, np.sin(X[:, 0])).stationarity().norm < 0.1)
+        True
+        """
+        check_is_fitted(self)
+        risk = self._checked_risk()
+        if lam is not None and not 0 < lam < np.inf:
+            raise ValueError(f"lam must be positive. Got {lam!r}. Leave it out to take half of 1 / beta.")
+        centres = self.expansion_.centers
+        kernel = self.expansion_.kernel
+        n_rows = len(getattr(self, "_targets", ()))  # a loaded model has none
+        if isinstance(kernel, Linear | Precomputed) or len(centres) != n_rows:
+            raise ValueError("stationarity needs the Gram matrix of the training rows, which a loaded model, one on "
+                             f"landmarks or one of a linear or precomputed kernel does not keep. Got {kernel!r} with "
+                             f"{len(centres)} centres of {n_rows} rows. Fit with n_landmarks=None, a kernel of rows.")
+        weight = self._row_weights
+        space = Dual(kernel(centres, centres), weight / weight.sum())
+        ridge = self.alpha / (risk.kept * weight.sum())
+        beta = 2 * space.largest(self.weights_) + 2 * ridge
+        return envelope_gradient(space, self._targets - self.intercept_, risk, self.dual_coef_, ridge=ridge,
+                                 sample_weight=weight, lam=1 / (2 * beta) if lam is None else lam)
 
     def _held_out_fits(self) -> HeldOutFits:
         """Return the weighted ridge fits without a fold of rows each, weights as the risk has them at the solution."""

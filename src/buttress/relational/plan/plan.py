@@ -64,10 +64,11 @@ class TableData:
 
 @dataclass
 class Node:
-    """A node of the join tree: a table, or several that were joined beforehand.
+    """A node of the join tree: a table, or the keys of a cycle that were joined beforehand, with tables or without.
 
     ``members`` are (table number, its row for each row of the node); ``key`` numbers the groups that a row of the
-    parent matches (sorted; empty in the root); ``down`` gives each row's group in each child, by node number.
+    parent matches (sorted; empty in the root); ``down`` gives each row's group in each child, by node number; ``bound``
+    names the keys joined beforehand.
     """
 
     members: list[tuple[int, Index]]
@@ -75,10 +76,11 @@ class Node:
     key: Index
     n_keys: int
     down: dict[int, Index] = field(default_factory=dict)
+    bound: list[str] = field(default_factory=list)
 
     @property
     def n_rows(self) -> int:
-        return len(self.members[0][1])
+        return len(self.members[0][1]) if self.members else len(self.key)
 
     def weight(self, tables: list[TableData]) -> Array:
         """Product of the tables' weights, shape (n_rows,)."""

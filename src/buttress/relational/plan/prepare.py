@@ -7,7 +7,6 @@ import numpy as np
 
 from buttress._checks import Array
 from buttress.relational.checks import (
-    check_bag,
     check_classes,
     check_label,
     check_rows,
@@ -15,16 +14,15 @@ from buttress.relational.checks import (
     used_columns,
 )
 from buttress.relational.declare import Join, Pair, key_columns
+from buttress.relational.plan.bags import BagRows, Codes, are_unique, bag_rows
 from buttress.relational.plan.features import table_data
-from buttress.relational.plan.keys import combine, encode, match, match_count
+from buttress.relational.plan.keys import combine, encode
 from buttress.relational.plan.plan import Encoding, Index, Node, Plan, TableData, exact_counts, total_weight
-from buttress.relational.plan.shape import Shape, find_shape
+from buttress.relational.plan.shape import Shape, attributes, find_shape
 from buttress.relational.plan.tree import edge_cover
 from buttress.relational.sources.columns import Column
 from buttress.relational.sources.databases import one_snapshot
 from buttress.relational.sources.tables import read_columns, row_count
-
-Codes = dict[int, Index]  # attribute number -> codes of the rows
 
 
 def prepare(join: Join, *, intercept: bool = True, root: int | None = None, classes: Any = None,
@@ -45,15 +43,16 @@ def assemble(join: Join, pairs: list[Pair], columns: list[dict[str, Column]], *,
     """Return the plan of a join whose columns are read; the rest as in ``prepare``."""
     root = join.root if root is None else root
     base = [len(next(iter(column.values())).null) for column in columns]
-    shape = find_shape(join, pairs, root, lambda: [np.log(max(n, 1)) for n in base])
     codes: list[Codes] = [{} for _ in join.tables]
-    for a, attribute in enumerate(shape.attributes):
+    for a, attribute in enumerate(attributes(pairs)):
         for table, code in encode(join, attribute, columns).items():
             codes[table][a] = code
+    shape = find_shape(join, pairs, root, lambda: [np.log(max(_distinct(list(code.values()))[0], 1)) for code in codes],
+                       lambda table, held: are_unique(codes[table], held))
     notes, rows = _drop_null_keys(join, shape, codes, base)
-    merged = [_joined(join, bag, codes, rows) for bag in shape.bags]
+    merged = bag_rows(join, shape, codes, rows)
     cover, agm_log = _bound(shape, codes, merged)
-    nodes = _tree(shape, merged)
+    nodes = _tree(join, shape, merged)
     counts = exact_counts(nodes)
     total = int(sum(counts[0].tolist()))
     check_rows(total, notes)
@@ -93,7 +92,7 @@ def _drop_null_keys(
     return notes, rows
 
 
-def _bound(shape: Shape, codes: list[Codes], merged: Sequence[tuple[Any, Codes]]) -> tuple[Array, float]:
+def _bound(shape: Shape, codes: list[Codes], merged: Sequence[BagRows]) -> tuple[Array, float]:
     """Return the tables' weights in the least fractional edge cover, and the logarithm of the bound it gives.
 
     The right side of a left join counts the keys it is asked for too, each of which may get a row.
@@ -101,7 +100,7 @@ def _bound(shape: Shape, codes: list[Codes], merged: Sequence[tuple[Any, Codes]]
     sizes = [_distinct(list(code.values())) for code in codes]
     asked = np.zeros(len(codes), dtype=np.int64)
     for bag in shape.optional:
-        above = merged[shape.tree.parent[bag]][1]
+        above = merged[shape.tree.parent[bag]].codes
         asked[shape.bags[bag][0]] = _distinct([above[a] for a in shape.edge(bag)])[0]
     logs = [np.log(max(many + more, 1)) for (many, _), more in zip(sizes, asked.tolist())]
     cover, bound = edge_cover([frozenset(code) for code in codes], logs)
@@ -116,39 +115,29 @@ def _distinct(codes: Sequence[Index]) -> tuple[int, int]:
     return len(many), int(many.max(initial=1))
 
 
-def _joined(join: Join, bag: list[int], codes: list[Codes], rows: list[Index]) -> tuple[dict[int, Index], Codes]:
-    """Join the tables of a group by hashing; returns each table's rows and the codes of the rows."""
-    members = {bag[0]: rows[bag[0]]}
-    total = dict(codes[bag[0]])
-    left = bag[1:]
-    while left:
-        table = max(left, key=lambda t: len(codes[t].keys() & total.keys()))
-        left.remove(table)
-        shared = sorted(codes[table].keys() & total.keys())
-        n = len(next(iter(total.values())))
-        both = combine([np.concatenate([total[a], codes[table][a]]) for a in shared])
-        check_bag(join, bag, match_count(both[:n], both[n:]))
-        first, second = match(both[:n], both[n:])
-        members = {t: r[first] for t, r in members.items()} | {table: rows[table][second]}
-        total = {a: code[first] for a, code in total.items()} | {a: code[second] for a, code in codes[table].items()}
-    return members, total
-
-
-def _tree(shape: Shape, merged: Sequence[tuple[dict[int, Index], Codes]]) -> list[Node]:
+def _tree(join: Join, shape: Shape, merged: Sequence[BagRows]) -> list[Node]:
     """Build the nodes in tree order, add the rows of left joins, and drop rows that take no part in the join."""
     place = {bag: i for i, bag in enumerate(shape.tree.order)}
     nodes = []
     codes = []
     for bag in shape.tree.order:
-        members, held = merged[bag]
-        nodes.append(Node([(t, rows.copy()) for t, rows in members.items()], place.get(shape.tree.parent[bag], -1),
-                          np.zeros(0, np.int64), 0))
-        codes.append(dict(held))
+        here = merged[bag]
+        n = len(next(iter(here.codes.values()), ()))
+        nodes.append(Node([(t, rows.copy()) for t, rows in here.members.items()],
+                          place.get(shape.tree.parent[bag], -1), np.zeros(0 if here.members else n, np.int64), 0,
+                          bound=[_name(join, shape, a) for a in sorted(shape.bound[bag])]))
+        codes.append(dict(here.codes))
     for i, bag in enumerate(shape.tree.order[1:], start=1):
         _link(nodes, codes, i, shape.edge(bag), bag in shape.optional)
     _reduce(nodes)
     _sort(nodes)
     return nodes
+
+
+def _name(join: Join, shape: Shape, a: int) -> str:
+    """Return the first column of an attribute, which stands for all of them."""
+    table, names = next(iter(shape.attributes[a].items()))
+    return f"{join.tables[table].name}.{names[0]}"
 
 
 def _link(nodes: list[Node], codes: list[Codes], i: int, shared: list[int], optional: bool) -> None:

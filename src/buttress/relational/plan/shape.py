@@ -1,32 +1,42 @@
-"""The shape of a join before any row is read: groups of tables joined beforehand, their tree, its left joins.
+"""The shape of a join: groups of tables or of keys joined beforehand, their tree, its left joins.
 
-Counting in this process and counting as SQL share it, so that they cannot mean different joins.
+Counting in this process and counting as SQL share it, so that they cannot mean different joins. They part on a cycle:
+SQL joins whole tables beforehand, this process the keys alone, bound together at fractional hypertree width.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from buttress.relational.declare import Join, Pair
-from buttress.relational.plan.tree import Edges, Tree, cheapest_bags, connected, spanning_tree
+from buttress.relational.plan.hypertree import decompose
+from buttress.relational.plan.tree import Edges, Tree, cheapest_bags, connected, cyclic_core, spanning_tree
 
 Attribute = dict[int, list[str]]
+Unique = Callable[[int, frozenset[int]], bool]  # (table, attributes): no two of its rows agree in all of them
 
 
 @dataclass(frozen=True)
 class Shape:
     """The join tree of groups of tables ("bags": one table each, unless the join is cyclic).
 
-    ``attributes`` are the columns that must be equal, table number -> its columns (mostly one); ``shared`` gives each
+    ``attributes`` are the columns that must be equal, table number -> its columns (mostly one); ``bound`` are the
+    attributes whose keys a bag joins beforehand, none for a table alone; ``shared`` gives each
     bag's attributes that other bags hold too; ``optional`` are the bags on the right of a left join; ``kept`` the
     (table, attribute) whose rows stay though the key is NULL or matches nothing.
     """
 
     attributes: list[Attribute]
     bags: list[list[int]]
+    bound: list[frozenset[int]]
     shared: list[frozenset[int]]
     tree: Tree
     optional: frozenset[int]
     kept: frozenset[tuple[int, int]]
+
+    @property
+    def right_tables(self) -> frozenset[int]:
+        """The tables on the right of a left join, which drop no row."""
+        return frozenset(self.bags[bag][0] for bag in self.optional)
 
     def edge(self, bag: int) -> list[int]:
         """Return the attributes that a bag shares with its parent, none for the root."""
@@ -34,33 +44,67 @@ class Shape:
         return sorted(self.shared[bag] & self.shared[parent]) if parent >= 0 else []
 
 
-def find_shape(join: Join, pairs: Sequence[Pair], root: int, log_sizes: Callable[[], Sequence[float]]) -> Shape:
+def find_shape(join: Join, pairs: Sequence[Pair], root: int, log_sizes: Callable[[], Sequence[float]],
+               unique: Unique | None = None) -> Shape:
     """Return the shape of a join whose root holds table ``root``.
 
-    ``log_sizes`` gives the logarithms of the tables' numbers of rows; it is asked for cyclic joins only. Raises
-    ValueError for tables that are not joined and for left joins that have no place in a tree.
+    ``log_sizes`` gives the logarithms of the tables' numbers of rows; it is asked for cyclic joins only. With
+    ``unique``, which says whether no two rows of a table agree in some attributes, cycles are broken by bags of keys at
+    fractional hypertree width; without, by groups of whole tables. Raises ValueError for tables that are not joined and
+    for left joins that have no place in a tree.
     """
     groups = attributes(pairs)
     edges = [frozenset(a for a, group in enumerate(groups) if i in group) for i in range(len(join.tables))]
     _check_connected(join, edges)
     left = {pair.second[0] for pair in pairs if pair.left}
-    bags = [[i] for i in range(len(edges))]
-    if spanning_tree(edges) is None:
-        found = cheapest_bags(edges, log_sizes(), left)
-        if found is None:
-            names = ", ".join(join.tables[t].name for t in sorted(left))
-            raise ValueError(f"The join is cyclic, and the cycle runs through a left join (of {names}). Make it inner, "
-                             "or join the cycle beforehand.")
-        bags = found
-    held = [frozenset().union(*(edges[t] for t in bag)) for bag in bags]
+    bags, bound = _bags(join, edges, root, left, log_sizes, unique)
+    held = [frozenset().union(wide, *(edges[t] for t in bag)) for bag, wide in zip(bags, bound, strict=True)]
     shared = [frozenset(a for a in mine if sum(a in other for other in held) > 1) for mine in held]
     tree = spanning_tree(shared, next(i for i, bag in enumerate(bags) if root in bag))
     assert tree is not None, "the bags were chosen so that they form a tree"
     kept = frozenset((pair.first[0], a) for pair in pairs if pair.left for a, group in enumerate(groups)
                      if all(column in group.get(table, []) for table, column in (pair.first, pair.second)))
-    shape = Shape(groups, bags, shared, tree, frozenset(i for i, bag in enumerate(bags) if bag[0] in left), kept)
+    optional = frozenset(i for i, bag in enumerate(bags) if bag and bag[0] in left)
+    shape = Shape(groups, bags, bound, shared, tree, optional, kept)
     _check_left(join, pairs, shape)
     return shape
+
+
+def _bags(join: Join, edges: Edges, root: int, left: set[int], log_sizes: Callable[[], Sequence[float]],
+          unique: Unique | None) -> tuple[list[list[int]], list[frozenset[int]]]:
+    """Return the tables of each bag, and the attributes whose keys it joins beforehand."""
+    core = cyclic_core(edges)
+    if len(core) == 1:
+        return [[i] for i in range(len(edges))], [frozenset()] * len(edges)
+    if unique is not None and left.isdisjoint(core):
+        return _bags_of_keys(edges, core, root, log_sizes(), unique)
+    bags = cheapest_bags(edges, log_sizes(), left)
+    if bags is None:
+        names = ", ".join(join.tables[t].name for t in sorted(left))
+        raise ValueError(f"The join is cyclic, and the cycle runs through a left join (of {names}). Make it inner, or "
+                         "join the cycle beforehand.")
+    return bags, [frozenset(a for t in bag for a in edges[t] if sum(a in edges[s] for s in bag) > 1) for bag in bags]
+
+
+def _bags_of_keys(edges: Edges, core: Sequence[int], root: int, log_sizes: Sequence[float],
+                  unique: Unique) -> tuple[list[list[int]], list[frozenset[int]]]:
+    """Return bags of keys at fractional hypertree width, and the tables beside them.
+
+    A table whose rows have distinct keys joins a bag that holds them, where it adds no row; every other one, and the
+    one with the label, is a bag by itself. Attributes outside the cycle stay with their tables.
+    """
+    inside = {t: frozenset(a for a in edges[t] if sum(a in edges[s] for s in core) > 1) for t in core}
+    found = decompose(list(inside.values()), [log_sizes[t] for t in core])
+    wide = [bag for bag in found if not any(bag <= held for held in inside.values())]
+    bags: list[list[int]] = [[] for _ in wide]
+    alone = [t for t in range(len(edges)) if t not in core]
+    for t, held in inside.items():
+        place = next((i for i, bag in enumerate(wide) if held <= bag), None)
+        if place is not None and t != root and unique(t, held):
+            bags[place].append(t)
+        else:
+            alone.append(t)
+    return [[t] for t in sorted(alone)] + bags, [frozenset[int]()] * len(alone) + wide
 
 
 def attributes(pairs: Sequence[Pair]) -> list[Attribute]:

@@ -102,7 +102,7 @@ def cheapest_bags(
     Only the cyclic core (what ear removal leaves) is searched, all its partitions up to ``most`` tables; beyond that
     the core is one group. Tables in ``single`` stay alone; None when that leaves no partition.
     """
-    core = _core(edges)
+    core = cyclic_core(edges)
     alone = [[e] for e in range(len(edges)) if e not in core]
     partitions = _partitions(core) if len(core) <= most else [[core]]
     best = None
@@ -130,7 +130,8 @@ def _shared(edges: Edges) -> list[frozenset[int]]:
     return [frozenset(v for v in e if sum(v in f for f in edges) > 1) for e in edges]
 
 
-def _core(edges: Edges) -> list[int]:
+def cyclic_core(edges: Edges) -> list[int]:
+    """Return the tables that ear removal leaves: one if the join is acyclic."""
     left = list(range(len(edges)))
     while (ear := next((e for e in left if len(left) > 1 and _witness(e, left, edges) is not None), None)) is not None:
         left.remove(ear)

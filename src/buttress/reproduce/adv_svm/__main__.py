@@ -13,6 +13,8 @@ from buttress.reproduce.adv_svm.data import SETS, Split, digits_pair
 from buttress.reproduce.adv_svm.protocol import MODELS, figure_2, figure_3, measure
 from buttress.reproduce.adv_svm.published import PUBLISHED
 
+ITERATIVE = ("Natural", "adv-SVM(D)", "adv-SVM(C)")  # the rows of figure 3
+
 
 def parser() -> argparse.ArgumentParser:
     p = argparse.ArgumentParser(prog="python -m buttress.reproduce.adv_svm", description=__doc__)
@@ -44,6 +46,44 @@ def line(name: str, row: str, scores: dict[str, tuple[float, float]], minutes: f
     return f"| {row} | {' | '.join(cells)} | {minutes:.2f}{took} |"
 
 
+def figures_text(name: str, rows: dict[str, dict[str, Any]]) -> str:
+    """Return figures 2 and 3 as tables of ours, with the paper's number in brackets where its tables have the point.
+
+    The paper prints no number of its figures. PGD of 10 steps at 8/255 and the last batch are points of its tables.
+    """
+    text = ""
+    for sweep, head in (("steps", "accuracy, PGD at 8/255, steps"), ("eps", "accuracy, PGD of 10 steps, 255ths")):
+        curves = {row: found["figure 2"][sweep] for row, found in rows.items()}
+        theirs = {row: _printed(name, row, "PGD") for row in curves}
+        whole = {row: [(round(x * 255) if sweep == "eps" else x, value) for x, value in curve]
+                 for row, curve in curves.items()}
+        text += _curves(f"Figure 2, {head}", whole, theirs, 10 if sweep == "steps" else 8)
+    kept = {row: found["figure 3"] for row, found in rows.items() if "figure 3" in found}
+    for attack in next(iter(kept.values()), {}):
+        theirs = {row: None if (number := _printed(name, row, attack)) is None else 100 - number for row in kept}
+        curves = {row: found[attack] for row, found in kept.items()}
+        what = "batches" if attack.endswith("l2") else "error, batches"
+        text += _curves(f"Figure 3, {attack}, {what}", curves, theirs, max(x for x, _ in next(iter(curves.values()))))
+    return text
+
+
+def _printed(name: str, row: str, attack: str) -> float | None:
+    found = PUBLISHED.get(name, {}).get(row, {}).get(attack)
+    return None if found is None else found[0]
+
+
+def _curves(title: str, curves: dict[str, list[tuple[float, float]]], theirs: dict[str, float | None],
+            at: float) -> str:
+    """Return a table with a line a model; the paper's number stands in brackets in column ``at``."""
+    places = [x for x, _ in next(iter(curves.values()), [])]
+    text = f"\n| {title} | {' | '.join(f'{x:g}' for x in places)} |\n|{'---|' * (len(places) + 1)}\n"
+    for row, curve in curves.items():
+        number = theirs[row]
+        cells = [f"{y:.2f}" + (f" ({number:.2f})" if x == at and number is not None else "") for x, y in curve]
+        text += f"| {row} | {' | '.join(cells)} |\n"
+    return text
+
+
 def run_set(name: str, split: Split, options: argparse.Namespace) -> dict[str, Any]:
     """Print the table of one set, and its figures; returns all numbers."""
     out = sys.stdout.write
@@ -61,8 +101,10 @@ def run_set(name: str, split: Split, options: argparse.Namespace) -> dict[str, A
         record["rows"][row] = {"scores": scores, "minutes": minutes, "model": repr(candidate.model)}
         if options.figures:
             record["rows"][row]["figure 2"] = figure_2(candidate, split, options.attacked)
-            if row in ("Natural", "adv-SVM(D)", "adv-SVM(C)"):
-                record["rows"][row]["figure 3"] = figure_3(candidate, split, options.attacked)
+            if row in ITERATIVE:
+                record["rows"][row]["figure 3"] = figure_3(candidate, split, options.attacked, options.nearest)
+    if options.figures:
+        out(figures_text(name, record["rows"]))
     return record
 
 

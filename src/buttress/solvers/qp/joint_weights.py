@@ -67,46 +67,63 @@ def strongest_mixture(cuts: Array) -> Array:
     return found if value(found)[0] <= value(start)[0] else start
 
 
+class Bundle:
+    """The dual points of all balls so far, mixtures of them, and their V (m,), which are cuts.
+
+    Each dual point a bounds F(gamma) from below by sum_p gamma_p^2 V_p(a). The mixture of dual points that attains the
+    minimum over gamma of the largest cut is a dual point too, and by concavity its bound is at least as good. So it
+    adds a cut without solving another program.
+    """
+
+    def __init__(self, stack: KernelStack):
+        self.stack = stack
+        self.points: list[Array] = []
+        self.cuts: list[Array] = []
+
+    def add(self, trial: Trial) -> tuple[float, Array, Array]:
+        """Take in a ball; return the best lower bound, and the dual point that gives it with its V."""
+        self.points.append(trial.ball.a)
+        self.cuts.append(trial.variances)
+        for _ in range(MIX_ROUNDS):
+            share = strongest_mixture(np.array(self.cuts))
+            self.points.append(np.tensordot(share, self.points, axes=1))
+            self.cuts.append(self.stack.variances(self.points[-1]))
+        strongest = int(np.argmax([harmonic(V) for V in self.cuts]))
+        return harmonic(self.cuts[strongest]), self.points[strongest], self.cuts[strongest]
+
+
 def joint_cuts(stack: KernelStack, mix: Array) -> Steps:
     """Yield the best mix so far; the next one is optimal for the strongest mixture of all dual points so far.
 
-    Each dual point a bounds F(gamma) from below by sum_p gamma_p^2 V_p(a), a cut. The mixture of dual points that
-    attains the minimum over gamma of the largest cut is a dual point too, and by concavity its bound is at least as
-    good. So it adds a cut without solving another program. The gap is relative.
+    The gap is relative.
     """
-    cuts: list[Array] = []
-    points: list[Array] = []
+    bundle = Bundle(stack)
     best: Trial | None = None
     start: Array | None = None
     while True:
         trial = stack.evaluate(mix**2, start)
         best = trial if best is None or trial.upper < best.upper else best
-        points.append(trial.ball.a)
-        cuts.append(trial.variances)
-        for _ in range(MIX_ROUNDS):
-            share = strongest_mixture(np.array(cuts))
-            points.append(np.tensordot(share, points, axes=1))
-            cuts.append(stack.variances(points[-1]))
-        strongest = int(np.argmax([harmonic(V) for V in cuts]))
-        lower = harmonic(cuts[strongest])
+        lower, start, V = bundle.add(trial)
         yield Step((best, lower), gap=(best.upper - lower) / max(abs(best.upper), 1e-300), objective=best.upper)
-        start = points[strongest]
-        mix = best_mix(cuts[strongest])
+        mix = best_mix(V)
 
 
 def joint_gradient(stack: KernelStack, mix: Array) -> Steps:
-    """Yield mixes along the reduced gradient of F, scaled by the curvature of the cut, with a line search.
+    """Yield mixes along a reduced gradient of F, scaled by the curvature of a cut, with a line search.
 
     The gradient of F at gamma is 2 gamma_p V_p(a), with a the dual point of the ball at gamma. Projected on
     sum gamma = 1 and divided by the second derivatives of the cut, 2 V_p(a), it points to the minimum of the cut.
+    The dual point taken is the strongest of the bundle, where F falls towards it: its own zigzags, because the ball
+    keeps other rows after each step.
     """
+    bundle = Bundle(stack)
     trial = stack.evaluate(mix**2, None)
-    lower = 0.0
     while True:
-        lower = max(lower, harmonic(trial.variances))
+        lower, _, V = bundle.add(trial)
         yield Step((trial, lower), gap=(trial.upper - lower) / max(abs(trial.upper), 1e-300), objective=trial.upper)
         gamma = np.sqrt(trial.eta)
-        D = best_mix(trial.variances) - gamma
+        D = best_mix(V) - gamma
+        D = D if gamma * trial.variances @ D < 0 else best_mix(trial.variances) - gamma
         following = along_mix(stack, trial, gamma, D)
         if np.abs(D).max() <= SHORTEST or not following.upper < trial.upper:
             return
