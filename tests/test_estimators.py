@@ -51,6 +51,8 @@ ESTIMATORS = [
     AdversarialSVC(**RKHS, solver="dsg", n_features=256, batch_size=20, n_passes=10),
     AdversarialSVC(**RKHS, solver="sgd", batch_size=20, n_passes=10),
     AdversarialLinearSVC(C_f=0.01),
+    AdversarialLinearSVC(attack="ball", eps=0.01),
+    AdversarialLinearSVC(attack="ball", norm="l2", eps=0.01),
     KernelClassifier(),
     KernelRegressor(),
     SeverClassifier(),

@@ -357,6 +357,8 @@ def test_files_of_format_1_still_load_and_predict_the_same(file, path):
         same(model.predict(rows), labels)
     save(model, path)
     np.testing.assert_array_equal(scores(load(path), rows), scores(model, rows))
+    if isinstance(model, BaseEstimator):
+        model.get_params()  # later parameters have their defaults
 
 
 def test_the_files_of_format_1_hold_every_class_of_this_package_that_it_named():

@@ -2,10 +2,12 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, fields, is_dataclass
+from inspect import Parameter, signature
 from typing import Any, cast
 
 import numpy as np
 from scipy.sparse import csr_array, csr_matrix
+from sklearn.base import BaseEstimator
 
 from buttress.persistence.classes import class_named
 from buttress.persistence.container import AnyArray, Content
@@ -58,8 +60,16 @@ def _instance(cls: type, state: dict[str, object]) -> object:
         if field.name not in state and field.default_factory is not MISSING:
             state[field.name] = field.default_factory()
     made: object = object.__new__(cls)
-    made.__dict__.update(state)
+    made.__dict__.update({**_later_parameters(cls, state), **state})
     return made
+
+
+def _later_parameters(cls: type, state: dict[str, object]) -> dict[str, object]:
+    """Return the defaults of an estimator's parameters that came after the file was written."""
+    if not issubclass(cls, BaseEstimator) or not cls.__module__.startswith("buttress."):
+        return {}
+    parameters = signature(cls).parameters.values()
+    return {p.name: p.default for p in parameters if p.name not in state and p.default is not Parameter.empty}
 
 
 def _dict(part: list[tuple[object, object]], inner: Inner) -> dict[object, object]:
