@@ -73,6 +73,17 @@ def test_reported_objective_is_the_loss_at_the_worst_point_of_a_grid():
     assert reported == pytest.approx(0.5 * square_norm + 2.0 * hinge, rel=0.02)
 
 
+@pytest.mark.parametrize("C", [0.1, 1.0])
+def test_a_fit_that_gives_up_is_replaced_and_told(C):
+    """At this radius gradient steps end with one class for nearly all rows; the exact linear machine does not."""
+    X, y = breast_cancer()
+    options = {"eps": 0.6, "gamma": 0.5, "C": C, "n_landmarks": 100, "max_iter": 100, "random_state": 0}
+    with pytest.warns(UserWarning, match="no better than one class"):
+        model = AdversarialSVC(**options).fit(X, y)
+    assert model.score(X, y) > 0.8
+    assert (model.certified_margin_ > 0).mean() > 0.7
+
+
 def test_same_seed_same_model_and_other_seed_other_model():
     X, y = moons(150)
     first, same, other = (AdversarialSVC(n_landmarks=20, random_state=s).fit(X, y).decision_function(X)

@@ -134,10 +134,12 @@ def test_nystroem_features_agree(dtype):
     [
         ({"defense": "rkhs", "solver": "dsg", "n_features": 64, "batch_size": 20, "n_passes": 2}, 1e-5),
         ({"defense": "rkhs", "solver": "sgd", "batch_size": 20, "n_passes": 2}, 1e-10),
+        ({"defense": "certified", "max_iter": 20, "n_landmarks": 30}, 1e-6),
+        ({"defense": "certified", "max_iter": 20, "n_landmarks": 30, "norm": "l2"}, 1e-6),
         ({"max_iter": 30, "n_landmarks": 30}, 1e-6),  # its steps follow signs: rounding is amplified a little
         ({"max_iter": 30, "n_landmarks": 30, "norm": "l2", "kernel": "poly", "coef0": 1.0, "degree": 2}, 1e-6),
     ],
-    ids=["dsg", "sgd", "input", "input-poly"],
+    ids=["dsg", "sgd", "certified", "certified-l2", "input", "input-poly"],
 )
 def test_training_on_a_device_gives_the_same_model(problem, parameters, accuracy):
     X, y = problem()

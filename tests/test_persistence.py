@@ -41,6 +41,7 @@ MODELS = [
     SVC(class_weight={0: 1.0, 1: 2.5, 2: 1.0}, max_time=1e9),
     SVC(kernel=Combination([RBF(0.2), Laplacian()], [0.3, 0.7])),
     AdversarialSVC(max_iter=5, random_state=np.random.RandomState(3)),
+    AdversarialSVC(defense="certified", max_iter=10, n_landmarks=5, random_state=np.random.RandomState(3)),
     KernelClassifier(risk=Subquantile(np.float64(0.9))),
     KernelRegressor(risk=Tilted(-0.5)),
     make_pipeline(StandardScaler(), MinMaxScaler((-1, 1)), RobustScaler(), SVC()),
@@ -369,6 +370,8 @@ def test_files_of_format_1_still_load_and_predict_the_same(file, path):
         same(model.predict(rows), labels)
     save(model, path)
     np.testing.assert_array_equal(scores(load(path), rows), scores(model, rows))
+    if isinstance(model, BaseEstimator):
+        model.get_params()  # later parameters have their defaults
 
 
 def test_the_files_of_format_1_hold_every_class_of_this_package_that_it_named():

@@ -49,7 +49,9 @@ class HasScores(Protocol):
 
 @dataclass
 class KernelExpansion:
-    """k scores per row: ``expansion(X)[i, c] = sum_j coef[j, c] * kernel(x_i, centers_j) + intercept[c]``.
+    """k scores per row, ``expansion(X)[i, c] = sum_j coef[j, c] * kernel(x_i, centers_j) + intercept[c]``, and more.
+
+    A linear part ``x_i @ linear[:, c]`` is added where there is one. Whoever reads the parts must read that too.
 
     Parameters
     ----------
@@ -57,27 +59,33 @@ class KernelExpansion:
     centers : array of shape (m, d)
     coef : array of shape (m, k)
     intercept : array of shape (k,)
+    linear : array of shape (d, k) or None
     """
 
     kernel: Kernel
     centers: Array
     coef: Array
     intercept: Array
+    linear: Array | None = None
 
     def __call__(self, X: Array) -> Array:
         """Return the scores of the rows of X, shape (n, k)."""
         panels = [self.kernel(part, self.centers) @ self.coef for part in self._parts(X)]
-        return np.concatenate(panels) + self.intercept if panels else np.empty((0, self.coef.shape[1]))
+        scores = np.concatenate(panels) + self.intercept if panels else np.empty((0, self.coef.shape[1]))
+        return scores if self.linear is None else scores + X @ self.linear
 
     def gradient(self, X: Array, V: Array) -> Array:
         """Return sum_c V[i, c] * d score_c(x_i) / d x_i, shape (n, d), for V of shape (n, k)."""
         pairs = zip(self._parts(X), self._parts(V), strict=True)
         parts = [self.kernel.gradient(x, self.centers, v @ self.coef.T) for x, v in pairs]
-        return np.concatenate(parts) if parts else np.empty_like(X)
+        gradient = np.concatenate(parts) if parts else np.empty_like(X)
+        return gradient if self.linear is None else gradient + V @ self.linear.T
 
     def moved(self, place: Place) -> "KernelExpansion":
         """Return the same expansion with its arrays on the device of ``place``."""
-        return KernelExpansion(self.kernel, *map(place, (self.centers, self.coef, self.intercept)))
+        linear = None if self.linear is None else place(self.linear)
+        centers, coef, intercept = map(place, (self.centers, self.coef, self.intercept))
+        return KernelExpansion(self.kernel, centers, coef, intercept, linear)
 
     def _parts(self, X: Array) -> list[Array]:
         rows = max(1, BLOCK_ENTRIES // max(1, self.centers.shape[0]))

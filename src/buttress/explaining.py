@@ -121,7 +121,8 @@ def explain(model: HasExpansion, x: MatrixLike, *, labels: ArrayLike | None = No
     contrast, prediction, rival = _asked(model, scores)
     similarity = np.asarray(base.kernel(rows, base.centers))[0]
     contribution = similarity * (base.coef @ contrast)
-    intercept = float(base.intercept @ contrast) + _constant(model)
+    flat = base.intercept if base.linear is None else base.intercept + (rows @ base.linear)[0]  # of no row
+    intercept = float(flat @ contrast) + _constant(model)
     total = float(np.abs(contribution).sum()) or 1.0
     order = np.argsort(-np.abs(contribution), kind="stable")
     names = _row_names(model, len(base.coef), labels)[order]

@@ -8,8 +8,8 @@ from buttress._checks import Array
 from buttress._rows import drawn_rows
 from buttress._types import Rows
 from buttress.certainty.calibration import HeldOut
-from buttress.certainty.one_step import hinge_slopes, kernel_features, kernel_leverages, one_step
-from buttress.expansion import KernelExpansion
+from buttress.certainty.one_step import Slopes, hinge_slopes, kernel_features, kernel_leverages, one_step
+from buttress.expansion import KernelExpansion, margins
 from buttress.kernels import Kernel
 
 if TYPE_CHECKING:
@@ -40,6 +40,28 @@ def held_out(
         slopes = hinge_slopes(y, 1 + radius * norm - y * scores[:, column], weight)
         ridge = 1 + radius / max(norm, LEAST_NORM) * float(weight @ np.abs(slopes.first))
         h = kernel_leverages(features, weight * slopes.second, ridge, intercept=model.fit_intercept)
+        out[:, column] = one_step(scores[:, column], slopes, weight, h, None)
+    return HeldOut(out, codes, np.ones(n), int(codes.max()) + 1)
+
+
+def certified_held_out(
+    model: "AdversarialSVC", kernel: Kernel, X: Array, codes: Rows, found: dict[str, Any]
+) -> HeldOut:
+    """Return the same for a fit to the bounds ``certified_margin_``, whose hinge pulls the row's score and its rival's.
+
+    The linear part has features of its own.
+    """
+    n, expansion = len(X), found["expansion_"]
+    scores = expansion(X)
+    _, closest = margins(scores, codes, found["contrasts_"])
+    Z, missed = kernel_features(kernel, X, found["landmarks_"])
+    features = (np.hstack([Z, X - X.mean(axis=0)]), missed)
+    weight = np.full(n, float(model.C))
+    hinge = hinge_slopes(np.ones(n), 1 - found["certified_margin_"], weight)
+    out = np.empty_like(scores)
+    for column, sign in enumerate(closest.T):
+        slopes = Slopes(sign * hinge.first, sign**2 * hinge.second)
+        h = kernel_leverages(features, weight * slopes.second, 1.0, intercept=True)
         out[:, column] = one_step(scores[:, column], slopes, weight, h, None)
     return HeldOut(out, codes, np.ones(n), int(codes.max()) + 1)
 

@@ -18,15 +18,19 @@ from buttress._checks import (
     warn_user,
 )
 from buttress._predicting import ExpansionPredictions
-from buttress._types import MatrixLike, RandomStateLike, VectorLike
-from buttress.adversarial.held_out import held_out
+from buttress._types import BoundsLike, MatrixLike, RandomStateLike, VectorLike
+from buttress.adversarial.certified import can_certify, fit_certified
+from buttress.adversarial.held_out import certified_held_out, held_out
 from buttress.adversarial.input import fit_input
 from buttress.adversarial.rkhs import fit_rkhs
 from buttress.certainty.probabilities import Certainty, Probabilities
-from buttress.expansion import binary_contrasts, rival_contrasts
+from buttress.expansion import binary_contrasts, rival_contrasts, winners
 from buttress.kernels import KernelLike, fitted_kernel
 from buttress.solvers.run import all_or_nothing
 
+COLLAPSED = ("defense='input' is no better than one class for all training rows at eps={:g}. The model is that of "
+             "defense='certified' in its place. Use a smaller eps, a larger C or another gamma for 'input'.")
+NO_BETTER = 0.01  # share of the training rows by which a fit must be more often right than one class for all
 INPUT = ("n_features_in_", "feature_names_in_")  # set by the checks of X
 
 
@@ -38,7 +42,17 @@ class AdversarialSVC(Probabilities, CallbackSupportMixin, ExpansionPredictions, 
         1/2 ||f||^2 + C sum_i max over ||d_i|| <= eps of max(0, 1 - y_i (f(x_i + d_i) + b))
 
     over f in the span of Nystroem landmarks. The natural solution (eps = 0) is found exactly. Training starts there, on
-    inputs perturbed by projected gradient steps. This is the defence that helps.
+    inputs perturbed by projected gradient steps. At large radii it can end with one class for all rows; then the model
+    is that of "certified", with a warning.
+
+    ``defense="certified"`` perturbs nothing. With a linear part, f(x) = sum_j (p_j - q_j) k(x, z_j) + W'x + b with
+    p, q >= 0, lines below and above the kernel's values bound every lead from below over the whole ball, by a concave
+    function L_i of all parameters. It minimises
+
+        1/2 ||f||^2 + 1/2 ||W||^2 + C sum_i max(0, 1 - L_i),   L_i <= the least lead of row i within eps,
+
+    jointly for all classes, from the exact linear machine, which is its case p = q = 0. The bounds are those of
+    :func:`buttress.certificates.certified_within`: what it learns, it can prove.
 
     ``defense="rkhs"`` perturbs the features instead, for a kernel F(|x - z|^2). They move in a ball of radius
     r = sqrt(2 F(0) - 2 F(eps^2)), which contains the features of every perturbed input and much more. It minimises (Wu,
@@ -49,32 +63,34 @@ class AdversarialSVC(Probabilities, CallbackSupportMixin, ExpansionPredictions, 
     Its solution classifies exactly like the natural machine with the smaller C in ``natural_C_``. So this defence only
     renames C: a plain machine with another C gives every classifier that it can give.
 
-    With more than two classes, each class is trained against the rest.
+    With more than two classes, "input" and "rkhs" train each class against the rest.
 
     Parameters
     ----------
     C : float, default=1.0
-        Weight of the losses relative to the norm, > 0: of their sum for "input", of their mean for "rkhs".
+        Weight of the losses relative to the norm, > 0: of their mean for "rkhs", else of their sum.
     eps : float, default=0.1
         Radius of the perturbations, >= 0, in the units of X.
     norm : {"linf", "l2"}, default="linf"
         Norm of the perturbations. For "rkhs" the ball is in the l2 norm; with "linf" its radius is eps sqrt(d).
-    defense : {"input", "rkhs"}, default="input"
-        What is perturbed: inputs, or features.
+    defense : {"input", "certified", "rkhs"}, default="input"
+        What is perturbed: inputs; nothing, since a bound is trained; or features.
     solver : {"exact", "dsg", "sgd"}, default="exact"
         Solver of "rkhs": the exact solution by a search over the natural path, doubly stochastic gradients (batches of
-        rows and blocks of random features), or stochastic gradients with the exact kernel. "input" has only one solver.
+        rows and blocks of random features), or stochastic gradients with the exact kernel. The others have one solver.
     step : {"diminishing", "constant"}, default="diminishing"
         Steps of "dsg" and "sgd": ``step_size`` / t, or ``step_size``.
     step_size : float or None
         None means 1 for diminishing steps and 0.1 for constant ones.
     kernel, degree, gamma, coef0
-        As in :class:`buttress.SVC`; a positive definite kernel, for "rkhs" one of RBF, Laplacian (l2), Cauchy and
-        InverseMultiquadric.
+        As in :class:`buttress.SVC`; a positive definite kernel, for "rkhs" and "certified" one of RBF, Laplacian (l2),
+        Cauchy and InverseMultiquadric.
     fit_intercept : bool, default=True
-        Whether to fit an intercept b. The paper's machine has none; "input" always has one.
+        Whether to fit an intercept b. The paper's machine has none; "input" and "certified" always have one.
     n_landmarks : int or None, default=300
-        Most landmarks of "input"; None takes every row, which is the exact kernel.
+        Most landmarks of "input" and centres of "certified"; None takes every row, which is the exact kernel.
+    bounds : (low, high) or None
+        Of "certified": a box that holds the rows and that attackers stay in, numbers or arrays that broadcast to X.
     attack_steps : int, default=3
         Gradient steps that search for each worst input in the training of "input".
     n_features, batch_size, n_passes : int, default=1024, 500, 1
@@ -84,15 +100,16 @@ class AdversarialSVC(Probabilities, CallbackSupportMixin, ExpansionPredictions, 
         objective falls by less than this share in 50 iterations. "exact": the largest relative duality gap. "dsg" and
         "sgd" end after ``n_passes``.
     max_iter : int or None
-        Most iterations per class against perturbed inputs (default 200), points of the path, or batches (no limit).
+        Most iterations per class against perturbed inputs (default 200), of "certified" (default 300; their steps get
+        shorter until the last), points of the path, or batches (no limit).
     max_time : float or None
         Most seconds a fit.
     random_state : int, RandomState or None
         For landmarks, batches and random features.
     device : str or None, default=None
         Train with torch on this device, such as "cuda" (``pip install buttress[torch]``); None is numpy. It works for
-        "dsg" and "sgd", and for "input" (except its natural start) if the kernel depends on a distance or an inner
-        product. The fitted model holds numpy arrays.
+        "dsg" and "sgd", and for "input" and "certified" (except their starts) if the kernel depends on a distance or an
+        inner product. The fitted model holds numpy arrays.
     progress : bool, default=False
         Show a progress line.
 
@@ -100,7 +117,9 @@ class AdversarialSVC(Probabilities, CallbackSupportMixin, ExpansionPredictions, 
     ----------
     classes_ : array of shape (n_classes,)
     landmarks_ : array of shape (m, d)
-        Of "input".
+        Of "input" and "certified".
+    certified_margin_ : array of shape (n,)
+        Of "certified": L of the training rows; where it is positive, no attack within eps changes the class.
     natural_gap_ : array of shape (k,)
         Duality gap of the natural start of "input", per column of scores (k = 1 for two classes).
     feature_radius_ : float
@@ -157,6 +176,7 @@ class AdversarialSVC(Probabilities, CallbackSupportMixin, ExpansionPredictions, 
         coef0: float = 0.0,
         fit_intercept: bool = True,
         n_landmarks: int | None = 300,
+        bounds: BoundsLike | None = None,
         attack_steps: int = 3,
         n_features: int = 1024,
         batch_size: int = 500,
@@ -181,6 +201,7 @@ class AdversarialSVC(Probabilities, CallbackSupportMixin, ExpansionPredictions, 
         self.coef0 = coef0
         self.fit_intercept = fit_intercept
         self.n_landmarks = n_landmarks
+        self.bounds = bounds
         self.attack_steps = attack_steps
         self.n_features = n_features
         self.batch_size = batch_size
@@ -208,34 +229,49 @@ class AdversarialSVC(Probabilities, CallbackSupportMixin, ExpansionPredictions, 
         warn_of_units(X, self.eps)
         n_classes = len(classes)
         signs = np.where(codes[:, None] == ([1] if n_classes == 2 else range(n_classes)), 1.0, -1.0)
-        fit = fit_input if self.defense == "input" else fit_rkhs
+        contrasts = binary_contrasts() if n_classes == 2 else rival_contrasts(n_classes)
         report = step_callback(self, X, y, None)
-        kernel = fitted_kernel(self, X)
-        found = fit(self, kernel, X, signs, check_random_state(self.random_state), report)
-        found["classes_"] = classes
-        found["contrasts_"] = binary_contrasts() if n_classes == 2 else rival_contrasts(n_classes)
+        kernel, rng = fitted_kernel(self, X), check_random_state(self.random_state)
+        if self.defense == "certified":
+            found = fit_certified(self, kernel, X, codes, contrasts, rng, report)
+        elif self.defense == "rkhs":
+            found = fit_rkhs(self, kernel, X, signs, rng, report)
+        else:
+            found = fit_input(self, kernel, X, signs, rng, report)
+            right = float((winners(found["expansion_"](X), contrasts) == codes).mean())
+            constant = float(np.bincount(codes).max()) / len(codes)
+            if self.eps > 0 and can_certify(kernel) and right <= constant + NO_BETTER:
+                warn_user(COLLAPSED.format(self.eps))
+                found = fit_certified(self, kernel, X, codes, contrasts, rng, report)
+        found |= {"classes_": classes, "contrasts_": contrasts}
         for name in [name for name in vars(self) if name.endswith("_") and name not in INPUT]:
             delattr(self, name)  # another defence or solver sets others; a fit that fails keeps the last model
         for name, value in found.items():
             setattr(self, name, value)
-        self._certainty = Certainty(held_out(self, kernel, X, codes, signs, found))
+        if "certified_margin_" in found:
+            self._certainty = Certainty(certified_held_out(self, kernel, X, codes, found))
+        else:
+            self._certainty = Certainty(held_out(self, kernel, X, codes, signs, found))
         return self
 
     def _check_parameters(self) -> None:
         check_number("C", self.C, 0)
         check_number("eps", self.eps, 0, closed="left", fix="It is a radius in the units of X; 0 is natural training.")
         check_option("norm", self.norm, ("linf", "l2"))
-        check_option("defense", self.defense, ("input", "rkhs"))
+        check_option("defense", self.defense, ("input", "certified", "rkhs"))
         check_option("solver", self.solver, ("exact", "dsg", "sgd"))
         check_option("step", self.step, ("diminishing", "constant"))
         if self.step_size is not None:
             check_number("step_size", self.step_size, 0)
-        if self.defense == "input" and self.solver != "exact":
-            raise ValueError(f"solver={self.solver!r} solves the machine of defense='rkhs'. Got defense='input'. Use "
-                             "defense='rkhs', or leave solver at 'exact'.")
-        if self.defense == "input" and not self.fit_intercept:
-            raise ValueError("defense='input' always has an intercept. Got fit_intercept=False. Use defense='rkhs', or "
-                             "leave fit_intercept at True.")
+        if self.defense != "rkhs" and self.solver != "exact":
+            raise ValueError(f"solver={self.solver!r} solves the machine of defense='rkhs'. Got "
+                             f"defense={self.defense!r}. Use defense='rkhs', or leave solver at 'exact'.")
+        if self.defense != "rkhs" and not self.fit_intercept:
+            raise ValueError(f"defense={self.defense!r} always has an intercept. Got fit_intercept=False. Use "
+                             "defense='rkhs', or leave fit_intercept at True.")
+        if self.defense != "certified" and self.bounds is not None:
+            raise ValueError(f"bounds are used by defense='certified'. Got defense={self.defense!r} and "
+                             f"bounds={self.bounds!r}. Use defense='certified', or leave bounds at None.")
         if self.defense == "rkhs" and self.solver == "exact" and self.device is not None:
             raise ValueError(f"solver='exact' computes with numpy. Got device={self.device!r}. Use solver='dsg' or "
                              "'sgd', or leave device at None.")

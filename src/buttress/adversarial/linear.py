@@ -1,4 +1,4 @@
-"""The linear classifier trained against free-range attacks."""
+"""The linear classifier trained against attackers whose worst move is known: in a ball, or over a free range."""
 
 from collections.abc import Callable
 
@@ -20,37 +20,54 @@ from buttress._suggest import LARGEST
 from buttress._types import BoundsLike, MatrixLike, VectorLike
 from buttress.expansion import KernelExpansion, binary_contrasts, rival_contrasts
 from buttress.kernels import Linear
+from buttress.solvers.linear.ball_attack import ball_descent
 from buttress.solvers.linear.free_range import free_range_descent, free_range_margins
 from buttress.solvers.run import Outcome, all_or_nothing, countdown, run
 
 
 class AdversarialLinearSVC(CallbackSupportMixin, ExpansionPredictions, ClassifierMixin, BaseEstimator):
-    """Linear support vector classifier against attackers who can move every feature part of the way to its limits.
+    """Linear support vector classifier against attackers whose worst move is known exactly.
 
-    Minimises 1/2 ||w||^2 + C sum_i max(0, 1 - y_i (w'x_i + b) + t_i), where
+    Minimises 1/2 ||w||^2 + C sum_i max(0, 1 - y_i (w'x_i + b) + t_i), where t_i is the loss of margin by the worst
+    move of row i. The program is convex and solved to a certified gap. What an attacker can do to the fitted machine is
+    known too: ``certificates.certified_within`` and ``attacks.exact`` agree on every row.
+
+    ``attack="ball"`` moves every row by at most ``eps`` in a norm. Then t_i = eps ||w||_*, with the dual norm: the l1
+    norm for "linf", the l2 norm for "l2", the largest entry for "l1". This is the machine to compare others with.
+
+    ``attack="free-range"`` moves every feature part of the way to its limits:
 
         t_i = C_f sum_j [ max(w_j, 0) (x_ij - low_j) + max(-w_j, 0) (high_j - x_ij) ]
 
     for attacked rows of the positive class. For attacked rows of the other class the two distances are swapped, and for
-    rows that are not attacked t_i = 0. t_i is the loss of margin by the worst move d of the row with
-    C_f (low_j - x_ij) <= d_j <= C_f (high_j - x_ij). This is the free-range model of Zhou et al. (2012), solved here to
-    a certified gap without its n d extra variables. With more than two classes, each is trained against the rest.
+    rows that are not attacked t_i = 0. The worst move d has C_f (low_j - x_ij) <= d_j <= C_f (high_j - x_ij). This is
+    the free-range model of Zhou et al. (2012), without its n d extra variables.
+
+    With more than two classes, each is trained against the rest.
 
     Parameters
     ----------
     C : float, default=1.0
         Weight of the hinge losses relative to the norm, > 0.
+    attack : {"free-range", "ball"}, default="free-range"
+    norm : {"linf", "l2", "l1"}, default="linf"
+        Of "ball": the norm of the moves.
+    eps : float, default=0.1
+        Of "ball": the radius, >= 0, in the units of X; 0 is the plain linear machine.
     C_f : float, default=0.1
-        Share of the way to its limits that an attacker can move a feature, in [0, 1]; 0 is the plain linear machine.
+        Of "free-range": share of the way to its limits that an attacker can move a feature, in [0, 1]; 0 is the plain
+        linear machine.
     attacked_class : {"positive", "both"}, default="positive"
-        Whose rows are attacked. ``"positive"``: those of ``classes_[1]``, as in the paper, where only malicious rows
-        are moved; with more than two classes, those of each class in turn. ``"both"``: those of all classes.
+        Of "free-range": whose rows are attacked. ``"positive"``: those of ``classes_[1]``, as in the paper, where only
+        malicious rows are moved; with more than two classes, those of each class in turn. ``"both"``: those of all
+        classes.
     bounds : (low, high) or None
-        Limits of the features, numbers or arrays of shape (d,); by default the least and largest value of each feature.
+        Of "free-range": limits of the features, numbers or arrays of shape (d,); by default the least and largest value
+        of each feature.
     tol : float, default=1e-6
         Largest duality gap, relative to the objective.
-    max_iter : int, default=100
-        Most interior-point steps per class; 15 to 30 are usual.
+    max_iter : int, default=200
+        Most interior-point steps per class; 15 to 30 are usual, for "ball" in l2 and l1 40 to 100.
     max_time : float or None
         Most seconds a fit.
     progress : bool, default=False
@@ -75,6 +92,7 @@ class AdversarialLinearSVC(CallbackSupportMixin, ExpansionPredictions, Classifie
 
     Examples
     --------
+    >>> import numpy as np
     >>> from sklearn.datasets import load_breast_cancer
     >>> from sklearn.preprocessing import scale
     >>> from buttress import AdversarialLinearSVC
@@ -82,21 +100,31 @@ class AdversarialLinearSVC(CallbackSupportMixin, ExpansionPredictions, Classifie
     >>> model = AdversarialLinearSVC(C_f=0.05, attacked_class="both").fit(scale(X), y)
     >>> bool(model.score(scale(X), y) > 0.93)
     True
+    >>> model = AdversarialLinearSVC(attack="ball", eps=0.25).fit(scale(X), y)
+    >>> fall = 0.25 * np.abs(model.coef_).sum()
+    >>> bool(((2 * y - 1) * model.decision_function(scale(X)) > fall).mean() > 0.88)  # proven for these rows
+    True
     """
 
     def __init__(
         self,
         *,
         C: float = 1.0,
+        attack: str = "free-range",
+        norm: str = "linf",
+        eps: float = 0.1,
         C_f: float = 0.1,
         attacked_class: str = "positive",
         bounds: BoundsLike | None = None,
         tol: float = 1e-6,
-        max_iter: int = 100,
+        max_iter: int = 200,
         max_time: float | None = None,
         progress: bool = False,
     ):
         self.C = C
+        self.attack = attack
+        self.norm = norm
+        self.eps = eps
         self.C_f = C_f
         self.attacked_class = attacked_class
         self.bounds = bounds
@@ -135,6 +163,12 @@ class AdversarialLinearSVC(CallbackSupportMixin, ExpansionPredictions, Classifie
 
     def _check_parameters(self) -> None:
         check_number("C", self.C, 0)
+        check_option("attack", self.attack, ("free-range", "ball"))
+        check_option("norm", self.norm, ("linf", "l2", "l1"))
+        check_number("eps", self.eps, 0, closed="left", fix="It is a radius in the units of X; 0 is natural training.")
+        if self.attack == "ball" and self.bounds is not None:
+            raise ValueError(f"bounds are the limits of attack='free-range'. Got bounds={self.bounds!r} with 'ball'. "
+                             "Leave bounds at None: the ball alone is what it is trained against.")
         check_number("C_f", self.C_f, 0, 1, closed="both", fix="It is the share of the way to the limits.")
         check_option("attacked_class", self.attacked_class, ("positive", "both"))
         check_number("tol", self.tol, 0)
@@ -168,11 +202,14 @@ class AdversarialLinearSVC(CallbackSupportMixin, ExpansionPredictions, Classifie
             raise ValueError(f"The rows of X are {unit:.3g} from their middle, which with C={self.C:g} is beyond the "
                              "solver's reach. Scale the columns (StandardScaler).")
         scaled, bottom, top = ((part - centre) / unit for part in (X[:, varying], low[varying], high[varying]))
-        margins = free_range_margins(scaled, y, bottom, top, share=self.C_f, both=self.attacked_class == "both")
-        steps = free_range_descent(margins, y, np.full(len(y), self.C * unit**2), tol=self.tol)
-        outcome = run(steps, tol=self.tol, max_iter=self.max_iter,
-                      max_time=clock(), callback=report, progress=self.progress, name="free-range machine",
-                      inner=inner)
+        weight = np.full(len(y), self.C * unit**2)
+        if self.attack == "ball":
+            steps = ball_descent(scaled, y, weight, eps=self.eps / unit, norm=self.norm, tol=self.tol)
+        else:
+            margins = free_range_margins(scaled, y, bottom, top, share=self.C_f, both=self.attacked_class == "both")
+            steps = free_range_descent(margins, y, weight, tol=self.tol)
+        outcome = run(steps, tol=self.tol, max_iter=self.max_iter, max_time=clock(), callback=report,
+                      progress=self.progress, name=f"{self.attack} machine", inner=inner)
         w = np.zeros(X.shape[1])
         w[varying] = outcome.state[0] / unit
         outcome.objective /= unit**2

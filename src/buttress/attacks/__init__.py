@@ -25,6 +25,10 @@ from buttress.attacks.ensemble import worst_case
 from buttress.attacks.gradient import fgsm, pgd
 from buttress.attacks.nearest import carlini_wagner, zoo
 from buttress.attacks.problem import AttackInfo
+from buttress.attacks.scoring import AttackedAccuracy
 from buttress.attacks.settled import ExactInfo, exact
 
-__all__ = ["AttackInfo", "ExactInfo", "carlini_wagner", "exact", "fgsm", "pgd", "to_art", "worst_case", "zoo"]
+__all__ = [
+    "AttackInfo", "AttackedAccuracy", "ExactInfo", "carlini_wagner", "exact", "fgsm", "pgd", "to_art", "worst_case",
+    "zoo",
+]

@@ -87,28 +87,39 @@ class ExpansionTarget:
         return (X - self.shift) * self.scale if self.scaled else X
 
     def scores(self, X: Array) -> Array:
-        parts = [self._at(self._inner(X[start : start + self.block])).values @ self.expansion.coef
-                 for start in range(0, len(X), self.block)]
+        parts = [self._scores(self._inner(X[start : start + self.block])) for start in range(0, len(X), self.block)]
         return namespace(X).concatenate(parts) + self.expansion.intercept
+
+    def _scores(self, inner: Array) -> Array:
+        """Return the scores of rows behind the scalers, without the intercept."""
+        scores: Array = self._at(inner).values @ self.expansion.coef
+        return scores if self.expansion.linear is None else scores + inner @ self.expansion.linear
 
     def gradient(self, X: Array, V: Array) -> Array:
         return self.linearise(X).gradient(V)
 
     def linearise(self, X: Array) -> Linearised:
-        point = self._at(self._inner(X))
-        coef, intercept = self.expansion.coef, self.expansion.intercept
+        inner_rows = self._inner(X)
+        point = self._at(inner_rows)
+        coef, intercept, linear = self.expansion.coef, self.expansion.intercept, self.expansion.linear
+        flat = intercept if linear is None else inner_rows @ linear + intercept
 
         scale: Any = self.scale
 
         def nudged(rows: Columns, columns: Columns, steps: Array, V: Array) -> Array:
             inner = steps * (scale if np.ndim(scale) == 0 else scale[columns])
-            return point.nudged(rows, columns, inner, V @ coef.T) + (V @ intercept)[:, None]
+            near = point.nudged(rows, columns, inner, V @ coef.T)
+            if linear is None:
+                return near + (V @ intercept)[:, None]
+            slopes = V @ linear.T
+            return near + (V * flat[rows]).sum(1)[:, None] + inner * slopes[np.arange(len(rows))[:, None], columns]
 
         def gradient(V: Array) -> Array:
             g = point.gradient(V @ coef.T)
+            g = g if linear is None else g + V @ linear.T
             return g * scale if self.scaled else g
 
-        return Linearised(point.values @ coef + intercept, gradient, nudged)
+        return Linearised(point.values @ coef + flat, gradient, nudged)
 
 
 def by_differences(scores: Callable[[Array], Array], X: Array, V: Array) -> Array:

@@ -191,7 +191,8 @@ class _Relaxing:
         """Return the leads that the contrasts V (n, k) make of the scores."""
         square = np.einsum("ik,kl,il->i", V, self.gram, V)
         weights, bias = V @ self.expansion.coef.T, V @ self.expansion.intercept
-        return Lead(self.kernels, self.expansion.centers, weights, bias, square, origin)
+        tilt = None if self.expansion.linear is None else V @ self.expansion.linear.T
+        return Lead(self.kernels, self.expansion.centers, weights, bias, square, origin, tilt)
 
 
 def _cover(Z: Array, attacker: Attacker) -> Array:

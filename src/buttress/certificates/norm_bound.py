@@ -54,6 +54,9 @@ def certified_terms(expansion: Scores) -> "list[LinearTerm | RadialTerm | WaveTe
             terms.append(RadialTerm(part))
         else:
             return None
+    if expansion.linear is not None:
+        k = expansion.coef.shape[1]
+        terms.append(LinearTerm(KernelExpansion(Linear(), expansion.linear.T, np.eye(k), np.zeros(k))))
     return terms
 
 

@@ -15,6 +15,9 @@ cubic t^3 is convex above 0 only: a tangent at tau crosses it again at -2 tau, s
 tau >= max(0, -l/2); where u < max(0, -l/2) the chord does, since t^3 - chord = (t - l)(t - u)(t + l + u) >= 0 there.
 For c_j < 0 the same is done with -t.
 
+A linear part w'x' + b is its own line. Next to one RBF kernel e^(gamma |d|^2) (w'x' + b) is at least w'x' + b, plus
+e^(gamma |d|^2) - 1 at its largest times the least w'x' + b where that is negative.
+
 The sum of these is const + slope'd + bend |d|^2, whose least value over a box is a sum over columns, and over a ball
 comes with a multiplier (:meth:`Region.least`). Every tau gives a bound; the next are taken where the last was least.
 
@@ -51,7 +54,7 @@ ROUNDS = 3  # choices of tangents
 
 @dataclass
 class Lead:
-    """Leads of n rows, f_i(x) = sum_j weights_ij sum_p share_p k_p(x, z_j) + bias_i.
+    """Leads of n rows, f_i(x) = sum_j weights_ij sum_p share_p k_p(x, z_j) + tilt_i'x + bias_i.
 
     Parameters
     ----------
@@ -64,6 +67,8 @@ class Lead:
         For the bound of second order: the squared norm of f without its intercept (RBF), or of its cubic form.
     origin : float
         Largest length that the scalers subtract, for the rounding.
+    tilt : array of shape (n, d) or None
+        Of the linear part, where there is one.
     """
 
     kernels: list[tuple[Kernel, float]]
@@ -72,21 +77,24 @@ class Lead:
     bias: Array
     square: Array
     origin: float = 0.0
+    tilt: Array | None = None
 
     def __getitem__(self, rows: Rows) -> "Lead":
-        return Lead(self.kernels, self.centers, self.weights[rows], self.bias[rows], self.square[rows], self.origin)
+        tilt = None if self.tilt is None else self.tilt[rows]
+        return Lead(self.kernels, self.centers, self.weights[rows], self.bias[rows], self.square[rows], self.origin,
+                    tilt)
 
     def __call__(self, X: Array) -> Array:
         """Return the lead of each row at its own x, shape (n,)."""
         values = sum(share * kernel(X, self.centers) for kernel, share in self.kernels)
         lead: Array = np.einsum("ij,ij->i", self.weights, values) + self.bias
-        return lead
+        return lead if self.tilt is None else lead + np.einsum("ij,ij->i", self.tilt, X)
 
     def gradient(self, X: Array) -> Array:
         """Return the gradients of the leads, shape (n, d)."""
         parts = (share * kernel.gradient(X, self.centers, self.weights) for kernel, share in self.kernels)
         total: Array = sum(parts, np.zeros_like(X))
-        return total
+        return total if self.tilt is None else total + self.tilt
 
     def slack(self, anchor: Array) -> Array:
         """Return what rounding may change in a squared distance, shape (n, m)."""
@@ -124,7 +132,12 @@ def relaxed(lead: Lead, region: Region) -> tuple[Array, Array]:
     """
     factored = len(lead.kernels) == 1 and type(lead.kernels[0][0]) is RBF
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-        return _refined(_factored_below if factored else _all_below, lead, region)
+        bound, moves = _refined(_factored_below if factored else _all_below, lead, region)
+        if factored and lead.tilt is not None:  # then neither is always the better
+            other, its_moves = _refined(_all_below, lead, region)
+            moves = np.where((other > bound)[:, None], its_moves, moves)
+            bound = np.fmax(bound, other)
+    return bound, moves
 
 
 Spans = tuple[Array, Array, Array]
@@ -151,7 +164,16 @@ def _all_below(lead: Lead, region: Region, spans: Spans, guess: Array) -> Below:
     for kernel, share in lead.kernels:
         one = Lead([(kernel, 1.0)], lead.centers, share * lead.weights, lead.bias, lead.square, lead.origin)
         total += _kernel_below(kernel, one, region, spans, guess)
-    return total
+    return total if lead.tilt is None else total + _linear_below(lead, region)
+
+
+def _linear_below(lead: Lead, region: Region) -> Below:
+    """The linear part itself."""
+    assert lead.tilt is not None
+    const = np.einsum("ij,ij->i", lead.tilt, region.anchor)
+    far = np.abs(region.anchor) + region.half + lead.origin
+    doubt = 4 * UNIT * (far.shape[1] + 16) * np.einsum("ij,ij->i", np.abs(lead.tilt), far)
+    return Below(const, lead.tilt, np.zeros(len(const)), doubt)
 
 
 def _kernel_below(kernel: Kernel, lead: Lead, region: Region, spans: Spans, guess: Array) -> Below:
@@ -166,24 +188,47 @@ def _kernel_below(kernel: Kernel, lead: Lead, region: Region, spans: Spans, gues
     return Below(const, lead.weights @ lead.centers, np.zeros(len(guess)), 4 * UNIT * size.sum(axis=1))
 
 
-def _radial_below(kernel: Radial, lead: Lead, region: Region, spans: Spans, guess: Array) -> Below:
-    """Tangents and chords of F over the squared distances that the region allows."""
-    Z, W, anchor = lead.centers, lead.weights, region.anchor
-    square, slack = squared_distances(anchor, Z), lead.slack(anchor)
+@dataclass
+class RadialLines:
+    """Lines below and above F(|a + d - z_j|^2) over a region: value + slope (2 (a - z_j)'d + |d|^2), all (n, m).
+
+    ``extent`` is the largest |F| there.
+    """
+
+    below_value: Array
+    below_slope: Array
+    above_value: Array
+    above_slope: Array
+    extent: Array
+
+
+def radial_lines(
+    kernel: Radial, centers: Array, region: Region, spans: Spans, guess: Array, slack: Array
+) -> RadialLines:
+    """Return the tangents of F at the moves ``guess`` (n, d), and its chords over the squared distances of the region.
+
+    ``slack`` (n, m) is what rounding may change in these.
+    """
+    square = squared_distances(region.anchor, centers)
     low = np.maximum(np.maximum(spans[2], square - 2 * spans[1]) - slack, 0)
     high = square - 2 * spans[0] + region.longest()[:, None] ** 2 + slack
-    at = np.clip(squared_distances(anchor + guess, Z), low, high)
+    at = np.clip(squared_distances(region.anchor + guess, centers), low, high)
     at = np.maximum(at, 1e-6 * high)  # a cusp at 0 has no tangent
-    F_low = kernel.profile(low)
-    chord = np.where(high > low, (kernel.profile(high) - F_low) / (high - low), kernel.slope(at))
-    tangent = W > 0
-    steep, touch = np.where(tangent, kernel.slope(at), chord), np.where(tangent, at, low)
-    values = np.where(tangent, kernel.profile(at), F_low)
-    C = W * steep
-    const = (W * values + C * (square - touch)).sum(axis=1)
+    F_low, F_high, tangent = kernel.profile(low), kernel.profile(high), kernel.slope(at)
+    chord = np.where(high > low, (F_high - F_low) / (high - low), tangent)
+    return RadialLines(kernel.profile(at) + tangent * (square - at), tangent, F_low + chord * (square - low), chord,
+                       np.maximum(np.abs(F_low), np.abs(F_high)))
+
+
+def _radial_below(kernel: Radial, lead: Lead, region: Region, spans: Spans, guess: Array) -> Below:
+    """Lines below F where the weight is positive, above it where not."""
+    Z, W, anchor = lead.centers, lead.weights, region.anchor
+    slack = lead.slack(anchor)
+    lines = radial_lines(kernel, Z, region, spans, guess, slack)
+    C = W * np.where(W > 0, lines.below_slope, lines.above_slope)
+    const = (W * np.where(W > 0, lines.below_value, lines.above_value)).sum(axis=1)
     slope = 2 * (C.sum(axis=1)[:, None] * anchor - C @ Z)
-    extent = np.maximum(np.abs(F_low), np.abs(kernel.profile(high)))
-    doubt = (np.abs(C) * slack + UNIT * (len(Z) + 16) * np.abs(W) * extent).sum(axis=1)
+    doubt = (np.abs(C) * slack + UNIT * (len(Z) + 16) * np.abs(W) * lines.extent).sum(axis=1)
     return Below(const, slope, C.sum(axis=1), 2 * doubt)
 
 
@@ -204,8 +249,22 @@ def _factored_below(lead: Lead, region: Region, spans: Spans, guess: Array) -> B
     slope = rate * (C @ Z - C.sum(axis=1)[:, None] * anchor)
     share_lost = UNIT * (len(Z) + 16) + kernel.gamma * lead.slack(anchor)
     doubt = (np.abs(W) * E_high * share_lost).sum(axis=1)
-    more, bend = _grown_bias(lead.bias, kernel.gamma, region.longest() ** 2, (guess**2).sum(axis=1))
+    largest = region.longest() ** 2
+    if lead.tilt is not None:
+        rest = _grown_linear(lead, region, kernel.gamma * largest)
+        return Below(const, slope, np.zeros(len(const)), 2 * doubt) + rest
+    more, bend = _grown_bias(lead.bias, kernel.gamma, largest, (guess**2).sum(axis=1))
     return Below(const + more, slope, bend, 2 * doubt + 8 * UNIT * np.abs(more))
+
+
+def _grown_linear(lead: Lead, region: Region, largest: Array) -> Below:
+    """Return lines below e^(gamma |d|^2) (w'(a + d) + b), with ``largest`` the largest gamma |d|^2."""
+    line = _linear_below(lead, region)
+    assert lead.tilt is not None
+    least = line.const + lead.bias + region.least(lead.tilt, np.zeros(len(largest)))[0]
+    grown = np.exp(largest)
+    doubt = grown * (line.doubt + 8 * UNIT * (np.abs(lead.bias) + np.abs(least)))
+    return Below(line.const + lead.bias + np.minimum(least, 0) * np.expm1(largest), lead.tilt, line.bend, doubt)
 
 
 def _grown_bias(bias: Array, gamma: float, largest: Array, at: Array) -> tuple[Array, Array]:

@@ -125,7 +125,9 @@ def second_order(lead: Lead, X: Array, scale: Array) -> SecondOrder | None:
     ``scale`` is how far a unit moves each column, (d,) or one a row (n, d).
     """
     kernel, share = lead.kernels[0]
-    if len(lead.kernels) > 1 or X.shape[1] > MOST_COLUMNS or not isinstance(kernel, RBF | Polynomial):
+    if len(lead.kernels) > 1 or lead.tilt is not None or X.shape[1] > MOST_COLUMNS:
+        return None
+    if not isinstance(kernel, RBF | Polynomial):
         return None
     if isinstance(kernel, Polynomial) and kernel.degree not in (2, 3):
         return None

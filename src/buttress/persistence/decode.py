@@ -2,11 +2,13 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, fields, is_dataclass
+from inspect import Parameter, signature
 from typing import Any, cast
 
 import numpy as np
 from scipy.interpolate import BSpline
 from scipy.sparse import csr_array, csr_matrix
+from sklearn.base import BaseEstimator
 from sklearn.isotonic import IsotonicRegression
 from sklearn.utils import Bunch
 
@@ -67,7 +69,7 @@ def _instance(cls: type, state: dict[str, object]) -> object:
         if field.name not in state and field.default_factory is not MISSING:
             state[field.name] = field.default_factory()
     made: object = object.__new__(cls)
-    made.__dict__.update(state)
+    made.__dict__.update({**_later_parameters(cls, state), **state})
     _complete(made, state)
     return made
 
@@ -81,6 +83,14 @@ def _complete(made: Any, state: Mapping[str, Any]) -> None:
         regrow(made)
     if type(made) is IsotonicRegression and "X_thresholds_" in state:
         made._build_f(state["X_thresholds_"], state["y_thresholds_"])
+
+
+def _later_parameters(cls: type, state: dict[str, object]) -> dict[str, object]:
+    """Return the defaults of an estimator's parameters that came after the file was written."""
+    if not issubclass(cls, BaseEstimator) or not cls.__module__.startswith("buttress."):
+        return {}
+    parameters = signature(cls).parameters.values()
+    return {p.name: p.default for p in parameters if p.name not in state and p.default is not Parameter.empty}
 
 
 def _dict(part: list[tuple[object, object]], inner: Inner) -> dict[object, object]:

@@ -76,17 +76,18 @@ def robust_descent(
 class Adam:
     """Adam's steps, with decreasing size: running means of the gradient and of its square after t gradients."""
 
-    def __init__(self, start: Array):
+    def __init__(self, start: Array, first_rate: float = FIRST_RATE, cooling: float = COOLING):
         self.mean = 0 * start
         self.square = 0 * start
         self.t = 0
-        self.rate = FIRST_RATE * max(1.0, float(abs(start).max()))
+        self.cooling = cooling
+        self.rate = first_rate * max(1.0, float(abs(start).max()))
 
     def step(self, g: Array) -> Array:
         """Return what to subtract for the gradient g."""
         self.t += 1
         self.mean = TRAINING_MEAN_KEPT * self.mean + TRAINING_MEAN_NEW * g
         self.square = TRAINING_SQUARE_KEPT * self.square + TRAINING_SQUARE_NEW * g**2
-        step = self.rate / np.sqrt(1 + self.t / COOLING)
+        step = self.rate / np.sqrt(1 + self.t / self.cooling)
         size = namespace(g).sqrt(self.square / (1 - TRAINING_SQUARE_KEPT**self.t)) + TRAINING_LEAST_SIZE
         return step * (self.mean / (1 - TRAINING_MEAN_KEPT**self.t)) / size

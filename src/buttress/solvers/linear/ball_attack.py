@@ -1,0 +1,219 @@
+"""The linear machine against rows that move within a ball, by an interior-point method.
+
+    minimise over w, b   1/2 ||w||^2 + sum_i c_i max(0, 1 - y_i (w'x_i + b) + eps ||w||_*)                          (P)
+    maximise over a      sum(a) - 1/2 dist(sum_i a_i y_i x_i, eps sum(a) B)^2,   0 <= a <= c,  y'a = 0              (D)
+
+B is the unit ball of the moves, and ||w||_* = max over u in B of u'w the dual norm. The worst move of row i is -y_i eps
+times the same u for every row, so (P) is exact. It is convex, and (D) bounds it from below, since the least
+1/2 ||w||^2 - w'v + r ||w||_* is -1/2 dist(v, r B)^2, at w = v less its nearest point of r B.
+
+For l_inf, ||w||_* = sum(p + q) with w = p - q: (P) is then a quadratic program of the form that ``free_range`` solves.
+For l_2 and l_1, t >= ||w||_* is a cone with the barrier -log(t^2 - ||w||^2) or -sum_j log(t^2 - w_j^2). The hinge has
+the barriers of its slack and of its loss; with these minimised in closed form, Newton's method is left with d + 2
+variables (w, b, t). Source: Boyd & Vandenberghe, Convex Optimization, chapter 11.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.linalg import blas, cho_factor, cho_solve
+
+from buttress._checks import TINY, Array
+from buttress.solvers.linear.free_range import Margins, free_range_descent
+from buttress.solvers.linear.intercept import best_intercept
+from buttress.solvers.run import Step, Steps
+
+SHRINK = 0.2  # factor of the barriers' weight once the iterate is near their centre
+CENTRED = 1.0  # squared Newton decrement, in units of that weight, at which it is
+BACKTRACK = 0.5  # factor of a step that leaves the cone, or goes too far
+LEAST_WEIGHT = 1e-15  # of the barriers, in units of the first, below which rounding decides
+LOG_ROOM = (-34.0, 60.0)  # of t - ||w||_* in units of ||w||_*, or of 1: e^-34 is nearly the last place
+BISECTIONS = 50
+OVERSHOOT = 0.3  # the slope may rise to this share of the slope with which the step began
+
+
+def ball_descent(X: Array, y: Array, c: Array, *, eps: float, norm: str, tol: float) -> Steps:
+    """Yield (w, b, a) with the duality gap relative to the primal objective.
+
+    X is (n, d), y (n,) holds -1 and 1, and c (n,) the weights of the losses, all > 0. ``norm`` is that of the moves.
+    """
+    if norm == "linf" or eps == 0:
+        rows = y[:, None] * X
+        ends = np.full((2, 2 * X.shape[1]), -eps)
+        margins = Margins(rows, ends, (y > 0).astype(np.float64), np.einsum("ij,ij->i", rows, rows))
+        return free_range_descent(margins, y, c, tol=tol)
+    return _barrier_descent(X, y, c, eps, norm)
+
+
+def dual_norm(w: Array, norm: str) -> float:
+    """Return the largest u'w over the unit ball of ``norm``.
+
+    >>> [dual_norm(np.array([3.0, -4.0]), norm) for norm in ("linf", "l2", "l1")]
+    [7.0, 5.0, 4.0]
+    """
+    return float(np.linalg.norm(w, {"linf": 1, "l2": 2, "l1": np.inf}[norm]))
+
+
+def distance_to_ball(v: Array, radius: float, norm: str) -> float:
+    """Return the Euclidean distance of v from the ball of ``norm`` with this radius.
+
+    >>> [round(distance_to_ball(np.array([3.0, -4.0]), 1.0, norm), 3) for norm in ("l2", "linf", "l1")]
+    [4.0, 3.606, 4.243]
+    """
+    if norm == "l2":
+        return max(0.0, float(np.linalg.norm(v)) - radius)
+    size = np.abs(v)
+    if norm == "linf":
+        return float(np.linalg.norm(np.maximum(size - radius, 0)))
+    if size.sum() <= radius:
+        return 0.0
+    falling = np.sort(size)[::-1]  # the nearest point of an l_1 ball takes the same off each large entry
+    levels = (np.cumsum(falling) - radius) / np.arange(1, len(v) + 1)
+    level = levels[np.flatnonzero(falling > levels)[-1]]
+    return float(np.linalg.norm(np.minimum(size, level)))
+
+
+@dataclass
+class Point:
+    """The iterate: w, b and t > ||w||_*."""
+
+    w: Array
+    b: float
+    t: float
+
+    def moved(self, length: float, step: Array) -> "Point":
+        """Return the point ``length`` times (dw, db, dt) further."""
+        return Point(self.w + length * step[:-2], self.b + length * float(step[-2]), self.t + length * float(step[-1]))
+
+
+@dataclass
+class Program:
+    """(P) with barriers: ``rows`` (n, d + 2) are the derivatives of 1 - y (w'x + b) + eps t in w, b and t."""
+
+    rows: Array
+    y: Array
+    c: Array
+    eps: float
+    norm: str
+
+    def residual(self, point: Point) -> Array:
+        """Return 1 - y (w'x + b) + eps t, (n,)."""
+        return 1 + self.rows @ np.concatenate([point.w, [point.b, point.t]])
+
+    def multipliers(self, r: Array, mu: float) -> tuple[Array, Array]:
+        """Return a and c - a, both (n,) and positive, of the best loss and slack: mu / (c - a) - mu / a = r."""
+        rc = r * self.c
+        root = np.hypot(rc, 2 * mu)
+        near = 4 * mu**2 / (root + np.abs(rc))  # root - |rc|, without cancellation
+        over = np.where(rc > 0, root + rc, near)
+        under = np.where(rc > 0, near, root - rc)
+        share = self.c / (2 * (root + 2 * mu))
+        return share * (2 * mu + over), share * (2 * mu + under)
+
+    def gradient(self, point: Point, mu: float) -> Array:
+        """Return the gradient of the objective with its barriers, (d + 2,)."""
+        a, _ = self.multipliers(self.residual(point), mu)
+        gradient: Array = a @ self.rows + mu * _cone_gradient(point, self.norm)
+        gradient[:-2] += point.w
+        return gradient
+
+    def with_best_t(self, point: Point, mu: float) -> Point:
+        """Return the point with the t at which the objective with its barriers is least, by bisection of its slope.
+
+        Newton's steps alone follow the border of the cone slowly.
+        """
+        least, r = dual_norm(point.w, self.norm), self.residual(Point(point.w, point.b, 0.0))
+        low, high = LOG_ROOM
+        for _ in range(BISECTIONS):
+            middle = (low + high) / 2
+            t = least + float(np.exp(middle)) * max(1.0, least)
+            slope = self.eps * float(self.multipliers(r + self.eps * t, mu)[0].sum())
+            rises = slope + mu * _cone_gradient(Point(point.w, point.b, t), self.norm)[-1] > 0
+            low, high = (low, middle) if rises else (middle, high)
+        return Point(point.w, point.b, t)
+
+    def newton(self, point: Point, mu: float, gradient: Array) -> tuple[Array, Array]:
+        """Return Newton's step (d + 2,), and the a (n,) that its linear model has at the end of it.
+
+        There y'a = 0 and w is what a asks for, up to the cone, even while the point is not yet centred.
+        """
+        a, rest = self.multipliers(self.residual(point), mu)
+        bend = 1 / (mu / rest**2 + mu / a**2)
+        H = blas.dsyrk(1.0, (self.rows * np.sqrt(bend)[:, None]).T)  # only the upper triangle is set
+        H += mu * _cone_hessian(point, self.norm)
+        d = len(point.w)
+        H[np.arange(d), np.arange(d)] += 1
+        scale = 1 / np.sqrt(np.diag(H))
+        factor = cho_factor(H * scale * scale[:, None], check_finite=False)
+        step: Array = -scale * cho_solve(factor, scale * gradient, check_finite=False)
+        return step, np.clip(a + bend * (self.rows @ step), 0, self.c)
+
+    def primal(self, w: Array) -> tuple[float, float]:
+        """Return the objective of (P) with the best intercept, and that intercept."""
+        margin = -self.rows[:, :-2] @ w - self.eps * dual_norm(w, self.norm)
+        low, high = np.where(self.y > 0, 0.0, -self.c), np.where(self.y > 0, self.c, 0.0)
+        b = best_intercept(self.y * (1 - margin), low, high, 0.0)
+        return 0.5 * float(w @ w) + float(self.c @ np.maximum(0, 1 - margin - self.y * b)), b
+
+    def dual(self, a: Array) -> float:
+        """Return the objective of (D), where the heavier class has given up what y'a = 0 asks for."""
+        positive = self.y > 0
+        up, down = float(a[positive].sum()), float(a[~positive].sum())
+        a = a * np.where(positive, min(1.0, down / max(up, TINY)), min(1.0, up / max(down, TINY)))
+        pull = -(a @ self.rows[:, :-2])
+        return float(a.sum()) - 0.5 * distance_to_ball(pull, self.eps * float(a.sum()), self.norm) ** 2
+
+
+def _barrier_descent(X: Array, y: Array, c: Array, eps: float, norm: str) -> Steps:
+    """Yield a state after each Newton step; the barriers' weight falls whenever the iterate is near their centre."""
+    rows = np.column_stack([-y[:, None] * X, -y, np.full(len(y), eps)])
+    program = Program(rows, y, c, eps, norm)
+    point, mu = Point(np.zeros(X.shape[1]), 0.0, 1.0), float(c.mean())
+    least, bound, state = np.inf, 0.0, (point.w, 0.0, np.zeros(len(y)))
+    while mu > LEAST_WEIGHT * float(c.mean()):
+        gradient = program.gradient(point, mu)
+        step, a = program.newton(point, mu, gradient)
+        objective, b = program.primal(point.w)
+        if objective < least:
+            least, state = objective, (point.w, b, a)
+        bound = max(bound, program.dual(a))
+        yield Step(state, gap=(least - bound) / max(least, TINY), objective=least)
+        fall, length = -float(gradient @ step), 1.0
+        while True:  # the objective is convex: where it does not rise steeply, the step was not too long
+            ahead = point.moved(length, step)
+            if _inside(ahead, norm) and float(program.gradient(ahead, mu) @ step) <= OVERSHOOT * fall:
+                break
+            length *= BACKTRACK
+        point = program.with_best_t(ahead, mu)
+        if fall <= CENTRED * mu:
+            mu *= SHRINK
+
+
+def _inside(point: Point, norm: str) -> bool:
+    """Say whether t > ||w||_*."""
+    return point.t > 0 and bool((_room(point, norm) > 0).all())
+
+
+def _room(point: Point, norm: str) -> Array:
+    """Return what the barriers of the cone take the logarithm of."""
+    return np.atleast_1d(point.t**2 - (float(point.w @ point.w) if norm == "l2" else point.w**2))
+
+
+def _cone_gradient(point: Point, norm: str) -> Array:
+    """Return the gradient of the cone's barrier, (d + 2,)."""
+    room = _room(point, norm)
+    return np.concatenate([2 * point.w / room, [0.0, -2 * float((point.t / room).sum())]])
+
+
+def _cone_hessian(point: Point, norm: str) -> Array:
+    """Return the Hessian of the cone's barrier, (d + 2, d + 2)."""
+    w, t, d = point.w, point.t, len(point.w)
+    room = _room(point, norm)
+    H = np.diag(np.concatenate([np.broadcast_to(2 / room, d), [0.0, -2 * float((1 / room).sum())]]))
+    if norm == "l2":
+        g = _cone_gradient(point, norm)
+        return H + np.outer(g, g)
+    H[np.arange(d), np.arange(d)] += 4 * w**2 / room**2
+    H[:d, -1] = H[-1, :d] = -4 * w * t / room**2
+    H[-1, -1] += 4 * t**2 * float((room**-2.0).sum())
+    return H
