@@ -22,6 +22,7 @@ from buttress import (
     save,
     svc_path,
 )
+from buttress.certainty import spans
 from buttress.certainty.calibration import HeldOut, calibrate, coupled, leading, pairs_of
 from buttress.certainty.conformal import lower_threshold
 from buttress.certainty.one_step import Slopes, leverages, one_step
@@ -118,6 +119,36 @@ def test_spans_are_distances_to_the_free_support_vectors(intercept, n_free):
         if not intercept:
             H, k = H[:-1, :-1], k[:-1]
         assert_allclose(found[i], K[i, i] - k @ np.linalg.solve(H, k), rtol=1e-3 if n_free > 300 else 1e-6)
+
+
+def test_distances_to_many_free_support_vectors_follow_from_those_to_some(monkeypatch):
+    rng = np.random.default_rng(0)
+    Z = rng.normal(size=(900, 12))
+    K = np.exp(-0.1 * ((Z[:, None] - Z[None]) ** 2).sum(axis=2))
+    free = np.arange(900) < 400
+
+    def found():
+        return squared_spans(lambda i, j, real: K[np.ix_(i, j)], K.diagonal(), free)
+
+    monkeypatch.setattr(spans, "SAMPLED", 100)
+    exact = found()
+    monkeypatch.setattr(spans, "SKETCHED", 150)
+    near = found()
+    assert_array_equal(near[free], exact[free])
+    assert np.count_nonzero(near == exact) >= 500
+    assert np.median(np.abs(near - exact)[~free]) < 0.2 * np.median(exact[~free])
+    assert abs(near[~free].mean() - exact[~free].mean()) < 0.05 * exact[~free].mean()
+
+
+@pytest.mark.parametrize("n_free", [1, 2])
+def test_few_free_support_vectors(n_free):
+    K = np.array([[1.0, 0.2, 0.1], [0.2, 1.0, 0.3], [0.1, 0.3, 1.0]])
+    found = squared_spans(lambda i, j, real: K[np.ix_(i, j)], K.diagonal(), np.arange(3) < n_free)
+    apart = 2 - 2 * K
+    if n_free == 1:  # the others are as far away as it is; without it nothing is free
+        assert_allclose(found, [1.0, apart[0, 1], apart[0, 2]], rtol=1e-6)
+    else:
+        assert_allclose(found[:2], apart[0, 1], rtol=1e-6)
 
 
 @pytest.mark.parametrize("intercept", [True, False])
