@@ -80,7 +80,8 @@ def _regressed(hull: "_Hull", part: "_Hull", others: Rows) -> Array:
     exact = hull.outer(others[sample])
     about = near[sample] - near[sample].mean()
     slope = float(about @ exact) / max(float(about @ about), np.finfo(float).tiny)
-    found = np.minimum(exact.mean() + slope * (near - near[sample].mean()), near)
+    line = exact.mean() + slope * (near - near[sample].mean())
+    found = np.minimum(np.maximum(line, exact.min()), near)
     found[sample] = exact
     return found
 
