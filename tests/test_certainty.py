@@ -334,7 +334,7 @@ def test_a_fit_over_a_join_that_ran_out_of_time_says_so(monkeypatch):
     loan["bad"] = loan["sum"] > 0
     model = RelationalLinearSVC(random_state=0).fit(Join([Table("loan", loan, features=["sum"], label="bad")], on=[]))
     assert model.predict(np.array([[2.0]])).tolist() == [True]
-    with pytest.raises(ValueError, match="time was up.*Raise max_time"):
+    with pytest.raises(ValueError, match=r"time was up.*Raise max_time"):
         model.predict_proba(np.array([[2.0]]))
 
 

@@ -61,9 +61,9 @@ class SVC(Probabilities, CallbackSupportMixin, ClassifierMixin, BaseEstimator):
     Parameters
     ----------
     C : float or "loo", default=1.0
-        "loo" chooses, from .1 to 100, by the probability that a row left out is misclassified. A number is the weight of the hinge losses against
-        the norm, > 0. ``numpy.inf`` asks for the hard margin: no loss at all, the
-        widest margin 1/||w|| (weights then say only which rows count).
+        "loo" chooses, from .1 to 100, by the probability that a row left out is misclassified. A number is the weight
+        of the hinge losses against the norm, > 0. ``numpy.inf`` asks for the hard margin: no loss at all, the widest
+        margin 1/||w|| (weights then say only which rows count).
     kernel : str, kernel object or function, default="rbf"
         A name (see :func:`buttress.kernels.as_kernel`), an object such as ``RBF(0.1)``, ``"precomputed"``, or a
         function of two arrays (n, d), (m, d) that returns (n, m).
