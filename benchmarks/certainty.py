@@ -1,6 +1,6 @@
 """Scores of rows left out, probabilities and prediction sets beside refits, CalibratedClassifierCV and grid search.
 
-    python benchmarks/certainty.py left-out | cost | log-loss | coverage | choice | picture
+    python benchmarks/certainty.py left-out | cost | log-loss | dropped | coverage | choice | picture
 
 Curves and constants were chosen on ``choosing()``; figures are of ``judging()``. Times are processor time of one thread
 (set OMP_NUM_THREADS=1).
@@ -9,6 +9,7 @@ Curves and constants were chosen on ``choosing()``; figures are of ``judging()``
 import argparse
 import time
 import warnings
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -29,6 +30,7 @@ from sklearn.model_selection import GridSearchCV, StratifiedShuffleSplit
 from sklearn.preprocessing import StandardScaler
 
 from buttress import SVC, AdversarialSVC, KernelClassifier, LinearSVC, RobustKernelClassifier
+from buttress.certainty.calibration import calibrate
 from buttress.svm.selection import CS, GAMMAS
 
 PICTURE = Path(__file__).parents[1] / "docs" / "images" / "reliability.svg"
@@ -143,6 +145,24 @@ def _log_loss(model, peer, X, Z, y, truth):
     return log_loss(truth, ours) / log_loss(truth, theirs), (fit + asked) / took, (fit + asked - predicted) / fit
 
 
+def dropped(share=0.15):
+    """Log loss of KernelClassifier calibrated on all rows and on those that its risk kept, labels clean and flipped."""
+    print("| set | all rows | kept rows | all, flipped | kept, flipped |\n" + "| --- " * 5 + "|")
+    for name, X, y in list(choosing())[:6]:
+        A, B, inner, truth = split(X, y)
+        row = []
+        for wrong in (0.0, share):
+            given = inner.copy()
+            flipped = np.random.default_rng(0).permutation(len(inner))[: int(wrong * len(inner))]
+            given[flipped] = 1 - given[flipped]
+            model = KernelClassifier(max_iter=200).fit(A, given)
+            held = model._certainty.held
+            for weight in (held.weight, held.weight * model.inlier_mask_):
+                model._certainty.calibration = calibrate(replace(held, weight=weight))
+                row.append(log_loss(truth, model.predict_proba(B)))
+        print("| {} | {:.3f} | {:.3f} | {:.3f} | {:.3f} |".format(name, *row), flush=True)
+
+
 def coverage(splits=50, peer_splits=3):
     """Coverage of the sets of SVC at .9 over splits of each set, and their mean size, beside MAPIE's by five folds."""
     from mapie.classification import CrossConformalClassifier
@@ -224,7 +244,7 @@ def picture():
 
 if __name__ == "__main__":
     commands = {"left-out": left_out, "cost": cost, "log-loss": log_losses, "coverage": coverage, "choice": choice,
-                "picture": picture}
+                "dropped": dropped, "picture": picture}
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", choices=commands)
     parser.add_argument("--splits", type=int, help="of coverage (50) and choice (3)")
