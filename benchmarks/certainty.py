@@ -1,6 +1,6 @@
 """Scores of rows left out, probabilities and prediction sets beside refits, CalibratedClassifierCV and grid search.
 
-    python benchmarks/certainty.py left-out | cost | log-loss | coverage | choice | picture
+    python benchmarks/certainty.py left-out | cost | log-loss | dropped | coverage | choice | picture
 
 Curves and constants were chosen on ``choosing()``; figures are of ``judging()``. Times are processor time of one thread
 (set OMP_NUM_THREADS=1).
@@ -9,6 +9,7 @@ Curves and constants were chosen on ``choosing()``; figures are of ``judging()``
 import argparse
 import time
 import warnings
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -29,6 +30,7 @@ from sklearn.model_selection import GridSearchCV, StratifiedShuffleSplit
 from sklearn.preprocessing import StandardScaler
 
 from buttress import SVC, AdversarialSVC, KernelClassifier, LinearSVC, RobustKernelClassifier
+from buttress.certainty.calibration import calibrate
 from buttress.svm.selection import CS, GAMMAS
 
 PICTURE = Path(__file__).parents[1] / "docs" / "images" / "reliability.svg"
@@ -143,37 +145,73 @@ def _log_loss(model, peer, X, Z, y, truth):
     return log_loss(truth, ours) / log_loss(truth, theirs), (fit + asked) / took, (fit + asked - predicted) / fit
 
 
-def coverage(splits=5):
-    """Coverage of the sets of SVC at .9 over splits of each set, and their mean size."""
-    print("| set | coverage | mean size | accuracy |\n| --- | --- | --- | --- |")
+def dropped(share=0.15):
+    """Log loss of KernelClassifier calibrated on all rows and on those that its risk kept, labels clean and flipped."""
+    print("| set | all rows | kept rows | all, flipped | kept, flipped |\n" + "| --- " * 5 + "|")
+    for name, X, y in list(choosing())[:6]:
+        A, B, inner, truth = split(X, y)
+        row = []
+        for wrong in (0.0, share):
+            given = inner.copy()
+            flipped = np.random.default_rng(0).permutation(len(inner))[: int(wrong * len(inner))]
+            given[flipped] = 1 - given[flipped]
+            model = KernelClassifier(max_iter=200).fit(A, given)
+            held = model._certainty.held
+            for weight in (held.weight, held.weight * model.inlier_mask_):
+                model._certainty.calibration = calibrate(replace(held, weight=weight))
+                row.append(log_loss(truth, model.predict_proba(B)))
+        print("| {} | {:.3f} | {:.3f} | {:.3f} | {:.3f} |".format(name, *row), flush=True)
+
+
+def coverage(splits=50, peer_splits=3):
+    """Coverage of the sets of SVC at .9 over splits of each set, and their mean size, beside MAPIE's by five folds."""
+    from mapie.classification import CrossConformalClassifier
+
+    print("| set | coverage | mean size | accuracy | MAPIE | its size | time, of MAPIE's |\n" + "| --- " * 7 + "|")
     means = []
     for name, X, y in judging():
-        found = []
+        found, theirs, times = [], [], []
         for seed in range(splits):
             A, B, inner, truth = split(X, y, seed)
-            model = SVC().fit(A, inner)
-            sets = model.predict_set(B)
-            found.append((sets[np.arange(len(B)), truth].mean(), sets.sum(axis=1).mean(), model.score(B, truth)))
-        means.append(np.mean(found, axis=0))
-        print("| {} | {:.3f} | {:.2f} | {:.3f} |".format(name, *means[-1]), flush=True)
-    print("| mean | {:.3f} | {:.2f} | {:.3f} |".format(*np.mean(means, axis=0)))
+            model, fit = seconds(lambda A=A, inner=inner: SVC().fit(A, inner))
+            sets, asked = seconds(lambda model=model, B=B: model.predict_set(B))
+            own = np.searchsorted(model.classes_, truth)
+            found.append((sets[np.arange(len(B)), own].mean(), sets.sum(axis=1).mean(), model.score(B, truth)))
+            if seed < peer_splits:
+                peer = CrossConformalClassifier(SVC(), confidence_level=0.9, conformity_score="lac", cv=5)
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore")
+                    sets, took = seconds(
+                        lambda A=A, B=B, inner=inner, peer=peer: peer.fit_conformalize(A, inner).predict_set(B)[1])
+                sets = sets[:, :, 0]
+                theirs.append((sets[np.arange(len(B)), own].mean(), sets.sum(axis=1).mean()))
+                times.append((fit + asked) / took)
+        means.append([*np.mean(found, axis=0), *np.mean(theirs, axis=0), np.median(times)])
+        print("| {} | {:.3f} | {:.2f} | {:.3f} | {:.3f} | {:.2f} | {:.2f} |".format(name, *means[-1]), flush=True)
+    print("| mean | {:.3f} | {:.2f} | {:.3f} | {:.3f} | {:.2f} | {:.2f} |".format(*np.mean(means, axis=0)))
 
 
-def choice():
-    """Accuracy and time of SVC(C="loo", gamma="loo") beside GridSearchCV(cv=5) over the same values."""
-    print("| set | ours | grid search | time: of our SVC's grid | of scikit-learn's |\n| --- | --- | --- | --- | --- |")
-    rows = []
+def choice(splits=3):
+    """Accuracy and time of SVC(C="loo", gamma="loo") beside GridSearchCV(cv=5) of scikit-learn over the same values."""
+    print("| set | ours | grid search | difference | time, of its |\n" + "| --- " * 5 + "|")
+    apart, times = [], []
     for name, X, y in list(judging())[:15]:
-        A, B, inner, truth = split(X, y)
-        unit = 1 / (A.shape[1] * A.var())
-        grid = {"C": list(CS), "gamma": [unit * factor for factor in GAMMAS]}
-        model, ours = seconds(lambda A=A, inner=inner: SVC(C="loo", gamma="loo").fit(A, inner))
-        _, own = seconds(lambda A=A, inner=inner, grid=grid: GridSearchCV(SVC(), grid, cv=5).fit(A, inner))
-        search, peer = seconds(
-            lambda A=A, inner=inner, grid=grid: GridSearchCV(sklearn.svm.SVC(), grid, cv=5).fit(A, inner))
-        rows.append((model.score(B, truth), search.score(B, truth), ours / own, ours / peer))
-        print("| {} | {:.3f} | {:.3f} | {:.2f} | {:.2f} |".format(name, *rows[-1]), flush=True)
-    print("| mean | {:.3f} | {:.3f} | {:.2f} | {:.2f} |".format(*np.mean(rows, axis=0)))
+        rows = []
+        for seed in range(splits):
+            A, B, inner, truth = split(X, y, seed)
+            unit = 1 / (A.shape[1] * A.var())
+            search = GridSearchCV(sklearn.svm.SVC(), {"C": list(CS), "gamma": [unit * g for g in GAMMAS]}, cv=5)
+            model, ours = seconds(lambda A=A, inner=inner: SVC(C="loo", gamma="loo").fit(A, inner))
+            _, theirs = seconds(lambda A=A, inner=inner, search=search: search.fit(A, inner))
+            rows.append((model.score(B, truth), search.score(B, truth), ours, theirs))
+        mine, other, ours, theirs = np.array(rows).T
+        apart.extend(mine - other)
+        times.append(ours.sum() / theirs.sum())
+        print(f"| {name} | {mine.mean():.3f} | {other.mean():.3f} | {(mine - other).mean():+.3f} | {times[-1]:.2f} |",
+              flush=True)
+    error = np.std(apart) / np.sqrt(len(apart))
+    print(f"mean difference {np.mean(apart):+.4f}, standard error {error:.4f}; median of the times "
+          f"{np.median(times):.2f}")
 
 
 def picture():
@@ -206,7 +244,9 @@ def picture():
 
 if __name__ == "__main__":
     commands = {"left-out": left_out, "cost": cost, "log-loss": log_losses, "coverage": coverage, "choice": choice,
-                "picture": picture}
+                "dropped": dropped, "picture": picture}
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", choices=commands)
-    commands[parser.parse_args().what]()
+    parser.add_argument("--splits", type=int, help="of coverage (50) and choice (3)")
+    args = parser.parse_args()
+    commands[args.what](*(() if args.splits is None else (args.splits,)))

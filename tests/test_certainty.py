@@ -1,5 +1,7 @@
 """Scores of rows left out, probabilities and prediction sets, against refits, closed forms and scikit-learn."""
 
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -22,6 +24,7 @@ from buttress import (
     save,
     svc_path,
 )
+from buttress.certainty import spans
 from buttress.certainty.calibration import HeldOut, calibrate, coupled, leading, pairs_of
 from buttress.certainty.conformal import lower_threshold
 from buttress.certainty.one_step import Slopes, leverages, one_step
@@ -29,6 +32,7 @@ from buttress.certainty.spans import squared_spans
 from buttress.relational import Join, JoinSampler, RelationalLinearSVC, Table
 from buttress.svm.selection import CS, left_out_error
 
+DATA = Path(__file__).parent / "data" / "format1"
 RKHS = {"defense": "rkhs", "C": 100.0, "eps": 1e-3, "random_state": 0}
 CLASSIFIERS = [
     SVC(),
@@ -118,6 +122,36 @@ def test_spans_are_distances_to_the_free_support_vectors(intercept, n_free):
         if not intercept:
             H, k = H[:-1, :-1], k[:-1]
         assert_allclose(found[i], K[i, i] - k @ np.linalg.solve(H, k), rtol=1e-3 if n_free > 300 else 1e-6)
+
+
+def test_distances_to_many_free_support_vectors_follow_from_those_to_some(monkeypatch):
+    rng = np.random.default_rng(0)
+    Z = rng.normal(size=(900, 12))
+    K = np.exp(-0.1 * ((Z[:, None] - Z[None]) ** 2).sum(axis=2))
+    free = np.arange(900) < 400
+
+    def found():
+        return squared_spans(lambda i, j, real: K[np.ix_(i, j)], K.diagonal(), free)
+
+    monkeypatch.setattr(spans, "SAMPLED", 100)
+    exact = found()
+    monkeypatch.setattr(spans, "SKETCHED", 150)
+    near = found()
+    assert_array_equal(near[free], exact[free])
+    assert np.count_nonzero(near == exact) >= 500
+    assert np.median(np.abs(near - exact)[~free]) < 0.2 * np.median(exact[~free])
+    assert abs(near[~free].mean() - exact[~free].mean()) < 0.05 * exact[~free].mean()
+
+
+@pytest.mark.parametrize("n_free", [1, 2])
+def test_few_free_support_vectors(n_free):
+    K = np.array([[1.0, 0.2, 0.1], [0.2, 1.0, 0.3], [0.1, 0.3, 1.0]])
+    found = squared_spans(lambda i, j, real: K[np.ix_(i, j)], K.diagonal(), np.arange(3) < n_free)
+    apart = 2 - 2 * K
+    if n_free == 1:  # the others are as far away as it is; without it nothing is free
+        assert_allclose(found, [1.0, apart[0, 1], apart[0, 2]], rtol=1e-6)
+    else:
+        assert_allclose(found[:2], apart[0, 1], rtol=1e-6)
 
 
 @pytest.mark.parametrize("intercept", [True, False])
@@ -246,38 +280,62 @@ def test_the_threshold_is_the_exact_conformal_one():
     assert lower_threshold(values, weight, 0.9) == lower_threshold(np.append(values, 0.0), np.ones(100), 0.9)
 
 
-@pytest.mark.parametrize("coverage", [0, 1, -0.1, np.nan])
-def test_coverage_out_of_range_is_refused(coverage):
-    X, y = problem()
-    with pytest.raises(ValueError, match="coverage must be"):
-        SVC().fit(X, y).predict_set(X, coverage=coverage)
+KINDS = [SVC(), LinearSVC(), AdversarialSVC(random_state=0, max_iter=20), AdversarialSVC(**RKHS), KernelClassifier(),
+         RobustKernelClassifier(random_state=0)]
+FILES = ["svc", "svc-precomputed", "linear-svc", "adversarial-svc-input", "adversarial-svc-rkhs", "kernel-classifier",
+         "robust-kernel-classifier", "relational-linear-svc"]
 
 
-def test_too_few_rows_for_a_coverage_are_refused_with_the_number():
-    X, y = problem()
-    with pytest.raises(ValueError, match=r"at least 99 training rows\. Got 60"):
-        SVC().fit(X, y).predict_set(X, coverage=0.99)
-
-
-@pytest.mark.parametrize("model", [SVC(), LinearSVC(), KernelClassifier()], ids=str)
-def test_models_of_an_earlier_version_say_so(model):
+@pytest.mark.parametrize("model", KINDS, ids=str)
+def test_coverages_that_cannot_be_had_are_refused(model):
     X, y = problem()
     fitted = clone(model).fit(X, y)
-    for name in ("_certainty", "_left_out"):
-        vars(fitted).pop(name, None)
-    with pytest.raises(ValueError, match="earlier version"):
-        fitted.predict_proba(X)
-    if isinstance(fitted, SVC):
+    for coverage in (0, 1, -0.1, 1.5, np.nan, "most", True):
+        with pytest.raises(ValueError, match="coverage must be"):
+            fitted.predict_set(X, coverage=coverage)
+    with pytest.raises(ValueError, match=r"at least 99 training rows\. Got \d"):
+        fitted.predict_set(X, coverage=0.99)
+
+
+@pytest.mark.parametrize("file", FILES)
+def test_models_of_an_earlier_version_say_so(file):
+    model = load(DATA / f"{file}.buttress")
+    X = np.zeros((2, model.n_features_in_))
+    for ask in (model.predict_proba, model.predict_log_proba, model.predict_set):
+        with pytest.raises(ValueError, match=r"earlier version.*(Call fit|Fit it) again"):
+            ask(X)
+
+
+def test_left_out_scores_of_an_earlier_version_say_so():
+    for file in ("svc", "svr"):
         with pytest.raises(ValueError, match="Fit it again"):
-            _ = fitted.loo_decision_
+            _ = load(DATA / f"{file}.buttress").loo_decision_
 
 
-def test_a_class_of_one_row():
+@pytest.mark.parametrize("model", [*KINDS, SVC(multi_class="ovr")], ids=str)
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_a_class_of_one_row(model, n_classes):
     X, y = problem()
-    y = np.where(np.arange(60) == 7, 2, y)
-    for model in (SVC(), LinearSVC(), KernelClassifier()):
-        p = clone(model).fit(X, y).predict_proba(X)
-        assert_allclose(p.sum(axis=1), 1)
+    y = np.where(np.arange(60) == 7, 2, y if n_classes == 3 else 0)
+    fitted = clone(model).fit(X, y)
+    p = fitted.predict_proba(X)
+    assert p.shape == (60, n_classes)
+    assert_allclose(p.sum(axis=1), 1)
+    assert_array_equal(fitted.classes_[p.argmax(axis=1)], fitted.predict(X))
+
+
+def test_a_fit_over_a_join_that_ran_out_of_time_says_so(monkeypatch):
+    def late(*_):
+        raise TimeoutError
+
+    monkeypatch.setattr("buttress.relational.svm.sampled_scores", late)
+    rng = np.random.default_rng(0)
+    loan = pd.DataFrame({"sum": rng.normal(size=60)})
+    loan["bad"] = loan["sum"] > 0
+    model = RelationalLinearSVC(random_state=0).fit(Join([Table("loan", loan, features=["sum"], label="bad")], on=[]))
+    assert model.predict(np.array([[2.0]])).tolist() == [True]
+    with pytest.raises(ValueError, match=r"time was up.*Raise max_time"):
+        model.predict_proba(np.array([[2.0]]))
 
 
 def test_left_out_error_is_that_of_the_scores():

@@ -19,6 +19,7 @@ from buttress import (
 )
 from buttress.solvers.qp import smo
 from buttress.svm import classifier
+from buttress.svm.selection import CS, GAMMAS
 
 
 def interrupt_call(monkeypatch, place, name, number):
@@ -90,3 +91,30 @@ def test_ctrl_c_ends_a_path_with_the_models_that_are_ready(monkeypatch):
     interrupt_call(monkeypatch, classifier, "solve", 1)
     with pytest.raises(KeyboardInterrupt):
         svc_path(X, y, Cs)
+
+
+def test_ctrl_c_ends_a_choice_with_the_best_model_so_far(monkeypatch):
+    X, y = load_iris(return_X_y=True)
+    X = X[50:]
+    y = y[50:]
+    first = svc_path(X, y, CS[:1], gamma=GAMMAS[0] / (4 * X.var()))[0]
+    interrupt_call(monkeypatch, classifier, "solve", 1)
+    with pytest.warns(InterruptedWarning, match="best so far"):
+        model = SVC(C="loo", gamma="loo").fit(X, y)
+    assert (model.C_, model.get_params()["C"]) == (CS[0], "loo")
+    np.testing.assert_allclose(model.decision_function(X), first.decision_function(X))
+    monkeypatch.undo()
+    before = dict(vars(model))
+    interrupt_call(monkeypatch, classifier, "solve", 0)
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(X, y)
+    assert vars(model) == before
+
+
+def test_time_ends_a_choice_with_a_model():
+    X, y = load_iris(return_X_y=True)
+    with pytest.warns(NotConvergedWarning) as caught:
+        model = SVC(C="loo", gamma="loo", max_time=1e-9).fit(X, y)
+    assert any("of at most 35" in str(warning.message) for warning in caught)
+    assert model.predict(X).shape == (150,)
+    assert model.get_params()["max_time"] == 1e-9

@@ -5,13 +5,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from buttress import KernelRegressor, Mean, RobustKernelRegressor, RobustLinearRegressor, load, save
+from buttress import SVR, KernelRegressor, Mean, RobustKernelRegressor, RobustLinearRegressor, load, save
 from buttress.certainty.intervals import HeldOutFits, folds_of, hold_out, interval
 from buttress.kernels import RBF
 from buttress.solvers.ridge.leave_one_out import FeatureRidge, GramRidge
 
 REGRESSORS = [KernelRegressor(risk=Mean()),
               RobustKernelRegressor(random_state=0), RobustLinearRegressor(random_state=0)]
+EVERY = [*REGRESSORS, SVR(C=5.0)]
 
 
 def name(model):
@@ -81,7 +82,7 @@ def test_equal_rows_share_a_fold_and_folds_are_of_one_size():
     assert set(np.bincount(folds_of(7, None, 10))) == {1}
 
 
-@pytest.mark.parametrize("model", REGRESSORS, ids=name)
+@pytest.mark.parametrize("model", EVERY, ids=name)
 def test_intervals_hold_the_share_of_new_targets_that_was_asked_for(model):
     covered = []
     for seed in range(4):
@@ -105,7 +106,7 @@ def test_corrupt_training_rows_do_not_count(model):
     assert max(widths) < 3  # the noise has deviations of .1 and .5; the corrupt rows are 6 off
 
 
-@pytest.mark.parametrize("model", REGRESSORS, ids=name)
+@pytest.mark.parametrize("model", EVERY, ids=name)
 def test_intervals_are_wider_where_the_noise_is(model):
     X, y = scattered(400, 3)
     low, high = model.fit(X, y).predict_interval(X).T
@@ -122,7 +123,7 @@ def test_units_of_the_target_are_those_of_the_interval(model):
     np.testing.assert_allclose(other, 1000 * one + 5, rtol=2e-2, atol=30)  # the descent of one model has a tolerance
 
 
-@pytest.mark.parametrize("model", REGRESSORS, ids=name)
+@pytest.mark.parametrize("model", EVERY, ids=name)
 @pytest.mark.parametrize("coverage", [0.0, 1.0, 1.5, -0.1, np.nan, "most", True])
 def test_a_coverage_out_of_range_is_refused(model, coverage):
     X, y = scattered(40, 0)
@@ -130,7 +131,7 @@ def test_a_coverage_out_of_range_is_refused(model, coverage):
         model.fit(X, y).predict_interval(X, coverage=coverage)
 
 
-@pytest.mark.parametrize("model", REGRESSORS, ids=name)
+@pytest.mark.parametrize("model", EVERY, ids=name)
 def test_too_few_rows_for_a_coverage_are_counted(model):
     X, y = scattered(25, 0)
     model.fit(X, y)
@@ -139,14 +140,14 @@ def test_too_few_rows_for_a_coverage_are_counted(model):
         model.predict_interval(X, coverage=0.99)
 
 
-@pytest.mark.parametrize("model", REGRESSORS, ids=name)
+@pytest.mark.parametrize("model", EVERY, ids=name)
 def test_a_loaded_model_has_the_same_intervals(model, tmp_path):
     X, y = scattered(60, 0)
     save(model.fit(X, y), tmp_path / "model")
     np.testing.assert_array_equal(load(tmp_path / "model").predict_interval(X), model.predict_interval(X))
 
 
-@pytest.mark.parametrize("file", ["robust-kernel-regressor", "robust-linear-regressor", "kernel-regressor"])
+@pytest.mark.parametrize("file", ["robust-kernel-regressor", "robust-linear-regressor", "kernel-regressor", "svr"])
 def test_models_of_older_files_say_so(file):
     folder = Path(__file__).parent / "data" / "format1"
     model = load(folder / f"{file}.buttress")
@@ -159,3 +160,50 @@ def test_a_kernel_regressor_without_its_rows_names_the_way_out(options):
     X, y = scattered(40, 0)
     with pytest.raises(ValueError, match="RobustKernelRegressor"):
         KernelRegressor(max_iter=20, tol=1.0, **options).fit(X, y).predict_interval(X)
+
+
+def test_residuals_of_a_machine_are_those_of_refits():
+    X, y = scattered(50, 1)
+    model = SVR(C=0.5, epsilon=0.3, tol=1e-8).fit(X, y)
+    model.predict_interval(X, coverage=0.5)
+    refits = []
+    for i in range(50):
+        rest = np.arange(50) != i
+        refits.append(SVR(C=0.5, epsilon=0.3, tol=1e-8, gamma=model.expansion_.kernel.gamma).fit(X[rest], y[rest])
+                      .predict(X[i : i + 1])[0])
+    columns = model.expansion_.kernel(X, model.support_vectors_) @ model.held_out_.coef + model.held_out_.intercept
+    np.testing.assert_allclose(columns[:, 0], model.predict(X))
+    apart = np.abs(np.abs(y - model.loo_decision_) - np.abs(y - refits))
+    assert np.median(apart) < 0.02
+    if not model.held_out_.coef[:, 1].any():
+        np.testing.assert_allclose(model.held_out_.distance, np.abs(y - model.loo_decision_))
+
+
+def test_a_gram_matrix_gives_intervals_of_one_width():
+    X, y = scattered(60, 2)
+    K = RBF(0.5)(X, X)
+    given = SVR(kernel="precomputed").fit(K, y)
+    low, high = given.predict_interval(K, coverage=0.8).T
+    k = int(np.ceil(0.8 * 61 - 1e-9))
+    half = np.sort(np.abs(y - given.loo_decision_))[k - 1]
+    np.testing.assert_allclose(high - given.predict(K), half)
+    np.testing.assert_allclose(given.predict(K) - low, half)
+
+
+def test_rows_without_weight_and_tubes_without_support():
+    X, y = scattered(60, 2)
+    weight = np.ones(60)
+    weight[:20] = 0.0
+    alone = SVR(gamma=1.0).fit(X[20:], y[20:]).predict_interval(X, coverage=0.8)
+    np.testing.assert_allclose(SVR(gamma=1.0).fit(X, y, weight).predict_interval(X, coverage=0.8), alone, atol=1e-6)
+    wide = SVR(epsilon=100.0).fit(X, y)
+    assert len(wide.support_) == 0
+    low, high = wide.predict_interval(X, coverage=0.8).T
+    assert np.mean((low <= y) & (y <= high)) >= 0.8
+
+
+def test_a_second_fit_has_intervals_of_its_own():
+    X, y = scattered(60, 2)
+    model = SVR().fit(X, y)
+    model.predict_interval(X)
+    np.testing.assert_array_equal(model.fit(X, y + 5).predict_interval(X), SVR().fit(X, y + 5).predict_interval(X))

@@ -6,11 +6,12 @@ p = softmax(slope s + shift). One score a pair: the logistic curve of each pair,
 (Probability estimates for multi-class classification by pairwise coupling, JMLR 5, 2004, their second method).
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
-from scipy.optimize import minimize
-from scipy.special import expit, log_softmax, softmax
+from scipy.special import expit, softmax
 
 from buttress._checks import Array
 from buttress._types import Mask, Rows
@@ -21,7 +22,11 @@ EM_STEPS = 30  # rounds between the curve and which labels are wrong
 LEAD = 1e-9  # by how much the predicted class leads the others where calibration alone would put it behind
 EDGE = 1e-7  # probabilities of pairs are kept this far from 0 and 1 before they are coupled
 UNSEEN = 0.5  # rows of each class that might have been seen anywhere: Jeffreys' rule
-TRUST = {"method": "trust-exact", "options": {"gtol": SHARP, "maxiter": 200}}
+NEWTON_STEPS = 100  # most steps of maximum likelihood; some ten are usual
+LEAST_GAIN = 1e-4  # of what the slope promises: a Newton step that gains less is halved (Armijo's rule)
+LEAST_STEP = 1e-10  # of the Newton step: no gain from so short a one is rounding
+
+At = Callable[[Array], tuple[float, Array, Array]]  # value, gradient and Hessian at a theta
 
 
 @dataclass
@@ -110,25 +115,19 @@ def _one_score(s: Array, positive: Mask, weight: Array, wrong: float) -> tuple[f
     """Return slope and shift of the logistic curve of one score; ``positive`` rows are those it should be high for."""
     if not (weight[positive].sum() and weight[~positive].sum()):
         return LEAST_SLOPE, 0.0
-    features = np.zeros((len(s), 2, 2))
     unit = _deviation(s, weight)
-    features[:, 1, 0] = s / unit
-    features[:, 1, 1] = 1.0
-    slope, shift = _likeliest(features, positive.astype(np.intp), weight, wrong)
+    scores = np.column_stack([np.zeros(len(s)), s / unit])
+    slope, shift = _likeliest(scores, positive.astype(np.intp), weight, wrong)
     if slope < LEAST_SLOPE:
         slope = LEAST_SLOPE
-        shift = _likeliest(features[:, :, 1:], positive.astype(np.intp), weight, wrong)[0]
+        shift = _likeliest(np.zeros_like(scores), positive.astype(np.intp), weight, wrong)[1]
     return slope / unit, shift
 
 
 def _score_a_class(scores: Array, codes: Rows, weight: Array, C: int, wrong: float) -> tuple[Array, Array]:
     """Return one slope for all classes, and their shifts, the first of which is 0."""
-    features = np.zeros((len(scores), C, C))
     unit = _deviation((scores - scores.mean(axis=1, keepdims=True)).ravel(), np.repeat(weight, C))
-    features[:, :, 0] = scores / unit
-    for c in range(1, C):
-        features[:, c, c] = 1.0
-    found = _likeliest(features, codes, weight, wrong)
+    found = _likeliest(scores / unit, codes, weight, wrong)
     slope = max(found[0], LEAST_SLOPE)
     return np.full(C, slope / unit), np.append(0.0, found[1:])
 
@@ -138,20 +137,21 @@ def _deviation(s: Array, weight: Array) -> float:
     return float(np.sqrt(np.average((s - mean) ** 2, weights=weight))) or 1.0
 
 
-def _likeliest(features: Array, codes: Rows, weight: Array, wrong: float) -> Array:
-    """Return theta that makes classes likeliest, with logits features (n, C, p) @ theta, and labels wrong at a rate.
+def _likeliest(scores: Array, codes: Rows, weight: Array, wrong: float) -> Array:
+    """Return theta (C,), a slope and the shifts of all classes but the first, that make classes likeliest.
 
     The targets are Platt's: (N + 1) / (N + 2) for the row's own class of weight N, the rest spread over the others.
+    Labels are ``wrong`` at a rate.
     """
-    n, C, p = features.shape
+    n, C = scores.shape
     short = 1 / (np.bincount(codes, weight, minlength=C)[codes] + 2)
     targets = np.repeat((short / (C - 1))[:, None], C, axis=1)
     targets[np.arange(n), codes] = 1 - short
     share = (weight / weight.sum())[:, None]
-    theta = np.zeros(p)
+    theta = np.zeros(C)
     for _ in range(1 if wrong == 0 else EM_STEPS):
-        true = targets if wrong == 0 else _true_classes(features @ theta, targets, wrong)
-        theta = _logistic(features, true, share, theta)
+        true = targets if wrong == 0 else _true_classes(_logits(scores, theta), targets, wrong)
+        theta = _softmax_fit(scores, true, share, theta)
     return theta
 
 
@@ -165,23 +165,71 @@ def _true_classes(logits: Array, targets: Array, wrong: float) -> Array:
     return q * ((1 - wrong - spread) * ratio + spread * ratio.sum(axis=1, keepdims=True))
 
 
-def _logistic(features: Array, targets: Array, share: Array, start: Array) -> Array:
-    """Return the minimum theta of the mean cross-entropy of targets (n, C) and softmax(features @ theta)."""
+def _logits(scores: Array, theta: Array) -> Array:
+    return theta[0] * scores + np.append(0.0, theta[1:])
 
-    def value(theta: Array) -> float:
-        return float(-(share * targets * log_softmax(features @ theta, axis=1)).sum())
 
-    def gradient(theta: Array) -> Array:
-        return np.einsum("ic,icp->p", share * (softmax(features @ theta, axis=1) - targets), features)
+def _softmax_fit(scores: Array, targets: Array, share: Array, start: Array) -> Array:
+    """Return the minimum theta of the mean cross-entropy of targets (n, C) and softmax(slope scores + shifts)."""
+    if len(start) == 2:
+        return _newton(partial(_logistic, scores[:, 1] - scores[:, 0], targets[:, 1], share[:, 0]), start)
+    return _newton(partial(_softmax, scores, targets, share), start)
 
-    def hessian(theta: Array) -> Array:
-        q = share * softmax(features @ theta, axis=1)
-        mean = np.einsum("ic,icp->ip", q, features)
-        H = np.einsum("ic,icp,icr->pr", q, features, features, optimize=True)
-        return H - np.einsum("ip,ir->pr", mean / np.maximum(share, np.finfo(float).tiny), mean)
 
-    found: Array = minimize(value, start, jac=gradient, hess=hessian, **TRUST).x
-    return found
+def _newton(at: At, start: Array) -> Array:
+    """Return the minimum of a convex function; a step that does not lower it enough is halved.
+
+    Source: Lin, Lin & Weng, A note on Platt's probabilistic outputs for support vector machines, 2007.
+    """
+    theta = start
+    value, gradient, H = at(theta)
+    for _ in range(NEWTON_STEPS):
+        if np.abs(gradient).max() <= SHARP:
+            break
+        H.flat[:: len(H) + 1] += SHARP * (1 + H.diagonal().sum())
+        step = np.linalg.solve(H, -gradient)
+        promised = LEAST_GAIN * float(gradient @ step)
+        size = 1.0
+        reached = at(theta + step)
+        while reached[0] > value + size * promised and size > LEAST_STEP:
+            size /= 2
+            reached = at(theta + size * step)
+        if reached[0] >= value:  # rounding decides
+            break
+        theta = theta + size * step
+        value, gradient, H = reached
+    return theta
+
+
+def _logistic(s: Array, target: Array, share: Array, theta: Array) -> tuple[float, Array, Array]:
+    """Return the mean cross-entropy of targets (n,) and expit(slope s + shift), its gradient and its Hessian."""
+    z = theta[0] * s + theta[1]
+    q = expit(z)
+    off = share * (q - target)
+    curved = share * q * (1 - q)
+    tilted = curved * s
+    across = tilted.sum()
+    value = float(share @ (np.logaddexp(0, z) - target * z))
+    return value, np.array([off @ s, off.sum()]), np.array([[tilted @ s, across], [across, curved.sum()]])
+
+
+def _softmax(scores: Array, targets: Array, share: Array, theta: Array) -> tuple[float, Array, Array]:
+    """Return the mean cross-entropy of targets (n, C), rows of sum 1, and softmax(slope scores + shifts), as above."""
+    z = _logits(scores, theta)
+    z -= z.max(axis=1, keepdims=True)
+    q = np.exp(z)
+    total = q.sum(axis=1, keepdims=True)
+    q /= total
+    value = float(share[:, 0] @ (np.log(total[:, 0]) - np.einsum("ij,ij->i", targets, z)))
+    off = share * (q - targets)
+    from_mean = scores - np.einsum("ij,ij->i", q, scores)[:, None]
+    pulled = share * q * from_mean
+    H = np.empty((len(theta), len(theta)))
+    H[0, 0] = np.einsum("ij,ij->", pulled, from_mean)
+    H[0, 1:] = pulled.sum(axis=0)[1:]
+    H[1:, 0] = H[0, 1:]
+    H[1:, 1:] = np.diag((share * q).sum(axis=0)[1:]) - q[:, 1:].T @ (share * q[:, 1:])
+    return value, np.append(np.einsum("ij,ij->", off, scores), off.sum(axis=0)[1:]), H
 
 
 def coupled(r: Array, C: int) -> Array:

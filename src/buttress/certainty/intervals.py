@@ -10,6 +10,9 @@ jackknife+, where rows are left out by folds it is CV+. For any data that can be
 Predictive inference with the jackknife+, 2021, theorems 1 and 4). The proof asks that a fit without a row does not
 know it at all. Here the ridge, and row weights of robust fits, are those of the fit to all rows; docs/intervals.md
 measures what that costs.
+
+A support vector machine has the values of rows left out, and no fits without them: its mu_i(x) are all mu(x). That is
+the jackknife, which covers as the jackknife+ does where no row moves the fit much elsewhere (shown there too).
 """
 
 from collections.abc import Callable
@@ -22,12 +25,13 @@ from sklearn.utils.validation import check_is_fitted
 
 from buttress._checks import Array, check_number
 from buttress._predicting import rows_to_score
-from buttress._rows import drawn_rows
+from buttress._rows import drawn_rows, equal_rows
 from buttress._threads import BLOCK_ENTRIES
 from buttress._tuned import tuned
-from buttress._types import MatrixLike, Rows
+from buttress._types import DenseOrSparse, MatrixLike, Rows
+from buttress.certainty.one_step import landmark_root
 from buttress.expansion import KernelExpansion
-from buttress.solvers.ridge.leave_one_out import Fit, Ridge
+from buttress.solvers.ridge.leave_one_out import FeatureRidge, Fit, Ridge
 
 SET_BY_THEORY = "set by theory, not by trial"
 
@@ -40,6 +44,7 @@ class Intervals:
     rows: int = tuned(4000, "rows", "drawn for the quantiles: a coverage of .9 is then known to .005", SET_BY_THEORY)
     least_scale: float = tuned(0.2, "of the mean scale", "least local scale: near 0 a residual has no bound")
     ridges: tuple[float, ...] = tuned((1.0, 10.0, 100.0), "ridges of the fit", "tried for the local scale")
+    landmarks: int = tuned(300, "support vectors", "that carry the local scale of a machine", SET_BY_THEORY)
     judged_at: float = tuned(0.9, "coverage", "at which a local scale must narrow the intervals to be used")
 
 
@@ -91,6 +96,30 @@ def hold_out(
     rows = np.arange(n)[drawn_rows(n, INTERVALS.rows)]
     return HeldOutFits(np.column_stack([coef, scale_coef]), np.zeros(coef.shape[1] + 1), fold[rows],
                    size[rows] / scale[rows], weight[rows], least)
+
+
+def jackknife(
+    expansion: KernelExpansion, X: DenseOrSparse | None, missed: Array, weight: Array, alpha: float
+) -> HeldOutFits:
+    """Return the fit of an expansion with one score, and a local scale, as those without the rows of X (n, d).
+
+    ``missed`` (n,) is by how much rows left out are missed. The scale is a ridge fit in the span of some of the
+    expansion's centres. Without X it is constant.
+    """
+    root, some = np.zeros((0, 0)), np.zeros(0, dtype=np.intp)
+    Z = np.ones((len(missed), 1))
+    if X is not None and len(expansion.coef):
+        some = np.arange(len(expansion.coef))[drawn_rows(len(expansion.coef), INTERVALS.landmarks)]
+        points = expansion.centers[some]
+        root = landmark_root(expansion.kernel, points)
+        Z = np.column_stack([expansion.kernel(X, points) @ root, Z])
+    fit = Fit(np.zeros(Z.shape[1]), np.zeros(len(Z)), missed, np.ones(len(Z)), weight)
+    held = hold_out(FeatureRidge(Z, groups=None if X is None else equal_rows(X)), missed, fit, alpha,
+                    groups=None, weight=weight, by_folds=False)
+    scale = np.zeros(len(expansion.coef))
+    scale[some] = root @ held.coef[:-1, 1]
+    return HeldOutFits(np.column_stack([expansion.coef, scale]), np.append(expansion.intercept, held.coef[-1, 1]),
+                       held.fold, held.distance, held.weight, held.least)
 
 
 def folds_of(n: int, groups: Rows | None, most: int) -> Rows:

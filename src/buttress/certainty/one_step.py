@@ -107,12 +107,18 @@ def kernel_features(kernel: Kernel, X: DenseOrSparse, landmarks: DenseOrSparse) 
     """
     some = np.linspace(0, landmarks.shape[0] - 1, min(landmarks.shape[0], MOST_LANDMARKS)).astype(np.intp)
     chosen = landmarks[some]
-    K = kernel(chosen, chosen)
-    values, vectors = np.linalg.eigh((K + K.T) / 2)
-    kept = values > JITTER * max(values[-1], np.finfo(float).tiny)
-    root = vectors[:, kept] / np.sqrt(values[kept])
+    root = landmark_root(kernel, chosen)
     Z = np.concatenate([kernel(X[part], chosen) @ root for part in _blocks(X)])
     return Z, np.maximum(kernel.diagonal(X) - np.einsum("ij,ij->i", Z, Z), 0.0)
+
+
+def landmark_root(kernel: Kernel, landmarks: DenseOrSparse) -> Array:
+    """Return the matrix that makes features of kernel values with the landmarks; directions not above 0 are dropped."""
+    K = kernel(landmarks, landmarks)
+    values, vectors = np.linalg.eigh((K + K.T) / 2)
+    kept = values > JITTER * max(values[-1], np.finfo(float).tiny)
+    root: Array = vectors[:, kept] / np.sqrt(values[kept])
+    return root
 
 
 def kernel_leverages(

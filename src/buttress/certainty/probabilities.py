@@ -15,10 +15,14 @@ from buttress.certainty.conformal import lower_threshold
 
 @dataclass
 class Certainty:
-    """What a fit keeps for its probabilities: scores of left-out rows, and the calibration once it was asked for."""
+    """What a fit keeps for its probabilities: scores of left-out rows, and the calibration once it was asked for.
+
+    ``missing`` says why there are no scores, where there are none.
+    """
 
     held: HeldOut | None = None
     calibration: Calibration | None = None
+    missing: str = ""
 
 
 class Probabilities:
@@ -73,6 +77,8 @@ class Probabilities:
             raise ValueError(f"This {type(self).__name__} holds no scores of rows left out: it was fitted by an "
                              "earlier version, or by partial_fit. Call fit again, or use "
                              "CalibratedClassifierCV(FrozenEstimator(model)) on rows it has not seen.")
+        if certainty.missing:
+            raise ValueError(f"This {type(self).__name__} holds no scores of rows left out: {certainty.missing}")
         if certainty.calibration is None:
             certainty.calibration = calibrate(self._held_out())
         return certainty.calibration

@@ -12,6 +12,7 @@ Where a variable would reach a bound on the way the score is approximate.
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,8 @@ MOST_FREE = 2500  # free rows of the system, to cost a part of the fit: fewer th
 SINGLE_FROM = 300  # free rows from which float32 saves more time than it may cost
 RIDGES: dict[Real, float] = {np.float32: 1e-6, np.float64: 1e-10}  # of the mean diagonal: makes K regular
 NEAR_SINGULAR = 1e-3  # of the mean diagonal: distances below this are not left to float32
+SKETCHED = 400  # free rows to whose hull most distances are, where there are twice as many and more
+SAMPLED = 400  # rows on their bounds whose exact distances say how the others follow from those
 BLOCK = 2000  # rows on their bounds whose distances are computed at once
 
 
@@ -37,7 +40,7 @@ def squared_spans(panel: Panel, diagonal: Array, free: Mask, *, intercept: bool 
     none is free nothing makes up for the row, and S_i^2 is k(x_i, x_i).
     """
     inner = np.flatnonzero(free)
-    inner = inner[np.linspace(0, len(inner) - 1, min(len(inner), MOST_FREE)).astype(np.intp)]
+    inner = _spread(inner, MOST_FREE)
     if len(inner) == 0:
         return np.array(diagonal, dtype=np.float64)
     if len(inner) > SINGLE_FROM:
@@ -50,25 +53,85 @@ def squared_spans(panel: Panel, diagonal: Array, free: Mask, *, intercept: bool 
 
 def _spans(panel: Panel, diagonal: Array, inner: Rows, real: Real, intercept: bool) -> Array | None:
     """Return the squared distances with all products in one precision, None where it cannot factor the system."""
-    K: NDArray[Any] = panel(inner, inner, real).astype(real)
-    ridge = RIDGES[real] * np.abs(diagonal[inner]).mean()
-    K.flat[:: len(K) + 1] = diagonal[inner] + ridge
-    try:
-        factor = cho_factor(K, lower=True, overwrite_a=True, check_finite=False)
-    except LinAlgError:
+    hull = _hull(panel, diagonal, inner, real, intercept)
+    if hull is None:
         return None
-    trsm, = get_blas_funcs(("trsm",), (factor[0],))
-    potri, = get_lapack_funcs(("potri",), (factor[0],))
-    ones = cho_solve(factor, np.ones(len(inner), dtype=real), check_finite=False)
-    total = ones.sum()
     out = np.array(diagonal, dtype=np.float64)
     others = np.setdiff1d(np.arange(len(out)), inner)
-    for start in range(0, len(others), BLOCK):
-        some = others[start : start + BLOCK]
-        k: NDArray[Any] = panel(some, inner, real).astype(real, copy=False).T
-        shift = ones @ k - 1
-        v = trsm(1.0, factor[0], k, lower=1, overwrite_b=1)
-        out[some] -= np.einsum("ij,ij->j", v, v) - intercept * shift**2 / total
-    inverse = potri(factor[0], lower=1, overwrite_c=1)[0].diagonal()
-    out[inner] = 1 / np.maximum(inverse - intercept * ones**2 / total, np.finfo(real).tiny) - ridge
+    part = None
+    if len(inner) >= 2 * SKETCHED and len(others) >= 2 * SAMPLED:
+        part = _hull(panel, diagonal, _spread(inner, SKETCHED), real, intercept)
+    out[others] = hull.outer(others) if part is None else _regressed(hull, part, others)
+    out[inner] = hull.own()
     return np.maximum(out, 0.0)
+
+
+def _spread(rows: Rows, most: int) -> Rows:
+    return rows[np.linspace(0, len(rows) - 1, min(len(rows), most)).astype(np.intp)]
+
+
+def _regressed(hull: "_Hull", part: "_Hull", others: Rows) -> Array:
+    """Return the distances of ``others`` to the hull from those to a part of it, by a line through exact ones of some.
+
+    A part is farther away than the whole.
+    """
+    near = part.outer(others)
+    sample = _spread(np.arange(len(others)), SAMPLED)
+    exact = hull.outer(others[sample])
+    about = near[sample] - near[sample].mean()
+    slope = float(about @ exact) / max(float(about @ about), np.finfo(float).tiny)
+    line = exact.mean() + slope * (near - near[sample].mean())
+    found = np.minimum(np.maximum(line, exact.min()), near)
+    found[sample] = exact
+    return found
+
+
+@dataclass(frozen=True)
+class _Hull:
+    """The affine hull of some rows, or their span: the factor of their Gram matrix, and its solution for ones."""
+
+    panel: Panel
+    diagonal: Array
+    inner: Rows
+    real: Real
+    intercept: bool
+    ridge: float
+    factor: NDArray[Any]
+    ones: NDArray[Any]
+
+    def outer(self, rows: Rows) -> Array:
+        """Return the squared distances of other rows."""
+        trsm, = get_blas_funcs(("trsm",), (self.factor,))
+        total = self.ones.sum()
+        out = np.array(self.diagonal[rows], dtype=np.float64)
+        for start in range(0, len(rows), BLOCK):
+            block = slice(start, start + BLOCK)
+            k: NDArray[Any] = self.panel(rows[block], self.inner, self.real).astype(self.real, copy=False).T
+            shift = self.ones @ k - 1
+            v = trsm(1.0, self.factor, k, lower=1, overwrite_b=1)
+            out[block] -= np.einsum("ij,ij->j", v, v) - self.intercept * shift**2 / total
+        return out
+
+    def own(self) -> Array:
+        """Return that of each of its rows to the hull of the others; the factor is used up."""
+        potri, = get_lapack_funcs(("potri",), (self.factor,))
+        inverse = potri(self.factor, lower=1, overwrite_c=1)[0].diagonal()
+        mine = np.asarray(self.diagonal[self.inner], dtype=np.float64)
+        if len(mine) == 1:  # nothing makes up for it
+            return mine
+        free = inverse - self.intercept * self.ones**2 / self.ones.sum()
+        farthest = 4 * float(np.abs(mine).max())  # (|phi(x)| + |phi(z)|)^2, for any z of the hull
+        return np.asarray(1 / np.maximum(free, 1 / (farthest + self.ridge)) - self.ridge, dtype=np.float64)
+
+
+def _hull(panel: Panel, diagonal: Array, inner: Rows, real: Real, intercept: bool) -> _Hull | None:
+    """Return the hull of the numbered rows, None where rounding leaves it without a factor."""
+    K: NDArray[Any] = panel(inner, inner, real).astype(real)
+    ridge = RIDGES[real] * float(np.abs(diagonal[inner]).mean())
+    K.flat[:: len(K) + 1] = diagonal[inner] + ridge
+    try:
+        factor, _ = cho_factor(K, lower=True, overwrite_a=True, check_finite=False)
+    except LinAlgError:
+        return None
+    ones = cho_solve((factor, True), np.ones(len(inner), dtype=real), check_finite=False)
+    return _Hull(panel, diagonal, inner, real, intercept, ridge, factor, ones)

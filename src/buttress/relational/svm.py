@@ -1,7 +1,7 @@
 """The linear support vector classifier over a join of tables."""
 
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from typing import Any
 
 import numpy as np
@@ -260,10 +260,12 @@ class RelationalLinearSVC(Probabilities, CallbackSupportMixin, ClassifierMixin, 
         self.converged_ = found.gap <= self.tol
         self.n_iter_ = outcome.n_iter
         self.history_ = outcome.history
-        self.__dict__.pop("_certainty", None)
-        with suppress(TimeoutError):  # the model is whole, but then cannot say how sure it is
+        try:
             held = sampled_scores(plan, oracle, found.beta, check_random_state(self.random_state))
             self._certainty = Certainty(held)
+        except TimeoutError:  # the model is whole, but cannot say how sure it is
+            self._certainty = Certainty(missing="the time was up before rows for them were drawn. Raise max_time and "
+                                                "call fit again.")
         return self
 
     def _set_coefficients(self, plan: Plan, beta: Array) -> None:

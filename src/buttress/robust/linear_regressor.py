@@ -150,7 +150,7 @@ class RobustLinearRegressor(RegressorMixin, BaseEstimator):
             held = hold_out(ridge, scaled, found.fit, self.alpha, groups=ridge.groups, by_folds=True,
                             weight=np.ones(len(y)) if found.clean else found.known.responsibility)
             columns = ColumnUnits(centre, width, unit, intercept)
-            self.mm_ = estimate_of(ridge, scaled, found.fit.coef, columns, middle)
+            self.mm_ = estimate_of(ridge, scaled, np.array([found.fit.coef, *found.ends]), columns, middle)
         budget.tell(found.n_iter)
         self.coef_, constant = columns.original(found.fit.coef)
         self.intercept_ = middle + float(constant)
@@ -229,11 +229,12 @@ class Rows:
 
 @dataclass(frozen=True)
 class LinearFit:
-    """A fit, its residuals explained, the rows each start took as good (starts, n), and how it came about."""
+    """A fit, its residuals explained, the rows each start took as good (starts, n), where it ended, and how it came."""
 
     fit: Fit
     known: Explained
     votes: NDArray[np.bool_]
+    ends: list[Array]
     n_iter: int
     clean: bool
 
@@ -266,7 +267,7 @@ def linear_fit(rows: Rows, n_starts: int, max_iter: int, rng: np.random.RandomSt
     known = explain(plain.loo, plain.spread, None, Limits(rows.limits.floor, share or None))
     if share == 0 or not rows.y.any():
         ones = np.ones(len(rows.y))
-        return LinearFit(plain, replace(known, responsibility=ones), ones[None, :] > 0, n_iter=1, clean=True)
+        return LinearFit(plain, replace(known, responsibility=ones), ones[None, :] > 0, [], n_iter=1, clean=True)
     part = rows
     if len(rows.y) > LINEAR.searched:
         part = rows.drawn(rng.choice(len(rows.y), LINEAR.searched, replace=False))
@@ -278,12 +279,12 @@ def linear_fit(rows: Rows, n_starts: int, max_iter: int, rng: np.random.RandomSt
                 "more than half of the good ones.")
     if robust is None:
         fit = rows.trimmed(fits[0])
-        return LinearFit(fit, rows.explained(fit), votes, n_iter=1, clean=False)
+        return LinearFit(fit, rows.explained(fit), votes, ends, n_iter=1, clean=False)
     if share is None and not _robust_is_needed(plain, known, robust.known):
-        return LinearFit(plain, known, votes, robust.n_iter, clean=True)
+        return LinearFit(plain, known, votes, ends, robust.n_iter, clean=True)
     steps = reweighted_steps(rows.ridge, rows.y, robust.fit, robust.known, alpha=rows.alpha, limits=rows.limits)
     fit, known = budget.run(steps, tol=LINEAR.gain, max_iter=max_iter, inner=False).state
-    return LinearFit(fit, known, votes, robust.n_iter, clean=False)
+    return LinearFit(fit, known, votes, ends, robust.n_iter, clean=False)
 
 
 def _robust_is_needed(plain: Fit, known: Explained, robust: Explained) -> bool:

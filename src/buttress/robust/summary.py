@@ -59,12 +59,12 @@ class LinearSummary:
         return "\n".join([head, *rows, end])
 
 
-def estimate_of(ridge: FeatureRidge, y: Array, start: Array, units: ColumnUnits, middle: float) -> MMEstimate | None:
-    """Return the MM estimate in the units given, the constant first, from a fit in the units of ``ridge``."""
-    found = mm_estimate(ridge.Z, y, start)
+def estimate_of(ridge: FeatureRidge, y: Array, starts: Array, units: ColumnUnits, middle: float) -> MMEstimate | None:
+    """Return the MM estimate in the units given, the constant first, from fits (k, m) in the units of ``ridge``."""
+    found = mm_estimate(ridge.Z, y, starts)
     if found is None:
         return None
-    slope, constant = units.original(np.eye(len(start)))
+    slope, constant = units.original(np.eye(starts.shape[1]))
     back = np.vstack([constant, slope]) if units.intercept else slope
     shift = np.append(middle, np.zeros(len(slope))) if units.intercept else 0.0
     return MMEstimate(back @ found.coef + shift, back @ found.covariance @ back.T, found.scale * units.unit,

@@ -61,15 +61,15 @@ class SVC(Probabilities, CallbackSupportMixin, ClassifierMixin, BaseEstimator):
     Parameters
     ----------
     C : float or "loo", default=1.0
-        "loo" chooses by the error of rows left out, from .1 to 100. A number is the weight of the hinge losses against
-        the norm, > 0. ``numpy.inf`` asks for the hard margin: no loss at all, the
-        widest margin 1/||w|| (weights then say only which rows count).
+        "loo" chooses, from .1 to 100, by the probability that a row left out is misclassified. A number is the weight
+        of the hinge losses against the norm, > 0. ``numpy.inf`` asks for the hard margin: no loss at all, the widest
+        margin 1/||w|| (weights then say only which rows count).
     kernel : str, kernel object or function, default="rbf"
         A name (see :func:`buttress.kernels.as_kernel`), an object such as ``RBF(0.1)``, ``"precomputed"``, or a
         function of two arrays (n, d), (m, d) that returns (n, m).
     degree, gamma, coef0
         Of a kernel given by name, as in scikit-learn; gamma is a number, ``"scale"`` or ``"auto"``, or ``"loo"`` to be
-        chosen by the error of rows left out.
+        chosen like C.
     tol : float, default=1e-3
         Stop when the largest KKT violation is at most this; > 0. The duality gap is then checked too.
     cache_size : float, default=200
@@ -192,7 +192,8 @@ class SVC(Probabilities, CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         Raises ValueError for parameters out of range, NaN, inf or entries beyond 1e100 (naming the column), fewer than
         two classes, negative weights, a class without weight, a kernel with values beyond 1e30, or a hard margin on
         data that cannot be separated. Ctrl-C during the last problem (with two classes, the only one) ends it early,
-        with a warning; before that it raises KeyboardInterrupt, and the estimator stays as it was.
+        with a warning; before that it raises KeyboardInterrupt, and the estimator stays as it was. With C or gamma
+        "loo", Ctrl-C and ``max_time`` end the choice: the best of the fits that are ready is the model, with a warning.
         """
         if LOO in (self.C, self.gamma):
             self._adopt(choose(self, X, y, sample_weight))

@@ -91,19 +91,21 @@ def spans(kernel: Kernel, X: DenseOrSparse, coef: Array, free: Mask) -> Array:
     """Return S_i^2 of the support vectors X (s, d) in each problem, (s, k), 0 where the coefficient is."""
     out = np.zeros(coef.shape)
     diagonal = kernel.diagonal(X).astype(np.float64)
-    prepared = entries(kernel, X, np.float64 if isinstance(kernel, Precomputed) else np.float32)
-    precise = entries(kernel, X, np.float64)
+    prepared: dict[Real, Entries] = {}
     for column in range(coef.shape[1]):
         index = np.flatnonzero(coef[:, column])
         out[index, column] = squared_spans(
-            partial(_panel, prepared, precise, index),
-            diagonal[index], free[index, column])
+            partial(_panel, kernel, X, prepared, index), diagonal[index], free[index, column])
     return out
 
 
-def _panel(single: Entries, precise: Entries, index: Rows, i: Rows, j: Rows, real: Real) -> Array:
-    """Return the kernel of the rows index[i] with index[j] in a precision."""
-    return (single if real == np.float32 else precise)(index[i], index[j])
+def _panel(
+    kernel: Kernel, X: DenseOrSparse, prepared: dict[Real, Entries], index: Rows, i: Rows, j: Rows, real: Real
+) -> Array:
+    """Return the kernel of the rows index[i] with index[j] of X in a precision, which is prepared once."""
+    if real not in prepared:
+        prepared[real] = entries(kernel, X, np.float64 if isinstance(kernel, Precomputed) else real)
+    return prepared[real](index[i], index[j])
 
 
 def left_out(

@@ -11,9 +11,11 @@ from sklearn.utils.validation import check_is_fitted
 from buttress._callbacks import CallbackSupportMixin, step_callback, with_callbacks
 from buttress._checks import Array, check_number, check_weights, check_X_y
 from buttress._predicting import rows_to_score, sparse_or_dense
+from buttress._rows import drawn_rows
 from buttress._types import DenseOrSparse, MatrixLike
+from buttress.certainty.intervals import INTERVALS, ExpansionIntervals, HeldOutFits, check_coverage, jackknife
 from buttress.gram.entries import Index
-from buttress.kernels import Kernel, fitted_kernel, is_precomputed
+from buttress.kernels import Kernel, Precomputed, fitted_kernel, is_precomputed
 from buttress.solvers.qp.machines import SVMSolution, regressor_qp
 from buttress.solvers.qp.solve import solve
 from buttress.solvers.run import all_or_nothing
@@ -31,7 +33,7 @@ from buttress.svm.machine import (
 )
 
 
-class SVR(CallbackSupportMixin, RegressorMixin, BaseEstimator):
+class SVR(ExpansionIntervals, CallbackSupportMixin, RegressorMixin, BaseEstimator):
     """Kernel support vector regressor, exact, with a certificate of optimality.
 
     Minimises 1/2 ||w||^2 + sum_i C_i max(0, |y_i - w'phi(x_i) - b| - epsilon), C_i = C * sample weight, by block
@@ -64,6 +66,8 @@ class SVR(CallbackSupportMixin, RegressorMixin, BaseEstimator):
         As in :class:`SVC`.
     loo_decision_ : array of shape (n,)
         Value of each training row under the fit without it, computed when first asked for; see :class:`SVC`.
+    held_out_ : HeldOutFits
+        What :meth:`predict_interval` needs, once it was called: the residuals of rows left out, and their local scale.
 
     References
     ----------
@@ -145,7 +149,16 @@ class SVR(CallbackSupportMixin, RegressorMixin, BaseEstimator):
         self._left_out = left_out(rows, numbers, weight, used, settled,
                                   [(everything, solution, self.C * weight[used])])
         self._set_model(kernel, rows, used, settled, solution)
+        self._keep_for_intervals(kernel, rows, targets, used)
         return self
+
+    def _keep_for_intervals(self, kernel: Kernel, X: DenseOrSparse, targets: Array, used: Index) -> None:
+        """Keep some rows and their targets; of a Gram matrix, which would be large, no rows."""
+        some = used[drawn_rows(len(used), INTERVALS.rows)]
+        self._judged = some
+        self._judged_targets = targets[some]
+        self._judged_rows = None if isinstance(kernel, Precomputed) else X[some]
+        self.__dict__.pop("held_out_", None)
 
     @property
     def loo_decision_(self) -> Array:
@@ -177,3 +190,26 @@ class SVR(CallbackSupportMixin, RegressorMixin, BaseEstimator):
         check_is_fitted(self)
         rows = rows_to_score(self, X, single=True)
         return as_input(self.expansion_(rows)[:, 0], rows)
+
+    def predict_interval(self, X: MatrixLike, coverage: float = 0.9) -> Array:
+        """Return the lower and upper ends, shape (n, 2), of intervals that hold new targets with this probability.
+
+        The intervals are the jackknife's, from the residuals of rows left out, scaled locally (of a Gram matrix given
+        in advance they have one width): see :mod:`buttress.certainty.intervals` for what is promised. The first call
+        makes them and keeps them as ``held_out_``. Of more than 4,000 training rows so many speak for all.
+
+        Raises ValueError for a coverage outside (0, 1), or with fewer rows than coverage / (1 - coverage).
+        """
+        check_is_fitted(self)
+        if not hasattr(self, "held_out_") and hasattr(self, "_judged"):
+            check_coverage(coverage, float(len(self._judged)))
+            self.held_out_ = self._jackknife()
+        return super().predict_interval(X, coverage)
+
+    def _jackknife(self) -> HeldOutFits:
+        """Return what intervals are made of; the ridge of the scale is that of squared losses as large as these."""
+        missed = self._judged_targets - self.loo_decision_[self._judged]
+        weight = self._left_out.weight[self._judged]
+        weight = weight / weight.mean()
+        alpha = max(float(np.abs(missed).mean()) / self.C, np.finfo(float).tiny)
+        return jackknife(self.expansion_, self._judged_rows, missed, weight, alpha)

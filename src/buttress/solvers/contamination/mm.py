@@ -25,10 +25,8 @@ BREAKDOWN_BEND = 1.547645  # deviations: the S scale is then that of normal erro
 HALF = 0.5  # mean of chi at the scale
 SETTLED = 1e-8  # scales: change of the residuals that ends either descent
 STEPS = 500  # most steps of either
-STARTS = 100  # random fits of as many rows as columns that the S estimate is searched from, as in fast-S
 SEARCHED = 1000  # rows, drawn from more, that it is searched on
 FOLLOWED = 3  # starts of least scale that go on
-MOST_COLUMNS = 50  # from which random rows are hardly ever all good, and none are drawn
 SCALE_STEPS = 60  # most steps to a scale; each at least halves what is left
 DEPENDENT = 1e-10  # of the largest singular value: a smaller one means columns that depend on others
 
@@ -78,8 +76,8 @@ def m_scale(r: Array, p: int, first: float) -> float:
     return float(s)
 
 
-def mm_estimate(X: Array, y: Array, start: Array) -> MMEstimate | None:
-    """Return the MM estimate for X (n, p) and y (n,); the S estimate is searched from ``start`` (p,) and random fits.
+def mm_estimate(X: Array, y: Array, starts: Array) -> MMEstimate | None:
+    """Return the MM estimate for X (n, p) and y (n,); the S estimate is searched from ``starts`` (k, p).
 
     None where there is none: rows no more than columns, columns that depend on others, or half of the rows fitted
     exactly.
@@ -87,7 +85,7 @@ def mm_estimate(X: Array, y: Array, start: Array) -> MMEstimate | None:
     n, p = X.shape
     if n <= p + 1:
         return None
-    s_residual, s = _s_residuals(X, y, best_start(X, y, start))
+    s_residual, s = _s_residuals(X, y, best_start(X, y, starts))
     if not s > DEPENDENT * float(np.abs(y).max()):
         return None
     b, r = _descended(X, y, s_residual, s)
@@ -103,21 +101,15 @@ def mm_estimate(X: Array, y: Array, start: Array) -> MMEstimate | None:
     return MMEstimate(b, covariance, s, weight(u, TRIMMING.tukey), n - p)
 
 
-def best_start(X: Array, y: Array, start: Array) -> Array:
-    """Return coefficients near the S estimate of least scale, from ``start`` and fits to random rows.
+def best_start(X: Array, y: Array, starts: Array) -> Array:
+    """Return coefficients near the S estimate of least scale, from ``starts`` (k, p).
 
     Two steps of reweighting tell good starts from bad ones; of the best three the one stays whose scale ends least
     (Salibian-Barrera & Yohai, A fast algorithm for S-regression estimates, 2006).
     """
-    n, p = X.shape
-    rng = np.random.default_rng(0)
-    rows = np.arange(n)[drawn_rows(n, SEARCHED)]
+    rows = np.arange(len(X))[drawn_rows(len(X), SEARCHED)]
     Z = X[rows]
     aim = y[rows]
-    starts = [start]
-    for _ in range(STARTS if p < MOST_COLUMNS else 0):
-        drawn = rng.choice(len(rows), min(p + 1, len(rows)), replace=False)
-        starts.append(_weighted(Z[drawn], aim[drawn], np.ones(len(drawn))))
     near = [_s_residuals(Z, aim, b, steps=2) for b in starts]
     best = [near[k][0] for k in np.argsort([s for _, s in near])[:FOLLOWED]]
     ends = [_s_residuals(Z, aim, _weighted(Z, aim - r, np.ones(len(aim)))) for r in best]
