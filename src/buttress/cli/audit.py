@@ -32,10 +32,11 @@ def audit(
         str | None, typer.Option("--format", help="csv or parquet, when the name does not say.")] = None,
     task: Annotated[Task, typer.Option(help="What the target is.")] = Task.auto,
     eps: Annotated[float, typer.Option(help="Attack radius in standard deviations of each numeric feature.")] = 0.25,
-    budget: Annotated[float, typer.Option(help="Seconds for the whole run.")] = 60.0,
+    budget: Annotated[float, typer.Option("--budget", "--max-time", help="Seconds for the whole run.")] = 60.0,
     rows: Annotated[int | None, typer.Option(help="Training rows to use instead of what the budget allows.")] = None,
     seed: Annotated[int, typer.Option(help="Seed of everything random.")] = 0,
     output: Annotated[Path, typer.Option(help="Folder for audit.json, audit.html and suspicious.csv.")] = Path(),
+    against: Annotated[Path | None, typer.Option(help="A file of newer rows: what drifted, what is novel.")] = None,
     model: Annotated[Path | None, typer.Option(help="A model file of buttress.save, as one more row.")] = None,
     fail_under: Annotated[list[str] | None, typer.Option(
         help="COLUMN=VALUE, as in attacked=0.7: exit with 1 if the recommended estimator does worse.")] = None,
@@ -49,9 +50,11 @@ def audit(
     _check_findings(fail_on or [], ignore or [])
     _check_output(output)
     check_numbers(eps, budget, rows, seed)
+    if against is not None and not against.is_file():
+        raise ValueError(f"--against {str(against)!r} is not a file.")
     if model is not None and not model.is_file():
         raise ValueError(f"--model {str(model)!r} is not a file.")
-    from buttress.audit.reading.source import kind_of, load
+    from buttress.audit.reading.source import kind_of, load, read_file
     from buttress.audit.reading.table import make_table
 
     table, settled = make_table(*load(data, target, file_format), task.value)
@@ -62,7 +65,8 @@ def audit(
 
     options = Options(task.value, eps, budget, rows, seed, tuple(ignore or []))
     with ctrl_c(), progress() as report:
-        result = audit_table(_fitted(model), table, settled, options, report, STARTED, data)
+        newer = None if against is None else (read_file(str(against), None), str(against))
+        result = audit_table(_fitted(model), table, settled, options, report, STARTED, data, newer=newer)
     _show(result, result.save(output))
     _judge(result, floors, fail_on or [])
 
