@@ -2,7 +2,7 @@
 
 import time
 import warnings
-from collections.abc import Sequence, Sized
+from collections.abc import Mapping, Sequence, Sized
 
 from numpy.typing import ArrayLike
 from sklearn.base import is_classifier
@@ -10,6 +10,7 @@ from threadpoolctl import threadpool_limits
 
 from buttress._checks import InterruptedWarning, NotConvergedWarning
 from buttress._types import Supervised
+from buttress.audit.against.compare import check_columns, compare
 from buttress.audit.baselines import baselines
 from buttress.audit.conclude import conclude
 from buttress.audit.contenders import contenders
@@ -20,6 +21,8 @@ from buttress.audit.protocols import Frame, Report, is_frame
 from buttress.audit.reading.table import Table, columns_of, kind_of_frame, labels_of, make_table
 from buttress.audit.result import AuditResult
 from buttress.audit.study import Study
+
+Newer = tuple[Mapping[str, object], str]  # columns and what they are called
 
 
 def audit(
@@ -35,6 +38,7 @@ def audit(
     target_name: str = "target",
     checks: Sequence[Check] = (),
     ignore: Sequence[str] = (),
+    against: ArrayLike | Frame | None = None,
     report: Report | None = None,
 ) -> AuditResult:
     """Show what breaks a plain SVM on (X, y), what a robust one recovers, and which rows look wrong.
@@ -63,6 +67,9 @@ def audit(
         Your own, run after the audit's; see :class:`buttress.audit.Check`.
     ignore : sequence of str
         Codes of findings to leave out, such as "BUT005".
+    against : array or frame or None
+        Newer rows with the columns of X, and perhaps one called ``target_name``: the result then says which columns
+        drifted, which rows are novel, and whether a model of (X, y) can be trusted on them.
     report : function of (what, share done) or None
         Called as the audit proceeds.
 
@@ -94,7 +101,8 @@ def audit(
     table, settled = make_table(columns, y, target_name, task, labels_of(X, y))
     table.by_number = not is_frame(X)
     table.origin = "", kind_of_frame(X)
-    return audit_table(estimator, table, settled, options, report, started, kind_of_frame(X), checks)
+    newer = None if against is None else (columns_of(against), kind_of_frame(against))
+    return audit_table(estimator, table, settled, options, report, started, kind_of_frame(X), checks, newer)
 
 
 def _check_lengths(X: ArrayLike | Frame, y: ArrayLike) -> None:
@@ -106,9 +114,12 @@ def _check_lengths(X: ArrayLike | Frame, y: ArrayLike) -> None:
 
 def audit_table(
     estimator: Supervised | None, table: Table, task: str, options: Options, report: Report | None, started: float,
-    source: str, checks: Sequence[Check] = (),
+    source: str, checks: Sequence[Check] = (), newer: Newer | None = None,
 ) -> AuditResult:
-    """Run the audit on a table; ``started`` is when the budget began to run, ``source`` names the data."""
+    """Run the audit on a table; ``started`` is when the budget began to run, ``source`` names the data.
+
+    ``newer`` are the columns, and the name, of data to compare the table with.
+    """
     options.check()
     entries = contenders(task, options.eps, options.seed) | baselines(table, task, options.seed)
     if estimator is not None:
@@ -118,6 +129,8 @@ def audit_table(
         if is_fitted(estimator):
             order_columns(estimator, table)
         entries[f"yours ({type(estimator).__name__})"] = estimator
+    if newer is not None:
+        check_columns(table, *newer)
     study = Study(table, task, entries, options, report or (lambda what, share: None), started)
     # products of a few hundred rows are slower on two threads than on one
     with warnings.catch_warnings(record=True) as caught, threadpool_limits(limits=1, user_api="blas"):
@@ -127,6 +140,8 @@ def audit_table(
         warnings.filterwarnings("ignore", "X does not have valid feature names")  # a model fitted on a frame
         try:
             study.run()
+            comparison = None if newer is None else compare(table, study.classifies, *newer, study.train, study.test,
+                                                            options.seed)
         except InterruptedWarning:
             raise KeyboardInterrupt from None
     for warning in caught:
@@ -134,4 +149,4 @@ def audit_table(
             study.notes += [note] if (note := str(warning.message)) not in study.notes else []
         else:
             warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
-    return conclude(study, source, checks)
+    return conclude(study, source, checks, comparison)

@@ -4,6 +4,7 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from buttress.audit.against.compare import Comparison
 from buttress.audit.baselines import GUESSES, NAMES, SIMPLER
 from buttress.audit.findings import Check, Evidence, find_all
 from buttress.audit.measure import beats
@@ -26,7 +27,9 @@ ATTACK = ("PGD, 40 steps, 2 starts; for scores without gradients the worst of se
           "features only")
 
 
-def conclude(study: "Study", source: str, checks: Sequence[Check] = ()) -> AuditResult:
+def conclude(
+    study: "Study", source: str, checks: Sequence[Check] = (), against: Comparison | None = None
+) -> AuditResult:
     """Return the result of a finished study of the data called ``source``; ``checks`` are the user's own."""
     table, options, columns = study.table, study.options, study.columns()
     judged = [key for key in columns if key not in NO_VOTE]
@@ -43,7 +46,7 @@ def conclude(study: "Study", source: str, checks: Sequence[Check] = ()) -> Audit
     assert study.verdicts is not None
     evidence = Evidence(table, study.classifies, study.train, study.test, study.judged, study.verdicts, study.rows,
                         None if few else best, next(name for name in study.rows if name in GUESSES), options.eps,
-                        study.novel)
+                        study.novel, against)
     findings = find_all(evidence, checks, options.ignore)
     return AuditResult(
         task=study.task, metric=metric, columns=columns, rows=study.rows, curves=study.curves,
@@ -52,7 +55,7 @@ def conclude(study: "Study", source: str, checks: Sequence[Check] = ()) -> Audit
         data=_data(study, source), settings=_settings(study, INTERVAL[metric]), findings=findings,
         verdict=verdict(evidence, findings), baseline=evidence.baseline, subsampled=study.subsampled,
         notes=_notes(study), seconds=time.monotonic() - study.started,
-        sheet=Sheet(table, study.verdicts, study.judged),
+        against=None if against is None else against.to_dict(), sheet=Sheet(table, study.verdicts, study.judged),
     )
 
 

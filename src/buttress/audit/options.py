@@ -10,6 +10,12 @@ from buttress._checks import check_count, check_number, check_option
 
 TRAINING_ROWS = (2000, 1400, 1000, 700, 500, 350, 250, 150, 80)  # each about .7 of the one before
 TEST_ROWS = 500  # a 95% interval of an accuracy is then at most .09 wide
+SCALING_ROWS = 50_000  # training rows whose medians, means and deviations prepare all rows; all of fewer
+LARGE_FIT_ROWS = 40_000  # of the fit that judges labels, on 1,000 landmarks: as quick as one on 2,500 rows without
+LARGE_FIT_SECONDS = 90.0  # that must be left for it
+ONE_LARGE_FIT = 0.3  # of the time left, after which it makes do with what it has
+FOR_JUDGING = 0.3  # of the time left may go to rows that fit has not seen; what is left at the end goes to them too
+FOR_WRITING = 2.0  # seconds kept for findings and files for each second that reading took
 COMPILING_ROWS = 40  # of a first run whose time is not counted: it compiles
 SMALL_PILOT = 80  # rows
 LARGE_PILOT = 240

@@ -53,6 +53,10 @@ class AuditResult:
         Three sentences: on the labels, on the inputs, on what to use.
     baseline : str
         The estimator that every other has to beat: the majority or the mean.
+    against : dict or None
+        What became of newer rows: columns (with the p-value that each did not change, and whether it drifted), novel
+        (numbers of new rows), auc (how well new rows are told from old ones), score_old and score_new (accuracy, or
+        median absolute error, of gradient boosting), trusted.
     sheet : Sheet
         All rows as they came, with the verdict on each.
     recommended : str or None
@@ -81,6 +85,7 @@ class AuditResult:
     verdict: list[str]
     baseline: str
     sheet: "Sheet"
+    against: dict[str, Any] | None = None
     subsampled: dict[str, Any] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     seconds: float = 0.0
@@ -136,7 +141,7 @@ class AuditResult:
         budget = f"to keep the budget of {self.settings['budget']:g} seconds"
         asked = f"{self.settings['rows']} were asked for" if self.settings["rows"] else budget
         said = {"train": f"are used: {asked}", "test": "are used: more would hardly narrow the intervals",
-                "novel": budget, "skipped": f"were skipped {budget}"}
+                "judged": f"have their labels judged: {asked}", "novel": budget, "skipped": f"were skipped {budget}"}
         return [f"{what} {said[key]}." for key, what in self.subsampled.items()]
 
     def judged(self) -> str:

@@ -3,10 +3,12 @@
 import time
 import warnings
 from dataclasses import dataclass, field
+from os import cpu_count
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
 
 from buttress._types import Predictor, Supervised
 from buttress.audit import options as spending
@@ -21,6 +23,7 @@ from buttress.audit.baselines import (
 )
 from buttress.audit.contenders import fitted_within
 from buttress.audit.fitted import is_fitted, on_prepared
+from buttress.audit.judging import Jury
 from buttress.audit.measure import Cell, accuracy, attacked_correct, has_gradients, has_scores, median_error, r2, rmse
 from buttress.audit.options import Options
 from buttress.audit.protocols import Labels, Pick, Report
@@ -75,6 +78,7 @@ class Study:
 
     def run(self) -> None:
         """Split and prepare, choose how many rows the budget allows, then measure in order of importance."""
+        self.began = time.monotonic()
         self._split()
         columns = self.columns()
         self.rows = {name: {key: Cell() for key in columns} for name in self.entries}
@@ -87,7 +91,8 @@ class Study:
         self._novel()
         self._noise_curve()
         self._eps_curve()
-        self.report("done", 1.0)
+        self._conclude_judging()
+        self.report("writing", 0.97)
 
     def columns(self) -> dict[str, str]:
         if self.classifies:
@@ -105,24 +110,35 @@ class Study:
     def _split(self) -> None:
         train, test, note = split(self.table, self.classifies, self.options.seed)
         self.notes += [*cautions(self.table, self.classifies), *([note] if note else [])]
-        raw = self.table.array()
-        preparation = self.table.preparation().fit(raw[train])
-        self.X, self.X_test = (np.asarray(preparation.transform(raw[part]), dtype=np.float64) for part in (train, test))
-        self.scaler = preparation.named_transformers_["numeric"][-1] if self.table.numeric else None
-        native = self.table.native().fit(raw[train])
-        self.native, self.native_test = (np.asarray(native.transform(raw[part]), dtype=np.float64)
-                                         for part in (train, test))
-        self.y = self.table.target[train]
-        self.y_test = self.table.target[test]
-        self.train = train
-        self.test = test
         self.sizes = {"train": len(train), "test": len(test)}
+        self.raw = self.table.coded()
+        scaled_by = self._at_most(train, spending.SCALING_ROWS)
+        self.preparation = self.table.preparation().fit(self.raw[scaled_by])
+        self.scaler = self.preparation.named_transformers_["numeric"][-1] if self.table.numeric else None
+        native = self.table.native().fit(self.raw[scaled_by])
+        # no more rows are prepared than can be used
+        self.train = self._at_most(train, self.options.rows or max(spending.TRAINING_ROWS))
+        self.test = self._at_most(test, spending.TEST_ROWS)
+        if len(self.test) < len(test):
+            self.subsampled["test"] = f"{len(self.test)} of {len(test)} held-out rows"
+        self.X, self.X_test = self._prepared(self.train), self._prepared(self.test)
+        self.native, self.native_test = (np.asarray(native.transform(self.raw[part]), dtype=np.float64)
+                                         for part in (self.train, self.test))
+        self.y = self.table.target[self.train]
+        self.y_test = self.table.target[self.test]
+
+    def _at_most(self, rows: NDArray[np.intp], size: int) -> NDArray[np.intp]:
+        """Return so many of the rows of the table, drawn, or all where they are fewer."""
+        return rows if len(rows) <= size else rows[self._draw(self.table.target[rows], size)]
+
+    def _prepared(self, rows: NDArray[np.intp]) -> NDArray[np.float64]:
+        """Return rows of the table as prepared features."""
+        return np.asarray(self.preparation.transform(self.raw[rows]), dtype=np.float64)
 
     def _subsample(self) -> None:
         """Keep as many rows as asked for, or as the budget affords."""
         self.report("warming up", 0.02)
         self._time_of_all(spending.COMPILING_ROWS)
-        self._keep_test(spending.TEST_ROWS)
         size = self.options.rows or self._affordable()
         if size < len(self.X):
             chosen = self._draw(self.y, size)
@@ -130,6 +146,7 @@ class Study:
             self.native = self.native[chosen]
             self.y = self.y[chosen]
             self.train = self.train[chosen]
+        if size < self.sizes["train"]:
             self.subsampled["train"] = f"{size} of {self.sizes['train']} training rows"
 
     def _affordable(self) -> int:
@@ -144,15 +161,6 @@ class Study:
             if size <= small or seconds * (size / large) ** growth <= spending.PLANNED * self.left():
                 break
         return size
-
-    def _keep_test(self, size: int) -> None:
-        if size < len(self.X_test):
-            chosen = self._draw(self.y_test, size)
-            self.X_test = self.X_test[chosen]
-            self.native_test = self.native_test[chosen]
-            self.y_test = self.y_test[chosen]
-            self.test = self.test[chosen]
-            self.subsampled["test"] = f"{size} of {self.sizes['test']} held-out rows"
 
     def _draw(self, y: Labels, size: int) -> NDArray[np.intp]:
         return draw(y, size, self.classifies, self.options.seed)
@@ -268,14 +276,44 @@ class Study:
         return accuracy(survived)
 
     def _suspicious(self) -> None:
-        """Judge training and held-out rows alike: each by a fit without it, so that none need be kept apart."""
-        X = np.concatenate([self.X, self.X_test])
-        y = np.concatenate([self.y, self.y_test])
-        self.judged = np.concatenate([self.train, self.test])
-        self.logarithms = takes_logarithms(self.table, self.task)
-        self.verdicts = judge(X, y, self.task, held_out=len(self.X_test), seed=self.options.seed,
-                              logarithms=self.logarithms)
+        """Judge rows, trained on or held out alike: each by a fit without it, so that none need be kept apart.
+
+        With ``rows`` given those are the rows that are used; else all rows, as far as the budget allows. Of more than
+        the fit takes, the others are judged by it as they are.
+        """
+        known = np.concatenate([self.train, self.test])
+        others = np.setdiff1d(np.arange(len(self.table)), known)
+        if self.options.rows:
+            others = others[:0]
+        others = np.random.default_rng(self.options.seed).permutation(others)
+        many = len(others) and self.left() > spending.LARGE_FIT_SECONDS
+        more = others[: spending.LARGE_FIT_ROWS - len(known)] if many else others[:0]
+        fitted = np.concatenate([more, known])
+        logarithms = takes_logarithms(self.table, self.task)
+        with threadpool_limits(cpu_count() if len(more) else 1, user_api="blas"):
+            first, model = judge(self._prepared(fitted), self.table.target[fitted], self.task, held_out=len(self.test),
+                                 seed=self.options.seed, logarithms=logarithms,
+                                 max_time=max(1.0, spending.ONE_LARGE_FIT * self.left()) if len(more) else None)
+        self.jury = Jury(model, self._prepared, self.table.target, fitted, first, others[len(more) :], logarithms)
+        self._judge_others(spending.FOR_JUDGING * self.left())
+
+    def _judge_others(self, seconds: float) -> None:
+        """Judge rows the robust fit has not seen for some seconds, or until none is left."""
+        total = len(self.jury.waiting)
+        with threadpool_limits(cpu_count(), user_api="blas"):
+            for waiting in self.jury.go_on(time.monotonic() + seconds):
+                self.report(f"judging labels: {waiting} rows to go", 0.55 + 0.1 * (1 - waiting / total))
+
+    def _conclude_judging(self) -> None:
+        """Judge what rows the time left allows, and sum up."""
+        self._judge_others(self.left() - spending.FOR_WRITING * (self.began - self.started))
+        self.verdicts, self.judged = self.jury.verdicts(self.test)
         self.suspicion = {**self.verdicts.counts(), "rows": len(self.table)}
+        if len(self.judged) < len(self.table):
+            self.subsampled["judged"] = f"{len(self.judged)} of {len(self.table)} rows"
+        if len(self.judged) > len(self.jury.fitted):
+            self.notes.append(f"Labels were judged by a robust fit of {len(self.jury.fitted)} rows: those without "
+                              f"themselves, {len(self.judged) - len(self.jury.fitted)} others as it had not seen them.")
 
     def _novel(self) -> None:
         """Score everyone on the test rows outside the smallest ball around the training rows, if there are any."""

@@ -1,5 +1,6 @@
 """Which rows look wrong, and why: a robust fit's verdict on each row without it, and what contradicts the row."""
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,9 +10,13 @@ from sklearn.neighbors import NearestNeighbors
 
 from buttress.audit.protocols import Labels
 from buttress.audit.reading.table import Table
-from buttress.robust import RobustKernelClassifier, RobustKernelRegressor, outlier_report
+from buttress.robust import RobustKernelClassifier, RobustKernelRegressor
 
 NEIGHBOURS = 10
+COMPARED = 10_000  # rows among which the nearest of a row are looked for
+LISTED = 1000  # rows that are listed with their values and what contradicts them; all have a verdict
+PEERS = 20_000  # rows that a row is compared with, of more some
+Robust = RobustKernelClassifier | RobustKernelRegressor
 Plain = bool | int | float | str | None
 WRONG = 0.5  # probability from which a row is called wrong
 BORDERLINE = 0.25  # and from which it is worth a look
@@ -75,23 +80,43 @@ class Verdicts:
 
 
 def judge(
-    X: NDArray[np.float64], y: Labels, task: str, *, held_out: int, seed: int, logarithms: bool = False
-) -> Verdicts:
-    """Return the verdict on each row of prepared features X (n, d) by a fit without it.
+    X: NDArray[np.float64], y: Labels, task: str, *, held_out: int, seed: int, logarithms: bool = False,
+    max_time: float | None = None,
+) -> tuple[Verdicts, Robust]:
+    """Return the verdict on each row of prepared features X (n, d) by a fit without it, and that fit.
 
     The last ``held_out`` rows were not trained on. ``logarithms`` says to judge the logarithms of the targets.
     """
     classifies = task == "classification"
-    model = (RobustKernelClassifier if classifies else RobustKernelRegressor)(random_state=seed)
+    model = (RobustKernelClassifier if classifies else RobustKernelRegressor)(random_state=seed, max_time=max_time)
     targets = np.log(y) if logarithms else y
-    report = outlier_report(model.fit(X, targets), X, targets)
-    back = np.argsort(report["row"])
-    expected = report["expected"][back]
-    score = -report["margin"] if classifies else np.abs(report["sigmas"])
-    near = NearestNeighbors(n_neighbors=min(5 * NEIGHBOURS, len(X) - 1)).fit(X).kneighbors(return_distance=False)
-    return Verdicts(y, np.exp(expected) if logarithms else expected, report["probability"][back], score[back],
-                    getattr(model, "isolated_", np.zeros(len(X), dtype=bool)), near, float(model.contamination_),
-                    held_out, classifies)
+    model.fit(X, targets)
+    if isinstance(model, RobustKernelClassifier):
+        expected = model.classes_[model.loo_proba_.argmax(axis=1)]
+        score = -model.loo_score_
+    else:
+        expected = targets - model.loo_residual_
+        score = np.abs(model.loo_sigma_)
+    verdicts = Verdicts(y, np.exp(expected) if logarithms else expected, model.outlier_proba_, score,
+                        getattr(model, "isolated_", np.zeros(len(X), dtype=bool)), np.empty((0, 0), dtype=np.intp),
+                        float(model.contamination_), held_out, classifies)
+    verdicts.near = _nearest(X, verdicts)
+    return verdicts, model
+
+
+def _nearest(X: NDArray[np.float64], verdicts: Verdicts) -> NDArray[np.intp]:
+    """Return the nearest rows of each, of many rows only of those that are not fine, among the first."""
+    index = NearestNeighbors(n_neighbors=min(5 * NEIGHBOURS, len(X) - 1)).fit(X[:COMPARED])
+    if len(X) <= COMPARED:
+        return np.asarray(index.kneighbors(return_distance=False))
+    near = np.zeros((len(X), index.n_neighbors), dtype=np.int32)
+    doubtful = np.flatnonzero(verdicts.wrong | verdicts.borderline)
+    if len(doubtful):
+        found = index.kneighbors(X[doubtful], index.n_neighbors + 1, return_distance=False)
+        own = found == doubtful[:, None]
+        own[:, -1] |= ~own.any(axis=1)  # a row is no neighbour of itself; else the farthest is left out
+        near[doubtful] = found[~own].reshape(len(doubtful), -1)
+    return near
 
 
 def suspects(verdicts: Verdicts, table: Table, judged: NDArray[np.intp]) -> list[dict[str, Any]]:
@@ -103,12 +128,13 @@ def suspects(verdicts: Verdicts, table: Table, judged: NDArray[np.intp]) -> list
     """
     order = _order(verdicts.probability, verdicts.score, verdicts.wrong, verdicts.alone)
     kinds = verdicts.kinds()
-    shown = [int(i) for i in order if kinds[i] in ("wrong", "borderline")]
+    shown = [int(i) for i in order if kinds[i] in ("wrong", "borderline")][:LISTED]
+    usual = _Usual(verdicts, table, judged)
     return [{
         "row": plain(table.row_numbers[judged[i]]), "given": plain(verdicts.given[i]),
         "expected": plain(verdicts.expected[i]), "probability": float(verdicts.probability[i]),
         "score": float(verdicts.score[i]), "verdict": kinds[i], "why": verdicts.why(i),
-        "values": values_of(table, int(judged[i])), "unusual": _unusual(verdicts, table, judged, i),
+        "values": values_of(table, int(judged[i])), "unusual": usual.broken_by(i),
         "neighbours": [{"row": plain(table.row_numbers[judged[k]]), "given": plain(verdicts.given[k]),
                         "values": values_of(table, int(judged[k]))} for k in _contradicting(verdicts, i)],
     } for i in shown]
@@ -129,29 +155,59 @@ def _contradicting(verdicts: Verdicts, i: int) -> list[int]:
     return [int(k) for k in near[:SHOWN_NEIGHBOURS]]
 
 
-def _unusual(verdicts: Verdicts, table: Table, judged: NDArray[np.intp], i: int) -> list[dict[str, Any]]:
-    """Return the columns in which row i differs most from the rows that have its target."""
-    if verdicts.classifies:
-        peers = judged[verdicts.given == verdicts.given[i]]
-    else:
-        order = np.argsort(np.abs(verdicts.given - verdicts.given[i]), kind="stable")
-        peers = judged[order[: max(ALIKE, len(judged) // 10)]]
-    place = int(judged[i])
-    found: list[tuple[float, str, float | str, str]] = []
-    for name, column in table.numeric.items():
-        low, middle, high = np.nanquantile(column[peers], [0.25, 0.5, 0.75])
-        spread = (high - low) / NORMAL_QUARTILES or np.nanstd(column[peers])
-        if spread > 0 and not np.isnan(column[place]):
-            usual = f"{low:.4g} to {high:.4g}" if high > low else f"{middle:.4g}"
-            found.append((abs(column[place] - middle) / spread, name, float(column[place]), usual))
-    for name, texts in table.categorical.items():
-        share = float(np.mean(texts[peers] == texts[place]))
-        values, counts = np.unique(texts[peers].astype(str), return_counts=True)
-        found.append((-2 * np.log10(max(share, 1 / len(peers))), name, str(texts[place]),
-                      f"{values[counts.argmax()]} ({counts.max() / len(peers):.0%})"))
-    found.sort(key=lambda entry: -entry[0])
-    return [{"column": name, "value": plain(value), "usual": usual}
-            for how, name, value, usual in found[:UNUSUAL] if how >= ODD]
+class _Usual:
+    """What is usual among the rows of a target: quartiles of numbers, shares of categories."""
+
+    def __init__(self, verdicts: Verdicts, table: Table, judged: NDArray[np.intp]):
+        self.verdicts = verdicts
+        self.table = table
+        self.judged = judged
+        step = -(-len(judged) // PEERS)  # of very many rows every so-manieth
+        self.looked = slice(None, None, step)
+        self.known: dict[object, dict[str, Any]] = {}
+
+    def broken_by(self, i: int) -> list[dict[str, Any]]:
+        """Return the columns in which row i differs most from the rows that have its target."""
+        place = int(self.judged[i])
+        found: list[tuple[float, str, float | str, str]] = []
+        for name, among in self._among_peers(i).items():
+            if name in self.table.numeric:
+                low, middle, high, spread = among
+                entry = float(self.table.numeric[name][place])
+                if spread > 0 and not np.isnan(entry):
+                    usual = f"{low:.4g} to {high:.4g}" if high > low else f"{middle:.4g}"
+                    found.append((abs(entry - middle) / spread, name, entry, usual))
+            else:
+                text = str(self.table.categorical[name][place])
+                n = sum(among.values())
+                commonest = max(sorted(among), key=lambda value: among[value])
+                found.append((-2 * np.log10(max(among.get(text, 0) / n, 1 / n)), name, text,
+                              f"{commonest} ({among[commonest] / n:.0%})"))
+        found.sort(key=lambda entry: -entry[0])
+        return [{"column": name, "value": plain(value), "usual": usual}
+                for how, name, value, usual in found[:UNUSUAL] if how >= ODD]
+
+    def _among_peers(self, i: int) -> dict[str, Any]:
+        given = self.verdicts.given[self.looked]
+        rows = self.judged[self.looked]
+        if self.verdicts.classifies:
+            key: object = self.verdicts.given[i]
+            if key not in self.known:
+                peers = rows[given == key]
+                self.known[key] = self._of(peers if len(peers) else self.judged[self.verdicts.given == key])
+            return self.known[key]
+        order = np.argsort(np.abs(given - self.verdicts.given[i]), kind="stable")
+        return self._of(rows[order[: max(ALIKE, len(rows) // 10)]])
+
+    def _of(self, peers: NDArray[np.intp]) -> dict[str, Any]:
+        """Return (quartiles, spread) of each column of numbers, and the counts of each category."""
+        found: dict[str, Any] = {}
+        for name, column in self.table.numeric.items():
+            low, middle, high = np.nanquantile(column[peers], [0.25, 0.5, 0.75])
+            found[name] = low, middle, high, (high - low) / NORMAL_QUARTILES or np.nanstd(column[peers])
+        for name, texts in self.table.categorical.items():
+            found[name] = Counter(texts[peers].tolist())
+        return found
 
 
 def _order(

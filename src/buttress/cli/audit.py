@@ -16,12 +16,18 @@ if TYPE_CHECKING:
     from buttress.audit.result import AuditResult
 
 
+PICKLES = (".pkl", ".pickle", ".joblib")  # how files that run code when they are read are called
+
+
 class Task(StrEnum):
     """What the target of an audit is."""
 
     auto = "auto"
     classification = "classification"
     regression = "regression"
+
+Trust = Annotated[bool, typer.Option(
+    "--trust-pickle", help="Read --model from a pickle or joblib file, which can run any code.")]
 
 
 @app.command()
@@ -32,11 +38,13 @@ def audit(
         str | None, typer.Option("--format", help="csv or parquet, when the name does not say.")] = None,
     task: Annotated[Task, typer.Option(help="What the target is.")] = Task.auto,
     eps: Annotated[float, typer.Option(help="Attack radius in standard deviations of each numeric feature.")] = 0.25,
-    budget: Annotated[float, typer.Option(help="Seconds for the whole run.")] = 60.0,
+    budget: Annotated[float, typer.Option("--budget", "--max-time", help="Seconds for the whole run.")] = 60.0,
     rows: Annotated[int | None, typer.Option(help="Training rows to use instead of what the budget allows.")] = None,
     seed: Annotated[int, typer.Option(help="Seed of everything random.")] = 0,
     output: Annotated[Path, typer.Option(help="Folder for audit.json, audit.html and suspicious.csv.")] = Path(),
+    against: Annotated[Path | None, typer.Option(help="A file of newer rows: what drifted, what is novel.")] = None,
     model: Annotated[Path | None, typer.Option(help="A model file of buttress.save, as one more row.")] = None,
+    trust_pickle: Trust = False,
     fail_under: Annotated[list[str] | None, typer.Option(
         help="COLUMN=VALUE, as in attacked=0.7: exit with 1 if the recommended estimator does worse.")] = None,
     fail_on: Annotated[list[str] | None, typer.Option(
@@ -49,8 +57,7 @@ def audit(
     _check_findings(fail_on or [], ignore or [])
     _check_output(output)
     check_numbers(eps, budget, rows, seed)
-    if model is not None and not model.is_file():
-        raise ValueError(f"--model {str(model)!r} is not a file.")
+    _check_files(against, model, trust_pickle)
     from buttress.audit.reading.source import kind_of, load
     from buttress.audit.reading.table import make_table
 
@@ -62,7 +69,7 @@ def audit(
 
     options = Options(task.value, eps, budget, rows, seed, tuple(ignore or []))
     with ctrl_c(), progress() as report:
-        result = audit_table(_fitted(model), table, settled, options, report, STARTED, data)
+        result = audit_table(_fitted(model), table, settled, options, report, STARTED, data, newer=_newer(against))
     _show(result, result.save(output))
     _judge(result, floors, fail_on or [])
 
@@ -96,10 +103,34 @@ def _show(result: "AuditResult", paths: list[Path]) -> None:
     console.print(f"Written: {', '.join(str(path) for path in paths)}", soft_wrap=True, markup=False, highlight=False)
 
 
-def _fitted(path: Path | None) -> Any:
-    """Return the model in the file, None for none."""
+def _check_files(against: Path | None, model: Path | None, trusted: bool) -> None:
+    """Refuse files that are not there, and a pickle that the user did not say they trust, before it is opened."""
+    for option, path in (("against", against), ("model", model)):
+        if path is not None and not path.is_file():
+            raise ValueError(f"--{option} {str(path)!r} is not a file.")
+    if model is not None and model.suffix.lower() in PICKLES and not trusted:
+        raise ValueError(f"--model {str(model)!r} is a pickle, and reading one runs whatever code its maker put into "
+                         "it. If you trust who made it, add --trust-pickle; or write the model with buttress.save, "
+                         "whose files cannot run code.")
+
+
+def _newer(path: Path | None) -> tuple[dict[str, Any], str] | None:
+    """Return the columns of a file of newer rows and its name, None for none."""
     if path is None:
         return None
+    from buttress.audit.reading.source import read_file
+
+    return read_file(str(path), None), str(path)
+
+
+def _fitted(path: Path | None) -> Any:
+    """Return the model in the file, None for none; a pickle was said to be trusted."""
+    if path is None:
+        return None
+    if path.suffix.lower() in PICKLES:
+        import joblib
+
+        return joblib.load(path)
     from buttress.persistence import load
 
     return load(path)

@@ -2,9 +2,11 @@
 
 from collections.abc import Iterable, Sequence
 
-from buttress.audit.findings.columns import Constants, FarOut, Indexes, Leaks, MissingValues, MixedUnits
+from buttress.audit.findings.columns import Constants, FarOut, Indexes, MissingValues, MixedUnits
 from buttress.audit.findings.finding import Check, Evidence, Finding, Severity
+from buttress.audit.findings.leaks import Leaks
 from buttress.audit.findings.models import FragileToLabels, FragileToMoves, NoBetter, Novel
+from buttress.audit.findings.newer import Drifted, NovelRows, Untrusted
 from buttress.audit.findings.rows import (
     Duplicates,
     Imbalance,
@@ -20,7 +22,7 @@ __all__ = ["CHECKS", "Check", "Evidence", "Finding", "Severity", "check_codes", 
 CHECKS: tuple[Check, ...] = (
     Leaks(), Indexes(), Duplicates(), NearDuplicates(), Constants(), MissingValues(), WrongLabels(), WrongOfOneKind(),
     FarOut(), MixedUnits(), TargetWords(), Imbalance(), Skew(), FragileToMoves(), FragileToLabels(), Novel(),
-    NoBetter(),
+    NoBetter(), Drifted(), NovelRows(), Untrusted(),
 )
 _WORST_FIRST = list(Severity)
 

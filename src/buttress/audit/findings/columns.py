@@ -1,22 +1,21 @@
-"""Checks of columns: leaks, indexes, constants, missing values, entries far out, units."""
+"""Checks of columns: indexes, constants, missing values, entries far out, units."""
 
 from collections.abc import Iterable
 from itertools import islice
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import chi2_contingency, rankdata
+from scipy.stats import chi2_contingency
 
 from buttress.audit.findings.finding import Check, Evidence, Finding, Severity
-from buttress.audit.protocols import Labels
-from buttress.audit.reading.cautions import counts, tells
+from buttress.audit.findings.leaks import association
+from buttress.audit.reading.cautions import counts
 from buttress.audit.reading.table import MISSING
+from buttress.audit.reading.texts import factorised
 
 NORMAL_QUARTILES = 1.349  # standard deviations of a normal column between its quartiles
 FEW_ROWS = 0.01  # share of entries that differ in a column that is nearly constant
-LEAST_RANK = 0.95  # rank correlation with the target from which a column is said to give it away
-LEAST_RANK_INDEX = 0.3  # and a number of the row to say something about it
+LEAST_RANK_INDEX = 0.3  # rank correlation with the target from which a number of the row says something about it
 LEVEL = 0.001  # of tests: a thousand tables without a fault give one false alarm a test
 MUCH_MISSING = 0.2  # share of a column's entries
 REACH = 8.0  # robust deviations from which an entry is far out
@@ -30,50 +29,6 @@ def listed(names: Iterable[object]) -> str:
     names = list(names)
     more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
     return ", ".join(repr(name) for name in islice(names, SHOWN)) + more
-
-
-def association(column: NDArray[np.float64], y: Labels, classifies: bool) -> float:
-    """Return how well the ranks of a column tell the target: |rank correlation|, of classes the best one against the
-    others (|2 AUC - 1|)."""
-    known = ~np.isnan(column)
-    ranks = rankdata(column[known])
-    if len(ranks) < 10 or ranks.std() == 0:
-        return 0.0
-    if not classifies:
-        targets = rankdata(y[known])
-        return float(abs(np.corrcoef(ranks, targets)[0, 1])) if targets.std() > 0 else 0.0
-    best = 0.0
-    for label in np.unique(y[known]):
-        mine = y[known] == label
-        ours, others = int(mine.sum()), int((~mine).sum())
-        if min(ours, others) >= 5:
-            auc = (ranks[mine].sum() - ours * (ours + 1) / 2) / (ours * others)
-            best = max(best, abs(2 * auc - 1))
-    return float(best)
-
-
-class Leaks(Check):
-    """Columns that give the target away: equal to it, linear in it, alone telling it, or nearly so by rank."""
-
-    code = "BUT001"
-    title = "a column gives the target away"
-    severity = Severity.error
-
-    def find(self, evidence: Evidence) -> Iterable[Finding]:
-        columns: dict[str, NDArray[Any]] = {**evidence.table.numeric, **evidence.table.categorical}
-        target = evidence.table.target_name
-        for name, column in columns.items():
-            how = tells(column, evidence.target, evidence.classifies)
-            if how:
-                yield self.finding(f"Column {name!r} {how} the target {target!r}.", ADVICE_LEAK, columns=[name])
-                continue
-            rank = association(column, evidence.target, evidence.classifies) if column.dtype.kind == "f" else 0.0
-            if rank >= LEAST_RANK:
-                yield self.finding(f"Column {name!r} nearly tells the target {target!r}: rank correlation {rank:.3f}.",
-                                   ADVICE_LEAK, Severity.warning, columns=[name], rank_correlation=rank)
-
-
-ADVICE_LEAK = "Drop it unless it is known before the target is, and is not made from it."
 
 
 class Indexes(Check):
@@ -114,8 +69,8 @@ class Constants(Check):
 
 
 def _nearly_constant(column: NDArray[np.generic]) -> bool:
-    values = column[~np.isnan(column)] if column.dtype.kind == "f" else column.astype(str)
-    share = np.unique(values, return_counts=True)[1].max() / len(values)
+    values = column[~np.isnan(column)] if column.dtype.kind == "f" else column
+    share = np.bincount(factorised(values)[1]).max() / len(values)
     return bool(share >= 1 - FEW_ROWS and len(values) >= 1 / FEW_ROWS)
 
 
@@ -152,7 +107,7 @@ def _p_value(gap: NDArray[np.bool_], evidence: Evidence) -> float:
     y = evidence.target
     if not evidence.classifies:
         y = np.searchsorted(np.unique(np.quantile(y, [0.2, 0.4, 0.6, 0.8])), y)
-    codes = np.unique(y, return_inverse=True)[1]
+    codes = factorised(y)[1]
     counted = np.stack([np.bincount(codes[gap], minlength=codes.max() + 1),
                         np.bincount(codes[~gap], minlength=codes.max() + 1)])
     expected = counted.sum(axis=0) * gap.mean()

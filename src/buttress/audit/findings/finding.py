@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from buttress.audit.against.compare import Comparison
 from buttress.audit.measure import Cell
 from buttress.audit.protocols import Labels
 from buttress.audit.reading.table import Table
@@ -43,7 +44,8 @@ class Evidence:
 
     ``table`` holds all rows in use; ``train`` and ``test`` number those of them that were trained on and held out;
     ``verdicts`` is about the rows ``judged``. ``rows`` are the cells of the table, by estimator and column;
-    ``recommended`` and ``baseline`` name two of the estimators (None where there are too few rows to tell).
+    ``recommended`` and ``baseline`` name two of the estimators (None where there are too few rows to tell). ``against``
+    is what was found of newer rows, if there are any.
     """
 
     table: Table
@@ -57,6 +59,7 @@ class Evidence:
     baseline: str
     eps: float
     novel: list[Any] = field(default_factory=list)
+    against: Comparison | None = None
 
     @property
     def target(self) -> Labels:

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from buttress.audit.reading.table import Table
+from buttress.audit.reading.texts import factorised
 
 NORMAL_QUARTILES = 1.349  # standard deviations of a normal column between its quartiles
 STRETCH = 20.0  # a lognormal column of log deviation 2 is as far from a normal one
@@ -76,8 +77,8 @@ def tells(column: NDArray[Any], y: NDArray[Any], classifies: bool) -> str:
         return "equals"
     if not classifies:
         return "is a straight line in" if _proportional(column, y) else ""
-    codes = np.unique(y, return_inverse=True)[1]
-    values, value_of = np.unique(column.astype(str) if column.dtype.kind == "O" else column, return_inverse=True)
+    codes = factorised(y)[1]
+    values, value_of = factorised(column)
     low = np.full(len(values), len(y))
     high = np.full(len(values), -1)
     np.minimum.at(low, value_of, codes)

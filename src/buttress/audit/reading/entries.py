@@ -12,7 +12,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from buttress.audit.reading.texts import Texts
+
 NEARLY_ALL = 0.9
+MOST_TEXTS = 20_000  # different texts of a column in which a notation is sought
 PLAIN = r"[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?|[-+]?inf(inity)?"
 DATE = re.compile(r"\d{4}[-/.]\d{1,2}[-/.]\d{1,2}([ T].*)?|\d{1,2}[-/.]\d{1,2}[-/.](\d{4}|\d\d)([ T].*)?")
 
@@ -52,11 +55,12 @@ PERHAPS_MISSING = frozenset(("none", "unknown", "not available", "unspecified"))
 
 @dataclass
 class Reading:
-    """A column of texts read as numbers: NaN where an entry is missing or one of the ``words`` (by position)."""
+    """A column of texts read as numbers: NaN where an entry is missing or a stray, which is no number."""
 
     notation: Notation
     numbers: NDArray[np.float64]
-    words: dict[int, str]
+    strays: int
+    first: tuple[int, str]  # the position of the first stray and its text; (-1, "") if there is none
     known: int  # entries that are not missing
     units: Counter[str] = field(default_factory=Counter)  # how many entries have which unit, where some have one
 
@@ -73,47 +77,72 @@ class Reading:
     @property
     def share(self) -> float:
         """Share of the entries there are that are numbers."""
-        return (self.known - len(self.words)) / max(self.known, 1)
+        return (self.known - self.strays) / max(self.known, 1)
 
     def culprits(self, name: str, rows: NDArray[Any]) -> str:
         """Return a sentence that says which entries are no numbers, by the labels of their rows."""
-        (first, word), more = next(iter(self.words.items())), len(self.words) - 1
+        place, word = self.first
+        more = self.strays - 1
         others = f", nor are {more} others" if more > 1 else ", nor is one other" if more else ""
-        count = f"{self.known - len(self.words)} of {self.known} entries of {name!r} are {self.notation.name}"
-        return f"{count}; {word!r} in row {rows[first]} is not{others}"
+        count = f"{self.known - self.strays} of {self.known} entries of {name!r} are {self.notation.name}"
+        return f"{count}; {word!r} in row {rows[place]} is not{others}"
 
 
-def read_numbers(texts: list[str | None]) -> Reading:
-    """Return the reading under which most entries are numbers; None stands for a missing entry."""
-    known = [i for i, text in enumerate(texts) if text is not None]
-    best: Reading | None = None
-    for notation in NOTATIONS:
-        found = _read_as(notation, texts, known)
-        if best is None or len(found.words) < len(best.words):
-            best = found
-    assert best is not None
-    return best if best.share >= NEARLY_ALL else _read_united(texts, known) or best
+def read_numbers(texts: Texts) -> Reading:
+    """Return the reading under which most entries are numbers."""
+    looked = _sampled(texts)
+    best = min(NOTATIONS, key=lambda notation: _strays(notation, looked))
+    reading = _read_as(best, texts)
+    return reading if reading.share >= NEARLY_ALL else _read_united(texts, looked) or reading
 
 
-def _read_united(texts: list[str | None], known: list[int]) -> Reading | None:
-    """Return the reading of numbers with a unit, those in the commonest one; None where few entries have one."""
-    matches = {i: UNITED.fullmatch(str(texts[i]).strip()) for i in known}
-    units = Counter(match[1] + (match[3] or "") for match in matches.values() if match)
+def _sampled(texts: Texts) -> Texts:
+    """Return a column of at most so many different texts: a notation shows in some thousands of them."""
+    step = -(-len(texts.distinct) // MOST_TEXTS)
+    if step <= 1:
+        return texts
+    codes = texts.codes[texts.codes % step == 0]
+    return Texts(texts.distinct[::step], codes // step)
+
+
+def _strays(notation: Notation, texts: Texts) -> int:
+    strays = np.isnan([notation.number(text) for text in texts.distinct])
+    return int(texts.counts[strays].sum()) if texts.distinct else 0
+
+
+def _read_united(texts: Texts, looked: Texts) -> Reading | None:
+    """Return the reading of numbers with a unit, those in the commonest one; None where few entries have one.
+
+    ``looked`` are the texts, or of very many some, by which units are sought.
+    """
+    units = _units(looked)
     named = Counter({unit: count for unit, count in units.items() if unit})
-    if units.total() < NEARLY_ALL * len(known) or named.total() < len(known) / 2:
+    if units.total() < NEARLY_ALL * looked.known or named.total() < looked.known / 2:
         return None
     unit, count = named.most_common(1)[0]
-    if count < len(known) / 4:  # codes such as A12, B7: no unit is common
+    if count < looked.known / 4:  # codes such as A12, B7: no unit is common
         return None
-    best = min((_read_as(_with_unit(base, unit), texts, known) for base in NOTATIONS if base.name != "percentages"),
-               key=lambda reading: len(reading.words))
-    best.units = units
+    notations = [_with_unit(base, unit) for base in NOTATIONS if base.name != "percentages"]
+    best = _read_as(min(notations, key=lambda notation: _strays(notation, looked)), texts)
+    best.units = units if looked is texts else _units(texts)
     return best
 
 
-def _read_as(notation: Notation, texts: list[str | None], known: list[int]) -> Reading:
-    numbers = np.array([np.nan if text is None else notation.number(text) for text in texts])
-    return Reading(notation, numbers, {i: str(texts[i]) for i in known if np.isnan(numbers[i])}, len(known))
+def _units(texts: Texts) -> Counter[str]:
+    """Return how many entries have which unit; those that are no number with or without a unit are not counted."""
+    units: Counter[str] = Counter()
+    for text, count in zip(texts.distinct, texts.counts.tolist(), strict=True):
+        match = UNITED.fullmatch(text.strip())
+        if match:
+            units[match[1] + (match[3] or "")] += count
+    return units
+
+
+def _read_as(notation: Notation, texts: Texts) -> Reading:
+    numbers = texts.spread(np.array([notation.number(text) for text in texts.distinct], dtype=np.float64), np.nan)
+    strays = np.flatnonzero(np.isnan(numbers) & (texts.codes >= 0))
+    first = (int(strays[0]), texts.distinct[texts.codes[strays[0]]]) if len(strays) else (-1, "")
+    return Reading(notation, numbers, len(strays), first, texts.known)
 
 
 def _with_unit(base: Notation, unit: str) -> Notation:
@@ -122,7 +151,8 @@ def _with_unit(base: Notation, unit: str) -> Notation:
     return Notation(f"{base.name} in {unit!r}", pattern, ((unit, ""), (" ", ""), *base.replacements))
 
 
-def are_dates(texts: list[str | None]) -> bool:
+def are_dates(texts: Texts) -> bool:
     """Say whether nine in ten entries look like a date, as in 2024-03-31 or 31.03.2024."""
-    known = [text for text in texts if text is not None]
-    return bool(known) and sum(bool(DATE.fullmatch(text.strip())) for text in known) >= NEARLY_ALL * len(known)
+    looked = _sampled(texts)
+    dates = np.array([bool(DATE.fullmatch(text.strip())) for text in looked.distinct], dtype=bool)
+    return looked.known > 0 and int(looked.counts[dates].sum()) >= NEARLY_ALL * looked.known

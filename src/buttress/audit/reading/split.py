@@ -8,6 +8,7 @@ from sklearn.model_selection import train_test_split
 from sklearn.utils import check_random_state
 
 from buttress.audit.reading.table import Table
+from buttress.audit.reading.texts import factorised
 
 HELD_OUT = 0.3  # of the rows
 ROWS_A_CLASS = 4  # so that about one is held out and three are trained on
@@ -40,12 +41,15 @@ def split(table: Table, classifies: bool, seed: int) -> tuple[Rows, Rows, str]:
 
 def groups(table: Table) -> Rows:
     """Return a number for each row, the same for rows of equal features, counted by their first appearance."""
-    codes = [np.unique(column.astype(str) if column.dtype.kind == "O" else column, return_inverse=True)[1]
-             for column in (*table.numeric.values(), *table.categorical.values())]
-    _, first, inverse = np.unique(np.stack(codes, axis=1), axis=0, return_index=True, return_inverse=True)
+    group = np.zeros(len(table), dtype=np.intp)
+    for column in (*table.categorical.values(), *table.numeric.values()):
+        codes = factorised(column)[1]
+        _, first, group = np.unique(group * (codes.max() + 1) + codes, return_index=True, return_inverse=True)
+        if len(first) == len(table):  # all rows differ already
+            break
     rank = np.empty(len(first), dtype=np.intp)
     rank[np.argsort(first)] = np.arange(len(first))
-    return rank[inverse.ravel()]
+    return rank[group.ravel()]
 
 
 def _enough(kept: NDArray[Any], y: NDArray[Any]) -> bool:

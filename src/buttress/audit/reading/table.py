@@ -22,9 +22,11 @@ from buttress.audit.reading.entries import (
     are_dates,
     read_numbers,
 )
+from buttress.audit.reading.texts import Texts, factorised, is_missing, texts_of
 
 MISSING = "(missing)"
 MAX_LEVELS = 50  # a text column with more values than this is taken for an identifier
+TIMES = "what may matter of them must be given as numbers, such as days since the first, the month or the weekday."
 MAX_CLASSES = 10  # whole-number targets with at most this many values are classes
 
 
@@ -64,6 +66,13 @@ class Table:
         """Return the features as one object array (n, d), numbers first."""
         columns = [*self.numeric.values(), *self.categorical.values()]
         return np.array([np.asarray(column, dtype=object) for column in columns], dtype=object).T
+
+    def coded(self) -> NDArray[np.float64]:
+        """Return the features as numbers (n, d), numbers first: NaN where missing, categories by place among theirs."""
+        numbers = np.empty((len(self), len(self.numeric) + len(self.categorical)))
+        for place, column in enumerate((*self.numeric.values(), *self.categorical.values())):
+            numbers[:, place] = column if column.dtype.kind == "f" else factorised(column)[1]
+        return numbers
 
     def preparation(self) -> Any:
         """Return the transformer of :meth:`array`: numbers median-filled and standardised, categories to 0/1."""
@@ -125,10 +134,7 @@ def make_table(
     y = _as_array(target)
     if y.ndim != 1:
         raise ValueError(f"The target {target_name!r} must be one column. Got shape {y.shape}.")
-    words = _missing_words(y)
-    present = np.array([not _is_missing(value) for value in y], dtype=bool)
-    if y.dtype.kind in "OUST" and not _mostly_numbers(y):
-        present &= np.array([str(value).strip().lower() not in MISSING_WORDS for value in y])
+    present, words = _present(y)
     names = np.arange(len(y)) if labels is None or len(labels) != len(y) else np.asarray(labels)
     table = Table({}, {}, y[present], target_name, names[present], given=columns, given_target=target,
                   places=np.flatnonzero(present), target_words=words)
@@ -159,13 +165,13 @@ def _as_array(column: object) -> NDArray[Any]:
 def _settle_target(table: Table, task: str) -> str:
     """Return the task, with the target as floats or as labels; texts that are numbers become numbers."""
     name, y = table.target_name, table.target
-    if y.dtype.kind in "mM" or (y.dtype.kind not in "iufb" and task != "classification" and are_dates(_texts(y))):
+    if y.dtype.kind in "mM" or (y.dtype.kind not in "iufb" and task != "classification" and are_dates(texts_of(y))):
         raise ValueError(f"The target {name!r} holds dates or durations. Give it as numbers, such as days.")
     if y.dtype.kind not in "iufbmM":
-        reading = read_numbers(_texts(y))
+        reading = read_numbers(texts_of(y))
         many = len(set(reading.numbers[~np.isnan(reading.numbers)].tolist())) > MAX_CLASSES
         wanted = reading.share > 0 if task == "regression" else task == "auto" and many and reading.share > 0.5
-        if wanted and reading.words:
+        if wanted and reading.strays:
             raise ValueError(f"{reading.culprits(name, table.row_numbers)}. Correct such entries of the target, or "
                              "leave them empty: their rows are dropped. If all are classes, use --task classification.")
         if wanted:
@@ -177,20 +183,23 @@ def _settle_target(table: Table, task: str) -> str:
     return task
 
 
-def _missing_words(y: NDArray[Any]) -> dict[str, int]:
-    """Return the words of a target that say, or may say, that it is missing, with their counts."""
-    if y.dtype.kind not in "OUST" or _mostly_numbers(y):
-        return {}
-    texts = [str(value) for value in y if not _is_missing(value)]
-    words, counts = np.unique(texts, return_counts=True)
-    return {word: int(count) for word, count in zip(words.tolist(), counts, strict=True)
-            if word.strip().lower() in MISSING_WORDS | PERHAPS_MISSING}
+def _present(y: NDArray[Any]) -> tuple[NDArray[np.bool_], dict[str, int]]:
+    """Return which rows have a target, and the words that say, or may say, that it is missing, with their counts.
 
-
-def _mostly_numbers(y: NDArray[Any]) -> bool:
-    """Say whether a target of texts holds many different numbers, of which a stray word is a mistake to be named."""
-    reading = read_numbers(_texts(y))
-    return reading.share > 0.5 and len(np.unique(reading.numbers)) > MAX_CLASSES
+    Where the target holds many different numbers a stray word is a mistake to be named, and not looked for here.
+    """
+    if y.dtype.kind not in "OUST":
+        return (~np.isnan(y) if y.dtype.kind == "f" else np.ones(len(y), dtype=bool)), {}
+    texts = texts_of(y)
+    present = texts.codes >= 0
+    reading = read_numbers(texts)
+    if reading.share > 0.5 and len(np.unique(reading.numbers)) > MAX_CLASSES:
+        return present, {}
+    plain = [text.strip().lower() for text in texts.distinct]
+    words = {text: int(count) for text, word, count in zip(texts.distinct, plain, texts.counts, strict=True)
+             if word in MISSING_WORDS | PERHAPS_MISSING}
+    present &= texts.spread(np.array([word not in MISSING_WORDS for word in plain], dtype=bool), False)
+    return present, dict(sorted(words.items()))
 
 
 def is_index(name: str, values: NDArray[Any]) -> bool:
@@ -208,16 +217,21 @@ def is_index(name: str, values: NDArray[Any]) -> bool:
 def _place(name: str, values: NDArray[Any], table: Table) -> None:
     """Put a column among the numbers or the categories, or drop it; whatever is not plain is noted."""
     numbers = _numbers(values)
-    if numbers is None and values.dtype.kind not in "mM":
-        reading = read_numbers(_texts(values))
+    texts = texts_of(values) if numbers is None and values.dtype.kind not in "mM" else None
+    if texts is not None:
+        reading = read_numbers(texts)
         if reading.known and reading.numbered >= NEARLY_ALL:
             if reading.mixed:
                 table.units[name] = dict(reading.units)
             numbers = reading.numbers
             table.read_as[name] = reading.notation
             table.notes.append(_read_note(name, reading, table.row_numbers))
+        elif not _dropped(name, values, texts, reading, table):
+            distinct = np.array(texts.distinct, dtype=object)
+            table.categorical[name] = texts.spread(distinct, MISSING)
+    elif numbers is None:
+        _drop_times(name, values, table)
     if numbers is None:
-        _place_texts(name, values, table)
         return
     _refuse_extremes(name, numbers, table.row_numbers)
     known = numbers[~np.isnan(numbers)]
@@ -230,40 +244,45 @@ def _place(name: str, values: NDArray[Any], table: Table) -> None:
 
 
 def _read_note(name: str, reading: Reading, rows: NDArray[Any]) -> str:
-    if reading.words:
+    if reading.strays:
         return f"{reading.culprits(name, rows)}: what is not was read as missing."
     return f"Column {name!r} holds {reading.notation.name}, but not in a type of numbers; it was read as such."
 
 
-def _place_texts(name: str, values: NDArray[Any], table: Table) -> None:
-    known = [text for text in _texts(values) if text is not None]
-    levels = len(set(known)) + (len(known) < len(values))
-    if not known or levels < 2:
-        table.notes.append(f"Column {name!r} is {'constant' if known else 'empty'} and was dropped.")
+def _dropped(name: str, values: NDArray[Any], texts: Texts, reading: Reading, table: Table) -> bool:
+    """Say whether a column of texts is of no use, and note why: constant, dates, or too many different ones."""
+    levels = len(texts.distinct) + (texts.known < len(values))
+    if not texts.known or levels < 2:
+        table.notes.append(f"Column {name!r} is {'constant' if texts.known else 'empty'} and was dropped.")
         table.constant.append(name)
-    elif values.dtype.kind in "mM" or are_dates(_texts(values)):
-        kind = "durations" if values.dtype.kind == "m" else "dates"
-        table.notes.append(f"Column {name!r} holds {kind} and was dropped: what may matter of them must be given as "
-                           "numbers, such as days since the first, the month or the weekday.")
+    elif are_dates(texts):
+        table.notes.append(f"Column {name!r} holds dates and was dropped: {TIMES}")
     elif levels > MAX_LEVELS:
-        reading = read_numbers(_texts(values))
         why = f" {reading.culprits(name, table.row_numbers)}." if reading.share > 0.5 else ""
         table.notes.append(f"Column {name!r} has {levels} different texts and was dropped as an identifier.{why}")
     else:
-        table.categorical[name] = np.array([MISSING if _is_missing(v) else str(v) for v in values], dtype=object)
+        return False
+    return True
+
+
+def _drop_times(name: str, values: NDArray[Any], table: Table) -> None:
+    """Drop a column of a type of dates or durations, with a note."""
+    known = values[~np.isnat(values)]
+    if len(np.unique(known)) + (len(known) < len(values)) < 2:
+        table.notes.append(f"Column {name!r} is {'constant' if len(known) else 'empty'} and was dropped.")
+        table.constant.append(name)
+    else:
+        kind = "durations" if values.dtype.kind == "m" else "dates"
+        table.notes.append(f"Column {name!r} holds {kind} and was dropped: {TIMES}")
 
 
 def _numbers(values: NDArray[Any]) -> NDArray[np.float64] | None:
     """Return the values as float64 with NaN where missing, or None when they are not numbers."""
     if values.dtype.kind in "iufb":
         return values.astype(np.float64)
-    if values.dtype.kind == "O" and all(_is_missing(v) or isinstance(v, (int, float, np.number)) for v in values):
-        return np.array([np.nan if _is_missing(v) else float(v) for v in values])
+    if values.dtype.kind == "O" and all(is_missing(v) or isinstance(v, (int, float, np.number)) for v in values):
+        return np.array([np.nan if is_missing(v) else float(v) for v in values])
     return None
-
-
-def _texts(values: NDArray[Any]) -> list[str | None]:
-    return [None if _is_missing(value) else str(value) for value in values]
 
 
 def _refuse_extremes(name: str, numbers: NDArray[Any], rows: NDArray[Any]) -> None:
@@ -271,11 +290,6 @@ def _refuse_extremes(name: str, numbers: NDArray[Any], rows: NDArray[Any]) -> No
     if bad.size:
         raise ValueError(f"Column {name!r} holds {numbers[bad[0]]:g} in row {rows[bad[0]]} ({bad.size} such rows). "
                          "Replace infinite and huge entries or drop those rows.")
-
-
-def _is_missing(value: object) -> bool:
-    nan = isinstance(value, (float, np.floating)) and math.isnan(value)
-    return value is None or nan or str(value) in ("<NA>", "NaT")
 
 
 def settle_task(y: NDArray[Any], name: str, task: str) -> str:

@@ -1,0 +1,231 @@
+"""A table against newer rows of the same columns: drifted columns, novel rows, and what becomes of a model.
+
+All tests of a comparison together raise a false alarm on at most 5% of pairs of tables without drift: half of that is
+for the columns and the model together, half for the rows, each under false-discovery control.
+"""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import fisher_exact, mannwhitneyu
+from sklearn.ensemble import ExtraTreesClassifier, HistGradientBoostingClassifier, HistGradientBoostingRegressor
+from sklearn.neighbors import NearestNeighbors
+
+from buttress.audit.against.tests import discoveries, same_categories, same_numbers
+from buttress.audit.protocols import Labels
+from buttress.audit.reading.entries import read_numbers
+from buttress.audit.reading.table import MISSING, Table
+from buttress.audit.reading.texts import texts_of
+
+RATE = 0.025  # of false discoveries, among the columns and the model, and among the rows
+MOST_ROWS = 5000  # of each table in the tests of rows and of models; drawn of more
+TREES = 50  # of the forest that tells old rows from new ones
+LISTED = 10  # novel rows, and new values of a category, that are named
+FEWEST = 20  # new rows
+CLOSE = 5  # a row is as far out as its fifth nearest old row is far
+
+
+@dataclass
+class Drift:
+    """One column: the p-value that it did not change, whether that is a discovery, and what changed in words."""
+
+    column: str
+    p: float
+    says: str
+    drifted: bool = False
+
+
+@dataclass
+class Comparison:
+    """What was found of newer rows: ``p_*`` are p-values that nothing changed; scores are None without a target."""
+
+    source: str
+    rows: int
+    columns: list[Drift]
+    novel: list[int]  # numbers of the new rows, the most unlike first
+    auc: float  # how well a forest tells new rows from old ones, .5 if not at all
+    p_apart: float
+    apart: bool
+    score_old: float | None = None
+    score_new: float | None = None
+    p_score: float | None = None
+    worse: bool = False
+    left_out: list[str] = field(default_factory=list)
+
+    @property
+    def drifted(self) -> list[str]:
+        """The columns that drifted, the surest first."""
+        return [one.column for one in sorted(self.columns, key=lambda one: one.p) if one.drifted]
+
+    @property
+    def trusted(self) -> bool:
+        """Whether nothing speaks against using a model of the old rows on the new ones.
+
+        With targets the scores decide; without them rows that are told apart, or columns that drifted, are enough.
+        """
+        return not self.worse if self.p_score is not None else not (self.apart or self.drifted or self.novel)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as plain values."""
+        return asdict(self) | {"trusted": self.trusted, "novel": self.novel[:LISTED], "novel_rows": len(self.novel)}
+
+
+def compare(
+    table: Table, classifies: bool, columns: Mapping[str, object], source: str, train: NDArray[np.intp],
+    test: NDArray[np.intp], seed: int,
+) -> Comparison:
+    """Compare a table, of which a model is trained on the rows ``train``, with newer ``columns`` of the same names."""
+    new, target = _newer(table, columns)
+    rows = len(next(iter((new.numeric | new.categorical).values())))
+    drifts = [_numbers(name, column, new.numeric[name]) for name, column in table.numeric.items()]
+    drifts += [_texts(name, column, new.categorical[name]) for name, column in table.categorical.items()]
+    old, coded = _coded(table, new)
+    rng = np.random.default_rng(seed)
+    some = np.sort(rng.permutation(rows)[:MOST_ROWS])
+    auc, p_apart = _told_apart(old[rng.permutation(len(old))[:MOST_ROWS]], coded[some], seed)
+    found = Comparison(source, rows, drifts, _novel(old, coded, rng), auc, p_apart, False)
+    tests = [*(one.p for one in drifts), p_apart]
+    if target is not None:
+        known = np.array([value is not None for value in target])
+        scores = _scores(old, table.target, train, test, coded[known], np.array(target[known].tolist()), classifies,
+                         seed)
+        found.score_old, found.score_new, found.p_score = scores
+        tests.append(found.p_score)
+    discovered = discoveries(np.array(tests), RATE)
+    for one, is_found in zip(drifts, discovered[: len(drifts)], strict=True):
+        one.drifted = bool(is_found)
+    found.apart = bool(discovered[len(drifts)])
+    found.worse = target is not None and bool(discovered[-1])
+    return found
+
+
+def check_columns(table: Table, columns: Mapping[str, object], source: str) -> None:
+    """Refuse newer data that lack columns of the table, or have too few rows."""
+    missing = [name for name in (*table.numeric, *table.categorical) if name not in columns]
+    if missing:
+        raise ValueError(f"The newer data {source!r} lack the columns {missing}. They have {list(columns)}. Rename or "
+                         "add them.")
+    rows = int(np.shape(np.asarray(next(iter(columns.values()))))[0])
+    if rows < FEWEST:
+        raise ValueError(f"The newer data {source!r} have {rows} rows. At least {FEWEST} are needed to tell anything.")
+
+
+def _newer(table: Table, columns: Mapping[str, object]) -> tuple[Table, Labels | None]:
+    """Return the newer columns read as those of the table were, and their target if they have one (None: missing)."""
+    numeric = {name: _read_as(columns[name]) for name in table.numeric}
+    categorical = {name: _as_texts(columns[name]) for name in table.categorical}
+    new = Table(numeric, categorical, np.empty(0), table.target_name, np.empty(0))
+    given = columns.get(table.target_name)
+    if given is None:
+        return new, None
+    if table.target.dtype.kind == "f":
+        values = _read_as(given)
+        return new, np.array([None if np.isnan(value) else value for value in values], dtype=object)
+    texts = _as_texts(given)
+    whole = table.target.dtype.kind in "iu"
+    labels = {str(label): label for label in np.unique(table.target).tolist()}
+    return new, np.array([labels.get(str(int(float(text))) if whole and _is_number(text) else text) for text in texts],
+                         dtype=object)
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return text.strip().lower() not in ("nan", "inf", "-inf")
+
+
+def _read_as(column: object) -> NDArray[np.float64]:
+    values = np.asarray(column.to_numpy() if hasattr(column, "to_numpy") else column)
+    return values.astype(np.float64) if values.dtype.kind in "iufb" else read_numbers(texts_of(values)).numbers
+
+
+def _as_texts(column: object) -> Labels:
+    texts = texts_of(np.asarray(column.to_numpy() if hasattr(column, "to_numpy") else column))
+    return texts.spread(np.array(texts.distinct, dtype=object), MISSING)
+
+
+def _numbers(name: str, old: NDArray[np.float64], new: NDArray[np.float64]) -> Drift:
+    said = [f"median {np.nanmedian(column):.4g}, missing {np.isnan(column).mean():.1%}" if not np.isnan(column).all()
+            else "all missing" for column in (old, new)]
+    return Drift(name, same_numbers(old, new), f"{said[0]}; now {said[1]}")
+
+
+def _texts(name: str, old: Labels, new: Labels) -> Drift:
+    values = np.union1d(old.astype(str), new.astype(str))
+    shares = {value: (float(np.mean(old == value)), float(np.mean(new == value))) for value in values.tolist()}
+    most = max(shares, key=lambda value: abs(shares[value][0] - shares[value][1]))
+    fresh = [value for value, (before, _) in shares.items() if before == 0]
+    said = f"{most!r} {shares[most][0]:.1%}; now {shares[most][1]:.1%}"
+    return Drift(name, same_categories(old, new), said + (f"; new: {', '.join(fresh[:LISTED])}" if fresh else ""))
+
+
+def _coded(table: Table, new: Table) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return old and new rows as numbers: in robust deviations of the old ones, missing at 0 beside a column that says
+    so, categories as 0/1 columns of the old values."""
+    parts: list[tuple[NDArray[Any], NDArray[Any]]] = []
+    for name, column in table.numeric.items():
+        low, middle, high = np.nanquantile(column, [0.25, 0.5, 0.75])
+        scale = (high - low) or np.nanstd(column) or 1.0
+        scaled = [(values - middle) / scale for values in (column, new.numeric[name])]
+        parts.append((np.nan_to_num(scaled[0]), np.nan_to_num(scaled[1])))
+        if np.isnan(scaled[0]).any():
+            parts.append((np.isnan(scaled[0]), np.isnan(scaled[1])))
+    for name, column in table.categorical.items():
+        parts += [(column == value, new.categorical[name] == value) for value in np.unique(column.astype(str))]
+    return (np.column_stack([part[0] for part in parts]).astype(np.float64),
+            np.column_stack([part[1] for part in parts]).astype(np.float64))
+
+
+def _told_apart(old: NDArray[np.float64], new: NDArray[np.float64], seed: int) -> tuple[float, float]:
+    """Return the AUC of a forest that tells new rows from old ones, on rows it has not seen, and its p-value.
+
+    The classifier two-sample test (Lopez-Paz & Oquab, ICLR 2017), with the rank test of Mann and Whitney.
+    """
+    rng = np.random.default_rng(seed)
+    halves = [np.array_split(rng.permutation(len(rows)), 2) for rows in (old, new)]
+    X = np.concatenate([old[halves[0][0]], new[halves[1][0]]])
+    is_new = np.repeat([0, 1], [len(halves[0][0]), len(halves[1][0])])
+    forest = ExtraTreesClassifier(TREES, min_samples_leaf=5, class_weight="balanced", random_state=seed).fit(X, is_new)
+    said = [forest.predict_proba(rows[half[1]])[:, 1] for rows, half in zip((old, new), halves, strict=True)]
+    test = mannwhitneyu(said[1], said[0], alternative="greater", method="asymptotic")
+    return float(test.statistic) / (len(said[0]) * len(said[1])), float(test.pvalue)
+
+
+def _novel(old: NDArray[np.float64], new: NDArray[np.float64], rng: np.random.Generator) -> list[int]:
+    """Return the new rows farther from the old ones than old rows are from each other, the farthest first.
+
+    Conformal p-values: half of the old rows are the neighbours, the distances of the other half the ruler (Bates,
+    Candes, Lei, Romano & Sesia, Annals of Statistics 2023).
+    """
+    near, ruler = np.array_split(rng.permutation(len(old))[: 2 * MOST_ROWS], 2)
+    index = NearestNeighbors(n_neighbors=min(CLOSE, len(near))).fit(old[near])
+    usual = np.sort(index.kneighbors(old[ruler])[0][:, -1])
+    distance = index.kneighbors(new)[0][:, -1]
+    p = (1 + len(usual) - np.searchsorted(usual, distance, side="left")) / (len(usual) + 1)
+    found = np.flatnonzero(discoveries(p, RATE))
+    return [int(row) for row in found[np.argsort(-distance[found], kind="stable")]]
+
+
+def _scores(
+    old: NDArray[np.float64], y: Labels, train: NDArray[np.intp], test: NDArray[np.intp], new: NDArray[np.float64],
+    y_new: Labels, classifies: bool, seed: int,
+) -> tuple[float, float, float]:
+    """Return the score of gradient boosting on held-out old rows and on new ones, and the p-value that it is no worse.
+
+    Accuracy and Fisher's test of the errors, or the median absolute error and the rank test.
+    """
+    boosting = HistGradientBoostingClassifier if classifies else HistGradientBoostingRegressor
+    model = boosting(random_state=seed).fit(old[train], y[train])
+    if classifies:
+        wrong = model.predict(old[test]) != y[test], model.predict(new) != y_new
+        counts = [[int(part.sum()), int((~part).sum())] for part in wrong[::-1]]
+        p = float(fisher_exact(counts, alternative="greater").pvalue)
+        return 1 - float(wrong[0].mean()), 1 - float(wrong[1].mean()), p
+    size = np.abs(model.predict(old[test]) - y[test]), np.abs(model.predict(new) - y_new)
+    p = mannwhitneyu(size[1], size[0], alternative="greater").pvalue
+    return float(np.median(size[0])), float(np.median(size[1])), float(p)

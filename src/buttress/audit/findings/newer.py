@@ -1,0 +1,70 @@
+"""Checks of newer rows against the table: drifted columns, novel rows, a model that may fail on them."""
+
+from collections.abc import Iterable
+
+from buttress.audit.findings.columns import listed
+from buttress.audit.findings.finding import Check, Evidence, Finding, Severity
+
+
+class Drifted(Check):
+    """Columns whose newer entries come from another distribution."""
+
+    code = "BUT018"
+    title = "columns drifted"
+
+    def find(self, evidence: Evidence) -> Iterable[Finding]:
+        found = evidence.against
+        if found is not None and found.drifted:
+            says = {one.column: one.says for one in found.columns}
+            first = found.drifted[0]
+            yield self.finding(
+                f"In {found.source!r} {len(found.drifted)} of {len(found.columns)} columns drifted: "
+                f"{listed(found.drifted)}. {first!r}: {says[first]}.",
+                "Find out why before a model is used on the new rows.", columns=found.drifted,
+                p_values={one.column: one.p for one in found.columns if one.drifted})
+
+
+class NovelRows(Check):
+    """Newer rows far from all rows of the table."""
+
+    code = "BUT019"
+    title = "newer rows are novel"
+
+    def find(self, evidence: Evidence) -> Iterable[Finding]:
+        found = evidence.against
+        if found is not None and found.novel:
+            yield self.finding(
+                f"{len(found.novel)} of {found.rows} rows of {found.source!r} are farther from the audited rows than "
+                f"those are from each other, such as row {found.novel[0]}.",
+                "Predictions there are guesses: have them checked by a person.", rows=found.novel[:10],
+                count=len(found.novel))
+
+
+class Untrusted(Check):
+    """A model of the table that does worse on newer rows, or may."""
+
+    code = "BUT020"
+    title = "a model may fail on newer rows"
+    severity = Severity.error
+
+    def find(self, evidence: Evidence) -> Iterable[Finding]:
+        found = evidence.against
+        if found is None or found.trusted:
+            return
+        if found.worse:
+            assert found.score_old is not None
+            assert found.score_new is not None
+            says = f"a median error of {found.score_old:.4g} on held-out rows, but {found.score_new:.4g}"
+            if evidence.classifies:
+                says = f"{found.score_old:.0%} of held-out rows right, but {found.score_new:.0%}"
+            yield self.finding(
+                f"Gradient boosting has {says} on those of {found.source!r}.", "Train again with newer rows.",
+                score_old=found.score_old, score_new=found.score_new, p_value=found.p_score)
+            return
+        why = [f"they can be told apart (AUC {found.auc:.2f})"] * found.apart
+        why += [f"{len(found.drifted)} columns drifted"] * bool(found.drifted)
+        why += [f"{len(found.novel)} rows are novel"] * bool(found.novel)
+        yield self.finding(
+            f"The rows of {found.source!r} are not like the audited ones: {'; '.join(why)}. Without their targets it "
+            "cannot be said how a model does on them.", "Get the targets of some, and audit against them.",
+            Severity.warning, auc=found.auc, p_value=found.p_apart)

@@ -1,0 +1,70 @@
+"""Newer rows against a table: what did not change raises few alarms, what did is found and named."""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.stats import chi2_contingency, ks_2samp
+
+import buttress
+from buttress.audit.against.tests import discoveries, same_categories, same_numbers, same_share
+
+sys.path.append(str(Path(__file__).parents[1] / "benchmarks"))
+drift = pytest.importorskip("drift")
+
+
+def test_without_drift_alarms_are_rare_and_drift_is_found():
+    """At most 5% in the long run: of 20 pairs, 5 or more would come three times in a thousand."""
+    assert sum(drift.alarms(drift.compared(seed))["any"] for seed in range(20)) < 5
+    assert all("c0" in drift.compared(seed, 1.5).drifted for seed in range(3))
+
+
+def test_discoveries_are_those_of_the_definition():
+    rng = np.random.default_rng(0)
+    for _ in range(50):
+        p = rng.random(8) ** 3
+        ordered = np.sort(p)
+        most = max((k for k in range(1, 9) if ordered[k - 1] <= 0.1 * k / 8), default=0)
+        np.testing.assert_array_equal(discoveries(p, 0.1), p <= (ordered[most - 1] if most else -1))
+
+
+def test_columns_are_compared_by_their_entries_and_by_their_gaps():
+    rng = np.random.default_rng(0)
+    old, new = rng.normal(size=80), rng.normal(0.4, 1, 60)
+    assert same_numbers(old, new) == pytest.approx(2 * ks_2samp(old, new).pvalue)
+    gaps = np.where(np.arange(60) % 2, new, np.nan)
+    assert same_numbers(old, gaps) == pytest.approx(2 * same_share(np.isnan(old), np.isnan(gaps)))
+    texts = np.repeat(np.array(["a", "b", "c"], dtype=object), [30, 30, 30])
+    others = np.repeat(np.array(["a", "b", "c"], dtype=object), [10, 30, 50])
+    assert same_categories(texts, others) == pytest.approx(chi2_contingency([[30, 30, 30], [10, 30, 50]]).pvalue)
+
+
+@pytest.fixture(scope="module")
+def frames():
+    rng = np.random.default_rng(0)
+
+    def frame(n, shift):
+        X = pd.DataFrame({"a": rng.normal(size=n) + shift, "b": rng.normal(size=n), "k": rng.choice(["x", "y"], n)})
+        return X, np.where(X["a"] - shift + 0.3 * rng.normal(size=n) > 0, "yes", "no")
+
+    return frame(160, 0.0), frame(120, 2.0)
+
+
+def test_the_audit_says_what_became_of_newer_rows(frames):
+    (X, y), (newer, targets) = frames
+    found = buttress.audit(None, X, y, rows=60, budget=300, against=newer.assign(target=targets))
+    assert found.against["trusted"] is False
+    assert [one["column"] for one in found.against["columns"] if one["drifted"]] == ["a"]
+    assert {"BUT018", "BUT020"} <= {finding.code for finding in found.findings}
+    assert found.against["score_old"] > 0.8 > found.against["score_new"]
+    assert "may fail on the 120 newer ones" in found._repr_html_().replace("&#x27;", "'")
+
+
+def test_newer_rows_without_a_column_are_refused_before_any_work(frames):
+    (X, y), (newer, _) = frames
+    with pytest.raises(ValueError, match="lack the columns \\['b'\\]"):
+        buttress.audit(None, X, y, against=newer[["a", "k"]])
+    with pytest.raises(ValueError, match="have 5 rows"):
+        buttress.audit(None, X, y, against=newer[:5])
