@@ -33,10 +33,9 @@ from buttress.relational.sources.columns import Column, make_column, objects
 from buttress.relational.sources.databases import select
 from buttress.relational.sql import text
 from buttress.relational.sql.listing import ListedOracle, every_row
-from buttress.relational.sql.plan import sql_home, sql_tree
+from buttress.relational.sql.plan import column_sample, sql_home, sql_tree
 from buttress.relational.sql.sample import sample_rows
 
-KIND_ROWS = 100  # rows read of a column to learn what kind of values it holds
 OFFERS = 2  # times as many rows as are asked for that the root offers to the sample, so that few are accepted twice
 MOST_REPEATS = 1000  # times that each row of the root is offered to a sample, at most
 BOUND_ROUNDING = 1e-9  # share by which a bound grows, so that rounding in the database cannot bring it below the truth
@@ -185,19 +184,7 @@ class SqlOracle:
         return select(self.connection, statement, self.dialect)
 
     def _sample(self, i: int, item: str) -> dict[str, Column]:
-        """Read up to KIND_ROWS values of each column in use that are not NULL, to learn what kind they are."""
-        names = [name for t, name in self.columns if t == i]
-        quoted = {name: self.dialect.quote(name) for name in names}
-        if not names:
-            return {}
-        rows = self._select(f"SELECT {', '.join(quoted.values())} FROM {item} q LIMIT {KIND_ROWS}")
-        read = list(zip(*rows)) if rows else [()] * len(names)
-        out = {name: make_column(objects(values)) for name, values in zip(names, read)}
-        for name in [name for name in names if out[name].null.all() and rows]:
-            more = self._select(f"SELECT {quoted[name]} FROM {item} q WHERE {quoted[name]} IS NOT NULL "
-                                f"LIMIT {KIND_ROWS}")
-            out[name] = make_column(objects([row[0] for row in more]))
-        return out
+        return column_sample(self.connection, self.dialect, item, [name for t, name in self.columns if t == i])
 
     def _features(self, i: int, sample: dict[str, Column], intercept: bool) -> TableData:
         """Add a table's feature expressions to its node and return their names and scales."""
@@ -251,12 +238,7 @@ class SqlOracle:
                 f"ELSE {number(0.0)} END)" for value in categories]
 
     def _number(self, quoted: str, column: Column) -> str:
-        if column.null.all():  # nothing is known of its type
-            return f"(CASE WHEN {quoted} IS NULL THEN NULL ELSE 0.0 END)"
-        if column.values.dtype.kind == "b":
-            return f"(CASE WHEN {quoted} THEN 1.0 WHEN NOT {quoted} THEN 0.0 END)"
-        number = f"CAST({quoted} AS {self.dialect.double})"
-        return number if self.encoding.missing == "raise" else f"NULLIF({number}, {self.dialect.number(np.nan)})"
+        return text.as_number(quoted, column, self.dialect, nan_is_null=self.encoding.missing != "raise")
 
     def _add_weights(self, i: int, name: str, column: Column) -> None:
         """Check a table's weights and multiply them into its node's."""
