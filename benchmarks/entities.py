@@ -12,6 +12,7 @@ import time
 import warnings
 from pathlib import Path
 
+import duckdb
 import numpy as np
 import pandas as pd
 from sklearn.ensemble import HistGradientBoostingClassifier
@@ -55,10 +56,14 @@ def shop(kind, n=4000, seed=0):
                     (("visits", visits, ["minutes", "page"]), ("id", "customer"))], ["age"]
 
 
+def read_parquet(path):
+    return duckdb.read_parquet(str(path)).df()
+
+
 def movielens(folder):
     """Ratings of at least 4, from other ratings of the film and of the user: 7 in 10 ratings are history, no label."""
-    ratings = pd.read_parquet(folder / "movielens_small" / "ratings.parquet")
-    genres = pd.read_parquet(folder / "movielens_small" / "movie_genres.parquet")
+    ratings = read_parquet(folder / "movielens_small" / "ratings.parquet")
+    genres = read_parquet(folder / "movielens_small" / "movie_genres.parquet")
     order = np.random.default_rng(0).permutation(len(ratings))
     history = ratings.iloc[order[: int(0.7 * len(order))]][["userId", "movieId", "rating"]]
     rows = ratings.iloc[order[-10_000:]].reset_index(drop=True)
