@@ -58,9 +58,8 @@ class RelationalLinearSVC(Probabilities, CallbackSupportMixin, ClassifierMixin, 
     sketch : {"grid", "rank"}, default="grid"
         How rows are counted: scores rounded to a grid that is refined as needed, or counts within a factor.
     objective : {"rows", "mean"}, default="rows"
-        The mean loss of join rows, or of label rows at the mean score of their join rows, which ``decision_function``
-        gives for a Join: (1/W) sum over label rows e of w(e) max(0, 1 - y(e) mean over rows x of e of beta.x). A row of
-        mean features a label row must fit in ``memory_limit``; nothing is rounded.
+        The mean loss of join rows, or of label rows e at the mean score of their join rows x, that of
+        ``decision_function``: (1/W) sum of w(e) max(0, 1 - y(e) mean of beta.x). Means must fit in memory.
     row_weight : {"label_row", "join"}, default="label_row"
         Every row of the label's table counts once (divided by its number of join rows), or every join row does. They
         are the same where each label row has one join row.
@@ -229,9 +228,8 @@ class RelationalLinearSVC(Probabilities, CallbackSupportMixin, ClassifierMixin, 
         for name, options in (("missing", ("raise", "zero", "mean")), ("scaling", ("max", "robust")),
                               ("loss", ("hinge", "squared_hinge", "logistic")), ("solver", SOLVERS),
                               ("sketch", ("grid", "rank")), ("objective", ("rows", "mean")),
-                              ("row_weight", ("join", "label_row")),
-                              ("unmatched", ("intercept", "nan")), ("step_rule", ("theorem", "section")),
-                              ("engine", ("auto", "memory", "sql"))):
+                              ("row_weight", ("join", "label_row")), ("unmatched", ("intercept", "nan")),
+                              ("step_rule", ("theorem", "section")), ("engine", ("auto", "memory", "sql"))):
             check_option(name, getattr(self, name), options)
         if self.loss != "hinge" and (self.sketch == "rank" or self.solver in ("paper", "projected")):
             raise ValueError("sketch='rank' and the solvers paper and projected are for loss='hinge'. Got "
