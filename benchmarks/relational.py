@@ -94,7 +94,7 @@ def certify(name, join, tol=1e-3, **parameters):
     took = {}
     plan = None
     with timed(took):
-        model = RelationalLinearSVC(tol=tol, random_state=0, **parameters).fit(join)
+        model = RelationalLinearSVC(tol=tol, **{"row_weight": "join", "random_state": 0, **parameters}).fit(join)
     low, high = model.objective_interval_
     print(f"  {name:<22} N={model.n_join_rows_:.3e} gap {model.gap_:.1e} [{low:.6f}, {high:.6f}] "
           f"{model.n_oracle_calls_} calls {took['clock']:.1f} s ({took['cpu']:.1f} s CPU)", flush=True)

@@ -33,5 +33,5 @@ def in_database(join, connection, execute, dialect, prefix, text="VARCHAR"):
         name = f"{prefix}_{table.name}"
         store(table.source, name, execute, dialect, text)
         tables.append(Table(table.name, (connection, name), features=table.features, label=table.label,
-                            weights=table.weights))
-    return Join(tables, join.on)
+                            weights=table.weights, time=table.time))
+    return Join(tables, join.on, as_of=join.as_of)

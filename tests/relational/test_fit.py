@@ -13,7 +13,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.svm import LinearSVC
 
 from buttress import NotConvergedWarning, load, save
-from buttress.relational import Join, JoinSampler, RelationalLinearSVC, Table
+from buttress.relational import Join, JoinSampler, RelationalLinearSVC, Table, cross_validate
 from buttress.relational.counting.grid import GridOracle
 from buttress.relational.counting.margins import hinge, margin_loss
 from buttress.relational.counting.rank_oracle import RankOracle
@@ -40,12 +40,14 @@ def liblinear(X, y, weight, alpha):
     return objective(X, y, weight, beta, alpha)
 
 
-def check_fit(join, alpha=1e-2, **parameters):
+def check_fit(join, alpha=1e-2, row_weight="join", **parameters):
     """The interval holds LinearSVC's optimum and the model's own objective; returns the model."""
-    model = RelationalLinearSVC(alpha=alpha, random_state=0, **parameters).fit(join)
+    model = RelationalLinearSVC(alpha=alpha, row_weight=row_weight, random_state=0, **parameters).fit(join)
     rows = materialise(join)
     plan = prepare(join)
     X, y, weight = design(join, plan, rows)
+    if row_weight == "label_row":
+        weight = weight / rows["t0.#"].map(rows["t0.#"].value_counts()).to_numpy()
     low, high = model.objective_interval_
     assert model.n_join_rows_ == len(rows)
     reference = liblinear(X, y, weight, alpha)
@@ -60,6 +62,54 @@ def check_fit(join, alpha=1e-2, **parameters):
 @pytest.mark.parametrize("seed", range(8))
 def test_small_joins_match_linear_svc(seed, how):
     assert check_fit(joined(seed, **how)).gap_ <= 1e-3
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("seed", range(3))
+def test_each_label_row_counts_once_by_default(seed):
+    join = joined(seed, **VARIANTS[seed])
+    model = check_fit(join, row_weight="label_row")
+    np.testing.assert_array_equal(RelationalLinearSVC(alpha=1e-2, random_state=0).fit(join).coef_, model.coef_)
+
+
+def entity_means(join, row_weight):
+    """Mean scaled features, label and weight of each label row that has join rows, from the materialised join."""
+    rows = materialise(join)
+    X, y, weight = design(join, prepare(join), rows)
+    entity = rows["t0.#"].to_numpy()
+    numbers = np.unique(entity[weight > 0])
+    means = np.array([np.average(X[entity == i], axis=0, weights=weight[entity == i]) for i in numbers])
+    total = np.array([weight[entity == i].sum() for i in numbers])
+    count = np.array([(entity == i).sum() for i in numbers])
+    labels = np.array([y[entity == i][0] for i in numbers])
+    return means, labels, total / count if row_weight == "label_row" else total
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("engine", ["memory", "sql"])
+@pytest.mark.parametrize("row_weight", ["join", "label_row"])
+@pytest.mark.parametrize("seed", [0, 1, 2, 3, 4, 5])
+def test_the_objective_of_mean_scores_is_certified(seed, row_weight, engine):
+    join = joined(seed, rows=12, **VARIANTS[seed % 3])
+    model = RelationalLinearSVC(alpha=1e-2, objective="mean", row_weight=row_weight, engine=engine, tol=1e-6,
+                                random_state=0).fit(join)
+    X, y, weight = entity_means(join, row_weight)
+    low, high = model.objective_interval_
+    assert low <= liblinear(X, y, weight, 1e-2) * (1 + 1e-9)
+    assert objective(X, y, weight, model.beta_, 1e-2) <= high * (1 + 1e-9)
+    assert model.gap_ <= 1e-6
+
+
+def test_the_objective_of_mean_scores_in_folds_and_with_probabilities():
+    join = chain(400, 10, 3)
+    model = RelationalLinearSVC(objective="mean", random_state=0).fit(join)
+    assert model.predict_proba(join).shape == (400, 2)
+    scores = cross_validate(join, [1e-3, 1.0], 3, RelationalLinearSVC(objective="mean", random_state=0))["test_score"]
+    assert scores.mean(axis=1)[1] > 0.6
+    with pytest.raises(MemoryError, match="objective='rows'"):
+        RelationalLinearSVC(objective="mean", memory_limit=1e-3, engine="memory").fit(join)
+    with pytest.raises(ValueError, match="objective='rows'"):
+        RelationalLinearSVC(objective="mean", sketch="rank").fit(join)
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning", "ignore::UserWarning")
@@ -80,7 +130,7 @@ def test_other_losses_match_scikit_learn(loss):
     peer = (LogisticRegression(C=C, fit_intercept=False, tol=1e-10, max_iter=2000) if loss == "logistic"
             else LinearSVC(loss=loss, C=C, fit_intercept=False, tol=1e-10, max_iter=100_000))
     reference = objective(X, y, weight, peer.fit(X, y).coef_[0], 0.01, margin_loss(loss))
-    model = RelationalLinearSVC(alpha=0.01, loss=loss, tol=1e-6, random_state=0).fit(join)
+    model = RelationalLinearSVC(row_weight="join", alpha=0.01, loss=loss, tol=1e-6, random_state=0).fit(join)
     low, high = model.objective_interval_
     assert low <= reference + 1e-10
     assert reference <= high * (1 + 1e-6)
@@ -100,8 +150,8 @@ def test_a_large_join_is_certified_and_its_sample_is_not_better():
 def test_C_is_linear_svcs():
     join = joined(2)
     n = prepare(join).n_rows
-    a = RelationalLinearSVC(C=0.5, random_state=0).fit(join)
-    b = RelationalLinearSVC(alpha=1 / (2 * 0.5 * n), random_state=0).fit(join)
+    a = RelationalLinearSVC(row_weight="join", C=0.5, random_state=0).fit(join)
+    b = RelationalLinearSVC(row_weight="join", alpha=1 / (2 * 0.5 * n), random_state=0).fit(join)
     assert a.objective_interval_ == b.objective_interval_
 
 
@@ -314,7 +364,7 @@ def test_every_solver_reports_a_true_interval(solver):
     join = joined(7)
     rows, plan = materialise(join), prepare(join)
     X, y, weight = design(join, plan, rows)
-    model = RelationalLinearSVC(alpha=0.05, solver=solver, max_iter=60, random_state=0).fit(join)
+    model = RelationalLinearSVC(row_weight="join", alpha=0.05, solver=solver, max_iter=60, random_state=0).fit(join)
     low, high = model.objective_interval_
     assert low <= objective(X, y, weight, model.beta_, 0.05) <= high + 1e-12
     assert low <= liblinear(X, y, weight, 0.05) + 1e-9

@@ -53,7 +53,7 @@ def test_a_cyclic_join_is_its_brute_force(m):
             left, right = [*left, "a0"], [*right, f"b{i}"]
         rows = rows.merge(frames[i].add_suffix(str(i)), left_on=left, right_on=right)
     assert prepare(join).n_rows == len(rows)
-    model = RelationalLinearSVC(alpha=0.01, random_state=0).fit(join)
+    model = RelationalLinearSVC(row_weight="join", alpha=0.01, random_state=0).fit(join)
     X = rows[[f"x{i}" for i in range(m)]].to_numpy()
     score = X @ model.coef_[0] + model.intercept_[0]
     assert model.score(join) == pytest.approx(np.mean((score > 0) == (rows["y0"] == 1)))

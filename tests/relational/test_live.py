@@ -81,7 +81,8 @@ def check_fits_among_writers(postgres, n_fits):
             join = live_join(mine, f"live{n_fits}")
             for seed in range(n_fits):
                 with one_snapshot([mine]):
-                    model = RelationalLinearSVC(alpha=0.05, engine="sql", n_samples=20, max_iter=6, tol=1e-2,
+                    model = RelationalLinearSVC(alpha=0.05, row_weight="join", engine="sql", n_samples=20, max_iter=6,
+                                                tol=1e-2,
                                                 random_state=seed).fit(join)
                     frames = [pd.DataFrame({name: column.values for name, column in read_columns(
                         table.source, ["k", *table.features, *filter(None, [table.label])]).items()})
@@ -114,7 +115,8 @@ def test_a_users_transaction_that_does_not_keep_a_snapshot_is_found_out(postgres
     for name, frame in zip("ab", people(40)):
         store(frame, f"{prefix}_{name}", owner.execute, POSTGRES)
     join = live_join(reader, prefix)
-    model = RelationalLinearSVC(alpha=0.05, engine=engine, n_samples=20, max_iter=3, tol=1e-2, random_state=0)
+    model = RelationalLinearSVC(alpha=0.05, row_weight="join", engine=engine, n_samples=20, max_iter=3, tol=1e-2,
+                                random_state=0)
     reader.execute("SELECT 1")
     model.fit(join)  # nobody writes: all is well
     assert reader.info.transaction_status.name == "INTRANS"
@@ -137,7 +139,8 @@ def test_a_users_transaction_that_does_not_keep_a_snapshot_is_found_out(postgres
 def test_a_fit_in_duckdb_sees_one_snapshot(duckdb_connection, monkeypatch):
     join = joined(1, rows=12)
     there = in_database(join, duckdb_connection, duckdb_connection.execute, DUCKDB, "s")
-    still = RelationalLinearSVC(alpha=0.05, engine="sql", n_samples=5, max_iter=5, tol=1e-2, random_state=0)
+    still = RelationalLinearSVC(alpha=0.05, row_weight="join", engine="sql", n_samples=5, max_iter=5, tol=1e-2,
+                                random_state=0)
     other = duckdb_connection.cursor()
     call = SqlOracle.__call__
 

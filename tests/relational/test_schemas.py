@@ -32,7 +32,7 @@ def check(there, rows, *, n_samples=100_000, seed=0):
     total = float(np.prod(weights, axis=0).sum()) if weights else float(len(rows))
     labels = rows[f"{root.name}.{root.label}"]
     how = {"class_weight": "balanced" if seed % 4 == 1 else None}
-    model = RelationalLinearSVC(ALPHA, n_samples=n_samples, max_iter=200, random_state=0, **how)
+    model = RelationalLinearSVC(ALPHA, row_weight="join", n_samples=n_samples, max_iter=200, random_state=0, **how)
     if total == 0 or labels.nunique() < 2:
         for engine in ("memory", "sql"):
             with pytest.raises(ValueError, match=r"no rows|two classes|weight zero"):

@@ -19,6 +19,7 @@ CLASSES = {
     "AdversarialLinearSVC": "buttress.adversarial:AdversarialLinearSVC",
     "AdversarialSVC": "buttress.adversarial:AdversarialSVC",
     "CRR": "buttress.robust:CRR",
+    "EntityFeatures": "buttress.relational:EntityFeatures",
     "KernelClassifier": "buttress.robust:KernelClassifier",
     "KernelRegressor": "buttress.robust:KernelRegressor",
     "LinearSVC": "buttress.linear:LinearSVC",
@@ -43,6 +44,9 @@ CLASSES = {
     # a model behind the columns of a table
     "Notation": "buttress.audit.reading.entries:Notation",
     "TableModel": "buttress.audit.models.table_model:TableModel",
+    # joins, without the rows of their tables
+    "Join": "buttress.relational:Join",
+    "Table": "buttress.relational:Table",
     # kernels
     "Cauchy": "buttress.kernels:Cauchy",
     "Combination": "buttress.kernels:Combination",

@@ -37,6 +37,7 @@ from buttress.persistence.sklearn_classes import OF_TRAINING
 DEPTH = 50  # levels of nesting; a pipeline of pipelines with fitted kernels in it has about 15
 DTYPES = f"{NUMBERS_AND_TEXT}O"
 UNSAVED = ("_sklearn_version", "_skl_callbacks")  # attributes scikit-learn adds to what it copies or runs
+DATA = {"Table": ("source",)}  # a model holds what a table is called and what of it is used, never its rows
 REBUILT = ("sklearn.IsotonicRegression",)  # its function f_ follows from the thresholds beside it
 SPLINE = ("t", "c", "k", "extrapolate", "axis")  # what its constructor takes, in this order
 Inner = Callable[[object, str], object]  # encodes a part, given what to call it in messages
@@ -149,7 +150,7 @@ def _state(value: object, name: str) -> dict[str, object]:
     """Return what is saved of an instance: all attributes but those of training, of a dataclass the public fields."""
     if is_dataclass(value):
         return {field.name: getattr(value, field.name) for field in fields(value) if not field.name.startswith("_")}
-    left_out = (*UNSAVED, *OF_TRAINING.get(name, ()), *(("f_",) if name in REBUILT else ()))
+    left_out = (*UNSAVED, *OF_TRAINING.get(name, ()), *DATA.get(name, ()), *(("f_",) if name in REBUILT else ()))
     return {key: entry for key, entry in vars(value).items() if key not in left_out}
 
 

@@ -9,6 +9,7 @@ import importlib
 from typing import Any
 
 _HOME = {
+    "EntityFeatures": "entities.transformer",
     "Join": "declare",
     "JoinSampler": "sampling",
     "RelationalLinearSVC": "svm",
@@ -23,8 +24,8 @@ _HOME = {
     "semiring": "evaluation",
 }
 
-__all__ = ["Join", "JoinSampler", "RelationalLinearSVC", "Semiring", "SourceChangedError", "SourceLostError", "Table",
-           "alpha_path", "cross_validate", "evaluate", "explain", "semiring"]
+__all__ = ["EntityFeatures", "Join", "JoinSampler", "RelationalLinearSVC", "Semiring", "SourceChangedError",
+           "SourceLostError", "Table", "alpha_path", "cross_validate", "evaluate", "explain", "semiring"]
 
 
 def __getattr__(name: str) -> Any:

@@ -1,11 +1,13 @@
 """Where a join is counted: in this process on its base tables, or in the database as SQL."""
 
 from contextlib import ExitStack
+from dataclasses import replace
 from typing import Protocol
 
 import numpy as np
 
 from buttress.relational.counting.grid import GridOracle
+from buttress.relational.counting.listed import ListedOracle, label_means
 from buttress.relational.counting.margins import MarginOracle
 from buttress.relational.counting.rank_oracle import RankOracle
 from buttress.relational.declare import Join
@@ -28,6 +30,7 @@ class CountingOptions(Protocol):
     solver: str
     n_samples: int
     row_weight: str
+    objective: str
     class_weight: ClassWeight
     fit_intercept: bool
     missing: str
@@ -48,6 +51,11 @@ def choose_oracle(join: Join, model: CountingOptions, held: ExitStack) -> tuple[
     large = model.engine == "auto" and megabytes(join, join.check()) > model.memory_limit
     if model.engine == "sql" or large:
         oracle = sql_oracle(join, model, large)
+        if model.objective == "mean":
+            check_means(oracle.label_rows(), oracle.plan.width, model)
+            means = oracle.label_means()
+            held.close()
+            return means, oracle.plan
         if oracle.plan.n_rows * oracle.plan.width * VALUE_MEGABYTES > model.memory_limit \
                 or oracle.plan.n_rows > model.n_samples:
             return oracle, oracle.plan
@@ -57,11 +65,27 @@ def choose_oracle(join: Join, model: CountingOptions, held: ExitStack) -> tuple[
     plan = prepare(join, intercept=model.fit_intercept, encoding=encoding_of(model))
     held.close()
     weigh(plan, model.row_weight, model.class_weight)
-    return memory_oracle(plan, model), plan
+    return memory_oracle(plan, model), bare(plan, model)
+
+
+def bare(plan: Plan, model: CountingOptions) -> Plan:
+    """Return the plan that a model is fitted to: without the rows of the join where label rows are what counts."""
+    return replace(plan, nodes=[]) if model.objective == "mean" else plan
+
+
+def check_means(n_rows: int, width: int, model: CountingOptions) -> None:
+    """Refuse mean features of label rows that would take more memory than the model may."""
+    needed = n_rows * width * VALUE_MEGABYTES
+    if needed > model.memory_limit:
+        raise MemoryError(f"objective='mean' needs {needed:.3g} megabytes for the mean features of {n_rows} label rows,"
+                          f" and memory_limit is {model.memory_limit:g}. Raise it, or use objective='rows'.")
 
 
 def memory_oracle(plan: Plan, model: CountingOptions) -> MarginOracle:
     """Return the in-process oracle of a plan for a model's sketch; few rows (at most ``n_samples``) are listed."""
+    if model.objective == "mean":
+        check_means(plan.base_rows[plan.label_table], plan.width, model)
+        return ListedOracle(*label_means(plan))
     if model.sketch == "rank":
         return RankOracle(plan, error=model.sketch_error)
     few = plan.n_rows <= model.n_samples

@@ -13,6 +13,8 @@
     database = "postgresql://localhost/bank"   # or the path of a DuckDB file
     table = "public.account"                   # instead of source
     features = ["frequency"]
+
+``time = "column"`` of a table and ``as_of = "loan.date"`` of the join limit what EntityFeatures sees.
 """
 
 import tomllib
@@ -31,7 +33,7 @@ from buttress.relational.sources.files import is_files, matching, scanned
 from buttress.relational.sources.tables import connect
 from buttress.relational.svm import RelationalLinearSVC
 
-_KEYS = ("name", "source", "database", "table", "features", "label", "weights")
+_KEYS = ("name", "source", "database", "table", "features", "label", "weights", "time")
 
 
 def read_join(path: str | Path, target: str | None = None) -> Join:
@@ -46,14 +48,15 @@ def read_join(path: str | Path, target: str | None = None) -> Join:
         raise ValueError(f"There is no file {str(path)!r}.") from None
     except tomllib.TOMLDecodeError as error:
         raise ValueError(f"{path.name} is not valid TOML: {error}.") from None
-    unknown = sorted(set(content) - {"on", "table", "max_bag_rows"})
+    unknown = sorted(set(content) - {"on", "table", "max_bag_rows", "as_of"})
     if unknown:
         raise ValueError(f"{path.name} has an unknown entry {unknown[0]!r}.{near(unknown[0], ['on', 'table'])}")
     if not content.get("table"):
         raise ValueError(f"{path.name} declares no [[table]]. Add one for each table of the join.")
     connections: dict[str, Any] = {}
     tables = [_table(entry, path, connections) for entry in content["table"]]
-    join = Join(tables, content.get("on", []), max_bag_rows=content.get("max_bag_rows", 10_000_000))
+    join = Join(tables, content.get("on", []), max_bag_rows=content.get("max_bag_rows", 10_000_000),
+                as_of=content.get("as_of"))
     if target is not None:
         number, column = join.find_column(target)
         for i, table in enumerate(tables):
@@ -78,7 +81,7 @@ def _table(entry: dict[str, Any], path: Path, connections: dict[str, Any]) -> Ta
             connections[address] = connect(address, path.parent)
         source = (connections[address], tuple(entry["table"].split(".")))
     return Table(entry["name"], source, features=entry.get("features", []), label=entry.get("label"),
-                 weights=entry.get("weights"))
+                 weights=entry.get("weights"), time=entry.get("time"))
 
 
 def explain_file(path: str | Path, target: str | None = None) -> str:

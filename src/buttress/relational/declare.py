@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +30,9 @@ class Table:
         The column to predict. Exactly one table of a join that is trained on has one.
     weights : str or None
         A column of non-negative numbers; a row of the join weighs the product of its tables' weights.
+    time : str or None
+        A column that says when each row became known, dates or numbers. :class:`EntityFeatures` orders rows by it, and
+        leaves out what a join's ``as_of`` forbids.
 
     Examples
     --------
@@ -38,7 +42,7 @@ class Table:
     """
 
     def __init__(self, name: str, source: Source, *, features: Sequence[str] = (), label: str | None = None,
-                 weights: str | None = None):
+                 weights: str | None = None, time: str | None = None):
         if not isinstance(name, str) or not name or "\0" in name:
             raise ValueError(f"A table's name must be a non-empty string without NUL characters. Got {name!r}.")
         if isinstance(features, str):
@@ -49,10 +53,18 @@ class Table:
         self.features = list(features)
         self.label = label
         self.weights = weights
+        self.time = time
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "source":
+            raise ValueError(f"Table {self.name!r} comes from a model file, which holds no tables. Give the model the "
+                             "join with its tables again: model.set_params(join=join).")
+        raise AttributeError(f"Table has no attribute {name!r}")
 
     def __repr__(self) -> str:
         parts = [repr(self.name), f"features={self.features}"]
-        parts += [f"{key}={value!r}" for key, value in (("label", self.label), ("weights", self.weights)) if value]
+        named = (("label", self.label), ("weights", self.weights), ("time", self.time))
+        parts += [f"{key}={value!r}" for key, value in named if value]
         return f"Table({', '.join(parts)})"
 
     def check(self) -> list[str]:
@@ -61,7 +73,7 @@ class Table:
         for name in columns:
             if "\0" in name:
                 raise ValueError(f"Table {self.name!r} has a column {name!r} with a NUL character. Rename it.")
-        for name in [*self.features, *filter(None, (self.label, self.weights))]:
+        for name in [*self.features, *filter(None, (self.label, self.weights, self.time))]:
             if name not in columns:
                 raise missing(name, self, columns)
         if len(set(self.features)) < len(self.features):
@@ -105,6 +117,9 @@ class Join:
     max_bag_rows : int, default=10_000_000
         Most rows a bag of keys may have that is joined beforehand because the join is cyclic; in a database, a group of
         tables.
+    as_of : str or None
+        ``"loan.date"``, a column of the label's table: for each of its rows :class:`EntityFeatures` uses only rows
+        whose table's ``time`` is before it. Rows of a table without a ``time`` count as always known.
 
     Examples
     --------
@@ -119,16 +134,22 @@ class Join:
     """
 
     def __init__(self, tables: Sequence[Table], on: Sequence[Sequence[str]] = (), *, using: Sequence[str] = (),
-                 max_bag_rows: int = 10_000_000):
+                 max_bag_rows: int = 10_000_000, as_of: str | None = None):
         _check_form(on, using)
         self.tables = list(tables)
         self.on = [tuple(pair) for pair in on]
         self.using = list(using)
         self.max_bag_rows = max_bag_rows
+        self.as_of = as_of
 
     def __repr__(self) -> str:
         used = f", using={self.using!r}" if self.using else ""
-        return f"Join({self.tables!r}, on={self.on!r}{used})"
+        dated = f", as_of={self.as_of!r}" if self.as_of else ""
+        return f"Join({self.tables!r}, on={self.on!r}{used}{dated})"
+
+    def __sklearn_clone__(self) -> "Join":
+        """Return the join itself: clones of a model share its tables and connections."""
+        return self
 
     def __len__(self) -> int:
         """Refuse to be split by rows: join rows of one entity are not independent."""

@@ -9,7 +9,8 @@ from sklearn.base import clone
 from sklearn.utils import check_random_state
 
 from buttress._checks import Array, check_count
-from buttress.relational.choice import choose_oracle, encoding_of, memory_oracle
+from buttress.relational.choice import bare, choose_oracle, encoding_of, memory_oracle
+from buttress.relational.counting.listed import label_means
 from buttress.relational.counting.queries import class_accuracy
 from buttress.relational.declare import Join
 from buttress.relational.optimum.planes import PlanePool
@@ -88,8 +89,16 @@ def _fold_scores(
     scores = []
     for alpha in alphas:
         plan.row_weight = training
-        start = clone(model).set_params(alpha=alpha, C=None)._fit_plan(plan, oracle, pool, start).beta_
+        start = clone(model).set_params(alpha=alpha, C=None)._fit_plan(bare(plan, model), oracle, pool, start).beta_
         plan.row_weight = held_out
-        counted = list(class_accuracy(plan, start).values())
-        scores.append(sum(right.value for right, _ in counted) / sum(weight for _, weight in counted))
+        scores.append(_accuracy(plan, model, start))
     return scores
+
+
+def _accuracy(plan: Plan, model: RelationalLinearSVC, beta: Array) -> float:
+    """Return the accuracy on what the objective is a mean over: join rows, or label rows by their mean score."""
+    if model.objective == "mean":
+        X, y, weight = label_means(plan)
+        return float(weight[(X @ beta > 0) == (y > 0)].sum() / weight.sum())
+    counted = list(class_accuracy(plan, beta).values())
+    return sum(right.value for right, _ in counted) / sum(weight for _, weight in counted)

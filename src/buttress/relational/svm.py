@@ -37,16 +37,16 @@ class RelationalLinearSVC(Probabilities, CallbackSupportMixin, ClassifierMixin, 
     """Linear support vector classifier over a join that is never materialised, with a certified optimum.
 
     Minimises (1/W) sum over rows x of the join of w(x) max(0, 1 - y(x) beta.x) + alpha ||beta||^2, W the sum of the
-    weights (the number of rows without any). Features are scaled to [-1, 1] and the intercept is the coefficient of a
-    constant 1, so it is regularised too. The reported interval holds the optimum, and the model's own objective is at
-    most its upper end.
+    weights; by default each row of the label's table weighs 1 in all. Features are scaled to [-1, 1] and the intercept
+    is the coefficient of a constant 1, so it is regularised too. The reported interval holds the optimum, and the
+    model's own objective is at most its upper end.
 
     Parameters
     ----------
     alpha : float, default=1e-3
         Weight of ||beta||^2, > 0 (the paper's lambda).
     C : float or None
-        If given, it replaces alpha: alpha = 1/(2 C W) as in scikit-learn's LinearSVC on the rows of the join.
+        If given, it replaces alpha: alpha = 1/(2 C W) as in scikit-learn's LinearSVC with these weights.
     loss : {"hinge", "squared_hinge", "logistic"}, default="hinge"
     tol : float, default=1e-3
         Stop when the interval's width is at most this share of its upper end; > 0.
@@ -57,8 +57,12 @@ class RelationalLinearSVC(Probabilities, CallbackSupportMixin, ClassifierMixin, 
         with the averaged iterate and Theorem 1's stopping rule.
     sketch : {"grid", "rank"}, default="grid"
         How rows are counted: scores rounded to a grid that is refined as needed, or counts within a factor.
-    row_weight : {"join", "label_row"}, default="join"
-        Every join row counts once, or every row of the label's table does (divided by its number of join rows).
+    objective : {"rows", "mean"}, default="rows"
+        The mean loss of join rows, or of label rows e at the mean score of their join rows x, that of
+        ``decision_function``: (1/W) sum of w(e) max(0, 1 - y(e) mean of beta.x). Means must fit in memory.
+    row_weight : {"label_row", "join"}, default="label_row"
+        Every row of the label's table counts once (divided by its number of join rows), or every join row does. They
+        are the same where each label row has one join row.
     class_weight : dict, "balanced" or None
         Factor of the weights of each class's rows; "balanced" gives both classes the same total weight.
     fit_intercept : bool, default=True
@@ -150,7 +154,8 @@ class RelationalLinearSVC(Probabilities, CallbackSupportMixin, ClassifierMixin, 
         tol: float = 1e-3,
         solver: str = "auto",
         sketch: str = "grid",
-        row_weight: str = "join",
+        objective: str = "rows",
+        row_weight: str = "label_row",
         class_weight: ClassWeight = None,
         fit_intercept: bool = True,
         missing: str = "raise",
@@ -172,6 +177,7 @@ class RelationalLinearSVC(Probabilities, CallbackSupportMixin, ClassifierMixin, 
         self.tol = tol
         self.solver = solver
         self.sketch = sketch
+        self.objective = objective
         self.row_weight = row_weight
         self.class_weight = class_weight
         self.fit_intercept = fit_intercept
@@ -221,13 +227,15 @@ class RelationalLinearSVC(Probabilities, CallbackSupportMixin, ClassifierMixin, 
         check_limits(self.max_iter, self.max_time)
         for name, options in (("missing", ("raise", "zero", "mean")), ("scaling", ("max", "robust")),
                               ("loss", ("hinge", "squared_hinge", "logistic")), ("solver", SOLVERS),
-                              ("sketch", ("grid", "rank")), ("row_weight", ("join", "label_row")),
-                              ("unmatched", ("intercept", "nan")), ("step_rule", ("theorem", "section")),
-                              ("engine", ("auto", "memory", "sql"))):
+                              ("sketch", ("grid", "rank")), ("objective", ("rows", "mean")),
+                              ("row_weight", ("join", "label_row")), ("unmatched", ("intercept", "nan")),
+                              ("step_rule", ("theorem", "section")), ("engine", ("auto", "memory", "sql"))):
             check_option(name, getattr(self, name), options)
         if self.loss != "hinge" and (self.sketch == "rank" or self.solver in ("paper", "projected")):
             raise ValueError("sketch='rank' and the solvers paper and projected are for loss='hinge'. Got "
                              f"loss={self.loss!r}, sketch={self.sketch!r}, solver={self.solver!r}.")
+        if self.objective == "mean" and (self.sketch == "rank" or self.solver == "paper"):
+            raise ValueError("sketch='rank' and solver='paper' count join rows. Use objective='rows'.")
 
     def _settings(self, total: float, callback: Callable[[Any], bool | None] | None) -> Settings:
         alpha = self.alpha if self.C is None else 1 / (2 * self.C * total)

@@ -50,9 +50,13 @@ def find_shape(join: Join, pairs: Sequence[Pair], root: int, log_sizes: Callable
 
     ``log_sizes`` gives the logarithms of the tables' numbers of rows; it is asked for cyclic joins only. With
     ``unique``, which says whether no two rows of a table agree in some attributes, cycles are broken by bags of keys at
-    fractional hypertree width; without, by groups of whole tables. Raises ValueError for tables that are not joined and
-    for left joins that have no place in a tree.
+    fractional hypertree width; without, by groups of whole tables. Raises ValueError for tables that are not joined,
+    for left joins that have no place in a tree, and for a join whose rows are limited in time.
     """
+    if join.as_of is not None:
+        raise ValueError(f"The join has as_of={join.as_of!r}, by which EntityFeatures leaves out rows that were not "
+                         "known at that time. Its rows themselves cannot be limited so. Use EntityFeatures(join), or "
+                         "leave as_of out.")
     groups = attributes(pairs)
     edges = [frozenset(a for a, group in enumerate(groups) if i in group) for i in range(len(join.tables))]
     _check_connected(join, edges)

@@ -24,10 +24,11 @@ def make_column(values: ArrayLike, null: ArrayLike | None = None) -> Column:
     """Return a Column from an array and its mask of missing values, with objects turned to numbers, times or text."""
     array = np.asarray(values)
     missing = np.zeros(len(array), dtype=bool) if null is None else np.asarray(null, dtype=bool)
-    if array.dtype.kind == "O" and any(isinstance(value, NESTED) for value in array):
-        return Column(array, missing | np.array([value is None for value in array]), "nested")
     if array.dtype.kind == "O":
-        array, missing = _from_objects(array, missing)
+        types = set(map(type, array.tolist()))
+        if any(issubclass(one, NESTED) for one in types):
+            return Column(array, missing | np.array([value is None for value in array]), "nested")
+        array, missing = _from_objects(array, missing, types)
     if array.dtype.kind == "f":
         missing = missing | np.isnan(array)
     elif array.dtype.kind in "mM":
@@ -36,8 +37,12 @@ def make_column(values: ArrayLike, null: ArrayLike | None = None) -> Column:
     return Column(array, missing, kinds.get(array.dtype.kind, "text"))
 
 
-def _from_objects(values: NDArray[np.object_], null: NDArray[np.bool_]) -> tuple[NDArray[Any], NDArray[np.bool_]]:
-    null = null | np.fromiter((value is None or value != value for value in values), dtype=bool, count=len(values))
+def _from_objects(
+    values: NDArray[np.object_], null: NDArray[np.bool_], types: set[type]
+) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+    if types == {str}:
+        return values, null
+    null = null | np.fromiter(map(_is_missing, values), dtype=bool, count=len(values))
     kept = values[~null].tolist()
     types = {type(value) for value in kept}
     if not kept:  # NaN says that these were numbers, NULL says nothing
@@ -54,6 +59,11 @@ def _from_objects(values: NDArray[np.object_], null: NDArray[np.bool_]) -> tuple
     full = np.zeros(len(values), dtype=plain.dtype)
     full[~null] = plain
     return full, null
+
+
+def _is_missing(value: Any) -> bool:
+    """Say whether a value is NULL, NaN or pandas' NA, which is equal to nothing and unequal to nothing."""
+    return value is None or type(value).__name__ == "NAType" or value != value
 
 
 def _from_numbers(values: list[Any], types: set[type]) -> NDArray[Any]:

@@ -1,6 +1,10 @@
 """How the three databases spell things: quoting, the type of a double, literals. Nothing here runs a query."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+
+BETWEEN = "\x1f"  # stands between values that are listed in one text
+ABSENT = "\x1e"  # stands there for NULL
 
 
 @dataclass(frozen=True)
@@ -9,7 +13,9 @@ class Dialect:
 
     ``mark`` quotes identifiers; ``double`` is the 64-bit float; ``extra`` installs the driver; ``random`` gives a
     number in [0, 1); ``backslash`` says that text literals escape by a backslash; ``type_of`` gives the type of a
-    value as text, and ``quantile`` that quantile of numbers, between two of them by interpolation.
+    value as text, and ``quantile`` that quantile of numbers, between two of them by interpolation. ``moment`` makes of
+    a date or time the microseconds since 1970, ``pair`` makes of two numbers an array, which is ordered by the first
+    and then by the second, and ``second`` reads the second of them.
     """
 
     name: str
@@ -21,6 +27,10 @@ class Dialect:
     text_type: str = "VARCHAR"
     type_of: str = "typeof({})"
     quantile: str = "quantile_cont({1}, {0})"
+    moment: str = "CAST(epoch_us({}) AS DOUBLE)"
+    pair: str = "[{}, {}]"
+    second: str = "({})[2]"
+    split: str = "string_split({}, '{}')"
 
     def quote(self, identifier: str) -> str:
         """Return the identifier quoted, whatever characters it has; a NUL character is refused.
@@ -46,6 +56,24 @@ class Dialect:
         """Return a literal of the type that ``type_of`` named, from the text of its value."""
         return f"CAST({self.text(value)} AS {UNBOUNDED.get(kind, kind)})"
 
+    def listed(self, columns: Sequence[Sequence[str | None]]) -> str:
+        """Return the SELECT of rows of text that are given here, columns v0, v1, ... of equal length.
+
+        Raises ValueError for values with the control characters that stand between values and for NULL.
+        """
+        if any(value is not None and (BETWEEN in value or ABSENT in value) for column in columns for value in column):
+            raise ValueError("A key holds the control characters 0x1e or 0x1f. Correct it, or use engine='memory'.")
+        texts = [self.text(BETWEEN.join(ABSENT if value is None else value for value in column)) for column in columns]
+        names = [f"v{j}" for j in range(len(columns))]
+        split = [self.split.format(text, BETWEEN) for text in texts]
+        if self.name == "PostgreSQL":
+            rows = f"SELECT * FROM unnest({', '.join(split)}) AS q({', '.join(names)})"
+        elif self.name == "Spark":
+            rows = f"SELECT inline(arrays_zip({', '.join(split)})) AS ({', '.join(names)})"
+        else:
+            rows = f"SELECT {', '.join(f'unnest({part}) AS {name}' for part, name in zip(split, names))}"
+        return f"SELECT {', '.join(f'NULLIF({name}, {self.text(ABSENT)}) AS {name}' for name in names)} FROM ({rows}) r"
+
     def text(self, value: str) -> str:
         """Return a string literal."""
         if "\0" in value:
@@ -59,9 +87,14 @@ class Dialect:
 DUCKDB = Dialect("DuckDB", '"', "DOUBLE", "duckdb")
 POSTGRES = Dialect("PostgreSQL", '"', "DOUBLE PRECISION", "postgres", text_type="TEXT",
                    type_of="CAST(pg_typeof({}) AS TEXT)",
-                   quantile="percentile_cont({0}) WITHIN GROUP (ORDER BY {1})")
+                   quantile="percentile_cont({0}) WITHIN GROUP (ORDER BY {1})",
+                   moment="CAST(EXTRACT(EPOCH FROM {}) * 1000000 AS DOUBLE PRECISION)", pair="ARRAY[{}, {}]",
+                   split="string_to_array({}, '{}')")
 SPARK = Dialect("Spark", "`", "DOUBLE", "spark", "rand()", backslash=True, text_type="STRING",
-                quantile="percentile({1}, {0})")
+                quantile="percentile({1}, {0})",
+                moment="CAST(timestampdiff(MICROSECOND, TIMESTAMP_NTZ'1970-01-01 00:00:00', "
+                       "CAST({} AS TIMESTAMP_NTZ)) AS DOUBLE)", pair="array({}, {})", second="({})[1]",
+                split="split({}, '{}')")
 UNBOUNDED = {"character": "bpchar", "bit": "bit varying"}  # PostgreSQL's types that cut a literal without a length
 
 

@@ -54,7 +54,7 @@ def read_columns(source: Source, names: Sequence[str]) -> dict[str, Column]:
         chosen = ", ".join(DUCKDB.quote(name) for name in names) or "1 AS one"
         return _masked(scanned(source, lambda scan: f"SELECT {chosen} FROM ({scan})", "fetchnumpy"))
     frame = gathered(source, names)
-    return {name: _frame_column(frame, name) for name in names}
+    return {name: frame_column(frame, name) for name in names}
 
 
 def row_count(source: Source) -> int:
@@ -136,7 +136,7 @@ def connect(address: str, folder: Path | None = None) -> Any:
     return connect_duckdb(str(path), read_only=True)
 
 
-def _frame_column(frame: Frame, name: str) -> Column:
+def frame_column(frame: Frame, name: str) -> Column:
     column = frame[name]
     if hasattr(column, "isna"):  # pandas
         return make_column(column.to_numpy(), column.isna().to_numpy())

@@ -1,10 +1,6 @@
-"""All rows of a small join by one SELECT, and the exact oracle of rows that are listed."""
+"""All rows of a small join by one SELECT, and the mean features of the join rows of each label row by another."""
 
-import numpy as np
-
-from buttress._checks import Array
-from buttress.relational.counting.margins import Evaluation, MarginLoss, evaluation
-from buttress.relational.sql.text import SqlTree, base, fan_out, own_weight, same, weight_columns
+from buttress.relational.sql.text import SqlTree, base, fan_out, joins, keys_of, own_weight, same, weight_columns
 
 
 def every_row(tree: SqlTree) -> str:
@@ -29,28 +25,34 @@ def every_row(tree: SqlTree) -> str:
     return f"WITH {', '.join(parts)} SELECT {', '.join(['w.side', mass, *names])} FROM {' '.join(joined)}"
 
 
-class ListedOracle:
-    """Evaluate the mean loss over rows that are all here: exact, so there is nothing to refine.
+def label_means(tree: SqlTree) -> str:
+    """Return the SELECT of the label table's rows: side, weight of their join rows, and the mean features of these.
 
-    ``X`` (n, width) holds scaled features, ``y`` -1/+1, ``weight`` the rows' weights.
+    The features are in the order of ``tree.owners``. Going up the tree, each key keeps its weight and its means.
     """
+    parts = []
+    for i in reversed(tree.order):
+        own = [f"{name} AS x{j}" for j, name in enumerate(tree.nodes[i].features)]
+        parts.append(f"t{i} AS ({base(tree, i, ', '.join([*weight_columns(tree, i), *own]))})")
+        if i == tree.root:
+            continue
+        if tree.per_label_row:
+            parts.append(f"f{i} AS ({fan_out(tree, i)})")
+        text, read = joins(tree, i, "m")
+        mass = " * ".join(["t.w", *(column.format("c", 1) for column in read.values())])
+        means = [f"COALESCE(SUM({mass} * {value}) / NULLIF(SUM({mass}), 0), 0) AS g{j}"
+                 for j, value in enumerate(_values(tree, i, read))]
+        by = ", ".join(keys_of(tree, i))
+        chosen = ", ".join([by, f"SUM({mass}) AS c", *means])
+        parts.append(f"m{i} AS (SELECT {chosen} FROM t{i} t {text} GROUP BY {by})")
+    text, read = joins(tree, tree.root, "m")
+    weight, more = own_weight(tree, tree.root)
+    mass = " * ".join([weight, *(column.format("c", 1) for column in read.values())])
+    return (f"WITH {', '.join(parts)} SELECT {', '.join(['t.side', mass, *_values(tree, tree.root, read)])} "
+            f"FROM t{tree.root} t {text} {more}")
 
-    can_refine = False
 
-    def __init__(self, X: Array, y: Array, weight: Array):
-        self.X = X
-        self.y = y
-        self.weight = weight
-        self.total = float(weight.sum())
-
-    def __call__(self, beta: Array, loss: MarginLoss, bins: int = 0) -> Evaluation:
-        """Return the plane and the bounds, which are equal, at ``beta``."""
-        z = self.y * (self.X @ beta)
-        mass = self.weight / self.total
-        b = self.X.T @ (mass * self.y * loss.slope(z))
-        return evaluation(loss, beta, np.asarray(b), z, mass, 0.0)
-
-    def sample(self, n: int) -> tuple[Array, Array, Array]:
-        """Return all rows of positive weight, which are few: features, labels and weights."""
-        kept = self.weight > 0
-        return self.X[kept], self.y[kept], self.weight[kept]
+def _values(tree: SqlTree, i: int, read: dict[int, str]) -> list[str]:
+    """Return a node's own features and the means of its children's, in the order of ``tree.owners``."""
+    own = [f"t.x{j}" for j in range(len(tree.nodes[i].features))]
+    return own + [column.format(f"g{j}", 0) for c, column in read.items() for j in range(len(tree.owners(c)))]

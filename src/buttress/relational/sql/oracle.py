@@ -22,6 +22,7 @@ from buttress.relational.checks import (
     check_weights_kind,
 )
 from buttress.relational.counting.grid import step_of
+from buttress.relational.counting.listed import ListedOracle
 from buttress.relational.counting.margins import FIRST_BINS, Evaluation, MarginLoss, evaluation
 from buttress.relational.declare import Join
 from buttress.relational.plan.features import ROBUST_QUANTILE
@@ -32,11 +33,10 @@ from buttress.relational.plan.weighting import ClassWeight, class_factors
 from buttress.relational.sources.columns import Column, make_column, objects
 from buttress.relational.sources.databases import select
 from buttress.relational.sql import text
-from buttress.relational.sql.listing import ListedOracle, every_row
-from buttress.relational.sql.plan import sql_home, sql_tree
+from buttress.relational.sql.listing import every_row, label_means
+from buttress.relational.sql.plan import column_sample, sql_home, sql_tree
 from buttress.relational.sql.sample import sample_rows
 
-KIND_ROWS = 100  # rows read of a column to learn what kind of values it holds
 OFFERS = 2  # times as many rows as are asked for that the root offers to the sample, so that few are accepted twice
 MOST_REPEATS = 1000  # times that each row of the root is offered to a sample, at most
 BOUND_ROUNDING = 1e-9  # share by which a bound grows, so that rounding in the database cannot bring it below the truth
@@ -155,22 +155,38 @@ class SqlOracle:
 
         The database draws, so the rows differ from call to call.
         """
-        node = self.tree.nodes[self.tree.root]
-        offered = float(self._select(f"SELECT COUNT(*) FROM {node.item} q")[0][0])
+        offered = float(self.label_rows())
         repeats = int(min(max(np.ceil(OFFERS * n / max(offered, 1.0)), 1), MOST_REPEATS))
-        return self._design(self._select(sample_rows(self.tree, n, self.total, repeats)))
+        return self._design(self._select(sample_rows(self.tree, n, self.total, repeats)),
+                            self._in_nodes())
 
     def listed(self) -> ListedOracle:
         """Return the exact oracle of all rows of the join, which are read into this process: they must be few."""
-        return ListedOracle(*self._design(self._select(every_row(self.tree))))
+        return ListedOracle(*self._design(self._select(every_row(self.tree)), self._in_nodes()))
 
-    def _design(self, rows: list[tuple[Any, ...]]) -> tuple[Array, Array, Array]:
-        """Return features (k, plan.width), labels -1/+1 and weights of rows (side, weight, features of the nodes)."""
+    def label_means(self) -> ListedOracle:
+        """Return the exact oracle of the mean features of the join rows of each label row, read into this process."""
+        if self.node_of.count(self.node_of[self.join.root]) > 1:
+            raise ValueError("objective='mean' inside a database needs the label's table outside the join's cycle. Use "
+                             "engine='memory'.")
+        return ListedOracle(*self._design(self._select(label_means(self.tree)), self._owners))
+
+    def label_rows(self) -> int:
+        """Return the number of rows of the label's table."""
+        return int(self._select(f"SELECT COUNT(*) FROM {self.tree.nodes[self.tree.root].item} q")[0][0])
+
+    def _in_nodes(self) -> list[tuple[int, int]]:
+        return [pair for node in self.tree.nodes for pair in node.owner]
+
+    def _design(
+        self, rows: list[tuple[Any, ...]], owners: Sequence[tuple[int, int]]
+    ) -> tuple[Array, Array, Array]:
+        """Return features (k, plan.width), labels -1/+1 and weights of rows (side, weight, features of ``owners``)."""
         X = np.zeros((len(rows), self.plan.width))
         if not rows:  # few were asked for, and chance gave none
             return X, np.zeros(0), np.zeros(0)
         found = np.array([[float(value or 0) for value in row] for row in rows])
-        for column, (table, j) in enumerate(pair for node in self.tree.nodes for pair in node.owner):
+        for column, (table, j) in enumerate(owners):
             X[:, self.plan.slices[table].start + j] = found[:, 2 + column]
         if self.intercept:
             X[:, self.plan.slices[self.join.root].stop - 1] = 1.0
@@ -185,19 +201,7 @@ class SqlOracle:
         return select(self.connection, statement, self.dialect)
 
     def _sample(self, i: int, item: str) -> dict[str, Column]:
-        """Read up to KIND_ROWS values of each column in use that are not NULL, to learn what kind they are."""
-        names = [name for t, name in self.columns if t == i]
-        quoted = {name: self.dialect.quote(name) for name in names}
-        if not names:
-            return {}
-        rows = self._select(f"SELECT {', '.join(quoted.values())} FROM {item} q LIMIT {KIND_ROWS}")
-        read = list(zip(*rows)) if rows else [()] * len(names)
-        out = {name: make_column(objects(values)) for name, values in zip(names, read)}
-        for name in [name for name in names if out[name].null.all() and rows]:
-            more = self._select(f"SELECT {quoted[name]} FROM {item} q WHERE {quoted[name]} IS NOT NULL "
-                                f"LIMIT {KIND_ROWS}")
-            out[name] = make_column(objects([row[0] for row in more]))
-        return out
+        return column_sample(self.connection, self.dialect, item, [name for t, name in self.columns if t == i])
 
     def _features(self, i: int, sample: dict[str, Column], intercept: bool) -> TableData:
         """Add a table's feature expressions to its node and return their names and scales."""
@@ -251,12 +255,7 @@ class SqlOracle:
                 f"ELSE {number(0.0)} END)" for value in categories]
 
     def _number(self, quoted: str, column: Column) -> str:
-        if column.null.all():  # nothing is known of its type
-            return f"(CASE WHEN {quoted} IS NULL THEN NULL ELSE 0.0 END)"
-        if column.values.dtype.kind == "b":
-            return f"(CASE WHEN {quoted} THEN 1.0 WHEN NOT {quoted} THEN 0.0 END)"
-        number = f"CAST({quoted} AS {self.dialect.double})"
-        return number if self.encoding.missing == "raise" else f"NULLIF({number}, {self.dialect.number(np.nan)})"
+        return text.as_number(quoted, column, self.dialect, nan_is_null=self.encoding.missing != "raise")
 
     def _add_weights(self, i: int, name: str, column: Column) -> None:
         """Check a table's weights and multiply them into its node's."""

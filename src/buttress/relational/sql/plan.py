@@ -8,44 +8,68 @@ from typing import Any, cast
 import numpy as np
 
 from buttress.relational.checks import check_bag, check_case, used_columns
-from buttress.relational.declare import Join, Pair, key_columns
+from buttress.relational.declare import Join, Pair, Table, key_columns
 from buttress.relational.plan.shape import Shape, find_shape
+from buttress.relational.sources.columns import Column, make_column, objects
 from buttress.relational.sources.databases import Connection, DuckDBConnection, select
 from buttress.relational.sources.dialects import DUCKDB, Dialect, dialect_of
 from buttress.relational.sources.files import connect_duckdb, is_files, scan_of
 from buttress.relational.sources.tables import Frame, column_names, gathered, row_count
 from buttress.relational.sql.text import SqlNode, SqlTree
 
+KIND_ROWS = 100  # rows read of a column to learn what kind of values it holds
 LEAST_MEMORY = 200  # megabytes without which DuckDB cannot sort or join
 VALUE_MEGABYTES = 8e-6  # megabytes of a value: a 64-bit float or integer
 Columns = dict[tuple[int, str], str]  # (table, column) -> its quoted name in the node that holds the table
 
 
 def sql_home(join: Join, pairs: Sequence[Pair], memory: float) -> tuple[Connection, Dialect, list[str]]:
-    """Return the connection, its dialect and each table as a FROM item.
+    """Return the connection of a join's tables, its dialect and each table as a FROM item; see ``home_of``."""
+    return home_of(join.tables, [used_columns(t, key_columns(pairs, i)) for i, t in enumerate(join.tables)], memory)
+
+
+def home_of(
+    tables: Sequence[Table], used: Sequence[Sequence[str]], memory: float
+) -> tuple[Connection, Dialect, list[str]]:
+    """Return the connection of tables whose columns ``used`` are read, its dialect and each table as a FROM item.
 
     A DuckDB of our own takes ``memory`` megabytes, or the least it can work with, and spills to disk beyond. Raises
     ValueError when the tables live in more than one database.
     """
-    connections = {id(table.source[0]): table.source[0] for table in join.tables if isinstance(table.source, tuple)}
-    if len(connections) > 1 or (connections and not all(isinstance(t.source, tuple) for t in join.tables)):
+    connections = {id(table.source[0]): table.source[0] for table in tables if isinstance(table.source, tuple)}
+    if len(connections) > 1 or (connections and not all(isinstance(t.source, tuple) for t in tables)):
         raise ValueError("engine='sql' needs all tables in one database, or none in any. Use engine='memory', or copy "
                          "the tables into one database.")
     if connections:
         connection = next(iter(connections.values()))
         dialect = dialect_of(connection)
-        return connection, dialect, [dialect.table(t.source[1]) for t in join.tables if isinstance(t.source, tuple)]
+        return connection, dialect, [dialect.table(t.source[1]) for t in tables if isinstance(t.source, tuple)]
     database = _spilling(memory)
     items = []
-    for i, table in enumerate(join.tables):
+    for i, table in enumerate(tables):
         if is_files(table.source):
             items.append(f"({scan_of(table.source)})")
         elif not isinstance(table.source, tuple):
-            used = used_columns(table, key_columns(pairs, i)) or column_names(table.source)[:1]
-            check_case(table.name, used)
-            database.register(f"frame{i}", _plain_text(gathered(table.source, used)))
+            read = list(used[i]) or column_names(table.source)[:1]
+            check_case(table.name, read)
+            database.register(f"frame{i}", _plain_text(gathered(table.source, read)))
             items.append(f"frame{i}")
     return database, DUCKDB, items
+
+
+def column_sample(connection: Connection, dialect: Dialect, item: str, names: Sequence[str]) -> dict[str, Column]:
+    """Read up to KIND_ROWS values of each named column that are not NULL, to learn what kind they are."""
+    quoted = {name: dialect.quote(name) for name in names}
+    if not names:
+        return {}
+    rows = select(connection, f"SELECT {', '.join(quoted.values())} FROM {item} q LIMIT {KIND_ROWS}", dialect)
+    read = list(zip(*rows)) if rows else [()] * len(names)
+    out = {name: make_column(objects(values)) for name, values in zip(names, read)}
+    for name in [name for name in names if out[name].null.all() and rows]:
+        more = select(connection, f"SELECT {quoted[name]} FROM {item} q WHERE {quoted[name]} IS NOT NULL "
+                                  f"LIMIT {KIND_ROWS}", dialect)
+        out[name] = make_column(objects([row[0] for row in more]))
+    return out
 
 
 def _spilling(memory: float) -> DuckDBConnection:

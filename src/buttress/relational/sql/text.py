@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from buttress._checks import Array
+from buttress.relational.sources.columns import Column
 from buttress.relational.sources.dialects import Dialect
 
 
@@ -55,6 +56,16 @@ class SqlTree:
     def owners(self, i: int) -> list[tuple[int, int]]:
         """Return (table, coefficient) of each weighted sum of a message, in its order."""
         return self.nodes[i].owner + [pair for c in self.nodes[i].children for pair in self.owners(c)]
+
+
+def as_number(quoted: str, column: Column, dialect: Dialect, nan_is_null: bool) -> str:
+    """Return the expression of a column of numbers or truth values as a 64-bit float; ``column`` is some of it."""
+    if column.null.all():  # nothing is known of its type
+        return f"(CASE WHEN {quoted} IS NULL THEN NULL ELSE {dialect.number(0.0)} END)"
+    if column.values.dtype.kind == "b":
+        return f"(CASE WHEN {quoted} THEN {dialect.number(1.0)} WHEN NOT {quoted} THEN {dialect.number(0.0)} END)"
+    number = f"CAST({quoted} AS {dialect.double})"
+    return f"NULLIF({number}, {dialect.number(np.nan)})" if nan_is_null else number
 
 
 def base(tree: SqlTree, i: int, columns: str) -> str:

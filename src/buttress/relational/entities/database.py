@@ -1,0 +1,231 @@
+"""Features of entities where the tables are: one SELECT, sent to the database that holds them."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from buttress._checks import Array
+from buttress.relational.checks import check_feature
+from buttress.relational.declare import Join
+from buttress.relational.entities.features import Feature, Learned, statistics_of
+from buttress.relational.entities.memory import check_size
+from buttress.relational.entities.paths import Hop, root_keys, used
+from buttress.relational.entities.text import Path, SqlTable, expression, own_expression, path_size, whole
+from buttress.relational.plan.keys import check_exact, check_kinds
+from buttress.relational.sources.columns import Column
+from buttress.relational.sources.databases import Connection, select
+from buttress.relational.sources.dialects import POSTGRES, Dialect
+from buttress.relational.sql.plan import column_sample, home_of
+from buttress.relational.sql.text import as_number
+
+ALIASED = "b.{}"  # columns of tables are read under this alias, beside those of expressions
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where tables of a join are: a connection, its dialect, the tables by number, and up to some rows of each."""
+
+    connection: Connection
+    dialect: Dialect
+    tables: Mapping[int, SqlTable]
+    samples: Mapping[int, dict[str, Column]]
+
+    def select(self, statement: str) -> list[tuple[Any, ...]]:
+        return select(self.connection, statement, self.dialect)
+
+
+def find_place(join: Join, paths: Mapping[int, list[Hop]], numbers: Sequence[int], memory: float) -> Place:
+    """Return where the tables with these numbers are, and how their columns in use read."""
+    columns = {t: used(join, paths, t) for t in numbers}
+    connection, dialect, items = home_of([join.tables[t] for t in numbers], [columns[t] for t in numbers], memory)
+    tables = {}
+    samples = {}
+    for t, item in zip(numbers, items):
+        table = join.tables[t]
+        as_of = [join.find_column(join.as_of)[1]] if join.as_of is not None and t == join.root else []
+        read = list(dict.fromkeys([*columns[t], *as_of]))
+        samples[t] = column_sample(connection, dialect, item, read)
+        tables[t] = _sql_table(table.features, item, samples[t], as_of[0] if as_of else table.time, dialect)
+    return Place(connection, dialect, tables, samples)
+
+
+def _sql_table(features: Sequence[str], item: str, sample: dict[str, Column], time: str | None,
+               dialect: Dialect) -> SqlTable:
+    quoted = {name: ALIASED.format(dialect.quote(name)) for name in sample}
+    nan = dialect.number(np.nan)
+    keys = {name: f"NULLIF({quoted[name]}, {nan})" if column.values.dtype.kind == "f" and not column.null.all()
+            else quoted[name] for name, column in sample.items()}
+    values = {name: quoted[name] if sample[name].kind == "text"
+              else as_number(quoted[name], sample[name], dialect, nan_is_null=True) for name in features}
+    if time is None:
+        return SqlTable(item, keys, values, None)
+    known = as_number(quoted[time], sample[time], dialect, nan_is_null=True) if sample[time].kind != "time" else \
+        dialect.moment.format(quoted[time])
+    return SqlTable(item, keys, values, known)
+
+
+class InDatabase:
+    """Aggregates of the tables of a join inside the database that holds all of them but the label's.
+
+    ``paths`` are those of :func:`find_paths`, ``asked`` the columns of the rows that features are for, ``as_of`` their
+    times or None. Files and frames are aggregated by a DuckDB of our own, within ``memory`` megabytes.
+    """
+
+    def __init__(self, join: Join, paths: Mapping[int, list[Hop]], asked: dict[str, Column], as_of: Array | None,
+                 memory: float):
+        self.join = join
+        self.paths = paths
+        self.asked = asked
+        self.as_of = as_of
+        self.place = find_place(join, paths, list(paths), memory)
+        self.keys = root_keys(paths)
+        self._check_keys()
+
+    def time_columns(self) -> dict[str, Column]:
+        """Return some values of the columns of times, by "table.column"."""
+        found = {}
+        for t in self.paths:
+            name = self.join.tables[t].time
+            if name is not None:
+                found[f"{self.join.tables[t].name}.{name}"] = self.place.samples[t][name]
+        return found
+
+    def learn(self, limit: int) -> Learned:
+        """Return means of numbers and the ``limit`` most frequent values of text, of what the latest entity sees."""
+        centers = {}
+        categories = {}
+        for t in self.paths:
+            table = self.join.tables[t]
+            for name in table.features:
+                sample = self.place.samples[t][name]
+                full = f"{table.name}.{name}"
+                check_feature(table.name, name, sample.kind, 0, 0.0)
+                if sample.kind == "text":
+                    categories[full] = self._most_frequent(t, name, limit)
+                    continue
+                value = self.place.tables[t].values[name]
+                mean, largest = self._from(t, f"AVG({value}), MAX(ABS({value}))")[0]
+                check_feature(table.name, name, sample.kind, 0, float(largest or 0))
+                centers[full] = float(mean or 0)
+        return Learned(centers, categories)
+
+    def _from(self, t: int, chosen: str, test: str = "1 = 1", end: str = "") -> list[tuple[Any, ...]]:
+        """Select from the rows of a table that the latest entity sees."""
+        place = self.place.tables[t]
+        if self.as_of is not None and place.time is not None:
+            test += f" AND {place.time} < {self.place.dialect.number(float(self.as_of.max()))}"
+        return self.place.select(f"SELECT {chosen} FROM {place.item} b WHERE {test}{end}")
+
+    def _most_frequent(self, t: int, name: str, limit: int) -> list[str]:
+        value = f"CAST({self.place.tables[t].values[name]} AS {self.place.dialect.text_type})"
+        ordered = f'{value} COLLATE "C"' if self.place.dialect is POSTGRES else value
+        rows = self._from(t, f"{value}, COUNT(*)", f"{value} IS NOT NULL",
+                          f" GROUP BY {value} ORDER BY COUNT(*) DESC, {ordered} LIMIT {limit}")
+        return sorted(str(row[0]) for row in rows)
+
+    def values(self, features: Sequence[Feature], learned: Learned) -> Array:
+        """Return the features' values, shape (n, n_features), NaN where an entity has no row with a value."""
+        n = len(next(iter(self.asked.values())).null)
+        out = np.zeros((n, len(features)))
+        paths = paths_of(self.join, self.paths, features, learned, self.place)
+        for path, _ in paths:
+            self._check_size(path)
+        if not paths:
+            return out
+        held = {path.number: path for path, _ in paths}
+        numbers = {table.name: t for t, table in enumerate(self.join.tables)}
+        there = [j for j, feature in enumerate(features) if numbers[feature.table] != self.join.root]
+        chosen = ["a.i", *(expression(features[j], held[numbers[features[j].table]]) for j in there)]
+        rows = self.place.select(whole(self._asked_rows(), paths, chosen))
+        found = np.array([[np.nan if value is None else float(value) for value in row] for row in rows])
+        out[found[:, 0].astype(np.intp)[:, None], np.array(there)] = found[:, 1:]
+        return out
+
+    def _asked_rows(self) -> str:
+        """Return the SELECT of the entities: i, keys a0, a1, ... and time t."""
+        dialect = self.place.dialect
+        n = len(next(iter(self.asked.values())).null)
+        columns: list[list[str | None]] = [[str(i) for i in range(n)]]
+        chosen = ["CAST(v0 AS BIGINT) AS i"]
+        for j, name in enumerate(self.keys):
+            texts, kind = _texts(self.asked[name], dialect, name)
+            columns.append(texts)
+            chosen.append(f"CAST(v{j + 1} AS {kind}) AS a{j}")
+        if self.as_of is not None:
+            columns.append([repr(float(value)) for value in self.as_of])
+            chosen.append(f"CAST(v{len(columns) - 1} AS {dialect.double}) AS t")
+        return f"SELECT {', '.join(chosen)} FROM ({dialect.listed(columns)}) v"
+
+    def _check_keys(self) -> None:
+        samples = [self.asked if t == self.join.root else self.place.samples[t] for t in range(len(self.join.tables))]
+        for hop in {hop for path in self.paths.values() for hop in path}:
+            for above, below in hop.columns:
+                pair = {hop.parent: [above], hop.child: [below]}
+                check_kinds(self.join, pair, samples)
+                check_exact(self.join, pair, samples, self._magnitude)
+
+    def _magnitude(self, t: int, name: str) -> float:
+        if t == self.join.root:
+            column = self.asked[name]
+            return float(np.abs(column.values[~column.null].astype(np.float64)).max(initial=0.0))
+        key = self.place.tables[t].keys[name]
+        return float(self.place.select(f"SELECT MAX(ABS({key})) FROM {self.place.tables[t].item} b")[0][0] or 0)
+
+    def _check_size(self, path: Path) -> None:
+        """Refuse a path whose rows have a time and are more than the rows of a table on it."""
+        timed = [hop for hop in path.hops[1:] if path.time_of(hop.child)]
+        if timed:
+            counts = [self.place.select(f"SELECT COUNT(*) FROM {self.place.tables[hop.child].item} b")[0][0]
+                      for hop in path.hops]
+            check_size(self.join, timed[-1], path.number, self.place.select(path_size(path))[0][0], max(counts))
+
+
+def _texts(column: Column, dialect: Dialect, name: str) -> tuple[list[str | None], str]:
+    """Return keys as text, None for NULL, and the SQL type that they are cast to."""
+    kind = column.values.dtype.kind
+    if column.kind not in ("number", "text"):
+        raise ValueError(f"Key {name!r} of X holds {column.kind}, which cannot be sent to a database. Use "
+                         "engine='memory'.")
+    types = {"b": "BOOLEAN", "i": "BIGINT", "u": "DECIMAL(20, 0)", "f": dialect.double}
+    texts = [None if absent else repr(value) if kind == "f" else str(value)
+             for value, absent in zip(column.values.tolist(), column.null)]
+    return texts, types.get(kind, dialect.text_type)
+
+
+def paths_of(join: Join, paths: Mapping[int, list[Hop]], features: Sequence[Feature], learned: Learned,
+             place: Place) -> list[tuple[Path, list[str]]]:
+    """Return the paths that features need, each with the names of the columns of "asked" that hold its keys."""
+    keys = root_keys(paths)
+    found = []
+    for t, hops in paths.items():
+        name = join.tables[t].name
+        mine = [feature for feature in features if feature.table == name]
+        if mine:
+            path = Path(hops, statistics_of(mine), place.tables, learned.centers_of(name), join.as_of is not None,
+                        place.dialect)
+            found.append((path, [f"a{keys.index(key)}" for key in hops[0].above]))
+    return found
+
+
+def feature_select(join: Join, paths: Mapping[int, list[Hop]], features: Sequence[Feature], learned: Learned,
+                   fills: Array | None, columns: Sequence[str]) -> str:
+    """Return the SELECT of ``columns`` of the label's table and the features of each of its rows."""
+    place = find_place(join, paths, [join.root, *paths], 0.0)
+    root = place.tables[join.root]
+    dialect = place.dialect
+    keys = root_keys(paths)
+    own = [feature for feature in features if feature.table == join.tables[join.root].name]
+    chosen = [f"{ALIASED.format(dialect.quote(name))} AS o{j}" for j, name in enumerate(columns)]
+    chosen += [f"{root.keys[name]} AS a{j}" for j, name in enumerate(keys)]
+    chosen += [f"{root.time} AS t"] if join.as_of is not None else []
+    chosen += [f"{own_expression(feature, root, dialect)} AS x{j}" for j, feature in enumerate(own)]
+    found = paths_of(join, paths, features, learned, place)
+    held = {join.tables[path.number].name: path for path, _ in found}
+    outside = [f"a.o{j} AS {dialect.quote(name)}" for j, name in enumerate(columns)]
+    for j, feature in enumerate(features):
+        value = f"a.x{own.index(feature)}" if feature in own else expression(feature, held[feature.table])
+        filled = value if fills is None else f"COALESCE({value}, {dialect.number(float(fills[j]))})"
+        outside.append(f"{filled} AS {dialect.quote(feature.name)}")
+    return whole(f"SELECT {', '.join(chosen)} FROM {root.item} b", found, outside)

@@ -1,0 +1,219 @@
+"""The SELECT that makes the features of entities where the tables are, as text.
+
+Each path is a chain of expressions, from the far table to the label's: GROUP BY key, then join the next table, so that
+nothing larger than a table is made. What must be known before a date is added up once between two dates of a key, and
+then over the dates by a window. Identifiers are always quoted by the dialect.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from buttress.relational.entities.features import Feature, Statistic, share_name
+from buttress.relational.entities.paths import Hop
+from buttress.relational.sources.dialects import Dialect
+
+AGGREGATE = {"SUM": "SUM", "MIN": "MIN", "MAX": "MAX", "LAST": "MAX"}
+
+
+@dataclass(frozen=True)
+class SqlTable:
+    """A table as a FROM item, and how its columns read: keys (NaN as NULL), numbers and texts, and its time or None."""
+
+    item: str
+    keys: Mapping[str, str]
+    values: Mapping[str, str]
+    time: str | None
+
+
+@dataclass(frozen=True)
+class Path:
+    """One table's path: its hops, its statistics, the tables by number, and whether entities have a date."""
+
+    hops: Sequence[Hop]
+    statistics: Sequence[Statistic]
+    tables: Mapping[int, SqlTable]
+    centers: Mapping[str, float]
+    dated: bool
+    dialect: Dialect
+
+    @property
+    def number(self) -> int:
+        return self.hops[-1].child
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the columns of statistics: s0, s1, ..."""
+        return [f"s{j}" for j in range(len(self.statistics))]
+
+    def time_of(self, table: int) -> str | None:
+        """Return the expression of when rows of a table became known, None where that does not matter."""
+        return self.tables[table].time if self.dated else None
+
+
+def path_parts(path: Path, asked: Sequence[str]) -> tuple[list[str], bool]:
+    """Return the expressions that end in f<number>: the statistics per key, and per date where rows have a time.
+
+    ``asked`` names the columns of "asked" with the keys of the first hop. Also returns whether there are dates.
+    """
+    parts, timed = _up_the_path(path)
+    keys = _numbered(len(asked))
+    t = path.number
+    same = " AND ".join(f"a.{name} = r.{key}" for name, key in zip(asked, keys))
+    wanted = f"SELECT r.* FROM r{t} r WHERE EXISTS (SELECT 1 FROM asked a WHERE {same})"
+    parts.append(f"w{t} AS ({wanted})")
+    if not timed:
+        parts.append(f"f{t} AS (SELECT {', '.join(keys)}, {_merged(path)} FROM w{t} w GROUP BY {', '.join(keys)})")
+        return parts, False
+    return parts + _until_dates(path, asked, keys), True
+
+
+def _up_the_path(path: Path) -> tuple[list[str], bool]:
+    """Return the expressions that end in r<number>: rows next to the label's table, and whether they have a time."""
+    t = path.number
+    last = path.tables[t]
+    chosen = _keys(last, path.hops[-1].below)
+    time = path.time_of(t)
+    own = [f"{_of_row(path, statistic)} AS {name}" for statistic, name in zip(path.statistics, path.names)]
+    chosen += [f"{time} AS t"] if time else []
+    parts = [f"r{t}_{len(path.hops)} AS (SELECT {', '.join([*chosen, *own])} FROM {last.item} b"
+             f"{_known(last, path.hops[-1].below, time)})"]
+    for level in range(len(path.hops) - 1, 0, -1):
+        below = f"r{t}_{level + 1}"
+        keys = _numbered(len(path.hops[level].columns))
+        if not time:
+            listed = ", ".join(keys)
+            parts.append(f"m{t}_{level} AS (SELECT {listed}, {_merged(path)} FROM {below} w GROUP BY {listed})")
+            below = f"m{t}_{level}"
+        table = path.tables[path.hops[level].parent]
+        up = path.hops[level - 1].below
+        above = path.time_of(path.hops[level].parent)
+        times = [part for part in ("m.t" if time else None, above) if part]
+        chosen = _keys(table, up) + ([f"{_latest(times)} AS t"] if times else [])
+        same = " AND ".join(f"{table.keys[name]} = m.{key}" for name, key in zip(path.hops[level].above, keys))
+        parts.append(f"r{t}_{level} AS (SELECT {', '.join([*chosen, *(f'm.{name}' for name in path.names)])} "
+                     f"FROM {table.item} b JOIN {below} m ON {same}{_known(table, up, above)})")
+        time = "t" if times else None
+    parts.append(f"r{t} AS (SELECT * FROM r{t}_1)")
+    return parts, time is not None
+
+
+def _until_dates(path: Path, asked: Sequence[str], keys: Sequence[str]) -> list[str]:
+    """Return the expressions from rows with a time to f<number>, a row for each key and date that is asked.
+
+    ``seg`` counts the dates of a key from the latest one back to a row: the first date that may see the row.
+    """
+    t = path.number
+    listed = ", ".join(keys)
+    dates = ", ".join(f"a.{name} AS {key}" for name, key in zip(asked, keys))
+    there = " AND ".join(f"a.{name} IS NOT NULL" for name in asked)
+    empty = ", ".join("NULL" for _ in path.names)
+    back = f"OVER (PARTITION BY {listed} ORDER BY t DESC, later DESC ROWS UNBOUNDED PRECEDING)"
+    forward = f"OVER (PARTITION BY {listed} ORDER BY seg DESC ROWS UNBOUNDED PRECEDING)"
+    total = ", ".join(f"{AGGREGATE[s.merge]}({name}) {forward} AS {name}"
+                      for s, name in zip(path.statistics, path.names))
+    return [
+        f"e{t} AS (SELECT {listed}, t, 1 AS later, CAST(NULL AS {path.dialect.double}) AS due, "
+        f"{', '.join(path.names)} FROM w{t} w UNION ALL SELECT {listed}, t, 0, t, {empty} "
+        f"FROM (SELECT DISTINCT {dates}, a.t FROM asked a WHERE {there}) q)",
+        f"n{t} AS (SELECT e.*, SUM(1 - later) {back} AS seg FROM e{t} e)",
+        f"g{t} AS (SELECT {listed}, seg, MAX(CASE WHEN later = 0 THEN due END) AS t, {_merged(path)} FROM n{t} w "
+        f"WHERE seg > 0 GROUP BY {listed}, seg)",
+        f"f{t} AS (SELECT {listed}, t, {total} FROM g{t} g)",
+    ]
+
+
+def path_size(path: Path) -> str:
+    """Return the SELECT of the number of rows next to the label's table on a path."""
+    parts, _ = _up_the_path(path)
+    return f"WITH {', '.join(parts)} SELECT COUNT(*) FROM r{path.number}"
+
+
+def _numbered(n: int) -> list[str]:
+    return [f"k{j}" for j in range(n)]
+
+
+def _keys(table: SqlTable, names: Sequence[str]) -> list[str]:
+    return [f"{table.keys[name]} AS k{j}" for j, name in enumerate(names)]
+
+
+def _known(table: SqlTable, keys: Sequence[str], time: str | None) -> str:
+    tests = [f"{table.keys[name]} IS NOT NULL" for name in keys] + ([f"{time} IS NOT NULL"] if time else [])
+    return f" WHERE {' AND '.join(tests)}"
+
+
+def _latest(times: Sequence[str]) -> str:
+    return times[0] if len(times) == 1 else f"GREATEST({', '.join(times)})"
+
+
+def _merged(path: Path) -> str:
+    return ", ".join(f"{AGGREGATE[statistic.merge]}({name}) AS {name}"
+                     for statistic, name in zip(path.statistics, path.names))
+
+
+def _of_row(path: Path, statistic: Statistic) -> str:
+    """Return the expression of a statistic of one row."""
+    one, zero = path.dialect.number(1.0), path.dialect.number(0.0)
+    if statistic.of == "row":
+        return one
+    table = path.tables[path.number]
+    value = table.values[statistic.column]
+    if statistic.of == "category":
+        return f"CASE WHEN {value} = {path.dialect.text(statistic.category)} THEN {one} ELSE {zero} END"
+    if statistic.of == "known":
+        return f"CASE WHEN {value} IS NOT NULL THEN {one} ELSE {zero} END"
+    if statistic.merge == "LAST":
+        pair = path.dialect.pair.format(table.time, value)
+        return f"CASE WHEN {value} IS NOT NULL AND {table.time} IS NOT NULL THEN {pair} END"
+    less = f"({value} - {path.dialect.number(path.centers.get(statistic.column, 0.0))})"
+    return {"value": value, "centred": less, "square": f"{less} * {less}"}[statistic.of]
+
+
+def expression(feature: Feature, path: Path) -> str:
+    """Return the expression of a feature from f<number>, NULL where an entity has no value."""
+    number = path.dialect.number
+    read = {s.name: f"f{path.number}.{name}" for s, name in zip(path.statistics, path.names)}
+    if feature.function == "count":
+        return f"COALESCE({read['rows']}, {number(0.0)})"
+    if feature.function == "share":
+        return f"COALESCE({read[share_name(feature)]} / {read['rows']}, {number(0.0)})"
+
+    def of(letter: str) -> str:
+        return read[f"{letter}:{feature.column}"]
+
+    if feature.function == "sum":
+        return f"COALESCE({of('s')}, {number(0.0)})"
+    if feature.function == "mean":
+        return f"{of('s')} / NULLIF({of('n')}, {number(0.0)})"
+    if feature.function == "last":
+        return path.dialect.second.format(of("p"))
+    if feature.function == "std":
+        n = of("n")
+        spread = f"GREATEST({of('q')} - {of('d')} * {of('d')} / {n}, {number(0.0)}) / ({n} - {number(1.0)})"
+        return (f"CASE WHEN {n} > {number(1.0)} THEN CASE WHEN {of('l')} = {of('h')} THEN {number(0.0)} "
+                f"ELSE SQRT({spread}) END END")
+    return of("l" if feature.function == "min" else "h")
+
+
+def own_expression(feature: Feature, table: SqlTable, dialect: Dialect) -> str:
+    """Return the expression of a feature of the label table's own row, of the alias b of its table."""
+    value = table.values[feature.column]
+    if feature.function == "value":
+        return value
+    return f"CASE WHEN {value} = {dialect.text(feature.category)} THEN {dialect.number(1.0)} ELSE " \
+           f"{dialect.number(0.0)} END"
+
+
+def whole(asked: str, paths: Sequence[tuple[Path, list[str]]], chosen: Sequence[str]) -> str:
+    """Return the SELECT of ``chosen`` expressions over "asked a" and the statistics f<number> of every path.
+
+    ``asked`` is the SELECT of the entities; with each path go the names of the columns of its keys there.
+    """
+    parts = [f"asked AS ({asked})"]
+    joined = ["asked a"]
+    for path, names in paths:
+        more, dated = path_parts(path, names)
+        parts += more
+        tests = [f"a.{name} = f{path.number}.k{j}" for j, name in enumerate(names)]
+        tests += [f"a.t = f{path.number}.t"] if dated else []
+        joined.append(f"LEFT JOIN f{path.number} ON {' AND '.join(tests)}")
+    return f"WITH {', '.join(parts)} SELECT {', '.join(chosen)} FROM {' '.join(joined)}"

@@ -1,0 +1,288 @@
+"""The transformer from rows of the label's table to one row of features each."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils import Tags
+from sklearn.utils.validation import check_is_fitted
+
+from buttress._checks import Array, check_count, check_number, check_option, near
+from buttress.relational.checks import check_feature
+from buttress.relational.declare import Join
+from buttress.relational.entities.asked import asked_columns, check_times, moments
+from buttress.relational.entities.database import InDatabase, feature_select
+from buttress.relational.entities.features import FUNCTIONS, Feature, Learned, features_of, kept, own_features
+from buttress.relational.entities.memory import InProcess, most_frequent
+from buttress.relational.entities.paths import Hop, find_paths, root_keys, used
+from buttress.relational.sources.columns import Column
+from buttress.relational.sources.databases import one_snapshot
+from buttress.relational.sources.files import is_files
+from buttress.relational.sources.tables import row_count
+from buttress.relational.sql.plan import VALUE_MEGABYTES
+
+Aggregates = InProcess | InDatabase
+
+
+class EntityFeatures(TransformerMixin, BaseEstimator):
+    """Turn rows of the label's table into rows of features: their own, and aggregates of the rows that belong to them.
+
+    Each table of the join is aggregated along the pairs that lead to it from the label's table, by GROUP BY where it
+    is; the join is never made, nor anything larger than one of its tables. An entity without rows in a table has a
+    count, sums and shares of 0 there. Its other features are missing.
+
+    Parameters
+    ----------
+    join : Join
+        Which tables there are, and how they join; left and inner pairs mean the same here. ``Join(..., as_of=)`` and
+        ``Table(..., time=)`` limit every entity to the rows that were known before its date.
+    functions : sequence of str
+        Among "count" (rows of a table), "mean", "sum", "min", "max", "std" (with n - 1) and "last" (the value with the
+        latest ``time``, the largest of several) of its numbers, and "share" of the values of its text. NULL is
+        skipped. Tables without a ``time`` have no "last".
+    max_categories : int, default=20
+        Values of a text column that have a share, or a column of the entity's own row: the most frequent ones.
+    missing : {"mean", "zero", "nan"}, default="mean"
+        What stands for a missing value: the mean of the feature in training, 0, or NaN for models that take it.
+    engine : {"auto", "memory", "sql"}, default="auto"
+        Where tables are aggregated: in this process on their columns in use, or as one SELECT in the database that
+        holds them all. "auto" takes the database when these columns exceed ``memory_limit`` megabytes.
+    memory_limit : float, default=4000
+
+    Attributes
+    ----------
+    features_ : list of tuples
+        (table, function, column, category) of each feature, "" for what it has not.
+    categories_ : dict
+        By "table.column" of text: the values that have a feature.
+    centers_ : dict
+        By "table.column" of numbers: the mean that is subtracted before squares are added up.
+    fills_ : array of shape (n_features,)
+        What stands for missing values.
+    feature_names_in_ : array of str
+        Columns of the label's table that are asked for: keys, the date, features.
+    n_features_in_ : int
+
+    Notes
+    -----
+    ``fit`` and ``transform`` take rows of the label's table, or only these columns, in any order: a frame, or an array
+    in the order of ``feature_names_in_``. The other tables are read anew each time. Where no entity in training has
+    more than one row of a table, its mean, sum, min, max and last are one feature, named after the first of them.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from buttress.relational import EntityFeatures, Join, Table
+    >>> loans = pd.DataFrame({"id": [1, 2], "date": [5, 9], "sum": [10.0, 20.0]})
+    >>> visits = pd.DataFrame({"loan": [1, 1, 2], "day": [3, 7, 8], "minutes": [4.0, 6.0, 5.0]})
+    >>> join = Join([Table("loans", loans, features=["sum"]),
+    ...              Table("visits", visits, features=["minutes"], time="day")],
+    ...             on=[("loans.id", "visits.loan")], as_of="loans.date")
+    >>> made = EntityFeatures(join, functions=("count", "mean")).fit(loans)
+    >>> [str(name) for name in made.get_feature_names_out()]
+    ['loans.sum', 'visits.count', 'visits.minutes.mean']
+    >>> made.transform(loans)
+    array([[10.,  1.,  4.],
+           [20.,  1.,  5.]])
+    """
+
+    def __init__(self, join: Join, functions: Sequence[str] = FUNCTIONS, *, max_categories: int = 20,
+                 missing: str = "mean", engine: str = "auto", memory_limit: float = 4000):
+        self.join = join
+        self.functions = functions
+        self.max_categories = max_categories
+        self.missing = missing
+        self.engine = engine
+        self.memory_limit = memory_limit
+
+    def fit(self, X: Any, y: Any = None) -> "EntityFeatures":
+        """Learn which features there are, and what stands for missing ones, from rows of the label's table.
+
+        Raises ValueError for everything wrong with the join, the parameters and the rows, naming table and column, and
+        SourceLostError when a database fails.
+        """
+        self._learn(X)
+        return self
+
+    def fit_transform(self, X: Any, y: Any = None, **fit_params: Any) -> Array:
+        """Fit to rows of the label's table and return their features; ``y`` is not used."""
+        return self._filled(self._learn(X))
+
+    def transform(self, X: Any) -> Array:
+        """Return the features of rows of the label's table, old or new, shape (n, n_features)."""
+        check_is_fitted(self)
+        features = self._features()
+        with one_snapshot(self.join.connections):
+            pairs = self.join.check()
+            paths = find_paths(self.join, pairs)
+            own = asked_columns(X, self._label_table, list(self.feature_names_in_))
+            aggregates = self._aggregates(paths, own)
+            values = aggregates.values(features, self._learned())
+        return self._filled(self._with_own(features, own, values))
+
+    def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
+        """Return the names of the features: ``trans.count``, ``trans.amount.mean``, ``trans.kind=cash.share``."""
+        check_is_fitted(self)
+        return np.array([feature.name for feature in self._features()], dtype=object)
+
+    def to_sql(self, columns: Sequence[str] = ()) -> str:
+        """Return the SELECT that makes the features of all rows of the label's table, in the database that holds all.
+
+        Its columns are ``columns`` of the label's table (its keys, if none are named) and the features, as
+        ``transform`` has them.
+        """
+        check_is_fitted(self)
+        if any(not isinstance(table.source, tuple) for table in self.join.tables):
+            raise ValueError("to_sql needs the tables of one database. Give each as (connection, table name).")
+        with one_snapshot(self.join.connections):
+            paths = find_paths(self.join, self.join.check())
+            keys = root_keys(paths)
+            fills = None if self.missing == "nan" else self.fills_
+            return feature_select(self.join, paths, self._features(), self._learned(), fills, list(columns) or keys)
+
+    def _learn(self, X: Any) -> Array:
+        """Set the fitted attributes and return the values of the features, NaN where they are missing."""
+        self._check_parameters()
+        join = self.join
+        table = join.tables[join.root]
+        with one_snapshot(join.connections):
+            paths = find_paths(join, join.check())
+            names = list(dict.fromkeys([*root_keys(paths), *self._date(join), *table.features]))
+            own = asked_columns(X, table.name, names)
+            self.feature_names_in_ = np.array(names, dtype=object)
+            self.n_features_in_ = len(names)
+            aggregates = self._aggregates(paths, own)
+            learned = aggregates.learn(self.max_categories)
+            self.centers_ = dict(learned.centers)
+            self.categories_ = {**_own_categories(table.name, table.features, own, self.max_categories),
+                                **learned.categories}
+            features = own_features(table.name, table.features, self.categories_)
+            for t in paths:
+                other = join.tables[t]
+                features += features_of(other.name, other.features, self.categories_, self.functions,
+                                        other.time is not None)
+            values = self._with_own(features, own, aggregates.values(features, learned))
+        left = kept(features, self.functions, _single(features, values))
+        if not left:
+            raise ValueError("No table of the join has features, and count is not among the functions. Name features.")
+        values = values[:, [features.index(feature) for feature in left]]
+        self.features_ = [(f.table, f.function, f.column, f.category) for f in left]
+        self.fills_ = _fills(values, self.missing)
+        return values
+
+    @property
+    def _label_table(self) -> str:
+        return self.join.tables[self.join.root].name
+
+    def _features(self) -> list[Feature]:
+        return [Feature(*parts) for parts in self.features_]
+
+    def _learned(self) -> Learned:
+        return Learned(self.centers_, self.categories_)
+
+    @staticmethod
+    def _date(join: Join) -> list[str]:
+        """Return the column of the label's table that says until when rows are known, if there is one."""
+        if join.as_of is None:
+            return []
+        t, column = join.find_column(join.as_of)
+        if t != join.root:
+            raise ValueError(f"as_of must be a column of the label's table {join.tables[join.root].name!r}. Got "
+                             f"{join.as_of!r}.")
+        if not any(table.time for i, table in enumerate(join.tables) if i != join.root):
+            raise ValueError(f"as_of={join.as_of!r} needs tables that say when their rows became known. Give at least "
+                             "one Table(..., time='column').")
+        return [column]
+
+    def _check_parameters(self) -> None:
+        if not isinstance(self.join, Join):
+            raise ValueError(f"join must be a Join. Got {type(self.join).__name__}.")
+        if isinstance(self.functions, str):
+            raise ValueError(f"functions must be a list. Got {self.functions!r}. Use [{self.functions!r}].")
+        for function in self.functions:
+            if function not in FUNCTIONS:
+                raise ValueError(f"functions must be among {', '.join(FUNCTIONS)}. Got {function!r}."
+                                 f"{near(str(function), FUNCTIONS)}")
+        check_count("max_categories", self.max_categories)
+        check_option("missing", self.missing, ("mean", "zero", "nan"))
+        check_option("engine", self.engine, ("auto", "memory", "sql"))
+        check_number("memory_limit", self.memory_limit, 0)
+
+    def _aggregates(self, paths: dict[int, list[Hop]], own: dict[str, Column]) -> Aggregates:
+        """Return what aggregates the tables, where they are or in this process."""
+        as_of = None
+        times = {}
+        for column in self._date(self.join):
+            as_of = moments(own[column], f"as_of={self.join.as_of!r}")
+            times[f"{self._label_table}.{column}"] = own[column]
+            if np.isnan(as_of).any():
+                raise ValueError(f"Column {column!r} of X (as_of) is NULL in {int(np.isnan(as_of).sum())} rows, so "
+                                 "that nothing is known of what was known then. Drop these rows, or give them a date.")
+        inside = self.engine == "sql" or (self.engine == "auto" and self._megabytes(paths) > self.memory_limit)
+        made: Aggregates
+        if inside:
+            made = InDatabase(self.join, paths, own, as_of, self.memory_limit)
+        else:
+            made = InProcess(self.join, paths, own, as_of)
+        if as_of is not None:
+            check_times({**times, **made.time_columns()})
+        return made
+
+    def _megabytes(self, paths: dict[int, list[Hop]]) -> float:
+        """Return the size of the columns in use of tables in databases and files, but the label's."""
+        outside = [t for t in paths if isinstance(self.join.tables[t].source, tuple) or
+                   is_files(self.join.tables[t].source)]
+        return sum(VALUE_MEGABYTES * len(used(self.join, paths, t)) * row_count(self.join.tables[t].source)
+                   for t in outside)
+
+    def _with_own(self, features: Sequence[Feature], own: dict[str, Column], values: Array) -> Array:
+        """Return ``values`` with the features of the entities' own rows filled in."""
+        for j, feature in enumerate(features):
+            if feature.function not in ("value", "is"):
+                continue
+            column = own[feature.column]
+            if feature.function == "is":
+                values[:, j] = ~column.null & (column.values == feature.category)
+                continue
+            if column.kind != "number" and not column.null.all():
+                raise ValueError(f"Column {feature.column!r} of X held numbers in training, and holds {column.kind} "
+                                 "now. Convert it.")
+            known = np.where(column.null, 0, column.values).astype(np.float64)
+            check_feature(feature.table, feature.column, "number", 0, float(np.abs(known).max(initial=0.0)))
+            values[:, j] = np.where(column.null, np.nan, known)
+        return values
+
+    def _filled(self, values: Array) -> Array:
+        return values if self.missing == "nan" else np.where(np.isnan(values), self.fills_, values)
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.string = True
+        tags.input_tags.allow_nan = True
+        return tags
+
+
+def _own_categories(table: str, names: Sequence[str], own: dict[str, Column], limit: int) -> dict[str, Sequence[str]]:
+    """Return the categories of the text among the label table's features; times are refused."""
+    found: dict[str, Sequence[str]] = {}
+    for name in names:
+        kind = own[name].kind
+        check_feature(table, name, kind, 0, 0.0)
+        if kind == "text":
+            found[f"{table}.{name}"] = most_frequent(own[name], ~own[name].null, limit)
+    return found
+
+
+def _single(features: Sequence[Feature], values: Array) -> list[str]:
+    """Return the tables of which no entity has more than one row."""
+    return [feature.table for j, feature in enumerate(features)
+            if feature.function == "count" and values[:, j].max(initial=0) <= 1]
+
+
+def _fills(values: Array, missing: str) -> Array:
+    known = ~np.isnan(values)
+    if missing != "mean":
+        return np.zeros(values.shape[1])
+    return np.where(known, values, 0).sum(axis=0) / np.maximum(known.sum(axis=0), 1)

@@ -1,0 +1,330 @@
+"""Features of entities: against pandas written by hand, on three engines, without leaks, and as scikit-learn has it."""
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from relational_storage import in_database, store
+from sklearn.base import clone
+from sklearn.ensemble import HistGradientBoostingClassifier
+from sklearn.metrics import roc_auc_score
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import RobustScaler
+from sklearn.utils import estimator_checks
+
+from buttress import SVC, load, save
+from buttress.relational import EntityFeatures, Join, RelationalLinearSVC, Table
+from buttress.relational.sources.dialects import DUCKDB, POSTGRES
+
+FUNCTIONS = ("count", "mean", "sum", "min", "max", "std", "last", "share")
+
+
+def bank(seed=0, n=30, dated=False, inner_time=False):
+    """Loans of accounts with transactions; accounts and transactions without a loan, NULL keys, NULL values, ties."""
+    rng = np.random.default_rng(seed)
+    loans = pd.DataFrame({"account": rng.integers(0, 20, n), "day": rng.integers(0, 12, n), "sum": rng.normal(size=n),
+                          "kind": rng.choice(["house", "car"], n), "bad": np.arange(n) % 2})
+    loans["account"] = loans["account"].astype("Int64").mask(rng.random(n) < 0.1)
+    accounts = pd.DataFrame({"id": np.arange(18), "age": rng.normal(size=18), "opened": rng.integers(0, 8, 18)})
+    moves = pd.DataFrame({"account": rng.integers(0, 22, 150), "day": rng.integers(0, 12, 150),
+                          "amount": (1000 + rng.normal(size=150)).round(3), "type": rng.choice(["in", "it's"], 150)})
+    moves["amount"] = moves["amount"].mask(rng.random(150) < 0.2)
+    moves["type"] = moves["type"].astype(object).mask(rng.random(150) < 0.1, None)
+    tables = [Table("loans", loans, features=["sum", "kind"], label="bad"),
+              Table("accounts", accounts, features=["age"], time="opened" if inner_time else None),
+              Table("moves", moves, features=["amount", "type"], time="day")]
+    return Join(tables, [("loans.account", "accounts.id"), ("accounts.id", "moves.account")],
+                as_of="loans.day" if dated else None)
+
+
+def by_hand(join, row):
+    """The features of one loan from its own rows, in plain pandas."""
+    accounts, moves = (table.source for table in join.tables[1:])
+    mine = accounts[accounts["id"] == row["account"]] if pd.notna(row["account"]) else accounts[:0]
+    if join.as_of and join.tables[1].time:
+        mine = mine[mine["opened"] < row["day"]]
+    theirs = moves[moves["account"].isin(mine["id"])]
+    if join.as_of:
+        theirs = theirs[theirs["day"] < row["day"]]
+    amount = theirs["amount"].dropna()
+    latest = theirs.dropna(subset=["amount"]).sort_values(["day", "amount"])["amount"]
+    shares = {f"moves.type={kind}.share": (theirs["type"] == kind).mean() if len(theirs) else 0.0
+              for kind in ("in", "it's")}
+    return {"loans.sum": row["sum"], "loans.kind=car": row["kind"] == "car", "loans.kind=house": row["kind"] == "house",
+            "accounts.count": len(mine), "accounts.age.mean": mine["age"].mean(), "moves.count": len(theirs),
+            "moves.amount.mean": amount.mean(), "moves.amount.sum": amount.sum(), "moves.amount.min": amount.min(),
+            "moves.amount.max": amount.max(), "moves.amount.std": amount.std(),
+            "moves.amount.last": latest.iloc[-1] if len(latest) else np.nan, **shares}
+
+
+def expected(join):
+    rows = join.tables[0].source
+    return pd.DataFrame([by_hand(join, row) for _, row in rows.iterrows()]).astype(float)
+
+
+WAYS = [{}, {"dated": True}, {"dated": True, "inner_time": True}]
+
+
+@pytest.mark.parametrize("how", WAYS, ids=["all", "dated", "both dated"])
+@pytest.mark.parametrize("engine", ["memory", "sql"])
+@pytest.mark.parametrize("seed", [0, 1])
+def test_features_are_those_of_pandas_by_hand(how, engine, seed):
+    join = bank(seed, **how)
+    made = EntityFeatures(join, FUNCTIONS, missing="nan", engine=engine)
+    found = made.fit_transform(join.tables[0].source)
+    wanted = expected(join)
+    assert list(made.get_feature_names_out()) == list(wanted)
+    np.testing.assert_allclose(found, wanted, rtol=1e-9, atol=1e-9)
+
+
+def check_database(join, there):
+    """The SELECT in a database, reading its tables, and to_sql give what the frames give."""
+    rows = join.tables[0].source
+    here = EntityFeatures(join, missing="mean").fit(rows)
+    wanted = here.transform(rows)
+    for engine in ("memory", "sql"):
+        made = EntityFeatures(there, engine=engine).fit(rows)
+        assert list(made.get_feature_names_out()) == list(here.get_feature_names_out())
+        np.testing.assert_allclose(made.transform(rows), wanted, rtol=1e-9, atol=1e-9)
+    return made, wanted
+
+
+@pytest.mark.parametrize("how", WAYS, ids=["all", "dated", "both dated"])
+def test_duckdb_agrees(duckdb_connection, how):
+    join = bank(2, **how)
+    join.tables[0].source["id"] = np.arange(30)
+    there = in_database(join, duckdb_connection, duckdb_connection.execute, DUCKDB, "e")
+    made, wanted = check_database(join, there)
+    rows = {row[0]: row[1:] for row in duckdb_connection.execute(made.to_sql(["id"])).fetchall()}
+    np.testing.assert_allclose([rows[i] for i in range(30)], wanted, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("how", WAYS[::2], ids=["all", "both dated"])
+def test_postgres_agrees(postgres, how):
+    owner, reader = postgres
+    join = bank(3, **how)
+    join.tables[0].source["id"] = np.arange(30)
+    there = in_database(join, reader, owner.execute, POSTGRES, f"e{len(how)}")
+    made, wanted = check_database(join, there)
+    rows = {row[0]: row[1:] for row in reader.execute(made.to_sql(["id"])).fetchall()}
+    reader.rollback()
+    np.testing.assert_allclose([rows[i] for i in range(30)], wanted, rtol=1e-9, atol=1e-9)
+    assert reader.info.transaction_status.name == "IDLE"
+
+
+def test_dates_agree_on_all_engines(duckdb_connection, postgres):
+    join = bank(4, dated=True)
+    for table, column in ((join.tables[0], "day"), (join.tables[2], "day")):
+        table.source[column] = pd.Timestamp("2024-01-01") + pd.to_timedelta(table.source[column] * 7, unit="h")
+    owner, reader = postgres
+    check_database(join, in_database(join, duckdb_connection, duckdb_connection.execute, DUCKDB, "d"))
+    check_database(join, in_database(join, reader, owner.execute, POSTGRES, "d"))
+
+
+@pytest.mark.parametrize("engine", ["memory", "sql"])
+def test_keys_of_text_and_several_columns(engine):
+    rng = np.random.default_rng(0)
+    rows = pd.DataFrame({"a": rng.choice(["x", "y"], 20), "b": rng.integers(0, 3, 20)})
+    other = pd.DataFrame({"a": rng.choice(["x", "y", "z"], 60), "b": rng.integers(0, 4, 60), "v": rng.normal(size=60)})
+    join = Join([Table("rows", rows), Table("other", other, features=["v"])], [("rows.a", "other.a"),
+                                                                             ("other.b", "rows.b")])
+    found = EntityFeatures(join, ("count", "sum"), engine=engine).fit_transform(rows)
+    grouped = other.groupby(["a", "b"])["v"].agg(["size", "sum"])
+    wanted = rows.merge(grouped, how="left", left_on=["a", "b"], right_index=True)[["size", "sum"]].fillna(0)
+    np.testing.assert_allclose(found, wanted, rtol=1e-12)
+
+
+def shop_with_a_leak(seed=0, n=400):
+    """Customers whose visits after the label's date tell the label, and whose visits before say nothing of it."""
+    rng = np.random.default_rng(seed)
+    customers = pd.DataFrame({"id": np.arange(n), "date": rng.integers(40, 60, n), "left": rng.integers(0, 2, n)})
+    visits = pd.DataFrame({"customer": np.repeat(customers["id"], 20), "day": rng.integers(0, 100, 20 * n)})
+    later = visits["day"].to_numpy() >= np.repeat(customers["date"].to_numpy(), 20)
+    left = np.repeat(customers["left"].to_numpy(), 20)
+    visits["minutes"] = rng.normal(size=20 * n) + np.where(later, 3 * left, 0)
+    return customers, visits, later
+
+
+def test_the_future_does_not_help():
+    customers, visits, later = shop_with_a_leak()
+    half = len(customers) // 2
+
+    def auc(rows, as_of):
+        join = Join([Table("customers", customers, label="left"),
+                     Table("visits", rows, features=["minutes"], time="day")],
+                    [("customers.id", "visits.customer")], as_of=as_of)
+        made = EntityFeatures(join)
+        model = make_pipeline(made, HistGradientBoostingClassifier(random_state=0)).fit(
+            customers[:half], customers["left"][:half])
+        return roc_auc_score(customers["left"][half:], model.predict_proba(customers[half:])[:, 1])
+
+    assert auc(visits, None) > 0.9
+    assert auc(visits, "customers.date") < 0.6
+    shuffled = visits.copy()
+    shuffled.loc[later, "minutes"] = np.random.default_rng(1).permutation(shuffled.loc[later, "minutes"])
+    for engine in ("memory", "sql"):
+        same = [EntityFeatures(Join([Table("customers", customers),
+                                     Table("visits", rows, features=["minutes"], time="day")],
+                                    [("customers.id", "visits.customer")], as_of="customers.date"), engine=engine)
+                .fit_transform(customers[:1]) for rows in (visits, shuffled)]
+        np.testing.assert_array_equal(*same)
+
+
+def test_a_row_at_the_date_itself_is_not_known_yet():
+    rows = pd.DataFrame({"id": [1, 1, 1], "date": [2, 3, 4]})
+    seen = pd.DataFrame({"id": [1, 1, 1], "day": [2, 3, np.nan], "v": [1.0, 10.0, 100.0]})
+    join = Join([Table("rows", rows), Table("seen", seen, features=["v"], time="day")], [("rows.id", "seen.id")],
+                as_of="rows.date")
+    for engine in ("memory", "sql"):
+        found = EntityFeatures(join, ("sum",), engine=engine).fit_transform(rows)
+        np.testing.assert_array_equal(found.ravel(), [0, 1, 11])
+
+
+def test_rows_in_any_order_new_ones_and_every_frame_give_the_same():
+    join = bank(5, dated=True)
+    rows = join.tables[0].source
+    made = EntityFeatures(join).fit(rows)
+    whole = made.transform(rows)
+    order = np.random.default_rng(0).permutation(len(rows))
+    np.testing.assert_array_equal(made.transform(rows.iloc[order]), whole[order])
+    asked = rows[list(made.feature_names_in_)]
+    np.testing.assert_array_equal(made.transform(asked.astype(object).to_numpy()), whole)
+    in_polars = pl.DataFrame(asked.astype(object).where(asked.notna(), None).to_dict("list"))
+    np.testing.assert_array_equal(made.transform(in_polars), whole)
+    np.testing.assert_array_equal(made.transform(asked.add_prefix("loans.")), whole)
+    new = pd.DataFrame({"account": [3, 999], "day": [11, 11], "sum": [0.0, 0.0], "kind": ["car", "boat"]})
+    found = pd.DataFrame(made.transform(new), columns=made.get_feature_names_out())
+    known = join.tables[2].source.query("account == 3 and day < 11")
+    assert found["moves.count"].tolist() == [len(known), 0]
+    assert found["moves.amount.mean"][1] == made.fills_[list(found).index("moves.amount.mean")]
+    assert found["loans.kind=car"].tolist() == [1, 0]
+
+
+def test_keys_alone_as_an_array_of_one_dimension():
+    counted = pd.DataFrame({"k": [1, 1, 2]})
+    join = Join([Table("rows", pd.DataFrame({"k": [1, 2]})), Table("counted", counted)], [("rows.k", "counted.k")])
+    np.testing.assert_array_equal(EntityFeatures(join).fit(np.array([1, 2])).transform([2, 1, 5]), [[1], [2], [0]])
+
+
+def test_in_pipelines_searches_frames_and_model_files(tmp_path, duckdb_connection):
+    join = bank(6, n=40)
+    rows = join.tables[0].source
+    store(join.tables[2].source, "moves", duckdb_connection.execute, DUCKDB)
+    join.tables[2].source = (duckdb_connection, "moves")  # a connection can be neither copied nor saved
+    pipe = make_pipeline(EntityFeatures(join), RobustScaler(), SVC())
+    search = GridSearchCV(pipe, {"entityfeatures__functions": [("count",), FUNCTIONS], "svc__C": [1.0]}, cv=2)
+    search.fit(rows, rows["bad"])
+    assert clone(pipe)[0].join is join
+    framed = EntityFeatures(join).set_output(transform="pandas").fit_transform(rows)
+    assert list(framed)[:2] == ["loans.sum", "loans.kind=car"]
+    assert framed.index.equals(rows.index)
+    model = pipe.fit(rows, rows["bad"])
+    save(model, tmp_path / "m.buttress")
+    assert b"1000" not in (tmp_path / "m.buttress").read_bytes()[:200]
+    loaded = load(tmp_path / "m.buttress")
+    assert list(loaded[0].get_feature_names_out()) == list(model[0].get_feature_names_out())
+    with pytest.raises(ValueError, match="set_params"):
+        loaded.predict(rows)
+    loaded.set_params(entityfeatures__join=join)
+    np.testing.assert_array_equal(loaded.decision_function(rows), model.decision_function(rows))
+
+
+def test_functions_of_a_table_with_one_row_an_entity_are_one_feature():
+    people = pd.DataFrame({"id": [1, 2], "town": [7, 8]})
+    towns = pd.DataFrame({"id": [7, 8, 9], "size": [1.0, 2.0, 3.0]})
+    join = Join([Table("people", people), Table("towns", towns, features=["size"])], [("people.town", "towns.id")])
+    made = EntityFeatures(join).fit(people)
+    assert list(made.get_feature_names_out()) == ["towns.count", "towns.size.mean"]
+    assert list(EntityFeatures(join, ("max", "sum")).fit(people).get_feature_names_out()) == ["towns.size.max"]
+
+
+def test_only_the_most_frequent_categories_have_a_share():
+    rows = pd.DataFrame({"k": [1, 2]})
+    words = pd.DataFrame({"k": [1, 1, 2, 2, 2], "w": ["b", "a", "c", "c", "b"]})
+    join = Join([Table("rows", rows), Table("words", words, features=["w"])], [("rows.k", "words.k")])
+    for engine in ("memory", "sql"):
+        made = EntityFeatures(join, ("share",), max_categories=2, engine=engine)
+        np.testing.assert_allclose(made.fit_transform(rows), [[1 / 2, 0], [1 / 3, 2 / 3]])
+        assert list(made.get_feature_names_out()) == ["words.w=b.share", "words.w=c.share"]
+
+
+def two(rows=None, other=None, as_of=None, time=None, features=("v",), **how):
+    rows = pd.DataFrame({"k": [1, 2], "date": [1, 2]}) if rows is None else rows
+    other = pd.DataFrame({"k": [1, 2], "v": [1.0, 2.0], "day": [0, 1]}) if other is None else other
+    return Join([Table("rows", rows), Table("other", other, features=features, time=time, **how)],
+                [("rows.k", "other.k")], as_of=as_of)
+
+
+def wide():
+    """A path on which rows limited in time would have to be made: many to many, both with a time."""
+    many = pd.DataFrame({"k": np.zeros(9, int), "day": np.arange(9), "v": 1.0})
+    return Join([Table("rows", pd.DataFrame({"k": [0], "date": [5]})), Table("a", many, time="day"),
+                 Table("b", many, features=["v"], time="day")], [("rows.k", "a.k"), ("a.k", "b.k")], as_of="rows.date")
+
+
+BAD = [
+    (lambda: EntityFeatures(two(), "count"), None, "must be a list"),
+    (lambda: EntityFeatures(two(), ["median"]), None, "must be among"),
+    (lambda: EntityFeatures(two(), missing="drop"), None, "missing"),
+    (lambda: EntityFeatures(two(), max_categories=0), None, "max_categories"),
+    (lambda: EntityFeatures("join"), None, "must be a Join"),
+    (lambda: EntityFeatures(two(as_of="rows.date")), None, "time='column'"),
+    (lambda: EntityFeatures(two(as_of="other.day", time="day")), None, "label's table 'rows'"),
+    (lambda: EntityFeatures(two(as_of="rows.dat", time="day")), None, "Did you mean 'date'"),
+    (lambda: EntityFeatures(two(time="dy")), None, "no column 'dy'"),
+    (lambda: EntityFeatures(two(time="day", as_of="rows.date")),
+     pd.DataFrame({"k": [1], "date": pd.to_datetime(["2024-01-01"])}), "of one kind"),
+    (lambda: EntityFeatures(two(time="day", as_of="rows.date")), pd.DataFrame({"k": [1], "date": [np.nan]}), "is NULL"),
+    (lambda: EntityFeatures(two(time="day", as_of="rows.date")), pd.DataFrame({"k": [1], "date": ["May"]}), "Got text"),
+    (lambda: EntityFeatures(two(weights="v")), None, "weights"),
+    (lambda: EntityFeatures(two(features=["day", "v"], other=pd.DataFrame(
+        {"k": [1], "v": [1e200], "day": [1]}))), None, "too large"),
+    (lambda: EntityFeatures(two(other=pd.DataFrame({"k": [1], "v": pd.to_datetime(["2024-01-01"])}))), None, "times"),
+    (lambda: EntityFeatures(two(other=pd.DataFrame({"k": ["a"], "v": [1.0]}))), None, "of one type"),
+    (lambda: EntityFeatures(two(features=[]), ["mean"]), None, "Name features"),
+    (lambda: EntityFeatures(two()), pd.DataFrame({"kk": [1]}), "no column 'k'"),
+    (lambda: EntityFeatures(two()), pd.DataFrame({"k": []}), "0 sample"),
+    (lambda: EntityFeatures(two()), np.zeros((2, 3)), "2, 3"),
+    (lambda: EntityFeatures(wide()), None, "make a view"),
+]
+
+
+@pytest.mark.parametrize("engine", ["memory", "sql"])
+@pytest.mark.parametrize(("made", "rows", "message"), BAD, ids=[message for *_, message in BAD])
+def test_bad_input_is_refused_with_what_to_do(made, rows, message, engine):
+    model = made().set_params(engine=engine)
+    with pytest.raises(ValueError, match=message):
+        model.fit(model.join.tables[0].source if rows is None and isinstance(model.join, Join) else rows)
+
+
+def test_two_paths_to_one_table_are_refused():
+    frame = pd.DataFrame({"k": [1], "l": [1]})
+    join = Join([Table(name, frame) for name in "abc"], [("a.k", "b.k"), ("b.l", "c.l"), ("c.k", "a.l")])
+    with pytest.raises(ValueError, match="cycle"):
+        EntityFeatures(join).fit(frame)
+    with pytest.raises(ValueError, match="not joined"):
+        EntityFeatures(Join([Table(name, frame) for name in "abc"], [("a.k", "b.k")])).fit(frame)
+
+
+def test_the_rows_of_a_join_cannot_be_limited_in_time():
+    with pytest.raises(ValueError, match="EntityFeatures"):
+        RelationalLinearSVC().fit(bank(0, dated=True))
+
+
+def test_a_column_that_changes_its_kind_is_refused():
+    join = two()
+    made = EntityFeatures(join).fit(join.tables[0].source)
+    join.tables[1].source["v"] = ["a", "b"]
+    with pytest.raises(ValueError, match="held numbers in training"):
+        made.transform(join.tables[0].source)
+
+
+CHECKS = ["check_no_attributes_set_in_init", "check_get_params_invariance", "check_set_params",
+          "check_estimator_repr", "check_estimator_tags_renamed",
+          "check_valid_tag_types", "check_mixin_order", "check_estimator_cloneable"]
+
+
+@pytest.mark.parametrize("check", CHECKS)
+def test_scikit_learns_checks_that_need_no_rows_of_theirs(check):
+    getattr(estimator_checks, check)("EntityFeatures", EntityFeatures(two()))
