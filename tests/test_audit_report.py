@@ -4,6 +4,7 @@ import io
 import json
 import re
 import time
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -210,3 +211,11 @@ def test_the_next_step_is_the_advice_on_the_worst_finding_or_the_command_that_tr
     assert "code below" in next_step(result)
     result.recommended = None
     assert "more rows" in next_step(result)
+
+
+def test_names_and_labels_mean_nothing_to_the_terminal(regression):
+    named = replace(regression, data={**regression.data, "target": "[/b]", "source": "a\x1b[2Jb"})
+    said = printed(named, 200)
+    assert "[/b]" in said
+    assert "\x1b" not in said
+    assert r"a\x1b[2Jb" in said

@@ -181,7 +181,7 @@ def test_every_bag_is_within_its_bound():
 
 def test_a_fit_scores_the_rows_of_a_label_in_a_cycle(duckdb_connection):
     join, frames = tables_of(cycle(4), 40, np.random.default_rng(3), keys=4)
-    model = RelationalLinearSVC(alpha=0.01, n_samples=1, random_state=0).fit(join)
+    model = RelationalLinearSVC(alpha=0.01, row_weight="join", n_samples=1, random_state=0).fit(join)
     rows = by_duckdb(duckdb_connection, frames, join)
     X = np.column_stack([frames[i]["x"].to_numpy()[rows[:, i]] for i in range(4)])
     score = X @ model.coef_[0] + model.intercept_[0]

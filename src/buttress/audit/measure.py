@@ -56,6 +56,15 @@ def shown(value: float | None, decimals: int) -> str:
     return f"{value:.{decimals}f}" if value == 0 or 0.01 <= abs(value) < 100 else number(value)
 
 
+def printable(text: str) -> str:
+    """Return a text of the user's data for a terminal, without codes that could change what it shows.
+
+    >>> printable("yes\x1b[31m")
+    'yes\\x1b[31m'
+    """
+    return "".join(c if c.isprintable() or c == "\n" else c.encode("unicode_escape").decode() for c in text)
+
+
 def number(value: float) -> str:
     """Return four digits of a number, all before the point of a larger one; no exponent below a thousand million."""
     text = f"{value:.4g}"

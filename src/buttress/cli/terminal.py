@@ -56,5 +56,7 @@ def progress() -> Iterator["Report"]:
 
 
 def stop(message: str, code: int) -> NoReturn:
-    typer.echo(f"buttress: {' '.join(message.split())}", err=True)
+    from buttress.audit.measure import printable
+
+    typer.echo(f"buttress: {printable(' '.join(message.split()))}", err=True)
     sys.exit(code)

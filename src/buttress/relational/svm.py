@@ -58,11 +58,9 @@ class RelationalLinearSVC(Probabilities, CallbackSupportMixin, ClassifierMixin, 
     sketch : {"grid", "rank"}, default="grid"
         How rows are counted: scores rounded to a grid that is refined as needed, or counts within a factor.
     objective : {"rows", "mean"}, default="rows"
-        The mean loss of join rows, or of label rows e at the mean score of their join rows x, that of
-        ``decision_function``: (1/W) sum of w(e) max(0, 1 - y(e) mean of beta.x). Means must fit in memory.
+        The mean loss of join rows, or that of label rows at the mean scores that ``decision_function(join)`` gives.
     row_weight : {"label_row", "join"}, default="label_row"
-        Every row of the label's table counts once (divided by its number of join rows), or every join row does. They
-        are the same where each label row has one join row.
+        Every row of the label's table counts once (divided by its number of join rows), or every join row does.
     class_weight : dict, "balanced" or None
         Factor of the weights of each class's rows; "balanced" gives both classes the same total weight.
     fit_intercept : bool, default=True

@@ -8,7 +8,7 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from buttress.audit.measure import number, shown
+from buttress.audit.measure import number, printable, shown
 from buttress.audit.result import AuditResult
 from buttress.audit.writing.advice import next_step
 from buttress.audit.writing.curves import figures
@@ -79,7 +79,6 @@ def _best(result: AuditResult, key: str) -> float | None:
 def terminal_table(result: AuditResult, width: int = 80) -> Any:
     """Return the result as a rich renderable; intervals are left to the report where the table would be too wide."""
     from rich.console import Console, Group
-    from rich.text import Text
 
     fits = Console(width=10_000).measure(_table(result, interval=True)).maximum <= width
     lines = [f"{key}: {says}" for key, says in result.columns.items()]
@@ -92,38 +91,43 @@ def terminal_table(result: AuditResult, width: int = 80) -> Any:
     judged = [result.judged(), "p: the probability that a row is wrong, or unlike any other."]
     if len(result.suspects) > TERMINAL_ROWS:
         judged.append(f"The first {TERMINAL_ROWS}; {len(result.suspects)} are in suspicious.csv.")
-    return Group(Text("\n".join(said)), _table(result, interval=fits), Text("\n".join(lines)), _suspicious(result),
-                 Text("\n".join(judged)))
+    return Group(_text("\n".join(said)), _table(result, interval=fits), _text("\n".join(lines)), _suspicious(result),
+                 _text("\n".join(judged)))
 
 
 def _table(result: AuditResult, interval: bool) -> Any:
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
-    from rich.text import Text
 
     title = f"{result.data['source']}: {result.task} of {result.data['target']!r}"
-    table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    table = Table(title=_text(title), title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
     table.add_column("estimator", overflow="fold", width=15)
     for key in result.columns:
-        table.add_column(key.replace("_", "\n"), justify="right", overflow="fold")
+        table.add_column(_text(key.replace("_", "\n")), justify="right", overflow="fold")
     for name, cells in result.rows.items():
         style = "bold" if name == result.recommended else ""
-        table.add_row(Text(name), *(cells[key].text(interval) for key in result.columns), style=style)
+        table.add_row(_text(name), *(cells[key].text(interval) for key in result.columns), style=style)
     return table
 
 
 def _suspicious(result: AuditResult) -> Any:
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
-    from rich.text import Text
 
     rows = Table(title="Most suspicious rows", title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
     for heading in ("row", "given", "expected", "p", "why"):
         rows.add_column(heading, overflow="fold")
     for found in result.suspects[:TERMINAL_ROWS]:
         entries = (found["row"], found["given"], found["expected"], f"{found['probability']:.2f}", found["why"])
-        rows.add_row(*(Text(_entry(entry)) for entry in entries))
+        rows.add_row(*(_text(_entry(entry)) for entry in entries))
     return rows
+
+
+def _text(words: str) -> Any:
+    """Return words as they are: neither markup nor codes of a terminal in them mean anything."""
+    from rich.text import Text
+
+    return Text(printable(words))
 
 
 def _entry(value: object) -> str:
