@@ -233,7 +233,7 @@ def test_regression_measures_errors_and_finds_a_planted_row():
     assert found.task == "regression"
     assert set(found.columns) - {"novel"} == {"as_is", "r2", "median", "noise_10", "noise_30"}
     table, _ = make_table(columns_of(X), y, "y", "auto")
-    rows = suspects(judge(X, table.target, "regression", held_out=0, seed=0), table, np.arange(120))
+    rows = suspects(judge(X, table.target, "regression", held_out=0, seed=0)[0], table, np.arange(120))
     assert rows[0]["row"] == 7
     assert rows[0]["given"] == 40.0
     assert rows[0]["values"] == {"x0": X[7, 0], "x1": X[7, 1]}
@@ -257,7 +257,7 @@ def test_suspicious_rows_are_the_flipped_ones():
     flipped = y.copy()
     flipped[[3, 60, 100]] = 1 - flipped[[3, 60, 100]]
     table, _ = make_table(columns_of(X), flipped, "y", "auto", np.arange(150) + 1000)
-    verdicts = judge(X, flipped, "classification", held_out=60, seed=0)
+    verdicts, _ = judge(X, flipped, "classification", held_out=60, seed=0)
     found, rows = verdicts.counts(), suspects(verdicts, table, np.arange(150))
     assert found["judged"] == 150
     assert found["above_half"] == sum(row["verdict"] == "wrong" for row in rows) >= 3
