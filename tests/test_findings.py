@@ -121,6 +121,9 @@ def test_a_heavy_tail_is_not_called_far_out():
 def test_what_was_measured_becomes_findings():
     X, y = clean()
     assert "BUT007" in codes(X, y, wrong=range(9), least=Severity.error)
+    many = range(len(y) // 3)
+    assert "BUT007" not in codes(X, y, wrong=many, least=Severity.error)
+    assert "BUT007" in codes(X, y, wrong=many, least=Severity.warning)
     ones = np.flatnonzero(y == 1)[:20]
     assert "BUT008" in codes(X, y, wrong=ones)
     assert codes(X, y, cells={"attacked": Cell(0.5)}, least=Severity.error) == {"BUT014"}

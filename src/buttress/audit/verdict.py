@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from buttress.audit.baselines import BOOSTING, GUESSES, LINEAR, NAMES, OF_LOG, RIDGE
 from buttress.audit.findings import Evidence, Finding, Severity
+from buttress.audit.findings.rows import MANY
 from buttress.audit.measure import number
 
 LABELS = ("BUT007", "BUT008", "BUT011")
@@ -26,6 +27,8 @@ def _labels(evidence: Evidence, findings: Sequence[Finding]) -> str:
         return f"Labels: no {kind} of the {judged} rows judged looks wrong.{extra}"
     share = float(evidence.verdicts.probability.sum()) / judged
     tail = "few enough to look at one by one" if wrong <= 30 else "correct the first of them before you tune a model"
+    if share >= MANY:
+        tail = f"so many may also mean that the columns do not tell the {kind}s"
     one = f"{wrong} {kind}{' looks' if wrong == 1 else 's look'} wrong"
     return f"Labels: {one} among the {judged} rows judged (about {share:.1%}); {tail}.{extra}"
 

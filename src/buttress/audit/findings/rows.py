@@ -22,6 +22,7 @@ FEW = 20  # rows of a class below which it is rare
 IMBALANCE = 10.0  # rows of the largest class to one of the smallest
 LEVEL = 0.001  # of tests
 SHARE = 0.02  # of the targets estimated wrong from which that is a finding, with rows named
+MANY = 0.2  # share of targets from which wrong ones look like columns that do not tell
 ONE_KIND = 5  # wrong labels of one kind, at least
 
 
@@ -134,10 +135,12 @@ class WrongLabels(Check):
         deviation = float(np.sqrt((verdicts.probability * (1 - verdicts.probability)).sum()))
         low, high = max(0.0, mean - 1.96 * deviation) / n, min(float(n), mean + 1.96 * deviation) / n
         kind = "labels" if evidence.classifies else "targets"
-        severity = Severity.error if len(wrong) >= SHARE * n and low > SHARE / 2 else Severity.warning
+        many = mean >= MANY * n
+        clear = len(wrong) >= SHARE * n and low > SHARE / 2 and not many
+        doubt = " So many may also mean that the columns do not tell the targets." if many else ""
         yield self.finding(
-            f"{len(wrong)} of {n} {kind} look wrong; an estimated {mean / n:.1%} are ({low:.1%} to {high:.1%}).",
-            "Look at them in suspicious.csv, correct them, and run buttress apply.", severity,
+            f"{len(wrong)} of {n} {kind} look wrong; an estimated {mean / n:.1%} are ({low:.1%} to {high:.1%}).{doubt}",
+            "Look at them in suspicious.csv, correct them, and run buttress apply.", Severity.error if clear else Severity.warning,
             rows=evidence.labels(evidence.judged[wrong[np.argsort(-verdicts.probability[wrong], kind="stable")]]),
             count=len(wrong), judged=n, rate=mean / n, low=low, high=high)
 
