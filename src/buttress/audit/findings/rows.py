@@ -140,7 +140,8 @@ class WrongLabels(Check):
         doubt = " So many may also mean that the columns do not tell the targets." if many else ""
         yield self.finding(
             f"{len(wrong)} of {n} {kind} look wrong; an estimated {mean / n:.1%} are ({low:.1%} to {high:.1%}).{doubt}",
-            "Look at them in suspicious.csv, correct them, and run buttress apply.", Severity.error if clear else Severity.warning,
+            "Look at them in suspicious.csv, correct them, and run buttress apply.",
+            Severity.error if clear else Severity.warning,
             rows=evidence.labels(evidence.judged[wrong[np.argsort(-verdicts.probability[wrong], kind="stable")]]),
             count=len(wrong), judged=n, rate=mean / n, low=low, high=high)
 
