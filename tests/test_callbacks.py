@@ -52,3 +52,42 @@ def test_callbacks_work_inside_a_pipeline():
     counter = Counter()
     model = make_pipeline(StandardScaler(), KernelClassifier().set_callbacks(counter)).fit(X, y)
     assert counter.seen == len(model[-1].history_)
+
+
+class Heard(Counter):
+    """Keeps the names of the tasks that end, and interrupts the first iteration if told to."""
+
+    def __init__(self, interrupt=False):
+        super().__init__()
+        self.interrupt = interrupt
+        self.ended = []
+
+    def on_fit_task_end(self, estimator, context, **rest):
+        if self.interrupt:
+            raise KeyboardInterrupt
+        self.ended.append(context.task_name)
+        return False
+
+
+def test_the_end_of_a_fit_is_heard_once_and_last():
+    X, y = breast_cancer()
+    heard = Heard()
+    model = KernelClassifier().set_callbacks(heard).fit(X, y)
+    assert heard.ended == ["iteration"] * len(model.history_) + ["fit"]
+
+
+def test_callbacks_are_torn_down_when_a_fit_is_interrupted():
+    X, y = breast_cancer()
+    heard = Heard(interrupt=True)
+    model = KernelClassifier().set_callbacks(heard)
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(X, np.arange(len(y)) % 3)
+    assert heard.done
+
+
+def test_a_scoring_monitor_logs_the_score_of_the_fitted_model():
+    X, y = breast_cancer()
+    monitor = callback.ScoringMonitor(scoring="accuracy")
+    model = SVC().set_callbacks(monitor).fit(X, y)
+    logged = monitor.get_logs().data
+    assert [row["accuracy"] for row in logged if row["task_name"] == "fit"] == [model.score(X, y)]

@@ -4,21 +4,39 @@ Estimators that iterate derive from :class:`CallbackSupportMixin`, decorate ``fi
 :func:`with_callbacks`, and hand :func:`step_callback` to the loop in ``solvers/run.py``.
 """
 
+import functools
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar, cast
 
 from buttress._types import Estimator, MatrixLike, VectorLike
 
+F = TypeVar("F", bound=Callable[..., Any])
+
 try:
-    from sklearn.callback import CallbackSupportMixin, with_callbacks
+    from sklearn.callback import CallbackSupportMixin
+    from sklearn.callback import with_callbacks as managed
 except ImportError:  # scikit-learn < 1.9
 
     class CallbackSupportMixin:  # type: ignore[no-redef]
         """Does nothing: this scikit-learn has no callbacks."""
 
-    def with_callbacks(method: Callable[..., Any]) -> Callable[..., Any]:
+    def managed(method: F) -> F:
         """Return the method unchanged: this scikit-learn has no callbacks."""
         return method
+
+
+def with_callbacks(fit: F) -> F:
+    """Decorate the fit of an estimator: its callbacks hear of the end, with the fitted model, and are torn down."""
+
+    @functools.wraps(fit)
+    def ending(estimator: Any, X: Any, y: Any = None, *args: Any, **kwargs: Any) -> Any:
+        fitted = fit(estimator, X, y, *args, **kwargs)
+        context = getattr(estimator, "_callback_fit_ctx", None)
+        if context is not None and getattr(estimator, "_skl_callbacks", None):
+            context.call_on_fit_task_end(estimator=estimator, X=X, y=y, reconstruction_attributes=dict)
+        return fitted
+
+    return cast(F, managed(ending))
 
 
 # what the loop calls with each of its steps; True stops it

@@ -175,8 +175,8 @@ class LinearSVC(Probabilities, CallbackSupportMixin, ClassifierMixin, BaseEstima
         tags.input_tags.sparse = True
         return tags
 
-    @with_callbacks
     @all_or_nothing
+    @with_callbacks
     def fit(self, X: MatrixLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> "LinearSVC":
         """Fit to X of shape (n, d), dense or sparse, and class labels y of shape (n,); returns self.
 

@@ -213,8 +213,8 @@ class AdversarialSVC(Probabilities, CallbackSupportMixin, ExpansionPredictions, 
         self.device = device
         self.progress = progress
 
-    @with_callbacks
     @all_or_nothing
+    @with_callbacks
     def fit(self, X: MatrixLike, y: VectorLike) -> "AdversarialSVC":
         """Fit to X of shape (n, d) and class labels y of shape (n,); returns self.
 

@@ -133,8 +133,8 @@ class AdversarialLinearSVC(CallbackSupportMixin, ExpansionPredictions, Classifie
         self.max_time = max_time
         self.progress = progress
 
-    @with_callbacks
     @all_or_nothing
+    @with_callbacks
     def fit(self, X: MatrixLike, y: VectorLike) -> "AdversarialLinearSVC":
         """Fit to X of shape (n, d) and class labels y of shape (n,); returns self.
 

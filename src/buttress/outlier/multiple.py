@@ -171,8 +171,8 @@ class MultiKernelSVDD(BallDetector):
     def _stacked(self) -> bool:
         return isinstance(self.kernels, str) and self.kernels == "precomputed"
 
-    @with_callbacks
     @all_or_nothing
+    @with_callbacks
     def fit(
         self, X: MatrixLike, y: VectorLike | None = None, sample_weight: ArrayLike | None = None
     ) -> "MultiKernelSVDD":

@@ -136,8 +136,8 @@ class SVDD(BallDetector):
         tags.input_tags.pairwise = is_precomputed(self.kernel)
         return tags
 
-    @with_callbacks
     @all_or_nothing
+    @with_callbacks
     def fit(self, X: MatrixLike, y: VectorLike | None = None, sample_weight: ArrayLike | None = None) -> "SVDD":
         """Fit to X of shape (n, d), rows counted by ``sample_weight`` (n,); returns self. y is ignored.
 

@@ -192,8 +192,8 @@ class RelationalLinearSVC(Probabilities, CallbackSupportMixin, ClassifierMixin, 
         self.random_state = random_state
         self.progress = progress
 
-    @with_callbacks
     @all_or_nothing
+    @with_callbacks
     def fit(self, X: Join, y: None = None) -> "RelationalLinearSVC":
         """Fit to a Join whose one labelled table holds the target; returns self.
 

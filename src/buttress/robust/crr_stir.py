@@ -101,8 +101,8 @@ class CRR(RegressorMixin, LinearModel):
         self.max_time = max_time
         self.progress = progress
 
-    @with_callbacks
     @all_or_nothing
+    @with_callbacks
     def fit(self, X: MatrixLike, y: VectorLike) -> "CRR":
         """Fit to X of shape (n, d) and real targets y of shape (n,); returns self.
 
@@ -183,8 +183,8 @@ class STIR(RegressorMixin, LinearModel):
         self.max_time = max_time
         self.progress = progress
 
-    @with_callbacks
     @all_or_nothing
+    @with_callbacks
     def fit(self, X: MatrixLike, y: VectorLike) -> "STIR":
         """Fit to X of shape (n, d) and real targets y of shape (n,); returns self.
 

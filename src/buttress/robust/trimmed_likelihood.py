@@ -100,8 +100,8 @@ class TrimmedLikelihoodRegressor(RegressorMixin, TrimmedLikelihood):
                          max_time=max_time, progress=progress)
         self.family = family
 
-    @with_callbacks
     @all_or_nothing
+    @with_callbacks
     def fit(self, X: MatrixLike, y: VectorLike) -> "TrimmedLikelihoodRegressor":
         """Fit to X of shape (n, d) and real targets y of shape (n,); returns self.
 
@@ -154,8 +154,8 @@ class TrimmedLikelihoodClassifier(ClassifierMixin, TrimmedLikelihood):
         tags.classifier_tags.multi_class = False
         return tags
 
-    @with_callbacks
     @all_or_nothing
+    @with_callbacks
     def fit(self, X: MatrixLike, y: VectorLike) -> "TrimmedLikelihoodClassifier":
         """Fit to X of shape (n, d) and labels y of shape (n,) of two classes; returns self.
 

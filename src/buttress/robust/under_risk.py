@@ -128,8 +128,8 @@ class KernelRegressor(ExpansionValues, ExpansionIntervals, RegressorMixin, Kerne
                          random_state=random_state, progress=progress)
         self.fit_intercept = fit_intercept
 
-    @with_callbacks
     @all_or_nothing
+    @with_callbacks
     def fit(self, X: MatrixLike, y: VectorLike, sample_weight: VectorLike | None = None) -> "KernelRegressor":
         """Fit to X of shape (n, d) and real targets y of shape (n,); returns self.
 
@@ -313,8 +313,8 @@ class KernelClassifier(Probabilities, ExpansionPredictions, ClassifierMixin, Ker
                          random_state=random_state, progress=progress)
         self.balanced = balanced
 
-    @with_callbacks
     @all_or_nothing
+    @with_callbacks
     def fit(self, X: MatrixLike, y: VectorLike, sample_weight: VectorLike | None = None) -> "KernelClassifier":
         """Fit to X of shape (n, d) and class labels y of shape (n,); returns self.
 

@@ -184,8 +184,8 @@ class SVC(Probabilities, CallbackSupportMixin, ClassifierMixin, BaseEstimator):
     def __sklearn_tags__(self) -> Any:
         return sparse_or_dense(super().__sklearn_tags__(), is_precomputed(self.kernel))
 
-    @with_callbacks
     @all_or_nothing
+    @with_callbacks
     def fit(self, X: MatrixLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> "SVC":
         """Fit to X of shape (n, d), dense or sparse, and class labels y of shape (n,); returns self.
 

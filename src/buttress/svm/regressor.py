@@ -119,8 +119,8 @@ class SVR(ExpansionIntervals, CallbackSupportMixin, RegressorMixin, BaseEstimato
     def __sklearn_tags__(self) -> Any:
         return sparse_or_dense(super().__sklearn_tags__(), is_precomputed(self.kernel))
 
-    @with_callbacks
     @all_or_nothing
+    @with_callbacks
     def fit(self, X: MatrixLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> "SVR":
         """Fit to X of shape (n, d), dense or sparse, and numbers y of shape (n,); returns self.
 
