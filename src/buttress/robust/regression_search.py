@@ -68,8 +68,7 @@ def _concentrated(task: Task, y: Array) -> list[Outcome]:
     for k, u in enumerate(fixed + _random_starts(len(y), task.n_starts, task.rng)):
         if k >= len(fixed) and task.budget.spent():
             break
-        alpha = task.design.unit * (SEARCH.first_ridge if k == 0 else 1.0)
-        steps = concentrate(task.design.coarse, y, u, alpha=alpha, h=h, leave_out=True)
+        steps = concentrate(task.design.coarse, y, u, alpha=task.design.unit, h=h, leave_out=True)
         ends.append(task.budget.run(steps, max_iter=SEARCH.steps, progress=False))
     return ends
 

@@ -42,7 +42,6 @@ class Search:
     central_part: int = tuned(4, "rows a row kept", "one in so many, nearest the centre, is a start")
     random_part: int = tuned(10, "rows a row kept", "one in so many, at random, is a start")
     random_least: int = tuned(5, "rows", "least size of a random start")
-    first_ridge: float = tuned(10.0, "k(x, x)", "ridge of the start from all rows")
     lower_quantile: float = tuned(0.2, "quantile of y", "given x, near which a start lies; another near 1 less it")
     quantile_rounds: int = tuned(20, "rounds", "of reweighting towards it")
     smoothed: float = tuned(0.1, "of the median residual", "below which residuals weigh alike for it")
