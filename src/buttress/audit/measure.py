@@ -59,8 +59,8 @@ def shown(value: float | None, decimals: int) -> str:
 def printable(text: str) -> str:
     """Return a text of the user's data for a terminal, without codes that could change what it shows.
 
-    >>> printable("yes\x1b[31m")
-    'yes\\x1b[31m'
+    >>> print(printable("yes" + chr(27) + "[31m"))
+    yes\\x1b[31m
     """
     return "".join(c if c.isprintable() or c == "\n" else c.encode("unicode_escape").decode() for c in text)
 
