@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sklearn.datasets import make_blobs
 
-from buttress import RobustKernelClassifier, load, save
+from buttress import InterruptedWarning, RobustKernelClassifier, load, save
 
 
 def blobs(share, seed=0, C=2):
@@ -66,3 +66,18 @@ def test_a_saved_model_keeps_the_matrix(tmp_path):
     model = RobustKernelClassifier(random_state=0).fit(X, given)
     save(model, tmp_path / "labels.model")
     np.testing.assert_array_equal(load(tmp_path / "labels.model").confusion_, model.confusion_)
+
+
+def test_ctrl_c_while_directions_are_tried_leaves_the_fit_before(monkeypatch):
+    rng = np.random.default_rng(0)
+    X = np.concatenate([rng.normal(-3, 1, (60, 2)), rng.normal(3, 1, (60, 2))])
+    y = np.repeat([0, 1], 60)
+    y[:24] = 1
+
+    def interrupted(*arguments):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("buttress.robust.confused_fit.learn_confusion", interrupted)
+    with pytest.warns(InterruptedWarning, match="some directions"):
+        model = RobustKernelClassifier(random_state=0).fit(X, y)
+    assert model.predict(X).shape == (120,)

@@ -328,3 +328,19 @@ CHECKS = ["check_no_attributes_set_in_init", "check_get_params_invariance", "che
 @pytest.mark.parametrize("check", CHECKS)
 def test_scikit_learns_checks_that_need_no_rows_of_theirs(check):
     getattr(estimator_checks, check)("EntityFeatures", EntityFeatures(two()))
+
+
+def test_a_refused_fit_leaves_the_transformer_as_it_was(monkeypatch):
+    accounts = pd.DataFrame({"id": [1, 2, 3], "y": [1, 0, 1]})
+    rows = pd.DataFrame({"id": [1, 1, 2, 3], "x": [1.0, 2.0, 3.0, 4.0]})
+    made = EntityFeatures(Join([Table("a", accounts, label="y"), Table("b", rows, features=["x"])],
+                               on=[("a.id", "b.id")])).fit(accounts)
+    before = dict(vars(made))
+
+    def interrupted(*arguments):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("buttress.relational.entities.transformer.kept", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        made.fit(accounts[:2])
+    assert all(vars(made)[name] is value for name, value in before.items())

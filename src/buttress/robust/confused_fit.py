@@ -105,5 +105,5 @@ def _best_alpha(task: LabelTask, targets: Array, law: Confusion) -> float:
     rows = task.design.searched
     fits = task.design.ridge.path(targets, np.ones(len(targets)), alphas, rows)
     laws = [run(confusion_steps(targets[rows] - fit.loo, task.codes[rows], law), max_iter=CONFUSION.tried,
-                warn=False).state for fit in fits]
+                warn=False, inner=True).state for fit in fits]
     return float(alphas[np.argmax([tried.objective for tried in laws])])

@@ -169,10 +169,17 @@ class RobustKernelClassifier(Probabilities, ExpansionPredictions, ClassifierMixi
                 design, found = budget.attempt(
                     lambda: _better_on_landmarks(task, found, setting, X[rows]), otherwise=lambda: (design, found),
                     message="The fit was interrupted. The exact fit was not compared with one on landmarks.")
-            found = with_directions(replace(task, design=design), found)
+            found = self._directed(replace(task, design=design), found)
             self._keep(design, found, rows, codes)
         budget.tell(self.n_iter_)
         return self
+
+    @staticmethod
+    def _directed(task: LabelTask, found: LabelFit) -> LabelFit:
+        """Return the fit ``found``, or the one that allows for a rate in each direction; at Ctrl-C the former."""
+        return task.budget.attempt(
+            lambda: with_directions(task, found), otherwise=lambda: found,
+            message="The fit was interrupted. It was not compared with one whose labels are wrong in some directions.")
 
     def _design_of_rows_that_resemble_others(
         self, setting: Setting, X: Any, codes: NDArray[np.intp]

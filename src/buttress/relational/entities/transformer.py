@@ -22,6 +22,7 @@ from buttress.relational.sources.databases import one_snapshot
 from buttress.relational.sources.files import is_files
 from buttress.relational.sources.tables import row_count
 from buttress.relational.sql.plan import VALUE_MEGABYTES
+from buttress.solvers.run import all_or_nothing
 
 Aggregates = InProcess | InDatabase
 
@@ -97,6 +98,7 @@ class EntityFeatures(TransformerMixin, BaseEstimator):
         self.engine = engine
         self.memory_limit = memory_limit
 
+    @all_or_nothing
     def fit(self, X: Any, y: Any = None) -> "EntityFeatures":
         """Learn which features there are, and what stands for missing ones, from rows of the label's table.
 
@@ -106,6 +108,7 @@ class EntityFeatures(TransformerMixin, BaseEstimator):
         self._learn(X)
         return self
 
+    @all_or_nothing
     def fit_transform(self, X: Any, y: Any = None, **fit_params: Any) -> Array:
         """Fit to rows of the label's table and return their features; ``y`` is not used."""
         return self._filled(self._learn(X))

@@ -84,7 +84,7 @@ def learn_confusion(
     best = law
     while True:
         steps = confusion_steps(some, labels, law)
-        law = run(steps, max_iter=CONFUSION.steps, tol=CONFUSION.settled, warn=False).state
+        law = run(steps, max_iter=CONFUSION.steps, tol=CONFUSION.settled, warn=False, inner=True).state
         best = max(best, law, key=lambda tried: tried.criterion)
         if not law.directions():
             return best
