@@ -140,12 +140,12 @@ def _duckdb_snapshot(connection: DuckDBConnection) -> Iterator[DuckDBConnection]
         first, second = (place.sql("SELECT txid_current()").fetchall() for _ in range(2))
         ours = first != second  # else the user has begun a transaction, which is a snapshot
         if ours:
-            place.begin()
+            place.sql("BEGIN TRANSACTION")  # begin() would drop a result that is not fetched yet, in DuckDB 1
     try:
         yield place
     finally:
         if ours:
-            place.rollback()
+            place.sql("ROLLBACK")
 
 
 @contextmanager
