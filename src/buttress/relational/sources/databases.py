@@ -55,10 +55,6 @@ class DuckDBConnection(SqlConnection, Protocol):
 
     def interrupt(self) -> None: ...
 
-    def begin(self) -> object: ...
-
-    def rollback(self) -> object: ...
-
 
 class PostgresConnection(SqlConnection, Protocol):
     """A psycopg connection."""
