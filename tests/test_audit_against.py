@@ -68,3 +68,25 @@ def test_newer_rows_without_a_column_are_refused_before_any_work(frames):
         buttress.audit(None, X, y, against=newer[["a", "k"]])
     with pytest.raises(ValueError, match="have 5 rows"):
         buttress.audit(None, X, y, against=newer[:5])
+
+
+def scored(frames, change):
+    """The comparison of the frames' rows, the targets of the newer ones changed."""
+    (X, y), (newer, _) = frames
+    targets = np.where(newer["a"] > 2.0, "yes", "no").astype(object)
+    return buttress.audit(None, X, y, rows=60, budget=300, against=newer.assign(target=change(targets))).against
+
+
+def test_targets_that_are_missing_are_left_out_and_new_classes_are_errors(frames):
+    whole = scored(frames, lambda targets: targets)
+    holes = scored(frames, lambda targets: np.where(np.arange(len(targets)) < 3, None, targets))
+    assert abs(holes["score_new"] - whole["score_new"]) < 0.03
+    assert scored(frames, lambda targets: np.full(len(targets), None))["score_new"] is None
+    assert scored(frames, lambda targets: np.full(len(targets), "other"))["score_new"] == 0
+
+
+def test_newer_columns_that_cannot_be_read_are_refused_by_name(frames):
+    (X, y), (newer, _) = frames
+    for value in ("many", 1e300):
+        with pytest.raises(ValueError, match="Column 'a' h"):
+            buttress.audit(None, X, y, rows=60, budget=300, against=newer.assign(a=[value] * len(newer)))

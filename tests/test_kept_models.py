@@ -179,7 +179,7 @@ def test_a_model_over_a_join_answers_in_the_users_words(no, yes, call, tmp_path)
 
 @pytest.mark.parametrize(("arguments", "message"), [
     (["predict", "m.buttress", "short.csv", "-o", "p.csv"], "lack the columns 'price', 'kind'"),
-    (["predict", "m.buttress", "words.csv", "-o", "p.csv"], "'a' was one of numbers"),
+    (["predict", "m.buttress", "words.csv", "-o", "p.csv"], "'a' held numbers before"),
     (["predict", "m.buttress", "data.csv", "-o", "data.csv"], "one of the files that are read"),
     (["predict", "m.buttress", "data.csv", "-o", "nowhere/p.csv"], "no such folder"),
     (["predict", "nope.buttress", "data.csv", "-o", "p.csv"], "no file 'nope.buttress'"),

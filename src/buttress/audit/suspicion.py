@@ -162,7 +162,7 @@ class _Usual:
         self.verdicts = verdicts
         self.table = table
         self.judged = judged
-        step = -(-len(judged) // PEERS)  # of very many rows every so-manieth
+        step = -(-len(judged) // PEERS)  # of very many rows only every step-th
         self.looked = slice(None, None, step)
         self.known: dict[object, dict[str, Any]] = {}
 

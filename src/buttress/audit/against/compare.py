@@ -5,7 +5,7 @@ for the columns and the model together, half for the rows, each under false-disc
 """
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -16,9 +16,7 @@ from sklearn.neighbors import NearestNeighbors
 
 from buttress.audit.against.tests import discoveries, same_categories, same_numbers
 from buttress.audit.protocols import Labels
-from buttress.audit.reading.entries import read_numbers
-from buttress.audit.reading.table import MISSING, Table
-from buttress.audit.reading.texts import texts_of
+from buttress.audit.reading.table import MISSING, Table, categories_of, read_as_before
 
 RATE = 0.025  # of false discoveries, among the columns and the model, and among the rows
 MOST_ROWS = 5000  # of each table in the tests of rows and of models; drawn of more
@@ -53,7 +51,6 @@ class Comparison:
     score_new: float | None = None
     p_score: float | None = None
     worse: bool = False
-    left_out: list[str] = field(default_factory=list)
 
     @property
     def drifted(self) -> list[str]:
@@ -90,8 +87,7 @@ def compare(
     tests = [*(one.p for one in drifts), p_apart]
     if target is not None:
         known = np.array([value is not None for value in target])
-        scores = _scores(old, table.target, train, test, coded[known], np.array(target[known].tolist()), classifies,
-                         seed)
+        scores = _scores(old, table.target, train, test, coded[known], target[known], classifies, seed)
         found.score_old, found.score_new, found.p_score = scores
         tests.append(found.p_score)
     discovered = discoveries(np.array(tests), RATE)
@@ -114,21 +110,28 @@ def check_columns(table: Table, columns: Mapping[str, object], source: str) -> N
 
 
 def _newer(table: Table, columns: Mapping[str, object]) -> tuple[Table, Labels | None]:
-    """Return the newer columns read as those of the table were, and their target if they have one (None: missing)."""
-    numeric = {name: _read_as(columns[name]) for name in table.numeric}
-    categorical = {name: _as_texts(columns[name]) for name in table.categorical}
+    """Return the newer columns read as those of the table were, and their target if any is there (None: missing)."""
+    numeric = {name: read_as_before(name, columns[name], table.read_as.get(name)) for name in table.numeric}
+    categorical = {name: categories_of(columns[name]) for name in table.categorical}
     new = Table(numeric, categorical, np.empty(0), table.target_name, np.empty(0))
     given = columns.get(table.target_name)
     if given is None:
         return new, None
     if table.target.dtype.kind == "f":
-        values = _read_as(given)
-        return new, np.array([None if np.isnan(value) else value for value in values], dtype=object)
-    texts = _as_texts(given)
-    whole = table.target.dtype.kind in "iu"
-    labels = {str(label): label for label in np.unique(table.target).tolist()}
-    return new, np.array([labels.get(str(int(float(text))) if whole and _is_number(text) else text) for text in texts],
-                         dtype=object)
+        values = read_as_before(table.target_name, given, table.read_as.get(table.target_name))
+        target = np.array([None if np.isnan(value) else value for value in values], dtype=object)
+    else:
+        labels = {str(label): label for label in np.unique(table.target).tolist()}
+        whole = table.target.dtype.kind in "iu"
+        target = np.array([_label(text, labels, whole) for text in categories_of(given)], dtype=object)
+    return new, target if any(value is not None for value in target) else None
+
+
+def _label(text: str, labels: Mapping[str, object], whole: bool) -> object:
+    """Return the class that a text stands for: None if missing, the text itself for a class the table has not."""
+    if text == MISSING:
+        return None
+    return labels.get(str(int(float(text))) if whole and _is_number(text) else text, text)
 
 
 def _is_number(text: str) -> bool:
@@ -137,16 +140,6 @@ def _is_number(text: str) -> bool:
     except ValueError:
         return False
     return text.strip().lower() not in ("nan", "inf", "-inf")
-
-
-def _read_as(column: object) -> NDArray[np.float64]:
-    values = np.asarray(column.to_numpy() if hasattr(column, "to_numpy") else column)
-    return values.astype(np.float64) if values.dtype.kind in "iufb" else read_numbers(texts_of(values)).numbers
-
-
-def _as_texts(column: object) -> Labels:
-    texts = texts_of(np.asarray(column.to_numpy() if hasattr(column, "to_numpy") else column))
-    return texts.spread(np.array(texts.distinct, dtype=object), MISSING)
 
 
 def _numbers(name: str, old: NDArray[np.float64], new: NDArray[np.float64]) -> Drift:
@@ -222,10 +215,10 @@ def _scores(
     boosting = HistGradientBoostingClassifier if classifies else HistGradientBoostingRegressor
     model = boosting(random_state=seed).fit(old[train], y[train])
     if classifies:
-        wrong = model.predict(old[test]) != y[test], model.predict(new) != y_new
+        wrong = model.predict(old[test]) != y[test], model.predict(new).astype(object) != y_new
         counts = [[int(part.sum()), int((~part).sum())] for part in wrong[::-1]]
         p = float(fisher_exact(counts, alternative="greater").pvalue)
         return 1 - float(wrong[0].mean()), 1 - float(wrong[1].mean()), p
-    size = np.abs(model.predict(old[test]) - y[test]), np.abs(model.predict(new) - y_new)
+    size = np.abs(model.predict(old[test]) - y[test]), np.abs(model.predict(new) - y_new.astype(np.float64))
     p = mannwhitneyu(size[1], size[0], alternative="greater").pvalue
     return float(np.median(size[0])), float(np.median(size[1])), float(p)

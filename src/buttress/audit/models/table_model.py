@@ -9,10 +9,8 @@ from sklearn.pipeline import Pipeline
 
 from buttress._suggest import near
 from buttress.audit.protocols import Frame, Labels
-from buttress.audit.reading.entries import NOTATIONS, Notation
-from buttress.audit.reading.table import MISSING, _as_array, _numbers, _refuse_extremes, columns_of
-
-NAMES_OF_MISSING = ("<NA>", "NaT", "nan", "None")  # how missing values print
+from buttress.audit.reading.entries import Notation
+from buttress.audit.reading.table import categories_of, columns_of, read_as_before
 
 
 @dataclass
@@ -66,8 +64,8 @@ class TableModel:
         """
         columns = X if isinstance(X, Mapping) else columns_of(X)
         self._check_names(list(columns))
-        read = [*(self._number_column(name, columns[name]) for name in self.numeric),
-                *(_category_column(columns[name]) for name in self.categorical)]
+        read = [*(read_as_before(name, columns[name], self.read_as.get(name)) for name in self.numeric),
+                *(categories_of(columns[name]) for name in self.categorical)]
         return np.array([np.asarray(column, dtype=object) for column in read], dtype=object).T
 
     def predict(self, X: ArrayLike | Frame | Mapping[str, object]) -> Labels:
@@ -101,31 +99,3 @@ class TableModel:
         if missing:
             raise ValueError(f"The data lack the column{'s'[:len(missing) > 1]} {', '.join(map(repr, missing))}, which "
                              f"the model was trained on.{near(missing[0], names)}")
-
-    def _number_column(self, name: str, column: object) -> NDArray[np.float64]:
-        values = _as_array(column)
-        numbers = _numbers(values)
-        if numbers is None:
-            texts = _texts(values)
-            known = [self.read_as[name]] if name in self.read_as else NOTATIONS
-            readings = [_read(texts, notation) for notation in known]
-            numbers = max(readings, key=lambda reading: int(np.isfinite(reading).sum()))
-            if np.isnan(numbers).all() and any(texts):
-                raise ValueError(f"Column {name!r} was one of numbers when the model was trained. Now it holds "
-                                 f"{next(text for text in texts if text)!r}.")
-        _refuse_extremes(name, numbers, np.arange(len(numbers)))
-        return numbers
-
-
-def _category_column(column: object) -> NDArray[np.object_]:
-    return np.array([MISSING if text is None else text for text in _texts(_as_array(column))], dtype=object)
-
-
-def _texts(values: Labels) -> list[str | None]:
-    """Return the entries as text, None where they are missing."""
-    return [None if (text := str(value)) in NAMES_OF_MISSING and not isinstance(value, str) else text
-            for value in values]
-
-
-def _read(texts: Sequence[str | None], notation: Notation) -> NDArray[np.float64]:
-    return np.array([np.nan if text is None else notation.number(text) for text in texts])

@@ -16,6 +16,7 @@ from buttress.audit.protocols import Frame, is_frame
 from buttress.audit.reading.entries import (
     MISSING_WORDS,
     NEARLY_ALL,
+    NOTATIONS,
     PERHAPS_MISSING,
     Notation,
     Reading,
@@ -131,7 +132,7 @@ def make_table(
 
     ``labels`` are what rows are called, their numbers by default.
     """
-    y = _as_array(target)
+    y = as_array(target)
     if y.ndim != 1:
         raise ValueError(f"The target {target_name!r} must be one column. Got shape {y.shape}.")
     present, words = _present(y)
@@ -144,7 +145,7 @@ def make_table(
         raise ValueError(f"An audit needs at least 20 rows with a target. Got {len(table)}.")
     task = _settle_target(table, task)
     for name, column in columns.items():
-        values = _as_array(column)
+        values = as_array(column)
         if len(values) != len(present):
             raise ValueError(f"Column {name!r} has {len(values)} rows, the target {target_name!r} has {len(present)}.")
         if is_index(name, values):
@@ -157,7 +158,7 @@ def make_table(
     return table, task
 
 
-def _as_array(column: object) -> NDArray[Any]:
+def as_array(column: object) -> NDArray[Any]:
     """Return a column of a frame, or a sequence, as an array."""
     return np.asarray(column.to_numpy() if hasattr(column, "to_numpy") else column)
 
@@ -177,7 +178,7 @@ def _settle_target(table: Table, task: str) -> str:
         if wanted:
             y, table.read_as[name] = reading.numbers, reading.notation
     if y.dtype.kind == "f":
-        _refuse_extremes(name, y, table.row_numbers)
+        refuse_extremes(name, y, table.row_numbers)
     task = settle_task(y, name, task)
     table.target = y.astype(np.float64) if task == "regression" else _as_labels(y)
     return task
@@ -216,7 +217,7 @@ def is_index(name: str, values: NDArray[Any]) -> bool:
 
 def _place(name: str, values: NDArray[Any], table: Table) -> None:
     """Put a column among the numbers or the categories, or drop it; whatever is not plain is noted."""
-    numbers = _numbers(values)
+    numbers = numbers_of(values)
     texts = texts_of(values) if numbers is None and values.dtype.kind not in "mM" else None
     if texts is not None:
         reading = read_numbers(texts)
@@ -233,7 +234,7 @@ def _place(name: str, values: NDArray[Any], table: Table) -> None:
         _drop_times(name, values, table)
     if numbers is None:
         return
-    _refuse_extremes(name, numbers, table.row_numbers)
+    refuse_extremes(name, numbers, table.row_numbers)
     known = numbers[~np.isnan(numbers)]
     if known.size == 0 or known.min() == known.max():
         table.notes.append(f"Column {name!r} is {'empty' if known.size == 0 else 'constant'} and was dropped.")
@@ -276,7 +277,7 @@ def _drop_times(name: str, values: NDArray[Any], table: Table) -> None:
         table.notes.append(f"Column {name!r} holds {kind} and was dropped: {TIMES}")
 
 
-def _numbers(values: NDArray[Any]) -> NDArray[np.float64] | None:
+def numbers_of(values: NDArray[Any]) -> NDArray[np.float64] | None:
     """Return the values as float64 with NaN where missing, or None when they are not numbers."""
     if values.dtype.kind in "iufb":
         return values.astype(np.float64)
@@ -285,7 +286,33 @@ def _numbers(values: NDArray[Any]) -> NDArray[np.float64] | None:
     return None
 
 
-def _refuse_extremes(name: str, numbers: NDArray[Any], rows: NDArray[Any]) -> None:
+def read_as_before(name: str, column: object, notation: Notation | None) -> NDArray[np.float64]:
+    """Return a column of other rows than the table's as numbers, NaN where missing or no number.
+
+    ``notation`` is that of the table's column of texts, None if it was one of numbers; texts are read as they come.
+    Raises ValueError for a column without any number, and for huge ones.
+    """
+    values = as_array(column)
+    numbers = numbers_of(values)
+    if numbers is None:
+        texts = texts_of(values)
+        readings = [texts.spread(np.array([one.number(text) for text in texts.distinct]), np.nan)
+                    for one in ([notation] if notation is not None else NOTATIONS)]
+        numbers = max(readings, key=lambda reading: int(np.isfinite(reading).sum()))
+        if texts.distinct and np.isnan(numbers).all():
+            raise ValueError(f"Column {name!r} held numbers before. Now it holds {texts.distinct[0]!r}. Correct such "
+                             "entries, or leave them empty.")
+    refuse_extremes(name, numbers, np.arange(len(numbers)))
+    return numbers
+
+
+def categories_of(column: object) -> NDArray[Any]:
+    """Return a column of categories as texts, ``MISSING`` where there is none."""
+    texts = texts_of(as_array(column))
+    return texts.spread(np.array(texts.distinct, dtype=object), MISSING)
+
+
+def refuse_extremes(name: str, numbers: NDArray[Any], rows: NDArray[Any]) -> None:
     bad = np.flatnonzero(np.abs(numbers) > LARGEST)
     if bad.size:
         raise ValueError(f"Column {name!r} holds {numbers[bad[0]]:g} in row {rows[bad[0]]} ({bad.size} such rows). "

@@ -68,7 +68,7 @@ class Decomposition:
         return [self.bag(frozenset(order[:i]), vertex) for i, vertex in enumerate(order)]
 
     def best_order(self) -> list[int]:
-        """Return the order of least cost, by dynamic programming; sets dearer than the greedy order drop out."""
+        """Return the order of least cost, by dynamic programming; sets costlier than the greedy order drop out."""
         greedy = self.greedy_order()
         most = self.cost(greedy)
         layer: dict[frozenset[int], tuple[float, list[int]]] = {frozenset(): (0.0, [])}
