@@ -106,6 +106,22 @@ def test_a_selector_that_selects_nothing_fails(tmp_path, capsys):
     assert "selects nothing" in capsys.readouterr().out
 
 
+def test_tests_that_are_skipped_show_nothing(tmp_path, capsys):
+    (tmp_path / "test_skipped.py").write_text("import pytest\n\ndef test_one():\n    pytest.skip('no reason')\n")
+    docs = written(tmp_path, "| a | reproduces | `S one` | quick |",
+                   HEAD.replace("`V` stands", f"`S` stands for `pytest {tmp_path / 'test_skipped.py'} -k`, `V` stands"))
+    assert main(["--docs", str(docs)]) == 1
+    assert "all its tests were skipped" in capsys.readouterr().out
+
+
+def test_a_row_that_needs_a_module_is_told_where_it_is_not_run(tmp_path, capsys):
+    docs = written(tmp_path, "| a | reproduces | `V bounds.theorem_36` | quick with no_such_module |")
+    assert main(["--docs", str(docs)]) == 0
+    assert "not run, for want of the module no_such_module" in capsys.readouterr().out
+    docs = written(tmp_path, "| a | reproduces | `V bounds.theorem_99` | quick with numpy |")
+    assert main(["--docs", str(docs)]) == 1
+
+
 def test_long_rows_are_not_run():
     row = claims(ROOT / "docs" / "claims" / "subquantile.md")[0]
     assert row.run.startswith("long: ")

@@ -4,15 +4,17 @@ A page is a table of claim, verdict, command and run. A command stands in backqu
 abbreviation that the page explains as: `T` stands for `pytest ...`. Run is one of
 
     quick                            run here, in under a minute
+    quick with art                   the same where the module art can be imported; elsewhere the row counts as not run
     quick; `name` = 1.2 ± 0.1; ...   and the line "name = value" of its output must lie within the tolerance
     long: 2026-11-21, 91a0dd7        not run here: when, and at which commit, it last was
     none: reason                     no command can show it
 
-The check fails where a command fails, a figure differs, a pytest selector selects nothing, a row has none of these, or
-the index docs/claims.md counts other verdicts than the pages hold.
+The check fails where a command fails, a figure differs, a pytest selector selects nothing or nothing but skipped tests,
+a row has none of these, or the index docs/claims.md counts other verdicts than the pages hold.
 """
 
 import argparse
+import importlib.util
 import re
 import resource
 import subprocess
@@ -28,6 +30,7 @@ WIDTH = 4  # columns of a table of claims
 NOTHING_SELECTED = 5  # pytest's exit status
 SHORTHAND = re.compile(r"`([A-Za-z]+)`\s+stands\s+for\s+`([^`]+)`")
 FIGURE = re.compile(r"`([^`]+)` = ([^\s;]+) ± ([^\s;]+)")
+QUICK = re.compile(r"quick(?: with (\w+))?(?:;|$)")
 LAST_RUN = re.compile(r"long: \d{4}-\d{2}-\d{2}, [0-9a-f]{7,}$")
 PRINTED = re.compile(r"^(.+?) = (\S+)$", re.M)
 
@@ -73,8 +76,9 @@ def complaints_of_form(row: Row) -> list[str]:
     reason = row.run.removeprefix("none:").strip()
     if not row.commands and not (row.run.startswith("none:") and reason):
         found.append("no command, and no reason why none is possible")
-    if row.commands and not (row.run.split(";")[0] == "quick" or LAST_RUN.match(row.run)):
-        found.append(f"run must be quick, or long with the date and commit of the last run. Got {row.run!r}")
+    if row.commands and not (QUICK.match(row.run) or LAST_RUN.match(row.run)):
+        found.append(f"run must be quick, quick with MODULE, or long with the date and commit of the last run. "
+                     f"Got {row.run!r}")
     if row.run.count("±") != len(row.figures):
         found.append("a figure must be written `name` = value ± tolerance")
     return found
@@ -103,6 +107,8 @@ def complaints_of_run(row: Row, root: Path) -> list[str]:
             found.append(f"{command} took more than {MOST_SECONDS:.0f} s of processor time: mark it long")
         elif status:
             found.append(f"{command} failed: {output.strip()[-300:]}")
+        elif command.startswith("pytest") and " passed" not in output:
+            found.append(f"{command} shows nothing: all its tests were skipped")
         printed |= {name: float(value) for name, value in PRINTED.findall(output) if _is_number(value)}
     return found + differing(row, printed)
 
@@ -130,6 +136,13 @@ def _by_this_python(command: str) -> str:
     return f"{sys.executable} {rest}" if head == "python" else command
 
 
+def missing(row: Row) -> str:
+    """Return the module that a quick row needs and this Python lacks, or an empty string."""
+    needs = QUICK.match(row.run)
+    name = needs[1] if needs else None
+    return name if name and importlib.util.find_spec(name) is None else ""
+
+
 def kind(row: Row) -> str:
     """Return which of the three verdicts a row has."""
     return next((verdict for verdict in VERDICTS if row.verdict.startswith(verdict)), VERDICTS[0])
@@ -147,17 +160,18 @@ def pages(folder: Path) -> dict[Path, list[Row]]:
     return {page: rows for page, rows in read.items() if rows}
 
 
-def check(folder: Path, *, only: str = "", run: bool = True) -> Iterable[tuple[str, list[str]]]:
-    """Yield (where, complaints) for every row whose page and line contain ``only``, and for the index."""
+def check(folder: Path, *, only: str = "", run: bool = True) -> Iterable[tuple[str, list[str], str]]:
+    """Yield (where, complaints, the module it could not run without) for rows that contain ``only``, and the index."""
     index = (folder / "claims.md").read_text()
     for page, rows in pages(folder).items():
         if index_line(page, rows) not in index:
-            yield f"claims.md, {page.name}", [f"the index must have: {index_line(page, rows)}"]
+            yield f"claims.md, {page.name}", [f"the index must have: {index_line(page, rows)}"], ""
         for row in rows:
             if only in row.where:
                 found = complaints_of_form(row)
-                quick = run and not found and row.run.startswith("quick")
-                yield row.where, found + (complaints_of_run(row, folder.parent) if quick else [])
+                lacks = missing(row) if run else ""
+                quick = run and not found and not lacks and QUICK.match(row.run)
+                yield row.where, found + (complaints_of_run(row, folder.parent) if quick else []), lacks
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -170,11 +184,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     wrong = 0
     rows = 0
-    for where, found in check(options.docs, only=options.only, run=not options.form):
+    for where, found, lacks in check(options.docs, only=options.only, run=not options.form):
         rows += 1
         wrong += bool(found)
         for complaint in found:
             sys.stdout.write(f"{where}: {complaint}\n")
+        if lacks:
+            sys.stdout.write(f"{where}: not run, for want of the module {lacks}\n")
+        sys.stdout.flush()
     sys.stdout.write(f"{rows} rows, {wrong} wrong\n")
     return int(wrong > 0 or rows == 0)
 
