@@ -9,7 +9,12 @@ import pytest
 from scipy.stats import chi2_contingency, ks_2samp
 
 import buttress
+from buttress.audit.against.compare import compare
 from buttress.audit.against.tests import discoveries, same_categories, same_numbers, same_share
+from buttress.audit.reading.split import split
+from buttress.audit.reading.table import columns_of, make_table
+
+from audit_problems import only
 
 sys.path.append(str(Path(__file__).parents[1] / "benchmarks"))
 drift = pytest.importorskip("drift")
@@ -39,6 +44,13 @@ def test_columns_are_compared_by_their_entries_and_by_their_gaps():
     texts = np.repeat(np.array(["a", "b", "c"], dtype=object), [30, 30, 30])
     others = np.repeat(np.array(["a", "b", "c"], dtype=object), [10, 30, 50])
     assert same_categories(texts, others) == pytest.approx(chi2_contingency([[30, 30, 30], [10, 30, 50]]).pvalue)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def few():
+    """One machine beside the baselines: what is tested here is about the newer rows."""
+    with only("plain SVC"):
+        yield
 
 
 @pytest.fixture(scope="module")
@@ -71,10 +83,13 @@ def test_newer_rows_without_a_column_are_refused_before_any_work(frames):
 
 
 def scored(frames, change):
-    """The comparison of the frames' rows, the targets of the newer ones changed."""
+    """The comparison of the frames' rows, the targets of the newer ones changed; the audit compares the same way."""
     (X, y), (newer, _) = frames
     targets = np.where(newer["a"] > 2.0, "yes", "no").astype(object)
-    return buttress.audit(None, X, y, rows=60, budget=300, against=newer.assign(target=change(targets))).against
+    table, _ = make_table(columns_of(X), y, "target", "auto")
+    train, test, _ = split(table, True, 0)
+    columns = columns_of(newer.assign(target=change(targets)))
+    return compare(table, True, columns, "newer", train, test, 0).to_dict()
 
 
 def test_targets_that_are_missing_are_left_out_and_new_classes_are_errors(frames):

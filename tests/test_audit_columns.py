@@ -1,7 +1,6 @@
 """How the audit reads columns: stray words among numbers, notations, dates, and what it says of each."""
 
 import gzip
-import time
 import zipfile
 
 import numpy as np
@@ -9,12 +8,12 @@ import pandas as pd
 import polars as pl
 import pytest
 
-from buttress.audit.call import audit_table
-from buttress.audit.options import Options
+from buttress import KernelRegressor
 from buttress.audit.reading.cautions import cautions
 from buttress.audit.reading.source import kind_of, load, read_call
 from buttress.audit.reading.split import split
 from buttress.audit.reading.table import make_table
+from buttress.audit.writing.paste import paste
 
 
 @pytest.fixture
@@ -89,7 +88,7 @@ def test_the_pasted_code_reads_the_same_numbers(numbers, tmp_path):
     np.testing.assert_allclose(table.target, numbers)
     table.origin = str(path), kind_of(str(path), None)
     scope = {}
-    exec(audit_table(None, table, task, Options(rows=40, budget=60), None, time.monotonic(), "odd").code, scope)
+    exec(paste(table, KernelRegressor()), scope)
     for name, column in table.numeric.items():
         np.testing.assert_array_equal(scope["frame"][name].to_numpy(), column)
     assert scope["model"].score(scope["frame"], numbers) > 0.8

@@ -26,6 +26,15 @@ from buttress.audit.writing.advice import next_step
 from buttress.audit.writing.paste import _home
 from buttress.audit.writing.report import html, terminal_table
 
+from audit_problems import only
+
+
+@pytest.fixture(autouse=True, scope="module")
+def few():
+    """One machine beside the baselines; tests/test_findings.py audits all."""
+    with only("plain SVC", "plain kernel ridge"):
+        yield
+
 
 @pytest.fixture(scope="module")
 def mislabelled():

@@ -5,17 +5,16 @@ import warnings
 from collections.abc import Mapping, Sequence, Sized
 
 from numpy.typing import ArrayLike
-from sklearn.base import is_classifier
 from threadpoolctl import threadpool_limits
 
 from buttress._checks import InterruptedWarning, NotConvergedWarning
-from buttress._types import Supervised
+from buttress._types import Predictor, Supervised
 from buttress.audit.against.compare import check_columns, compare
 from buttress.audit.baselines import baselines
 from buttress.audit.conclude import conclude
 from buttress.audit.contenders import contenders
 from buttress.audit.findings import Check
-from buttress.audit.fitted import is_fitted, order_columns
+from buttress.audit.fitted import check_task, is_fitted, name_of, order_columns, takes_numbers
 from buttress.audit.options import Options
 from buttress.audit.protocols import Frame, Report, is_frame
 from buttress.audit.reading.table import Table, columns_of, kind_of_frame, labels_of, make_table
@@ -26,12 +25,13 @@ Newer = tuple[Mapping[str, object], str]  # columns and what they are called
 
 
 def audit(
-    estimator: Supervised | None,
+    estimator: Supervised | Predictor | None,
     X: ArrayLike | Frame,
     y: ArrayLike,
     *,
     task: str = "auto",
     eps: float = 0.25,
+    swaps: int = 1,
     budget: float = 60.0,
     rows: int | None = None,
     random_state: int = 0,
@@ -47,14 +47,19 @@ def audit(
     ----------
     estimator : estimator or None
         Your own classifier or regressor as one more row; None for none. Unfitted, it is fitted on the prepared features
-        like the others; fitted, it is judged as it is, on numeric columns, and not refitted to corrupt targets.
+        like the others. Fitted, it is judged as it is, and not refitted to corrupt targets: anything with ``predict``,
+        which is given the columns of X as they came, texts and gaps included. The table then also says what moved
+        numbers, swapped categories and empty cells do to it, and to the others.
     X : array or frame of shape (n, d)
         Numbers are median-filled and standardised, texts one-hot encoded; constant columns are dropped and reported.
     y : array of shape (n,)
     task : {"auto", "classification", "regression"}
         "auto": texts and whole numbers with at most 10 values are classes.
     eps : float, default=0.25
-        Radius of the attack in standard deviations of each numeric feature (l_inf).
+        Radius of the attack in standard deviations of each numeric feature (l_inf); of numbers moved as they came, in
+        robust deviations.
+    swaps : int, default=1
+        Most categories of a row that are swapped for others, where a fitted estimator is given.
     budget : float, default=60
         Seconds for everything; rows are subsampled to keep it, and the result says how many.
     rows : int or None
@@ -94,7 +99,7 @@ def audit(
     ('accuracy on held-out rows as they are', True)
     """
     started = time.monotonic()
-    options = Options(task, eps, budget, rows, random_state, tuple(ignore))
+    options = Options(task, eps, budget, rows, random_state, tuple(ignore), swaps)
     options.check()
     columns = columns_of(X)
     _check_lengths(X, y)
@@ -113,22 +118,21 @@ def _check_lengths(X: ArrayLike | Frame, y: ArrayLike) -> None:
 
 
 def audit_table(
-    estimator: Supervised | None, table: Table, task: str, options: Options, report: Report | None, started: float,
-    source: str, checks: Sequence[Check] = (), newer: Newer | None = None,
+    estimator: Supervised | Predictor | None, table: Table, task: str, options: Options, report: Report | None,
+    started: float, source: str, checks: Sequence[Check] = (), newer: Newer | None = None,
 ) -> AuditResult:
     """Run the audit on a table; ``started`` is when the budget began to run, ``source`` names the data.
 
     ``newer`` are the columns, and the name, of data to compare the table with.
     """
     options.check()
-    entries = contenders(task, options.eps, options.seed) | baselines(table, task, options.seed)
+    entries: dict[str, Predictor] = {}
+    entries |= contenders(task, options.eps, options.seed) | baselines(table, task, options.seed)
     if estimator is not None:
-        if is_classifier(estimator) != (task == "classification"):
-            raise ValueError(f"The target {table.target_name!r} makes this a {task} task, which "
-                             f"{type(estimator).__name__} does not do. Give the other kind of estimator, or task=.")
-        if is_fitted(estimator):
+        check_task(estimator, table, task)
+        if is_fitted(estimator) and takes_numbers(estimator, table):
             order_columns(estimator, table)
-        entries[f"yours ({type(estimator).__name__})"] = estimator
+        entries[name_of(estimator)] = estimator
     if newer is not None:
         check_columns(table, *newer)
     study = Study(table, task, entries, options, report or (lambda what, share: None), started)

@@ -8,6 +8,7 @@ from buttress.audit.against.compare import Comparison
 from buttress.audit.baselines import GUESSES, NAMES, SIMPLER
 from buttress.audit.findings import Check, Evidence, find_all
 from buttress.audit.measure import beats
+from buttress.audit.moves.measuring import KINDS
 from buttress.audit.reading.split import HELD_OUT
 from buttress.audit.result import AuditResult, recommend
 from buttress.audit.suspicion import suspects
@@ -18,7 +19,7 @@ from buttress.audit.writing.sheet import Sheet
 if TYPE_CHECKING:
     from buttress.audit.study import Study  # which imports this module
 
-NO_VOTE = ("certified", "median", "r2")  # columns that do not count for the recommendation
+NO_VOTE = ("certified", "median", "r2", *KINDS)  # columns that do not count for the recommendation
 # Two estimators differ beyond chance (sign test, 5%) when six rows or more are right with one of them only; of fewer
 # than twenty rows that would be a difference of .3, and the interval of no error at all reaches from .83 to 1.
 ENOUGH = 20
@@ -81,8 +82,8 @@ def _data(study: "Study", source: str) -> dict[str, Any]:
 def _settings(study: "Study", interval: str) -> dict[str, Any]:
     options = study.options
     return {"eps": options.eps, "eps_unit": "standard deviations of each numeric feature", "norm": "linf",
-            "attack": ATTACK, "budget": options.budget, "rows": options.rows, "seed": options.seed,
-            "ignore": list(options.ignore), "interval": interval}
+            "attack": ATTACK, "swaps": options.swaps, "budget": options.budget, "rows": options.rows,
+            "seed": options.seed, "ignore": list(options.ignore), "interval": interval}
 
 
 def _notes(study: "Study") -> list[str]:

@@ -1,18 +1,22 @@
-"""A model that is already fitted, as one more row of the audit: on the prepared features, but never fitted again."""
+"""A model of the user's as one more row of the audit: what it is, what it reads, and it behind prepared features."""
 
 from importlib.util import find_spec
 
 import numpy as np
+from sklearn.base import is_classifier
 from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.validation import check_is_fitted
 
+from buttress.audit.models.table_model import TableModel
 from buttress.audit.reading.table import Table
 
 
 def is_fitted(estimator: object) -> bool:
-    """Say whether an estimator has been fitted."""
+    """Say whether an estimator has been fitted, or can only be asked."""
+    if not (hasattr(estimator, "fit") and hasattr(estimator, "get_params")):
+        return True
     try:
         check_is_fitted(estimator)
     except (NotFittedError, TypeError):
@@ -20,11 +24,46 @@ def is_fitted(estimator: object) -> bool:
     return True
 
 
+def name_of(estimator: object) -> str:
+    """Return what the audit calls a model of the user's."""
+    return f"yours ({estimator.estimator if isinstance(estimator, TableModel) else type(estimator).__name__})"
+
+
+def check_task(estimator: object, table: Table, task: str) -> None:
+    """Refuse a model for the other kind of target, as far as it says what it is."""
+    if isinstance(estimator, TableModel):
+        kind = estimator.task
+    elif hasattr(estimator, "__sklearn_tags__"):
+        kind = "classification" if is_classifier(estimator) else "regression"
+    elif hasattr(estimator, "predict"):
+        return
+    else:
+        raise ValueError(f"A model needs a method predict. {type(estimator).__name__} has none.")
+    if kind != task:
+        raise ValueError(f"The target {table.target_name!r} makes this a {task} task, which {type(estimator).__name__} "
+                         "does not do. Give the other kind of estimator, or task=.")
+
+
+def takes_numbers(model: object, table: Table) -> bool:
+    """Say whether a fitted model reads the numeric columns of the table and no others, none of them with a gap.
+
+    Its scores can then be asked for at prepared features, where they may have gradients.
+    """
+    if isinstance(model, TableModel) or table.categorical:
+        return False
+    if any(np.isnan(column).any() for column in table.numeric.values()):
+        return False
+    names = getattr(model, "feature_names_in_", None)
+    if names is not None:
+        return {str(name) for name in names} == set(table.numeric)
+    return getattr(model, "n_features_in_", None) == len(table.numeric)
+
+
 def order_columns(model: object, table: Table) -> None:
     """Put the numeric columns of ``table`` in the order the model was fitted on; ValueError where they do not match."""
     if table.categorical or any(np.isnan(column).any() for column in table.numeric.values()):
-        raise ValueError("A fitted model can be audited on numeric columns without missing values only. "
-                         f"{_listed(table)} Give the estimator unfitted, or prepare the data first.")
+        raise ValueError("A model fitted elsewhere can be attacked on numeric columns without missing values only. "
+                         f"{_listed(table)} Keep it with buttress train, or prepare the data first.")
     names = getattr(model, "feature_names_in_", None)
     if names is not None and set(names) == set(table.numeric):
         table.numeric = {str(name): table.numeric[str(name)] for name in names}

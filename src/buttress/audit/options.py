@@ -42,11 +42,13 @@ class Options:
     rows: int | None = None
     seed: int = 0
     ignore: tuple[str, ...] = ()  # codes of findings to leave out
+    swaps: int = 1  # most categories of a row that are swapped
 
     def check(self) -> None:
         check_option("task", self.task, ("auto", "classification", "regression"))
         check_number("eps", self.eps, 0, fix="It is a radius in standard deviations.")
         check_number("budget", self.budget, 0)
         check_count("random_state", self.seed, 0)
+        check_count("swaps", self.swaps, 1)
         if self.rows is not None:
             check_count("rows", self.rows, 20)

@@ -36,7 +36,7 @@ class AuditResult:
     rows : dict of str to dict of str to Cell
         Estimator name -> column key -> value with its interval; a Cell of None was skipped for the budget.
     curves : dict
-        "eps" and "noise": {"x": [...], estimator name: [...]}.
+        "eps" and "noise", and for a fitted model "moved", "swapped" and "blanked": {"x": [...], estimator: [...]}.
     suspicion : dict
         judged (rows that were), rows (rows there are), share (estimate of the share of wrong targets), above_half (rows
         more likely wrong than right), held_out_above_half (of these, held out), isolated (rows that resemble no other).
@@ -141,7 +141,8 @@ class AuditResult:
         budget = f"to keep the budget of {self.settings['budget']:g} seconds"
         asked = f"{self.settings['rows']} were asked for" if self.settings["rows"] else budget
         said = {"train": f"are used: {asked}", "test": "are used: more would hardly narrow the intervals",
-                "judged": f"have their labels judged: {asked}", "novel": budget, "skipped": f"were skipped {budget}"}
+                "judged": f"have their labels judged: {asked}", "novel": budget, "moves": f"were moved {budget}",
+                "skipped": f"were skipped {budget}"}
         return [f"{what} {said[key]}." for key, what in self.subsampled.items()]
 
     def judged(self) -> str:

@@ -4,7 +4,7 @@ import time
 import warnings
 from dataclasses import dataclass, field
 from os import cpu_count
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,9 +22,13 @@ from buttress.audit.baselines import (
     takes_logarithms,
 )
 from buttress.audit.contenders import fitted_within
-from buttress.audit.fitted import is_fitted, on_prepared
+from buttress.audit.fitted import is_fitted, on_prepared, takes_numbers
 from buttress.audit.judging import Jury
 from buttress.audit.measure import Cell, accuracy, attacked_correct, has_gradients, has_scores, median_error, r2, rmse
+from buttress.audit.moves.asking import InPlace
+from buttress.audit.moves.measuring import columns_of as columns_of_moves
+from buttress.audit.moves.measuring import keep_takeable, measure
+from buttress.audit.moves.space import Space
 from buttress.audit.options import Options
 from buttress.audit.protocols import Labels, Pick, Report
 from buttress.audit.reading.cautions import cautions
@@ -48,7 +52,7 @@ class Study:
 
     table: Table
     task: str
-    entries: dict[str, Supervised]
+    entries: dict[str, Predictor]
     options: Options
     report: Report
     started: float
@@ -62,6 +66,9 @@ class Study:
     attack_seconds: dict[str, float] = field(default_factory=dict)
     novel: list[Any] = field(default_factory=list)
     subsampled: dict[str, Any] = field(default_factory=dict)
+    in_place: set[str] = field(default_factory=set)
+    yours: dict[str, InPlace] = field(default_factory=dict)
+    moves: dict[str, str] = field(default_factory=dict)
 
     @property
     def classifies(self) -> bool:
@@ -70,7 +77,7 @@ class Study:
     @property
     def unfitted(self) -> dict[str, Supervised]:
         """The entries that are to be fitted here."""
-        return {name: estimator for name, estimator in self.entries.items() if not is_fitted(estimator)}
+        return {name: cast(Supervised, model) for name, model in self.entries.items() if not is_fitted(model)}
 
     def left(self) -> float:
         """Return the seconds of the budget that remain."""
@@ -80,12 +87,15 @@ class Study:
         """Split and prepare, choose how many rows the budget allows, then measure in order of importance."""
         self.began = time.monotonic()
         self._split()
+        self._pose_yours()
         columns = self.columns()
         self.rows = {name: {key: Cell() for key in columns} for name in self.entries}
         self._subsample()
         self._as_is_and_attacked()
         if self.classifies:
             self._certified()
+        if self.yours:
+            measure(self, self.space, self.yours, list(self.moves))
         self.report("suspicious rows", 0.55)
         self._suspicious()
         self._novel()
@@ -95,6 +105,10 @@ class Study:
         self.report("writing", 0.97)
 
     def columns(self) -> dict[str, str]:
+        """Return the columns of the table, and what they say."""
+        return self._columns() | self.moves
+
+    def _columns(self) -> dict[str, str]:
         if self.classifies:
             return {"as_is": "accuracy on held-out rows as they are",
                     "attacked": f"accuracy, numbers moved by {self.options.eps:g} standard deviations to do harm",
@@ -115,15 +129,14 @@ class Study:
         scaled_by = self._at_most(train, spending.SCALING_ROWS)
         self.preparation = self.table.preparation().fit(self.raw[scaled_by])
         self.scaler = self.preparation.named_transformers_["numeric"][-1] if self.table.numeric else None
-        native = self.table.native().fit(self.raw[scaled_by])
+        self.native_preparation = self.table.native().fit(self.raw[scaled_by])
         # no more rows are prepared than can be used
         self.train = self._at_most(train, self.options.rows or max(spending.TRAINING_ROWS))
         self.test = self._at_most(test, spending.TEST_ROWS)
         if len(self.test) < len(test):
             self.subsampled["test"] = f"{len(self.test)} of {len(test)} held-out rows"
         self.X, self.X_test = self._prepared(self.train), self._prepared(self.test)
-        self.native, self.native_test = (np.asarray(native.transform(self.raw[part]), dtype=np.float64)
-                                         for part in (self.train, self.test))
+        self.native, self.native_test = (self.native_of(self.raw[part]) for part in (self.train, self.test))
         self.y = self.table.target[self.train]
         self.y_test = self.table.target[self.test]
 
@@ -133,7 +146,27 @@ class Study:
 
     def _prepared(self, rows: NDArray[np.intp]) -> NDArray[np.float64]:
         """Return rows of the table as prepared features."""
-        return np.asarray(self.preparation.transform(self.raw[rows]), dtype=np.float64)
+        return self.prepared_of(self.raw[rows])
+
+    def prepared_of(self, raw: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return coded columns (n, d) as prepared features."""
+        return np.asarray(self.preparation.transform(raw), dtype=np.float64)
+
+    def native_of(self, raw: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return coded columns (n, d) as gradient boosting takes them, gaps and all."""
+        return np.asarray(self.native_preparation.transform(raw), dtype=np.float64)
+
+    def _pose_yours(self) -> None:
+        """Try a fitted model of the user's on a few rows, and settle which moves of its columns are measured."""
+        for name, model in self.entries.items():
+            if name not in self.unfitted:
+                self.space = Space(self.table, self.raw, self.train)
+                self.yours[name] = InPlace(model, self.space, self.table.target, self.classifies)
+                self.yours[name].try_rows(self.space.rows(self.test), name)
+                self.notes += keep_takeable(self.space, self.yours[name], self.test, name)
+                self.moves = columns_of_moves(self, self.space)
+                if not takes_numbers(model, self.table):
+                    self.in_place.add(name)
 
     def _subsample(self) -> None:
         """Keep as many rows as asked for, or as the budget affords."""
@@ -193,9 +226,9 @@ class Study:
         for k, (name, estimator) in enumerate(self.entries.items()):
             self.report(f"{name}: as is and attacked", 0.1 + 0.45 * k / len(self.entries))
             if name in self.unfitted:
-                model = self._fit(name, estimator, self.y)
+                model: Predictor = self._fit(name, self.unfitted[name], self.y)
             else:
-                model = on_prepared(estimator, self.scaler)
+                model = self.yours[name] if name in self.in_place else on_prepared(estimator, self.scaler)
             self.models[name] = model
             self.rows[name]["as_is"] = self._score(name, model)
             if self.classifies:
@@ -212,7 +245,7 @@ class Study:
             if name == MAJORITY:  # a constant cannot be moved
                 self.rows[name]["certified"] = self.rows[name]["as_is"]
                 continue
-            if reads_columns(name):
+            if reads_columns(name) or name in self.in_place:
                 continue
             try:
                 radius = certified_radius(model, self.X_test).linf
@@ -223,6 +256,8 @@ class Study:
 
     def _held_out(self, name: str) -> NDArray[np.float64]:
         """Return the held-out rows as this model takes them."""
+        if name in self.in_place:
+            return self.space.rows(self.test)
         return self.native_test if reads_columns(name) else self.X_test
 
     def _score(self, name: str, model: Predictor, part: Pick = slice(None)) -> Cell:
@@ -235,6 +270,8 @@ class Study:
         why_not = ""
         if name in NAMES:
             pass
+        elif name in self.in_place:
+            why_not = f"{name} reads the columns as they came, and is moved in them: see moved, swapped and blanked."
         elif not has_scores(self.models[name]):
             why_not = f"{name} gives labels only: it was not attacked, and is not recommended."
         elif not has_gradients(self.models[name]):

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from buttress.audit.result import AuditResult
 
 
-PICKLES = (".pkl", ".pickle", ".joblib")  # how files that run code when they are read are called
+PICKLES = (".pkl", ".pickle", ".joblib", ".skops")  # how files that can run code when they are read are called
 
 
 class Task(StrEnum):
@@ -27,7 +27,7 @@ class Task(StrEnum):
     regression = "regression"
 
 Trust = Annotated[bool, typer.Option(
-    "--trust-pickle", help="Read --model from a pickle or joblib file, which can run any code.")]
+    "--trust-pickle", help="Read --model from a pickle, joblib or skops file, which can run code of its maker.")]
 
 
 @app.command()
@@ -38,12 +38,14 @@ def audit(
         str | None, typer.Option("--format", help="csv or parquet, when the name does not say.")] = None,
     task: Annotated[Task, typer.Option(help="What the target is.")] = Task.auto,
     eps: Annotated[float, typer.Option(help="Attack radius in standard deviations of each numeric feature.")] = 0.25,
+    swaps: Annotated[int, typer.Option(help="Most categories of a row that are swapped, with --model.")] = 1,
     budget: Annotated[float, typer.Option("--budget", "--max-time", help="Seconds for the whole run.")] = 60.0,
     rows: Annotated[int | None, typer.Option(help="Training rows to use instead of what the budget allows.")] = None,
     seed: Annotated[int, typer.Option(help="Seed of everything random.")] = 0,
     output: Annotated[Path, typer.Option(help="Folder for audit.json, audit.html and suspicious.csv.")] = Path(),
     against: Annotated[Path | None, typer.Option(help="A file of newer rows: what drifted, what is novel.")] = None,
-    model: Annotated[Path | None, typer.Option(help="A model file of buttress.save, as one more row.")] = None,
+    model: Annotated[Path | None, typer.Option(
+        help="A model file, of buttress train or save, as one more row.")] = None,
     trust_pickle: Trust = False,
     fail_under: Annotated[list[str] | None, typer.Option(
         help="COLUMN=VALUE, as in attacked=0.7: exit with 1 if the recommended estimator does worse.")] = None,
@@ -57,6 +59,8 @@ def audit(
     _check_findings(fail_on or [], ignore or [])
     _check_output(output)
     check_numbers(eps, budget, rows, seed)
+    if swaps < 1:
+        raise ValueError(f"--swaps must be a whole number of at least 1. Got {swaps}.")
     _check_files(against, model, trust_pickle)
     from buttress.audit.reading.source import kind_of, load
     from buttress.audit.reading.table import make_table
@@ -67,7 +71,7 @@ def audit(
     from buttress.audit.call import audit_table
     from buttress.audit.options import Options
 
-    options = Options(task.value, eps, budget, rows, seed, tuple(ignore or []))
+    options = Options(task.value, eps, budget, rows, seed, tuple(ignore or []), swaps)
     with ctrl_c(), progress() as report:
         result = audit_table(_fitted(model), table, settled, options, report, STARTED, data, newer=_newer(against))
     _show(result, result.save(output))
@@ -109,9 +113,10 @@ def _check_files(against: Path | None, model: Path | None, trusted: bool) -> Non
         if path is not None and not path.is_file():
             raise ValueError(f"--{option} {str(path)!r} is not a file.")
     if model is not None and model.suffix.lower() in PICKLES and not trusted:
-        raise ValueError(f"--model {str(model)!r} is a pickle, and reading one runs whatever code its maker put into "
-                         "it. If you trust who made it, add --trust-pickle; or write the model with buttress.save, "
-                         "whose files cannot run code.")
+        what = "a skops file, and reading one calls classes its maker chose" if model.suffix.lower() == ".skops" else (
+            "a pickle, and reading one runs whatever code its maker put into it")
+        raise ValueError(f"--model {str(model)!r} is {what}. If you trust who made it, add --trust-pickle; or write "
+                         "the model with buttress.save, whose files cannot run code.")
 
 
 def _newer(path: Path | None) -> tuple[dict[str, Any], str] | None:
@@ -127,6 +132,8 @@ def _fitted(path: Path | None) -> Any:
     """Return the model in the file, None for none; a pickle was said to be trusted."""
     if path is None:
         return None
+    if path.suffix.lower() == ".skops":
+        return _from_skops(path)
     if path.suffix.lower() in PICKLES:
         import joblib
 
@@ -134,6 +141,15 @@ def _fitted(path: Path | None) -> Any:
     from buttress.persistence import load
 
     return load(path)
+
+
+def _from_skops(path: Path) -> Any:
+    """Return the model in a skops file, all of whose types were said to be trusted."""
+    try:
+        from skops import io
+    except ImportError:
+        raise ImportError(f"Reading {path.name} needs skops. Install it with: pip install skops") from None
+    return io.load(path, trusted=io.get_untrusted_types(file=path))
 
 
 def _floor(text: str) -> tuple[str, float]:

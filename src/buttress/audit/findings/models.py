@@ -9,15 +9,40 @@ MOVED = 0.1  # drop of the accuracy under small moves that is a finding
 MUCH_MOVED = 0.3
 CORRUPTED = 0.1  # drop of the accuracy when 30% of the labels are wrong; share of the RMSE it grows by, times five
 NOVEL = 0.1  # share of the held-out rows that is novel; of rows like the training rows it is about .05
+YOURS = "yours ("  # how the row of a user's model begins
+IN_PLACE = {  # columns about moves of the data as they came: what is done, and the advice
+    "moved": ("Moving every number by at most {eps:g} robust deviations",
+              "If inputs are noisy or can be manipulated, train against that, or widen the data."),
+    "swapped": ("The worst swap of categories of a row", "See that categories are entered without mistakes."),
+    "blanked": ("Leaving the worst cell of a row empty", "Refuse rows with such gaps, or train on rows with them."),
+}
 
 
 class FragileToMoves(Check):
-    """The recommended model loses accuracy when numbers move a little."""
+    """The recommended model, or the user's, loses accuracy when a row changes a little."""
 
     code = "BUT014"
     title = "small moves change predictions"
 
     def find(self, evidence: Evidence) -> Iterable[Finding]:
+        yield from self._recommended(evidence)
+        if evidence.classifies:
+            for name in (name for name in evidence.rows if name.startswith(YOURS)):
+                yield from self._yours(evidence, name)
+
+    def _yours(self, evidence: Evidence, name: str) -> Iterable[Finding]:
+        """Yield a finding for each kind of move of the columns as they came that the user's model does not stand."""
+        before = evidence.cell(name, "as_is").value
+        for key, what in IN_PLACE.items():
+            after = evidence.cell(name, key).value
+            if before is None or after is None or before - after < MOVED:
+                continue
+            severity = Severity.error if before - after >= MUCH_MOVED else Severity.warning
+            yield self.finding(
+                f"{what[0].format(eps=evidence.eps)} takes {name} from {before:.0%} right to {after:.0%}.", what[1],
+                severity, estimator=name, move=key, as_is=before, moved=after)
+
+    def _recommended(self, evidence: Evidence) -> Iterable[Finding]:
         before, after = (evidence.cell(evidence.recommended, key).value for key in ("as_is", "attacked"))
         if before is None or after is None or before - after < MOVED:
             return

@@ -15,12 +15,15 @@ TICKS = 5
 SAYS = {
     "eps": "how far every number may be moved (standard deviations)",
     "noise": "share of training targets made wrong",
+    "moved": "how far numbers as they came may be moved (robust deviations)",
+    "swapped": "categories of a row that may be swapped",
+    "blanked": "cells of a row that may be left empty",
 }
 
 
 def figures(result: "AuditResult") -> list[tuple[str, str]]:
     """Return (SVG, caption) of each curve."""
-    return [(_figure(result, key), _caption(result, key)) for key in ("eps", "noise") if key in result.curves]
+    return [(_figure(result, key), _caption(result, key)) for key in SAYS if key in result.curves]
 
 
 def _caption(result: "AuditResult", key: str) -> str:

@@ -10,6 +10,10 @@ if TYPE_CHECKING:
     from buttress.audit.result import AuditResult
 
 INCHES_A_CURVE = 5.2
+LABELS = {
+    "eps": "attack radius eps (standard deviations)", "noise": "share of training targets corrupted",
+    "moved": "numbers moved (robust deviations)", "swapped": "categories swapped", "blanked": "cells left empty",
+}
 HEIGHT = 3.6  # inches
 COLOURS = ("#8a8f98", "#0b6e99", "#c2571a", "#4a7c3a", "#7b4ea3", "#a33b5e", "#54606e")
 
@@ -21,7 +25,7 @@ def draw(result: "AuditResult", axes: "Sequence[Axes] | None" = None) -> "Figure
         from matplotlib.figure import Figure
     except ImportError:
         raise ImportError("Plots need matplotlib. Install it with: pip install 'buttress[report]'") from None
-    curves = [key for key in ("eps", "noise") if key in result.curves]
+    curves = [key for key in LABELS if key in result.curves]
     with mpl.rc_context({"font.size": 10, "svg.fonttype": "none", "svg.hashsalt": "buttress"}):
         if axes is None:
             width = INCHES_A_CURVE * len(curves)
@@ -36,9 +40,11 @@ def _draw_curve(ax: "Axes", result: "AuditResult", key: str) -> None:
     curve = result.curves[key]
     for k, name in enumerate(result.rows):
         points = [(x, value) for x, value in zip(curve["x"], curve[name], strict=True) if value is not None]
+        if not points:  # there was no time
+            continue
         ax.plot(*zip(*points, strict=True), marker="o", markersize=4, label=name, color=COLOURS[k % len(COLOURS)],
                 linewidth=2.2 if name == result.recommended else 1.4)
-    ax.set_xlabel("attack radius eps (standard deviations)" if key == "eps" else "share of training targets corrupted")
+    ax.set_xlabel(LABELS[key])
     ax.set_ylabel("accuracy" if result.metric == "accuracy" else "RMSE")
     if result.metric == "accuracy":
         ax.set_ylim(-0.02, 1.02)

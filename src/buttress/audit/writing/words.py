@@ -3,7 +3,8 @@
 HEADINGS = {
     "as_is": "as it is", "r2": "R²", "median": "median error", "attacked": "moved inputs", "certified": "proven",
     "flipped_10": "10% wrong labels", "flipped_30": "30% wrong labels", "noise_10": "10% wrong targets",
-    "noise_30": "30% wrong targets", "novel": "novel rows",
+    "noise_30": "30% wrong targets", "moved": "numbers moved", "swapped": "categories swapped",
+    "blanked": "a cell left empty", "novel": "novel rows",
 }
 
 GLOSSARY = {
@@ -42,6 +43,21 @@ GLOSSARY = {
         "Wrong targets",
         "The RMSE after 10% or 30% of the training targets were replaced by numbers far off. It shows how much the"
         " model depends on every target being right.",
+    ),
+    "moved": (
+        "Numbers moved",
+        "Every number of a row, as it came, is moved by at most eps robust deviations (the distance of the quartiles "
+        "over 1.349; of whole numbers, whole ones) in the worst direction found by trying. As any attack it finds part "
+        "of what can go wrong, and less of a model that gives labels only. Of numbers it is the RMSE.",
+    ),
+    "swapped": (
+        "Categories swapped",
+        "The worst that comes of swapping at most so many categories of a row for others seen in training. All swaps "
+        "of one are tried; of more, the worst is added to those before.",
+    ),
+    "blanked": (
+        "A cell left empty",
+        "The worst that comes of leaving one cell of a row empty. All cells are tried that the model takes a gap in.",
     ),
     "novel": (
         "Novel rows",

@@ -1,0 +1,157 @@
+"""A model as a search asks it: how much harm a move does to each row, by scores where it gives them, else by labels."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from buttress._types import MatrixLike, Predictor
+from buttress.audit.measure import has_scores
+from buttress.audit.models.table_model import TableModel
+from buttress.audit.moves.space import Rows, Space, chosen, names_of
+from buttress.audit.protocols import Labels
+
+Harm = Callable[[Rows], NDArray[np.float64]]  # of moved rows, as many as were given, in their order
+TRIED = 5  # rows on which a model of the user's is tried before any work is done
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A fitted model to be asked with rows of a :class:`Space`.
+
+    ``scores`` gives (n, classes), the largest being likeliest, in the order of ``classes``; None of a model that gives
+    labels only, and of a regression.
+    """
+
+    predict: Callable[[Rows], Labels]
+    scores: Callable[[Rows], NDArray[np.float64]] | None
+    classes: Labels
+    classifies: bool
+
+    def harms(self, target: Labels) -> list[Harm]:
+        """Return what a search makes as large as it can: the error to either side, or how far a class is from right.
+
+        Of classes that is 1 and more where the row is wrong; below that, scores say how near it is to being wrong.
+        ``target`` holds the targets of all rows of the table.
+        """
+        def targets(rows: Rows) -> Labels:
+            return target[rows[:, 0].astype(np.intp)]
+
+        if self.classifies:
+            return [lambda rows: self._from_right(rows, targets(rows))]
+        return [lambda rows: self.predict(rows) - targets(rows), lambda rows: targets(rows) - self.predict(rows)]
+
+    def _from_right(self, rows: Rows, y: Labels) -> NDArray[np.float64]:
+        found = self.predict(rows)
+        wrong = (found != y).astype(np.float64)
+        if self.scores is None:
+            return wrong
+        scores = np.array(self.scores(rows))
+        places = np.searchsorted(self.classes, y)
+        at = np.arange(len(y)), np.minimum(places, len(self.classes) - 1)
+        true = scores[at]
+        scores[at] = -np.inf
+        margin = true - scores.max(axis=1)
+        return 2 * wrong - margin / (1 + np.abs(margin))
+
+
+class InPlace:
+    """A fitted model of the user's, asked with rows of a :class:`Space` in the columns as they came."""
+
+    def __init__(self, model: Any, space: Space, target: Labels, classifies: bool):
+        self.model = model
+        self.space = space
+        self.target = target
+        self.classifies = classifies
+        self.names = names_of(model)
+
+    def predict(self, X: MatrixLike) -> Labels:
+        """Return the predictions for rows of the space, as the table has its targets."""
+        found = np.asarray(self.model.predict(self._data(np.asarray(X))))
+        return as_targets(found.ravel(), self.target, self.classifies)
+
+    def asked(self) -> Asked:
+        """Return the model as a search asks it, with its probabilities where it gives them for known classes."""
+        classes = np.unique(self.target) if self.classifies else np.empty(0)
+        known = getattr(self.model, "classes_", None)
+        if isinstance(self.model, TableModel):
+            known = np.array(self.model.given, dtype=object) if self.model.given else None
+        proba = hasattr(self.model, "predict_proba") and self._gives_proba()
+        if not self.classifies or known is None or not proba:
+            return Asked(self.predict, None, classes, self.classifies)
+        own = as_targets(np.asarray(known), self.target, True)
+        order = np.argsort(own)
+        return Asked(self.predict, lambda rows: self._proba(rows)[:, order], own[order], True)
+
+    def try_rows(self, rows: Rows, name: str) -> None:
+        """Ask for a few rows; ValueError says what the model made of them."""
+        data_names = list(self.space.table.given)
+        lacking = [column for column in self.names or [] if column not in data_names]
+        if lacking and self.space.library != "array":
+            raise ValueError(f"{name} expects the columns {self.names}. The data lack {lacking}; they have "
+                             f"{data_names}.")
+        try:
+            self.predict(rows[:TRIED])
+        except Exception as error:  # a model of the user's may fail in any way
+            said = " ".join(str(error).split())[:200]
+            raise ValueError(f"{name} cannot predict the rows as they came ({type(error).__name__}: {said}). Give the "
+                             "columns it was fitted on, as it was fitted on them.") from None
+        if self.classifies and not np.isin(found := self.predict(rows), self.target).any():
+            raise ValueError(f"{name} predicts {found.tolist()[0]!r}, which is no class of the target "
+                             f"{self.space.table.target_name!r}: {np.unique(self.target).tolist()}.")
+
+    def fails_on(self, rows: Rows) -> bool:
+        """Say whether the model raises an error on rows, whatever error it is."""
+        try:
+            self.predict(rows)
+        except Exception:  # a model of the user's may fail in any way
+            return True
+        return False
+
+    def _data(self, rows: Rows) -> Any:
+        if isinstance(self.model, TableModel):
+            return self.space.columns(rows)
+        return chosen(self.space.data(rows), self.names if self.space.library != "array" else None)
+
+    def _proba(self, rows: Rows) -> NDArray[np.float64]:
+        return np.asarray(self.model.predict_proba(self._data(rows)), dtype=np.float64)
+
+    def _gives_proba(self) -> bool:
+        try:
+            return self._proba(self.space.rows(np.arange(2))).ndim == 2
+        except (AttributeError, NotImplementedError):  # of TableModel, whose pipeline may have none
+            return False
+
+
+def as_targets(found: Labels, target: Labels, classifies: bool) -> Labels:
+    """Return predictions as the table has its targets: floats, whole numbers, or texts."""
+    if not classifies:
+        return found.astype(np.float64)
+    if target.dtype.kind in "iu":
+        try:
+            return found.astype(np.float64).astype(np.int64)
+        except ValueError:
+            return np.full(len(found), np.iinfo(np.int64).min)  # no class of the target
+    return np.array([str(label) for label in found.tolist()])
+
+
+def on_prepared_rows(
+    model: Predictor, prepare: Callable[[NDArray[np.float64]], NDArray[np.float64]], target: Labels, classifies: bool
+) -> Asked:
+    """Return a model of prepared features as a search asks it; ``prepare`` makes them of the columns."""
+    def predict(rows: Rows) -> Labels:
+        return np.asarray(model.predict(prepare(rows[:, 1:])))
+
+    def probabilities(rows: Rows) -> NDArray[np.float64]:
+        return np.asarray(model.predict_proba(prepare(rows[:, 1:])))  # type: ignore[attr-defined]
+
+    def decisions(rows: Rows) -> NDArray[np.float64]:
+        found = np.asarray(model.decision_function(prepare(rows[:, 1:])))  # type: ignore[attr-defined]
+        return np.column_stack([-found, found]) if found.ndim == 1 else found
+
+    if not classifies:
+        return Asked(predict, None, np.empty(0), False)
+    scores = probabilities if hasattr(model, "predict_proba") else decisions
+    return Asked(predict, scores if has_scores(model) else None, np.unique(target), True)

@@ -1,0 +1,96 @@
+"""The search for moves that do most harm: numbers within a radius, and at most so many cells changed."""
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from buttress.audit.moves.asking import Harm
+from buttress.audit.moves.space import Axis, Rows
+
+CORNERS = 10  # of the box of all moves, tried at random before the columns one by one
+SWEEPS = 2  # over the columns
+BATCH = 4000  # rows a model is asked about at a time
+Change = tuple[int, float]  # a column and the value it gets
+
+
+def worst_numbers(
+    harm: Harm, rows: Rows, axes: Sequence[Axis], radii: Sequence[float], seed: int
+) -> list[NDArray[np.float64]]:
+    """Return the harm (n,) of the worst move found within each of the rising radii, in robust deviations.
+
+    Random corners, then column by column; the worst of a smaller radius is where the search of the next one starts.
+    A model without scores is moved where that alone turns its label.
+    """
+    rng = np.random.default_rng(seed)
+    worst, most = rows.copy(), harm(rows)
+    found = []
+    for radius in radii:
+        reach = np.zeros(rows.shape[1])
+        for axis in axes:
+            reach[axis.place] = np.floor(radius * axis.spread) if axis.whole else radius * axis.spread
+        for trial in _trials(rows, worst, reach, rng):
+            harms = harm(trial)
+            better = harms > most
+            worst[better] = trial[better]
+            most = np.maximum(most, harms)
+        found.append(most)
+    return found
+
+
+def _trials(rows: Rows, worst: Rows, reach: NDArray[np.float64], rng: np.random.Generator) -> Iterator[Rows]:
+    """Yield rows to try; ``worst`` changes between one and the next."""
+    for _ in range(CORNERS):
+        yield rows + reach * rng.choice([-1.0, 1.0], size=rows.shape)
+    for _ in range(SWEEPS):
+        for j in rng.permutation(np.flatnonzero(reach)):
+            for sign in (-1.0, 1.0):
+                trial = worst.copy()
+                trial[:, j] = rows[:, j] + sign * reach[j]
+                yield trial
+
+
+def worst_changes(harm: Harm, rows: Rows, changes: Sequence[Change], count: int) -> list[NDArray[np.float64]]:
+    """Return the harm (n,) of the worst rows found with at most 1, 2, ..., ``count`` cells changed.
+
+    All changes of one cell are tried; each further one is the worst that can be added to those before.
+    """
+    worst = rows.copy()
+    most = harm(rows)
+    found = []
+    for _ in range(count):
+        best, state = most.copy(), worst.copy()
+        for part in np.array_split(np.arange(len(changes)), max(1, len(changes) * len(rows) // BATCH)):
+            for trial, changed in _asked([changes[k] for k in part], rows, worst, harm):
+                better = changed > best
+                best[better] = changed[better]
+                state[better] = trial[better]
+        worst, most = state, best
+        found.append(most)
+    return found
+
+
+def _asked(changes: Sequence[Change], rows: Rows, worst: Rows, harm: Harm) -> list[tuple[Rows, NDArray[np.float64]]]:
+    """Return the rows after each change, and their harm, asked for all at once; a cell is changed only once."""
+    trials = []
+    for place, value in changes:
+        trial = worst.copy()
+        untouched = _same(worst[:, place], rows[:, place])
+        trial[untouched, place] = value
+        trials.append(trial)
+    harms = harm(np.concatenate(trials))
+    return list(zip(trials, harms.reshape(len(trials), len(rows)), strict=True))
+
+
+def _same(first: NDArray[np.float64], second: NDArray[np.float64]) -> NDArray[np.bool_]:
+    return np.asarray((first == second) | (np.isnan(first) & np.isnan(second)))
+
+
+def swaps_of(axes: Sequence[Axis]) -> list[Change]:
+    """Return every value seen in training of every column of categories."""
+    return [(axis.place, level) for axis in axes for level in axis.levels]
+
+
+def blanks_of(axes: Sequence[Axis]) -> list[Change]:
+    """Return an empty cell for every column that can have one."""
+    return [(axis.place, axis.gap) for axis in axes if axis.gap is not None]
