@@ -15,7 +15,7 @@ from sklearn.utils import estimator_checks
 
 from buttress import SVC, load, save
 from buttress.relational import EntityFeatures, Join, RelationalLinearSVC, Table
-from buttress.relational.sources.dialects import DUCKDB, POSTGRES
+from buttress.relational.sources.dialects import DUCKDB, POSTGRES, SPARK
 
 FUNCTIONS = ("count", "mean", "sum", "min", "max", "std", "last", "share")
 
@@ -120,6 +120,35 @@ def test_dates_agree_on_all_engines(duckdb_connection, postgres):
     owner, reader = postgres
     check_database(join, in_database(join, duckdb_connection, duckdb_connection.execute, DUCKDB, "d"))
     check_database(join, in_database(join, reader, owner.execute, POSTGRES, "d"))
+
+
+def test_spark_agrees(spark):
+    """One join with dates, both inner tables dated, and text with a quotation mark: Spark's every query takes its time.
+
+    ``learn`` reads the columns, ``transform`` and ``to_sql`` are one SELECT each.
+    """
+    join = bank(3, n=12, dated=True, inner_time=True)
+    join.tables[0].source["id"] = np.arange(12)
+    for table, column in zip(join.tables, ("day", "opened", "day")):
+        table.source[column] = pd.Timestamp("2024-01-01") + pd.to_timedelta(table.source[column] * 7, unit="h")
+    tables = []
+    for table in join.tables:
+        frame = table.source
+        kinds = {"i": "BIGINT", "I": "BIGINT", "f": "DOUBLE", "d": "TIMESTAMP_NTZ"}
+        schema = ", ".join(f"{SPARK.quote(c)} {kinds.get(str(frame[c].dtype)[0], 'STRING')}" for c in frame)
+        values = frame.astype(object).where(frame.notna(), None).to_numpy().tolist()
+        values = [[v.to_pydatetime() if isinstance(v, pd.Timestamp) else v for v in row] for row in values]
+        spark.createDataFrame(values, schema).createOrReplaceTempView(f"bank_{table.name}")
+        tables.append(Table(table.name, (spark, f"bank_{table.name}"), features=table.features, time=table.time))
+    rows = join.tables[0].source
+    here = EntityFeatures(join, missing="nan").fit(rows)
+    made = EntityFeatures(Join(tables, join.on, as_of=join.as_of), missing="nan", engine="sql").fit(rows)
+    assert list(made.get_feature_names_out()) == list(here.get_feature_names_out())
+    wanted = here.transform(rows)
+    np.testing.assert_allclose(made.transform(rows), wanted, rtol=1e-9, atol=1e-9)
+    found = {row[0]: row[1:] for row in spark.sql(made.to_sql(["id"])).collect()}
+    scored = np.array([[np.nan if value is None else value for value in found[i]] for i in range(12)])
+    np.testing.assert_allclose(scored, wanted, rtol=1e-9, atol=1e-9)
 
 
 @pytest.mark.parametrize("engine", ["memory", "sql"])

@@ -13,7 +13,9 @@ from buttress.cli.app import STARTED, app
 from buttress.cli.terminal import ctrl_c, progress
 
 if TYPE_CHECKING:
+    from buttress.audit.reading.table import Table
     from buttress.audit.result import AuditResult
+    from buttress.relational import EntityFeatures
 
 
 PICKLES = (".pkl", ".pickle", ".joblib", ".skops")  # how files that can run code when they are read are called
@@ -32,8 +34,9 @@ Trust = Annotated[bool, typer.Option(
 
 @app.command()
 def audit(
-    data: Annotated[str, typer.Argument(help="A CSV or Parquet file, or a bundled set such as breast_cancer.")],
-    target: Annotated[str | None, typer.Option(help="The column to predict.")] = None,
+    data: Annotated[str, typer.Argument(help="A CSV or Parquet file, a join in a TOML file, or a bundled set such "
+                                       "as breast_cancer.")],
+    target: Annotated[str | None, typer.Option(help="The column to predict; of a join, table.column.")] = None,
     file_format: Annotated[
         str | None, typer.Option("--format", help="csv or parquet, when the name does not say.")] = None,
     task: Annotated[Task, typer.Option(help="What the target is.")] = Task.auto,
@@ -62,20 +65,38 @@ def audit(
     if swaps < 1:
         raise ValueError(f"--swaps must be a whole number of at least 1. Got {swaps}.")
     _check_files(against, model, trust_pickle)
-    from buttress.audit.reading.source import kind_of, load
-    from buttress.audit.reading.table import make_table
-
-    table, settled = make_table(*load(data, target, file_format), task.value)
-    table.origin = data, str(kind_of(data, file_format))
+    table, settled, made = _table(data, target, file_format, task.value)
     _check_floors(floors, columns_of_task(settled))
     from buttress.audit.call import audit_table
     from buttress.audit.options import Options
 
     options = Options(task.value, eps, budget, rows, seed, tuple(ignore or []), swaps)
     with ctrl_c(), progress() as report:
-        result = audit_table(_fitted(model), table, settled, options, report, STARTED, data, newer=_newer(against))
+        result = audit_table(_fitted(model), table, settled, options, report, STARTED, data,
+                             newer=_newer(against, made))
     _show(result, result.save(output))
     _judge(result, floors, fail_on or [])
+
+
+def _table(
+    data: str, target: str | None, file_format: str | None, task: str,
+) -> tuple["Table", str, "EntityFeatures | None"]:
+    """Return the table of DATA, the task, and of a join the features that were learned."""
+    if is_join(data):
+        from buttress.audit.reading.entities import read_entities
+
+        return read_entities(data, target, task)
+    from buttress.audit.reading.source import kind_of, load
+    from buttress.audit.reading.table import make_table
+
+    table, settled = make_table(*load(data, target, file_format), task)
+    table.origin = data, str(kind_of(data, file_format))
+    return table, settled, None
+
+
+def is_join(data: str) -> bool:
+    """Say whether DATA is a TOML file, which declares a join."""
+    return Path(data).suffix.lower() == ".toml"
 
 
 def _judge(result: "AuditResult", floors: dict[str, float], fail_on: list[str]) -> None:
@@ -119,10 +140,14 @@ def _check_files(against: Path | None, model: Path | None, trusted: bool) -> Non
                          "the model with buttress.save, whose files cannot run code.")
 
 
-def _newer(path: Path | None) -> tuple[dict[str, Any], str] | None:
-    """Return the columns of a file of newer rows and its name, None for none."""
+def _newer(path: Path | None, made: "EntityFeatures | None") -> tuple[dict[str, Any], str] | None:
+    """Return the columns of a file of newer rows and its name, None for none; of a join with the features ``made``."""
     if path is None:
         return None
+    if made is not None and is_join(str(path)):
+        from buttress.audit.reading.entities import newer_entities
+
+        return newer_entities(str(path), made), str(path)
     from buttress.audit.reading.source import read_file
 
     return read_file(str(path), None), str(path)

@@ -19,13 +19,16 @@ _HOME = {
     "Table": "declare",
     "alpha_path": "path",
     "cross_validate": "path",
+    "entity_table": "entities.table",
     "evaluate": "evaluation",
     "explain": "explanation",
+    "read_join": "command",
     "semiring": "evaluation",
 }
 
 __all__ = ["EntityFeatures", "Join", "JoinSampler", "RelationalLinearSVC", "Semiring", "SourceChangedError",
-           "SourceLostError", "Table", "alpha_path", "cross_validate", "evaluate", "explain", "semiring"]
+           "SourceLostError", "Table", "alpha_path", "cross_validate", "entity_table", "evaluate", "explain",
+           "read_join", "semiring"]
 
 
 def __getattr__(name: str) -> Any:

@@ -60,6 +60,13 @@ def _data(table: Table) -> tuple[list[str], list[str], str]:
     if kind == "bundled":
         reading = [f"X, y, names, _ = load_bundled({source!r})", "frame = pl.DataFrame(X, schema=names)"]
         return ["import polars as pl", "from buttress.datasets import load_bundled"], reading, "model.fit(frame, y)"
+    if kind == "join":
+        name = table.target_name
+        reading = [f"rows = entity_table(read_join({source!r}, {name!r}))",
+                   f"frame = pl.DataFrame({{**rows.columns, {name!r}: rows.label}}, nan_to_null=True)",
+                   *_conversions(table), f"frame = frame.drop_nulls({name!r})"]
+        more = ["import polars as pl", "from buttress.relational import entity_table, read_join"]
+        return more, reading, f"model.fit(frame, frame[{name!r}].to_numpy())"
     columns = {name: notation for name, notation in table.read_as.items() if name != table.target_name}
     words = f", its texts turned into numbers: {table.target_name!r}" if table.target_name in table.read_as else ""
     if not columns or table.by_number:

@@ -14,12 +14,14 @@ from buttress.relational.sources.tables import frame_column
 def asked_columns(X: Any, table: str, names: Sequence[str]) -> dict[str, Column]:
     """Return the named columns of rows of the label's ``table``.
 
-    ``X`` is a frame, whose columns are found by name (``column`` or ``table.column``), or an array with the columns in
-    the order of ``names``; of one dimension where there is one. Raises ValueError for a column that is not there, and
-    for rows of another shape.
+    ``X`` is a frame, whose columns are found by name (``column`` or ``table.column``), an array with the columns in
+    the order of ``names``, of one dimension where there is one, or a dict of columns that were read. Raises ValueError
+    for a column that is not there, and for rows of another shape.
     """
     there = [str(name) for name in getattr(X, "column_names", getattr(X, "columns", []))]
-    if there:
+    if isinstance(X, dict):
+        found = {name: X[name] for name in names}
+    elif there:
         found = {name: frame_column(X, _name_in(there, table, name)) for name in names}
     else:
         values = np.asarray(X, dtype=getattr(X, "dtype", object))

@@ -71,6 +71,25 @@ def root_keys(paths: Mapping[int, list[Hop]]) -> list[str]:
     return list(dict.fromkeys(name for path in paths.values() for name in path[0].above))
 
 
+def date_column(join: Join) -> list[str]:
+    """Return the column of the label's table that says until when rows are known, if there is one, as a list."""
+    if join.as_of is None:
+        return []
+    t, column = join.find_column(join.as_of)
+    if t != join.root:
+        raise ValueError(f"as_of must be a column of the label's table {join.tables[join.root].name!r}. Got "
+                         f"{join.as_of!r}.")
+    if not any(table.time for i, table in enumerate(join.tables) if i != join.root):
+        raise ValueError(f"as_of={join.as_of!r} needs tables that say when their rows became known. Give at least "
+                         "one Table(..., time='column').")
+    return [column]
+
+
+def asked_names(join: Join, paths: Mapping[int, list[Hop]]) -> list[str]:
+    """Return the columns of the label's table that features are made from: keys, the date, features; each once."""
+    return list(dict.fromkeys([*root_keys(paths), *date_column(join), *join.tables[join.root].features]))
+
+
 def used(join: Join, paths: Mapping[int, list[Hop]], table: int) -> list[str]:
     """Return the columns of a table that its features and the paths use, each once."""
     keys = [name for path in paths.values() for hop in path

@@ -16,7 +16,7 @@ from buttress.relational.entities.asked import asked_columns, check_times, momen
 from buttress.relational.entities.database import InDatabase, feature_select
 from buttress.relational.entities.features import FUNCTIONS, Feature, Learned, features_of, kept, own_features
 from buttress.relational.entities.memory import InProcess, most_frequent
-from buttress.relational.entities.paths import Hop, find_paths, root_keys, used
+from buttress.relational.entities.paths import Hop, asked_names, date_column, find_paths, root_keys, used
 from buttress.relational.sources.columns import Column
 from buttress.relational.sources.databases import one_snapshot
 from buttress.relational.sources.files import is_files
@@ -152,7 +152,7 @@ class EntityFeatures(TransformerMixin, BaseEstimator):
         table = join.tables[join.root]
         with one_snapshot(join.connections):
             paths = find_paths(join, join.check())
-            names = list(dict.fromkeys([*root_keys(paths), *self._date(join), *table.features]))
+            names = asked_names(join, paths)
             own = asked_columns(X, table.name, names)
             self.feature_names_in_ = np.array(names, dtype=object)
             self.n_features_in_ = len(names)
@@ -185,20 +185,6 @@ class EntityFeatures(TransformerMixin, BaseEstimator):
     def _learned(self) -> Learned:
         return Learned(self.centers_, self.categories_)
 
-    @staticmethod
-    def _date(join: Join) -> list[str]:
-        """Return the column of the label's table that says until when rows are known, if there is one."""
-        if join.as_of is None:
-            return []
-        t, column = join.find_column(join.as_of)
-        if t != join.root:
-            raise ValueError(f"as_of must be a column of the label's table {join.tables[join.root].name!r}. Got "
-                             f"{join.as_of!r}.")
-        if not any(table.time for i, table in enumerate(join.tables) if i != join.root):
-            raise ValueError(f"as_of={join.as_of!r} needs tables that say when their rows became known. Give at least "
-                             "one Table(..., time='column').")
-        return [column]
-
     def _check_parameters(self) -> None:
         if not isinstance(self.join, Join):
             raise ValueError(f"join must be a Join. Got {type(self.join).__name__}.")
@@ -217,7 +203,7 @@ class EntityFeatures(TransformerMixin, BaseEstimator):
         """Return what aggregates the tables, where they are or in this process."""
         as_of = None
         times = {}
-        for column in self._date(self.join):
+        for column in date_column(self.join):
             as_of = moments(own[column], f"as_of={self.join.as_of!r}")
             times[f"{self._label_table}.{column}"] = own[column]
             if np.isnan(as_of).any():

@@ -1,0 +1,41 @@
+"""A join of tables, declared in a TOML file, as one table to audit: a row for each row of the label's table."""
+
+from typing import Any
+
+from buttress.audit.reading.table import Table, make_table
+from buttress.relational import EntityFeatures, Join, entity_table, read_join
+
+
+def read_entities(source: str, target: str | None, task: str) -> tuple[Table, str, EntityFeatures]:
+    """Return the table that a join in a TOML file comes to, the task, and the features that were learned.
+
+    ``target`` is "table.column", in place of the file's label. Rows are called by a key that tells them apart, else by
+    their number. Raises ValueError for a join without a label, and for all that :func:`entity_table` refuses.
+    """
+    join = read_join(source, target)
+    name = _label(join)
+    if name is None:
+        raise ValueError(f"{source} has no table with a label. Add label = '...' to one, or use --target table.column.")
+    rows = entity_table(join)
+    table, settled = make_table(rows.columns, rows.label, name, task, rows.names)
+    table.origin = source, "join"
+    table.notes.append(f"A row is a row of {join.tables[join.root].name!r}. Features of other tables are aggregates of "
+                       f"the rows that belong to it{f', as known before {join.as_of}' if join.as_of else ''}.")
+    timed = [t.name for t in join.tables if t.time]
+    if timed and not join.as_of:
+        table.notes.append(f"Without as_of, rows of {', '.join(timed)} count that came after the label was given. What "
+                           "they tell of it cannot be known when it is predicted.")
+    return table, settled, rows.made
+
+
+def newer_entities(source: str, made: EntityFeatures) -> dict[str, Any]:
+    """Return the columns, the label among them if there is one, of another join with the same tables."""
+    join = read_join(source)
+    rows = entity_table(join, made)
+    name = _label(join)
+    return rows.columns if name is None else {**rows.columns, name: rows.label}
+
+
+def _label(join: Join) -> str | None:
+    table = join.tables[join.root]
+    return None if table.label is None else f"{table.name}.{table.label}"

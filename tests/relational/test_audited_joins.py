@@ -1,0 +1,137 @@
+"""``buttress audit`` of a join: a row for each row of the label's table, with what was known at its date."""
+
+import csv
+import json
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+
+import buttress
+from buttress.audit.reading.entities import newer_entities, read_entities
+from buttress.audit.writing.paste import paste
+from buttress.cli.audit import audit
+from buttress.relational import Join, Table, entity_table
+
+JOINS = """
+on = [["people.id", "visits.person"]]
+{dated}
+[[table]]
+name = "people"
+source = "people.csv"
+features = ["age", "town"]
+label = "left"
+
+[[table]]
+name = "visits"
+source = "visits.parquet"
+features = ["minutes"]
+time = "day"
+"""
+
+
+@pytest.fixture
+def people(tmp_path):
+    """Files of a join whose later visits tell the label; returns (path, people, visits)."""
+    rng = np.random.default_rng(0)
+    rows = pd.DataFrame({"id": 1000 + rng.permutation(60), "date": rng.integers(40, 60, 60), "age": rng.normal(size=60),
+                         "town": rng.choice(["Oslo", "Bergen"], 60), "left": rng.choice(["left", "stays"], 60)})
+    rows.loc[[3, 5], "age"] = np.nan
+    rows.loc[7, "town"] = None
+    visits = pd.DataFrame({"person": np.repeat(rows["id"].to_numpy(), 10), "day": rng.integers(0, 100, 600)})
+    asked = visits["person"].map(rows.set_index("id")["left"]) == "left"
+    late = visits["day"] >= visits["person"].map(rows.set_index("id")["date"])
+    visits["minutes"] = rng.normal(size=600) + 5 * (asked & late)
+    rows.to_csv(tmp_path / "people.csv", index=False)
+    pl.DataFrame(visits.to_dict("list")).write_parquet(tmp_path / "visits.parquet")
+    path = tmp_path / "joins.toml"
+    path.write_text(JOINS.format(dated='as_of = "people.date"'), encoding="utf-8")
+    return path, rows, visits
+
+
+def means_before(rows, visits):
+    seen = visits.merge(rows[["id", "date"]], left_on="person", right_on="id")
+    seen = seen[seen["day"] < seen["date"]]
+    return seen.groupby("person")["minutes"].mean().reindex(rows["id"]).to_numpy()
+
+
+def test_each_row_of_the_labels_table_is_a_row_as_known_at_its_date(people):
+    path, rows, visits = people
+    table, task, _ = read_entities(str(path), None, "auto")
+    assert task == "classification"
+    assert table.target.tolist() == rows["left"].tolist()
+    assert table.row_numbers.tolist() == rows["id"].tolist()
+    np.testing.assert_array_equal(table.numeric["people.age"], rows["age"])
+    assert list(table.categorical) == ["people.town"]
+    np.testing.assert_allclose(table.numeric["visits.minutes.mean"], means_before(rows, visits), rtol=1e-12)
+    assert any("before people.date" in note for note in table.notes)
+
+
+def test_without_a_date_the_report_says_that_the_future_counts(people):
+    path, rows, visits = people
+    path.write_text(JOINS.format(dated=""), encoding="utf-8")
+    table, _, _ = read_entities(str(path), None, "auto")
+    wanted = visits.groupby("person")["minutes"].mean().reindex(rows["id"])
+    np.testing.assert_allclose(table.numeric["visits.minutes.mean"], wanted, rtol=1e-12)
+    assert any(note.startswith("Without as_of, rows of visits count") for note in table.notes)
+
+
+def newer_files(path, rows, visits):
+    """The same join over other files, whose keys are greater by 500."""
+    folder = path.parent / "new"
+    folder.mkdir()
+    rows.assign(id=rows["id"] + 500).to_csv(folder / "people.csv", index=False)
+    moved = visits.assign(person=visits["person"] + 500)
+    pl.DataFrame(moved.to_dict("list")).write_parquet(folder / "visits.parquet")
+    (folder / "joins.toml").write_text(path.read_text(encoding="utf-8"), encoding="utf-8")
+    return folder / "joins.toml"
+
+
+def test_newer_rows_of_a_join_have_the_same_features(people):
+    path, rows, visits = people
+    _, _, made = read_entities(str(path), None, "auto")
+    columns = newer_entities(str(newer_files(*people)), made)
+    np.testing.assert_allclose(columns["visits.minutes.mean"], means_before(rows, visits), rtol=1e-12)
+    assert columns["people.left"].tolist() == rows["left"].tolist()
+    assert made.join.tables[0].source == path.parent / "people.csv"
+
+
+@pytest.mark.slow
+def test_the_command_audits_a_join_and_newer_rows_of_it(people, tmp_path):
+    path, rows, _ = people
+    audit(str(path), rows=30, budget=60.0, output=tmp_path / "out", against=newer_files(*people))
+    found = json.loads((tmp_path / "out" / "audit.json").read_text())
+    assert "visits.minutes.mean" in found["data"]["numeric"]
+    assert found["data"]["target"] == "people.left"
+    with (tmp_path / "out" / "suspicious.csv").open(encoding="utf-8") as file:
+        assert {int(row["row"]) for row in csv.DictReader(file)} == set(rows["id"])
+
+
+def test_the_code_to_paste_reads_the_join(people):
+    path, rows, _ = people
+    table, _, _ = read_entities(str(path), None, "auto")
+    scope = {}
+    exec(paste(table, buttress.SVC()), scope)
+    assert scope["frame"].height == len(rows)
+    assert set(scope["model"].predict(scope["frame"])) == {"left", "stays"}
+
+
+def test_rows_that_no_key_tells_apart_are_numbered():
+    rows = pd.DataFrame({"k": [1, 1, 2], "y": [0, 1, None]})
+    made = entity_table(Join([Table("rows", rows, label="y"), Table("other", pd.DataFrame({"k": [1, 2, 2]}))],
+                             [("rows.k", "other.k")]))
+    assert made.names is None
+    np.testing.assert_array_equal(made.label, [0, 1, np.nan])
+    np.testing.assert_array_equal(made.columns["other.count"], [1, 1, 2])
+
+
+def test_what_is_no_audit_is_said(people):
+    path, _, _ = people
+    path.write_text(JOINS.format(dated="").replace('label = "left"', ""), encoding="utf-8")
+    with pytest.raises(ValueError, match=r"--target table\.column"):
+        read_entities(str(path), None, "auto")
+    table, _, _ = read_entities(str(path), "people.age", "auto")
+    assert (table.target_name, "people.age" in table.numeric) == ("people.age", False)
+    with pytest.raises(ValueError, match="buttress audit and buttress fit"):
+        buttress.audit.reading.source.read_file(str(path), None)
