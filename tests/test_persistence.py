@@ -6,6 +6,7 @@ import os
 import pickle
 import pkgutil
 import re
+from contextlib import suppress
 from importlib import import_module
 from inspect import getmembers, isabstract, isclass
 from pathlib import Path
@@ -24,10 +25,27 @@ from sklearn.preprocessing import FunctionTransformer, MinMaxScaler, OneHotEncod
 from sklearn.tree import DecisionTreeClassifier
 
 import buttress
-from buttress import SVC, AdversarialSVC, KernelClassifier, KernelRegressor, Subquantile, Tilted, load, save
+from buttress import (
+    SVC,
+    SVDD,
+    SVR,
+    AdversarialSVC,
+    KernelClassifier,
+    KernelRegressor,
+    LinearSVC,
+    ModelFileError,
+    MultiKernelSVDD,
+    Subquantile,
+    Tilted,
+    load,
+    save,
+)
 from buttress.kernels import RBF, Combination, Laplacian
+from buttress.persistence import classes
 from buttress.persistence.classes import CLASSES, FORMAT_1, class_named, name_of
-from buttress.persistence.container import PREFIX, unpack
+from buttress.persistence.container import PREFIX, pack, unpack
+from buttress.persistence.encode import Arrays, encode
+from buttress.persistence.schema import SCHEMAS
 
 from problems import KERNELS, iris, moons, points
 
@@ -46,6 +64,13 @@ MODELS = [
     KernelRegressor(risk=Tilted(-0.5)),
     make_pipeline(StandardScaler(), MinMaxScaler((-1, 1)), RobustScaler(), SVC()),
 ]
+
+
+def write_unchecked(model, path):
+    """Write a model's file without the check that it comes back, as an attacker would."""
+    arrays = Arrays()
+    encoded = encode(model, arrays, "model")
+    path.write_bytes(b"".join(pack(encoded, arrays.held, {}, grown=arrays.grown)))
 
 
 @pytest.fixture
@@ -119,8 +144,10 @@ def test_sparse_rows_whose_indices_point_outside_are_refused(path):
     X, y = iris()
     model = SVC().fit(csr_matrix(X), y)
     model.support_vectors_.indices[3] = 10**6
-    save(model, path)
-    with pytest.raises(ValueError, match="indices"):
+    with pytest.raises(ModelFileError, match="indices"):
+        save(model, path)
+    write_unchecked(model, path)
+    with pytest.raises(ModelFileError, match="indices"):
         load(path)
 
 
@@ -228,7 +255,7 @@ def instance(name, **state):
         (sealed(made({"spline": [[0], [0], 3, True, 0]})), "not a well-formed|knots|least"),
         (sealed(made({"dtype": "<M8"})), "dtype '<M8'"),
         (sealed(made({"type": "i4,f8"})), "dtype 'i4,f8'"),
-        (sealed(made({"type": "os.system"})), "well-formed"),
+        (sealed(made({"type": "os.system"})), "dtype 'os.system'"),
         (sealed({"model": 1}), "well-formed"),
         (sealed(b"[" * 100_000), "well-formed"),
         (sealed(b"{"), "well-formed"),
@@ -237,14 +264,182 @@ def instance(name, **state):
         (sealed(made(1), length=2**60), "cannot hold"),
         (sealed(made({"array": 0}, [{"dtype": "<f8", "shape": [10**12], "start": 0}])), "does not hold"),
         (sealed(made({"array": 0}, [{"dtype": "<f8", "shape": [-1], "start": 0}]), b"12345678"), "does not hold"),
-        (sealed(made({"array": 0}, [{"dtype": "<f8", "shape": [1], "start": -8}]), b"12345678"), "does not hold"),
+        (sealed(made({"array": 0}, [{"dtype": "<f8", "shape": [1], "start": -8}]), b"12345678"), "overlap"),
         (sealed(made({"array": 0}, [{"dtype": "|O", "shape": [1], "start": 0}]), b"12345678"), "does not hold"),
+        (sealed(made({"array": 0}, [{"dtype": "<U0", "shape": [10**12], "start": 0}])), "does not hold"),
+        (sealed(made({"array": 0}, [{"dtype": "|b1", "shape": [1], "start": 0}]), b"\2"), "truth values"),
+        (sealed(made({"array": 0}, [{"dtype": "<U1", "shape": [1], "start": 0}]), b"\xff" * 4), "characters"),
+        (sealed(made([{"array": 0}] * 2, [{"dtype": "<f8", "shape": [1], "start": 0}]), b"12345678"), "same array"),
+        (sealed(made(1, [{"dtype": "<f8", "shape": [1], "start": 0}]), b"12345678"), "no part of the model"),
+        (sealed(made({"array": 0}, [{"dtype": "<f8", "shape": [1], "start": 0}]), b"1234567890"), "belong to no array"),
+        (sealed(made([0], [{"dtype": "<f8", "shape": [2], "start": start} for start in (0, 8)]), b"1" * 24), "overlap"),
+        (sealed(made({"scalar": 0}, [{"dtype": "<f8", "shape": [1], "start": 0}]), b"12345678"), "has a shape"),
+        (sealed(made({"dict": [[k * (2**61 - 1), 0] for k in range(100)]})), "collide"),
+        (sealed(made({"dict": [[{"tuple": [k, k * (2**61 - 1)]}, 0] for k in (1, 1)]})), "the same"),
+        (sealed(made({"dict": [[{"slice": [0, 1, 2]}, 0]]})), "Expected numbers and text|unhashable"),
+        (sealed(b"[" + b"[]," * 1_000_000 + b"[]]"), "more memory"),
+        (sealed(made("é").__repr__().replace("'", '"').encode()), "ASCII"),
     ],
 )
 def test_forged_files_are_refused(content, message, path):
     path.write_bytes(content)
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(ModelFileError, match=message):
         load(path)
+
+
+def with_parts(path, change):
+    """The file with its header changed, as bytes with a right SHA-256."""
+    content = path.read_bytes()
+    _, version, length = PREFIX.unpack_from(content)
+    header, data = content[PREFIX.size :][:length], content[PREFIX.size + length : -32]
+    return sealed(change(header), data, version)
+
+
+@pytest.mark.parametrize(("old", "new", "message"), [
+    (rb'"nodes": \d+', b'"nodes": 7', "states 7 parts"),
+    (rb'"array_bytes": \d+', b'"array_bytes": 7', "states 7 bytes"),
+    (rb'"grown": \d+', b'"grown": 0', "than its header states"),
+    (rb'"grown": \d+', b'"grown": 999999999', "more memory"),
+    (rb'"signed": false', b'"signed": true', "bytes of arrays"),
+])
+def test_what_a_header_states_of_itself_is_held_against_it(old, new, message, path):
+    save(SVC().fit(*moons(40)), path)
+    path.write_bytes(with_parts(path, lambda header: re.sub(old, new, header)))
+    with pytest.raises(ModelFileError, match=message):
+        load(path)
+
+
+@pytest.mark.parametrize(("attribute", "value"), [
+    ("dual_coef_", np.array([[np.nan]])), ("support_", np.array([-1])), ("intercept_", np.zeros(3)),
+    ("intercept_", np.array(["a"])), ("n_features_in_", 3), ("n_features_in_", -1),
+    ("support_vectors_", np.zeros((2, 2))),
+    ("contrasts_", np.zeros((2, 1, 5))), ("converged_", 1), ("expansion_", 3), ("classes_", np.zeros((2, 1))),
+])
+def test_attributes_that_no_fit_gives_are_refused(attribute, value, path):
+    model = SVC().fit(*moons(40))
+    setattr(model, attribute, value)
+    with pytest.raises(ModelFileError, match="SVC"):
+        save(model, path)
+    assert not path.exists()
+    write_unchecked(model, path)
+    with pytest.raises(ModelFileError, match="SVC"):
+        load(path)
+
+
+@pytest.mark.parametrize("kernel", [RBF(-1.0), RBF(np.nan), RBF("a"), Combination([RBF()], [-1.0])])
+def test_a_model_whose_kernel_is_out_of_range_is_refused(kernel, path):
+    model = SVC().fit(*moons(40))
+    model.expansion_.kernel = kernel
+    with pytest.raises(ModelFileError, match=r"parameters are out of range|well-formed"):
+        save(model, path)
+
+
+@pytest.mark.parametrize(("place", "value"), [(2, 625), (2, -1), (2, 2**40), (3, 7), (4, float("nan")), (0, "PCG64")])
+def test_a_random_generator_that_points_outside_its_state_is_refused(place, value, path):
+    state = list(np.random.RandomState(0).get_state(legacy=True))
+    state[place] = value
+    arrays = Arrays()
+    encoded = {"class": "RBF", "state": {"gamma": {"random_state": encode(tuple(state), arrays, "")}}}
+    path.write_bytes(b"".join(pack(encoded, arrays.held, {})))
+    with pytest.raises(ModelFileError, match="random generator"):
+        load(path)
+
+
+def test_every_attribute_that_fits_set_has_a_row_or_is_read_by_people_only():
+    X, y = iris()
+    fitted = [SVC().fit(X, y), SVR().fit(X, X[:, 0]), LinearSVC().fit(X, y), SVDD().fit(X), MultiKernelSVDD().fit(X),
+              KernelClassifier().fit(X, y), KernelRegressor().fit(X, X[:, 0])]
+    free = {"history_", "_certainty", "_left_out", "kernel_", "kernels_", "_fit_diagonal", "_walks", "_targets",
+            "_row_weights"}  # no arrays, or instances with rows of their own
+    for model in fitted:
+        learned = set(vars(model)) - set(model.get_params(deep=False)) - free
+        assert learned <= set(SCHEMAS[type(model).__name__]), type(model)
+
+
+@pytest.mark.parametrize("axes", [(0, 1, 2), (2, 1, 0), (1, 0, 2), (1, 2, 0)])
+def test_the_order_in_memory_is_kept(axes, path):
+    array = np.ascontiguousarray(np.arange(24.0).reshape(2, 3, 4)).transpose(axes)
+    save(RBF(array), path)
+    again = load(path).gamma
+    np.testing.assert_array_equal(again, array)
+    assert again.strides == array.strides
+    assert again.flags.writeable
+
+
+def test_a_descent_goes_on_from_a_file_as_it_would_have(path):
+    X, y = iris()
+    model = LinearSVC(solver="sgd", random_state=0).partial_fit(X, y, classes=[0, 1, 2])
+    save(model, path)
+    again = load(path).partial_fit(X, y)
+    np.testing.assert_array_equal(again.coef_, model.partial_fit(X, y).coef_)
+    model._walks[0][0].v = np.zeros(3)
+    with pytest.raises(ModelFileError, match="another width"):
+        save(model, path)
+
+
+def test_a_signed_file_is_taken_with_its_key_only(path):
+    key, other = b"k" * 16, b"l" * 16
+    save(RBF(np.arange(3.0)), path, key=key)
+    for given in (key, None):
+        np.testing.assert_array_equal(load(path, key=given).gamma, np.arange(3.0))
+    forged = with_parts(path, lambda header: header.replace(b'"RBF"', b'"Log"'))
+    unsigned = with_parts(path, lambda header: header)[:-64]
+    plain = path.with_name("plain")
+    save(RBF(np.arange(3.0)), plain)
+    for content, given in [(path.read_bytes(), other), (forged, key), (plain.read_bytes(), key),
+                           (unsigned + hashlib.sha256(unsigned).digest(), key)]:
+        path.write_bytes(content)
+        with pytest.raises(ModelFileError, match="not signed with this key"):
+            load(path, key=given)
+    for bad in (b"short", "a text that is long enough", 5):
+        with pytest.raises(ValueError, match="at least 16 secret bytes"):
+            save(RBF(), path, key=bad)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes on this system")
+def test_pipes_and_devices_are_not_read(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    for place in (tmp_path / "pipe", Path("/dev/zero"), tmp_path):
+        with pytest.raises(ModelFileError, match="no regular file"):
+            load(place)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="modes and links of POSIX")
+def test_mode_links_and_devices_stay_as_they_are(tmp_path):
+    target, link = tmp_path / "folder" / "model", tmp_path / "link"
+    target.parent.mkdir()
+    link.symlink_to(target)
+    save(RBF(0.5), link)
+    target.chmod(0o640)
+    save(RBF(0.25), link)
+    assert link.is_symlink()
+    assert target.stat().st_mode & 0o777 == 0o640
+    assert load(link).gamma == load(target).gamma == 0.25
+    save(RBF(), os.devnull)
+    assert Path(os.devnull).is_char_device()
+    assert [entry.name for entry in target.parent.iterdir()] == ["model"]
+
+
+def test_a_disk_that_loses_bytes_is_noticed_and_the_old_file_stays(path, monkeypatch):
+    save(RBF(0.5), path)
+    monkeypatch.setattr(os, "fsync", lambda descriptor: os.ftruncate(descriptor, 100))
+    with pytest.raises(ModelFileError, match="other bytes"):
+        save(RBF(0.25), path)
+    monkeypatch.undo()
+    assert load(path).gamma == 0.5
+    assert [entry.name for entry in path.parent.iterdir()] == [path.name]
+
+
+def test_nothing_that_a_file_names_is_imported(path, monkeypatch):
+    asked = []
+    real = classes.import_module
+    monkeypatch.setattr(classes, "import_module", lambda name: asked.append(name) or real(name))
+    for name in ("antigravity:fly", "this", "sklearn.tree:DecisionTreeClassifier", "RBF"):
+        for content in (instance(name), {"function": name}, {"kind": name}, {"dtype": name}, {"type": name}):
+            path.write_bytes(sealed(made(content)))
+            with suppress(ModelFileError):
+                load(path)
+    assert set(asked) == {"buttress.kernels"}
 
 
 class Trap:

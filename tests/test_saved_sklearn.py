@@ -124,7 +124,8 @@ from sklearn.svm import LinearSVR
 from sklearn.utils.fixes import parse_version
 
 from buttress import SVC, KernelRegressor, load, save
-from buttress.persistence.container import unpack
+from buttress.persistence.container import pack, unpack
+from buttress.persistence.encode import Arrays, encode
 from buttress.persistence.sklearn_classes import SKLEARN
 
 RNG = np.random.default_rng(0)
@@ -193,6 +194,13 @@ REGRESSORS = [
 ]
 PARTS_OF_OTHERS = {"FeatureUnion", "IsotonicRegression", "Pipeline", "TfidfTransformer", "_CalibratedClassifier",
                    "_SigmoidCalibration"}  # of unions, calibration, pipelines and TF-IDF
+
+
+def write_unchecked(model, path):
+    """Write a model's file without the check that it comes back, as an attacker would."""
+    arrays = Arrays()
+    encoded = encode(model, arrays, "model")
+    path.write_bytes(b"".join(pack(encoded, arrays.held, {}, grown=arrays.grown)))
 
 
 def again(model, path):
@@ -311,7 +319,9 @@ def test_trees_that_point_outside_are_refused(part, value, tmp_path):
     for tree in (tree for iteration in model._predictors for tree in iteration):
         inner = tree.nodes["is_leaf"] == 0
         tree.nodes[part][inner & (tree.nodes["is_categorical"] == (part == "bitset_idx"))] = value
-    save(model, tmp_path / "model")
+    with pytest.raises(ValueError, match="point outside"):
+        save(model, tmp_path / "model")
+    write_unchecked(model, tmp_path / "model")
     with pytest.raises(ValueError, match="point outside"):
         load(tmp_path / "model")
 

@@ -25,6 +25,7 @@ _HOME = {
     "LinearSVC": "buttress.linear",
     "load": "buttress.persistence",
     "Mean": "buttress.risks",
+    "ModelFileError": "buttress.persistence",
     "MultiKernelSVDD": "buttress.outlier",
     "NotConvergedWarning": "buttress._checks",
     "outlier_report": "buttress.robust",

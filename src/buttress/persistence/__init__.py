@@ -1,9 +1,10 @@
 """The model file: fitted estimators and kernels in one checked file that cannot run code.
 
 A file is, in this order: 8 bytes ``BUTTRESS``, the format version (4 bytes) and the length of the header (8 bytes),
-both little-endian; the header, JSON in UTF-8; the raw bytes of the arrays, one after the other; and the SHA-256 of all
-of that (32 bytes). The header says which classes and values make up the model and which slice of the bytes is which
-array. Nothing is compressed, so a file cannot grow when read.
+both little-endian; the header, JSON in ASCII; the raw bytes of the arrays, one after the other; with a key, the
+HMAC-SHA256 of all of that (32 bytes); and the SHA-256 of everything before it (32 bytes). The header says what reading
+takes, which classes and values make up the model, and which slice of the bytes is which array. Nothing is compressed,
+and what parts of JSON take in memory is limited before any is parsed.
 
 Reading builds instances of the classes in the table of ``classes.py``, by the name they have there, and fills in
 numbers, text and arrays. No constructor, setter or function named by the file is called.
@@ -12,8 +13,8 @@ The names of classes in a file are stable names, not module paths: a class can m
 names of attributes are part of the format: renaming a parameter, a fitted attribute or a field of a class in the table
 needs a new format version, or a reader of the old name. Format 1, which named classes by module path, is still read.
 
-``container.py`` holds the bytes, ``encode.py`` and ``decode.py`` turn models into JSON and arrays and back, and
-``classes.py`` is the table.
+``container.py`` holds the bytes, ``disk.py`` reads and writes them, ``encode.py`` and ``decode.py`` turn models into
+JSON and arrays and back, ``classes.py`` is the table, and ``schema.py`` says what the attributes of each class are.
 
 Examples
 --------
@@ -30,6 +31,7 @@ True
 
 import os
 import pickle
+import warnings
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -40,10 +42,14 @@ from sklearn.utils.validation import check_is_fitted
 
 from buttress._checks import check_count
 from buttress.persistence.classes import name_of
-from buttress.persistence.container import MAGIC, AnyArray, Content, pack, unpack, write
+from buttress.persistence.container import MAGIC, Content, check_key, pack, unpack
 from buttress.persistence.decode import decode
-from buttress.persistence.encode import encode
+from buttress.persistence.disk import read_bytes, write_bytes
+from buttress.persistence.encode import Arrays, encode
+from buttress.persistence.errors import ModelFileError
 from buttress.persistence.sklearn_classes import WITHOUT_FIT
+
+__all__ = ["FileContent", "ModelFileError", "load", "read", "save"]
 
 LARGEST_FILE = 2**32  # bytes read by default, 4 GB
 PICKLED = (b"\x80", b"PK", b"\x1f\x8b", b"BZ", b"x")  # pickle, and what joblib and skops wrap it in
@@ -61,8 +67,10 @@ class FileContent:
     bytes: int
 
 
-def save(model: object, path: StrPath) -> None:
+def save(model: object, path: StrPath, *, key: bytes | None = None) -> None:
     """Write a fitted estimator or a kernel of this package to one file, whole or not at all.
+
+    Before anything is written, the bytes are read back to a model, which must hold what this one holds.
 
     Parameters
     ----------
@@ -71,24 +79,44 @@ def save(model: object, path: StrPath) -> None:
         column selectors, feature selection, PCA, calibration, linear models and others, the list being
         ``persistence/sklearn_classes.py``. Of a search such as GridSearchCV the best estimator is saved.
     path : str or path
-        Replaced if it exists.
+        Replaced if it exists; its mode is kept, and a symbolic link goes on pointing where it did. A device or a pipe
+        is written to.
+    key : bytes or None
+        At least 16 secret bytes, such as ``secrets.token_bytes(32)``, with which the file is signed (HMAC-SHA256): only
+        who has them can write a file that ``load(path, key=key)`` takes.
 
     Raises
     ------
-    ValueError
-        For a model that is not fitted, or that holds anything else, such as a function of yours; the message names
-        where.
+    ModelFileError
+        A ValueError. For a model that is not fitted, or that holds anything else, such as a function of yours; the
+        message names where.
     """
     _check_fitted(model)
-    arrays: list[AnyArray] = []
-    encoded = encode(model, arrays, type(model).__name__)
+    parts = _packed(model, check_key(key))
+    write_bytes(Path(path), parts)
+
+
+def _packed(model: object, key: bytes | None) -> list[bytes]:
+    """Return the parts of the model's file; ModelFileError unless a model that holds the same comes back."""
+    name = type(model).__name__
+    arrays = Arrays()
+    encoded = encode(model, arrays, name)
     if not (isinstance(encoded, dict) and "class" in encoded):
-        raise ValueError(f"Only estimators and kernels can be saved. Got {type(model).__name__}.")
-    write(Path(path), pack(encoded, arrays, _versions()))
+        raise ModelFileError(f"Only estimators and kernels can be saved. Got {name}.")
+    parts = pack(encoded, arrays.held, _versions(), grown=arrays.grown, key=key)
+    again = Arrays()
+    if encode(_decoded(name, unpack(name, b"".join(parts), key)), again, name) != encoded:
+        raise ModelFileError(f"{name} does not come back from a file as it is. Please report this with the model.")
+    for one, other in zip(arrays.held, again.held, strict=True):
+        order = [(held.flags.c_contiguous, held.flags.f_contiguous) for held in (one, other)]
+        if (one.dtype, one.shape, one.tobytes()) != (other.dtype, other.shape, other.tobytes()) or order[0] != order[1]:
+            raise ModelFileError(f"An array of {name} does not come back from a file. Please report this.")
+    return parts
 
 
 def load(
-    path: StrPath, *, max_bytes: int = LARGEST_FILE, pickle_can_run_any_code_and_i_trust_this_file: bool = False
+    path: StrPath, *, max_bytes: int = LARGEST_FILE, key: bytes | None = None,
+    pickle_can_run_any_code_and_i_trust_this_file: bool = False,
 ) -> Any:
     """Read a model that :func:`save` wrote; every byte is checked against the SHA-256 first.
 
@@ -96,7 +124,9 @@ def load(
     ----------
     path : str or path
     max_bytes : int, default=2**32
-        Largest file to read.
+        Largest file to read. Reading takes at most four times the length of the file and 200 MB of memory.
+    key : bytes or None
+        The key the file was signed with; a file that was not is then refused.
     pickle_can_run_any_code_and_i_trust_this_file : bool, default=False
         Also read a pickle. Unpickling runs whatever its author put into it; only for files you made yourself.
 
@@ -106,43 +136,42 @@ def load(
 
     Raises
     ------
-    ValueError
-        For a file that is too large, is no model file, is of a later version, was cut short or changed anywhere, or
-        names a class that models are not made of.
+    ModelFileError
+        A ValueError. For a file that is too large, is no regular file or no model file, is of a later version, was cut
+        short or changed anywhere, is not signed with ``key``, states other arrays or more parts than it has, or names a
+        class, or an attribute of it, that models are not made of.
     """
     path = Path(path)
-    content = _content(path, max_bytes)
+    check_key(key)
+    content = read_bytes(path, check_count("max_bytes", max_bytes))
     if not content.startswith(MAGIC):
-        if not pickle_can_run_any_code_and_i_trust_this_file:
-            raise ValueError(_foreign_file(path.name, content))
+        if not pickle_can_run_any_code_and_i_trust_this_file or key is not None:
+            raise ModelFileError(_foreign_file(path.name, content))
         return pickle.loads(content)
-    return _decoded(path.name, unpack(path.name, content))
+    return _decoded(path.name, unpack(path.name, content, key))
 
 
-def read(path: StrPath, *, max_bytes: int = LARGEST_FILE) -> FileContent:
+def read(path: StrPath, *, max_bytes: int = LARGEST_FILE, key: bytes | None = None) -> FileContent:
     """Return a model with what its file says beside it, as :func:`load` returns the model."""
     path = Path(path)
-    content = _content(path, max_bytes)
+    content = read_bytes(path, check_count("max_bytes", max_bytes))
     if not content.startswith(MAGIC):
-        raise ValueError(_foreign_file(path.name, content))
-    held = unpack(path.name, content)
+        raise ModelFileError(_foreign_file(path.name, content))
+    held = unpack(path.name, content, check_key(key))
     model = _decoded(path.name, held)
     return FileContent(model, held.version, dict(held.written_by), held.written_at, len(content))
 
 
-def _content(path: Path, max_bytes: int) -> bytes:
-    """Return the bytes of a file; ValueError for too many."""
-    size = path.stat().st_size
-    if size > check_count("max_bytes", max_bytes):
-        raise ValueError(f"{path.name} is {size:,} bytes. Expected at most max_bytes={max_bytes:,}.")
-    return path.read_bytes()
-
-
 def _decoded(name: str, held: Content) -> Any:
+    """Return the model; whatever goes wrong with what a file holds is the file's fault, and a ModelFileError."""
     try:
-        return decode(held)
-    except (KeyError, TypeError, IndexError, AttributeError, OverflowError, RecursionError) as error:
-        raise ValueError(f"{name} is not a well-formed model file: {error!r}.") from None
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of numpy about numbers that are then refused
+            return decode(held)
+    except ModelFileError as error:
+        raise ModelFileError(f"{name}: {error}") from None
+    except Exception as error:  # numpy, scipy and scikit-learn raise of every kind for what they cannot be made of
+        raise ModelFileError(f"{name} is not a well-formed model file: {error!r}.") from None
 
 
 def _check_fitted(model: object) -> None:
@@ -151,8 +180,8 @@ def _check_fitted(model: object) -> None:
         if hasattr(model, "fit") and not isinstance(model, type) and name_of(type(model)) not in WITHOUT_FIT:
             check_is_fitted(model)
     except NotFittedError:
-        raise ValueError(f"{type(model).__name__} is not fitted: there is nothing to save but its parameters. Call fit "
-                         "first.") from None
+        raise ModelFileError(f"{type(model).__name__} is not fitted: there is nothing to save but its parameters. Call "
+                             "fit first.") from None
 
 
 def _foreign_file(name: str, content: bytes) -> str:

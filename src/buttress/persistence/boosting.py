@@ -17,6 +17,8 @@ from sklearn.ensemble._hist_gradient_boosting.common import PREDICTOR_RECORD_DTY
 from sklearn.ensemble._hist_gradient_boosting.predictor import TreePredictor
 from sklearn.preprocessing import FunctionTransformer, OrdinalEncoder
 
+from buttress.persistence.errors import ModelFileError
+
 BOOSTED = {"sklearn.HistGradientBoostingClassifier": HistGradientBoostingClassifier,
            "sklearn.HistGradientBoostingRegressor": HistGradientBoostingRegressor}
 REMADE = ("_preprocessor", "_predictors", "_bin_mapper", "_loss")  # from what stands in their place
@@ -26,9 +28,9 @@ WORDS = 8  # of 32 bits, which hold a set of categories
 
 
 def flattened(model: Any, where: str) -> dict[str, object]:
-    """Return the state of a fitted model, its trees as arrays; ValueError for what cannot be rebuilt."""
+    """Return the state of a fitted model, its trees as arrays; ModelFileError for what cannot be rebuilt."""
     if hasattr(model, "feature_names_in_") and model._preprocessor is not None:
-        raise ValueError(f"{where} was fitted to a frame with categories, which a model file cannot hold. Put an "
+        raise ModelFileError(f"{where} was fitted to a frame with categories, which a model file cannot hold. Put an "
                          "OrdinalEncoder before it and name the columns in categorical_features by number.")
     trees = [tree for iteration in model._predictors for tree in iteration]
     nodes = np.concatenate([tree.nodes for tree in trees])
@@ -44,7 +46,7 @@ def flattened(model: Any, where: str) -> dict[str, object]:
 
 
 def regrow(model: Any) -> None:
-    """Put the trees, and what else prediction needs, back in place; ValueError for arrays that are no trees."""
+    """Put the trees, and what else prediction needs, back in place; ModelFileError for arrays that are no trees."""
     held = model.__dict__.pop("_trees")
     categories = model.__dict__.pop("_categories")
     width = int(model.n_features_in_)
@@ -52,11 +54,11 @@ def regrow(model: Any) -> None:
     categorical[: 0 if categories is None else len(categories)] = True  # they stand first behind the preprocessor
     if categories is not None and (len(categories) != int(np.sum(model.is_categorical_)) or len(
             model.is_categorical_) != width or any(len(known) > CATEGORIES for known in categories)):
-        raise ValueError("The categories in the file do not belong to its columns.")
+        raise ModelFileError("The categories in the file do not belong to its columns.")
     trees = _trees(held, categorical)
     per = int(model.n_trees_per_iteration_)
     if per < 1 or len(trees) % per or np.shape(model._baseline_prediction) != (1, per):
-        raise ValueError("The file has another number of trees than its classes need.")
+        raise ModelFileError("The file has another number of trees than its classes need.")
     model._predictors = [trees[start : start + per] for start in range(0, len(trees), per)]
     model._preprocessor = None if categories is None else _preprocessor(model, categories)
     model._bin_mapper = _BinMapper()
@@ -73,7 +75,7 @@ def _trees(held: Mapping[str, Any], categorical: Any) -> list[TreePredictor]:
         nodes[name] = held["nodes"][name]
     sets = np.asarray(held["sets"], dtype=np.uint32)
     if sets.shape != (int(set_sizes.sum()), WORDS) or min(sizes, default=0) < 1 or min(set_sizes, default=-1) < 0:
-        raise ValueError("The trees in the file are not whole.")
+        raise ModelFileError("The trees in the file are not whole.")
     ends, set_ends = (np.concatenate([[0], np.cumsum(counts)]) for counts in (sizes, set_sizes))
     found = []
     for (begin, end), (first, last) in zip(pairwise(ends), pairwise(set_ends), strict=True):
@@ -92,7 +94,7 @@ def _check(tree: Any, n_sets: int, categorical: Any) -> None:
     sound = sound and bool(np.all((column >= 0) & (column < len(categorical))))
     by_set = split["is_categorical"] != 0
     if not (sound and np.all(categorical[column[by_set]]) and np.all(split["bitset_idx"][by_set] < n_sets)):
-        raise ValueError("A tree in the file has nodes that point outside it.")
+        raise ModelFileError("A tree in the file has nodes that point outside it.")
 
 
 def _preprocessor(model: Any, categories: list[Any]) -> ColumnTransformer:

@@ -12,6 +12,7 @@ from typing import cast
 
 import numpy as np
 
+from buttress.persistence.errors import ModelFileError
 from buttress.persistence.sklearn_classes import SKLEARN
 
 CLASSES = {
@@ -74,6 +75,10 @@ CLASSES = {
     # what models keep to say how sure they are
     "HeldOutFits": "buttress.certainty.intervals:HeldOutFits",
     "MMEstimate": "buttress.solvers.contamination.mm:MMEstimate",
+    # where a stochastic descent stands, for partial_fit to go on
+    "Rate": "buttress.solvers.linear.primal:Rate",
+    "SuffixMean": "buttress.solvers.linear.stochastic:SuffixMean",
+    "Walk": "buttress.solvers.linear.stochastic:Walk",
     # scikit-learn's
     **SKLEARN,
 }
@@ -132,11 +137,11 @@ def name_of(cls: type) -> str | None:
 
 
 def class_named(name: object, version: int) -> type:
-    """Return the class that a file of format ``version`` calls ``name``; ValueError for one not in the table."""
+    """Return the class that a file of format ``version`` calls ``name``; ModelFileError for one not in the table."""
     known = FORMAT_1.get(str(name)) if version == 1 else str(name)
     if known not in CLASSES:
-        raise ValueError(f"The file names the class {name!r}, which is not on the list of those a model is made of. "
-                         "If a later release wrote the file, update buttress.")
+        raise ModelFileError(f"The file names the class {name!r}, which is not on the list of those a model is made "
+                             "of. If a later release wrote the file, update buttress.")
     return _class_at(CLASSES[known])
 
 
@@ -150,10 +155,10 @@ def function_name_of(value: object) -> str | None:
 
 
 def function_named(name: object) -> object:
-    """Return the function that a file calls ``name``; ValueError for one not in the table."""
+    """Return the function that a file calls ``name``; ModelFileError for one not in the table."""
     if str(name) not in FUNCTIONS:
-        raise ValueError(f"The file names the function {name!r}, which is not on the list of those a model may have. "
-                         "If a later release wrote the file, update buttress.")
+        raise ModelFileError(f"The file names the function {name!r}, which is not on the list of those a model may "
+                             "have. If a later release wrote the file, update buttress.")
     return _at(FUNCTIONS[str(name)])
 
 
