@@ -82,7 +82,9 @@ def _plain(column: Column) -> NDArray[Any]:
         return column.values
     if column.kind == "number":
         return np.where(column.null, np.nan, column.values.astype(np.float64))
-    return np.where(column.null, None, column.values.astype(object))
+    words = column.values.astype(object)
+    words[column.null] = None
+    return words
 
 
 def _names(keys: list[Column]) -> NDArray[Any] | None:
