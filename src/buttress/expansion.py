@@ -4,8 +4,9 @@ All fitted kernel estimators have one as ``expansion_``. Attacks and certificate
 contrasts, which say how scores decide the predicted label.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +16,8 @@ from buttress._checks import Array
 from buttress._threads import BLOCK_ENTRIES
 from buttress._types import Estimator, Labels
 from buttress.kernels import Kernel
+
+KEPT_ENTRIES = 1 << 20  # of the centers, 8 MB: with at most this many, what depends on them alone is kept
 
 
 class Scores(Protocol):
@@ -70,7 +73,8 @@ class KernelExpansion:
 
     def __call__(self, X: Array) -> Array:
         """Return the scores of the rows of X, shape (n, k)."""
-        panels = [self.kernel(part, self.centers) @ self.coef for part in self._parts(X)]
+        kernel = self._toward_centers(X)
+        panels = [kernel(part) @ self.coef for part in self._parts(X)]
         scores = np.concatenate(panels) + self.intercept if panels else np.empty((0, self.coef.shape[1]))
         return scores if self.linear is None else scores + X @ self.linear
 
@@ -86,6 +90,36 @@ class KernelExpansion:
         linear = None if self.linear is None else place(self.linear)
         centers, coef, intercept = map(place, (self.centers, self.coef, self.intercept))
         return KernelExpansion(self.kernel, centers, coef, intercept, linear)
+
+    def freeze(self) -> None:
+        """Make the centers read-only: then what the scores of single rows need of them is computed once only."""
+        if isinstance(self.centers, np.ndarray):
+            self.centers.flags.writeable = False
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the parts and whether the centers are read-only, which numpy's own state leaves out."""
+        parts = {name: value for name, value in vars(self).items() if name != "_kept"}
+        return parts | {"_frozen": self._fixed()}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Take the parts over, and freeze centers that were frozen."""
+        frozen = state.get("_frozen", False)
+        vars(self).update({name: value for name, value in state.items() if name != "_frozen"})
+        if frozen:
+            self.freeze()
+
+    def _fixed(self) -> bool:
+        return isinstance(self.centers, np.ndarray) and not self.centers.flags.writeable
+
+    def _toward_centers(self, X: Array) -> Callable[[Array], Array]:
+        """Return X -> k(X, centers); of few centers that are read-only it is kept from one call to the next."""
+        if not (self._fixed() and isinstance(X, np.ndarray) and self.centers.size <= KEPT_ENTRIES):
+            return lambda part: self.kernel(part, self.centers)
+        kernel, centers, toward = vars(self).get("_kept", (None, None, None))
+        if kernel is not self.kernel or centers is not self.centers:
+            toward = self.kernel.toward(self.centers)
+            self._kept = (self.kernel, self.centers, toward)
+        return toward
 
     def _parts(self, X: Array) -> list[Array]:
         rows = max(1, BLOCK_ENTRIES // max(1, self.centers.shape[0]))

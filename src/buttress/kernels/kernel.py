@@ -1,6 +1,8 @@
 """The interface of a kernel, and the two most common families: functions of a distance and of an inner product."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TypeVar
 
 import numpy as np
@@ -26,6 +28,10 @@ class Kernel(BaseEstimator, ABC):
     @abstractmethod
     def __call__(self, X: Array, Z: Array) -> Array:
         """Return k(x_i, z_j), shape (n, m)."""
+
+    def toward(self, Z: Array) -> Callable[[Array], Array]:
+        """Return X -> k(X, Z) for dense X, with what depends on the dense Z (m, d) alone computed once."""
+        return lambda X: self(X, Z)
 
     @abstractmethod
     def diagonal(self, X: Array) -> Array:
@@ -53,6 +59,10 @@ class Radial(Kernel):
 
     def __call__(self, X: Array, Z: Array) -> Array:
         return self.profile(squared_distances(X, Z))
+
+    def toward(self, Z: Array) -> Callable[[Array], Array]:
+        ready = Centred.at_median(Z)
+        return lambda X: self.profile(ready.squared_distances(X))
 
     def diagonal(self, X: Array) -> Array:
         return self.profile(np.zeros(X.shape[0]))
@@ -83,6 +93,33 @@ class DotProduct(Kernel):
         return (V * self.slope(X @ Z.T)) @ Z
 
 
+@dataclass(frozen=True)
+class Centred:
+    """Rows z_j (m, d) less a ``centre`` (d,), which is None if nothing was taken away, and their squared norms (m,)."""
+
+    centre: Array | None
+    rows: Array
+    norms: Array
+
+    @classmethod
+    def at_median(cls, Z: Array) -> "Centred":
+        """Return the rows of the dense Z (m, d) centred at a median of some of them."""
+        centre = middle(Z)
+        rows = Z - centre
+        return cls(centre, rows, row_norms(rows, squared=True))
+
+    def squared_distances(self, X: Array) -> Array:
+        """Return |x_i - z_j|^2, shape (n, m), by one matrix product; 0 where it is below rounding."""
+        if self.centre is not None:
+            X = X - self.centre
+        norms = row_norms(X, squared=True)
+        r2 = safe_sparse_dot(-2 * X, self.rows.T, dense_output=True)
+        r2 += norms[:, None]
+        r2 += self.norms
+        clear_rounding(r2, norms, self.norms)
+        return r2
+
+
 def squared_distances(X: Array, Z: Array) -> Array:
     """Return |x_i - z_j|^2, shape (n, m), by one matrix product.
 
@@ -90,17 +127,9 @@ def squared_distances(X: Array, Z: Array) -> Array:
     turn 1e-16 into an error of 1e-8.) Both sets are first centred at a median, and each pair has its own rounding, so
     that one row far away costs the others no precision. Sparse sets (CSR) are not centred, which would make them dense.
     """
-    if not (issparse(X) or issparse(Z)):
-        centre = middle(Z)
-        X = X - centre
-        Z = Z - centre
-    xx = row_norms(X, squared=True)
-    zz = row_norms(Z, squared=True)
-    r2 = safe_sparse_dot(-2 * X, Z.T, dense_output=True)
-    r2 += xx[:, None]
-    r2 += zz
-    clear_rounding(r2, xx, zz)
-    return r2
+    if issparse(X) or issparse(Z):
+        return Centred(None, Z, row_norms(Z, squared=True)).squared_distances(X)
+    return Centred.at_median(Z).squared_distances(X)
 
 
 def middle(Z: Array) -> Array:

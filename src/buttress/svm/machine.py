@@ -79,7 +79,9 @@ def expansion(
     kernel: Kernel, X: DenseOrSparse, support: NDArray[np.int32], coef: Array, intercept: Array
 ) -> KernelExpansion:
     """Return the expansion over the support vectors, for coefficients (n, k) of the rows of X."""
-    return KernelExpansion(kernel, centers(kernel, X)[support], coef[support], intercept)
+    made = KernelExpansion(kernel, centers(kernel, X)[support], coef[support], intercept)
+    made.freeze()
+    return made
 
 
 def as_input(scores: Array, X: DenseOrSparse) -> Array:

@@ -29,12 +29,11 @@ def votes(scores: Array, n_classes: int) -> tuple[Array, Array]:
 
     A class's scores are summed and squeezed into (-1/3, 1/3), so that they decide between equal votes only.
     """
-    counts = np.zeros((len(scores), n_classes))
-    confidence = np.zeros_like(counts)
-    for column, (i, j) in enumerate(class_pairs(n_classes)):
-        wins = scores[:, column] > 0
-        counts[:, i] += wins
-        counts[:, j] += ~wins
-        confidence[:, i] += scores[:, column]
-        confidence[:, j] -= scores[:, column]
+    first, second = np.triu_indices(n_classes, 1)
+    sign = np.zeros((len(first), n_classes))
+    sign[np.arange(len(first)), first] = 1
+    sign[np.arange(len(first)), second] = -1
+    won = np.where(scores > 0, 1.0, -1.0)
+    counts = (won @ sign + n_classes - 1) / 2
+    confidence = scores @ sign
     return counts, counts + confidence / (3 * (np.abs(confidence) + 1))

@@ -21,6 +21,7 @@ LARGE_BLOCK = 1024  # at last, and at once where all of K is stored
 FULL_MOVE = 0.75  # where entries are expensive, a block grows only if more than this share of its rows move
 NEW_ROWS = 0.25  # a block grows once a smaller share than this of the rows it moves had to be computed
 SHARE_OF_GAP = 0.1  # a block is solved to this share of the whole violation: the next block would undo more precision
+SHARE_OF_WHOLE = 0.02  # the same for a block of all rows, which no other undoes: fewer steps, and yet some for limits
 PAIRS_A_ROW = 100  # most pair updates in a block, for each of its rows
 
 
@@ -57,7 +58,8 @@ def block_smo(qp: QP, *, tol: float, start: Point | None = None) -> Steps:
         yield Step(Point(b.copy(), None, stored, gram, downwards), gap=viol, objective=objective, iterations=pairs)
         block = working_set(up, down, size, block)
         K = rows.block(block, K) if K is None or len(K) < len(b) else K  # the block of all rows stays the same
-        inner, pairs, curved = _solve_block(qp, K, g, b, block, max(tol / 2, SHARE_OF_GAP * viol), PAIRS_A_ROW * size)
+        share = SHARE_OF_GAP if len(block) < len(b) else SHARE_OF_WHOLE
+        inner, pairs, curved = _solve_block(qp, K, g, b, block, max(tol / 2, share * viol), PAIRS_A_ROW * size)
         downwards += curved
         if len(block) == len(b) and rows.real == np.float64:
             gram = K
