@@ -24,6 +24,7 @@ from buttress.adversarial.held_out import certified_held_out, held_out
 from buttress.adversarial.input import fit_input
 from buttress.adversarial.rkhs import fit_rkhs
 from buttress.certainty.probabilities import Certainty, Probabilities
+from buttress.checkpoints.resumable import resumable
 from buttress.expansion import binary_contrasts, rival_contrasts, winners
 from buttress.kernels import KernelLike, fitted_kernel
 from buttress.solvers.run import all_or_nothing
@@ -112,6 +113,11 @@ class AdversarialSVC(Probabilities, CallbackSupportMixin, ExpansionPredictions, 
         inner product. The fitted model holds numpy arrays.
     progress : bool, default=False
         Show a progress line.
+    checkpoint : str or None, default=None
+        Folder in which the fit keeps, every few seconds, what it needs to go on if its process is killed.
+    resume : bool or "approximately", default=False
+        True: go on from what ``checkpoint`` holds of this fit, to the same bits, or start if it holds nothing.
+        "approximately" accepts other versions or threads.
 
     Attributes
     ----------
@@ -187,6 +193,8 @@ class AdversarialSVC(Probabilities, CallbackSupportMixin, ExpansionPredictions, 
         random_state: RandomStateLike = None,
         device: str | None = None,
         progress: bool = False,
+        checkpoint: str | None = None,
+        resume: bool | str = False,
     ):
         self.C = C
         self.eps = eps
@@ -212,8 +220,11 @@ class AdversarialSVC(Probabilities, CallbackSupportMixin, ExpansionPredictions, 
         self.random_state = random_state
         self.device = device
         self.progress = progress
+        self.checkpoint = checkpoint
+        self.resume = resume
 
     @all_or_nothing
+    @resumable
     @with_callbacks
     def fit(self, X: MatrixLike, y: VectorLike) -> "AdversarialSVC":
         """Fit to X of shape (n, d) and class labels y of shape (n,); returns self.

@@ -11,6 +11,7 @@ from numpy.typing import DTypeLike, NDArray
 from buttress._checks import Array
 from buttress._threads import share
 from buttress._types import DenseOrSparse
+from buttress.checkpoints.memory import Memory
 from buttress.gram.compiled import WIDTH_MULTIPLE, add_rows, gather
 from buttress.gram.entries import Entries, Exact, Index, entries, exact_entries, worst_error
 from buttress.kernels import Kernel
@@ -21,6 +22,7 @@ TILE = 512  # rows and columns of one tile of an exact product
 HANDS = 16  # parts into which the rows of tiles are split; fixed, so that the sum does not depend on the threads
 ROUGH = 1e-5  # float32 entries with a larger relative error are not used
 WIDE = 128  # if X has more columns, entries are taken from stored rows instead of computed again
+SPARE_FILLS = 64  # fillings kept beyond twice the number that stored rows can be from
 WAITING_BYTES = 512 * 2**20  # largest buffer that is kept for the next fit
 
 _kept: list[Array] = []  # at most one buffer: the first use of new memory takes as long as computing what it holds
@@ -107,6 +109,60 @@ class RowCache:
         self._stamp = np.zeros(self.capacity, dtype=np.int64)
         self._filled = np.zeros((self.capacity, len(self.sections) - 1), dtype=bool)
         self._clock = 0
+        self._fills: list[tuple[Index, int]] = []  # the rows and the section of each filling
+        self._filling = np.full(self._filled.shape, -1)  # which of them each stored row's section is from
+        self._due: Memory | None = None  # what is to be restored before the stored rows are next used
+
+    def memory(self) -> Memory:
+        """Return which rows are stored, and from which fillings: entries depend a little on what else is computed."""
+        if self.whole:
+            return {"n_computed": self.n_computed}
+        if self._due is not None:
+            return self._due
+        self._forget_fills()
+        return {"n_computed": self.n_computed, "slot": self._slot.copy(), "owner": self._owner.copy(),
+                "stamp": self._stamp.copy(), "clock": self._clock, "filled": self._filled.copy(),
+                "filling": self._filling.copy(), "fills": [index for index, _ in self._fills],
+                "sections": [section for _, section in self._fills]}
+
+    def _forget_fills(self) -> None:
+        """Drop the fillings of which no row is stored any more."""
+        live, numbers = np.unique(self._filling, return_inverse=True)
+        self._fills = [self._fills[k] for k in live if k >= 0]
+        self._filling = numbers.reshape(self._filling.shape) - (len(live) - len(self._fills))
+
+    def restore(self, memory: Memory) -> None:
+        """Return to the state of a memory. Its rows are computed again once they are needed."""
+        self.n_computed = memory["n_computed"]
+        if not self.whole:
+            self._due = memory
+
+    def _settle(self) -> None:
+        """Compute the rows that are to be restored, in the groups in which they were computed first."""
+        if self._due is None:
+            return
+        memory = self._due
+        self._due = None
+        self._slot = memory["slot"].copy()
+        self._owner = memory["owner"].copy()
+        self._stamp = memory["stamp"].copy()
+        self._clock = memory["clock"]
+        self._filled = memory["filled"].copy()
+        self._filling = memory["filling"].copy()
+        self._fills = list(zip(memory["fills"], memory["sections"], strict=True))
+        for number, (index, section) in enumerate(self._fills):
+            self._fill_again(index, np.flatnonzero(self._filling[:, section] == number), section)
+
+    def _fill_again(self, index: Index, slots: Index, section: int) -> None:
+        """Compute the entries of a filling once more, and store those that are wanted."""
+        start, stop = self.sections[section : section + 2]
+        found = np.empty((len(index), self.X.shape[0]), dtype=self.real)
+        self.entries.write(index, start, stop, found, np.arange(len(index)))
+        place = {row: k for k, row in enumerate(index.tolist())}
+        rows = self._owner[slots]
+        self.store[slots, start:stop] = found[[place[row] for row in rows.tolist()], start:stop]
+        own = (rows >= start) & (rows < stop)
+        self.store[slots[own], rows[own]] = self.diagonal[rows[own]]
 
     def _fill_all(self) -> None:
         everything = np.arange(self.X.shape[0])
@@ -131,12 +187,14 @@ class RowCache:
 
     def stored(self, index: Index, sections: list[int]) -> tuple[NDArray[np.bool_], Index]:
         """Return which of these rows are stored in all of these sections, and their places in ``store``."""
+        self._settle()
         slots = self._slot[index]
         here = (slots >= 0) & self._filled[slots][:, sections].all(axis=1)
         return here, slots[here]
 
     def slots(self, index: Index, sections: Sequence[int]) -> Index:
         """Return the places in ``store`` of the rows ``index`` (at most ``capacity``); compute what is missing."""
+        self._settle()
         self._clock += 1
         self._stamp[self._slot[index[self._slot[index] >= 0]]] = self._clock
         missing = index[self._slot[index] < 0]
@@ -148,6 +206,7 @@ class RowCache:
             self._slot[missing] = slots
             self._stamp[slots] = self._clock
             self._filled[slots] = False
+            self._filling[slots] = -1
         found: Index = self._slot[index]
         for section in sections:
             todo = ~self._filled[found, section]
@@ -161,6 +220,10 @@ class RowCache:
         own = (index >= start) & (index < stop)
         self.store[slots[own], index[own]] = self.diagonal[index[own]]
         self._filled[slots, section] = True
+        self._filling[slots, section] = len(self._fills)
+        self._fills.append((index, section))
+        if len(self._fills) > SPARE_FILLS + 2 * self._filling.size:
+            self._forget_fills()
         self.n_computed += len(index) * (stop - start) / self.X.shape[0]
 
 

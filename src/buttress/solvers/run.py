@@ -1,6 +1,7 @@
 """The one loop: every algorithm is a generator of :class:`Step`, and :func:`run` alone drives it.
 
-It knows the tolerance, the budgets, the callback, the progress bar and Ctrl-C; algorithms know none of them.
+It knows the tolerance, the budgets, the callback, the progress bar, Ctrl-C and checkpoints; algorithms know none of
+them. One that can go on from any of its steps says so in one place: its steps carry a ``memory``, and it takes one.
 
 Examples
 --------
@@ -17,80 +18,21 @@ Examples
 import functools
 import sys
 import time
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from typing import Any, TypeVar, cast
 
 from buttress._checks import InterruptedWarning, NotConvergedWarning, warn_user
+from buttress.solvers.keeper import Keeper, cut_short
+from buttress.solvers.steps import Restartable, Step, Steps, restartable
+from buttress.solvers.watch import Outcome, Watch
 
-Steps = Generator["Step", None, None]
+__all__ = ["Budget", "Outcome", "Restartable", "Step", "Steps", "all_or_nothing", "countdown", "restartable", "run"]
+
 T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])
 
 SPENT = 1e-9  # seconds that are left when none are, so that every run makes its first step
-
-
-@dataclass(frozen=True)
-class Step:
-    """One state of an algorithm.
-
-    Parameters
-    ----------
-    state : object
-        What the model is made of. It is kept, so it must not be changed in place afterwards.
-    objective : float
-        What is minimised; the state with the least is the best.
-    gap : float or None
-        How far from optimal, in the algorithm's own measure, where it has one. At most ``tol`` means converged.
-    change : float or None
-        How much the last iteration changed, for algorithms that can tell no more. At most ``tol`` means converged.
-    done : bool
-        Whether the algorithm has nothing left to do: a fixed point, or the end of a plan.
-    iterations : int
-        How many iterations led from the last step to this one.
-    shown : str
-        What the progress line says of it in place of gap and objective.
-    """
-
-    state: Any
-    objective: float
-    gap: float | None = None
-    change: float | None = None
-    done: bool = False
-    iterations: int = 1
-    shown: str = ""
-
-    def converged(self, tol: float) -> bool:
-        """Say whether the algorithm is done, or within ``tol`` by its own measure."""
-        return self.done or any(measure is not None and measure <= tol for measure in (self.gap, self.change))
-
-    @property
-    def measures(self) -> dict[str, float]:
-        """The measures that the algorithm has, by name."""
-        named = {"gap": self.gap, "change": self.change}
-        return {name: value for name, value in named.items() if value is not None}
-
-    def measured(self) -> str:
-        """Return the measures as text, such as ``"gap 0.02"``."""
-        return ", ".join(f"{name} {value:.3g}" for name, value in self.measures.items())
-
-
-@dataclass
-class Outcome:
-    """How a run ended: ``status`` is converged, exhausted (the algorithm can do no more), max_iter, max_time, stopped
-    (by the callback) or interrupted."""
-
-    state: Any
-    status: str
-    n_iter: int
-    objective: float
-    gap: float = float("inf")
-    history: list[dict[str, float]] = field(default_factory=list)
-
-    @property
-    def converged(self) -> bool:
-        return self.status == "converged"
 
 
 def run(
@@ -138,76 +80,34 @@ def run(
     Outcome
         A converged run ends with its last state.
     """
-    watch = _Watch(tol, None if max_iter == -1 else max_iter, max_time, callback, keep)
+    watch = Watch(tol, None if max_iter == -1 else max_iter, max_time, callback, keep)
+    keeper = Keeper(steps, watch)
     try:
-        with _display(progress, name, watch.max_iter) as show:
-            for step in steps:
+        with _display(progress, name, watch.max_iter) as show, keeper.alone():
+            for step in keeper.steps():
                 watch.note(step)
                 show(watch.outcome.n_iter, step)
-                if watch.over(step):
+                over = watch.over(step)
+                keeper.note(step, over=over)
+                if over:
                     break
+            keeper.end()
     except TimeoutError:  # an algorithm whose own steps end when the time is up
         if watch.best is None:
             raise
         watch.outcome.status = "max_time"
+        cut_short()
     except KeyboardInterrupt:
         if watch.best is None or inner:
             raise
         watch.outcome.status = "interrupted"
+        cut_short()
         warn_user(_interrupted(name, watch.outcome, watch.best), InterruptedWarning)
     finally:
         steps.close()
     assert watch.best is not None, "an algorithm yields at least its starting point"
     _warn_of_the_end(name, watch.outcome, watch.best, tol, warn)
     return watch.ended(watch.best)
-
-
-@dataclass
-class _Watch:
-    """What a run knows: its limits, its clock, the best step so far, and the outcome that it will return."""
-
-    tol: float
-    max_iter: int | None
-    max_time: float | None
-    callback: Callable[[Step], bool | None] | None
-    keep: str
-    start: float = field(default_factory=time.monotonic)
-    best: Step | None = None
-    outcome: Outcome = field(default_factory=lambda: Outcome(None, "exhausted", 0, float("inf")))
-
-    def note(self, step: Step) -> None:
-        """Count and record the step, and keep it where it is the best."""
-        best = self.best
-        self.outcome.n_iter += step.iterations if best is not None else 0
-        self.outcome.history.append(_record(step, self.outcome.n_iter, self.seconds))
-        if best is None or step.objective <= best.objective or step.converged(self.tol) or self.keep == "last":
-            self.best = step
-
-    def over(self, step: Step) -> bool:
-        """Say whether the run ends at this step, the last one recorded; the outcome then says why."""
-        stop = self.callback(step) if self.callback is not None else False
-        if step.converged(self.tol):
-            self.outcome.status = "converged"
-        elif stop:
-            self.outcome.status = "stopped"
-        elif self.max_iter is not None and self.outcome.n_iter >= self.max_iter:
-            self.outcome.status = "max_iter"
-        elif self.max_time is not None and self.outcome.history[-1]["seconds"] >= self.max_time:
-            self.outcome.status = "max_time"
-        else:
-            return False
-        return True
-
-    @property
-    def seconds(self) -> float:
-        return time.monotonic() - self.start
-
-    def ended(self, best: Step) -> Outcome:
-        """Return the outcome with the state of the best step."""
-        self.outcome.state = best.state
-        self.outcome.objective = best.objective
-        self.outcome.gap = float("inf") if best.gap is None else best.gap
-        return self.outcome
 
 
 def _warn_of_the_end(
@@ -302,10 +202,6 @@ class Budget:
 def _interrupted(name: str, outcome: Outcome, best: Step) -> str:
     how_good = f" ({best.measured()})" if best.measures else ""
     return f"{name} was interrupted after {outcome.n_iter} iterations; the model holds the best state seen{how_good}."
-
-
-def _record(step: Step, n_iter: int, seconds: float) -> dict[str, float]:
-    return {"n_iter": n_iter, "seconds": seconds, **step.measures, "objective": step.objective}
 
 
 @contextmanager

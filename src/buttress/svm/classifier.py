@@ -15,6 +15,7 @@ from buttress._predicting import rows_to_score, sparse_or_dense
 from buttress._types import DenseOrSparse, MatrixLike
 from buttress.certainty.calibration import HeldOut
 from buttress.certainty.probabilities import Certainty, Probabilities
+from buttress.checkpoints.resumable import resumable
 from buttress.expansion import binary_contrasts, pair_contrasts, rival_contrasts
 from buttress.gram.rows import KernelRows
 from buttress.kernels import Kernel, fitted_kernel, is_precomputed
@@ -98,6 +99,11 @@ class SVC(Probabilities, CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         Predict the largest "ovr" decision value instead of the first class with the most votes.
     progress : bool, default=False
         Show a progress line.
+    checkpoint : str or None, default=None
+        Folder in which the fit keeps, every few seconds, what it needs to go on if its process is killed.
+    resume : bool or "approximately", default=False
+        True: go on from what ``checkpoint`` holds of this fit, to the same bits, or start if it holds nothing.
+        "approximately" accepts other versions or threads.
 
     Attributes
     ----------
@@ -162,6 +168,8 @@ class SVC(Probabilities, CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         decision_function_shape: str = "ovr",
         break_ties: bool = False,
         progress: bool = False,
+        checkpoint: str | None = None,
+        resume: bool | str = False,
     ):
         self.C = C
         self.kernel = kernel
@@ -180,11 +188,14 @@ class SVC(Probabilities, CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         self.decision_function_shape = decision_function_shape
         self.break_ties = break_ties
         self.progress = progress
+        self.checkpoint = checkpoint
+        self.resume = resume
 
     def __sklearn_tags__(self) -> Any:
         return sparse_or_dense(super().__sklearn_tags__(), is_precomputed(self.kernel))
 
     @all_or_nothing
+    @resumable
     @with_callbacks
     def fit(self, X: MatrixLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> "SVC":
         """Fit to X of shape (n, d), dense or sparse, and class labels y of shape (n,); returns self.

@@ -14,6 +14,7 @@ from buttress._predicting import rows_to_score, sparse_or_dense
 from buttress._rows import drawn_rows
 from buttress._types import DenseOrSparse, MatrixLike
 from buttress.certainty.intervals import INTERVALS, ExpansionIntervals, HeldOutFits, check_coverage, jackknife
+from buttress.checkpoints.resumable import resumable
 from buttress.gram.entries import Index
 from buttress.kernels import Kernel, Precomputed, fitted_kernel, is_precomputed
 from buttress.solvers.qp.machines import SVMSolution, regressor_qp
@@ -100,6 +101,8 @@ class SVR(ExpansionIntervals, CallbackSupportMixin, RegressorMixin, BaseEstimato
         indefinite: str = "warn",
         warm_start: bool = False,
         progress: bool = False,
+        checkpoint: str | None = None,
+        resume: bool | str = False,
     ):
         self.C = C
         self.epsilon = epsilon
@@ -115,11 +118,14 @@ class SVR(ExpansionIntervals, CallbackSupportMixin, RegressorMixin, BaseEstimato
         self.indefinite = indefinite
         self.warm_start = warm_start
         self.progress = progress
+        self.checkpoint = checkpoint
+        self.resume = resume
 
     def __sklearn_tags__(self) -> Any:
         return sparse_or_dense(super().__sklearn_tags__(), is_precomputed(self.kernel))
 
     @all_or_nothing
+    @resumable
     @with_callbacks
     def fit(self, X: MatrixLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> "SVR":
         """Fit to X of shape (n, d), dense or sparse, and numbers y of shape (n,); returns self.

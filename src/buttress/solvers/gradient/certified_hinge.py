@@ -15,14 +15,16 @@ tensors.
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
-from buttress._arrays import namespace
+from buttress._arrays import namespace, place_of, to_numpy
 from buttress._checks import TINY, Array
 from buttress._types import Rows
+from buttress.checkpoints.memory import Memory, rng_state, set_rng_state
 from buttress.solvers.gradient.worst_inputs import Adam
-from buttress.solvers.run import Step, Steps
+from buttress.solvers.run import Step, Steps, restartable
 
 ITERATIONS = 10  # Adam iterations between two objectives
 JUDGED_ROWS = 2000  # most rows on which the objective is computed
@@ -140,9 +142,10 @@ def hinge_gradient(regions: Regions, Z: Array, machine: Machine) -> Machine:
                    -V.sum(0))
 
 
+@restartable
 def certified_descent(
     regions: Regions, Z: Array, K: Array, machine: Machine, *, ridge: float, linear_ridge: float, batch: int,
-    iterations: int, rng: np.random.RandomState,
+    iterations: int, rng: np.random.RandomState, memory: Memory | None = None,
 ) -> Steps:
     """Yield machines from a start; K (m, m) is the kernel between the centres Z (m, d).
 
@@ -151,15 +154,25 @@ def certified_descent(
     step with the best objective is the model.
     """
     n, xp = len(regions.anchor), namespace(Z)
+    if memory is not None:
+        set_rng_state(rng, memory["first"])
+    first = rng_state(rng)
     judged = regions[rng.permutation(n)[:JUDGED_ROWS]]
     sizes = [part.shape for part in (machine.p, machine.q, machine.W, machine.b)]
     z, rate, kernel = _flat(machine), _rates(machine), int(np.prod(machine.p.shape)) * 2
     adam = Adam(0 * z, first_rate=FIRST_RATE, cooling=np.inf)
+    if memory is not None:
+        place = place_of(z)
+        z = place(memory["z"])
+        machine = _shaped(z, sizes) if memory["adam"]["t"] else machine
+        adam.restore(memory["adam"], place)
+        set_rng_state(rng, memory["rng"])
     while True:
         a = machine.p - machine.q
         hinge = (1 - bounds_of(judged, Z, machine)).clip(0, None).mean()
         objective = float(hinge + 0.5 * ridge * (a * (K @ a)).sum() + 0.5 * linear_ridge * (machine.W**2).sum())
-        yield Step(machine, objective=objective, done=adam.t >= iterations, iterations=min(adam.t, ITERATIONS))
+        yield Step(machine, objective=objective, done=adam.t >= iterations, iterations=min(adam.t, ITERATIONS),
+                   memory=partial(_memory, z, adam, rng, first))
         for _ in range(ITERATIONS):
             some = regions if n <= batch else regions[rng.choice(n, batch, replace=False)]
             gradient = hinge_gradient(some, Z, machine)
@@ -169,6 +182,11 @@ def certified_descent(
             z = z - (1 - adam.t / iterations) * rate * adam.step(_flat(gradient))
             z = xp.concatenate([z[:kernel].clip(0, None), z[kernel:]])
             machine = _shaped(z, sizes)
+
+
+def _memory(z: Array, adam: Adam, rng: np.random.RandomState, first: Memory) -> Memory:
+    """Return what the descent goes on from; the rows of its objective are drawn first of all."""
+    return {"z": to_numpy(z), "adam": adam.memory(), "rng": rng_state(rng), "first": first}
 
 
 def _rates(machine: Machine) -> Array:

@@ -11,16 +11,19 @@ differently; ``acceleration="nesterov"`` is Nesterov's (1983), its gradient take
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
 from itertools import count
 
 import numpy as np
 
 from buttress._checks import Array
 from buttress._types import Targets
+from buttress.checkpoints.memory import Memory
 from buttress.losses import Loss
 from buttress.risks import Risk
 from buttress.solvers.gradient.space import Dual, Point, Space, heaviest
-from buttress.solvers.run import Step, Steps
+from buttress.solvers.run import Step, Steps, restartable
 
 SLACK = 8  # the preconditioner is factorised again once its bound is more than this many times what is needed
 ROUNDED = 1e-9  # share by which the heaviest row may exceed the bound through rounding
@@ -31,6 +34,7 @@ StepLike = str | float | Callable[[int], float]
 StepRule = Callable[[Array, Array, int], tuple[Array, float]]
 
 
+@restartable
 def descent(
     space: Space,
     y: Targets,
@@ -44,6 +48,7 @@ def descent(
     momentum: float = 0.9,
     step: StepLike = "spectral",
     radius: float = np.inf,
+    memory: Memory | None = None,
 ) -> Steps:
     """Yield coefficients shaped like ``start``, with the norm of the functional gradient as gap.
 
@@ -51,12 +56,23 @@ def descent(
     left as published, so its objective may rise. A function outside the ball is scaled to the norm ``radius``. It ends
     where steps too long have made the objective larger than any number.
     """
-    rule = step_rule(space, loss, sample_weight / sample_weight.sum(), ridge, step)
+    bound = Bound()
+    rule = step_rule(space, loss, sample_weight / sample_weight.sum(), ridge, step, bound)
     here = into_ball(space, space.point(start), radius)
     nesterov = Nesterov(here) if acceleration == "nesterov" else None
     velocity = 0.0 * here
     first = None  # norm of the gradient at the start
-    for iteration in count():
+    begun = 0
+    if memory is not None:
+        here, velocity = Point(**memory["here"]), Point(**memory["velocity"])
+        first, begun, bound.value = memory["first"], memory["iteration"], memory["bound"]
+        if nesterov is not None:
+            nesterov.restore(memory["nesterov"])
+        space.restore(memory["space"])
+    for iteration in count(begun):
+        known: Callable[[], Memory] = partial(
+            dict, here=vars(here), velocity=vars(velocity), first=first, iteration=iteration, bound=bound.value,
+            nesterov=None if nesterov is None else nesterov.memory(), space=space.memory())
         losses = loss.value(y, here.f)
         objective = risk(losses, sample_weight) + ridge * space.inner(here.c, here)
         if not np.isfinite(objective) and first is not None:
@@ -72,11 +88,18 @@ def descent(
         new = into_ball(space, here - move, radius)
         size = float(np.sqrt(max(space.inner(g, here - new), 0.0) / rate))
         first = size if first is None else first
-        yield Step(here.c, gap=size / first if first else 0.0, objective=objective)
+        yield Step(here.c, gap=size / first if first else 0.0, objective=objective, memory=known)
         if acceleration == "polyak":
             velocity = momentum * velocity + move
             new = into_ball(space, here - velocity, radius)
         here = into_ball(space, new if nesterov is None else nesterov.ahead(new, objective), radius)
+
+
+@dataclass
+class Bound:
+    """The M of preconditioned steps, 0 before the first."""
+
+    value: float = 0.0
 
 
 class Nesterov:
@@ -86,6 +109,16 @@ class Nesterov:
         self.last = start
         self.objective = np.inf  # at the last point
         self.age = 0  # steps since the momentum was dropped
+
+    def memory(self) -> Memory:
+        """Return the last point, its objective and the age of the momentum."""
+        return {"last": vars(self.last), "objective": self.objective, "age": self.age}
+
+    def restore(self, memory: Memory) -> None:
+        """Return to an earlier state."""
+        self.last = Point(**memory["last"])
+        self.objective = memory["objective"]
+        self.age = memory["age"]
 
     def overshot(self, objective: float) -> bool:
         """Say whether momentum has raised the objective."""
@@ -107,15 +140,15 @@ class Nesterov:
 
 
 def step_rule(
-    space: Space, loss: Loss, share: Array, ridge: float, step: StepLike
+    space: Space, loss: Loss, share: Array, ridge: float, step: StepLike, bound: Bound
 ) -> StepRule:
     """Return the step rule of this name; a number or a function of the iteration gives the step itself.
 
     ``"paper"`` computes beta from the trace over all rows (48), ``"spectral"`` from the largest eigenvalue over the
-    kept rows.
+    kept rows. ``bound`` is where preconditioned steps keep theirs.
     """
     if step == "preconditioned":
-        return preconditioned(space, loss, share, ridge)
+        return preconditioned(space, loss, share, ridge, bound)
     if step == "spectral":
         return lambda g, q, iteration: scaled(g, loss.curvature * space.largest(q) + 2 * ridge)
     if step == "paper":
@@ -125,21 +158,22 @@ def step_rule(
     return lambda g, q, iteration: scaled(g, 1 / size(iteration))
 
 
-def preconditioned(space: Space, loss: Loss, share: Array, ridge: float) -> StepRule:
+def preconditioned(space: Space, loss: Loss, share: Array, ridge: float, bound: Bound) -> StepRule:
     """Return steps by the inverse of curvature * M sum_i share_i k_i k_i' + 2 ridge, where M bounds q / share.
 
     This matrix is an upper bound of the curvature of the objective. For a subquantile M is 1/p and never changes. For a
     tilt it changes; the matrix is then factorised again with twice the M that is needed.
     """
-    bound = 0.0
-    solve: Callable[[Array], Array] = space.gradient  # replaced before it is first used
+    solve: Callable[[Array], Array] | None = None
 
     def rule(g: Array, q: Array, iteration: int) -> tuple[Array, float]:
-        nonlocal bound, solve
+        nonlocal solve
         most = heaviest(q, share)
-        if not bound / SLACK <= most <= bound * (1 + ROUNDED):
-            bound = most if bound == 0 else 2 * most
-            solve = space.inverse(loss.curvature * bound * share, 2 * ridge)
+        if not bound.value / SLACK <= most <= bound.value * (1 + ROUNDED):
+            bound.value = most if bound.value == 0 else 2 * most
+            solve = None
+        if solve is None:
+            solve = space.inverse(loss.curvature * bound.value * share, 2 * ridge)
         return solve(g), 1.0
 
     return rule

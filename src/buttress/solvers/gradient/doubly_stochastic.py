@@ -14,17 +14,19 @@ of y, with numpy arrays or torch tensors.
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from buttress._arrays import Place, cast, namespace
+from buttress._arrays import Place, cast, namespace, place_of, to_numpy
 from buttress._checks import Array
+from buttress.checkpoints.memory import Memory, rng_state, set_rng_state
 from buttress.features import RandomFeatures
 from buttress.kernels import Kernel
 from buttress.kernels.points import centred
-from buttress.solvers.run import Step, Steps
+from buttress.solvers.run import Step, Steps, restartable
 
 Rows = slice
 PANEL_ROWS = 2048  # rows scored at a time; with fewer, the matrix product copies the frequencies too often
@@ -49,6 +51,9 @@ class Basis(Protocol):
     def state(self) -> Array:
         """Return a copy of the coefficients."""
 
+    def restore(self, order: NDArray[np.intp], state: Array) -> None:
+        """Use the rows in this order (of the rows as they were given), and the coefficients of an earlier ``state``."""
+
 
 class RandomBasis:
     """f = sum_t features(x, t) @ coef[t]: Algorithm 1's coefficients, with block t drawn from its seed."""
@@ -57,10 +62,12 @@ class RandomBasis:
         self.features = features
         self.X = Place(device, "float32")(X)  # float32 rounds phases by 1e-6, far below the features' noise
         self.coef = Place(device)(np.zeros((n_terms, features.size, k)))
+        self.order = np.arange(len(X))
         self.used = 0
 
     def reorder(self, order: NDArray[np.intp]) -> None:
         self.X = self.X[order]
+        self.order = self.order[order]
 
     def add(self, t: int, rows: Rows, z: Array) -> Array:
         features = self.features(self.X[rows], t)
@@ -81,6 +88,12 @@ class RandomBasis:
 
     def state(self) -> Array:
         return self.coef[: self.used] + 0
+
+    def restore(self, order: NDArray[np.intp], state: Array) -> None:
+        self.reorder(np.argsort(self.order)[order])
+        self.used = len(state)
+        self.coef[: self.used] = place_of(self.coef)(state)
+        self.coef[self.used :] = 0
 
 
 class KernelBasis:
@@ -115,12 +128,17 @@ class KernelBasis:
         coef[self.order] = self.coef
         return coef
 
+    def restore(self, order: NDArray[np.intp], state: Array) -> None:
+        self.reorder(np.argsort(self.order)[order])
+        self.coef = place_of(self.coef)(state[self.order])
+
 
 def step_sizes(step: str, size: float) -> Callable[[int], float]:
     """Return the step of iteration t = 1, 2, ...: ``size`` if constant, ``size`` / t if diminishing."""
     return (lambda t: size) if step == "constant" else (lambda t: size / t)
 
 
+@restartable
 def doubly_stochastic(
     basis: Basis,
     y: Array,
@@ -132,6 +150,7 @@ def doubly_stochastic(
     n_passes: int,
     fit_intercept: bool,
     rng: np.random.RandomState,
+    memory: Memory | None = None,
 ) -> Steps:
     """Yield (coefficients, intercept (k,), norm (k,)) before each batch and at the end; y is (n, k) of -1 and 1.
 
@@ -145,16 +164,28 @@ def doubly_stochastic(
     b = 0 * y[0]
     square = 0 * y[0]  # ||f||^2
     t = 0
-    for epoch in range(n_passes):
-        order = rng.permutation(n)
-        basis.reorder(order)
+    order = np.arange(n)
+    if memory is not None:
+        t, order = memory["t"], memory["order"]
+        basis.restore(order, memory["coef"])
         y = y[order]
-        f = f[order]
-        for start in starts:
+        f, b, square = (place_of(y)(memory[name]) + 0 for name in ("f", "b", "square"))
+        set_rng_state(rng, memory["rng"])
+    known = partial(_memory, basis, rng)
+    rows = slice(starts[-1], n)  # the last batch, where nothing is left to do
+    for epoch in range(t // len(starts), n_passes):
+        if memory is None or t > memory["t"]:
+            turned = rng.permutation(n)
+            basis.reorder(turned)
+            order = order[turned]
+            y = y[turned]
+            f = f[turned]
+        for start in starts[t % len(starts) :]:
             rows = slice(start, min(start + batch, n))
             norm = xp.sqrt(square)
             loss = 1 - y[rows] * (f[rows] + b) + radius * norm
-            yield Step((basis.state(), b, norm), objective=_objective(square, loss, C), shown=f"batch {t}")
+            yield Step((basis.state(), b, norm), objective=_objective(square, loss, C), shown=f"batch {t}",
+                       memory=partial(known, t=t, order=order, f=f, b=b, square=square))
             factor, z = _change(y[rows], loss, norm, step(t + 1), C, radius)
             basis.shrink(factor)
             own = basis.add(t, rows, z)
@@ -165,7 +196,16 @@ def doubly_stochastic(
             b = b + z.sum(axis=0) * fit_intercept
             t += 1
     loss = 1 - y[rows] * (f[rows] + b) + radius * xp.sqrt(square)
-    yield Step((basis.state(), b, xp.sqrt(square)), objective=_objective(square, loss, C), done=True)
+    yield Step((basis.state(), b, xp.sqrt(square)), objective=_objective(square, loss, C), done=True,
+               memory=partial(known, t=t, order=order, f=f, b=b, square=square))
+
+
+def _memory(
+    basis: Basis, rng: np.random.RandomState, *, t: int, order: NDArray[np.intp], f: Array, b: Array, square: Array
+) -> Memory:
+    """Return what doubly stochastic gradients go on from, before batch t."""
+    arrays = {"coef": basis.state(), "f": f + 0, "b": b, "square": square}
+    return {"t": t, "order": order, "rng": rng_state(rng), **{name: to_numpy(x) for name, x in arrays.items()}}
 
 
 def _change(y: Array, loss: Array, norm: Array, g: float, C: float, radius: float) -> tuple[Array, Array]:

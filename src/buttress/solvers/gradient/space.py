@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve, lu_factor, lu_solve
 
 from buttress._checks import Array
+from buttress.checkpoints.memory import Memory
 from buttress.gram.power_iteration import top_eigenvalue
 from buttress.solvers.ridge.landmarks import LandmarkFeatures
 from buttress.solvers.ridge.leave_one_out import WeightedGram
@@ -65,6 +66,14 @@ class Space(ABC):
     @abstractmethod
     def inverse(self, s: Array, ridge: float) -> Callable[[Array], Array]:
         """The map (sum_i s_i k(x_i, .) k(x_i, .)' + ridge)^-1 on coefficients, s >= 0."""
+
+    def memory(self) -> Memory:
+        """Return what ``largest`` depends on besides its argument."""
+        return {}
+
+    def restore(self, memory: Memory) -> None:
+        """Return to an earlier state."""
+        _ = memory
 
     def norm(self, h: Point) -> float:
         """||h||."""
@@ -153,6 +162,13 @@ class Primal(Space):
             self._weights = q
             gained = 0.0
         return min(self._top + gained, float(q @ self.diagonal))
+
+    def memory(self) -> Memory:
+        return {"weights": self._weights, "top": self._top}
+
+    def restore(self, memory: Memory) -> None:
+        self._weights = memory["weights"]
+        self._top = memory["top"]
 
     def inverse(self, s: Array, ridge: float) -> Callable[[Array], Array]:
         A = WeightedGram(self.features.__getitem__, *self.features.shape)(s)

@@ -7,13 +7,15 @@ vectors of sum 0.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import scipy.linalg
 
 from buttress._checks import Array
+from buttress.checkpoints.memory import Memory
 from buttress.solvers.qp.certificate import objectives
-from buttress.solvers.run import Step, Steps
+from buttress.solvers.run import Step, Steps, restartable
 
 INTERIOR_ROWS = 3000  # rows: beyond this, one factorisation usually takes longer than pairs need for the whole problem
 SMALLER = 0.9  # of the least gap so far: only a gap below this counts as progress
@@ -45,7 +47,10 @@ class _Point:
                                                                        strict=True)))
 
 
-def interior_point(K: Array, p: Array, lo: Array, hi: Array, l1: Array | float = 0.0) -> Steps:
+@restartable
+def interior_point(
+    K: Array, p: Array, lo: Array, hi: Array, l1: Array | float = 0.0, *, memory: Memory | None = None
+) -> Steps:
     """Yield feasible b for sum(b) = 0 with their relative duality gap, by Mehrotra's predictor and corrector (1992).
 
     K is first centred and scaled to mean diagonal 1. That only changes the conditioning. With l1 > 0, b is split into
@@ -65,16 +70,21 @@ def interior_point(K: Array, p: Array, lo: Array, hi: Array, l1: Array | float =
     point = _start(K, linear, signs, floor, share * (ceiling - floor), ceiling)
     least = np.inf
     idle = 0
+    if memory is not None:
+        point = _Point(**memory["point"])
+        least = memory["least"]
+        idle = memory["idle"]
     while idle < (STUCK_STEPS if least < EARLY_GAP else EARLY_PATIENCE):
         b = feasible((signs * point.x).sum(axis=0) / scale, lo, hi)
         primal, dual, _ = objectives(scale * (K @ b), b, p, lo, hi, l1)
         gap = (primal - dual) / max(abs(primal), abs(dual), np.finfo(float).tiny)
+        yield Step(b, gap=gap, objective=primal - dual,
+                   memory=partial(dict, point=vars(point), least=least, idle=idle))
         if gap < SMALLER * least:
             least = gap
             idle = 0
         else:
             idle += 1
-        yield Step(b, gap=gap, objective=primal - dual)
         moved = _mehrotra_step(K, linear, signs, point)
         if moved is None:
             return

@@ -3,16 +3,19 @@
 Sources: Fan, Chen & Lin (JMLR 2005) for the pairs inside a block; Joachims (1999) for the blocks.
 """
 
+from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 
 from buttress._checks import Array
+from buttress.checkpoints.memory import Memory
 from buttress.gram.compiled import WIDTH_MULTIPLE
 from buttress.gram.rows import Index, KernelRows
 from buttress.solvers.qp.pairs import pair_updates
 from buttress.solvers.qp.program import QP, Point, slopes
-from buttress.solvers.run import Step, Steps
+from buttress.solvers.run import Step, Steps, restartable
 
 # Rows of a block. Larger blocks need fewer passes over the stored rows and more entries of their own.
 WIDE_BLOCK = 256  # at first, where X has many columns and an entry is expensive
@@ -33,7 +36,8 @@ class _Solved(NamedTuple):
     downwards: int
 
 
-def block_smo(qp: QP, *, tol: float, start: Point | None = None) -> Steps:
+@restartable
+def block_smo(qp: QP, *, tol: float, start: Point | None = None, memory: Memory | None = None) -> Steps:
     """Yield a :class:`Point` after each block.
 
     A block holds the variables that violate the KKT conditions most. Pair updates solve it, and g is updated from the
@@ -42,36 +46,78 @@ def block_smo(qp: QP, *, tol: float, start: Point | None = None) -> Steps:
     """
     at = Point(qp.start) if start is None else start
     rows = qp.rows
-    b = at.b.copy()
-    g = (rows.times(b) if at.f is None else at.f) - qp.p
-    gram = at.gram
-    downwards = at.downwards
-    block = np.empty(0, dtype=np.intp)
-    pairs = 0
-    K: Array | None = None
-    size = first_size(rows)
+    state = _first(qp, at) if memory is None else _recalled(qp, at, memory)
     while True:
+        g = state.g
+        b = state.b
         up, down = slopes(g, b, qp.lo, qp.hi, qp.l1)
         viol = float(down.max() - up.min())
         stored = g + qp.p if at.f is None else None
         objective = 0.5 * float(b @ (g - qp.p)) + float(qp.l1 @ np.abs(b))
-        yield Step(Point(b.copy(), None, stored, gram, downwards), gap=viol, objective=objective, iterations=pairs)
-        block = working_set(up, down, size, block)
+        point = Point(b.copy(), None, stored, state.gram, state.downwards)
+        yield Step(point, gap=viol, objective=objective, iterations=state.pairs, memory=partial(_memory, state, rows))
+        block = working_set(up, down, state.size, state.block)
+        K = state.K
         K = rows.block(block, K) if K is None or len(K) < len(b) else K  # the block of all rows stays the same
         share = SHARE_OF_GAP if len(block) < len(b) else SHARE_OF_WHOLE
-        inner, pairs, curved = _solve_block(qp, K, g, b, block, max(tol / 2, share * viol), PAIRS_A_ROW * size)
-        downwards += curved
+        most = PAIRS_A_ROW * state.size
+        inner, pairs, curved = _solve_block(qp, K, g, b, block, max(tol / 2, share * viol), most)
+        state.K = K
+        state.block = block
+        state.pairs = pairs
+        state.downwards += curved
         if len(block) == len(b) and rows.real == np.float64:
-            gram = K
+            state.gram = K
         moved = np.flatnonzero(inner != b[block])
         if moved.size == 0:  # only rounding is left
             return
         before = rows.n_computed
         rows.add(g, block[moved], (inner - b[block])[moved])
         b[block] = inner
-        full = not rows.wide or len(moved) > FULL_MOVE * size
+        full = not rows.wide or len(moved) > FULL_MOVE * state.size
         if full and rows.n_computed - before < NEW_ROWS * len(moved):
-            size = min(LARGE_BLOCK, rows.capacity, 2 * size)
+            state.size = min(LARGE_BLOCK, rows.capacity, 2 * state.size)
+
+
+@dataclass
+class _State:
+    """b and g = K b - p, which change in place; the last block, its entries and pair updates, and the next one's size.
+
+    ``gram`` and ``downwards`` are those of :class:`Point`.
+    """
+
+    b: Array
+    g: Array
+    size: int
+    block: Index
+    K: Array | None = None
+    gram: Array | None = None
+    pairs: int = 0
+    downwards: int = 0
+
+
+def _first(qp: QP, at: Point) -> _State:
+    b = at.b.copy()
+    g = (qp.rows.times(b) if at.f is None else at.f) - qp.p
+    return _State(b, g, first_size(qp.rows), np.empty(0, dtype=np.intp), None, at.gram, 0, at.downwards)
+
+
+def _memory(state: _State, rows: KernelRows) -> Memory:
+    """Return what block SMO goes on from: its state, and which rows are stored. Large matrices are computed again."""
+    lasting = state.K is not None and len(state.K) == len(state.b)
+    return {"b": state.b.copy(), "g": state.g.copy(), "size": state.size, "block": state.block, "pairs": state.pairs,
+            "downwards": state.downwards, "lasting": lasting, "gram": lasting and state.gram is state.K,
+            "K": state.K if lasting and not rows.cache.whole else None, "rows": rows.cache.memory()}
+
+
+def _recalled(qp: QP, at: Point, memory: Memory) -> _State:
+    rows = qp.rows
+    K = memory["K"]
+    if memory["lasting"] and K is None:
+        K = rows.block(np.arange(len(rows)))
+    rows.cache.restore(memory["rows"])
+    return _State(memory["b"].copy(), memory["g"].copy(), memory["size"], memory["block"], K,
+                  K if memory["gram"] else at.gram, memory["pairs"], memory["downwards"])
 
 
 def first_size(rows: KernelRows) -> int:

@@ -1,0 +1,112 @@
+"""The folder of a checkpoint: one fit at a time, files written whole or not at all, leftovers removed."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import IO, Any
+from uuid import uuid4
+
+from buttress.checkpoints.memory import from_bytes, to_parts
+
+try:
+    import fcntl
+except ImportError:  # Windows, where two fits in one folder are not told apart
+    fcntl = None  # type: ignore[assignment]
+
+SUFFIX = ".checkpoint"
+UNFINISHED = ".unfinished"  # of files being written: where no fit is at work, what a killed process left
+LOCK = "in-use"
+TRIES = 10  # at a lock whose file another fit is just removing
+
+
+class Folder:
+    """Named values in a folder."""
+
+    def __init__(self, path: str):
+        self.path = Path(path)
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Hold the folder for one fit, and first remove what a killed process left half written.
+
+        Raises
+        ------
+        OSError
+            Where no files can be made there.
+        ValueError
+            Where another fit holds it.
+        """
+        lock = self._locked()
+        try:
+            for leftover in self.path.glob(f"*{UNFINISHED}"):
+                leftover.unlink(missing_ok=True)
+            yield
+        finally:
+            with suppress(OSError):
+                (self.path / LOCK).unlink(missing_ok=True)
+            lock.close()
+
+    def _locked(self) -> IO[bytes]:
+        """Return the open lock file. The system frees the lock of a process that dies."""
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            for _ in range(TRIES):
+                lock = (self.path / LOCK).open("ab")
+                self._lock(lock)
+                with suppress(FileNotFoundError):
+                    if os.path.samestat(os.fstat(lock.fileno()), (self.path / LOCK).stat()):
+                        return lock
+                lock.close()
+        except OSError as error:
+            raise type(error)(error.errno, f"{error.strerror}. checkpoint must be a folder in which files can be made",
+                              str(self.path)) from None
+        raise self._taken()
+
+    def _lock(self, lock: IO[bytes]) -> None:
+        if fcntl is None:
+            return
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            lock.close()
+            raise self._taken() from None
+        except OSError:  # a file system without locks
+            return
+
+    def _taken(self) -> ValueError:
+        return ValueError(f"checkpoint={str(self.path)!r} is in use by another fit. Give each fit its own folder.")
+
+    def write(self, name: str, value: object) -> None:
+        """Write a file beside its place, sync it, and move it there."""
+        temporary = self.path / f"{name}.{uuid4().hex}{UNFINISHED}"
+        try:
+            with temporary.open("xb") as file:
+                for part in to_parts(value):
+                    file.write(part)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(temporary, self._file(name))
+        except BaseException:
+            with suppress(OSError):
+                temporary.unlink(missing_ok=True)
+            raise
+
+    def read(self, name: str) -> Any:
+        """Return the value of this name, None where there is none; ValueError for a file that is not whole."""
+        try:
+            content = self._file(name).read_bytes()
+        except FileNotFoundError:
+            return None
+        return from_bytes(str(self._file(name)), content)
+
+    def names(self, start: str) -> list[str]:
+        """Return the names that begin so, in their order."""
+        return sorted(path.name.removesuffix(SUFFIX) for path in self.path.glob(f"{start}*{SUFFIX}"))
+
+    def remove(self, name: str) -> None:
+        """Remove the value of this name, if there is one."""
+        self._file(name).unlink(missing_ok=True)
+
+    def _file(self, name: str) -> Path:
+        return self.path / f"{name}{SUFFIX}"

@@ -1,0 +1,86 @@
+"""The parameters ``checkpoint`` and ``resume`` of an estimator, as one decorator of its ``fit``."""
+
+import functools
+import inspect
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
+
+import numpy as np
+
+from buttress._checks import check_option
+from buttress.checkpoints.fingerprint import Fingerprint, differences, fingerprint
+from buttress.checkpoints.folder import Folder
+from buttress.checkpoints.journal import Journal, journal_of_fit
+from buttress.checkpoints.memory import rng_state, set_rng_state
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+FIT = "fit"  # the name of what is kept of the fit itself
+RESUME = (False, True, "approximately")
+
+
+def resumable(fit: F) -> F:
+    """Decorate the fit of an estimator with the parameters ``checkpoint`` and ``resume``.
+
+    With ``checkpoint=folder`` its runs keep there, every few seconds, what they need to go on. With ``resume=True`` it
+    goes on from what a fit that was killed has left, and ends in the same bits; ValueError where that was a fit with
+    other data or parameters, or under other versions or threads. A whole fit removes its files.
+    """
+    named = inspect.signature(fit)
+
+    @functools.wraps(fit)
+    def recorded(model: Any, *args: Any, **kwargs: Any) -> Any:
+        check_option("resume", model.resume, RESUME)
+        if model.checkpoint is None:
+            if model.resume:
+                raise ValueError(f"resume={model.resume!r} needs a checkpoint. Got checkpoint=None. Name a folder.")
+            return fit(model, *args, **kwargs)
+        data = dict(list(named.bind(model, *args, **kwargs).arguments.items())[1:])
+        folder = Folder(model.checkpoint)
+        with folder.held():
+            journal = taken_up(folder, model.resume, fingerprint(model, data), _global_rng(model))
+            with journal_of_fit(journal):
+                fitted = fit(model, *args, **kwargs)
+            if not journal.cut:
+                journal.clear()
+                folder.remove(FIT)
+        return fitted
+
+    return cast(F, recorded)
+
+
+def _global_rng(model: object) -> np.random.RandomState | None:
+    """Return numpy's global generator where the fit draws from it."""
+    draws = hasattr(model, "random_state") and model.random_state is None
+    return np.random.mtrand._rand if draws else None
+
+
+def taken_up(folder: Folder, resume: bool | str, now: Fingerprint, rng: np.random.RandomState | None) -> Journal:
+    """Return the journal of a fit, with what the folder holds of it, or empty where the fit starts anew.
+
+    A global generator is put into the state in which the first fit found it.
+    """
+    journal = Journal(folder)
+    kept = folder.read(FIT) if resume else None
+    if kept is None:
+        journal.clear()
+        folder.write(FIT, {"fingerprint": now, "rng": None if rng is None else rng_state(rng)})
+        return journal
+    refuse_another(folder, now, kept["fingerprint"], resume)
+    if rng is not None and kept["rng"] is not None:
+        set_rng_state(rng, kept["rng"])
+    journal.load()
+    return journal
+
+
+def refuse_another(folder: Folder, now: Fingerprint, then: Fingerprint, resume: bool | str) -> None:
+    """Raise ValueError where the folder is of another fit than this one, and say in what they differ."""
+    others = [*differences(now, then, "parameters"), *differences(now, then, "data")]
+    if others:
+        raise ValueError(f"checkpoint={str(folder.path)!r} is of another fit: {'; '.join(others)}. Use resume=False to "
+                         "start anew in its place, or another folder.")
+    elsewhere = differences(now, then, "environment")
+    if elsewhere and resume != "approximately":
+        raise ValueError(f"checkpoint={str(folder.path)!r} was written elsewhere, where numbers are rounded otherwise: "
+                         f"{'; '.join(elsewhere)}. Use resume='approximately' to go on from it all the same: the model "
+                         "then meets the tolerance, but is not the same to the bit.")

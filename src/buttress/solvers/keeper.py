@@ -1,0 +1,94 @@
+"""How a run keeps in the checkpoint of its fit what it needs to go on, and goes on from what it finds there."""
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
+
+from buttress.checkpoints.journal import Journal, Record, columns_of, current_journal, journal_of_fit
+from buttress.checkpoints.memory import Memory
+from buttress.solvers.steps import Restartable, Step, Steps
+from buttress.solvers.watch import Watch
+
+FROM_OUTSIDE = ("max_time", "stopped")  # ends of a run that another time would not come at the same step
+
+
+class Keeper:
+    """Keeps the record of a run in the journal of the fit, and restarts the run from the record that is there.
+
+    Without a journal, or for an algorithm that cannot be restarted, it keeps nothing.
+    """
+
+    def __init__(self, steps: Steps, watch: Watch):
+        self.run = steps
+        self.watch = watch
+        self.journal = current_journal() if isinstance(steps, Restartable) else None
+        self.number = 0 if self.journal is None else self.journal.enter()
+        self.start = ""
+        self.best: Memory | None = None
+        self.last: Memory | None = None
+        self.restored = False  # whether the run had ended before it was taken up
+
+    def alone(self) -> AbstractContextManager[None]:
+        """Return a block in which runs are part of this one and keep nothing themselves, if this one keeps a record."""
+        return nullcontext() if self.journal is None else journal_of_fit(None)
+
+    def steps(self) -> Iterator[Step]:
+        """Yield the steps of the run that are still to come."""
+        if self.journal is None:
+            yield from self.run
+            return
+        first = next(self.run)
+        self.start = float(first.objective).hex()
+        record = self.journal.saved(self.number, self.start)
+        if record is None:
+            yield first
+        else:
+            self._go_on_from(record)
+        if record is None or record.status in ("", "exhausted"):  # those that end of themselves do so again
+            yield from self.run
+
+    def _go_on_from(self, record: Record) -> None:
+        """Restart the algorithm from its last step, having asked it for its best one."""
+        assert isinstance(self.run, Restartable), "only the records of such algorithms are kept"
+        self.best = record.best
+        self.last = record.last
+        self.restored = record.status != ""
+        self.run.restart(record.best)
+        self.watch.go_on_from(record, next(self.run))
+        self.run.restart(record.last)
+        next(self.run)
+
+    def note(self, step: Step, *, over: bool) -> None:
+        """Keep what the run needs to go on from this step, and write it where it is time."""
+        if self.journal is None:
+            return
+        assert step.memory is not None, "the steps of a restartable algorithm carry a memory"
+        due = self.journal.due
+        if self.watch.keep == "last":
+            self.last = step.memory() if due or over else None
+            self.best = self.last
+        else:
+            self.last = step.memory()
+            self.best = self.last if self.watch.best is step else self.best
+        from_outside = over and self.watch.outcome.status in FROM_OUTSIDE
+        if from_outside or (due and not over):
+            self.journal.keep(self.number, self._record(""))
+        self.journal.cut |= from_outside
+
+    def end(self) -> None:
+        """Keep how the run ended."""
+        if self.journal is not None and self.last is not None and not self.restored:
+            self.journal.end(self.number, self._record(self.watch.outcome.status))
+
+    def _record(self, status: str) -> Record:
+        assert self.best is not None, "the first step is the best so far"
+        assert self.last is not None, "a step was noted"
+        outcome = self.watch.outcome
+        return Record(self.start, self.best, self.last, outcome.n_iter, self.watch.seconds, status,
+                      columns_of(outcome.history))
+
+
+def cut_short() -> None:
+    """Have the journal of the fit keep what it holds: a run of it was ended from outside."""
+    journal: Journal | None = current_journal()
+    if journal is not None:
+        journal.cut = True

@@ -1,0 +1,307 @@
+"""A fit that is killed and taken up again ends in the bits of one that was not."""
+
+import os
+import signal
+import time
+import warnings
+from contextlib import contextmanager, suppress
+from functools import partial
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.datasets import make_classification
+
+from buttress import (
+    SVC,
+    SVDD,
+    SVR,
+    AdversarialSVC,
+    FeatureNoiseWarning,
+    InterruptedWarning,
+    KernelClassifier,
+    KernelRegressor,
+    LinearSVC,
+    NotConvergedWarning,
+    Tilted,
+)
+from buttress.checkpoints import fingerprint, journal
+from buttress.checkpoints.folder import LOCK, SUFFIX, UNFINISHED, Folder
+from buttress.checkpoints.memory import from_bytes, rng_state, set_rng_state, to_parts
+from buttress.solvers.keeper import Keeper
+
+X, y = make_classification(200, 6, n_informative=5, n_redundant=0, n_classes=3, random_state=0, flip_y=0.1)
+MANY, many = make_classification(2100, 6, n_informative=5, n_redundant=0, random_state=0, flip_y=0.1)  # float32 rows
+WIDE, wide = make_classification(300, 140, n_informative=30, random_state=0, flip_y=0.1)  # entries from stored rows
+TARGET = X[:, 0] + 0.1 * y
+RKHS = partial(AdversarialSVC, defense="rkhs", gamma=0.1, eps=0.01, batch_size=50, n_passes=3, random_state=0)
+
+CASES = {
+    "pairs of classes": (SVC(C=10, cache_size=0.1), X, y),
+    "float32 rows": (SVC(C=10, cache_size=4), MANY, many),
+    "many columns": (SVC(C=10, cache_size=0.2), WIDE, wide),
+    "interior point": (SVC(C=10, multi_class="ovr", solver="ipm"), X, y),
+    "hard margin": (SVC(C=np.inf, gamma=2.0), X[:, :2], (X[:, 0] > 0).astype(int)),
+    "SVR": (SVR(C=10, cache_size=0.1), X, TARGET),
+    "SVDD": (SVDD(nu=0.2, cache_size=0.1), X, None),
+    "Newton": (LinearSVC(C=10), X, y),
+    "gradient descent": (LinearSVC(solver="gd", max_iter=40), X, y),
+    "stochastic": (LinearSVC(solver="sgd", max_iter=40, random_state=0), X, y),
+    "stochastic, blocks": (LinearSVC(solver="sgd", max_iter=4, random_state=0, average=False), MANY, many),
+    "Nesterov": (KernelClassifier(max_iter=60), X, y),
+    "Polyak": (KernelRegressor(acceleration="polyak", step="preconditioned", risk=Tilted(-1.0)), X, TARGET),
+    "landmarks": (KernelRegressor(n_landmarks=30, random_state=0), X, TARGET),
+    "doubly stochastic": (RKHS(solver="dsg", n_features=32), X, y),
+    "exact kernel, batches": (RKHS(solver="sgd"), X, y),
+    "path": (RKHS(C=100), X, y),
+    "worst inputs": (AdversarialSVC(n_landmarks=30, gamma=0.1, max_iter=20, random_state=0), X, y),
+    "certified": (AdversarialSVC(defense="certified", n_landmarks=15, gamma=0.1, max_iter=40, eps=0.01,
+                                 random_state=0), X, y),
+}
+SHORT = ["pairs of classes", "float32 rows", "SVDD", "stochastic", "Nesterov", "doubly stochastic", "path"]
+EVERY = pytest.mark.parametrize("case", CASES)
+
+
+class Killed(BaseException):
+    """Stands for the end of the process."""
+
+
+def fit(case, **params):
+    estimator, rows, targets = CASES[case]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NotConvergedWarning)
+        warnings.simplefilter("ignore", FeatureNoiseWarning)
+        return clone(estimator).set_params(**params).fit(rows, targets)
+
+
+def bits(model):
+    """Everything a model has learned that is a number, but the clock, as bytes."""
+    learned = {**vars(model), **vars(getattr(model, "expansion_", object))}
+    found = {name: np.asarray(value).tobytes() for name, value in learned.items()
+             if name not in model.get_params() and isinstance(value, np.ndarray | float | int)}
+    history = [[float(v) for k, v in entry.items() if k != "seconds"] for entry in model.history_]
+    return {**found, "history": repr(history)}
+
+
+@contextmanager
+def ended_at(monkeypatch, last, end=Killed):
+    """Count the steps of runs that are kept; write the one numbered ``last``, and let the process end there."""
+    steps = []
+    note = Keeper.note
+
+    def noted(self, step, *, over):
+        if self.journal is not None:
+            steps.append(step)
+        if self.journal is not None and len(steps) == last:
+            self.journal._next_write = 0.0
+        note(self, step, over=over)
+        if self.journal is not None and len(steps) == last:
+            raise end
+
+    with monkeypatch.context() as patched, suppress(Killed):
+        patched.setattr(Keeper, "note", noted)
+        yield steps
+
+
+def killed(case, folder, monkeypatch, at=3):
+    with ended_at(monkeypatch, at):
+        fit(case, checkpoint=str(folder))
+
+
+@pytest.mark.parametrize("case", SHORT)
+def test_a_fit_killed_at_its_third_step_ends_in_the_same_bits(case, tmp_path, monkeypatch):
+    killed(case, tmp_path, monkeypatch)
+    assert bits(fit(case, checkpoint=str(tmp_path), resume=True)) == bits(fit(case))
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.slow
+@EVERY
+def test_a_fit_killed_at_any_step_ends_in_the_same_bits(case, tmp_path, monkeypatch):
+    whole = bits(fit(case))
+    with ended_at(monkeypatch, None) as steps:
+        assert bits(fit(case, checkpoint=str(tmp_path))) == whole
+    rng = np.random.RandomState(len(case))
+    for last in rng.choice(np.arange(1, len(steps)), min(5, len(steps) - 1), replace=False):
+        for resume, stop in ((False, last), (True, 2)):
+            with ended_at(monkeypatch, stop):
+                fit(case, checkpoint=str(tmp_path), resume=resume)
+        assert bits(fit(case, checkpoint=str(tmp_path), resume=True)) == whole
+        assert list(tmp_path.iterdir()) == []
+
+
+def kill_while_it_fits(case, seconds, folder):
+    """Fit in another process from the checkpoint, and kill it after so many seconds."""
+    child = os.fork()
+    if child == 0:
+        try:
+            journal.INTERVAL = 0.01
+            journal.SHARE = 1.0
+            fit(case, checkpoint=folder, resume=True)
+        finally:
+            os._exit(0)
+    time.sleep(seconds)
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+
+
+def check_kills(case, folder, instants, seed):
+    started = time.perf_counter()
+    whole = bits(fit(case))
+    took = time.perf_counter() - started
+    rng = np.random.RandomState(seed)
+    for _ in range(instants):
+        for seconds in rng.uniform(0, took, 2):  # killed, taken up, and killed again
+            kill_while_it_fits(case, seconds, folder)
+        assert bits(fit(case, checkpoint=folder, resume=True)) == whole
+
+
+needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="processes are forked to be killed")
+
+
+@needs_fork
+@pytest.mark.parametrize("case", ["pairs of classes", "float32 rows"])
+def test_a_process_killed_at_random_moments(case, tmp_path):
+    check_kills(case, str(tmp_path), 1, 0)
+
+
+@pytest.mark.slow
+@needs_fork
+@EVERY
+def test_a_process_killed_at_fifty_random_moments(case, tmp_path):
+    check_kills(case, str(tmp_path), 25, 1)
+
+
+def test_another_fit_is_refused_with_the_reason(tmp_path, monkeypatch):
+    killed("pairs of classes", tmp_path, monkeypatch)
+    with pytest.raises(ValueError, match=r"of another fit: C was 10, now 11\. Use resume=False"):
+        fit("pairs of classes", C=11, checkpoint=str(tmp_path), resume=True)
+    with pytest.raises(ValueError, match="X differs"):
+        SVC(C=10, cache_size=0.1, checkpoint=str(tmp_path), resume=True).fit(X + 1e-9, y)
+    with pytest.raises(ValueError, match="estimator was SVC, now LinearSVC"):
+        LinearSVC(checkpoint=str(tmp_path), resume=True).fit(X, y)
+    fit("pairs of classes", C=11, checkpoint=str(tmp_path))  # starts anew in its place
+
+
+def test_other_versions_are_refused_unless_bits_do_not_matter(tmp_path, monkeypatch):
+    killed("pairs of classes", tmp_path, monkeypatch)
+    here = fingerprint.environment()
+    monkeypatch.setattr(fingerprint, "environment", lambda: {**here, "numpy": "0.9"})
+    with pytest.raises(ValueError, match=r"numpy was .*, now 0\.9.*resume='approximately'"):
+        fit("pairs of classes", checkpoint=str(tmp_path), resume=True)
+    model = fit("pairs of classes", checkpoint=str(tmp_path), resume="approximately")
+    assert np.all(model.dual_gap_ <= 1e-3 * model.primal_objective_)
+
+
+def test_max_time_is_no_part_of_the_fingerprint_and_a_fit_that_it_ended_goes_on(tmp_path):
+    whole = bits(fit("pairs of classes"))
+    fit("pairs of classes", checkpoint=str(tmp_path), max_time=1e-6)
+    assert (tmp_path / f"fit{SUFFIX}").exists()
+    assert bits(fit("pairs of classes", checkpoint=str(tmp_path), resume=True, max_time=100)) == whole
+
+
+def test_a_fit_that_was_interrupted_goes_on(tmp_path, monkeypatch):
+    whole = bits(fit("float32 rows"))
+    with ended_at(monkeypatch, 5, KeyboardInterrupt), pytest.warns(InterruptedWarning):
+        fit("float32 rows", checkpoint=str(tmp_path))
+    assert bits(fit("float32 rows", checkpoint=str(tmp_path), resume=True)) == whole
+
+
+@pytest.mark.parametrize("place", [0, 20, 60, -5])
+def test_a_changed_or_shortened_file_is_refused(place, tmp_path, monkeypatch):
+    killed("pairs of classes", tmp_path, monkeypatch)
+    file = tmp_path / f"now{SUFFIX}"
+    content = bytearray(file.read_bytes())
+    content[place] ^= 1
+    file.write_bytes(content if place else content[:-7])
+    with pytest.raises(ValueError, match=r"not a whole checkpoint file.*resume=False"):
+        fit("pairs of classes", checkpoint=str(tmp_path), resume=True)
+
+
+def test_a_folder_that_cannot_be_written_is_refused_before_the_fit(tmp_path):
+    (tmp_path / "file").write_text("a file, no folder")
+    with pytest.raises(OSError, match="checkpoint must be a folder in which files can be made"):
+        fit("Newton", checkpoint=str(tmp_path / "file"))
+
+
+def test_a_full_disk_costs_the_checkpoint_but_not_the_fit(tmp_path, monkeypatch):
+    write = Folder.write
+
+    def full(self, name, value):
+        if name == "now":
+            raise OSError(28, "No space left on device")
+        write(self, name, value)
+
+    monkeypatch.setattr(Folder, "write", full)
+    monkeypatch.setattr(journal, "INTERVAL", 0.0)
+    with pytest.warns(UserWarning, match="The checkpoint cannot be written.*No space left"):
+        model = fit("pairs of classes", checkpoint=str(tmp_path))
+    assert bits(model) == bits(fit("pairs of classes"))
+
+
+def test_two_fits_cannot_share_a_folder(tmp_path):
+    with Folder(str(tmp_path)).held(), pytest.raises(ValueError, match="in use by another fit"):
+        fit("Newton", checkpoint=str(tmp_path))
+    fit("Newton", checkpoint=str(tmp_path))
+
+
+def test_leftovers_of_a_killed_process_are_removed_and_nothing_else(tmp_path):
+    (tmp_path / f"now.0123{UNFINISHED}").write_bytes(b"half")
+    (tmp_path / LOCK).touch()
+    (tmp_path / "notes.txt").write_text("the user's")
+    fit("Newton", checkpoint=str(tmp_path))
+    assert [file.name for file in tmp_path.iterdir()] == ["notes.txt"]
+
+
+def test_resume_needs_a_folder_and_a_known_word():
+    with pytest.raises(ValueError, match="needs a checkpoint"):
+        fit("Newton", resume=True)
+    with pytest.raises(ValueError, match="resume must be"):
+        fit("Newton", checkpoint="unused", resume="yes")
+
+
+def test_a_record_of_another_problem_is_not_used(tmp_path, monkeypatch):
+    killed("pairs of classes", tmp_path, monkeypatch)
+    folder = Folder(str(tmp_path))
+    kept = folder.read("now")
+    kept["record"]["start"] = (1.5).hex()
+    folder.write("now", kept)
+    with pytest.warns(UserWarning, match="starts elsewhere"):
+        model = fit("pairs of classes", checkpoint=str(tmp_path), resume=True)
+    assert bits(model) == bits(fit("pairs of classes"))
+
+
+def test_no_seed_is_no_obstacle(tmp_path, monkeypatch):
+    model = RKHS(solver="dsg", n_features=64, random_state=None)
+    np.random.seed(7)  # noqa: NPY002
+    whole = bits(clone(model).fit(X, y))
+    np.random.seed(7)  # noqa: NPY002
+    with ended_at(monkeypatch, 2):
+        clone(model).set_params(checkpoint=str(tmp_path)).fit(X, y)
+    np.random.seed(1)  # noqa: NPY002
+    assert bits(clone(model).set_params(checkpoint=str(tmp_path), resume=True).fit(X, y)) == whole
+
+
+def test_values_come_back_as_they_were():
+    rng = np.random.RandomState(0)
+    rng.normal(size=3)
+    value = {"f": np.asfortranarray(rng.normal(size=(3, 4))), "c": np.arange(3, dtype=np.int8), "e": np.zeros((0, 2)),
+             "inf": -np.inf, "tiny": 5e-324, "large": 2**100, "none": None, "deep": [{"a": (1, 2.5)}, "text"],
+             "rng": rng_state(rng), "array": {"array": 3}}
+    back = from_bytes("it", b"".join(to_parts(value)))
+    assert back["f"].flags.f_contiguous
+    for name in ("f", "c", "e"):
+        assert back[name].dtype == value[name].dtype
+        np.testing.assert_array_equal(back[name], value[name])
+    assert [back[name] for name in ("inf", "tiny", "large", "none")] == [-np.inf, 5e-324, 2**100, None]
+    assert back["deep"] == [{"a": [1, 2.5]}, "text"]
+    assert back["array"] == {"array": 3}
+    other = np.random.RandomState(9)
+    set_rng_state(other, back["rng"])
+    np.testing.assert_array_equal(other.normal(size=5), rng.normal(size=5))
+
+
+@pytest.mark.parametrize("value", [object(), {"a": lambda: 0}, np.array([object()])])
+def test_only_data_are_kept(value):
+    with pytest.raises(TypeError, match="A checkpoint holds"):
+        to_parts(value)
