@@ -57,7 +57,9 @@ def _spans(panel: Panel, diagonal: Array, inner: Rows, real: Real, intercept: bo
     if hull is None:
         return None
     out = np.array(diagonal, dtype=np.float64)
-    others = np.setdiff1d(np.arange(len(out)), inner)
+    outer = np.ones(len(out), dtype=bool)
+    outer[inner] = False
+    others = np.flatnonzero(outer)
     part = None
     if len(inner) >= 2 * SKETCHED and len(others) >= 2 * SAMPLED:
         part = _hull(panel, diagonal, _spread(inner, SKETCHED), real, intercept)
