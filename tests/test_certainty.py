@@ -8,10 +8,12 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import softmax
 from sklearn.base import clone
-from sklearn.datasets import load_iris, make_blobs, make_moons
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.datasets import load_iris, make_blobs, make_classification, make_moons
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss
 from sklearn.model_selection import GridSearchCV
+from sklearn.preprocessing import StandardScaler
 
 from buttress import (
     SVC,
@@ -30,7 +32,9 @@ from buttress.certainty.conformal import lower_threshold
 from buttress.certainty.one_step import Slopes, leverages, one_step
 from buttress.certainty.spans import squared_spans
 from buttress.relational import Join, JoinSampler, RelationalLinearSVC, Table
-from buttress.svm.selection import CS, left_out_error
+from buttress.solvers.run import Budget
+from buttress.svm import classifier
+from buttress.svm.selection import CS, GAMMAS, left_out_error, left_out_risk, walk
 
 DATA = Path(__file__).parent / "data" / "format1"
 RKHS = {"defense": "rkhs", "C": 100.0, "eps": 1e-3, "random_state": 0}
@@ -198,13 +202,27 @@ def test_calibration_of_one_score_is_scikit_learns_logistic_regression():
     assert_allclose([found.slope[0], found.shift[0]], [both.coef_[0, 0], both.intercept_[0]], rtol=1e-4)
 
 
-def test_calibration_allows_for_wrong_labels():
+def test_calibration_on_probabilities_of_the_true_classes():
     rng = np.random.default_rng(4)
     s = rng.normal(size=(20_000, 1))
     y = (rng.uniform(size=20_000) < 1 / (1 + np.exp(-3 * s[:, 0]))).astype(int)
     flipped = np.where(rng.uniform(size=20_000) < 0.2, 1 - y, y)
-    found = calibrate(HeldOut(s, flipped, np.ones(20_000), 2, wrong=0.2))
-    assert_allclose([found.slope[0], found.shift[0]], [3.0, 0.0], atol=0.25)
+    second = 1 / (1 + np.exp(-3 * s[:, 0]))
+    given = np.where(flipped[:, None] == [0, 1], 0.8, 0.2)
+    joint = given * np.column_stack([1 - second, second])
+    true = joint / joint.sum(axis=1, keepdims=True)  # Bayes' rule
+    found = calibrate(HeldOut(s, flipped, np.ones(20_000), 2, true=true))
+    assert_allclose([found.slope[0], found.shift[0]], [3.0, 0.0], atol=0.1)
+
+
+def test_probabilities_are_of_the_right_labels_and_not_surer_than_rows_left_out_allow():
+    X, truth = make_classification(500, 20, n_informative=5, class_sep=0.8, random_state=0)
+    X = StandardScaler().fit_transform(X)
+    given = np.where(np.arange(500) % 8 == 0, 1 - truth, truth)
+    model = RobustKernelClassifier(random_state=0).fit(X[:200], given[:200])
+    peer = CalibratedClassifierCV(RobustKernelClassifier(random_state=0), cv=5).fit(X[:200], given[:200])
+    assert not model.clean_
+    assert log_loss(truth[200:], model.predict_proba(X[200:])) < log_loss(truth[200:], peer.predict_proba(X[200:]))
 
 
 def test_coupling_of_consistent_pairs_gives_their_probabilities():
@@ -371,6 +389,43 @@ def test_a_choice_by_rows_left_out():
     assert SVC(C="loo").fit(X, y).gamma_ == "scale"
     with pytest.raises(ValueError, match="kernel given by its name"):
         SVC(gamma="loo", kernel=plain.expansion_.kernel).fit(X, y)
+
+
+@pytest.mark.parametrize(("model", "message"), [
+    (SVC(C="LOO"), r"C must be a number in \(0, inf\]\. Got 'LOO'\. Or use C='loo'"),
+    (SVC(gamma="LOO"), "'scale', 'auto' or 'loo'. Got 'LOO'"),
+    (SVR(C="loo"), r"Got 'loo'\. Only SVC chooses C by rows left out\. Use GridSearchCV"),
+    (SVR(gamma="loo"), "gamma must be a positive number, 'scale' or 'auto'. Got 'loo'"),
+], ids=str)
+def test_words_that_are_no_choice_name_what_is_allowed(model, message):
+    with pytest.raises(ValueError, match=message):
+        model.fit(*problem())
+
+
+def test_a_walk_ends_where_values_stop_falling():
+    values = [3.0, 2.0, 2.5, 4.0, 1.0]
+    seen = []
+
+    def value(place):
+        seen.append(place)
+        return values[place]
+
+    assert walk(value, 2, 5, Budget()) == (1, 2.0)
+    assert seen == [2, 3, 1, 0]
+    assert walk(value, 3, 5, Budget()) == (4, 1.0)
+    assert walk(value, 0, 5, Budget()) == (1, 2.0)
+
+
+def test_a_choice_fits_few_of_the_values(monkeypatch):
+    X, y = problem(100)
+    fits = []
+    solve = classifier.solve
+    monkeypatch.setattr(classifier, "solve", lambda *args: fits.append(1) or solve(*args))
+    chosen = SVC(C="loo", gamma="loo").fit(X, y)
+    assert len(fits) <= 20
+    every = [left_out_risk(model._held_out()) for gamma in GAMMAS for model in
+             svc_path(X, y, CS, gamma=gamma / (2 * X.var()))]
+    assert left_out_risk(chosen._held_out()) <= np.quantile(every, 0.2)
 
 
 def test_probabilities_of_many_classes_are_near_the_truth():

@@ -19,7 +19,6 @@ from buttress import (
 )
 from buttress.solvers.qp import smo
 from buttress.svm import classifier
-from buttress.svm.selection import CS, GAMMAS
 
 
 def interrupt_call(monkeypatch, place, name, number):
@@ -97,11 +96,12 @@ def test_ctrl_c_ends_a_choice_with_the_best_model_so_far(monkeypatch):
     X, y = load_iris(return_X_y=True)
     X = X[50:]
     y = y[50:]
-    first = svc_path(X, y, CS[:1], gamma=GAMMAS[0] / (4 * X.var()))[0]
+    first = SVC().fit(X, y)
     interrupt_call(monkeypatch, classifier, "solve", 1)
     with pytest.warns(InterruptedWarning, match="best so far"):
         model = SVC(C="loo", gamma="loo").fit(X, y)
-    assert (model.C_, model.get_params()["C"]) == (CS[0], "loo")
+    assert (model.C_, model.get_params()["C"]) == (1.0, "loo")
+    np.testing.assert_allclose(model.gamma_, 1 / (4 * X.var()))
     np.testing.assert_allclose(model.decision_function(X), first.decision_function(X))
     monkeypatch.undo()
     before = dict(vars(model))

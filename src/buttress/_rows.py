@@ -56,8 +56,10 @@ def equal_rows(X: Any) -> NDArray[np.intp] | None:
             combined += factor * X[:, j]  # column by column, so that equal rows are rounded in the same way
     _, number, size = np.unique(combined, return_inverse=True, return_counts=True)
     doubtful = np.flatnonzero(size[number] > 1)
+    if len(doubtful) == 0:
+        return None
     among = _numbered(X[doubtful])
-    if len(doubtful) == 0 or among.max() + 1 == len(doubtful):
+    if among.max() + 1 == len(doubtful):
         return None
     groups = len(doubtful) + np.arange(n)
     groups[doubtful] = among

@@ -14,11 +14,10 @@ import numpy as np
 from scipy.special import expit, softmax
 
 from buttress._checks import Array
-from buttress._types import Mask, Rows
+from buttress._types import Rows
 
 SHARP = 1e-12  # of a gradient a row: where maximum likelihood stops
 LEAST_SLOPE = 1e-6  # in deviations of the score: scores that point the wrong way, as of noise, say next to nothing
-EM_STEPS = 30  # rounds between the curve and which labels are wrong
 LEAD = 1e-9  # by how much the predicted class leads the others where calibration alone would put it behind
 EDGE = 1e-7  # probabilities of pairs are kept this far from 0 and 1 before they are coupled
 UNSEEN = 0.5  # rows of each class that might have been seen anywhere: Jeffreys' rule
@@ -33,7 +32,7 @@ At = Callable[[Array], tuple[float, Array, Array]]  # value, gradient and Hessia
 class HeldOut:
     """Scores (n, k) of training rows under fits without them, NaN where a row has no part; class numbers and weights.
 
-    ``wrong`` is the share of the labels taken to be wrong.
+    Where labels may be wrong ``true`` (n, n_classes) holds the probability of each class given the label.
     """
 
     scores: Array
@@ -41,7 +40,7 @@ class HeldOut:
     weight: Array
     n_classes: int
     pairs: bool = False  # each score is of a pair of classes
-    wrong: float = 0.0
+    true: Array | None = None
 
 
 @dataclass
@@ -97,37 +96,57 @@ def calibrate(held: HeldOut) -> Calibration:
     codes = held.codes[used]
     weight = held.weight[used]
     rows = float(weight.sum())
+    true = None if held.true is None else held.true[used]
     if C == 2:
-        slope, shift = _one_score(scores[:, 0], codes == 1, weight, held.wrong)
+        slope, shift = _one_score(scores[:, 0], codes, weight, true)
         return Calibration(np.array([slope]), np.array([shift]), C, False, rows)
     if not held.pairs:
-        slopes, shifts = _score_a_class(scores, codes, weight, C, held.wrong)
+        slopes, shifts = _score_a_class(scores, codes, weight, true)
         return Calibration(slopes, shifts, C, False, rows)
     curves = []
     for column, (i, j) in enumerate(pairs_of(C)):
         here = (codes == i) | (codes == j)
-        curves.append(_one_score(scores[here, column], codes[here] == i, weight[here], held.wrong))
+        curves.append(_one_score(scores[here, column], (codes[here] == i).astype(np.intp), weight[here]))
     slopes, shifts = np.array(curves).T
     return Calibration(slopes, shifts, C, True, rows)
 
 
-def _one_score(s: Array, positive: Mask, weight: Array, wrong: float) -> tuple[float, float]:
-    """Return slope and shift of the logistic curve of one score; ``positive`` rows are those it should be high for."""
-    if not (weight[positive].sum() and weight[~positive].sum()):
+def platts_targets(codes: Rows, weight: Array, C: int, true: Array | None = None) -> Array:
+    """Return Platt's targets (n, C): (N + 1) / (N + 2) for the row's class of weight N, the rest over the others.
+
+    With the probabilities of the ``true`` classes (n, C) a target is the mean of those of all classes.
+    """
+    n = len(codes)
+    short = 1 / (np.bincount(codes, weight, minlength=C)[codes] + 2)
+    if true is None:
+        true = np.zeros((n, C))
+        true[np.arange(n), codes] = 1.0
+    spread = (short / (C - 1))[:, None]
+    return spread + (1 - C * spread) * true
+
+
+def _one_score(s: Array, codes: Rows, weight: Array, true: Array | None = None) -> tuple[float, float]:
+    """Return slope and shift of the logistic curve of one score, which should be high for rows of class 1."""
+    if not np.bincount(codes, weight, minlength=2).all():
         return LEAST_SLOPE, 0.0
+    targets = platts_targets(codes, weight, 2, true)
     unit = _deviation(s, weight)
     scores = np.column_stack([np.zeros(len(s)), s / unit])
-    slope, shift = _likeliest(scores, positive.astype(np.intp), weight, wrong)
+    slope, shift = _likeliest(scores, targets, weight)
     if slope < LEAST_SLOPE:
         slope = LEAST_SLOPE
-        shift = _likeliest(np.zeros_like(scores), positive.astype(np.intp), weight, wrong)[1]
+        shift = _likeliest(np.zeros_like(scores), targets, weight)[1]
     return slope / unit, shift
 
 
-def _score_a_class(scores: Array, codes: Rows, weight: Array, C: int, wrong: float) -> tuple[Array, Array]:
+def _score_a_class(
+    scores: Array, codes: Rows, weight: Array, true: Array | None = None
+) -> tuple[Array, Array]:
     """Return one slope for all classes, and their shifts, the first of which is 0."""
+    C = scores.shape[1]
+    targets = platts_targets(codes, weight, C, true)
     unit = _deviation((scores - scores.mean(axis=1, keepdims=True)).ravel(), np.repeat(weight, C))
-    found = _likeliest(scores / unit, codes, weight, wrong)
+    found = _likeliest(scores / unit, targets, weight)
     slope = max(found[0], LEAST_SLOPE)
     return np.full(C, slope / unit), np.append(0.0, found[1:])
 
@@ -137,32 +156,9 @@ def _deviation(s: Array, weight: Array) -> float:
     return float(np.sqrt(np.average((s - mean) ** 2, weights=weight))) or 1.0
 
 
-def _likeliest(scores: Array, codes: Rows, weight: Array, wrong: float) -> Array:
-    """Return theta (C,), a slope and the shifts of all classes but the first, that make classes likeliest.
-
-    The targets are Platt's: (N + 1) / (N + 2) for the row's own class of weight N, the rest spread over the others.
-    Labels are ``wrong`` at a rate.
-    """
-    n, C = scores.shape
-    short = 1 / (np.bincount(codes, weight, minlength=C)[codes] + 2)
-    targets = np.repeat((short / (C - 1))[:, None], C, axis=1)
-    targets[np.arange(n), codes] = 1 - short
-    share = (weight / weight.sum())[:, None]
-    theta = np.zeros(C)
-    for _ in range(1 if wrong == 0 else EM_STEPS):
-        true = targets if wrong == 0 else _true_classes(_logits(scores, theta), targets, wrong)
-        theta = _softmax_fit(scores, true, share, theta)
-    return theta
-
-
-def _true_classes(logits: Array, targets: Array, wrong: float) -> Array:
-    """Return the probabilities of the true classes given the labels' targets (n, C), a share of which is wrong."""
-    C = logits.shape[1]
-    spread = wrong / (C - 1)
-    q = softmax(logits, axis=1)
-    seen = (1 - wrong - spread) * q + spread  # probability of each label
-    ratio = targets / seen
-    return q * ((1 - wrong - spread) * ratio + spread * ratio.sum(axis=1, keepdims=True))
+def _likeliest(scores: Array, targets: Array, weight: Array) -> Array:
+    """Return theta (C,), a slope and the shifts of all classes but the first, that make targets (n, C) likeliest."""
+    return _softmax_fit(scores, targets, (weight / weight.sum())[:, None], np.zeros(scores.shape[1]))
 
 
 def _logits(scores: Array, theta: Array) -> Array:
@@ -187,7 +183,7 @@ def _newton(at: At, start: Array) -> Array:
         if np.abs(gradient).max() <= SHARP:
             break
         H.flat[:: len(H) + 1] += SHARP * (1 + H.diagonal().sum())
-        step = np.linalg.solve(H, -gradient)
+        step = _solved(H, -gradient)
         promised = LEAST_GAIN * float(gradient @ step)
         size = 1.0
         reached = at(theta + step)
@@ -199,6 +195,16 @@ def _newton(at: At, start: Array) -> Array:
         theta = theta + size * step
         value, gradient, H = reached
     return theta
+
+
+def _solved(H: Array, right: Array) -> Array:
+    """Return the solution of a system, by Cramer's rule for two unknowns: most of a small step is calls."""
+    if len(H) != 2:
+        return np.asarray(np.linalg.solve(H, right))
+    (a, b), (c, d) = H.tolist()
+    e, f = right.tolist()
+    determinant = a * d - b * c
+    return np.array([e * d - b * f, a * f - e * c]) / determinant
 
 
 def _logistic(s: Array, target: Array, share: Array, theta: Array) -> tuple[float, Array, Array]:

@@ -71,9 +71,9 @@ class Probabilities:
         return calibration.leads(self._scores_of(X)[0]) >= threshold
 
     def _calibrated(self) -> Calibration:
-        check_is_fitted(self)
         certainty = getattr(self, "_certainty", None)
         if certainty is None:
+            check_is_fitted(self)
             raise ValueError(f"This {type(self).__name__} holds no scores of rows left out: it was fitted by an "
                              "earlier version, or by partial_fit. Call fit again, or use "
                              "CalibratedClassifierCV(FrozenEstimator(model)) on rows it has not seen.")

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import LinAlgError, cho_factor, cho_solve, get_blas_funcs, get_lapack_funcs
+from scipy.linalg import LinAlgError, cholesky, get_blas_funcs, get_lapack_funcs
 
 from buttress._checks import Array
 from buttress._types import Mask, Rows
@@ -57,7 +57,9 @@ def _spans(panel: Panel, diagonal: Array, inner: Rows, real: Real, intercept: bo
     if hull is None:
         return None
     out = np.array(diagonal, dtype=np.float64)
-    others = np.setdiff1d(np.arange(len(out)), inner)
+    outer = np.ones(len(out), dtype=bool)
+    outer[inner] = False
+    others = np.flatnonzero(outer)
     part = None
     if len(inner) >= 2 * SKETCHED and len(others) >= 2 * SAMPLED:
         part = _hull(panel, diagonal, _spread(inner, SKETCHED), real, intercept)
@@ -88,7 +90,10 @@ def _regressed(hull: "_Hull", part: "_Hull", others: Rows) -> Array:
 
 @dataclass(frozen=True)
 class _Hull:
-    """The affine hull of some rows, or their span: the factor of their Gram matrix, and its solution for ones."""
+    """The affine hull of some rows, or their span: the inverse of the Cholesky factor of their Gram matrix K.
+
+    Products with the inverse take half the time that solving with the factor takes. ``ones`` is K^-1 1.
+    """
 
     panel: Panel
     diagonal: Array
@@ -96,26 +101,25 @@ class _Hull:
     real: Real
     intercept: bool
     ridge: float
-    factor: NDArray[Any]
+    inverse: NDArray[Any]  # lower triangular
     ones: NDArray[Any]
 
     def outer(self, rows: Rows) -> Array:
         """Return the squared distances of other rows."""
-        trsm, = get_blas_funcs(("trsm",), (self.factor,))
+        trmm, = get_blas_funcs(("trmm",), (self.inverse,))
         total = self.ones.sum()
         out = np.array(self.diagonal[rows], dtype=np.float64)
         for start in range(0, len(rows), BLOCK):
             block = slice(start, start + BLOCK)
             k: NDArray[Any] = self.panel(rows[block], self.inner, self.real).astype(self.real, copy=False).T
             shift = self.ones @ k - 1
-            v = trsm(1.0, self.factor, k, lower=1, overwrite_b=1)
+            v = trmm(1.0, self.inverse, k, lower=1, overwrite_b=1)
             out[block] -= np.einsum("ij,ij->j", v, v) - self.intercept * shift**2 / total
         return out
 
     def own(self) -> Array:
-        """Return that of each of its rows to the hull of the others; the factor is used up."""
-        potri, = get_lapack_funcs(("potri",), (self.factor,))
-        inverse = potri(self.factor, lower=1, overwrite_c=1)[0].diagonal()
+        """Return that of each of its rows to the hull of the others."""
+        inverse = np.einsum("ij,ij->j", self.inverse, self.inverse)  # the diagonal of K^-1
         mine = np.asarray(self.diagonal[self.inner], dtype=np.float64)
         if len(mine) == 1:  # nothing makes up for it
             return mine
@@ -130,8 +134,10 @@ def _hull(panel: Panel, diagonal: Array, inner: Rows, real: Real, intercept: boo
     ridge = RIDGES[real] * float(np.abs(diagonal[inner]).mean())
     K.flat[:: len(K) + 1] = diagonal[inner] + ridge
     try:
-        factor, _ = cho_factor(K, lower=True, overwrite_a=True, check_finite=False)
+        factor = cholesky(K.T, lower=True, overwrite_a=True, check_finite=False)
     except LinAlgError:
         return None
-    ones = cho_solve((factor, True), np.ones(len(inner), dtype=real), check_finite=False)
-    return _Hull(panel, diagonal, inner, real, intercept, ridge, factor, ones)
+    trtri, = get_lapack_funcs(("trtri",), (factor,))
+    inverse, _ = trtri(factor, lower=1, overwrite_c=1)
+    ones = inverse.T @ inverse.sum(axis=1)
+    return _Hull(panel, diagonal, inner, real, intercept, ridge, inverse, ones)

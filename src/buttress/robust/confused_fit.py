@@ -47,7 +47,7 @@ def with_directions(task: LabelTask, found: LabelFit) -> LabelFit:
     directed = confused_fit(task, found.first, law)
     if directed is None or not believes_each_class(task, directed.law, directed.scores):
         return found
-    return _as_label_fit(task, found, directed)
+    return replace(_as_label_fit(task, found, directed), true=law.true_chances(found.first, task.codes))
 
 
 def believes_each_class(task: LabelTask, law: Confusion, scores: Array) -> bool:

@@ -236,7 +236,9 @@ class RobustKernelClassifier(Probabilities, ExpansionPredictions, ClassifierMixi
         scores = np.zeros((n, 1 if binary else C))
         scores[rows] = found.scores[:, 1:] if binary else found.scores
         believed = (~self.isolated_).astype(np.float64)
-        self._certainty = Certainty(HeldOut(scores, codes, believed, C, wrong=self.contamination_))
+        true = np.full((n, C), 1 / C)
+        true[rows] = found.true
+        self._certainty = Certainty(HeldOut(scores, codes, believed, C, true=true))
 
 
 def _better_on_landmarks(task: LabelTask, found: LabelFit, setting: Setting, X: Any) -> tuple[Design, LabelFit]:

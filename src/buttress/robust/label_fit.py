@@ -46,8 +46,9 @@ class LabelFit:
     """A fit: coefficients, row weights, leave-one-out margins, the law of the labels, and each start's votes.
 
     ``likelihood`` is the log likelihood per row of labels before any was changed, so that fits can be compared.
-    ``first`` holds the leave-one-out scores (n, C) of the fit to them. ``confusion`` holds the rates (C, C) of the
-    labels by true class, None where all directions are alike.
+    ``first`` holds the leave-one-out scores (n, C) of the fit to them, and ``true`` the probabilities (n, C) of the
+    true classes that follow from these and the labels: later fits were made to agree with what the law says is wrong.
+    ``confusion`` holds the rates (C, C) of the labels by true class, None where all directions are alike.
     """
 
     coef: Array
@@ -61,6 +62,7 @@ class LabelFit:
     likelihood: float
     scores: Array  # (n, C), of each row left out
     first: Array  # the same of the fit to the labels as given
+    true: Array
     confusion: Array | None = None
 
 
@@ -88,7 +90,8 @@ def _relabelled_once(task: LabelTask, plain: "Scored") -> LabelFit:
     margin = label_margins(task.targets[likely] - fit.loo, task.codes)
     weights = (likely == task.codes).astype(np.float64)
     return LabelFit(fit.coef, weights, margin, flips, margin[None] > 0, plain.alpha, clean=False, n_iter=1,
-                    likelihood=flips.likelihood, scores=task.targets[likely] - fit.loo, first=plain.scores)
+                    likelihood=flips.likelihood, scores=task.targets[likely] - fit.loo, first=plain.scores,
+                    true=flips.true_chances(task.codes))
 
 
 def _relabelled(task: LabelTask, plain: "Scored") -> LabelFit:
@@ -96,6 +99,7 @@ def _relabelled(task: LabelTask, plain: "Scored") -> LabelFit:
     codes = task.codes
     flips = explain_labels(plain.scores, codes, task.share)
     likelihood = flips.likelihood
+    true = flips.true_chances(codes)
     rate = flips.rate if task.share is None else task.share
     trims = [_concentrated(task, plain.scores, kept, RELABEL.trim_steps) for kept in RELABEL.trims]
     votes = np.array([label_margins(scores, codes) > 0 for scores, _ in trims])
@@ -108,7 +112,7 @@ def _relabelled(task: LabelTask, plain: "Scored") -> LabelFit:
         found, flips, weights = _alternated(task, plain, explain_labels(scores, codes, rate), rate)
     margin = label_margins(found.scores, codes)
     return LabelFit(found.coef, weights, margin, flips, votes, found.alpha, clean, n_iter, likelihood,
-                    found.scores, plain.scores)
+                    found.scores, plain.scores, true)
 
 
 def _nothing_to_trim(task: LabelTask, rate: float) -> bool:
@@ -142,7 +146,8 @@ def fit_many_labels(task: LabelTask, features: LandmarkFeatures) -> LabelFit:
     found = solver.fit(alphas, task.share)
     margin = label_margins(found.scores, task.codes)
     return LabelFit(found.coef, np.ones(len(margin)), margin, found.flips, found.votes, found.alpha, clean=True,
-                    n_iter=found.n_iter, likelihood=found.flips.likelihood, scores=found.scores, first=found.scores)
+                    n_iter=found.n_iter, likelihood=found.flips.likelihood, scores=found.scores, first=found.scores,
+                    true=found.flips.true_chances(task.codes))
 
 
 @dataclass(frozen=True)

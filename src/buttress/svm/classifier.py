@@ -1,7 +1,7 @@
 """The exact kernel support vector classifier."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from buttress._callbacks import CallbackSupportMixin, step_callback, with_callbacks
 from buttress._checks import Array, check_classes, check_option, check_weights, check_X_y, class_weights
 from buttress._predicting import rows_to_score, sparse_or_dense
+from buttress._rows import equal_pairs
 from buttress._types import DenseOrSparse, MatrixLike
 from buttress.certainty.calibration import HeldOut
 from buttress.certainty.probabilities import Certainty, Probabilities
@@ -47,6 +48,7 @@ class Task:
     order: Codes  # the rows solved on, by class
     codes: Codes  # of those rows
     weight: Array  # C_i / C of those rows
+    groups: Codes | None  # of all rows, equal ones in one
     settled: Settled
     rows: KernelRows
     report: Callable[[Step], bool | None] | None
@@ -223,7 +225,9 @@ class SVC(Probabilities, CallbackSupportMixin, ClassifierMixin, BaseEstimator):
 
     def _prepare(self, X: MatrixLike, y: ArrayLike, sample_weight: ArrayLike | None) -> Task:
         """Check everything and set up the rows that all problems share."""
-        check_machine(self)
+        check_machine(self, "Or use C='loo', which chooses it by rows left out.")
+        if isinstance(self.gamma, str) and self.gamma not in ("scale", "auto"):
+            raise ValueError(f"gamma must be a positive number, 'scale', 'auto' or 'loo'. Got {self.gamma!r}.")
         check_option("decision_function_shape", self.decision_function_shape, ("ovr", "ovo"))
         check_option("multi_class", self.multi_class, ("ovo", "ovr"))
         rows, labels = check_X_y(self, X, y, sparse=True, single=True)
@@ -235,13 +239,24 @@ class SVC(Probabilities, CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         weight = weight * class_weights(self.class_weight, self.classes_, codes, weight)[codes]
         order = np.argsort(codes, kind="stable")
         order = order[weight[order] > 0]
-        settled = settle(kernel, rows_of(kernel, rows, order), self.indefinite)
-        n_classes = len(self.classes_)
-        by_class = np.searchsorted(codes[order], np.arange(n_classes + 1))
-        apart = n_classes > 2 and self.multi_class == "ovo"
-        shared = kernel_rows(settled, self.cache_size, by_class if apart else None)
+        settled, shared = self._rows_of(kernel, rows, order, codes[order])
+        groups = equal_pairs(rows, np.where(weight > 0, codes, 0))
         report = step_callback(self, rows, labels, None)
-        return Task(rows, kernel, order, codes[order], weight[order], settled, shared, report)
+        return Task(rows, kernel, order, codes[order], weight[order], groups, settled, shared, report)
+
+    def _with_kernel(self, task: Task) -> Task:
+        """Return the task with the kernel of these parameters, gamma being a number."""
+        kernel = fitted_kernel(self, task.X)
+        settled, shared = self._rows_of(kernel, task.X, task.order, task.codes)
+        return replace(task, kernel=kernel, settled=settled, rows=shared)
+
+    def _rows_of(self, kernel: Kernel, X: DenseOrSparse, order: Codes, codes: Codes) -> tuple[Settled, KernelRows]:
+        """Return the kernel to solve with on the rows ``order`` of X, of these codes, and its cached rows."""
+        settled = settle(kernel, rows_of(kernel, X, order), self.indefinite)
+        n_classes = len(self.classes_)
+        by_class = np.searchsorted(codes, np.arange(n_classes + 1))
+        apart = n_classes > 2 and self.multi_class == "ovo"
+        return settled, kernel_rows(settled, self.cache_size, by_class if apart else None)
 
     def _solve(self, task: Task, start: Array | None, *, inner: bool = False) -> None:
         """Solve every problem from ``start`` (n, n_problems), coefficients of the rows as given, and set the model.
@@ -311,7 +326,8 @@ class SVC(Probabilities, CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         weight[task.order] = task.weight
         problems = [(index, solution, float(self.C) * task.weight[index])
                     for (_, index, _), solution in zip(self._problems(task), solutions, strict=True)]
-        self._left_out = left_out(task.X, codes, weight, task.order, task.settled, problems)
+        self._left_out = left_out(task.X, codes, weight, task.order, task.settled, problems,
+                                  task.groups)
         self._certainty = Certainty()
 
     @property

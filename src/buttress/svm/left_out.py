@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from buttress._checks import Array
-from buttress._rows import equal_pairs
 from buttress._types import DenseOrSparse, Mask, Rows
 from buttress.certainty.spans import Real, squared_spans
 from buttress.expansion import KernelExpansion
@@ -17,6 +16,8 @@ from buttress.gram.entries import Entries, entries
 from buttress.kernels import Kernel, Precomputed
 from buttress.solvers.qp.solve import SVMSolution
 from buttress.svm.indefinite import Settled
+
+AT_ONCE = 500  # support vectors: of so many all kernel values cost less than a few calls for those of each problem
 
 # of one problem: its rows among those solved on, its solution, and the bounds of its coefficients
 Solved = tuple[Rows, SVMSolution, Array]
@@ -92,11 +93,20 @@ def spans(kernel: Kernel, X: DenseOrSparse, coef: Array, free: Mask) -> Array:
     out = np.zeros(coef.shape)
     diagonal = kernel.diagonal(X).astype(np.float64)
     prepared: dict[Real, Entries] = {}
+    whole = None
+    if X.shape[0] <= AT_ONCE:
+        everything = np.arange(X.shape[0])
+        whole = entries(kernel, X, np.float64)(everything, everything)
     for column in range(coef.shape[1]):
         index = np.flatnonzero(coef[:, column])
-        out[index, column] = squared_spans(
-            partial(_panel, kernel, X, prepared, index), diagonal[index], free[index, column])
+        panel = partial(_panel, kernel, X, prepared, index) if whole is None else partial(_part, whole, index)
+        out[index, column] = squared_spans(panel, diagonal[index], free[index, column])
     return out
+
+
+def _part(whole: Array, index: Rows, i: Rows, j: Rows, real: Real) -> Array:
+    """Return the entries of the rows index[i] with index[j] from all of them, in a precision."""
+    return whole[index[i][:, None], index[j]].astype(real, copy=False)
 
 
 def _panel(
@@ -109,9 +119,12 @@ def _panel(
 
 
 def left_out(
-    X: DenseOrSparse, codes: Rows, weight: Array, used: Rows, settled: Settled, problems: Sequence[Solved]
+    X: DenseOrSparse, codes: Rows, weight: Array, used: Rows, settled: Settled, problems: Sequence[Solved],
+    groups: Rows | None
 ) -> LeftOut:
     """Return what a fit to X keeps; ``used`` are the rows that were solved on, ``codes`` (n,) numbers their targets.
+
+    Rows of one of the ``groups`` (n,) are equal in x and target.
 
     Where the Gram matrix that was solved on is not that of the model's kernel, the scores are completed at once.
     """
@@ -124,7 +137,7 @@ def left_out(
         scores[rows, column] = solution.f + solution.intercept
         coef[rows, column] = solution.b
         on_bound[rows, column] = np.abs(solution.b) >= bound
-    lead, coef, free = _together(equal_pairs(X, codes), coef, on_bound | (weight == 0)[:, None])
+    lead, coef, free = _together(groups, coef, on_bound | (weight == 0)[:, None])
     support = np.flatnonzero(coef.any(axis=1))
     place = np.full(n, -1)
     place[support] = np.arange(len(support))

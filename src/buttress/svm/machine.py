@@ -40,9 +40,9 @@ class Remembering(Protocol):
     _start_coef: Array
 
 
-def check_machine(model: Machine) -> None:
-    """Check the parameters that all exact machines have."""
-    check_number("C", model.C, 0, closed="right")
+def check_machine(model: Machine, words: str) -> None:
+    """Check the parameters that all exact machines have; ``words`` says which words C takes, where it is one."""
+    check_number("C", model.C, 0, closed="right", fix=words if isinstance(model.C, str) else "")
     check_number("tol", model.tol, 0)
     check_number("cache_size", model.cache_size, 0)
     check_option("solver", model.solver, SOLVERS)

@@ -9,7 +9,7 @@ from buttress._checks import check_number
 from buttress._types import MatrixLike
 from buttress.solvers.run import Budget
 from buttress.svm.classifier import SVC
-from buttress.svm.selection import left_out_error, path
+from buttress.svm.selection import Line, left_out_error
 
 
 def svc_path(
@@ -57,7 +57,10 @@ def svc_path(
     models: list[SVC] = []
 
     def follow() -> None:
-        models.extend(path(SVC(**{**parameters, "C": float(Cs[0])}), X, y, Cs, sample_weight))
+        first = SVC(**{**parameters, "C": float(Cs[0])})
+        line = Line(first, first._prepare(X, y, sample_weight))
+        for C in Cs:
+            models.append(line.fit(C, first.max_time))
 
     Budget().attempt(
         follow, otherwise=lambda: None, known=lambda: bool(models),

@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 from buttress._callbacks import CallbackSupportMixin, step_callback, with_callbacks
 from buttress._checks import Array, check_number, check_weights, check_X_y
 from buttress._predicting import rows_to_score, sparse_or_dense
-from buttress._rows import drawn_rows
+from buttress._rows import drawn_rows, equal_pairs
 from buttress._types import DenseOrSparse, MatrixLike
 from buttress.certainty.intervals import INTERVALS, ExpansionIntervals, HeldOutFits, check_coverage, jackknife
 from buttress.checkpoints.resumable import resumable
@@ -133,7 +133,7 @@ class SVR(ExpansionIntervals, CallbackSupportMixin, RegressorMixin, BaseEstimato
         Raises ValueError for parameters out of range, NaN, inf or entries beyond 1e100 (naming the column), negative
         weights, or a kernel with values beyond 1e30.
         """
-        check_machine(self)
+        check_machine(self, "Only SVC chooses C by rows left out. Use GridSearchCV here.")
         check_number("C", self.C, 0, fix="A tube that must hold every row is not offered: use a large C.")
         check_number("epsilon", self.epsilon, 0, closed="left")
         start = recalled(self) if self.warm_start else None
@@ -153,7 +153,7 @@ class SVR(ExpansionIntervals, CallbackSupportMixin, RegressorMixin, BaseEstimato
         numbers = np.unique(targets, return_inverse=True)[1].reshape(-1)
         everything = np.arange(len(used))
         self._left_out = left_out(rows, numbers, weight, used, settled,
-                                  [(everything, solution, self.C * weight[used])])
+                                  [(everything, solution, self.C * weight[used])], equal_pairs(rows, numbers))
         self._set_model(kernel, rows, used, settled, solution)
         self._keep_for_intervals(kernel, rows, targets, used)
         return self

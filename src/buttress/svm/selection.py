@@ -5,7 +5,7 @@ the probability of an error, mean over the rows left out: p_i = 1 / (1 + exp(lea
 rival)), in the log odds of the model's own calibration.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 from scipy.special import expit
 from sklearn.base import clone
 
-from buttress._checks import Array, NotConvergedWarning, check_weights, check_X_y, warn_user
+from buttress._checks import Array, NotConvergedWarning, check_weights, warn_user
 from buttress._types import MatrixLike
 from buttress.certainty.calibration import HeldOut, calibrate, pairs_of
 from buttress.kernels.choose import resolve_gamma
@@ -23,9 +23,8 @@ from buttress.solvers.run import Budget
 from buttress.svm.machine import recalled
 
 if TYPE_CHECKING:
-    from buttress.svm.classifier import SVC
+    from buttress.svm.classifier import SVC, Task
 
-Data = tuple[MatrixLike, ArrayLike, ArrayLike | None]  # X, y and the sample weights
 LOO = "loo"  # the value of C and gamma that asks for a choice
 CS = (0.1, 0.316, 1.0, 3.16, 10.0, 31.6, 100.0)  # tried for C="loo", half a decade apart
 GAMMAS = (0.03, 0.1, 0.316, 1.0, 3.16)  # times gamma="scale", tried for gamma="loo"
@@ -75,24 +74,27 @@ class Tried:
 
 
 def choose(model: "SVC", X: MatrixLike, y: ArrayLike, sample_weight: ArrayLike | None) -> "SVC":
-    """Return the fit of the C and gamma that are tried with the least :func:`left_out_risk`, the first of equals.
+    """Return the best fit, by :func:`left_out_risk`, of a walk over values of C and gamma that starts from C = 1.
 
-    For each gamma C grows, each fit starting from the one before, on the same kernel rows, until the risk grows. When
-    time is up, or at Ctrl-C, the best fit so far is the choice.
+    For a gamma C grows while the risk falls, or shrinks if at first it grew; then gamma does so, from ``"scale"`` on,
+    each value with the C that was best before. Each fit of a gamma starts from the one before, on the same kernel rows.
+    When time is up, or at Ctrl-C, the best fit so far is the choice.
     """
+    if model.gamma == LOO and not isinstance(model.kernel, str):
+        raise ValueError(f"gamma='loo' needs a kernel given by its name. Got kernel={model.kernel!r}. Use "
+                         "kernel='rbf', or give the kernel its gamma.")
     budget = Budget(model.max_time, name="SVC")
-    gammas = _gammas(model, X, y, sample_weight)
     Cs: Sequence[float] = CS if model.C == LOO else [float(model.C)]
+    first = clone(model).set_params(C=1.0 if model.C == LOO else model.C,
+                                    gamma="scale" if model.gamma == LOO else model.gamma)
+    task = first._prepare(X, y, sample_weight)
+    gammas = _gammas(model, task, sample_weight)
     tried = Tried()
-
-    def search() -> None:
-        for gamma in gammas:
-            _follow(clone(model).set_params(C=Cs[0], gamma=gamma), Cs, (X, y, sample_weight), tried, budget)
-
     budget.attempt(
-        search, otherwise=lambda: None, known=lambda: tried.best is not None,
+        lambda: _walk(Line(first, task), Cs, gammas, tried, budget), otherwise=lambda: None,
+        known=lambda: tried.best is not None,
         message=f"The choice of C and gamma was interrupted. The model is the best so far of {len(Cs) * len(gammas)} "
-                "that were to be tried.")
+                "at most that were to be tried.")
     assert tried.best is not None, "there is a C and a gamma to try"
     if budget.cut:
         warn_user(f"The choice of C and gamma stopped at max_time after {tried.fits} fits, of at most "
@@ -101,48 +103,76 @@ def choose(model: "SVC", X: MatrixLike, y: ArrayLike, sample_weight: ArrayLike |
     return tried.best
 
 
-def _gammas(model: "SVC", X: MatrixLike, y: ArrayLike, sample_weight: ArrayLike | None) -> list[Any]:
+def _gammas(model: "SVC", task: "Task", sample_weight: ArrayLike | None) -> list[Any]:
     if model.gamma != LOO:
         return [model.gamma]
-    if not isinstance(model.kernel, str):
-        raise ValueError(f"gamma='loo' needs a kernel given by its name. Got kernel={model.kernel!r}. Use "
-                         "kernel='rbf', or give the kernel its gamma.")
-    rows, _ = check_X_y(clone(model), X, y, sparse=True, single=True)
-    unit = resolve_gamma("scale", rows, check_weights(sample_weight, rows))
+    unit = resolve_gamma("scale", task.X, check_weights(sample_weight, task.X))
     return [factor * unit for factor in GAMMAS]
 
 
-def _follow(first: "SVC", Cs: Sequence[float], data: Data, tried: Tried, budget: Budget) -> None:
-    """Try the fits of one gamma, until the risk grows or time is up."""
-    X, y, sample_weight = data
-    least = np.inf
-    if tried.best is not None and budget.spent():
-        return
-    for fit in path(first, X, y, Cs, sample_weight, budget.left):
-        risk = left_out_risk(fit._held_out())
-        tried.note(fit, risk)
-        if risk > least or (Cs[-1] != fit.C and budget.spent()):
-            return
-        least = risk
+def _walk(line: "Line", Cs: Sequence[float], gammas: Sequence[Any], tried: Tried, budget: Budget) -> None:
+    """Try values of C and gamma, the first of them those of ``line``."""
+    start = GAMMAS.index(1.0) if len(gammas) > 1 else 0
+    line.first.gamma = gammas[start]
+    at_C = Cs.index(1.0) if len(Cs) > 1 else 0
+
+    def least_of(number: int) -> float:
+        nonlocal at_C
+        here = line if number == start else line.with_gamma(gammas[number])
+
+        def risk(place: int) -> float:
+            fit = here.fit(Cs[place], budget.left())
+            found = left_out_risk(fit._held_out())
+            tried.note(fit, found)
+            return found
+
+        place, least = walk(risk, at_C, len(Cs), budget)
+        at_C = place if least == tried.risk else at_C
+        return least
+
+    walk(least_of, start, len(gammas), budget)
 
 
-def path(
-    first: "SVC", X: MatrixLike, y: ArrayLike, Cs: Sequence[float], sample_weight: ArrayLike | None,
-    left: Callable[[], float | None] | None = None
-) -> Iterator["SVC"]:
-    """Yield a fit of the model for every C, each started from the one before, on the same kernel rows.
+def walk(value: Callable[[int], float], start: int, many: int, budget: Budget) -> tuple[int, float]:
+    """Return a place of 0, ..., many - 1 and its value: upwards from ``start`` while it falls, else downwards."""
+    best = start
+    least = value(start)
+    for step in (1, -1):
+        place = best + step
+        while 0 <= place < many and not budget.spent():
+            found = value(place)
+            if not found < least:
+                break
+            best = place
+            least = found
+            place += step
+        if best != start:
+            break
+    return best, least
 
-    Each has the seconds that ``left()`` leaves. Ctrl-C is passed on.
-    """
-    task = first._prepare(X, y, sample_weight)
-    last: SVC | None = None
-    for C in Cs:
-        model = copy(first)
+
+@dataclass
+class Line:
+    """Fits of one kernel for one C after another, each started from the one before, on the same kernel rows."""
+
+    first: "SVC"
+    task: "Task"
+    last: "SVC | None" = None
+
+    def fit(self, C: float, max_time: float | None) -> "SVC":
+        """Return the fit at C. Ctrl-C is passed on."""
+        model = copy(self.first)
         model.C = float(C)
-        model.max_time = model.max_time if left is None else left()
-        model._solve(task, None if last is None else scaled(last, model.C), inner=True)
-        yield model
-        last = model
+        model.max_time = max_time
+        model._solve(self.task, None if self.last is None else scaled(self.last, model.C), inner=True)
+        self.last = model
+        return model
+
+    def with_gamma(self, gamma: float) -> "Line":
+        """Return the line of another gamma."""
+        first = copy(self.first)
+        first.gamma = gamma
+        return Line(first, first._with_kernel(self.task))
 
 
 def scaled(model: "SVC", C: float) -> Array:

@@ -47,6 +47,15 @@ class Flips:
         chance[rows, codes] = self.classes[rows, codes] * (1 - self.rate)
         return chance.argmax(axis=1).astype(np.intp)
 
+    def true_chances(self, codes: NDArray[np.intp]) -> Array:
+        """Return P(true class | label), shape (n, C); where the label is wrong the others share as the scores say."""
+        rows = np.arange(len(codes))
+        chances = self.classes.copy()
+        chances[rows, codes] = 0.0
+        chances *= (self.wrong / np.maximum(chances.sum(axis=1), TINY))[:, None]
+        chances[rows, codes] = 1 - chances.sum(axis=1)
+        return chances
+
 
 def explain_labels(scores: Array, codes: NDArray[np.intp], rate: float | None = None) -> Flips:
     """Return the law of the labels for leave-one-out scores (n, C) and class numbers (n,); ``rate`` fixes rho.
