@@ -110,7 +110,7 @@ def test_a_box_leaves_attackers_less():
     [
         ({"kernel": "poly"}, "needs lines below its kernel's values"),
         ({"bounds": (0, 1)}, "bounds exclude the data"),
-        ({"bounds": (-9, 9), "defense": "input"}, "bounds are used by defense='certified'"),
+        ({"defense": "rkhs", "bounds": (0, 1)}, "bounds limit moved inputs"),
         ({"solver": "dsg"}, "Got defense='certified'"),
         ({"fit_intercept": False}, "always has an intercept"),
     ],

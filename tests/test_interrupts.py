@@ -39,7 +39,7 @@ def interrupt_call(monkeypatch, place, name, number):
     (SVC(multi_class="ovr"), "buttress.solvers.qp.smo", "pair_updates"),
     (LinearSVC(), "buttress.linear", "run"),
     (AdversarialLinearSVC(), "buttress.solvers.linear.free_range", "run"),
-    (AdversarialSVC(eps=0.01), "buttress.solvers.qp.smo", "pair_updates"),
+    (AdversarialSVC(eps=0), "buttress.solvers.qp.smo", "pair_updates"),
     (AdversarialSVC(eps=0.01, defense="rkhs", solver="exact", gamma=0.5), "buttress.solvers.qp.smo", "pair_updates"),
 ], ids=str)
 def test_ctrl_c_before_the_last_problem_leaves_the_estimator_as_it_was(model, monkeypatch):

@@ -11,6 +11,7 @@ from buttress.certainty.calibration import HeldOut
 from buttress.certainty.one_step import Slopes, hinge_slopes, kernel_features, kernel_leverages, one_step
 from buttress.expansion import KernelExpansion, margins
 from buttress.kernels import Kernel
+from buttress.solvers.gradient.worst_inputs import cross_entropy
 
 if TYPE_CHECKING:
     from buttress.adversarial.kernel import AdversarialSVC
@@ -19,13 +20,28 @@ LANDMARKS = 500  # rows that stand for all of them in the curvature, where the f
 LEAST_NORM = 1e-100  # a smaller norm of f, as at the start of a fit, counts as this, so that no ridge is infinite
 
 
+def left_out(model: "AdversarialSVC", kernel: Kernel, X: Array, codes: Rows, found: dict[str, Any]) -> HeldOut:
+    """Return the scores of the training rows left out of the fit ``found``, whichever defence made it."""
+    if "certified_margin_" in found:
+        return certified_held_out(model, kernel, X, codes, found)
+    if model.defense == "input" and model.eps > 0:
+        return input_held_out(model, kernel, X, codes, found)
+    return held_out(model, kernel, X, codes, signs_of(codes, found["contrasts_"]), found)
+
+
+def signs_of(codes: Rows, contrasts: Array) -> Array:
+    """Return the labels -1 and 1 (n, k) of each score: one for two classes, else each class against the rest."""
+    k = contrasts.shape[2]
+    return np.where(codes[:, None] == ([1] if k == 1 else range(k)), 1.0, -1.0)
+
+
 def held_out(
     model: "AdversarialSVC", kernel: Kernel, X: Array, codes: Rows, signs: Array, found: dict[str, Any]
 ) -> HeldOut:
     """Return the scores of the training rows left out of the fit ``found`` to labels ``signs`` (n, k).
 
-    Of "input" the losses are taken at the rows themselves, C times their sum; of "rkhs" with the margin 1 + r ||f|| and
-    C times their mean, and r sum_i C_i l_i' / ||f|| adds to the ridge of 1/2 ||f||^2.
+    Of the plain machine (eps = 0) the losses are hinges, C times their sum; of "rkhs" with the margin 1 + r ||f||
+    and C times their mean, and r sum_i C_i l_i' / ||f|| adds to the ridge of 1/2 ||f||^2.
     """
     n = len(X)
     expansion = found["expansion_"]
@@ -40,6 +56,23 @@ def held_out(
         slopes = hinge_slopes(y, 1 + radius * norm - y * scores[:, column], weight)
         ridge = 1 + radius / max(norm, LEAST_NORM) * float(weight @ np.abs(slopes.first))
         h = kernel_leverages(features, weight * slopes.second, ridge, intercept=model.fit_intercept)
+        out[:, column] = one_step(scores[:, column], slopes, weight, h, None)
+    return HeldOut(out, codes, np.ones(n), int(codes.max()) + 1)
+
+
+def input_held_out(model: "AdversarialSVC", kernel: Kernel, X: Array, codes: Rows, found: dict[str, Any]) -> HeldOut:
+    """Return the same for a fit to perturbed inputs, its cross-entropy taken at the rows themselves."""
+    n, expansion = len(X), found["expansion_"]
+    scores = expansion(X)
+    V = found["contrasts_"][codes]
+    _, shares = cross_entropy(np.einsum("irk,ik->ir", V, scores))
+    pull = np.einsum("ir,irk->ik", shares, V)
+    curvature = np.einsum("ir,irk->ik", shares, V**2) - pull**2
+    features, weight = kernel_features(kernel, X, found["landmarks_"]), np.full(n, float(model.C))
+    out = np.empty_like(scores)
+    for column in range(scores.shape[1]):
+        slopes = Slopes(-pull[:, column], curvature[:, column])
+        h = kernel_leverages(features, weight * slopes.second, 1.0, intercept=True)
         out[:, column] = one_step(scores[:, column], slopes, weight, h, None)
     return HeldOut(out, codes, np.ones(n), int(codes.max()) + 1)
 

@@ -1,12 +1,13 @@
 """The kernel classifier trained against perturbed inputs."""
 
+from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils import check_random_state
 
 from buttress._arrays import check_device
-from buttress._callbacks import CallbackSupportMixin, step_callback, with_callbacks
+from buttress._callbacks import CallbackSupportMixin, Report, step_callback, with_callbacks
 from buttress._checks import (
     Array,
     check_classes,
@@ -18,33 +19,38 @@ from buttress._checks import (
     warn_user,
 )
 from buttress._predicting import ExpansionPredictions
-from buttress._types import BoundsLike, MatrixLike, RandomStateLike, VectorLike
+from buttress._types import BoundsLike, MatrixLike, RandomStateLike, Rows, VectorLike
 from buttress.adversarial.certified import can_certify, fit_certified
-from buttress.adversarial.held_out import certified_held_out, held_out
+from buttress.adversarial.held_out import left_out, signs_of
 from buttress.adversarial.input import fit_input
+from buttress.adversarial.outdone import outdone_by
 from buttress.adversarial.rkhs import fit_rkhs
+from buttress.attacks.scoring import AttackedAccuracy
+from buttress.attacks.tuning import best_of, fits_tried
 from buttress.certainty.probabilities import Certainty, Probabilities
 from buttress.checkpoints.resumable import resumable
-from buttress.expansion import binary_contrasts, rival_contrasts, winners
-from buttress.kernels import KernelLike, fitted_kernel
+from buttress.expansion import binary_contrasts, rival_contrasts
+from buttress.kernels import Kernel, KernelLike, fitted_kernel
 from buttress.solvers.run import all_or_nothing
 
-COLLAPSED = ("defense='input' is no better than one class for all training rows at eps={:g}. The model is that of "
-             "defense='certified' in its place. Use a smaller eps, a larger C or another gamma for 'input'.")
-NO_BETTER = 0.01  # share of the training rows by which a fit must be more often right than one class for all
+OUTDONE = ("defense='input' is no better than {} at eps={:g}. The model is that of defense='certified' in its place. "
+           "Use a smaller eps, a larger C or another gamma for 'input'.")
+TUNING_FITS = 8  # most fits that choose C and gamma
 INPUT = ("n_features_in_", "feature_names_in_")  # set by the checks of X
 
 
 class AdversarialSVC(Probabilities, CallbackSupportMixin, ExpansionPredictions, ClassifierMixin, BaseEstimator):
     """Kernel support vector classifier trained against perturbations within a radius.
 
-    ``defense="input"`` perturbs the inputs. It minimises
+    ``defense="input"`` perturbs the inputs. With f(x) = sum_j a_j k(x, z_j) it minimises over a, b and, for kernels of
+    a distance, the centres z too,
 
-        1/2 ||f||^2 + C sum_i max over ||d_i|| <= eps of max(0, 1 - y_i (f(x_i + d_i) + b))
+        1/2 ||f||^2 + C sum_i max over ||d_i|| <= eps of log(1 + sum_r exp(-lead_r(x_i + d_i))),
 
-    over f in the span of Nystroem landmarks. The natural solution (eps = 0) is found exactly. Training starts there, on
-    inputs perturbed by projected gradient steps. At large radii it can end with one class for all rows; then the model
-    is that of "certified", with a warning.
+    where lead_r is by how much the score of the row's class exceeds that of class r, jointly for all classes. Training
+    starts at ridge regression; projected gradient steps perturb the inputs. Where the result is no better on its own
+    rows than one class for all, or than the exact linear machine, the model is that of "certified", with a warning.
+    eps = 0 attacks nothing and gives the plain machine of :class:`buttress.SVC`, each class against the rest.
 
     ``defense="certified"`` perturbs nothing. With a linear part, f(x) = sum_j (p_j - q_j) k(x, z_j) + W'x + b with
     p, q >= 0, lines below and above the kernel's values bound every lead from below over the whole ball, by a concave
@@ -64,7 +70,7 @@ class AdversarialSVC(Probabilities, CallbackSupportMixin, ExpansionPredictions, 
     Its solution classifies exactly like the natural machine with the smaller C in ``natural_C_``. So this defence only
     renames C: a plain machine with another C gives every classifier that it can give.
 
-    With more than two classes, "input" and "rkhs" train each class against the rest.
+    With more than two classes, "rkhs" trains each class against the rest.
 
     Parameters
     ----------
@@ -89,20 +95,23 @@ class AdversarialSVC(Probabilities, CallbackSupportMixin, ExpansionPredictions, 
     fit_intercept : bool, default=True
         Whether to fit an intercept b. The paper's machine has none; "input" and "certified" always have one.
     n_landmarks : int or None, default=300
-        Most landmarks of "input" and centres of "certified"; None takes every row, which is the exact kernel.
+        Most centres of "input" and "certified"; None takes every row, which is the exact kernel.
     bounds : (low, high) or None
-        Of "certified": a box that holds the rows and that attackers stay in, numbers or arrays that broadcast to X.
-    attack_steps : int, default=3
+        Of "input" and "certified": a box that holds the rows and that attackers stay in, numbers or arrays that
+        broadcast to X.
+    tune : {None, "attacked"}
+        "attacked": C and gamma are chosen by accuracy under attack on a quarter of the rows, from those given, by
+        :func:`buttress.attacks.tuned`, at 8 more fits.
+    attack_steps : int, default=5
         Gradient steps that search for each worst input in the training of "input".
     n_features, batch_size, n_passes : int, default=1024, 500, 1
         Random features per block ("dsg"), rows per batch and passes over the rows ("dsg" and "sgd").
     tol : float, default=1e-3
-        "input": the tolerance of the natural solution, as in :class:`buttress.SVC`; adversarial training ends when its
-        objective falls by less than this share in 50 iterations. "exact": the largest relative duality gap. "dsg" and
-        "sgd" end after ``n_passes``.
+        "exact": the largest relative duality gap. "input" and "certified": that of the plain and of the linear machine;
+        their own training ends after ``max_iter``, "dsg" and "sgd" after ``n_passes``.
     max_iter : int or None
-        Most iterations per class against perturbed inputs (default 200), of "certified" (default 300; their steps get
-        shorter until the last), points of the path, or batches (no limit).
+        Iterations of "input" and "certified" (default 300; their steps get shorter until the last), most points of the
+        path, or batches (no limit).
     max_time : float or None
         Most seconds a fit.
     random_state : int, RandomState or None
@@ -123,13 +132,13 @@ class AdversarialSVC(Probabilities, CallbackSupportMixin, ExpansionPredictions, 
     ----------
     classes_ : array of shape (n_classes,)
     landmarks_ : array of shape (m, d)
-        Of "input" and "certified".
+        The centres of "input" and "certified".
     certified_margin_ : array of shape (n,)
         Of "certified": L of the training rows; where it is positive, no attack within eps changes the class.
-    natural_gap_ : array of shape (k,)
-        Duality gap of the natural start of "input", per column of scores (k = 1 for two classes).
     feature_radius_ : float
         r of "rkhs".
+    tuned_params_ : dict
+        C and gamma that ``tune`` chose.
     natural_C_ : array of shape (k,)
         Of "exact": the C (the weight of the mean loss) of the natural machine that gives the same classes.
     dual_gap_ : array of shape (k,)
@@ -141,7 +150,8 @@ class AdversarialSVC(Probabilities, CallbackSupportMixin, ExpansionPredictions, 
     n_iter_ : int
         Steps against perturbed inputs, natural machines solved, or batches.
     history_ : list of dict
-        n_iter, seconds, gap and objective (of the last class); for "dsg" and "sgd" an estimate from one batch.
+        n_iter, seconds, gap and objective (of the last class); of "input" divided by C n, on at most 500 rows; for
+        "dsg" and "sgd" an estimate from one batch.
 
     Notes
     -----
@@ -183,7 +193,8 @@ class AdversarialSVC(Probabilities, CallbackSupportMixin, ExpansionPredictions, 
         fit_intercept: bool = True,
         n_landmarks: int | None = 300,
         bounds: BoundsLike | None = None,
-        attack_steps: int = 3,
+        tune: str | None = None,
+        attack_steps: int = 5,
         n_features: int = 1024,
         batch_size: int = 500,
         n_passes: int = 1,
@@ -210,6 +221,7 @@ class AdversarialSVC(Probabilities, CallbackSupportMixin, ExpansionPredictions, 
         self.fit_intercept = fit_intercept
         self.n_landmarks = n_landmarks
         self.bounds = bounds
+        self.tune = tune
         self.attack_steps = attack_steps
         self.n_features = n_features
         self.batch_size = batch_size
@@ -239,30 +251,18 @@ class AdversarialSVC(Probabilities, CallbackSupportMixin, ExpansionPredictions, 
         classes, codes = check_classes(y, "AdversarialSVC")
         warn_of_units(X, self.eps)
         n_classes = len(classes)
-        signs = np.where(codes[:, None] == ([1] if n_classes == 2 else range(n_classes)), 1.0, -1.0)
         contrasts = binary_contrasts() if n_classes == 2 else rival_contrasts(n_classes)
         report = step_callback(self, X, y, None)
-        kernel, rng = fitted_kernel(self, X), check_random_state(self.random_state)
-        if self.defense == "certified":
-            found = fit_certified(self, kernel, X, codes, contrasts, rng, report)
-        elif self.defense == "rkhs":
-            found = fit_rkhs(self, kernel, X, signs, rng, report)
-        else:
-            found = fit_input(self, kernel, X, signs, rng, report)
-            right = float((winners(found["expansion_"](X), contrasts) == codes).mean())
-            constant = float(np.bincount(codes).max()) / len(codes)
-            if self.eps > 0 and can_certify(kernel) and right <= constant + NO_BETTER:
-                warn_user(COLLAPSED.format(self.eps))
-                found = fit_certified(self, kernel, X, codes, contrasts, rng, report)
-        found |= {"classes_": classes, "contrasts_": contrasts}
+        rng = check_random_state(self.random_state)
+        model, chosen = (self, {}) if self.tune is None else tuned_copy(self, X, codes)
+        kernel = fitted_kernel(model, X)
+        found = fit_by(model, kernel, X, codes, contrasts, rng, report)
+        found |= {"classes_": classes, "contrasts_": contrasts} | ({"tuned_params_": chosen} if chosen else {})
         for name in [name for name in vars(self) if name.endswith("_") and name not in INPUT]:
             delattr(self, name)  # another defence or solver sets others; a fit that fails keeps the last model
         for name, value in found.items():
             setattr(self, name, value)
-        if "certified_margin_" in found:
-            self._certainty = Certainty(certified_held_out(self, kernel, X, codes, found))
-        else:
-            self._certainty = Certainty(held_out(self, kernel, X, codes, signs, found))
+        self._certainty = Certainty(left_out(model, kernel, X, codes, found))
         return self
 
     def _check_parameters(self) -> None:
@@ -271,6 +271,11 @@ class AdversarialSVC(Probabilities, CallbackSupportMixin, ExpansionPredictions, 
         check_option("norm", self.norm, ("linf", "l2"))
         check_option("defense", self.defense, ("input", "certified", "rkhs"))
         check_option("solver", self.solver, ("exact", "dsg", "sgd"))
+        if self.tune is not None:
+            check_option("tune", self.tune, ("attacked",))
+            if np.ndim(self.eps) == 0 and self.eps == 0:
+                raise ValueError("tune='attacked' compares machines under attack. Got eps=0. Give a radius, or leave "
+                                 "tune at None.")
         check_option("step", self.step, ("diminishing", "constant"))
         if self.step_size is not None:
             check_number("step_size", self.step_size, 0)
@@ -280,9 +285,9 @@ class AdversarialSVC(Probabilities, CallbackSupportMixin, ExpansionPredictions, 
         if self.defense != "rkhs" and not self.fit_intercept:
             raise ValueError(f"defense={self.defense!r} always has an intercept. Got fit_intercept=False. Use "
                              "defense='rkhs', or leave fit_intercept at True.")
-        if self.defense != "certified" and self.bounds is not None:
-            raise ValueError(f"bounds are used by defense='certified'. Got defense={self.defense!r} and "
-                             f"bounds={self.bounds!r}. Use defense='certified', or leave bounds at None.")
+        if self.defense == "rkhs" and self.bounds is not None:
+            raise ValueError(f"bounds limit moved inputs. Got bounds={self.bounds!r} and defense='rkhs', which moves "
+                             "features. Use defense='input' or 'certified', or leave bounds at None.")
         if self.defense == "rkhs" and self.solver == "exact" and self.device is not None:
             raise ValueError(f"solver='exact' computes with numpy. Got device={self.device!r}. Use solver='dsg' or "
                              "'sgd', or leave device at None.")
@@ -293,6 +298,38 @@ class AdversarialSVC(Probabilities, CallbackSupportMixin, ExpansionPredictions, 
         for name in ("attack_steps", "n_features", "batch_size", "n_passes"):
             check_count(name, getattr(self, name))
         check_limits(self.max_iter, self.max_time)
+
+
+def fit_by(
+    model: AdversarialSVC, kernel: Kernel, X: Array, codes: Rows, contrasts: Array, rng: np.random.RandomState,
+    report: Report,
+) -> dict[str, Any]:
+    """Return the attributes of the model's defence, or of "certified" in place of an "input" that did not pay."""
+    if model.defense == "certified":
+        return fit_certified(model, kernel, X, codes, contrasts, rng, report)
+    if model.defense == "rkhs":
+        return fit_rkhs(model, kernel, X, signs_of(codes, contrasts), rng, report)
+    found, whole = fit_input(model, kernel, X, codes, contrasts, rng, report)
+    if model.eps == 0 or not whole or not can_certify(kernel):
+        return found  # who stopped it wants the model as it is
+    better = outdone_by(model, X, codes, contrasts, found, rng)
+    if better is None:
+        return found
+    warn_user(OUTDONE.format(better, model.eps))
+    return fit_certified(model, kernel, X, codes, contrasts, rng, report)
+
+
+def tuned_copy(model: AdversarialSVC, X: Array, codes: Rows) -> tuple[AdversarialSVC, dict[str, float]]:
+    """Return a copy with the C and gamma that keep most of some held-out rows under attack, and what they are.
+
+    All fits share ``max_time`` equally.
+    """
+    share = None if model.max_time is None else model.max_time / (TUNING_FITS + 1)
+    seed = check_random_state(model.random_state).randint(2**31) if model.random_state is not None else 0
+    copy = clone(model).set_params(tune=None, max_time=share, random_state=seed, progress=False)
+    score = AttackedAccuracy(eps=model.eps, norm=model.norm, bounds=model.bounds)
+    chosen = best_of(fits_tried(copy, X, codes, score, TUNING_FITS)).parameters
+    return copy.set_params(**chosen, random_state=model.random_state, progress=model.progress), chosen
 
 
 def warn_of_units(X: Array, eps: float) -> None:

@@ -27,8 +27,9 @@ from buttress.attacks.nearest import carlini_wagner, zoo
 from buttress.attacks.problem import AttackInfo
 from buttress.attacks.scoring import AttackedAccuracy
 from buttress.attacks.settled import ExactInfo, exact
+from buttress.attacks.tuning import tuned
 
 __all__ = [
-    "AttackInfo", "AttackedAccuracy", "ExactInfo", "carlini_wagner", "exact", "fgsm", "pgd", "to_art", "worst_case",
-    "zoo",
+    "AttackInfo", "AttackedAccuracy", "ExactInfo", "carlini_wagner", "exact", "fgsm", "pgd", "to_art", "tuned",
+    "worst_case", "zoo",
 ]

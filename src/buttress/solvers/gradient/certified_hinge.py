@@ -19,11 +19,11 @@ from functools import partial
 
 import numpy as np
 
-from buttress._arrays import namespace, place_of, to_numpy
+from buttress._arrays import namespace, place_of
 from buttress._checks import TINY, Array
 from buttress._types import Rows
 from buttress.checkpoints.memory import Memory, rng_state, set_rng_state
-from buttress.solvers.gradient.worst_inputs import Adam
+from buttress.solvers.gradient.worst_inputs import Adam, descent_memory
 from buttress.solvers.run import Step, Steps, restartable
 
 ITERATIONS = 10  # Adam iterations between two objectives
@@ -172,7 +172,7 @@ def certified_descent(
         hinge = (1 - bounds_of(judged, Z, machine)).clip(0, None).mean()
         objective = float(hinge + 0.5 * ridge * (a * (K @ a)).sum() + 0.5 * linear_ridge * (machine.W**2).sum())
         yield Step(machine, objective=objective, done=adam.t >= iterations, iterations=min(adam.t, ITERATIONS),
-                   memory=partial(_memory, z, adam, rng, first))
+                   memory=partial(descent_memory, z, adam, rng_state(rng), first))
         for _ in range(ITERATIONS):
             some = regions if n <= batch else regions[rng.choice(n, batch, replace=False)]
             gradient = hinge_gradient(some, Z, machine)
@@ -182,11 +182,6 @@ def certified_descent(
             z = z - (1 - adam.t / iterations) * rate * adam.step(_flat(gradient))
             z = xp.concatenate([z[:kernel].clip(0, None), z[kernel:]])
             machine = _shaped(z, sizes)
-
-
-def _memory(z: Array, adam: Adam, rng: np.random.RandomState, first: Memory) -> Memory:
-    """Return what the descent goes on from; the rows of its objective are drawn first of all."""
-    return {"z": to_numpy(z), "adam": adam.memory(), "rng": rng_state(rng), "first": first}
 
 
 def _rates(machine: Machine) -> Array:

@@ -1,103 +1,167 @@
-"""Adversarial training in Nystroem space: each row is replaced by the worst input near it.
+"""Adversarial training of a kernel expansion: each row is replaced by the worst input near it.
 
-    minimise over theta, b   1/2 ||theta||^2 + C sum_i max_{||d_i|| <= eps} max(0, 1 - y_i (theta'phi(x_i + d_i) + b))
+    f(x) = sum_j a_j k(x, z_j) + b,   a column of a and b for each score
+    minimise over a, b and z   1/2 ||f||^2 + C sum_i max over ||d_i|| <= eps of log(1 + sum_r exp(-lead_r(x_i + d_i)))
 
-Projected gradient steps on the margin search for the inner maximum. (The gradient of the hinge is 0 where the margin
-exceeds 1.) Adam minimises the outer problem, with the subgradient at that maximum (Danskin's theorem). All of it runs
-on the device of X, with numpy arrays or torch tensors.
+lead_r is by how much the score of the row's class exceeds that of rival r: the loss is the cross-entropy, of two
+classes the logistic loss. Projected gradient steps search for the inner maximum. Adam minimises the outer problem, with
+the gradient at that maximum (Danskin's theorem). Radii grow to eps over the first quarter, and steps shrink to 0. All
+of it runs on the device of X, with numpy arrays or torch tensors.
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import numpy as np
 
 from buttress._arrays import Place, namespace, place_of, to_numpy
 from buttress._checks import Array
+from buttress._types import Rows
 from buttress.checkpoints.memory import Memory, rng_state, set_rng_state
-from buttress.features import NystroemMap
+from buttress.kernels import Kernel
+from buttress.kernels.points import Point, centred
 from buttress.solvers.run import Step, Steps, restartable
 
 # Adam's running means: the share of the old value that is kept, the share of the new one, and the least divisor. The
-# share kept of squares is below the usual .999. The trial that chose it, FIRST_RATE and COOLING is not recorded.
+# share kept of squares is below the usual .999. The trial that chose it is not recorded.
 TRAINING_MEAN_KEPT = 0.9
 TRAINING_MEAN_NEW = 0.1
 TRAINING_SQUARE_KEPT = 0.99
 TRAINING_SQUARE_NEW = 0.01
 TRAINING_LEAST_SIZE = 1e-8
-FIRST_RATE = 0.02  # first step, in units of the largest coefficient at the start
-COOLING = 20  # iterations after which the step is 1 / sqrt(2) of the first
-ITERATIONS = 10  # Adam iterations between two objectives
-LOOK_BACK = 5  # objectives over which the change is measured
-JUDGED_ROWS = 2000  # most rows on which the objective is computed
-# (X, y, theta, intercept) -> perturbed X
-Worst = Callable[[Array, Array, Array, float], Array]
+ITERATIONS = 20  # Adam iterations between two objectives
+JUDGED_ROWS = 500  # most rows on which the objective is computed
+# Adam's longest steps: of the coefficients in units of three standard deviations at the start, of the intercepts, and
+# of the centres in units of the standard deviation of X.
+COEF_RATE = 0.02
+INTERCEPT_RATE = 0.02
+CENTRE_RATE = 0.01
+LEAST_SPREAD = 1e-3  # of coefficients that are all alike
+WARM_UP = 0.1  # share of the iterations over which steps grow to their longest
+GROWTH = 4  # the radius reaches eps after 1 / GROWTH of the iterations
+
+
+@dataclass
+class Machine:
+    """Coefficients (m, k), intercepts (k,) and centres (m, d)."""
+
+    coef: Array
+    intercept: Array
+    centers: Array
+
+
+# (the kernel's values at any inputs, machine, row numbers, share of the radius) -> those rows of X, perturbed
+Worst = Callable[[Any, Machine, Rows, float], Array]
+
+
+def cross_entropy(leads: Array) -> tuple[Array, Array]:
+    """Return log(1 + sum_r exp(-lead_r)) of each row (n,), and minus its slopes in the leads (n, r)."""
+    xp = namespace(leads)
+    least = -xp.amax((-leads).clip(0, None), 1)
+    shares = xp.exp(least[:, None] - leads)
+    total = xp.exp(least) + shares.sum(1)
+    return xp.log(total) - least, shares / total[:, None]
+
+
+def score_slopes(point: Point, machine: Machine, V: Array) -> tuple[Array, Array]:
+    """Return the losses (n,) at a point, and minus their gradient in the scores (n, k); V (n, r, k) are contrasts."""
+    scores = point.values @ machine.coef + machine.intercept
+    losses, shares = cross_entropy((V @ scores[:, :, None])[:, :, 0])
+    return losses, (shares[:, None] @ V)[:, 0]
 
 
 @restartable
-def robust_descent(
-    phi: NystroemMap,
-    X: Array,
-    y: Array,
-    *,
-    C: float,
-    worst: Worst,
-    theta: Array,
-    intercept: float,
-    batch: int,
-    rng: np.random.RandomState,
-    memory: Memory | None = None,
+def joint_descent(
+    kernel: Kernel, X: Array, V: Array, machine: Machine, *, C: float, worst: Worst, batch: int, iterations: int,
+    move: bool, rng: np.random.RandomState, memory: Memory | None = None,
 ) -> Steps:
-    """Yield (theta, intercept) from a natural start; ``worst(X, y, theta, intercept)`` returns perturbed inputs.
+    """Yield machines from a start; V (n, r, k) are the contrasts of each row's class, ``move`` trains the centres too.
 
-    One step is ten Adam iterations on batches. The objective (divided by C n) is then computed on all rows, or on 2,000
-    fixed ones; the step with the best objective is the model. The change is the share by which the best objective fell
-    in five steps.
+    One step is twenty Adam iterations on batches. The objective (divided by C n) is then computed at the full radius on
+    all rows, or on 500 fixed ones; the step with the best objective is the model.
     """
-    n = len(X)
-    xp = namespace(X)
-    place = place_of(X)
-    z = xp.concatenate([theta, place(np.array([float(intercept)]))])
-    ridge = place(np.append(np.ones(len(theta)), 0.0) / (C * n))
+    n, ridge = len(X), 1 / (C * len(X))
     if memory is not None:
         set_rng_state(rng, memory["first"])
     first = rng_state(rng)
-    judge = rng.permutation(n)[:JUDGED_ROWS]
-    adam = Adam(z)
-    best = [np.inf] * LOOK_BACK
+    judged = rng.permutation(n)[:JUDGED_ROWS]
+    shapes = [machine.coef.shape, machine.intercept.shape, machine.centers.shape]
+    z, rates = _flat(machine), _rates(machine, float(X.std()), move)
+    adam = Adam(0 * z, first_rate=1.0, cooling=np.inf)
     if memory is not None:
+        place = place_of(X)
         z = place(memory["z"])
+        machine = _shaped(z, shapes) if memory["adam"]["t"] else machine
         adam.restore(memory["adam"], place)
-        best = list(memory["best"])
         set_rng_state(rng, memory["rng"])
     while True:
-        attacked = phi(worst(X[judge], y[judge], z[:-1], z[-1]))
-        hinge = (1 - y[judge] * (attacked @ z[:-1] + z[-1])).clip(0, None).mean()
-        objective = float(hinge + 0.5 * ridge @ z**2)
-        known = partial(_memory, z, adam, rng, first, tuple(best[-LOOK_BACK:]))
-        best.append(min(best[-1], objective))
-        change = (best[-1 - LOOK_BACK] - best[-1]) / best[-1] if best[-1] > 0 else 0.0
-        yield Step((z[:-1] + 0, float(z[-1])), change=change, objective=objective, iterations=min(adam.t, ITERATIONS),
-                   memory=known)
+        drawn = rng_state(rng)  # before the objective, whose worst inputs start at random
+        objective = _objective(kernel, V, judged, machine, ridge, worst)
+        yield Step(machine, objective=objective, done=adam.t >= iterations, iterations=min(adam.t, ITERATIONS),
+                   memory=partial(descent_memory, z, adam, drawn, first))
         for _ in range(ITERATIONS):
             rows = np.arange(n) if n <= batch else rng.choice(n, batch, replace=False)
-            features = phi(worst(X[rows], y[rows], z[:-1], z[-1]))
-            active = xp.where(y[rows] * (features @ z[:-1] + z[-1]) < 1, -y[rows], 0.0) / len(rows)
-            g = xp.concatenate([active @ features, active.sum(axis=0)[None]]) + ridge * z
-            z = z - adam.step(g)
+            done = adam.t / iterations
+            g = _gradient(kernel, V, rows, machine, ridge, worst, min(1.0, 0.1 + GROWTH * done), move)
+            size = min(1.0, 0.1 + done / WARM_UP) * max(0.0, 1 - done)
+            z = z - size * (rates * adam.step(_flat(g)))
+            machine = _shaped(z, shapes)
 
 
-def _memory(
-    z: Array, adam: "Adam", rng: np.random.RandomState, first: Memory, best: tuple[float, ...]
-) -> Memory:
-    """Return what the descent goes on from; the rows of its objective are drawn first of all."""
-    return {"z": to_numpy(z), "adam": adam.memory(), "rng": rng_state(rng), "first": first, "best": best}
+def _objective(kernel: Kernel, V: Array, rows: Rows, machine: Machine, ridge: float, worst: Worst) -> float:
+    at = centred(kernel, machine.centers)
+    losses, _ = score_slopes(at(worst(at, machine, rows, 1.0)), machine, V[rows])
+    K = at(machine.centers).values
+    return float(losses.mean() + 0.5 * ridge * (machine.coef * (K @ machine.coef)).sum())
+
+
+def _gradient(
+    kernel: Kernel, V: Array, rows: Rows, machine: Machine, ridge: float, worst: Worst, share: float, move: bool
+) -> Machine:
+    """Return the gradient of the mean loss at the worst inputs and of ridge / 2 ||f||^2, as a machine."""
+    at = centred(kernel, machine.centers)
+    moved = worst(at, machine, rows, share)
+    point = at(moved)
+    pull = score_slopes(point, machine, V[rows])[1] / -len(rows)
+    among = at(machine.centers)
+    coef = point.values.T @ pull + ridge * (among.values @ machine.coef)
+    centers = 0 * machine.centers
+    if move:  # k(x, z) = k(z, x): its gradient in z is that of its first argument
+        centers = (centred(kernel, moved)(machine.centers).gradient((pull @ machine.coef.T).T)
+                   + among.gradient(ridge * (machine.coef @ machine.coef.T)))
+    return Machine(coef, pull.sum(0), centers)
+
+
+def _rates(machine: Machine, spread: float, move: bool) -> Array:
+    """Return the longest step of each parameter."""
+    coef = COEF_RATE * max(LEAST_SPREAD, 3 * float(machine.coef.std()))
+    return _flat(Machine(0 * machine.coef + coef, 0 * machine.intercept + INTERCEPT_RATE,
+                         0 * machine.centers + (CENTRE_RATE * spread if move else 0.0)))
+
+
+def _flat(machine: Machine) -> Array:
+    parts = (machine.coef, machine.intercept, machine.centers)
+    return namespace(machine.coef).concatenate([part.reshape(-1) for part in parts])
+
+
+def _shaped(z: Array, shapes: list[tuple[int, ...]]) -> Machine:
+    ends = np.cumsum([int(np.prod(shape)) for shape in shapes])
+    starts = [0, *ends[:-1]]
+    return Machine(*(z[start:end].reshape(shape) for start, end, shape in zip(starts, ends, shapes, strict=True)))
+
+
+def descent_memory(z: Array, adam: "Adam", drawn: Memory, first: Memory) -> Memory:
+    """Return what a descent goes on from: its random generator now, and first of all, when it drew the rows it judges.
+    """
+    return {"z": to_numpy(z), "adam": adam.memory(), "rng": drawn, "first": first}
 
 
 class Adam:
     """Adam's steps, with decreasing size: running means of the gradient and of its square after t gradients."""
 
-    def __init__(self, start: Array, first_rate: float = FIRST_RATE, cooling: float = COOLING):
+    def __init__(self, start: Array, first_rate: float, cooling: float):
         self.mean = 0 * start
         self.square = 0 * start
         self.t = 0
@@ -119,6 +183,6 @@ class Adam:
         self.t += 1
         self.mean = TRAINING_MEAN_KEPT * self.mean + TRAINING_MEAN_NEW * g
         self.square = TRAINING_SQUARE_KEPT * self.square + TRAINING_SQUARE_NEW * g**2
-        step = self.rate / np.sqrt(1 + self.t / self.cooling)
+        step = float(self.rate / np.sqrt(1 + self.t / self.cooling))
         size = namespace(g).sqrt(self.square / (1 - TRAINING_SQUARE_KEPT**self.t)) + TRAINING_LEAST_SIZE
         return step * (self.mean / (1 - TRAINING_MEAN_KEPT**self.t)) / size

@@ -1,0 +1,168 @@
+"""C and gamma chosen by accuracy under attack on rows held out, at a handful of fits."""
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.model_selection import train_test_split
+
+from buttress._checks import InterruptedWarning, check_count, check_number
+from buttress._types import BoundsLike, MatrixLike, RandomStateLike, VectorLike
+from buttress.attacks.scoring import AttackedAccuracy
+from buttress.kernels import resolve_gamma
+
+GAMMA_FACTOR = 3.0  # from one gamma tried to the next
+C_FACTOR = 10.0
+FEWEST_A_CLASS = 2  # rows that a class must have to be held out in its share
+
+
+@dataclass
+class Tried:
+    """One fit of a search: its parameters, and its accuracy under attack on the rows held out."""
+
+    parameters: dict[str, float]
+    accuracy: float
+
+
+def tuned(
+    estimator: Any,
+    X: MatrixLike,
+    y: VectorLike,
+    *,
+    eps: float,
+    norm: str = "linf",
+    bounds: BoundsLike | None = None,
+    fits: int = 8,
+    held_out: float = 0.25,
+    random_state: RandomStateLike = 0,
+    return_info: bool = False,
+) -> Any:
+    """Choose C and gamma of a classifier by its accuracy under attack on rows held out, and fit it to all rows.
+
+    The C and gamma that are best on clean rows are seldom best under attack. The search starts at those of the
+    estimator. It moves gamma by factors of 3 as long as that helps, then C by factors of 10, then both once more, until
+    no step helps or the fits are spent. Of equals the one met first is kept.
+
+    Parameters
+    ----------
+    estimator : classifier
+        With a parameter C: a machine of this package or of scikit-learn, or a pipeline that ends in one. It is not
+        changed. A gamma is moved too, where the kernel is given by name.
+    X, y : array of shape (n, d), array of shape (n,)
+    eps, norm, bounds
+        What the attacker may do, as in :func:`pgd`; the ends of ``bounds`` are numbers or one number a column. A
+        machine that is trained against attacks has an ``eps`` of its own.
+    fits : int
+        Most fits of the search; one more is to all rows.
+    held_out : float
+        Share of the rows, in (0, 1), that is attacked and not fitted, in the proportions of the classes.
+    random_state : int, RandomState or None
+        Of the rows held out.
+    return_info : bool
+        Return ``(model, list of Tried)``. The accuracies chose the model, so they flatter it: judge it on other rows.
+
+    Raises
+    ------
+    ValueError
+        For an estimator without C, or parameters out of range. Ctrl-C leaves no model.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_wine
+    >>> from sklearn.preprocessing import scale
+    >>> from buttress import SVC, attacks
+    >>> X, y = load_wine(return_X_y=True)
+    >>> model, tried = attacks.tuned(SVC(), scale(X), y, eps=0.5, return_info=True)
+    >>> len(tried) <= 8, max(each.accuracy for each in tried) >= tried[0].accuracy
+    (True, True)
+    """
+    tried = fits_tried(estimator, X, y, AttackedAccuracy(eps=eps, norm=norm, bounds=bounds), fits, held_out,
+                       random_state)
+    model = clone(estimator).set_params(**best_of(tried).parameters).fit(X, y)
+    return (model, tried) if return_info else model
+
+
+def fits_tried(
+    estimator: Any, X: MatrixLike, y: VectorLike, score: AttackedAccuracy, fits: int = 8, held_out: float = 0.25,
+    random_state: RandomStateLike = 0,
+) -> list[Tried]:
+    """Return the fits of the search of :func:`tuned`, which :func:`best_of` chooses from."""
+    check_count("fits", fits)
+    check_number("held_out", held_out, 0, 1, closed="neither")
+    names, start = _start(estimator, X, y)
+    y = np.asarray(y)
+    enough = np.unique(y, return_counts=True)[1].min() >= FEWEST_A_CLASS
+    parts = train_test_split(X, y, test_size=held_out, random_state=random_state, stratify=y if enough else None)
+
+    def accuracy(parameters: dict[str, float]) -> float:
+        model = clone(estimator).set_params(**parameters)
+        return score(_quietly(lambda: model.fit(parts[0], parts[2])), parts[1], parts[3])
+
+    return search(accuracy, names, start, fits)
+
+
+def best_of(tried: list[Tried]) -> Tried:
+    """Return the fit that kept most rows, the first of equals."""
+    return max(tried, key=lambda each: each.accuracy)
+
+
+def search(
+    accuracy: Callable[[dict[str, float]], float], names: list[tuple[str, float]], start: dict[str, float], fits: int
+) -> list[Tried]:
+    """Return what was tried: from the start, each name in turn is moved by its factor up, else down, while that helps.
+
+    A pass over all names without a better point ends the search, as do ``fits`` fits.
+    """
+    tried = [Tried(start, accuracy(start))]
+    best = tried[0]
+    improved = True
+    while improved:
+        improved = False
+        for name, factor in names:
+            for step in (factor, 1 / factor):
+                moved = True
+                while moved and len(tried) < fits:
+                    point = {**best.parameters, name: best.parameters[name] * step}
+                    known = any(_same(point, each.parameters) for each in tried)
+                    trial = best if known else Tried(point, accuracy(point))
+                    tried += [] if known else [trial]
+                    moved = trial.accuracy > best.accuracy
+                    best = trial if moved else best
+                    improved |= moved
+    return tried
+
+
+def _same(one: dict[str, float], other: dict[str, float]) -> bool:
+    return all(np.isclose(one[name], other[name]) for name in one)
+
+
+def _start(estimator: Any, X: MatrixLike, y: VectorLike) -> tuple[list[tuple[str, float]], dict[str, float]]:
+    """Return the names of the parameters that are moved with their factors, and where they start."""
+    steps = getattr(estimator, "steps", None)
+    prefix = "" if steps is None else f"{steps[-1][0]}__"
+    parameters = estimator.get_params()
+    if prefix + "C" not in parameters:
+        raise ValueError(f"tuned chooses the C and gamma of a classifier. Got {estimator!r}, which has no C. Use "
+                         "GridSearchCV with scoring=attacks.AttackedAccuracy(eps) for other parameters.")
+    names = [(prefix + "C", C_FACTOR)]
+    start = {prefix + "C": check_number("C", parameters[prefix + "C"], 0)}
+    kernel = parameters.get(prefix + "kernel", "linear")
+    if isinstance(kernel, str) and kernel not in ("linear", "precomputed") and prefix + "gamma" in parameters:
+        inner = X if steps is None or len(steps) == 1 else clone(estimator[:-1]).fit_transform(X, y)
+        start[prefix + "gamma"] = resolve_gamma(parameters[prefix + "gamma"], np.asarray(inner, dtype=np.float64))
+        names.insert(0, (prefix + "gamma", GAMMA_FACTOR))
+    return names, start
+
+
+def _quietly(fit: Callable[[], Any]) -> Any:
+    """Return a fit whose warnings are of no interest; Ctrl-C, of which a fit makes a warning, is passed on."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        warnings.simplefilter("error", InterruptedWarning)
+        try:
+            return fit()
+        except InterruptedWarning:
+            raise KeyboardInterrupt from None
