@@ -2,9 +2,12 @@
 
 import io
 import json
+import os
 import re
 import time
+from contextlib import suppress
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -228,3 +231,48 @@ def test_names_and_labels_mean_nothing_to_the_terminal(regression):
     assert "[/b]" in said
     assert "\x1b" not in said
     assert r"a\x1b[2Jb" in said
+
+
+@pytest.mark.parametrize("killed_at", range(7))
+def test_a_kill_leaves_no_files_of_two_audits_side_by_side(regression, tmp_path, monkeypatch, killed_at):
+    names = ["audit.json", "audit.html", "suspicious.csv"]
+    for name in names:
+        (tmp_path / name).write_text("earlier")
+    calls = []
+
+    def counted(function):
+        def step(*arguments, **options):
+            calls.append(function)
+            if len(calls) > killed_at:
+                raise KeyboardInterrupt
+            return function(*arguments, **options)
+
+        return step
+
+    monkeypatch.setattr("buttress.audit.writing.report.os.replace", counted(os.replace))
+    unlink = counted(Path.unlink)
+    monkeypatch.setattr("buttress.audit.writing.report.Path.unlink",
+                        lambda path, **options: unlink(path, **options) if path.parent == tmp_path else None)
+    with suppress(KeyboardInterrupt):
+        regression.save(tmp_path)
+    earlier = {(tmp_path / name).read_text() == "earlier" for name in names if (tmp_path / name).exists()}
+    assert len(earlier) <= 1
+    assert earlier == {False} or killed_at < 6
+
+
+def test_an_empty_table_of_suspicious_rows_is_not_drawn(regression):
+    quiet = replace(regression, suspects=[])
+    assert "Most suspicious" not in printed(quiet, 80)
+    assert "Most suspicious" in printed(replace(regression, suspects=[{
+        "row": 1, "given": 1.0, "expected": 2.0, "probability": 0.9, "why": "far"}]), 80)
+
+
+def test_the_file_of_suspicious_rows_is_written_in_parts_as_in_one(mislabelled, tmp_path, monkeypatch):
+    _, result = mislabelled
+    result.sheet.write(tmp_path / "one.csv")
+    monkeypatch.setattr("buttress.audit.writing.sheet.CHUNK", 7)
+    result.sheet.write(tmp_path / "parts.csv")
+    text = (tmp_path / "one.csv").read_text()
+    assert (tmp_path / "parts.csv").read_text() == text
+    assert text.count("\n") == 161
+    assert text.splitlines()[0].split(",")[:3] == ["row", "verdict", "probability"]
