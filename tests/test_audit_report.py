@@ -1,5 +1,6 @@
 """What the audit says: suspicious rows and their order, the width of its table, its numbers, and its words."""
 
+import csv
 import io
 import json
 import os
@@ -12,6 +13,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 from rich.console import Console
 from sklearn.base import BaseEstimator, ClassifierMixin
@@ -276,3 +278,21 @@ def test_the_file_of_suspicious_rows_is_written_in_parts_as_in_one(mislabelled, 
     assert (tmp_path / "parts.csv").read_text() == text
     assert text.count("\n") == 161
     assert text.splitlines()[0].split(",")[:3] == ["row", "verdict", "probability"]
+
+
+def test_the_file_of_a_polars_frame_says_what_that_of_a_pandas_one_does(mislabelled, tmp_path):
+    _, result = mislabelled
+    table = result.sheet.table
+    rows = range(160)
+    columns = {"number": [row / 7 for row in rows], "flag": [row % 3 == 0 for row in rows], "whole": list(rows),
+               "text": [('"a", b', "ü", None, "")[row % 4] for row in rows]}
+    read = []
+    for library in (pd, pl):
+        frame = library.DataFrame(columns)
+        given = {name: frame[name] for name in columns}
+        target = library.Series([f"t{row}" for row in rows])
+        sheet = replace(result.sheet, table=replace(table, given=given, given_target=target))
+        sheet.write(tmp_path / "suspicious.csv")
+        with (tmp_path / "suspicious.csv").open(newline="") as file:
+            read.append([["" if entry == "nan" else entry for entry in line] for line in csv.reader(file)])
+    assert read[0] == read[1]

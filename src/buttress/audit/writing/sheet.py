@@ -4,7 +4,7 @@ import csv
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -61,14 +61,13 @@ class Sheet:
         given = self._given()
         found = self.found
         names = [name if name not in found else f"{name} (data)" for name in given]
+        write = _write_series if all(_is_polars(column) for column in given.values()) else _write_entries
         with path.open("w", newline="", encoding="utf-8") as file:
-            writer = csv.writer(file, lineterminator="\n")
-            writer.writerow([*found, *names])
+            csv.writer(file, lineterminator="\n").writerow([*found, *names])
             for start in range(0, len(found["row"]), CHUNK):
                 part = slice(start, start + CHUNK)
-                columns = [*(column[part] for column in found.values()), *(as_list(taken(column, part))
-                                                                          for column in given.values())]
-                writer.writerows(zip(*columns, strict=True))
+                write(file, [column[part] for column in found.values()],
+                      [taken(column, part) for column in given.values()])
 
     def suspicious(self) -> dict[str, list[Any]]:
         """Return the columns of the rows that look wrong or are borderline, the most suspicious first."""
@@ -94,3 +93,23 @@ def as_list(column: object) -> list[Any]:
         if hasattr(column, method):
             return list(getattr(column, method)())
     return np.asarray(column).tolist()
+
+
+def _is_polars(column: object) -> bool:
+    return type(column).__module__.partition(".")[0] == "polars"
+
+
+def _write_entries(file: TextIO, found: list[list[Any]], given: list[object]) -> None:
+    """Write some rows, entry by entry."""
+    columns = [*found, *(as_list(column) for column in given)]
+    csv.writer(file, lineterminator="\n").writerows(zip(*columns, strict=True))
+
+
+def _write_series(file: TextIO, found: list[list[Any]], given: list[Any]) -> None:
+    """Write some rows of series of polars, which does that in a tenth of the time."""
+    import polars as pl
+
+    columns = [*(pl.Series(column, strict=False) for column in found), *given]
+    texts = [column.cast(pl.String).str.to_titlecase() if column.dtype == pl.Boolean else column for column in columns]
+    frame = pl.DataFrame([column.alias(str(place)) for place, column in enumerate(texts)])
+    file.write(frame.write_csv(include_header=False))
