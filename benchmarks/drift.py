@@ -2,12 +2,14 @@
 
     python benchmarks/drift.py            1,000 pairs without drift, and 100 for each of three kinds of drift
     python benchmarks/drift.py 100        so many pairs
+    python benchmarks/drift.py 1000 120   as many of them as fit into 120 seconds of processor time
 
 Each pair has its own sizes, columns (normal, lognormal, whole numbers, with gaps, categories) and task; in half of
 them the newer table has its targets. An alarm is any drifted column, any novel row, or a model that is worse.
 """
 
 import sys
+import time
 
 import numpy as np
 
@@ -54,11 +56,22 @@ def line(what: str, found: list[dict[str, bool]]) -> str:
     return f"| {what} | {len(found)} | {' | '.join(shares)} |"
 
 
-def main(pairs: int) -> None:
+def within(seconds: float, seeds: range) -> list[dict[str, bool]]:
+    """Return the alarms of pairs without drift, as many as some seconds of processor time allow."""
+    found: list[dict[str, bool]] = []
+    for seed in seeds:
+        if time.process_time() > seconds:
+            break
+        found.append(alarms(compared(seed)))
+    return found
+
+
+def main(pairs: int, seconds: float) -> None:
     print("| what | pairs | a column drifted | a row is novel | rows told apart | a model is worse | any |")
     print("| --- | --- | --- | --- | --- | --- | --- |")
-    print(line("no drift", [alarms(compared(seed)) for seed in range(pairs)]), flush=True)
-    few = max(1, pairs // 10)
+    calm = within(seconds, range(pairs))
+    print(line("no drift", calm), flush=True)
+    few = max(1, len(calm) // 10)
     for shift in (0.3, 1.0):
         print(line(f"a column moved by {shift:g}", [alarms(compared(seed, shift)) for seed in range(few)]), flush=True)
     found = [alarms(compared(seed, flipped=0.5, targets=True)) for seed in range(few)]
@@ -66,4 +79,4 @@ def main(pairs: int) -> None:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else 1000)
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else 1000, float(sys.argv[2]) if len(sys.argv) > 2 else np.inf)

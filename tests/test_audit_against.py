@@ -10,7 +10,7 @@ from scipy.stats import chi2_contingency, ks_2samp
 
 import buttress
 from buttress.audit.against.compare import compare
-from buttress.audit.against.tests import discoveries, same_categories, same_numbers, same_share
+from buttress.audit.against.tests import conformal, discoveries, same_categories, same_numbers, same_share, unlike
 from buttress.audit.reading.split import split
 from buttress.audit.reading.table import columns_of, make_table
 
@@ -105,3 +105,28 @@ def test_newer_columns_that_cannot_be_read_are_refused_by_name(frames):
     for value in ("many", 1e300):
         with pytest.raises(ValueError, match="Column 'a' h"):
             buttress.audit(None, X, y, rows=60, budget=300, against=newer.assign(a=[value] * len(newer)))
+
+
+def test_rows_like_the_known_ones_are_called_unlike_in_at_most_a_tenth_of_tables():
+    """At a rate of .1; heavy tails and columns of few values among them. 12 of 60 come twice in a hundred at most."""
+    alarms = 0
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        X = (rng.normal(size=(150, 6)), rng.standard_t(2, (150, 3)), rng.integers(0, 4, (150, 5)) * 1.0)[seed % 3]
+        alarms += unlike(X[:105], X[105:], 0.1).any()
+    assert alarms < 12
+
+
+def test_unlike_rows_are_found_from_as_many_on_as_p_values_allow():
+    rng = np.random.default_rng(0)
+    known, rows = rng.normal(size=(105, 4)), rng.normal(size=(45, 4))
+    least = int(np.ceil(45 / 106 / 0.1))
+    for count in (least - 1, least):
+        moved = rows.copy()
+        moved[:count] += 50 * np.arange(1, count + 1)[:, None]
+        assert np.flatnonzero(unlike(known, moved, 0.1)).tolist() == list(range(count)) * (count == least)
+
+
+def test_a_conformal_p_value_is_the_share_as_far_out():
+    usual = np.array([1.0, 2.0, 2.0, 3.0])
+    assert conformal(usual, np.array([0.0, 2.0, 2.5, 9.0])).tolist() == [1.0, 0.8, 0.4, 0.2]

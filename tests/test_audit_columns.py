@@ -1,7 +1,9 @@
 """How the audit reads columns: stray words among numbers, notations, dates, and what it says of each."""
 
 import gzip
+import re
 import zipfile
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -9,10 +11,12 @@ import polars as pl
 import pytest
 
 from buttress import KernelRegressor
-from buttress.audit.reading.cautions import cautions
+from buttress.audit.reading import entries
+from buttress.audit.reading.cautions import cautions, tells
 from buttress.audit.reading.source import kind_of, load, read_call
 from buttress.audit.reading.split import split
 from buttress.audit.reading.table import make_table
+from buttress.audit.reading.texts import texts_of
 from buttress.audit.writing.paste import paste
 
 
@@ -274,3 +278,66 @@ def test_skewed_targets_are_named():
     assert "is skewed" in noted(X, rng.lognormal(size=200), "regression")[0]
     assert noted(X, rng.normal(size=200), "regression") == []
     assert noted(X, rng.integers(0, 2, 200), "classification") == []
+
+
+@pytest.mark.parametrize("text", ["1" * 40_000 + "x", "1" * 40_000, "." * 40_000, "1e" + "1" * 40_000,
+                                  " " * 40_000 + "x"])
+def test_no_pattern_is_tried_on_an_entry_too_long_to_be_a_number(text, monkeypatch):
+    """What takes a text apart in several ways takes the square of its length: none is given a long one."""
+    given = []
+
+    class Spied:
+        def __init__(self, pattern):
+            self.pattern = pattern
+
+        def fullmatch(self, text):
+            given.append(len(text))
+            return self.pattern.fullmatch(text)
+
+    def fullmatch(pattern, text, flags):
+        return Spied(re.compile(pattern, flags)).fullmatch(text)
+
+    monkeypatch.setattr(entries, "re", SimpleNamespace(fullmatch=fullmatch, escape=re.escape, IGNORECASE=re.IGNORECASE))
+    monkeypatch.setattr(entries, "UNITED", Spied(entries.UNITED))
+    monkeypatch.setattr(entries, "DATE", Spied(entries.DATE))
+    column = np.array([text, "12", "13.5"] * 20, dtype=object)
+    texts = texts_of(column)
+    reading = entries.read_numbers(texts)
+    assert not entries.are_dates(texts)
+    assert np.isnan(reading.numbers[0])
+    assert given
+    assert max(given) <= entries.LONGEST
+
+
+def test_numbers_written_in_full_are_read_however_long():
+    """The longest are the least: 5e-324 in full has 1,074 decimals."""
+    texts = [f"{value:.1074f}" for value in (5e-324, 1.5, -2e-308, 1e-300)]
+    numbers = entries.read_numbers(texts_of(np.array(texts, dtype=object))).numbers
+    assert numbers.tolist() == [5e-324, 1.5, -2e-308, 1e-300]
+
+
+@pytest.mark.parametrize("text", ["1", "1.", ".5", "1.5", "-1e5", "+.5E-3", "inf", "-Infinity", "1.e3", "007"])
+@pytest.mark.parametrize("after", ["", ".", "e", "x", ".5", "-"])
+def test_the_pattern_of_plain_numbers_takes_what_python_takes(text, after):
+    try:
+        number = float(text + after)
+    except ValueError:
+        number = np.nan
+    assert entries.NOTATIONS[0].number(text + after) == pytest.approx(number, nan_ok=True)
+
+
+def test_a_column_without_a_name_is_called_so(numbers):
+    table, _ = make_table({"": np.arange(7, 87), "b": numbers}, numbers[::-1], "y", "auto")
+    assert table.notes == ["The column without a name, the index of a frame that was written with it, was dropped."]
+
+
+def test_a_large_table_is_looked_at_in_part_before_it_is_read_whole():
+    """What some rows contradict is not looked at further; what tells all rows is found as in a small one."""
+    n = 50_000
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 2, n)
+    groups = np.where(y == 1, 1, -1) * rng.integers(1, 8000, n)  # a number for each group of rows, of one class
+    columns = {"noise": rng.normal(size=n), "group": groups.astype(float), "words": np.where(y == 1, "a", "b"),
+               "sorted": y + 0.9 * rng.random(n), "mixed": rng.choice(["a", "b"], n)}
+    found = [tells(column.astype(object) if column.dtype.kind == "U" else column, y, y) for column in columns.values()]
+    assert found == ["", "alone tells", "alone tells", "alone tells", ""]

@@ -1,14 +1,19 @@
 """What the audit says: suspicious rows and their order, the width of its table, its numbers, and its words."""
 
+import csv
 import io
 import json
+import os
 import re
 import time
+from contextlib import suppress
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 from rich.console import Console
 from sklearn.base import BaseEstimator, ClassifierMixin
@@ -228,3 +233,66 @@ def test_names_and_labels_mean_nothing_to_the_terminal(regression):
     assert "[/b]" in said
     assert "\x1b" not in said
     assert r"a\x1b[2Jb" in said
+
+
+@pytest.mark.parametrize("killed_at", range(7))
+def test_a_kill_leaves_no_files_of_two_audits_side_by_side(regression, tmp_path, monkeypatch, killed_at):
+    names = ["audit.json", "audit.html", "suspicious.csv"]
+    for name in names:
+        (tmp_path / name).write_text("earlier")
+    calls = []
+
+    def counted(function):
+        def step(*arguments, **options):
+            calls.append(function)
+            if len(calls) > killed_at:
+                raise KeyboardInterrupt
+            return function(*arguments, **options)
+
+        return step
+
+    monkeypatch.setattr("buttress.audit.writing.report.os.replace", counted(os.replace))
+    unlink = counted(Path.unlink)
+    monkeypatch.setattr("buttress.audit.writing.report.Path.unlink",
+                        lambda path, **options: unlink(path, **options) if path.parent == tmp_path else None)
+    with suppress(KeyboardInterrupt):
+        regression.save(tmp_path)
+    earlier = {(tmp_path / name).read_text() == "earlier" for name in names if (tmp_path / name).exists()}
+    assert len(earlier) <= 1
+    assert earlier == {False} or killed_at < 6
+
+
+def test_an_empty_table_of_suspicious_rows_is_not_drawn(regression):
+    quiet = replace(regression, suspects=[])
+    assert "Most suspicious" not in printed(quiet, 80)
+    assert "Most suspicious" in printed(replace(regression, suspects=[{
+        "row": 1, "given": 1.0, "expected": 2.0, "probability": 0.9, "why": "far"}]), 80)
+
+
+def test_the_file_of_suspicious_rows_is_written_in_parts_as_in_one(mislabelled, tmp_path, monkeypatch):
+    _, result = mislabelled
+    result.sheet.write(tmp_path / "one.csv")
+    monkeypatch.setattr("buttress.audit.writing.sheet.CHUNK", 7)
+    result.sheet.write(tmp_path / "parts.csv")
+    text = (tmp_path / "one.csv").read_text()
+    assert (tmp_path / "parts.csv").read_text() == text
+    assert text.count("\n") == 161
+    assert text.splitlines()[0].split(",")[:3] == ["row", "verdict", "probability"]
+
+
+def test_the_file_of_a_polars_frame_says_what_that_of_a_pandas_one_does(mislabelled, tmp_path):
+    _, result = mislabelled
+    table = result.sheet.table
+    rows = range(160)
+    columns = {"number": [row / 7 for row in rows], "flag": [row % 3 == 0 for row in rows], "whole": list(rows),
+               "text": [('"a", b', "ü", None, "")[row % 4] for row in rows]}
+    read = []
+    for library in (pd, pl):
+        frame = library.DataFrame(columns)
+        given = {name: frame[name] for name in columns}
+        target = library.Series([f"t{row}" for row in rows])
+        sheet = replace(result.sheet, table=replace(table, given=given, given_target=target))
+        sheet.write(tmp_path / "suspicious.csv")
+        with (tmp_path / "suspicious.csv").open(newline="") as file:
+            read.append([["" if entry == "nan" else entry for entry in line] for line in csv.reader(file)])
+    assert read[0] == read[1]

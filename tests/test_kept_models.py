@@ -181,14 +181,17 @@ def test_a_model_over_a_join_answers_in_the_users_words(no, yes, call, tmp_path)
     (["predict", "m.buttress", "short.csv", "-o", "p.csv"], "lack the columns 'price', 'kind'"),
     (["predict", "m.buttress", "words.csv", "-o", "p.csv"], "'a' held numbers before"),
     (["predict", "m.buttress", "data.csv", "-o", "data.csv"], "one of the files that are read"),
-    (["predict", "m.buttress", "data.csv", "-o", "nowhere/p.csv"], "no such folder"),
+    (["predict", "m.buttress", "data.csv", "-o", "nowhere/p.csv"], "is in 'nowhere', and there is no such folder"),
+    (["predict", "m.buttress", "data.csv", "-o", "p.xlsx"], "end its name in .csv, .parquet or .pq"),
     (["predict", "nope.buttress", "data.csv", "-o", "p.csv"], "no file 'nope.buttress'"),
     (["predict", "data.csv", "data.csv", "-o", "p.csv"], "not a model file"),
     (["predict", "m.buttress", "joins.toml", "-o", "p.csv"], "not a join"),
     (["attack", "m.buttress", "data.csv", "--target", "y", "--eps", "a"], "--eps must look like"),
     (["attack", "m.buttress", "data.csv", "--target", "y", "--eps", "-1"], "--eps must be at least 0"),
     (["attack", "m.buttress", "data.csv", "--target", "y", "--fail-under", "7"], "in [0, 1]"),
-    (["attack", "m.buttress", "data.csv", "--target", "kind"], "which the model does not know"),
+    (["attack", "m.buttress", "whole.csv", "--target", "word"], "Column 'word' holds 'q', which is no class of the "
+     "model; its classes are no, yes. It was trained on the target 'y'"),
+    (["attack", "m.buttress", "data.csv", "--target", "kind"], "'kind' is missing in 40 rows, the first of them row 2"),
     (["train", "data.csv", "--target", "y", "-o", "x", "--estimator", "liner"], "liner"),
     (["train", "data.csv", "--target", "y", "-o", "x", "--estimator", "linear-log"], "does not suit"),
     (["train", "data.csv", "--target", "y", "-o", "nowhere/x"], "no such folder"),
@@ -198,6 +201,7 @@ def test_mistakes_are_one_line(arguments, message, call, tmp_path):
     written("data.csv", y=np.where(YES, "yes", "no"))
     call("train", "data.csv", "--target", "y", "--estimator", "linear", "-o", "m.buttress")
     pl.DataFrame({"a": A}).write_csv("short.csv")
+    pl.read_csv("data.csv").with_columns(word=pl.lit("q")).write_csv("whole.csv")
     pl.read_csv("data.csv").with_columns(a=pl.lit("word")).write_csv("words.csv")
     (tmp_path / "joins.toml").write_text(JOIN)
     before = sorted(path.name for path in tmp_path.iterdir())
@@ -207,3 +211,31 @@ def test_mistakes_are_one_line(arguments, message, call, tmp_path):
     assert message in err
     assert out == ""
     assert sorted(path.name for path in tmp_path.iterdir()) == before
+
+
+def test_predict_says_what_it_could_not_read_and_has_not_seen(call):
+    written("data.csv", y=np.where(YES, "yes", "no"))
+    call("train", "data.csv", "--target", "y", "--estimator", "linear", "-o", "m.buttress")
+    pl.DataFrame({"a": ["1.5", "abc", None, "2"], "price": ["£1", "£2", "£3", "free"],
+                  "kind": ["u", "pink", "pink", "v"]}).write_csv("new.csv")
+    code, out, err = call("predict", "m.buttress", "new.csv", "-o", "p.csv")
+    assert code == 0
+    assert out.startswith("4 rows predicted")
+    assert err.splitlines() == [
+        "buttress: Column 'a': 1 entry is no number, such as 'abc' in row 1; counted as missing.",
+        "buttress: Column 'price': 1 entry is no number, such as 'free' in row 3; counted as missing.",
+        "buttress: Column 'kind': 2 entries were not seen in training, such as 'pink' in row 1; counted as no "
+        "category."]
+    assert call("predict", "m.buttress", "data.csv", "-o", "p.csv")[2] == ""
+
+
+def test_train_says_what_became_of_columns_and_that_its_score_is_of_one_split(call):
+    target = np.where(YES, "yes", "no").astype(object)
+    target[[3, 5]] = None
+    written("data.csv", y=target, same=np.ones(N), id=[f"row {i}" for i in range(N)])
+    code, out, err = call("train", "data.csv", "--target", "y", "--estimator", "linear", "-o", "m.buttress")
+    assert code == 0
+    assert "2 rows without a target 'y' were dropped, the first of them row 3." in err
+    assert "Column 'same' is constant and was dropped." in err
+    assert f"Column 'id' has {N - 2} different texts and was dropped" in err
+    assert "one split of the rows" in " ".join(out.split())

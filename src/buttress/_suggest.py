@@ -1,4 +1,4 @@
-"""What the command needs before scikit-learn is loaded: nearest names for messages, and the largest number taken."""
+"""What the command needs before scikit-learn is loaded: words for messages, and the largest number taken."""
 
 import difflib
 from collections.abc import Iterable
@@ -10,3 +10,28 @@ def near(name: str, names: Iterable[str]) -> str:
     """Return ' Did you mean ...?' for the closest name, or an empty string."""
     close = difflib.get_close_matches(name, list(names), n=1)
     return f" Did you mean {close[0]!r}?" if close else ""
+
+
+def counted(count: int, noun: str) -> str:
+    """Return a number of things, the noun in its number.
+
+    >>> counted(1, "row"), counted(3, "row"), counted(2, "entry")
+    ('1 row', '3 rows', '2 entries')
+    """
+    if count == 1:
+        return f"1 {noun}"
+    return f"{count} {noun[:-1]}ies" if noun.endswith("ry") else f"{count} {noun}s"
+
+
+def agreeing(count: int, one: str, several: str) -> str:
+    """Return the form of a verb that agrees with a number of things."""
+    return one if count == 1 else several
+
+
+def column_called(name: str) -> str:
+    """Return what a message calls a column; that of an index often has no name.
+
+    >>> column_called("age"), column_called("")
+    ("Column 'age'", 'The column without a name')
+    """
+    return f"Column {name!r}" if name else "The column without a name"

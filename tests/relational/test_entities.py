@@ -299,7 +299,6 @@ BAD = [
     (lambda: EntityFeatures(two(), max_categories=0), None, "max_categories"),
     (lambda: EntityFeatures("join"), None, "must be a Join"),
     (lambda: EntityFeatures(two(as_of="rows.date")), None, "time='column'"),
-    (lambda: EntityFeatures(two(as_of="other.day", time="day")), None, "label's table 'rows'"),
     (lambda: EntityFeatures(two(as_of="rows.dat", time="day")), None, "Did you mean 'date'"),
     (lambda: EntityFeatures(two(time="dy")), None, "no column 'dy'"),
     (lambda: EntityFeatures(two(time="day", as_of="rows.date")),
@@ -373,3 +372,14 @@ def test_a_refused_fit_leaves_the_transformer_as_it_was(monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         made.fit(accounts[:2])
     assert all(vars(made)[name] is value for name, value in before.items())
+
+
+@pytest.mark.parametrize("as_of", ["other.day", "date", 3])
+def test_a_date_of_another_table_is_refused_where_the_join_is_declared(as_of):
+    with pytest.raises(ValueError, match="as_of must be a column of the label's table 'rows'"):
+        two(as_of=as_of, time="day")
+
+
+def test_a_date_that_is_no_column_is_refused_wherever_a_join_is_checked():
+    with pytest.raises(ValueError, match=r"no column 'dat'.*'date'"):
+        two(as_of="rows.dat", time="day").check()

@@ -136,8 +136,8 @@ def audit_table(
     if newer is not None:
         check_columns(table, *newer)
     study = Study(table, task, entries, options, report or (lambda what, share: None), started)
-    # products of a few hundred rows are slower on two threads than on one
-    with warnings.catch_warnings(record=True) as caught, threadpool_limits(limits=1, user_api="blas"):
+    # products and trees of a few hundred rows are slower on two threads than on one
+    with warnings.catch_warnings(record=True) as caught, threadpool_limits(limits=1):
         warnings.simplefilter("always", UserWarning)
         warnings.simplefilter("ignore", NotConvergedWarning)  # said in the notes instead
         warnings.simplefilter("error", InterruptedWarning)

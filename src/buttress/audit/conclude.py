@@ -4,6 +4,7 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from buttress._suggest import counted
 from buttress.audit.against.compare import Comparison
 from buttress.audit.baselines import GUESSES, NAMES, SIMPLER
 from buttress.audit.findings import Check, Evidence, find_all
@@ -43,7 +44,7 @@ def conclude(
     skipped = sum(study.rows[name][key].value is None for name in study.unfitted for key in judged
                   if name not in study.unattacked)
     if skipped:
-        study.subsampled["skipped"] = f"{skipped} cells of the table"
+        study.subsampled["skipped"] = f"{counted(skipped, 'cell')} of the table"
     assert study.verdicts is not None
     evidence = Evidence(table, study.classifies, study.train, study.test, study.judged, study.verdicts, study.rows,
                         None if few else best, next(name for name in study.rows if name in GUESSES), options.eps,
@@ -99,6 +100,7 @@ def _notes(study: "Study") -> list[str]:
     wrong = study.suspicion["held_out_above_half"]
     if wrong:
         regression = "" if study.classifies else " RMSE, and what it recommends, follow those rows: see the median."
-        notes.append(f"{wrong} of the {len(study.y_test)} held-out rows look wrong themselves; every figure takes "
+        notes.append(f"{wrong} of the {len(study.y_test)} held-out rows "
+                     f"{'looks wrong itself' if wrong == 1 else 'look wrong themselves'}; every figure takes "
                      f"their targets as they are.{regression}")
     return notes

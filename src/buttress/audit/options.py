@@ -28,6 +28,8 @@ MOST_GROWTH = 2.5
 PLANNED = 0.75  # of the time left may be planned for; the rest is for what the pilots did not foresee
 ONE_FIT = 1 / 4  # of the time left may go to one fit
 ONE_ATTACK = 1 / 3  # of the time left may go to one attack by queries
+ONE_CERTIFICATE = 1 / 8  # of the time left may go to the proofs of one model
+NOVELTY_ROWS = 5000  # that held-out rows are compared with
 FOR_NOVELTY = 0.2  # of the budget must be left to look for novel rows
 FOR_CURVES = 0.1  # of the budget must be left after each further point of a curve
 

@@ -6,6 +6,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
+from buttress._suggest import agreeing, counted
 from buttress.audit.baselines import NAMES
 from buttress.audit.measure import Cell
 
@@ -45,8 +46,8 @@ class AuditResult:
         values, unusual (columns in which it differs from the rows of its target) and neighbours (those that contradict
         it); most suspicious first. A row is called by its label in a pandas index, else by its number.
     novel : list
-        The held-out rows outside the support of the training rows (SVDD, nu = 0.05); their column of the
-        table does not count for the recommendation.
+        The held-out rows that are farther from the others than those from each other, at a false discovery rate of
+        10%; their column of the table does not count for the recommendation.
     findings : list of Finding
         The worst first: code, severity, title, evidence, advice.
     verdict : list of str
@@ -93,7 +94,7 @@ class AuditResult:
     def __repr__(self) -> str:
         """Return what it says in a line; everything is in its attributes."""
         return (f"<AuditResult: {self.task} of {self.data['target']!r}, {self.data['rows']} rows; recommended: "
-                f"{self.recommended}; {self.suspicion['above_half']} rows look wrong; {len(self.notes)} notes>")
+                f"{self.recommended}; {_looking(self.suspicion['above_half'])}; {counted(len(self.notes), 'note')}>")
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain lists, dicts, numbers and text, under the key "schema" the schema's version."""
@@ -142,16 +143,18 @@ class AuditResult:
         asked = f"{self.settings['rows']} were asked for" if self.settings["rows"] else budget
         said = {"train": f"are used: {asked}", "test": "are used: more would hardly narrow the intervals",
                 "judged": f"have their labels judged: {asked}", "novel": budget, "moves": f"were moved {budget}",
-                "skipped": f"were skipped {budget}"}
+                "certified": f"were certified {budget}", "skipped": f"were skipped {budget}"}
         return [f"{what} {said[key]}." for key, what in self.subsampled.items()]
 
     def judged(self) -> str:
         """Return a sentence about how many rows look wrong, of which."""
         found = self.suspicion
         all_of = "all" if found["judged"] == found["rows"] else f"{found['judged']} of the"
-        alone = f" {found['isolated']} resemble no other row." if found["isolated"] else ""
-        return (f"{all_of} {found['rows']} rows were judged, held-out ones too: {found['above_half']} are more likely "
-                f"wrong than right, and about {found['share']:.1%} are estimated to be wrong.{alone}").capitalize()
+        alone = found["isolated"]
+        resembling = f" {alone} {agreeing(alone, 'resembles', 'resemble')} no other row." if alone else ""
+        return (f"{all_of} {found['rows']} rows were judged, held-out ones too: {found['above_half']} "
+                f"{agreeing(found['above_half'], 'is', 'are')} more likely wrong than right, and about "
+                f"{found['share']:.1%} are estimated to be wrong.{resembling}").capitalize()
 
     def missed(self, floors: dict[str, float]) -> list[str]:
         """Return a sentence for each column of the recommended estimator that is worse than its floor, or was skipped.
@@ -177,6 +180,10 @@ class AuditResult:
         worst = [order.index(name) for name in fail_on if name in order]
         return [f"{finding.severity} {finding.code}: {finding.title}" for finding in self.findings
                 if finding.code in fail_on or any(order.index(finding.severity) <= limit for limit in worst)]
+
+
+def _looking(wrong: int) -> str:
+    return f"{counted(wrong, 'row')} {agreeing(wrong, 'looks', 'look')} wrong"
 
 
 def recommend(rows: dict[str, dict[str, Cell]], metric: str, margin: float = 0.01) -> str:

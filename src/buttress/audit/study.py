@@ -12,6 +12,7 @@ from threadpoolctl import threadpool_limits
 
 from buttress._types import Predictor, Supervised
 from buttress.audit import options as spending
+from buttress.audit.against.tests import unlike
 from buttress.audit.baselines import (
     GUESSES,
     MAJORITY,
@@ -22,12 +23,21 @@ from buttress.audit.baselines import (
     takes_logarithms,
 )
 from buttress.audit.contenders import fitted_within
-from buttress.audit.fitted import is_fitted, on_prepared, takes_numbers
+from buttress.audit.fitted import is_fitted, on_prepared
 from buttress.audit.judging import Jury
-from buttress.audit.measure import Cell, accuracy, attacked_correct, has_gradients, has_scores, median_error, r2, rmse
+from buttress.audit.measure import (
+    Cell,
+    accuracy,
+    attacked_correct,
+    certified_correct,
+    has_gradients,
+    has_scores,
+    median_error,
+    r2,
+    rmse,
+)
 from buttress.audit.moves.asking import InPlace
-from buttress.audit.moves.measuring import columns_of as columns_of_moves
-from buttress.audit.moves.measuring import keep_takeable, measure
+from buttress.audit.moves.measuring import measure, pose
 from buttress.audit.moves.space import Space
 from buttress.audit.options import Options
 from buttress.audit.protocols import Labels, Pick, Report
@@ -35,15 +45,13 @@ from buttress.audit.reading.cautions import cautions
 from buttress.audit.reading.split import draw, split
 from buttress.audit.reading.table import Table
 from buttress.audit.suspicion import Verdicts, judge, plain
-from buttress.certificates import certified_radius
 from buttress.datasets import contaminate
-from buttress.outlier import SVDD
 
 NOISE = (0.0, 0.1, 0.2, 0.3, 0.4)  # shares of the training targets corrupted, the curve
 IN_TABLE = (0.1, 0.3)  # of these, the columns of the table
 RADII = (0.0, 0.5, 1.0, 1.5, 2.0)  # of attacks, in multiples of eps
 COUNTED = 10  # rows attacked to tell what an attack by queries takes for all
-NOVELTY = 0.05  # share of training rows that the ball around them may leave outside
+NOVELTY = 0.1  # of the rows called novel are not: a false discovery rate
 
 
 @dataclass
@@ -66,6 +74,7 @@ class Study:
     attack_seconds: dict[str, float] = field(default_factory=dict)
     novel: list[Any] = field(default_factory=list)
     subsampled: dict[str, Any] = field(default_factory=dict)
+    space: Space | None = None
     in_place: set[str] = field(default_factory=set)
     yours: dict[str, InPlace] = field(default_factory=dict)
     moves: dict[str, str] = field(default_factory=dict)
@@ -87,15 +96,15 @@ class Study:
         """Split and prepare, choose how many rows the budget allows, then measure in order of importance."""
         self.began = time.monotonic()
         self._split()
-        self._pose_yours()
+        pose(self)
         columns = self.columns()
         self.rows = {name: {key: Cell() for key in columns} for name in self.entries}
         self._subsample()
         self._as_is_and_attacked()
         if self.classifies:
             self._certified()
-        if self.yours:
-            measure(self, self.space, self.yours, list(self.moves))
+        if self.space is not None:
+            measure(self, self.space)
         self.report("suspicious rows", 0.55)
         self._suspicious()
         self._novel()
@@ -155,18 +164,6 @@ class Study:
     def native_of(self, raw: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return coded columns (n, d) as gradient boosting takes them, gaps and all."""
         return np.asarray(self.native_preparation.transform(raw), dtype=np.float64)
-
-    def _pose_yours(self) -> None:
-        """Try a fitted model of the user's on a few rows, and settle which moves of its columns are measured."""
-        for name, model in self.entries.items():
-            if name not in self.unfitted:
-                self.space = Space(self.table, self.raw, self.train)
-                self.yours[name] = InPlace(model, self.space, self.table.target, self.classifies)
-                self.yours[name].try_rows(self.space.rows(self.test), name)
-                self.notes += keep_takeable(self.space, self.yours[name], self.test, name)
-                self.moves = columns_of_moves(self, self.space)
-                if not takes_numbers(model, self.table):
-                    self.in_place.add(name)
 
     def _subsample(self) -> None:
         """Keep as many rows as asked for, or as the budget affords."""
@@ -247,16 +244,17 @@ class Study:
                 continue
             if reads_columns(name) or name in self.in_place:
                 continue
-            try:
-                radius = certified_radius(model, self.X_test).linf
-            except ValueError:  # no certificate is known for this model
-                continue
-            correct = (model.predict(self.X_test) == self.y_test) & (radius >= self.options.eps)
-            self.rows[name]["certified"] = accuracy(correct)
+            proven = certified_correct(model, self.X_test, self.y_test, self.options.eps,
+                                       spending.ONE_CERTIFICATE * self.left())
+            if proven is not None:
+                self.rows[name]["certified"] = accuracy(proven)
+                if len(proven) < len(self.y_test):
+                    said = f"{len(proven)} of {len(self.y_test)} held-out rows of {name}"
+                    self.subsampled.setdefault("certified", said)
 
     def _held_out(self, name: str) -> NDArray[np.float64]:
         """Return the held-out rows as this model takes them."""
-        if name in self.in_place:
+        if self.space is not None and name in self.in_place:
             return self.space.rows(self.test)
         return self.native_test if reads_columns(name) else self.X_test
 
@@ -353,13 +351,13 @@ class Study:
                               f"themselves, {len(self.judged) - len(self.jury.fitted)} others as it had not seen them.")
 
     def _novel(self) -> None:
-        """Score everyone on the test rows outside the smallest ball around the training rows, if there are any."""
+        """Score everyone on the test rows that are farther from the others than those from each other, if any are."""
         self.report("novel rows", 0.58)
         if self.left() < spending.FOR_NOVELTY * self.options.budget:
             self.subsampled["novel"] = "novel rows were not looked for"
             return
-        ball = self._fit("the ball around the training rows", SVDD(nu=NOVELTY), self.y)
-        outside = ball.predict(self.X_test) == -1
+        rest = np.setdiff1d(np.arange(len(self.table)), self.test)
+        outside = unlike(self._prepared(self._at_most(rest, spending.NOVELTY_ROWS)), self.X_test, NOVELTY)
         self.novel = [plain(row) for row in self.table.row_numbers[self.test[outside]]]
         if self.novel:
             for name, model in self.models.items():

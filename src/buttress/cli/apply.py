@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from buttress._suggest import counted
 from buttress.cli.app import app
 from buttress.cli.terminal import check_file, check_input
 
@@ -22,4 +23,4 @@ def apply(
     from buttress.audit.reading.corrections import apply_corrections, read_corrections
 
     corrected, dropped = apply_corrections(read_corrections(fixes), data, output)
-    typer.echo(f"{corrected} targets corrected, {dropped} rows dropped. Written: {output}")
+    typer.echo(f"{counted(corrected, 'target')} corrected, {counted(dropped, 'row')} dropped. Written: {output}")

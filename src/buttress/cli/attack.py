@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from buttress._suggest import counted
 from buttress.cli.app import app
 from buttress.cli.terminal import check_input, ctrl_c
 
@@ -65,7 +66,8 @@ def _table(found: "Robustness") -> str:
     lines = [f"{'eps':>6} {'accuracy':>9} {'proven':>7}"]
     lines += [f"{radius:>6g} {share:>8.3f}{'*' if blind else ' '} {'-' if least is None else f'{least:.3f}':>7}"
               for radius, share, blind, least in zip(found.eps, found.attacked, found.blind, proven, strict=True)]
-    lines.append(f"{found.rows} rows, attacked by {found.how}. The true accuracy is between the two columns.")
+    lines.append(f"{counted(found.rows, 'row')}, attacked by {found.how}. The true accuracy is between the two "
+                 "columns.")
     if any(found.blind):
         lines.append("* the attack was blind: near most rows no score changed, so that this accuracy says nothing.")
     return "\n".join(lines)

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from buttress._suggest import counted
 from buttress.cli.app import app
 from buttress.cli.terminal import check_file, check_input
 
@@ -22,17 +23,21 @@ def predict(
 ) -> None:
     """Write a prediction for every row of DATA: its number, the prediction, and the probability if there is one."""
     check_file(output)
+    from buttress.audit.measure import printable
+    from buttress.audit.models.answering import check_format, write
+
+    check_format(output)
     for path in (model, data):
         check_input(path, output)
-    from buttress.audit.models.answering import write
-
-    answer = _answer(model, data, file_format)
+    answer, said = _answer(model, data, file_format)
     write(answer, output)
-    typer.echo(f"{len(answer['row'])} rows predicted. Written: {output}")
+    for remark in said:
+        typer.echo(f"buttress: {printable(remark)}", err=True)
+    typer.echo(f"{counted(len(answer['row']), 'row')} predicted. Written: {output}")
 
 
-def _answer(path: Path, data: Path, file_format: str | None) -> dict[str, "Labels"]:
-    """Return the predictions for a table, or for the rows of a join's label table."""
+def _answer(path: Path, data: Path, file_format: str | None) -> tuple[dict[str, "Labels"], list[str]]:
+    """Return the predictions for a table, or for the rows of a join's label table, and what is to be said of them."""
     from buttress.persistence import load
     from buttress.relational import RelationalLinearSVC
 
@@ -44,8 +49,9 @@ def _answer(path: Path, data: Path, file_format: str | None) -> dict[str, "Label
     if joined:
         from buttress.relational.command import predict_file
 
-        return predict_file(model, data)
-    from buttress.audit.models.answering import predictions
+        return predict_file(model, data), []
+    from buttress.audit.models.answering import predictions, remarks
     from buttress.audit.reading.source import read_file
 
-    return predictions(model, read_file(str(data), file_format))
+    columns = read_file(str(data), file_format)
+    return predictions(model, columns), remarks(model, columns)

@@ -17,8 +17,12 @@ def check_file(path: Path) -> None:
     """Refuse a model file that could not be written, before any work is done."""
     if path.is_dir():
         raise ValueError(f"--output {str(path)!r} is a folder. Name a file.")
-    if not os.access(path.absolute().parent, os.W_OK):
-        raise ValueError(f"--output {str(path)!r} cannot be written: there is no such folder, or no right to it.")
+    folder = path.absolute().parent
+    if not folder.is_dir():
+        raise ValueError(f"--output {str(path)!r} is in {str(path.parent)!r}, and there is no such folder. Make it "
+                         "first, or name another.")
+    if not os.access(folder, os.W_OK):
+        raise ValueError(f"--output {str(path)!r} cannot be written: you have no right to write to {str(folder)!r}.")
 
 
 def check_input(path: Path, output: Path | None = None) -> None:

@@ -83,7 +83,13 @@ def _recommended(table: "Table", task: str, eps: float, budget: float, seed: int
 
 
 def _show(model: "TableModel", output: Path) -> None:
+    """Say what became of the columns, and what the model scored."""
+    from buttress.audit.measure import printable
+
+    for note in model.trained_on["notes"]:  # type: ignore[attr-defined]
+        typer.echo(f"buttress: {printable(str(note))}", err=True)
     score = model.score
     typer.echo(f"{model.estimator}: {score['metric']} {float(score['value']):.3g} ({score['interval']}) on "
-               f"{score['rows']} rows held out of a first fit; the model is fitted to all {model.trained_on['rows']}.")
+               f"{score['rows']} rows held out of a first fit, one split of the rows: another may differ by some "
+               f"hundredths. The model is fitted to all {model.trained_on['rows']}.")
     typer.echo(f"Written: {output}")

@@ -58,7 +58,8 @@ class Table:
     def __getattr__(self, name: str) -> Any:
         if name == "source":
             raise ValueError(f"Table {self.name!r} comes from a model file, which holds no tables. Give the model the "
-                             "join with its tables again: model.set_params(join=join).")
+                             "join with its tables again: model.set_params(join=join), or, where it is a step of a "
+                             "pipeline, model.set_params(entityfeatures__join=join), with the name of that step.")
         raise AttributeError(f"Table has no attribute {name!r}")
 
     def __repr__(self) -> str:
@@ -141,6 +142,8 @@ class Join:
         self.using = list(using)
         self.max_bag_rows = max_bag_rows
         self.as_of = as_of
+        if as_of is not None:
+            _check_date(as_of, self.tables[self.root].name if self.tables else "")
 
     def __repr__(self) -> str:
         used = f", using={self.using!r}" if self.using else ""
@@ -168,6 +171,8 @@ class Join:
         """Check names and columns, asking each source for its columns once; return the pairs, tables as numbers."""
         self._check_names()
         columns = [table.check() for table in self.tables]
+        if self.as_of is not None:
+            self.find_column(self.as_of, columns)
         return [self._pair(pair, columns) for pair in [*self.on, *self._equal_names(columns)]]
 
     def _equal_names(self, columns: Sequence[Sequence[str]]) -> list[tuple[str, str]]:
@@ -247,6 +252,13 @@ def _check_form(on: object, using: object) -> None:
         raise ValueError(f'on must be a list of pairs ("table.column", "table.column"). Got {on!r}.')
     if isinstance(on, Sequence) and len(on) in (2, 3) and all(isinstance(part, str) for part in on):
         raise ValueError(f"on must be a list of pairs. Got one pair. Use on=[{tuple(on)!r}].")
+
+
+def _check_date(as_of: object, table: str) -> None:
+    """Refuse an ``as_of`` that names no column of the label's table; whether there is one, ``check`` says."""
+    if not isinstance(as_of, str) or not as_of.startswith(f"{table}."):
+        raise ValueError(f"as_of must be a column of the label's table {table!r}. Got {as_of!r}. Use "
+                         f"as_of='{table}.date', with the name of the column of dates.")
 
 
 def missing(column: str, table: Table, columns: Sequence[str]) -> ValueError:

@@ -47,7 +47,8 @@ def outlier_report(estimator: JudgesRows, X: MatrixLike, y: VectorLike, *, fdr: 
     Columns: ``row`` (the index label of a pandas frame, else the row number), ``given`` and ``expected`` target (what
     the fit without the row predicts), ``sigmas`` (regression: given minus expected, in standard deviations) or
     ``margin`` (classification: score of the given label less the best other), ``probability`` that the row is corrupt,
-    ``agreement`` (share of the starts of the search, or of the ridges tried, that judge the row as the final fit does),
+    ``agreement`` (share of the starts of the search, or of the ridges tried, that judge the row as the final fit does;
+    0 where only the final fit judges it so, which was refined, or chosen for its likelihood, after they ended),
     and for a classifier ``isolated``: no other row resembles this one, so ``expected`` says nothing, and
     ``probability`` is the mean over the other rows.
 

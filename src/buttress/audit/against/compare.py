@@ -14,7 +14,7 @@ from scipy.stats import fisher_exact, mannwhitneyu
 from sklearn.ensemble import ExtraTreesClassifier, HistGradientBoostingClassifier, HistGradientBoostingRegressor
 from sklearn.neighbors import NearestNeighbors
 
-from buttress.audit.against.tests import discoveries, same_categories, same_numbers
+from buttress.audit.against.tests import CLOSE, conformal, discoveries, same_categories, same_numbers
 from buttress.audit.protocols import Labels
 from buttress.audit.reading.table import MISSING, Table, categories_of, read_as_before
 
@@ -23,7 +23,6 @@ MOST_ROWS = 5000  # of each table in the tests of rows and of models; drawn of m
 TREES = 50  # of the forest that tells old rows from new ones
 LISTED = 10  # novel rows, and new values of a category, that are named
 FEWEST = 20  # new rows
-CLOSE = 5  # a row is as far out as its fifth nearest old row is far
 
 
 @dataclass
@@ -192,14 +191,12 @@ def _told_apart(old: NDArray[np.float64], new: NDArray[np.float64], seed: int) -
 def _novel(old: NDArray[np.float64], new: NDArray[np.float64], rng: np.random.Generator) -> list[int]:
     """Return the new rows farther from the old ones than old rows are from each other, the farthest first.
 
-    Conformal p-values: half of the old rows are the neighbours, the distances of the other half the ruler (Bates,
-    Candes, Lei, Romano & Sesia, Annals of Statistics 2023).
+    Half of the old rows are the neighbours, the distances of the other half the ruler.
     """
     near, ruler = np.array_split(rng.permutation(len(old))[: 2 * MOST_ROWS], 2)
     index = NearestNeighbors(n_neighbors=min(CLOSE, len(near))).fit(old[near])
-    usual = np.sort(index.kneighbors(old[ruler])[0][:, -1])
     distance = index.kneighbors(new)[0][:, -1]
-    p = (1 + len(usual) - np.searchsorted(usual, distance, side="left")) / (len(usual) + 1)
+    p = conformal(index.kneighbors(old[ruler])[0][:, -1], distance)
     found = np.flatnonzero(discoveries(p, RATE))
     return [int(row) for row in found[np.argsort(-distance[found], kind="stable")]]
 

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import chi2_contingency
 
+from buttress._suggest import column_called
 from buttress.audit.findings.finding import Check, Evidence, Finding, Severity
 from buttress.audit.findings.leaks import association
 from buttress.audit.reading.cautions import counts
@@ -47,7 +48,7 @@ class Indexes(Check):
             severity = Severity.error if predicts else Severity.warning if name in kept else Severity.note
             says = f", and predicts the target (rank correlation {rank:.2f}): the file is sorted" if predicts else ""
             advice = "" if name in table.indexes else "Drop it, unless it means more than the order of the rows."
-            yield self.finding(f"Column {name!r} numbers the rows and {dropped}{says}.", advice, severity,
+            yield self.finding(f"{column_called(name)} numbers the rows and {dropped}{says}.", advice, severity,
                                columns=[name], rank_correlation=rank)
 
 
@@ -62,16 +63,22 @@ class Constants(Check):
         table = evidence.table
         if table.constant:
             yield self.finding(f"Constant or empty columns, dropped: {listed(table.constant)}.", columns=table.constant)
-        nearly = [name for name, column in (table.numeric | table.categorical).items() if _nearly_constant(column)]
+        nearly = [name for name, column in table.numeric.items() if _nearly_constant(column)]
+        nearly += [name for name in table.categorical
+                   if _mostly_one(int(np.bincount(table.factors(name)[1]).max()), len(table))]
         if nearly:
             yield self.finding(f"Columns with one value in 99% of the rows: {listed(nearly)}.",
                                "They say little, and a held-out part may lack their other values.", columns=nearly)
 
 
-def _nearly_constant(column: NDArray[np.generic]) -> bool:
-    values = column[~np.isnan(column)] if column.dtype.kind == "f" else column
-    share = np.bincount(factorised(values)[1]).max() / len(values)
-    return bool(share >= 1 - FEW_ROWS and len(values) >= 1 / FEW_ROWS)
+def _nearly_constant(column: NDArray[np.float64]) -> bool:
+    """Say whether nearly all numbers of a column are one: that is then the median."""
+    known = column[~np.isnan(column)]
+    return _mostly_one(int((known == np.median(known)).sum()), len(known))
+
+
+def _mostly_one(commonest: int, rows: int) -> bool:
+    return commonest >= (1 - FEW_ROWS) * rows and rows >= 1 / FEW_ROWS
 
 
 class MissingValues(Check):
@@ -104,10 +111,11 @@ class MissingValues(Check):
 
 def _p_value(gap: NDArray[np.bool_], evidence: Evidence) -> float:
     """Return the p-value of a chi-squared test of the gaps against the classes, or the fifths of the target."""
-    y = evidence.target
-    if not evidence.classifies:
-        y = np.searchsorted(np.unique(np.quantile(y, [0.2, 0.4, 0.6, 0.8])), y)
-    codes = factorised(y)[1]
+    if evidence.classifies:
+        codes = evidence.table.target_codes()
+    else:
+        fifths = np.unique(np.quantile(evidence.target, [0.2, 0.4, 0.6, 0.8]))
+        codes = factorised(np.searchsorted(fifths, evidence.target))[1]
     counted = np.stack([np.bincount(codes[gap], minlength=codes.max() + 1),
                         np.bincount(codes[~gap], minlength=codes.max() + 1)])
     expected = counted.sum(axis=0) * gap.mean()
@@ -131,7 +139,7 @@ class FarOut(Check):
             cause = _cause(column, far)
             rows = evidence.labels(far)
             yield self.finding(
-                f"Column {name!r}: {len(far)} entr{'y lies' if len(far) == 1 else 'ies lie'} far out, such as "
+                f"{column_called(name)}: {len(far)} entr{'y lies' if len(far) == 1 else 'ies lie'} far out, such as "
                 f"{column[far[0]]:.6g} in row {rows[0]}{f': {cause}' if cause else ''}.",
                 "Correct them or leave them empty: they stretch the scale of the column.",
                 columns=[name], rows=rows, count=len(far), value=value, cause=cause)
@@ -204,5 +212,5 @@ class MixedUnits(Check):
     def find(self, evidence: Evidence) -> Iterable[Finding]:
         for name, units in evidence.table.units.items():
             said = ", ".join(f"{count} in {unit!r}" if unit else f"{count} bare" for unit, count in units.items())
-            yield self.finding(f"Column {name!r} mixes units: {said}. Entries in others than the commonest count as "
-                               "missing.", "Convert them to one unit.", columns=[name], units=units)
+            yield self.finding(f"{column_called(name)} mixes units: {said}. Entries in others than the commonest count "
+                               "as missing.", "Convert them to one unit.", columns=[name], units=units)

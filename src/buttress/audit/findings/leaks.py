@@ -10,6 +10,7 @@ from sklearn.ensemble import ExtraTreesClassifier, ExtraTreesRegressor
 from sklearn.model_selection import KFold, StratifiedKFold, cross_val_predict
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
+from buttress._suggest import column_called
 from buttress.audit.findings.finding import Check, Evidence, Finding, Severity
 from buttress.audit.protocols import Labels
 from buttress.audit.reading.cautions import tells
@@ -58,9 +59,10 @@ class Leaks(Check):
         columns: dict[str, NDArray[Any]] = {**table.numeric, **table.categorical}
         drawn = draw(evidence.target, ROWS, evidence.classifies, 0)
         for place, (name, column) in enumerate(columns.items()):
-            how = tells(column, evidence.target, evidence.classifies)
+            how = tells(column, evidence.target, table.target_codes() if evidence.classifies else None)
             if how:
-                yield self.finding(f"Column {name!r} {how} the target {table.target_name!r}.", ADVICE, columns=[name])
+                yield self.finding(f"{column_called(name)} {how} the target {table.target_name!r}.", ADVICE,
+                                   columns=[name])
             elif name in table.numeric:
                 rank = association(column[drawn], evidence.target[drawn], evidence.classifies)
                 if rank >= LEAST_RANK:
@@ -73,7 +75,7 @@ class Leaks(Check):
         alone, others, p = _compared(evidence.table.coded()[drawn], place, evidence.target[drawn], evidence.classifies)
         if alone <= MOST_ALONE and others >= TIMES * alone and p <= LEVEL:
             yield self.finding(
-                f"Column {name!r} alone nearly tells the target {evidence.table.target_name!r}: its error is "
+                f"{column_called(name)} alone nearly tells the target {evidence.table.target_name!r}: its error is "
                 f"{alone:.1%} of that of the {evidence.baseline}, that of all other columns together {others:.0%}.",
                 ADVICE, Severity.warning, columns=[name], rank_correlation=rank, alone=alone, others=others)
 

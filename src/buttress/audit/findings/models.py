@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 
+from buttress._suggest import agreeing
 from buttress.audit.findings.finding import Check, Evidence, Finding, Severity
 from buttress.audit.measure import beats, number
 
@@ -84,13 +85,14 @@ class Novel(Check):
 
     def find(self, evidence: Evidence) -> Iterable[Finding]:
         count, n = len(evidence.novel), len(evidence.test)
+        are = agreeing(count, "is", "are")
         if count and count >= NOVEL * n:
-            yield self.finding(f"{count} of {n} held-out rows are unlike every training row.",
+            yield self.finding(f"{count} of {n} held-out rows {are} unlike every training row.",
                                "Predictions there are guesses: collect more rows of that kind.",
                                rows=evidence.novel[:10], count=count)
         elif count:
-            yield self.finding(f"{count} of {n} held-out rows are unlike the training rows.", "", Severity.note,
-                               rows=evidence.novel[:10], count=count)
+            yield self.finding(f"{count} of {n} held-out rows {are} unlike the training rows.", "",
+                               Severity.note, rows=evidence.novel[:10], count=count)
 
 
 class NoBetter(Check):

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 
+from buttress._suggest import agreeing, counted
 from buttress.audit.findings.columns import listed
 from buttress.audit.findings.finding import Check, Evidence, Finding, Severity
 
@@ -34,8 +35,9 @@ class NovelRows(Check):
         found = evidence.against
         if found is not None and found.novel:
             yield self.finding(
-                f"{len(found.novel)} of {found.rows} rows of {found.source!r} are farther from the audited rows than "
-                f"those are from each other, such as row {found.novel[0]}.",
+                f"{len(found.novel)} of {found.rows} rows of {found.source!r} "
+                f"{agreeing(len(found.novel), 'is', 'are')} farther from the audited rows than those are from each "
+                f"other, such as row {found.novel[0]}.",
                 "Predictions there are guesses: have them checked by a person.", rows=found.novel[:10],
                 count=len(found.novel))
 
@@ -62,8 +64,9 @@ class Untrusted(Check):
                 score_old=found.score_old, score_new=found.score_new, p_value=found.p_score)
             return
         why = [f"they can be told apart (AUC {found.auc:.2f})"] * found.apart
-        why += [f"{len(found.drifted)} columns drifted"] * bool(found.drifted)
-        why += [f"{len(found.novel)} rows are novel"] * bool(found.novel)
+        why += [f"{counted(len(found.drifted), 'column')} drifted"] * bool(found.drifted)
+        novel = len(found.novel)
+        why += [f"{counted(novel, 'row')} {agreeing(novel, 'is', 'are')} novel"] * bool(novel)
         yield self.finding(
             f"The rows of {found.source!r} are not like the audited ones: {'; '.join(why)}. Without their targets it "
             "cannot be said how a model does on them.", "Get the targets of some, and audit against them.",

@@ -6,11 +6,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import beta, binom
 
+from buttress._suggest import agreeing, counted
 from buttress.audit.findings.finding import Check, Evidence, Finding, Severity
 from buttress.audit.reading.cautions import skewed
 from buttress.audit.reading.entries import MISSING_WORDS
 from buttress.audit.reading.split import groups
-from buttress.audit.reading.texts import factorised
 
 NEAR = 1e-3  # standard deviations: rows nearer than that, in every column, are near-duplicates
 FEWEST_COLUMNS = 3  # numeric columns below which near rows are no sign of a copy
@@ -41,9 +41,12 @@ class Duplicates(Check):
         across = len(np.intersect1d(group[evidence.train], group[evidence.test]))
         disagreeing = _disagreeing(group, evidence)
         few_columns = len(evidence.table.numeric) + len(evidence.table.categorical) < FEWEST_COLUMNS
-        said = f"{copies} rows repeat the features of another"
-        said += f"; {disagreeing} groups of copies have different targets" if disagreeing else ""
-        said += f"; {across} groups are on both sides of the split, so scores are too high" if across else ""
+        said = f"{counted(copies, 'row')} {agreeing(copies, 'repeats', 'repeat')} the features of another"
+        if disagreeing:
+            said += f"; {counted(disagreeing, 'group')} of copies with different targets"
+        if across:
+            said += (f"; {counted(across, 'group')} {agreeing(across, 'is', 'are')} on both sides of the split, so "
+                     "scores are too high")
         severity = Severity.note if few_columns or (copies < 0.01 * len(group) and not across) else Severity.warning
         yield self.finding(said + ".", "Drop copies, or split so that copies stay together.", severity,
                            rows=evidence.labels(np.flatnonzero(sizes[group] > 1)), count=copies,
@@ -51,8 +54,9 @@ class Duplicates(Check):
 
 
 def _disagreeing(group: NDArray[np.intp], evidence: Evidence) -> int:
-    values, codes = factorised(evidence.target)
-    pairs = np.unique(group * len(values) + codes) // len(values)
+    codes = evidence.table.target_codes()
+    kinds = int(codes.max()) + 1
+    pairs = np.unique(group * kinds + codes) // kinds
     return int((np.bincount(pairs) > 1).sum())
 
 
@@ -77,7 +81,8 @@ class NearDuplicates(Check):
             return
         held = np.isin(np.arange(len(X)), evidence.test)
         across = int((held[found] != held[partner]).sum())
-        said = f"{len(found)} rows differ from another by less than {NEAR:g} standard deviations in every column"
+        said = (f"{counted(len(found), 'row')} {agreeing(len(found), 'differs', 'differ')} from another by less than "
+                f"{NEAR:g} standard deviations in every column")
         said += f"; {across} of them across the split, so scores are too high" if across else ""
         yield self.finding(f"{said}.", "Look whether one measurement was entered twice.",
                            rows=evidence.labels(found), count=len(found), across=across)
@@ -139,7 +144,8 @@ class WrongLabels(Check):
         clear = len(wrong) >= SHARE * n and low > SHARE / 2 and not many
         doubt = " So many may also mean that the columns do not tell the targets." if many else ""
         yield self.finding(
-            f"{len(wrong)} of {n} {kind} look wrong; an estimated {mean / n:.1%} are ({low:.1%} to {high:.1%}).{doubt}",
+            f"{len(wrong)} of {n} {kind} {agreeing(len(wrong), 'looks', 'look')} wrong; an estimated {mean / n:.1%} "
+            f"are ({low:.1%} to {high:.1%}).{doubt}",
             "Look at them in suspicious.csv, correct them, and run buttress apply.",
             Severity.error if clear else Severity.warning,
             rows=evidence.labels(evidence.judged[wrong[np.argsort(-verdicts.probability[wrong], kind="stable")]]),
@@ -209,7 +215,8 @@ class Imbalance(Check):
         if ratio >= IMBALANCE:
             rare = str(labels[counts.argmin()])
             yield self.finding(
-                f"Class {rare!r} has {counts.min()} rows, the largest {counts.max()}: {ratio:.0f} to one.",
+                f"Class {rare!r} has {counted(int(counts.min()), 'row')}, the largest {counts.max()}: {ratio:.0f} to "
+                "one.",
                 "Accuracy says little here: look at each class, and weight the rare one.",
                 counts={str(label): int(count) for label, count in zip(labels, counts, strict=True)},
                 ratio=float(ratio))

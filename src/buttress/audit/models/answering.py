@@ -15,6 +15,21 @@ from buttress.audit.protocols import Labels
 Columns = Mapping[str, object]
 
 
+PARQUET = (".parquet", ".pq")
+
+
+def check_format(output: Path) -> None:
+    """Refuse a file of predictions whose name is that of another format."""
+    if output.suffix.lower() not in (".csv", *PARQUET):
+        raise ValueError(f"Predictions are written as CSV or Parquet. Got --output {str(output)!r}: end its name "
+                         "in .csv, .parquet or .pq.")
+
+
+def remarks(model: object, columns: Columns) -> list[str]:
+    """Return a sentence for each column of new rows with entries that the model could not read, or has not seen."""
+    return model.remarks(columns) if isinstance(model, TableModel) else []
+
+
 def predictions(model: object, columns: Columns) -> dict[str, Labels]:
     """Return the columns of a file of predictions: ``row``, ``prediction``, and ``probability`` where there is one.
 
@@ -58,7 +73,7 @@ def write(answer: Mapping[str, Labels], output: Path) -> None:
     except ImportError:
         raise ImportError("Writing predictions needs polars. Install it with: pip install 'buttress[report]'") from None
     frame = pl.DataFrame({name: column.tolist() for name, column in answer.items()}, strict=False)
-    if output.suffix.lower() in (".parquet", ".pq"):
+    if output.suffix.lower() in PARQUET:
         frame.write_parquet(output)
     else:
         frame.write_csv(output)

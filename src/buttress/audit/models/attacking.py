@@ -72,7 +72,7 @@ def _posed(
     if isinstance(model, TableModel):
         if model.task != "classification":
             raise ValueError(f"The model predicts numbers ({model.target}). Attacks are on classifiers.")
-        labels = model.codes_of(y)  # type: ignore[arg-type]
+        labels = model.codes_of(y, target)  # type: ignore[arg-type]
         prepare, estimator = model.pipeline[0], model.pipeline[-1]
         X = np.asarray(prepare.transform(model.rows_of(columns)), dtype=np.float64)
         posed = estimator, X, labels, len(model.numeric), reads_columns(model.estimator)

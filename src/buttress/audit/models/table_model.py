@@ -7,10 +7,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.pipeline import Pipeline
 
-from buttress._suggest import near
+from buttress._suggest import agreeing, column_called, counted, near
 from buttress.audit.protocols import Frame, Labels
 from buttress.audit.reading.entries import Notation
-from buttress.audit.reading.table import categories_of, columns_of, read_as_before
+from buttress.audit.reading.table import as_array, categories_of, columns_of, read_as_before
+from buttress.audit.reading.texts import is_missing, texts_of
 
 
 @dataclass
@@ -68,6 +69,17 @@ class TableModel:
                 *(categories_of(columns[name]) for name in self.categorical)]
         return np.array([np.asarray(column, dtype=object) for column in read], dtype=object).T
 
+    def remarks(self, X: ArrayLike | Frame | Mapping[str, object]) -> list[str]:
+        """Return a sentence for each column with entries that are no numbers where numbers were, or new categories."""
+        columns = X if isinstance(X, Mapping) else columns_of(X)
+        self._check_names(list(columns))
+        said = [_unread(name, columns[name], self.read_as.get(name)) for name in self.numeric]
+        if self.categorical:
+            coder = self.pipeline[0].named_transformers_["categorical"]
+            said += [_unseen(name, categories_of(columns[name]), set(known.tolist()))
+                     for name, known in zip(self.categorical, coder.categories_, strict=True)]
+        return [sentence for sentence in said if sentence]
+
     def predict(self, X: ArrayLike | Frame | Mapping[str, object]) -> Labels:
         """Return what is predicted for each row: classes as they stand in the data it was trained on, or numbers."""
         found = self.pipeline.predict(self.rows_of(X))
@@ -82,15 +94,24 @@ class TableModel:
         kind = None if len({type(word) for word in words}) == 1 else object
         return np.array(words, dtype=kind)[np.searchsorted(self.pipeline.classes_, codes)]
 
-    def codes_of(self, y: ArrayLike) -> Labels:
-        """Return the targets of labelled rows as the pipeline knows them; ValueError for classes it does not."""
-        values = [str(value) for value in np.asarray(y, dtype=object)]
+    def codes_of(self, y: ArrayLike, name: str) -> Labels:
+        """Return the targets of labelled rows, column ``name``, as the pipeline knows them.
+
+        Raises ValueError for a row without one, and for classes it does not know.
+        """
+        entries = np.asarray(y, dtype=object)
+        gaps = [row for row, entry in enumerate(entries) if is_missing(entry)]
+        if gaps:
+            raise ValueError(f"The target {name!r} is missing in {counted(len(gaps), 'row')}, the first of them row "
+                             f"{gaps[0]}. Fill it in, or leave such rows out.")
+        values = [str(value) for value in entries]
         known = {str(word): code for words in (self.written, self.given)
                  for word, code in zip(words, self.pipeline.classes_, strict=True)}
         unknown = sorted(set(values) - set(known))
         if unknown:
-            raise ValueError(f"The target {self.target!r} holds {unknown[0]!r}, which the model does not know. Its "
-                             f"classes are {', '.join(self.written)}.")
+            other = f" It was trained on the target {self.target!r}: is that meant?" if name != self.target else ""
+            raise ValueError(f"Column {name!r} holds {unknown[0]!r}, which is no class of the model; its classes are "
+                             f"{', '.join(self.written)}.{other}")
         return np.array([known[value] for value in values])
 
     def _check_names(self, names: list[str]) -> None:
@@ -99,3 +120,26 @@ class TableModel:
         if missing:
             raise ValueError(f"The data lack the column{'s'[:len(missing) > 1]} {', '.join(map(repr, missing))}, which "
                              f"the model was trained on.{near(missing[0], names)}")
+
+
+def _unread(name: str, column: object, notation: Notation | None) -> str:
+    """Return a sentence about entries that are no numbers and count as missing, empty where there are none."""
+    values = as_array(column)
+    if values.dtype.kind not in "OUST":
+        return ""
+    texts = texts_of(values)
+    lost = np.flatnonzero(np.isnan(read_as_before(name, column, notation)) & (texts.codes >= 0))
+    if not len(lost):
+        return ""
+    what = agreeing(len(lost), "is no number", "are no numbers")
+    return (f"{column_called(name)}: {counted(len(lost), 'entry')} {what}, such as "
+            f"{texts.distinct[texts.codes[lost[0]]]!r} in row {lost[0]}; counted as missing.")
+
+
+def _unseen(name: str, column: Labels, known: set[str]) -> str:
+    """Return a sentence about categories that were not in the training rows, empty where there are none."""
+    new = np.flatnonzero([text not in known for text in column])
+    if not len(new):
+        return ""
+    return (f"{column_called(name)}: {counted(len(new), 'entry')} {agreeing(len(new), 'was', 'were')} not seen in "
+            f"training, such as {str(column[new[0]])!r} in row {new[0]}; counted as no category.")

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from buttress.audit.baselines import reads_columns
+from buttress.audit.fitted import takes_numbers
 from buttress.audit.measure import Cell, accuracy, rmse
 from buttress.audit.moves.asking import Asked, InPlace, on_prepared_rows
 from buttress.audit.moves.search import CORNERS, SWEEPS, blanks_of, swaps_of, worst_changes, worst_numbers
@@ -24,7 +25,26 @@ ONE_SEARCH = 0.04  # of the time left may go to one search of one estimator
 PILOT = 20  # rows that, with all of them, tell how long a model takes to answer
 
 
-def columns_of(study: "Study", space: Space) -> dict[str, str]:
+def pose(study: "Study") -> None:
+    """Try a fitted model of the user's on a few rows, and settle which moves of its columns are measured.
+
+    Sets ``space``, ``yours``, ``in_place`` (models that can be asked in no other way), ``moves`` and notes of it.
+    """
+    for name, model in study.entries.items():
+        if name in study.unfitted:
+            continue
+        space = Space(study.table, study.raw, study.train)
+        yours = InPlace(model, space, study.table.target, study.classifies)
+        yours.try_rows(space.rows(study.test), name)
+        study.notes += _keep_takeable(space, yours, study.test, name)
+        study.space = space
+        study.yours[name] = yours
+        study.moves = _columns(study, space)
+        if not takes_numbers(model, study.table):
+            study.in_place.add(name)
+
+
+def _columns(study: "Study", space: Space) -> dict[str, str]:
     """Return the columns of the table, and what they say, for the moves there are in these data."""
     what, swaps = "accuracy" if study.classifies else "RMSE", study.options.swaps
     said = {}
@@ -39,7 +59,7 @@ def columns_of(study: "Study", space: Space) -> dict[str, str]:
     return said
 
 
-def keep_takeable(space: Space, yours: InPlace, places: NDArray[np.intp], name: str) -> list[str]:
+def _keep_takeable(space: Space, yours: InPlace, places: NDArray[np.intp], name: str) -> list[str]:
     """Take the empty cells out of the space that the user's model fails on, and return a sentence that says so."""
     some = space.rows(places[:PILOT])
     failing = []
@@ -57,8 +77,9 @@ def keep_takeable(space: Space, yours: InPlace, places: NDArray[np.intp], name: 
             "were not left empty."]
 
 
-def measure(study: "Study", space: Space, yours: dict[str, InPlace], keys: Sequence[str]) -> None:
+def measure(study: "Study", space: Space) -> None:
     """Fill the cells and the curves of moves for every fitted estimator, on as many held-out rows as time allows."""
+    keys, yours = list(study.moves), study.yours
     for key in keys:
         xs = list(_steps(study, space, key))
         study.curves[key] = {"x": xs} | {name: [None] * len(xs) for name in study.models}

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from buttress.audit.protocols import Labels, is_frame
 from buttress.audit.reading.table import MISSING, Table, as_array
-from buttress.audit.reading.texts import factorised, is_missing
+from buttress.audit.reading.texts import is_missing
 
 NORMAL_QUARTILES = 1.349  # standard deviations of a normal column between its quartiles
 UNSEEN = -1.0  # the code of an empty cell in a column of categories without any
@@ -79,8 +79,8 @@ class Space:
 
     def _categories(self, train: NDArray[np.intp]) -> list[Axis]:
         axes = []
-        for place, (name, column) in enumerate(self.table.categorical.items(), start=1 + len(self.table.numeric)):
-            values = factorised(column)[0]
+        for place, name in enumerate(self.table.categorical, start=1 + len(self.table.numeric)):
+            values = self.table.factors(name)[0]
             seen = np.unique(self.raw[train, place - 1])
             levels = tuple(float(code) for code in seen if values[int(code)] != MISSING)
             found = np.flatnonzero(values == MISSING)

@@ -5,11 +5,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from buttress._suggest import column_called
 from buttress.audit.reading.table import Table
 from buttress.audit.reading.texts import factorised
 
 NORMAL_QUARTILES = 1.349  # standard deviations of a normal column between its quartiles
 STRETCH = 20.0  # a lognormal column of log deviation 2 is as far from a normal one
+LOOKED = 20_000  # rows at which a column is looked at before all are
 FEW = 4  # a value stands for at least so many rows on average, if knowing its class is to say anything
 
 
@@ -18,14 +20,14 @@ def cautions(table: Table, classifies: bool) -> list[str]:
     notes = _stretched(table)
     for name, column in table.numeric.items():
         if counts(column):
-            notes.append(f"Column {name!r} counts the rows: all its entries are different whole numbers in sequence, "
-                         f"from {column.min():.0f}. It was kept; drop it if it only numbers them.")
+            notes.append(f"{column_called(name)} counts the rows: all its entries are different whole numbers in "
+                         f"sequence, from {column.min():.0f}. It was kept; drop it if it only numbers them.")
     columns: dict[str, NDArray[Any]] = {**table.numeric, **table.categorical}
     for name, column in columns.items():
-        how = tells(column, table.target, classifies)
+        how = tells(column, table.target, table.target_codes() if classifies else None)
         if how:
-            notes.append(f"Column {name!r} {how} the target {table.target_name!r}. It was kept; check that it is not "
-                         "made from it, and would be known before it.")
+            notes.append(f"{column_called(name)} {how} the target {table.target_name!r}. It was kept; check that it is "
+                         "not made from it, and would be known before it.")
     if not classifies and skewed(table.target):
         notes.append(f"The target {table.target_name!r} is skewed, and of skewed targets some on the long side look "
                      "wrong that are not. Logarithms, or square roots of counts, prevent that.")
@@ -69,25 +71,48 @@ def counts(column: NDArray[np.float64]) -> bool:
     return bool(ordered[0] % 1 == 0 and np.array_equal(ordered, ordered[0] + np.arange(len(ordered))))
 
 
-def tells(column: NDArray[Any], y: NDArray[Any], classifies: bool) -> str:
-    """Return how a column gives the target away, empty if it does not."""
+def tells(column: NDArray[Any], y: NDArray[Any], codes: NDArray[np.intp] | None) -> str:
+    """Return how a column gives the target away, empty if it does not; ``codes`` number the classes of the target."""
     if column.dtype.kind == "f" and np.isnan(column).any():
         return ""
     if y.dtype.kind != "U" and column.dtype.kind == "f" and np.array_equal(column, y):
         return "equals"
-    if not classifies:
+    if codes is None:
         return "is a straight line in" if _proportional(column, y) else ""
-    codes = factorised(y)[1]
+    step = -(-len(column) // LOOKED)
+    if step > 1 and _tells_nothing(column[::step], codes[::step]):
+        return ""
+    values, low, high = _classes_of(column, codes)
+    if (low < high).any():
+        return ""  # a value with rows of two classes
+    few = len(values) * FEW <= len(codes)
+    return "alone tells" if few or (column.dtype.kind == "f" and _runs(low) == codes.max() + 1) else ""
+
+
+def _tells_nothing(column: NDArray[Any], codes: NDArray[np.intp]) -> bool:
+    """Say of some rows whether they show that a column does not tell the target.
+
+    A value of theirs has two classes, or all their values differ, so that few do among all rows, and classes mix.
+    """
+    values, low, high = _classes_of(column, codes)
+    return bool((low < high).any()) or (len(values) == len(codes) and _runs(low) > codes.max() + 1)
+
+
+def _runs(classes: NDArray[np.intp]) -> int:
+    """Return how many runs of one class there are in order of the values."""
+    return 1 + int((classes[1:] != classes[:-1]).sum())
+
+
+def _classes_of(
+    column: NDArray[Any], codes: NDArray[np.intp]
+) -> tuple[NDArray[Any], NDArray[np.intp], NDArray[np.intp]]:
+    """Return the values of a column in order, and the least and the greatest class of each."""
     values, value_of = factorised(column)
-    low = np.full(len(values), len(y))
+    low = np.full(len(values), len(codes))
     high = np.full(len(values), -1)
     np.minimum.at(low, value_of, codes)
     np.maximum.at(high, value_of, codes)
-    if (low < high).any():
-        return ""  # a value with rows of two classes
-    runs = 1 + int((low[1:] != low[:-1]).sum())
-    few = len(values) * FEW <= len(y)
-    return "alone tells" if few or (column.dtype.kind == "f" and runs == codes.max() + 1) else ""
+    return values, low, high
 
 
 def _proportional(column: NDArray[Any], y: NDArray[np.float64]) -> bool:

@@ -16,8 +16,15 @@ from buttress.audit.reading.texts import Texts
 
 NEARLY_ALL = 0.9
 MOST_TEXTS = 20_000  # different texts of a column in which a notation is sought
-PLAIN = r"[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?|[-+]?inf(inity)?"
+PLAIN = r"[-+]?(\d+(\.\d*)?|\.\d+)(e[-+]?\d+)?|[-+]?inf(inity)?"  # no two parts of it take one digit
+LONGEST = 1100  # letters of an entry that may be a number or a date: a float in full has 1,077 at most
 DATE = re.compile(r"\d{4}[-/.]\d{1,2}[-/.]\d{1,2}([ T].*)?|\d{1,2}[-/.]\d{1,2}[-/.](\d{4}|\d\d)([ T].*)?")
+
+
+def _short(text: str) -> str:
+    """Return an entry without spaces around it, and nothing of one too long to be a number, a date or a unit."""
+    text = text.strip()
+    return text if len(text) <= LONGEST else ""
 
 
 @dataclass(frozen=True)
@@ -30,7 +37,7 @@ class Notation:
 
     def number(self, text: str) -> float:
         """Return the entry as a number, NaN where it is none."""
-        text = text.strip()
+        text = _short(text)
         if not re.fullmatch(self.pattern, text, re.IGNORECASE):
             return np.nan
         for old, new in self.replacements:
@@ -132,7 +139,7 @@ def _units(texts: Texts) -> Counter[str]:
     """Return how many entries have which unit; those that are no number with or without a unit are not counted."""
     units: Counter[str] = Counter()
     for text, count in zip(texts.distinct, texts.counts.tolist(), strict=True):
-        match = UNITED.fullmatch(text.strip())
+        match = UNITED.fullmatch(_short(text))
         if match:
             units[match[1] + (match[3] or "")] += count
     return units
@@ -154,5 +161,5 @@ def _with_unit(base: Notation, unit: str) -> Notation:
 def are_dates(texts: Texts) -> bool:
     """Say whether nine in ten entries look like a date, as in 2024-03-31 or 31.03.2024."""
     looked = _sampled(texts)
-    dates = np.array([bool(DATE.fullmatch(text.strip())) for text in looked.distinct], dtype=bool)
+    dates = np.array([bool(DATE.fullmatch(_short(text))) for text in looked.distinct], dtype=bool)
     return looked.known > 0 and int(looked.counts[dates].sum()) >= NEARLY_ALL * looked.known

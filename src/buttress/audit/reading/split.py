@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 from sklearn.model_selection import train_test_split
 from sklearn.utils import check_random_state
 
+from buttress._suggest import counted
 from buttress.audit.reading.table import Table
 from buttress.audit.reading.texts import factorised
 
@@ -42,8 +43,8 @@ def split(table: Table, classifies: bool, seed: int) -> tuple[Rows, Rows, str]:
 def groups(table: Table) -> Rows:
     """Return a number for each row, the same for rows of equal features, counted by their first appearance."""
     group = np.zeros(len(table), dtype=np.intp)
-    for column in (*table.categorical.values(), *table.numeric.values()):
-        codes = factorised(column)[1]
+    for name in (*table.categorical, *table.numeric):
+        codes = table.factors(name)[1] if name in table.categorical else factorised(table.numeric[name])[1]
         _, first, group = np.unique(group * (codes.max() + 1) + codes, return_index=True, return_inverse=True)
         if len(first) == len(table):  # all rows differ already
             break
@@ -69,8 +70,9 @@ def _check_classes(y: NDArray[Any], name: str) -> None:
     if counts.min() < ROWS_A_CLASS:
         rare = names.tolist()[counts.argmin()]
         number = y.dtype.kind in "iuf"
-        raise ValueError(f"Class {rare!r} of {name!r} has {counts.min()} rows; an audit needs {ROWS_A_CLASS} of each. "
-                         f"Merge or drop the class{', or use --task regression' if number else ''}.")
+        raise ValueError(f"Class {rare!r} of {name!r} has {counted(int(counts.min()), 'row')}; an audit needs "
+                         f"{ROWS_A_CLASS} of each. Merge or drop the class"
+                         f"{', or use --task regression' if number else ''}.")
 
 
 def draw(y: NDArray[Any], size: int, classifies: bool, seed: int) -> Rows:

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from buttress._suggest import LARGEST
-from buttress.audit.protocols import Frame, is_frame
+from buttress._suggest import LARGEST, column_called, counted
+from buttress.audit.protocols import Frame, Labels, is_frame
 from buttress.audit.reading.entries import (
     MISSING_WORDS,
     NEARLY_ALL,
@@ -59,9 +59,26 @@ class Table:
     constant: list[str] = field(default_factory=list)
     units: dict[str, dict[str, int]] = field(default_factory=dict)
     target_words: dict[str, int] = field(default_factory=dict)
+    _factors: dict[str, tuple[Labels, NDArray[np.intp]]] = field(default_factory=dict, repr=False)
+    _target_codes: NDArray[np.intp] | None = field(default=None, repr=False)
 
     def __len__(self) -> int:
         return len(self.target)
+
+    def factors(self, name: str) -> tuple[Labels, NDArray[np.intp]]:
+        """Return the different values of a column of categories in order, and the place of each row's among them.
+
+        They are found once for each column: of many rows that takes seconds.
+        """
+        if name not in self._factors:
+            self._factors[name] = factorised(self.categorical[name])
+        return self._factors[name]
+
+    def target_codes(self) -> NDArray[np.intp]:
+        """Return the place of each row's target among the different ones, found once."""
+        if self._target_codes is None:
+            self._target_codes = factorised(self.target)[1]
+        return self._target_codes
 
     def array(self) -> NDArray[Any]:
         """Return the features as one object array (n, d), numbers first."""
@@ -71,8 +88,10 @@ class Table:
     def coded(self) -> NDArray[np.float64]:
         """Return the features as numbers (n, d), numbers first: NaN where missing, categories by place among theirs."""
         numbers = np.empty((len(self), len(self.numeric) + len(self.categorical)))
-        for place, column in enumerate((*self.numeric.values(), *self.categorical.values())):
-            numbers[:, place] = column if column.dtype.kind == "f" else factorised(column)[1]
+        for place, column in enumerate(self.numeric.values()):
+            numbers[:, place] = column
+        for place, name in enumerate(self.categorical, start=len(self.numeric)):
+            numbers[:, place] = self.factors(name)[1]
         return numbers
 
     def preparation(self) -> Any:
@@ -140,16 +159,19 @@ def make_table(
     table = Table({}, {}, y[present], target_name, names[present], given=columns, given_target=target,
                   places=np.flatnonzero(present), target_words=words)
     if not present.all():
-        table.notes.append(f"{(~present).sum()} rows without a target {target_name!r} were dropped.")
+        gone = int((~present).sum())
+        table.notes.append(f"{counted(gone, 'row')} without a target {target_name!r} {'was' if gone == 1 else 'were'} "
+                           f"dropped, the first of them row {names[~present][0]}.")
     if len(table) < 20:
         raise ValueError(f"An audit needs at least 20 rows with a target. Got {len(table)}.")
     task = _settle_target(table, task)
     for name, column in columns.items():
         values = as_array(column)
         if len(values) != len(present):
-            raise ValueError(f"Column {name!r} has {len(values)} rows, the target {target_name!r} has {len(present)}.")
+            raise ValueError(f"{column_called(name)} has {counted(len(values), 'row')}, the target {target_name!r} has "
+                             f"{len(present)}.")
         if is_index(name, values):
-            table.notes.append(f"Column {name!r}, the index of a frame that was written with it, was dropped.")
+            table.notes.append(f"{column_called(name)}, the index of a frame that was written with it, was dropped.")
             table.indexes[name] = values[present]
         else:
             _place(name, values[present], table)
@@ -237,7 +259,7 @@ def _place(name: str, values: NDArray[Any], table: Table) -> None:
     refuse_extremes(name, numbers, table.row_numbers)
     known = numbers[~np.isnan(numbers)]
     if known.size == 0 or known.min() == known.max():
-        table.notes.append(f"Column {name!r} is {'empty' if known.size == 0 else 'constant'} and was dropped.")
+        table.notes.append(f"{column_called(name)} is {'empty' if known.size == 0 else 'constant'} and was dropped.")
         table.constant.append(name)
         table.read_as.pop(name, None)
     else:
@@ -247,20 +269,20 @@ def _place(name: str, values: NDArray[Any], table: Table) -> None:
 def _read_note(name: str, reading: Reading, rows: NDArray[Any]) -> str:
     if reading.strays:
         return f"{reading.culprits(name, rows)}: what is not was read as missing."
-    return f"Column {name!r} holds {reading.notation.name}, but not in a type of numbers; it was read as such."
+    return f"{column_called(name)} holds {reading.notation.name}, but not in a type of numbers; it was read as such."
 
 
 def _dropped(name: str, values: NDArray[Any], texts: Texts, reading: Reading, table: Table) -> bool:
     """Say whether a column of texts is of no use, and note why: constant, dates, or too many different ones."""
     levels = len(texts.distinct) + (texts.known < len(values))
     if not texts.known or levels < 2:
-        table.notes.append(f"Column {name!r} is {'constant' if texts.known else 'empty'} and was dropped.")
+        table.notes.append(f"{column_called(name)} is {'constant' if texts.known else 'empty'} and was dropped.")
         table.constant.append(name)
     elif are_dates(texts):
-        table.notes.append(f"Column {name!r} holds dates and was dropped: {TIMES}")
+        table.notes.append(f"{column_called(name)} holds dates and was dropped: {TIMES}")
     elif levels > MAX_LEVELS:
         why = f" {reading.culprits(name, table.row_numbers)}." if reading.share > 0.5 else ""
-        table.notes.append(f"Column {name!r} has {levels} different texts and was dropped as an identifier.{why}")
+        table.notes.append(f"{column_called(name)} has {levels} different texts and was dropped as an identifier.{why}")
     else:
         return False
     return True
@@ -270,11 +292,11 @@ def _drop_times(name: str, values: NDArray[Any], table: Table) -> None:
     """Drop a column of a type of dates or durations, with a note."""
     known = values[~np.isnat(values)]
     if len(np.unique(known)) + (len(known) < len(values)) < 2:
-        table.notes.append(f"Column {name!r} is {'constant' if len(known) else 'empty'} and was dropped.")
+        table.notes.append(f"{column_called(name)} is {'constant' if len(known) else 'empty'} and was dropped.")
         table.constant.append(name)
     else:
         kind = "durations" if values.dtype.kind == "m" else "dates"
-        table.notes.append(f"Column {name!r} holds {kind} and was dropped: {TIMES}")
+        table.notes.append(f"{column_called(name)} holds {kind} and was dropped: {TIMES}")
 
 
 def numbers_of(values: NDArray[Any]) -> NDArray[np.float64] | None:
@@ -300,8 +322,8 @@ def read_as_before(name: str, column: object, notation: Notation | None) -> NDAr
                     for one in ([notation] if notation is not None else NOTATIONS)]
         numbers = max(readings, key=lambda reading: int(np.isfinite(reading).sum()))
         if texts.distinct and np.isnan(numbers).all():
-            raise ValueError(f"Column {name!r} held numbers before. Now it holds {texts.distinct[0]!r}. Correct such "
-                             "entries, or leave them empty.")
+            raise ValueError(f"{column_called(name)} held numbers before. Now it holds {texts.distinct[0]!r}. Correct "
+                             "such entries, or leave them empty.")
     refuse_extremes(name, numbers, np.arange(len(numbers)))
     return numbers
 
@@ -315,7 +337,8 @@ def categories_of(column: object) -> NDArray[Any]:
 def refuse_extremes(name: str, numbers: NDArray[Any], rows: NDArray[Any]) -> None:
     bad = np.flatnonzero(np.abs(numbers) > LARGEST)
     if bad.size:
-        raise ValueError(f"Column {name!r} holds {numbers[bad[0]]:g} in row {rows[bad[0]]} ({bad.size} such rows). "
+        raise ValueError(f"{column_called(name)} holds {numbers[bad[0]]:g} in row {rows[bad[0]]} "
+                         f"({counted(bad.size, 'such row')}). "
                          "Replace infinite and huge entries or drop those rows.")
 
 

@@ -21,17 +21,23 @@ FRAME_HEIGHT = 820  # pixels of the page in a notebook
 
 
 def write(result: AuditResult, folder: Path) -> list[Path]:
-    """Write audit.json, audit.html and suspicious.csv into ``folder`` (made if need be); all or none appear, never in
-    part."""
+    """Write audit.json, audit.html and suspicious.csv into ``folder`` (made if need be), each whole or not at all.
+
+    Those of an earlier audit go before the first of this one comes, so that files that stand side by side are of one.
+    """
     texts = {"audit.json": json.dumps(result.to_dict(), indent=1, allow_nan=False, default=str) + "\n",
-             "audit.html": html(result), "suspicious.csv": result.sheet.text()}
+             "audit.html": html(result)}
+    names = [*texts, "suspicious.csv"]
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder, prefix=".audit-") as scratch:
         for name, text in texts.items():
             (Path(scratch) / name).write_text(text, encoding="utf-8")
-        for name in texts:
+        result.sheet.write(Path(scratch) / "suspicious.csv")
+        for name in names:
+            (folder / name).unlink(missing_ok=True)
+        for name in names:
             os.replace(Path(scratch) / name, folder / name)
-    return [folder / name for name in texts]
+    return [folder / name for name in names]
 
 
 def html(result: AuditResult) -> str:
@@ -88,10 +94,13 @@ def terminal_table(result: AuditResult, width: int = 80) -> Any:
     if not fits:
         lines.append("Intervals are in the report: the table would be too wide with them.")
     lines.append(f"Recommended: {result.recommended or 'none, too few rows'}. {result.seconds:.0f} s.")
-    judged = [result.judged(), "p: the probability that a row is wrong, or unlike any other."]
+    judged = [result.judged()]
+    if result.suspects:
+        judged.append("p: the probability that a row is wrong, or unlike any other.")
     if len(result.suspects) > TERMINAL_ROWS:
         judged.append(f"The first {TERMINAL_ROWS}; {len(result.suspects)} are in suspicious.csv.")
-    return Group(_text("\n".join(said)), _table(result, interval=fits), _text("\n".join(lines)), _suspicious(result),
+    suspicious = [_suspicious(result)] if result.suspects else []
+    return Group(_text("\n".join(said)), _table(result, interval=fits), _text("\n".join(lines)), *suspicious,
                  _text("\n".join(judged)))
 
 

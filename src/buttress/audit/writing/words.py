@@ -61,8 +61,8 @@ GLOSSARY = {
     ),
     "novel": (
         "Novel rows",
-        "Held-out rows unlike the training rows: those outside the smallest ball that holds 95% of the training "
-        "rows (support vector data description, SVDD). Predictions there are guesses.",
+        "Held-out rows that are farther from the others than those are from each other. About a tenth of the rows "
+        "named may be named by chance. Predictions there are guesses.",
     ),
     "interval": (
         "Interval",
