@@ -11,7 +11,8 @@ from buttress._predicting import ExpansionValues, sparse_or_dense
 from buttress.certainty.intervals import ExpansionIntervals, HeldOutFits, hold_out
 from buttress.kernels import is_precomputed
 from buttress.robust.design import Design, check_robust_parameters, fit_setting, given
-from buttress.robust.regression_fit import Found, least_residual_scale, robust_fit
+from buttress.robust.misleading import enough, warn_of_misleading
+from buttress.robust.regression_fit import Found, least_residual_scale, place_explains, robust_fit
 from buttress.robust.regression_search import Task
 from buttress.robust.report import row_keys
 from buttress.solvers.contamination.residual_law import Limits
@@ -135,8 +136,8 @@ class RobustKernelRegressor(ExpansionValues, ExpansionIntervals, RegressorMixin,
         """Fit to X of shape (n, d), dense or sparse, and real targets y of shape (n,); returns self.
 
         Raises ValueError for parameters out of range, NaN, inf or entries beyond 1e100, naming the column. Warns of
-        dense rows that all but repeat another, of X out of scale for the kernel, and where half of the rows look
-        corrupt.
+        dense rows that all but repeat another, of X out of scale for the kernel, where half of the rows look corrupt,
+        and where the rows named may be genuine: they lie together in X or on one side, or many targets are equal.
         """
         budget = Budget(self.max_time, progress=self.progress, name=type(self).__name__)
         share = check_robust_parameters(self)
@@ -159,6 +160,11 @@ class RobustKernelRegressor(ExpansionValues, ExpansionIntervals, RegressorMixin,
         without = design.expand(held.coef * unit)
         self.held_out_ = held.times(unit, middle, without.coef, without.intercept)
         self._keep(found, design, share, unit)
+        if share is None:
+            bad = ~self.inlier_mask_
+            with setting.threads(X):
+                together = enough(bad) and place_explains(design, bad)
+            warn_of_misleading(y, self.loo_residual_, bad, together=together)
         return self
 
     def _keep(self, found: Found, design: Design, share: float | None, unit: float) -> None:

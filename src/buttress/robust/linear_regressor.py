@@ -26,6 +26,7 @@ from buttress.certainty.intervals import held_out_of, hold_out, interval
 from buttress.robust.columns import ColumnUnits, robust_columns
 from buttress.robust.design import warn_of_near_copies
 from buttress.robust.kernel_regressor import centre_and_spread, chosen_inliers
+from buttress.robust.misleading import warn_of_misleading
 from buttress.robust.regression_fit import least_residual_scale
 from buttress.robust.report import row_keys
 from buttress.robust.summary import LinearSummary, estimate_of, summary_of
@@ -126,6 +127,7 @@ class RobustLinearRegressor(RegressorMixin, BaseEstimator):
         """Fit to X of shape (n, d) and real targets y of shape (n,); returns self.
 
         Raises ValueError for parameters out of range, NaN, inf or entries beyond 1e100, naming the column.
+        Warns where the rows named may be genuine: nearly all on one side, or where many targets are equal.
         """
         budget = Budget(self.max_time, progress=self.progress, name=type(self).__name__)
         share = check_contamination_or_auto(self.contamination)
@@ -156,6 +158,8 @@ class RobustLinearRegressor(RegressorMixin, BaseEstimator):
         self.intercept_ = middle + float(constant)
         self.held_out_ = held.times(unit, middle, *columns.original(held.coef))
         self._keep(found, share, unit)
+        if share is None:
+            warn_of_misleading(y, self.loo_residual_, ~self.inlier_mask_, together=False)
         return self
 
     def _keep(self, found: "LinearFit", share: float | None, unit: float) -> None:

@@ -28,6 +28,7 @@ from buttress.solvers.contamination.residual_law import (
     explain,
     gains_enough,
     mixture,
+    shape_cost,
 )
 from buttress.solvers.contamination.trimmed import least_scale
 from buttress.solvers.contamination.tuning import GUARD, RESIDUALS
@@ -46,7 +47,8 @@ class Found:
                  votes: NDArray[np.bool_], n_iter: int = 1):
         self.fit = fit
         self.explained = explained
-        self.sigma = fit.loo / (explained.law.scale * explained.law.spread(fit.spread, task.missed))
+        off, side = explained.law.sides(fit.loo, explained.law.spread(fit.spread, task.missed, task.levels(fit)))
+        self.sigma = off / side
         self.alpha = alpha
         self.clean = clean
         self.votes = votes
@@ -139,12 +141,19 @@ class Evidence:
 
     @cached_property
     def gains(self) -> bool:
-        """Whether the robust fit gains enough; with many rows, coarse features are tried before a plain fit to all."""
+        """Whether the robust fit gains enough; with many rows, coarse features are tried before a plain fit to all.
+
+        Where an outlier density explains the robust fit's own residuals best, though good ones may be skewed, scatter
+        more where more is expected, and have heavy tails, any gain is enough. At the least scale, where many targets
+        are equal, likelihoods say less.
+        """
         task = self.task
         if task.design.regime.many and _gains_on_coarse_features(task, self.used, self.start):
             return True
         fit = self.mixed.fit
-        robust = explain(fit.loo, fit.spread, task.missed, Limits(task.limits.floor))
+        robust = explain(fit.loo, fit.spread, task.missed, Limits(task.limits.floor), task.levels(fit))
+        if task.shapes[-1] and robust.law.share > 0 and robust.law.scale > task.limits.floor:
+            return robust.likelihood > self.plain.explained.likelihood
         return gains_enough(self.plain.explained, robust)
 
     @cached_property
@@ -153,7 +162,7 @@ class Evidence:
         task = self.task
         no_choice = task.design.regime.many or task.budget.spent()
         fit, alpha = _plain(task, self.used, self.robust.alpha if no_choice else task.alpha, _absolute)
-        known = explain(fit.loo, fit.spread, task.missed, Limits(task.limits.floor))
+        known = explain(fit.loo, fit.spread, task.missed, Limits(task.limits.floor), task.levels(fit))
         return Found(task, fit, known, alpha=alpha, clean=not self.gross, votes=self.robust.votes,
                      n_iter=self.robust.n_iter)
 
@@ -218,14 +227,19 @@ def decided(evidence: Evidence) -> Found:
 
 
 def lie_together(design: Design, bad: NDArray[np.bool_]) -> bool:
-    """Say whether the bad rows, if a quarter of all or more, lie together in X.
+    """Say whether the bad rows, if a quarter of all or more, lie together in X (:func:`place_explains`).
+
+    Isolated rows, which have no neighbours, do not count.
+    """
+    return bool(np.mean(bad & ~design.isolated) >= GUARD.many_bad) and place_explains(design, bad)
+
+
+def place_explains(design: Design, bad: NDArray[np.bool_]) -> bool:
+    """Say whether where a row lies in X explains whether it is bad.
 
     Kernel ridge predicts which rows are bad. It explains at most a fifth of the leave-one-out variance if rows are bad
-    at random, and three quarters if one side of a step of the function contradicts the other. Isolated rows, which have
-    no neighbours, do not count.
+    at random, and three quarters if one side of a step of the function contradicts the other.
     """
-    if np.mean(bad & ~design.isolated) < GUARD.many_bad:
-        return False
     target = bad - bad.mean()
     fit = design.ridge.solve(target, np.ones(len(bad)), design.steady)
     return bool(fit.loo @ fit.loo < GUARD.unexplained * target @ target)
@@ -275,9 +289,13 @@ def mixed_of_few(task: Task, start: Mixed) -> tuple[Mixed, float]:
     Returns the mixture (``n_iter`` counts both fits) and the ridge of the last fit.
     """
     design = task.design
-    schedule = Schedule(MIXTURE.degrees, rounds_of(design), task.max_iter, RESIDUALS.settled)
     first = design.unit if task.alpha is None else task.alpha
-    state = mixed_at(task, start.responsibility, first, first, schedule)
+    found = []
+    for shaped in task.shapes:
+        schedule = Schedule(MIXTURE.degrees, rounds_of(design), task.max_iter, RESIDUALS.settled, shaped)
+        state = mixed_at(task, start.responsibility, first, first, schedule)
+        found.append((state.likelihood - shaped * shape_cost(len(task.y)) / len(task.y), schedule, state))
+    _, schedule, state = max(found, key=lambda tried: tried[0])
     if task.alpha is not None or task.budget.spent():
         return state, first
     before = state.n_iter
@@ -353,9 +371,11 @@ def _best_alpha(task: Task, state: Mixed) -> float:
     law = state.law
     missed = None if task.missed is None else task.missed[rows]
     weight = state.responsibility[rows]
+    level = task.levels(state.fit)
+    level = None if level is None else level[rows]
 
     def error(fit: Fit) -> float:
-        bound = MIXTURE.bounded_at * law.scale * law.spread(fit.spread, missed)
+        bound = MIXTURE.bounded_at * law.scale * law.spread(fit.spread, missed, level)
         return float(weight @ np.minimum(np.abs(fit.loo), bound) ** 2)
 
     ridges = MIXTURE.ridges

@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 from buttress._checks import Array
 from buttress.robust.design import Design
 from buttress.robust.tuning import MIXTURE, SEARCH
-from buttress.solvers.contamination.residual_law import Limits, Mixed, Schedule, mixture
+from buttress.solvers.contamination.residual_law import Limits, Mixed, Schedule, levels, mixture
 from buttress.solvers.contamination.trimmed import concentrate, smallest, within
 from buttress.solvers.contamination.tuning import RESIDUALS
-from buttress.solvers.ridge.leave_one_out import FeatureRidge
+from buttress.solvers.ridge.leave_one_out import FeatureRidge, Fit
 from buttress.solvers.run import Budget, Outcome
 
 
@@ -41,6 +41,15 @@ class Task:
     def missed(self) -> Array | None:
         """The part of each row that the features miss, as in :class:`Ridge`."""
         return self.design.ridge.missed
+
+    @property
+    def shapes(self) -> tuple[bool, ...]:
+        """Whether laws without and with a shape are tried: what landmarks miss has a law of its own."""
+        return (False, True) if self.design.regime.exact else (False,)
+
+    def levels(self, fit: Fit) -> Array | None:
+        """Return the levels (n,) of a law with a shape; None where none is tried."""
+        return levels(self.y, fit) if self.shapes[-1] else None
 
 
 def search(task: Task) -> tuple[Mixed, NDArray[np.bool_]]:

@@ -142,9 +142,21 @@ class Entries:
     columns: int = tuned(1000, "columns", "beyond which the inverse of their covariance takes longer than a fit")
 
 
+@dataclass(frozen=True)
+class Misleading:
+    """Genuine rows that look corrupt: when ``fit`` warns that those named may be such."""
+
+    named: float = tuned(0.02, "share of rows", "named corrupt from which it is asked what they have in common",
+                         "most that may be named on clean data in silence")
+    fewest: int = tuned(10, "rows", "the same, for few rows: fewer have something in common by chance", THEORY)
+    one_side: float = tuned(0.95, "share of the rows named", "on one side of what is expected from which all count so",
+                            THEORY)
+
+
 DESIGN = Designs()
 SEARCH = Search()
 MIXTURE = Mixtures()
 LINEAR = LinearFits()
 RELABEL = Relabelling()
 ENTRIES = Entries()
+MISLEADING = Misleading()

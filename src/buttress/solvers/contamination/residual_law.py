@@ -1,11 +1,16 @@
 """A fit to rows of which an unknown share is corrupt: each residual comes from an inlier or an outlier density.
 
-    r_i ~ (1 - pi) t_nu(0, s c_i) + pi G(m, o),        c_i^2 = a_i^2 + b q_i
+    r_i ~ (1 - pi) t_nu(0, s c_i) + pi G(m, o),        c_i^2 = (a_i^2 + b q_i) exp(2 h z_i)
 
 r_i is the residual of row i under the fit without it, and a_i its spread (``leave_one_out``). q_i is the part of
 k(x_i, x_i) that landmark features miss (0 if they are exact). A row with a large q_i has a large residual because the
 features cannot represent it, and not because it is corrupt: for a Gaussian process the missing part adds a variance
-proportional to q_i. G is nine tenths normal and one tenth Cauchy, so that no residual is too large for an outlier.
+proportional to q_i. z_i is what is expected of the row, standardised (:func:`levels`): with h > 0 large targets scatter
+more. G is nine tenths normal and one tenth Cauchy, so that no residual is too large for an outlier.
+
+Good residuals of real tables are often skewed too. A law with a shape has, in place of t_nu(0, s c), the two-piece law
+of Fernandez & Steel (1998): its mode is at u c, and its scale is s c exp(k) above and s c exp(-k) below. Without a
+shape u = k = h = 0. Either may lead expectation and maximisation astray, so that both are tried (Schwarz's criterion).
 
 The two steps of expectation and maximisation alternate:
 
@@ -39,17 +44,22 @@ class Limits:
 
 @dataclass(frozen=True)
 class Schedule:
-    """How a mixture is fitted: degrees of freedom of inliers, EM rounds of the law between fits, stopping rules."""
+    """How a mixture is fitted: degrees of freedom of inliers, EM rounds of the law between fits, stopping rules, shape.
+    """
 
     nu: float
     rounds: int
     max_iter: int
     tol: float
+    shaped: bool = False
 
 
 @dataclass(frozen=True)
 class Law:
-    """The two densities: inlier scale s and degrees of freedom nu; outlier share pi, location m and width o; b."""
+    """The two densities: inlier scale s and degrees of freedom nu; outlier share pi, location m and width o; b.
+
+    The shape is ``mode`` u, ``skew`` k and ``growth`` h.
+    """
 
     scale: float
     nu: float
@@ -57,14 +67,28 @@ class Law:
     location: float
     width: float
     stray: float = 0.0
+    mode: float = 0.0
+    skew: float = 0.0
+    growth: float = 0.0
 
-    def spread(self, spread: Array, missed: Array | None) -> Array:
-        """Return c, shape (n,), from a and q."""
-        return spread if missed is None or self.stray == 0 else np.sqrt(spread**2 + self.stray * missed)
+    def spread(self, spread: Array, missed: Array | None, level: Array | None = None) -> Array:
+        """Return c, shape (n,), from a, q and z."""
+        c = spread if missed is None or self.stray == 0 else np.sqrt(spread**2 + self.stray * missed)
+        return c if level is None or self.growth == 0 else c * np.exp(self.growth * level)
+
+    def sides(self, r: Array, c: Array) -> tuple[Array, Array]:
+        """Return how far the residuals lie from the mode, and the inlier scale on their side of it, both (n,)."""
+        off = r - self.mode * c
+        return off, self.scale * np.exp(np.where(off > 0, self.skew, -self.skew)) * c
+
+    def log_inlier(self, r: Array, c: Array) -> Array:
+        """Return the log densities of r under the inlier density, shape (n,)."""
+        off, side = self.sides(r, c)
+        return _log_student(off, side, self.nu) + np.log(side / (self.scale * c)) - np.log(np.cosh(self.skew))
 
     def log_parts(self, r: Array, c: Array) -> tuple[Array, Array]:
         """Return the log densities of r under the inlier and the outlier density, each times its share."""
-        inlier = _log_student(r, self.scale * c, self.nu) + np.log1p(-self.share)
+        inlier = self.log_inlier(r, c) + np.log1p(-self.share)
         z = (r - self.location) / self.width
         normal = np.log(1 - RESIDUALS.cauchy_share) - 0.5 * np.log(2 * np.pi) - 0.5 * z * z
         cauchy = np.log(RESIDUALS.cauchy_share) - np.log(np.pi) - np.log1p(z * z)
@@ -85,24 +109,78 @@ class Law:
         """
         if self.nu > 2:
             return responsibility
-        return responsibility * np.minimum((self.nu + 1) / (self.nu + (r / (self.scale * c)) ** 2), 1)
+        off, side = self.sides(r, c)
+        return responsibility * np.minimum((self.nu + 1) / (self.nu + (off / side) ** 2), 1)
 
     def m_step(
-        self, r: Array, spread: Array, responsibility: Array, limits: Limits, missed: Array | None = None
+        self, r: Array, spread: Array, responsibility: Array, limits: Limits, missed: Array | None = None,
+        level: Array | None = None,
     ) -> "Law":
-        """Return the law of greatest likelihood given the responsibilities."""
-        c = self.spread(spread, missed)
-        square = (self.nu + 1) / (self.nu + (r / (self.scale * c)) ** 2) * r**2
-        variance, beyond = _variance(square, spread, missed, responsibility, c)
-        scale = max(float(np.sqrt(variance)), limits.floor)
-        stray = beyond / scale**2
+        """Return the law of greatest likelihood given the responsibilities; with levels z (n,), one with a shape."""
+        if level is None:
+            good = self._scaled(r, spread, responsibility, limits, missed)
+        else:
+            good = self._shaped(r, spread, responsibility, limits, level)
         if limits.share == 0:
-            return replace(self, scale=scale, stray=stray)
+            return good
         bad = 1 - responsibility
         location, width = _outliers(r, bad)
         least = RESIDUALS.least_rows / len(r)
         share = float(np.clip(bad.mean(), least, RESIDUALS.most_bad)) if limits.share is None else limits.share
-        return Law(scale, self.nu, share, location, max(width, RESIDUALS.least_width * scale), stray)
+        return replace(good, share=share, location=location, width=max(width, RESIDUALS.least_width * good.scale))
+
+    def _scaled(
+        self, r: Array, spread: Array, responsibility: Array, limits: Limits, missed: Array | None
+    ) -> "Law":
+        c = self.spread(spread, missed)
+        square = (self.nu + 1) / (self.nu + (r / (self.scale * c)) ** 2) * r**2
+        variance, beyond = _variance(square, spread, missed, responsibility, c)
+        scale = max(float(np.sqrt(variance)), limits.floor)
+        return replace(self, scale=scale, stray=beyond / scale**2)
+
+    def _shaped(self, r: Array, spread: Array, responsibility: Array, limits: Limits, level: Array) -> "Law":
+        """Return the law with the likeliest mode, then the two scales, then a step of Fisher scoring for the growth."""
+        c = self.spread(spread, None, level)
+        x = r / c
+        off, side = self.sides(r, c)
+        weight = responsibility * (self.nu + 1) / (self.nu + (off / side) ** 2)
+        precise = weight * (c / side) ** 2
+        mode = float(precise @ x / max(float(precise.sum()), TINY))
+        n = max(float(responsibility.sum()), TINY)
+        scale, skew = _two_scales(x - mode, weight, n, limits.floor)
+        z = level - responsibility @ level / n
+        law = replace(self, scale=scale, mode=mode, skew=skew)
+        off, side = law.sides(r, c)
+        excess = weight * (off / side) ** 2 - responsibility
+        information = 2 * self.nu / (self.nu + 3) * float(responsibility @ z**2)
+        step = float(excess @ z) / max(information, TINY)
+        most = min(RESIDUALS.most_shape, float(np.log(scale / limits.floor)) / RESIDUALS.far_level)
+        growth = float(np.clip(self.growth + step, -most, most))  # nowhere is the scale below the floor
+        middle = float(np.exp((self.growth - growth) * (responsibility @ level / n)))
+        return replace(law, scale=max(scale * middle, limits.floor), mode=mode * middle, growth=growth)
+
+
+def _two_scales(off: Array, weight: Array, n: float, floor: float) -> tuple[float, float]:
+    """Return s and k of greatest likelihood for n weighted distances from the mode, of variances s^2 exp(2k), exp(-2k).
+
+    Minimises n log(s exp(k) + s exp(-k)) + up / (2 s^2 exp(2k)) + down / (2 s^2 exp(-2k)), with the weighted squares up
+    and down; in closed form the scales are as the cube roots of these. Neither scale is below the floor.
+    """
+    up = np.cbrt(max(float(weight @ np.where(off > 0, off, 0) ** 2), TINY))
+    down = np.cbrt(max(float(weight @ np.where(off > 0, 0, off) ** 2), TINY))
+    above = max(float(np.sqrt((up + down) / n) * up), floor)
+    below = max(float(np.sqrt((up + down) / n) * down), floor)
+    skew = float(np.clip(0.5 * np.log(above / below), -RESIDUALS.most_shape, RESIDUALS.most_shape))
+    return float(np.sqrt(above * below)), skew
+
+
+def levels(y: Array, fit: Fit) -> Array | None:
+    """Return what the fit without each row expects of it, standardised and bounded, (n,); None where that is constant.
+    """
+    expected = y - fit.loo
+    expected = expected - np.median(expected)
+    width = MAD * float(np.median(np.abs(expected)))
+    return np.clip(expected / width, -RESIDUALS.far_level, RESIDUALS.far_level) if width > 0 else None
 
 
 def _outliers(r: Array, bad: Array) -> tuple[float, float]:
@@ -153,23 +231,36 @@ class Explained:
     likelihood: float
 
 
-def explain(r: Array, spread: Array, missed: Array | None, limits: Limits) -> Explained:
+def explain(
+    r: Array, spread: Array, missed: Array | None, limits: Limits, level: Array | None = None
+) -> Explained:
     """Return the law of greatest likelihood for given residuals: Student's t alone, or with an outlier density.
 
-    The outlier density has three more parameters, which cost log(n)/2 each (Schwarz's criterion). With more than 4,000
-    rows the law is learned from a random part of them. Heavier tails may explain a single large residual about as well
-    as an outlier density. So responsibilities are the mean over all laws tried, weighted by Schwarz's criterion.
+    With levels (n,) laws with a shape are tried as well. A parameter costs log(n)/2 (Schwarz's criterion): the outlier
+    density has three, a shape three. With more than 4,000 rows the law is learned from a random part of them. Heavier
+    tails may explain a single large residual about as well as an outlier density. So responsibilities are the mean over
+    all laws tried, weighted by Schwarz's criterion.
     """
     part = drawn_rows(len(r), RESIDUALS.rows)
-    found = _tried(r[part], spread[part], None if missed is None else missed[part], limits)
+    found = _tried(r[part], spread[part], None if missed is None else missed[part], limits, None)
+    if level is not None:
+        cost = shape_cost(len(r[part]))
+        found += [(other - cost, law) for other, law in _tried(r[part], spread[part], None, limits, level[part])]
     best, law = max(found, key=lambda pair: pair[0])
     likely = [(np.exp(other - best), tried) for other, tried in found if other > best - RESIDUALS.neglected]
-    summed = sum(weight * tried.e_step(r, tried.spread(spread, missed))[0] for weight, tried in likely)
+    summed = sum(weight * tried.e_step(r, tried.spread(spread, missed, level))[0] for weight, tried in likely)
     responsibility = np.minimum(summed / sum(weight for weight, _ in likely), 1)
     return Explained(law, responsibility, float(best) / len(r[part]))
 
 
-def _tried(r: Array, spread: Array, missed: Array | None, limits: Limits) -> list[tuple[float, Law]]:
+def shape_cost(n: int) -> float:
+    """Return the nats that the three numbers of a shape must gain on n rows, by Schwarz's criterion."""
+    return float(3 * np.log(n) / 2)
+
+
+def _tried(
+    r: Array, spread: Array, missed: Array | None, limits: Limits, level: Array | None
+) -> list[tuple[float, Law]]:
     """Return (Schwarz's criterion in nats, law) for each number of degrees of freedom."""
     found = []
     cost = 3 * np.log(len(r)) / 2 if limits.share is None else 0.0
@@ -178,19 +269,21 @@ def _tried(r: Array, spread: Array, missed: Array | None, limits: Limits) -> lis
         alone = replace(mixed, share=0.0)
         only_good = Limits(limits.floor, 0.0)
         for _ in range(RESIDUALS.rounds):
-            alone = alone.m_step(r, spread, np.ones(len(r)), only_good, missed)
-        mixed = em_rounds(mixed, r, spread, missed, limits, RESIDUALS.rounds)
+            alone = alone.m_step(r, spread, np.ones(len(r)), only_good, missed, level)
+        mixed = em_rounds(mixed, r, spread, missed, limits, RESIDUALS.rounds, level)
         if limits.share is None:
-            found.append((_log_student(r, alone.scale * alone.spread(spread, missed), nu).sum(), alone))
-        found.append((mixed.e_step(r, mixed.spread(spread, missed))[1] - cost, mixed))
+            found.append((float(alone.log_inlier(r, alone.spread(spread, missed, level)).sum()), alone))
+        found.append((mixed.e_step(r, mixed.spread(spread, missed, level))[1] - cost, mixed))
     return found
 
 
-def em_rounds(law: Law, r: Array, spread: Array, missed: Array | None, limits: Limits, rounds: int) -> Law:
+def em_rounds(
+    law: Law, r: Array, spread: Array, missed: Array | None, limits: Limits, rounds: int, level: Array | None = None
+) -> Law:
     """Return the law after rounds of E-step and M-step on given residuals."""
     for _ in range(rounds):
-        responsibility, _ = law.e_step(r, law.spread(spread, missed))
-        law = law.m_step(r, spread, responsibility, limits, missed)
+        responsibility, _ = law.e_step(r, law.spread(spread, missed, level))
+        law = law.m_step(r, spread, responsibility, limits, missed, level)
     return law
 
 
@@ -234,14 +327,20 @@ def mixture_steps(
     missed = ridge.missed
     part = drawn_rows(len(y), RESIDUALS.rows)
     some = None if missed is None else missed[part]
-    law = first_law(fit.loo[part], fit.spread[part], schedule.nu, limits)
-    law = em_rounds(law, fit.loo[part], fit.spread[part], some, limits, schedule.rounds)
+
+    def learned(law: Law, level: Array | None) -> Law:
+        drawn = None if level is None else level[part]
+        return em_rounds(law, fit.loo[part], fit.spread[part], some, limits, schedule.rounds, drawn)
+
+    level = levels(y, fit) if schedule.shaped else None
+    law = learned(first_law(fit.loo[part], fit.spread[part], schedule.nu, limits), level)
     last = np.inf
     for n_iter in count(1):
-        responsibility, _ = law.e_step(fit.loo, law.spread(fit.spread, missed))
+        responsibility, _ = law.e_step(fit.loo, law.spread(fit.spread, missed, level))
         fit = ridge.solve(y, responsibility, alpha)
-        law = em_rounds(law, fit.loo[part], fit.spread[part], some, limits, schedule.rounds)
-        responsibility, total = law.e_step(fit.loo, law.spread(fit.spread, missed))
+        level = levels(y, fit) if schedule.shaped else None
+        law = learned(law, level)
+        responsibility, total = law.e_step(fit.loo, law.spread(fit.spread, missed, level))
         mean = total / len(y)
         yield Step(Mixed(fit, law, responsibility, mean, n_iter), change=abs(mean - last), objective=-mean)
         last = mean

@@ -41,6 +41,8 @@ class Residuals:
     least_width: float = tuned(2.0, "inlier scales", "least outlier width")
     least_rows: float = tuned(0.5, "rows", "least outlier share, times n")
     least_own: float = tuned(1e-3, "of the variance", "least part not due to what landmarks miss")
+    most_shape: float = tuned(1.0, "logarithm", "most skew of good residuals, and growth of their scale a level")
+    far_level: float = tuned(3.0, "deviations", "that what is expected of a row counts for where the scale grows")
     rounds: int = tuned(50, "EM rounds", "that settle the law of given residuals")
     neglected: float = tuned(10.0, "nats", "laws so much less likely are left out of the mean")
     settled: float = tuned(1e-4, "nats a row", "change that ends the mixture fit")

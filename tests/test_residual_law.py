@@ -1,0 +1,167 @@
+"""The law of good residuals with a shape: skewed, and wider where more is expected; and what fit says of such rows."""
+
+import sys
+import warnings
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy.integrate import quad
+
+from buttress import RobustKernelRegressor, RobustLinearRegressor
+from buttress._tuned import changed
+from buttress.robust.misleading import what_they_share
+from buttress.solvers.contamination.residual_law import Law, Limits, em_rounds, explain, first_law, levels
+from buttress.solvers.contamination.tuning import GUARD
+from buttress.solvers.ridge.leave_one_out import Fit
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
+
+from trial_sets import GENERATED, corrupted_targets, dataset
+
+SHAPED = Law(0.7, 8.0, 0.0, 0.0, 5.0, mode=-0.4, skew=0.6, growth=0.3)
+
+
+def drawn(law, level, rng):
+    """Residuals of unit spread from a law without outliers, by its definition."""
+    n = len(level)
+    above = rng.random(n) < np.exp(law.skew) / (2 * np.cosh(law.skew))
+    size = np.abs(rng.standard_t(law.nu, size=n)) * law.scale
+    off = np.where(above, np.exp(law.skew) * size, -np.exp(-law.skew) * size)
+    return (off + law.mode) * np.exp(law.growth * level)
+
+
+@pytest.mark.parametrize("c", [0.5, 2.0])
+def test_the_density_of_good_residuals_integrates_to_one(c):
+    def density(r):
+        return float(np.exp(SHAPED.log_inlier(np.array([r]), np.array([c]))[0]))
+
+    mode = SHAPED.mode * c
+    assert quad(density, -np.inf, mode)[0] + quad(density, mode, np.inf)[0] == pytest.approx(1, abs=1e-7)
+
+
+def test_without_a_shape_it_is_students_law():
+    from scipy.stats import t
+
+    r, c = np.array([-2.0, 0.1, 5.0]), np.array([1.0, 2.0, 0.5])
+    law = replace(SHAPED, mode=0.0, skew=0.0, growth=0.0)
+    np.testing.assert_allclose(law.log_inlier(r, c), t.logpdf(r, 8.0, scale=0.7 * c), rtol=1e-12)
+
+
+def test_the_shape_is_recovered_and_no_other_is_likelier():
+    rng = np.random.default_rng(0)
+    level = rng.uniform(-2, 2, size=10_000)
+    r = drawn(SHAPED, level, rng)
+    spread = np.ones(len(r))
+    limits = Limits(1e-9, 0.0)
+    law = em_rounds(replace(first_law(r, spread, 8.0, limits), share=0.0), r, spread, None, limits, 80, level)
+    found = np.array([law.scale, law.mode, law.skew, law.growth])
+    np.testing.assert_allclose(found, [0.7, -0.4, 0.6, 0.3], atol=0.05)
+
+    def likelihood(law):
+        return law.log_inlier(r, law.spread(spread, None, level)).sum()
+
+    best = likelihood(law)
+    for name in ("scale", "mode", "skew", "growth"):
+        for step in (-0.01, 0.01):
+            assert likelihood(replace(law, **{name: getattr(law, name) + step})) < best
+
+
+def test_a_skewed_tail_is_good_and_a_second_group_is_not():
+    rng = np.random.default_rng(1)
+    level = rng.uniform(-1, 1, size=800)
+    r = (rng.gamma(2.0, size=800) - 2) * np.exp(0.3 * level)
+    spread = np.ones(800)
+    assert np.mean(explain(r, spread, None, Limits(1e-6), level).responsibility < 0.5) < 0.01
+    assert np.mean(explain(r, spread, None, Limits(1e-6)).responsibility < 0.5) > 0.01
+    bad = np.arange(800) < 160
+    r[bad] = rng.normal(15, 2, size=160)
+    found = explain(r, spread, None, Limits(1e-6), level)
+    np.testing.assert_array_equal(found.responsibility < 0.5, bad)
+
+
+def test_where_targets_are_equal_no_scale_falls_below_the_floor():
+    rng = np.random.default_rng(2)
+    level = rng.uniform(-3, 3, size=500)
+    r = np.where(level < 0.5, 0.0, rng.exponential(2.0, size=500))
+    law = first_law(r, np.ones(500), 8.0, Limits(0.3))
+    law = em_rounds(law, r, np.ones(500), None, Limits(0.3), 50, level)
+    _, side = law.sides(r, law.spread(np.ones(500), None, level))
+    assert side.min() > 0.29
+
+
+def test_levels_are_of_the_prediction_without_the_row():
+    y = np.array([5.0, 1.0, 2.0, 100.0])
+    loo = np.array([1.0, 1.0, 1.0, 1.0])
+    level = levels(y, Fit(y, y, loo, loo, loo))
+    np.testing.assert_allclose(level[:3], (np.array([4.0, 0.0, 1.0]) - 2.5) / (1.4826 * 2.0))
+    assert level[3] == 3
+    assert levels(np.ones(4), Fit(y, y, np.zeros(4), loo, loo)) is None
+
+
+@pytest.fixture(scope="module")
+def rings():
+    """Rows like those of abalone: noise skewed to the right that grows with what is expected; to fit and to predict."""
+    X, y = dataset("long tail", 7)
+    return X[:350], y[:350], X[350:], y[350:]
+
+
+def error(model, X, y):
+    return np.sqrt(np.mean((model.predict(X) - y) ** 2))
+
+
+def test_without_a_guard_a_long_tail_of_good_rows_is_not_named(rings):
+    X, y, X_test, y_test = rings
+    with changed(GUARD, gain_a_row=-np.inf, gain_in_all=-np.inf):
+        model = RobustKernelRegressor(random_state=0).fit(X, y)
+    plain = RobustKernelRegressor(contamination=0, random_state=0).fit(X, y)
+    assert np.mean(~model.inlier_mask_) < 0.05
+    assert error(model, X_test, y_test) < 1.03 * error(plain, X_test, y_test)
+
+
+def test_mirrored_targets_among_them_cost_little(rings):
+    X, y, X_test, y_test = rings
+    dirty, bad = corrupted_targets(X, y, "mirrored", 0.3, np.random.default_rng(7))
+    model = RobustKernelRegressor(random_state=0).fit(X, dirty)
+    oracle = RobustKernelRegressor(contamination=0, random_state=0).fit(X[~bad], y[~bad])
+    assert error(model, X_test, y_test) < 1.1 * error(oracle, X_test, y_test)
+
+
+@pytest.mark.parametrize(("kind", "said"), [
+    ("step", "lie together in X"), ("two levels", "lie together in X"), ("zero-inflated", r"targets are equal \(0\)"),
+    ("salaries", "lie above what is expected"),
+])
+def test_genuine_rows_that_look_corrupt_are_not_named_in_silence(kind, said):
+    X, y = GENERATED[kind](np.random.default_rng(5))
+    with pytest.warns(UserWarning, match=said):
+        RobustKernelRegressor(random_state=0).fit(X[:280], y[:280])
+
+
+def test_the_linear_fit_speaks_of_a_long_tail_and_of_equal_targets():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(400, 3))
+    with pytest.warns(UserWarning, match="lie above what is expected.*logarithm"):
+        RobustLinearRegressor(random_state=0).fit(X, np.exp(X[:, 0] + 0.5 * rng.normal(size=400)))
+    with pytest.warns(UserWarning, match=r"targets are equal \(0\)"):
+        RobustLinearRegressor(random_state=0).fit(X, np.where(rng.random(400) < 0.6, 0, np.exp(X[:, 0])))
+
+
+def test_clean_rows_and_a_share_given_pass_in_silence():
+    X, y = GENERATED["friedman1"](np.random.default_rng(5))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        RobustKernelRegressor(random_state=0).fit(X[:200], y[:200])
+        RobustKernelRegressor(contamination=0.1, random_state=0).fit(X[:200], y[:200] + 20.0 * (np.arange(200) < 20))
+
+
+def test_few_rows_and_rows_on_both_sides_have_nothing_in_common():
+    y = np.arange(500.0)
+    bad = np.arange(500) < 40
+    both = np.where(np.arange(500) % 2, 5.0, -5.0)
+    assert what_they_share(y, both, bad, together=False) is None
+    assert what_they_share(y, np.ones(500), np.arange(500) < 9, together=True) is None
+    above = what_they_share(y, np.ones(500), bad, together=False)
+    assert above is not None
+    assert "above" in above[0]
+    assert "shortens the tail" in above[1]  # 0 has no logarithm
