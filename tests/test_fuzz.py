@@ -1,17 +1,17 @@
-"""The short version of ``python -m tests.fuzz``: changed and forged model files are refused, or load to sound models."""
+"""The short version of ``python -m tests.fuzz``: changed and forged files are refused, or load to sound models."""
 
 import numpy as np
 import pytest
 
 pytest.importorskip("resource", reason="memory is measured on POSIX systems only")
 
-from buttress import save
-
 from fuzz.bombs import bombs
 from fuzz.forgeries import forged
 from fuzz.judge import judge
 from fuzz.mutations import mutated
 from fuzz.seeds import fitted
+
+from buttress import save
 
 
 @pytest.fixture(scope="module")

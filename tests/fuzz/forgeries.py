@@ -8,7 +8,8 @@ import struct
 
 PREFIX = struct.Struct("<8sIQ")
 HOSTILE = (
-    None, True, -1, 0, 1, 2**31, 2**63, 10**400, -(10**9), 0.5, 1e308, "", "os:system", "array", "nan", "\ud800", "x" * 300,
+    None, True, -1, 0, 1, 2**31, 2**63, 10**400, -(10**9), 0.5, 1e308, "", "os:system", "array", "nan", "\ud800",
+    "x" * 300,
     [], {}, [[]], {"array": 0}, {"array": -1}, {"array": 10**9}, {"scalar": 0}, {"float": "nan"}, {"float": "-inf"},
     {"tuple": []}, {"dict": []}, {"dict": [[0, 0], [0, 1]]}, {"objects": [1, 2], "shape": [2, 10**9]},
     {"slice": [0, 1, 2]}, {"dtype": "<f8"}, {"dtype": "O"}, {"type": "<M8"}, {"function": "numpy.exp"},
@@ -19,7 +20,8 @@ HOSTILE = (
     {"class": "Combination", "state": {"kernels": [], "weights": []}}, {"class": "SVC", "state": {}},
     {"class": "sklearn.StandardScaler", "state": {}}, {"class": "subprocess:Popen", "state": {}},
 )
-DTYPES = ("<f8", "<f4", "<i8", "<i4", "<u1", "|b1", "<U1", "<U0", "<c16", "|O", "<M8[s]", ">f8", "<f2", "V8", "<U999999999")
+DTYPES = ("<f8", "<f4", "<i8", "<i4", "<u1", "|b1", "<U1", "<U0", "<c16", "|O", "<M8[s]", ">f8", "<f2", "V8",
+          "<U999999999")
 
 
 def forged(content, rng):

@@ -66,6 +66,8 @@ def decode(content: Content) -> Any:
     reading = _Reading(content)
     model = _decode(content.model, reading, 0)
     reading.finish()
+    if not (isinstance(content.model, dict) and "class" in content.model):
+        raise ModelFileError("It holds no estimator and no kernel.")
     return model
 
 
