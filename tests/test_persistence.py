@@ -151,6 +151,17 @@ def test_sparse_rows_whose_indices_point_outside_are_refused(path):
         load(path)
 
 
+@pytest.mark.parametrize("pointers", [[0, 10**9, 0], [0, 2, 1], [1, 1, 1], [0, 1], [0, -1, 1]])
+def test_row_pointers_that_point_outside_are_refused(pointers, path):
+    n = pointers[-1]
+    parts = [np.ones(n), np.zeros(n, dtype=np.int32), np.array(pointers, dtype=np.int32)]
+    arrays = Arrays()
+    encoded = instance("RBF", gamma={"csr_matrix": [encode(part, arrays, "") for part in parts], "shape": [2, 3]})
+    path.write_bytes(b"".join(pack(encoded, arrays.held, {})))
+    with pytest.raises(ModelFileError, match="point outside"):
+        load(path)
+
+
 def test_text_labels_names_of_columns_and_types_come_back(path):
     pandas = pytest.importorskip("pandas")
     X, y = iris()

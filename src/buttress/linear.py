@@ -27,7 +27,7 @@ from buttress._checks import (
     warn_user,
 )
 from buttress._rows import equal_pairs
-from buttress._types import DenseOrSparse, MatrixLike
+from buttress._types import DenseOrSparse, Mask, MatrixLike
 from buttress.certainty.calibration import HeldOut
 from buttress.certainty.linear_machine import left_out_scores
 from buttress.certainty.probabilities import Certainty, Probabilities
@@ -57,7 +57,7 @@ class _Fit(NamedTuple):
     b: float
     primal: float
     dual: float
-    multipliers: Array | None
+    multipliers: Array | None  # feasible: they prove the dual objective
     outcome: Outcome
 
 
@@ -112,6 +112,8 @@ class LinearSVC(Probabilities, CallbackSupportMixin, ClassifierMixin, BaseEstima
     dual_objective_, dual_gap_ : float, or array of shape (n_classes,)
         A lower bound of the optimum and its distance to ``primal_objective_``; minus infinity and infinity for "sgd",
         which has no dual point.
+    dual_coef_ : array of shape (1, n), or (n_classes, n) beyond two classes
+        The dual point of ``dual_objective_``: y_i a_i of each row. Not for "sgd".
     converged_ : bool
         Whether ``tol`` was met, which for "sgd" proves nothing.
     n_iter_ : int
@@ -199,11 +201,9 @@ class LinearSVC(Probabilities, CallbackSupportMixin, ClassifierMixin, BaseEstima
         self.classes_, codes = check_classes(labels, "LinearSVC")
         weight = check_weights(sample_weight, rows)
         bound = self.C * weight * class_weights(self.class_weight, self.classes_, codes, weight)[codes]
-        if not bound.all():
-            counts = bound > 0
-            rows = rows[counts]
-            codes = codes[counts]
-            bound = bound[counts]
+        counted = bound > 0
+        if not counted.all():
+            rows, codes, bound = rows[counted], codes[counted], bound[counted]
         report = step_callback(self, rows, labels, None)
         rng = check_random_state(self.random_state)
         self._walks: list[tuple[Walk, SuffixMean]] = []
@@ -211,6 +211,7 @@ class LinearSVC(Probabilities, CallbackSupportMixin, ClassifierMixin, BaseEstima
         problems = [self._problem(rows, codes, bound, positive) for positive in self._positives()]
         fits = [self._fit_class(problem, report, rng, left, inner=problem is not problems[-1]) for problem in problems]
         self._set_solution(fits)
+        self._keep_dual(fits, problems, counted)
         groups = equal_pairs(rows, codes)
         scores = [left_out_scores(problem, fit.w, fit.b, fit.multipliers, groups)
                   for problem, fit in zip(problems, fits, strict=True)]
@@ -291,7 +292,8 @@ class LinearSVC(Probabilities, CallbackSupportMixin, ClassifierMixin, BaseEstima
             b = float(outcome.state[d])
             multipliers = outcome.state[d + 1 :] if self.solver == "gd" else None
             dual = -np.inf if multipliers is None else problem.dual(multipliers)
-        return _Fit(w, b, problem.primal(w, problem.slack(w, b)), dual, multipliers, outcome)
+        inside = None if multipliers is None else problem.feasible(multipliers)
+        return _Fit(w, b, problem.primal(w, problem.slack(w, b)), dual, inside, outcome)
 
     def _set_solution(self, fits: list[_Fit]) -> None:
         self.coef_ = np.stack([fit.w for fit in fits])
@@ -303,6 +305,15 @@ class LinearSVC(Probabilities, CallbackSupportMixin, ClassifierMixin, BaseEstima
         self.converged_ = all(fit.outcome.converged for fit in fits)
         self.n_iter_ = max(fit.outcome.n_iter for fit in fits)
         self.history_ = fits[-1].outcome.history
+
+    def _keep_dual(self, fits: list[_Fit], problems: list[LinearProblem], counted: Mask) -> None:
+        """Keep y_i a_i of every row, with which anyone can prove the dual objectives again."""
+        self.__dict__.pop("dual_coef_", None)
+        pairs = zip(problems, fits, strict=True)
+        signed = [problem.y * fit.multipliers for problem, fit in pairs if fit.multipliers is not None]
+        if signed:
+            self.dual_coef_ = np.zeros((len(signed), len(counted)))
+            self.dual_coef_[:, counted] = signed
 
     @available_if(_is_stochastic)
     @all_or_nothing

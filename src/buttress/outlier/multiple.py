@@ -104,6 +104,8 @@ class MultiKernelSVDD(BallDetector):
     kernel_variances_ : array of shape (m,)
         V_p at the solution. Under "minimax" equal for all kernels with weight, and larger for the others; under
         "joint" gamma_p V_p is the same for all.
+    bound_coef_ : array of shape (n,)
+        Under "minimax" and "joint" with learned weights, the dual point that proves the lower bound of ``dual_gap_``.
     dual_gap_ : float
         An absolute gap, after normalisation. "minimax" and "joint": the objective minus a lower bound of its minimum
         over all weights. Otherwise the gap of the ball for these weights. NaN if a kernel is indefinite and not
@@ -265,7 +267,7 @@ class MultiKernelSVDD(BallDetector):
         self, parts: list[Array], keep: NDArray[np.intp], stack: KernelStack, outcome: Outcome, certified: bool,
         weight: Array,
     ) -> None:
-        trial, lower = outcome.state
+        trial, lower, point = outcome.state
         weights = trial.eta / stack.scales
         kernel = Precomputed() if self._stacked() else Combination(self.kernels_, [float(w) for w in weights])
         self._set_ball(kernel, parts[0], centers(kernel, parts[0]), keep, trial.ball, weight)
@@ -276,6 +278,10 @@ class MultiKernelSVDD(BallDetector):
         self.mixing_ = np.sqrt(trial.eta) / np.sqrt(trial.eta).sum()
         self.kernel_scales_ = stack.scales
         self.kernel_variances_ = trial.variances
+        self.__dict__.pop("bound_coef_", None)
+        if point is not None:
+            self.bound_coef_ = np.zeros(len(weight))
+            self.bound_coef_[keep] = point
         gap = max(0.0, trial.upper - lower) if np.isfinite(lower) else trial.ball.gap
         self.dual_gap_ = float(gap) if certified else float("nan")
         self.converged_ = outcome.converged

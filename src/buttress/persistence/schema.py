@@ -68,7 +68,7 @@ SCHEMAS: dict[str, Row] = {
                   "dual_coef_": "f[q,*]", "_lam": "p"},
     "MMEstimate": {"coef": "f[p]", "covariance": "x[p,p]", "scale": "p", "weights": "p[r]", "freedom": "i"},
     "MultiKernelSVDD": {**_BALL, "kernel_weights_": "p[m]", "mixing_": "p[m]", "kernel_scales_": "p[m]",
-                        "kernel_variances_": "x[m]", "n_solved_": "n"},
+                        "kernel_variances_": "x[m]", "bound_coef_": "p[r]", "n_solved_": "n"},
     "NystroemMap": {"kernel": "@", "landmarks": "f[m,*]", "root": "f[m,*]"},
     "PerClass": {"codes": "n[r]"},
     "RandomExpansion": {"features": "@", "coef": "f[*,*,k]", "intercept": "f[k]"},

@@ -51,18 +51,23 @@ class LinearProblem:
         losses = np.maximum(u, 0)
         return 0.5 * float(w @ w) + float(self.bound @ (losses**2 if self.squared else losses))
 
-    def dual(self, a: Array) -> float:
-        """Return the dual objective of multipliers a, moved into their box and, with a free b, onto sum a_i y_i = 0.
-
-        It is a lower bound of the optimum: sum a_i - 1/2 ||sum a_i y_i x_i||^2, for the squared loss minus
-        sum a_i^2 / (4 C_i).
-        """
+    def feasible(self, a: Array) -> Array:
+        """Return multipliers a moved into their box and, with a free b, onto sum a_i y_i = 0."""
         a = np.maximum(a, 0) if self.squared else np.clip(a, 0, self.bound)
         if self.intercept:
             plus = float(a[self.y > 0].sum())
             minus = float(a[self.y < 0].sum())
             heavy = self.y > 0 if plus > minus else self.y < 0
             a = np.where(heavy, a * (min(plus, minus) / max(plus, minus, TINY)), a)
+        return np.asarray(a)
+
+    def dual(self, a: Array) -> float:
+        """Return the dual objective of multipliers a, made feasible first.
+
+        It is a lower bound of the optimum: sum a_i - 1/2 ||sum a_i y_i x_i||^2, for the squared loss minus
+        sum a_i^2 / (4 C_i).
+        """
+        a = self.feasible(a)
         w = self.X.T @ (self.y * a)
         cost = 0.25 * float((a**2 / self.bound).sum()) if self.squared else 0.0
         return float(a.sum()) - 0.5 * float(w @ w) - cost

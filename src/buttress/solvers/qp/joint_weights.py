@@ -104,7 +104,7 @@ def joint_cuts(stack: KernelStack, mix: Array) -> Steps:
         trial = stack.evaluate(mix**2, start)
         best = trial if best is None or trial.upper < best.upper else best
         lower, start, V = bundle.add(trial)
-        yield Step((best, lower), gap=(best.upper - lower) / max(abs(best.upper), 1e-300), objective=best.upper)
+        yield Step((best, lower, start), gap=(best.upper - lower) / max(abs(best.upper), 1e-300), objective=best.upper)
         mix = best_mix(V)
 
 
@@ -119,8 +119,9 @@ def joint_gradient(stack: KernelStack, mix: Array) -> Steps:
     bundle = Bundle(stack)
     trial = stack.evaluate(mix**2, None)
     while True:
-        lower, _, V = bundle.add(trial)
-        yield Step((trial, lower), gap=(trial.upper - lower) / max(abs(trial.upper), 1e-300), objective=trial.upper)
+        lower, point, V = bundle.add(trial)
+        gap = (trial.upper - lower) / max(abs(trial.upper), 1e-300)
+        yield Step((trial, lower, point), gap=gap, objective=trial.upper)
         gamma = np.sqrt(trial.eta)
         D = best_mix(V) - gamma
         D = D if gamma * trial.variances @ D < 0 else best_mix(trial.variances) - gamma

@@ -192,6 +192,8 @@ def variance(source: Source, share: Array) -> float:
 def level_cuts(stack: KernelStack, eta: Array) -> Steps:
     """Yield the best weights so far; the next are the closest to them at which all cuts eta'V are below the level.
 
+    Here and below the state is the trial, a lower bound of J over all weights, and the dual point that proves it.
+
     The linear program over the cuts bounds J from below. The mixture of dual points that attains it is a dual point
     too, and by concavity its bound is at least as good. So it adds a cut without solving another program. The gap is
     relative.
@@ -199,7 +201,6 @@ def level_cuts(stack: KernelStack, eta: Array) -> Steps:
     cuts: list[Array] = []
     points: list[Array] = []
     best: Trial | None = None
-    lower = -np.inf
     start: Array | None = None
     while True:
         trial = stack.evaluate(eta, start)
@@ -210,9 +211,10 @@ def level_cuts(stack: KernelStack, eta: Array) -> Steps:
             _, mix = lowest(cuts)
             points.append(np.tensordot(mix, points, axes=1))
             cuts.append(stack.variances(points[-1]))
-        lower = max(lower, max(float(V.min()) for V in cuts))
+        strongest = int(np.argmax([V.min() for V in cuts]))
+        lower = float(cuts[strongest].min())
         gap = best.upper - lower
-        yield Step((best, lower), gap=gap / max(abs(best.upper), TINY), objective=best.upper)
+        yield Step((best, lower, points[strongest]), gap=gap / max(abs(best.upper), TINY), objective=best.upper)
         start = points[-1]
         eta = nearest_low(best.eta, np.array(cuts), lower + LEVEL * gap)
 
@@ -259,10 +261,13 @@ def reduced_gradient(stack: KernelStack, eta: Array) -> Steps:
     """Yield weights along SimpleMKL's reduced gradient: to faces of the simplex while J falls, then a line search."""
     trial = stack.evaluate(eta, None)
     lower = -np.inf
+    point = trial.ball.a
     while True:
-        lower = max(lower, float(trial.variances.min()))
+        if trial.variances.min() > lower:
+            lower = float(trial.variances.min())
+            point = trial.ball.a
         gap = (trial.upper - lower) / max(abs(trial.upper), TINY)
-        yield Step((trial, lower), gap=gap, objective=trial.upper)
+        yield Step((trial, lower, point), gap=gap, objective=trial.upper)
         D = descent_direction(trial.eta, trial.variances)
         if not D.any():
             return
@@ -363,7 +368,7 @@ def alternate(stack: KernelStack, eta: Array) -> Steps:
     while True:
         spread = float(gamma @ trial.variances)
         most = max(change, abs(spread - last) / max(spread, TINY))
-        yield Step((trial, np.nan), change=most, objective=-spread)
+        yield Step((trial, np.nan, None), change=most, objective=-spread)
         following = trial.variances / np.linalg.norm(trial.variances)
         last = spread
         change = float(np.abs(following - gamma).max())
@@ -374,7 +379,7 @@ def alternate(stack: KernelStack, eta: Array) -> Steps:
 def fixed(stack: KernelStack, eta: Array) -> Steps:
     """Yield the ball of the given weights, once."""
     trial = stack.evaluate(eta, None)
-    yield Step((trial, np.nan), objective=trial.upper, done=True)
+    yield Step((trial, np.nan, None), objective=trial.upper, done=True)
 
 
 def find_copies(sources: list[Source], sample: int = COPY_ROWS) -> list[tuple[int, int]]:

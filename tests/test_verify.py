@@ -1,0 +1,180 @@
+"""The verifier: what it proves is true, it needs nothing of this package, and it rejects what was altered."""
+
+import ast
+import subprocess
+import sys
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn import svm as libsvm
+from verify_cases import altered, held, models, rows, written
+
+from buttress import SVC, certificates, save, verify
+from buttress.relational import Join, RelationalLinearSVC, Table
+from buttress.verify import Near
+
+FILE = Path(verify.__file__)
+
+
+@pytest.fixture(scope="module")
+def cases(tmp_path_factory):
+    return written(tmp_path_factory.mktemp("models") / "model.buttress")
+
+
+@pytest.mark.parametrize("number", range(len(models())), ids=[str(model) for model, *_ in models()])
+def test_what_a_fit_claims_is_proven(number, cases):
+    claims = verify.prove(*cases[number])
+    assert [claim for claim in claims if not claim[3]] == []
+
+
+def test_it_needs_numpy_and_the_standard_library_only():
+    imports = [node for node in ast.walk(ast.parse(FILE.read_text())) if isinstance(node, ast.Import | ast.ImportFrom)]
+    names = {(node.module if isinstance(node, ast.ImportFrom) else alias.name).split(".")[0]
+             for node in imports for alias in node.names}
+    assert names <= {"numpy", *sys.stdlib_module_names}
+
+
+def test_it_is_short():
+    tree = ast.parse(FILE.read_text())
+    texts = {line for node in ast.walk(tree) if isinstance(node, ast.Module | ast.FunctionDef | ast.ClassDef)
+             and ast.get_docstring(node) for line in range(node.body[0].lineno, node.body[0].end_lineno + 1)}
+    code = [number for number, line in enumerate(FILE.read_text().splitlines(), 1)
+            if line.strip() and number not in texts]
+    assert len(code) <= 300
+
+
+def test_errors_hold_the_exact_numbers():
+    rng = np.random.default_rng(0)
+    for size in (1, 7, 300):
+        a, b = rng.normal(size=(2, size)) * 10.0 ** rng.integers(-6, 6, (2, size))
+        exact = sum((Fraction(x) * Fraction(y) for x, y in zip(a, b, strict=True)), Fraction(0))
+        found = Near(a) @ b * 3.1 + 0.7
+        exact = exact * Fraction(3.1) + Fraction(0.7)
+        assert Fraction(float(found.low)) <= exact <= Fraction(float(found.high))
+        assert found.high - found.low <= 1e-12 * (np.abs(a) @ np.abs(b) + 1)
+
+
+@pytest.mark.parametrize("name", ["RBF", "Laplacian", "Cauchy"])
+def test_kernel_values_hold_those_of_more_digits(name):
+    X = rows()[0]
+    found = verify.kernel({"class": name, "gamma": 0.7}, X, X[:9])
+    wide = X.astype(np.longdouble)
+    r2 = ((wide[:, None] - wide[None, :9]) ** 2).sum(axis=2)
+    exact = {"RBF": np.exp(-np.longdouble(0.7) * r2), "Laplacian": np.exp(-np.longdouble(0.7) * np.sqrt(r2)),
+             "Cauchy": 1 / (1 + np.longdouble(0.7) * r2)}[name]
+    assert ((found.low <= exact) & (exact <= found.high)).all()
+
+
+def test_the_optimum_of_libsvm_lies_between_the_proven_bounds(cases):
+    model, X, y, _ = cases[0]
+    peer = libsvm.SVC(tol=1e-10, gamma=model["expansion_"]["kernel"]["gamma"]).fit(X, y)
+    K = np.exp(-peer.gamma * ((peer.support_vectors_[:, None] - peer.support_vectors_) ** 2).sum(axis=2))
+    dual = np.abs(peer.dual_coef_).sum() - peer.dual_coef_[0] @ K @ peer.dual_coef_[0] / 2
+    found = {name: proven for name, _, proven, _ in verify.prove(model, X, y)}
+    assert found["dual objective 0"] <= dual + 1e-8
+    assert found["primal objective 0"] >= dual - 1e-8
+
+
+def test_altered_models_are_rejected(cases):
+    reject(cases, 60)
+
+
+@pytest.mark.slow
+def test_a_thousand_altered_models_are_rejected(cases):
+    reject(cases, 1_000)
+
+
+def reject(cases, count):
+    rng = np.random.default_rng(1)
+    accepted = []
+    for _ in range(count):
+        model, X, y, weight = cases[rng.integers(len(cases))]
+        changed, kind = altered(model, rng)
+        if held(changed, X, y, weight):
+            accepted.append((model["class"], kind))
+    assert accepted == []
+
+
+def test_other_rows_than_those_of_the_fit_are_noticed(cases):
+    for number in (0, 6, 8, 11, 14):
+        model, X, y, weight = cases[number]
+        assert not held(model, X[::-1].copy(), y, weight)
+
+
+def test_no_point_within_a_proven_radius_is_predicted_otherwise(cases):
+    rng = np.random.default_rng(0)
+    for number in (0, 3):
+        model, X, _, _ = cases[number]
+        estimator, y, _ = models()[number]
+        estimator.fit(X, y)
+        some = X[::12]
+        found = np.array([radius for _, radius, _, _ in verify.radii(model, some)])
+        assert (found <= certificates.certified_radius(estimator, some, norm="l2").l2 * 1.5).all()
+        away = rng.normal(size=(200, *some.shape))
+        away *= found[:, None] / np.linalg.norm(away, axis=2, keepdims=True)
+        labels = estimator.predict((some + away).reshape(-1, X.shape[1])).reshape(200, -1)
+        assert (labels == estimator.predict(some)).all()
+
+
+def test_radii_of_a_linear_machine_are_exact_and_larger_ones_are_not_proven(tmp_path):
+    X, y = rows()[:2]
+    model = SVC(kernel="linear").fit(X, y > 0)
+    save(model, tmp_path / "model")
+    held_model = verify.read_model(tmp_path / "model")
+    w = model.dual_coef_[0] @ model.support_vectors_
+    exact = np.abs(X @ w + model.intercept_[0])[:5] / np.linalg.norm(w)
+    np.testing.assert_allclose([found for _, _, found, _ in verify.radii(held_model, X[:5])], exact, rtol=1e-6)
+    assert all(holds for *_, holds in verify.radii(held_model, X[:5], exact * (1 - 1e-9)))
+    assert not any(holds for *_, holds in verify.radii(held_model, X[:5], exact * 1.001))
+
+
+@pytest.fixture(scope="module")
+def join(tmp_path_factory):
+    """A folder with two tables and a model over their join."""
+    folder = tmp_path_factory.mktemp("join")
+    rng = np.random.default_rng(0)
+    loan = pd.DataFrame({"who": rng.integers(0, 15, 40), "sum": rng.normal(size=40)})
+    loan["bad"] = np.where(loan["sum"] + rng.normal(size=40) > 0.3, "yes", "no")
+    job = rng.choice(["a", "b"], 20)
+    person = pd.DataFrame({"id": rng.integers(0, 15, 20), "age": rng.normal(size=20), "job": job})
+    loan.to_csv(folder / "loan.csv", index=False)
+    person.to_csv(folder / "person.csv", index=False)
+    tables = [Table("loan", loan, features=["sum"], label="bad"), Table("person", person, features=["age", "job"])]
+    model = RelationalLinearSVC(alpha=0.01, random_state=0).fit(Join(tables, on=[("loan.who", "person.id")]))
+    save(model, folder / "model")
+    return folder
+
+
+def test_the_interval_of_a_join_is_proven_and_a_narrower_one_is_not(join):
+    model = verify.read_model(join / "model")
+    tables = {name: verify.read_columns(join / f"{name}.csv") for name in ("loan", "person")}
+    asked = (tables, [["loan.who", "person.id"]], "bad")
+    assert all(holds for *_, holds in verify.relational(model, *asked))
+    low, high = model["objective_interval_"]
+    for changed in ({"objective_interval_": [high * 1.001, high * 1.002]}, {"objective_interval_": [low, low * 0.999]},
+                    {"coef_": model["coef_"] * 1.1}, {"intercept_": model["intercept_"] + 0.1}, {"n_join_rows_": 5}):
+        assert not all(holds for *_, holds in verify.relational({**model, **changed}, *asked))
+
+
+def test_the_command_says_what_is_proven(join, tmp_path, capsys):
+    X, y, _, _ = rows()
+    frame = pd.DataFrame(X, columns=list("abcd")).assign(y=y)
+    frame.to_csv(tmp_path / "data.csv", index=False)
+    frame[:2].drop(columns="y").to_csv(tmp_path / "rows.csv", index=False)
+    save(SVC().fit(X, y), tmp_path / "model")
+    call = [str(tmp_path / "model"), str(tmp_path / "data.csv"), "--radii", str(tmp_path / "rows.csv")]
+    assert verify.main(call) == 0
+    assert "proven: radius of row 1" in capsys.readouterr().out
+    frame["a"] += frame["b"]
+    frame.to_csv(tmp_path / "data.csv", index=False)
+    assert verify.main(call) == 1
+    assert "NOT PROVEN" in capsys.readouterr().out
+    assert verify.main([str(tmp_path / "data.csv"), str(tmp_path / "data.csv")]) == 2
+    done = subprocess.run([sys.executable, str(FILE), str(join / "model"), "--table", f"loan={join / 'loan.csv'}",
+                           "--table", f"person={join / 'person.csv'}", "--on", "loan.who=person.id", "--target", "bad"],
+                          capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "upper end of the interval" in done.stdout
