@@ -139,8 +139,11 @@ def coverage(args):
 
 def contaminated(args):
     header("set", "estimator", "clean rows", "corrupt, .2", "width", "corrupt, .2")
+    means = {}
     for name, (X, y) in regression_sets(args.data_dir).items():
         for title, model in list(regressors().items())[2:]:
+            if args.only not in (None, title):
+                continue
             found = []
             for seed in range(args.splits):
                 Xt, yt, Xn, yn = split(X, y, seed)
@@ -148,7 +151,11 @@ def contaminated(args):
                 yt[: N_TRAIN // 5] = np.random.default_rng(seed).normal(5, 5, size=N_TRAIN // 5)
                 found.append(row + judged(model.fit(Xt, yt).predict_interval(Xn), yn))
             mean = np.mean(found, axis=0)
+            means.setdefault(title, []).append(mean)
             print(f"| {name} | {title} | {mean[0]:.3f} | {mean[2]:.3f} | {mean[1]:.2f} | {mean[3]:.2f} |", flush=True)
+    for title, rows in means.items():
+        mean = np.mean(rows, axis=0)
+        print(f"| mean | {title} | {mean[0]:.3f} | {mean[2]:.3f} | {mean[1]:.2f} | {mean[3]:.2f} |")
 
 
 def novelty(args):
