@@ -6,6 +6,7 @@ from scipy.optimize import minimize
 from sklearn.base import clone
 
 from buttress import SVC, AdversarialLinearSVC
+from buttress.certificates import certified_within
 from buttress.solvers.linear import free_range
 
 from problems import breast_cancer, iris, noisy, points
@@ -173,3 +174,27 @@ def test_bad_parameters_are_named(parameters, message):
 def test_limits_and_scales_out_of_reach_are_refused(X, bounds, message):
     with pytest.raises(ValueError, match=message):
         AdversarialLinearSVC(bounds=bounds).fit(X, np.arange(20) % 2)
+
+
+@pytest.mark.parametrize(("norm", "dual"), [("linf", 1), ("l2", 2), ("l1", np.inf)])
+def test_ball_machines_are_certified_by_their_margin_less_the_dual_norm(norm, dual):
+    X, y = breast_cancer()
+    model = AdversarialLinearSVC(attack="ball", norm=norm, eps=0.2).fit(X, y)
+    lead = np.abs(model.decision_function(X)) - 0.3 * np.linalg.norm(model.coef_[0], dual)
+    clear = np.abs(lead) > 1e-9
+    np.testing.assert_array_equal(certified_within(model, X, eps=0.3, norm=norm)[clear], lead[clear] > 0)
+
+
+def test_an_l1_ball_is_certified_for_kernels_by_the_l2_ball_that_holds_it():
+    X, y = noisy(60)
+    model = SVC(gamma=0.1).fit(X, y)
+    ours, wider = (certified_within(model, X, eps=0.2, norm=norm) for norm in ("l1", "l2"))
+    np.testing.assert_array_equal(ours, wider)
+    assert ours.any()
+
+
+def test_a_radius_that_leaves_nothing_of_the_machine_is_warned_of():
+    X, y = breast_cancer()
+    with pytest.warns(UserWarning, match="coefficients of 1 of 1 machines are next to 0"):
+        model = AdversarialLinearSVC(attack="ball", eps=50.0).fit(X, y)
+    assert len(np.unique(model.predict(X))) == 1

@@ -8,7 +8,8 @@ from sklearn.preprocessing import StandardScaler
 
 from buttress import SVC, AdversarialLinearSVC, AdversarialSVC, attacks
 from buttress._checks import InterruptedWarning, warn_user
-from buttress.attacks.tuning import best_of, search
+from buttress.adversarial import kernel
+from buttress.attacks.tuning import Tried, best_of, search
 from buttress.kernels import RBF
 
 from problems import moons
@@ -64,13 +65,26 @@ def test_the_parameters_that_there_are_move(estimator, names):
     assert set(tried[0].parameters) == names
 
 
-def test_an_adversarial_machine_tunes_itself():
+def test_an_adversarial_machine_tunes_itself(tmp_path):
     X, y = moons(60, noise=0.1)
     options = {"eps": 0.2, "max_iter": 20, "n_landmarks": 20, "random_state": 0}
-    tuned = AdversarialSVC(tune="attacked", **options).fit(X, y)
-    assert set(tuned.tuned_params_) == {"C", "gamma"}
+    tuned = AdversarialSVC(tune="attacked", checkpoint=str(tmp_path), **options).fit(X, y)
+    assert set(tuned.tuned_params_) == {"C", "gamma", "defense"}
     same = AdversarialSVC(**options, **tuned.tuned_params_).fit(X, y)
     np.testing.assert_array_equal(tuned.decision_function(X), same.decision_function(X))
+
+
+@pytest.mark.parametrize(("kept", "taken"), [((0.8, 0.7), "input"), ((0.7, 0.7), "certified")])
+def test_of_the_two_defences_the_one_that_keeps_more_is_taken_and_of_equals_the_proven_one(kept, taken, monkeypatch):
+    def as_if(model, X, y, score, fits):
+        return [Tried({"C": 2.0, "gamma": 0.5}, dict(zip(("input", "certified"), kept, strict=True))[model.defense])]
+
+    monkeypatch.setattr(kernel, "fits_tried", as_if)
+    X, y = moons(40)
+    model = AdversarialSVC(tune="attacked", max_iter=5, random_state=0).fit(X, y)
+    assert model.tuned_params_ == {"C": 2.0, "gamma": 0.5, "defense": taken}
+    same = AdversarialSVC(max_iter=5, random_state=0, **model.tuned_params_).fit(X, y)
+    np.testing.assert_array_equal(model.decision_function(X), same.decision_function(X))
 
 
 def test_what_cannot_be_tuned_is_refused():

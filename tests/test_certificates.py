@@ -1,6 +1,7 @@
 """Certificates: never exceeded by an attack or a random move, exact where that is known, never below (1)."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.kernel_approximation import Nystroem
@@ -229,3 +230,11 @@ def test_models_without_a_certificate_and_bad_rows_are_refused(model, X, message
     rows, y = moons(40)
     with pytest.raises(ValueError, match=message):
         certified_radius(model.fit(rows, y), rows if X is None else X)
+
+
+@pytest.mark.parametrize("ask", [certified_radius, lambda model, X: attacks.pgd(model, X, [0] * len(X), eps=0.1)])
+def test_a_frame_of_another_width_is_told_which_columns(ask):
+    X, y = moons(40)
+    model = SVC().fit(pd.DataFrame({"width": X[:, 0], "height": X[:, 1]}), y)
+    with pytest.raises(ValueError, match=r"fitted on 2. Give those columns. Missing: 'height'. Not known: 'a', 'b'."):
+        ask(model, pd.DataFrame({"width": X[:, 0], "a": 0.0, "b": 0.0}))

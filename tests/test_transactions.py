@@ -116,7 +116,8 @@ def interrupt_often(estimator, instants):
                 assert is_as_before(model, vars(first)), number
                 continue
         assert any(issubclass(warning.category, InterruptedWarning) for warning in caught), number
-        assert vars(whole).keys() <= vars(model).keys(), number
+        # training on perturbed inputs that was cut short is not compared with the certified machine, and not replaced
+        assert vars(whole).keys() - {"certified_margin_"} <= vars(model).keys(), number
         answers = model.predict(X)
         assert np.isin(answers, y).all() if is_classifier(model) else np.isfinite(answers).all(), number
 

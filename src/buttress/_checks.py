@@ -260,8 +260,10 @@ def check_values(X: Array, columns: Sequence[str], who: str = "buttress") -> Non
     raise ValueError(f"Input contains {value:g} in {where}, too large for float64 kernels. Rescale the column.")
 
 
-def check_rows(X: MatrixLike, width: int | None, who: str) -> Array:
+def check_rows(X: MatrixLike, width: int | None, who: str, names: Sequence[Any] | None = None) -> Array:
     """Return rows of shape (n, width), in float64 unless they are float32, for what is given a fitted model.
+
+    ``names`` are those of the columns that the model was fitted on, where it knows them.
 
     Raises ValueError for sparse rows, entries that are no real numbers, NaN and inf (naming the column), another width.
     """
@@ -277,9 +279,22 @@ def check_rows(X: MatrixLike, width: int | None, who: str) -> Array:
     if rows.ndim != 2:
         raise ValueError(f"X must be two-dimensional, (n, {width}). Got shape {rows.shape}.")
     if width is not None and rows.shape[1] != width:
-        raise ValueError(f"X has {rows.shape[1]} features, but the model was fitted on {width}. Give those columns.")
+        raise ValueError(f"X has {rows.shape[1]} features, but the model was fitted on {width}. Give those columns."
+                         f"{_lacking(X, names)}")
     check_values(rows, [str(j) for j in range(rows.shape[1])], who)
     return rows
+
+
+def _lacking(X: MatrixLike, names: Sequence[Any] | None) -> str:
+    """Say which columns of a model a frame lacks and which it has besides, of either at most five."""
+    if names is None or not hasattr(X, "columns"):
+        return ""
+    given = list(X.columns)
+    parts = {"Missing": [name for name in names if name not in given],
+             "Not known": [name for name in given if name not in names]}
+    told = (f" {what}: {', '.join(map(repr, map(str, found[:5])))}{', ...' if len(found) > 5 else ''}."
+            for what, found in parts.items() if found)
+    return "".join(told)
 
 
 def check_box(bounds: BoundsLike, X: Array, *, finite: bool = False) -> tuple[Array, Array]:

@@ -36,6 +36,7 @@ from buttress.solvers.run import all_or_nothing
 OUTDONE = ("defense='input' is no better than {} at eps={:g}. The model is that of defense='certified' in its place. "
            "Use a smaller eps, a larger C or another gamma for 'input'.")
 TUNING_FITS = 8  # most fits that choose C and gamma
+CERTIFIED_FITS = 3  # most fits of "certified" beside "input"
 INPUT = ("n_features_in_", "feature_names_in_")  # set by the checks of X
 
 
@@ -100,8 +101,9 @@ class AdversarialSVC(Probabilities, CallbackSupportMixin, ExpansionPredictions, 
         Of "input" and "certified": a box that holds the rows and that attackers stay in, numbers or arrays that
         broadcast to X.
     tune : {None, "attacked"}
-        "attacked": C and gamma are chosen by accuracy under attack on a quarter of the rows, from those given, by
-        :func:`buttress.attacks.tuned`, at 8 more fits.
+        "attacked": C and gamma are chosen by accuracy under attack on a quarter of the rows, from those given, as by
+        :func:`buttress.attacks.tuned`, at 8 more fits. For "input" up to 3 fits of "certified" are tried too, and it is
+        taken where it keeps as many rows.
     attack_steps : int, default=5
         Gradient steps that search for each worst input in the training of "input".
     n_features, batch_size, n_passes : int, default=1024, 500, 1
@@ -138,7 +140,7 @@ class AdversarialSVC(Probabilities, CallbackSupportMixin, ExpansionPredictions, 
     feature_radius_ : float
         r of "rkhs".
     tuned_params_ : dict
-        C and gamma that ``tune`` chose.
+        C, gamma and defense that ``tune`` chose.
     natural_C_ : array of shape (k,)
         Of "exact": the C (the weight of the mean loss) of the natural machine that gives the same classes.
     dual_gap_ : array of shape (k,)
@@ -319,16 +321,24 @@ def fit_by(
     return fit_certified(model, kernel, X, codes, contrasts, rng, report)
 
 
-def tuned_copy(model: AdversarialSVC, X: Array, codes: Rows) -> tuple[AdversarialSVC, dict[str, float]]:
-    """Return a copy with the C and gamma that keep most of some held-out rows under attack, and what they are.
+def tuned_copy(model: AdversarialSVC, X: Array, codes: Rows) -> tuple[AdversarialSVC, dict[str, Any]]:
+    """Return a copy with what keeps most of some held-out rows under attack, and its C, gamma and defence.
 
-    All fits share ``max_time`` equally.
+    In place of "input", "certified" is tried too, with fewer fits, and taken where it keeps as many: it has proofs. All
+    fits share ``max_time`` equally.
     """
-    share = None if model.max_time is None else model.max_time / (TUNING_FITS + 1)
+    share = None if model.max_time is None else model.max_time / (TUNING_FITS + CERTIFIED_FITS + 1)
     seed = check_random_state(model.random_state).randint(2**31) if model.random_state is not None else 0
-    copy = clone(model).set_params(tune=None, max_time=share, random_state=seed, progress=False)
+    copy = clone(model).set_params(tune=None, max_time=share, random_state=seed, progress=False, checkpoint=None,
+                                   resume=False)
     score = AttackedAccuracy(eps=model.eps, norm=model.norm, bounds=model.bounds)
-    chosen = best_of(fits_tried(copy, X, codes, score, TUNING_FITS)).parameters
+    best = best_of(fits_tried(copy, X, codes, score, TUNING_FITS))
+    chosen = {**best.parameters, "defense": model.defense}
+    if model.defense == "input" and can_certify(fitted_kernel(model, X)):
+        copy.set_params(defense="certified")
+        proven = best_of(fits_tried(copy, X, codes, score, CERTIFIED_FITS))
+        if proven.accuracy >= best.accuracy:
+            chosen = {**proven.parameters, "defense": "certified"}
     return copy.set_params(**chosen, random_state=model.random_state, progress=model.progress), chosen
 
 

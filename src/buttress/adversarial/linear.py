@@ -14,6 +14,7 @@ from buttress._checks import (
     check_number,
     check_option,
     check_X_y,
+    warn_user,
 )
 from buttress._predicting import ExpansionPredictions
 from buttress._suggest import LARGEST
@@ -23,6 +24,8 @@ from buttress.kernels import Linear
 from buttress.solvers.linear.ball_attack import ball_descent
 from buttress.solvers.linear.free_range import free_range_descent, free_range_margins
 from buttress.solvers.run import Outcome, all_or_nothing, countdown, run
+
+FLAT = 0.01  # of scores whose margin is 1: rows that differ by less are all told the same
 
 
 class AdversarialLinearSVC(CallbackSupportMixin, ExpansionPredictions, ClassifierMixin, BaseEstimator):
@@ -159,7 +162,17 @@ class AdversarialLinearSVC(CallbackSupportMixin, ExpansionPredictions, Classifie
         self.dual_gap_ = np.array([outcome.gap * outcome.objective for _, _, outcome in fits])
         self.n_iter_ = sum(outcome.n_iter + 1 for _, _, outcome in fits)
         self.history_ = fits[-1][2].history
+        if self.attack == "ball" and self.eps > 0:
+            self._warn_if_flat(X)
         return self
+
+    def _warn_if_flat(self, X: Array) -> None:
+        """Warn where the radius leaves next to nothing of some machine."""
+        reach = np.ptp(self.expansion_(X), axis=0)
+        if (reach < FLAT).any():
+            warn_user(f"eps={self.eps:g} is so large that the coefficients of {int((reach < FLAT).sum())} of "
+                      f"{len(reach)} machines are next to 0: their scores vary by less than {FLAT:g} over the rows. "
+                      "Use a smaller eps, or a larger C.")
 
     def _check_parameters(self) -> None:
         check_number("C", self.C, 0)

@@ -1,5 +1,6 @@
 """Whether training on perturbed inputs paid: against one class for all rows, and against the exact linear machine."""
 
+import warnings
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -41,7 +42,10 @@ def outdone_by(
     if len(X) * X.shape[1] ** 2 * contrasts.shape[2] > LINEAR_WORK:
         return None
     rows = rng.permutation(len(X))[:JUDGED_ROWS]
-    linear = AdversarialLinearSVC(C=model.C, attack="ball", norm=model.norm, eps=model.eps, tol=model.tol).fit(X, codes)
+    linear = AdversarialLinearSVC(C=model.C, attack="ball", norm=model.norm, eps=model.eps, tol=model.tol)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # of a machine that nobody asked for
+        linear.fit(X, codes)
     box = None
     if model.bounds is not None:
         low, high = (np.broadcast_to(side, X.shape)[rows] for side in check_box(model.bounds, X))

@@ -112,7 +112,7 @@ def pose(
     device = check_device(device)
     as_fitted: Any = frames_like(X) if hasattr(model, "feature_names_in_") else np.asarray
     index = getattr(X, "index", None) if as_fitted is not np.asarray else None
-    X = check_rows(X, getattr(model, "n_features_in_", None), "An attack")
+    X = check_rows(X, getattr(model, "n_features_in_", None), "An attack", getattr(model, "feature_names_in_", None))
     if not len(X):
         raise ValueError("X must have at least one row. Got none.")
     low, high = (np.float64(-np.inf), np.float64(np.inf)) if bounds is None else check_box(bounds, X)

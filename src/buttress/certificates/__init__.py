@@ -123,7 +123,8 @@ def certified_within(
         As in :func:`certified_radius`.
     eps : float or array of shape (n,)
         Radius, >= 0, in the units of X.
-    norm : {"linf", "l2"}
+    norm : {"linf", "l2", "l1"}
+        In "l1" linear models are certified exactly, others by the l_2 ball, which holds the l_1 ball.
     effort : float
         Seconds a row of branch and bound, spent on rows that are not proven without.
 
@@ -141,7 +142,8 @@ def certified_within(
     array([ True,  True])
     """
     leads, data, box = _posed(model, X, bounds)
-    effort, norm = check_number("effort", effort, 0, closed="left"), check_option("norm", norm, NORMS)
+    effort, norm = check_number("effort", effort, 0, closed="left"), check_option("norm", norm, (*NORMS, "l1"))
+    norm = "l2" if norm == "l1" and not leads.linear else norm
     radius = np.asarray(eps, dtype=np.float64)
     if radius.shape not in ((), (len(data),)) or not (np.isfinite(radius) & (radius >= 0)).all():
         raise ValueError(f"eps must be radii >= 0, one or one for each of the {len(data)} rows. Got {eps!r}.")
@@ -172,7 +174,9 @@ def _posed(model: Scorable, X: MatrixLike, bounds: BoundsLike | None) -> tuple[L
     if score is None:
         raise ValueError(f"No certificate is known for {type(model).__name__}. It must be a kernel expansion: an "
                          "estimator of this package, SVC, a linear classifier, or one behind scalers or Nystroem.")
-    rows = check_rows(X, getattr(model, "n_features_in_", None), "A certificate").astype(np.float64, copy=False)
+    names = getattr(model, "feature_names_in_", None)
+    rows = check_rows(X, getattr(model, "n_features_in_", None), "A certificate", names)
+    rows = rows.astype(np.float64, copy=False)
     if bounds is None:
         return Leads(score, rows.shape[1]), rows, None
     low, high = (np.broadcast_to(side, rows.shape) for side in check_box(bounds, rows))

@@ -46,8 +46,8 @@ class Leads:
         self.scale = np.abs(signed)
         self.origin = float(np.linalg.norm(np.broadcast_to(score.shift, width) * signed))
         self.terms = certified_terms(expansion)
-        exact = self.terms is not None and all(isinstance(term, LinearTerm) for term in self.terms)
-        self.relaxing = None if exact or not isinstance(expansion, KernelExpansion) else _Relaxing.of(expansion)
+        self.linear = self.terms is not None and all(isinstance(term, LinearTerm) for term in self.terms)
+        self.relaxing = None if self.linear or not isinstance(expansion, KernelExpansion) else _Relaxing.of(expansion)
         if self.terms is None and self.relaxing is None:
             kernel = expansion.kernel if isinstance(expansion, KernelExpansion) else expansion
             raise ValueError(f"No certificate is known for {kernel!r}. Use a stationary kernel (RBF, Laplacian, "

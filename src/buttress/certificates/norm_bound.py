@@ -80,7 +80,7 @@ class LinearTerm:
 
     def fall(self, Z: Array, V: Array, scale: Array) -> Fall:
         W = (V @ self.weights.T) * scale
-        dual = {"l2": np.linalg.norm(W, axis=1), "linf": np.abs(W).sum(axis=1)}
+        dual = {"l2": np.linalg.norm(W, axis=1), "linf": np.abs(W).sum(axis=1), "l1": np.abs(W).max(axis=1)}
         return lambda radius, norm: dual[norm] * radius
 
 
