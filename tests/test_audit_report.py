@@ -163,9 +163,9 @@ def test_an_attack_that_would_take_too_long_is_left_out_with_a_note(monkeypatch)
 
 
 def test_a_blind_attack_is_noted_once():
-    X = np.random.default_rng(0).normal(size=(120, 3))
+    X = np.random.default_rng(0).normal(size=(60, 3))
     forest, y = RandomForestClassifier(5, random_state=0), (X[:, 0] > 0).astype(int)
-    result = buttress.audit(forest, X, y, rows=60, budget=300)
+    result = buttress.audit(forest, X, y, rows=30, budget=300)
     assert sum("No score of RandomForestClassifier changed" in note for note in result.notes) == 1
 
 

@@ -41,7 +41,7 @@ def audit(
         str | None, typer.Option("--format", help="csv or parquet, when the name does not say.")] = None,
     task: Annotated[Task, typer.Option(help="What the target is.")] = Task.auto,
     eps: Annotated[float, typer.Option(help="Attack radius in standard deviations of each numeric feature.")] = 0.25,
-    swaps: Annotated[int, typer.Option(help="Most categories of a row that are swapped, with --model.")] = 1,
+    swaps: Annotated[int, typer.Option(min=1, help="Most categories of a row that are swapped, with --model.")] = 1,
     budget: Annotated[float, typer.Option("--budget", "--max-time", help="Seconds for the whole run.")] = 60.0,
     rows: Annotated[int | None, typer.Option(help="Training rows to use instead of what the budget allows.")] = None,
     seed: Annotated[int, typer.Option(help="Seed of everything random.")] = 0,
@@ -62,8 +62,6 @@ def audit(
     _check_findings(fail_on or [], ignore or [])
     _check_output(output)
     check_numbers(eps, budget, rows, seed)
-    if swaps < 1:
-        raise ValueError(f"--swaps must be a whole number of at least 1. Got {swaps}.")
     _check_files(against, model, trust_pickle)
     table, settled, made = _table(data, target, file_format, task.value)
     _check_floors(floors, columns_of_task(settled))
