@@ -1,5 +1,7 @@
 """Features of entities: against pandas written by hand, on three engines, without leaks, and as scikit-learn has it."""
 
+from copy import copy
+
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -122,33 +124,50 @@ def test_dates_agree_on_all_engines(duckdb_connection, postgres):
     check_database(join, in_database(join, reader, owner.execute, POSTGRES, "d"))
 
 
-def test_spark_agrees(spark):
-    """One join with dates, both inner tables dated, and text with a quotation mark: Spark's every query takes its time.
-
-    ``learn`` reads the columns, ``transform`` and ``to_sql`` are one SELECT each.
-    """
-    join = bank(3, n=12, dated=True, inner_time=True)
-    join.tables[0].source["id"] = np.arange(12)
-    for table, column in zip(join.tables, ("day", "opened", "day")):
-        table.source[column] = pd.Timestamp("2024-01-01") + pd.to_timedelta(table.source[column] * 7, unit="h")
+def in_spark(join, spark):
+    """The same join over views of Spark."""
+    kinds = {"i": "BIGINT", "I": "BIGINT", "f": "DOUBLE", "d": "TIMESTAMP_NTZ"}
     tables = []
     for table in join.tables:
         frame = table.source
-        kinds = {"i": "BIGINT", "I": "BIGINT", "f": "DOUBLE", "d": "TIMESTAMP_NTZ"}
         schema = ", ".join(f"{SPARK.quote(c)} {kinds.get(str(frame[c].dtype)[0], 'STRING')}" for c in frame)
         values = frame.astype(object).where(frame.notna(), None).to_numpy().tolist()
         values = [[v.to_pydatetime() if isinstance(v, pd.Timestamp) else v for v in row] for row in values]
         spark.createDataFrame(values, schema).createOrReplaceTempView(f"bank_{table.name}")
         tables.append(Table(table.name, (spark, f"bank_{table.name}"), features=table.features, time=table.time))
-    rows = join.tables[0].source
-    here = EntityFeatures(join, missing="nan").fit(rows)
-    made = EntityFeatures(Join(tables, join.on, as_of=join.as_of), missing="nan", engine="sql").fit(rows)
-    assert list(made.get_feature_names_out()) == list(here.get_feature_names_out())
-    wanted = here.transform(rows)
-    np.testing.assert_allclose(made.transform(rows), wanted, rtol=1e-9, atol=1e-9)
+    return Join(tables, join.on, as_of=join.as_of)
+
+
+def check_spark(here, there, spark, rows):
+    """to_sql of features learned from frames, run by Spark, gives what the frames give."""
+    made = copy(here).set_params(join=there)
     found = {row[0]: row[1:] for row in spark.sql(made.to_sql(["id"])).collect()}
-    scored = np.array([[np.nan if value is None else value for value in found[i]] for i in range(12)])
-    np.testing.assert_allclose(scored, wanted, rtol=1e-9, atol=1e-9)
+    scored = [[np.nan if value is None else value for value in found[i]] for i in rows["id"]]
+    np.testing.assert_allclose(scored, here.transform(rows), rtol=1e-9, atol=1e-9)
+
+
+def test_the_select_of_features_runs_on_spark(spark):
+    join = bank(3, n=12)
+    rows = join.tables[0].source
+    rows["id"] = np.arange(12)
+    here = EntityFeatures(join, ("count", "mean", "share"), missing="nan").fit(rows)
+    check_spark(here, in_spark(join, spark), spark, rows)
+
+
+@pytest.mark.slow
+def test_spark_agrees(spark):
+    """All functions, dates, and both inner tables with a time; learned and asked for on Spark as well."""
+    join = bank(3, n=12, dated=True, inner_time=True)
+    rows = join.tables[0].source
+    rows["id"] = np.arange(12)
+    for table, column in zip(join.tables, ("day", "opened", "day")):
+        table.source[column] = pd.Timestamp("2024-01-01") + pd.to_timedelta(table.source[column] * 7, unit="h")
+    there = in_spark(join, spark)
+    here = EntityFeatures(join, missing="nan").fit(rows)
+    made = EntityFeatures(there, missing="nan", engine="sql").fit(rows)
+    assert list(made.get_feature_names_out()) == list(here.get_feature_names_out())
+    np.testing.assert_allclose(made.transform(rows), here.transform(rows), rtol=1e-9, atol=1e-9)
+    check_spark(here, there, spark, rows)
 
 
 @pytest.mark.parametrize("engine", ["memory", "sql"])
