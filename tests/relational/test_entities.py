@@ -272,7 +272,7 @@ def test_in_pipelines_searches_frames_and_model_files(tmp_path, duckdb_connectio
     assert b"1000" not in (tmp_path / "m.buttress").read_bytes()[:200]
     loaded = load(tmp_path / "m.buttress")
     assert list(loaded[0].get_feature_names_out()) == list(model[0].get_feature_names_out())
-    with pytest.raises(ValueError, match="set_params"):
+    with pytest.raises(ValueError, match=r"set_params\(entityfeatures__join=join\)"):
         loaded.predict(rows)
     loaded.set_params(entityfeatures__join=join)
     np.testing.assert_array_equal(loaded.decision_function(rows), model.decision_function(rows))
@@ -343,6 +343,55 @@ def test_bad_input_is_refused_with_what_to_do(made, rows, message, engine):
     model = made().set_params(engine=engine)
     with pytest.raises(ValueError, match=message):
         model.fit(model.join.tables[0].source if rows is None and isinstance(model.join, Join) else rows)
+
+
+def at_hours(hours, zone=None):
+    return pd.Series(pd.Timestamp("2024-01-01") + pd.to_timedelta(hours, unit="h")).dt.tz_localize(zone)
+
+
+@pytest.mark.parametrize("engine", ["memory", "sql"])
+def test_dates_with_a_time_zone_are_not_compared_with_dates_without(engine):
+    """In Oslo 8 o'clock is 7 o'clock in UTC: a visit at 7:30 UTC came later."""
+    rows = pd.DataFrame({"k": [1], "date": at_hours([8], "Europe/Oslo")})
+    other = pd.DataFrame({"k": [1, 1], "v": [1.0, 10.0], "day": at_hours([6.5, 7.5], "UTC")})
+    made = EntityFeatures(two(rows, other, as_of="rows.date", time="day"), ("sum",), engine=engine)
+    assert made.fit_transform(rows).ravel().tolist() == [1.0]
+    plain = rows.assign(date=rows["date"].dt.tz_localize(None))
+    with pytest.raises(ValueError, match=r"rows\.date \(time\), other\.day \(time with a time zone\)"):
+        made.fit(plain)
+    with pytest.raises(ValueError, match="with a time zone"):
+        made.fit(pl.DataFrame({"k": [1], "date": plain["date"].dt.to_pydatetime().tolist()}))
+
+
+def test_time_zones_of_tables_in_databases_are_seen(duckdb_connection, postgres):
+    owner, reader = postgres
+    rows = pd.DataFrame({"k": [1, 2], "date": at_hours([8, 8])})
+    for connection, execute in ((duckdb_connection, duckdb_connection.execute), (reader, owner.execute)):
+        execute("SET TimeZone = 'UTC'")
+        execute("CREATE TABLE zoned (k BIGINT, v DOUBLE PRECISION, day TIMESTAMP WITH TIME ZONE)")
+        execute("INSERT INTO zoned VALUES (1, 1.0, '2024-01-01 07:30:00+00'), (2, 2.0, '2024-01-01 08:30:00+00')")
+        other = Table("other", (connection, "zoned"), features=["v"], time="day")
+        for engine in ("memory", "sql"):
+            join = Join([Table("rows", rows), other], [("rows.k", "other.k")], as_of="rows.date")
+            made = EntityFeatures(join, ("sum",), engine=engine)
+            with pytest.raises(ValueError, match="with a time zone"):
+                made.fit(rows)
+            found = made.fit_transform(rows.assign(date=rows["date"].dt.tz_localize("UTC")))
+            assert found.ravel().tolist() == [1.0, 0.0]
+
+
+def test_keys_of_dates_agree_on_all_engines(duckdb_connection, postgres):
+    owner, reader = postgres
+    rows = pd.DataFrame({"day": at_hours([0, 24, 24.5, 48])})
+    other = pd.DataFrame({"day": at_hours([24, 24, 24.5, 99]), "v": [1.0, 2.0, 4.0, 8.0]})
+    wanted = [0.0, 3.0, 4.0, 0.0]
+    join = Join([Table("rows", rows), Table("other", other, features=["v"])], [("rows.day", "other.day")])
+    stored = [Join([join.tables[0], *in_database(Join(join.tables[1:]), *place, "keyed").tables], join.on)
+              for place in ((duckdb_connection, duckdb_connection.execute, DUCKDB), (reader, owner.execute, POSTGRES))]
+    for there in (join, *stored):
+        for engine in ("memory", "sql"):
+            made = EntityFeatures(there, ("sum",), engine=engine)
+            assert made.fit_transform(rows).ravel().tolist() == wanted
 
 
 def test_two_paths_to_one_table_are_refused():

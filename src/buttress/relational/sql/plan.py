@@ -59,17 +59,25 @@ def home_of(
 
 def column_sample(connection: Connection, dialect: Dialect, item: str, names: Sequence[str]) -> dict[str, Column]:
     """Read up to KIND_ROWS values of each named column that are not NULL, to learn what kind they are."""
-    quoted = {name: dialect.quote(name) for name in names}
     if not names:
         return {}
+    quoted = {name: dialect.quote(name) for name in names}
+    zoned = _zoned(connection, f"SELECT {', '.join(quoted.values())} FROM {item} q") if dialect is DUCKDB else set()
+    quoted |= {name: f"make_timestamp(epoch_us({quoted[name]}))" for name in zoned}
     rows = select(connection, f"SELECT {', '.join(quoted.values())} FROM {item} q LIMIT {KIND_ROWS}", dialect)
     read = list(zip(*rows)) if rows else [()] * len(names)
-    out = {name: make_column(objects(values)) for name, values in zip(names, read)}
+    out = {name: make_column(objects(values), zoned=name in zoned) for name, values in zip(names, read)}
     for name in [name for name in names if out[name].null.all() and rows]:
         more = select(connection, f"SELECT {quoted[name]} FROM {item} q WHERE {quoted[name]} IS NOT NULL "
                                   f"LIMIT {KIND_ROWS}", dialect)
-        out[name] = make_column(objects([row[0] for row in more]))
+        out[name] = make_column(objects([row[0] for row in more]), zoned=name in zoned)
     return out
+
+
+def _zoned(connection: Connection, statement: str) -> set[str]:
+    """Return the columns of a SELECT that DuckDB holds with a time zone, which it hands over only by another library."""
+    return {str(row[0]) for row in select(connection, f"DESCRIBE {statement}", DUCKDB)
+            if "WITH TIME ZONE" in str(row[1])}
 
 
 def _spilling(memory: float) -> DuckDBConnection:
