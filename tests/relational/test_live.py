@@ -453,7 +453,7 @@ def test_the_sampling_select_holds_no_union():
 def test_a_server_that_is_down_is_one_clear_error(tmp_path):
     pytest.importorskip("psycopg")
     address = "postgresql://reader:secret@127.0.0.1:1/bank?connect_timeout=2"
-    with pytest.raises(SourceLostError, match="cannot be reached.*Check that the server runs") as caught:
+    with pytest.raises(SourceLostError, match=r"cannot be reached.*Check that the server runs") as caught:
         Table("a", (address, "a"))
     assert "secret" not in str(caught.value)
 
