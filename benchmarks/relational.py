@@ -236,7 +236,8 @@ def engines(quick, wanted):
         beta = np.random.default_rng(1).normal(size=plan.width)
         here = GridOracle(plan, fold=False)
         seen, base = _passes(here, beta, 5)
-        print(f"  {shape} of 3, {fan} rows a key, N={plan.n_rows:.1e}: in process {base['cpu']:.4f} s (cpu)", flush=True)
+        print(f"  {shape} of 3, {fan} rows a key, N={plan.n_rows:.1e}: in process {base['cpu']:.4f} s (cpu)",
+              flush=True)
         for name, copied in (("duckdb", lambda join: join), ("postgres", in_postgres), ("spark", in_spark)):
             there = copied(join) if name in wanted else None
             if there is None:
@@ -248,8 +249,8 @@ def engines(quick, wanted):
             with one_snapshot(there.connections):
                 found, took = _passes(oracle, beta, 2)
             what = "cpu" if name == "duckdb" else "clock"
-            print(f"    {name:<9} {took[what]:.3f} s ({what}), {took[what] / base[what]:.0f} times; gradients differ by "
-                  f"{np.abs(found.b - seen.b).max():.1e}", flush=True)
+            print(f"    {name:<9} {took[what]:.3f} s ({what}), {took[what] / base[what]:.0f} times; gradients differ "
+                  f"by {np.abs(found.b - seen.b).max():.1e}", flush=True)
 
 
 def _passes(oracle, beta, repeats):

@@ -52,9 +52,10 @@ def _few_rows(table: Table, names: Sequence[str]) -> dict[str, Column]:
     if isinstance(table.source, tuple):
         dialect = dialect_of(table.source[0])
         return column_sample(table.source[0], dialect, dialect.table(table.source[1]), names)
-    if not names:
+    source = table.source
+    if not names or not is_files(source):
         return {}
     chosen = ", ".join(DUCKDB.quote(name) for name in names)
-    rows = scanned(table.source, lambda scan: f"SELECT {chosen} FROM ({scan}) LIMIT {KIND_ROWS}")
+    rows = scanned(source, lambda scan: f"SELECT {chosen} FROM ({scan}) LIMIT {KIND_ROWS}")
     read = list(zip(*rows)) if rows else [()] * len(names)
     return {name: make_column(objects(values)) for name, values in zip(names, read)}
