@@ -131,7 +131,11 @@ def test_what_is_no_audit_is_said(people):
     path.write_text(JOINS.format(dated="").replace('label = "left"', ""), encoding="utf-8")
     with pytest.raises(ValueError, match=r"--target table\.column"):
         read_entities(str(path), None, "auto")
-    table, _, _ = read_entities(str(path), "people.age", "auto")
+    head, people_entry, visits_entry = path.read_text(encoding="utf-8").split("[[table]]")
+    dated = 'as_of = "people.date"\n' + head
+    path.write_text("[[table]]".join([dated, visits_entry, people_entry]), encoding="utf-8")
+    table, _, _ = read_entities(str(path), "people.age", "auto")  # as_of goes with the label that is asked for
+    assert any("before people.date" in note for note in table.notes)
     assert (table.target_name, "people.age" in table.numeric) == ("people.age", False)
     with pytest.raises(ValueError, match="buttress audit and buttress fit"):
         buttress.audit.reading.source.read_file(str(path), None)

@@ -1,5 +1,7 @@
 """Features of entities: against pandas written by hand, on three engines, without leaks, and as scikit-learn has it."""
 
+from copy import copy
+
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -122,33 +124,50 @@ def test_dates_agree_on_all_engines(duckdb_connection, postgres):
     check_database(join, in_database(join, reader, owner.execute, POSTGRES, "d"))
 
 
-def test_spark_agrees(spark):
-    """One join with dates, both inner tables dated, and text with a quotation mark: Spark's every query takes its time.
-
-    ``learn`` reads the columns, ``transform`` and ``to_sql`` are one SELECT each.
-    """
-    join = bank(3, n=12, dated=True, inner_time=True)
-    join.tables[0].source["id"] = np.arange(12)
-    for table, column in zip(join.tables, ("day", "opened", "day")):
-        table.source[column] = pd.Timestamp("2024-01-01") + pd.to_timedelta(table.source[column] * 7, unit="h")
+def in_spark(join, spark):
+    """The same join over views of Spark."""
+    kinds = {"i": "BIGINT", "I": "BIGINT", "f": "DOUBLE", "d": "TIMESTAMP_NTZ"}
     tables = []
     for table in join.tables:
         frame = table.source
-        kinds = {"i": "BIGINT", "I": "BIGINT", "f": "DOUBLE", "d": "TIMESTAMP_NTZ"}
         schema = ", ".join(f"{SPARK.quote(c)} {kinds.get(str(frame[c].dtype)[0], 'STRING')}" for c in frame)
         values = frame.astype(object).where(frame.notna(), None).to_numpy().tolist()
         values = [[v.to_pydatetime() if isinstance(v, pd.Timestamp) else v for v in row] for row in values]
         spark.createDataFrame(values, schema).createOrReplaceTempView(f"bank_{table.name}")
         tables.append(Table(table.name, (spark, f"bank_{table.name}"), features=table.features, time=table.time))
-    rows = join.tables[0].source
-    here = EntityFeatures(join, missing="nan").fit(rows)
-    made = EntityFeatures(Join(tables, join.on, as_of=join.as_of), missing="nan", engine="sql").fit(rows)
-    assert list(made.get_feature_names_out()) == list(here.get_feature_names_out())
-    wanted = here.transform(rows)
-    np.testing.assert_allclose(made.transform(rows), wanted, rtol=1e-9, atol=1e-9)
+    return Join(tables, join.on, as_of=join.as_of)
+
+
+def check_spark(here, there, spark, rows):
+    """to_sql of features learned from frames, run by Spark, gives what the frames give."""
+    made = copy(here).set_params(join=there)
     found = {row[0]: row[1:] for row in spark.sql(made.to_sql(["id"])).collect()}
-    scored = np.array([[np.nan if value is None else value for value in found[i]] for i in range(12)])
-    np.testing.assert_allclose(scored, wanted, rtol=1e-9, atol=1e-9)
+    scored = [[np.nan if value is None else value for value in found[i]] for i in rows["id"]]
+    np.testing.assert_allclose(scored, here.transform(rows), rtol=1e-9, atol=1e-9)
+
+
+def test_the_select_of_features_runs_on_spark(spark):
+    join = bank(3, n=12)
+    rows = join.tables[0].source
+    rows["id"] = np.arange(12)
+    here = EntityFeatures(join, ("count", "mean", "share"), missing="nan").fit(rows)
+    check_spark(here, in_spark(join, spark), spark, rows)
+
+
+@pytest.mark.slow
+def test_spark_agrees(spark):
+    """All functions, dates, and both inner tables with a time; learned and asked for on Spark as well."""
+    join = bank(3, n=12, dated=True, inner_time=True)
+    rows = join.tables[0].source
+    rows["id"] = np.arange(12)
+    for table, column in zip(join.tables, ("day", "opened", "day")):
+        table.source[column] = pd.Timestamp("2024-01-01") + pd.to_timedelta(table.source[column] * 7, unit="h")
+    there = in_spark(join, spark)
+    here = EntityFeatures(join, missing="nan").fit(rows)
+    made = EntityFeatures(there, missing="nan", engine="sql").fit(rows)
+    assert list(made.get_feature_names_out()) == list(here.get_feature_names_out())
+    np.testing.assert_allclose(made.transform(rows), here.transform(rows), rtol=1e-9, atol=1e-9)
+    check_spark(here, there, spark, rows)
 
 
 @pytest.mark.parametrize("engine", ["memory", "sql"])
@@ -253,7 +272,7 @@ def test_in_pipelines_searches_frames_and_model_files(tmp_path, duckdb_connectio
     assert b"1000" not in (tmp_path / "m.buttress").read_bytes()[:200]
     loaded = load(tmp_path / "m.buttress")
     assert list(loaded[0].get_feature_names_out()) == list(model[0].get_feature_names_out())
-    with pytest.raises(ValueError, match="set_params"):
+    with pytest.raises(ValueError, match=r"set_params\(entityfeatures__join=join\)"):
         loaded.predict(rows)
     loaded.set_params(entityfeatures__join=join)
     np.testing.assert_array_equal(loaded.decision_function(rows), model.decision_function(rows))
@@ -324,6 +343,55 @@ def test_bad_input_is_refused_with_what_to_do(made, rows, message, engine):
     model = made().set_params(engine=engine)
     with pytest.raises(ValueError, match=message):
         model.fit(model.join.tables[0].source if rows is None and isinstance(model.join, Join) else rows)
+
+
+def at_hours(hours, zone=None):
+    return pd.Series(pd.Timestamp("2024-01-01") + pd.to_timedelta(hours, unit="h")).dt.tz_localize(zone)
+
+
+@pytest.mark.parametrize("engine", ["memory", "sql"])
+def test_dates_with_a_time_zone_are_not_compared_with_dates_without(engine):
+    """In Oslo 8 o'clock is 7 o'clock in UTC: a visit at 7:30 UTC came later."""
+    rows = pd.DataFrame({"k": [1], "date": at_hours([8], "Europe/Oslo")})
+    other = pd.DataFrame({"k": [1, 1], "v": [1.0, 10.0], "day": at_hours([6.5, 7.5], "UTC")})
+    made = EntityFeatures(two(rows, other, as_of="rows.date", time="day"), ("sum",), engine=engine)
+    assert made.fit_transform(rows).ravel().tolist() == [1.0]
+    plain = rows.assign(date=rows["date"].dt.tz_localize(None))
+    with pytest.raises(ValueError, match=r"rows\.date \(time\), other\.day \(time with a time zone\)"):
+        made.fit(plain)
+    with pytest.raises(ValueError, match="with a time zone"):
+        made.fit(pl.DataFrame({"k": [1], "date": plain["date"].dt.to_pydatetime().tolist()}))
+
+
+def test_time_zones_of_tables_in_databases_are_seen(duckdb_connection, postgres):
+    owner, reader = postgres
+    rows = pd.DataFrame({"k": [1, 2], "date": at_hours([8, 8])})
+    for connection, execute in ((duckdb_connection, duckdb_connection.execute), (reader, owner.execute)):
+        execute("SET TimeZone = 'UTC'")
+        execute("CREATE TABLE zoned (k BIGINT, v DOUBLE PRECISION, day TIMESTAMP WITH TIME ZONE)")
+        execute("INSERT INTO zoned VALUES (1, 1.0, '2024-01-01 07:30:00+00'), (2, 2.0, '2024-01-01 08:30:00+00')")
+        other = Table("other", (connection, "zoned"), features=["v"], time="day")
+        for engine in ("memory", "sql"):
+            join = Join([Table("rows", rows), other], [("rows.k", "other.k")], as_of="rows.date")
+            made = EntityFeatures(join, ("sum",), engine=engine)
+            with pytest.raises(ValueError, match="with a time zone"):
+                made.fit(rows)
+            found = made.fit_transform(rows.assign(date=rows["date"].dt.tz_localize("UTC")))
+            assert found.ravel().tolist() == [1.0, 0.0]
+
+
+def test_keys_of_dates_agree_on_all_engines(duckdb_connection, postgres):
+    owner, reader = postgres
+    rows = pd.DataFrame({"day": at_hours([0, 24, 24.5, 48])})
+    other = pd.DataFrame({"day": at_hours([24, 24, 24.5, 99]), "v": [1.0, 2.0, 4.0, 8.0]})
+    wanted = [0.0, 3.0, 4.0, 0.0]
+    join = Join([Table("rows", rows), Table("other", other, features=["v"])], [("rows.day", "other.day")])
+    stored = [Join([join.tables[0], *in_database(Join(join.tables[1:]), *place, "keyed").tables], join.on)
+              for place in ((duckdb_connection, duckdb_connection.execute, DUCKDB), (reader, owner.execute, POSTGRES))]
+    for there in (join, *stored):
+        for engine in ("memory", "sql"):
+            made = EntityFeatures(there, ("sum",), engine=engine)
+            assert made.fit_transform(rows).ravel().tolist() == wanted
 
 
 def test_two_paths_to_one_table_are_refused():

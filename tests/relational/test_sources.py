@@ -11,7 +11,7 @@ from buttress.relational.plan.prepare import prepare
 from buttress.relational.sources.columns import make_column
 from buttress.relational.sources.files import connect_duckdb
 from buttress.relational.sources.tables import column_names, read_columns, row_count
-from buttress.relational.sql.plan import megabytes
+from buttress.relational.sql.memory import needed_megabytes
 
 pytest.importorskip("duckdb")
 
@@ -85,8 +85,8 @@ def test_dates_of_a_frame_are_refused_as_features_and_join_with_those_of_numpy()
         model.predict(pd.DataFrame({"a.x": a["day"], "b.z": 1.0}))
 
 
-def test_the_size_of_many_files_is_known_from_two_queries_a_file(tmp_path, monkeypatch):
-    """A star of ten files: the columns of each are asked for once, then its number of rows."""
+def test_the_size_of_many_files_is_known_from_three_queries_a_file(tmp_path, monkeypatch):
+    """A star of ten files: the columns of each are asked for once, then its number of rows and a few rows."""
     tables = []
     for i in range(10):
         path = tmp_path / f"t{i}.csv"
@@ -100,5 +100,9 @@ def test_the_size_of_many_files_is_known_from_two_queries_a_file(tmp_path, monke
         return connect_duckdb()
 
     monkeypatch.setattr("buttress.relational.sources.files.connect_duckdb", counted)
-    assert megabytes(join, join.check()) == pytest.approx(8e-6 * 2 * (3 + 9 * 2))
-    assert len(queries) == 20
+    needed = needed_megabytes(join, join.check())
+    assert len(queries) == 30
+    double = [Table(t.name, [t.source, t.source], features=t.features, label=t.label) for t in tables]
+    twice = Join(double, join.on)
+    assert needed_megabytes(twice, twice.check()) == pytest.approx(2 * needed)
+    assert needed > 8e-6 * 2 * (3 + 9 * 2)  # no less than the values themselves

@@ -16,8 +16,9 @@ from buttress.relational.plan.prepare import prepare
 from buttress.relational.plan.rows import unrank
 from buttress.relational.plan.weighting import ClassWeight, weigh
 from buttress.relational.sources.databases import one_snapshot
+from buttress.relational.sql.memory import needed_megabytes
 from buttress.relational.sql.oracle import SqlOracle
-from buttress.relational.sql.plan import VALUE_MEGABYTES, megabytes
+from buttress.relational.sql.plan import VALUE_MEGABYTES
 
 
 class CountingOptions(Protocol):
@@ -48,7 +49,7 @@ def choose_oracle(join: Join, model: CountingOptions, held: ExitStack) -> tuple[
     While the rows stay in a database, one snapshot of it is ``held``; it ends once they are in this process.
     """
     held.enter_context(one_snapshot(join.connections))
-    large = model.engine == "auto" and megabytes(join, join.check()) > model.memory_limit
+    large = model.engine == "auto" and needed_megabytes(join, join.check(), outside_only=True) > model.memory_limit
     if model.engine == "sql" or large:
         oracle = sql_oracle(join, model, large)
         if model.objective == "mean":
@@ -97,7 +98,7 @@ def sql_oracle(join: Join, model: CountingOptions, large: bool) -> SqlOracle:
     for name, alone, usual in (("sketch", "rank", "grid"), ("solver", "paper", "auto")):
         if getattr(model, name) == alone:
             raise ValueError(f"{name}={alone!r} is counted in this process only"
-                             + (f", and the base tables exceed memory_limit={model.memory_limit:g} megabytes. Raise "
-                                "memory_limit" if large else ". Use engine='memory'") + f", or {name}={usual!r}.")
+                             + (f", and in it the tables would exceed memory_limit={model.memory_limit:g} megabytes. "
+                                "Raise memory_limit" if large else ". Use engine='memory'") + f", or {name}={usual!r}.")
     return SqlOracle(join, intercept=model.fit_intercept, per_label_row=model.row_weight == "label_row",
                      class_weight=model.class_weight, memory=model.memory_limit, encoding=encoding_of(model))

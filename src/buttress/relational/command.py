@@ -55,15 +55,15 @@ def read_join(path: str | Path, target: str | None = None) -> Join:
         raise ValueError(f"{path.name} declares no [[table]]. Add one for each table of the join.")
     connections: dict[str, Any] = {}
     tables = [_table(entry, path, connections) for entry in content["table"]]
-    join = Join(tables, content.get("on", []), max_bag_rows=content.get("max_bag_rows", 10_000_000),
-                as_of=content.get("as_of"))
+    on = content.get("on", [])
+    join = Join(tables, on, max_bag_rows=content.get("max_bag_rows", 10_000_000))
     if target is not None:
         number, column = join.find_column(target)
         for i, table in enumerate(tables):
             table.label = column if i == number else None
         if column in tables[number].features:
             tables[number].features.remove(column)
-    return join
+    return Join(tables, on, max_bag_rows=join.max_bag_rows, as_of=content.get("as_of"))
 
 
 def _table(entry: dict[str, Any], path: Path, connections: dict[str, Any]) -> Table:

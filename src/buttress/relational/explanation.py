@@ -9,6 +9,7 @@ from buttress.relational.counting.schedule import Product, is_exact, schedule
 from buttress.relational.declare import Join
 from buttress.relational.plan.plan import Encoding, Plan
 from buttress.relational.plan.prepare import prepare
+from buttress.relational.sql.memory import needed_megabytes
 
 
 @dataclass(frozen=True)
@@ -18,7 +19,8 @@ class Explanation:
     ``edges`` maps a table (or the keys joined beforehand) to "exact" or "sketched", how its rows reach its parent;
     ``edge_cover`` maps each table to its weight in the least fractional edge cover of the join attributes, and
     ``agm_bound`` is the bound on the number of rows that it gives (times the most rows that share a key).
-    ``cost`` estimates the additions of one oracle call.
+    ``cost`` estimates the additions of one oracle call, ``megabytes`` the memory that a fit in this process takes at
+    its peak, beside the frames it is given.
     """
 
     n_join_rows: int
@@ -27,6 +29,7 @@ class Explanation:
     edge_cover: dict[str, float]
     agm_bound: float
     cost: float
+    megabytes: float
     text: str
 
     def __str__(self) -> str:
@@ -46,13 +49,15 @@ def explain(join: Join) -> Explanation:
     with np.errstate(over="ignore"):
         bound = float(np.exp(plan.agm_log))
     cost = _cost(plan)
+    megabytes = needed_megabytes(join, join.check())
     lines = _tree_lines(plan, names, edges, 0, 0)
     lines += ["", f"rows of the join   {plan.n_rows:,} (exact), from {sum(base.values()):,} base rows",
               f"AGM bound          {bound:.4g} rows; fractional edge cover {sum(cover.values()):g}: "
               + ", ".join(f"{name} {w:g}" for name, w in cover.items()),
-              f"cost of a call     about {cost:.3g} additions on a grid of {FIRST_BINS} steps"]
+              f"cost of a call     about {cost:.3g} additions on a grid of {FIRST_BINS} steps",
+              f"memory of a fit    about {megabytes:.3g} megabytes in this process"]
     lines += [f"note               {note}" for note in plan.notes]
-    return Explanation(plan.n_rows, base, edges, cover, bound, cost, "\n".join(lines))
+    return Explanation(plan.n_rows, base, edges, cover, bound, cost, megabytes, "\n".join(lines))
 
 
 def _tree_lines(plan: Plan, names: list[str], edges: dict[str, str], i: int, depth: int) -> list[str]:

@@ -81,7 +81,7 @@ class RelationalLinearSVC(Probabilities, CallbackSupportMixin, ClassifierMixin, 
         Step of "paper" and "projected": 1/(8 alpha sqrt(d t)) or 1/(alpha sqrt(d t)).
     engine : {"auto", "memory", "sql"}, default="auto"
         Where counting is done: in this process on the base tables, or in the database as SQL, one SELECT a pass.
-        "auto" takes the database when all tables live in one and hold more than ``memory_limit`` megabytes.
+        "auto" takes the database when all tables live in one and would take more than ``memory_limit`` megabytes here.
     memory_limit : float, default=4000
         Megabytes of base tables (their columns in use) that may be read into this process.
     max_iter : int or None, default=500

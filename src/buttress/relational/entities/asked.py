@@ -57,8 +57,12 @@ def moments(column: Column, what: str) -> Array:
 
 
 def check_times(kinds: Mapping[str, Column]) -> None:
-    """Refuse dates in one table and numbers in another, which cannot be compared; ``kinds`` are columns by name."""
-    held = {name: column.kind for name, column in kinds.items() if not column.null.all()}
+    """Refuse dates in one table and numbers in another, which cannot be compared; ``kinds`` are columns by name.
+
+    Dates with a time zone and dates without one cannot be compared either.
+    """
+    held = {name: f"{column.kind} with a time zone" if column.zoned else column.kind
+            for name, column in kinds.items() if not column.null.all()}
     if len(set(held.values())) > 1:
         listed = ", ".join(f"{name} ({kind})" for name, kind in held.items())
         raise ValueError(f"as_of and the times of tables must be of one kind. Got {listed}. Convert one of them.")

@@ -185,6 +185,10 @@ class InDatabase:
 def _texts(column: Column, dialect: Dialect, name: str) -> tuple[list[str | None], str]:
     """Return keys as text, None for NULL, and the SQL type that they are cast to."""
     kind = column.values.dtype.kind
+    if kind == "M":
+        moments = [None if absent else str(value).replace("T", " ") + ("+00:00" if column.zoned else "")
+                   for value, absent in zip(column.values.astype("datetime64[us]"), column.null)]
+        return moments, dialect.instant if column.zoned else dialect.local
     if column.kind not in ("number", "text"):
         raise ValueError(f"Key {name!r} of X holds {column.kind}, which cannot be sent to a database. Use "
                          "engine='memory'.")

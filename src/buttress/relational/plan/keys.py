@@ -48,7 +48,9 @@ def check_kinds(join: Join, attribute: Attribute, columns: Sequence[dict[str, Co
 
 
 def _kind(column: Column) -> str:
-    return "truth value" if column.values.dtype.kind == "b" else column.kind
+    if column.values.dtype.kind == "b":
+        return "truth value"
+    return f"{column.kind} with a time zone" if column.zoned else column.kind
 
 
 def check_exact(join: Join, attribute: Attribute, columns: Sequence[dict[str, Column]],

@@ -13,14 +13,18 @@ NESTED = (list, tuple, dict, set, bytes, bytearray, np.ndarray)  # types of valu
 
 @dataclass(frozen=True)
 class Column:
-    """Values of shape (n,), True where they are NULL or NaN, and the kind: number, text, time or nested."""
+    """Values of shape (n,), True where they are NULL or NaN, and the kind: number, text, time or nested.
+
+    ``zoned`` says of dates that they came with a time zone; their values are then in UTC.
+    """
 
     values: NDArray[Any]
     null: NDArray[np.bool_]
     kind: str
+    zoned: bool = False
 
 
-def make_column(values: ArrayLike, null: ArrayLike | None = None) -> Column:
+def make_column(values: ArrayLike, null: ArrayLike | None = None, zoned: bool = False) -> Column:
     """Return a Column from an array and its mask of missing values, with objects turned to numbers, times or text."""
     array = np.asarray(values)
     missing = np.zeros(len(array), dtype=bool) if null is None else np.asarray(null, dtype=bool)
@@ -28,13 +32,15 @@ def make_column(values: ArrayLike, null: ArrayLike | None = None) -> Column:
         types = set(map(type, array.tolist()))
         if any(issubclass(one, NESTED) for one in types):
             return Column(array, missing | np.array([value is None for value in array]), "nested")
+        zoned = zoned or any(getattr(value, "tzinfo", None) is not None for value in array[~missing][:1])
         array, missing = _from_objects(array, missing, types)
     if array.dtype.kind == "f":
         missing = missing | np.isnan(array)
     elif array.dtype.kind in "mM":
         missing = missing | np.isnat(array)
     kinds = {"i": "number", "u": "number", "f": "number", "b": "number", "m": "time", "M": "time"}
-    return Column(array, missing, kinds.get(array.dtype.kind, "text"))
+    kind = kinds.get(array.dtype.kind, "text")
+    return Column(array, missing, kind, zoned and kind == "time")
 
 
 def _from_objects(
@@ -75,6 +81,8 @@ def _from_numbers(values: list[Any], types: set[type]) -> NDArray[Any]:
 def _from_times(values: list[Any]) -> NDArray[Any] | None:
     """Return dates (zones turned to UTC), lengths of time or times of a day as numpy's, None for anything else."""
     if all(isinstance(value, date) for value in values):
+        if len({getattr(value, "tzinfo", None) is None for value in values}) > 1:
+            return None  # some with a time zone and some without cannot be told apart in time
         plain = [v.astimezone(UTC).replace(tzinfo=None) if getattr(v, "tzinfo", None) else v for v in values]
         return np.asarray(plain, dtype="datetime64[us]")
     if all(isinstance(value, timedelta) for value in values):

@@ -170,6 +170,8 @@ def _begin(connection: PostgresConnection, snapshot: str | None) -> None:
     _run(connection, f"BEGIN {READ_ONLY}" if connection.autocommit else f"SET {READ_ONLY}")
     if snapshot is not None:
         _run(connection, f"SET TRANSACTION SNAPSHOT '{snapshot}'")
+    # compiling long expressions, which PostgreSQL begins where it takes few rows for many, costs more than it saves
+    _run(connection, "SELECT set_config('jit', 'off', true) FROM pg_settings WHERE name = 'jit'")
 
 
 @contextmanager
@@ -336,7 +338,7 @@ def _cursor(connection: PostgresConnection) -> Any:
 def _postgres_rows(connection: PostgresConnection, statement: str) -> list[tuple[Any, ...]]:
     """Return the rows with 32-bit floats as such, and char(n) without the blanks that PostgreSQL pads it with."""
     with _cursor(connection) as cursor:
-        cursor.execute(statement)
+        cursor.execute(statement, prepare=False)  # a plan that the server keeps fails once a table is altered
         rows = cursor.fetchall()
         changed: dict[int, Callable[[Any], Any]] = {
             j: np.float32 if column.type_code == REAL else lambda text: text.rstrip(" ")

@@ -15,7 +15,8 @@ class Dialect:
     number in [0, 1); ``backslash`` says that text literals escape by a backslash; ``type_of`` gives the type of a
     value as text, and ``quantile`` that quantile of numbers, between two of them by interpolation. ``moment`` makes of
     a date or time the microseconds since 1970, ``pair`` makes of two numbers an array, which is ordered by the first
-    and then by the second, and ``second`` reads the second of them.
+    and then by the second, and ``second`` reads the second of them. ``local`` is a date and time without a time zone,
+    ``instant`` one with it.
     """
 
     name: str
@@ -31,6 +32,8 @@ class Dialect:
     pair: str = "[{}, {}]"
     second: str = "({})[2]"
     split: str = "string_split({}, '{}')"
+    local: str = "TIMESTAMP"
+    instant: str = "TIMESTAMP WITH TIME ZONE"
 
     def quote(self, identifier: str) -> str:
         """Return the identifier quoted, whatever characters it has; a NUL character is refused.
@@ -94,7 +97,7 @@ SPARK = Dialect("Spark", "`", "DOUBLE", "spark", "rand()", backslash=True, text_
                 quantile="percentile({1}, {0})",
                 moment="CAST(timestampdiff(MICROSECOND, TIMESTAMP_NTZ'1970-01-01 00:00:00', "
                        "CAST({} AS TIMESTAMP_NTZ)) AS DOUBLE)", pair="array({}, {})", second="({})[1]",
-                split="split({}, '{}')")
+                split="split({}, '{}')", local="TIMESTAMP_NTZ", instant="TIMESTAMP")
 UNBOUNDED = {"character": "bpchar", "bit": "bit varying"}  # PostgreSQL's types that cut a literal without a length
 
 

@@ -5,7 +5,8 @@ Only SELECT is ever sent to a database, and nothing of it is written.
 
 import re
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol, cast
 from uuid import uuid4
@@ -16,7 +17,7 @@ from numpy.typing import NDArray
 
 from buttress._checks import near
 from buttress.relational.sources.columns import Column, make_column, objects
-from buttress.relational.sources.databases import Connection, SourceLostError, select, select_arrays
+from buttress.relational.sources.databases import Connection, SourceLostError, reason, select, select_arrays
 from buttress.relational.sources.dialects import DUCKDB, POSTGRES, SPARK, dialect_of
 from buttress.relational.sources.files import FileSource, connect_duckdb, is_files, scanned
 
@@ -52,7 +53,8 @@ def read_columns(source: Source, names: Sequence[str]) -> dict[str, Column]:
         return _Query(source).read(names)
     if is_files(source):
         chosen = ", ".join(DUCKDB.quote(name) for name in names) or "1 AS one"
-        return _masked(scanned(source, lambda scan: f"SELECT {chosen} FROM ({scan})", "fetchnumpy"))
+        read = _masked(scanned(source, lambda scan: f"SELECT {chosen} FROM ({scan})", "fetchnumpy"))
+        return _with_zones(read, lambda: scanned(source, lambda scan: f"DESCRIBE SELECT {chosen} FROM ({scan})"))
     frame = gathered(source, names)
     return {name: frame_column(frame, name) for name in names}
 
@@ -129,7 +131,11 @@ def connect(address: str, folder: Path | None = None) -> Any:
             import psycopg
         except ImportError:
             raise ImportError("PostgreSQL needs psycopg. Install it with: pip install 'buttress[postgres]'") from None
-        return psycopg.connect(address, autocommit=True, options="-c default_transaction_read_only=on")
+        try:
+            return psycopg.connect(address, autocommit=True, options="-c default_transaction_read_only=on")
+        except psycopg.OperationalError as error:
+            raise SourceLostError(f"PostgreSQL cannot be reached: {reason(error)}. Check that the server runs, and the "
+                                  "host, port, database and user of the address.") from error
     path = (folder or Path()) / address
     if not path.exists():
         raise ValueError(f"database must be a postgresql:// address or a DuckDB file. There is no file {address!r}.")
@@ -139,11 +145,20 @@ def connect(address: str, folder: Path | None = None) -> Any:
 def frame_column(frame: Frame, name: str) -> Column:
     column = frame[name]
     if hasattr(column, "isna"):  # pandas
-        return make_column(column.to_numpy(), column.isna().to_numpy())
+        return make_column(column.to_numpy(), column.isna().to_numpy(), getattr(column.dtype, "tz", None) is not None)
     if hasattr(column, "combine_chunks"):  # Arrow
-        return make_column(column.to_numpy(), column.is_null().to_numpy())
+        return make_column(column.to_numpy(), column.is_null().to_numpy(), getattr(column.type, "tz", None) is not None)
     null = column.is_null().to_numpy()  # polars
-    return make_column(column.to_numpy(), null)
+    return make_column(column.to_numpy(), null, getattr(column.dtype, "time_zone", None) is not None)
+
+
+def _with_zones(columns: dict[str, Column], described: Callable[[], Sequence[tuple[Any, ...]]]) -> dict[str, Column]:
+    """Mark the dates that DuckDB holds with a time zone; ``described`` gives (name, type) of each column."""
+    if not any(column.kind == "time" for column in columns.values()):
+        return columns
+    kinds = {row[0]: str(row[1]) for row in described()}
+    return {name: replace(column, zoned="WITH TIME ZONE" in kinds[name]) if column.kind == "time" else column
+            for name, column in columns.items()}
 
 
 def _masked(columns: dict[str, NDArray[Any]]) -> dict[str, Column]:
@@ -216,7 +231,8 @@ class _Query:
         chosen = ", ".join(self.dialect.quote(name) for name in names) or "1 AS one"
         statement = f"SELECT {chosen} FROM {self.table}"
         if self.dialect is DUCKDB:
-            return _masked(select_arrays(self.connection, statement))
+            return _with_zones(_masked(select_arrays(self.connection, statement)),
+                               lambda: select(self.connection, f"DESCRIBE {statement}", self.dialect))
         rows = select(self.connection, statement, self.dialect)
         columns = list(zip(*rows)) if rows else [()] * len(names)
         return {name: make_column(objects(values)) for name, values in zip(names, columns)}

@@ -4,7 +4,8 @@ Only SELECT is sent. Files and frames are counted by a DuckDB of our own, which 
 """
 
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import replace
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,7 +32,7 @@ from buttress.relational.plan.plan import Encoding, Plan, TableData
 from buttress.relational.plan.shape import attributes
 from buttress.relational.plan.weighting import ClassWeight, class_factors
 from buttress.relational.sources.columns import Column, make_column, objects
-from buttress.relational.sources.databases import select
+from buttress.relational.sources.databases import DuckDBConnection, reading, select
 from buttress.relational.sql import text
 from buttress.relational.sql.listing import every_row, label_means
 from buttress.relational.sql.plan import column_sample, sql_home, sql_tree
@@ -87,11 +88,23 @@ class SqlOracle:
             if table.weights is not None:
                 self._add_weights(i, table.weights, samples[i][table.weights])
         classes = self._label(samples[join.root])
+        if not join.connections:
+            self._prepare()
         n_rows, class_totals = self._count()
         self.total = self._weigh_classes(class_weight, classes, class_totals)
         self.plan = Plan(data, [], np.zeros(0), classes, join.root, [], n_rows, [], [], 0.0, np.zeros(0),
                          optional=join.optional(pairs))
         self._owners = self.tree.owners(self.tree.root)
+
+    def _prepare(self) -> None:
+        """Keep the rows and columns in use as tables of a DuckDB of our own, so that no pass reads a file again."""
+        statements = text.prepared(self.tree)
+        for i, (node, statement) in enumerate(zip(self.tree.nodes, statements)):
+            with reading(self.connection, self.dialect):
+                cast(DuckDBConnection, self.connection).execute(f"CREATE TABLE prepared{i} AS {statement}")
+            self.tree.nodes[i] = replace(
+                node, item=f"prepared{i}", keys={a: [f"k{a}"] for a in node.keys}, weights=["w"],
+                label=None if node.label is None else "side", features=[f"x{j}" for j in range(len(node.features))])
 
     def _count(self) -> tuple[int, tuple[float, float]]:
         """Return the number of rows of the join and the total weight of each class."""
@@ -144,7 +157,7 @@ class SqlOracle:
         push = label * loss.slope(z) / self.total
         b = np.zeros(self.plan.width)
         for column, (table, j) in enumerate(self._owners):
-            b[self.plan.slices[table].start + j] = push @ found[:, 4 + column]
+            b[self.plan.slices[table].start + j] = push @ found[:, 3 + column]
         if self.intercept:
             b[self.plan.slices[self.join.root].stop - 1] = push @ found[:, 2]
         error = text.rounded_shares(self.tree) * step / 2 * (1 + BOUND_ROUNDING)

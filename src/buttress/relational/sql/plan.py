@@ -14,7 +14,7 @@ from buttress.relational.sources.columns import Column, make_column, objects
 from buttress.relational.sources.databases import Connection, DuckDBConnection, select
 from buttress.relational.sources.dialects import DUCKDB, Dialect, dialect_of
 from buttress.relational.sources.files import connect_duckdb, is_files, scan_of
-from buttress.relational.sources.tables import Frame, column_names, gathered, row_count
+from buttress.relational.sources.tables import Frame, column_names, gathered
 from buttress.relational.sql.text import SqlNode, SqlTree
 
 KIND_ROWS = 100  # rows read of a column to learn what kind of values it holds
@@ -59,17 +59,25 @@ def home_of(
 
 def column_sample(connection: Connection, dialect: Dialect, item: str, names: Sequence[str]) -> dict[str, Column]:
     """Read up to KIND_ROWS values of each named column that are not NULL, to learn what kind they are."""
-    quoted = {name: dialect.quote(name) for name in names}
     if not names:
         return {}
+    quoted = {name: dialect.quote(name) for name in names}
+    zoned = _zoned(connection, f"SELECT {', '.join(quoted.values())} FROM {item} q") if dialect is DUCKDB else set()
+    quoted |= {name: f"make_timestamp(epoch_us({quoted[name]}))" for name in zoned}
     rows = select(connection, f"SELECT {', '.join(quoted.values())} FROM {item} q LIMIT {KIND_ROWS}", dialect)
     read = list(zip(*rows)) if rows else [()] * len(names)
-    out = {name: make_column(objects(values)) for name, values in zip(names, read)}
+    out = {name: make_column(objects(values), zoned=name in zoned) for name, values in zip(names, read)}
     for name in [name for name in names if out[name].null.all() and rows]:
         more = select(connection, f"SELECT {quoted[name]} FROM {item} q WHERE {quoted[name]} IS NOT NULL "
                                   f"LIMIT {KIND_ROWS}", dialect)
-        out[name] = make_column(objects([row[0] for row in more]))
+        out[name] = make_column(objects([row[0] for row in more]), zoned=name in zoned)
     return out
+
+
+def _zoned(connection: Connection, statement: str) -> set[str]:
+    """Return the columns of a SELECT that DuckDB holds with a time zone: it hands them over only by another library."""
+    return {str(row[0]) for row in select(connection, f"DESCRIBE {statement}", DUCKDB)
+            if "WITH TIME ZONE" in str(row[1])}
 
 
 def _spilling(memory: float) -> DuckDBConnection:
@@ -139,17 +147,3 @@ def _item(join: Join, shape: Shape, bag: int, items: Sequence[str], dialect: Dia
         equal += [f"{equals[0]} = {other}" for other in equals[1:]]
     sources = ", ".join(f"{items[t]} b{t}" for t in tables)
     return f"(SELECT {listed} FROM {sources} WHERE {' AND '.join(equal)})", dict(alias)
-
-
-def megabytes(join: Join, pairs: Sequence[Pair]) -> float:
-    """Return the size in megabytes of the columns in use of a join's database tables and files.
-
-    ``pairs`` are those of :meth:`Join.check`. One query a table: the number of its rows.
-    """
-    total = 0.0
-    for i, table in enumerate(join.tables):
-        if not isinstance(table.source, tuple) and not is_files(table.source):
-            continue
-        width = len(used_columns(table, key_columns(pairs, i)))
-        total += VALUE_MEGABYTES * width * row_count(table.source)
-    return total

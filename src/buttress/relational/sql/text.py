@@ -105,6 +105,17 @@ def reduced(tree: SqlTree, columns: Sequence[str]) -> list[str]:
     return parts
 
 
+def prepared(tree: SqlTree) -> list[str]:
+    """Return per node the SELECT of its rows that take part in the join: weight, label side, features x<j>, keys."""
+    statements = []
+    for i, node in enumerate(tree.nodes):
+        columns = ["1 AS one"] * len(tree.nodes)
+        named = [f"{name} AS x{j}" for j, name in enumerate(node.features)]
+        columns[i] = ", ".join([*weight_columns(tree, i), *named])
+        statements.append(f"WITH {', '.join(reduced(tree, columns))} SELECT * FROM r{i}")
+    return statements
+
+
 def statistics(tree: SqlTree, i: int, expressions: Sequence[str], more: Sequence[str] = ()) -> str:
     """Return the SELECT of, per expression over the reduced rows of node i: greatest magnitude, NULLs and NaNs.
 
@@ -144,10 +155,9 @@ def ranges(tree: SqlTree, betas: Sequence[Array]) -> str:
 
 
 def counting_pass(tree: SqlTree, betas: Sequence[Array], offset: float, step: float, sums: bool = True) -> str:
-    """Return the SELECT of (label side, bin, weight, rows, weighted feature sums in tree order) of the join's rows.
+    """Return the SELECT of (label side, bin, weight, weighted feature sums in tree order) of the join's rows.
 
-    ``offset`` is added to the root's share of the score. With ``sums`` False: only the weight and the number of rows
-    per label side.
+    ``offset`` is added to the root's share of the score. With ``sums`` False: (label side, weight, number of rows).
     """
     parts = []
     for i in reversed(tree.order):
@@ -183,10 +193,15 @@ def joins(tree: SqlTree, i: int, kind: str) -> tuple[str, dict[int, str]]:
     text = []
     read = {}
     for c in tree.nodes[i].children:
-        optional = tree.nodes[c].optional
-        text.append(f"{'LEFT ' if optional else ''}JOIN {kind}{c} ON {same('t', f'{kind}{c}', tree.nodes[c].shared)}")
-        read[c] = f"COALESCE({kind}{c}.{{}}, {{}})" if optional else f"{kind}{c}.{{}}"
+        text.append(join_of(tree, c, kind))
+        read[c] = f"COALESCE({kind}{c}.{{}}, {{}})" if tree.nodes[c].optional else f"{kind}{c}.{{}}"
     return " ".join(text), read
+
+
+def join_of(tree: SqlTree, c: int, kind: str) -> str:
+    """Return the JOIN of a child's expression of a kind to its parent's rows t."""
+    how = "LEFT JOIN" if tree.nodes[c].optional else "JOIN"
+    return f"{how} {kind}{c} ON {same('t', f'{kind}{c}', tree.nodes[c].shared)}"
 
 
 def keys_of(tree: SqlTree, i: int, alias: str = "t") -> list[str]:
@@ -212,26 +227,63 @@ def own_weight(tree: SqlTree, i: int) -> tuple[str, str]:
 
 
 def _message(tree: SqlTree, i: int, sums: bool) -> str:
-    """Return the SELECT of a message: group rows times children's messages by key (label side at the root) and bin."""
-    node = tree.nodes[i]
-    text, read = joins(tree, i, "m")
-    weight, more = own_weight(tree, i)
-    mass = {c: column.format("c", 1) for c, column in read.items()}
-    rows = [tree.dialect.number(1.0), *(column.format("n", 1) for column in read.values())]
-    by = keys_of(tree, i)
+    """Return the SELECT of a message: group rows times children's messages by key (label side at the root) and bin.
+
+    One child after the other is joined and its key summed out, so that rows meet the last one in groups of equal bins:
+    without that a row with several children meets every combination of their entries.
+    """
+    children = tree.nodes[i].children
+    if not children:
+        return _step(tree, i, None, keys_of(tree, i), sums)
+    source = ""
+    for place, child in enumerate(children):
+        left = sorted({a for c in children[place + 1:] for a in tree.nodes[c].shared})
+        by = list(dict.fromkeys([*keys_of(tree, i), *(f"t.k{a}" for a in left)]))
+        source = _step(tree, i, child, by, sums, source)
+    return source
+
+
+def _step(tree: SqlTree, i: int, child: int | None, by: Sequence[str], sums: bool, source: str = "") -> str:
+    """Return the SELECT of a node's rows, or of the ``source`` of them and some children, times a child's message.
+
+    Its columns are those of ``by`` and the weight c; with ``sums`` also the bin and the weighted sums so far of the
+    features, each named after its place in the owners of the node, and without them the number of rows n.
+    """
+    started = bool(source)
+    _, read = joins(tree, i, "m")
+    weight, more = ("t.c", "") if started else own_weight(tree, i)
+    rows = "t.n" if started else tree.dialect.number(1.0)
+    text = "" if child is None else join_of(tree, child, "m")
+    mass = "" if child is None else " * " + read[child].format("c", 1)
+    many = "" if child is None else " * " + read[child].format("n", 1)
     chosen = [f"{key} AS {key[2:]}" for key in by]
-    total = " * ".join([weight, *mass.values()])
-    counts = [f"SUM({total}) AS c", f"SUM({' * '.join(rows)}) AS n"]
-    if sums:
-        at = " + ".join(["t.bin", *(column.format("bin", 0) for column in read.values())])
+    groups = list(by)
+    counts = [f"SUM({weight}{mass}) AS c"]
+    if not sums:
+        counts.append(f"SUM({rows}{many}) AS n")
+    else:
+        at = "t.bin" if child is None else f"t.bin + {read[child].format('bin', 0)}"
         chosen.append(f"{at} AS bin")
-        by.append(at)
-        own = [f"SUM({total} * t.x{j})" for j in range(len(node.features))]
-        for c, column in read.items():
-            others = " * ".join([weight, *(mass[o] for o in mass if o != c)])
-            own += [f"SUM({others} * {column.format(f'g{j}', 0)})" for j in range(len(tree.owners(c)))]
-        counts += [f"{expression} AS g{j}" for j, expression in enumerate(own)]
-    return f"SELECT {', '.join(chosen + counts)} FROM t{i} t {text} {more} GROUP BY {', '.join(by)}"
+        groups.append(at)
+        counts += _sums(tree, i, child, started, weight, mass)
+    item = f"({source})" if started else f"t{i}"
+    return f"SELECT {', '.join(chosen + counts)} FROM {item} t {text} {more} GROUP BY {', '.join(groups)}"
+
+
+def _sums(tree: SqlTree, i: int, child: int | None, started: bool, weight: str, mass: str) -> list[str]:
+    """Return the weighted sums of the features of a node, of the children joined before, and of this child."""
+    n_own = len(tree.nodes[i].features)
+    sums = [f"SUM({f't.g{j}' if started else f'{weight} * t.x{j}'}{mass}) AS g{j}" for j in range(n_own)]
+    place = n_own
+    for c in tree.nodes[i].children:
+        wide = len(tree.owners(c))
+        if c == child:
+            _, read = joins(tree, i, "m")
+            return sums + [f"SUM({weight} * {read[c].format(f'g{j}', 0)}) AS g{place + j}" for j in range(wide)]
+        if child is not None:
+            sums += [f"SUM(t.g{place + j}{mass}) AS g{place + j}" for j in range(wide)]
+        place += wide
+    return sums
 
 
 def rounded_shares(tree: SqlTree) -> int:
