@@ -15,6 +15,7 @@ from buttress._checks import (
     check_option,
     check_X_y,
 )
+from buttress._documented import Documented
 from buttress._predicting import ExpansionPredictions
 from buttress._suggest import LARGEST
 from buttress._types import BoundsLike, MatrixLike, VectorLike
@@ -25,7 +26,7 @@ from buttress.solvers.linear.free_range import free_range_descent, free_range_ma
 from buttress.solvers.run import Outcome, all_or_nothing, countdown, run
 
 
-class AdversarialLinearSVC(CallbackSupportMixin, ExpansionPredictions, ClassifierMixin, BaseEstimator):
+class AdversarialLinearSVC(Documented, CallbackSupportMixin, ExpansionPredictions, ClassifierMixin, BaseEstimator):
     """Linear support vector classifier against attackers whose worst move is known exactly.
 
     Minimises 1/2 ||w||^2 + C sum_i max(0, 1 - y_i (w'x_i + b) + t_i), where t_i is the loss of margin by the worst
