@@ -49,5 +49,19 @@ def advises(**advice: str) -> Callable[[F], F]:
     return decorate
 
 
-SHRINKING = "Remove it: the solver decides by itself, and the certificate of the fit holds either way."
-VERBOSE = "Use progress=True for a progress bar, or a callback of scikit-learn."
+REGRESSOR = {
+    "shrinking": "Remove it: the solver decides by itself, and the certificate of the fit holds either way.",
+    "verbose": "Use progress=True for a progress bar, or a callback of scikit-learn.",
+}
+CLASSIFIER = {
+    **REGRESSOR,
+    "probability": "Remove it: predict_proba is always there, and agrees with predict.",
+    "random_state": "Remove it: nothing in this fit is drawn at random.",
+}
+LINEAR = {
+    "dual": "Remove it: the primal is solved, and the dual bounds how far from optimal the fit is.",
+    "intercept_scaling": "Remove it: the intercept is not penalised.",
+    "multi_class": "Remove it: many classes are one problem a class.",
+    "penalty": "Remove it: the norm is l2. For a sparse model use scikit-learn's LinearSVC(penalty='l1').",
+    "verbose": REGRESSOR["verbose"],
+}

@@ -26,7 +26,7 @@ from buttress._checks import (
     class_weights,
     warn_user,
 )
-from buttress._documented import VERBOSE, advises
+from buttress._documented import LINEAR, advises
 from buttress._rows import equal_pairs
 from buttress._types import DenseOrSparse, Mask, MatrixLike
 from buttress.certainty.calibration import HeldOut
@@ -146,13 +146,7 @@ class LinearSVC(Probabilities, CallbackSupportMixin, ClassifierMixin, BaseEstima
     True
     """
 
-    @advises(
-        dual="Remove it: the primal is solved, and the dual bounds how far from optimal the fit is.",
-        intercept_scaling="Remove it: the intercept is not penalised.",
-        multi_class="Remove it: many classes are one problem a class.",
-        penalty="Remove it: the norm is l2. For a sparse model use scikit-learn's LinearSVC(penalty='l1').",
-        verbose=VERBOSE,
-    )
+    @advises(**LINEAR)
     def __init__(
         self,
         *,

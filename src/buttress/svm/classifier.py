@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from buttress._callbacks import CallbackSupportMixin, step_callback, with_callbacks
 from buttress._checks import Array, check_classes, check_option, check_weights, check_X_y, class_weights
-from buttress._documented import SHRINKING, VERBOSE, advises
+from buttress._documented import CLASSIFIER, advises
 from buttress._predicting import rows_to_score, sparse_or_dense
 from buttress._rows import equal_pairs
 from buttress._types import DenseOrSparse, MatrixLike
@@ -151,12 +151,7 @@ class SVC(Probabilities, CallbackSupportMixin, ClassifierMixin, BaseEstimator):
     True
     """
 
-    @advises(
-        probability="Remove it: predict_proba is always there, and agrees with predict.",
-        shrinking=SHRINKING,
-        random_state="Remove it: nothing in this fit is drawn at random.",
-        verbose=VERBOSE,
-    )
+    @advises(**CLASSIFIER)
     def __init__(
         self,
         *,

@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from buttress._callbacks import CallbackSupportMixin, step_callback, with_callbacks
 from buttress._checks import Array, check_number, check_weights, check_X_y
-from buttress._documented import SHRINKING, VERBOSE, Documented, advises
+from buttress._documented import REGRESSOR, Documented, advises
 from buttress._predicting import rows_to_score, sparse_or_dense
 from buttress._rows import drawn_rows, equal_pairs
 from buttress._types import DenseOrSparse, MatrixLike
@@ -85,7 +85,7 @@ class SVR(Documented, ExpansionIntervals, CallbackSupportMixin, RegressorMixin, 
     True
     """
 
-    @advises(shrinking=SHRINKING, verbose=VERBOSE)
+    @advises(**REGRESSOR)
     def __init__(
         self,
         *,
