@@ -1,7 +1,9 @@
 """``import buttress`` costs next to nothing, and every public name loads."""
 
+import ast
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -33,3 +35,12 @@ def test_the_audit_is_a_function_and_a_place():
 
     assert callable(buttress.audit)
     assert buttress.AuditResult is AuditResult
+
+
+def test_the_stub_for_editors_names_what_the_package_has():
+    stub = Path(buttress.__file__).with_suffix(".pyi").read_text(encoding="utf-8")
+    named = {alias.asname: f"{node.module}.{alias.name}" for node in ast.walk(ast.parse(stub))
+             if isinstance(node, ast.ImportFrom) for alias in node.names}
+    assert sorted(named) == sorted(set(buttress.__all__) - {"__version__"})
+    assert {name: home for name, home in named.items() if name in buttress._HOME} == {
+        name: f"{home}.{name}" for name, home in buttress._HOME.items()}

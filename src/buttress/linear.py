@@ -26,6 +26,7 @@ from buttress._checks import (
     class_weights,
     warn_user,
 )
+from buttress._documented import LINEAR, advises
 from buttress._rows import equal_pairs
 from buttress._types import DenseOrSparse, Mask, MatrixLike
 from buttress.certainty.calibration import HeldOut
@@ -145,6 +146,7 @@ class LinearSVC(Probabilities, CallbackSupportMixin, ClassifierMixin, BaseEstima
     True
     """
 
+    @advises(**LINEAR)
     def __init__(
         self,
         *,

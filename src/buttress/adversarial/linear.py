@@ -16,6 +16,7 @@ from buttress._checks import (
     check_X_y,
     warn_user,
 )
+from buttress._documented import Documented
 from buttress._predicting import ExpansionPredictions
 from buttress._suggest import LARGEST
 from buttress._types import BoundsLike, MatrixLike, VectorLike
@@ -28,7 +29,7 @@ from buttress.solvers.run import Outcome, all_or_nothing, countdown, run
 FLAT = 0.01  # of scores whose margin is 1: rows that differ by less are all told the same
 
 
-class AdversarialLinearSVC(CallbackSupportMixin, ExpansionPredictions, ClassifierMixin, BaseEstimator):
+class AdversarialLinearSVC(Documented, CallbackSupportMixin, ExpansionPredictions, ClassifierMixin, BaseEstimator):
     """Linear support vector classifier against attackers whose worst move is known exactly.
 
     Minimises 1/2 ||w||^2 + C sum_i max(0, 1 - y_i (w'x_i + b) + t_i), where t_i is the loss of margin by the worst

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from buttress._checks import Array
+from buttress._documented import Documented
 from buttress._types import Labels, MatrixLike, Rows
 from buttress.certainty.calibration import Calibration, HeldOut, calibrate
 from buttress.certainty.conformal import lower_threshold
@@ -25,7 +26,7 @@ class Certainty:
     missing: str = ""
 
 
-class Probabilities:
+class Probabilities(Documented):
     """``predict_proba``, ``predict_log_proba`` and ``predict_set`` of a classifier, calibrated at the first call.
 
     A class that is mixed with this sets ``_certainty`` when it is fitted, and has ``_scores_of``.

@@ -230,8 +230,8 @@ def gradient_noise(expansion: RandomExpansion) -> Array:
     """Return the expected l1 norm of the noise that random features add to each score's input gradient, shape (k,).
 
     A coordinate of the gradient of sum_j c_j phi_j(x) / sqrt(m) has variance F(0) E[w_1^2] |c|^2 / m. The
-    expected l1 norm is d sqrt(2/pi) times its root. With D features fitted to a function of norm |f| this is
-    |f| d sqrt(4 gamma / (pi D)) for RBF; it is inf for the Laplacian kernel, whose frequencies have no variance.
+    expected l1 norm is d sqrt(2/pi) times its root. With D features fitted to a function f this is
+    ||f|| d sqrt(4 gamma / (pi D)) for RBF; it is inf for the Laplacian kernel, whose frequencies have no variance.
     """
     features = expansion.features
     spectrum: Spectrum = spectrum_of(features.kernel, "Random features")

@@ -10,6 +10,7 @@ from sklearn.utils.validation import _num_samples, check_is_fitted
 
 from buttress._callbacks import CallbackSupportMixin
 from buttress._checks import Array, check_limits, check_number, check_option, check_values, check_X_y, warn_user
+from buttress._documented import Documented
 from buttress._types import Mask, MatrixLike, VectorLike
 from buttress.certainty.novelty import left_out_distances, p_values, rejected, threshold
 from buttress.expansion import KernelExpansion
@@ -18,7 +19,7 @@ from buttress.kernels import Kernel, centers
 from buttress.solvers.qp.ball import Ball
 
 
-class BallDetector(CallbackSupportMixin, OutlierMixin, BaseEstimator, ABC):
+class BallDetector(Documented, CallbackSupportMixin, OutlierMixin, BaseEstimator, ABC):
     """The base class of both estimators: scores, decisions, predictions and p-values from the fitted ball."""
 
     contamination: float | None = None  # of models from files older than the parameter

@@ -7,6 +7,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from buttress._callbacks import CallbackSupportMixin, Report, step_callback, with_callbacks
 from buttress._checks import Array, check_contamination, check_limits, check_number, check_X, check_X_y
+from buttress._documented import Documented
 from buttress._types import MatrixLike, VectorLike
 from buttress.robust.scoring import NORMAL_MEDIAN
 from buttress.solvers.contamination.crr import column_basis, crr
@@ -17,7 +18,7 @@ INLIER_SCALES = 3  # standard deviations: one normal residual in 370 is larger
 NO_RESIDUAL = 1e-12  # in units of the targets: a smaller residual is rounding
 
 
-class LinearModel(CallbackSupportMixin, BaseEstimator):
+class LinearModel(Documented, CallbackSupportMixin, BaseEstimator):
     """The common part of the linear baselines: a column of ones, the run and the linear prediction."""
 
     def _columns(self, X: Array) -> Array:

@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, RegressorMixin
 
 from buttress._checks import Array, check_count, check_X_y, warn_user
+from buttress._documented import Documented
 from buttress._predicting import ExpansionValues, sparse_or_dense
 from buttress.certainty.intervals import ExpansionIntervals, HeldOutFits, hold_out
 from buttress.kernels import is_precomputed
@@ -20,7 +21,7 @@ from buttress.solvers.contamination.trimmed import lts_scale
 from buttress.solvers.run import Budget, all_or_nothing
 
 
-class RobustKernelRegressor(ExpansionValues, ExpansionIntervals, RegressorMixin, BaseEstimator):
+class RobustKernelRegressor(Documented, ExpansionValues, ExpansionIntervals, RegressorMixin, BaseEstimator):
     """Kernel ridge regression fitted to the good rows, without being given which or how many they are.
 
     Minimises sum_i g_i (f(x_i) - y_i)^2 + alpha ||f||^2 with g_i the probability that row i is good. It comes from a

@@ -18,6 +18,7 @@ from buttress._checks import (
     check_option,
     warn_user,
 )
+from buttress._documented import Documented
 from buttress._types import RandomStateLike, Rows, Targets
 from buttress.expansion import KernelExpansion
 from buttress.features import landmarks, nystroem
@@ -44,7 +45,7 @@ LEAST_EFFECTIVE = 0.1  # a tilted risk warns if its effective number of rows is 
 INLIER = 0.5  # a row counts as kept from this share of the heaviest row's weight on
 
 
-class KernelRisk(CallbackSupportMixin, BaseEstimator):
+class KernelRisk(Documented, CallbackSupportMixin, BaseEstimator):
     """The parameters, checks and descent of :class:`KernelRegressor` and :class:`KernelClassifier`."""
 
     def __init__(

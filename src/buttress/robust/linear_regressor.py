@@ -19,6 +19,7 @@ from buttress._checks import (
     check_X,
     check_X_y,
 )
+from buttress._documented import Documented
 from buttress._rows import equal_rows
 from buttress._threads import threads_for
 from buttress._types import MatrixLike
@@ -38,7 +39,7 @@ from buttress.solvers.ridge.leave_one_out import FeatureRidge, Fit
 from buttress.solvers.run import Budget, all_or_nothing
 
 
-class RobustLinearRegressor(RegressorMixin, BaseEstimator):
+class RobustLinearRegressor(Documented, RegressorMixin, BaseEstimator):
     """Linear regression with high breakdown and high efficiency: multi-start LTS, an M-step, then reweighting.
 
     1. Least trimmed squares minimises the sum of the h smallest squared residuals plus alpha ||w||^2, from several

@@ -18,7 +18,7 @@ def bounded_loss(
     """Return the mean of min(|y_true - y_pred|, bound)^2.
 
     The squared error of a corrupted row is unbounded, so that on a contaminated fold a few rows decide which model is
-    best. Here each counts for ``bound``^2 at most, whatever the model.
+    best. Here each counts for bound^2 at most, whatever the model.
 
     Parameters
     ----------

@@ -23,6 +23,7 @@ from buttress._checks import (
     check_X_y,
     silent,
 )
+from buttress._documented import Documented
 from buttress._types import (
     Labels,
     MatrixLike,
@@ -43,7 +44,7 @@ from buttress.solvers.run import all_or_nothing, run
 Model = TypeVar("Model")
 
 
-class Sever(MetaEstimatorMixin, BaseEstimator):
+class Sever(Documented, MetaEstimatorMixin, BaseEstimator):
     """The parameters and the loop of :class:`SeverRegressor` and :class:`SeverClassifier`."""
 
     def __init__(

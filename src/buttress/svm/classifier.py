@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from buttress._callbacks import CallbackSupportMixin, step_callback, with_callbacks
 from buttress._checks import Array, check_classes, check_option, check_weights, check_X_y, class_weights
+from buttress._documented import CLASSIFIER, advises
 from buttress._predicting import rows_to_score, sparse_or_dense
 from buttress._rows import equal_pairs
 from buttress._types import DenseOrSparse, MatrixLike
@@ -150,6 +151,7 @@ class SVC(Probabilities, CallbackSupportMixin, ClassifierMixin, BaseEstimator):
     True
     """
 
+    @advises(**CLASSIFIER)
     def __init__(
         self,
         *,

@@ -10,6 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from buttress._callbacks import CallbackSupportMixin, step_callback, with_callbacks
 from buttress._checks import Array, check_number, check_weights, check_X_y
+from buttress._documented import REGRESSOR, Documented, advises
 from buttress._predicting import rows_to_score, sparse_or_dense
 from buttress._rows import drawn_rows, equal_pairs
 from buttress._types import DenseOrSparse, MatrixLike
@@ -34,7 +35,7 @@ from buttress.svm.machine import (
 )
 
 
-class SVR(ExpansionIntervals, CallbackSupportMixin, RegressorMixin, BaseEstimator):
+class SVR(Documented, ExpansionIntervals, CallbackSupportMixin, RegressorMixin, BaseEstimator):
     """Kernel support vector regressor, exact, with a certificate of optimality.
 
     Minimises 1/2 ||w||^2 + sum_i C_i max(0, |y_i - w'phi(x_i) - b| - epsilon), C_i = C * sample weight, by block
@@ -84,6 +85,7 @@ class SVR(ExpansionIntervals, CallbackSupportMixin, RegressorMixin, BaseEstimato
     True
     """
 
+    @advises(**REGRESSOR)
     def __init__(
         self,
         *,

@@ -10,6 +10,7 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from buttress._checks import Array, check_count, check_number, check_option, near
+from buttress._documented import Documented
 from buttress.relational.checks import check_feature
 from buttress.relational.declare import Join
 from buttress.relational.entities.asked import asked_columns, check_times, moments
@@ -27,7 +28,7 @@ from buttress.solvers.run import all_or_nothing
 Aggregates = InProcess | InDatabase
 
 
-class EntityFeatures(TransformerMixin, BaseEstimator):
+class EntityFeatures(Documented, TransformerMixin, BaseEstimator):
     """Turn rows of the label's table into rows of features: their own, and aggregates of the rows that belong to them.
 
     Each table of the join is aggregated along the pairs that lead to it from the label's table, by GROUP BY where it

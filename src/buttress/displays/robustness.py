@@ -1,4 +1,4 @@
-"""Displays of how a classifier holds up, in scikit-learn's style: compute once, plot as often as needed."""
+"""Accuracy against the radius of perturbations."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +11,7 @@ from buttress._checks import Array, check_option
 from buttress._types import MatrixLike
 from buttress.attacks import pgd, worst_case
 from buttress.certificates import certified_radius
+from buttress.displays.axes import given_or_new
 from buttress.scores import as_classifier
 
 if TYPE_CHECKING:
@@ -117,11 +118,7 @@ class RobustnessCurveDisplay:
         self, ax: "Axes | None" = None, *, name: str | None = None, **line_options: Any
     ) -> "RobustnessCurveDisplay":
         """Draw the curves on ``ax``, new axes by default; ``line_options`` go to matplotlib. Returns self."""
-        try:
-            from matplotlib import pyplot
-        except ImportError:
-            raise ImportError("Plots need matplotlib. Install it with: pip install buttress[report]") from None
-        ax = pyplot.subplots()[1] if ax is None else ax
+        ax = given_or_new(ax)
         name = self.estimator_name if name is None else name
         label = f"{name}, " if name else ""
         (attacked,) = ax.plot(self.eps, self.attacked_accuracy, label=f"{label}attacked", **line_options)

@@ -1,0 +1,55 @@
+"""What the names that load when they are first used are, for editors and type checkers."""
+
+from buttress import attacks as attacks
+from buttress import certificates as certificates
+from buttress import datasets as datasets
+from buttress import features as features
+from buttress import kernels as kernels
+from buttress import losses as losses
+from buttress import relational as relational
+from buttress import risks as risks
+from buttress._checks import FeatureNoiseWarning as FeatureNoiseWarning
+from buttress._checks import InterruptedWarning as InterruptedWarning
+from buttress._checks import KernelScaleWarning as KernelScaleWarning
+from buttress._checks import NotConvergedWarning as NotConvergedWarning
+from buttress.adversarial import AdversarialLinearSVC as AdversarialLinearSVC
+from buttress.adversarial import AdversarialSVC as AdversarialSVC
+from buttress.audit.call import audit as audit
+from buttress.audit.result import AuditResult as AuditResult
+from buttress.displays import CertifiedBoundaryDisplay as CertifiedBoundaryDisplay
+from buttress.displays import ConvergenceDisplay as ConvergenceDisplay
+from buttress.displays import KernelWeightsDisplay as KernelWeightsDisplay
+from buttress.displays import ReliabilityDisplay as ReliabilityDisplay
+from buttress.displays import RobustnessCurveDisplay as RobustnessCurveDisplay
+from buttress.explaining import explain as explain
+from buttress.linear import LinearSVC as LinearSVC
+from buttress.onnx import to_onnx as to_onnx
+from buttress.outlier import SVDD as SVDD
+from buttress.outlier import MultiKernelSVDD as MultiKernelSVDD
+from buttress.persistence import ModelFileError as ModelFileError
+from buttress.persistence import load as load
+from buttress.persistence import save as save
+from buttress.relational.svm import RelationalLinearSVC as RelationalLinearSVC
+from buttress.risks import Mean as Mean
+from buttress.risks import Subquantile as Subquantile
+from buttress.risks import Tilted as Tilted
+from buttress.robust import CRR as CRR
+from buttress.robust import STIR as STIR
+from buttress.robust import KernelClassifier as KernelClassifier
+from buttress.robust import KernelRegressor as KernelRegressor
+from buttress.robust import OutlierDisplay as OutlierDisplay
+from buttress.robust import RobustKernelClassifier as RobustKernelClassifier
+from buttress.robust import RobustKernelRegressor as RobustKernelRegressor
+from buttress.robust import RobustLinearRegressor as RobustLinearRegressor
+from buttress.robust import SeverClassifier as SeverClassifier
+from buttress.robust import SeverRegressor as SeverRegressor
+from buttress.robust import TrimmedLikelihoodClassifier as TrimmedLikelihoodClassifier
+from buttress.robust import TrimmedLikelihoodRegressor as TrimmedLikelihoodRegressor
+from buttress.robust import bounded_loss as bounded_loss
+from buttress.robust import bounded_loss_scorer as bounded_loss_scorer
+from buttress.robust import outlier_report as outlier_report
+from buttress.svm import SVC as SVC
+from buttress.svm import SVR as SVR
+from buttress.svm import svc_path as svc_path
+
+__version__: str

@@ -1,0 +1,67 @@
+"""Where an estimator is documented: the link of its picture in a notebook, and keywords that other packages have."""
+
+import functools
+from collections.abc import Callable
+from importlib import metadata
+from typing import Any, TypeVar, cast
+
+F = TypeVar("F", bound=Callable[..., None])
+
+
+@functools.cache
+def site() -> str:
+    """Return the address of the documentation that the installed package names, empty if it names none."""
+    try:
+        urls = metadata.metadata("buttress").get_all("Project-URL") or []
+    except metadata.PackageNotFoundError:
+        return ""
+    named = dict(url.split(", ", 1) for url in urls)
+    return str(named.get("Documentation", "")).rstrip("/")
+
+
+class Documented:
+    """The "?" of the HTML picture of an estimator opens its page of our reference."""
+
+    _doc_link_module = "buttress"
+
+    def _get_doc_link(self) -> str:
+        kind = type(self)
+        ours = kind.__module__.split(".")[0] == self._doc_link_module
+        if not ours or not site():
+            return ""
+        place = "buttress.relational" if kind.__name__ == "EntityFeatures" else "buttress"
+        return f"{site()}/reference/generated/{place}.{kind.__name__}.html"
+
+
+def advises(**advice: str) -> Callable[[F], F]:
+    """Decorate ``__init__``: a keyword that scikit-learn's class has, and ours lacks, raises TypeError with advice."""
+
+    def decorate(init: F) -> F:
+        @functools.wraps(init)
+        def checked(self: object, *args: Any, **kwargs: Any) -> None:
+            for name in advice:
+                if name in kwargs:
+                    raise TypeError(f"{type(self).__name__} has no parameter {name!r}. {advice[name]}")
+            init(self, *args, **kwargs)
+
+        return cast(F, checked)
+
+    return decorate
+
+
+REGRESSOR = {
+    "shrinking": "Remove it: the solver decides by itself, and the certificate of the fit holds either way.",
+    "verbose": "Use progress=True for a progress bar, or a callback of scikit-learn.",
+}
+CLASSIFIER = {
+    **REGRESSOR,
+    "probability": "Remove it: predict_proba is always there, and agrees with predict.",
+    "random_state": "Remove it: nothing in this fit is drawn at random.",
+}
+LINEAR = {
+    "dual": "Remove it: the primal is solved, and the dual bounds how far from optimal the fit is.",
+    "intercept_scaling": "Remove it: the intercept is not penalised.",
+    "multi_class": "Remove it: many classes are one problem a class.",
+    "penalty": "Remove it: the norm is l2. For a sparse model use scikit-learn's LinearSVC(penalty='l1').",
+    "verbose": REGRESSOR["verbose"],
+}

@@ -1,0 +1,17 @@
+"""Axes to draw on, and colours that print and that the colour-blind tell apart (Okabe & Ito 2008)."""
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+COLOURS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#f0e442")
+
+
+def given_or_new(ax: "Axes | None") -> "Axes":
+    """Return the axes, or new ones; ImportError that says what to install without matplotlib."""
+    try:
+        from matplotlib import pyplot
+    except ImportError:
+        raise ImportError("Plots need matplotlib. Install it with: pip install buttress[report]") from None
+    return pyplot.subplots()[1] if ax is None else ax

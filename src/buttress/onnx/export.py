@@ -1,0 +1,149 @@
+"""``to_onnx``, and the converters that skl2onnx calls for our models inside its pipelines."""
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from sklearn.base import is_classifier, is_outlier_detector
+from sklearn.utils.validation import check_is_fitted
+
+from buttress._types import Estimator, MatrixLike
+from buttress.onnx.nodes import Nodes
+from buttress.onnx.outputs import add_outputs
+
+if TYPE_CHECKING:
+    from onnx import ModelProto
+
+ARRAY_MODELS = {
+    "buttress.adversarial": ("AdversarialLinearSVC", "AdversarialSVC"),
+    "buttress.linear": ("LinearSVC",),
+    "buttress.outlier": ("MultiKernelSVDD", "SVDD"),
+    "buttress.robust": (
+        "CRR", "KernelClassifier", "KernelRegressor", "RobustKernelClassifier", "RobustKernelRegressor",
+        "RobustLinearRegressor", "STIR", "TrimmedLikelihoodClassifier", "TrimmedLikelihoodRegressor"),
+    "buttress.svm": ("SVC", "SVR"),
+}
+META_MODELS = {"buttress.robust": ("SeverClassifier", "SeverRegressor")}
+
+
+def to_onnx(model: Estimator, X: MatrixLike | None = None, *, target_opset: int | None = None) -> "ModelProto":
+    """Return a fitted model, or a pipeline of scikit-learn's transformers that ends in one, as an ONNX model.
+
+    A classifier puts out ``label`` and ``scores`` (its ``decision_function``, (n, 1) for two classes), a regressor
+    ``variable``, (n, 1), and a one-class model ``label`` (1 or -1) and ``scores``, at least 0 inside. Inputs and scores
+    are float32; between them our part of the graph computes in float64, as the model does. Labels that are not whole
+    numbers are strings. Probabilities, sets and intervals are not in the graph.
+
+    Parameters
+    ----------
+    model : fitted estimator or Pipeline
+        Any of this package's estimators of arrays, alone or behind transformers that skl2onnx knows.
+    X : array or frame or None
+        Rows like those to come; only their type and columns matter. Needed where columns have names or are not all
+        numbers (a ``ColumnTransformer``). None is one input ``X`` of shape (n, n_features_in_).
+    target_opset : int or None
+        Version of the standard, at least 13; None for the newest that skl2onnx writes.
+
+    Raises
+    ------
+    ImportError
+        Without the extra ``onnx``.
+    NotImplementedError
+        For kernels that have no graph (a function of yours), naming those that have one.
+    TypeError
+        For a model over a join, or of another package that skl2onnx does not know.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> import buttress
+    >>> X, y = load_iris(return_X_y=True)
+    >>> graph = buttress.to_onnx(buttress.SVC().fit(X, y))  # doctest: +SKIP
+    >>> [output.name for output in graph.graph.output]  # doctest: +SKIP
+    ['label', 'scores']
+    """
+    skl2onnx = _skl2onnx()
+    check_is_fitted(model)
+    register_converters()
+    types = importlib.import_module("skl2onnx.common.data_types")
+    width = getattr(model, "n_features_in_", None)
+    given = [("X", types.FloatTensorType([None, width]))] if X is None else None
+    try:
+        made: ModelProto = skl2onnx.to_onnx(model, _sample(X), initial_types=given, target_opset=target_opset)
+    except skl2onnx.common.exceptions.MissingShapeCalculator as error:
+        raise TypeError(f"{type(model).__name__} cannot be written as ONNX: {str(error).splitlines()[0]} Models of "
+                        "arrays of this package and of scikit-learn can.") from None
+    return made
+
+
+def register_converters() -> None:
+    """Teach skl2onnx our estimators, so that its own ``to_onnx`` and ``convert_sklearn`` take them too."""
+    skl2onnx = _skl2onnx()
+    for table, convert in ((ARRAY_MODELS, _convert), (META_MODELS, _convert_inner)):
+        for module, names in table.items():
+            for name in names:
+                kind = getattr(importlib.import_module(module), name)
+                skl2onnx.update_registered_converter(kind, alias_of(kind), _shapes, convert, parser=_parse)
+
+
+def alias_of(kind: type) -> str:
+    """Return the name under which skl2onnx knows a class of ours."""
+    return f"Buttress{kind.__name__}"
+
+
+def _skl2onnx() -> Any:
+    try:
+        return importlib.import_module("skl2onnx")
+    except ImportError:
+        raise ImportError("ONNX graphs need skl2onnx. Install it with: pip install buttress[onnx]") from None
+
+
+def _sample(X: MatrixLike | None) -> Any:
+    """Return one row of X, of float32 where it is an array."""
+    if X is None:
+        return None
+    first: Any = X[:1]  # type: ignore[index]
+    return first if hasattr(X, "columns") else np.asarray(first, dtype=np.float32)
+
+
+def _parse(scope: Any, model: Any, inputs: list[Any], custom_parsers: Any = None) -> list[Any]:
+    """Declare the outputs of a model."""
+    types = importlib.import_module("skl2onnx.common.data_types")
+    operator = scope.declare_local_operator(alias_of(type(model)), model)
+    operator.inputs = inputs
+    judged = is_classifier(model) or is_outlier_detector(model)
+    if judged:
+        whole = is_outlier_detector(model) or model.classes_.dtype.kind in "iub"
+        label = types.Int64TensorType if whole else types.StringTensorType
+        operator.outputs.append(scope.declare_local_variable("label", label()))
+        operator.outputs.append(scope.declare_local_variable("scores", types.FloatTensorType()))
+    else:
+        operator.outputs.append(scope.declare_local_variable("variable", types.FloatTensorType()))
+    return operator.outputs
+
+
+def _shapes(operator: Any) -> None:
+    """State the shapes of the outputs."""
+    rows = operator.inputs[0].get_first_dimension()
+    model = operator.raw_operator
+    label = [rows, 1] if is_outlier_detector(model) else [rows]
+    for output, shape in zip(reversed(operator.outputs), ([rows, None], label)):
+        output.type.shape = shape
+
+
+def _convert(scope: Any, operator: Any, container: Any) -> None:
+    """Write a model down as nodes."""
+    add = Nodes(scope, container)
+    X = add.cast(operator.inputs[0].full_name, np.float64)
+    add_outputs(add, operator.raw_operator, X, [output.full_name for output in operator.outputs])
+
+
+def _convert_inner(scope: Any, operator: Any, container: Any) -> None:
+    """Write down the model that a meta-estimator of ours has kept, if it is ours."""
+    inner = operator.raw_operator.estimator_
+    if not type(inner).__module__.startswith("buttress."):
+        raise TypeError(f"{type(operator.raw_operator).__name__} of {type(inner).__name__} cannot be written as ONNX. "
+                        "Export its estimator_ by skl2onnx.")
+    add = Nodes(scope, container)
+    X = add.cast(operator.inputs[0].full_name, np.float64)
+    add_outputs(add, inner, X, [output.full_name for output in operator.outputs])

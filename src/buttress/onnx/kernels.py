@@ -1,0 +1,177 @@
+"""Kernels, expansions and sums of random features as nodes of a graph."""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from buttress._arrays import place_of
+from buttress._checks import Array
+from buttress._types import DenseOrSparse, is_csr
+from buttress.expansion import KernelExpansion, Scores
+from buttress.features import RandomExpansion
+from buttress.gram.spectrum import SpectrumCorrected
+from buttress.kernels import (
+    RBF,
+    Cauchy,
+    Combination,
+    InverseMultiquadric,
+    Kernel,
+    Laplacian,
+    Linear,
+    Log,
+    MultiscaleRBF,
+    Polynomial,
+    Precomputed,
+    Radial,
+    Sigmoid,
+)
+from buttress.onnx.nodes import Nodes
+
+Profile = Callable[[Nodes, Kernel, str], str]  # of squared distances, or of inner products
+
+
+def _rbf(add: Nodes, kernel: RBF, r2: str) -> str:
+    return add("Exp", add("Mul", r2, -float(kernel.gamma)))
+
+
+def _multiscale(add: Nodes, kernel: MultiscaleRBF, r2: str) -> str:
+    terms = [add("Exp", add("Mul", r2, -float(gamma))) for gamma in kernel.gammas]
+    return add("Div", add("Sum", *terms), float(len(terms)))
+
+
+def _laplacian(add: Nodes, kernel: Laplacian, r2: str) -> str:
+    return add("Exp", add("Mul", add("Sqrt", r2), -float(kernel.gamma)))
+
+
+def _inverse_multiquadric(add: Nodes, kernel: InverseMultiquadric, r2: str) -> str:
+    return add("Div", 1.0, add("Sqrt", add("Add", r2, float(kernel.offset) ** 2)))
+
+
+def _log(add: Nodes, kernel: Log, r2: str) -> str:
+    power = add("Pow", add("Mul", r2, float(kernel.gamma)), float(kernel.degree) / 2)
+    return add("Neg", add("Log", add("Add", power, 1.0)))
+
+
+def _cauchy(add: Nodes, kernel: Cauchy, r2: str) -> str:
+    return add("Div", 1.0, add("Add", add("Mul", r2, float(kernel.gamma)), 1.0))
+
+
+def _linear(add: Nodes, kernel: Linear, inner: str) -> str:
+    return add("Add", inner, float(kernel.coef0))
+
+
+def _polynomial(add: Nodes, kernel: Polynomial, inner: str) -> str:
+    base = add("Add", add("Mul", inner, float(kernel.gamma)), float(kernel.coef0))
+    return add("Pow", base, float(kernel.degree))
+
+
+def _sigmoid(add: Nodes, kernel: Sigmoid, inner: str) -> str:
+    return add("Tanh", add("Add", add("Mul", inner, float(kernel.gamma)), float(kernel.coef0)))
+
+
+PROFILES: dict[type[Kernel], Callable[..., str]] = {
+    RBF: _rbf,
+    MultiscaleRBF: _multiscale,
+    Laplacian: _laplacian,
+    InverseMultiquadric: _inverse_multiquadric,
+    Log: _log,
+    Cauchy: _cauchy,
+    Linear: _linear,
+    Polynomial: _polynomial,
+    Sigmoid: _sigmoid,
+}
+
+
+def refusal(kernel: Kernel) -> NotImplementedError:
+    """Return the error for a kernel without a graph."""
+    known = ", ".join(sorted(kind.__name__ for kind in PROFILES))
+    return NotImplementedError(
+        f"{type(kernel).__name__} has no ONNX graph. Kernels that have one: {known}, their Combination, Precomputed, "
+        "and corrected by indefinite='clip' or 'flip'. Fit the model with one of these."
+    )
+
+
+def add_kernel(add: Nodes, kernel: Kernel, X: str, Z: Array) -> str:
+    """Add k(x_i, z_j), (n, m), for rows X (n, d) of the graph and fixed rows Z (m, d)."""
+    if isinstance(kernel, Combination):
+        terms = [add("Mul", add_kernel(add, part, X, Z), weight) for part, weight in weighted(kernel)]
+        return add("Sum", *terms)
+    if isinstance(kernel, Precomputed):
+        return add("Gather", X, Z[:, 0].astype(np.int64), axis=1)
+    if type(kernel) is SpectrumCorrected and kernel.known is None:
+        added = add("MatMul", add_kernel(add, kernel.kernel, X, kernel.landmarks), kernel.vectors)
+        fixed = kernel.kernel(Z, kernel.landmarks) @ kernel.vectors
+        return add("Add", add_kernel(add, kernel.kernel, X, Z), add("MatMul", added, fixed.T))
+    if type(kernel) not in PROFILES:
+        raise refusal(kernel)
+    argument = _squared_distances(add, X, Z) if isinstance(kernel, Radial) else add("MatMul", X, Z.T)
+    return PROFILES[type(kernel)](add, kernel, argument)
+
+
+def add_diagonal(add: Nodes, kernel: Kernel, X: str) -> str:
+    """Add k(x_i, x_i), (n, 1)."""
+    if isinstance(kernel, Combination):
+        return add("Sum", *[add("Mul", add_diagonal(add, part, X), weight) for part, weight in weighted(kernel)])
+    if type(kernel) is SpectrumCorrected and kernel.known is None:
+        added = add("MatMul", add_kernel(add, kernel.kernel, X, kernel.landmarks), kernel.vectors)
+        return add("Add", add_diagonal(add, kernel.kernel, X), _row_sums(add, add("Mul", added, added)))
+    if type(kernel) not in PROFILES:
+        raise refusal(kernel)
+    squares = _row_sums(add, add("Mul", X, X))
+    return PROFILES[type(kernel)](add, kernel, add("Mul", squares, 0.0) if isinstance(kernel, Radial) else squares)
+
+
+def weighted(kernel: Combination) -> list[tuple[Kernel, float]]:
+    """Return the kernels that have weight, with it."""
+    weights = [1 / len(kernel.kernels)] * len(kernel.kernels) if kernel.weights is None else kernel.weights
+    return [(part, float(weight)) for part, weight in zip(kernel.kernels, weights, strict=True) if weight > 0]
+
+
+def _row_sums(add: Nodes, values: str) -> str:
+    return add("ReduceSum", values, np.array([1]), keepdims=1)
+
+
+def _squared_distances(add: Nodes, X: str, Z: Array) -> str:
+    """Add |x_i - z_j|^2, measured from the middle of the fixed rows, where rounding is least."""
+    middle = Z.mean(axis=0)
+    moved = add("Sub", X, middle)
+    fixed = Z - middle
+    squares = add("Add", _row_sums(add, add("Mul", moved, moved)), np.sum(fixed**2, axis=1)[None, :])
+    return add("Max", add("Sub", squares, add("Mul", add("MatMul", moved, fixed.T), 2.0)), 0.0)
+
+
+def add_scores(add: Nodes, scores: Scores, X: str) -> str:
+    """Add the scores, (n, k), of a kernel expansion or of a sum of random features."""
+    if isinstance(scores, RandomExpansion):
+        return _waves(add, scores, X)
+    if not isinstance(scores, KernelExpansion):
+        raise NotImplementedError(f"Scores of type {type(scores).__name__} have no ONNX graph.")
+    total = _by_kernel(add, scores, X)
+    return total if scores.linear is None else add("Add", total, add("MatMul", X, scores.linear))
+
+
+def _by_kernel(add: Nodes, scores: KernelExpansion, X: str) -> str:
+    Z = dense(scores.centers)
+    coef = np.asarray(scores.coef, dtype=np.float64)
+    if type(scores.kernel) is Linear:  # one matrix in place of a row a centre
+        shift = scores.intercept + scores.kernel.coef0 * coef.sum(axis=0)
+        return add("Add", add("MatMul", X, Z.T @ coef), shift)
+    return add("Add", add("MatMul", add_kernel(add, scores.kernel, X, Z), coef), np.asarray(scores.intercept))
+
+
+def dense(centers: DenseOrSparse) -> Array:
+    """Return the centres as a dense array of doubles."""
+    return np.asarray(centers.toarray() if is_csr(centers) else centers, dtype=np.float64)
+
+
+def _waves(add: Nodes, scores: RandomExpansion, X: str) -> str:
+    """Add a sum of cosines, block by block; cos(p) is sin(p + pi/2), which runtimes have in double precision."""
+    features = scores.features
+    place = place_of(np.empty((0, features.width)))
+    size = features.amplitude / float(np.sqrt(features.size))
+    total = add("Add", add("Mul", _row_sums(add, X), 0.0), np.asarray(scores.intercept, dtype=np.float64)[None, :])
+    for block, coef in enumerate(scores.coef):
+        frequencies, phases = features.waves(block, place)
+        turned = add("Add", add("MatMul", X, frequencies), np.asarray(phases) + np.pi / 2)
+        total = add("Add", total, add("MatMul", add("Sin", turned), size * np.asarray(coef, dtype=np.float64)))
+    return total

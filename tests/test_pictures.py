@@ -1,0 +1,97 @@
+"""Displays of boundaries, probabilities, convergence and kernel weights: what they show is what was asked."""
+
+import numpy as np
+import pytest
+from sklearn.datasets import make_moons
+from sklearn.linear_model import LinearRegression
+from sklearn.naive_bayes import GaussianNB
+
+from buttress import (
+    SVC,
+    CertifiedBoundaryDisplay,
+    ConvergenceDisplay,
+    KernelWeightsDisplay,
+    LinearSVC,
+    MultiKernelSVDD,
+    ReliabilityDisplay,
+)
+from buttress.kernels import RBF, Linear
+
+matplotlib = pytest.importorskip("matplotlib")
+pyplot = pytest.importorskip("matplotlib.pyplot")
+matplotlib.use("Agg")
+
+X, Y = make_moons(120, noise=0.2, random_state=0)
+
+
+def own_axes():
+    return pyplot.subplots()[1]
+
+
+@pytest.mark.parametrize("norm", ["linf", "l2"])
+def test_every_point_of_a_certified_region_has_the_class_of_its_row(norm):
+    names = np.array(["left", "right"])[Y]
+    model = SVC(gamma=2.0).fit(X, names)
+    ax = own_axes()
+    shown = CertifiedBoundaryDisplay.from_estimator(model, X, names, norm=norm, resolution=40, ax=ax)
+    assert shown.ax_ is ax
+    points = np.column_stack([side.ravel() for side in shown.grid])
+    away = points[None] - X[:, None]
+    distance = np.abs(away).max(axis=2) if norm == "linf" else np.sqrt((away**2).sum(axis=2))
+    inside = distance < shown.radius[:, None]
+    assert inside.any()
+    predicted = np.searchsorted(model.classes_, model.predict(X))
+    assert (np.broadcast_to(shown.codes.ravel(), inside.shape)[inside] == predicted[np.nonzero(inside)[0]]).all()
+
+
+def test_a_boundary_of_three_features_is_refused():
+    model = SVC().fit(np.c_[X, X[:, 0]], Y)
+    with pytest.raises(ValueError, match="two columns"):
+        CertifiedBoundaryDisplay.from_estimator(model, np.c_[X, X[:, 0]])
+
+
+def test_reliability_is_that_of_a_model_whose_probabilities_are_known():
+    class Coin:
+        """Says .8 for class 1, always."""
+
+        classes_ = np.array([0, 1])
+
+        def predict_proba(self, rows):
+            return np.tile([0.2, 0.8], (len(rows), 1))
+
+    y = np.r_[np.ones(60), np.zeros(40)]
+    shown = ReliabilityDisplay.from_estimator(Coin(), np.zeros((100, 1)), y, n_bins=1, ax=own_axes())
+    assert shown.stated == pytest.approx([0.8])
+    assert shown.right == pytest.approx([0.6])
+    assert shown.calibration_error_ == pytest.approx(0.2)
+    assert shown.count.tolist() == [100]
+
+
+def test_bins_hold_all_rows():
+    shown = ReliabilityDisplay.from_estimator(GaussianNB().fit(X, Y), X, Y, n_bins=7, plot=False)
+    assert shown.count.sum() == len(X)
+    assert np.average(shown.right, weights=shown.count) == pytest.approx(GaussianNB().fit(X, Y).score(X, Y))
+    assert (np.diff(shown.stated) >= 0).all()
+    with pytest.raises(ValueError, match="n_bins must be at most"):
+        ReliabilityDisplay.from_estimator(GaussianNB().fit(X, Y), X, Y, n_bins=121)
+
+
+def test_convergence_is_the_history():
+    model = LinearSVC(solver="gd", max_iter=20, tol=1.0).fit(X, Y)
+    shown = ConvergenceDisplay.from_estimator(model, ax=own_axes())
+    assert shown.iteration.tolist() == [step["n_iter"] for step in model.history_]
+    assert shown.objective.tolist() == [step["objective"] for step in model.history_]
+    assert shown.lines_[1].get_ydata()[-1] == shown.distance[-1]
+    assert ConvergenceDisplay.from_estimator(SVC().fit(X, Y), plot=False).measure == "gap"
+    with pytest.raises(ValueError, match="LinearRegression keeps no history_"):
+        ConvergenceDisplay.from_estimator(LinearRegression().fit(X, Y))
+
+
+def test_kernel_weights_are_bars():
+    model = MultiKernelSVDD([Linear(), RBF(2.0)]).fit(X)
+    ax = own_axes()
+    shown = KernelWeightsDisplay.from_estimator(model, ax=ax)
+    assert [bar.get_width() for bar in ax.patches] == model.kernel_weights_.tolist()
+    assert [text.get_text() for text in ax.get_yticklabels()] == shown.names
+    with pytest.raises(ValueError, match="SVC has no kernel weights"):
+        KernelWeightsDisplay.from_estimator(SVC().fit(X, Y))

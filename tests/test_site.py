@@ -1,0 +1,87 @@
+"""The documentation site is whole: its build, in CI, turns warnings into errors; these checks are quick."""
+
+import importlib
+import inspect
+import re
+from pathlib import Path
+
+import pytest
+
+import buttress
+
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
+EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
+MADE = {"gallery", "generated", "uses"}  # folders that the build writes
+
+if not (DOCS / "conf.py").exists():
+    pytest.skip("the site is built from a checkout", allow_module_level=True)
+
+
+def pages():
+    return [path for path in DOCS.rglob("*.md") if not MADE & set(path.relative_to(DOCS).parts)]
+
+
+def resolved(name):
+    """The object of a dotted name: the longest part that is a module is imported."""
+    parts = name.split(".")
+    found = importlib.import_module(parts[0])
+    for part in parts[1:]:
+        found = getattr(found, part)
+    return found
+
+
+def public_objects():
+    """Every public class and function by its name, of the package and of its modules."""
+    for name in buttress.__all__:
+        thing = getattr(buttress, name)
+        if inspect.ismodule(thing):
+            own = [key for key, value in vars(thing).items() if getattr(value, "__module__", None) == thing.__name__]
+            names = getattr(thing, "__all__", [key for key in own if not key.startswith("_")])
+            found = {f"{name}.{inner}": getattr(thing, inner) for inner in names}
+        else:
+            found = {name: thing}
+        for full, value in found.items():
+            if (inspect.isclass(value) or inspect.isfunction(value)) and value.__module__.startswith("buttress"):
+                yield full, value
+
+
+def entries():
+    text = "".join(page.read_text(encoding="utf-8") for page in (DOCS / "reference").glob("*.md"))
+    return re.findall(r"^   (buttress\.[\w.]+)$", text, flags=re.M)
+
+
+def test_every_public_name_has_an_entry_in_the_reference():
+    listed = {id(resolved(entry)) for entry in entries()}
+    assert [name for name, value in public_objects() if id(value) not in listed] == []
+
+
+def test_no_name_is_listed_twice():
+    assert len(entries()) == len(set(entries()))
+
+
+def test_every_page_is_in_a_list_of_pages():
+    listed = {DOCS / "index.md"}
+    for page in pages():
+        for block in re.findall(r"```{toctree}\n(.*?)```", page.read_text(encoding="utf-8"), flags=re.S):
+            for line in block.splitlines():
+                target = re.sub(r".*<(.*)>", r"\1", line.strip())
+                if target and not target.startswith(":"):
+                    listed.add((page.parent / f"{target}.md").resolve())
+    assert [str(page) for page in pages() if page not in listed] == []
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+def test_an_example_asks_a_question_and_links_to_its_pages(path):
+    text = path.read_text(encoding="utf-8")
+    compile(text, str(path), "exec")
+    title = text.splitlines()[1]
+    assert title.endswith("?"), title
+    assert len(text.splitlines()) <= 60
+    for page in re.findall(r":doc:`/([\w/-]+)`", text):
+        assert (DOCS / f"{page}.md").exists(), page
+    assert ":doc:`/" in text
+
+
+def test_there_are_examples_enough():
+    assert len(EXAMPLES) >= 24
