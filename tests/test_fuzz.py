@@ -26,7 +26,7 @@ def seeds(tmp_path_factory):
 
 def test_changed_files_are_refused(seeds, tmp_path):
     rng = np.random.default_rng(1)
-    for _ in range(1_000):
+    for _ in range(500):
         good, _ = seeds[rng.integers(len(seeds))]
         content = mutated(good, rng)
         assert judge(content, tmp_path / "model", measured=False) == "refused" or content == good
@@ -35,12 +35,12 @@ def test_changed_files_are_refused(seeds, tmp_path):
 def test_forged_files_are_refused_or_hold_a_model(seeds, tmp_path):
     rng = np.random.default_rng(2)
     verdicts = []
-    for _ in range(300):
+    for _ in range(200):
         good, rows = seeds[rng.integers(len(seeds))]
         verdicts.append(judge(forged(good, rng), tmp_path / "model", rows, measured=False))
     assert set(verdicts) == {"refused", "equal"}
 
 
 def test_bombs_do_not_go_off(tmp_path):
-    for name, content in bombs(2):
+    for name, content in bombs(1):
         assert judge(content, tmp_path / "model") == "refused", name

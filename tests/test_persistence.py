@@ -337,6 +337,18 @@ def test_attributes_that_no_fit_gives_are_refused(attribute, value, path):
         load(path)
 
 
+@pytest.mark.parametrize(("holder", "name"), [("_left_out", "codes"), ("expansion_", "coef")])
+def test_a_part_that_lacks_what_it_cannot_be_without_is_refused(holder, name, path):
+    save(SVC().fit(*moons(40)), path)
+    old = json.dumps(name).encode() + b":"
+    path.write_bytes(with_parts(path, lambda header: header.replace(old, b'"other":')))
+    with pytest.raises(ModelFileError, match=f"no '{name}'|lengths|parts"):
+        load(path)
+    path.write_bytes(sealed(made(instance("Combination", weights=None))))
+    with pytest.raises(ModelFileError, match="no 'kernels' of Combination"):
+        load(path)
+
+
 @pytest.mark.parametrize("kernel", [RBF(-1.0), RBF(np.nan), RBF("a"), Combination([RBF()], [-1.0])])
 def test_a_model_whose_kernel_is_out_of_range_is_refused(kernel, path):
     model = SVC().fit(*moons(40))

@@ -265,8 +265,9 @@ def fall(part: Model, x: Array, Z: Array, c: Array, eps: float) -> float:
     if part["class"] == "Linear":
         w = Near(Z.T) @ c
         return math.sqrt(float((w @ w).high)) * eps * (1 + 8 * U)
-    r, up, down, noise = np.sqrt(((x - Z) ** 2).sum(axis=1)), np.maximum(c, 0), np.maximum(-c, 0), 16 + Z.shape[1]
-    at, close, far = (profile(part, Near(t**2, noise * U * t**2)) for t in (r, np.maximum(r - eps, 0), r + eps))
+    r, noise = np.sqrt(((x - Z) ** 2).sum(axis=1)), (16 + Z.shape[1]) * U
+    up, down = np.maximum(c, 0), np.maximum(-c, 0)
+    at, close, far = (profile(part, Near(t**2, noise * t**2)) for t in (r, np.maximum(r - eps, 0), r + eps))
     falls = [float(up @ (at.high - far.low) + down @ (close.high - at.low))]
     if part["class"] != "Log":
         most, least = (float(v) for v in (profile(part, Near(0.0)).high, profile(part, Near(eps**2, U * eps**2)).low))
@@ -286,7 +287,7 @@ def radii(model: Model, rows: Array, stated: Array | None = None) -> Claims:
     for i, x in enumerate(rows):
         leads = Near(contrasts) @ Near(scores.v[i], scores.e[i])
         winner = int((leads.low > 0).sum(axis=1).argmax())
-        low, high = 0.0, 1e-9 if stated is None else float(stated[i])
+        low, high = 0.0, 1e-3 if stated is None else float(stated[i])
         def holds(eps: float, x: Array = x, winner: int = winner, least: Array = leads.low) -> bool:
             return all(lead > fall(held["kernel"], x, held["centers"], held["coef"] @ contrast, eps)
                        for contrast, lead in zip(contrasts[winner], least[winner], strict=True))

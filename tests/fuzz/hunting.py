@@ -32,8 +32,7 @@ def hunt(kind, seconds, seed, keep, counts):
     while time.process_time() - began < seconds:
         good, rows = seeds[rng.integers(len(seeds))]
         content = MAKERS[kind](good, rng)
-        (keep / f"{kind}.last").write_bytes(content)
-        _count(content, folder / "model", rows, keep / f"{kind}-{seed}-{counts[0]}", counts)
+        _count(content, keep / f"{kind}.last", rows, keep / f"{kind}-{seed}-{counts[0]}", counts)
 
 
 def explode(megabytes, keep, counts):

@@ -1,5 +1,6 @@
 """One file against the promises: refused with a ModelFileError or a model that a file can hold, in bounds."""
 
+import os
 import resource
 import sys
 import time
@@ -11,6 +12,7 @@ from buttress import ModelFileError, load, save
 
 MOST_SECONDS = 5.0
 MOST_BYTES = 200_000_000  # beside four times the length of the file
+_STATM = os.open("/proc/self/statm", os.O_RDONLY) if os.path.exists("/proc/self/statm") else None
 _UNIT = 1 if sys.platform == "darwin" else 1024  # of ru_maxrss
 
 
@@ -37,7 +39,7 @@ def judge(content, path, rows=None, *, measured=True):
     if model is None:
         return "refused"
     _ask(model, rows)
-    _hold(model, path)
+    _hold(model, path.with_name(f"{path.name}.again"))
     return "equal"
 
 
@@ -67,8 +69,4 @@ def _peak():
 
 def _resident():
     """Return the bytes in use now; where the system does not say, the most so far."""
-    try:
-        with open("/proc/self/statm") as file:
-            return int(file.read().split()[1]) * resource.getpagesize()
-    except OSError:
-        return _peak()
+    return _peak() if _STATM is None else int(os.pread(_STATM, 100, 0).split()[1]) * resource.getpagesize()

@@ -128,6 +128,8 @@ def _instance(cls: type, state: dict[str, object]) -> object:
     for field in fields(cls) if is_dataclass(cls) else ():
         if field.name not in state and field.default_factory is not MISSING:
             state[field.name] = field.default_factory()
+        if field.name not in state and field.default is MISSING:
+            raise ModelFileError(f"The file has no {field.name!r} of {cls.__name__}.")
     check_state(cls, state)
     made: object = object.__new__(cls)
     made.__dict__.update({**_later_parameters(cls, state), **state})
@@ -151,6 +153,10 @@ def _later_parameters(cls: type, state: dict[str, object]) -> dict[str, object]:
     if not issubclass(cls, BaseEstimator) or not cls.__module__.startswith("buttress."):
         return {}
     parameters = signature(cls).parameters.values()
+    missing = [p.name for p in parameters if p.name not in state and p.default is Parameter.empty
+               and p.kind is Parameter.POSITIONAL_OR_KEYWORD]
+    if missing:
+        raise ModelFileError(f"The file has no {missing[0]!r} of {cls.__name__}.")
     return {p.name: p.default for p in parameters if p.name not in state and p.default is not Parameter.empty}
 
 
