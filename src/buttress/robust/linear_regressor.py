@@ -285,15 +285,12 @@ def linear_fit(rows: Rows, n_starts: int, max_iter: int, rng: np.random.RandomSt
     if robust is None:
         fit = rows.trimmed(fits[0])
         return LinearFit(fit, rows.explained(fit), votes, ends, n_iter=1, clean=False)
-    if share is None and not _robust_is_needed(plain, known, robust.known):
+    gains = gains_enough(known, robust.known, needed_gain(plain.spread)) or plainly_contaminated(known, robust.known)
+    if share is None and not gains:
         return LinearFit(plain, known, votes, ends, robust.n_iter, clean=True)
     steps = reweighted_steps(rows.ridge, rows.y, robust.fit, robust.known, alpha=rows.alpha, limits=rows.limits)
     fit, known = budget.run(steps, tol=LINEAR.gain, max_iter=max_iter, inner=False).state
     return LinearFit(fit, known, votes, ends, robust.n_iter, clean=False)
-
-
-def _robust_is_needed(plain: Fit, known: Explained, robust: Explained) -> bool:
-    return gains_enough(known, robust, needed_gain(plain.spread)) or plainly_contaminated(known, robust)
 
 
 def _efficient(rows: Rows, part: Rows, fits: list[Fit], max_iter: int, budget: Budget) -> MFit:
