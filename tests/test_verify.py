@@ -3,6 +3,7 @@
 import ast
 import subprocess
 import sys
+import warnings
 from fractions import Fraction
 from pathlib import Path
 
@@ -12,7 +13,7 @@ import pytest
 from sklearn import svm as libsvm
 from verify_cases import altered, held, models, rows, written
 
-from buttress import SVC, certificates, save, verify
+from buttress import SVC, SVR, NotConvergedWarning, certificates, save, verify
 from buttress.relational import Join, RelationalLinearSVC, Table
 from buttress.verify import Near
 
@@ -28,6 +29,19 @@ def cases(tmp_path_factory):
 def test_what_a_fit_claims_is_proven(number, cases):
     claims = verify.prove(*cases[number])
     assert [claim for claim in claims if not claim[3]] == []
+
+
+@pytest.mark.parametrize("model", [SVC(C=100.0, max_iter=30), SVC(kernel="linear", max_iter=3), SVR(max_iter=10)])
+def test_what_a_fit_that_was_cut_off_claims_is_proven_too(model, tmp_path):
+    X, y, numbers, _ = rows()
+    y = numbers if isinstance(model, SVR) else y > 0.5
+    rng = np.random.default_rng(0)
+    X = X + rng.normal(size=X.shape)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NotConvergedWarning)
+        save(model.fit(X, y), tmp_path / "model")
+    assert not model.converged_
+    assert held(verify.read_model(tmp_path / "model"), X, y, None)
 
 
 def test_it_needs_numpy_and_the_standard_library_only():

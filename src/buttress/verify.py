@@ -235,7 +235,7 @@ def ball(model: Model, X: Array, y: Any, weight: Array) -> Claims:
     found = same((rows, model["support_vectors_"]), (held["centers"], rows), (held["coef"].T, model["dual_coef_"]))
     found += same((held["kernel"], model["kernel_"]), (held["intercept"], [0.0]))
     found += within("norm of the centre, squared", model["center_norm2_"], float(norm2.low), float(norm2.high))
-    if model["contamination"] is None:
+    if model["contamination"] is None and model["converged_"]:
         found += within("offset", -model["offset_"], R2, R2 + model["tol"] * float(np.mean(d2.high)))
     if model["class"] == "MultiKernelSVDD":
         eta, scales, parts = model["kernel_weights_"], model["kernel_scales_"], model["kernels_"]

@@ -5,6 +5,7 @@ import hashlib
 import json
 import re
 import struct
+from contextlib import suppress
 
 PREFIX = struct.Struct("<8sIQ")
 HOSTILE = (
@@ -30,16 +31,21 @@ def forged(content, rng):
     header = json.loads(content[PREFIX.size :][:length])
     data = bytearray(content[PREFIX.size + length : -32])
     for _ in range(rng.integers(1, 4)):
-        kind = rng.integers(10)
-        if kind < 5:
-            _change_part(header["model"], rng)
-        elif kind < 7 and header["arrays"]:
-            _change_array(header["arrays"], rng)
-        elif kind < 9 and data:
-            _change_entries(data, rng)
-        else:
-            _change_part(header, rng)
+        with suppress(LookupError, TypeError, AttributeError, ValueError):  # an earlier change took the place away
+            _change(header, data, rng)
     return sealed(header, bytes(data), version if rng.random() < 0.95 else 1, honest=rng.random() < 0.9)
+
+
+def _change(header, data, rng):
+    kind = rng.integers(10)
+    if kind < 5:
+        _change_part(header["model"], rng)
+    elif kind < 7 and header["arrays"]:
+        _change_array(header["arrays"], rng)
+    elif kind < 9 and data:
+        _change_entries(data, rng)
+    else:
+        _change_part(header, rng)
 
 
 def sealed(header, data, version=2, *, honest=True):

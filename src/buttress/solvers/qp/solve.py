@@ -16,6 +16,7 @@ import numpy as np
 
 from buttress._checks import TINY, Array, NotConvergedWarning, warn_user
 from buttress._threads import own_threads
+from buttress.solvers.linear.intercept import best_intercept
 from buttress.solvers.qp.active_set import ACTIVE_SET_ROWS, exact_finish, newton_step
 from buttress.solvers.qp.certificate import Certificate, certify, objectives
 from buttress.solvers.qp.interior_point import INTERIOR_ROWS, interior_point, snapped
@@ -267,6 +268,8 @@ def _solution(qp: QP, found: _Candidate, total: Outcome, limits: Limits, *, conv
     if not converged and total.status not in ended:
         _warn_of_limit(proof, total, limits)
     intercept = bias(proof.f - qp.p, b, qp.lo, qp.hi, qp.l1)
+    if not converged:  # free variables do not agree on it yet, and the primal objective is that of the best one
+        intercept = best_intercept(qp.p - proof.f, qp.lo, qp.hi, qp.l1)
     return SVMSolution(b, intercept, proof.primal, proof.dual, total, converged, proof.f, found.point.downwards)
 
 
