@@ -14,11 +14,11 @@ from buttress._types import DenseOrSparse
 from buttress.checkpoints.memory import Memory
 from buttress.gram.compiled import WIDTH_MULTIPLE, add_rows, gather
 from buttress.gram.entries import Entries, Exact, Index, entries, exact_entries, worst_error
+from buttress.gram.tiles import TILE, tile_products, tiles
 from buttress.kernels import Kernel
 
 FLOAT64_ROWS = 2000  # up to this many rows float64 costs little, and the solution can be finished to rounding
 COLUMNS_A_THREAD = 4096  # columns of stored rows that one thread adds at a time
-TILE = 512  # rows and columns of one tile of an exact product
 HANDS = 16  # parts into which the rows of tiles are split; fixed, so that the sum does not depend on the threads
 ROUGH = 1e-5  # float32 entries with a larger relative error are not used
 WIDE = 128  # if X has more columns, entries are taken from stored rows instead of computed again
@@ -46,30 +46,6 @@ def _give_back(buffer: Array) -> None:
 def release_memory() -> None:
     """Give the memory that is kept for the next fit back to the system."""
     _kept.clear()
-
-
-def tiles(start: int, stop: int) -> list[tuple[int, int]]:
-    """Return the ends of the tiles that cover start to stop."""
-    return [(left, min(left + TILE, stop)) for left in range(start, stop, TILE)]
-
-
-def tile_products(exact: Exact, b: Array, diagonal: Array, size: int, tops: range) -> Array:
-    """Return the part of K b that the tiles right of and below (t, t), t in ``tops``, give; K (n, n) has this diagonal.
-
-    b is 0 beyond the first ``size`` rows. K is symmetric, so a tile among these rows counts for both halves of K.
-    """
-    out = np.zeros(len(b))
-    for top in tops:
-        rows = slice(top, min(top + TILE, size))
-        for start, stop in [*tiles(top, size), *tiles(size, len(b))]:
-            columns = slice(start, stop)
-            K = exact(rows, columns)
-            if start == top:
-                np.fill_diagonal(K, diagonal[rows])
-            elif stop <= size:
-                out[rows] += K @ b[columns]
-            out[columns] += b[rows] @ K
-    return out
 
 
 class RowCache:

@@ -57,10 +57,11 @@ class Keeper:
         self.run.restart(record.last)
         next(self.run)
 
-    def note(self, step: Step, *, over: bool) -> None:
-        """Keep what the run needs to go on from this step, and write it where it is time."""
+    def over(self, step: Step) -> bool:
+        """Say whether the run ends at this step; keep what it needs to go on from it, and write that if it is time."""
+        over = self.watch.over(step)
         if self.journal is None:
-            return
+            return over
         assert step.memory is not None, "the steps of a restartable algorithm carry a memory"
         due = self.journal.due
         if self.watch.keep == "last":
@@ -73,6 +74,7 @@ class Keeper:
         if from_outside or (due and not over):
             self.journal.keep(self.number, self._record(""))
         self.journal.cut |= from_outside
+        return over
 
     def end(self) -> None:
         """Keep how the run ended."""
