@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from copy import copy
+from functools import partial
 from typing import Any
 from weakref import finalize
 
@@ -95,17 +96,15 @@ class RowCache:
             return {"n_computed": self.n_computed}
         if self._due is not None:
             return self._due
-        self._forget_fills()
         return {"n_computed": self.n_computed, "slot": self._slot.copy(), "owner": self._owner.copy(),
                 "stamp": self._stamp.copy(), "clock": self._clock, "filled": self._filled.copy(),
-                "filling": self._filling.copy(), "fills": [index for index, _ in self._fills],
-                "sections": [section for _, section in self._fills]}
+                "from": partial(_live, tuple(self._fills), self._filling.copy())}
 
     def _forget_fills(self) -> None:
         """Drop the fillings of which no row is stored any more."""
-        live, numbers = np.unique(self._filling, return_inverse=True)
-        self._fills = [self._fills[k] for k in live if k >= 0]
-        self._filling = numbers.reshape(self._filling.shape) - (len(live) - len(self._fills))
+        live = _live(self._fills, self._filling)
+        self._fills = list(zip(live["fills"], live["sections"], strict=True))
+        self._filling = live["filling"]
 
     def restore(self, memory: Memory) -> None:
         """Return to the state of a memory. Its rows are computed again once they are needed."""
@@ -124,8 +123,8 @@ class RowCache:
         self._stamp = memory["stamp"].copy()
         self._clock = memory["clock"]
         self._filled = memory["filled"].copy()
-        self._filling = memory["filling"].copy()
-        self._fills = list(zip(memory["fills"], memory["sections"], strict=True))
+        self._filling = memory["from"]["filling"].copy()
+        self._fills = list(zip(memory["from"]["fills"], memory["from"]["sections"], strict=True))
         for number, (index, section) in enumerate(self._fills):
             self._fill_again(index, np.flatnonzero(self._filling[:, section] == number), section)
 
@@ -201,6 +200,14 @@ class RowCache:
         if len(self._fills) > SPARE_FILLS + 2 * self._filling.size:
             self._forget_fills()
         self.n_computed += len(index) * (stop - start) / self.X.shape[0]
+
+
+def _live(fills: Sequence[tuple[Index, int]], filling: Index) -> dict[str, Any]:
+    """Return the fillings of which a row is still stored, numbered anew."""
+    live, numbers = np.unique(filling, return_inverse=True)
+    kept = [fills[k] for k in live if k >= 0]
+    return {"filling": numbers.reshape(filling.shape) - (len(live) - len(kept)), "fills": [rows for rows, _ in kept],
+            "sections": [section for _, section in kept]}
 
 
 class KernelRows:
