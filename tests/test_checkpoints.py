@@ -22,6 +22,7 @@ from buttress import (
     KernelClassifier,
     KernelRegressor,
     LinearSVC,
+    MultiKernelSVDD,
     NotConvergedWarning,
     Tilted,
 )
@@ -44,6 +45,13 @@ CASES = {
     "hard margin": (SVC(C=np.inf, gamma=2.0), X[:, :2], (X[:, 0] > 0).astype(int)),
     "SVR": (SVR(C=10, cache_size=0.1), X, TARGET),
     "SVDD": (SVDD(nu=0.2, cache_size=0.1), X, None),
+    "level cuts": (MultiKernelSVDD(objective="minimax", tol=1e-8, cache_size=0.5), X, None),
+    "reduced gradient": (MultiKernelSVDD(objective="minimax", solver="reduced-gradient", tol=1e-6, cache_size=0.5),
+                         X, None),
+    "spread": (MultiKernelSVDD(objective="spread", tol=1e-8), X, None),
+    "joint cuts": (MultiKernelSVDD(objective="joint", tol=1e-6, cache_size=0.5), X, None),
+    "joint gradient": (MultiKernelSVDD(objective="joint", solver="reduced-gradient", tol=1e-5), X, None),
+    "given weights": (MultiKernelSVDD(weights="uniform"), X, None),
     "Newton": (LinearSVC(C=10), X, y),
     "gradient descent": (LinearSVC(solver="gd", max_iter=40), X, y),
     "stochastic": (LinearSVC(solver="sgd", max_iter=40, random_state=0), X, y),
@@ -79,7 +87,7 @@ def bits(model):
     learned = {**vars(model), **vars(getattr(model, "expansion_", object))}
     found = {name: np.asarray(value).tobytes() for name, value in learned.items()
              if name not in model.get_params() and isinstance(value, np.ndarray | float | int)}
-    history = [[float(v) for k, v in entry.items() if k != "seconds"] for entry in model.history_]
+    history = [[np.asarray(v, float).tolist() for k, v in entry.items() if k != "seconds"] for entry in model.history_]
     return {**found, "history": repr(history)}
 
 
@@ -87,19 +95,20 @@ def bits(model):
 def ended_at(monkeypatch, last, end=Killed):
     """Count the steps of runs that are kept; write the one numbered ``last``, and let the process end there."""
     steps = []
-    note = Keeper.note
+    is_over = Keeper.over
 
-    def noted(self, step, *, over):
+    def noted(self, step):
         if self.journal is not None:
             steps.append(step)
         if self.journal is not None and len(steps) == last:
             self.journal._next_write = 0.0
-        note(self, step, over=over)
+        over = is_over(self, step)
         if self.journal is not None and len(steps) == last:
             raise end
+        return over
 
     with monkeypatch.context() as patched, suppress(Killed):
-        patched.setattr(Keeper, "note", noted)
+        patched.setattr(Keeper, "over", noted)
         yield steps
 
 

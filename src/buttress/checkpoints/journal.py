@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -129,7 +129,7 @@ class Journal:
     def keep(self, number: int, record: Record) -> None:
         """Write the record of the run that goes on, and before it those of runs that have ended since the last time."""
         if not self.cut:
-            self._write({NOW: {"number": number, "record": asdict(record)}})
+            self._write({NOW: {"number": number, "record": vars(record)}})
 
     def end(self, number: int, record: Record) -> None:
         """Keep the record of a run that has ended, to be written when a write is due."""
@@ -154,7 +154,7 @@ class Journal:
 
     def _flush(self) -> None:
         if self._pending:
-            records = [[number, asdict(record)] for number, record in sorted(self._pending.items())]
+            records = [[number, vars(record)] for number, record in sorted(self._pending.items())]
             self.folder.write(f"{ENDED}{self._files:06d}", records)
             self._files += 1
             self._pending = {}

@@ -7,6 +7,7 @@ import hashlib
 import json
 import struct
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -14,7 +15,8 @@ from numpy.typing import NDArray
 
 from buttress._types import Rng
 
-# By name: arrays, numbers, text, None, and lists and mappings of these. Tuples come back as lists.
+# By name: arrays, numbers, text, None, and lists and mappings of these. Tuples come back as lists. A partial, called
+# when the value is written, stands for what it returns.
 Memory: TypeAlias = Mapping[str, Any]
 AnyArray = NDArray[Any]
 
@@ -74,6 +76,8 @@ def _encoded(value: object, arrays: list[AnyArray]) -> object:
             raise TypeError(f"A checkpoint holds numbers and text. Got an array of {value.dtype}.")
         arrays.append(value)
         return {"array": len(arrays) - 1}
+    if isinstance(value, partial):
+        return _encoded(value(), arrays)
     if isinstance(value, np.generic):
         return value.item()
     if value is None or isinstance(value, bool | int | float | str):

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from copy import copy
+from functools import partial
 from typing import Any
 from weakref import finalize
 
@@ -14,11 +15,11 @@ from buttress._types import DenseOrSparse
 from buttress.checkpoints.memory import Memory
 from buttress.gram.compiled import WIDTH_MULTIPLE, add_rows, gather
 from buttress.gram.entries import Entries, Exact, Index, entries, exact_entries, worst_error
+from buttress.gram.tiles import TILE, tile_products, tiles
 from buttress.kernels import Kernel
 
 FLOAT64_ROWS = 2000  # up to this many rows float64 costs little, and the solution can be finished to rounding
 COLUMNS_A_THREAD = 4096  # columns of stored rows that one thread adds at a time
-TILE = 512  # rows and columns of one tile of an exact product
 HANDS = 16  # parts into which the rows of tiles are split; fixed, so that the sum does not depend on the threads
 ROUGH = 1e-5  # float32 entries with a larger relative error are not used
 WIDE = 128  # if X has more columns, entries are taken from stored rows instead of computed again
@@ -46,30 +47,6 @@ def _give_back(buffer: Array) -> None:
 def release_memory() -> None:
     """Give the memory that is kept for the next fit back to the system."""
     _kept.clear()
-
-
-def tiles(start: int, stop: int) -> list[tuple[int, int]]:
-    """Return the ends of the tiles that cover start to stop."""
-    return [(left, min(left + TILE, stop)) for left in range(start, stop, TILE)]
-
-
-def tile_products(exact: Exact, b: Array, diagonal: Array, size: int, tops: range) -> Array:
-    """Return the part of K b that the tiles right of and below (t, t), t in ``tops``, give; K (n, n) has this diagonal.
-
-    b is 0 beyond the first ``size`` rows. K is symmetric, so a tile among these rows counts for both halves of K.
-    """
-    out = np.zeros(len(b))
-    for top in tops:
-        rows = slice(top, min(top + TILE, size))
-        for start, stop in [*tiles(top, size), *tiles(size, len(b))]:
-            columns = slice(start, stop)
-            K = exact(rows, columns)
-            if start == top:
-                np.fill_diagonal(K, diagonal[rows])
-            elif stop <= size:
-                out[rows] += K @ b[columns]
-            out[columns] += b[rows] @ K
-    return out
 
 
 class RowCache:
@@ -119,17 +96,15 @@ class RowCache:
             return {"n_computed": self.n_computed}
         if self._due is not None:
             return self._due
-        self._forget_fills()
         return {"n_computed": self.n_computed, "slot": self._slot.copy(), "owner": self._owner.copy(),
                 "stamp": self._stamp.copy(), "clock": self._clock, "filled": self._filled.copy(),
-                "filling": self._filling.copy(), "fills": [index for index, _ in self._fills],
-                "sections": [section for _, section in self._fills]}
+                "from": partial(_live, tuple(self._fills), self._filling.copy())}
 
     def _forget_fills(self) -> None:
         """Drop the fillings of which no row is stored any more."""
-        live, numbers = np.unique(self._filling, return_inverse=True)
-        self._fills = [self._fills[k] for k in live if k >= 0]
-        self._filling = numbers.reshape(self._filling.shape) - (len(live) - len(self._fills))
+        live = _live(self._fills, self._filling)
+        self._fills = list(zip(live["fills"], live["sections"], strict=True))
+        self._filling = live["filling"]
 
     def restore(self, memory: Memory) -> None:
         """Return to the state of a memory. Its rows are computed again once they are needed."""
@@ -148,8 +123,8 @@ class RowCache:
         self._stamp = memory["stamp"].copy()
         self._clock = memory["clock"]
         self._filled = memory["filled"].copy()
-        self._filling = memory["filling"].copy()
-        self._fills = list(zip(memory["fills"], memory["sections"], strict=True))
+        self._filling = memory["from"]["filling"].copy()
+        self._fills = list(zip(memory["from"]["fills"], memory["from"]["sections"], strict=True))
         for number, (index, section) in enumerate(self._fills):
             self._fill_again(index, np.flatnonzero(self._filling[:, section] == number), section)
 
@@ -225,6 +200,14 @@ class RowCache:
         if len(self._fills) > SPARE_FILLS + 2 * self._filling.size:
             self._forget_fills()
         self.n_computed += len(index) * (stop - start) / self.X.shape[0]
+
+
+def _live(fills: Sequence[tuple[Index, int]], filling: Index) -> dict[str, Any]:
+    """Return the fillings of which a row is still stored, numbered anew."""
+    live, numbers = np.unique(filling, return_inverse=True)
+    kept = [fills[k] for k in live if k >= 0]
+    return {"filling": numbers.reshape(filling.shape) - (len(live) - len(kept)), "fills": [rows for rows, _ in kept],
+            "sections": [section for _, section in kept]}
 
 
 class KernelRows:

@@ -1,6 +1,8 @@
 """Support vector data description in a learned mixture of kernels."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -8,6 +10,8 @@ from numpy.typing import ArrayLike, NDArray
 from buttress._callbacks import step_callback, with_callbacks
 from buttress._checks import Array, NotConvergedWarning, check_option, check_values, check_weights, check_X, warn_user
 from buttress._types import MatrixLike, VectorLike
+from buttress.checkpoints.memory import Memory
+from buttress.checkpoints.resumable import resumable
 from buttress.gram.spectrum import known_diagonal
 from buttress.kernels import Combination, Kernel, Precomputed, as_kernel, centers, is_precomputed
 from buttress.outlier.detector import (
@@ -20,18 +24,11 @@ from buttress.outlier.detector import (
     training_rows,
 )
 from buttress.solvers.qp.joint_weights import joint_cuts, joint_gradient
-from buttress.solvers.qp.kernel_weights import (
-    KernelStack,
-    alternate,
-    find_copies,
-    fixed,
-    level_cuts,
-    reduced_gradient,
-    variance,
-)
-from buttress.solvers.run import Outcome, Step, Steps, all_or_nothing, run
+from buttress.solvers.qp.kernel_stack import KernelStack, find_copies, variance
+from buttress.solvers.qp.kernel_weights import alternate, fixed, level_cuts, reduced_gradient
+from buttress.solvers.run import Outcome, Restartable, Step, Steps, all_or_nothing, restartable, run
 
-SOLVERS: dict[str, dict[str, Callable[[KernelStack, Array], Steps]]] = {
+SOLVERS: dict[str, dict[str, Callable[[KernelStack, Array], Restartable]]] = {
     "minimax": {"cutting-plane": level_cuts, "reduced-gradient": reduced_gradient},
     "joint": {"cutting-plane": joint_cuts, "reduced-gradient": joint_gradient},
     "spread": {"alternate": alternate},
@@ -90,6 +87,11 @@ class MultiKernelSVDD(BallDetector):
         Most seconds, checked between rounds.
     progress : bool, default=False
         Show a progress line.
+    checkpoint : str or None, default=None
+        Folder in which the fit keeps, every few seconds, what it needs to go on if its process is killed.
+    resume : bool or "approximately", default=False
+        True: go on from what ``checkpoint`` holds of this fit, to the same bits, or start if it holds nothing.
+        "approximately" accepts other versions or threads.
 
     Attributes
     ----------
@@ -152,6 +154,8 @@ class MultiKernelSVDD(BallDetector):
         max_iter: int = 100,
         max_time: float | None = None,
         progress: bool = False,
+        checkpoint: str | None = None,
+        resume: bool | str = False,
     ):
         self.kernels = kernels
         self.nu = nu
@@ -169,11 +173,14 @@ class MultiKernelSVDD(BallDetector):
         self.max_iter = max_iter
         self.max_time = max_time
         self.progress = progress
+        self.checkpoint = checkpoint
+        self.resume = resume
 
     def _stacked(self) -> bool:
         return isinstance(self.kernels, str) and self.kernels == "precomputed"
 
     @all_or_nothing
+    @resumable
     @with_callbacks
     def fit(
         self, X: MatrixLike, y: VectorLike | None = None, sample_weight: ArrayLike | None = None
@@ -191,14 +198,10 @@ class MultiKernelSVDD(BallDetector):
         settled = [settle(kernel, part, weight, self.indefinite) for kernel, part in zip(kernels, parts, strict=True)]
         stack = self._stack(parts, settled, weight, keep)
         report = step_callback(self, X, y, None)
-        seen = []
-
-        def note(step: Step) -> bool | None:
-            seen.append(step.state[0].eta)
-            return report(step) if report is not None else None
-
-        outcome = run(steps(stack, eta), tol=self.tol, max_time=self.max_time, callback=note, progress=self.progress,
-                      max_iter=None if self.max_iter == -1 else self.max_iter, name="MultiKernelSVDD")
+        seen: list[Array] = []
+        outcome = run(noting_weights(steps(stack, eta), seen), tol=self.tol, max_time=self.max_time, callback=report,
+                      progress=self.progress, max_iter=None if self.max_iter == -1 else self.max_iter,
+                      name="MultiKernelSVDD")
         self.kernels_ = [kernel for kernel, _, _ in settled]
         self._set_solution(parts, keep, stack, outcome, all(sure for _, _, sure in settled), weight)
         if outcome.status == "exhausted":
@@ -223,7 +226,7 @@ class MultiKernelSVDD(BallDetector):
         ]
         return [rows] * len(kernels), kernels, weight
 
-    def _method(self, m: int) -> tuple[Array, Callable[[KernelStack, Array], Steps]]:
+    def _method(self, m: int) -> tuple[Array, Callable[[KernelStack, Array], Restartable]]:
         """Return the first weights and the algorithm; raise ValueError for a solver of another objective."""
         check_option("objective", self.objective, tuple(SOLVERS))
         check_option("normalize", self.normalize, ("variance", None))
@@ -305,6 +308,23 @@ class MultiKernelSVDD(BallDetector):
 
     def _train_rows_and_diagonal(self, X: MatrixLike) -> tuple[Array, Array]:
         return self._rows_and_diagonal(X, self._fit_diagonal)
+
+
+@restartable
+def noting_weights(steps: Restartable, seen: list[Array], *, memory: Memory | None = None) -> Steps:
+    """Yield the steps, and put the weights of each into ``seen``."""
+    seen.clear()
+    if memory is not None:
+        seen.extend(memory["seen"][:-1])
+        steps.restart(memory["steps"])
+    for step in steps:
+        seen.append(step.state[0].eta)
+        yield replace(step, memory=partial(_noted, step, tuple(seen)))
+
+
+def _noted(step: Step, seen: tuple[Array, ...]) -> Memory:
+    assert step.memory is not None, "all of these algorithms can be restarted"
+    return {"steps": step.memory(), "seen": seen}
 
 
 def listed(kernels: Sequence[KernelLike] | str | None) -> list[KernelLike]:

@@ -1,5 +1,6 @@
 """How a run keeps in the checkpoint of its fit what it needs to go on, and goes on from what it finds there."""
 
+import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
 
@@ -8,6 +9,7 @@ from buttress.checkpoints.memory import Memory
 from buttress.solvers.steps import Restartable, Step, Steps
 from buttress.solvers.watch import Watch
 
+SHARE = 0.005  # of the time of a run that memories may take which are perhaps not written
 FROM_OUTSIDE = ("max_time", "stopped")  # ends of a run that another time would not come at the same step
 
 
@@ -25,6 +27,7 @@ class Keeper:
         self.start = ""
         self.best: Memory | None = None
         self.last: Memory | None = None
+        self.spent = 0.0  # seconds that taking memories took
         self.restored = False  # whether the run had ended before it was taken up
 
     def alone(self) -> AbstractContextManager[None]:
@@ -57,26 +60,38 @@ class Keeper:
         self.run.restart(record.last)
         next(self.run)
 
-    def note(self, step: Step, *, over: bool) -> None:
-        """Keep what the run needs to go on from this step, and write it where it is time."""
+    def over(self, step: Step) -> bool:
+        """Say whether the run ends at this step; keep what it needs to go on from it, and write that if it is time."""
+        over = self.watch.over(step)
         if self.journal is None:
-            return
-        assert step.memory is not None, "the steps of a restartable algorithm carry a memory"
+            return over
         due = self.journal.due
-        if self.watch.keep == "last":
-            self.last = step.memory() if due or over else None
-            self.best = self.last
-        else:
-            self.last = step.memory()
-            self.best = self.last if self.watch.best is step else self.best
+        self._remember(step, needed=due or over)
+        if self.last is None or self.best is None:
+            self.journal.cut |= over and self.watch.outcome.status in FROM_OUTSIDE
+            return over
         from_outside = over and self.watch.outcome.status in FROM_OUTSIDE
         if from_outside or (due and not over):
             self.journal.keep(self.number, self._record(""))
         self.journal.cut |= from_outside
+        return over
+
+    def _remember(self, step: Step, *, needed: bool) -> None:
+        """Take the memory of the step where it is needed, and elsewhere while that takes a small share of the time.
+
+        A run whose best step is not the last is not kept where the memory of its best step was not taken.
+        """
+        assert step.memory is not None, "the steps of a restartable algorithm carry a memory"
+        started = time.monotonic()
+        cheap = self.watch.keep != "last" and self.spent <= SHARE * (started - self.watch.start)
+        self.last = step.memory() if needed or cheap else None
+        if self.watch.best is step:
+            self.best = self.last
+        self.spent += time.monotonic() - started
 
     def end(self) -> None:
         """Keep how the run ended."""
-        if self.journal is not None and self.last is not None and not self.restored:
+        if self.journal is not None and self.last is not None and self.best is not None and not self.restored:
             self.journal.end(self.number, self._record(self.watch.outcome.status))
 
     def _record(self, status: str) -> Record:

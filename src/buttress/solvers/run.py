@@ -87,9 +87,7 @@ def run(
             for step in keeper.steps():
                 watch.note(step)
                 show(watch.outcome.n_iter, step)
-                over = watch.over(step)
-                keeper.note(step, over=over)
-                if over:
+                if keeper.over(step):
                     break
             keeper.end()
     except TimeoutError:  # an algorithm whose own steps end when the time is up

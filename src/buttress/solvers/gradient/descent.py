@@ -11,7 +11,7 @@ differently; ``acceleration="nesterov"`` is Nesterov's (1983), its gradient take
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import count
 
@@ -56,29 +56,17 @@ def descent(
     left as published, so its objective may rise. A function outside the ball is scaled to the norm ``radius``. It ends
     where steps too long have made the objective larger than any number.
     """
-    bound = Bound()
-    rule = step_rule(space, loss, sample_weight / sample_weight.sum(), ridge, step, bound)
-    here = into_ball(space, space.point(start), radius)
-    nesterov = Nesterov(here) if acceleration == "nesterov" else None
-    velocity = 0.0 * here
-    first = None  # norm of the gradient at the start
-    begun = 0
-    if memory is not None:
-        here, velocity = Point(**memory["here"]), Point(**memory["velocity"])
-        first, begun, bound.value = memory["first"], memory["iteration"], memory["bound"]
-        if nesterov is not None:
-            nesterov.restore(memory["nesterov"])
-        space.restore(memory["space"])
-    for iteration in count(begun):
-        known: Callable[[], Memory] = partial(
-            dict, here=vars(here), velocity=vars(velocity), first=first, iteration=iteration, bound=bound.value,
-            nesterov=None if nesterov is None else nesterov.memory(), space=space.memory())
+    at = _begun(space, into_ball(space, space.point(start), radius), acceleration, memory)
+    rule = step_rule(space, loss, sample_weight / sample_weight.sum(), ridge, step, at.bound)
+    for iteration in count(at.iteration):
+        here = at.here
+        known = at.memory(iteration)
         losses = loss.value(y, here.f)
         objective = risk(losses, sample_weight) + ridge * space.inner(here.c, here)
-        if not np.isfinite(objective) and first is not None:
+        if not np.isfinite(objective) and at.first is not None:
             return
-        if nesterov is not None and nesterov.overshot(objective):
-            here = nesterov.dropped()
+        if at.nesterov is not None and at.nesterov.overshot(objective):
+            at.here = at.nesterov.dropped()
             continue
         q = risk.weights(losses, sample_weight)
         slope = loss.derivative(y, here.f)
@@ -87,12 +75,11 @@ def descent(
         move = space.point(change)
         new = into_ball(space, here - move, radius)
         size = float(np.sqrt(max(space.inner(g, here - new), 0.0) / rate))
-        first = size if first is None else first
-        yield Step(here.c, gap=size / first if first else 0.0, objective=objective, memory=known)
+        yield Step(here.c, gap=at.relative(size), objective=objective, memory=partial(dict, known))
         if acceleration == "polyak":
-            velocity = momentum * velocity + move
-            new = into_ball(space, here - velocity, radius)
-        here = into_ball(space, new if nesterov is None else nesterov.ahead(new, objective), radius)
+            at.velocity = momentum * at.velocity + move
+            new = into_ball(space, here - at.velocity, radius)
+        at.here = into_ball(space, new if at.nesterov is None else at.nesterov.ahead(new, objective), radius)
 
 
 @dataclass
@@ -100,6 +87,49 @@ class Bound:
     """The M of preconditioned steps, 0 before the first."""
 
     value: float = 0.0
+
+
+@dataclass
+class _State:
+    """Where a descent stands; ``first`` is the norm of the gradient at the start."""
+
+    space: Space
+    here: Point
+    velocity: Point
+    nesterov: "Nesterov | None"
+    first: float | None = None
+    iteration: int = 0
+    bound: Bound = field(default_factory=Bound)
+
+    def relative(self, size: float) -> float:
+        """Return the norm of a gradient relative to the first one."""
+        self.first = size if self.first is None else self.first
+        return size / self.first if self.first else 0.0
+
+    def memory(self, iteration: int) -> Memory:
+        """Return what the descent goes on from at this iteration."""
+        return {"here": vars(self.here), "velocity": vars(self.velocity), "first": self.first,
+                "iteration": iteration, "bound": self.bound.value, "space": self.space.memory(),
+                "nesterov": None if self.nesterov is None else self.nesterov.memory()}
+
+    def restore(self, memory: Memory) -> None:
+        """Return to an earlier state."""
+        self.here = Point(**memory["here"])
+        self.velocity = Point(**memory["velocity"])
+        self.first = memory["first"]
+        self.iteration = memory["iteration"]
+        self.bound.value = memory["bound"]
+        self.space.restore(memory["space"])
+        if self.nesterov is not None:
+            self.nesterov.restore(memory["nesterov"])
+
+
+def _begun(space: Space, here: Point, acceleration: str | None, memory: Memory | None) -> _State:
+    """Return the state at the start, or that of an earlier step."""
+    state = _State(space, here, 0.0 * here, Nesterov(here) if acceleration == "nesterov" else None)
+    if memory is not None:
+        state.restore(memory)
+    return state
 
 
 class Nesterov:

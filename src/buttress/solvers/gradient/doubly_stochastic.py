@@ -14,6 +14,7 @@ of y, with numpy arrays or torch tensors.
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
 
@@ -157,55 +158,72 @@ def doubly_stochastic(
     It is done after the last batch. The objective, a sum over columns, is estimated on the next batch. The scores of
     the rows still to come are updated after each batch, so that each block of features is computed only once.
     """
-    xp = namespace(y)
     n = len(y)
     starts = range(0, n, batch)
-    f = 0 * y  # scores of all rows
-    b = 0 * y[0]
-    square = 0 * y[0]  # ||f||^2
-    t = 0
-    order = np.arange(n)
-    if memory is not None:
-        t, order = memory["t"], memory["order"]
-        basis.restore(order, memory["coef"])
-        y = y[order]
-        f, b, square = (place_of(y)(memory[name]) + 0 for name in ("f", "b", "square"))
+    at = _State(y, 0 * y, 0 * y[0], 0 * y[0], np.arange(n))
+    begun = 0 if memory is None else at.restore(memory, basis, rng)
+    for t in range(begun, n_passes * len(starts)):
+        start = starts[t % len(starts)]
+        rows = slice(start, min(start + batch, n))
+        if start == 0 and (memory is None or t > memory["t"]):
+            at.reorder(rng.permutation(n), basis)
+        y = at.y
+        f = at.f
+        loss = 1 - y[rows] * (f[rows] + at.b) + radius * at.norm
+        yield Step((basis.state(), at.b, at.norm), objective=_objective(at.square, loss, C), shown=f"batch {t}",
+                   memory=partial(at.memory, basis, rng, t))
+        factor, z = _change(y[rows], loss, at.norm, step(t + 1), C, radius)
+        basis.shrink(factor)
+        own = basis.add(t, rows, z)
+        at.square = (factor**2 * at.square + (z * (2 * factor * f[rows] + own)).sum(axis=0)).clip(0, None)
+        f *= factor
+        f[rows] += own
+        _carry(basis, f, t, (slice(rows.stop, n), slice(0, start if t < (n_passes - 1) * len(starts) else 0)))
+        at.b = at.b + z.sum(axis=0) * fit_intercept
+    rows = slice(starts[-1], n)
+    loss = 1 - at.y[rows] * (at.f[rows] + at.b) + radius * at.norm
+    yield Step((basis.state(), at.b, at.norm), objective=_objective(at.square, loss, C), done=True,
+               memory=partial(at.memory, basis, rng, n_passes * len(starts)))
+
+
+@dataclass
+class _State:
+    """y and the scores f of all rows, in the order of the pass; b, ||f||^2, and that order."""
+
+    y: Array
+    f: Array
+    b: Array
+    square: Array
+    order: NDArray[np.intp]
+
+    @property
+    def norm(self) -> Array:
+        """||f||."""
+        root: Array = namespace(self.square).sqrt(self.square)
+        return root
+
+    def reorder(self, order: NDArray[np.intp], basis: Basis) -> None:
+        """Put all rows into another order."""
+        basis.reorder(order)
+        self.y = self.y[order]
+        self.f = self.f[order]
+        self.order = self.order[order]
+
+    def memory(self, basis: Basis, rng: np.random.RandomState, t: int) -> Memory:
+        """Return what doubly stochastic gradients go on from before batch t."""
+        arrays = {"coef": basis.state(), "f": self.f + 0, "b": self.b, "square": self.square}
+        return {"t": t, "order": self.order, "rng": rng_state(rng),
+                **{name: to_numpy(array) for name, array in arrays.items()}}
+
+    def restore(self, memory: Memory, basis: Basis, rng: np.random.RandomState) -> int:
+        """Return to an earlier state, from that of the start; returns its t."""
+        place = place_of(self.y)
+        self.order = memory["order"]
+        self.y = self.y[self.order]
+        self.f, self.b, self.square = (place(memory[name]) + 0 for name in ("f", "b", "square"))
+        basis.restore(self.order, memory["coef"])
         set_rng_state(rng, memory["rng"])
-    known = partial(_memory, basis, rng)
-    rows = slice(starts[-1], n)  # the last batch, where nothing is left to do
-    for epoch in range(t // len(starts), n_passes):
-        if memory is None or t > memory["t"]:
-            turned = rng.permutation(n)
-            basis.reorder(turned)
-            order = order[turned]
-            y = y[turned]
-            f = f[turned]
-        for start in starts[t % len(starts) :]:
-            rows = slice(start, min(start + batch, n))
-            norm = xp.sqrt(square)
-            loss = 1 - y[rows] * (f[rows] + b) + radius * norm
-            yield Step((basis.state(), b, norm), objective=_objective(square, loss, C), shown=f"batch {t}",
-                       memory=partial(known, t=t, order=order, f=f, b=b, square=square))
-            factor, z = _change(y[rows], loss, norm, step(t + 1), C, radius)
-            basis.shrink(factor)
-            own = basis.add(t, rows, z)
-            square = (factor**2 * square + (z * (2 * factor * f[rows] + own)).sum(axis=0)).clip(0, None)
-            f *= factor
-            f[rows] += own
-            _carry(basis, f, t, (slice(rows.stop, n), slice(0, start if epoch < n_passes - 1 else 0)))
-            b = b + z.sum(axis=0) * fit_intercept
-            t += 1
-    loss = 1 - y[rows] * (f[rows] + b) + radius * xp.sqrt(square)
-    yield Step((basis.state(), b, xp.sqrt(square)), objective=_objective(square, loss, C), done=True,
-               memory=partial(known, t=t, order=order, f=f, b=b, square=square))
-
-
-def _memory(
-    basis: Basis, rng: np.random.RandomState, *, t: int, order: NDArray[np.intp], f: Array, b: Array, square: Array
-) -> Memory:
-    """Return what doubly stochastic gradients go on from, before batch t."""
-    arrays = {"coef": basis.state(), "f": f + 0, "b": b, "square": square}
-    return {"t": t, "order": order, "rng": rng_state(rng), **{name: to_numpy(x) for name, x in arrays.items()}}
+        return int(memory["t"])
 
 
 def _change(y: Array, loss: Array, norm: Array, g: float, C: float, radius: float) -> tuple[Array, Array]:

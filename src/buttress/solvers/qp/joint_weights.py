@@ -14,12 +14,17 @@ and F(gamma) - H(V(a)) is a certificate for any gamma and a. Every kernel gets a
 Source: Liu, A demo of reduced gradient descent optimization (2020), Eq. 3. Its Eq. 7 is another program.
 """
 
+from collections.abc import Callable
+from functools import partial
+
 import numpy as np
 from scipy.optimize import minimize
 
 from buttress._checks import Array
-from buttress.solvers.qp.kernel_weights import KernelStack, Trial, line_search
-from buttress.solvers.run import Step, Steps
+from buttress.checkpoints.memory import Memory
+from buttress.solvers.qp.kernel_stack import KernelStack, Trial, trial_of
+from buttress.solvers.qp.kernel_weights import line_search
+from buttress.solvers.run import Step, Steps, restartable
 
 NO_VARIANCE = 1e-12  # of the largest V_p: a smaller one counts as this much, so that its weight stays finite
 MIX_ROUNDS = 3  # mixtures of dual points added after each ball; they need no further program to be solved
@@ -92,7 +97,8 @@ class Bundle:
         return harmonic(self.cuts[strongest]), self.points[strongest], self.cuts[strongest]
 
 
-def joint_cuts(stack: KernelStack, mix: Array) -> Steps:
+@restartable
+def joint_cuts(stack: KernelStack, mix: Array, *, memory: Memory | None = None) -> Steps:
     """Yield the best mix so far; the next one is optimal for the strongest mixture of all dual points so far.
 
     The gap is relative.
@@ -100,15 +106,24 @@ def joint_cuts(stack: KernelStack, mix: Array) -> Steps:
     bundle = Bundle(stack)
     best: Trial | None = None
     start: Array | None = None
+    if memory is not None:
+        bundle.points, bundle.cuts = list(memory["points"]), list(memory["cuts"])
+        best, start, mix = memory["best"] and trial_of(memory["best"]), memory["start"], memory["mix"]
+        stack.restore(memory["stack"])
     while True:
+        known: Callable[[], Memory] = partial(
+            dict, points=tuple(bundle.points), cuts=tuple(bundle.cuts), best=best and best.memory(), start=start,
+            mix=mix, stack=stack.memory())
         trial = stack.evaluate(mix**2, start)
         best = trial if best is None or trial.upper < best.upper else best
         lower, start, V = bundle.add(trial)
-        yield Step((best, lower, start), gap=(best.upper - lower) / max(abs(best.upper), 1e-300), objective=best.upper)
+        yield Step((best, lower, start), gap=(best.upper - lower) / max(abs(best.upper), 1e-300), objective=best.upper,
+                   memory=known)
         mix = best_mix(V)
 
 
-def joint_gradient(stack: KernelStack, mix: Array) -> Steps:
+@restartable
+def joint_gradient(stack: KernelStack, mix: Array, *, memory: Memory | None = None) -> Steps:
     """Yield mixes along a reduced gradient of F, scaled by the curvature of a cut, with a line search.
 
     The gradient of F at gamma is 2 gamma_p V_p(a), with a the dual point of the ball at gamma. Projected on
@@ -117,11 +132,16 @@ def joint_gradient(stack: KernelStack, mix: Array) -> Steps:
     keeps other rows after each step.
     """
     bundle = Bundle(stack)
-    trial = stack.evaluate(mix**2, None)
+    trial = stack.evaluate(mix**2, None) if memory is None else trial_of(memory["trial"])
+    if memory is not None:
+        bundle.points, bundle.cuts = list(memory["points"]), list(memory["cuts"])
+        stack.restore(memory["stack"])
     while True:
+        known: Callable[[], Memory] = partial(
+            dict, points=tuple(bundle.points), cuts=tuple(bundle.cuts), trial=trial.memory(), stack=stack.memory())
         lower, point, V = bundle.add(trial)
         gap = (trial.upper - lower) / max(abs(trial.upper), 1e-300)
-        yield Step((trial, lower, point), gap=gap, objective=trial.upper)
+        yield Step((trial, lower, point), gap=gap, objective=trial.upper, memory=known)
         gamma = np.sqrt(trial.eta)
         D = best_mix(V) - gamma
         D = D if gamma * trial.variances @ D < 0 else best_mix(trial.variances) - gamma

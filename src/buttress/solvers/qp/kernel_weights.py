@@ -12,184 +12,27 @@ New variants of bundle methods (1995) for the level method.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from scipy.optimize import linprog, nnls
 
 from buttress._checks import TINY, Array
-from buttress.gram.rows import Index, KernelRows
-from buttress.kernels import Kernel, centers
-from buttress.solvers.qp.ball import Ball, solve_ball
-from buttress.solvers.run import Step, Steps
+from buttress.checkpoints.memory import Memory
+from buttress.solvers.qp.kernel_stack import KernelStack, Trial, trial_of
+from buttress.solvers.run import Step, Steps, restartable
 
-FETCHED_ROWS = 512  # rows of each kernel computed at a time: 4 kB of scratch memory for each column
-FINISHED_ROWS = 200  # rows: with more, only the last ball is finished exactly, to save time; runs not recorded
-ALONE = 0.1  # if a smaller share of the columns is wanted, only those entries are computed, not whole rows
 LEVEL = 0.3  # how far up from the lower bound to the best value the next weights may lie (the level method's lambda)
 CUT_ROUNDS = 2  # mixtures of dual points added after each ball; these cuts need no further program to be solved
 NO_WEIGHT = 1e-12  # weights below this become 0
 NO_SLOPE = 1e-12  # of the largest: slopes below this are rounding
-NO_VARIANCE = 1e-12  # a variance below this share of the two sums it is the difference of is rounding
 INFEASIBLE = 1e-14  # if the last entry of the residual is smaller than this, no weights reach the level
 FLAT = 0.01  # of the first slope: the line search ends at a slope this small
 LINE_TRIALS = 12  # most balls solved in one line search
-COPY_ROWS = 200  # rows on which kernels are compared
-COPY = 1e-9  # relative distance of two centred and scaled Gram matrices below which they are the same kernel
 
 
-class Source:
-    """One kernel on the training rows, with the rows of its Gram matrix that are kept."""
-
-    def __init__(self, kernel: Kernel, X: Array, cache_size: float):
-        self.kernel = kernel
-        self.X = X
-        self.Z = centers(kernel, X)
-        self.rows = KernelRows(kernel, X, cache_size)
-        self.block = min(FETCHED_ROWS, self.rows.capacity)
-
-    def panel(self, rows: Index | slice, columns: Index | slice) -> Array:
-        """Return the entries of these rows and columns, computed anew."""
-        return self.kernel(self.X[rows], self.Z[columns])
-
-    def add_entries(self, total: Array, weight: float, index: Index, columns: Index) -> None:
-        """Add weight times the entries to ``total`` in place; for few columns, without computing whole rows."""
-        whole = len(columns) == len(self.X)
-        for start in range(0, len(index), self.block):
-            part = index[start : start + self.block]
-            if len(columns) < ALONE * len(self.X):
-                total[start : start + self.block] += weight * self.panel(part, columns)
-            else:
-                rows = self.rows.fetch(part)
-                total[start : start + self.block] += weight * (rows if whole else rows[:, columns])
-
-    def add_product(self, total: Array, b: Array, moved: Index) -> None:
-        """Add the rows ``moved`` times their entries of b to ``total`` (n,) in place."""
-        for start in range(0, len(moved), self.block):
-            part = moved[start : start + self.block]
-            total += b[part] @ self.rows.fetch(part)
-
-
-class RowMixture(Kernel):
-    """sum_p weights[p] K_p between training rows, which are given by number; uses the stored rows of each K_p."""
-
-    def __init__(self, sources: "list[Source]", weights: Array):
-        self.sources = sources
-        self.weights = weights
-
-    @property
-    def definiteness(self) -> str:
-        return "cpd"
-
-    def __call__(self, X: Array, Z: Array) -> Array:
-        index = X[:, 0].astype(np.intp)
-        columns = Z[:, 0].astype(np.intp)
-        total = np.zeros((len(X), len(Z)))
-        for source, weight in zip(self.sources, self.weights, strict=True):
-            if weight > 0:
-                source.add_entries(total, weight, index, columns)
-        return total
-
-    def diagonal(self, X: Array) -> Array:
-        index = X[:, 0].astype(np.intp)
-        parts = (w * s.rows.diagonal[index] for s, w in zip(self.sources, self.weights, strict=True))
-        return sum(parts, np.zeros(len(X)))
-
-    def gradient(self, X: Array, Z: Array, V: Array) -> Array:
-        raise ValueError("A kernel on row numbers has no gradient in the inputs.")
-
-
-class MixtureRows(KernelRows):
-    """Rows of one mixture. Its products with b are sums of the products that the stack stores for each kernel."""
-
-    def __init__(self, stack: "KernelStack", weights: Array):
-        numbers = np.arange(len(stack.weight), dtype=np.float64)[:, None]
-        super().__init__(RowMixture(stack.sources, weights), numbers, stack.share)
-        self.stack = stack
-        self.weights = weights
-
-    def times(self, b: Array) -> Array:
-        """Return K b, shape (n,)."""
-        return self.weights @ self.stack.products(b)
-
-
-@dataclass
-class Trial:
-    """Weights eta with their ball, V(a) (m,) at its dual point, and an upper bound of J(eta): the primal objective."""
-
-    eta: Array
-    ball: Ball
-    variances: Array
-
-    @property
-    def upper(self) -> float:
-        return self.ball.primal
-
-
-class KernelStack:
-    """m kernels on the same n training rows, each divided by its scale; ``evaluate`` solves for one choice of weights.
-
-    All kernels together store ``cache_size`` megabytes of rows, never m whole Gram matrices.
-    """
-
-    def __init__(self, kernels: list[Kernel], inputs: list[Array], weight: Array, nu: float, *, cache_size: float,
-                 gap_tol: float):
-        self.share = cache_size / (len(kernels) + 1)
-        self.sources = [Source(kernel, X, self.share) for kernel, X in zip(kernels, inputs, strict=True)]
-        self.scales = np.ones(len(kernels))
-        self.weight = weight
-        self.nu = nu
-        self.gap_tol = gap_tol
-        self.n_solved = 0
-        self._b = np.zeros(len(weight))
-        self._products = np.zeros((len(kernels), len(weight)))
-
-    def evaluate(self, eta: Array, start: Array | None) -> Trial:
-        """Return the ball of sum_p eta_p K_p / scales_p, from the dual point ``start``."""
-        rows = MixtureRows(self, eta / self.scales)
-        ball = solve_ball(rows, self.weight, self.nu, gap_tol=self.gap_tol, start=start, exact_rows=FINISHED_ROWS,
-                          inner=True)
-        self.n_solved += 1
-        return Trial(eta, ball, self.variances(ball.a))
-
-    def variances(self, a: Array) -> Array:
-        """Return V(a), shape (m,)."""
-        total = self.nu * len(a)
-        means = self.products(a * total) @ a / total
-        return np.array([a @ source.rows.diagonal for source in self.sources] - means) / self.scales
-
-    def products(self, b: Array) -> Array:
-        """Return K_p b for every kernel, (m, n): the products of the last b plus those of the entries that changed."""
-        change = b - self._b
-        if np.count_nonzero(change) > np.count_nonzero(b):
-            self._products = np.zeros_like(self._products)
-            change = b
-        rounding = 4 * np.finfo(float).eps * np.abs(b).max()
-        moved = np.flatnonzero(np.abs(change) > rounding)
-        products = self._products.copy()
-        for product, source in zip(products, self.sources, strict=True):
-            source.add_product(product, change, moved)
-        self._b = b.copy()
-        self._products = products
-        return products
-
-
-def variance(source: Source, share: Array) -> float:
-    """Return share'diag(K) - share'K share by blocks of one triangle: tr(HKH)/n for equal shares summing to 1.
-
-    A value as small as rounding counts as 0.
-    """
-    mean = 0.0
-    n = len(share)
-    for start in range(0, n, FETCHED_ROWS):
-        stop = min(start + FETCHED_ROWS, n)
-        panel = share[start:stop] @ source.panel(slice(start, stop), slice(start, None))
-        mean += float(panel[: stop - start] @ share[start:stop] + 2 * panel[stop - start :] @ share[stop:])
-    diagonal = float(share @ source.rows.diagonal)
-    return diagonal - mean if diagonal - mean > NO_VARIANCE * max(abs(diagonal), abs(mean)) else 0.0
-
-
-def level_cuts(stack: KernelStack, eta: Array) -> Steps:
+@restartable
+def level_cuts(stack: KernelStack, eta: Array, *, memory: Memory | None = None) -> Steps:
     """Yield the best weights so far; the next are the closest to them at which all cuts eta'V are below the level.
 
     Here and below the state is the trial, a lower bound of J over all weights, and the dual point that proves it.
@@ -202,7 +45,14 @@ def level_cuts(stack: KernelStack, eta: Array) -> Steps:
     points: list[Array] = []
     best: Trial | None = None
     start: Array | None = None
+    if memory is not None:
+        cuts, points, best = list(memory["cuts"]), list(memory["points"]), memory["best"] and trial_of(memory["best"])
+        start, eta = memory["start"], memory["eta"]
+        stack.restore(memory["stack"])
     while True:
+        known: Callable[[], Memory] = partial(
+            dict, cuts=tuple(cuts), points=tuple(points), best=best and best.memory(), start=start, eta=eta,
+            stack=stack.memory())
         trial = stack.evaluate(eta, start)
         cuts.append(trial.variances)
         points.append(trial.ball.a)
@@ -214,7 +64,8 @@ def level_cuts(stack: KernelStack, eta: Array) -> Steps:
         strongest = int(np.argmax([V.min() for V in cuts]))
         lower = float(cuts[strongest].min())
         gap = best.upper - lower
-        yield Step((best, lower, points[strongest]), gap=gap / max(abs(best.upper), TINY), objective=best.upper)
+        yield Step((best, lower, points[strongest]), gap=gap / max(abs(best.upper), TINY), objective=best.upper,
+                   memory=known)
         start = points[-1]
         eta = nearest_low(best.eta, np.array(cuts), lower + LEVEL * gap)
 
@@ -257,17 +108,22 @@ def nearest_low(eta: Array, cuts: Array, level: float) -> Array:
     return np.asarray(moved / moved.sum())
 
 
-def reduced_gradient(stack: KernelStack, eta: Array) -> Steps:
+@restartable
+def reduced_gradient(stack: KernelStack, eta: Array, *, memory: Memory | None = None) -> Steps:
     """Yield weights along SimpleMKL's reduced gradient: to faces of the simplex while J falls, then a line search."""
-    trial = stack.evaluate(eta, None)
+    trial = stack.evaluate(eta, None) if memory is None else trial_of(memory["trial"])
     lower = -np.inf
     point = trial.ball.a
+    if memory is not None:
+        lower, point = memory["lower"], memory["point"]
+        stack.restore(memory["stack"])
     while True:
         if trial.variances.min() > lower:
             lower = float(trial.variances.min())
             point = trial.ball.a
         gap = (trial.upper - lower) / max(abs(trial.upper), TINY)
-        yield Step((trial, lower, point), gap=gap, objective=trial.upper)
+        yield Step((trial, lower, point), gap=gap, objective=trial.upper,
+                   memory=partial(dict, trial=trial.memory(), lower=lower, point=point, stack=stack.memory()))
         D = descent_direction(trial.eta, trial.variances)
         if not D.any():
             return
@@ -355,20 +211,25 @@ def line_search(at: Callable[[float, Array], Trial], slope: Callable[[Trial], fl
     return best
 
 
-def alternate(stack: KernelStack, eta: Array) -> Steps:
+@restartable
+def alternate(stack: KernelStack, eta: Array, *, memory: Memory | None = None) -> Steps:
     """Yield the balls of gamma <- V(a) / ||V(a)||, the closed form of Eq. 11; the objective is -gamma'V(a).
 
     No round lowers gamma'V(a). The change is the larger of its relative rise and the change of gamma. The weights of
     the kernels are gamma / sum(gamma), which give the same ball.
     """
     gamma = eta / np.linalg.norm(eta)
-    trial = stack.evaluate(gamma / gamma.sum(), None)
+    trial = stack.evaluate(gamma / gamma.sum(), None) if memory is None else trial_of(memory["trial"])
     last = -np.inf
     change = np.inf
+    if memory is not None:
+        gamma, last, change = memory["gamma"], memory["last"], memory["change"]
+        stack.restore(memory["stack"])
     while True:
         spread = float(gamma @ trial.variances)
         most = max(change, abs(spread - last) / max(spread, TINY))
-        yield Step((trial, np.nan, None), change=most, objective=-spread)
+        yield Step((trial, np.nan, None), change=most, objective=-spread, memory=partial(
+            dict, trial=trial.memory(), gamma=gamma, last=last, change=change, stack=stack.memory()))
         following = trial.variances / np.linalg.norm(trial.variances)
         last = spread
         change = float(np.abs(following - gamma).max())
@@ -376,20 +237,11 @@ def alternate(stack: KernelStack, eta: Array) -> Steps:
         trial = stack.evaluate(gamma / gamma.sum(), trial.ball.a)
 
 
-def fixed(stack: KernelStack, eta: Array) -> Steps:
+@restartable
+def fixed(stack: KernelStack, eta: Array, *, memory: Memory | None = None) -> Steps:
     """Yield the ball of the given weights, once."""
-    trial = stack.evaluate(eta, None)
-    yield Step((trial, np.nan, None), objective=trial.upper, done=True)
-
-
-def find_copies(sources: list[Source], sample: int = COPY_ROWS) -> list[tuple[int, int]]:
-    """Return the pairs of kernels that are equal on a sample of the rows, up to scale, centring and rounding."""
-    some = np.unique(np.linspace(0, len(sources[0].X) - 1, sample).astype(np.intp))
-    shapes = []
-    for source in sources:
-        K = source.panel(some, some)
-        K = K - K.mean(axis=0) - K.mean(axis=1)[:, None] + K.mean()
-        shapes.append(K / max(float(np.linalg.norm(K)), TINY))
-    m = len(shapes)
-    return [(p, q) for p in range(m) for q in range(p + 1, m) if np.linalg.norm(shapes[p] - shapes[q]) < COPY]
-
+    trial = stack.evaluate(eta, None) if memory is None else trial_of(memory["trial"])
+    if memory is not None:
+        stack.restore(memory["stack"])
+    yield Step((trial, np.nan, None), objective=trial.upper, done=True,
+               memory=partial(dict, trial=trial.memory(), stack=stack.memory()))
