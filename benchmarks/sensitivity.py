@@ -26,7 +26,7 @@ from buttress._rows import COPIES, near_copies
 from buttress._tuned import changed
 from buttress.certainty.intervals import INTERVALS
 from buttress.robust.cells import deviating_cells
-from buttress.robust.tuning import DESIGN, ENTRIES, LINEAR, MIXTURE, RELABEL, SEARCH
+from buttress.robust.tuning import DESIGN, ENTRIES, LINEAR, MISLEADING, MIXTURE, RELABEL, SEARCH
 from buttress.solvers.contamination.tuning import CONFUSION, GUARD, LABELS, NOISY_LABELS, RESIDUALS, TRIMMING
 from buttress.solvers.ridge.tuning import LEVERAGES, ROUNDING_OF_RIDGE
 
@@ -151,11 +151,11 @@ def copies():
 FAMILIES = {"Copies": (COPIES, ("copies",)), "Designs": (DESIGN, ("kernel", "landmarks", "labels")),
             "Search": (SEARCH, ("kernel",)), "Mixtures": (MIXTURE, ("kernel", "landmarks")),
             "LinearFits": (LINEAR, ("linear",)), "Relabelling": (RELABEL, ("labels", "many labels")),
-            "Trimming": (TRIMMING, ("kernel", "linear")), "Residuals": (RESIDUALS, ("linear", "landmarks")),
+            "Trimming": (TRIMMING, ("kernel", "linear")), "Residuals": (RESIDUALS, ("kernel", "linear", "landmarks")),
             "Guard": (GUARD, ("kernel", "linear")), "Labels": (LABELS, ("labels", "many labels")),
             "NoisyLabels": (NOISY_LABELS, ("many labels",)),
             "Directions": (CONFUSION, ("directions",)), "Entries": (ENTRIES, ("entries",)),
-            "Intervals": (INTERVALS, ("intervals",)),
+            "Intervals": (INTERVALS, ("intervals",)), "Misleading": (MISLEADING, ("kernel", "linear")),
             "Leverages": (LEVERAGES, ("landmarks", "many labels")),
             "Rounding": (ROUNDING_OF_RIDGE, ("kernel", "labels"))}
 

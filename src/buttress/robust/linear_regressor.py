@@ -166,14 +166,13 @@ class RobustLinearRegressor(Documented, RegressorMixin, BaseEstimator):
     def _keep(self, found: "LinearFit", share: float | None, unit: float) -> None:
         """Set the attributes that speak of rows, from a fit to targets in this unit."""
         fit = found.fit
-        law = found.known.law
         self.clean_ = found.clean
         self.n_iter_ = found.n_iter
         self.weights_ = fit.weight
         self.outlier_proba_ = 1 - found.known.responsibility
         self.loo_residual_ = fit.loo * unit
-        self.scale_ = law.scale * unit
-        self.loo_sigma_ = fit.loo / (law.scale * fit.spread)
+        self.scale_ = found.known.law.scale * unit
+        self.loo_sigma_ = fit.loo / (found.known.law.scale * fit.spread)
         self.inlier_mask_ = chosen_inliers(self.outlier_proba_, share)
         self.contamination_ = float(self.outlier_proba_.mean()) if share is None else share
         self.agreement_ = np.mean(found.votes == self.inlier_mask_[None, :], axis=0)
