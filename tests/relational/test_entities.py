@@ -360,7 +360,7 @@ def test_dates_with_a_time_zone_are_not_compared_with_dates_without(engine):
     with pytest.raises(ValueError, match=r"rows\.date \(time\), other\.day \(time with a time zone\)"):
         made.fit(plain)
     with pytest.raises(ValueError, match="with a time zone"):
-        made.fit(pl.DataFrame({"k": [1], "date": plain["date"].dt.to_pydatetime().tolist()}))
+        made.fit(pl.DataFrame({"k": [1], "date": [moment.to_pydatetime() for moment in plain["date"]]}))
 
 
 def test_time_zones_of_tables_in_databases_are_seen(duckdb_connection, postgres):
