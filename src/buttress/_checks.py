@@ -364,6 +364,15 @@ def check_classes(y: VectorLike, who: str) -> tuple[Labels, Rows]:
     return classes, codes
 
 
+def check_known(y: Labels, classes: Labels) -> Rows:
+    """Return the number of each label of y (m,) among the sorted ``classes``; refuse labels that are not there."""
+    codes = np.searchsorted(classes, y).clip(0, len(classes) - 1)
+    if not (classes[codes] == y).all():
+        raise ValueError(f"y holds labels that are not among the classes {classes}. "
+                         "Name every label in classes at the first call.")
+    return codes
+
+
 def check_limits(max_iter: int | None, max_time: float | None) -> None:
     """Refuse iteration and time limits that are not positive (-1 and None mean none)."""
     if max_iter is not None and max_iter != -1:

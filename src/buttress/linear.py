@@ -17,6 +17,7 @@ from buttress._checks import (
     Array,
     NotConvergedWarning,
     check_classes,
+    check_known,
     check_limits,
     check_number,
     check_option,
@@ -36,7 +37,7 @@ from buttress.checkpoints.resumable import resumable
 from buttress.expansion import KernelExpansion, binary_contrasts, rival_contrasts
 from buttress.kernels import Linear
 from buttress.solvers.linear.newton import multiplier_newton
-from buttress.solvers.linear.primal import LinearProblem, Rate, default_rate, full_batch, gradient_descent
+from buttress.solvers.linear.primal import LinearProblem, Rate, chosen_rate, default_rate, full_batch, gradient_descent
 from buttress.solvers.linear.stochastic import SuffixMean, Walk, blocks, draws, merged, stochastic_descent
 from buttress.solvers.run import Outcome, Step, all_or_nothing, countdown, run
 
@@ -217,8 +218,7 @@ class LinearSVC(Probabilities, CallbackSupportMixin, ClassifierMixin, BaseEstima
         groups = equal_pairs(rows, codes)
         scores = [left_out_scores(problem, fit.w, fit.b, fit.multipliers, groups)
                   for problem, fit in zip(problems, fits, strict=True)]
-        held = HeldOut(np.stack(scores, axis=1), codes, bound / self.C, len(self.classes_))
-        self._certainty = Certainty(held)
+        self._certainty = Certainty(HeldOut(np.stack(scores, axis=1), codes, bound / self.C, len(self.classes_)))
         return self
 
     def _check_parameters(self) -> None:
@@ -252,14 +252,8 @@ class LinearSVC(Probabilities, CallbackSupportMixin, ClassifierMixin, BaseEstima
                              bool(self.fit_intercept))
 
     def _rate(self, problem: LinearProblem, rows: NDArray[np.intp] | None = None) -> Rate:
-        """Return the step lengths that the parameters name; refuse a first step that would turn w around."""
-        chosen = default_rate(problem, rows)
-        first = chosen.first if self.eta0 is None else float(self.eta0)
-        if not first * problem.lam < 1:
-            raise ValueError(f"eta0 must be below nC = {1 / problem.lam:.6g} (the sum of all C_i). Got {self.eta0!r}.")
-        decays = {"constant": 0.0, "pegasos": first * problem.lam,
-                  "inverse": chosen.decay if self.decay is None else float(self.decay)}
-        return Rate(first, decays[self.schedule], chosen.intercept)
+        """Return the step lengths that the parameters name."""
+        return chosen_rate(default_rate(problem, rows), problem, self.schedule, self.eta0, self.decay)
 
     def _fit_class(
         self, problem: LinearProblem, report: Callable[[Step], bool | None] | None, rng: np.random.RandomState,
@@ -290,8 +284,7 @@ class LinearSVC(Probabilities, CallbackSupportMixin, ClassifierMixin, BaseEstima
         if self.solver == "newton":
             w, b, dual, multipliers = outcome.state
         else:
-            w = outcome.state[:d]
-            b = float(outcome.state[d])
+            w, b = outcome.state[:d], float(outcome.state[d])
             multipliers = outcome.state[d + 1 :] if self.solver == "gd" else None
             dual = -np.inf if multipliers is None else problem.dual(multipliers)
         inside = None if multipliers is None else problem.feasible(multipliers)
@@ -311,8 +304,8 @@ class LinearSVC(Probabilities, CallbackSupportMixin, ClassifierMixin, BaseEstima
     def _keep_dual(self, fits: list[_Fit], problems: list[LinearProblem], counted: Mask) -> None:
         """Keep y_i a_i of every row, with which anyone can prove the dual objectives again."""
         self.__dict__.pop("dual_coef_", None)
-        pairs = zip(problems, fits, strict=True)
-        signed = [problem.y * fit.multipliers for problem, fit in pairs if fit.multipliers is not None]
+        signed = [problem.y * fit.multipliers for problem, fit in zip(problems, fits, strict=True)
+                  if fit.multipliers is not None]
         if signed:
             self.dual_coef_ = np.zeros((len(signed), len(counted)))
             self.dual_coef_[:, counted] = signed
@@ -334,8 +327,8 @@ class LinearSVC(Probabilities, CallbackSupportMixin, ClassifierMixin, BaseEstima
         weight = check_weights(sample_weight, checked)
         if isinstance(self.class_weight, str):
             raise ValueError("class_weight='balanced' needs all rows at once. Give partial_fit a dict of weights.")
-        per_class = class_weights(self.class_weight, self.classes_, np.arange(len(self.classes_)),
-                                  np.ones(len(self.classes_)))
+        n_classes = len(self.classes_)
+        per_class = class_weights(self.class_weight, self.classes_, np.arange(n_classes), np.ones(n_classes))
         bound = self.C * weight * per_class[codes]
         if first:
             self._start(self._problem(checked, codes, bound, 0))
@@ -362,11 +355,7 @@ class LinearSVC(Probabilities, CallbackSupportMixin, ClassifierMixin, BaseEstima
             self.classes_, _ = check_classes(np.asarray(classes), "LinearSVC")
         elif classes is not None and not np.array_equal(np.unique(classes), self.classes_):
             raise ValueError(f"classes must be those of the first call, {self.classes_}. Got {classes!r}.")
-        codes = np.searchsorted(self.classes_, y).clip(0, len(self.classes_) - 1)
-        if not (self.classes_[codes] == y).all():
-            raise ValueError(f"y holds labels that are not among the classes {self.classes_}. "
-                             "Name every label in classes at the first call.")
-        return codes
+        return check_known(y, self.classes_)
 
     def _start(self, problem: LinearProblem) -> None:
         """Set what all calls of ``partial_fit`` share."""
@@ -407,6 +396,5 @@ class LinearSVC(Probabilities, CallbackSupportMixin, ClassifierMixin, BaseEstima
     def _scores_of(self, X: MatrixLike) -> tuple[Array, NDArray[np.intp]]:
         """Return the scores (n, k) and the number of the class predicted (n,)."""
         scores = self.decision_function(X)
-        if scores.ndim == 1:
-            return scores[:, None], (scores > 0).astype(np.intp)
-        return scores, scores.argmax(axis=1)
+        two = scores.ndim == 1
+        return (scores[:, None], (scores > 0).astype(np.intp)) if two else (scores, scores.argmax(axis=1))

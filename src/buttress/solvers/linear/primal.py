@@ -137,6 +137,20 @@ def default_rate(problem: LinearProblem, rows: NDArray[np.intp] | None = None) -
     return replace(rate, first=1 / (problem.lam + (2 if problem.squared else 1) * largest_variance(problem, size)))
 
 
+def chosen_rate(default: Rate, problem: LinearProblem, schedule: str, eta0: float | None, decay: float | None) -> Rate:
+    """Return the step lengths of a schedule, "constant", "inverse" or "pegasos"; None stands for the default's.
+
+    Raises ValueError for a first step that would turn w around.
+    """
+    first = default.first if eta0 is None else float(eta0)
+    if not first * problem.lam < 1:
+        raise ValueError(f"eta0 must be below nC = {1 / problem.lam:.6g} (the sum of all C_i). Got {eta0!r}.")
+    decays = {"constant": 0.0, "pegasos": first * problem.lam,
+              "inverse": default.decay if decay is None else float(decay)}
+    return Rate(first, decays[schedule], default.intercept)
+
+
+
 def largest_variance(problem: LinearProblem, size: float) -> float:
     """Return an upper estimate of the largest eigenvalue of sum_i share_i z_i z_i', z_i = (x_i, size^(1/2)).
 
