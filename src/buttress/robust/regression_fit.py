@@ -152,7 +152,7 @@ class Evidence:
             return True
         fit = self.mixed.fit
         robust = explain(fit.loo, fit.spread, task.missed, Limits(task.limits.floor), task.levels(fit))
-        if task.shapes[-1] and robust.law.share > 0 and robust.law.scale > task.limits.floor:
+        if task.shaped and robust.law.share > 0 and robust.law.scale > task.limits.floor:
             return robust.likelihood > self.plain.explained.likelihood
         return gains_enough(self.plain.explained, robust)
 
@@ -286,16 +286,22 @@ def _squared(r: Array) -> float:
 def mixed_of_few(task: Task, start: Mixed) -> tuple[Mixed, float]:
     """Fit the mixture to all rows from the rows found, then again at the ridge that is best for the rows it kept.
 
+    A law with a shape is taken only where it gains by Schwarz's criterion and judges otherwise how many rows are
+    corrupt: where both laws agree on that, the simpler one predicts better.
+
     Returns the mixture (``n_iter`` counts both fits) and the ridge of the last fit.
     """
     design = task.design
     first = design.unit if task.alpha is None else task.alpha
-    found = []
-    for shaped in task.shapes:
-        schedule = Schedule(MIXTURE.degrees, rounds_of(design), task.max_iter, RESIDUALS.settled, shaped)
-        state = mixed_at(task, start.responsibility, first, first, schedule)
-        found.append((state.likelihood - shaped * shape_cost(len(task.y)) / len(task.y), schedule, state))
-    _, schedule, state = max(found, key=lambda tried: tried[0])
+    schedule = Schedule(MIXTURE.degrees, rounds_of(design), task.max_iter, RESIDUALS.settled)
+    state = mixed_at(task, start.responsibility, first, first, schedule)
+    if task.shaped:
+        shaped = replace(schedule, shaped=True)
+        other = mixed_at(task, start.responsibility, first, first, shaped)
+        gain = other.likelihood - state.likelihood - shape_cost(len(task.y)) / len(task.y)
+        if gain > 0 and abs(other.law.share - state.law.share) > MIXTURE.reread:
+            schedule = shaped
+            state = other
     if task.alpha is not None or task.budget.spent():
         return state, first
     before = state.n_iter

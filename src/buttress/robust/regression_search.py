@@ -43,13 +43,13 @@ class Task:
         return self.design.ridge.missed
 
     @property
-    def shapes(self) -> tuple[bool, ...]:
-        """Whether laws without and with a shape are tried: what landmarks miss has a law of its own."""
-        return (False, True) if self.design.regime.exact else (False,)
+    def shaped(self) -> bool:
+        """Whether a law with a shape is tried: what landmarks miss has a law of its own."""
+        return self.design.regime.exact
 
     def levels(self, fit: Fit) -> Array | None:
         """Return the levels (n,) of a law with a shape; None where none is tried."""
-        return levels(self.y, fit) if self.shapes[-1] else None
+        return levels(self.y, fit) if self.shaped else None
 
 
 def search(task: Task) -> tuple[Mixed, NDArray[np.bool_]]:

@@ -66,6 +66,8 @@ class Mixtures:
     judges: int = tuned(10_000, "rows", "that choose the ridge of many rows", SCALE)
     bounded_at: float = tuned(4.0, "deviations", "error beyond which a row counts no more for the ridge")
     least_scale: float = tuned(1e-6, "spread of the targets", "least scale of a residual")
+    reread: float = tuned(0.05, "of the rows", "corrupt, by which a law with a shape must differ to be taken",
+                          "Concrete of table 1 at 20%, long tail of `benchmarks/trial_sets.py`")
 
     @property
     def ridges(self) -> Array:
