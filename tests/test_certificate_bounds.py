@@ -251,7 +251,7 @@ def test_rows_far_from_the_origin_are_not_certified_beyond_their_rounding():
         (certified_radius, {"bounds": (0, 0.1)}, "bounds exclude the data"),
         (certified_within, {"eps": -0.1}, "eps must be radii >= 0"),
         (certified_within, {"eps": np.ones(3)}, "eps"),
-        (certified_within, {"eps": 0.1, "norm": "l1"}, "norm must be one of"),
+        (certified_within, {"eps": 0.1, "norm": "l3"}, "norm must be one of"),
     ],
 )
 def test_bad_options_are_refused(call, options, message):

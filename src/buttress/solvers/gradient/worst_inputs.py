@@ -88,7 +88,7 @@ def joint_descent(
     first = rng_state(rng)
     judged = rng.permutation(n)[:JUDGED_ROWS]
     shapes = [machine.coef.shape, machine.intercept.shape, machine.centers.shape]
-    z, rates = _flat(machine), _rates(machine, float(X.std()), move)
+    z, rates = _flat(machine), _rates(machine, _deviation(X), move)
     adam = Adam(0 * z, first_rate=1.0, cooling=np.inf)
     if memory is not None:
         place = place_of(X)
@@ -136,9 +136,14 @@ def _gradient(
 
 def _rates(machine: Machine, spread: float, move: bool) -> Array:
     """Return the longest step of each parameter."""
-    coef = COEF_RATE * max(LEAST_SPREAD, 3 * float(machine.coef.std()))
+    coef = COEF_RATE * max(LEAST_SPREAD, 3 * _deviation(machine.coef))
     return _flat(Machine(0 * machine.coef + coef, 0 * machine.intercept + INTERCEPT_RATE,
                          0 * machine.centers + (CENTRE_RATE * spread if move else 0.0)))
+
+
+def _deviation(A: Array) -> float:
+    """Return the standard deviation of all entries; numpy and torch divide by other numbers in theirs."""
+    return float(((A - A.mean()) ** 2).mean()) ** 0.5
 
 
 def _flat(machine: Machine) -> Array:
