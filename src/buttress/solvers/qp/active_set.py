@@ -5,6 +5,7 @@ bound is in the way, pair updates move the variables that violate the KKT condit
 """
 
 import warnings
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -21,18 +22,27 @@ ACTIVE_SET_ROWS = 1500
 ROUNDED_VIOLATION = 1e-12  # a KKT violation this small, relative to the largest entries of K b and p, is rounding
 LEAST_ROUNDS = 100  # rounds that every program gets
 SPARE_ROUNDS = 30_000  # divided by n: rounds added to those, because the rounds of small programs are cheap
+STEP_SECONDS = 1e-9  # times n^3: what a step takes at most, where K is singular and all variables are free; one thread
 SINGULAR = 1e-13  # relative singular values below this count as 0 where K is singular on the free variables
 
 
-def exact_finish(qp: QP, at: Point, rounds: int | None = None) -> Point:
+def exact_finish(
+    qp: QP, at: Point, rounds: int | None = None, left: Callable[[], float | None] = lambda: None
+) -> Point:
     """Return the optimum to rounding, from a point near it.
 
-    Stops early at a step that does not lower the objective, which happens with an indefinite kernel.
+    Stops early at a step that does not lower the objective, which happens with an indefinite kernel, and where the
+    seconds that are ``left`` (None for no limit) may not do for another step.
     """
     gram = padded_gram(qp.rows) if at.gram is None else at.gram
     n = len(at.b)
     most = LEAST_ROUNDS + SPARE_ROUNDS // n if rounds is None else rounds
-    return replace(at, b=_rounds(qp, gram, at.b, most), stored=None, gram=gram)
+    return replace(at, b=_rounds(qp, gram, at.b, most, left), stored=None, gram=gram)
+
+
+def affords_step(left: float | None, n: int) -> bool:
+    """Say whether the seconds left, None for no limit, do for one more Newton step on n rows."""
+    return left is None or left > STEP_SECONDS * n**3
 
 
 def padded_gram(rows: KernelRows) -> Array:
@@ -43,12 +53,14 @@ def padded_gram(rows: KernelRows) -> Array:
     return padded
 
 
-def _rounds(qp: QP, gram: Array, b: Array, most: int) -> Array:
+def _rounds(qp: QP, gram: Array, b: Array, most: int, left: Callable[[], float | None]) -> Array:
     """Alternate between Newton steps on the free variables and pair updates, for at most ``most`` rounds."""
     n = len(b)
     K = gram[:, :n]
     tiny = ROUNDED_VIOLATION * (np.abs(K @ b).max() + np.abs(qp.p).max())
     for _ in range(most):
+        if not affords_step(left(), n):
+            return b
         b, blocked = newton_step(K, qp, b)
         if blocked:
             continue

@@ -99,7 +99,7 @@ def solve_ball(
         used += outcome.n_iter
         ended = outcome.status in ("converged", "exhausted")
         finish = ended and len(rows) <= exact_rows
-        point = exact_finish(qp, outcome.state) if finish else outcome.state
+        point = exact_finish(qp, outcome.state, left=left) if finish else outcome.state
         ball = certified(qp, point.b, total, outcome)
         small = ball.gap <= gap_tol * max(ball.primal, NO_GAP * scale)
         if ended and not small and rows.real == np.float32:

@@ -17,7 +17,7 @@ import numpy as np
 from buttress._checks import TINY, Array, NotConvergedWarning, warn_user
 from buttress._threads import own_threads
 from buttress.solvers.linear.intercept import best_intercept
-from buttress.solvers.qp.active_set import ACTIVE_SET_ROWS, exact_finish, newton_step
+from buttress.solvers.qp.active_set import ACTIVE_SET_ROWS, affords_step, exact_finish, newton_step
 from buttress.solvers.qp.certificate import Certificate, certify, objectives
 from buttress.solvers.qp.interior_point import INTERIOR_ROWS, interior_point, snapped
 from buttress.solvers.qp.program import QP, Point, bias
@@ -198,22 +198,24 @@ def _pairs_phase(
 ) -> tuple[Outcome, Point]:
     """Run block SMO; if the program is small and its rows are float64, finish with the active-set method."""
     n = len(qp.p)
+    left = countdown(max_time)
     patience = stall_limit(n) if plan.solver == "auto" and limits.convex else guard(n, limits)
     steps = block_smo(qp, tol=plan.target, start=point)
     outcome = _run(steps, limits, plan.target, max_time, allowed, patience)
     small = n <= ACTIVE_SET_ROWS and qp.rows.real == np.float64
     finish = small and outcome.status in ("converged", "exhausted")
-    return outcome, exact_finish(qp, outcome.state) if finish else outcome.state
+    return outcome, exact_finish(qp, outcome.state, left=left) if finish else outcome.state
 
 
 def _interior_phase(
     qp: QP, point: Point, limits: Limits, max_time: float | None, allowed: float
 ) -> tuple[Outcome, Point]:
     """Run the interior-point method on the whole Gram matrix, and put its variables on their bounds."""
+    left = countdown(max_time)
     K = qp.rows.gram()
     steps = interior_point(K, qp.p, qp.lo, qp.hi, qp.l1)
     outcome = _run(steps, limits, INTERIOR_TARGET * limits.gap_tol, max_time, allowed, INTERIOR_STEPS)
-    b = on_bounds(qp, K, outcome.state, limits.gap_tol)
+    b = on_bounds(qp, K, outcome.state, limits.gap_tol, left)
     return outcome, Point(b, gram=point.gram, downwards=point.downwards)
 
 
@@ -242,16 +244,21 @@ def guard(n: int, limits: Limits) -> float:
     return max(GUARD_PAIRS, GUARD_PAIRS_A_ROW * n) if limits.max_iter is None else np.inf
 
 
-def on_bounds(qp: QP, K: Array, inner: Array, gap_tol: float) -> Array:
+def on_bounds(
+    qp: QP, K: Array, inner: Array, gap_tol: float, left: Callable[[], float | None] = lambda: None
+) -> Array:
     """Put variables of an interior point on their bounds, as many as half of the allowed gap permits.
 
     Variables near a bound are set to it. Newton steps then solve for the others again, which restores the optimum.
+    Without the time for such a step, by the seconds that are ``left``, the interior point stays as it is.
     """
     primal, dual, _ = objectives(K @ inner, inner, qp.p, qp.lo, qp.hi, qp.l1)
     for near in SNAP_WIDTHS:
         b = snapped(inner, qp.lo, qp.hi, near)
         blocked = True
         for _ in range(SNAP_STEPS):
+            if blocked and not affords_step(left(), len(b)):
+                return inner
             if blocked:
                 b, blocked = newton_step(K, qp, b)
         top, bottom, _ = objectives(K @ b, b, qp.p, qp.lo, qp.hi, qp.l1)
