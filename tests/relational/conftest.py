@@ -1,6 +1,7 @@
 """Connections to the databases of the relational tests; an absent one skips by name, or fails where required."""
 
 import os
+import signal
 
 import pytest
 
@@ -10,6 +11,14 @@ def absent(engine, why):
     if os.environ.get("BUTTRESS_REQUIRE_ENGINES"):
         pytest.fail(f"{engine} is required here and absent: {why}")
     pytest.skip(f"{engine} is absent: {why}")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def heard():
+    """SIGINT raises KeyboardInterrupt, also in a process that a shell put in the background, deaf to it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 @pytest.fixture
