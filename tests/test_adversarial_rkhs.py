@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from buttress import SVC, AdversarialSVC, FeatureNoiseWarning
+from buttress import SVC, AdversarialSVC, FeatureNoiseWarning, NotConvergedWarning
 from buttress.features import feature_radius
 from buttress.kernels import RBF, Cauchy, InverseMultiquadric, Laplacian
 from buttress.solvers.qp.rkhs_path import attacked, first_point, natural_path, path_search
@@ -218,3 +218,16 @@ def test_a_fit_that_is_refused_leaves_the_last_one():
         model.set_params(eps=50.0).fit(X + 1.0, np.where(y == 1, "b", "a"))
     assert {**vars(model), "eps": 0.01} == before
     np.testing.assert_array_equal(model.decision_function(X), scores)
+
+
+@pytest.mark.parametrize("eps", [0.0, 1e-3])
+def test_the_exact_path_keeps_to_its_time_and_its_certificate_holds(eps):
+    """Columns of very different scales, where one natural machine takes minutes."""
+    rng = np.random.RandomState(3)
+    X = rng.standard_cauchy(size=(1500, 1)) * rng.normal(size=(1500, 10)) * 10 ** rng.uniform(-4, 4, 10)
+    y = np.sign(rng.normal(size=1500))
+    machine = AdversarialSVC(defense="rkhs", eps=eps, C=1e6, kernel="rbf", gamma=0.1, max_time=1e-3)
+    with pytest.warns(NotConvergedWarning):
+        model = machine.fit(X, y)
+    assert np.isfinite(model.decision_function(X)).all()
+    assert (model.dual_gap_ >= 0).all()

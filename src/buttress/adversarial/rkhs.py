@@ -72,8 +72,8 @@ def _fit_exact(
     clock = countdown(model.max_time)
     outcomes: list[Outcome] = []
     for y, first in zip(signs.T, firsts, strict=True):
-        solve = natural_path(kernel, X, y, fit_intercept=model.fit_intercept, tol=model.tol / SHARPER)
-        steps = path_search(solve, first, y, C=model.C / len(X), radius=radius)
+        solve = natural_path(kernel, X, y, fit_intercept=model.fit_intercept, tol=model.tol / SHARPER, left=clock)
+        steps = path_search(solve, first, y, C=model.C / len(X), radius=radius, left=clock)
         outcomes.append(run(steps, tol=model.tol, max_iter=model.max_iter, max_time=clock(),
                             callback=report, progress=model.progress, name="path search",
                             inner=first is not firsts[-1]))

@@ -23,7 +23,7 @@ from buttress._arrays import namespace, place_of
 from buttress._checks import TINY, Array
 from buttress._types import Rows
 from buttress.checkpoints.memory import Memory, rng_state, set_rng_state
-from buttress.solvers.gradient.worst_inputs import Adam, descent_memory
+from buttress.solvers.gradient.worst_inputs import Adam, descent_memory, resumed
 from buttress.solvers.run import Step, Steps, restartable
 
 ITERATIONS = 10  # Adam iterations between two objectives
@@ -162,11 +162,8 @@ def certified_descent(
     z, rate, kernel = _flat(machine), _rates(machine), int(np.prod(machine.p.shape)) * 2
     adam = Adam(0 * z, first_rate=FIRST_RATE, cooling=np.inf)
     if memory is not None:
-        place = place_of(z)
-        z = place(memory["z"])
-        machine = _shaped(z, sizes) if memory["adam"]["t"] else machine
-        adam.restore(memory["adam"], place)
-        set_rng_state(rng, memory["rng"])
+        z = resumed(memory, adam, rng, place_of(z))
+        machine = _shaped(z, sizes) if adam.t else machine
     while True:
         a = machine.p - machine.q
         hinge = (1 - bounds_of(judged, Z, machine)).clip(0, None).mean()

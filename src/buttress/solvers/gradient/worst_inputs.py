@@ -91,11 +91,8 @@ def joint_descent(
     z, rates = _flat(machine), _rates(machine, _deviation(X), move)
     adam = Adam(0 * z, first_rate=1.0, cooling=np.inf)
     if memory is not None:
-        place = place_of(X)
-        z = place(memory["z"])
-        machine = _shaped(z, shapes) if memory["adam"]["t"] else machine
-        adam.restore(memory["adam"], place)
-        set_rng_state(rng, memory["rng"])
+        z = resumed(memory, adam, rng, place_of(X))
+        machine = _shaped(z, shapes) if adam.t else machine
     while True:
         drawn = rng_state(rng)  # before the objective, whose worst inputs start at random
         objective = _objective(kernel, V, judged, machine, ridge, worst)
@@ -161,6 +158,13 @@ def descent_memory(z: Array, adam: "Adam", drawn: Memory, first: Memory) -> Memo
     """Return what a descent goes on from: its random generator now, and first of all, when it drew the rows it judges.
     """
     return {"z": to_numpy(z), "adam": adam.memory(), "rng": drawn, "first": first}
+
+
+def resumed(memory: Memory, adam: "Adam", rng: np.random.RandomState, place: Place) -> Array:
+    """Put ``adam`` and the random generator back where a descent's memory left them, and return its parameters z."""
+    adam.restore(memory["adam"], place)
+    set_rng_state(rng, memory["rng"])
+    return place(memory["z"])
 
 
 class Adam:

@@ -23,7 +23,7 @@ from buttress._checks import TINY, Array
 from buttress.gram.rows import KernelRows
 from buttress.kernels import Kernel
 from buttress.solvers.qp.machines import solve_svm
-from buttress.solvers.run import Step, Steps
+from buttress.solvers.run import SPENT, Step, Steps
 
 
 class Mirrored(Kernel):
@@ -79,9 +79,13 @@ FIRST_TOL = 1e-6  # tolerance of the first point, from which the start of the se
 
 
 def natural_path(
-    kernel: Kernel, X: Array, y: Array, *, fit_intercept: bool, tol: float, cache_size: float = 200.0
+    kernel: Kernel, X: Array, y: Array, *, fit_intercept: bool, tol: float, cache_size: float = 200.0,
+    left: Callable[[], float | None] = lambda: None,
 ) -> Solve:
-    """Return the function of C' that solves the natural machine with C' for every row."""
+    """Return the function of C' that solves the natural machine with C' for every row, within the seconds ``left``.
+
+    A machine that was cut short is not on the path, but the certificate that follows from it holds all the same.
+    """
     n = len(X)
     rows = KernelRows(kernel, X, cache_size)
     if fit_intercept:
@@ -94,7 +98,7 @@ def natural_path(
 
     def solve(C: float) -> Natural:
         bound = C if fit_intercept else C / 2
-        solution = solve_svm(twins, labels, np.full(len(labels), bound), tol=tol, gap_tol=tol)
+        solution = solve_svm(twins, labels, np.full(len(labels), bound), tol=tol, gap_tol=tol, max_time=left())
         b = solution.b if fit_intercept else solution.b[:n] - solution.b[n:]
         return natural(rows, b, C, solution.intercept if fit_intercept else 0.0)
 
@@ -119,11 +123,14 @@ def first_point(kernel: Kernel, X: Array, y: Array, *, fit_intercept: bool) -> N
     return natural(KernelRows(kernel, X), C * y, C, 0.0)
 
 
-def path_search(solve: Solve, first: Natural, y: Array, *, C: float, radius: float) -> Steps:
+def path_search(
+    solve: Solve, first: Natural, y: Array, *, C: float, radius: float,
+    left: Callable[[], float | None] = lambda: None,
+) -> Steps:
     """Yield (b, intercept, C') of attacked machines whose C approaches the wanted one.
 
     The gap is the relative duality gap between (P) and (D), and the objective is (P). C' is found by false position
-    (Illinois) in log C'.
+    (Illinois) in log C'. Where no seconds are ``left`` before a point maps to any C, the first point is the result.
     """
     low = -np.inf
     high = float(np.log(C))
@@ -134,8 +141,11 @@ def path_search(solve: Solve, first: Natural, y: Array, *, C: float, radius: flo
     while True:
         point = solve(float(np.exp(trial)))
         mapped = point.mapped(radius)
-        if np.isfinite(mapped):
+        if np.isfinite(mapped) and point.total > 0:
             yield attacked(point, y, C, radius)
+        elif left() == SPENT:
+            yield attacked(first, y, C, radius)
+            return
         value = float(np.log(mapped / C))
         if value > 0:
             low_value = low_value / 2 if side > 0 else low_value
