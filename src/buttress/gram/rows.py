@@ -65,6 +65,7 @@ class RowCache:
         self.megabytes = megabytes
         self.sections = list(sections)
         self.diagonal = kernel.diagonal(X).astype(np.float64)
+        self._spare = np.empty(0)
         self.n_computed = 0.0  # entries computed so far, in units of whole rows
         self._allocate(prepared)
         self.whole = at_once and self.real == np.float64 and self.capacity == X.shape[0]
@@ -89,6 +90,13 @@ class RowCache:
         self._fills: list[tuple[Index, int]] = []  # the rows and the section of each filling
         self._filling = np.full(self._filled.shape, -1)  # which of them each stored row's section is from
         self._due: Memory | None = None  # what is to be restored before the stored rows are next used
+
+    def spare(self, height: int, width: int) -> Array:
+        """Return memory for a matrix in float64, the same at every call: each call ends the use of the one before."""
+        size = height * width
+        if self._spare.size < size:
+            self._spare = np.empty(size)
+        return self._spare[:size].reshape(height, width)
 
     def memory(self) -> Memory:
         """Return which rows are stored, and from which fillings: entries depend a little on what else is computed."""
@@ -144,7 +152,10 @@ class RowCache:
         self._slot = everything
         self._owner = everything.copy()
         self._filled[:] = True
-        self.entries.write(everything, 0, len(everything), self.store, everything)
+        for start, stop in tiles(0, len(everything)):
+            some = everything[start:stop]
+            self.entries.write(some, start, len(everything), self.store, some)
+            self.store[stop:, start:stop] = self.store[start:stop, stop:].T
         np.fill_diagonal(self.store, self.diagonal)
         self.n_computed += len(everything)
 

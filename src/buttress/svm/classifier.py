@@ -25,7 +25,7 @@ from buttress.solvers.qp.machines import SVMSolution, classifier_qp, hard_margin
 from buttress.solvers.qp.solve import solve
 from buttress.solvers.run import Step, all_or_nothing, countdown
 from buttress.svm.indefinite import Settled, settle
-from buttress.svm.left_out import left_out, left_out_scores
+from buttress.svm.left_out import Solved, left_out, left_out_scores
 from buttress.svm.machine import (
     as_input,
     check_machine,
@@ -283,6 +283,9 @@ class SVC(Probabilities, CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         curved = sum(solution.downwards for solution in solutions)
         self.n_negative_curvature_ = 0 if task.settled.convex else curved
         self._set_model(task, coef, solutions)
+        bounds = [(index, solution, float(self.C) * task.weight[index])
+                  for (_, index, _), solution in zip(problems, solutions, strict=True)]
+        self._keep_left_out(task, bounds)
 
     def _problems(self, task: Task) -> list[tuple[KernelRows, Codes, Array]]:
         """Return the rows, their numbers among the rows solved on, and the signs of each problem."""
@@ -303,7 +306,6 @@ class SVC(Probabilities, CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         changed, self.intercept_ = task.settled.original(coef, intercept)
         whole = np.zeros_like(start)
         whole[task.order] = changed
-        self._keep_left_out(task, solutions)
         self.support_ = task.order[changed.any(axis=1)].astype(np.int32)
         codes = task.codes[changed.any(axis=1)]
         self.n_support_ = np.bincount(codes, minlength=n_classes).astype(np.int32)
@@ -320,16 +322,13 @@ class SVC(Probabilities, CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         self.dual_coef_ = layout
         self._set_certificate(task, solutions)
 
-    def _keep_left_out(self, task: Task, solutions: list[SVMSolution]) -> None:
+    def _keep_left_out(self, task: Task, problems: list[Solved]) -> None:
         n = task.X.shape[0]
         codes = np.zeros(n, dtype=np.intp)
         codes[task.order] = task.codes
         weight = np.zeros(n)
         weight[task.order] = task.weight
-        problems = [(index, solution, float(self.C) * task.weight[index])
-                    for (_, index, _), solution in zip(self._problems(task), solutions, strict=True)]
-        self._left_out = left_out(task.X, codes, weight, task.order, task.settled, problems,
-                                  task.groups)
+        self._left_out = left_out(task.X, codes, weight, task.order, task.settled, problems, task.groups)
         self._certainty = Certainty()
 
     @property
