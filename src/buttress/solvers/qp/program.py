@@ -27,6 +27,10 @@ class QP:
     start: Array
     l1: Array
 
+    def __post_init__(self) -> None:
+        for name in ("p", "lo", "hi", "start", "l1"):  # compiled loops take no other layout
+            object.__setattr__(self, name, np.ascontiguousarray(getattr(self, name), dtype=np.float64))
+
 
 @dataclass(frozen=True)
 class Point:

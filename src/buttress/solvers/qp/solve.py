@@ -138,6 +138,8 @@ def _solve(qp: QP, limits: Limits) -> SVMSolution:
         if _good_enough(best.proof, plan, limits):
             return _solution(qp, best, total, limits, converged=True)
         point = replace(best.point, f=best.proof.f)
+        if total.status == "stalled":
+            plan = _Plan("ipm", INTERIOR_TARGET * limits.gap_tol)
     while True:
         outcome, point = _phase(qp, point, limits, plan, left(), total)
         found = _Candidate(point, certify(qp, point))
@@ -174,14 +176,14 @@ def _at_once(qp: QP, plan: _Plan, total: Outcome) -> _Candidate:
     b = qp.start.copy()
     f = np.empty(n)
     finished, pairs, downwards = one_pass(K, qp.p, qp.lo, qp.hi, qp.l1, b, f, plan.target, ROUNDED_VIOLATION,
-                                          int(stall_limit(n)), rounds_of(n))
+                                          stall_limit(n), rounds_of(n))
     point = Point(b, gram=K, downwards=downwards)
-    if not finished:
+    total.n_iter = pairs
+    total.status = "stalled" if pairs == stall_limit(n) else "converged"
+    if not finished and total.converged:
         point = exact_finish(qp, point)
         f = K[:, :n] @ point.b
     proof = whole_certificate(qp, point.b, f)
-    total.n_iter = pairs
-    total.status = "converged"
     total.gap = proof.violation
     total.objective = -proof.dual
     total.history.append({"n_iter": pairs, "seconds": time.monotonic() - started, "gap": proof.violation,
@@ -279,12 +281,12 @@ def _run(
     return outcome
 
 
-def stall_limit(n: int) -> float:
+def stall_limit(n: int) -> int:
     """Return the number of pair updates after which pairs count as stalled: the interior-point method then costs less.
 
     With more rows than that method takes, it is libsvm's limit, a guard against running for ever.
     """
-    return STALL_PAIRS + n**3 / STALL_CUBE if n <= INTERIOR_ROWS else max(GUARD_PAIRS, GUARD_PAIRS_A_ROW * n)
+    return int(STALL_PAIRS + n**3 / STALL_CUBE if n <= INTERIOR_ROWS else max(GUARD_PAIRS, GUARD_PAIRS_A_ROW * n))
 
 
 def guard(n: int, limits: Limits) -> float:
