@@ -58,8 +58,10 @@ def equal_rows(X: Any) -> NDArray[np.intp] | None:
     in_order = np.sort(combined)
     if (in_order[1:] > in_order[:-1]).all():
         return None
-    _, number, size = np.unique(combined, return_inverse=True, return_counts=True)
+    _, first, number, size = np.unique(combined, return_index=True, return_inverse=True, return_counts=True)
     doubtful = np.flatnonzero(size[number] > 1)
+    if not (X[doubtful] != X[first[number[doubtful]]]).sum():  # nearly always: rows of one combination are equal
+        return number.astype(np.intp)
     among = _numbered(X[doubtful])
     if among.max() + 1 == len(doubtful):
         return None
