@@ -76,6 +76,10 @@ class SVC(Probabilities, CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         chosen like C.
     tol : float, default=1e-3
         Stop when the largest KKT violation is at most this; > 0. The duality gap is then checked too.
+    gap : float or None, default=None
+        Stop as soon as the duality gap is at most this share of the primal objective, in (0, 1), certified in float64:
+        for large n, where the last digits are not needed. None asks for ``tol`` and a gap of 1e-3. Of no effect with an
+        indefinite kernel, which has no gap.
     cache_size : float, default=200
         Megabytes of kernel rows to keep (the n^2 kernel values are never held unless they fit).
     class_weight : dict, "balanced" or None
@@ -122,7 +126,7 @@ class SVC(Probabilities, CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         indefinite kernel.
     converged_ : bool
         Whether ``tol`` was met and the gap is at most 1e-3 of the primal objective (of an interior-point solution:
-        the latter).
+        the latter; with ``gap``, whether that was met).
     n_iter_ : int
         Pair updates (interior-point steps), over all problems.
     n_kernel_rows_ : float
@@ -161,6 +165,7 @@ class SVC(Probabilities, CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         gamma: float | str = "scale",
         coef0: float = 0.0,
         tol: float = 1e-3,
+        gap: float | None = None,
         cache_size: float = 200,
         class_weight: Mapping[Any, float] | str | None = None,
         max_iter: int = -1,
@@ -181,6 +186,7 @@ class SVC(Probabilities, CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         self.gamma = gamma
         self.coef0 = coef0
         self.tol = tol
+        self.gap = gap
         self.cache_size = cache_size
         self.class_weight = class_weight
         self.max_iter = max_iter

@@ -37,6 +37,7 @@ from buttress.solvers.run import Outcome, Step, Steps, countdown, run
 
 SOLVERS = ("auto", "smo", "ipm")
 SINGLE_TARGET = 0.9  # of tol: the target on float32 rows, lower so that the result meets tol in float64 too
+GAP_TARGET = 0.9  # of the gap asked for: the same for a gap measured on float32 rows
 TIGHTEST = 1e-4  # of tol: the smallest violation that pairs are asked for
 MET = 1.01  # times tol: a certified violation up to this counts as met, because the run measured its own rounded g
 FASTER = 0.5  # of the last violation: float32 rows are kept if a phase brings it below this
@@ -58,6 +59,7 @@ SNAP_STEPS = 10  # Newton steps that then solve for the other variables again
 class Limits:
     """Limits and tolerances of a solve: ``gap_tol`` bounds the gap relative to the primal objective.
 
+    ``by_gap`` ends the solve as soon as the gap is that small, whatever the violation.
     ``inner`` is that of :func:`buttress.solvers.run.run`: Ctrl-C is passed on to the algorithm outside.
     """
 
@@ -70,6 +72,7 @@ class Limits:
     solver: str = "auto"
     convex: bool = True
     inner: bool = False
+    by_gap: bool = False
 
 
 @dataclass
@@ -96,10 +99,12 @@ class SVMSolution:
 
 @dataclass(frozen=True)
 class _Plan:
-    """The next phase: one of ``SOLVERS``, and the KKT violation it aims at."""
+    """The next phase: one of ``SOLVERS``, and what it aims at: a KKT violation, and a relative gap where that will do.
+    """
 
     solver: str
     target: float
+    gap: float | None = None
 
 
 @dataclass(frozen=True)
@@ -129,7 +134,8 @@ def solve(qp: QP, limits: Limits) -> SVMSolution:
 def _solve(qp: QP, limits: Limits) -> SVMSolution:
     left = countdown(limits.max_time)
     total = Outcome(None, "", 0, np.inf, np.inf)
-    plan = _Plan(limits.solver, limits.tol * (SINGLE_TARGET if qp.rows.real == np.float32 else 1.0))
+    plan = _Plan(limits.solver, limits.tol * (SINGLE_TARGET if qp.rows.real == np.float32 else 1.0),
+                 GAP_TARGET * limits.gap_tol if limits.by_gap and limits.convex else None)
     point = Point(qp.start)
     best: _Candidate | None = None
     worst = np.inf
@@ -194,7 +200,7 @@ def _at_once(qp: QP, plan: _Plan, total: Outcome) -> _Candidate:
 def _good_enough(proof: Certificate, plan: _Plan, limits: Limits) -> bool:
     """Say whether the gap is small enough, and the violation too unless the interior-point method was used."""
     gap = proof.gap <= limits.gap_tol * abs(proof.primal) + proof.rounding
-    return gap and (plan.solver == "ipm" or proof.violation <= MET * limits.tol)
+    return gap and (plan.solver == "ipm" or limits.by_gap or proof.violation <= MET * limits.tol)
 
 
 def _tighter(proof: Certificate, limits: Limits, target: float) -> float:
@@ -250,7 +256,7 @@ def _pairs_phase(
     n = len(qp.p)
     left = countdown(max_time)
     patience = stall_limit(n) if plan.solver == "auto" and limits.convex else guard(n, limits)
-    steps = block_smo(qp, tol=plan.target, start=point)
+    steps = block_smo(qp, tol=plan.target, start=point, gap=plan.gap)
     outcome = _run(steps, limits, plan.target, max_time, allowed, patience)
     small = n <= ACTIVE_SET_ROWS and qp.rows.real == np.float64
     finish = small and outcome.status in ("converged", "exhausted")
