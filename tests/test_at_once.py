@@ -2,14 +2,13 @@
 
 import numpy as np
 import pytest
+from test_smo import PROGRAMS, general, objective, program
 
 from buttress import SVC, SVR
 from buttress.kernels import RBF, Linear
 from buttress.solvers.qp import solve as solving
 from buttress.solvers.qp.program import violation
 from buttress.solvers.qp.solve import Limits, solve
-
-from test_smo import PROGRAMS, general, objective, program
 
 FOLLOWED = Limits(max_iter=10**7)  # a limit of steps asks for the steps
 SMALL = {"real": None}  # lets the whole matrix be stored

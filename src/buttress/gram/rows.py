@@ -92,11 +92,10 @@ class RowCache:
         self._due: Memory | None = None  # what is to be restored before the stored rows are next used
 
     def spare(self, height: int, width: int) -> Array:
-        """Return memory for a matrix in float64, the same at every call: each call ends the use of the one before."""
-        size = height * width
-        if self._spare.size < size:
-            self._spare = np.empty(size)
-        return self._spare[:size].reshape(height, width)
+        """Return memory for a matrix in float64, which the next call returns again."""
+        if self._spare.size < height * width:
+            self._spare = np.empty(height * width)
+        return self._spare[: height * width].reshape(height, width)
 
     def memory(self) -> Memory:
         """Return which rows are stored, and from which fillings: entries depend a little on what else is computed."""
@@ -153,8 +152,7 @@ class RowCache:
         self._owner = everything.copy()
         self._filled[:] = True
         for start, stop in tiles(0, len(everything)):
-            some = everything[start:stop]
-            self.entries.write(some, start, len(everything), self.store, some)
+            self.entries.write(everything[start:stop], start, len(everything), self.store, everything[start:stop])
             self.store[stop:, start:stop] = self.store[start:stop, stop:].T
         np.fill_diagonal(self.store, self.diagonal)
         self.n_computed += len(everything)
@@ -252,7 +250,7 @@ class KernelRows:
 
     def _choose(self, chosen: Sequence[int]) -> None:
         self.chosen = list(chosen)
-        self.ranges = [tuple(self.cache.sections[s : s + 2]) for s in self.chosen]
+        self.ranges = [tuple(self.cache.sections[s : s + 2]) for s in chosen]
         self.index = np.concatenate([np.arange(start, stop) for start, stop in self.ranges])
 
     def part(self, chosen: Sequence[int]) -> "KernelRows":
@@ -396,8 +394,7 @@ class KernelRows:
         if self.cache.whole:
             return self._copy_sections(K)
         exact = self.exact(np.arange(len(self)))
-        everything = slice(0, len(self))
         for start, stop in tiles(0, len(self)):
-            K[start:stop] = exact(slice(start, stop), everything)
+            K[start:stop] = exact(slice(start, stop), slice(0, len(self)))
         np.fill_diagonal(K, self.diagonal)
         return K

@@ -59,10 +59,7 @@ def block_smo(
         stored = g + qp.p if at.f is None else None
         objective = 0.5 * float(b @ (g - qp.p)) + float(qp.l1 @ np.abs(b))
         point = Point(b.copy(), None, stored, state.gram, state.downwards)
-        if gap is not None and viol <= LOOK_AGAIN * state.looked:
-            state.looked = viol
-            primal, dual, _ = objectives(g + qp.p, b, qp.p, qp.lo, qp.hi, qp.l1)
-            state.enough = primal - dual <= gap * abs(primal)
+        _look(qp, state, viol, gap)
         yield Step(point, gap=viol, objective=objective, done=state.enough, iterations=state.pairs,
                    memory=partial(_memory, state, rows))
         block = working_set(up, down, state.size, state.block)
@@ -114,11 +111,20 @@ def _first(qp: QP, at: Point) -> _State:
     return _State(b, g, first_size(qp.rows), np.empty(0, dtype=np.intp), None, at.gram, 0, at.downwards)
 
 
+def _look(qp: QP, state: _State, viol: float, gap: float | None) -> None:
+    """Note whether the duality gap is at most ``gap`` of the primal, where the violation has fallen since last time."""
+    if gap is not None and viol <= LOOK_AGAIN * state.looked:
+        state.looked = viol
+        primal, dual, _ = objectives(state.g + qp.p, state.b, qp.p, qp.lo, qp.hi, qp.l1)
+        state.enough = primal - dual <= gap * abs(primal)
+
+
 def _memory(state: _State, rows: KernelRows) -> Memory:
     """Return what block SMO goes on from: its state, and which rows are stored. Large matrices are computed again."""
     lasting = state.K is not None and len(state.K) == len(state.b)
     return {"b": state.b.copy(), "g": state.g.copy(), "size": state.size, "block": state.block, "pairs": state.pairs,
-            "downwards": state.downwards, "looked": state.looked, "enough": state.enough, "lasting": lasting, "gram": lasting and state.gram is state.K,
+            "downwards": state.downwards, "looked": state.looked, "enough": state.enough, "lasting": lasting,
+            "gram": lasting and state.gram is state.K,
             "K": state.K if lasting and not rows.cache.whole else None, "rows": rows.cache.memory()}
 
 
