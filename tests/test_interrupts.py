@@ -35,8 +35,9 @@ def interrupt_call(monkeypatch, place, name, number):
 
 
 @pytest.mark.parametrize("model", [
-    (SVC(), "buttress.solvers.qp.smo", "pair_updates"),
-    (SVC(multi_class="ovr"), "buttress.solvers.qp.smo", "pair_updates"),
+    (SVC(), "buttress.solvers.qp.solve", "one_pass"),
+    (SVC(max_iter=10_000), "buttress.solvers.qp.smo", "pair_updates"),
+    (SVC(multi_class="ovr", max_iter=10_000), "buttress.solvers.qp.smo", "pair_updates"),
     (LinearSVC(), "buttress.linear", "run"),
     (AdversarialLinearSVC(), "buttress.solvers.linear.free_range", "run"),
     (AdversarialSVC(eps=0), "buttress.solvers.qp.smo", "pair_updates"),
@@ -68,10 +69,10 @@ def test_ctrl_c_in_the_last_of_many_problems_leaves_a_model(monkeypatch):
     with monkeypatch.context() as patch:
         whole = smo.pair_updates
         patch.setattr(smo, "pair_updates", lambda *args: ends.append(1) or whole(*args))
-        exact = SVC(C=100.0, tol=1e-6).fit(X, y)
+        exact = SVC(C=100.0, tol=1e-6, max_iter=10_000).fit(X, y)
     interrupt_call(monkeypatch, smo, "pair_updates", len(ends) - 1)
     with pytest.warns(InterruptedWarning, match="best state"):
-        model = SVC(C=100.0, tol=1e-6).fit(X, y)
+        model = SVC(C=100.0, tol=1e-6, max_iter=10_000).fit(X, y)
     assert not model.converged_
     np.testing.assert_array_equal(model.primal_objective_[:2], exact.primal_objective_[:2])
     assert model.dual_objective_[2] <= exact.dual_objective_[2] * (1 + 1e-9)

@@ -25,6 +25,7 @@ from buttress._types import Array, BoundsLike, Estimator, Labels, MatrixLike, Ro
 
 MAJORITY = ("With half of the rows corrupt or more, nothing in the data says which half is the true one: "
             "set it below 0.5.")
+COUNTED = "biuU"  # kinds of numpy arrays whose entries are labels beyond doubt: no continuous target among them
 TINY = 1e-300  # stands for 0 in a divisor and in a logarithm
 # source files whose frames a warning passes over
 INNER = (str(Path(__file__).parent) + os.sep, str(Path(sklearn.__file__).parent) + os.sep)
@@ -338,6 +339,8 @@ def class_weights(
     if not totals.all():
         raise ValueError(f"sample_weight is zero for every row of class {classes[totals == 0].tolist()[0]!r}. "
                          "Drop the class or give it weight.")
+    if class_weight is None:
+        return np.ones(len(classes))
     if isinstance(class_weight, str) and class_weight == "balanced":
         return weight.sum() / (len(totals) * totals)
     weights = compute_class_weight(class_weight, classes=classes, y=classes[codes])
@@ -355,7 +358,8 @@ def check_classes(y: VectorLike, who: str) -> tuple[Labels, Rows]:
     if "str" in kinds and len(kinds) > 1:
         raise TypeError(f"{who} needs labels of one type in y. Got {' and '.join(kinds)}. Make all of them text: "
                         "[str(label) for label in y].")
-    check_classification_targets(y)
+    if labels.ndim != 1 or labels.dtype.kind not in COUNTED:
+        check_classification_targets(y)
     classes, codes = np.unique(y, return_inverse=True)
     if len(classes) < 2:
         raise ValueError(

@@ -1,6 +1,7 @@
 """Draw some of many rows, and find rows that are equal, exactly or up to rounding."""
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -54,10 +55,13 @@ def equal_rows(X: Any) -> NDArray[np.intp] | None:
         combined = np.zeros(n)
         for j, factor in enumerate(factors):
             combined += factor * X[:, j]  # column by column, so that equal rows are rounded in the same way
-    _, number, size = np.unique(combined, return_inverse=True, return_counts=True)
-    doubtful = np.flatnonzero(size[number] > 1)
-    if len(doubtful) == 0:
+    in_order = np.sort(combined)
+    if (in_order[1:] > in_order[:-1]).all():
         return None
+    _, first, number, size = np.unique(combined, return_index=True, return_inverse=True, return_counts=True)
+    doubtful = np.flatnonzero(size[number] > 1)
+    if not (X[doubtful] != X[first[number[doubtful]]]).sum():  # nearly always: rows of one combination are equal
+        return number.astype(np.intp)
     among = _numbered(X[doubtful])
     if among.max() + 1 == len(doubtful):
         return None
@@ -136,8 +140,11 @@ def _combined(X: Array, centre: Array, width: Array) -> Array:
     return combined
 
 
+@lru_cache(maxsize=8)
 def _factors(d: int) -> Array:
-    return 1 + np.random.default_rng(0).random((d,))
+    factors: Array = 1 + np.random.default_rng(0).random((d,))
+    factors.setflags(write=False)
+    return factors
 
 
 def _near(X: Array, combined: Array, tol: float, width: Array, rounding: Array) -> NDArray[np.intp]:

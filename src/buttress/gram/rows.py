@@ -65,6 +65,7 @@ class RowCache:
         self.megabytes = megabytes
         self.sections = list(sections)
         self.diagonal = kernel.diagonal(X).astype(np.float64)
+        self._spare = np.empty(0)
         self.n_computed = 0.0  # entries computed so far, in units of whole rows
         self._allocate(prepared)
         self.whole = at_once and self.real == np.float64 and self.capacity == X.shape[0]
@@ -89,6 +90,12 @@ class RowCache:
         self._fills: list[tuple[Index, int]] = []  # the rows and the section of each filling
         self._filling = np.full(self._filled.shape, -1)  # which of them each stored row's section is from
         self._due: Memory | None = None  # what is to be restored before the stored rows are next used
+
+    def spare(self, height: int, width: int) -> Array:
+        """Return memory for a matrix in float64, which the next call returns again."""
+        if self._spare.size < height * width:
+            self._spare = np.empty(height * width)
+        return self._spare[: height * width].reshape(height, width)
 
     def memory(self) -> Memory:
         """Return which rows are stored, and from which fillings: entries depend a little on what else is computed."""
@@ -144,7 +151,9 @@ class RowCache:
         self._slot = everything
         self._owner = everything.copy()
         self._filled[:] = True
-        self.entries.write(everything, 0, len(everything), self.store, everything)
+        for start, stop in tiles(0, len(everything)):
+            self.entries.write(everything[start:stop], start, len(everything), self.store, everything[start:stop])
+            self.store[stop:, start:stop] = self.store[start:stop, stop:].T
         np.fill_diagonal(self.store, self.diagonal)
         self.n_computed += len(everything)
 
@@ -241,7 +250,7 @@ class KernelRows:
 
     def _choose(self, chosen: Sequence[int]) -> None:
         self.chosen = list(chosen)
-        self.ranges = [tuple(self.cache.sections[s : s + 2]) for s in self.chosen]
+        self.ranges = [tuple(self.cache.sections[s : s + 2]) for s in chosen]
         self.index = np.concatenate([np.arange(start, stop) for start, stop in self.ranges])
 
     def part(self, chosen: Sequence[int]) -> "KernelRows":
@@ -385,8 +394,7 @@ class KernelRows:
         if self.cache.whole:
             return self._copy_sections(K)
         exact = self.exact(np.arange(len(self)))
-        everything = slice(0, len(self))
         for start, stop in tiles(0, len(self)):
-            K[start:stop] = exact(slice(start, stop), everything)
+            K[start:stop] = exact(slice(start, stop), slice(0, len(self)))
         np.fill_diagonal(K, self.diagonal)
         return K

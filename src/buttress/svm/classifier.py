@@ -25,7 +25,7 @@ from buttress.solvers.qp.machines import SVMSolution, classifier_qp, hard_margin
 from buttress.solvers.qp.solve import solve
 from buttress.solvers.run import Step, all_or_nothing, countdown
 from buttress.svm.indefinite import Settled, settle
-from buttress.svm.left_out import left_out, left_out_scores
+from buttress.svm.left_out import Solved, left_out, left_out_scores
 from buttress.svm.machine import (
     as_input,
     check_machine,
@@ -76,6 +76,10 @@ class SVC(Probabilities, CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         chosen like C.
     tol : float, default=1e-3
         Stop when the largest KKT violation is at most this; > 0. The duality gap is then checked too.
+    gap : float or None, default=None
+        Stop as soon as the duality gap is at most this share of the primal objective, in (0, 1), certified in float64:
+        for large n, where the last digits are not needed. None asks for ``tol`` and a gap of 1e-3. Of no effect with an
+        indefinite kernel, which has no gap.
     cache_size : float, default=200
         Megabytes of kernel rows to keep (the n^2 kernel values are never held unless they fit).
     class_weight : dict, "balanced" or None
@@ -122,7 +126,7 @@ class SVC(Probabilities, CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         indefinite kernel.
     converged_ : bool
         Whether ``tol`` was met and the gap is at most 1e-3 of the primal objective (of an interior-point solution:
-        the latter).
+        the latter; with ``gap``, whether that was met).
     n_iter_ : int
         Pair updates (interior-point steps), over all problems.
     n_kernel_rows_ : float
@@ -161,6 +165,7 @@ class SVC(Probabilities, CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         gamma: float | str = "scale",
         coef0: float = 0.0,
         tol: float = 1e-3,
+        gap: float | None = None,
         cache_size: float = 200,
         class_weight: Mapping[Any, float] | str | None = None,
         max_iter: int = -1,
@@ -181,6 +186,7 @@ class SVC(Probabilities, CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         self.gamma = gamma
         self.coef0 = coef0
         self.tol = tol
+        self.gap = gap
         self.cache_size = cache_size
         self.class_weight = class_weight
         self.max_iter = max_iter
@@ -283,6 +289,9 @@ class SVC(Probabilities, CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         curved = sum(solution.downwards for solution in solutions)
         self.n_negative_curvature_ = 0 if task.settled.convex else curved
         self._set_model(task, coef, solutions)
+        bounds = [(index, solution, float(self.C) * task.weight[index])
+                  for (_, index, _), solution in zip(problems, solutions, strict=True)]
+        self._keep_left_out(task, bounds)
 
     def _problems(self, task: Task) -> list[tuple[KernelRows, Codes, Array]]:
         """Return the rows, their numbers among the rows solved on, and the signs of each problem."""
@@ -303,7 +312,6 @@ class SVC(Probabilities, CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         changed, self.intercept_ = task.settled.original(coef, intercept)
         whole = np.zeros_like(start)
         whole[task.order] = changed
-        self._keep_left_out(task, solutions)
         self.support_ = task.order[changed.any(axis=1)].astype(np.int32)
         codes = task.codes[changed.any(axis=1)]
         self.n_support_ = np.bincount(codes, minlength=n_classes).astype(np.int32)
@@ -320,16 +328,13 @@ class SVC(Probabilities, CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         self.dual_coef_ = layout
         self._set_certificate(task, solutions)
 
-    def _keep_left_out(self, task: Task, solutions: list[SVMSolution]) -> None:
+    def _keep_left_out(self, task: Task, problems: list[Solved]) -> None:
         n = task.X.shape[0]
         codes = np.zeros(n, dtype=np.intp)
         codes[task.order] = task.codes
         weight = np.zeros(n)
         weight[task.order] = task.weight
-        problems = [(index, solution, float(self.C) * task.weight[index])
-                    for (_, index, _), solution in zip(self._problems(task), solutions, strict=True)]
-        self._left_out = left_out(task.X, codes, weight, task.order, task.settled, problems,
-                                  task.groups)
+        self._left_out = left_out(task.X, codes, weight, task.order, task.settled, problems, task.groups)
         self._certainty = Certainty()
 
     @property

@@ -16,6 +16,7 @@ from buttress.solvers.qp.solve import SOLVERS, Limits
 from buttress.solvers.run import Step
 from buttress.svm.indefinite import MACHINE_POLICIES, Settled
 
+GAP = 1e-3  # of the primal objective: what the duality gap is brought to beside ``tol``
 LARGEST_ENTRY = 1e30  # curvatures and bounds of larger kernels overflow in products
 
 
@@ -30,6 +31,7 @@ class Machine(Protocol):
     solver: str
     indefinite: str
     progress: bool
+    gap: float | None
 
 
 class Remembering(Protocol):
@@ -44,6 +46,8 @@ def check_machine(model: Machine, words: str) -> None:
     """Check the parameters that all exact machines have; ``words`` says which words C takes, where it is one."""
     check_number("C", model.C, 0, closed="right", fix=words if isinstance(model.C, str) else "")
     check_number("tol", model.tol, 0)
+    if model.gap is not None:
+        check_number("gap", model.gap, 0, 1)
     check_number("cache_size", model.cache_size, 0)
     check_option("solver", model.solver, SOLVERS)
     check_option("indefinite", model.indefinite, MACHINE_POLICIES)
@@ -71,8 +75,8 @@ def limits_of(
 ) -> Limits:
     """Return the limits that a model's parameters ask for."""
     return Limits(tol=model.tol, max_iter=None if model.max_iter == -1 else model.max_iter, max_time=max_time,
-                  callback=report, progress=model.progress, solver=model.solver, convex=convex,
-                  inner=inner)
+                  callback=report, progress=model.progress, solver=model.solver, convex=convex, inner=inner,
+                  gap_tol=GAP if model.gap is None else model.gap, by_gap=model.gap is not None)
 
 
 def expansion(

@@ -51,7 +51,7 @@ class SVR(Documented, ExpansionIntervals, CallbackSupportMixin, RegressorMixin, 
         As in :class:`SVC`; also degree, gamma and coef0.
     tol : float, default=1e-3
         Stop when the largest KKT violation, in the units of y, is at most this; > 0. The gap is then checked too.
-    cache_size, max_iter, max_time, solver, indefinite, warm_start, progress
+    gap, cache_size, max_iter, max_time, solver, indefinite, warm_start, progress
         As in :class:`SVC`.
 
     Attributes
@@ -63,7 +63,7 @@ class SVR(Documented, ExpansionIntervals, CallbackSupportMixin, RegressorMixin, 
     primal_objective_, dual_objective_, dual_gap_ : float
         Both objectives as stated above and their difference, in float64; NaN for an indefinite kernel.
     converged_ : bool
-        Whether ``tol`` was met and the gap is at most 1e-3 of the primal objective.
+        Whether ``tol`` was met and the gap is at most 1e-3 of the primal objective; with ``gap``, whether that was met.
     n_iter_, n_kernel_rows_, n_negative_curvature_, history_
         As in :class:`SVC`.
     loo_decision_ : array of shape (n,)
@@ -96,6 +96,7 @@ class SVR(Documented, ExpansionIntervals, CallbackSupportMixin, RegressorMixin, 
         gamma: float | str = "scale",
         coef0: float = 0.0,
         tol: float = 1e-3,
+        gap: float | None = None,
         cache_size: float = 200,
         max_iter: int = -1,
         max_time: float | None = None,
@@ -113,6 +114,7 @@ class SVR(Documented, ExpansionIntervals, CallbackSupportMixin, RegressorMixin, 
         self.gamma = gamma
         self.coef0 = coef0
         self.tol = tol
+        self.gap = gap
         self.cache_size = cache_size
         self.max_iter = max_iter
         self.max_time = max_time

@@ -35,9 +35,13 @@ def exact_finish(
     seconds that are ``left`` (None for no limit) may not do for another step.
     """
     gram = padded_gram(qp.rows) if at.gram is None else at.gram
-    n = len(at.b)
-    most = LEAST_ROUNDS + SPARE_ROUNDS // n if rounds is None else rounds
+    most = rounds_of(len(at.b)) if rounds is None else rounds
     return replace(at, b=_rounds(qp, gram, at.b, most, left), stored=None, gram=gram)
+
+
+def rounds_of(n: int) -> int:
+    """Return how many rounds a program of n rows gets."""
+    return LEAST_ROUNDS + SPARE_ROUNDS // n
 
 
 def affords_step(left: float | None, n: int) -> bool:
@@ -45,10 +49,15 @@ def affords_step(left: float | None, n: int) -> bool:
     return left is None or left > STEP_SECONDS * n**3
 
 
-def padded_gram(rows: KernelRows) -> Array:
-    """Return K in float64, (n, m), with zero columns up to the next multiple of 64."""
+def padded_gram(rows: KernelRows, *, lasting: bool = True) -> Array:
+    """Return K in float64, (n, m), with zero columns up to the next multiple of 64.
+
+    One that is not ``lasting`` is overwritten by the next one of the same cache.
+    """
     n = len(rows)
-    padded = np.zeros((n, -(-n // WIDTH_MULTIPLE) * WIDTH_MULTIPLE))
+    shape = (n, -(-n // WIDTH_MULTIPLE) * WIDTH_MULTIPLE)
+    padded = np.empty(shape) if lasting else rows.cache.spare(*shape)
+    padded[:, n:] = 0.0
     rows.gram(padded[:, :n])
     return padded
 

@@ -16,6 +16,7 @@ import numpy as np
 from buttress._checks import Array
 from buttress.gram.rows import Index
 from buttress.solvers.linear.intercept import best_intercept
+from buttress.solvers.qp.compiled import gap_and_dual
 from buttress.solvers.qp.program import QP, Point, violation
 
 # In the units of p, which for a classifier are those of the margin. Float32 rows have errors of about 1e-5 of the
@@ -48,6 +49,11 @@ def certify(qp: QP, at: Point) -> Certificate:
     """
     b = at.b
     f = _mostly_exact(qp, at) if qp.rows.real == np.float32 else qp.rows.exact_times(b, None)
+    return whole_certificate(qp, b, f)
+
+
+def whole_certificate(qp: QP, b: Array, f: Array) -> Certificate:
+    """Return the certificate of b, for f = K b in float64."""
     primal, dual, _ = objectives(f, b, qp.p, qp.lo, qp.hi, qp.l1)
     rounding = 4 * np.finfo(float).eps * float((qp.hi - qp.lo) @ np.abs(qp.p))
     return Certificate(primal, dual, violation(f - qp.p, b, qp.lo, qp.hi, qp.l1), f, rounding)
@@ -75,11 +81,8 @@ def contested(qp: QP, b: Array, f: Array) -> Index:
     return np.flatnonzero(above | below)
 
 
-def objectives(f: Array, b: Array, p: Array, lo: Array, hi: Array, l1: Array | float) -> tuple[float, float, float]:
+def objectives(f: Array, b: Array, p: Array, lo: Array, hi: Array, l1: Array) -> tuple[float, float, float]:
     """Return the primal value at its best intercept, the dual value, and that intercept."""
-    dual = float(p @ b - np.sum(l1 * np.abs(b))) - 0.5 * float(b @ f)
     b0 = best_intercept(p - f, lo, hi, l1)
-    r = p - f - b0
-    # primal - dual as a sum over rows, each at least 0, so that rounding cannot make the total negative
-    gaps = hi * np.maximum(0, r - l1) - lo * np.maximum(0, -r - l1) + l1 * np.abs(b) - b * r
-    return dual + float(np.maximum(gaps, 0).sum()), dual, b0
+    gap, dual = gap_and_dual(f, b, p, lo, hi, l1, b0)
+    return dual + gap, dual, b0

@@ -49,7 +49,7 @@ class _Point:
 
 @restartable
 def interior_point(
-    K: Array, p: Array, lo: Array, hi: Array, l1: Array | float = 0.0, *, memory: Memory | None = None
+    K: Array, p: Array, lo: Array, hi: Array, l1: Array, *, memory: Memory | None = None
 ) -> Steps:
     """Yield feasible b for sum(b) = 0 with their relative duality gap, by Mehrotra's predictor and corrector (1992).
 
@@ -61,7 +61,7 @@ def interior_point(
     K -= K.mean(axis=1)[:, None]
     scale = max(float(np.diagonal(K).mean()), np.finfo(float).tiny)
     K /= scale
-    split = bool(np.any(np.asarray(l1) > 0))
+    split = bool((l1 > 0).any())
     signs = np.array([[1.0], [-1.0]]) if split else np.array([[1.0]])
     floor = np.zeros((2, n)) if split else scale * lo[None]
     ceiling = scale * np.stack([hi, -lo]) if split else scale * hi[None]

@@ -13,6 +13,7 @@ import numpy as np
 
 from buttress._checks import Array
 from buttress.gram.rows import KernelRows
+from buttress.solvers.qp.compiled import largest_violation, middle_slope
 
 
 @dataclass(frozen=True)
@@ -25,6 +26,10 @@ class QP:
     hi: Array
     start: Array
     l1: Array
+
+    def __post_init__(self) -> None:
+        for name in ("p", "lo", "hi", "start", "l1"):  # compiled loops take no other layout
+            object.__setattr__(self, name, np.ascontiguousarray(getattr(self, name), dtype=np.float64))
 
 
 @dataclass(frozen=True)
@@ -58,18 +63,13 @@ def slopes(g: Array, b: Array, lo: Array, hi: Array, l1: Array | float = 0.0) ->
     return up, down
 
 
-def violation(g: Array, b: Array, lo: Array, hi: Array, l1: Array | float = 0.0) -> float:
+def violation(g: Array, b: Array, lo: Array, hi: Array, l1: Array | None = None) -> float:
     """Return max_{b > lo} (slope down) - min_{b < hi} (slope up); -inf when one of the sets is empty."""
-    up, down = slopes(g, b, lo, hi, l1)
-    return float(down.max() - up.min())
+    value: float = largest_violation(g, b, lo, hi, np.zeros(len(b)) if l1 is None else l1)
+    return value
 
 
-def bias(g: Array, b: Array, lo: Array, hi: Array, l1: Array | float = 0.0) -> float:
+def bias(g: Array, b: Array, lo: Array, hi: Array, l1: Array | None = None) -> float:
     """Return the intercept: minus the mean slope of the free variables; if none is free, the middle of its interval."""
-    kink = (b == 0) & (np.asarray(l1) > 0)
-    free = (b > lo) & (b < hi) & ~kink
-    if free.any():
-        return -float((g + np.asarray(l1) * np.sign(b))[free].mean())
-    up, down = slopes(g, b, lo, hi, l1)
-    ends = [end for end in (down.max(), up.min()) if np.isfinite(end)]
-    return -float(np.mean(ends))
+    slope: float = middle_slope(g, b, lo, hi, np.zeros(len(b)) if l1 is None else l1)
+    return -slope

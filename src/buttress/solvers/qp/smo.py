@@ -13,6 +13,7 @@ from buttress._checks import Array
 from buttress.checkpoints.memory import Memory
 from buttress.gram.compiled import WIDTH_MULTIPLE
 from buttress.gram.rows import Index, KernelRows
+from buttress.solvers.qp.certificate import objectives
 from buttress.solvers.qp.pairs import pair_updates
 from buttress.solvers.qp.program import QP, Point, slopes
 from buttress.solvers.run import Step, Steps, restartable
@@ -25,6 +26,7 @@ FULL_MOVE = 0.75  # where entries are expensive, a block grows only if more than
 NEW_ROWS = 0.25  # a block grows once a smaller share than this of the rows it moves had to be computed
 SHARE_OF_GAP = 0.1  # a block is solved to this share of the whole violation: the next block would undo more precision
 SHARE_OF_WHOLE = 0.02  # the same for a block of all rows, which no other undoes: fewer steps, and yet some for limits
+LOOK_AGAIN = 0.8  # of the violation at which the duality gap was last computed: it takes a sort of all rows
 PAIRS_A_ROW = 100  # most pair updates in a block, for each of its rows
 
 
@@ -37,8 +39,10 @@ class _Solved(NamedTuple):
 
 
 @restartable
-def block_smo(qp: QP, *, tol: float, start: Point | None = None, memory: Memory | None = None) -> Steps:
-    """Yield a :class:`Point` after each block.
+def block_smo(
+    qp: QP, *, tol: float, start: Point | None = None, gap: float | None = None, memory: Memory | None = None
+) -> Steps:
+    """Yield a :class:`Point` after each block; the last one once the duality gap is at most ``gap`` of the primal.
 
     A block holds the variables that violate the KKT conditions most. Pair updates solve it, and g is updated from the
     rows of the variables that moved. The block grows once few of those rows had to be computed. Where entries are
@@ -55,7 +59,9 @@ def block_smo(qp: QP, *, tol: float, start: Point | None = None, memory: Memory 
         stored = g + qp.p if at.f is None else None
         objective = 0.5 * float(b @ (g - qp.p)) + float(qp.l1 @ np.abs(b))
         point = Point(b.copy(), None, stored, state.gram, state.downwards)
-        yield Step(point, gap=viol, objective=objective, iterations=state.pairs, memory=partial(_memory, state, rows))
+        _look(qp, state, viol, gap)
+        yield Step(point, gap=viol, objective=objective, done=state.enough, iterations=state.pairs,
+                   memory=partial(_memory, state, rows))
         block = working_set(up, down, state.size, state.block)
         K = state.K
         K = rows.block(block, K) if K is None or len(K) < len(b) else K  # the block of all rows stays the same
@@ -83,7 +89,8 @@ def block_smo(qp: QP, *, tol: float, start: Point | None = None, memory: Memory 
 class _State:
     """b and g = K b - p, which change in place; the last block, its entries and pair updates, and the next one's size.
 
-    ``gram`` and ``downwards`` are those of :class:`Point`.
+    ``gram`` and ``downwards`` are those of :class:`Point`; ``looked`` is the violation at which the duality gap was
+    computed last, and ``enough`` says whether it was small enough.
     """
 
     b: Array
@@ -94,6 +101,8 @@ class _State:
     gram: Array | None = None
     pairs: int = 0
     downwards: int = 0
+    looked: float = np.inf
+    enough: bool = False
 
 
 def _first(qp: QP, at: Point) -> _State:
@@ -102,11 +111,20 @@ def _first(qp: QP, at: Point) -> _State:
     return _State(b, g, first_size(qp.rows), np.empty(0, dtype=np.intp), None, at.gram, 0, at.downwards)
 
 
+def _look(qp: QP, state: _State, viol: float, gap: float | None) -> None:
+    """Note whether the duality gap is at most ``gap`` of the primal, where the violation has fallen since last time."""
+    if gap is not None and viol <= LOOK_AGAIN * state.looked:
+        state.looked = viol
+        primal, dual, _ = objectives(state.g + qp.p, state.b, qp.p, qp.lo, qp.hi, qp.l1)
+        state.enough = primal - dual <= gap * abs(primal)
+
+
 def _memory(state: _State, rows: KernelRows) -> Memory:
     """Return what block SMO goes on from: its state, and which rows are stored. Large matrices are computed again."""
     lasting = state.K is not None and len(state.K) == len(state.b)
     return {"b": state.b.copy(), "g": state.g.copy(), "size": state.size, "block": state.block, "pairs": state.pairs,
-            "downwards": state.downwards, "lasting": lasting, "gram": lasting and state.gram is state.K,
+            "downwards": state.downwards, "looked": state.looked, "enough": state.enough, "lasting": lasting,
+            "gram": lasting and state.gram is state.K,
             "K": state.K if lasting and not rows.cache.whole else None, "rows": rows.cache.memory()}
 
 
@@ -117,7 +135,8 @@ def _recalled(qp: QP, at: Point, memory: Memory) -> _State:
         K = rows.block(np.arange(len(rows)))
     rows.cache.restore(memory["rows"])
     return _State(memory["b"].copy(), memory["g"].copy(), memory["size"], memory["block"], K,
-                  K if memory["gram"] else at.gram, memory["pairs"], memory["downwards"])
+                  K if memory["gram"] else at.gram, memory["pairs"], memory["downwards"], memory["looked"],
+                  memory["enough"])
 
 
 def first_size(rows: KernelRows) -> int:

@@ -1,5 +1,6 @@
 """How an exact kernel machine is solved: pairs first, then further phases until the certificate is good enough.
 
+    0. up to 1,500 rows whose Gram matrix is stored, 1 and 2 in one compiled pass, where nobody follows the steps
     1. block SMO on the stored rows (float32 where they are precise enough) until the KKT violation is at most tol
     2. up to 1,500 rows, the active-set method, which finishes to rounding
     3. the certificate in float64. While it is not good enough, pairs go on: first from its exact gradient, then with
@@ -9,6 +10,7 @@
 Each phase takes a :class:`Point` and returns the next one; the program itself never changes.
 """
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
@@ -17,8 +19,17 @@ import numpy as np
 from buttress._checks import TINY, Array, NotConvergedWarning, warn_user
 from buttress._threads import own_threads
 from buttress.solvers.linear.intercept import best_intercept
-from buttress.solvers.qp.active_set import ACTIVE_SET_ROWS, affords_step, exact_finish, newton_step
-from buttress.solvers.qp.certificate import Certificate, certify, objectives
+from buttress.solvers.qp.active_set import (
+    ACTIVE_SET_ROWS,
+    ROUNDED_VIOLATION,
+    affords_step,
+    exact_finish,
+    newton_step,
+    padded_gram,
+    rounds_of,
+)
+from buttress.solvers.qp.at_once import one_pass
+from buttress.solvers.qp.certificate import Certificate, certify, objectives, whole_certificate
 from buttress.solvers.qp.interior_point import INTERIOR_ROWS, interior_point, snapped
 from buttress.solvers.qp.program import QP, Point, bias
 from buttress.solvers.qp.smo import block_smo
@@ -26,6 +37,7 @@ from buttress.solvers.run import Outcome, Step, Steps, countdown, run
 
 SOLVERS = ("auto", "smo", "ipm")
 SINGLE_TARGET = 0.9  # of tol: the target on float32 rows, lower so that the result meets tol in float64 too
+GAP_TARGET = 0.9  # of the gap asked for: the same for a gap measured on float32 rows
 TIGHTEST = 1e-4  # of tol: the smallest violation that pairs are asked for
 MET = 1.01  # times tol: a certified violation up to this counts as met, because the run measured its own rounded g
 FASTER = 0.5  # of the last violation: float32 rows are kept if a phase brings it below this
@@ -35,6 +47,7 @@ STALL_PAIRS = 100_000  # pair updates that every program gets before pairs count
 STALL_CUBE = 8000.0  # n^3 / this further ones: the interior-point method's time grows with n^3; runs not recorded
 GUARD_PAIRS = 1e7  # libsvm's limit: this many pair updates, or GUARD_PAIRS_A_ROW for each row
 GUARD_PAIRS_A_ROW = 100
+PASS_SECONDS = 1.0  # a pass over 1,500 rows takes less, so that it keeps to every longer limit
 INTERIOR_STEPS = 200  # most steps of the interior-point method: a guard, far above what was seen; counts not recorded
 INTERIOR_TARGET = 1e-3  # of gap_tol: the target of the interior-point method, which needs few steps near the end
 SNAP_GAP = 0.5  # of gap_tol: how much the gap may grow when variables are put on their bounds
@@ -46,6 +59,7 @@ SNAP_STEPS = 10  # Newton steps that then solve for the other variables again
 class Limits:
     """Limits and tolerances of a solve: ``gap_tol`` bounds the gap relative to the primal objective.
 
+    ``by_gap`` ends the solve as soon as the gap is that small, whatever the violation.
     ``inner`` is that of :func:`buttress.solvers.run.run`: Ctrl-C is passed on to the algorithm outside.
     """
 
@@ -58,6 +72,7 @@ class Limits:
     solver: str = "auto"
     convex: bool = True
     inner: bool = False
+    by_gap: bool = False
 
 
 @dataclass
@@ -84,10 +99,12 @@ class SVMSolution:
 
 @dataclass(frozen=True)
 class _Plan:
-    """The next phase: one of ``SOLVERS``, and the KKT violation it aims at."""
+    """The next phase: one of ``SOLVERS``, and what it aims at: a KKT violation, and a relative gap where that will do.
+    """
 
     solver: str
     target: float
+    gap: float | None = None
 
 
 @dataclass(frozen=True)
@@ -117,10 +134,18 @@ def solve(qp: QP, limits: Limits) -> SVMSolution:
 def _solve(qp: QP, limits: Limits) -> SVMSolution:
     left = countdown(limits.max_time)
     total = Outcome(None, "", 0, np.inf, np.inf)
-    plan = _Plan(limits.solver, limits.tol * (SINGLE_TARGET if qp.rows.real == np.float32 else 1.0))
+    plan = _Plan(limits.solver, limits.tol * (SINGLE_TARGET if qp.rows.real == np.float32 else 1.0),
+                 GAP_TARGET * limits.gap_tol if limits.by_gap and limits.convex else None)
     point = Point(qp.start)
     best: _Candidate | None = None
     worst = np.inf
+    if _unfollowed(qp, limits):
+        best = _at_once(qp, plan, total)
+        if _good_enough(best.proof, plan, limits):
+            return _solution(qp, best, total, limits, converged=True)
+        point = replace(best.point, f=best.proof.f)
+        if total.status == "stalled":
+            plan = _Plan("ipm", INTERIOR_TARGET * limits.gap_tol)
     while True:
         outcome, point = _phase(qp, point, limits, plan, left(), total)
         found = _Candidate(point, certify(qp, point))
@@ -141,10 +166,41 @@ def _solve(qp: QP, limits: Limits) -> SVMSolution:
         point = replace(point, f=proof.f)  # float32 rows then add only the changes to it
 
 
+def _unfollowed(qp: QP, limits: Limits) -> bool:
+    """Say whether the program is small and nobody counts, watches or limits its steps, so that one pass will do."""
+    free = limits.callback is None and not limits.progress and limits.max_iter is None
+    soon = limits.max_time is None or limits.max_time >= PASS_SECONDS
+    small = qp.rows.cache.whole and len(qp.p) <= ACTIVE_SET_ROWS
+    return small and free and soon and limits.convex and limits.solver == "auto"
+
+
+def _at_once(qp: QP, plan: _Plan, total: Outcome) -> _Candidate:
+    """Solve the program in one compiled pass, and record it as a run of two steps."""
+    n = len(qp.p)
+    started = time.monotonic()
+    K = padded_gram(qp.rows, lasting=False)
+    b = qp.start.copy()
+    f = np.empty(n)
+    finished, pairs, downwards = one_pass(K, qp.p, qp.lo, qp.hi, qp.l1, b, f, plan.target, ROUNDED_VIOLATION,
+                                          stall_limit(n), rounds_of(n))
+    point = Point(b, gram=K, downwards=downwards)
+    total.n_iter = pairs
+    total.status = "stalled" if pairs == stall_limit(n) else "converged"
+    if not finished and total.converged:
+        point = exact_finish(qp, point)
+        f = K[:, :n] @ point.b
+    proof = whole_certificate(qp, point.b, f)
+    total.gap = proof.violation
+    total.objective = -proof.dual
+    total.history.append({"n_iter": pairs, "seconds": time.monotonic() - started, "gap": proof.violation,
+                          "objective": -proof.dual})
+    return _Candidate(point, proof)
+
+
 def _good_enough(proof: Certificate, plan: _Plan, limits: Limits) -> bool:
     """Say whether the gap is small enough, and the violation too unless the interior-point method was used."""
     gap = proof.gap <= limits.gap_tol * abs(proof.primal) + proof.rounding
-    return gap and (plan.solver == "ipm" or proof.violation <= MET * limits.tol)
+    return gap and (plan.solver == "ipm" or limits.by_gap or proof.violation <= MET * limits.tol)
 
 
 def _tighter(proof: Certificate, limits: Limits, target: float) -> float:
@@ -200,7 +256,7 @@ def _pairs_phase(
     n = len(qp.p)
     left = countdown(max_time)
     patience = stall_limit(n) if plan.solver == "auto" and limits.convex else guard(n, limits)
-    steps = block_smo(qp, tol=plan.target, start=point)
+    steps = block_smo(qp, tol=plan.target, start=point, gap=plan.gap)
     outcome = _run(steps, limits, plan.target, max_time, allowed, patience)
     small = n <= ACTIVE_SET_ROWS and qp.rows.real == np.float64
     finish = small and outcome.status in ("converged", "exhausted")
@@ -231,12 +287,12 @@ def _run(
     return outcome
 
 
-def stall_limit(n: int) -> float:
+def stall_limit(n: int) -> int:
     """Return the number of pair updates after which pairs count as stalled: the interior-point method then costs less.
 
     With more rows than that method takes, it is libsvm's limit, a guard against running for ever.
     """
-    return STALL_PAIRS + n**3 / STALL_CUBE if n <= INTERIOR_ROWS else max(GUARD_PAIRS, GUARD_PAIRS_A_ROW * n)
+    return int(STALL_PAIRS + n**3 / STALL_CUBE if n <= INTERIOR_ROWS else max(GUARD_PAIRS, GUARD_PAIRS_A_ROW * n))
 
 
 def guard(n: int, limits: Limits) -> float:

@@ -1,0 +1,219 @@
+"""One compiled pass for programs whose Gram matrix fits in the processor's cache: pairs, then Newton steps to rounding.
+
+The steps of ``smo.py`` and ``active_set.py`` take microseconds on a few hundred rows, and the Python between them takes
+far longer. Here both are one call. It does the same as the two in turn:
+
+    1. pair updates until the KKT violation is at most tol
+    2. in rounds, until the violation is rounding: solve for the free variables F as if they had no bounds, and stop at
+       the first bound on the way; when no bound is in the way, update the pairs that violate the conditions most
+
+Step 2 is min_x 1/2 x'K_F x + g_F'x with sum(x) = 0, solved by a Cholesky factor of K_F + s 11', which is the same
+program for every s. The pass gives up, with the best point so far, where K_F is singular up to rounding, where more
+than 128 variables are free, for which LAPACK is faster, and at its limits. Others then go on from there.
+"""
+
+import numba
+import numpy as np
+
+from buttress._checks import Array
+from buttress._compiling import compile_kernel
+from buttress.gram.rows import Index
+from buttress.solvers.qp.compiled import largest_violation
+from buttress.solvers.qp.pairs import pair_updates
+
+FREE = 128  # variables: more are left to LAPACK, whose blocks are faster than the loops here
+SINGULAR = 1e-13  # of the largest pivot: a pivot below this is rounding
+
+
+@numba.njit(error_model="numpy")
+def _product(K: Array, b: Array, f: Array) -> None:
+    """Set f = K b, from the rows of the symmetric K where b is not 0."""
+    f[:] = 0.0
+    n = b.size
+    for i in range(n):
+        weight = b[i]
+        if weight != 0:
+            row = K[i]
+            for t in range(n):
+                f[t] += weight * row[t]
+
+
+@numba.njit(error_model="numpy")
+def _free(b: Array, lo: Array, hi: Array, l1: Array) -> Index:
+    """Return the variables that are at no bound and at no kink."""
+    found = np.empty(b.size, np.int64)
+    count = 0
+    for i in range(b.size):
+        if lo[i] < b[i] < hi[i] and (b[i] != 0 or l1[i] == 0):
+            found[count] = i
+            count += 1
+    return found[:count]
+
+
+@numba.njit(error_model="numpy")
+def _factor(A: Array) -> bool:
+    """Put the Cholesky factor of A into its lower triangle; False where A is singular up to rounding."""
+    largest = 0.0
+    for j in range(len(A)):
+        largest = max(largest, A[j, j])
+        for k in range(j):
+            weight = A[j, k]
+            for i in range(j, len(A)):
+                A[i, j] -= A[i, k] * weight
+        if not A[j, j] > SINGULAR * largest:
+            return False
+        pivot = np.sqrt(A[j, j])
+        for i in range(j, len(A)):
+            A[i, j] /= pivot
+    return True
+
+
+@numba.njit(error_model="numpy")
+def _substitute(A: Array, x: Array) -> None:
+    """Replace x by the solution of A A' x, A the lower triangle."""
+    for i in range(x.size):
+        for k in range(i):
+            x[i] -= A[i, k] * x[k]
+        x[i] /= A[i, i]
+    for i in range(x.size - 1, -1, -1):
+        for k in range(i + 1, x.size):
+            x[i] -= A[k, i] * x[k]
+        x[i] /= A[i, i]
+
+
+@numba.njit(error_model="numpy")
+def _move(K: Array, free: Index, gradient: Array, move: Array) -> bool:
+    """Set ``move`` to the unbounded step of the free variables that keeps their sum; False where K_F is singular."""
+    size = free.size
+    A = np.empty((size, size))
+    shift = 0.0
+    for i in range(size):
+        shift += K[free[i], free[i]] / size
+    for i in range(size):
+        for k in range(i + 1):
+            A[i, k] = K[free[i], free[k]] + shift
+    if not _factor(A):
+        return False
+    level = np.ones(size)
+    _substitute(A, level)
+    move[:] = -gradient
+    _substitute(A, move)
+    move -= level * (move.sum() / level.sum())
+    move -= move.mean()  # whatever the rounding
+    return True
+
+
+@numba.njit(error_model="numpy")
+def _falls(K: Array, free: Index, gradient: Array, move: Array) -> bool:
+    """Say whether the whole move lowers the objective."""
+    change = 0.0
+    for i in range(free.size):
+        row = K[free[i]]
+        pull = 0.0
+        for k in range(free.size):
+            pull += row[free[k]] * move[k]
+        change += move[i] * (gradient[i] + 0.5 * pull)
+    return change < 0
+
+
+@numba.njit(error_model="numpy")
+def _take(b: Array, free: Index, move: Array, lo: Array, hi: Array, l1: Array) -> bool:
+    """Add the move to b, or the part of it up to the first bound or kink; say whether it met one."""
+    length = 1.0
+    for k in range(free.size):
+        end = _end(b[free[k]], move[k], lo[free[k]], hi[free[k]], l1[free[k]])
+        if move[k] != 0:
+            length = min(length, (end - b[free[k]]) / move[k])
+    for k in range(free.size):
+        i = free[k]
+        end = _end(b[i], move[k], lo[i], hi[i], l1[i])
+        if length < 1 and move[k] != 0 and (end - b[i]) / move[k] <= length:
+            b[i] = end
+        else:
+            b[i] = min(max(b[i] + length * move[k], lo[i]), hi[i])
+    return length < 1
+
+
+@numba.njit(error_model="numpy")
+def _end(at: float, move: float, lo: float, hi: float, l1: float) -> float:
+    """Return the bound or kink that a free variable moves towards."""
+    if move > 0:
+        return min(hi, 0.0) if l1 > 0 and at < 0 else hi
+    return max(lo, 0.0) if l1 > 0 and at > 0 else lo
+
+
+@numba.njit(error_model="numpy")
+def _newton(K: Array, f: Array, p: Array, b: Array, lo: Array, hi: Array, l1: Array) -> int:
+    """Make one Newton step: 1 if a bound or kink stopped it, 0 if none did, -1 if it is not for this pass."""
+    free = _free(b, lo, hi, l1)
+    if free.size < 2:
+        return 0
+    if free.size > FREE:
+        return -1
+    gradient = np.empty(free.size)
+    for k in range(free.size):
+        i = free[k]
+        gradient[k] = f[i] - p[i] + l1[i] * np.sign(b[i])
+    move = np.empty(free.size)
+    if not _move(K, free, gradient, move):
+        return -1
+    if not _falls(K, free, gradient, move):
+        return 0
+    return 1 if _take(b, free, move, lo, hi, l1) else 0
+
+
+@numba.njit(error_model="numpy")
+def _rise(f: Array, before_f: Array, p: Array, b: Array, before: Array, l1: Array) -> float:
+    """Return the change of the objective from the move alone, so that no two large values cancel."""
+    total = 0.0
+    for i in range(b.size):
+        moved = b[i] - before[i]
+        total += 0.5 * moved * (f[i] + before_f[i]) - p[i] * moved + l1[i] * (abs(b[i]) - abs(before[i]))
+    return total
+
+
+@compile_kernel(
+    "Tuple((boolean, int64, int64))(float64[:,::1], float64[::1], float64[::1], float64[::1], float64[::1],"
+    " float64[::1], float64[::1], float64, float64, int64, int64)"
+)
+def one_pass(
+    K: Array, p: Array, lo: Array, hi: Array, l1: Array, b: Array, f: Array, tol: float, rounding: float, pairs: int,
+    rounds: int,
+) -> tuple[bool, int, int]:
+    """Minimise 1/2 b'Kb - p'b + l1'|b| over lo <= b <= hi with the sum of b fixed; b and f = K b change in place.
+
+    K is (n, m), m the next multiple of 64 from n, with zero columns from n on. The first stage makes at most ``pairs``
+    updates and ends at a KKT violation of ``tol``; the second at one of ``rounding`` relative to the largest |K b| and
+    |p|, after at most ``rounds``. Returns whether that was reached, the pair updates of the first stage, and those
+    of them with negative curvature.
+    """
+    n = b.size
+    g = np.zeros(K.shape[1])
+    _product(K, b, f)
+    g[:n] = f - p
+    made, downwards = pair_updates(K, g, b, lo, hi, l1, tol, pairs)
+    _product(K, b, f)
+    if made == pairs or downwards > 0:
+        return False, made, downwards
+    tiny = rounding * (np.abs(f).max() + np.abs(p).max())
+    before = np.empty(n)
+    before_f = np.empty(n)
+    for _ in range(rounds):
+        met = _newton(K, f, p, b, lo, hi, l1)
+        if met < 0:
+            return False, made, downwards
+        _product(K, b, f)
+        if met > 0:
+            continue
+        g[:n] = f - p
+        if largest_violation(g[:n], b, lo, hi, l1) <= tiny:
+            return True, made, downwards
+        before[:] = b
+        before_f[:] = f
+        pair_updates(K, g, b, lo, hi, l1, tiny, 2 * n)
+        _product(K, b, f)
+        if not _rise(f, before_f, p, b, before, l1) < 0:
+            b[:] = before
+            f[:] = before_f
+            return True, made, downwards
+    return False, made, downwards

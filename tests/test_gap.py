@@ -1,0 +1,62 @@
+"""Fits that stop at a duality gap, which the whole kernel matrix in float64 confirms."""
+
+import numpy as np
+import pytest
+
+from buttress import SVC, SVR
+from buttress.kernels import RBF
+from buttress.solvers.linear.intercept import best_intercept
+
+ROWS = 2600  # more than are stored at once, so that blocks are solved one after another on float32 rows
+
+
+def data(n=ROWS):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(n, 6))
+    return X, np.where(X[:, 0] * X[:, 1] + 0.5 * rng.normal(size=n) > 0, 1, -1)
+
+
+def proven_gap(model, X, y, C, gamma):
+    """(primal - dual) / primal from the coefficients alone."""
+    b = np.zeros(len(X))
+    b[model.support_] = model.dual_coef_[0]
+    f = RBF(gamma)(X, X) @ b
+    b0 = best_intercept(y - f, np.where(y > 0, 0.0, -C), np.where(y > 0, C, 0.0), 0.0)
+    primal = 0.5 * b @ f + C * np.maximum(0, 1 - y * (f + b0)).sum()
+    return (primal - (np.abs(b).sum() - 0.5 * b @ f)) / primal
+
+
+@pytest.mark.parametrize("gap", [0.3, 0.01])
+def test_a_fit_stops_at_the_gap_asked_for(gap):
+    X, y = data()
+    exact = SVC(C=10.0, gamma=0.2).fit(X, y)
+    model = SVC(C=10.0, gamma=0.2, gap=gap).fit(X, y)
+    assert model.converged_
+    assert proven_gap(model, X, y, 10.0, 0.2) <= gap * (1 + 1e-6)
+    assert model.dual_gap_ <= gap * model.primal_objective_
+    assert model.n_iter_ < exact.n_iter_
+    assert model.dual_objective_ <= exact.primal_objective_
+    assert exact.dual_objective_ <= model.primal_objective_
+
+
+def test_a_gap_below_what_tol_gives_is_met_too():
+    X, y = data()
+    model = SVC(C=10.0, gamma=0.2, tol=0.5, gap=1e-5).fit(X, y)
+    assert model.converged_
+    assert proven_gap(model, X, y, 10.0, 0.2) <= 1e-5 * (1 + 1e-6)
+
+
+def test_a_regressor_stops_at_the_gap_asked_for():
+    X, _ = data()
+    y = np.sin(X[:, 0]) + 0.1 * X[:, 1]
+    model = SVR(C=10.0, gap=0.05).fit(X, y)
+    assert model.converged_
+    assert model.dual_gap_ <= 0.05 * model.primal_objective_
+    assert model.n_iter_ < SVR(C=10.0).fit(X, y).n_iter_
+
+
+@pytest.mark.parametrize("gap", [0, 1, -0.1, np.nan, "small"])
+def test_a_gap_out_of_range_is_refused(gap):
+    X, y = data(20)
+    with pytest.raises((ValueError, TypeError), match="gap"):
+        SVC(gap=gap).fit(X, y)
