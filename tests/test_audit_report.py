@@ -190,7 +190,8 @@ def test_what_cannot_be_attacked_is_said_and_not_recommended_and_warnings_are_no
     assert "yours (Labels) gives labels only: it was not attacked, and is not recommended." in result.notes
     assert result.recommended != "yours (Labels)"
     assert "skipped" not in result.subsampled
-    assert result.notes.count("these rows are odd") == 1
+    assert result.notes.count("yours (Labels): these rows are odd") == 1
+    assert sum("odd" in note for note in result.notes) == 1
     assert not [warning for warning in recwarn if "odd" in str(warning.message)]
 
 

@@ -118,6 +118,37 @@ def test_a_heavy_tail_is_not_called_far_out():
         assert len(far_out(np.random.default_rng(seed).lognormal(10, 1, 300))) == 0
 
 
+def test_counts_and_amounts_with_zeros_thin_out_and_are_not_called_far_out():
+    """Poisson counts of lognormal means, and incomes of which a fifth are zero: no entry is a mistake."""
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        assert len(far_out(rng.poisson(rng.lognormal(1, 1, 300)).astype(float))) == 0
+        assert len(far_out(np.where(rng.random(300) < 0.2, 0.0, rng.lognormal(10, 1, 300)))) == 0
+
+
+def test_codes_are_found_among_counts_and_zeros_among_large_numbers():
+    counts = np.random.default_rng(0).poisson(3.0, 300).astype(float)
+    counts[0] = 11.0  # ten different counts
+    counts[[5, 9, 70]] = 98.0, 99.0, 99.0
+    assert far_out(counts).tolist() == [5, 9, 70]
+    weights = np.random.default_rng(0).normal(80, 5, 300)
+    weights[7] = 0.0
+    assert far_out(weights).tolist() == [7]
+
+
+@pytest.mark.parametrize(("values", "cause"), [
+    ([98.0, 99.0, 99.0], "98 and 99 look like codes"),
+    ([2.54 * 170, 2.54 * 168, 2.54 * 173], "2.54 times more than usual, another unit"),
+    ([2.54 * 170, 2.54 * 170, 2.54 * 170], ""),  # one value three times is no unit
+    ([17000.0, 17000.0, 17000.0], "100 times more"), ([600.0, 2000.0, 9000.0], ""),
+])
+def test_a_cause_is_named_only_where_it_takes_all_entries_among_the_others(values, cause):
+    heights = np.r_[values, np.random.default_rng(0).normal(170, 7, 197)]
+    named = find_all(evidence_of(clean()[0] | {"a": heights}, clean()[1]))
+    titles = [finding.title for finding in named if finding.code == "BUT009"]
+    assert [cause in title and (bool(cause) or title.endswith("in row 0.")) for title in titles] == [True]
+
+
 def test_what_was_measured_becomes_findings():
     X, y = clean()
     assert "BUT007" in codes(X, y, wrong=range(9), least=Severity.error)

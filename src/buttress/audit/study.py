@@ -45,12 +45,12 @@ from buttress.audit.reading.cautions import cautions
 from buttress.audit.reading.split import draw, split
 from buttress.audit.reading.table import Table
 from buttress.audit.suspicion import Verdicts, judge, plain
+from buttress.audit.warned import noted
 from buttress.datasets import contaminate
 
 NOISE = (0.0, 0.1, 0.2, 0.3, 0.4)  # shares of the training targets corrupted, the curve
 IN_TABLE = (0.1, 0.3)  # of these, the columns of the table
 RADII = (0.0, 0.5, 1.0, 1.5, 2.0)  # of attacks, in multiples of eps
-COUNTED = 10  # rows attacked to tell what an attack by queries takes for all
 NOVELTY = 0.1  # of the rows called novel are not: a false discovery rate
 
 
@@ -200,20 +200,22 @@ class Study:
         begun = time.monotonic()
         chosen = self._draw(self.y, min(size, len(self.X)))
         y = self.y[chosen]
+        few, eps = slice(spending.PILOT_ATTACKED), self.options.eps
         for name, estimator in self.unfitted.items():
             X = (self.native if reads_columns(name) else self.X)[chosen]
-            model, _ = fitted_within(spending.PILOT_SECONDS, estimator, X, y)
-            if self.classifies and has_gradients(model):  # others are timed before they are attacked
-                few = slice(spending.PILOT_ATTACKED)
-                attacked_correct(model, X[few], y[few], self.options.eps, len(self.table.numeric), self.options.seed)
+            with noted(self.notes, None):
+                model, _ = fitted_within(spending.PILOT_SECONDS, estimator, X, y)
+                if self.classifies and has_gradients(model):  # others are timed before they are attacked
+                    attacked_correct(model, X[few], y[few], eps, len(self.table.numeric), self.options.seed)
         return (time.monotonic() - begun) * (len(NOISE) + 1)
 
     def _fit(self, name: str, estimator: Supervised, y: Labels) -> Supervised:
         """Fit to the training rows in its share of the time left, and note who stopped before converging."""
         X = self.native if reads_columns(name) else self.X
-        if name.endswith(OF_LOG):  # corrupt targets may be negative
-            y = np.maximum(y, self.table.target.min())
-        model, early = fitted_within(self.left() * spending.ONE_FIT, estimator, X, y)
+        with noted(self.notes, name if y is self.y else None):
+            if name.endswith(OF_LOG):  # corrupt targets may be negative
+                y = np.maximum(y, self.table.target.min())
+            model, early = fitted_within(self.left() * spending.ONE_FIT, estimator, X, y)
         if early:
             self.unfinished.add(name)
         return model
@@ -289,11 +291,11 @@ class Study:
     def _expected_seconds(self, name: str) -> float:
         """Return what an attack on all held-out rows should take, from one on two rows and one on a few more."""
         seconds = []
-        for count in (2, COUNTED):  # the first also pays for what is paid once
+        for count in (2, spending.COUNTED):  # the first also pays for what is paid once
             self._attacked(name, self.options.eps, count)
             seconds.append(self.attack_seconds[name])
-        a_row = max(0.0, seconds[1] - seconds[0]) / (COUNTED - 2)
-        return seconds[1] + a_row * max(0, len(self.X_test) - COUNTED)
+        a_row = max(0.0, seconds[1] - seconds[0]) / (spending.COUNTED - 2)
+        return seconds[1] + a_row * max(0, len(self.X_test) - spending.COUNTED)
 
     def _attacked(self, name: str, eps: float, count: int | None = None) -> Cell:
         """Attack a fitted model on the held-out rows, or on the first ``count`` of them, and note the time it took."""
