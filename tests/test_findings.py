@@ -151,7 +151,9 @@ def test_a_cause_is_named_only_where_it_takes_all_entries_among_the_others(value
 
 def test_what_was_measured_becomes_findings():
     X, y = clean()
-    assert "BUT007" in codes(X, y, wrong=range(9), least=Severity.error)
+    good = {"as_is": Cell(0.95, 0.9, 0.98)}
+    assert "BUT007" in codes(X, y, wrong=range(9), cells=good, least=Severity.error)
+    assert "BUT007" not in codes(X, y, wrong=range(9), cells={"as_is": Cell(0.8, 0.75, 0.85)}, least=Severity.error)
     many = range(len(y) // 3)
     assert "BUT007" not in codes(X, y, wrong=many, least=Severity.error)
     assert "BUT007" in codes(X, y, wrong=many, least=Severity.warning)
@@ -162,6 +164,17 @@ def test_what_was_measured_becomes_findings():
     assert codes(X, y, cells={"as_is": Cell(0.55, 0.45, 0.65)}) == {"BUT017"}
     assert codes(X, y, novel=range(9), least=Severity.warning) == {"BUT016"}
     assert codes({"b": X["b"], "c": X["c"]}, np.exp(2 * X["b"])) >= {"BUT013"}
+
+
+def test_rows_of_equal_features_are_cases_where_their_targets_differ_and_copies_where_not():
+    X, y = clean()
+    twice = {name: np.r_[values[:180], values[:20]] for name, values in X.items()}
+    copied = [one for one in find_all(evidence_of(twice, np.r_[y[:180], y[:20]])) if one.code == "BUT003"]
+    assert [(one.severity, "Drop copies" in one.advice) for one in copied] == [(Severity.warning, True)]
+    other = np.r_[y[:180], y[:10], 1 - y[10:20]]
+    cases = [one for one in find_all(evidence_of(twice, other)) if one.code == "BUT003"]
+    assert [(one.severity, "different cases" in one.advice) for one in cases] == [(Severity.note, True)]
+    assert "10 groups of 20 have different targets" in cases[0].title
 
 
 def test_association_is_the_auc_of_every_pair():
@@ -206,7 +219,7 @@ def test_the_verdict_is_three_sentences_on_labels_inputs_and_use():
     evidence = evidence_of(*far(-999.0)(*clean()), wrong=range(9))
     said = verdict(evidence, find_all(evidence))
     assert [sentence.split(":")[0] for sentence in said] == ["Labels", "Inputs", "Use"]
-    assert "9 labels look wrong among the 200 rows" in said[0]
+    assert "9 of the 200 labels judged look wrong, and about 4.6% are estimated to be; some of them may be" in said[0]
     assert "-999" in said[1]
     assert "90% right" in said[2]
     evidence = evidence_of(*clean(), cells={"as_is": Cell(0.55, 0.45, 0.65)})

@@ -34,7 +34,14 @@ class Cell:
         """Return the value, over its interval if wanted, for a narrow column."""
         if self.value is None:
             return "-"
-        return f"{shown(self.value, 3)}\n{self.interval('–')}" if interval else shown(self.value, 3)
+        return f"{self.number()}\n{self.interval('–')}" if interval else self.number()
+
+    def number(self) -> str:
+        """Return the value with three decimals, or four digits of it where the whole interval is small or large."""
+        if self.value is not None and self.low is not None and self.high is not None:
+            small = max(abs(self.low), abs(self.high)) < 0.01
+            return shown(self.value, 3) if small or abs(self.value) >= 0.01 else f"{self.value:.3f}"
+        return shown(self.value, 3)
 
     def interval(self, between: str = " to ") -> str:
         """Return both ends of the interval, with as many decimals each."""

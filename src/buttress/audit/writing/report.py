@@ -8,7 +8,7 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from buttress.audit.measure import number, printable, shown
+from buttress.audit.measure import number, printable
 from buttress.audit.result import AuditResult
 from buttress.audit.writing.advice import next_step
 from buttress.audit.writing.curves import figures
@@ -50,15 +50,12 @@ def html(result: AuditResult) -> str:
         autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     best = {key: _best(result, key) for key in result.columns}
-    environment.filters |= {"entry": _entry, "shown": _cell, "term": term_of,
-                            "column_term": term_of_column}
+    environment.filters |= {"entry": _entry, "term": term_of, "column_term": term_of_column}
     page = environment.from_string(TEMPLATE.read_text(encoding="utf-8"))
-    return page.render(result=result, next_step=next_step(result), figures=figures(result), best=best, limit=PAGE_ROWS,
+    said = [sentence.partition(": ") for sentence in (*result.verdict, next_step(result))]
+    name = Path(str(result.data["source"])).name  # the page is sent to people who do not have the folder
+    return page.render(result=result, said=said, name=name, figures=figures(result), best=best, limit=PAGE_ROWS,
                        headings=HEADINGS, glossary=_glossary(result))
-
-
-def _cell(value: float) -> str:
-    return shown(value, 3)
 
 
 def embedded(result: AuditResult) -> str:
