@@ -12,7 +12,7 @@ from buttress.audit.measure import number, printable
 from buttress.audit.result import AuditResult
 from buttress.audit.writing.advice import next_step
 from buttress.audit.writing.curves import figures
-from buttress.audit.writing.words import GLOSSARY, HEADINGS, term_of, term_of_column
+from buttress.audit.writing.words import GLOSSARY, HEADINGS, WITHOUT_JINJA, term_of, term_of_column
 
 TEMPLATE = Path(__file__).with_name("report.html.jinja")
 TERMINAL_ROWS = 5  # suspicious rows shown in the terminal; audit.json holds all
@@ -45,7 +45,7 @@ def html(result: AuditResult) -> str:
     try:
         import jinja2
     except ImportError:
-        raise ImportError("The HTML report needs jinja2. Install it with: pip install 'buttress[report]'") from None
+        raise ImportError(WITHOUT_JINJA) from None
     environment = jinja2.Environment(
         autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
