@@ -15,7 +15,6 @@ from buttress.audit import options as spending
 from buttress.audit.against.tests import unlike
 from buttress.audit.baselines import (
     GUESSES,
-    MAJORITY,
     NAMES,
     OF_LOG,
     attacked_by_columns,
@@ -29,7 +28,6 @@ from buttress.audit.measure import (
     Cell,
     accuracy,
     attacked_correct,
-    certified_correct,
     has_gradients,
     has_scores,
     median_error,
@@ -41,6 +39,7 @@ from buttress.audit.moves.measuring import measure, pose
 from buttress.audit.moves.space import Space
 from buttress.audit.options import Options
 from buttress.audit.protocols import Labels, Pick, Report
+from buttress.audit.proving import prove
 from buttress.audit.reading.cautions import cautions
 from buttress.audit.reading.split import draw, split
 from buttress.audit.reading.table import Table
@@ -72,6 +71,7 @@ class Study:
     unattacked: set[str] = field(default_factory=set)
     unfinished: set[str] = field(default_factory=set)
     attack_seconds: dict[str, float] = field(default_factory=dict)
+    standing: dict[str, NDArray[np.bool_]] = field(default_factory=dict)  # held-out rows right before and after
     novel: list[Any] = field(default_factory=list)
     subsampled: dict[str, Any] = field(default_factory=dict)
     space: Space | None = None
@@ -102,7 +102,8 @@ class Study:
         self._subsample()
         self._as_is_and_attacked()
         if self.classifies:
-            self._certified()
+            self.report("certificates", 0.5)
+            prove(self)
         if self.space is not None:
             measure(self, self.space)
         self.report("suspicious rows", 0.55)
@@ -237,23 +238,6 @@ class Study:
                 self.rows[name]["r2"] = r2(residual, self.y_test, self.options.seed)
                 self.rows[name]["median"] = median_error(residual, self.options.seed)
 
-    def _certified(self) -> None:
-        """Prove, where a model has a certificate, that no attack within eps could have turned a right row wrong."""
-        self.report("certificates", 0.5)
-        for name, model in self.models.items():
-            if name == MAJORITY:  # a constant cannot be moved
-                self.rows[name]["certified"] = self.rows[name]["as_is"]
-                continue
-            if reads_columns(name) or name in self.in_place:
-                continue
-            proven = certified_correct(model, self.X_test, self.y_test, self.options.eps,
-                                       spending.ONE_CERTIFICATE * self.left())
-            if proven is not None:
-                self.rows[name]["certified"] = accuracy(proven)
-                if len(proven) < len(self.y_test):
-                    said = f"{len(proven)} of {len(self.y_test)} held-out rows of {name}"
-                    self.subsampled.setdefault("certified", said)
-
     def _held_out(self, name: str) -> NDArray[np.float64]:
         """Return the held-out rows as this model takes them."""
         if self.space is not None and name in self.in_place:
@@ -310,6 +294,8 @@ class Study:
                 attack = attacked_by_columns if reads_columns(name) else attacked_correct
                 survived = attack(model, X, y, eps, len(self.table.numeric), self.options.seed)
         self.attack_seconds[name] = time.monotonic() - begun
+        if count is None and eps == self.options.eps:
+            self.standing[name] = np.asarray(survived)
         return accuracy(survived)
 
     def _suspicious(self) -> None:
