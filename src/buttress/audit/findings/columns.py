@@ -101,8 +101,9 @@ class MissingValues(Check):
             said = f"{column_called(most)} is missing in {much[most]:.0%} of the rows"
             if len(much) > 1:
                 said = f"Over {MUCH_MISSING:.0%} is missing in {listed(much)}; most in {most!r}, {much[most]:.0%}"
-            yield self.finding(f"{said}.", "Find out why, and leave out a column that is nearly empty: models other "
-                               "than gradient boosting fill gaps with the median.", columns=list(much), shares=much)
+            yield self.finding(f"{said}.", "Find out why values are missing, and leave out a column that is nearly "
+                               "empty: models other than gradient boosting fill gaps with the median.",
+                               columns=list(much), shares=much)
         elif shares:
             yield self.finding(f"Some values are missing in {listed(shares)}.", "", Severity.note,
                                columns=list(shares), shares=shares)

@@ -153,7 +153,7 @@ class WrongLabels(Check):
         yield self.finding(
             f"{len(wrong)} of {n} {kind} {agreeing(len(wrong), 'looks', 'look')} wrong; an estimated {mean / n:.1%} "
             f"are ({low:.1%} to {high:.1%}).{doubt}",
-            "Look at the rows that suspicious.csv calls wrong, correct them there, and run buttress apply.",
+            "Look at the rows that suspicious.csv calls wrong, correct there those that are, and run buttress apply.",
             Severity.error if clear else Severity.warning,
             rows=evidence.labels(evidence.judged[wrong[np.argsort(-verdicts.probability[wrong], kind="stable")]]),
             count=len(wrong), judged=n, rate=mean / n, low=low, high=high, doubtful=bool(doubt))
