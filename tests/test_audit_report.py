@@ -25,7 +25,8 @@ from buttress._checks import warn_user
 from buttress.audit.baselines import BOOSTING, MAJORITY
 from buttress.audit.conclude import _best
 from buttress.audit.findings import Finding
-from buttress.audit.measure import Cell, attacked_correct, has_gradients, median_error, number, shown
+from buttress.audit.measure import Cell, accuracy, attacked_correct, has_gradients, median_error, number, shown
+from buttress.audit.proving import certified, proven_share
 from buttress.audit.suspicion import _order
 from buttress.audit.writing.advice import next_step
 from buttress.audit.writing.paste import _home
@@ -122,7 +123,25 @@ def test_cells_have_three_decimals_while_those_tell_something():
     assert Cell(1234.5678, 1200.0, 1300.0).text() == "1235\n1200–1300"
     assert Cell(0.00012345).text(interval=False) == "0.0001234"
     assert Cell(0.0, 0.0, 0.007351).interval() == "0 to 0.007351"
+    assert Cell(0.008368, 0.001, 0.03).number() == "0.008"
+    assert Cell(0.008368, 0.008, 0.009).number() == "0.008368"
     assert Cell(0.1, 0.004, 0.3).interval() == ".00 to .30"
+
+
+def test_what_is_proven_is_the_distance_to_a_line_and_never_more_than_what_stands():
+    """A linear machine changes its class at |f(x)| / ||w||_1; of twenty rows the last six fell to the attack."""
+    X = np.random.default_rng(0).normal(size=(20, 2))
+    y = (X @ [1.0, -2.0] > 0.1).astype(int)
+    model = buttress.LinearSVC(C=10.0).fit(X, y)
+    clear = np.abs(model.decision_function(X)) / np.abs(model.coef_).sum() >= 0.25
+    assert 0 < clear.sum() < 20
+    np.testing.assert_array_equal(certified(model, X, 0.25, 100.0), clear)
+    standing = np.arange(20) < 14
+    all_of = proven_share(clear[:14], standing)
+    assert (all_of.value, all_of.low) == (accuracy(clear & standing).value, accuracy(clear & standing).low)
+    some = proven_share(np.ones(5, dtype=bool), standing)
+    assert some.value == 0.7
+    assert some.low < 0.5 < some.value < some.high <= 1
 
 
 def test_rows_asked_for_are_not_called_a_budget(regression):
@@ -190,7 +209,8 @@ def test_what_cannot_be_attacked_is_said_and_not_recommended_and_warnings_are_no
     assert "yours (Labels) gives labels only: it was not attacked, and is not recommended." in result.notes
     assert result.recommended != "yours (Labels)"
     assert "skipped" not in result.subsampled
-    assert result.notes.count("these rows are odd") == 1
+    assert result.notes.count("yours (Labels): these rows are odd") == 1
+    assert sum("odd" in note for note in result.notes) == 1
     assert not [warning for warning in recwarn if "odd" in str(warning.message)]
 
 

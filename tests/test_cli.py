@@ -129,7 +129,7 @@ def bad(tmp_path):
         (["breast_cancer", "--seed", "-1"], "seed must be"),
         (["breast_cancer", "--task", "clustering"], "clustering"),
         (["breast_cancer", "--fail-under", "attacked=70"], "in [0, 1]"),
-        (["breast_cancer", "--fail-under", "atacked=0.7"], "names the column 'atacked'"),
+        (["breast_cancer", "--fail-under", "atacked=0.7"], "novel. Did you mean 'attacked'?"),
         (["breast_cancer", "--fail-under", "r2=0.7"], "names the column 'r2'"),
         (["breast_cancer", "--ignore", "BUT999"], "no finding 'BUT999'"),
         (["breast_cancer", "--model", "nope"], "is not a file"),
@@ -150,6 +150,22 @@ def test_mistakes_are_one_line_and_exit_code_2(bad, monkeypatch, capsys, argumen
     assert message in err
     assert out == ""
     assert sorted(path.name for path in bad.iterdir()) == before
+
+
+def test_a_page_that_cannot_be_made_is_said_before_any_work(monkeypatch, capsys):
+    monkeypatch.setattr("buttress.cli.audit.find_spec", lambda name: None)
+    monkeypatch.setattr("buttress.cli.audit._table", lambda *arguments: pytest.fail("the data were read"))
+    code, _, err = call(monkeypatch, capsys, "audit", "breast_cancer")
+    assert (code, err.count("\n")) == (2, 1)
+    assert "pip install 'buttress[report]'" in err
+
+
+def test_the_help_has_a_whole_line_for_each_command(monkeypatch, capsys):
+    _, out, _ = call(monkeypatch, capsys)
+    lines = out[out.index("Commands:"):].splitlines()[1:]
+    assert [line.split()[0] for line in lines] == [
+        "apply", "attack", "audit", "inspect", "explain", "fit", "predict", "train"]
+    assert not [line for line in lines if line.endswith("...")]
 
 
 def test_ctrl_c_writes_nothing(csv, tmp_path, monkeypatch, capsys):

@@ -57,7 +57,8 @@ def conclude(
         data=_data(study, source), settings=_settings(study, INTERVAL[metric]), findings=findings,
         verdict=verdict(evidence, findings), baseline=evidence.baseline, subsampled=study.subsampled,
         notes=_notes(study), seconds=time.monotonic() - study.started,
-        against=None if against is None else against.to_dict(), sheet=Sheet(table, study.verdicts, study.judged),
+        against=None if against is None else against.to_dict(),
+        sheet=Sheet(table, study.verdicts, study.judged, options.rows is not None),
     )
 
 

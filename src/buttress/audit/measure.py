@@ -1,6 +1,5 @@
 """What is measured of a fitted estimator: its score on test rows, as they are or attacked, with an interval."""
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -11,7 +10,6 @@ from scipy.stats import beta
 
 from buttress._types import Predictor
 from buttress.attacks import pgd, worst_case
-from buttress.certificates import certified_radius
 from buttress.scores import as_classifier, read_scores
 
 RESAMPLES = 1000  # of the bootstrap: its 2.5% quantile is then the 25th draw
@@ -19,7 +17,6 @@ PGD_STEPS = 40
 PGD_STARTS = 2
 QUERY_STEPS = 10  # of each attack by queries, which costs hundreds of predictions a step
 QUERY_STARTS = 3
-PROVEN_FIRST = 50  # rows whose proofs tell how long those of the others take
 
 
 @dataclass
@@ -34,7 +31,14 @@ class Cell:
         """Return the value, over its interval if wanted, for a narrow column."""
         if self.value is None:
             return "-"
-        return f"{shown(self.value, 3)}\n{self.interval('–')}" if interval else shown(self.value, 3)
+        return f"{self.number()}\n{self.interval('–')}" if interval else self.number()
+
+    def number(self) -> str:
+        """Return the value with three decimals, or four digits of it where the whole interval is small or large."""
+        if self.value is not None and self.low is not None and self.high is not None:
+            small = max(abs(self.low), abs(self.high)) < 0.01
+            return shown(self.value, 3) if small or abs(self.value) >= 0.01 else f"{self.value:.3f}"
+        return shown(self.value, 3)
 
     def interval(self, between: str = " to ") -> str:
         """Return both ends of the interval, with as many decimals each."""
@@ -152,22 +156,3 @@ def attacked_correct(
     perturbed = (pgd(model, X, y, steps=PGD_STEPS, restarts=PGD_STARTS, **options) if has_gradients(model)
                  else worst_case(model, X, y, steps=QUERY_STEPS, restarts=QUERY_STARTS, **options))
     return np.asarray((model.predict(perturbed) == y) & (model.predict(X) == y))
-
-
-def certified_correct(
-    model: Predictor, X: NDArray[np.float64], y: NDArray[Any], eps: float, seconds: float
-) -> NDArray[np.bool_] | None:
-    """Say of each row whether it is right and provably stays so within eps; None where no certificate is known.
-
-    Of the first rows only, where all would take more than some seconds.
-    """
-    begun = time.monotonic()
-    try:
-        radius = certified_radius(model, X[:PROVEN_FIRST]).linf
-    except ValueError:  # no certificate is known for this model
-        return None
-    a_row = (time.monotonic() - begun) / len(radius)
-    more = X[PROVEN_FIRST : max(PROVEN_FIRST, int(seconds / max(a_row, 1e-9)))]
-    if len(more):
-        radius = np.concatenate([radius, certified_radius(model, more).linf])
-    return np.asarray((model.predict(X[: len(radius)]) == y[: len(radius)]) & (radius >= eps))

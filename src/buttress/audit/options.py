@@ -21,6 +21,7 @@ SMALL_PILOT = 80  # rows
 LARGE_PILOT = 240
 PILOT_SECONDS = 10.0  # most for one fit of a pilot
 PILOT_ATTACKED = 20  # rows
+COUNTED = 10  # rows attacked to tell what an attack by queries takes for all
 UNKNOWN_GROWTH = 2.0  # power of the rows that the time grows with, where there are too few rows for two pilots
 HIDDEN_GROWTH = 0.2  # added to that power: the pilots' fixed costs hide some of it
 LEAST_GROWTH = 0.5

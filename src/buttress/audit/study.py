@@ -15,7 +15,6 @@ from buttress.audit import options as spending
 from buttress.audit.against.tests import unlike
 from buttress.audit.baselines import (
     GUESSES,
-    MAJORITY,
     NAMES,
     OF_LOG,
     attacked_by_columns,
@@ -29,7 +28,6 @@ from buttress.audit.measure import (
     Cell,
     accuracy,
     attacked_correct,
-    certified_correct,
     has_gradients,
     has_scores,
     median_error,
@@ -41,16 +39,17 @@ from buttress.audit.moves.measuring import measure, pose
 from buttress.audit.moves.space import Space
 from buttress.audit.options import Options
 from buttress.audit.protocols import Labels, Pick, Report
+from buttress.audit.proving import prove
 from buttress.audit.reading.cautions import cautions
 from buttress.audit.reading.split import draw, split
 from buttress.audit.reading.table import Table
 from buttress.audit.suspicion import Verdicts, judge, plain
+from buttress.audit.warned import noted
 from buttress.datasets import contaminate
 
 NOISE = (0.0, 0.1, 0.2, 0.3, 0.4)  # shares of the training targets corrupted, the curve
 IN_TABLE = (0.1, 0.3)  # of these, the columns of the table
 RADII = (0.0, 0.5, 1.0, 1.5, 2.0)  # of attacks, in multiples of eps
-COUNTED = 10  # rows attacked to tell what an attack by queries takes for all
 NOVELTY = 0.1  # of the rows called novel are not: a false discovery rate
 
 
@@ -72,6 +71,7 @@ class Study:
     unattacked: set[str] = field(default_factory=set)
     unfinished: set[str] = field(default_factory=set)
     attack_seconds: dict[str, float] = field(default_factory=dict)
+    standing: dict[str, NDArray[np.bool_]] = field(default_factory=dict)  # held-out rows right before and after
     novel: list[Any] = field(default_factory=list)
     subsampled: dict[str, Any] = field(default_factory=dict)
     space: Space | None = None
@@ -102,7 +102,8 @@ class Study:
         self._subsample()
         self._as_is_and_attacked()
         if self.classifies:
-            self._certified()
+            self.report("certificates", 0.5)
+            prove(self)
         if self.space is not None:
             measure(self, self.space)
         self.report("suspicious rows", 0.55)
@@ -200,20 +201,22 @@ class Study:
         begun = time.monotonic()
         chosen = self._draw(self.y, min(size, len(self.X)))
         y = self.y[chosen]
+        few, eps = slice(spending.PILOT_ATTACKED), self.options.eps
         for name, estimator in self.unfitted.items():
             X = (self.native if reads_columns(name) else self.X)[chosen]
-            model, _ = fitted_within(spending.PILOT_SECONDS, estimator, X, y)
-            if self.classifies and has_gradients(model):  # others are timed before they are attacked
-                few = slice(spending.PILOT_ATTACKED)
-                attacked_correct(model, X[few], y[few], self.options.eps, len(self.table.numeric), self.options.seed)
+            with noted(self.notes, None):
+                model, _ = fitted_within(spending.PILOT_SECONDS, estimator, X, y)
+                if self.classifies and has_gradients(model):  # others are timed before they are attacked
+                    attacked_correct(model, X[few], y[few], eps, len(self.table.numeric), self.options.seed)
         return (time.monotonic() - begun) * (len(NOISE) + 1)
 
     def _fit(self, name: str, estimator: Supervised, y: Labels) -> Supervised:
         """Fit to the training rows in its share of the time left, and note who stopped before converging."""
         X = self.native if reads_columns(name) else self.X
-        if name.endswith(OF_LOG):  # corrupt targets may be negative
-            y = np.maximum(y, self.table.target.min())
-        model, early = fitted_within(self.left() * spending.ONE_FIT, estimator, X, y)
+        with noted(self.notes, name if y is self.y else None):
+            if name.endswith(OF_LOG):  # corrupt targets may be negative
+                y = np.maximum(y, self.table.target.min())
+            model, early = fitted_within(self.left() * spending.ONE_FIT, estimator, X, y)
         if early:
             self.unfinished.add(name)
         return model
@@ -234,23 +237,6 @@ class Study:
                 residual = model.predict(self._held_out(name)) - self.y_test
                 self.rows[name]["r2"] = r2(residual, self.y_test, self.options.seed)
                 self.rows[name]["median"] = median_error(residual, self.options.seed)
-
-    def _certified(self) -> None:
-        """Prove, where a model has a certificate, that no attack within eps could have turned a right row wrong."""
-        self.report("certificates", 0.5)
-        for name, model in self.models.items():
-            if name == MAJORITY:  # a constant cannot be moved
-                self.rows[name]["certified"] = self.rows[name]["as_is"]
-                continue
-            if reads_columns(name) or name in self.in_place:
-                continue
-            proven = certified_correct(model, self.X_test, self.y_test, self.options.eps,
-                                       spending.ONE_CERTIFICATE * self.left())
-            if proven is not None:
-                self.rows[name]["certified"] = accuracy(proven)
-                if len(proven) < len(self.y_test):
-                    said = f"{len(proven)} of {len(self.y_test)} held-out rows of {name}"
-                    self.subsampled.setdefault("certified", said)
 
     def _held_out(self, name: str) -> NDArray[np.float64]:
         """Return the held-out rows as this model takes them."""
@@ -289,11 +275,11 @@ class Study:
     def _expected_seconds(self, name: str) -> float:
         """Return what an attack on all held-out rows should take, from one on two rows and one on a few more."""
         seconds = []
-        for count in (2, COUNTED):  # the first also pays for what is paid once
+        for count in (2, spending.COUNTED):  # the first also pays for what is paid once
             self._attacked(name, self.options.eps, count)
             seconds.append(self.attack_seconds[name])
-        a_row = max(0.0, seconds[1] - seconds[0]) / (COUNTED - 2)
-        return seconds[1] + a_row * max(0, len(self.X_test) - COUNTED)
+        a_row = max(0.0, seconds[1] - seconds[0]) / (spending.COUNTED - 2)
+        return seconds[1] + a_row * max(0, len(self.X_test) - spending.COUNTED)
 
     def _attacked(self, name: str, eps: float, count: int | None = None) -> Cell:
         """Attack a fitted model on the held-out rows, or on the first ``count`` of them, and note the time it took."""
@@ -308,6 +294,8 @@ class Study:
                 attack = attacked_by_columns if reads_columns(name) else attacked_correct
                 survived = attack(model, X, y, eps, len(self.table.numeric), self.options.seed)
         self.attack_seconds[name] = time.monotonic() - begun
+        if count is None and eps == self.options.eps:
+            self.standing[name] = np.asarray(survived)
         return accuracy(survived)
 
     def _suspicious(self) -> None:

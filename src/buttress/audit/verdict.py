@@ -27,10 +27,13 @@ def _labels(evidence: Evidence, findings: Sequence[Finding]) -> str:
         return f"Labels: no {kind} of the {judged} rows judged looks wrong.{extra}"
     share = float(evidence.verdicts.probability.sum()) / judged
     tail = "few enough to look at one by one" if wrong <= 30 else "correct the first of them before you tune a model"
+    if any(finding.code == "BUT007" and finding.evidence["doubtful"] for finding in findings):
+        tail = "some of them may be right, as the columns do not tell everything"
     if share >= MANY:
         tail = f"so many may also mean that the columns do not tell the {kind}s"
-    one = f"{wrong} {kind}{' looks' if wrong == 1 else 's look'} wrong"
-    return f"Labels: {one} among the {judged} rows judged (about {share:.1%}); {tail}.{extra}"
+    look = "looks" if wrong == 1 else "look"
+    return (f"Labels: {wrong} of the {judged} {kind}s judged {look} wrong, and about {share:.1%} are estimated to be; "
+            f"{tail}.{extra}")
 
 
 def _inputs(findings: Sequence[Finding]) -> str:
@@ -70,5 +73,5 @@ def _why(name: str) -> str:
     if name.startswith("plain"):
         return "No robust machine is clearly better here, and no simpler model as good."
     if name not in (*NAMES, *GUESSES) and not name.startswith("yours"):
-        return "Over all columns of the table it holds up best against moved inputs and wrong labels."
-    return "Over all columns of the table it is the best."
+        return "Over all measures of the table it holds up best against moved inputs and wrong labels."
+    return "Over all measures of the table it is the best."

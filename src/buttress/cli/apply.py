@@ -10,7 +10,7 @@ from buttress.cli.app import app
 from buttress.cli.terminal import check_file, check_input
 
 
-@app.command()
+@app.command(short_help="Write corrections into a copy of the data.")
 def apply(
     fixes: Annotated[Path, typer.Argument(help="suspicious.csv with its columns corrected and drop filled in.")],
     data: Annotated[Path, typer.Argument(help="The file that was audited.")],

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from buttress.audit.models.attacking import Robustness
 
 
-@app.command()
+@app.command(short_help="How accurate a model stays when inputs are moved.")
 def attack(
     model: Annotated[Path, typer.Argument(help="A model file of a classifier, of buttress train or save.")],
     data: Annotated[Path, typer.Argument(help="CSV or Parquet of labelled rows, best not those of the training.")],

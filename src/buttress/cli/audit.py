@@ -3,12 +3,14 @@
 import math
 import os
 from enum import StrEnum
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from buttress.audit.writing.words import HEADINGS, columns_of_task
+from buttress._suggest import near
+from buttress.audit.writing.words import HEADINGS, WITHOUT_JINJA, columns_of_task
 from buttress.cli.app import STARTED, app
 from buttress.cli.terminal import ctrl_c, progress
 
@@ -32,7 +34,7 @@ Trust = Annotated[bool, typer.Option(
     "--trust-pickle", help="Read --model from a pickle, joblib or skops file, which can run code of its maker.")]
 
 
-@app.command()
+@app.command(short_help="What is wrong with a table, and which model to use.")
 def audit(
     data: Annotated[str, typer.Argument(help="A CSV or Parquet file, a join in a TOML file, or a bundled set such "
                                        "as breast_cancer.")],
@@ -189,11 +191,14 @@ def _floor(text: str) -> tuple[str, float]:
 def _check_floors(floors: dict[str, float], columns: list[str]) -> None:
     for name in floors:
         if name not in columns:
-            raise ValueError(f"--fail-under names the column {name!r}; this audit has {', '.join(columns)}.")
+            raise ValueError(f"--fail-under names the column {name!r}; this audit has {', '.join(columns)}."
+                             f"{near(name, columns)}")
 
 
 def _check_output(folder: Path) -> None:
-    """Refuse a folder that could not be written, before any work is done."""
+    """Refuse a folder that could not be written, or a page that could not be made, before any work is done."""
+    if find_spec("jinja2") is None:
+        raise ImportError(WITHOUT_JINJA)
     folder = folder.absolute()
     if ".." in folder.parts:
         folder = folder.resolve()

@@ -9,7 +9,7 @@ from buttress.cli.app import app
 from buttress.cli.terminal import check_input
 
 
-@app.command()
+@app.command(short_help="Show what is in a model file.")
 def inspect(model: Annotated[Path, typer.Argument(help="A model file, of buttress train, fit or save.")]) -> None:
     """Show what is in a model file: when and by what it was written, its columns, classes, score and certificate."""
     check_input(model)

@@ -9,7 +9,7 @@ from buttress.cli.app import app
 from buttress.cli.terminal import check_file, ctrl_c
 
 
-@app.command()
+@app.command(short_help="Show how a join of tables is counted.")
 def explain(
     joins: Annotated[Path, typer.Argument(help="A TOML file that declares a join, see docs/relational/declaring.md.")],
     target: Annotated[str | None, typer.Option(help="The label, as table.column, in place of the file's.")] = None,
@@ -20,7 +20,7 @@ def explain(
     typer.echo(explain_file(joins, target))
 
 
-@app.command()
+@app.command(short_help="Train a linear SVM over a join of tables.")
 def fit(
     joins: Annotated[Path, typer.Argument(help="A TOML file that declares a join, see docs/relational/declaring.md.")],
     output: Annotated[Path, typer.Option("--output", "-o", help="Where to write the model.")],

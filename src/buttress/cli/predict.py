@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from buttress.audit.protocols import Labels
 
 
-@app.command()
+@app.command(short_help="Predict every row of a file with a model.")
 def predict(
     model: Annotated[Path, typer.Argument(help="A model file, of buttress train, fit or save.")],
     data: Annotated[Path, typer.Argument(help="CSV or Parquet of new rows; for a model over a join, the join's TOML.")],

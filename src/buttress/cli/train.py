@@ -30,7 +30,7 @@ class Family(StrEnum):
     boosting_log = "boosting-log"
 
 
-@app.command()
+@app.command(short_help="Train a model on a table, and write it to a file.")
 def train(
     data: Annotated[str, typer.Argument(help="A CSV or Parquet file, or a bundled set such as breast_cancer.")],
     output: Annotated[Path, typer.Option("--output", "-o", help="Where to write the model.")],

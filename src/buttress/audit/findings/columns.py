@@ -20,8 +20,11 @@ LEAST_RANK_INDEX = 0.3  # rank correlation with the target from which a number o
 LEVEL = 0.001  # of tests: a thousand tables without a fault give one false alarm a test
 MUCH_MISSING = 0.2  # share of a column's entries
 REACH = 8.0  # robust deviations from which an entry is far out
-SENTINELS = (-9999.0, -999.0, -99.0, -9.0, -1.0, 99.0, 999.0, 9999.0, 99999.0, 0.0)
-UNITS = (10.0, 100.0, 1000.0, 2.54, 3.281, 2.205, 60.0, 1.8, 4.186, 18.0)  # factors between common units, and powers
+NINES = (99.0, 999.0, 9999.0, 99999.0)  # codes for a missing value; one and two less say why it is missing
+SENTINELS = (0.0, -1.0, -9.0, *(sign * (nines - less) for nines in NINES for less in range(3) for sign in (1, -1)))
+POWERS = (10.0, 100.0, 1000.0)  # factors of a misplaced decimal comma, and of units
+UNITS = (2.54, 3.281, 2.205, 60.0, 1.8, 4.186, 18.0)  # factors between common units
+FEWEST_OF_UNIT = 3  # different entries that a factor between units has to fit
 SHOWN = 5  # columns or rows that a sentence names
 
 
@@ -95,9 +98,11 @@ class MissingValues(Check):
         much = {name: share for name, share in shares.items() if share >= MUCH_MISSING}
         if much:
             most = max(much, key=lambda name: much[name])
-            yield self.finding(
-                f"Over {MUCH_MISSING:.0%} missing in {listed(much)}; most in {most!r}, {much[most]:.0%}.",
-                               "Gradient boosting takes gaps as they are; other models fill them with the median.",
+            said = f"{column_called(most)} is missing in {much[most]:.0%} of the rows"
+            if len(much) > 1:
+                said = f"Over {MUCH_MISSING:.0%} is missing in {listed(much)}; most in {most!r}, {much[most]:.0%}"
+            yield self.finding(f"{said}.", "Find out why values are missing, and leave out a column that is nearly "
+                               "empty: models other than gradient boosting fill gaps with the median.",
                                columns=list(much), shares=much)
         elif shares:
             yield self.finding(f"Some values are missing in {listed(shares)}.", "", Severity.note,
@@ -146,19 +151,25 @@ class FarOut(Check):
 
 
 def far_out(column: NDArray[np.float64]) -> NDArray[np.intp]:
-    """Return the entries beyond eight robust deviations, on the scale (as it is, or logarithms) where fewer are.
+    """Return the entries beyond eight robust deviations; where none is negative, also on the scale of logarithms.
 
-    Of a column with a heavy tail, such as incomes, the far entries are no mistakes: they thin out, and a gap parts a
-    mistake from the rest. So entries count only beyond the widest gap, if it is as wide as the quartiles are apart.
+    Of a column with a heavy tail, such as incomes or counts, the far entries are no mistakes: they thin out, and a gap
+    parts a mistake from the rest. So entries count only beyond the widest gap, if it is as wide as the quartiles are
+    apart. A zero has no logarithm, and codes for a missing value, as 98 and 99, are no sizes: both count as they are.
     """
     known = column[~np.isnan(column)]
     if len(known) < 20 or len(np.unique(known)) < 10:
         return np.empty(0, dtype=np.intp)
     far = _beyond(column)
-    if len(far) and known.min() > 0:
-        logs = _beyond(np.log(column))
-        far = logs if len(logs) < len(far) else far
-    return far
+    if not len(far) or known.min() < 0 or (len(far) > 1 and _are_codes(column[far])):
+        return far
+    logs = _beyond(np.log(column, out=np.full(len(column), np.nan), where=column > 0))
+    return far[np.isin(far, logs) | (column[far] == 0)]
+
+
+def _are_codes(values: NDArray[np.float64]) -> bool:
+    """Say whether all numbers are codes that stand for a missing value: -1, or digits of nine with a 7 or 8 at most."""
+    return bool(np.isin(values, SENTINELS).all())
 
 
 def _beyond(column: NDArray[np.float64]) -> NDArray[np.intp]:
@@ -187,18 +198,31 @@ def _cause(column: NDArray[np.float64], far: NDArray[np.intp]) -> str:
     values = column[far]
     rest = np.delete(column, far)
     rest = rest[~np.isnan(rest)]
-    low, middle, high = np.quantile(rest, [0.05, 0.5, 0.95])
-    common = float(np.unique(values, return_counts=False)[0])
-    if np.all(values == common) and common in SENTINELS and not rest.min() <= common <= rest.max():
-        return f"{common:g} looks like a code for a missing value"
+    if _are_codes(values) and not np.any((values >= rest.min()) & (values <= rest.max())):
+        codes = np.unique(values)
+        said = " and ".join(f"{code:g}" for code in codes[:SHOWN])
+        return f"{said} look{'s' if len(codes) == 1 else ''} like {'a code' if len(codes) == 1 else 'codes'} for a " \
+               "missing value"
+    low, high = np.quantile(rest, [0.05, 0.95])
     if np.all(values < 0) and rest.min() >= 0 and np.all((-values >= low / 2) & (-values <= 2 * high)):
         return "the sign is wrong"
-    ratio = float(np.median(np.abs(values))) / max(abs(middle), np.finfo(np.float64).tiny)
-    factor = min(UNITS, key=lambda unit: min(abs(np.log(ratio / unit)), abs(np.log(ratio * unit))))
-    if min(abs(np.log(ratio / factor)), abs(np.log(ratio * factor))) < np.log(1.5):
-        if factor in (10.0, 100.0, 1000.0):
-            return f"about {factor:g} times {'more' if ratio > 1 else 'less'} than usual, a decimal comma or a unit"
-        return f"about {factor:g} times {'more' if ratio > 1 else 'less'} than usual, another unit"
+    return _factor(values, rest[rest > 0]) if min(values.min(), rest.min()) >= 0 else ""
+
+
+def _factor(values: NDArray[np.float64], rest: NDArray[np.float64]) -> str:
+    """Return by what factor entries are too large or too small, if one takes all of them among the others.
+
+    That says something only where the others differ by less than the factor. A factor between units takes three
+    different entries, a misplaced decimal comma one.
+    """
+    if not len(rest):
+        return ""
+    low, high = np.quantile(rest, [0.05, 0.95])
+    for factor in (*POWERS, *(UNITS if len(np.unique(values)) >= FEWEST_OF_UNIT else ())):
+        for size, how in ((factor, "more"), (1 / factor, "less")):
+            if high / low < factor and np.all((values / size >= low) & (values / size <= high)):
+                cause = "a decimal comma or a unit" if factor in POWERS else "another unit"
+                return f"about {factor:g} times {how} than usual, {cause}"
     return ""
 
 

@@ -8,6 +8,7 @@ from scipy.stats import beta, binom
 
 from buttress._suggest import agreeing, counted
 from buttress.audit.findings.finding import Check, Evidence, Finding, Severity
+from buttress.audit.measure import number
 from buttress.audit.reading.cautions import skewed
 from buttress.audit.reading.entries import MISSING_WORDS
 from buttress.audit.reading.split import groups
@@ -18,11 +19,14 @@ VARIED = 10_000  # different values that are many, however many rows there are
 CELL = 0.1  # standard deviations: side of the cells in which near rows are looked for
 GRIDS = 4  # of them; rows at the full distance are parted by one of 30 columns in a quarter of the grids
 MOST_IN_CELL = 500  # rows compared with each other
+FEW_COPIES = 0.01  # share of the rows below which copies are good to know only
+DIFFERENT = 0.1  # share of the groups of copies with different targets from which they are cases, entered once each
 FEW = 20  # rows of a class below which it is rare
 IMBALANCE = 10.0  # rows of the largest class to one of the smallest
 LEVEL = 0.001  # of tests
 SHARE = 0.02  # of the targets estimated wrong from which that is a finding, with rows named
 MANY = 0.2  # share of targets from which wrong ones look like columns that do not tell
+EXPLAINED = 0.5  # share of the misses of the best model that wrong labels explain, for them to be an error
 ONE_KIND = 5  # wrong labels of one kind, at least
 
 
@@ -40,15 +44,19 @@ class Duplicates(Check):
             return
         across = len(np.intersect1d(group[evidence.train], group[evidence.test]))
         disagreeing = _disagreeing(group, evidence)
+        cases = disagreeing >= DIFFERENT * int((sizes > 1).sum())
         few_columns = len(evidence.table.numeric) + len(evidence.table.categorical) < FEWEST_COLUMNS
         said = f"{counted(copies, 'row')} {agreeing(copies, 'repeats', 'repeat')} the features of another"
         if disagreeing:
-            said += f"; {counted(disagreeing, 'group')} of copies with different targets"
+            said += f"; {counted(disagreeing, 'group')} of {int((sizes > 1).sum())} have different targets"
         if across:
             said += (f"; {counted(across, 'group')} {agreeing(across, 'is', 'are')} on both sides of the split, so "
                      "scores are too high")
-        severity = Severity.note if few_columns or (copies < 0.01 * len(group) and not across) else Severity.warning
-        yield self.finding(said + ".", "Drop copies, or split so that copies stay together.", severity,
+        few = few_columns or cases or copies < FEW_COPIES * len(group)
+        severity = Severity.note if few_columns or (few and not across) else Severity.warning
+        advice = ("They may be different cases that no column tells apart." if cases else
+                  "Drop copies, or split so that copies stay together.")
+        yield self.finding(said + ".", advice, severity,
                            rows=evidence.labels(np.flatnonzero(sizes[group] > 1)), count=copies,
                            different_targets=disagreeing, across=across)
 
@@ -140,16 +148,29 @@ class WrongLabels(Check):
         deviation = float(np.sqrt((verdicts.probability * (1 - verdicts.probability)).sum()))
         low, high = max(0.0, mean - 1.96 * deviation) / n, min(float(n), mean + 1.96 * deviation) / n
         kind = "labels" if evidence.classifies else "targets"
-        many = mean >= MANY * n
-        clear = len(wrong) >= SHARE * n and low > SHARE / 2 and not many
-        doubt = " So many may also mean that the columns do not tell the targets." if many else ""
+        doubt = self._doubt(evidence, mean / n)
+        clear = len(wrong) >= SHARE * n and low > SHARE / 2 and not doubt
         yield self.finding(
             f"{len(wrong)} of {n} {kind} {agreeing(len(wrong), 'looks', 'look')} wrong; an estimated {mean / n:.1%} "
             f"are ({low:.1%} to {high:.1%}).{doubt}",
-            "Look at them in suspicious.csv, correct them, and run buttress apply.",
+            "Look at the rows that suspicious.csv calls wrong, correct there those that are, and run buttress apply.",
             Severity.error if clear else Severity.warning,
             rows=evidence.labels(evidence.judged[wrong[np.argsort(-verdicts.probability[wrong], kind="stable")]]),
-            count=len(wrong), judged=n, rate=mean / n, low=low, high=high)
+            count=len(wrong), judged=n, rate=mean / n, low=low, high=high, doubtful=bool(doubt))
+
+    def _doubt(self, evidence: Evidence, rate: float) -> str:
+        """Return why rows that look wrong may be right, empty if nothing says so: the columns do not tell the target.
+
+        A wrong label is a miss of the best model; where less than half of its misses can be wrong labels, the others
+        are right and look the same.
+        """
+        if rate >= MANY:
+            return " So many may also mean that the columns do not tell the targets."
+        score = evidence.cell(evidence.recommended, "as_is").value
+        if not evidence.classifies or score is None or 1 - score <= rate / EXPLAINED:
+            return ""
+        return (f" The best model misses {1 - score:.0%} of the held-out rows: most misses are not wrong labels, and "
+                "some of these rows may be right.")
 
 
 class WrongOfOneKind(Check):
@@ -235,7 +256,8 @@ class Skew(Check):
         low, middle, high = (float(q) for q in np.quantile(evidence.target, [0.1, 0.5, 0.9]))
         logs = evidence.target.min() > 0
         yield self.finding(
-            f"The target is skewed: a tenth lies below {low:.4g}, half below {middle:.4g}, a tenth above {high:.4g}.",
+            f"The target is skewed: a tenth lies below {number(low)}, half below {number(middle)}, a tenth above "
+            f"{number(high)}.",
             "Suspicious rows were judged, and models also fitted, on its logarithm." if logs else
             "Square roots of counts may suit it better; some large targets look wrong that are not.",
             Severity.note if logs else Severity.warning, tenth=low, median=middle, last_tenth=high)

@@ -8,11 +8,11 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from buttress.audit.measure import number, printable, shown
+from buttress.audit.measure import number, printable
 from buttress.audit.result import AuditResult
 from buttress.audit.writing.advice import next_step
 from buttress.audit.writing.curves import figures
-from buttress.audit.writing.words import GLOSSARY, HEADINGS, term_of, term_of_column
+from buttress.audit.writing.words import GLOSSARY, HEADINGS, WITHOUT_JINJA, term_of, term_of_column
 
 TEMPLATE = Path(__file__).with_name("report.html.jinja")
 TERMINAL_ROWS = 5  # suspicious rows shown in the terminal; audit.json holds all
@@ -45,20 +45,17 @@ def html(result: AuditResult) -> str:
     try:
         import jinja2
     except ImportError:
-        raise ImportError("The HTML report needs jinja2. Install it with: pip install 'buttress[report]'") from None
+        raise ImportError(WITHOUT_JINJA) from None
     environment = jinja2.Environment(
         autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     best = {key: _best(result, key) for key in result.columns}
-    environment.filters |= {"entry": _entry, "shown": _cell, "term": term_of,
-                            "column_term": term_of_column}
+    environment.filters |= {"entry": _entry, "term": term_of, "column_term": term_of_column}
     page = environment.from_string(TEMPLATE.read_text(encoding="utf-8"))
-    return page.render(result=result, next_step=next_step(result), figures=figures(result), best=best, limit=PAGE_ROWS,
+    said = [sentence.partition(": ") for sentence in (*result.verdict, next_step(result))]
+    name = Path(str(result.data["source"])).name  # the page is sent to people who do not have the folder
+    return page.render(result=result, said=said, name=name, figures=figures(result), best=best, limit=PAGE_ROWS,
                        headings=HEADINGS, glossary=_glossary(result))
-
-
-def _cell(value: float) -> str:
-    return shown(value, 3)
 
 
 def embedded(result: AuditResult) -> str:

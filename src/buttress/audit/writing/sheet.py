@@ -15,6 +15,7 @@ from buttress.audit.suspicion import Verdicts
 VERDICT_COLUMNS = ("row", "verdict", "probability", "expected", "why", "target", "corrected", "drop")
 CHUNK = 50_000  # rows written at a time
 NOT_DRAWN = "not judged: left out to keep the budget"
+NOT_ASKED = "not judged: fewer rows were asked for"
 NO_TARGET = "not judged: it has no target"
 
 
@@ -25,6 +26,7 @@ class Sheet:
     table: Table
     verdicts: Verdicts
     judged: NDArray[np.intp]
+    fewer: bool = False  # rows were asked for than there are
 
     @cached_property
     def found(self) -> dict[str, list[Any]]:
@@ -36,7 +38,7 @@ class Sheet:
         found["verdict"] = [NO_TARGET] * rows
         found["target"] = [table.target_name] * rows
         for place in table.places.tolist():
-            found["verdict"][place] = NOT_DRAWN
+            found["verdict"][place] = NOT_ASKED if self.fewer else NOT_DRAWN
         probability = np.round(self.verdicts.probability, 4).tolist()
         expected = self.verdicts.expected.tolist()
         for i, (place, kind) in enumerate(zip(table.places[self.judged].tolist(), self.verdicts.kinds(), strict=True)):

@@ -1,5 +1,7 @@
 """The words of the page: short headings of the columns, and one paragraph on each term."""
 
+WITHOUT_JINJA = "The HTML report needs jinja2. Install it with: pip install 'buttress[report]'"
+
 HEADINGS = {
     "as_is": "as it is", "r2": "R²", "median": "median error", "attacked": "moved inputs", "certified": "proven",
     "flipped_10": "10% wrong labels", "flipped_30": "30% wrong labels", "noise_10": "10% wrong targets",
