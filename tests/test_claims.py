@@ -2,6 +2,7 @@
 
 import ast
 import re
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -133,6 +134,29 @@ def test_commands_are_run_as_a_shell_would(tmp_path, forks):
     assert forks.run("kill -9 $$", tmp_path).status == -9
     assert forks.run('python told.py "two words"', tmp_path) is script
     assert forks.count == before + 6
+
+
+def test_of_long_rows_the_rooms_that_have_changed_since_are_told(tmp_path, capsys, forks):
+    def git(*words):
+        who = ["-c", "user.name=a", "-c", "user.email=a@b"]
+        return subprocess.run(["git", *who, *words], cwd=tmp_path, capture_output=True, text=True, check=True).stdout
+
+    room = tmp_path / "src" / "buttress" / "room"
+    room.mkdir(parents=True)
+    (room / "one.py").write_text("1")
+    (tmp_path / "docs").mkdir()
+    git("init", "-q")
+    git("add", ".")
+    git("commit", "-qm", "one")
+    commit = git("rev-parse", "--short", "HEAD").strip()
+    row = "| a | reproduces | `V bounds.theorem_36` | long: 2026-11-21, {} |"
+    report(["--docs", str(written(tmp_path / "docs", row.format(commit))), "--long"], forks)
+    assert f"at {commit}; files changed since: nothing" in capsys.readouterr().out
+    (room / "one.py").write_text("2")
+    report(["--docs", str(tmp_path / "docs"), "--long"], forks)
+    assert "files changed since: room 1" in capsys.readouterr().out
+    report(["--docs", str(written(tmp_path / "docs", row.format("0" * 9))), "--long"], forks)
+    assert "000000000 is not in this checkout" in capsys.readouterr().out
 
 
 def test_long_rows_are_not_run():

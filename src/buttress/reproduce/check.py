@@ -10,13 +10,16 @@ abbreviation that the page explains as: `T` stands for `pytest ...`. Run is one 
     none: reason                     no command can show it
 
 The check fails where a command fails, a figure differs, a pytest selector selects nothing or nothing but skipped tests,
-a row has none of these, or the index docs/claims.md counts other verdicts than the pages hold.
+a row has none of these, or the index docs/claims.md counts other verdicts than the pages hold. ``--long`` runs nothing
+and says, for each long row, in which rooms of the package how many files have changed since it was run.
 """
 
 import argparse
 import importlib.util
 import re
+import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -30,7 +33,7 @@ NOTHING_SELECTED = 5  # pytest's exit status
 SHORTHAND = re.compile(r"`([A-Za-z]+)`\s+stands\s+for\s+`([^`]+)`")
 FIGURE = re.compile(r"`([^`]+)` = ([^\s;]+) ± ([^\s;]+)")
 QUICK = re.compile(r"quick(?: with (\w+))?(?:;|$)")
-LAST_RUN = re.compile(r"long: \d{4}-\d{2}-\d{2}, [0-9a-f]{7,}$")
+LAST_RUN = re.compile(r"long: (\d{4}-\d{2}-\d{2}), ([0-9a-f]{7,})$")
 PRINTED = re.compile(r"^(.+?) = (\S+)$", re.M)
 
 
@@ -155,18 +158,42 @@ def check(folder: Path, forks: Forks, *, only: str = "", run: bool = True) -> It
                 yield row.where, found, lacks
 
 
+def changed_since(commit: str, root: Path) -> str:
+    """Return the rooms of the package and the benchmarks whose files differ from those of a commit, with how many."""
+    line = ["git", "diff", "--name-only", commit, "--", "src/buttress", "benchmarks"]
+    done = subprocess.run(line, cwd=root, capture_output=True, text=True, check=False)
+    if done.returncode:
+        return f"unknown: {commit} is not in this checkout"
+    rooms = Counter(Path(name.removeprefix("src/buttress/")).parts[0] for name in done.stdout.splitlines())
+    return ", ".join(f"{room} {count}" for room, count in rooms.most_common()) or "nothing"
+
+
+def long_rows(folder: Path, only: str = "") -> Iterable[str]:
+    """Yield a line for each row that is not run here: when its commands were, and what has changed since."""
+    for rows in pages(folder).values():
+        for row in rows:
+            last = LAST_RUN.match(row.run)
+            if last and only in row.where:
+                changed = changed_since(last[2], folder.parent)
+                yield f"{row.where}: run {last[1]} at {last[2]}; files changed since: {changed}"
+
+
 def parser() -> argparse.ArgumentParser:
     p = argparse.ArgumentParser(prog="python -m buttress.reproduce.check",
                                 description="Reread the claims pages and rerun their quick commands.")
     p.add_argument("--docs", type=Path, default=Path("docs"), help="folder with claims.md and claims/")
     p.add_argument("--only", default="", help="only rows whose PAGE.md:LINE contains this")
     p.add_argument("--form", action="store_true", help="only read the pages, run nothing")
+    p.add_argument("--long", action="store_true", help="only say which code has changed since the long rows were run")
     return p
 
 
 def report(arguments: Sequence[str] | None, forks: Forks) -> int:
     """Check the pages and print what is wrong; returns 1 if anything is."""
     options = parser().parse_args(arguments)
+    if options.long:
+        sys.stdout.writelines(f"{line}\n" for line in long_rows(options.docs, options.only))
+        return 0
     wrong = 0
     rows = 0
     for where, found, lacks in check(options.docs, forks, only=options.only, run=not options.form):
