@@ -364,6 +364,39 @@ def triangle(quick, engine):
           f"{resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3:.0f} MB", flush=True)
 
 
+def pentagons(quick):
+    """A cycle of five tables in process, by DuckDB and by PostgreSQL, a process each."""
+    for rows in (1_000,) if quick else (1_000, 4_000):
+        for engine in ("memory", "duckdb", "postgres"):
+            subprocess.run([sys.executable, __file__, "--parts", f"pentagon-{engine}-{rows}"], check=True)
+
+
+def pentagon(engine, rows):
+    """Fit a cycle of five tables of ``rows`` rows and two keys each, drawn at random."""
+    keys = 100 if rows < 4_000 else 200
+    rng = np.random.default_rng(0)
+    made = []
+    for i in range(5):
+        made.append(pd.DataFrame({"a": rng.integers(0, keys, rows), "b": rng.integers(0, keys, rows),
+                                  "x": rng.normal(size=rows)}))
+        if i == 0:
+            made[0]["y"] = (made[0]["x"] + 0.5 * rng.normal(size=rows) > 0).astype(int)
+    join = Join([Table(f"t{i}", frame, features=["x"], label=None if i else "y") for i, frame in enumerate(made)],
+                [(f"t{i}.b", f"t{(i + 1) % 5}.a") for i in range(5)])
+    join = in_postgres(join) if engine == "postgres" else join
+    if join is None:
+        print(f"  pentagon, {rows} rows, postgres: left out")
+        return
+    took = {}
+    with timed(took):
+        model = RelationalLinearSVC(alpha=1e-2, random_state=0, row_weight="join",
+                                    engine="memory" if engine == "memory" else "sql").fit(join)
+    low, high = model.objective_interval_
+    print(f"  pentagon, {rows} rows, {engine}: {model.n_join_rows_:.3g} rows of the join, "
+          f"gap {(high - low) / high:.1e}, {took['cpu']:.1f} s CPU, {took['clock']:.1f} s of the clock, at most "
+          f"{resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3:.0f} MB", flush=True)
+
+
 def memory(quick):
     """Peak memory of fits in this process against what explain says, each in a process of its own."""
     n = 300_000 if quick else 3_000_000
@@ -440,13 +473,18 @@ def _stability(X, y, share, rng, lam=1e-2, tries=6):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data-dir", type=Path)
-    parser.add_argument("--parts", default="calls,sketches,engines,stability,goals,cycles,memory,movielens,chinook")
+    parser.add_argument("--parts", default="calls,sketches,engines,stability,goals,cycles,pentagons,memory,movielens,"
+                                           "chinook")
     parser.add_argument("--engines", default="duckdb,postgres,spark")
     parser.add_argument("--quick", action="store_true")
     options = parser.parse_args()
     for part in options.parts.split(","):
         if part.startswith("triangle-"):
             triangle(options.quick, part.removeprefix("triangle-"))
+            continue
+        if part.startswith("pentagon-"):
+            engine, rows = part.split("-")[1:]
+            pentagon(engine, int(rows))
             continue
         if part.startswith("memory-"):
             _peak(part.removeprefix("memory-"), options.data_dir)
@@ -461,7 +499,7 @@ def main():
             engines(options.quick, options.engines.split(","))
         else:
             {"calls": calls, "sketches": sketches, "stability": stability,
-             "goals": goals, "cycles": cycles, "memory": memory}[part](options.quick)
+             "goals": goals, "cycles": cycles, "pentagons": pentagons, "memory": memory}[part](options.quick)
 
 
 if __name__ == "__main__":

@@ -2,16 +2,24 @@
 
 import ast
 import re
+import subprocess
 from pathlib import Path
 
 import pytest
 
-from buttress.reproduce.check import claims, complaints_of_form, differing, index_line, main, pages
+from buttress.reproduce.check import claims, complaints_of_form, differing, index_line, pages, report
+from buttress.reproduce.forks import Forks
 from buttress.reproduce.verdicts.__main__ import experiments
 
 ROOT = Path(__file__).parents[1]
 HEAD = "`T` stands for `pytest tests/test_parts.py -k`, `V` stands for `python -m buttress.reproduce.verdicts`.\n\n"
 HEAD += "| claim | verdict | command | run |\n|---|---|---|---|\n"
+
+
+@pytest.fixture(scope="module")
+def forks():
+    with Forks() as started:
+        yield started
 
 
 def all_rows():
@@ -26,15 +34,16 @@ def written(tmp_path, row, head=HEAD):
     return tmp_path
 
 
-def test_every_row_has_a_verdict_and_a_command_or_a_reason():
+def test_every_row_has_a_verdict_and_a_command_or_a_reason(forks):
     assert len(all_rows()) > 100
-    assert main(["--docs", str(ROOT / "docs"), "--form"]) == 0
+    assert report(["--docs", str(ROOT / "docs"), "--form"], forks) == 0
 
 
-def named(folder):
-    """The names of the tests in the files of a command."""
-    tree = ast.parse(folder.read_text())
-    return [node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
+def named(file):
+    """The names of the tests in a file of which the default selection runs some cases."""
+    tree = ast.parse(file.read_text())
+    return [node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)
+            and not any(ast.unparse(mark) == "pytest.mark.slow" for mark in node.decorator_list)]
 
 
 def test_every_selector_selects_a_test_and_every_file_is_there():
@@ -55,46 +64,37 @@ def test_every_experiment_is_stated_and_every_stated_one_exists():
     assert stated == set(experiments())
 
 
-SHORT = ("bounds.theorem_36", "trimming.equation_6", "joins.equation_6", "trimming.lemma_15")
-
-
-@pytest.mark.parametrize("row", [row for row in all_rows() if row.commands and row.commands[0].endswith(SHORT)],
-                         ids=lambda row: row.where)
-def test_stated_figures_are_those_printed(row):
-    name = row.commands[0].split()[-1]
-    assert differing(row, experiments()[name]()) == []
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("row", [row for row in all_rows() if row.figures], ids=lambda row: row.where)
-def test_all_stated_figures_are_those_printed(row):
-    name = row.commands[0].split()[-1]
-    assert differing(row, experiments()[name]()) == []
+def test_stated_figures_are_those_printed(row):
+    assert len(row.commands) == 1
+    assert differing(row, experiments()[row.commands[0].split()[-1]]()) == []
 
 
 @pytest.mark.parametrize(("row", "message"), [
     ("| a | maybe | `V bounds.theorem_36` | quick |", "the verdict must begin"),
     ("| a | reproduces | none | quick |", "no reason why none"),
     ("| a | reproduces | `V bounds.theorem_36` | sometimes |", "run must be quick"),
-    ("| a | reproduces | `V bounds.theorem_36` | quick; `bound` = x |", ""),
+    ("| a | reproduces | `V bounds.theorem_36` | quick; `bound` = 2.17e-7 ± 1e-9 |", ""),
+    ("| a | reproduces | `V bounds.theorem_36` | quick; `bound` = x |", "a figure must be written"),
+    ("| a | reproduces | `V bounds.theorem_36` | quick; `bound` = 3 |", "a figure must be written"),
     ("| a | reproduces | `V bounds.theorem_36` | quick; `bound` = 3 ± 0.1 |", "where 3 ± 0.1 is stated"),
     ("| a | reproduces | `V bounds.theorem_36` | quick; `other` = 3 ± 0.1 |", "'other' was not printed"),
     ("| a | reproduces | `V bounds.theorem_99` | quick |", "failed"),
 ])
-def test_the_check_fails_and_says_why(tmp_path, capsys, row, message):
-    status = main(["--docs", str(written(tmp_path, row))])
+def test_the_check_fails_and_says_why(tmp_path, capsys, forks, row, message):
+    status = report(["--docs", str(written(tmp_path, row))], forks)
     assert status == (1 if message else 0)
     assert message in capsys.readouterr().out
 
 
-def test_the_check_fails_where_the_index_counts_otherwise(tmp_path, capsys):
+def test_the_check_fails_where_the_index_counts_otherwise(tmp_path, capsys, forks):
     docs = written(tmp_path, "| a | reproduces | `V bounds.theorem_36` | quick |")
     (docs / "claims.md").write_text("| [one](claims/one.md) | 7 | 7 | 0 | 0 |")
-    assert main(["--docs", str(docs), "--form"]) == 1
+    assert report(["--docs", str(docs), "--form"], forks) == 1
     assert "the index must have" in capsys.readouterr().out
 
 
-def test_a_selector_that_selects_nothing_fails(tmp_path, capsys):
+def test_a_selector_that_selects_nothing_fails(tmp_path, capsys, forks):
     docs = written(tmp_path, "| a | reproduces | `N nothing_is_called_so` | quick |",
                    HEAD.replace("`T` stands for `pytest tests/test_parts.py -k`",
                                 f"`N` stands for `pytest {Path(__file__).parent / 'test_suggest_none.py'} -k`"))
@@ -102,24 +102,61 @@ def test_a_selector_that_selects_nothing_fails(tmp_path, capsys):
     page = docs / "claims" / "one.md"
     page.write_text(page.read_text().replace(str(Path(__file__).parent / "test_suggest_none.py"),
                                              str(docs / "test_empty.py")))
-    assert main(["--docs", str(docs)]) == 1
+    assert report(["--docs", str(docs)], forks) == 1
     assert "selects nothing" in capsys.readouterr().out
 
 
-def test_tests_that_are_skipped_show_nothing(tmp_path, capsys):
+def test_tests_that_are_skipped_show_nothing(tmp_path, capsys, forks):
     (tmp_path / "test_skipped.py").write_text("import pytest\n\ndef test_one():\n    pytest.skip('no reason')\n")
     docs = written(tmp_path, "| a | reproduces | `S one` | quick |",
                    HEAD.replace("`V` stands", f"`S` stands for `pytest {tmp_path / 'test_skipped.py'} -k`, `V` stands"))
-    assert main(["--docs", str(docs)]) == 1
+    assert report(["--docs", str(docs)], forks) == 1
     assert "all its tests were skipped" in capsys.readouterr().out
 
 
-def test_a_row_that_needs_a_module_is_told_where_it_is_not_run(tmp_path, capsys):
+def test_a_row_that_needs_a_module_is_told_where_it_is_not_run(tmp_path, capsys, forks):
     docs = written(tmp_path, "| a | reproduces | `V bounds.theorem_36` | quick with no_such_module |")
-    assert main(["--docs", str(docs)]) == 0
+    assert report(["--docs", str(docs)], forks) == 0
     assert "not run, for want of the module no_such_module" in capsys.readouterr().out
     docs = written(tmp_path, "| a | reproduces | `V bounds.theorem_99` | quick with numpy |")
-    assert main(["--docs", str(docs)]) == 1
+    assert report(["--docs", str(docs)], forks) == 1
+
+
+def test_commands_are_run_as_a_shell_would(tmp_path, forks):
+    (tmp_path / "told.py").write_text("import sys\n\nprint(__name__, sys.argv[1:])\nsys.exit(len(sys.argv))\n")
+    before = forks.count
+    script = forks.run('python told.py "two words"', tmp_path)
+    assert (script.status, script.output) == (2, "__main__ ['two words']\n")
+    assert forks.run("python -m told", tmp_path).status == 1
+    assert forks.run("exit 3", tmp_path).status == 3
+    assert forks.run("echo one | tr o a", tmp_path).output == "ane\n"
+    assert "No module named nowhere" in forks.run("python -m nowhere", tmp_path).output
+    assert forks.run("kill -9 $$", tmp_path).status == -9
+    assert forks.run('python told.py "two words"', tmp_path) is script
+    assert forks.count == before + 6
+
+
+def test_of_long_rows_the_rooms_that_have_changed_since_are_told(tmp_path, capsys, forks):
+    def git(*words):
+        who = ["-c", "user.name=a", "-c", "user.email=a@b"]
+        return subprocess.run(["git", *who, *words], cwd=tmp_path, capture_output=True, text=True, check=True).stdout
+
+    room = tmp_path / "src" / "buttress" / "room"
+    room.mkdir(parents=True)
+    (room / "one.py").write_text("1")
+    (tmp_path / "docs").mkdir()
+    git("init", "-q")
+    git("add", ".")
+    git("commit", "-qm", "one")
+    commit = git("rev-parse", "--short", "HEAD").strip()
+    row = "| a | reproduces | `V bounds.theorem_36` | long: 2026-11-21, {} |"
+    report(["--docs", str(written(tmp_path / "docs", row.format(commit))), "--long"], forks)
+    assert f"at {commit}; files changed since: nothing" in capsys.readouterr().out
+    (room / "one.py").write_text("2")
+    report(["--docs", str(tmp_path / "docs"), "--long"], forks)
+    assert "files changed since: room 1" in capsys.readouterr().out
+    report(["--docs", str(written(tmp_path / "docs", row.format("0" * 9))), "--long"], forks)
+    assert "000000000 is not in this checkout" in capsys.readouterr().out
 
 
 def test_long_rows_are_not_run():

@@ -32,9 +32,13 @@ def test_the_protocol_corrupts_the_last_training_rows_and_leaves_the_test_clean(
 
 def test_one_command_writes_tables_and_figures(tmp_path, capsys):
     short = ["--short", "--trials", "1", "--iterations", "10", "--output", str(tmp_path)]
-    assert main([*short, "--tables", "2"]) == 0
-    assert main([*short, "--tables", "3", "--row", "SVM", "--figures"]) == 0
-    shown = capsys.readouterr().out
+    assert main([*short, "--tables", "2", "--figures", "1", "2", "3", "4"]) == 0
+    both = capsys.readouterr().out
+    assert main([*short, "--tables", "3", "--row", "SVM"]) == 0
+    alone = capsys.readouterr().out
+    assert "Table 3" in alone
+    assert "Figure" not in alone
+    shown = both + alone
     assert "0.651 (0.037) / " in shown  # the paper's number beside ours
     for name in ("table2", "table3", "figure1", "figure2", "figure3", "figure4"):
         assert (tmp_path / f"{name}.md").read_text() in shown

@@ -10,19 +10,21 @@ abbreviation that the page explains as: `T` stands for `pytest ...`. Run is one 
     none: reason                     no command can show it
 
 The check fails where a command fails, a figure differs, a pytest selector selects nothing or nothing but skipped tests,
-a row has none of these, or the index docs/claims.md counts other verdicts than the pages hold.
+a row has none of these, or the index docs/claims.md counts other verdicts than the pages hold. ``--long`` runs nothing
+and says, for each long row, in which rooms of the package how many files have changed since it was run.
 """
 
 import argparse
 import importlib.util
 import re
-import resource
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from functools import cache
 from pathlib import Path
+
+from buttress.reproduce.forks import Forks
 
 VERDICTS = ("reproduces", "does not", "cannot be told")
 MOST_SECONDS = 60.0  # of processor time, which a busy machine does not stretch, for a quick command
@@ -31,7 +33,7 @@ NOTHING_SELECTED = 5  # pytest's exit status
 SHORTHAND = re.compile(r"`([A-Za-z]+)`\s+stands\s+for\s+`([^`]+)`")
 FIGURE = re.compile(r"`([^`]+)` = ([^\s;]+) ± ([^\s;]+)")
 QUICK = re.compile(r"quick(?: with (\w+))?(?:;|$)")
-LAST_RUN = re.compile(r"long: \d{4}-\d{2}-\d{2}, [0-9a-f]{7,}$")
+LAST_RUN = re.compile(r"long: (\d{4}-\d{2}-\d{2}), ([0-9a-f]{7,})$")
 PRINTED = re.compile(r"^(.+?) = (\S+)$", re.M)
 
 
@@ -79,37 +81,26 @@ def complaints_of_form(row: Row) -> list[str]:
     if row.commands and not (QUICK.match(row.run) or LAST_RUN.match(row.run)):
         found.append(f"run must be quick, quick with MODULE, or long with the date and commit of the last run. "
                      f"Got {row.run!r}")
-    if row.run.count("±") != len(row.figures):
-        found.append("a figure must be written `name` = value ± tolerance")
+    stated = [part for part in row.run.split("; ")[1:] if not FIGURE.fullmatch(part)]
+    found += [f"a figure must be written `name` = value ± tolerance. Got {part!r}" for part in stated]
     return found
 
 
-@cache
-def ran(command: str, root: Path) -> tuple[int | None, str]:
-    """Return a command's exit status, None if it took too long, and its output; each command is run once."""
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    line = ["bash", "-c", _by_this_python(command)]
-    done = subprocess.run(line, cwd=root, capture_output=True, text=True, check=False)
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    seconds = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    return None if seconds > MOST_SECONDS else done.returncode, done.stdout + done.stderr
-
-
-def complaints_of_run(row: Row, root: Path) -> list[str]:
+def complaints_of_run(row: Row, root: Path, forks: Forks) -> list[str]:
     """Return what is wrong with what a quick row's commands do."""
     found = []
     printed: dict[str, float] = {}
     for command in row.commands:
-        status, output = ran(command, root)
-        if status == NOTHING_SELECTED and command.startswith("pytest"):
+        ran = forks.run(command, root)
+        if ran.status == NOTHING_SELECTED and command.startswith("pytest"):
             found.append(f"{command} selects nothing")
-        elif status is None:
+        elif ran.status:
+            found.append(f"{command} failed: {ran.output.strip()[-300:]}")
+        elif ran.seconds > MOST_SECONDS:
             found.append(f"{command} took more than {MOST_SECONDS:.0f} s of processor time: mark it long")
-        elif status:
-            found.append(f"{command} failed: {output.strip()[-300:]}")
-        elif command.startswith("pytest") and " passed" not in output:
+        elif command.startswith("pytest") and " passed" not in ran.output:
             found.append(f"{command} shows nothing: all its tests were skipped")
-        printed |= {name: float(value) for name, value in PRINTED.findall(output) if _is_number(value)}
+        printed |= {name: float(value) for name, value in PRINTED.findall(ran.output) if _is_number(value)}
     return found + differing(row, printed)
 
 
@@ -126,14 +117,6 @@ def differing(row: Row, printed: dict[str, float]) -> list[str]:
 
 def _is_number(text: str) -> bool:
     return re.fullmatch(r"[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?", text) is not None
-
-
-def _by_this_python(command: str) -> str:
-    """Return the command with this interpreter, its pytest quiet and in one process."""
-    head, _, rest = command.partition(" ")
-    if head == "pytest":
-        return f"{sys.executable} -m pytest -q -p no:cacheprovider {rest}"
-    return f"{sys.executable} {rest}" if head == "python" else command
 
 
 def missing(row: Row) -> str:
@@ -160,7 +143,7 @@ def pages(folder: Path) -> dict[Path, list[Row]]:
     return {page: rows for page, rows in read.items() if rows}
 
 
-def check(folder: Path, *, only: str = "", run: bool = True) -> Iterable[tuple[str, list[str], str]]:
+def check(folder: Path, forks: Forks, *, only: str = "", run: bool = True) -> Iterable[tuple[str, list[str], str]]:
     """Yield (where, complaints, the module it could not run without) for rows that contain ``only``, and the index."""
     index = (folder / "claims.md").read_text()
     for page, rows in pages(folder).items():
@@ -170,21 +153,50 @@ def check(folder: Path, *, only: str = "", run: bool = True) -> Iterable[tuple[s
             if only in row.where:
                 found = complaints_of_form(row)
                 lacks = missing(row) if run else ""
-                quick = run and not found and not lacks and QUICK.match(row.run)
-                yield row.where, found + (complaints_of_run(row, folder.parent) if quick else []), lacks
+                if run and not found and not lacks and QUICK.match(row.run):
+                    found = complaints_of_run(row, folder.parent, forks)
+                yield row.where, found, lacks
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Check the pages; returns 1 if anything is wrong."""
-    parser = argparse.ArgumentParser(prog="python -m buttress.reproduce.check",
-                                     description="Reread the claims pages and rerun their quick commands.")
-    parser.add_argument("--docs", type=Path, default=Path("docs"), help="folder with claims.md and claims/")
-    parser.add_argument("--only", default="", help="only rows whose PAGE.md:LINE contains this")
-    parser.add_argument("--form", action="store_true", help="only read the pages, run nothing")
-    options = parser.parse_args(arguments)
+def changed_since(commit: str, root: Path) -> str:
+    """Return the rooms of the package and the benchmarks whose files differ from those of a commit, with how many."""
+    line = ["git", "diff", "--name-only", commit, "--", "src/buttress", "benchmarks"]
+    done = subprocess.run(line, cwd=root, capture_output=True, text=True, check=False)
+    if done.returncode:
+        return f"unknown: {commit} is not in this checkout"
+    rooms = Counter(Path(name.removeprefix("src/buttress/")).parts[0] for name in done.stdout.splitlines())
+    return ", ".join(f"{room} {count}" for room, count in rooms.most_common()) or "nothing"
+
+
+def long_rows(folder: Path, only: str = "") -> Iterable[str]:
+    """Yield a line for each row that is not run here: when its commands were, and what has changed since."""
+    for rows in pages(folder).values():
+        for row in rows:
+            last = LAST_RUN.match(row.run)
+            if last and only in row.where:
+                changed = changed_since(last[2], folder.parent)
+                yield f"{row.where}: run {last[1]} at {last[2]}; files changed since: {changed}"
+
+
+def parser() -> argparse.ArgumentParser:
+    p = argparse.ArgumentParser(prog="python -m buttress.reproduce.check",
+                                description="Reread the claims pages and rerun their quick commands.")
+    p.add_argument("--docs", type=Path, default=Path("docs"), help="folder with claims.md and claims/")
+    p.add_argument("--only", default="", help="only rows whose PAGE.md:LINE contains this")
+    p.add_argument("--form", action="store_true", help="only read the pages, run nothing")
+    p.add_argument("--long", action="store_true", help="only say which code has changed since the long rows were run")
+    return p
+
+
+def report(arguments: Sequence[str] | None, forks: Forks) -> int:
+    """Check the pages and print what is wrong; returns 1 if anything is."""
+    options = parser().parse_args(arguments)
+    if options.long:
+        sys.stdout.writelines(f"{line}\n" for line in long_rows(options.docs, options.only))
+        return 0
     wrong = 0
     rows = 0
-    for where, found, lacks in check(options.docs, only=options.only, run=not options.form):
+    for where, found, lacks in check(options.docs, forks, only=options.only, run=not options.form):
         rows += 1
         wrong += bool(found)
         for complaint in found:
@@ -192,8 +204,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if lacks:
             sys.stdout.write(f"{where}: not run, for want of the module {lacks}\n")
         sys.stdout.flush()
-    sys.stdout.write(f"{rows} rows, {wrong} wrong\n")
+    took = f"{forks.count} commands in {forks.seconds:.0f} s of processor time"
+    sys.stdout.write(f"{rows} rows, {wrong} wrong; {took}\n")
     return int(wrong > 0 or rows == 0)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Check the pages; returns the exit status."""
+    with Forks() as forks:
+        return report(arguments, forks)
 
 
 if __name__ == "__main__":

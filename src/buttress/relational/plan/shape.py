@@ -1,7 +1,7 @@
 """The shape of a join: groups of tables or of keys joined beforehand, their tree, its left joins.
 
-Counting in this process and counting as SQL share it, so that they cannot mean different joins. They part on a cycle:
-SQL joins whole tables beforehand, this process the keys alone, bound together at fractional hypertree width.
+Counting in this process and counting as SQL share it, so that they cannot mean different joins. A cycle is broken by
+bags of keys alone, bound together at fractional hypertree width.
 """
 
 from collections.abc import Callable, Sequence
@@ -45,13 +45,13 @@ class Shape:
 
 
 def find_shape(join: Join, pairs: Sequence[Pair], root: int, log_sizes: Callable[[], Sequence[float]],
-               unique: Unique | None = None) -> Shape:
+               unique: Unique) -> Shape:
     """Return the shape of a join whose root holds table ``root``.
 
-    ``log_sizes`` gives the logarithms of the tables' numbers of rows; it is asked for cyclic joins only. With
-    ``unique``, which says whether no two rows of a table agree in some attributes, cycles are broken by bags of keys at
-    fractional hypertree width; without, by groups of whole tables. Raises ValueError for tables that are not joined,
-    for left joins that have no place in a tree, and for a join whose rows are limited in time.
+    ``log_sizes`` gives the logarithms of the tables' numbers of rows; it is asked for cyclic joins only. ``unique``
+    says whether no two rows of a table agree in some attributes. Cycles are broken by bags of keys at fractional
+    hypertree width, or by groups of whole tables where a left join is part of the cycle. Raises ValueError for tables
+    that are not joined, for left joins without a place in a tree, and for a join whose rows are limited in time.
     """
     if join.as_of is not None:
         raise ValueError(f"The join has as_of={join.as_of!r}, by which EntityFeatures leaves out rows that were not "
@@ -75,12 +75,12 @@ def find_shape(join: Join, pairs: Sequence[Pair], root: int, log_sizes: Callable
 
 
 def _bags(join: Join, edges: Edges, root: int, left: set[int], log_sizes: Callable[[], Sequence[float]],
-          unique: Unique | None) -> tuple[list[list[int]], list[frozenset[int]]]:
+          unique: Unique) -> tuple[list[list[int]], list[frozenset[int]]]:
     """Return the tables of each bag, and the attributes whose keys it joins beforehand."""
     core = cyclic_core(edges)
     if len(core) == 1:
         return [[i] for i in range(len(edges))], [frozenset()] * len(edges)
-    if unique is not None and left.isdisjoint(core):
+    if left.isdisjoint(core):
         return _bags_of_keys(edges, core, root, log_sizes(), unique)
     bags = cheapest_bags(edges, log_sizes(), left)
     if bags is None:

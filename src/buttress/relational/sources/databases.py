@@ -170,8 +170,10 @@ def _begin(connection: PostgresConnection, snapshot: str | None) -> None:
     _run(connection, f"BEGIN {READ_ONLY}" if connection.autocommit else f"SET {READ_ONLY}")
     if snapshot is not None:
         _run(connection, f"SET TRANSACTION SNAPSHOT '{snapshot}'")
-    # compiling long expressions, which PostgreSQL begins where it takes few rows for many, costs more than it saves
-    _run(connection, "SELECT set_config('jit', 'off', true) FROM pg_settings WHERE name = 'jit'")
+    # PostgreSQL has no statistics of what a pass makes on its way, and takes many rows for few or few for many: then it
+    # joins by nested loops, which take too long on cycles, or compiles expressions, which costs more than it saves
+    for name in ("jit", "enable_nestloop"):
+        _run(connection, f"SELECT set_config('{name}', 'off', true) FROM pg_settings WHERE name = '{name}'")
 
 
 @contextmanager

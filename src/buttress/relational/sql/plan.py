@@ -103,21 +103,26 @@ def sql_tree(join: Join, pairs: Sequence[Pair], connection: Connection, dialect:
              per_label_row: bool) -> tuple[SqlTree, Columns, list[int]]:
     """Return the tree, the names of the columns in use, and the node of each table.
 
-    A group of tables that breaks a cycle is one FROM item: its join, written out; refused beyond ``max_bag_rows``.
+    A bag of keys that breaks a cycle is a FROM item without a table: the distinct keys that its tables admit. Where the
+    cycle runs beside a left join, it is a group of tables: their join. Both are refused beyond ``max_bag_rows``.
     """
     def counted(item: str) -> int:
         return int(select(connection, f"SELECT COUNT(*) FROM {item} q", dialect)[0][0])
 
-    shape = find_shape(join, pairs, join.root, lambda: [np.log(max(counted(item), 1)) for item in items])
+    shape = find_shape(join, pairs, join.root, lambda: [np.log(max(counted(item), 1)) for item in items],
+                       unique=lambda table, keys: False)  # so that every table is a node by itself
     nodes = []
     columns = {}
     for bag, tables in enumerate(shape.bags):
-        item, here = _item(join, shape, bag, items, dialect)
-        if len(tables) > 1:
-            check_bag(join, tables, counted(item))
-        columns.update(here)
-        held = {a: [here[t, name] for t in tables for name in shape.attributes[a].get(t, [])]
-                for a in sorted(shape.shared[bag])}
+        if tables:
+            item, here = _item(join, shape, bag, items, dialect)
+            columns.update(here)
+            held = {a: [here[t, name] for t in tables for name in shape.attributes[a].get(t, [])]
+                    for a in sorted(shape.shared[bag])}
+        else:
+            item, held = _keys_item(shape, bag, items, dialect)
+        if len(tables) != 1:
+            check_bag(join, tables or _touched(shape, bag), counted(item))
         parent = shape.tree.parent[bag]
         nodes.append(SqlNode(item, held, parent, [c for c, p in enumerate(shape.tree.parent) if p == bag],
                              shape.edge(bag), bag in shape.optional,
@@ -147,3 +152,31 @@ def _item(join: Join, shape: Shape, bag: int, items: Sequence[str], dialect: Dia
         equal += [f"{equals[0]} = {other}" for other in equals[1:]]
     sources = ", ".join(f"{items[t]} b{t}" for t in tables)
     return f"(SELECT {listed} FROM {sources} WHERE {' AND '.join(equal)})", dict(alias)
+
+
+def _touched(shape: Shape, bag: int) -> list[int]:
+    """Return the tables, none of them on the right of a left join, that hold a key of the bag."""
+    found = {t for a in shape.bound[bag] for t in shape.attributes[a]}
+    return sorted(found - shape.right_tables)
+
+
+def _keys_item(shape: Shape, bag: int, items: Sequence[str], dialect: Dialect) -> tuple[str, dict[int, list[str]]]:
+    """Return the FROM item of a bag of keys, and its key columns.
+
+    Each table gives its distinct keys of the bag, and the item is their join: every combination once.
+    """
+    parts = []
+    place: dict[int, str] = {}
+    equal = []
+    for t in _touched(shape, bag):
+        names = {a: [dialect.quote(name) for name in shape.attributes[a][t]]
+                 for a in sorted(shape.bound[bag]) if t in shape.attributes[a]}
+        listed = ", ".join(f"{first[0]} AS k{a}" for a, first in names.items())
+        tests = [f"{first[0]} IS NOT NULL" for first in names.values()]
+        tests += [f"{first[0]} = {other}" for first in names.values() for other in first[1:]]
+        parts.append(f"(SELECT DISTINCT {listed} FROM {items[t]} q{t} WHERE {' AND '.join(tests)}) p{t}")
+        equal += [f"{place[a]} = p{t}.k{a}" for a in names if a in place]
+        place = {a: f"p{t}.k{a}" for a in names} | place
+    columns = ", ".join(f"{place[a]} AS k{a}" for a in sorted(place))
+    tests_of_pairs = f" WHERE {' AND '.join(equal)}" if equal else ""
+    return f"(SELECT {columns} FROM {', '.join(parts)}{tests_of_pairs})", {a: [f"k{a}"] for a in sorted(place)}

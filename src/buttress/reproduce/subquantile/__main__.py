@@ -11,14 +11,17 @@ import numpy as np
 from buttress.reproduce.subquantile import figures, tables
 from buttress.reproduce.subquantile.protocol import FILES
 
+TABLES = (1, 2, 3)
+FIGURES = (1, 2, 3, 4)
+
 
 def parser() -> argparse.ArgumentParser:
     p = argparse.ArgumentParser(prog="python -m buttress.reproduce.subquantile", description=__doc__)
     p.add_argument("--data-dir", type=Path, help="local copies of the sets; default: download from OpenML and UCI")
     p.add_argument("--output", type=Path, default=Path("subquantile-reproduction"), help="where to write the results")
     p.add_argument("--trials", type=int, default=10, help="random splits a column (at most 5 for Drug)")
-    p.add_argument("--tables", type=int, nargs="*", choices=(1, 2, 3), default=[1, 2, 3])
-    p.add_argument("--figures", type=int, nargs="*", choices=(1, 2, 3, 4), default=[1, 2, 3, 4])
+    p.add_argument("--tables", type=int, nargs="*", choices=TABLES, help="default: all; none with --figures alone")
+    p.add_argument("--figures", type=int, nargs="*", choices=FIGURES, help="default: all; none with --tables alone")
     p.add_argument("--iterations", type=int, default=1000, help="of figures 1 and 2")
     p.add_argument("--row", default="", help="only rows whose name contains this")
     p.add_argument("--sets", nargs="*", choices=("Polynomial", "Diabetes", *FILES), help="of the tables, only these")
@@ -32,11 +35,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.trials < 1:
         sys.stderr.write(f"--trials must be at least 1. Got {options.trials}.\n")
         return 2
+    everything = options.tables is None and options.figures is None
 
     def report(line: str) -> None:
         sys.stderr.write(line + "\n")
 
-    for number in options.tables:
+    for number in TABLES if everything else options.tables or ():
         records: list[dict[str, Any]] = []
         for column in tables.columns(number, options.short):
             if options.sets is None or column.data in options.sets:
@@ -45,7 +49,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 report(f"table {number}: {column} done")
         sys.stdout.write(tables.markdown(number, records) + "\n")
     sizes = np.linspace(200, 2000, 10)
-    for number in options.figures:
+    for number in FIGURES if everything else options.figures or ():
         if number > 2:
             curves = getattr(figures, f"figure_{number}")(10, sizes)
         else:

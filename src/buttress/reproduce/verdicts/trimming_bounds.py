@@ -2,7 +2,7 @@
 
 import numpy as np
 
-__all__ = ["equation_82", "equation_115", "lemma_31", "theorem_17", "theorem_36"]
+__all__ = ["equation_82", "equation_115", "lemma_31", "lemma_35", "theorem_17", "theorem_36"]
 
 
 def theorem_17() -> dict[str, float]:
@@ -64,3 +64,11 @@ def lemma_31() -> dict[str, float]:
         "fixed rows": float(squares.mean()) / 2,
         "largest rows": float(squares[:, -dropped:].mean()) / 2,
     }
+
+
+def lemma_35() -> dict[str, float]:
+    """Return the least C for which E exp(lambda x) <= exp(C lambda^2), x of density exp(-|x|)/2, mean 0, by lambda.
+
+    E exp(lambda x) = 1/(1 - lambda^2) for |lambda| < 1, and infinite beyond.
+    """
+    return {f"least C at {lam:g}": float(-np.log1p(-(lam**2)) / lam**2) for lam in (0.5, 0.9, 0.999)}
