@@ -44,7 +44,7 @@ def kept_in(
     folder = Folder(checkpoint)
     with folder.held():
         now = _fingerprint(table, task, options, entries)
-        journal = taken_up(folder, True, now, None, hints=HINTS)
+        journal = taken_up(folder, True, lambda: now, None, hints=HINTS)
         try:
             with journal_of_fit(journal):
                 yield

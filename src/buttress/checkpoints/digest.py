@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 from scipy.sparse import issparse
 
+Update = Callable[[Any], None]  # of a hash, with bytes or a view of them
+
 
 def digest(value: object) -> str:
     """Return the SHA-256 of a value in hexadecimal; the same for what a fit cannot tell apart by type and content."""
@@ -21,7 +23,7 @@ def summary(value: object) -> str:
     """Return a short digest that is quick to compute: enough to see that two calls in the same place differ."""
     state = 0
 
-    def update(part: bytes) -> None:
+    def update(part: Any) -> None:
         nonlocal state
         state = zlib.crc32(part, state)
 
@@ -29,7 +31,7 @@ def summary(value: object) -> str:
     return f"{state:08x}"
 
 
-def _feed(value: Any, update: Callable[[bytes], None]) -> None:
+def _feed(value: Any, update: Update) -> None:
     """Show type and content of a value to a hash."""
     update(f"{type(value).__module__}.{type(value).__qualname__};".encode())
     if value is None or isinstance(value, bool | int | float | str | bytes | np.generic):
@@ -51,15 +53,21 @@ def _feed(value: Any, update: Callable[[bytes], None]) -> None:
         _feed_object(value, update)
 
 
-def _feed_array(value: Any, update: Callable[[bytes], None]) -> None:
+def _feed_array(value: Any, update: Update) -> None:
     update(f"{value.dtype.str}{value.shape}{value.flags.f_contiguous}{value.flags.c_contiguous}".encode())
     if value.dtype.kind == "O":
         update(repr(value.tolist()).encode())
     else:
-        update(value.tobytes())
+        update(raw(value))
 
 
-def _feed_object(value: Any, update: Callable[[bytes], None]) -> None:
+def raw(array: Any) -> "memoryview[int]":
+    """Return the bytes of an array, in its own order where its memory is contiguous, else row by row; no copy then."""
+    whole = array if array.flags.c_contiguous else array.T if array.flags.f_contiguous else array.copy()
+    return memoryview(whole.reshape(-1).view(np.uint8))
+
+
+def _feed_object(value: Any, update: Update) -> None:
     """Show a frame, an estimator or kernel, a random generator, a function or any other object to a hash.
 
     An object that says itself what tells it from others has a method ``checkpoint_identity``.

@@ -2,7 +2,7 @@
 
 import platform
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 
@@ -20,15 +20,24 @@ OF_LIBRARY = ("internal_api", "version", "architecture", "threading_layer", "num
 Fingerprint = dict[str, dict[str, str]]
 
 
-def fingerprint(model: BaseEstimator, data: Mapping[str, object]) -> Fingerprint:
-    """Return the fingerprint of a fit to ``data`` (arguments of ``fit`` by name), as texts by name in three parts."""
+def fingerprint(model: BaseEstimator, data: Mapping[str, object]) -> Callable[[], Fingerprint]:
+    """Return a function that returns the fingerprint of a fit to ``data`` (arguments of ``fit`` by name).
+
+    It holds texts by name in three parts. What the fit may change is taken now; the data are read when it is called.
+    """
     given = model.get_params(deep=True)
     parameters = {name: _text(value) for name, value in given.items() if name.split("__")[-1] not in OPERATIONAL}
-    return {
-        "parameters": {"estimator": type(model).__name__, **parameters},
-        "data": {name: digest(value) for name, value in data.items()},
-        "environment": environment(),
-    }
+    here = environment()
+
+    @cache
+    def taken() -> Fingerprint:
+        return {
+            "parameters": {"estimator": type(model).__name__, **parameters},
+            "data": {name: digest(value) for name, value in data.items()},
+            "environment": here,
+        }
+
+    return taken
 
 
 def environment() -> dict[str, str]:

@@ -20,6 +20,7 @@ from buttress.checkpoints.digest import summary
 from buttress.checkpoints.folder import Folder
 from buttress.checkpoints.memory import Memory
 
+FIRST = 10.0  # seconds from the start of a fit to its first write: a shorter one pays for none
 INTERVAL = 2.0  # seconds from one write to the next, at least
 SHARE = 0.01  # of the time that writing may take: after a slow write the next one waits for longer
 NOW = "now"  # the name of the run that goes on
@@ -81,10 +82,11 @@ class Journal:
         self.ended: dict[int, Record] = {}
         self.current: tuple[int, Record] | None = None
         self.cut = False  # whether a run was ended from outside, so that there is something to go on with
+        self.opening: Callable[[], None] | None = None  # writes what comes before all records
         self._pending: dict[int, Record] = {}
         self._count = 0
         self._files = 0
-        self._next_write = time.monotonic() + INTERVAL
+        self._next_write = time.monotonic() + FIRST
         self._broken = False
 
     def load(self) -> None:
@@ -175,6 +177,9 @@ class Journal:
         """Write what is pending, and the run that goes on; a full disk costs the checkpoint, not the fit."""
         started = time.monotonic()
         try:
+            if self.opening is not None:
+                self.opening()
+                self.opening = None
             self._flush()
             for name, value in current.items():
                 self.folder.write(name, value)

@@ -65,20 +65,23 @@ def _global_rng(model: object) -> np.random.RandomState | None:
 
 
 def taken_up(
-    folder: Folder, resume: bool | str, now: Fingerprint, rng: np.random.RandomState | None,
+    folder: Folder, resume: bool | str, now: Callable[[], Fingerprint], rng: np.random.RandomState | None,
     *, hints: Hints | None = None,
 ) -> Journal:
     """Return the journal of a fit, with what the folder holds of it, or empty where the fit starts anew.
 
-    A global generator is put into the state in which the first fit found it. ``hints`` end the errors.
+    A global generator is put into the state in which the first fit found it. ``hints`` end the errors. The fingerprint
+    of a fit that starts anew is written with its first records, so that a short fit pays for none.
     """
     journal = Journal(folder)
     kept = folder.read(FIT) if resume else None
     if kept is None:
         journal.clear()
-        folder.write(FIT, {"fingerprint": now, "rng": None if rng is None else rng_state(rng)})
+        folder.remove(FIT)
+        state = None if rng is None else rng_state(rng)
+        journal.opening = lambda: folder.write(FIT, {"fingerprint": now(), "rng": state})
         return journal
-    refuse_another(folder, now, kept["fingerprint"], resume, hints or Hints())
+    refuse_another(folder, now(), kept["fingerprint"], resume, hints or Hints())
     if rng is not None and kept["rng"] is not None:
         set_rng_state(rng, kept["rng"])
     journal.load()
