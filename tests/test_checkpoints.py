@@ -8,14 +8,18 @@ from contextlib import contextmanager, suppress
 from functools import partial
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.base import clone
 from sklearn.datasets import make_classification
 
 from buttress import (
+    CRR,
+    STIR,
     SVC,
     SVDD,
     SVR,
+    AdversarialLinearSVC,
     AdversarialSVC,
     FeatureNoiseWarning,
     InterruptedWarning,
@@ -24,17 +28,27 @@ from buttress import (
     LinearSVC,
     MultiKernelSVDD,
     NotConvergedWarning,
+    RobustKernelClassifier,
+    RobustKernelRegressor,
+    SeverClassifier,
+    SeverRegressor,
     Tilted,
+    TrimmedLikelihoodClassifier,
+    TrimmedLikelihoodRegressor,
 )
 from buttress.checkpoints import fingerprint, journal
+from buttress.checkpoints.answers import Answers
 from buttress.checkpoints.folder import LOCK, SUFFIX, UNFINISHED, Folder
 from buttress.checkpoints.memory import from_bytes, rng_state, set_rng_state, to_parts
+from buttress.relational import Join, RelationalLinearSVC, Table
 from buttress.solvers.keeper import Keeper
 
 X, y = make_classification(200, 6, n_informative=5, n_redundant=0, n_classes=3, random_state=0, flip_y=0.1)
 MANY, many = make_classification(2100, 6, n_informative=5, n_redundant=0, random_state=0, flip_y=0.1)  # float32 rows
 WIDE, wide = make_classification(300, 140, n_informative=30, random_state=0, flip_y=0.1)  # entries from stored rows
 TARGET = X[:, 0] + 0.1 * y
+OFF = TARGET + 8.0 * (np.arange(len(y)) % 9 == 0)  # corrupt targets
+TWO = np.where(y == 2, 0, y)
 RKHS = partial(AdversarialSVC, defense="rkhs", gamma=0.1, eps=0.01, batch_size=50, n_passes=3, random_state=0)
 
 CASES = {
@@ -69,6 +83,37 @@ CASES = {
 SHORT = ["pairs of classes", "float32 rows", "SVDD", "stochastic", "Nesterov", "doubly stochastic", "path"]
 EVERY = pytest.mark.parametrize("case", CASES)
 
+def joined(seed=0):
+    """Return a join whose rows are few and whose fit takes some dozen counts."""
+    rng = np.random.default_rng(seed)
+    loan = pd.DataFrame({"account": rng.integers(0, 30, 200), "sum": rng.normal(size=200)})
+    loan["bad"] = loan["sum"] + rng.normal(size=200) > 0.3
+    account = pd.DataFrame({"id": rng.integers(0, 30, 60), "age": rng.normal(size=60)})
+    tables = [Table("loan", loan, features=["sum"], label="bad"), Table("account", account, features=["age"])]
+    return Join(tables, on=[("loan.account", "account.id")])
+
+
+# fits that keep calls beside runs, or runs alone that are short
+CASES |= {
+    "robust regression": (RobustKernelRegressor(random_state=0, n_starts=1), X, OFF),
+    "robust regression, landmarks": (RobustKernelRegressor(random_state=0, n_starts=1, n_landmarks=30), X, OFF),
+    "robust regression, many rows": (RobustKernelRegressor(random_state=0, n_starts=1, n_landmarks=8), X, OFF),
+    "robust classes": (RobustKernelClassifier(random_state=0), X, y),
+    "robust classes, landmarks": (RobustKernelClassifier(random_state=0, n_landmarks=30), X, y),
+    "robust classes, many rows": (RobustKernelClassifier(random_state=0, n_landmarks=8), X, y),
+    "Sever regression": (SeverRegressor(), X, OFF),
+    "Sever classes": (SeverClassifier(KernelClassifier(max_iter=30), rule="random", random_state=0), X, y),
+    "CRR": (CRR(), X, OFF),
+    "STIR": (STIR(), X, OFF),
+    "trimmed likelihood": (TrimmedLikelihoodRegressor(), X, OFF),
+    "trimmed classes": (TrimmedLikelihoodClassifier(), X, TWO),
+    "free range": (AdversarialLinearSVC(), X, y),
+    "join": (RelationalLinearSVC(tol=1e-5, random_state=0), joined(), None),
+    "join, in a database": (RelationalLinearSVC(tol=1e-4, engine="sql", random_state=0), joined(), None),
+    "balls": (AdversarialLinearSVC(attack="ball", norm="l2", eps=0.1), X, y),
+}
+SHORT += ["robust regression, landmarks", "robust classes, landmarks", "Sever classes", "STIR", "balls", "join"]
+
 
 class Killed(BaseException):
     """Stands for the end of the process."""
@@ -84,18 +129,31 @@ def fit(case, **params):
 
 def bits(model):
     """Everything a model has learned that is a number, but the clock, as bytes."""
-    learned = {**vars(model), **vars(getattr(model, "expansion_", object))}
-    found = {name: np.asarray(value).tobytes() for name, value in learned.items()
+    parts = [getattr(model, name, None) for name in ("expansion_", "estimator_", "held_out_")]
+    learned = {**vars(model), **{f"{k} {name}": value for k, part in enumerate(parts) if part is not None
+                                 for name, value in vars(part).items()}}
+    found = {name: np.asarray(value).tolist() if np.asarray(value).dtype == object else np.asarray(value).tobytes()
+             for name, value in learned.items()
              if name not in model.get_params() and isinstance(value, np.ndarray | float | int)}
-    history = [[np.asarray(v, float).tolist() for k, v in entry.items() if k != "seconds"] for entry in model.history_]
+    history = [[np.asarray(v, float).tolist() for k, v in entry.items() if k != "seconds"]
+               for entry in getattr(model, "history_", [])]
     return {**found, "history": repr(history)}
 
 
 @contextmanager
 def ended_at(monkeypatch, last, end=Killed):
-    """Count the steps of runs that are kept; write the one numbered ``last``, and let the process end there."""
+    """Count the steps of runs and the calls that are kept; write the one numbered ``last``, and end the process there.
+    """
     steps = []
     is_over = Keeper.over
+    note = Answers.note
+
+    def called(self, *answer):
+        note(self, *answer)
+        steps.append(answer)
+        if len(steps) == last:
+            journal.current_journal()._write({})
+            raise end
 
     def noted(self, step):
         if self.journal is not None:
@@ -109,6 +167,7 @@ def ended_at(monkeypatch, last, end=Killed):
 
     with monkeypatch.context() as patched, suppress(Killed):
         patched.setattr(Keeper, "over", noted)
+        patched.setattr(Answers, "note", called)
         yield steps
 
 
@@ -144,6 +203,7 @@ def kill_while_it_fits(case, seconds, folder):
     child = os.fork()
     if child == 0:
         try:
+            journal.FIRST = 0.01
             journal.INTERVAL = 0.01
             journal.SHARE = 1.0
             fit(case, checkpoint=folder, resume=True)
@@ -202,6 +262,39 @@ def test_other_versions_are_refused_unless_bits_do_not_matter(tmp_path, monkeypa
     assert np.all(model.dual_gap_ <= 1e-3 * model.primal_objective_)
 
 
+def test_other_rows_of_a_join_are_noticed(tmp_path, monkeypatch):
+    killed("join", tmp_path, monkeypatch)
+    model = clone(CASES["join"][0]).set_params(checkpoint=str(tmp_path), resume=True)
+    with pytest.warns(UserWarning, match="Call 0 of this fit differs"):
+        model.fit(joined(1))
+    assert bits(model) == bits(clone(CASES["join"][0]).fit(joined(1)))
+
+
+def test_other_rows_in_a_database_are_refused(tmp_path, monkeypatch):
+    """The plan of a join in a database holds scales and counts: rows that keep these are seen by the first count."""
+    killed("join, in a database", tmp_path, monkeypatch)
+    other = joined()
+    loan = other.tables[0].source
+    loan["sum"] = loan["sum"].to_numpy()[::-1].copy()
+    model = clone(CASES["join, in a database"][0]).set_params(checkpoint=str(tmp_path), resume=True)
+    with pytest.raises(ValueError, match="not those of the checkpoint"):
+        model.fit(other)
+
+
+@pytest.mark.parametrize("case", ["robust regression, many rows", "robust classes, landmarks"])
+def test_a_fit_of_calls_that_max_time_ended_goes_on(case, tmp_path):
+    fit(case, checkpoint=str(tmp_path), max_time=1e-6)
+    assert (tmp_path / f"fit{SUFFIX}").exists()
+    assert bits(fit(case, checkpoint=str(tmp_path), resume=True, max_time=1000)) == bits(fit(case))
+
+
+def test_a_fit_of_calls_that_was_interrupted_goes_on(tmp_path, monkeypatch):
+    case = "robust classes"
+    with ended_at(monkeypatch, 20, KeyboardInterrupt), pytest.warns(InterruptedWarning):
+        fit(case, checkpoint=str(tmp_path))
+    assert bits(fit(case, checkpoint=str(tmp_path), resume=True)) == bits(fit(case))
+
+
 def test_max_time_is_no_part_of_the_fingerprint_and_a_fit_that_it_ended_goes_on(tmp_path):
     whole = bits(fit("pairs of classes"))
     fit("pairs of classes", checkpoint=str(tmp_path), max_time=1e-6)
@@ -242,7 +335,7 @@ def test_a_full_disk_costs_the_checkpoint_but_not_the_fit(tmp_path, monkeypatch)
         write(self, name, value)
 
     monkeypatch.setattr(Folder, "write", full)
-    monkeypatch.setattr(journal, "INTERVAL", 0.0)
+    monkeypatch.setattr(journal, "FIRST", 0.0)
     with pytest.warns(UserWarning, match="The checkpoint cannot be written.*No space left"):
         model = fit("pairs of classes", checkpoint=str(tmp_path))
     assert bits(model) == bits(fit("pairs of classes"))
@@ -297,6 +390,7 @@ def test_values_come_back_as_they_were():
     value = {"f": np.asfortranarray(rng.normal(size=(3, 4))), "c": np.arange(3, dtype=np.int8), "e": np.zeros((0, 2)),
              "inf": -np.inf, "tiny": 5e-324, "large": 2**100, "none": None, "deep": [{"a": (1, 2.5)}, "text"],
              "rng": rng_state(rng), "array": {"array": 3}}
+    value["again"] = [value["c"], partial(dict, inner=value["f"])]
     back = from_bytes("it", b"".join(to_parts(value)))
     assert back["f"].flags.f_contiguous
     for name in ("f", "c", "e"):
@@ -305,6 +399,8 @@ def test_values_come_back_as_they_were():
     assert [back[name] for name in ("inf", "tiny", "large", "none")] == [-np.inf, 5e-324, 2**100, None]
     assert back["deep"] == [{"a": [1, 2.5]}, "text"]
     assert back["array"] == {"array": 3}
+    np.testing.assert_array_equal(back["again"][0], value["c"])
+    np.testing.assert_array_equal(back["again"][1]["inner"], value["f"])
     other = np.random.RandomState(9)
     set_rng_state(other, back["rng"])
     np.testing.assert_array_equal(other.normal(size=5), rng.normal(size=5))

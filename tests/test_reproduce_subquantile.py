@@ -55,6 +55,36 @@ def test_one_command_writes_tables_and_figures(tmp_path, capsys):
     assert score["Subquantile", far] < 1.3 * score["Oracle", far]
 
 
+def test_a_run_that_was_killed_goes_on(tmp_path, monkeypatch):
+    """The rows that were finished are not fitted again, and the table is that of a run that was not killed."""
+    fitted = []
+    record = tables._record
+
+    def until(last):
+        def recorded(about, row, case):
+            fitted.append(about)
+            if len(fitted) == last:
+                raise KeyboardInterrupt
+            return record(about, row, case)
+        return recorded
+
+    def scores(folder):
+        return [{k: v for k, v in entry.items() if k != "seconds"}
+                for entry in json.loads((folder / "table3.json").read_text())]
+
+    command = ["--short", "--trials", "1", "--tables", "3", "--row", "SVM", "--figures"]
+    assert main([*command, "--output", str(tmp_path / "whole")]) == 0
+    monkeypatch.setattr(tables, "_record", until(4))
+    with pytest.raises(KeyboardInterrupt):
+        main([*command, "--output", str(tmp_path / "killed")])
+    monkeypatch.setattr(tables, "_record", until(None))
+    assert main([*command, "--output", str(tmp_path / "killed"), "--resume"]) == 0
+    whole = scores(tmp_path / "whole")
+    assert scores(tmp_path / "killed") == whole
+    assert len(fitted) == 1 + len(whole)
+    assert not (tmp_path / "killed" / "finished").exists()
+
+
 def test_a_verdict_needs_both_spreads():
     assert tables.agrees((0.50, 0.02, 1.0), (0.54, 0.03))
     assert not tables.agrees((0.50, 0.02, 1.0), (0.56, 0.03))

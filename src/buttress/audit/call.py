@@ -15,6 +15,7 @@ from buttress.audit.conclude import conclude
 from buttress.audit.contenders import contenders
 from buttress.audit.findings import Check
 from buttress.audit.fitted import check_task, is_fitted, name_of, order_columns, takes_numbers
+from buttress.audit.keeping import kept_in
 from buttress.audit.options import Options
 from buttress.audit.protocols import Frame, Report, is_frame
 from buttress.audit.reading.table import Table, columns_of, kind_of_frame, labels_of, make_table
@@ -39,6 +40,7 @@ def audit(
     checks: Sequence[Check] = (),
     ignore: Sequence[str] = (),
     against: ArrayLike | Frame | None = None,
+    checkpoint: str | None = None,
     report: Report | None = None,
 ) -> AuditResult:
     """Show what breaks a plain SVM on (X, y), what a robust one recovers, and which rows look wrong.
@@ -75,6 +77,9 @@ def audit(
     against : array or frame or None
         Newer rows with the columns of X, and perhaps one called ``target_name``: the result then says which columns
         drifted, which rows are novel, and whether a model of (X, y) can be trusted on them.
+    checkpoint : str or None
+        Folder in which finished stages are kept, so that the same call after a kill goes on from them; the budget then
+        counts anew. Emptied at the end.
     report : function of (what, share done) or None
         Called as the audit proceeds.
 
@@ -107,7 +112,8 @@ def audit(
     table.by_number = not is_frame(X)
     table.origin = "", kind_of_frame(X)
     newer = None if against is None else (columns_of(against), kind_of_frame(against))
-    return audit_table(estimator, table, settled, options, report, started, kind_of_frame(X), checks, newer)
+    return audit_table(estimator, table, settled, options, report, started, kind_of_frame(X), checks, newer,
+                       checkpoint)
 
 
 def _check_lengths(X: ArrayLike | Frame, y: ArrayLike) -> None:
@@ -120,6 +126,7 @@ def _check_lengths(X: ArrayLike | Frame, y: ArrayLike) -> None:
 def audit_table(
     estimator: Supervised | Predictor | None, table: Table, task: str, options: Options, report: Report | None,
     started: float, source: str, checks: Sequence[Check] = (), newer: Newer | None = None,
+    checkpoint: str | None = None,
 ) -> AuditResult:
     """Run the audit on a table; ``started`` is when the budget began to run, ``source`` names the data.
 
@@ -143,7 +150,8 @@ def audit_table(
         warnings.simplefilter("error", InterruptedWarning)
         warnings.filterwarnings("ignore", "X does not have valid feature names")  # a model fitted on a frame
         try:
-            study.run()
+            with kept_in(checkpoint, table, task, options, entries):
+                study.run()
             comparison = None if newer is None else compare(table, study.classifies, *newer, study.train, study.test,
                                                             options.seed)
         except InterruptedWarning:

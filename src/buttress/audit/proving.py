@@ -5,6 +5,7 @@ the attack left.
 """
 
 import time
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,8 +14,10 @@ from numpy.typing import NDArray
 from buttress._types import Predictor
 from buttress.audit import options as spending
 from buttress.audit.baselines import MAJORITY, reads_columns
+from buttress.audit.keeping import kept_stage
 from buttress.audit.measure import Cell, accuracy
 from buttress.certificates import certified_radius
+from buttress.checkpoints.memory import Memory
 
 if TYPE_CHECKING:
     from buttress.audit.study import Study  # which imports this module
@@ -31,14 +34,18 @@ def prove(study: "Study") -> None:
         if reads_columns(name) or name in study.in_place:
             continue
         standing = study.standing.get(name, np.asarray(model.predict(study.X_test) == study.y_test))
-        seconds = spending.ONE_CERTIFICATE * study.left()
-        proven = certified(model, study.X_test[standing], study.options.eps, seconds)
+        proven = kept_stage(["certified", name], partial(_certified, study, model, standing))["proven"]
         if proven is None:
             continue
         study.rows[name]["certified"] = proven_share(proven, standing)
         if len(proven) < standing.sum():
             said = f"{len(proven)} of the {standing.sum()} held-out rows of {name} that stand the attack"
             study.subsampled.setdefault("certified", said)
+
+
+def _certified(study: "Study", model: Predictor, standing: NDArray[np.bool_]) -> Memory:
+    seconds = spending.ONE_CERTIFICATE * study.left()
+    return {"proven": certified(model, study.X_test[standing], study.options.eps, seconds)}
 
 
 def certified(model: Predictor, X: NDArray[np.float64], eps: float, seconds: float) -> NDArray[np.bool_] | None:

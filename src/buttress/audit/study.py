@@ -22,8 +22,10 @@ from buttress.audit.baselines import (
     takes_logarithms,
 )
 from buttress.audit.contenders import fitted_within
+from buttress.audit.curves import NOISE, eps_curve, noise_curve
 from buttress.audit.fitted import is_fitted, on_prepared
 from buttress.audit.judging import Jury
+from buttress.audit.keeping import kept_stage
 from buttress.audit.measure import (
     Cell,
     accuracy,
@@ -45,11 +47,9 @@ from buttress.audit.reading.split import draw, split
 from buttress.audit.reading.table import Table
 from buttress.audit.suspicion import Verdicts, judge, plain
 from buttress.audit.warned import noted
-from buttress.datasets import contaminate
+from buttress.checkpoints.journal import journal_of_fit
+from buttress.checkpoints.memory import Memory
 
-NOISE = (0.0, 0.1, 0.2, 0.3, 0.4)  # shares of the training targets corrupted, the curve
-IN_TABLE = (0.1, 0.3)  # of these, the columns of the table
-RADII = (0.0, 0.5, 1.0, 1.5, 2.0)  # of attacks, in multiples of eps
 NOVELTY = 0.1  # of the rows called novel are not: a false discovery rate
 
 
@@ -109,8 +109,8 @@ class Study:
         self.report("suspicious rows", 0.55)
         self._suspicious()
         self._novel()
-        self._noise_curve()
-        self._eps_curve()
+        noise_curve(self)
+        eps_curve(self)
         self._conclude_judging()
         self.report("writing", 0.97)
 
@@ -169,8 +169,7 @@ class Study:
     def _subsample(self) -> None:
         """Keep as many rows as asked for, or as the budget affords."""
         self.report("warming up", 0.02)
-        self._time_of_all(spending.COMPILING_ROWS)
-        size = self.options.rows or self._affordable()
+        size: int = kept_stage("rows to train on", self._size)["size"]
         if size < len(self.X):
             chosen = self._draw(self.y, size)
             self.X = self.X[chosen]
@@ -179,6 +178,12 @@ class Study:
             self.train = self.train[chosen]
         if size < self.sizes["train"]:
             self.subsampled["train"] = f"{size} of {self.sizes['train']} training rows"
+
+    def _size(self) -> Memory:
+        """Return how many rows to train on; fits made to find that out leave nothing in a checkpoint."""
+        with journal_of_fit(None):
+            self._time_of_all(spending.COMPILING_ROWS)
+            return {"size": self.options.rows or self._affordable()}
 
     def _affordable(self) -> int:
         """Return how many rows should fit in the time planned for, by two pilots and how their time grows."""
@@ -210,7 +215,7 @@ class Study:
                     attacked_correct(model, X[few], y[few], eps, len(self.table.numeric), self.options.seed)
         return (time.monotonic() - begun) * (len(NOISE) + 1)
 
-    def _fit(self, name: str, estimator: Supervised, y: Labels) -> Supervised:
+    def fit(self, name: str, estimator: Supervised, y: Labels) -> Supervised:
         """Fit to the training rows in its share of the time left, and note who stopped before converging."""
         X = self.native if reads_columns(name) else self.X
         with noted(self.notes, name if y is self.y else None):
@@ -226,11 +231,11 @@ class Study:
         for k, (name, estimator) in enumerate(self.entries.items()):
             self.report(f"{name}: as is and attacked", 0.1 + 0.45 * k / len(self.entries))
             if name in self.unfitted:
-                model: Predictor = self._fit(name, self.unfitted[name], self.y)
+                model: Predictor = self.fit(name, self.unfitted[name], self.y)
             else:
                 model = self.yours[name] if name in self.in_place else on_prepared(estimator, self.scaler)
             self.models[name] = model
-            self.rows[name]["as_is"] = self._score(name, model)
+            self.rows[name]["as_is"] = self.score(name, model)
             if self.classifies:
                 self._attack_if_affordable(name)
             else:
@@ -244,7 +249,7 @@ class Study:
             return self.space.rows(self.test)
         return self.native_test if reads_columns(name) else self.X_test
 
-    def _score(self, name: str, model: Predictor, part: Pick = slice(None)) -> Cell:
+    def score(self, name: str, model: Predictor, part: Pick = slice(None)) -> Cell:
         predicted = model.predict(self._held_out(name)[part])
         y = self.y_test[part]
         return accuracy(predicted == y) if self.classifies else rmse(predicted - y, self.options.seed)
@@ -270,19 +275,26 @@ class Study:
             self.unattacked.add(name)
             self.notes.append(why_not)
         else:
-            self.rows[name]["attacked"] = self._attacked(name, self.options.eps)
+            self.rows[name]["attacked"] = self.attacked(name, self.options.eps)
 
     def _expected_seconds(self, name: str) -> float:
         """Return what an attack on all held-out rows should take, from one on two rows and one on a few more."""
         seconds = []
         for count in (2, spending.COUNTED):  # the first also pays for what is paid once
-            self._attacked(name, self.options.eps, count)
+            self.attacked(name, self.options.eps, count)
             seconds.append(self.attack_seconds[name])
         a_row = max(0.0, seconds[1] - seconds[0]) / (spending.COUNTED - 2)
         return seconds[1] + a_row * max(0, len(self.X_test) - spending.COUNTED)
 
-    def _attacked(self, name: str, eps: float, count: int | None = None) -> Cell:
+    def attacked(self, name: str, eps: float, count: int | None = None) -> Cell:
         """Attack a fitted model on the held-out rows, or on the first ``count`` of them, and note the time it took."""
+        found = kept_stage(["attacked", name, eps, count], lambda: self._survived(name, eps, count))
+        self.attack_seconds[name] = found["seconds"]
+        if count is None and eps == self.options.eps:
+            self.standing[name] = found["survived"]
+        return accuracy(found["survived"])
+
+    def _survived(self, name: str, eps: float, count: int | None) -> Memory:
         begun = time.monotonic()
         with warnings.catch_warnings():
             if count is not None or eps != self.options.eps:  # the table's attack says what there is to say
@@ -293,10 +305,7 @@ class Study:
             else:
                 attack = attacked_by_columns if reads_columns(name) else attacked_correct
                 survived = attack(model, X, y, eps, len(self.table.numeric), self.options.seed)
-        self.attack_seconds[name] = time.monotonic() - begun
-        if count is None and eps == self.options.eps:
-            self.standing[name] = np.asarray(survived)
-        return accuracy(survived)
+        return {"survived": np.asarray(survived), "seconds": time.monotonic() - begun}
 
     def _suspicious(self) -> None:
         """Judge rows, trained on or held out alike: each by a fit without it, so that none need be kept apart.
@@ -349,37 +358,4 @@ class Study:
         self.novel = [plain(row) for row in self.table.row_numbers[self.test[outside]]]
         if self.novel:
             for name, model in self.models.items():
-                self.rows[name]["novel"] = self._score(name, model, outside)
-
-    def _noise_curve(self) -> None:
-        """Corrupt 10% and 30% first, the table's columns, then the rest of the curve while the budget lasts."""
-        kind, prefix = ("flip", "flipped") if self.classifies else ("noise", "noise")
-        curve: dict[str, list[Any]] = {"x": list(NOISE)} | {name: [None] * len(NOISE) for name in self.entries}
-        for name in self.entries:
-            curve[name][0] = self.rows[name]["as_is"].value
-        for k, rate in enumerate((*IN_TABLE, 0.2, 0.4)):
-            self.report(f"{rate:.0%} of training targets corrupted", 0.6 + 0.07 * k)
-            _, dirty, _ = contaminate(self.X, self.y, rate, kind, random_state=self.options.seed)
-            for name, estimator in self.unfitted.items():
-                if self.left() < spending.FOR_CURVES * self.options.budget:
-                    continue
-                cell = self._score(name, self._fit(name, estimator, dirty))
-                curve[name][NOISE.index(rate)] = cell.value
-                if rate in IN_TABLE:
-                    self.rows[name][f"{prefix}_{rate:.0%}".rstrip("%")] = cell
-        self.curves["noise"] = curve
-
-    def _eps_curve(self) -> None:
-        if not self.classifies:
-            return
-        radii = [share * self.options.eps for share in RADII]
-        curve: dict[str, list[Any]] = {"x": radii} | {name: [None] * len(RADII) for name in self.entries}
-        for name, cells in self.rows.items():
-            curve[name][0] = cells["as_is"].value
-            curve[name][RADII.index(1.0)] = cells["attacked"].value
-        for k in (4, 1, 3):  # the widest first, then between
-            self.report(f"attacks at eps {radii[k]:g}", 0.92)
-            for name in (name for name in self.models if name not in self.unattacked):
-                if self.left() - self.attack_seconds[name] > spending.FOR_CURVES * self.options.budget:
-                    curve[name][k] = self._attacked(name, radii[k]).value
-        self.curves["eps"] = curve
+                self.rows[name]["novel"] = self.score(name, model, outside)

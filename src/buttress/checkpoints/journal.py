@@ -1,11 +1,12 @@
 """What a fit keeps of its runs while it goes on: those that have ended, and the one it is in.
 
 The runs of a fit come in the same order whenever it is repeated, so a number names a run. When the fit is repeated,
-:func:`buttress.solvers.run.run` asks the journal of each, and restarts its algorithm from what is kept.
+:func:`buttress.solvers.run.run` asks the journal of each, and restarts its algorithm from what is kept. Beside runs a
+fit may keep what single calls returned: :func:`kept`.
 """
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -14,9 +15,12 @@ import numpy as np
 
 from buttress._checks import warn_user
 from buttress._types import Array
+from buttress.checkpoints.answers import Answers, Followed
+from buttress.checkpoints.digest import summary
 from buttress.checkpoints.folder import Folder
 from buttress.checkpoints.memory import Memory
 
+FIRST = 10.0  # seconds from the start of a fit to its first write: a shorter one pays for none
 INTERVAL = 2.0  # seconds from one write to the next, at least
 SHARE = 0.01  # of the time that writing may take: after a slow write the next one waits for longer
 NOW = "now"  # the name of the run that goes on
@@ -74,13 +78,15 @@ class Journal:
 
     def __init__(self, folder: Folder):
         self.folder = folder
+        self.answers = Answers(folder)
         self.ended: dict[int, Record] = {}
         self.current: tuple[int, Record] | None = None
         self.cut = False  # whether a run was ended from outside, so that there is something to go on with
+        self.opening: Callable[[], None] | None = None  # writes what comes before all records
         self._pending: dict[int, Record] = {}
         self._count = 0
         self._files = 0
-        self._next_write = time.monotonic() + INTERVAL
+        self._next_write = time.monotonic() + FIRST
         self._broken = False
 
     def load(self) -> None:
@@ -92,9 +98,14 @@ class Journal:
         found = self.folder.read(NOW)
         if found is not None and found["number"] not in self.ended:
             self.current = (found["number"], Record(**found["record"]))
+        self.answers.load()
 
     def clear(self) -> None:
-        """Remove all records."""
+        """Remove all records and answers."""
+        self._forget_runs()
+        self.answers.clear()
+
+    def _forget_runs(self) -> None:
         for name in [*self.folder.names(ENDED), NOW]:
             self.folder.remove(name)
         self._files = 0
@@ -116,7 +127,7 @@ class Journal:
         warn_user(f"Run {number} of this fit starts elsewhere than the one in the checkpoint, which is of no use from "
                   "there on. Fits with max_time, or in several threads, may take another course each time.")
         kept = {other: entry for other, entry in self.ended.items() if other < number}
-        self.clear()
+        self._forget_runs()
         self.ended = kept
         self._pending = dict(kept)
         return None
@@ -139,10 +150,36 @@ class Journal:
         if self.due:
             self._write({})
 
+    def answer(self, question: str, compute: Callable[[], Memory]) -> Memory:
+        """Return what is kept of the call that comes next, or what it returns now, and keep that.
+
+        Runs within a call that is kept are not begun again, so their numbers are skipped.
+        """
+        found = self.answers.known(question)
+        if found is not None:
+            self._count = found["runs"]
+            value: Memory = found["value"]
+            return value
+        value = compute()
+        if not (self.cut or self._broken):
+            self.answers.note(question, value, self._count)
+            if self.due:
+                self._write({})
+        return value
+
+    def stop(self) -> None:
+        """Write what is pending, and keep no more: a part of the fit was ended from outside."""
+        if not (self.cut or self._broken):
+            self._write({})
+        self.cut = True
+
     def _write(self, current: Mapping[str, object]) -> None:
         """Write what is pending, and the run that goes on; a full disk costs the checkpoint, not the fit."""
         started = time.monotonic()
         try:
+            if self.opening is not None:
+                self.opening()
+                self.opening = None
             self._flush()
             for name, value in current.items():
                 self.folder.write(name, value)
@@ -158,6 +195,7 @@ class Journal:
             self.folder.write(f"{ENDED}{self._files:06d}", records)
             self._files += 1
             self._pending = {}
+        self.answers.write()
 
 
 _CURRENT: ContextVar[Journal | None] = ContextVar("_CURRENT", default=None)
@@ -176,3 +214,25 @@ def journal_of_fit(journal: Journal | None) -> Iterator[None]:
 def current_journal() -> Journal | None:
     """Return the journal of the fit that is going on in this thread, None where it keeps none."""
     return _CURRENT.get()
+
+
+def kept(question: object, compute: Callable[[], Memory]) -> Memory:
+    """Return ``compute()``, or what the checkpoint of the fit that is going on keeps of this call.
+
+    Parameters
+    ----------
+    question : object
+        All that the call depends on and that may differ in another fit to the same data, such as a list of arrays and
+        numbers. A call that is kept is used only for an equal question.
+    compute : function
+        Makes the call; what it returns must not be changed in place afterwards.
+    """
+    journal = _CURRENT.get()
+    return compute() if journal is None else journal.answer(summary(question), compute)
+
+
+def follow(holder: Followed) -> None:
+    """Keep what this solver holds beside the calls of the fit that is going on, if that keeps any."""
+    journal = _CURRENT.get()
+    if journal is not None:
+        journal.answers.follow(holder)

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from buttress._types import Rng
+from buttress.checkpoints.digest import raw
 
 # By name: arrays, numbers, text, None, and lists and mappings of these. Tuples come back as lists. A partial, called
 # when the value is written, stands for what it returns.
@@ -26,11 +27,15 @@ DIGEST = hashlib.sha256().digest_size
 KINDS = "biufcU"  # kinds of dtype whose raw bytes hold all there is
 
 
-def to_parts(value: object) -> list[bytes]:
-    """Return the parts of a file that holds ``value``; TypeError for what is not data."""
-    arrays: list[AnyArray] = []
-    body = json.dumps({"value": _encoded(value, arrays), "arrays": [_described(array) for array in arrays]}).encode()
-    parts = [LENGTH.pack(len(body)), body, *(array.tobytes("A") for array in arrays)]
+def to_parts(value: object) -> "list[bytes | memoryview[int]]":
+    """Return the parts of a file that holds ``value``; TypeError for what is not data.
+
+    They are views of the arrays, so they are to be written at once.
+    """
+    found = _Arrays()
+    encoded = _encoded(value, found)
+    body = json.dumps({"value": encoded, "arrays": [_described(array) for array in found.arrays]}).encode()
+    parts: list[bytes | memoryview[int]] = [LENGTH.pack(len(body)), body, *map(raw, found.arrays)]
     digest = hashlib.sha256()
     for part in parts:
         digest.update(part)
@@ -70,14 +75,35 @@ def set_rng_state(rng: Rng, state: Memory) -> None:
         rng.bit_generator.state = state
 
 
-def _encoded(value: object, arrays: list[AnyArray]) -> object:
+class _Arrays:
+    """The arrays of a file. What is there twice, as the memory of a step that is both best and last, is written once.
+    """
+
+    def __init__(self) -> None:
+        self.arrays: list[AnyArray] = []
+        self._places: dict[int, int] = {}
+        self._called: dict[int, tuple[object, object]] = {}  # by id; the partial is held, so that its id stays its own
+
+    def place(self, array: AnyArray) -> int:
+        if id(array) not in self._places:
+            self._places[id(array)] = len(self.arrays)
+            self.arrays.append(array)
+        return self._places[id(array)]
+
+    def called(self, stand_in: partial[Any]) -> object:
+        """Return what a partial returns, called once."""
+        if id(stand_in) not in self._called:
+            self._called[id(stand_in)] = (stand_in, stand_in())
+        return self._called[id(stand_in)][1]
+
+
+def _encoded(value: object, arrays: _Arrays) -> object:
     if isinstance(value, np.ndarray):
         if value.dtype.kind not in KINDS:
             raise TypeError(f"A checkpoint holds numbers and text. Got an array of {value.dtype}.")
-        arrays.append(value)
-        return {"array": len(arrays) - 1}
+        return {"array": arrays.place(value)}
     if isinstance(value, partial):
-        return _encoded(value(), arrays)
+        return _encoded(arrays.called(value), arrays)
     if isinstance(value, np.generic):
         return value.item()
     if value is None or isinstance(value, bool | int | float | str):

@@ -3,7 +3,7 @@
 import functools
 import inspect
 from collections.abc import Callable
-from typing import Any, TypeVar, cast
+from typing import Any, NamedTuple, TypeVar, cast
 
 import numpy as np
 
@@ -17,6 +17,14 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 FIT = "fit"  # the name of what is kept of the fit itself
 RESUME = (False, True, "approximately")
+
+
+class Hints(NamedTuple):
+    """How to go on where a folder is of another fit, and where it was written elsewhere."""
+
+    of_another: str = "Use resume=False to start anew in its place"
+    of_elsewhere: str = ("Use resume='approximately' to go on from it all the same: the model then meets the "
+                         "tolerance, but is not the same to the bit.")
 
 
 def resumable(fit: F) -> F:
@@ -35,7 +43,8 @@ def resumable(fit: F) -> F:
             if model.resume:
                 raise ValueError(f"resume={model.resume!r} needs a checkpoint. Got checkpoint=None. Name a folder.")
             return fit(model, *args, **kwargs)
-        data = dict(list(named.bind(model, *args, **kwargs).arguments.items())[1:])
+        bound = list(named.bind(model, *args, **kwargs).arguments.items())[1:]
+        data = {name: value for name, value in bound if value is not None}  # y=None is no other fit than no y
         folder = Folder(model.checkpoint)
         with folder.held():
             journal = taken_up(folder, model.resume, fingerprint(model, data), _global_rng(model))
@@ -55,32 +64,37 @@ def _global_rng(model: object) -> np.random.RandomState | None:
     return np.random.mtrand._rand if draws else None
 
 
-def taken_up(folder: Folder, resume: bool | str, now: Fingerprint, rng: np.random.RandomState | None) -> Journal:
+def taken_up(
+    folder: Folder, resume: bool | str, now: Callable[[], Fingerprint], rng: np.random.RandomState | None,
+    *, hints: Hints | None = None,
+) -> Journal:
     """Return the journal of a fit, with what the folder holds of it, or empty where the fit starts anew.
 
-    A global generator is put into the state in which the first fit found it.
+    A global generator is put into the state in which the first fit found it. ``hints`` end the errors. The fingerprint
+    of a fit that starts anew is written with its first records, so that a short fit pays for none.
     """
     journal = Journal(folder)
     kept = folder.read(FIT) if resume else None
     if kept is None:
         journal.clear()
-        folder.write(FIT, {"fingerprint": now, "rng": None if rng is None else rng_state(rng)})
+        folder.remove(FIT)
+        state = None if rng is None else rng_state(rng)
+        journal.opening = lambda: folder.write(FIT, {"fingerprint": now(), "rng": state})
         return journal
-    refuse_another(folder, now, kept["fingerprint"], resume)
+    refuse_another(folder, now(), kept["fingerprint"], resume, hints or Hints())
     if rng is not None and kept["rng"] is not None:
         set_rng_state(rng, kept["rng"])
     journal.load()
     return journal
 
 
-def refuse_another(folder: Folder, now: Fingerprint, then: Fingerprint, resume: bool | str) -> None:
+def refuse_another(folder: Folder, now: Fingerprint, then: Fingerprint, resume: bool | str, hints: Hints) -> None:
     """Raise ValueError where the folder is of another fit than this one, and say in what they differ."""
     others = [*differences(now, then, "parameters"), *differences(now, then, "data")]
     if others:
-        raise ValueError(f"checkpoint={str(folder.path)!r} is of another fit: {'; '.join(others)}. Use resume=False to "
-                         "start anew in its place, or another folder.")
+        raise ValueError(f"checkpoint={str(folder.path)!r} is of another fit: {'; '.join(others)}. "
+                         f"{hints.of_another}, or another folder.")
     elsewhere = differences(now, then, "environment")
     if elsewhere and resume != "approximately":
         raise ValueError(f"checkpoint={str(folder.path)!r} was written elsewhere, where numbers are rounded otherwise: "
-                         f"{'; '.join(elsewhere)}. Use resume='approximately' to go on from it all the same: the model "
-                         "then meets the tolerance, but is not the same to the bit.")
+                         f"{'; '.join(elsewhere)}. {hints.of_elsewhere}")

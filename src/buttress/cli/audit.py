@@ -32,6 +32,10 @@ class Task(StrEnum):
 
 Trust = Annotated[bool, typer.Option(
     "--trust-pickle", help="Read --model from a pickle, joblib or skops file, which can run code of its maker.")]
+FailOn = Annotated[list[str] | None, typer.Option(
+    help="error, warning or a code such as BUT007: exit with 1 if that, or a worse one, is found.")]
+Kept = Annotated[str | None, typer.Option(
+    metavar="FOLDER", help="Keep finished stages there: the same command goes on from them after a kill.")]
 
 
 @app.command(short_help="What is wrong with a table, and which model to use.")
@@ -54,9 +58,9 @@ def audit(
     trust_pickle: Trust = False,
     fail_under: Annotated[list[str] | None, typer.Option(
         help="COLUMN=VALUE, as in attacked=0.7: exit with 1 if the recommended estimator does worse.")] = None,
-    fail_on: Annotated[list[str] | None, typer.Option(
-        help="error, warning or a code such as BUT007: exit with 1 if that, or a worse one, is found.")] = None,
+    fail_on: FailOn = None,
     ignore: Annotated[list[str] | None, typer.Option(help="Code of a finding to leave out, such as BUT005.")] = None,
+    checkpoint: Kept = None,
 ) -> None:
     """Show what breaks a plain SVM on DATA, what a robust one recovers, and which rows look wrong."""
     floors = dict(_floor(text) for text in fail_under or [])
@@ -73,7 +77,7 @@ def audit(
     options = Options(task.value, eps, budget, rows, seed, tuple(ignore or []), swaps)
     with ctrl_c(), progress() as report:
         result = audit_table(_fitted(model), table, settled, options, report, STARTED, data,
-                             newer=_newer(against, made))
+                             newer=_newer(against, made), checkpoint=checkpoint)
     _show(result, result.save(output))
     _judge(result, floors, fail_on or [])
 

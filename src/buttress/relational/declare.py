@@ -150,6 +150,10 @@ class Join:
         dated = f", as_of={self.as_of!r}" if self.as_of else ""
         return f"Join({self.tables!r}, on={self.on!r}{used}{dated})"
 
+    def checkpoint_identity(self) -> list[object]:
+        """Return what tells this declaration from others; whether the rows are others is seen when they are read."""
+        return [repr(self), self.max_bag_rows]
+
     def __sklearn_clone__(self) -> "Join":
         """Return the join itself: clones of a model share its tables and connections."""
         return self

@@ -14,6 +14,7 @@ from buttress.relational.counting.listed import label_means
 from buttress.relational.counting.queries import class_accuracy
 from buttress.relational.declare import Join
 from buttress.relational.optimum.planes import PlanePool
+from buttress.relational.parameters import check_parameters
 from buttress.relational.plan.plan import Plan
 from buttress.relational.plan.prepare import prepare
 from buttress.relational.plan.weighting import weigh
@@ -63,7 +64,7 @@ def cross_validate(
     """
     model = RelationalLinearSVC() if model is None else model
     check_count("n_folds", n_folds, 2)
-    model._check_parameters(join, None)
+    check_parameters(model, join, None)
     plan = prepare(join, intercept=model.fit_intercept, encoding=encoding_of(model))
     place = next(rows for t, rows in plan.nodes[0].members if t == plan.label_table)
     whole = []

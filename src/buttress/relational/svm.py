@@ -12,15 +12,18 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from buttress._callbacks import CallbackSupportMixin, step_callback, with_callbacks
-from buttress._checks import Array, check_count, check_limits, check_number, check_option, warn_user
+from buttress._checks import Array, warn_user
 from buttress.certainty.probabilities import Certainty, Probabilities
+from buttress.checkpoints.journal import kept
+from buttress.checkpoints.resumable import resumable
 from buttress.relational.checks import used_columns
 from buttress.relational.choice import choose_oracle
 from buttress.relational.counting.margins import MarginOracle
 from buttress.relational.counting.queries import class_accuracy, mean_scores
 from buttress.relational.declare import Join, key_columns
 from buttress.relational.optimum.planes import PlanePool
-from buttress.relational.optimum.solve import Settings, sample_start, sampled_scores, solve
+from buttress.relational.optimum.solve import Settings, kept_start, sampled_scores, solve
+from buttress.relational.parameters import check_parameters
 from buttress.relational.plan.plan import Encoding, Plan
 from buttress.relational.plan.prepare import prepare
 from buttress.relational.plan.weighting import ClassWeight
@@ -29,8 +32,6 @@ from buttress.relational.sources.databases import one_snapshot
 from buttress.relational.sources.deadline import seconds_left, time_limit
 from buttress.relational.sql.scoring import scoring
 from buttress.solvers.run import all_or_nothing
-
-SOLVERS = ("auto", "sample", "lbfgs", "bundle", "paper", "projected")
 
 
 class RelationalLinearSVC(Probabilities, CallbackSupportMixin, ClassifierMixin, BaseEstimator):
@@ -92,6 +93,11 @@ class RelationalLinearSVC(Probabilities, CallbackSupportMixin, ClassifierMixin, 
         Of the sample.
     progress : bool, default=False
         Show a progress line with the interval's relative width as gap.
+    checkpoint : str or None, default=None
+        Folder in which the fit keeps, every few seconds, what it needs to go on if its process is killed.
+    resume : bool or "approximately", default=False
+        True: go on from what ``checkpoint`` holds of this fit, to the same bits, or start if it holds nothing.
+        "approximately" accepts other versions or threads.
 
     Attributes
     ----------
@@ -168,6 +174,8 @@ class RelationalLinearSVC(Probabilities, CallbackSupportMixin, ClassifierMixin, 
         max_time: float | None = None,
         random_state: RandomState | int | None = None,
         progress: bool = False,
+        checkpoint: str | None = None,
+        resume: bool | str = False,
     ):
         self.alpha = alpha
         self.C = C
@@ -191,8 +199,11 @@ class RelationalLinearSVC(Probabilities, CallbackSupportMixin, ClassifierMixin, 
         self.max_time = max_time
         self.random_state = random_state
         self.progress = progress
+        self.checkpoint = checkpoint
+        self.resume = resume
 
     @all_or_nothing
+    @resumable
     @with_callbacks
     def fit(self, X: Join, y: None = None) -> "RelationalLinearSVC":
         """Fit to a Join whose one labelled table holds the target; returns self.
@@ -201,39 +212,11 @@ class RelationalLinearSVC(Probabilities, CallbackSupportMixin, ClassifierMixin, 
         SourceLostError when a database fails while it is used, SourceChangedError when its rows change meanwhile, and
         TimeoutError when ``max_time`` is spent before there is a model.
         """
-        self._check_parameters(X, y)
+        check_parameters(self, X, y)
         with time_limit(self.max_time), ExitStack() as held:
             oracle, plan = choose_oracle(X, self, held)
+            kept(plan, dict)  # other tables than those of the checkpoint are noticed here
             return self._fit_plan(plan, oracle, PlanePool(plan.width))
-
-    def _check_parameters(self, join: object, y: object) -> None:
-        if not isinstance(join, Join):
-            raise ValueError(f"RelationalLinearSVC is fitted to a Join. Got {type(join).__name__}. For one table use "
-                             "Join([Table(name, source, features=..., label=...)]).")
-        if y is not None:
-            raise ValueError("The target is the label of one of the join's tables. Leave y out.")
-        if not any(table.label for table in join.tables):
-            raise ValueError("No table of the join has a label. Give one table label='column'.")
-        if self.C is None:
-            check_number("alpha", self.alpha, 0)
-        if self.C is not None:
-            check_number("C", self.C, 0)
-        check_number("tol", self.tol, 0)
-        check_number("sketch_error", self.sketch_error, 0, 1, closed="right")
-        check_number("memory_limit", self.memory_limit, 0)
-        check_count("n_samples", self.n_samples)
-        check_limits(self.max_iter, self.max_time)
-        for name, options in (("missing", ("raise", "zero", "mean")), ("scaling", ("max", "robust")),
-                              ("loss", ("hinge", "squared_hinge", "logistic")), ("solver", SOLVERS),
-                              ("sketch", ("grid", "rank")), ("objective", ("rows", "mean")),
-                              ("row_weight", ("join", "label_row")), ("unmatched", ("intercept", "nan")),
-                              ("step_rule", ("theorem", "section")), ("engine", ("auto", "memory", "sql"))):
-            check_option(name, getattr(self, name), options)
-        if self.loss != "hinge" and (self.sketch == "rank" or self.solver in ("paper", "projected")):
-            raise ValueError("sketch='rank' and the solvers paper and projected are for loss='hinge'. Got "
-                             f"loss={self.loss!r}, sketch={self.sketch!r}, solver={self.solver!r}.")
-        if self.objective == "mean" and (self.sketch == "rank" or self.solver == "paper"):
-            raise ValueError("sketch='rank' and solver='paper' count join rows. Use objective='rows'.")
 
     def _settings(self, total: float, callback: Callable[[Any], bool | None] | None) -> Settings:
         alpha = self.alpha if self.C is None else 1 / (2 * self.C * total)
@@ -250,7 +233,7 @@ class RelationalLinearSVC(Probabilities, CallbackSupportMixin, ClassifierMixin, 
         rng = check_random_state(self.random_state)
 
         def begin() -> Array:
-            return sample_start(plan, oracle, settings, rng) if start is None else start
+            return kept_start(plan, oracle, settings, rng) if start is None else start
 
         outcome = solve(oracle, pool, settings, begin, plan)
         found = outcome.state

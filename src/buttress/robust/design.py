@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any
 
@@ -22,6 +22,7 @@ from buttress.features.stored import LandmarkFeatures
 from buttress.gram.entries import entries
 from buttress.kernels import Kernel, MultiscaleRBF, centers, fitted_kernel, is_precomputed, warn_of_scale
 from buttress.robust.tuning import DESIGN
+from buttress.solvers.ridge.kept import kept_ridge
 from buttress.solvers.ridge.landmarks import LandmarkRidge
 from buttress.solvers.ridge.leave_one_out import FeatureRidge, GramRidge, Ridge, pivoted_cholesky
 from buttress.solvers.ridge.tuning import LEVERAGES
@@ -94,7 +95,8 @@ class Setting:
     def design(self, X: Any, n_landmarks: int | None = None) -> Design:
         """Return the design of the rows of X, on as many landmarks as the setting or the caller says."""
         chosen = self.n_landmarks if n_landmarks is None else n_landmarks
-        return kernel_design(self.kernel, X, n_landmarks=chosen, rng=self.rng)
+        design = kernel_design(self.kernel, X, n_landmarks=chosen, rng=self.rng)
+        return replace(design, ridge=kept_ridge(design.ridge))
 
     def threads(self, X: Any) -> AbstractContextManager[None]:
         """Return the block to make designs of rows of X and fit in."""

@@ -11,6 +11,7 @@ from buttress._checks import Array, check_classes, check_contamination_or_auto, 
 from buttress._predicting import ExpansionPredictions, sparse_or_dense
 from buttress.certainty.calibration import HeldOut
 from buttress.certainty.probabilities import Certainty, Probabilities
+from buttress.checkpoints.resumable import resumable
 from buttress.expansion import binary_contrasts, rival_contrasts
 from buttress.kernels import is_precomputed
 from buttress.robust.confused_fit import with_directions
@@ -62,6 +63,11 @@ class RobustKernelClassifier(Probabilities, ExpansionPredictions, ClassifierMixi
     progress : bool, default=False
         Show a progress line.
     random_state : int, RandomState or None
+    checkpoint : str or None, default=None
+        Folder in which the fit keeps, every few seconds, what it needs to go on if its process is killed.
+    resume : bool or "approximately", default=False
+        True: go on from what ``checkpoint`` holds of this fit, to the same bits, or start if it holds nothing.
+        "approximately" accepts other versions or threads.
 
     Attributes
     ----------
@@ -130,6 +136,8 @@ class RobustKernelClassifier(Probabilities, ExpansionPredictions, ClassifierMixi
         max_time: float | None = None,
         progress: bool = False,
         random_state: Any = None,
+        checkpoint: str | None = None,
+        resume: bool | str = False,
     ):
         self.contamination = contamination
         self.alpha = alpha
@@ -142,11 +150,14 @@ class RobustKernelClassifier(Probabilities, ExpansionPredictions, ClassifierMixi
         self.max_time = max_time
         self.progress = progress
         self.random_state = random_state
+        self.checkpoint = checkpoint
+        self.resume = resume
 
     def __sklearn_tags__(self) -> Any:
         return sparse_or_dense(super().__sklearn_tags__(), is_precomputed(self.kernel))
 
     @all_or_nothing
+    @resumable
     def fit(self, X: Any, y: Any) -> "RobustKernelClassifier":
         """Fit to X of shape (n, d), dense or sparse, and class labels y of shape (n,); returns self.
 

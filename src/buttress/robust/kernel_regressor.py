@@ -10,6 +10,7 @@ from buttress._checks import Array, check_count, check_X_y, warn_user
 from buttress._documented import Documented
 from buttress._predicting import ExpansionValues, sparse_or_dense
 from buttress.certainty.intervals import ExpansionIntervals, HeldOutFits, hold_out
+from buttress.checkpoints.resumable import resumable
 from buttress.kernels import is_precomputed
 from buttress.robust.design import Design, check_robust_parameters, fit_setting, given
 from buttress.robust.misleading import enough, warn_of_misleading
@@ -52,6 +53,11 @@ class RobustKernelRegressor(Documented, ExpansionValues, ExpansionIntervals, Reg
     progress : bool, default=False
         Show a progress line.
     random_state : int, RandomState or None
+    checkpoint : str or None, default=None
+        Folder in which the fit keeps, every few seconds, what it needs to go on if its process is killed.
+    resume : bool or "approximately", default=False
+        True: go on from what ``checkpoint`` holds of this fit, to the same bits, or start if it holds nothing.
+        "approximately" accepts other versions or threads.
 
     Attributes
     ----------
@@ -115,6 +121,8 @@ class RobustKernelRegressor(Documented, ExpansionValues, ExpansionIntervals, Reg
         max_time: float | None = None,
         progress: bool = False,
         random_state: Any = None,
+        checkpoint: str | None = None,
+        resume: bool | str = False,
     ):
         self.contamination = contamination
         self.alpha = alpha
@@ -128,11 +136,14 @@ class RobustKernelRegressor(Documented, ExpansionValues, ExpansionIntervals, Reg
         self.max_time = max_time
         self.progress = progress
         self.random_state = random_state
+        self.checkpoint = checkpoint
+        self.resume = resume
 
     def __sklearn_tags__(self) -> Any:
         return sparse_or_dense(super().__sklearn_tags__(), is_precomputed(self.kernel))
 
     @all_or_nothing
+    @resumable
     def fit(self, X: Any, y: Any) -> "RobustKernelRegressor":
         """Fit to X of shape (n, d), dense or sparse, and real targets y of shape (n,); returns self.
 

@@ -33,6 +33,7 @@ from buttress._types import (
     Trainable,
     VectorLike,
 )
+from buttress.checkpoints.resumable import resumable
 from buttress.features import landmarks, nystroem
 from buttress.kernels import Kernel, KernelLike, Linear, as_kernel, is_precomputed, warn_of_scale
 from buttress.risks import Mean
@@ -61,6 +62,8 @@ class Sever(Documented, MetaEstimatorMixin, BaseEstimator):
         degree: float = 3,
         coef0: float = 0.0,
         random_state: RandomStateLike = None,
+        checkpoint: str | None = None,
+        resume: bool | str = False,
     ):
         self.estimator = estimator
         self.contamination = contamination
@@ -73,6 +76,8 @@ class Sever(Documented, MetaEstimatorMixin, BaseEstimator):
         self.degree = degree
         self.coef0 = coef0
         self.random_state = random_state
+        self.checkpoint = checkpoint
+        self.resume = resume
 
     def _filter(self, share: float) -> Filter:
         """Return the filter of the rule; ``share`` is what it drops per round. Raises ValueError for bad parameters."""
@@ -152,6 +157,11 @@ class SeverRegressor(RegressorMixin, Sever):
         the given estimator if it has one, else a linear one. Above 5,000 rows gradients use 1,000 Nystroem features.
     random_state : int, RandomState or None
         For ``rule="random"``.
+    checkpoint : str or None, default=None
+        Folder in which the fit keeps, every few seconds, what it needs to go on if its process is killed.
+    resume : bool or "approximately", default=False
+        True: go on from what ``checkpoint`` holds of this fit, to the same bits, or start if it holds nothing.
+        "approximately" accepts other versions or threads.
 
     Attributes
     ----------
@@ -178,6 +188,7 @@ class SeverRegressor(RegressorMixin, Sever):
     """
 
     @all_or_nothing
+    @resumable
     def fit(self, X: MatrixLike, y: VectorLike) -> "SeverRegressor":
         """Fit to X of shape (n, d) and real targets y of shape (n,); returns self.
 
@@ -211,7 +222,7 @@ class SeverClassifier(ClassifierMixin, Sever):
         What is fitted, cloned each round.
     share : float in [0, 1), default=contamination / n_rounds
         What ``rule="share"`` drops each round.
-    contamination, rule, tolerance, n_rounds, kernel, gamma, degree, coef0, random_state
+    contamination, rule, tolerance, n_rounds, kernel, gamma, degree, coef0, random_state, checkpoint, resume
         As in :class:`SeverRegressor`.
     balanced : bool, default=True
         Score and drop rows within each class. Otherwise a whole class may be dropped.
@@ -251,13 +262,16 @@ class SeverClassifier(ClassifierMixin, Sever):
         degree: float = 3,
         coef0: float = 0.0,
         random_state: RandomStateLike = None,
+        checkpoint: str | None = None,
+        resume: bool | str = False,
     ):
         super().__init__(estimator, contamination=contamination, rule=rule, share=share, tolerance=tolerance,
                          n_rounds=n_rounds, kernel=kernel, gamma=gamma, degree=degree, coef0=coef0,
-                         random_state=random_state)
+                         random_state=random_state, checkpoint=checkpoint, resume=resume)
         self.balanced = balanced
 
     @all_or_nothing
+    @resumable
     def fit(self, X: MatrixLike, y: VectorLike) -> "SeverClassifier":
         """Fit to X of shape (n, d) and class labels y of shape (n,); returns self.
 

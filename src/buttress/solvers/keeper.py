@@ -103,7 +103,7 @@ class Keeper:
 
 
 def cut_short() -> None:
-    """Have the journal of the fit keep what it holds: a run of it was ended from outside."""
+    """Have the journal of the fit keep what it holds: a part of it was ended from outside."""
     journal: Journal | None = current_journal()
     if journal is not None:
-        journal.cut = True
+        journal.stop()

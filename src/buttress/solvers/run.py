@@ -157,8 +157,14 @@ class Budget:
 
     def spent(self) -> bool:
         """Say whether the time is up, so that what is left to do is to be left."""
-        self.cut |= self.over
-        return self.over
+        over = self.over
+        if over:
+            self._cut_short()
+        return over
+
+    def _cut_short(self) -> None:
+        self.cut = True
+        cut_short()
 
     @property
     def over(self) -> bool:
@@ -169,7 +175,8 @@ class Budget:
         """Return :func:`run` of one part of the fit; Ctrl-C is passed on, and ``tell`` warns once of a spent budget."""
         shared = {"max_time": self.left(), "progress": self.progress, "name": self.name, "warn": False, "inner": True}
         outcome = run(steps, **{**shared, **options})
-        self.cut |= outcome.status == "max_time"
+        if outcome.status == "max_time":
+            self._cut_short()
         return outcome
 
     def attempt(
@@ -187,6 +194,7 @@ class Budget:
             if known is not None and not known():
                 raise
         self.interrupted = True
+        cut_short()
         warn_user(message, InterruptedWarning)
         return otherwise()
 

@@ -9,10 +9,12 @@ from numpy.typing import NDArray
 
 from buttress.audit.baselines import reads_columns
 from buttress.audit.fitted import takes_numbers
+from buttress.audit.keeping import kept_stage
 from buttress.audit.measure import Cell, accuracy, rmse
 from buttress.audit.moves.asking import Asked, InPlace, on_prepared_rows
 from buttress.audit.moves.search import CORNERS, SWEEPS, blanks_of, swaps_of, worst_changes, worst_numbers
 from buttress.audit.moves.space import Axis, Space
+from buttress.checkpoints.memory import Memory
 
 if TYPE_CHECKING:
     from buttress.audit.study import Study  # which calls this module
@@ -89,7 +91,7 @@ def measure(study: "Study", space: Space) -> None:
             model, study.native_of if reads_columns(name) else study.prepared_of, study.table.target, study.classifies)
         for key in keys:
             study.report(f"{name}: {key}", 0.55)
-            count = _search(study, space, name, asked, key)
+            count = _kept_search(study, space, name, asked, key)
             if count < len(study.test):
                 few[f"{name}, {key}"] = count
     if few:
@@ -104,6 +106,20 @@ def _steps(study: "Study", space: Space, key: str) -> Sequence[float]:
     axes = [axis for axis in space.axes if (axis.levels if key == "swapped" else axis.gap is not None)]
     most = min(len(axes), max(MOST_CHANGED, study.options.swaps))
     return [float(count) for count in range(most + 1)]
+
+
+def _kept_search(study: "Study", space: Space, name: str, asked: Asked, key: str) -> int:
+    """Return :func:`_search`, or fill the cell and the curve from what the checkpoint of the audit keeps."""
+
+    def searched() -> Memory:
+        count = _search(study, space, name, asked, key)
+        return {"count": count, "cell": vars(study.rows[name][key]), "curve": study.curves[key][name]}
+
+    found = kept_stage(["moves", name, key], searched)
+    study.rows[name][key] = Cell(**found["cell"])
+    study.curves[key][name] = found["curve"]
+    count: int = found["count"]
+    return count
 
 
 def _search(study: "Study", space: Space, name: str, asked: Asked, key: str) -> int:

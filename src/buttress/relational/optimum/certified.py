@@ -9,6 +9,8 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from buttress._checks import Array
+from buttress.checkpoints.journal import kept
+from buttress.checkpoints.memory import Memory
 from buttress.relational.counting.margins import FIRST_BINS, Evaluation, MarginOracle, margin_loss
 from buttress.relational.optimum.planes import PlanePool
 from buttress.relational.sources.databases import SourceChangedError
@@ -24,6 +26,7 @@ POLISH_CALLS = 25  # oracle calls of L-BFGS for each width of the rounded hinge
 SMOOTH_POLISH_CALLS = 10 * POLISH_CALLS  # the same for a loss that is smooth already, which has one stage only
 POLISH_SHARE = 0.2  # of tol: a rounded problem solved this well leaves the rest to the next width
 ROUNDING = 1e-9  # how far the bounds may cross: sums of 64-bit floats and the bound's program are off by less
+SAME = 1e-9  # how far sums over the same rows may differ where a database adds them in another order
 BUNDLE_STEP = 0.3  # share of the way from the best point to the least of the model that is evaluated as well
 
 
@@ -58,7 +61,7 @@ class Climber:
 
     def visit(self, beta: Array, width: float) -> tuple[Evaluation, Step]:
         """Call the oracle at beta; returns the evaluation and the step to report."""
-        seen = self.oracle(beta, margin_loss(self.loss, width), self.bins)
+        seen = self._evaluated(beta, width)
         self.pool.add(seen.a, seen.b)
         low, self.model = self.pool.bound(self.alpha)
         ridge = self.alpha * float(beta @ beta)
@@ -72,6 +75,24 @@ class Climber:
         self._check()
         shown = f"optimum in [{self.best.low:.6f}, {self.best.high:.6f}], gap {self.best.gap:.1e}"
         return seen, Step(self.best, gap=self.best.gap, objective=self.best.high, shown=shown)
+
+    def _evaluated(self, beta: Array, width: float) -> Evaluation:
+        """Return the oracle's evaluation at beta, or what the checkpoint of the fit keeps of it.
+
+        The first one is always computed: where it differs, the rows of the join are others.
+        """
+
+        def computed() -> Memory:
+            seen = self.oracle(beta, margin_loss(self.loss, width), self.bins)
+            return {"seen": vars(seen), "can_refine": self.oracle.can_refine}
+
+        first = computed() if self.best.calls == 0 else None
+        found = kept([self.loss, beta, width, self.bins], computed if first is None else lambda: first)
+        if first is not None and not np.allclose(found["seen"]["b"], first["seen"]["b"], rtol=SAME, atol=SAME):
+            raise ValueError("The rows of the join are not those of the checkpoint: its first evaluation differs. Use "
+                             "resume=False to start anew.")
+        self.oracle.can_refine = found["can_refine"]
+        return Evaluation(**found["seen"])
 
     def _check(self) -> None:
         """Refuse a lower bound above the upper one, which no fixed set of rows gives: never is it hidden."""

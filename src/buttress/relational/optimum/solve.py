@@ -13,6 +13,8 @@ from sklearn.svm import LinearSVC
 
 from buttress._checks import Array
 from buttress.certainty.calibration import HeldOut
+from buttress.checkpoints.journal import kept
+from buttress.checkpoints.memory import Memory, rng_state, set_rng_state
 from buttress.relational.counting.margins import MarginOracle, SamplingOracle
 from buttress.relational.counting.rank_oracle import RankOracle
 from buttress.relational.optimum.certified import Climber, certified_steps, certify
@@ -73,6 +75,19 @@ def sample_start(plan: Plan, oracle: MarginOracle | SamplingOracle, settings: Se
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # it is only where the certified solver starts
         return model.fit(X, y, sample_weight=weight).coef_[0]
+
+
+def kept_start(plan: Plan, oracle: MarginOracle | SamplingOracle, settings: Settings, rng: RandomState) -> Array:
+    """Return :func:`sample_start`, or what the checkpoint of the fit keeps of it; ``rng`` is left as it leaves it."""
+
+    def computed() -> Memory:
+        start = sample_start(plan, oracle, settings, rng)
+        return {"start": start, "rng": rng_state(rng)}
+
+    found = kept(["start", settings.alpha, settings.n_samples], computed)
+    set_rng_state(rng, found["rng"])
+    start: Array = found["start"]
+    return start
 
 
 def sampled_scores(plan: Plan, oracle: MarginOracle | SamplingOracle, beta: Array, rng: RandomState) -> HeldOut:

@@ -4,6 +4,7 @@ import argparse
 import json
 import sys
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,9 @@ import numpy as np
 from buttress.reproduce.adv_svm.data import SETS, Split, digits_pair
 from buttress.reproduce.adv_svm.protocol import MODELS, figure_2, figure_3, measure
 from buttress.reproduce.adv_svm.published import PUBLISHED
+from buttress.reproduce.finished import Parts, finished_parts
 
+SIZES = ("trials", "attacked", "folds", "sample", "features", "nearest", "nearest_trials")
 ITERATIVE = ("Natural", "adv-SVM(D)", "adv-SVM(C)")  # the rows of figure 3
 
 
@@ -31,6 +34,7 @@ def parser() -> argparse.ArgumentParser:
     p.add_argument("--features", type=int, default=1024, help="random features a block")
     p.add_argument("--rows", type=int, help="at most this many training rows; default: all")
     p.add_argument("--figures", action="store_true", help="also figures 2 and 3")
+    p.add_argument("--resume", action="store_true", help="go on from what this command had finished when it was killed")
     p.add_argument("--short", action="store_true", help="scikit-learn's digits instead of the six sets: needs no file")
     return p
 
@@ -84,28 +88,37 @@ def _curves(title: str, curves: dict[str, list[tuple[float, float]]], theirs: di
     return text
 
 
-def run_set(name: str, split: Split, options: argparse.Namespace) -> dict[str, Any]:
+def run_set(name: str, split: Split, options: argparse.Namespace, parts: Parts) -> dict[str, Any]:
     """Print the table of one set, and its figures; returns all numbers."""
     out = sys.stdout.write
     eps = 8 / 255 if name.startswith("CIFAR") else 0.1
     record: dict[str, Any] = {"set": name, "source": split.source, "rows": {}}
     out(f"\n## {name} ({split.source}: {len(split.X)} training rows, {len(split.X_test)} test rows)\n\n")
-    sizes = {"trials": options.trials, "attacked": options.attacked, "folds": options.folds, "sample": options.sample,
-             "features": options.features, "nearest": options.nearest,
-             "nearest_trials": options.nearest_trials, "models": options.models}
-    for row, scores, minutes, candidate in measure(split, eps, **sizes):
+    sizes = {size: getattr(options, size) for size in (*SIZES, "figures")}
+    basis = [split.X, split.y, split.X_test, split.y_test, sizes]
+    for row in (row for row in MODELS if row in options.models):
+        found = parts.of(f"{name}, {row}", basis, partial(run_row, row, split, eps, options))
+        scores = found["scores"]
         if not record["rows"]:
             out(f"| model | {' | '.join(scores)} | minutes |\n|{'---|' * (len(scores) + 2)}\n")
-        out(line(name, row, scores, minutes) + "\n")
+        out(line(name, row, scores, found["minutes"]) + "\n")
         sys.stdout.flush()
-        record["rows"][row] = {"scores": scores, "minutes": minutes, "model": repr(candidate.model)}
-        if options.figures:
-            record["rows"][row]["figure 2"] = figure_2(candidate, split, options.attacked)
-            if row in ITERATIVE:
-                record["rows"][row]["figure 3"] = figure_3(candidate, split, options.attacked, options.nearest)
+        record["rows"][row] = found
     if options.figures:
         out(figures_text(name, record["rows"]))
     return record
+
+
+def run_row(row: str, split: Split, eps: float, options: argparse.Namespace) -> dict[str, Any]:
+    """Return the numbers of one row of the table of a set, and its figures."""
+    sizes = {size: getattr(options, size) for size in SIZES}
+    (_, scores, minutes, candidate), = measure(split, eps, **sizes, models=[row])
+    found: dict[str, Any] = {"scores": scores, "minutes": minutes, "model": repr(candidate.model)}
+    if options.figures:
+        found["figure 2"] = figure_2(candidate, split, options.attacked)
+        if row in ITERATIVE:
+            found["figure 3"] = figure_3(candidate, split, options.attacked, options.nearest)
+    return found
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -120,21 +133,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2
     options.output.mkdir(parents=True, exist_ok=True)
     names = ["digits 3 vs. 8"] if options.short else options.sets
-    missing = 0
-    for name in names:
-        try:
-            split = digits_pair(3, 8) if options.short else SETS[name](options.data_dir)
-            if options.rows is not None:  # some files are sorted by class
-                some = np.random.default_rng(0).permutation(len(split.X))[: options.rows]
-                split.X, split.y = split.X[some], split.y[some]
-        except FileNotFoundError as error:
-            sys.stderr.write(f"{name}: left out. {error}\n")
-            missing += 1
-            continue
-        record = run_set(name, split, options)
-        path = options.output / f"{name.replace(' ', '-').replace('.', '').lower()}.json"
-        path.write_text(json.dumps(record, indent=1))
-    return 1 if missing == len(names) else 0
+    with finished_parts(options.output, options.resume) as parts:
+        there = [_run_and_write(name, options, parts) for name in names]
+    return 0 if any(there) else 1
+
+
+def _run_and_write(name: str, options: argparse.Namespace, parts: Parts) -> bool:
+    """Run one set and write its numbers down; False where its file is missing."""
+    try:
+        split = digits_pair(3, 8) if options.short else SETS[name](options.data_dir)
+    except FileNotFoundError as error:
+        sys.stderr.write(f"{name}: left out. {error}\n")
+        return False
+    if options.rows is not None:  # some files are sorted by class
+        some = np.random.default_rng(0).permutation(len(split.X))[: options.rows]
+        split.X, split.y = split.X[some], split.y[some]
+    record = run_set(name, split, options, parts)
+    path = options.output / f"{name.replace(' ', '-').replace('.', '').lower()}.json"
+    path.write_text(json.dumps(record, indent=1))
+    return True
 
 
 if __name__ == "__main__":

@@ -3,16 +3,19 @@
 import json
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
+from buttress._types import Predictor
+from buttress.reproduce.finished import Parts
 from buttress.reproduce.subquantile import published, rows
-from buttress.reproduce.subquantile.protocol import problem, trial
+from buttress.reproduce.subquantile.protocol import Trial, problem, trial
 
 
 @dataclass(frozen=True)
@@ -51,22 +54,29 @@ def paper_cells(table: int) -> dict[tuple[str, str], published.Cell]:
             for name, cell in zip(names, cells, strict=True)}
 
 
-def measure(table: int, column: Column, trials: int, data_dir: Path | None, only: str) -> Iterator[dict[str, Any]]:
+def measure(
+    table: int, column: Column, trials: int, data_dir: Path | None, only: str, parts: Parts
+) -> Iterator[dict[str, Any]]:
     """Yield one record a row and trial of a column: its score and the seconds its fit took."""
     source = problem(column.data, data_dir)
     for seed in range(min(trials, DRUG_TRIALS) if column.data == "Drug" else trials):
         case = trial(source, column.rate, column.kind, seed)
         for name, row in ROWS[table].items():
-            if only.lower() not in name.lower():
-                continue
-            start = time.perf_counter()
-            with warnings.catch_warnings():
-                # a fixed number of iterations is the paper's way to stop
-                warnings.simplefilter("ignore", ConvergenceWarning)
-                model = row(case)
-            seconds = time.perf_counter() - start
-            yield {"table": table, "column": str(column), "row": name, "seed": seed, "score": case.score(model),
-                   "seconds": seconds, "contamination": getattr(model, "contamination_", None)}
+            if only.lower() in name.lower():
+                about = {"table": table, "column": str(column), "row": name, "seed": seed}
+                yield parts.of(f"table {table}, {name}", [about, case.X, case.y],
+                               partial(_record, about, row, case))
+
+
+def _record(about: dict[str, Any], row: Callable[[Trial], Predictor], case: Trial) -> dict[str, Any]:
+    start = time.perf_counter()
+    with warnings.catch_warnings():
+        # a fixed number of iterations is the paper's way to stop
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model = row(case)
+    seconds = time.perf_counter() - start
+    return {**about, "score": case.score(model), "seconds": seconds,
+            "contamination": getattr(model, "contamination_", None)}
 
 
 def summary(records: list[dict[str, Any]], row: str, column: str) -> tuple[float, float, float] | None:

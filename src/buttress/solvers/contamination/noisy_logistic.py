@@ -27,13 +27,15 @@ from scipy.linalg import cho_solve
 from scipy.special import softmax
 
 from buttress._checks import TINY, Array
+from buttress.checkpoints.journal import kept
+from buttress.checkpoints.memory import Memory
 from buttress.features.stored import LandmarkFeatures
 from buttress.solvers.contamination.label_law import Flips, explain_labels, label_margins
 from buttress.solvers.contamination.tuning import NOISY_LABELS
 from buttress.solvers.ridge.landmarks import directions, sharpen
 from buttress.solvers.ridge.leave_one_out import factorised, together, weighted_gram
 from buttress.solvers.ridge.tuning import LEVERAGES
-from buttress.solvers.run import Budget, Step, Steps
+from buttress.solvers.run import Budget, Step, Steps, restartable
 
 
 @dataclass(frozen=True)
@@ -178,17 +180,26 @@ class NoisyLogistic:
         return seen[-1], n_iter
 
     def _round(self, seen: list[Array], alpha: float, rho: float) -> int:
-        """Descend with one Gram matrix from the last entry of ``seen``, append the iterates; return the steps."""
+        """Descend with one Gram matrix from the last entry of ``seen``, append the last iterate; return the steps."""
+        found = kept(["round", seen[-1], self.used, alpha, rho], lambda: self._descended(seen, alpha, rho))
+        seen.append(found["coef"])
+        steps: int = found["steps"]
+        return steps
+
+    def _descended(self, seen: list[Array], alpha: float, rho: float) -> Memory:
+        """Return coefficients and steps of one round, appending iterates to ``seen`` for the case of an interrupt."""
         coef = seen[-1]
         left = self.budget.left() if coef.any() else None
         factor = self._factor(curvature(self.chances(coef)) * self.used, alpha)
         outcome = self.budget.run(self.steps(coef, factor, alpha, rho), tol=NOISY_LABELS.settled,
                                   max_iter=NOISY_LABELS.steps, max_time=left,
                                   callback=lambda step: seen.append(step.state))
-        seen.append(outcome.state)
-        return max(outcome.n_iter, 1)
+        return {"coef": outcome.state, "steps": max(outcome.n_iter, 1)}
 
-    def steps(self, coef: Array, factor: tuple[Array, bool], alpha: float, rho: float) -> Steps:
+    @restartable
+    def steps(
+        self, coef: Array, factor: tuple[Array, bool], alpha: float, rho: float, *, memory: Memory | None = None
+    ) -> Steps:
         """Yield coefficients by accelerated steps scaled by the Cholesky factor of Z'SZ + alpha I.
 
         A step that raises the objective is undone and its momentum set to 0. If it had none, the step is halved.
@@ -198,20 +209,24 @@ class NoisyLogistic:
         last = np.inf
         plain = True
         known = np.empty(0)
+        if memory is not None:
+            coef, point, t, size, last, gain = memory["at"]
         while True:
             q = self.chances(point)
-            value = self.objective(q, point, alpha, rho)
+            value = self.objective(q, point, alpha, rho) if memory is None else last
             if value > last:
                 size = size / 2 if plain else size
                 t = gain = 1.0
                 coef = point = good
                 q = known
             else:
-                gain = last - value
+                gain = last - value if memory is None else gain
                 good = point
                 known = q
                 last = value
-            yield Step(good, change=gain, objective=last)
+            yield Step(good, change=gain, objective=last,
+                       memory=partial(dict, at=[coef, good, t, size, last, gain]))
+            memory = None
             slope = alpha * point - self.features.transposed_times(self.residuals(q, rho))
             moved = point - size * cho_solve(factor, slope, check_finite=False)
             plain = t == 1.0

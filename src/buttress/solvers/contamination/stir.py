@@ -6,18 +6,22 @@ and h_M decreases with M, so the objective never rises. The limit is least absol
 Source: Mukhoty, Gopakumar, Jain & Kar (2019), algorithm 1.
 """
 
+from functools import partial
+
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
 from buttress._checks import Array
-from buttress.solvers.run import Step, Steps
+from buttress.checkpoints.memory import Memory
+from buttress.solvers.run import Step, Steps, restartable
 
 SMALL_TRUNCATION = 100  # times 1/M: if the median residual is larger than this, the truncation no longer matters
 EXACT_FIT = 1e-9  # share of the norm of y: a median residual this small means that half of the rows are fitted exactly
 RIDGE = 1e-12  # of columns scaled to norm 1: keeps the normal equations solvable if columns depend on each other
 
 
-def stir(X: Array, y: Array, *, truncation: float, growth: float) -> Steps:
+@restartable
+def stir(X: Array, y: Array, *, truncation: float, growth: float, memory: Memory | None = None) -> Steps:
     """Yield w, shape (d,), starting at w = 0 and M = ``truncation``; the change is that of the fitted values, relative.
 
     A stage ends when the fitted values move by at most 2 / (growth M), root mean square. The change is reported as
@@ -27,9 +31,12 @@ def stir(X: Array, y: Array, *, truncation: float, growth: float) -> Steps:
     M = truncation
     size = max(float(np.linalg.norm(y)), np.finfo(float).tiny)
     change = np.inf
+    if memory is not None:
+        w, M, change = memory["at"]
     while True:
         r = np.abs(y - X @ w)
-        yield Step(w, change=change, objective=float(np.where(r > 1 / M, r, M * r**2 / 2 + 1 / (2 * M)).sum()))
+        yield Step(w, change=change, objective=float(np.where(r > 1 / M, r, M * r**2 / 2 + 1 / (2 * M)).sum()),
+                   memory=partial(dict, at=[w, M, change]))
         new = weighted_least_squares(X, y, np.minimum(1 / np.maximum(r, 1 / M), M))
         moved = float(np.linalg.norm(X @ (new - w)))
         middle = float(np.median(r))

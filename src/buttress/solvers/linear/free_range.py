@@ -17,7 +17,8 @@ Sources: Zhou, Kantarcioglu, Thuraisingham & Xi (2012), their free-range model; 
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,8 +26,9 @@ from scipy.linalg import blas, cho_factor, cho_solve
 
 from buttress._checks import TINY, Array
 from buttress._rows import drawn_rows
+from buttress.checkpoints.memory import Memory
 from buttress.solvers.linear.intercept import best_intercept
-from buttress.solvers.run import Step, Steps, run
+from buttress.solvers.run import Step, Steps, restartable, run
 
 BAND = 1500  # rows near the margin in the first round; the number doubles while fixed rows are violated
 ROUGH_TOL = 1e-3  # relative gap of the first guess, which is only used to find the rows near the margin
@@ -175,12 +177,13 @@ class Point:
         return Point(*(value + length * change for value, change in pairs))
 
 
-def interior_point(program: Program) -> Steps:
+@restartable
+def interior_point(program: Program, *, memory: Memory | None = None) -> Steps:
     """Yield (w, b, a) of the rows solved for; the gap is relative to the primal objective with the fixed rows."""
-    point = starting_point(program)
+    point = starting_point(program) if memory is None else Point(**memory)
     c = program.c
     while True:
-        yield progress(program, point)
+        yield replace(progress(program, point), memory=partial(vars, point))
         products = [(point.a, point.slack), (c - point.a, point.loss), (point.v, point.z)]
         count = sum(len(left) for left, _ in products)
         mu = sum(float(left @ right) for left, right in products) / count

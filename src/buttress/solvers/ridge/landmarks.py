@@ -17,6 +17,7 @@ from scipy.linalg import blas, cho_solve
 
 from buttress._checks import Array
 from buttress._threads import slices, total
+from buttress.checkpoints.memory import Memory
 from buttress.features.stored import LandmarkFeatures
 from buttress.features.thin import thin_product
 from buttress.solvers.ridge.leave_one_out import (
@@ -88,6 +89,14 @@ class LandmarkRidge:
                 coef = coef[:, 0]
                 values = values[:, 0]
             yield fit_of(coef, values, y[rows], variance, u[rows], own, aimed)
+
+    def memory(self) -> Memory:
+        """Return the weighted Gram matrix, which each fit changes."""
+        return self.gram.memory()
+
+    def recall(self, memory: Memory) -> None:
+        """Go on from what ``memory`` returned."""
+        self.gram.recall(memory)
 
     def _moments(self, y: Array, u: Array) -> Array:
         """Return Z'Uy as (m, 1) or (m, k); the last is kept."""

@@ -1,0 +1,66 @@
+"""The curves of the audit: scores by the share of corrupt training targets, and by the radius of attacks."""
+
+from typing import TYPE_CHECKING, Any
+
+from buttress._types import Supervised
+from buttress.audit import options as spending
+from buttress.audit.keeping import kept_stage
+from buttress.audit.measure import Cell
+from buttress.audit.protocols import Labels
+from buttress.checkpoints.memory import Memory
+from buttress.datasets import contaminate
+
+if TYPE_CHECKING:
+    from buttress.audit.study import Study  # which calls this module
+
+NOISE = (0.0, 0.1, 0.2, 0.3, 0.4)  # shares of the training targets corrupted, the curve
+IN_TABLE = (0.1, 0.3)  # of these, the columns of the table
+RADII = (0.0, 0.5, 1.0, 1.5, 2.0)  # of attacks, in multiples of eps
+
+
+def noise_curve(study: "Study") -> None:
+    """Corrupt 10% and 30% first, the table's columns, then the rest of the curve while the budget lasts."""
+    kind, prefix = ("flip", "flipped") if study.classifies else ("noise", "noise")
+    curve: dict[str, list[Any]] = {"x": list(NOISE)} | {name: [None] * len(NOISE) for name in study.entries}
+    for name in study.entries:
+        curve[name][0] = study.rows[name]["as_is"].value
+    for k, rate in enumerate((*IN_TABLE, 0.2, 0.4)):
+        study.report(f"{rate:.0%} of training targets corrupted", 0.6 + 0.07 * k)
+        _, dirty, _ = contaminate(study.X, study.y, rate, kind, random_state=study.options.seed)
+        for name, estimator in study.unfitted.items():
+            if study.left() < spending.FOR_CURVES * study.options.budget:
+                continue
+            cell = _of_dirty(study, name, estimator, rate, dirty)
+            curve[name][NOISE.index(rate)] = cell.value
+            if rate in IN_TABLE:
+                study.rows[name][f"{prefix}_{rate:.0%}".rstrip("%")] = cell
+    study.curves["noise"] = curve
+
+
+def _of_dirty(study: "Study", name: str, estimator: Supervised, rate: float, dirty: Labels) -> Cell:
+    """Return the score after a fit to targets of which a share is corrupt."""
+
+    def scored() -> Memory:
+        cell = study.score(name, study.fit(name, estimator, dirty))
+        return {"cell": vars(cell), "unfinished": name in study.unfinished}
+
+    found = kept_stage(["corrupted", name, rate], scored)
+    study.unfinished |= {name} if found["unfinished"] else set()
+    return Cell(**found["cell"])
+
+
+def eps_curve(study: "Study") -> None:
+    """Attack the fitted classifiers at other radii while the budget lasts."""
+    if not study.classifies:
+        return
+    radii = [share * study.options.eps for share in RADII]
+    curve: dict[str, list[Any]] = {"x": radii} | {name: [None] * len(RADII) for name in study.entries}
+    for name, cells in study.rows.items():
+        curve[name][0] = cells["as_is"].value
+        curve[name][RADII.index(1.0)] = cells["attacked"].value
+    for k in (4, 1, 3):  # the widest first, then between
+        study.report(f"attacks at eps {radii[k]:g}", 0.92)
+        for name in (name for name in study.models if name not in study.unattacked):
+            if study.left() - study.attack_seconds[name] > spending.FOR_CURVES * study.options.budget:
+                curve[name][k] = study.attacked(name, radii[k]).value
+    study.curves["eps"] = curve

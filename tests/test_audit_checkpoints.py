@@ -1,0 +1,80 @@
+"""An audit that is killed and run again says what one says that was not."""
+
+import numpy as np
+import pytest
+from sklearn.datasets import make_classification, make_regression
+from sklearn.ensemble import RandomForestClassifier
+
+import buttress
+from buttress.checkpoints.answers import Answers
+from buttress.checkpoints.folder import Folder
+from buttress.checkpoints.journal import current_journal
+
+X, y = make_classification(150, 5, n_informative=4, n_redundant=0, random_state=0, flip_y=0.1)
+REAL, real = make_regression(50, 3, noise=10.0, random_state=0)
+NEW = {"rows": 20, "budget": 1000.0}
+
+
+class Killed(BaseException):
+    """Stands for the end of the process."""
+
+
+def said(result):
+    """Return all that a result says but how long it took."""
+    return {name: value for name, value in result.to_dict().items() if name != "seconds"}
+
+
+def audit(data, folder=None, **options):
+    estimator = RandomForestClassifier(5, random_state=0) if data is X else None
+    target = y if data is X else real
+    return buttress.audit(estimator, data, target, checkpoint=None if folder is None else str(folder),
+                          **{**NEW, **options})
+
+
+def kill(data, folder, monkeypatch, last):
+    """Audit until so many calls and stages were kept, and write them."""
+    note = Answers.note
+    count = 0
+
+    def called(self, *answer):
+        nonlocal count
+        note(self, *answer)
+        count += 1
+        if count == last:
+            current_journal()._write({})
+            raise Killed
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Answers, "note", called)
+        with pytest.raises(Killed):
+            audit(data, folder)
+
+
+def test_an_audit_that_was_killed_says_the_same_and_makes_no_stage_again(tmp_path, monkeypatch):
+    asked = []
+    note = Answers.note
+    monkeypatch.setattr(Answers, "note", lambda self, *answer: (asked.append(answer), note(self, *answer)))
+    whole = said(audit(REAL, tmp_path / "whole"))
+    needed = len(asked)
+    kill(REAL, tmp_path / "killed", monkeypatch, 12)
+    assert Folder(str(tmp_path / "killed")).read("answered")["count"] == 12
+    asked.clear()
+    assert said(audit(REAL, tmp_path / "killed")) == whole
+    assert len(asked) == needed - 12
+    assert list((tmp_path / "killed").iterdir()) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("last", [1, 5, 30, 60, 90])
+def test_an_audit_that_was_killed_twice_anywhere_says_the_same(last, tmp_path, monkeypatch):
+    kill(X, tmp_path, monkeypatch, last)
+    kill(X, tmp_path, monkeypatch, 2)
+    assert said(audit(X, tmp_path)) == said(audit(X))
+
+
+def test_another_audit_is_refused(tmp_path, monkeypatch):
+    kill(REAL, tmp_path, monkeypatch, 2)
+    with pytest.raises(ValueError, match=r"eps was 0\.25, now 0\.5\. Delete the folder to start anew"):
+        audit(REAL, tmp_path, eps=0.5)
+    with pytest.raises(ValueError, match="table differs"):
+        audit(np.round(REAL, 3), tmp_path)
