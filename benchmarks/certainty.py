@@ -1,6 +1,7 @@
 """Scores of rows left out, probabilities and prediction sets beside refits, CalibratedClassifierCV and grid search.
 
-    python benchmarks/certainty.py left-out | cost | log-loss | wrong-labels | dropped | coverage | choice | picture
+    python benchmarks/certainty.py left-out | cost | log-loss | wrong-labels | right-labels | dropped | coverage
+    python benchmarks/certainty.py choice | picture
 
 Curves and constants were chosen on ``choosing()``; figures are of ``judging()``. Times are processor time of one thread
 (set OMP_NUM_THREADS=1).
@@ -69,13 +70,46 @@ def judging():
     for seed, noise in ((10, 0.1), (11, 0.25), (12, 0.5)):
         yield f"moons {noise}", *make_moons(300, noise=noise, random_state=seed)
     for seed in range(20, 28):
-        yield f"generated {seed}", *make_classification(
-            250 + 50 * (seed % 5), 10 + seed % 4 * 5, n_informative=5, n_classes=2 + seed % 3, flip_y=0.03 * (seed % 4),
-            class_sep=0.7 + 0.1 * (seed % 6), weights=[0.7, 0.3] if seed % 3 == 0 else None, random_state=seed)
+        yield f"generated {seed}", *generated(seed, seed)
+
+
+def generated(seed, random_state):
+    return make_classification(
+        250 + 50 * (seed % 5), 10 + seed % 4 * 5, n_informative=5, n_classes=2 + seed % 3, flip_y=0.03 * (seed % 4),
+        class_sep=0.7 + 0.1 * (seed % 6), weights=[0.7, 0.3] if seed % 3 == 0 else None, random_state=random_state)
+
+
+class Unflipped(np.random.RandomState):
+    """Random numbers by which make_classification makes the same rows, and flips no label.
+
+    It flips where one uniform number a row is small, to as many whole numbers drawn next: these are drawn and dropped.
+    """
+
+    def __init__(self, seed, flip_y):
+        super().__init__(seed)
+        self.flip_y = flip_y
+        self.flips = None
+
+    def uniform(self, *args, size=None, **options):
+        drawn = super().uniform(*args, size=size, **options)
+        if isinstance(size, int) and not args and self.flips is None:
+            self.flips = int((drawn < self.flip_y).sum())
+            return drawn + 1
+        return drawn
+
+    def randint(self, *args, size=None, **options):
+        if size != 0:
+            return super().randint(*args, size=size, **options)
+        super().randint(*args, size=self.flips, **options)
+        return np.zeros(0, dtype=int)
+
+
+def halves(X, y, seed):
+    return next(StratifiedShuffleSplit(1, test_size=0.5, random_state=seed).split(X, y))
 
 
 def split(X, y, seed=0):
-    train, test = next(StratifiedShuffleSplit(1, test_size=0.5, random_state=seed).split(X, y))
+    train, test = halves(X, y, seed)
     scaler = StandardScaler().fit(X[train])
     return scaler.transform(X[train]), scaler.transform(X[test]), y[train], y[test]
 
@@ -202,6 +236,26 @@ def _with_wrong_labels(share, A, B, inner, truth):
     return ours / theirs, log_loss(truth, model.predict_proba(B)) / theirs
 
 
+def right_labels(seed=27, splits=4):
+    """Log loss of RobustKernelClassifier beside CalibratedClassifierCV on a judging set, by given and right labels."""
+    X, y = generated(seed, seed)
+    same, right = generated(seed, Unflipped(seed, 0.03 * (seed % 4)))
+    assert np.array_equal(X, same)
+    print("| split | wrong | taken for wrong | by given labels | right ones | all right: by given | right ones |\n"
+          + "| --- " * 7 + "|")
+    for number in range(splits):
+        A, B, inner, truth = split(X, y, number)
+        train, test = halves(X, y, number)
+        model = RobustKernelClassifier(random_state=0).fit(A, inner)
+        theirs = CalibratedClassifierCV(RobustKernelClassifier(random_state=0), cv=5).fit(A, inner).predict_proba(B)
+        ours = model.predict_proba(B)
+        model._certainty.calibration = calibrate(replace(model._certainty.held, true=None))
+        plain = model.predict_proba(B)
+        cells = [log_loss(by, p) / log_loss(by, theirs) for p in (ours, plain) for by in (truth, right[test])]
+        print("| {} | {:.3f} | {:.3f} | {:.3f} | {:.3f} | {:.3f} | {:.3f} |".format(
+            number, np.mean(right[train] != inner), model.outlier_proba_.mean(), *cells), flush=True)
+
+
 def dropped(share=0.15):
     """Log loss of KernelClassifier calibrated on all rows and on those that its risk kept, labels clean and flipped."""
     print("| set | all rows | kept rows | all, flipped | kept, flipped |\n" + "| --- " * 5 + "|")
@@ -309,7 +363,8 @@ def picture():
 
 if __name__ == "__main__":
     commands = {"left-out": left_out, "cost": cost, "log-loss": log_losses, "wrong-labels": wrong_labels,
-                "coverage": coverage, "choice": choice, "dropped": dropped, "picture": picture}
+                "right-labels": right_labels, "coverage": coverage, "choice": choice, "dropped": dropped,
+                "picture": picture}
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", choices=commands)
     parser.add_argument("--splits", type=int, help="of coverage (50) and choice (3)")
