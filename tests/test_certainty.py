@@ -202,6 +202,14 @@ def test_calibration_of_one_score_is_scikit_learns_logistic_regression():
     assert_allclose([found.slope[0], found.shift[0]], [both.coef_[0, 0], both.intercept_[0]], rtol=1e-4)
 
 
+def test_scores_that_point_the_wrong_way_leave_the_shares_of_the_classes():
+    rng = np.random.default_rng(5)
+    y = (np.arange(90) < 30).astype(int)
+    found = calibrate(HeldOut(rng.normal(size=(90, 1)) - 5 * y[:, None], y, np.ones(90), 2))
+    mean = 1 / 3 * 31 / 32 + 2 / 3 * 1 / 62  # of Platt's targets
+    assert_allclose(found.probabilities(np.zeros((1, 1)), np.zeros(1, dtype=int))[0, 1], mean, rtol=0.02)
+
+
 def test_calibration_on_probabilities_of_the_true_classes():
     rng = np.random.default_rng(4)
     s = rng.normal(size=(20_000, 1))
@@ -243,6 +251,14 @@ def test_the_predicted_class_leads_with_the_least_change():
             # the nearest q with p fixed: sum p log q is largest
             cp.Problem(cp.Minimize(-expected @ cp.log(q)), [cp.sum(q) == 1, q[winner] >= q]).solve()
             assert_allclose(row, q.value, atol=1e-4)
+
+
+def test_of_equal_classes_the_predicted_one_leads_and_the_rest_stays():
+    p = np.array([[0.4, 0.4, 0.2], [0.25, 0.25, 0.5], [1 / 3, 1 / 3, 1 / 3]])
+    found = leading(p.copy(), np.array([1, 1, 2]))
+    assert_array_equal(found.argmax(axis=1), [1, 1, 2])
+    assert_allclose(found.sum(axis=1), 1, rtol=1e-15)
+    assert_allclose(found, [[0.4, 0.4, 0.2], [0.25, 0.375, 0.375], [1 / 3, 1 / 3, 1 / 3]], atol=1e-8)
 
 
 @pytest.mark.filterwarnings("ignore::buttress.NotConvergedWarning")  # first-order solvers, whose fits need not end

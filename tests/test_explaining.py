@@ -1,5 +1,7 @@
 """Explained predictions: contributions add up to the score, name the rows, and can be drawn."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -15,6 +17,7 @@ from buttress import (
     outlier_report,
 )
 from buttress.kernels import RBF
+from buttress.robust.report import likeliest
 
 from problems import iris, moons
 
@@ -85,12 +88,21 @@ def test_reports_of_a_false_discovery_rate_are_the_longest_of_that_mean():
         part = outlier_report(model, X, y, fdr=fdr)
         many = len(part["row"])
         ranked = np.sort(1 - model.outlier_proba_)
-        assert ranked[:many].mean() <= fdr < ranked[: many + 1].mean()
+        assert ranked[:many].mean() <= fdr
+        assert ranked[: many + 1].mean() > fdr or ranked[many] > 0.5
         assert set(part["row"]) <= set(whole["row"])
         assert sorted(part["probability"]) == sorted(1 - ranked[:many])
     for fdr in (0, 1, "few"):
         with pytest.raises(ValueError, match="fdr must be"):
             outlier_report(model, X, y, fdr=fdr)
+
+
+def test_rows_likelier_right_than_corrupt_do_not_use_up_a_false_discovery_rate():
+    certain = np.array([1.0] * 30 + [0.6, 0.4, 0.3] + [0.0] * 60)
+    model = SimpleNamespace(outlier_proba_=certain)
+    assert likeliest(model, 0.1).sum() == 31  # with all three the mean would be .05
+    assert likeliest(model, 0.001).sum() == 30
+    assert likeliest(model, 0.6).sum() == 32  # from a half on, those that are right with at most this probability
 
 
 def test_isolated_rows_are_not_named_at_a_false_discovery_rate():

@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from scipy.stats import false_discovery_control
+from sklearn.exceptions import NotFittedError
 
 from buttress import SVDD, MultiKernelSVDD, load, save
 from buttress.certainty.novelty import p_values, rejected, threshold
@@ -122,6 +123,17 @@ def test_shares_out_of_range_are_refused(value):
         SVDD(contamination=value).fit(X)
     with pytest.raises(ValueError, match="fdr must be"):
         SVDD().fit(X).novel(X, fdr=value)
+
+
+def test_a_rate_that_no_row_can_meet_is_told():
+    X = rows(30, 0)
+    far = X[:5] + 1e3
+    model = SVDD().fit(X)
+    with pytest.warns(UserWarning, match="1 / \\(1 \\+ 30 training rows\\), and 99 rows are needed"):
+        assert not model.novel(far, fdr=0.01).any()
+    with pytest.raises(NotFittedError):
+        SVDD().novel(far)
+    assert model.novel(far, fdr=1 / 31).all()
 
 
 def test_models_of_older_files_say_so():

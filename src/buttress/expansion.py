@@ -78,6 +78,10 @@ class KernelExpansion:
         scores = np.concatenate(panels) + self.intercept if panels else np.empty((0, self.coef.shape[1]))
         return scores if self.linear is None else scores + X @ self.linear
 
+    def among_centers(self) -> Array:
+        """Return k(centers, centers), shape (m, m)."""
+        return self._toward_centers(self.centers)(self.centers)
+
     def gradient(self, X: Array, V: Array) -> Array:
         """Return sum_c V[i, c] * d score_c(x_i) / d x_i, shape (n, d), for V of shape (n, k)."""
         pairs = zip(self._parts(X), self._parts(V), strict=True)

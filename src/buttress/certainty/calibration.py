@@ -6,26 +6,19 @@ p = softmax(slope s + shift). One score a pair: the logistic curve of each pair,
 (Probability estimates for multi-class classification by pairwise coupling, JMLR 5, 2004, their second method).
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
-from scipy.special import expit, softmax
+from scipy.special import expit, logit, softmax
 
 from buttress._checks import Array
 from buttress._types import Rows
+from buttress.certainty.likeliest import logistic_curve, softmax_curves
 
-SHARP = 1e-12  # of a gradient a row: where maximum likelihood stops
 LEAST_SLOPE = 1e-6  # in deviations of the score: scores that point the wrong way, as of noise, say next to nothing
 LEAD = 1e-9  # by how much the predicted class leads the others where calibration alone would put it behind
 EDGE = 1e-7  # probabilities of pairs are kept this far from 0 and 1 before they are coupled
 UNSEEN = 0.5  # rows of each class that might have been seen anywhere: Jeffreys' rule
-NEWTON_STEPS = 100  # most steps of maximum likelihood; some ten are usual
-LEAST_GAIN = 1e-4  # of what the slope promises: a Newton step that gains less is halved (Armijo's rule)
-LEAST_STEP = 1e-10  # of the Newton step: no gain from so short a one is rounding
-
-At = Callable[[Array], tuple[float, Array, Array]]  # value, gradient and Hessian at a theta
 
 
 @dataclass
@@ -111,31 +104,33 @@ def calibrate(held: HeldOut) -> Calibration:
     return Calibration(slopes, shifts, C, True, rows)
 
 
-def platts_targets(codes: Rows, weight: Array, C: int, true: Array | None = None) -> Array:
+def _totals(codes: Rows, weight: Array, C: int) -> Array:
+    return np.bincount(codes, weight, minlength=C).astype(np.float64)
+
+
+def platts_targets(codes: Rows, totals: Array, true: Array | None = None) -> Array:
     """Return Platt's targets (n, C): (N + 1) / (N + 2) for the row's class of weight N, the rest over the others.
 
-    With the probabilities of the ``true`` classes (n, C) a target is the mean of those of all classes.
+    ``totals`` (C,) are the weights of the classes. With the probabilities of the ``true`` classes (n, C) a target is
+    the mean of those of all classes.
     """
-    n = len(codes)
-    short = 1 / (np.bincount(codes, weight, minlength=C)[codes] + 2)
-    if true is None:
-        true = np.zeros((n, C))
-        true[np.arange(n), codes] = 1.0
-    spread = (short / (C - 1))[:, None]
-    return spread + (1 - C * spread) * true
+    C = len(totals)
+    spread = (1 / ((totals + 2) * (C - 1)))[codes][:, None]
+    return spread + (1 - C * spread) * (np.eye(C)[codes] if true is None else true)
 
 
 def _one_score(s: Array, codes: Rows, weight: Array, true: Array | None = None) -> tuple[float, float]:
     """Return slope and shift of the logistic curve of one score, which should be high for rows of class 1."""
-    if not np.bincount(codes, weight, minlength=2).all():
+    totals = _totals(codes, weight, 2)
+    if not totals.all():
         return LEAST_SLOPE, 0.0
-    targets = platts_targets(codes, weight, 2, true)
-    unit = _deviation(s, weight)
-    scores = np.column_stack([np.zeros(len(s)), s / unit])
-    slope, shift = _likeliest(scores, targets, weight)
+    target = platts_targets(codes, totals, true)[:, 1]
+    share = weight / totals.sum()
+    unit = _deviation(s, share)
+    slope, shift = logistic_curve(s / unit, np.ascontiguousarray(target), share)
     if slope < LEAST_SLOPE:
         slope = LEAST_SLOPE
-        shift = _likeliest(np.zeros_like(scores), targets, weight)[1]
+        shift = float(logit(share @ target))
     return slope / unit, shift
 
 
@@ -144,98 +139,17 @@ def _score_a_class(
 ) -> tuple[Array, Array]:
     """Return one slope for all classes, and their shifts, the first of which is 0."""
     C = scores.shape[1]
-    targets = platts_targets(codes, weight, C, true)
-    unit = _deviation((scores - scores.mean(axis=1, keepdims=True)).ravel(), np.repeat(weight, C))
-    found = _likeliest(scores / unit, targets, weight)
-    slope = max(found[0], LEAST_SLOPE)
-    return np.full(C, slope / unit), np.append(0.0, found[1:])
+    targets = platts_targets(codes, _totals(codes, weight, C), true)
+    share = weight / weight.sum()
+    unit = _deviation((scores - scores.mean(axis=1, keepdims=True)).ravel(), np.repeat(share / C, C))
+    slope, shifts = softmax_curves(scores / unit, targets, share)
+    return np.full(C, max(slope, LEAST_SLOPE) / unit), shifts
 
 
-def _deviation(s: Array, weight: Array) -> float:
-    mean = np.average(s, weights=weight)
-    return float(np.sqrt(np.average((s - mean) ** 2, weights=weight))) or 1.0
-
-
-def _likeliest(scores: Array, targets: Array, weight: Array) -> Array:
-    """Return theta (C,), a slope and the shifts of all classes but the first, that make targets (n, C) likeliest."""
-    return _softmax_fit(scores, targets, (weight / weight.sum())[:, None], np.zeros(scores.shape[1]))
-
-
-def _logits(scores: Array, theta: Array) -> Array:
-    return theta[0] * scores + np.append(0.0, theta[1:])
-
-
-def _softmax_fit(scores: Array, targets: Array, share: Array, start: Array) -> Array:
-    """Return the minimum theta of the mean cross-entropy of targets (n, C) and softmax(slope scores + shifts)."""
-    if len(start) == 2:
-        return _newton(partial(_logistic, scores[:, 1] - scores[:, 0], targets[:, 1], share[:, 0]), start)
-    return _newton(partial(_softmax, scores, targets, share), start)
-
-
-def _newton(at: At, start: Array) -> Array:
-    """Return the minimum of a convex function; a step that does not lower it enough is halved.
-
-    Source: Lin, Lin & Weng, A note on Platt's probabilistic outputs for support vector machines, 2007.
-    """
-    theta = start
-    value, gradient, H = at(theta)
-    for _ in range(NEWTON_STEPS):
-        if np.abs(gradient).max() <= SHARP:
-            break
-        H.flat[:: len(H) + 1] += SHARP * (1 + H.diagonal().sum())
-        step = _solved(H, -gradient)
-        promised = LEAST_GAIN * float(gradient @ step)
-        size = 1.0
-        reached = at(theta + step)
-        while reached[0] > value + size * promised and size > LEAST_STEP:
-            size /= 2
-            reached = at(theta + size * step)
-        if reached[0] >= value:  # rounding decides
-            break
-        theta = theta + size * step
-        value, gradient, H = reached
-    return theta
-
-
-def _solved(H: Array, right: Array) -> Array:
-    """Return the solution of a system, by Cramer's rule for two unknowns: most of a small step is calls."""
-    if len(H) != 2:
-        return np.asarray(np.linalg.solve(H, right))
-    (a, b), (c, d) = H.tolist()
-    e, f = right.tolist()
-    determinant = a * d - b * c
-    return np.array([e * d - b * f, a * f - e * c]) / determinant
-
-
-def _logistic(s: Array, target: Array, share: Array, theta: Array) -> tuple[float, Array, Array]:
-    """Return the mean cross-entropy of targets (n,) and expit(slope s + shift), its gradient and its Hessian."""
-    z = theta[0] * s + theta[1]
-    q = expit(z)
-    off = share * (q - target)
-    curved = share * q * (1 - q)
-    tilted = curved * s
-    across = tilted.sum()
-    value = float(share @ (np.logaddexp(0, z) - target * z))
-    return value, np.array([off @ s, off.sum()]), np.array([[tilted @ s, across], [across, curved.sum()]])
-
-
-def _softmax(scores: Array, targets: Array, share: Array, theta: Array) -> tuple[float, Array, Array]:
-    """Return the mean cross-entropy of targets (n, C), rows of sum 1, and softmax(slope scores + shifts), as above."""
-    z = _logits(scores, theta)
-    z -= z.max(axis=1, keepdims=True)
-    q = np.exp(z)
-    total = q.sum(axis=1, keepdims=True)
-    q /= total
-    value = float(share[:, 0] @ (np.log(total[:, 0]) - np.einsum("ij,ij->i", targets, z)))
-    off = share * (q - targets)
-    from_mean = scores - np.einsum("ij,ij->i", q, scores)[:, None]
-    pulled = share * q * from_mean
-    H = np.empty((len(theta), len(theta)))
-    H[0, 0] = np.einsum("ij,ij->", pulled, from_mean)
-    H[0, 1:] = pulled.sum(axis=0)[1:]
-    H[1:, 0] = H[0, 1:]
-    H[1:, 1:] = np.diag((share * q).sum(axis=0)[1:]) - q[:, 1:].T @ (share * q[:, 1:])
-    return value, np.append(np.einsum("ij,ij->", off, scores), off.sum(axis=0)[1:]), H
+def _deviation(s: Array, share: Array) -> float:
+    """Return the standard deviation of s (n,), rows weighing ``share``; 1 where it is 0."""
+    apart = s - share @ s
+    return float(np.sqrt(share @ (apart * apart))) or 1.0
 
 
 def coupled(r: Array, C: int) -> Array:
@@ -244,17 +158,14 @@ def coupled(r: Array, C: int) -> Array:
     Minimises sum_{i != j} (r_ji p_i - r_ij p_j)^2 over p that sums to 1.
     """
     n = len(r)
-    r = np.clip(r, EDGE, 1 - EDGE)
-    Q = np.zeros((n, C + 1, C + 1))
-    for column, (i, j) in enumerate(pairs_of(C)):
-        one = r[:, column]
-        other = 1 - one
-        Q[:, i, i] += other**2
-        Q[:, j, j] += one**2
-        Q[:, i, j] -= one * other
-        Q[:, j, i] -= one * other
-    Q[:, :C, C] = 1.0
-    Q[:, C, :C] = 1.0
+    i, j = np.transpose(pairs_of(C))
+    beats = np.zeros((n, C, C))
+    beats[:, i, j] = np.clip(r, EDGE, 1 - EDGE)
+    beats[:, j, i] = 1 - beats[:, i, j]
+    Q = np.ones((n, C + 1, C + 1))
+    Q[:, :C, :C] = -beats * beats.transpose(0, 2, 1)
+    Q[:, range(C), range(C)] = np.einsum("nji,nji->ni", beats, beats)
+    Q[:, C, C] = 0.0
     right = np.zeros((n, C + 1, 1))
     right[:, C] = 1.0
     p = np.maximum(np.linalg.solve(Q, right)[:, :C, 0], 0.0)
@@ -264,19 +175,24 @@ def coupled(r: Array, C: int) -> Array:
 def leading(p: Array, winners: Rows) -> Array:
     """Return the probabilities nearest to p (n, C), in relative entropy, of which that of ``winners`` is the largest.
 
-    Where another class leads, the winner and the classes above it share their probability equally.
+    Where another class leads, the winner and the classes above it share their probability equally: those, from the
+    largest on, that are at least the mean of the winner and the ones before them.
     """
     behind = np.flatnonzero(p.argmax(axis=1) != winners)
-    for row in behind:
-        winner = winners[row]
-        order = np.argsort(-p[row], kind="stable")
-        order = order[order != winner]
-        pool = [winner]
-        for other in order:
-            if p[row, other] <= p[row, pool].mean():
-                break
-            pool.append(other)
-        level = p[row, pool].mean()
-        p[row, pool] = level - LEAD / max(len(pool) - 1, 1)
-        p[row, winner] = level + LEAD
+    if len(behind) == 0:
+        return p
+    winner = winners[behind]
+    own = p[behind, winner]
+    others = p[behind]
+    others[np.arange(len(behind)), winner] = -1.0  # comes last
+    order = np.argsort(-others, axis=1, kind="stable")
+    ranked = np.take_along_axis(others, order, axis=1)[:, :-1]
+    means = (own[:, None] + np.cumsum(ranked, axis=1)) / np.arange(2, p.shape[1] + 1)
+    before = np.column_stack([own, means[:, :-1]])
+    joined = np.logical_and.accumulate(ranked >= before, axis=1)
+    many = joined.sum(axis=1)
+    level = means[np.arange(len(behind)), many - 1]
+    shared = np.where(joined, (level - LEAD / many)[:, None], ranked)
+    p[behind[:, None], order[:, :-1]] = shared
+    p[behind, winner] = level + LEAD
     return p

@@ -20,19 +20,19 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from buttress._checks import Array, check_number
+from buttress._compiling import compile_kernel
 from buttress._predicting import rows_to_score
 from buttress._rows import drawn_rows, equal_rows
-from buttress._threads import BLOCK_ENTRIES
 from buttress._tuned import tuned
 from buttress._types import DenseOrSparse, MatrixLike, Rows
 from buttress.certainty.one_step import landmark_root
 from buttress.expansion import KernelExpansion
 from buttress.solvers.ridge.leave_one_out import FeatureRidge, Fit, Ridge
 
+ROUNDING = 1e-12  # of a sum of weights
 SET_BY_THEORY = "set by theory, not by trial"
 
 
@@ -175,28 +175,60 @@ def interval(held: HeldOutFits, values: Array, coverage: object) -> Array:
 
     Raises ValueError for a coverage outside (0, 1) or one that asks for more rows than there are.
     """
-    reach = 1 - check_coverage(coverage, float(held.weight.sum()))
-    needed = (1 - reach) * (held.weight.sum() + 1)
-    many = max(1, BLOCK_ENTRIES // len(held.fold))
-    return np.concatenate([_block(held, values[start : start + many], needed)
-                           for start in range(0, max(len(values), 1), many)])
+    share = check_coverage(coverage, float(held.weight.sum()))
+    needed = share * (held.weight.sum() + 1) * (1 - ROUNDING)
+    order = np.lexsort((held.distance, held.fold))
+    start = np.searchsorted(held.fold[order], np.arange(values.shape[1]))
+    rows = (held.distance[order], held.weight[order].astype(np.float64), start, needed)
+    centre = np.ascontiguousarray(values[:, :-1], dtype=np.float64)
+    scale = np.maximum(values[:, -1].astype(np.float64), held.least)
+    upper = np.empty(len(values))
+    below = np.empty(len(values))
+    upper_ends(centre, scale, *rows, upper)
+    upper_ends(-centre, scale, *rows, below)
+    return np.column_stack([-below, upper])
 
 
-def _block(held: HeldOutFits, values: Array, needed: float) -> Array:
-    centre = values[:, held.fold]
-    half = np.maximum(values[:, -1:], held.least) * held.distance
-    upper = _reached(centre + half, held.weight, needed)
-    lower = -_reached(half - centre, held.weight, needed)
-    return np.column_stack([lower, upper])
+@compile_kernel("Tuple((int64, float64))(float64[::1], float64, float64[::1], int64[::1], int64[::1])")
+def farthest(centre: Array, scale: float, distance: Array, start: Rows, last: Rows) -> tuple[int, float]:
+    """Return the fold of the farthest end centre + scale * distance, and that end; -1 where no row is left.
+
+    Of fold k the rows start[k] to last[k] are left, whose ``distance`` grows.
+    """
+    best = -1
+    end = -np.inf
+    for k in range(last.size):
+        if last[k] >= start[k]:
+            reached = centre[k] + scale * distance[last[k]]
+            if best < 0 or reached > end:
+                best = k
+                end = reached
+    return best, end
 
 
-def _reached(ends: Array, weight: Array, needed: float) -> Array:
-    """Return for each row of ``ends`` (k, n) the least entry such that those up to it weigh ``needed``."""
-    order: NDArray[np.intp] = np.argsort(ends, axis=1)
-    enough = np.cumsum(weight[order], axis=1) >= needed * (1 - 1e-12)
-    first = np.where(enough.any(axis=1), enough.argmax(axis=1), ends.shape[1] - 1)
-    rows = np.arange(len(ends))
-    return np.asarray(ends[rows, order[rows, first]])
+@compile_kernel(
+    "void(float64[:,::1], float64[::1], float64[::1], float64[::1], int64[::1], float64, float64[::1])")
+def upper_ends(
+    centre: Array, scale: Array, distance: Array, weight: Array, start: Rows, needed: float, out: Array
+) -> None:
+    """Put into ``out`` (m,) the least of each row's ends centre + scale * distance up to which they weigh ``needed``.
+
+    ``centre`` (m, K) are the values of the K fits, ``scale`` (m,) is the local one. Fit k left out the training rows
+    start[k] to start[k + 1]. The farthest end is dropped, and then the next, as long as the others weigh enough: those
+    are few, where sorting takes all.
+    """
+    total = weight.sum()
+    for row in range(out.size):
+        last = start[1:] - 1
+        left = total
+        best, end = farthest(centre[row], scale[row], distance, start, last)
+        while best >= 0:
+            out[row] = end
+            left -= weight[last[best]]
+            if left < needed:
+                break
+            last[best] -= 1
+            best, end = farthest(centre[row], scale[row], distance, start, last)
 
 
 def held_out_of(model: object) -> HeldOutFits:

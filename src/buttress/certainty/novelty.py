@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from buttress._checks import Array, check_number
 from buttress._types import Mask
 
+ROUNDING = 1e-9  # of a number of rows
 HALF = 0.5  # p-values above it count as typical rows' in the adaptive version: Storey's usual choice
 
 
@@ -38,16 +39,21 @@ def p_values(distance2: Array, left_out: Array, weight: Array) -> Array:
     return np.asarray((1 + np.maximum(beyond, 0)) / (1 + below[-1]))
 
 
+def rows_needed(p: float) -> int:
+    """Return how many training rows must count for any p-value to be as small as ``p``."""
+    return int(np.ceil(1 / p - 1 - ROUNDING))
+
+
 def threshold(left_out: Array, weight: Array, contamination: float) -> float:
     """Return the largest squared distance whose p-value is above ``contamination``.
 
     Raises ValueError where the rows are too few for any p-value to be as small.
     """
     total = float(weight.sum())
-    if contamination * (1 + total) < 1 - 1e-9:
-        raise ValueError(f"contamination={contamination:g} needs at least {int(np.ceil(1 / contamination - 1 - 1e-9))} "
-                         f"rows, to tell so rare a row from the others. Got {total:.4g}. Use a larger contamination or "
-                         "more rows.")
+    needed = rows_needed(contamination)
+    if total < needed:
+        raise ValueError(f"contamination={contamination:g} needs at least {needed} rows, to tell so rare a row "
+                         f"from the others. Got {total:.4g}. Use a larger contamination or more rows.")
     order = np.argsort(-left_out, kind="stable")
     p = (1 + np.cumsum(weight[order])) / (1 + total)
     kept = p > contamination * (1 + 1e-12)

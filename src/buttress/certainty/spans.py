@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import LinAlgError, cholesky, get_blas_funcs, get_lapack_funcs
+from scipy.linalg import get_blas_funcs, get_lapack_funcs
 
 from buttress._checks import Array
 from buttress._types import Mask, Rows
@@ -31,6 +31,9 @@ NEAR_SINGULAR = 1e-3  # of the mean diagonal: distances below this are not left 
 SKETCHED = 400  # free rows to whose hull most distances are, where there are twice as many and more
 SAMPLED = 400  # rows on their bounds whose exact distances say how the others follow from those
 BLOCK = 2000  # rows on their bounds whose distances are computed at once
+# Cholesky factor, inverse of a triangle, and product with one: looked up once, as few rows take little more time
+POTRF, TRTRI, TRMM = ({real: (*get_lapack_funcs(("potrf", "trtri"), dtype=real),
+                              *get_blas_funcs(("trmm",), dtype=real))[k] for real in RIDGES} for k in range(3))
 
 
 def squared_spans(panel: Panel, diagonal: Array, free: Mask, *, intercept: bool = True) -> Array:
@@ -69,7 +72,9 @@ def _spans(panel: Panel, diagonal: Array, inner: Rows, real: Real, intercept: bo
 
 
 def _spread(rows: Rows, most: int) -> Rows:
-    return rows[np.linspace(0, len(rows) - 1, min(len(rows), most)).astype(np.intp)]
+    if len(rows) <= most:
+        return rows
+    return rows[np.linspace(0, len(rows) - 1, most).astype(np.intp)]
 
 
 def _regressed(hull: "_Hull", part: "_Hull", others: Rows) -> Array:
@@ -106,14 +111,13 @@ class _Hull:
 
     def outer(self, rows: Rows) -> Array:
         """Return the squared distances of other rows."""
-        trmm, = get_blas_funcs(("trmm",), (self.inverse,))
         total = self.ones.sum()
         out = np.array(self.diagonal[rows], dtype=np.float64)
         for start in range(0, len(rows), BLOCK):
             block = slice(start, start + BLOCK)
             k: NDArray[Any] = self.panel(rows[block], self.inner, self.real).astype(self.real, copy=False).T
             shift = self.ones @ k - 1
-            v = trmm(1.0, self.inverse, k, lower=1, overwrite_b=1)
+            v = TRMM[self.real](1.0, self.inverse, k, lower=1, overwrite_b=1)
             out[block] -= np.einsum("ij,ij->j", v, v) - self.intercept * shift**2 / total
         return out
 
@@ -133,11 +137,9 @@ def _hull(panel: Panel, diagonal: Array, inner: Rows, real: Real, intercept: boo
     K: NDArray[Any] = panel(inner, inner, real).astype(real)
     ridge = RIDGES[real] * float(np.abs(diagonal[inner]).mean())
     K.flat[:: len(K) + 1] = diagonal[inner] + ridge
-    try:
-        factor = cholesky(K.T, lower=True, overwrite_a=True, check_finite=False)
-    except LinAlgError:
+    factor, failed = POTRF[real](K.T, lower=1, overwrite_a=1)
+    if failed:
         return None
-    trtri, = get_lapack_funcs(("trtri",), (factor,))
-    inverse, _ = trtri(factor, lower=1, overwrite_c=1)
+    inverse, _ = TRTRI[real](factor, lower=1, overwrite_c=1)
     ones = inverse.T @ inverse.sum(axis=1)
     return _Hull(panel, diagonal, inner, real, intercept, ridge, inverse, ones)

@@ -12,7 +12,7 @@ from buttress._callbacks import CallbackSupportMixin
 from buttress._checks import Array, check_limits, check_number, check_option, check_values, check_X_y, warn_user
 from buttress._documented import Documented
 from buttress._types import Mask, MatrixLike, VectorLike
-from buttress.certainty.novelty import left_out_distances, p_values, rejected, threshold
+from buttress.certainty.novelty import left_out_distances, p_values, rejected, rows_needed, threshold
 from buttress.expansion import KernelExpansion
 from buttress.gram.spectrum import POLICIES, correct, is_definite
 from buttress.kernels import Kernel, centers
@@ -93,9 +93,15 @@ class BallDetector(Documented, CallbackSupportMixin, OutlierMixin, BaseEstimator
         Benjamini and Hochberg's procedure on :meth:`p_values`: the more novel rows there are in X, the less far out a
         row must be. ``adaptive`` estimates how many are typical, and finds more where few are. ``fdr`` in (0, 1);
         ``diag`` as in :meth:`score_samples`. With n_train rows nothing can be named unless about
-        n / (fdr (n_train + 1)) rows stand out together.
+        n / (fdr (n_train + 1)) rows stand out together; warns where ``fdr`` is so small that no rows can.
         """
-        check_number("fdr", fdr, 0, 1)
+        check_is_fitted(self)
+        level = check_number("fdr", fdr, 0, 1)
+        needed = rows_needed(level)
+        rows = float(self._left_out()[1].sum())
+        if rows < needed and not adaptive:
+            warn_user(f"fdr={level:g} can name no row: no p-value is below 1 / (1 + {rows:.4g} training rows), and "
+                      f"{needed} rows are needed. Fit to more rows, or use a larger fdr.")
         return rejected(self.p_values(X, diag), fdr, adaptive=adaptive)
 
     def _own_p_values(self, X: MatrixLike) -> Array:

@@ -17,6 +17,7 @@ from buttress.kernels import is_precomputed
 from buttress.robust.cells import deviating_cells
 
 SAME = 1e-6  # share of a row's size by which its key may differ, enough for float32
+EVEN = 0.5  # probability from which a row is likelier corrupt than right
 NEEDED = "RobustKernelRegressor, RobustLinearRegressor or RobustKernelClassifier"
 
 
@@ -64,7 +65,9 @@ def outlier_report(estimator: JudgesRows, X: MatrixLike, y: VectorLike, *, fdr: 
     X, y : the training data it was fitted to, in the same order
     fdr : float in (0, 1) or None, default=None
         Report as many of the likeliest rows as can be such that, by their probabilities, at most this share of them is
-        right; None reports all. Isolated rows are left out then: nothing is known of them.
+        right, and none that is likelier right than corrupt; None reports all. Isolated rows are left out then: nothing
+        is known of them. The share is as true as the probabilities are, and they are too small for targets a little off
+        and for labels flipped next to a border; docs/certainty.md measures what is returned.
 
     Returns
     -------
@@ -152,8 +155,9 @@ def _numbers_of(X: Any) -> tuple[Labels, Array]:
 def likeliest(estimator: JudgesRows, fdr: float) -> NDArray[np.bool_]:
     """Return the most rows, the likeliest, whose mean probability of being right is at most ``fdr``.
 
-    That is the Bayesian false discovery rate (Efron, Large-scale inference, 2010, chapter 5): as true as the
-    probabilities are.
+    That is the Bayesian false discovery rate (Efron, Large-scale inference, 2010, chapter 5). Rows that are likelier
+    right than corrupt are not named (from a half on, none likelier right than ``fdr``): certain rows would otherwise
+    make up for doubtful ones until the rate is used up, and any error of the probabilities breaks it.
     """
     check_number("fdr", fdr, 0, 1)
     right = 1 - estimator.outlier_proba_
@@ -163,7 +167,7 @@ def likeliest(estimator: JudgesRows, fdr: float) -> NDArray[np.bool_]:
     mean = np.cumsum(right[order]) / np.arange(1, len(order) + 1)
     named = np.zeros(len(order), dtype=np.bool_)
     named[order[: int(np.count_nonzero(mean <= fdr))]] = True  # the mean never falls
-    return named
+    return named & (right <= max(EVEN, fdr))
 
 
 def row_keys(X: Array, y: Array) -> Array:

@@ -53,11 +53,14 @@ class LeftOut:
     spans: Array | None = None
     done: bool = False
 
-    def decision(self, kernel: Kernel, support: DenseOrSparse) -> Array:
-        """Return the scores of each row left out with its equals, (n, k); ``support`` are the rows of that number."""
+    def decision(self, kernel: Kernel, support: DenseOrSparse, whole: Array | None = None) -> Array:
+        """Return the scores of each row left out with its equals, (n, k); ``support`` are the rows of that number.
+
+        ``whole`` (s, s) are their kernel values, where they are known.
+        """
         if not self.done:
             if self.spans is None:
-                self.spans = spans(kernel, support, self.coef, self.free)
+                self.spans = spans(kernel, support, self.coef, self.free, whole)
             change = np.vstack([-self.coef * self.spans, np.zeros((1, self.coef.shape[1]))])
             self.scores = self.scores + change[self.first]
             self.done = True
@@ -85,16 +88,21 @@ def left_out_scores(model: KeepsLeftOut) -> Array:
     place = np.searchsorted(np.sort(model.support_), kept.support)
     numbers = np.argsort(model.support_, kind="stable")[place]
     rows = model.support_vectors_[numbers]
-    return kept.decision(kernel, rows[:, kept.support] if isinstance(kernel, Precomputed) else rows)
+    if isinstance(kernel, Precomputed):
+        return kept.decision(kernel, rows[:, kept.support])
+    few = model.support_vectors_.shape[0] <= AT_ONCE and isinstance(rows, np.ndarray) and rows.dtype == np.float64
+    return kept.decision(kernel, rows, model.expansion_.among_centers()[np.ix_(numbers, numbers)] if few else None)
 
 
-def spans(kernel: Kernel, X: DenseOrSparse, coef: Array, free: Mask) -> Array:
-    """Return S_i^2 of the support vectors X (s, d) in each problem, (s, k), 0 where the coefficient is."""
+def spans(kernel: Kernel, X: DenseOrSparse, coef: Array, free: Mask, whole: Array | None = None) -> Array:
+    """Return S_i^2 of the support vectors X (s, d) in each problem, (s, k), 0 where the coefficient is.
+
+    ``whole`` (s, s) are their kernel values, where they are known.
+    """
     out = np.zeros(coef.shape)
     diagonal = kernel.diagonal(X).astype(np.float64)
     prepared: dict[Real, Entries] = {}
-    whole = None
-    if X.shape[0] <= AT_ONCE:
+    if whole is None and X.shape[0] <= AT_ONCE:
         everything = np.arange(X.shape[0])
         whole = entries(kernel, X, np.float64)(everything, everything)
     for column in range(coef.shape[1]):
