@@ -13,7 +13,7 @@ import pytest
 from sklearn import svm as libsvm
 from verify_cases import altered, held, models, rows, written
 
-from buttress import SVC, SVR, NotConvergedWarning, certificates, save, verify
+from buttress import SVC, SVR, LinearSVC, NotConvergedWarning, certificates, save, verify
 from buttress.relational import Join, RelationalLinearSVC, Table
 from buttress.verify import Near
 
@@ -105,6 +105,18 @@ def reject(cases, count):
         if held(changed, X, y, weight):
             accepted.append((model["class"], kind))
     assert accepted == []
+
+
+def test_multipliers_of_rows_without_weight_prove_nothing(tmp_path):
+    X, y, _, weight = rows()
+    y, weight = (y > 0).astype(int), weight * (np.arange(len(y)) % 5 > 0)
+    save(LinearSVC(loss="squared_hinge").fit(X, y, sample_weight=weight), tmp_path / "model")
+    model = verify.read_model(tmp_path / "model")
+    assert held(model, X, y, weight)
+    forged = np.array(model["dual_coef_"])
+    forged[0, weight == 0] = np.where(y > 0, 1.0, -1.0)[weight == 0]
+    claimed = model["primal_objective_"] * 1.001  # beyond the optimum
+    assert not held({**model, "dual_coef_": forged, "dual_objective_": claimed}, X, y, weight)
 
 
 def test_other_rows_than_those_of_the_fit_are_noticed(cases):
