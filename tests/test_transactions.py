@@ -86,6 +86,7 @@ class Interrupted:
         self.at_steps = at_steps
         self.calls = 0
         self.steps = 0
+        self.came = False
 
     def __enter__(self):
         sys.setprofile(self.hear)
@@ -103,6 +104,7 @@ class Interrupted:
         self.calls += 1
         self.steps += step
         if self.number == (self.steps if self.at_steps else self.calls) and step >= self.at_steps:
+            self.came = True
             raise KeyboardInterrupt
 
 
@@ -149,11 +151,13 @@ def interrupt(case, choose, *, at_steps=False):
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             try:
-                with Interrupted(number, at_steps=at_steps):
+                with Interrupted(number, at_steps=at_steps) as ctrl_c:
                     model.fit(*data)
             except KeyboardInterrupt:
                 assert is_as_before(model, vars(first)), number
                 continue
+        if not ctrl_c.came:  # a later fit takes a few calls less than the one that was counted
+            continue
         assert any(issubclass(warning.category, InterruptedWarning) for warning in caught), number
         # training on perturbed inputs that was cut short is not compared with the certified machine, and not replaced
         assert vars(whole).keys() - {"certified_margin_"} <= vars(model).keys(), number
