@@ -10,12 +10,13 @@ from sklearn.base import clone
 from sklearn.metrics import log_loss
 from sklearn.model_selection import train_test_split
 
-from buttress import SVC, AdversarialSVC, attacks
+from buttress import SVC, AdversarialSVC, NotConvergedWarning, attacks
 from buttress.adversarial.input import attack_of
 from buttress.expansion import rival_contrasts
 from buttress.kernels import RBF
 from buttress.kernels.points import centred
 from buttress.solvers.gradient import worst_inputs
+from buttress.solvers.run import SPENT
 
 from problems import breast_cancer, iris, moons, points
 
@@ -184,3 +185,16 @@ def test_inputs_that_are_trained_on_stay_in_the_ball_and_the_box_and_cost_more(n
     assert ((moved >= low) & (moved <= high)).all()
     signs = np.where(y == 1, 1, -1)
     assert (signs * model.decision_function(moved)).mean() < (signs * model.decision_function(X)).mean()
+
+
+@pytest.mark.parametrize("defense", ["input", "certified"])
+def test_a_fit_ends_within_a_step_when_its_time_is_up(defense, monkeypatch):
+    """The clock says that the time is up while the third step is computed: the model is that of a step before."""
+    calls = iter(range(10_000))
+    monkeypatch.setattr("buttress.adversarial.kernel.countdown",
+                        lambda _: lambda: SPENT if next(calls) > 2 * worst_inputs.ITERATIONS else 60.0)
+    X, y = moons(60)
+    with pytest.warns(NotConvergedWarning, match="max_time"):
+        model = AdversarialSVC(defense=defense, random_state=0, max_time=60.0).fit(X, y)
+    assert 0 < len(model.history_) < 5
+    assert model.score(X, y) > 0.5

@@ -1,15 +1,17 @@
 """The free-range linear machine against Zhou's program written out, its own worst case, and the plain machine."""
 
+import warnings
+
 import numpy as np
 import pytest
 from scipy.optimize import minimize
 from sklearn.base import clone
 
-from buttress import SVC, AdversarialLinearSVC
+from buttress import SVC, AdversarialLinearSVC, NotConvergedWarning
 from buttress.certificates import certified_within
 from buttress.solvers.linear import free_range
 
-from problems import breast_cancer, iris, noisy, points
+from problems import breast_cancer, iris, moons, noisy, points
 
 
 def objective(X, y, w, b, C, share, both):
@@ -198,3 +200,23 @@ def test_a_radius_that_leaves_nothing_of_the_machine_is_warned_of():
     with pytest.warns(UserWarning, match="coefficients of 1 of 1 machines are next to 0"):
         model = AdversarialLinearSVC(attack="ball", eps=50.0).fit(X, y)
     assert len(np.unique(model.predict(X))) == 1
+
+
+@pytest.mark.parametrize("model", [AdversarialLinearSVC(), AdversarialLinearSVC(attack="ball"),
+                                   AdversarialLinearSVC(attack="ball", norm="l2"),
+                                   AdversarialLinearSVC(attack="ball", norm="l1")], ids=str)
+def test_one_row_far_beyond_all_others_is_refused_with_the_remedy_or_fitted(model):
+    X, y = moons(60)
+    X[0, 0] = 1e40
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NotConvergedWarning)
+        try:
+            model.fit(X, y)
+        except ValueError as error:
+            if "Scale the columns" in str(error):
+                return
+            raise
+    assert np.isfinite(model.coef_).all()
+    constant = 2 * min((y == 0).sum(), (y == 1).sum())  # the objective of w = 0 with the best intercept
+    assert model.primal_objective_[0] - model.dual_gap_[0] <= constant * (1 + 1e-9)
+    assert model.dual_gap_[0] >= 0

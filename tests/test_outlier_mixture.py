@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from scipy.optimize import LinearConstraint, minimize
 
-from buttress import SVDD, MultiKernelSVDD
+from buttress import SVDD, MultiKernelSVDD, NotConvergedWarning
 from buttress.gram.spectrum import correct
 from buttress.kernels import (
     RBF,
@@ -196,3 +196,25 @@ def test_descent_direction_keeps_the_sum_and_the_signs():
     assert D[0] == 0  # zero, and the gradient would make it negative
     assert D[4] > 0
     assert D @ V < 0
+
+
+@pytest.mark.parametrize(("objective", "solver"), [("minimax", "cutting-plane"), ("minimax", "reduced-gradient"),
+                                                   ("joint", None)])
+def test_a_fit_without_time_states_bounds_that_hold(objective, solver):
+    X = points(80)
+    best = MultiKernelSVDD(nu=0.3, objective=objective, solver=solver, tol=1e-7).fit(X)
+    with pytest.warns(NotConvergedWarning, match="max_time"):
+        model = MultiKernelSVDD(nu=0.3, objective=objective, solver=solver, tol=1e-7, max_time=1e-9).fit(X)
+    assert not model.converged_
+    assert model.primal_objective_ >= best.primal_objective_ * (1 - 1e-6)
+    assert model.primal_objective_ - model.dual_gap_ <= best.primal_objective_ * (1 + 1e-6)
+
+
+def test_given_weights_without_time_are_not_called_converged():
+    X = points(400)
+    with pytest.warns(NotConvergedWarning, match="max_time"):
+        model = MultiKernelSVDD([RBF(0.5), RBF(5.0)], nu=0.5, weights="uniform", max_time=1e-9).fit(X)
+    whole = MultiKernelSVDD([RBF(0.5), RBF(5.0)], nu=0.5, weights="uniform").fit(X)
+    assert not model.converged_
+    assert whole.converged_
+    assert model.primal_objective_ - model.dual_gap_ <= whole.primal_objective_ <= model.primal_objective_ * (1 + 1e-9)

@@ -123,7 +123,7 @@ from sklearn.svm import LinearSVC as PlainLinearSVC
 from sklearn.svm import LinearSVR
 from sklearn.utils.fixes import parse_version
 
-from buttress import SVC, KernelRegressor, load, save
+from buttress import SVC, KernelRegressor, ModelFileError, load, save
 from buttress.persistence.container import pack, unpack
 from buttress.persistence.encode import Arrays, encode
 from buttress.persistence.sklearn_classes import SKLEARN
@@ -344,3 +344,11 @@ def test_every_class_of_the_table_has_its_test():
     tree = ast.parse(Path(__file__).read_text(encoding="utf-8"))
     used = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)} | {"LinearSVC"}
     assert {name.removeprefix("sklearn.") for name in SKLEARN} - used == PARTS_OF_OTHERS
+
+
+def test_a_pipeline_with_a_step_without_a_name_is_refused(tmp_path):
+    model = make_pipeline(StandardScaler(), SVC()).fit([[0.0], [1.0], [2.0], [3.0]], [0, 0, 1, 1])
+    model.steps[0] = model.steps[0][1:]
+    with pytest.raises(ModelFileError, match="not fitted"):
+        save(model, tmp_path / "model")
+    assert not (tmp_path / "model").exists()

@@ -1,17 +1,21 @@
 """A fit is whole or not at all: refused or interrupted, it leaves the model that was there before."""
 
 import copy
+import functools
 import inspect
 import sys
 import warnings
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.base import clone, is_classifier, is_outlier_detector
 from test_estimators import ESTIMATORS, data_for
 
-from buttress import InterruptedWarning, LinearSVC, NotConvergedWarning, SeverClassifier
+import buttress
+from buttress import InterruptedWarning, LinearSVC, NotConvergedWarning, RelationalLinearSVC, SeverClassifier
+from buttress.relational import EntityFeatures, Join, Table
 
 INSTANTS = 3  # of Ctrl-C in the short run, and 50 in the long one
 OUTSIDE = ("guarded", "_give_back")  # what calls the fit, and what Python calls where nothing can be raised
@@ -75,11 +79,14 @@ def test_a_fit_refused_for_a_parameter_leaves_the_model(estimator):
 
 
 class Interrupted:
-    """Ctrl-C with one call of a function of ours, by number; without a number it only counts the calls."""
+    """Ctrl-C with one call of a function of ours, by number, or with a step of a run; without a number it counts."""
 
-    def __init__(self, number=None):
+    def __init__(self, number=None, *, at_steps=False):
         self.number = number
+        self.at_steps = at_steps
         self.calls = 0
+        self.steps = 0
+        self.came = False
 
     def __enter__(self):
         sys.setprofile(self.hear)
@@ -93,44 +100,107 @@ class Interrupted:
         generator = code.co_flags & inspect.CO_GENERATOR  # Python closes them where nothing can be raised
         if event != "call" or generator or "buttress" not in code.co_filename or code.co_name in OUTSIDE:
             return
+        step = code.co_name == "over" and code.co_filename.endswith("watch.py")
         self.calls += 1
-        if self.calls == self.number:
+        self.steps += step
+        if self.number == (self.steps if self.at_steps else self.calls) and step >= self.at_steps:
+            self.came = True
             raise KeyboardInterrupt
 
 
-def interrupt_often(estimator, instants):
-    """Interrupt second fits with calls drawn evenly; each must leave the old model, or a whole new one and say so."""
-    X, y = other_data(estimator)
-    with Interrupted() as counted, warnings.catch_warnings():
-        warnings.simplefilter("ignore", NotConvergedWarning)
-        whole = clone(estimator).fit(X, y)
-    first = fitted(estimator)
-    for number in np.random.RandomState(0).randint(1, counted.calls, instants):
+def visits(n, seed):
+    """People, and a join of them and their visits."""
+    rng = np.random.default_rng(seed)
+    people = pd.DataFrame({"id": np.arange(n), "age": rng.normal(size=n), "left": rng.choice(["no", "yes"], n)})
+    seen = pd.DataFrame({"who": rng.integers(0, n, 3 * n), "cost": rng.normal(size=3 * n)})
+    return people, Join([Table("people", people, features=["age"], label="left"),
+                         Table("seen", seen, features=["cost"])], on=[("people.id", "seen.who")])
+
+
+def given(estimator, *, second=False):
+    """What an estimator is fitted to, and the rows it is asked about afterwards."""
+    if isinstance(estimator, RelationalLinearSVC):
+        join = visits(40, 1)[1] if second else visits(30, 0)[1]
+        return (join,), join
+    if isinstance(estimator, EntityFeatures):
+        people = visits(30, 0)[0][: 20 if second else 30]
+        return (people,), people
+    X, y = other_data(estimator) if second else data_for(estimator)
+    return (X, y), X
+
+
+@functools.cache
+def prepared(number):
+    """Return a fitted estimator of ``EVERY``, a second fit of it, and how many calls and steps that takes."""
+    estimator = EVERY[number]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        first = clone(estimator).fit(*given(estimator)[0])
+        with Interrupted() as counted:
+            whole = clone(estimator).fit(*given(estimator, second=True)[0])
+    return first, whole, counted
+
+
+def interrupt(case, choose, *, at_steps=False):
+    """Interrupt second fits at calls that ``choose`` takes from their number; each must leave the old model, or a whole
+    new one and say so."""
+    first, whole, counted = prepared(case)
+    data, rows = given(first, second=True)
+    for number in choose(counted.steps if at_steps else counted.calls):
         model = copy.copy(first)
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             try:
-                with Interrupted(number):
-                    model.fit(X, y)
+                with Interrupted(number, at_steps=at_steps) as ctrl_c:
+                    model.fit(*data)
             except KeyboardInterrupt:
                 assert is_as_before(model, vars(first)), number
                 continue
+        if not ctrl_c.came:  # a later fit takes a few calls less than the one that was counted
+            continue
         assert any(issubclass(warning.category, InterruptedWarning) for warning in caught), number
         # training on perturbed inputs that was cut short is not compared with the certified machine, and not replaced
         assert vars(whole).keys() - {"certified_margin_"} <= vars(model).keys(), number
-        answers = model.predict(X)
-        assert np.isin(answers, y).all() if is_classifier(model) else np.isfinite(answers).all(), number
+        answers = model.predict(rows)  # of a classifier, a regressor or a detector; features are never cut short
+        known = getattr(model, "classes_", None)
+        assert np.isfinite(answers).all() if known is None else np.isin(answers, known).all(), number
 
 
-@CASES
-def test_ctrl_c_leaves_the_old_model_or_a_whole_new_one(estimator):
-    interrupt_often(estimator, INSTANTS)
+def instants(count):
+    """Choose calls at random."""
+    return lambda calls: np.random.RandomState(0).randint(1, calls, count)
+
+
+EVERY = [*ESTIMATORS, RelationalLinearSVC(alpha=0.01, random_state=0), EntityFeatures(visits(30, 0)[1])]
+NUMBERED = pytest.mark.parametrize("case", range(len(EVERY)), ids=[type(e).__name__ for e in EVERY])
+
+
+@NUMBERED
+def test_ctrl_c_leaves_the_old_model_or_a_whole_new_one(case):
+    interrupt(case, instants(INSTANTS))
+
+
+@NUMBERED
+def test_ctrl_c_at_a_step_does_so_too(case):
+    interrupt(case, lambda steps: [(steps + 1) // 2] if steps else [], at_steps=True)
 
 
 @pytest.mark.slow
-@CASES
-def test_ctrl_c_at_fifty_instants(estimator):
-    interrupt_often(estimator, 50)
+@NUMBERED
+def test_ctrl_c_at_fifty_instants(case):
+    interrupt(case, instants(50))
+
+
+@pytest.mark.slow
+@NUMBERED
+def test_ctrl_c_at_every_step(case):
+    interrupt(case, lambda steps: range(1, steps + 1), at_steps=True)
+
+
+def test_every_public_estimator_is_interrupted():
+    public = {getattr(buttress, name) for name in buttress.__all__}
+    fitted_ones = {one for one in public if inspect.isclass(one) and hasattr(one, "fit")}
+    assert fitted_ones <= {type(estimator) for estimator in EVERY}
 
 
 def test_a_refused_partial_fit_leaves_the_model():

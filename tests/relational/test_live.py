@@ -10,7 +10,7 @@ import pytest
 from relational_problems import design, joined, materialise
 from relational_storage import in_database, store
 
-from buttress import NotConvergedWarning
+from buttress import InterruptedWarning, NotConvergedWarning
 from buttress.relational import Join, RelationalLinearSVC, SourceChangedError, SourceLostError, Table
 from buttress.relational.counting.grid import GridOracle
 from buttress.relational.counting.margins import Evaluation
@@ -410,6 +410,31 @@ def test_ctrl_c_ends_a_query(name, duckdb_connection, postgres):
     with pytest.raises(KeyboardInterrupt), one_snapshot([connection]):
         select(connection, SLOW_QUERIES[name], dialect)
     assert select(connection, "SELECT 1", dialect) == [(1,)]
+
+
+def test_ctrl_c_within_a_query_of_a_fit_keeps_the_best_model(monkeypatch, duckdb_connection):
+    """SIGINT while DuckDB computes the third pass: the query is cancelled, the model that of the passes before."""
+    join = joined(1, rows=12)
+    there = in_database(join, duckdb_connection, duckdb_connection.execute, DUCKDB, "sigint")
+    passes = []
+    send = SqlOracle._select
+
+    def slow(self, statement):
+        if "AS bin" in statement:
+            passes.append(1)
+            if len(passes) == 3:
+                threading.Timer(0.5, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+                return send(self, SLOW_QUERIES["DuckDB"])
+        return send(self, statement)
+
+    monkeypatch.setattr(SqlOracle, "_select", slow)
+    with pytest.warns(InterruptedWarning, match="best state"):
+        model = RelationalLinearSVC(alpha=0.05, tol=1e-9, n_samples=1, engine="sql", random_state=0).fit(there)
+    assert model.n_oracle_calls_ == 2
+    plain = RelationalLinearSVC(alpha=0.05, tol=1e-6, random_state=0).fit(join)
+    assert model.objective_interval_[0] <= plain.objective_interval_[1]
+    assert plain.objective_interval_[0] <= model.objective_interval_[1]
+    assert duckdb_connection.execute("SELECT 1").fetchall() == [(1,)]
 
 
 @pytest.mark.parametrize("calls", [0, 2])

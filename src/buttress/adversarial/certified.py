@@ -1,5 +1,6 @@
 """``defense="certified"``: trained on the certificate itself, from the exact linear machine."""
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from buttress.expansion import KernelExpansion
 from buttress.features import landmarks
 from buttress.kernels import Kernel, Radial
 from buttress.solvers.gradient.certified_hinge import Machine, Regions, bounds_of, certified_descent
-from buttress.solvers.run import countdown, run
+from buttress.solvers.run import run
 
 if TYPE_CHECKING:
     from buttress.adversarial.kernel import AdversarialSVC
@@ -26,7 +27,7 @@ MOST_STEPS = 300  # the default of max_iter
 
 def fit_certified(
     model: "AdversarialSVC", kernel: Kernel, X: Array, codes: Rows, contrasts: Array, rng: np.random.RandomState,
-    report: Report,
+    report: Report, clock: Callable[[], float | None],
 ) -> dict[str, Any]:
     """Return the attributes of a model fitted to classes ``codes`` (n,), all scores jointly.
 
@@ -35,7 +36,6 @@ def fit_certified(
     if not can_certify(kernel):
         raise ValueError(f"defense='certified' needs lines below its kernel's values. Got {kernel!r}. Use 'rbf', "
                          "'laplacian', 'cauchy' or 'inverse_multiquadric', or defense='input'.")
-    clock = countdown(model.max_time)
     n = len(X)
     start = AdversarialLinearSVC(C=model.C, attack="ball", norm=model.norm, eps=model.eps, tol=model.tol,
                                  max_time=clock()).fit(X, codes)
@@ -50,7 +50,8 @@ def fit_certified(
     iterations = MOST_STEPS if model.max_iter is None else model.max_iter
     steps = certified_descent(_scaled(regions, middle, unit, place), place((Z - middle) / unit), place(kernel(Z, Z)),
                               Machine(*map(place, parts)), ridge=1 / (model.C * n),
-                              linear_ridge=1 / (model.C * n * unit**2), batch=BATCH, iterations=iterations, rng=rng)
+                              linear_ridge=1 / (model.C * n * unit**2), batch=BATCH, iterations=iterations, rng=rng,
+                              left=clock)
     outcome = run(steps, max_iter=iterations, max_time=clock(), callback=report, progress=model.progress,
                   name="certified training", warn=("max_time",))
     p, q, W, b = (to_numpy(part) for part in vars(outcome.state).values())

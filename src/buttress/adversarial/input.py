@@ -19,7 +19,7 @@ from buttress.gram.rows import KernelRows
 from buttress.kernels import Kernel, Linear, Radial
 from buttress.solvers.gradient.worst_inputs import Machine, joint_descent, score_slopes
 from buttress.solvers.qp.machines import solve_svm
-from buttress.solvers.run import countdown, run
+from buttress.solvers.run import run
 
 if TYPE_CHECKING:
     from buttress.adversarial.kernel import AdversarialSVC
@@ -33,13 +33,12 @@ SINGLE_FROM = 100_000  # entries of X from which training is in single precision
 
 def fit_input(
     model: "AdversarialSVC", kernel: Kernel, X: Array, codes: Rows, contrasts: Array, rng: np.random.RandomState,
-    report: Report,
+    report: Report, clock: Callable[[], float | None],
 ) -> tuple[dict[str, Any], bool]:
     """Return the attributes of a model fitted to classes ``codes`` (n,), and whether training went to its end.
 
     For eps = 0 it is the plain machine.
     """
-    clock = countdown(model.max_time)
     phi = nystroem(kernel, landmarks(X, len(X) if model.n_landmarks is None else model.n_landmarks, rng=rng))
     if model.eps == 0:
         return _natural(model, phi, X, codes, contrasts.shape[2], clock), True
@@ -48,7 +47,7 @@ def fit_input(
     start = Machine(*map(place, vars(ridge_start(phi, X, codes, contrasts)).values()))
     iterations = MOST_STEPS if model.max_iter is None else model.max_iter
     steps = joint_descent(kernel, attack.X, attack.V, start, C=model.C, worst=attack, batch=BATCH,
-                          iterations=iterations, move=isinstance(kernel, Radial), rng=rng)
+                          iterations=iterations, move=isinstance(kernel, Radial), rng=rng, left=clock)
     outcome = run(steps, max_iter=iterations, max_time=clock(), callback=report, progress=model.progress,
                   name="adversarial training", warn=("max_time",))
     coef, intercept, centers = (to_numpy(part).astype(np.float64) for part in vars(outcome.state).values())

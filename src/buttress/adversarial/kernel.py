@@ -31,7 +31,7 @@ from buttress.certainty.probabilities import Certainty, Probabilities
 from buttress.checkpoints.resumable import resumable
 from buttress.expansion import binary_contrasts, rival_contrasts
 from buttress.kernels import Kernel, KernelLike, fitted_kernel
-from buttress.solvers.run import all_or_nothing
+from buttress.solvers.run import SPENT, all_or_nothing, countdown
 
 OUTDONE = ("defense='input' is no better than {} at eps={:g}. The model is that of defense='certified' in its place. "
            "Use a smaller eps, a larger C or another gamma for 'input'.")
@@ -307,18 +307,19 @@ def fit_by(
     report: Report,
 ) -> dict[str, Any]:
     """Return the attributes of the model's defence, or of "certified" in place of an "input" that did not pay."""
+    clock = countdown(model.max_time)
     if model.defense == "certified":
-        return fit_certified(model, kernel, X, codes, contrasts, rng, report)
+        return fit_certified(model, kernel, X, codes, contrasts, rng, report, clock)
     if model.defense == "rkhs":
-        return fit_rkhs(model, kernel, X, signs_of(codes, contrasts), rng, report)
-    found, whole = fit_input(model, kernel, X, codes, contrasts, rng, report)
+        return fit_rkhs(model, kernel, X, signs_of(codes, contrasts), rng, report, clock)
+    found, whole = fit_input(model, kernel, X, codes, contrasts, rng, report, clock)
     if model.eps == 0 or not whole or not can_certify(kernel):
         return found  # who stopped it wants the model as it is
-    better = outdone_by(model, X, codes, contrasts, found, rng)
-    if better is None:
+    better = outdone_by(model, X, codes, contrasts, found, rng, clock)
+    if better is None or clock() == SPENT:
         return found
     warn_user(OUTDONE.format(better, model.eps))
-    return fit_certified(model, kernel, X, codes, contrasts, rng, report)
+    return fit_certified(model, kernel, X, codes, contrasts, rng, report, clock)
 
 
 def tuned_copy(model: AdversarialSVC, X: Array, codes: Rows) -> tuple[AdversarialSVC, dict[str, Any]]:

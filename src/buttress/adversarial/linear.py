@@ -171,7 +171,7 @@ class AdversarialLinearSVC(Documented, CallbackSupportMixin, ExpansionPrediction
         self.expansion_ = KernelExpansion(Linear(), self.coef_, np.eye(len(fits)), self.intercept_)
         self.contrasts_ = binary_contrasts() if n_classes == 2 else rival_contrasts(n_classes)
         self.primal_objective_ = np.array([outcome.objective for _, _, outcome in fits])
-        self.dual_gap_ = np.array([outcome.gap * outcome.objective for _, _, outcome in fits])
+        self.dual_gap_ = np.array([max(0.0, outcome.gap) * outcome.objective for _, _, outcome in fits])
         self.n_iter_ = sum(outcome.n_iter + 1 for _, _, outcome in fits)
         self.history_ = fits[-1][2].history
         if self.attack == "ball" and self.eps > 0:
@@ -233,8 +233,13 @@ class AdversarialLinearSVC(Documented, CallbackSupportMixin, ExpansionPrediction
         else:
             margins = free_range_margins(scaled, y, bottom, top, share=self.C_f, both=self.attacked_class == "both")
             steps = free_range_descent(margins, y, weight, tol=self.tol)
-        outcome = run(steps, tol=self.tol, max_iter=self.max_iter, max_time=clock(), callback=report,
-                      progress=self.progress, name=f"{self.attack} machine", inner=inner)
+        try:
+            outcome = run(steps, tol=self.tol, max_iter=self.max_iter, max_time=clock(), callback=report,
+                          progress=self.progress, name=f"{self.attack} machine", inner=inner)
+        except np.linalg.LinAlgError:
+            raise ValueError(f"Rounding hides the rows of X from the solver: their largest entry is "
+                             f"{np.abs(X).max():.3g}, and most are much smaller. Scale the columns (RobustScaler), or "
+                             "mend the largest entries.") from None
         w = np.zeros(X.shape[1])
         w[varying] = outcome.state[0] / unit
         outcome.objective /= unit**2

@@ -1,6 +1,7 @@
 """Whether training on perturbed inputs paid: against one class for all rows, and against the exact linear machine."""
 
 import warnings
+from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,7 @@ from buttress.attacks import exact
 from buttress.expansion import KernelExpansion, winners
 from buttress.kernels.points import centred
 from buttress.solvers.gradient.worst_inputs import Machine
+from buttress.solvers.run import SPENT
 
 if TYPE_CHECKING:
     from buttress.adversarial.kernel import AdversarialSVC
@@ -27,13 +29,13 @@ LINEAR_WORK = 2e9
 
 def outdone_by(
     model: "AdversarialSVC", X: Array, codes: Rows, contrasts: Array, found: dict[str, Any],
-    rng: np.random.RandomState,
+    rng: np.random.RandomState, clock: Callable[[], float | None],
 ) -> str | None:
     """Return what the machine ``found`` is no better than on its own rows, None where it is better.
 
     It must be right, without an attack, for more rows than one class for all. Under attack it must keep at least as
     many rows as the exact linear machine does, where that keeps more than one class for all would. The linear machine
-    is left out where it would take much longer than training did.
+    is left out where it would take much longer than training did, or where the time of ``clock`` ends before its fit.
     """
     constant = float(np.bincount(codes).max()) / len(codes)
     expansion = found["expansion_"]
@@ -42,10 +44,13 @@ def outdone_by(
     if len(X) * X.shape[1] ** 2 * contrasts.shape[2] > LINEAR_WORK:
         return None
     rows = rng.permutation(len(X))[:JUDGED_ROWS]
-    linear = AdversarialLinearSVC(C=model.C, attack="ball", norm=model.norm, eps=model.eps, tol=model.tol)
+    linear = AdversarialLinearSVC(C=model.C, attack="ball", norm=model.norm, eps=model.eps, tol=model.tol,
+                                  max_time=clock())
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # of a machine that nobody asked for
         linear.fit(X, codes)
+    if clock() == SPENT:
+        return None
     box = None
     if model.bounds is not None:
         low, high = (np.broadcast_to(side, X.shape)[rows] for side in check_box(model.bounds, X))

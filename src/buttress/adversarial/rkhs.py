@@ -1,5 +1,6 @@
 """``defense="rkhs"``: the machine against a ball in feature space, exact or by stochastic gradients."""
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,7 +21,7 @@ from buttress.features import (
 from buttress.kernels import Kernel
 from buttress.solvers.gradient.doubly_stochastic import KernelBasis, RandomBasis, doubly_stochastic, step_sizes
 from buttress.solvers.qp.rkhs_path import Natural, first_point, natural_path, path_search
-from buttress.solvers.run import Outcome, countdown, run
+from buttress.solvers.run import Outcome, run
 
 if TYPE_CHECKING:
     from buttress.adversarial.kernel import AdversarialSVC
@@ -36,19 +37,19 @@ JUDGED = 1000  # rows from which the radius at which f = 0 becomes optimal is es
 
 def fit_rkhs(
     model: "AdversarialSVC", kernel: Kernel, X: Array, signs: Array, rng: np.random.RandomState,
-    report: Report,
+    report: Report, clock: Callable[[], float | None],
 ) -> dict[str, Any]:
     """Return the attributes of a model fitted to labels ``signs`` (n, k) of -1 and 1, one machine a column."""
     spectrum_of(kernel, "defense='rkhs'")
     reach = np.sqrt(X.shape[1]) if model.norm == "linf" else 1.0
     radius = feature_radius(kernel, model.eps * reach)
     few = rng.permutation(len(X))[:JUDGED] if model.solver != "exact" and len(X) > JUDGED else slice(None)
-    firsts = [first_point(kernel, X[few], y, fit_intercept=model.fit_intercept) for y in signs[few].T
+    firsts = [first_point(kernel, X[few], y, fit_intercept=model.fit_intercept, left=clock) for y in signs[few].T
               if radius > 0 or model.solver == "exact"]
     if radius > 0:
         refuse_collapse(model.eps, kernel, radius, firsts, reach)
-    made = (_fit_exact(model, kernel, X, signs, radius, firsts, report) if model.solver == "exact" else
-            _fit_stochastic(model, kernel, X, signs, radius, rng, report))
+    made = (_fit_exact(model, kernel, X, signs, radius, firsts, report, clock) if model.solver == "exact" else
+            _fit_stochastic(model, kernel, X, signs, radius, rng, report, clock))
     return {**made, "feature_radius_": radius}
 
 
@@ -66,10 +67,9 @@ def refuse_collapse(eps: float, kernel: Kernel, radius: float, firsts: list[Natu
 
 def _fit_exact(
     model: "AdversarialSVC", kernel: Kernel, X: Array, signs: Array, radius: float, firsts: list[Natural],
-    report: Report,
+    report: Report, clock: Callable[[], float | None],
 ) -> dict[str, Any]:
     """Return the attributes of the exact solution; C is the weight of the mean loss, so each row's loss has C/n."""
-    clock = countdown(model.max_time)
     outcomes: list[Outcome] = []
     for y, first in zip(signs.T, firsts, strict=True):
         solve = natural_path(kernel, X, y, fit_intercept=model.fit_intercept, tol=model.tol / SHARPER, left=clock)
@@ -95,7 +95,7 @@ def _fit_exact(
 
 def _fit_stochastic(
     model: "AdversarialSVC", kernel: Kernel, X: Array, signs: Array, radius: float, rng: np.random.RandomState,
-    report: Report,
+    report: Report, clock: Callable[[], float | None],
 ) -> dict[str, Any]:
     """Return the attributes after ``n_passes`` passes of doubly stochastic gradients, or of the exact kernel's."""
     n, k = signs.shape
@@ -112,7 +112,7 @@ def _fit_stochastic(
     steps = doubly_stochastic(basis, Place(model.device)(signs), C=model.C, radius=radius,
                               step=step_sizes(model.step, size), batch=model.batch_size, n_passes=model.n_passes,
                               fit_intercept=model.fit_intercept, rng=rng)
-    outcome = run(steps, max_iter=model.max_iter, max_time=model.max_time, callback=report,
+    outcome = run(steps, max_iter=model.max_iter, max_time=clock(), callback=report,
                   progress=model.progress, name=f"solver={model.solver!r}", keep="last")
     coef, intercept, norm = map(to_numpy, outcome.state)
     made = {"norm_": norm, "n_iter_": outcome.n_iter, "history_": outcome.history}

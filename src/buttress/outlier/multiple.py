@@ -26,7 +26,7 @@ from buttress.outlier.detector import (
 from buttress.solvers.qp.joint_weights import joint_cuts, joint_gradient
 from buttress.solvers.qp.kernel_stack import KernelStack, find_copies, variance
 from buttress.solvers.qp.kernel_weights import alternate, fixed, level_cuts, reduced_gradient
-from buttress.solvers.run import Outcome, Restartable, Step, Steps, all_or_nothing, restartable, run
+from buttress.solvers.run import Outcome, Restartable, Step, Steps, all_or_nothing, countdown, restartable, run
 
 SOLVERS: dict[str, dict[str, Callable[[KernelStack, Array], Restartable]]] = {
     "minimax": {"cutting-plane": level_cuts, "reduced-gradient": reduced_gradient},
@@ -191,15 +191,16 @@ class MultiKernelSVDD(BallDetector):
         (named), NaN, inf or entries beyond 1e100 (naming the column), fewer than two rows, or negative weights.
         """
         check_ball_parameters(self)
+        clock = countdown(self.max_time)
         parts, kernels, weight = self._parts(X, sample_weight)
         eta, steps = self._method(len(kernels))
         keep = np.flatnonzero(weight)
         self._fit_diagonal = np.stack([np.diagonal(part) for part in parts]) if self._stacked() else None
         settled = [settle(kernel, part, weight, self.indefinite) for kernel, part in zip(kernels, parts, strict=True)]
-        stack = self._stack(parts, settled, weight, keep)
+        stack = self._stack(parts, settled, weight, keep, clock)
         report = step_callback(self, X, y, None)
         seen: list[Array] = []
-        outcome = run(noting_weights(steps(stack, eta), seen), tol=self.tol, max_time=self.max_time, callback=report,
+        outcome = run(noting_weights(steps(stack, eta), seen), tol=self.tol, max_time=clock(), callback=report,
                       progress=self.progress, max_iter=None if self.max_iter == -1 else self.max_iter,
                       name="MultiKernelSVDD")
         self.kernels_ = [kernel for kernel, _, _ in settled]
@@ -240,7 +241,10 @@ class MultiKernelSVDD(BallDetector):
         given = given_weights(self.weights, m)
         return given**2 if self.objective == "joint" else given, fixed
 
-    def _stack(self, parts: list[Array], settled: list[Settling], weight: Array, keep: NDArray[np.intp]) -> KernelStack:
+    def _stack(
+        self, parts: list[Array], settled: list[Settling], weight: Array, keep: NDArray[np.intp],
+        clock: Callable[[], float | None],
+    ) -> KernelStack:
         """Return the scaled kernels on the rows with positive weight; warn of kernels that are equal.
 
         Raises ValueError for a kernel without variance over these rows.
@@ -251,7 +255,8 @@ class MultiKernelSVDD(BallDetector):
             known = part if isinstance(kernel, Precomputed) else gram
             kernels.append(kernel if known is None else Precomputed())
             inputs.append(part[keep] if known is None else known[np.ix_(keep, keep)])
-        stack = KernelStack(kernels, inputs, weight[keep], self.nu, cache_size=self.cache_size, gap_tol=0.1 * self.tol)
+        stack = KernelStack(kernels, inputs, weight[keep], self.nu, cache_size=self.cache_size, gap_tol=0.1 * self.tol,
+                            left=clock)
         share = weight[keep] / weight.sum()
         for p, source in enumerate(stack.sources):
             scale = variance(source, share)

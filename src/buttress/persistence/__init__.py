@@ -179,7 +179,7 @@ def _check_fitted(model: object) -> None:
     try:
         if hasattr(model, "fit") and not isinstance(model, type) and name_of(type(model)) not in WITHOUT_FIT:
             check_is_fitted(model)
-    except (NotFittedError, TypeError, AttributeError, ValueError):  # a pipeline of what are no steps has no fit
+    except (NotFittedError, TypeError, AttributeError, ValueError, LookupError):  # of what are no steps, or of none
         raise ModelFileError(f"{type(model).__name__} is not fitted: there is nothing to save but its parameters. Call "
                              "fit first.") from None
 

@@ -13,7 +13,7 @@ Adam minimises it, with p and q kept at 0 or above. All of it runs on the device
 tensors.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -23,7 +23,7 @@ from buttress._arrays import namespace, place_of
 from buttress._checks import TINY, Array
 from buttress._types import Rows
 from buttress.checkpoints.memory import Memory, rng_state, set_rng_state
-from buttress.solvers.gradient.worst_inputs import Adam, descent_memory, resumed
+from buttress.solvers.gradient.worst_inputs import Adam, check_time, descent_memory, resumed
 from buttress.solvers.run import Step, Steps, restartable
 
 ITERATIONS = 10  # Adam iterations between two objectives
@@ -145,13 +145,14 @@ def hinge_gradient(regions: Regions, Z: Array, machine: Machine) -> Machine:
 @restartable
 def certified_descent(
     regions: Regions, Z: Array, K: Array, machine: Machine, *, ridge: float, linear_ridge: float, batch: int,
-    iterations: int, rng: np.random.RandomState, memory: Memory | None = None,
+    iterations: int, rng: np.random.RandomState, left: Callable[[], float | None] = lambda: None,
+    memory: Memory | None = None,
 ) -> Steps:
     """Yield machines from a start; K (m, m) is the kernel between the centres Z (m, d).
 
     The objective is mean_i max(0, 1 - L_i) + ridge / 2 sum a'K a + linear_ridge / 2 ||W||^2 with a = p - q, on all
     rows, or on 2,000 fixed ones. One step is ten Adam iterations on batches, whose length falls to 0 with the last; the
-    step with the best objective is the model.
+    step with the best objective is the model. Raises TimeoutError where no seconds are ``left`` within a step.
     """
     n, xp = len(regions.anchor), namespace(Z)
     if memory is not None:
@@ -171,6 +172,7 @@ def certified_descent(
         yield Step(machine, objective=objective, done=adam.t >= iterations, iterations=min(adam.t, ITERATIONS),
                    memory=partial(descent_memory, z, adam, rng_state(rng), first))
         for _ in range(ITERATIONS):
+            check_time(left)
             some = regions if n <= batch else regions[rng.choice(n, batch, replace=False)]
             gradient = hinge_gradient(some, Z, machine)
             pull = ridge * (K @ (machine.p - machine.q))

@@ -22,7 +22,7 @@ from buttress._types import Rows
 from buttress.checkpoints.memory import Memory, rng_state, set_rng_state
 from buttress.kernels import Kernel
 from buttress.kernels.points import Point, centred
-from buttress.solvers.run import Step, Steps, restartable
+from buttress.solvers.run import SPENT, Step, Steps, restartable
 
 # Adam's running means: the share of the old value that is kept, the share of the new one, and the least divisor. The
 # share kept of squares is below the usual .999. The trial that chose it is not recorded.
@@ -75,12 +75,14 @@ def score_slopes(point: Point, machine: Machine, V: Array) -> tuple[Array, Array
 @restartable
 def joint_descent(
     kernel: Kernel, X: Array, V: Array, machine: Machine, *, C: float, worst: Worst, batch: int, iterations: int,
-    move: bool, rng: np.random.RandomState, memory: Memory | None = None,
+    move: bool, rng: np.random.RandomState, left: Callable[[], float | None] = lambda: None,
+    memory: Memory | None = None,
 ) -> Steps:
     """Yield machines from a start; V (n, r, k) are the contrasts of each row's class, ``move`` trains the centres too.
 
     One step is twenty Adam iterations on batches. The objective (divided by C n) is then computed at the full radius on
-    all rows, or on 500 fixed ones; the step with the best objective is the model.
+    all rows, or on 500 fixed ones; the step with the best objective is the model. Raises TimeoutError where no seconds
+    are ``left`` within a step.
     """
     n, ridge = len(X), 1 / (C * len(X))
     if memory is not None:
@@ -99,12 +101,19 @@ def joint_descent(
         yield Step(machine, objective=objective, done=adam.t >= iterations, iterations=min(adam.t, ITERATIONS),
                    memory=partial(descent_memory, z, adam, drawn, first))
         for _ in range(ITERATIONS):
+            check_time(left)
             rows = np.arange(n) if n <= batch else rng.choice(n, batch, replace=False)
             done = adam.t / iterations
             g = _gradient(kernel, V, rows, machine, ridge, worst, min(1.0, 0.1 + GROWTH * done), move)
             size = min(1.0, 0.1 + done / WARM_UP) * max(0.0, 1 - done)
             z = z - size * (rates * adam.step(_flat(g)))
             machine = _shaped(z, shapes)
+
+
+def check_time(left: Callable[[], float | None]) -> None:
+    """Raise TimeoutError where no seconds are ``left``: a descent then ends with the best of its steps."""
+    if left() == SPENT:
+        raise TimeoutError("No time is left for another step.")
 
 
 def _objective(kernel: Kernel, V: Array, rows: Rows, machine: Machine, ridge: float, worst: Worst) -> float:

@@ -17,11 +17,11 @@ from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
-from scipy.linalg import blas, cho_factor, cho_solve
+from scipy.linalg import blas, cho_solve
 
 from buttress._checks import TINY, Array
 from buttress.checkpoints.memory import Memory
-from buttress.solvers.linear.free_range import Margins, free_range_descent
+from buttress.solvers.linear.free_range import Margins, factored, free_range_descent
 from buttress.solvers.linear.intercept import best_intercept
 from buttress.solvers.run import Step, Steps, restartable
 
@@ -71,7 +71,7 @@ def distance_to_ball(v: Array, radius: float, norm: str) -> float:
         return 0.0
     falling = np.sort(size)[::-1]  # the nearest point of an l_1 ball takes the same off each large entry
     levels = (np.cumsum(falling) - radius) / np.arange(1, len(v) + 1)
-    level = levels[np.flatnonzero(falling > levels)[-1]]
+    level = levels[max(int(np.count_nonzero(falling > levels)) - 1, 0)]
     return float(np.linalg.norm(np.minimum(size, level)))
 
 
@@ -146,7 +146,7 @@ class Program:
         d = len(point.w)
         H[np.arange(d), np.arange(d)] += 1
         scale = 1 / np.sqrt(np.diag(H))
-        factor = cho_factor(H * scale * scale[:, None], check_finite=False)
+        factor = factored(H * scale * scale[:, None])
         step: Array = -scale * cho_solve(factor, scale * gradient, check_finite=False)
         return step, np.clip(a + bend * (self.rows @ step), 0, self.c)
 

@@ -19,10 +19,11 @@ Sources: Zhou, Kantarcioglu, Thuraisingham & Xi (2012), their free-range model; 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import blas, cho_factor, cho_solve
+from scipy.linalg import LinAlgError, blas, cho_factor, cho_solve
 
 from buttress._checks import TINY, Array
 from buttress._rows import drawn_rows
@@ -30,6 +31,7 @@ from buttress.checkpoints.memory import Memory
 from buttress.solvers.linear.intercept import best_intercept
 from buttress.solvers.run import Step, Steps, restartable, run
 
+RIDGES = (0.0, 1e-14, 1e-11, 1e-8)  # of the diagonal: what is added to it, in turn, until its matrix has a factor
 BAND = 1500  # rows near the margin in the first round; the number doubles while fixed rows are violated
 ROUGH_TOL = 1e-3  # relative gap of the first guess, which is only used to find the rows near the margin
 ROUND_STEPS = 100  # most steps of one interior-point run: a guard; counts not recorded
@@ -266,7 +268,7 @@ def normal_equations(G: Margins, weight: Array, ridge: Array) -> Callable[[Array
     P, Q = np.split(ridge, 2)
     F = P * Q / (P + Q)
     S[np.diag_indices_from(S)] += F
-    factor = cho_factor(S, overwrite_a=True, check_finite=False)
+    factor = factored(S)
 
     def without(r: Array) -> Array:
         r_p, r_q = np.split(r, 2)
@@ -294,6 +296,19 @@ def normal_equations(G: Margins, weight: Array, ridge: Array) -> Callable[[Array
         return x
 
     return solve
+
+
+def factored(S: Array) -> tuple[Array, bool]:
+    """Return the Cholesky factor of S (d, d), its diagonal raised a little where rounding hides that it is positive.
+
+    A step with it is still one down the objective. Raises LinAlgError where no small share of the diagonal suffices.
+    """
+    for share in RIDGES[:-1]:
+        try:
+            return cast(tuple[Array, bool], cho_factor(S + np.diag(share * np.diag(S)), check_finite=False))
+        except LinAlgError:
+            continue
+    return cast(tuple[Array, bool], cho_factor(S + np.diag(RIDGES[-1] * np.diag(S)), check_finite=False))
 
 
 def step_length(point: Point, step: Point, c: Array) -> float:

@@ -95,7 +95,7 @@ def solve_ball(
     while True:
         outcome = run(advancing(block_smo(qp, tol=target, start=point)), tol=target,
                       max_iter=None if max_iter is None else max_iter - used, max_time=left(),
-                      callback=callback, progress=progress, name="SVDD", inner=inner)
+                      callback=callback, progress=progress, name="SVDD", warn=not inner, inner=inner)
         used += outcome.n_iter
         ended = outcome.status in ("converged", "exhausted")
         finish = ended and len(rows) <= exact_rows

@@ -1,5 +1,6 @@
 """Several kernels on the same training rows, and the ball of any mixture of them."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -125,13 +126,14 @@ class KernelStack:
     """
 
     def __init__(self, kernels: list[Kernel], inputs: list[Array], weight: Array, nu: float, *, cache_size: float,
-                 gap_tol: float):
+                 gap_tol: float, left: Callable[[], float | None] = lambda: None):
         self.share = cache_size / (len(kernels) + 1)
         self.sources = [Source(kernel, X, self.share) for kernel, X in zip(kernels, inputs, strict=True)]
         self.scales = np.ones(len(kernels))
         self.weight = weight
         self.nu = nu
         self.gap_tol = gap_tol
+        self.left = left
         self.n_solved = 0
         self._b = np.zeros(len(weight))
         self._products = np.zeros((len(kernels), len(weight)))
@@ -150,10 +152,16 @@ class KernelStack:
             source.rows.cache.restore(rows)
 
     def evaluate(self, eta: Array, start: Array | None) -> Trial:
-        """Return the ball of sum_p eta_p K_p / scales_p, from the dual point ``start``."""
+        """Return the ball of sum_p eta_p K_p / scales_p, from the dual point ``start``.
+
+        The first ball may be cut short where no seconds are ``left``: its objectives are bounds all the same. Later
+        ones that were cut short raise TimeoutError, since the trials before them are as good.
+        """
         rows = MixtureRows(self, eta / self.scales)
         ball = solve_ball(rows, self.weight, self.nu, gap_tol=self.gap_tol, start=start, exact_rows=FINISHED_ROWS,
-                          inner=True)
+                          max_time=self.left(), inner=True)
+        if ball.outcome.status == "max_time" and self.n_solved > 0:
+            raise TimeoutError("No time is left for another ball.")
         self.n_solved += 1
         return Trial(eta, ball, self.variances(ball.a))
 

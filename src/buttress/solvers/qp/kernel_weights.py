@@ -243,5 +243,6 @@ def fixed(stack: KernelStack, eta: Array, *, memory: Memory | None = None) -> St
     trial = stack.evaluate(eta, None) if memory is None else trial_of(memory["trial"])
     if memory is not None:
         stack.restore(memory["stack"])
-    yield Step((trial, np.nan, None), objective=trial.upper, done=True,
+    whole = trial.ball.outcome.status != "max_time"
+    yield Step((trial, np.nan, None), objective=trial.upper, done=whole,
                memory=partial(dict, trial=trial.memory(), stack=stack.memory()))

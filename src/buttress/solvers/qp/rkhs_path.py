@@ -111,16 +111,22 @@ def natural(rows: KernelRows, b: Array, C: float, intercept: float) -> Natural:
     return Natural(C, b, f, intercept, float(np.sqrt(max(float(b @ f), 0.0))), float(np.abs(b).sum()))
 
 
-def first_point(kernel: Kernel, X: Array, y: Array, *, fit_intercept: bool) -> Natural:
+def first_point(
+    kernel: Kernel, X: Array, y: Array, *, fit_intercept: bool, left: Callable[[], float | None] = lambda: None
+) -> Natural:
     """Return a point of the path with a C' so small that all scores differ by less than 1.
 
     There every row of the smaller class (without intercept: every row) is at its bound. The whole solution is
-    proportional to C', and rho / S is the radius from which on f = 0 is optimal in (P).
+    proportional to C', and rho / S is the radius from which on f = 0 is optimal in (P). A point that was cut short,
+    where no seconds were ``left``, has a larger rho / S.
     """
     C = EARLY / (len(y) * float(kernel.diagonal(X).max()))
     if fit_intercept and y.sum() != 0:
-        return natural_path(kernel, X, y, fit_intercept=True, tol=FIRST_TOL)(C)
-    return natural(KernelRows(kernel, X), C * y, C, 0.0)
+        point = natural_path(kernel, X, y, fit_intercept=True, tol=FIRST_TOL, left=left)(C)
+        if point.total > 0:
+            return point
+    sums = np.where(y > 0, (y > 0).sum(), (y < 0).sum()) if fit_intercept else np.ones(len(y))
+    return natural(KernelRows(kernel, X), C * y * (sums.min() / sums), C, 0.0)
 
 
 def path_search(
