@@ -6,6 +6,7 @@ colours, and pages the scripts that only the page of the search needs. A page th
 """
 
 import io
+import logging as python_logging
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -31,6 +32,7 @@ LOADED = re.compile(r'<(?:script|img|link rel="stylesheet"|link href)[^>]*?\b(?:
 COLOURS = 48  # of a thumbnail
 MOST_BYTES = 500_000  # of a page with all that it loads, not compressed; the page of the search loads the index too
 log = logging.getLogger(__name__)
+python_logging.getLogger("fontTools").setLevel(python_logging.WARNING)  # it tells each table it cuts
 
 
 def rules(css: str) -> Iterator[tuple[str, str | None]]:
