@@ -85,7 +85,8 @@ def products(X, Z, steps=10):
     X @ transposed
 
 
-def compare_pgd(model, X, y, n):
+def race_pgd(model, X, y, n):
+    """Return processor seconds and robust accuracy of ART and of buttress in both types, and of the products alone."""
     from art.attacks.evasion import ProjectedGradientDescentNumpy
     from art.estimators.classification import SklearnClassifier
 
@@ -94,41 +95,61 @@ def compare_pgd(model, X, y, n):
     theirs = ProjectedGradientDescentNumpy(SklearnClassifier(model, clip_values=(0, 1)), **options)
     found, seconds = timed(lambda: theirs.generate(X, np.eye(2)[y]), repeats=2)
     ours = {"eps": EPS, "step_size": EPS / 4, "steps": 10, "bounds": (0, 1)}
-    print(f"PGD, 10 steps of eps/4, {n} rows: ART (float32) {seconds:.2f} s, robust accuracy "
-          f"{np.mean(model.predict(found) == y):.3f}")
+    results = {"ART": (seconds, np.mean(model.predict(found) == y), np.nan)}
     for dtype in ("float32", "float64"):
         rows = X.astype(dtype)
         mine, fast = timed(lambda rows=rows: attacks.pgd(model, rows, y, **ours), repeats=40)
         alone = timed(partial(products, rows, model.support_vectors_.astype(dtype)), repeats=40)[1]
+        results[dtype] = fast, np.mean(model.predict(mine) == y), alone
+    return results
+
+
+def compare_pgd(model, X, y, n):
+    results = race_pgd(model, X, y, n)
+    seconds, accuracy, _ = results.pop("ART")
+    print(f"PGD, 10 steps of eps/4, {n} rows: ART (float32) {seconds:.2f} s, robust accuracy {accuracy:.3f}")
+    for dtype, (fast, accuracy, alone) in results.items():
         print(f"  buttress ({dtype}) {fast:.4f} s, ratio {seconds / fast:.0f}, robust accuracy "
-              f"{np.mean(model.predict(mine) == y):.3f}; its matrix products alone {alone:.4f} s")
+              f"{accuracy:.3f}; its matrix products alone {alone:.4f} s")
 
 
-def compare_zoo(model, X, y, n, steps):
+def race_zoo(model, X, y, n, steps):
+    """Return of ART and of buttress: processor seconds, queries, share of rows fooled, median distance."""
     from art.attacks.evasion import ZooAttack
     from art.estimators.classification import SklearnClassifier
 
     X, y = X[:n], y[:n]
     wrapped, asked = SklearnClassifier(model, clip_values=(0, 1)), counting(model)
-    options = {"max_iter": steps, "binary_search_steps": 3, "initial_const": 1.0, "learning_rate": 0.01,
-               "nb_parallel": min(128, X.shape[1]), "use_resize": False, "use_importance": False, "verbose": False}
-    theirs = ZooAttack(wrapped, **options)
+    theirs = ZooAttack(wrapped, max_iter=steps, binary_search_steps=3, initial_const=1.0, learning_rate=0.01,
+                       nb_parallel=min(128, X.shape[1]), use_resize=False, use_importance=False, verbose=False)
     found, seconds = timed(lambda: theirs.generate(X.astype(np.float32), np.eye(2)[y]))
     queries = asked[0]
     (mine, info), fast = timed(lambda: attacks.zoo(model, X, y, steps=steps, rounds=3, bounds=(0, 1), random_state=0,
                                                    return_info=True))
     fooled, ours = model.predict(found) != y, model.predict(mine) != y
-    per_query = seconds / queries, fast / info.queries
-    print(f"ZOO, {steps} steps, 3 rounds, {options['nb_parallel']} coordinates, {n} rows: "
-          f"ART {seconds:.1f} s for {queries} queries, buttress {fast:.1f} s for {info.queries}")
-    print(f"  microseconds a query: ART {1e6 * per_query[0]:.1f}, buttress {1e6 * per_query[1]:.2f}, "
-          f"ratio {per_query[0] / per_query[1]:.0f}")
-    print(f"  success: ART {fooled.mean():.2f}, buttress {ours.mean():.2f}; "
-          f"median distance: ART {median_move(found - X, fooled)}, buttress {median_move(mine - X, ours)}")
+    return {"ART": (seconds, queries, fooled.mean(), median_move(found - X, fooled)),
+            "buttress": (fast, info.queries, ours.mean(), median_move(mine - X, ours))}
+
+
+def compare_zoo(model, X, y, n, steps):
+    results = race_zoo(model, X, y, n, steps)
+    print(f"ZOO, {steps} steps, 3 rounds, {min(128, X.shape[1])} coordinates, {n} rows")
+    for name, (seconds, queries, success, distance) in results.items():
+        print(f"  {name} {seconds:.1f} s for {queries} queries, {1e6 * seconds / queries:.2f} microseconds a query; "
+              f"success {success:.2f}, median distance {distance}")
 
 
 def median_move(moves, rows):
     return f"{np.median(np.linalg.norm(moves[rows], axis=1)):.3f}" if rows.any() else "none"
+
+
+def trained(X, y, train, C, likely=False):
+    """Return an RBF SVC of scikit-learn fitted to the first rows of a fixed order, and the other rows."""
+    order = np.random.default_rng(0).permutation(len(X))
+    train, test = order[:train], order[train:]
+    distances = ((X[train[:300], None] - X[train[:300]]) ** 2).sum(axis=2)
+    model = SVC(C=C, gamma=1 / np.median(distances[distances > 0]), probability=likely, random_state=0)
+    return model.fit(X[train], y[train]), X[test], y[test]
 
 
 def main():
@@ -142,16 +163,12 @@ def main():
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     X, y = ones_and_sevens(options.data_dir) if options.data == "mnist" else small_digits()
-    order = np.random.default_rng(0).permutation(len(X))
-    train, test = order[: options.train], order[options.train :]
-    distances = ((X[train[:300], None] - X[train[:300]]) ** 2).sum(axis=2)
-    settings = {"C": options.C, "gamma": 1 / np.median(distances[distances > 0])}
-    model = SVC(**settings, probability=False).fit(X[train], y[train])
+    model, Z, z = trained(X, y, options.train, options.C)
     print(f"{options.data}, d={X.shape[1]}, n={options.train}, {len(model.support_)} support vectors, "
           f"C={options.C:g}, gamma={model.gamma:.4f}")
-    compare_pgd(model, X[test], y[test], options.rows)
-    likely = SVC(**settings, probability=True, random_state=0).fit(X[train], y[train])
-    compare_zoo(likely, X[test], y[test], max(1, options.rows // 10), options.zoo_steps)
+    compare_pgd(model, Z, z, options.rows)
+    likely = trained(X, y, options.train, options.C, likely=True)[0]
+    compare_zoo(likely, Z, z, max(1, options.rows // 10), options.zoo_steps)
 
 
 if __name__ == "__main__":

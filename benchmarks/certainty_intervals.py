@@ -148,6 +148,24 @@ def coverage(args):
         print(f"{title}: {whole:.2f} of MAPIE's time, and beyond one fit {beyond:.2f}; medians of the sets")
 
 
+def beside_mapie(model, X, y, splits, peer_splits):
+    """Return coverage and width by split, of ours and of MAPIE's CV+, and both times."""
+    from mapie.regression import CrossConformalRegressor
+
+    ours, theirs, spent = [], [], []
+    for seed in range(splits):
+        Xt, yt, Xn, yn = split(X, y, seed)
+        _, fit = timed(model.fit, Xt, yt)
+        ends, mine = timed(model.predict_interval, Xn, 0.9)
+        ours.append(judged(ends, yn))
+        if seed < peer_splits:
+            peer = CrossConformalRegressor(model, confidence_level=0.9, cv=10)
+            (_, ends), other = timed(with_peer, peer, Xt, yt, Xn)
+            theirs.append(judged(ends[:, :, 0], yn))
+            spent.append((fit + mine, other))
+    return ours, theirs, spent
+
+
 def contaminated(args):
     """Clean training targets, and a fifth of them corrupt; new rows are clean. MAPIE's CV+ is on the first splits."""
     header("set", "estimator", "coverage, clean", "corrupt", "width", "corrupt", "MAPIE", "corrupt", "its width",

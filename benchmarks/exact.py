@@ -117,14 +117,14 @@ def floor_seconds(n, d, n_sv):
     return best / (512 * 2048) * n * n_sv
 
 
-def measure(name, data, options, repeat, threads):
+def measure(name, data, options, repeat, threads, leave_out=()):
     """Return one row: times of fit and predict, objectives, floor."""
     X, y = data
     gamma = options.get("gamma", 1 / (X.shape[1] * X.var()))
     options = {"tol": TOL, "cache_size": CACHE, **options, "gamma": gamma}
     two = len(np.unique(y)) == 2
     row = {"name": name, "threads": threads, "fit": {}}
-    known = libraries(threads)
+    known = {library: kind for library, kind in libraries(threads).items() if library not in leave_out}
     for turn in range(repeat):
         for library, (kind, dtype) in known.items():
             if library == "scikit-learn" and turn > 0:

@@ -39,9 +39,8 @@ def hyperplane_objective(X, gamma, support, coef):
     return 0.5 * float(coef @ RBF(gamma)(X[support], X[support]) @ coef)
 
 
-def speed(rounds):
-    """Print seconds of both, interleaved, the best of ``rounds``, and both objectives."""
-    n, nu = 10_000, 0.1
+def race(rounds, n=10_000, nu=0.1):
+    """Return of each its model, least wall and processor seconds, interleaved, and its objective."""
     X = scale(make_classification(n, n_features=30, n_informative=15, random_state=0)[0])
     gamma = 1 / (30 * X.var())
     models = {"OneClassSVM": OneClassSVM(nu=nu, gamma=gamma, cache_size=2000), "SVDD": SVDD(nu=nu, kernel=RBF(gamma))}
@@ -53,14 +52,23 @@ def speed(rounds):
             model.fit(X)
             wall[name].append(time.perf_counter() - began)
             cpu[name].append(time.process_time() - ticks)
+    results = {}
     for name, model in models.items():
         coef = model.dual_coef_[0] / model.dual_coef_.sum() * nu * n
         objective = hyperplane_objective(X, gamma, model.support_, coef)
-        print(f"{name:12} wall {min(wall[name]):6.3f} s  cpu {min(cpu[name]):6.3f} s  objective {objective:.6f}  "
+        results[name] = model, min(wall[name]), min(cpu[name]), objective
+    return results
+
+
+def speed(rounds):
+    """Print seconds of both, the best of ``rounds``, and both objectives."""
+    results = race(rounds)
+    for name, (model, wall, cpu, objective) in results.items():
+        print(f"{name:12} wall {wall:6.3f} s  cpu {cpu:6.3f} s  objective {objective:.6f}  "
               f"support vectors {len(model.support_)}")
-    print(f"ratio of cpu {min(cpu['OneClassSVM']) / min(cpu['SVDD']):.1f}, of wall "
-          f"{min(wall['OneClassSVM']) / min(wall['SVDD']):.1f}; relative gap "
-          f"{models['SVDD'].dual_gap_ / models['SVDD'].primal_objective_:.1e}")
+    (_, wall, cpu, _), (ball, our_wall, our_cpu, _) = results["OneClassSVM"], results["SVDD"]
+    print(f"ratio of cpu {cpu / our_cpu:.1f}, of wall {wall / our_wall:.1f}; relative gap "
+          f"{ball.dual_gap_ / ball.primal_objective_:.1e}")
 
 
 def mixtures(n):
@@ -177,20 +185,27 @@ def detectors(seed):
     return made | {"PyOD OCSVM": OCSVM()}
 
 
-def detect(folder, splits):
-    """Print mean and standard deviation of the ROC AUC over splits: 60% of the inliers train (at most 600)."""
-    for name, X, inlier, standardise in tasks_of(folder):
-        scores = {}
-        for seed in range(splits):
-            rng = np.random.default_rng(seed)
-            typical, novel = rng.permutation(np.flatnonzero(inlier)), rng.permutation(np.flatnonzero(~inlier))[:1000]
-            train = typical[: min(600, int(0.6 * len(typical)))]
-            test = np.concatenate([typical[len(train) :], novel])
-            scaler = StandardScaler().fit(X[train]) if standardise else None
-            A, B = (X[train], X[test]) if scaler is None else (scaler.transform(X[train]), scaler.transform(X[test]))
-            for label, model in detectors(seed).items():
+def scored(X, inlier, standardise, splits, only=None):
+    """Return the ROC AUC of each detector over splits: 60% of the inliers train (at most 600)."""
+    scores = {}
+    for seed in range(splits):
+        rng = np.random.default_rng(seed)
+        typical, novel = rng.permutation(np.flatnonzero(inlier)), rng.permutation(np.flatnonzero(~inlier))[:1000]
+        train = typical[: min(600, int(0.6 * len(typical)))]
+        test = np.concatenate([typical[len(train) :], novel])
+        scaler = StandardScaler().fit(X[train]) if standardise else None
+        A, B = (X[train], X[test]) if scaler is None else (scaler.transform(X[train]), scaler.transform(X[test]))
+        for label, model in detectors(seed).items():
+            if only is None or label in only:
                 value = model.fit(A).decision_function(B) * (-1 if label.startswith("PyOD") else 1)
                 scores.setdefault(label, []).append(roc_auc_score(inlier[test], value))
+    return scores
+
+
+def detect(folder, splits):
+    """Print mean and standard deviation of the ROC AUC over splits."""
+    for name, X, inlier, standardise in tasks_of(folder):
+        scores = scored(X, inlier, standardise, splits)
         print(f"\n{name} ({inlier.sum()} typical rows, {X.shape[1]} columns, {splits} splits)")
         for label, values in sorted(scores.items(), key=lambda item: -np.mean(item[1])):
             print(f"  {label:16} {np.mean(values):.4f} +- {np.std(values):.4f}", flush=True)

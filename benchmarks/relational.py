@@ -117,18 +117,24 @@ def goals(quick):
 def materialised(small, n):
     """Join 1e7 rows in DuckDB and fit LinearSVC, in a process of its own with limits of memory and time."""
     for loss, dual, most in (("squared_hinge", False, 1000), ("hinge", True, 20)):
-        asked = f"import relational; relational.join_and_fit({n}, {loss!r}, {dual}, {most})"
         try:
-            done = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, timeout=600,
-                                  cwd=Path(__file__).parent)
-            said = done.stdout.strip().splitlines()
-            rows, seconds = map(float, said[-1].split()) if done.returncode == 0 else (np.nan, np.nan)
+            rows, seconds = joined_apart(n, loss, dual, most)
             print(f"  DuckDB + LinearSVC     N={rows:.3e} {loss}, at most {most} rounds: {seconds:.1f} s CPU; the "
                   f"certified fit takes {small['cpu'] / seconds:.3f} of it", flush=True)
-            if done.returncode:
-                print("   ", done.stderr.strip().splitlines()[-1:])
         except subprocess.TimeoutExpired:
             print(f"  DuckDB + LinearSVC     {loss}, at most {most} rounds: more than 600 s", flush=True)
+
+
+def joined_apart(n, loss, dual, most):
+    """Return rows and CPU seconds of ``join_and_fit`` in a process of its own, nan if that fails."""
+    asked = f"import relational; relational.join_and_fit({n}, {loss!r}, {dual}, {most})"
+    done = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, timeout=600,
+                          cwd=Path(__file__).parent)
+    if done.returncode:
+        print("   ", done.stderr.strip().splitlines()[-1:])
+        return np.nan, np.nan
+    rows, seconds = done.stdout.strip().splitlines()[-1].split()
+    return float(rows), float(seconds)
 
 
 def join_and_fit(n, loss, dual, most):

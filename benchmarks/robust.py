@@ -192,14 +192,16 @@ def scale(arguments):
           f"memory of the process {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6:.1f} GB", flush=True)
     if n <= 100_000:
         points = model.expansion_.centers
-
-        def huber():
-            Z = Nystroem(gamma=gamma, n_components=len(points), random_state=0).fit(points)
-            return Z, HuberRegressor(max_iter=100).fit(Z.transform(X), y)
-        (Z, fitted), seconds = timed(huber)
+        (Z, fitted), seconds = timed(lambda: huber_on(points, gamma, X, y))
         error = rmse(fitted.predict(Z.transform(test[0])), test[2])
         print(f"Nystroem + HuberRegressor on the same landmarks {seconds:.1f} s; error {error:.4f}; "
               f"{fitted.n_iter_} iterations")
+
+
+def huber_on(points, gamma, X, y):
+    """Return scikit-learn's Nystroem features on given landmarks, and its HuberRegressor of them."""
+    Z = Nystroem(gamma=gamma, n_components=len(points), random_state=0).fit(points)
+    return Z, HuberRegressor(max_iter=100).fit(Z.transform(X), y)
 
 
 def descent(arguments):
@@ -255,7 +257,16 @@ def label_scale(arguments):
 
 def linear_scale(arguments):
     """Many rows of 20 columns, a fifth of the targets far off, by ``RobustLinearRegressor`` and scikit-learn's."""
-    n, rng = arguments.rows, np.random.default_rng(0)
+    n = arguments.rows
+    for name, seconds, error, fitted in many_lines(n):
+        share = f"; contamination {fitted.contamination_:.3f}" if hasattr(fitted, "contamination_") else ""
+        print(f"{n} rows: {name} {seconds:.1f} s; error of the coefficients {error:.4f}"
+              f"{share}; peak memory {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6:.1f} GB", flush=True)
+
+
+def many_lines(n):
+    """Yield name, processor seconds, error of the coefficients and model of the learners of ``linear-scale``."""
+    rng = np.random.default_rng(0)
     X, w = rng.normal(size=(n, 20)), rng.normal(size=20)
     y, bad = X @ w + rng.normal(size=n), rng.random(n) < 0.2
     y[bad] = rng.normal(15, 15, bad.sum())
@@ -263,9 +274,7 @@ def linear_scale(arguments):
                                 ("HuberRegressor", HuberRegressor(max_iter=200), np.ones(n, bool)),
                                 ("Ridge", Ridge(), np.ones(n, bool)), ("oracle (ridge)", Ridge(), ~bad)):
         fitted, seconds = timed(lambda learner=learner, rows=rows: learner.fit(X[rows], y[rows]))
-        share = f"; contamination {fitted.contamination_:.3f}" if hasattr(fitted, "contamination_") else ""
-        print(f"{n} rows: {name} {seconds:.1f} s; error of the coefficients {np.linalg.norm(fitted.coef_ - w):.4f}"
-              f"{share}; peak memory {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6:.1f} GB", flush=True)
+        yield name, seconds, np.linalg.norm(fitted.coef_ - w), fitted
 
 
 def lone(arguments):

@@ -61,10 +61,13 @@ def test_frames_and_plots():
     table = pd.DataFrame(X, columns=list("abcd"))
     why = explain(SVC().fit(table, y), table.iloc[[80]])
     assert list(why.frame().columns) == ["row", "contribution", "share", "similarity"]
-    ax = why.plot(most=4)
-    widths = [bar.get_width() for bar in ax.patches]
+    assert why.plot(most=4) is why
+    widths = [bar.get_width() for bar in why.bars_]
     assert len(widths) == 6
     assert sum(widths) == pytest.approx(why.score)
+    _, given = pyplot.subplots()
+    assert why.plot(ax=given).ax_ is given
+    assert why.figure_ is given.figure
     pyplot.close("all")
 
 

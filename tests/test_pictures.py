@@ -1,6 +1,7 @@
 """Displays of boundaries, probabilities, convergence and kernel weights: what they show is what was asked."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.datasets import make_moons
 from sklearn.linear_model import LinearRegression
@@ -16,6 +17,7 @@ from buttress import (
     ReliabilityDisplay,
 )
 from buttress.kernels import RBF, Linear
+from buttress.relational import Join, RelationalLinearSVC, Table
 
 matplotlib = pytest.importorskip("matplotlib")
 pyplot = pytest.importorskip("matplotlib.pyplot")
@@ -85,6 +87,38 @@ def test_convergence_is_the_history():
     assert ConvergenceDisplay.from_estimator(SVC().fit(X, Y), plot=False).measure == "gap"
     with pytest.raises(ValueError, match="LinearRegression keeps no history_"):
         ConvergenceDisplay.from_estimator(LinearRegression().fit(X, Y))
+
+
+def test_the_interval_narrows_around_the_optimum_of_a_general_solver():
+    small, labels = X[:40], np.where(Y[:40] == 1, 1.0, -1.0)
+    cvxpy = pytest.importorskip("cvxpy")
+    w, b = cvxpy.Variable(2), cvxpy.Variable()
+    losses = cvxpy.pos(1 - cvxpy.multiply(labels, small @ w + b))
+    optimum = cvxpy.Problem(cvxpy.Minimize(cvxpy.sum_squares(w) / 2 + cvxpy.sum(losses))).solve()
+    shown = ConvergenceDisplay.from_estimator(LinearSVC(tol=1e-6).fit(small, labels), ax=own_axes())
+    assert (shown.lower <= optimum * (1 + 1e-6)).all()
+    assert (shown.objective >= optimum * (1 - 1e-6)).all()
+    assert (np.diff(shown.lower) >= 0).all()
+    assert shown.objective[-1] - shown.lower[-1] <= 1e-5 * optimum
+    np.testing.assert_array_equal(shown.lines_[2].get_ydata(), shown.lower)
+    assert shown.interval_ is not None
+    of_pairs = ConvergenceDisplay.from_estimator(SVC().fit(X, Y), ax=own_axes())
+    assert of_pairs.lower is None
+    assert of_pairs.interval_ is None
+
+
+def test_the_last_interval_of_a_join_is_the_one_it_states():
+    rng = np.random.default_rng(0)
+    key = rng.integers(0, 5, size=60)
+    rows = pd.DataFrame({"k": key, "x": rng.normal(size=60), "y": rng.choice([-1, 1], size=60)})
+    other = pd.DataFrame({"k": rng.integers(0, 5, size=30), "z": rng.normal(size=30)})
+    join = Join([Table("rows", rows, features=["x"], label="y"), Table("other", other, features=["z"])],
+                on=[("rows.k", "other.k")])
+    model = RelationalLinearSVC(tol=1e-3, random_state=0).fit(join)
+    shown = ConvergenceDisplay.from_estimator(model, plot=False)
+    low, high = model.objective_interval_
+    assert shown.objective[-1] == pytest.approx(high, rel=1e-9)
+    assert shown.lower[-1] == pytest.approx(low, rel=1e-9)
 
 
 def test_kernel_weights_are_bars():

@@ -31,6 +31,7 @@ _HOME = {
     "ModelFileError": "buttress.persistence",
     "MultiKernelSVDD": "buttress.outlier",
     "NotConvergedWarning": "buttress._checks",
+    "Nystroem": "buttress.features",
     "outlier_report": "buttress.robust",
     "OutlierDisplay": "buttress.robust",
     "RelationalLinearSVC": "buttress.relational.svm",

@@ -22,6 +22,7 @@ from buttress.displays import KernelWeightsDisplay as KernelWeightsDisplay
 from buttress.displays import ReliabilityDisplay as ReliabilityDisplay
 from buttress.displays import RobustnessCurveDisplay as RobustnessCurveDisplay
 from buttress.explaining import explain as explain
+from buttress.features import Nystroem as Nystroem
 from buttress.linear import LinearSVC as LinearSVC
 from buttress.onnx import to_onnx as to_onnx
 from buttress.outlier import SVDD as SVDD

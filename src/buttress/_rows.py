@@ -78,6 +78,21 @@ def equal_pairs(X: Any, codes: NDArray[np.intp]) -> NDArray[np.intp] | None:
     return np.unique(groups * (codes.max() + 1) + codes, return_inverse=True)[1].reshape(-1).astype(np.intp)
 
 
+def counted_once(X: Array, y: Array, weight: Array) -> tuple[Array, Array, Array]:
+    """Return X (n, d), y and weights (n,) with rows equal in both as one row of their summed weight.
+
+    They come sorted, so that weights and copies give the same arrays, and rows of weight 0 are left out. Where every
+    row is there once, all are returned as they are.
+    """
+    pairs = np.column_stack([X, y])
+    if (weight == 1).all() and equal_rows(pairs) is None:
+        return X, y, weight
+    here = weight > 0
+    different, group = np.unique(pairs[here], axis=0, return_inverse=True)
+    counts = np.bincount(group.reshape(-1), weights=weight[here]).astype(np.float64)
+    return different[:, :-1], different[:, -1], counts
+
+
 def distinct_rows(X: Any) -> Any:
     """Return the different rows of X (n, d), one of each; X as in :func:`equal_rows`."""
     if not issparse(X):

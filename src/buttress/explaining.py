@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 from buttress._checks import Array, check_count
 from buttress._predicting import rows_to_score
 from buttress._types import Labels, MatrixLike, Rows
+from buttress.displays.axes import COLOURS, given_or_new
 from buttress.expansion import HasExpansion, margins, winners
 
 if TYPE_CHECKING:
@@ -19,9 +20,9 @@ if TYPE_CHECKING:
 SHOWN = 10  # centres in a plot
 
 
-@dataclass(frozen=True)
+@dataclass
 class Explanation:
-    """What each centre of a kernel model adds to one score: ``contribution.sum() + intercept == score``.
+    """What each centre of a kernel model adds to one score: ``contribution.sum() + intercept == score``. A display.
 
     The score is a regressor's prediction, the decision of a two-class machine, or by how much the predicted class leads
     its closest rival. The centres, the largest contribution (in size) first, are the support vectors, or the training
@@ -41,6 +42,8 @@ class Explanation:
         Contribution over the sum of all sizes, so that sizes sum to 1.
     similarity : array of shape (m,)
         k(x, z).
+    ax_, figure_ : matplotlib axes and figure, once plotted.
+    bars_ : matplotlib container of the bars, once plotted.
     """
 
     score: float
@@ -60,14 +63,13 @@ class Explanation:
         """Return the columns as a DataFrame of ``"pandas"`` or ``"polars"``."""
         return importlib.import_module(library).DataFrame(self.columns())
 
-    def plot(self, ax: "Axes | None" = None, *, most: int = SHOWN) -> "Axes":
-        """Draw the ``most`` largest contributions as bars on ``ax``, new axes by default, and the sum of the others."""
+    def plot(self, ax: "Axes | None" = None, *, most: int = SHOWN) -> "Explanation":
+        """Draw the ``most`` largest contributions as bars on ``ax``, new axes by default, and the sum of the others.
+
+        Returns self. Bars of what speaks against the prediction are hatched too.
+        """
         check_count("most", most)
-        try:
-            from matplotlib import pyplot
-        except ImportError:
-            raise ImportError("Plots need matplotlib. Install it with: pip install buttress[report]") from None
-        ax = pyplot.subplots()[1] if ax is None else ax
+        ax = given_or_new(ax)
         names = [str(row) for row in self.row[:most]]
         sizes = list(self.contribution[:most])
         if len(self.row) > most:
@@ -76,11 +78,15 @@ class Explanation:
         names.append("intercept")
         sizes.append(self.intercept)
         places = np.arange(len(names))[::-1]
-        ax.barh(places, sizes, color=["tab:blue" if size >= 0 else "tab:red" for size in sizes])
+        against = [size < 0 for size in sizes]
+        self.bars_ = ax.barh(places, sizes, color=[COLOURS[5] if negative else COLOURS[0] for negative in against],
+                             hatch=["//" if negative else "" for negative in against])
         ax.set_yticks(places, names)
         ax.axvline(0, color="grey", linewidth=0.8)
         ax.set(xlabel="contribution to the score", title=f"{self.prediction}: score {self.score:.3g}")
-        return ax
+        self.ax_ = ax
+        self.figure_ = ax.figure
+        return self
 
 
 def explain(model: HasExpansion, x: MatrixLike, *, labels: ArrayLike | None = None) -> Explanation:

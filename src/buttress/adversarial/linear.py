@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassifierMixin
 
 from buttress._callbacks import CallbackSupportMixin, Report, step_callback, with_callbacks
@@ -13,11 +14,13 @@ from buttress._checks import (
     check_limits,
     check_number,
     check_option,
+    check_weights,
     check_X_y,
     warn_user,
 )
 from buttress._documented import Documented
 from buttress._predicting import ExpansionPredictions
+from buttress._rows import counted_once
 from buttress._suggest import LARGEST
 from buttress._types import BoundsLike, MatrixLike, VectorLike
 from buttress.checkpoints.resumable import resumable
@@ -150,21 +153,28 @@ class AdversarialLinearSVC(Documented, CallbackSupportMixin, ExpansionPrediction
     @all_or_nothing
     @resumable
     @with_callbacks
-    def fit(self, X: MatrixLike, y: VectorLike) -> "AdversarialLinearSVC":
+    def fit(self, X: MatrixLike, y: VectorLike, sample_weight: ArrayLike | None = None) -> "AdversarialLinearSVC":
         """Fit to X of shape (n, d) and class labels y of shape (n,); returns self.
 
-        Raises ValueError for parameters out of range, bounds that exclude rows of X, NaN, inf or entries beyond 1e100
-        (naming the column), or fewer than two classes.
+        ``sample_weight`` (n,) multiplies C row by row: a row of weight two is two equal rows, one of weight 0 is not
+        there. Raises ValueError for parameters out of range, bounds that exclude rows of X, NaN, inf or entries beyond
+        1e100 (naming the column), fewer than two classes, or negative weights.
         """
         self._check_parameters()
         X, y = check_X_y(self, X, y)
         self.classes_, codes = check_classes(y, "AdversarialLinearSVC")
-        low, high = self._limits(X)
-        n_classes = len(self.classes_)
-        positives = [1] if n_classes == 2 else range(n_classes)
         report = step_callback(self, X, y, None)
+        X, own, weight = counted_once(X, codes.astype(np.float64), check_weights(sample_weight, X))
+        codes = own.astype(np.intp)
+        n_classes = len(self.classes_)
+        if len(np.unique(codes)) < n_classes:
+            lost = self.classes_[np.setdiff1d(np.arange(n_classes), codes)].tolist()
+            raise ValueError(f"sample_weight is zero for every row of class {lost[0]!r}. Give one of them a weight.")
+        low, high = self._limits(X)
+        positives = [1] if n_classes == 2 else range(n_classes)
         clock = countdown(self.max_time)
-        fits = [self._fit_column(X, np.where(codes == c, 1.0, -1.0), low, high, report, clock, inner=c < n_classes - 1)
+        fits = [self._fit_column(X, np.where(codes == c, 1.0, -1.0), weight, low, high, report, clock,
+                                 inner=c < n_classes - 1)
                 for c in positives]
         self.coef_ = np.stack([w for w, _, _ in fits])
         self.intercept_ = np.array([b for _, b, _ in fits])
@@ -210,8 +220,8 @@ class AdversarialLinearSVC(Documented, CallbackSupportMixin, ExpansionPrediction
         return np.broadcast_to(low, X.shape[1:]), np.broadcast_to(high, X.shape[1:])
 
     def _fit_column(
-        self, X: Array, y: Array, low: Array, high: Array, report: Report, clock: Callable[[], float | None], *,
-        inner: bool,
+        self, X: Array, y: Array, counts: Array, low: Array, high: Array, report: Report,
+        clock: Callable[[], float | None], *, inner: bool,
     ) -> tuple[Array, float, Outcome]:
         """Return w, b and the run, whose objective is in the units of the docstring.
 
@@ -221,13 +231,13 @@ class AdversarialLinearSVC(Documented, CallbackSupportMixin, ExpansionPrediction
         """
         varying = np.flatnonzero(X.max(axis=0) > X.min(axis=0))
         varying = varying if varying.size else np.arange(1)
-        centre = X[:, varying].mean(axis=0)
-        unit = float(np.sqrt(np.mean(np.sum((X[:, varying] - centre) ** 2, axis=1)))) or 1.0
+        centre = np.average(X[:, varying], axis=0, weights=counts)
+        unit = float(np.sqrt(np.average(np.sum((X[:, varying] - centre) ** 2, axis=1), weights=counts))) or 1.0
         if not 1 / LARGEST < self.C * unit**2 < LARGEST:
             raise ValueError(f"The rows of X are {unit:.3g} from their middle, which with C={self.C:g} is beyond the "
                              "solver's reach. Scale the columns (StandardScaler).")
         scaled, bottom, top = ((part - centre) / unit for part in (X[:, varying], low[varying], high[varying]))
-        weight = np.full(len(y), self.C * unit**2)
+        weight = self.C * unit**2 * counts
         if self.attack == "ball":
             steps = ball_descent(scaled, y, weight, eps=self.eps / unit, norm=self.norm, tol=self.tol)
         else:

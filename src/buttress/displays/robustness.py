@@ -132,7 +132,7 @@ class RobustnessCurveDisplay:
             self.gap_ = ax.fill_between(self.eps, self.certified_accuracy, self.attacked_accuracy, alpha=0.15,
                                         color=attacked.get_color(), linewidth=0)
         ax.set(xlabel=f"radius of perturbations ({self.norm})", ylabel="accuracy", ylim=(-0.02, 1.02))
-        ax.legend(loc="upper right")
+        ax.legend(loc="lower left")  # accuracies fall to the right
         self.ax_, self.figure_ = ax, ax.figure
         return self
 

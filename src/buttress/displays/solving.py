@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 SMALLEST = 1e-16  # a gap of 0 on a logarithmic axis
+# estimators whose gap is the width of the interval that holds the optimum, over its upper end
+CERTIFIED = ("AdversarialLinearSVC", "LinearSVC", "RelationalLinearSVC")
 
 
 class KeepsHistory(Estimator, Protocol):
@@ -28,7 +30,11 @@ class WeighsKernels(Estimator, Protocol):
 
 
 class ConvergenceDisplay:
-    """The objective after each iteration, and how far from optimal it was known to be.
+    """The objective after each iteration, how far from optimal it was known to be, and where the optimum had to be.
+
+    The optimum is between the objective and ``lower``, two curves that meet. Only fits that bound the optimum at every
+    step have the second: ``LinearSVC``, ``AdversarialLinearSVC`` and ``RelationalLinearSVC``. ``SVC``, ``SVR`` and
+    ``SVDD`` climb the dual objective, and know the interval when they end (``dual_gap_``).
 
     Parameters
     ----------
@@ -38,12 +44,17 @@ class ConvergenceDisplay:
         What the solver stops by.
     measure : {"gap", "change"}
         A gap is a distance from optimal, in the units of ``tol``; a change only says how much the last step moved.
+    lower : array of shape (m,) or None
+        The highest lower bound of the optimum so far, in the units of the objective.
     estimator_name : str or None
 
     Attributes
     ----------
     ax_, figure_ : matplotlib axes and figure, once plotted. The distance is on an axis of its own, on the right.
-    lines_ : list of two matplotlib lines
+    lines_ : list of matplotlib lines
+        The objective, the distance, and the lower bound where there is one.
+    interval_ : matplotlib collection or None
+        The region between the objective and the lower bound.
 
     Examples
     --------
@@ -53,16 +64,19 @@ class ConvergenceDisplay:
     >>> display = ConvergenceDisplay.from_estimator(model, plot=False)
     >>> display.measure, bool(display.distance[-1] <= model.tol)
     ('gap', True)
+    >>> bool(display.lower[-1] <= model.dual_objective_ + 1e-9 <= display.objective[-1] + 1e-9)
+    True
     """
 
     def __init__(
         self, *, iteration: Array, objective: Array, distance: Array, measure: str = "gap",
-        estimator_name: str | None = None,
+        lower: Array | None = None, estimator_name: str | None = None,
     ):
         self.iteration = iteration
         self.objective = objective
         self.distance = distance
         self.measure = measure
+        self.lower = lower
         self.estimator_name = estimator_name
 
     @classmethod
@@ -80,21 +94,29 @@ class ConvergenceDisplay:
         measure = "gap" if "gap" in history[-1] else "change"
         columns = [np.array([float(step.get(key, np.nan)) for step in history])
                    for key in ("n_iter", "objective", measure)]
-        display = cls(iteration=columns[0], objective=columns[1], distance=columns[2], measure=measure,
-                      estimator_name=type(estimator).__name__)
+        name = type(estimator).__name__
+        known = name in CERTIFIED and measure == "gap"
+        lower = np.maximum.accumulate(columns[1] * (1 - columns[2])) if known else None
+        display = cls(iteration=columns[0], objective=columns[1], distance=columns[2], measure=measure, lower=lower,
+                      estimator_name=name)
         return display.plot(ax) if plot else display
 
     def plot(self, ax: "Axes | None" = None) -> "ConvergenceDisplay":
-        """Draw both on ``ax``, new axes by default. Returns self."""
+        """Draw them on ``ax``, new axes by default. Returns self."""
         ax = given_or_new(ax)
         right = ax.twinx()
         finite = np.where(np.isfinite(self.distance), np.maximum(self.distance, SMALLEST), np.nan)
         (objective,) = ax.plot(self.iteration, self.objective, color=COLOURS[0], label="objective")
         (distance,) = right.semilogy(self.iteration, finite, "--", color=COLOURS[5], label=self.measure)
+        self.lines_ = [objective, distance]
+        self.interval_ = None
+        if self.lower is not None:
+            self.lines_ += ax.plot(self.iteration, self.lower, ":", color=COLOURS[0], label="the optimum is not below")
+            self.interval_ = ax.fill_between(self.iteration, self.lower, self.objective, color=COLOURS[4], alpha=0.3,
+                                             linewidth=0)
         ax.set(xlabel="iteration", ylabel="objective", title=self.estimator_name or "")
         right.set_ylabel(self.measure)
-        ax.legend(handles=[objective, distance])
-        self.lines_ = [objective, distance]
+        ax.legend(handles=self.lines_)
         self.ax_ = ax
         self.figure_ = ax.figure
         return self

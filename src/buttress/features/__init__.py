@@ -1,6 +1,7 @@
 """Feature maps: short vectors whose inner products are, approximately, a kernel.
 
-:func:`nystroem` is the default: its features are exact at the landmarks and its models have smooth gradients.
+:class:`Nystroem` is the transformer for pipelines, :func:`nystroem` the map that it and the estimators use: its
+features are exact at the landmarks and its models have smooth gradients.
 :func:`random_features` draws waves from the spectrum of a stationary kernel. They need no data and no memory, but their
 noise is added to the gradient of every model built on them (see :func:`gradient_noise`).
 
@@ -22,8 +23,10 @@ True
 from buttress.features.fourier import RandomExpansion, RandomFeatures, WavePoint, gradient_noise, random_features
 from buttress.features.nystroem import NystroemMap, landmarks, nystroem
 from buttress.features.spectral import STATIONARY, feature_radius, input_radius, spectrum_of
+from buttress.features.transformer import Nystroem
 
 __all__ = [
+    "Nystroem",
     "NystroemMap",
     "RandomExpansion",
     "RandomFeatures",

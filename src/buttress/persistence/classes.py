@@ -25,6 +25,7 @@ CLASSES = {
     "KernelRegressor": "buttress.robust:KernelRegressor",
     "LinearSVC": "buttress.linear:LinearSVC",
     "MultiKernelSVDD": "buttress.outlier:MultiKernelSVDD",
+    "Nystroem": "buttress.features:Nystroem",
     "RelationalLinearSVC": "buttress.relational:RelationalLinearSVC",
     "RobustKernelClassifier": "buttress.robust:RobustKernelClassifier",
     "RobustKernelRegressor": "buttress.robust:RobustKernelRegressor",

