@@ -21,6 +21,7 @@ array([[-0.75],
 """
 
 from buttress.attacks.art import to_art
+from buttress.attacks.ball import scaled_eps
 from buttress.attacks.ensemble import worst_case
 from buttress.attacks.gradient import fgsm, pgd
 from buttress.attacks.nearest import carlini_wagner, zoo
@@ -30,6 +31,6 @@ from buttress.attacks.settled import ExactInfo, exact
 from buttress.attacks.tuning import tuned
 
 __all__ = [
-    "AttackInfo", "AttackedAccuracy", "ExactInfo", "carlini_wagner", "exact", "fgsm", "pgd", "to_art", "tuned",
-    "worst_case", "zoo",
+    "AttackInfo", "AttackedAccuracy", "ExactInfo", "carlini_wagner", "exact", "fgsm", "pgd", "scaled_eps",
+    "to_art", "tuned", "worst_case", "zoo",
 ]

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import clone
 from sklearn.model_selection import train_test_split
 
@@ -32,7 +33,7 @@ def tuned(
     X: MatrixLike,
     y: VectorLike,
     *,
-    eps: float,
+    eps: ArrayLike,
     norm: str = "linf",
     bounds: BoundsLike | None = None,
     fits: int = 8,

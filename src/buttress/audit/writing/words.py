@@ -93,7 +93,7 @@ GLOSSARY = {
         "The linear machine that is best where every input is moved against it: what it withstands is proven. The "
         "one to beat on moved inputs.",
     ),
-    "certified": (
+    "certified-machine": (
         "Certified SVC",
         "The same with a smooth part beside the linear one, used as far as it can be proven to withstand moved inputs.",
     ),
@@ -121,7 +121,7 @@ GLOSSARY = {
 # how an estimator's name begins, and the paragraph on it
 _TERMS = {
     "majority": "baseline", "mean": "baseline", "logistic": "linear", "ridge": "linear", "gradient": "boosting",
-    "plain": "plain", "adversarial linear": "adversarial-linear", "certified": "certified",
+    "plain": "plain", "adversarial linear": "adversarial-linear", "certified": "certified-machine",
     "adversarial": "adversarial", "subquantile": "subquantile", "robust": "robust",
 }
 
