@@ -34,7 +34,7 @@ def test_an_attack_is_that_in_units_of_the_columns(attack, norm):
         options |= {"steps": 8, "restarts": 2, "random_state": 0}
     rows = slice(50, 120, 7)
     found, info = attack(outer, X[rows], y[rows], eps=EPS * UNITS, **options)
-    same, told = attack(inner, (X / UNITS)[rows], y[rows], eps=EPS, **options)
+    _, told = attack(inner, (X / UNITS)[rows], y[rows], eps=EPS, **options)
     away = np.linalg.norm((found - X[rows]) / UNITS, np.inf if norm == "linf" else 2, axis=1)
     assert (away <= EPS * (1 + 1e-9)).all()
     assert info.margin.sum() == pytest.approx(told.margin.sum(), rel=0.05)
@@ -86,7 +86,7 @@ def test_columns_of_radius_0_stay():
 
 @norms
 def test_certificates_are_those_in_units_of_the_columns(norm):
-    X, y, inner, outer = in_units()
+    X, _, inner, outer = in_units()
     radius = getattr(certificates.certified_radius(outer, X[::5], scale=UNITS, norm=norm), norm)
     told = getattr(certificates.certified_radius(inner, (X / UNITS)[::5], norm=norm), norm)
     np.testing.assert_allclose(radius, told, rtol=1e-9)
@@ -114,9 +114,10 @@ def test_other_shapes_and_values_are_refused(eps):
 
 
 def test_what_holds_without_a_box_holds_in_it():
-    X, y, _, outer = in_units(gamma=0.1)
+    X, _, _, outer = in_units(gamma=0.1)
     for norm in ("linf", "l2"):
         options = {"norm": norm}
         free = getattr(certificates.certified_radius(outer, X[::5], **options), norm)
-        boxed = getattr(certificates.certified_radius(outer, X[::5], bounds=(X.min(axis=0), X.max(axis=0)), **options), norm)
+        box = X.min(axis=0), X.max(axis=0)
+        boxed = getattr(certificates.certified_radius(outer, X[::5], bounds=box, **options), norm)
         assert (boxed >= 0.999 * free).all()

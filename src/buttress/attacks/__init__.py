@@ -28,9 +28,10 @@ from buttress.attacks.nearest import carlini_wagner, zoo
 from buttress.attacks.problem import AttackInfo
 from buttress.attacks.scoring import AttackedAccuracy
 from buttress.attacks.settled import ExactInfo, exact
+from buttress.attacks.swaps import swaps
 from buttress.attacks.tuning import tuned
 
 __all__ = [
     "AttackInfo", "AttackedAccuracy", "ExactInfo", "carlini_wagner", "exact", "fgsm", "pgd", "scaled_eps",
-    "to_art", "tuned", "worst_case", "zoo",
+    "swaps", "to_art", "tuned", "worst_case", "zoo",
 ]
