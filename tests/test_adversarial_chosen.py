@@ -72,6 +72,17 @@ def test_where_nothing_can_be_proven_or_is_to_be_withstood_inputs_are_moved():
     assert AdversarialSVC(kernel=Polynomial(2, 1.0, 1.0), **SHORT).fit(X, y).defense_ == "input"
 
 
+def test_what_would_take_minutes_to_certify_is_trained_on_moved_inputs(monkeypatch):
+    monkeypatch.setattr(chosen, "MOST_WORK", 40 * 2**2 - 1)
+    X, y = moons(40)
+    monkeypatch.setattr("buttress.adversarial.kernel.outdone_by", lambda *args: None)
+    assert AdversarialSVC(**SHORT).fit(X, y).defense_ == "input"
+    monkeypatch.setattr(chosen, "MOST_WORK", 40 * 2**2)
+    assert AdversarialSVC(**SHORT).fit(X, y).defense_ == "certified"
+    monkeypatch.setattr(chosen, "MOST_LINES", 40 * 20 - 1)
+    assert AdversarialSVC(**SHORT).fit(X, y).defense_ == "input"
+
+
 @pytest.mark.filterwarnings("ignore::buttress.NotConvergedWarning")
 def test_a_box_for_each_row_and_a_time_limit_hold_for_the_comparison_too():
     X, y = moons(60)

@@ -26,6 +26,10 @@ CERTIFIED_FITS = 3  # most fits of "certified" beside "input"
 COMPARED_ROWS = 2000  # most rows with which the two defences are compared, a quarter of them held out
 HELD_OUT = 4  # of so many rows of a class one is held out
 STEPS = 20  # of the attack on those
+# the most that the certified machine may cost to be tried: rows times columns^2 times scores of its linear start, about
+# 10 s, and rows times centres of its lines, about 1 GB
+MOST_WORK = 1e10
+MOST_LINES = 3e7
 
 
 @dataclass
@@ -39,7 +43,7 @@ class Choice:
 def chosen(model: "AdversarialSVC", kernel: Kernel, X: Array, codes: Rows) -> Choice:
     """Return what to fit to rows X of classes ``codes``: the model itself where it leaves nothing open."""
     open_defense = model.defense == "auto"
-    compared = open_defense and model.eps > 0 and can_certify(kernel)
+    compared = open_defense and model.eps > 0 and can_certify(kernel) and _affordable(model, X, codes)
     if model.tune is None and not open_defense:
         return Choice(model, {})
     # all fits share max_time equally
@@ -55,6 +59,15 @@ def chosen(model: "AdversarialSVC", kernel: Kernel, X: Array, codes: Rows) -> Ch
     elif compared:
         copy.set_params(defense=_better(copy, X, codes))
     return Choice(copy.set_params(**tuned, random_state=model.random_state, progress=model.progress), tuned)
+
+
+def _affordable(model: "AdversarialSVC", X: Array, codes: Rows) -> bool:
+    """Say whether a certified machine of all rows takes some seconds and not hours."""
+    n, d = X.shape
+    classes = int(codes.max()) + 1
+    scores = 1 if classes == 2 else classes
+    centres = n if model.n_landmarks is None else min(n, model.n_landmarks)
+    return n * d**2 * scores <= MOST_WORK and n * centres <= MOST_LINES
 
 
 def _tuned(copy: "AdversarialSVC", X: Array, codes: Rows, compared: bool) -> dict[str, Any]:
