@@ -136,7 +136,8 @@ def _linear(worst: Worst, ball: Ball) -> Array:
 
 def _steepest(problem: Problem, W: Array, ball: Ball) -> Array:
     """Return where w'x is least in the ball and the box."""
-    X, low, high, eps = problem.X, problem.low, problem.high, ball.radius
+    X, low, high = problem.X, problem.low, problem.high
+    eps = ball.radius
     unit = ball.step(W, 1.0)
     if ball.norm == "linf":
         return np.clip(X - eps * unit, low, high)
