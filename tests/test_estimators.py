@@ -46,7 +46,7 @@ ESTIMATORS = [
     LinearSVC(),
     SVDD(),
     MultiKernelSVDD(),
-    AdversarialSVC(max_iter=5, n_landmarks=10, random_state=0),
+    AdversarialSVC(max_iter=30, random_state=0),
     AdversarialSVC(defense="input", max_iter=30, random_state=0),
     AdversarialSVC(defense="certified", max_iter=30, random_state=0),
     AdversarialSVC(**RKHS),
