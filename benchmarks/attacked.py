@@ -2,7 +2,7 @@
 
     python benchmarks/attacked.py                                # breast cancer, wine and digits of scikit-learn
     python benchmarks/attacked.py --data-dir DIR                 # and MNIST 1 against 7, from its idx files
-    python benchmarks/attacked.py --sets wine --seeds 1
+    python benchmarks/attacked.py --sets wine --seeds 1 --first 4
 
 Each seed splits a set into rows to fit, to choose hyper-parameters on, and to judge; judging rows are used once. A
 candidate is chosen by its accuracy under PGD on the choosing rows. The judges are ``attacks.exact`` for linear machines
@@ -58,7 +58,7 @@ def machines(eps, bounds, seed):
     yield "certified machine", [AdversarialSVC(defense="certified", eps=eps, C=C, gamma=gamma, bounds=bounds,
                                                random_state=seed) for C in (0.1, 1.0) for gamma in widths(1.0)]
     yield "AdversarialSVC()", [AdversarialSVC(eps=eps, C=C, gamma=gamma, bounds=bounds, random_state=seed)
-                               for C in (1.0, 10.0) for gamma in widths(1.0, 3.0)]
+                               for C, gamma in zip((0.1, 1.0, 10.0, 10.0), widths(1.0, 1.0, 1.0, 3.0), strict=True)]
     yield "SVC", [SVC(C=C, gamma=gamma) for C in (0.1, 1.0, 10.0) for gamma in widths(0.1, 0.3, 1.0, 3.0)]
     yield "network on PGD rows", [AttackedNetwork(eps, bounds, alpha, random_state=seed) for alpha in (1e-4, 1e-2)]
     yield "random forest", [RandomForestClassifier(50, max_depth=depth, random_state=seed) for depth in (4, None)]
@@ -142,6 +142,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data-dir")
     parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--first", type=int, default=0, help="the first seed")
     parser.add_argument("--sets", nargs="*")
     parser.add_argument("--machines", nargs="*", help="only these")
     options = parser.parse_args()
@@ -149,7 +150,8 @@ def main():
     names = ["breast cancer", "wine", "digits"] + ["MNIST 1v7, .1", "MNIST 1v7, .3"] * (options.data_dir is not None)
     print("| set, eps | machine | clean | attacked | certified | s |\n|---|---|---|---|---|---|")
     for name in options.sets or names:
-        made = [one_split(name, options.data_dir, seed, options.machines) for seed in range(options.seeds)]
+        seeds = range(options.first, options.first + options.seeds)
+        made = [one_split(name, options.data_dir, seed, options.machines) for seed in seeds]
         for machine in made[0][1]:
             clean, worst, proven, spent = np.mean([rows[machine] for _, rows in made], axis=0)
             last = "-" if np.isnan(proven) else f"{proven:.3f}"

@@ -82,7 +82,7 @@ def machines(rng):
         "LinearSVC": bt.LinearSVC(C=C, loss=str(rng.choice(["hinge", "squared_hinge"]))),
         "LinearSVC gd": bt.LinearSVC(C=C, solver="gd", max_iter=-1),
         "LinearSVC sgd": bt.LinearSVC(C=C, solver="sgd", max_iter=-1, random_state=0),
-        "AdversarialSVC input": bt.AdversarialSVC(C=C, eps=1e-3, **small),
+        "AdversarialSVC input": bt.AdversarialSVC(defense="input", C=C, eps=1e-3, **small),
         "AdversarialSVC certified": bt.AdversarialSVC(C=C, eps=1e-3, defense="certified", **small),
         "AdversarialSVC exact": bt.AdversarialSVC(C=C, **rkhs),
         "AdversarialSVC dsg": bt.AdversarialSVC(C=C, solver="dsg", n_features=256, n_passes=20, **rkhs),

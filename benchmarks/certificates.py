@@ -19,9 +19,10 @@ for threads in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
 import numpy as np  # noqa: E402
 from attacks import ones_and_sevens  # noqa: E402
 from sklearn.datasets import load_breast_cancer, load_digits, load_wine, make_moons  # noqa: E402
-from sklearn.preprocessing import scale  # noqa: E402
+from sklearn.pipeline import make_pipeline  # noqa: E402
+from sklearn.preprocessing import StandardScaler, scale  # noqa: E402
 
-from buttress import SVC, attacks, certificates  # noqa: E402
+from buttress import SVC, AdversarialLinearSVC, AdversarialSVC, attacks, certificates  # noqa: E402
 from buttress.certificates.leads import Leads  # noqa: E402
 from buttress.certificates.radius import largest_by_norm  # noqa: E402
 from buttress.scores import read_scores  # noqa: E402
@@ -57,6 +58,23 @@ def cases(folder):
         mnist = split(*ones_and_sevens(folder), 1500)
         yield "MNIST 1v7, RBF .013", mnist, SVC(gamma=0.013), "linf", 0.1, None
         yield "MNIST 1v7, RBF .013, in [0, 1]", mnist, SVC(gamma=0.013), "linf", 0.1, (0, 1)
+
+
+def further_cases():
+    """More cases for counting points: trained certificates, l_1, exact second order, columns far from 0."""
+    X, y = load_breast_cancer(return_X_y=True)
+    cancer = split(scale(X), y, 400)
+    X_wine, y_wine = load_wine(return_X_y=True)
+    wine = split(scale(X_wine), y_wine, 120)
+    linear = AdversarialLinearSVC(attack="ball", norm="l1", eps=0.25)
+    trained = {"defense": "certified", "eps": 0.25, "gamma": 0.03, "n_landmarks": 100, "max_iter": 100}
+    yield "breast cancer, certified", cancer, AdversarialSVC(**trained, random_state=0), "linf", 0.25, None
+    yield "wine, certified", wine, AdversarialSVC(**trained, norm="l2", random_state=0), "l2", 0.25, None
+    yield "breast cancer, exact linear", cancer, linear, "l1", 0.25, None
+    yield "wine, certified", wine, AdversarialSVC(**trained, norm="l2", random_state=0), "l1", 0.25, None
+    yield "breast cancer, degree 2", cancer, SVC(kernel="poly", degree=2, gamma=1 / 30, coef0=1.0), "l2", 0.25, None
+    away = make_pipeline(StandardScaler(), SVC(gamma=0.02))
+    yield "breast cancer + 1e7, RBF .02", split(X + 1e7, y, 400), away, "linf", 0.25, None
 
 
 def by_norm(model, X, norm):
@@ -109,23 +127,42 @@ def compare(name, data, model, norm, eps, box, effort):
           f"({spent / len(rows):.2f} s a row); by the norm alone {(right & (old > eps)).mean():.3f}", flush=True)
 
 
+def at_border(d, norm, corner):
+    """Return d drawn out to length 1: to corners for l_inf, for l_1 to corners or anywhere."""
+    if norm == "linf":
+        return np.sign(d)
+    if norm == "l1" and corner:
+        return np.sign(d) * (np.abs(d) == np.abs(d).max(axis=1, keepdims=True))
+    return d / np.linalg.norm(d, 1 if norm == "l1" else 2, axis=1, keepdims=True)
+
+
+def radius_l1(model, X):
+    """Return radii in l_1, for which there is only the question whether one holds, by halving."""
+    low, high = np.zeros(len(X)), np.full(len(X), 100.0)
+    for _ in range(30):
+        middle = (low + high) / 2
+        holds = certificates.certified_within(model, X, eps=middle, norm="l1")
+        low, high = np.where(holds, middle, low), np.where(holds, high, middle)
+    return low
+
+
 def violations(name, data, model, norm, eps, box, points):
-    """Count changed predictions among points at the border of the certified balls: corners, and attacks'."""
+    """Count changed predictions among points at the border of the certified balls: corners, and attacks' (not l_1)."""
     X, y, X_test, _ = data
     model = model.fit(X, y)
     rows = X_test[:ROWS]
     labels = model.predict(rows)
-    radius = getattr(certificates.certified_radius(model, rows, norm=norm, bounds=box), norm)
+    radius = radius_l1(model, rows) if norm == "l1" else getattr(
+        certificates.certified_radius(model, rows, norm=norm, bounds=box), norm)
     rows, labels, radius = (part[(radius > 0) & np.isfinite(radius)] for part in (rows, labels, radius))
     low, high = (-np.inf, np.inf) if box is None else box
     rng, seen, wrong = np.random.default_rng(0), 0, 0
     reach = (1 - 1e-12) * radius[:, None]
     while seen < points:
-        d = rng.normal(size=rows.shape)
-        d = np.sign(d) if norm == "linf" else d / np.linalg.norm(d, axis=1, keepdims=True)
+        d = at_border(rng.normal(size=rows.shape), norm, rng.random() < 0.5)
         wrong += int((model.predict(np.clip(rows + reach * d, low, high)) != labels).sum())
         seen += len(rows)
-    for row, label, size in zip(rows, labels, radius, strict=True):
+    for row, label, size in zip(rows, labels, radius, strict=True) if norm != "l1" else ():
         info = attacks.pgd(model, row[None], [label], eps=float(size) * (1 - 1e-12), norm=norm, bounds=box, restarts=3,
                            random_state=0, return_info=True)[1]
         wrong += int(info.success[0])
@@ -139,10 +176,12 @@ def main():
     parser.add_argument("--data-dir")
     parser.add_argument("--effort", type=float, default=2.0, help="seconds a row of branch and bound")
     parser.add_argument("--points", type=int, default=0, help="only count violations among this many points in all")
+    parser.add_argument("--only", help="with --points: cases whose name holds this")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     listed = list(cases(options.data_dir))
     if options.points:
+        listed = [case for case in [*listed, *further_cases()] if not options.only or options.only in case[0]]
         total = sum(violations(*case, options.points // len(listed) + 1) for case in listed)
         print(f"{total} points in all")
         return

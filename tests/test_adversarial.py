@@ -37,7 +37,7 @@ def test_trained_machine_withstands_more_than_the_natural_one(problem, eps, norm
     X, y = problem()
     X, X_test, y, y_test = train_test_split(X, y, random_state=0)
     natural = SVC(C=10.0).fit(X, y)
-    robust = AdversarialSVC(C=10.0, eps=eps, norm=norm, random_state=0).fit(X, y)
+    robust = AdversarialSVC(defense="input", C=10.0, eps=eps, norm=norm, random_state=0).fit(X, y)
     before, after = (attacked_accuracy(model, X_test, y_test, eps, norm) for model in (natural, robust))
     assert after > before + 0.03
     assert robust.score(X_test, y_test) > 0.85
@@ -56,7 +56,7 @@ def test_linear_kernel_reaches_the_optimum_of_the_closed_form(norm):
     best = min(minimize(lambda z: value(z[:2], z[2]), start, method="Nelder-Mead",
                         options={"maxiter": 5000, "xatol": 1e-9, "fatol": 1e-9}).fun
                for start in 2 * points(5, 3, seed=2))
-    model = AdversarialSVC(C=C, eps=eps, norm=norm, kernel="linear", random_state=0).fit(X, y)
+    model = AdversarialSVC(defense="input", C=C, eps=eps, norm=norm, kernel="linear", random_state=0).fit(X, y)
     w = model.expansion_.gradient(X[:1], np.ones((1, 1)))[0]
     b = model.decision_function(np.zeros((1, 2)))[0]
     assert value(w, b) <= 1.01 * best
@@ -66,7 +66,7 @@ def test_linear_kernel_reaches_the_optimum_of_the_closed_form(norm):
 def test_reported_objective_is_the_loss_at_the_worst_point_of_a_grid():
     X, y = moons(30)
     eps = 0.2
-    model = AdversarialSVC(C=2.0, eps=eps, gamma=1.0, attack_steps=20, random_state=0).fit(X, y)
+    model = AdversarialSVC(defense="input", C=2.0, eps=eps, gamma=1.0, attack_steps=20, random_state=0).fit(X, y)
     steps = np.linspace(-eps, eps, 41)
     square = np.stack(np.meshgrid(steps, steps), axis=-1).reshape(-1, 2)
     f = model.decision_function((X[:, None] + square).reshape(-1, 2)).reshape(30, -1)
@@ -85,14 +85,14 @@ def test_a_fit_that_gives_up_is_replaced_and_told(C):
     X, y = breast_cancer()
     options = {"eps": 0.6, "gamma": 0.5, "C": C, "n_landmarks": 100, "max_iter": 100, "random_state": 0}
     with pytest.warns(UserWarning, match="no better than one class"):
-        model = AdversarialSVC(**options).fit(X, y)
+        model = AdversarialSVC(defense="input", **options).fit(X, y)
     assert model.score(X, y) > 0.8
     assert (model.certified_margin_ > 0).mean() > 0.7
 
 
 def test_same_seed_same_model_and_other_seed_other_model():
     X, y = moons(150)
-    first, same, other = (AdversarialSVC(n_landmarks=20, random_state=s).fit(X, y).decision_function(X)
+    first, same, other = (AdversarialSVC(defense="input", n_landmarks=20, random_state=s).fit(X, y).decision_function(X)
                           for s in (0, 0, 1))
     np.testing.assert_array_equal(first, same)
     assert not np.array_equal(first, other)
@@ -103,14 +103,14 @@ def test_larger_radius_gives_lower_scores_on_clean_rows():
     signs = np.where(y == 1, 1, -1)
     losses = []
     for eps in (0, 0.1, 0.3):
-        model = AdversarialSVC(C=10.0, eps=eps, gamma=1.0, random_state=0).fit(X, y)
+        model = AdversarialSVC(defense="input", C=10.0, eps=eps, gamma=1.0, random_state=0).fit(X, y)
         losses.append(np.maximum(0, 1 - signs * model.decision_function(X)).mean())
     assert losses == sorted(losses)
 
 
 def test_three_classes_are_each_set_against_the_rest():
     X, y = iris()
-    model = AdversarialSVC(eps=0.1, random_state=0).fit(X, y)
+    model = AdversarialSVC(defense="input", eps=0.1, random_state=0).fit(X, y)
     scores = model.decision_function(X)
     np.testing.assert_array_equal(model.predict(X), scores.argmax(axis=1))
     assert attacked_accuracy(model, X, y, 0.1) > 0.8
@@ -145,7 +145,7 @@ def test_a_time_limit_that_stops_training_is_told(limit, told):
     X, y = moons(60)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        AdversarialSVC(eps=0.1, tol=1e-12, random_state=0, **limit).fit(X, y)
+        AdversarialSVC(defense="input", eps=0.1, tol=1e-12, random_state=0, **limit).fit(X, y)
     stopped = [w for w in caught if "adversarial training stopped at" in str(w.message)]
     assert len(stopped) == told
 
@@ -176,7 +176,8 @@ def test_the_gradient_of_training_is_that_of_its_objective():
 def test_inputs_that_are_trained_on_stay_in_the_ball_and_the_box_and_cost_more(norm):
     X, y = moons(40)
     low, high = X.min(axis=0), X.max(axis=0)
-    model = AdversarialSVC(eps=0.2, norm=norm, bounds=(low, high), gamma=1.0, max_iter=100, random_state=0).fit(X, y)
+    model = AdversarialSVC(defense="input", eps=0.2, norm=norm, bounds=(low, high), gamma=1.0, max_iter=100,
+                           random_state=0).fit(X, y)
     attack = attack_of(model, X, model.contrasts_[y], np.random.RandomState(0))
     f = model.expansion_
     machine = worst_inputs.Machine(f.coef, f.intercept, f.centers)

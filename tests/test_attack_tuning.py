@@ -8,7 +8,7 @@ from sklearn.preprocessing import StandardScaler
 
 from buttress import SVC, AdversarialLinearSVC, AdversarialSVC, attacks
 from buttress._checks import InterruptedWarning, warn_user
-from buttress.adversarial import kernel
+from buttress.adversarial import chosen
 from buttress.attacks.tuning import Tried, best_of, search
 from buttress.kernels import RBF
 
@@ -79,7 +79,7 @@ def test_of_the_two_defences_the_one_that_keeps_more_is_taken_and_of_equals_the_
     def as_if(model, X, y, score, fits):
         return [Tried({"C": 2.0, "gamma": 0.5}, dict(zip(("input", "certified"), kept, strict=True))[model.defense])]
 
-    monkeypatch.setattr(kernel, "fits_tried", as_if)
+    monkeypatch.setattr(chosen, "fits_tried", as_if)
     X, y = moons(40)
     model = AdversarialSVC(tune="attacked", max_iter=5, random_state=0).fit(X, y)
     assert model.tuned_params_ == {"C": 2.0, "gamma": 0.5, "defense": taken}

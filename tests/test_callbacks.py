@@ -7,7 +7,7 @@ from sklearn.preprocessing import StandardScaler
 
 from buttress import SVC, AdversarialSVC, KernelClassifier
 
-from problems import breast_cancer
+from problems import breast_cancer, moons
 
 callback = pytest.importorskip("sklearn.callback", reason="scikit-learn before 1.9 has no callbacks")
 
@@ -33,8 +33,10 @@ class Counter:
         return self.seen >= self.most
 
 
-@pytest.mark.parametrize("estimator", [SVC(), KernelClassifier(), AdversarialSVC(max_iter=50, random_state=0)],
-                         ids=lambda e: type(e).__name__)
+MOVED = AdversarialSVC(defense="input", max_iter=50, random_state=0)
+
+
+@pytest.mark.parametrize("estimator", [SVC(), KernelClassifier(), MOVED], ids=lambda e: type(e).__name__)
 def test_callbacks_see_every_step_and_stop(estimator):
     X, y = breast_cancer()
     counter = Counter()
@@ -45,6 +47,13 @@ def test_callbacks_see_every_step_and_stop(estimator):
     model = estimator.set_callbacks(stopped).fit(X, y)
     assert len(model.history_) == 2
     assert np.isfinite(model.decision_function(X)).all()
+
+
+def test_callbacks_see_the_fit_that_is_kept_and_no_trial():
+    X, y = moons(40)
+    counter = Counter()
+    model = AdversarialSVC(max_iter=10, n_landmarks=10, random_state=0).set_callbacks(counter).fit(X, y)
+    assert counter.seen == len(model.history_)
 
 
 def test_callbacks_work_inside_a_pipeline():

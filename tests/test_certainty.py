@@ -46,7 +46,7 @@ CLASSIFIERS = [
     LinearSVC(loss="squared_hinge"),
     LinearSVC(solver="gd", max_iter=100),
     LinearSVC(solver="sgd", random_state=0, max_iter=10),
-    AdversarialSVC(random_state=0, max_iter=20),
+    AdversarialSVC(defense="input", random_state=0, max_iter=20),
     AdversarialSVC(**RKHS),
     KernelClassifier(),
     RobustKernelClassifier(random_state=0),
@@ -314,8 +314,8 @@ def test_the_threshold_is_the_exact_conformal_one():
     assert lower_threshold(values, weight, 0.9) == lower_threshold(np.append(values, 0.0), np.ones(100), 0.9)
 
 
-KINDS = [SVC(), LinearSVC(), AdversarialSVC(random_state=0, max_iter=20), AdversarialSVC(**RKHS), KernelClassifier(),
-         RobustKernelClassifier(random_state=0)]
+KINDS = [SVC(), LinearSVC(), AdversarialSVC(defense="input", random_state=0, max_iter=20), AdversarialSVC(**RKHS),
+         KernelClassifier(), RobustKernelClassifier(random_state=0)]
 FILES = ["svc", "svc-precomputed", "linear-svc", "adversarial-svc-input", "adversarial-svc-rkhs", "kernel-classifier",
          "robust-kernel-classifier", "relational-linear-svc"]
 

@@ -14,6 +14,7 @@ from sklearn.svm import SVC as SKLearnSVC
 
 from buttress import SVC, AdversarialSVC, KernelClassifier, attacks
 from buttress.certificates import certified_radius
+from buttress.certificates.leads import Leads
 from buttress.expansion import KernelExpansion, binary_contrasts
 from buttress.features import RandomExpansion, random_features
 from buttress.kernels import RBF, Cauchy, Combination, InverseMultiquadric, Laplacian, Linear, Log, Polynomial, Sigmoid
@@ -32,7 +33,7 @@ STATIONARY = [
 MODELS = [SVC(kernel=kernel, C=5.0) for kernel in STATIONARY] + [
     SVC(kernel="linear"),
     SVC(kernel="rbf", gamma=1.0, class_weight="balanced", break_ties=True),
-    AdversarialSVC(max_iter=20, gamma=0.5, random_state=0),
+    AdversarialSVC(defense="input", max_iter=20, gamma=0.5, random_state=0),
     KernelClassifier(kernel=RBF(0.5)),
     KernelClassifier(kernel=Log(2, 0.5)),
     SKLearnSVC(gamma=0.4, C=10.0),
@@ -238,3 +239,22 @@ def test_a_frame_of_another_width_is_told_which_columns(ask):
     model = SVC().fit(pd.DataFrame({"width": X[:, 0], "height": X[:, 1]}), y)
     with pytest.raises(ValueError, match=r"fitted on 2. Give those columns. Missing: 'height'. Not known: 'a', 'b'."):
         ask(model, pd.DataFrame({"width": X[:, 0], "a": 0.0, "b": 0.0}))
+
+
+def test_a_box_costs_little_more_than_none(monkeypatch):
+    """Counted in rows for which a bound is asked; what holds without the box still holds in it."""
+    X, y = breast_cancer()
+    model = SVC(gamma=0.05).fit(X[:200], y[:200])
+    asked = [0]
+    holds = Leads.holds
+
+    def counted(self, rival, Z, attacker, rows, eps):
+        asked[0] += len(rows)
+        return holds(self, rival, Z, attacker, rows, eps)
+
+    monkeypatch.setattr(Leads, "holds", counted)
+    free = certified_radius(model, X[200:220], norm="linf").linf
+    alone, asked[0] = asked[0], 0
+    boxed = certified_radius(model, X[200:220], norm="linf", bounds=(X.min(axis=0), X.max(axis=0))).linf
+    assert asked[0] < 1.3 * alone
+    assert (boxed >= 0.999 * free).all()

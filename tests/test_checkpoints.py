@@ -76,7 +76,7 @@ CASES = {
     "doubly stochastic": (RKHS(solver="dsg", n_features=32), X, y),
     "exact kernel, batches": (RKHS(solver="sgd"), X, y),
     "path": (RKHS(C=100), X, y),
-    "worst inputs": (AdversarialSVC(n_landmarks=30, gamma=0.1, max_iter=20, random_state=0), X, y),
+    "worst inputs": (AdversarialSVC(defense="input", n_landmarks=30, gamma=0.1, max_iter=20, random_state=0), X, y),
     "certified": (AdversarialSVC(defense="certified", n_landmarks=15, gamma=0.1, max_iter=40, eps=0.01,
                                  random_state=0), X, y),
 }

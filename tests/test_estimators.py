@@ -47,6 +47,7 @@ ESTIMATORS = [
     SVDD(),
     MultiKernelSVDD(),
     AdversarialSVC(max_iter=30, random_state=0),
+    AdversarialSVC(defense="input", max_iter=30, random_state=0),
     AdversarialSVC(defense="certified", max_iter=30, random_state=0),
     AdversarialSVC(**RKHS),
     AdversarialSVC(**RKHS, solver="dsg", n_features=256, batch_size=20, n_passes=10),

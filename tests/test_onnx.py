@@ -49,7 +49,7 @@ CLASSIFIERS = [
     SVC(decision_function_shape="ovo"),
     LinearSVC(),
     AdversarialLinearSVC(),
-    AdversarialSVC(random_state=0, max_iter=50),
+    AdversarialSVC(defense="input", random_state=0, max_iter=50),
     AdversarialSVC(defense="rkhs", solver="dsg", n_features=64, random_state=0),
     KernelClassifier(),
     RobustKernelClassifier(random_state=0),

@@ -58,7 +58,7 @@ NOT_IN_FILES = {  # no model keeps them
 MODELS = [
     SVC(class_weight={0: 1.0, 1: 2.5, 2: 1.0}, max_time=1e9),
     SVC(kernel=Combination([RBF(0.2), Laplacian()], [0.3, 0.7])),
-    AdversarialSVC(max_iter=5, random_state=np.random.RandomState(3)),
+    AdversarialSVC(defense="input", max_iter=5, random_state=np.random.RandomState(3)),
     AdversarialSVC(defense="certified", max_iter=10, n_landmarks=5, random_state=np.random.RandomState(3)),
     KernelClassifier(risk=Subquantile(np.float64(0.9))),
     KernelRegressor(risk=Tilted(-0.5)),

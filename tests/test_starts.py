@@ -6,6 +6,7 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.svm import SVC as SKLearnSVC
 
 from buttress import SVC, attacks
+from buttress.attacks.ball import Ball
 from buttress.attacks.problem import pose
 from buttress.attacks.starts import starts_at_others
 
@@ -18,7 +19,7 @@ def test_starts_are_the_points_of_the_ball_nearest_to_the_nearest_other_row(norm
     model = KNeighborsClassifier(1).fit(X, y)
     problem = pose(model, X, y, None)
     eps = 0.2
-    first = next(starts_at_others(problem, np.arange(60), eps, norm, 3))
+    first = next(starts_at_others(problem, np.arange(60), Ball(eps, norm), 3))
     order = np.inf if norm == "linf" else 2
     for x, label, start in zip(X, y, first, strict=True):
         others = X[y != label]
@@ -54,7 +55,7 @@ def test_no_row_of_another_class_gives_no_start():
     model = SVC(kernel="linear").fit(X, y)
     model.expansion_.intercept[:] += 1e6
     problem = pose(model, X, y, None)
-    assert list(starts_at_others(problem, np.flatnonzero(y == 1), 0.1, "linf", 3)) == []
+    assert list(starts_at_others(problem, np.flatnonzero(y == 1), Ball(0.1, "linf"), 3)) == []
 
 
 def test_a_machine_that_votes_falls_wherever_a_grid_says_so():

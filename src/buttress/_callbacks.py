@@ -11,6 +11,7 @@ from typing import Any, TypeVar, cast
 from buttress._types import Estimator, MatrixLike, VectorLike
 
 F = TypeVar("F", bound=Callable[..., Any])
+T = TypeVar("T")
 
 try:
     from sklearn.callback import CallbackSupportMixin
@@ -37,6 +38,13 @@ def with_callbacks(fit: F) -> F:
         return fitted
 
     return cast(F, managed(ending))
+
+
+def without_callbacks(estimator: T) -> T:
+    """Return the estimator with no callbacks: copies that a fit tries are no part of what its callbacks watch."""
+    if hasattr(estimator, "set_callbacks"):
+        estimator.set_callbacks()
+    return estimator
 
 
 # what the loop calls with each of its steps; True stops it

@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 import sklearn
+from numpy.typing import ArrayLike
 from scipy.sparse import issparse
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import _check_sample_weight, validate_data
@@ -313,6 +314,15 @@ def check_box(bounds: BoundsLike, X: Array, *, finite: bool = False) -> tuple[Ar
     if finite and not (np.isfinite(low).all() and np.isfinite(high).all()):
         raise ValueError(f"bounds must be finite. Got {bounds!r}. Give the limits of each column, or None.")
     return low, high
+
+
+def check_columns(name: str, value: ArrayLike, width: int) -> Array:
+    """Return one radius a column, (1, width); ValueError for other shapes, negative ones, NaN or inf."""
+    columns = np.asarray(value, dtype=np.float64)
+    if columns.shape not in ((width,), (1, width)) or not (np.isfinite(columns) & (columns >= 0)).all():
+        raise ValueError(f"{name} must be a number >= 0, or one for each of the {width} columns of X. Got {value!r}. "
+                         "Give radii in the units of X.")
+    return columns.reshape(1, width)
 
 
 def check_weights(sample_weight: VectorLike | None, X: Array) -> Array:

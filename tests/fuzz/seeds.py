@@ -25,7 +25,7 @@ def fitted():
         (buttress.SVC(), X, y), (buttress.SVC(kernel="poly"), csr_matrix(X), y), (buttress.SVR(), X, X[:, 0]),
         (buttress.LinearSVC(), X, y), (buttress.SVDD(), X, None),
         (buttress.MultiKernelSVDD(["linear", "rbf"]), X, None),
-        (buttress.AdversarialSVC(max_iter=3, random_state=np.random.RandomState(0)), X, y),
+        (buttress.AdversarialSVC(defense="input", max_iter=3, random_state=np.random.RandomState(0)), X, y),
         (buttress.AdversarialSVC(defense="rkhs", solver="dsg", n_features=16, random_state=0), X, y),
         (buttress.KernelClassifier(), X, y), (buttress.KernelRegressor(), X, X[:, 0]),
         (buttress.RobustKernelClassifier(random_state=0), X, y),

@@ -11,8 +11,8 @@ from buttress._arrays import NUMPY, Place, namespace, place_of, to_numpy
 from buttress._callbacks import Report
 from buttress._checks import Array, check_box
 from buttress._types import Rows
-from buttress.attacks.gradient import REACH, direction, random_in_ball
-from buttress.attacks.problem import into_ball
+from buttress.attacks.ball import direction, into_ball, random_in_ball
+from buttress.attacks.gradient import REACH
 from buttress.expansion import KernelExpansion
 from buttress.features import NystroemMap, landmarks, nystroem
 from buttress.gram.rows import KernelRows

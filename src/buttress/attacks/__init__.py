@@ -21,15 +21,17 @@ array([[-0.75],
 """
 
 from buttress.attacks.art import to_art
+from buttress.attacks.ball import scaled_eps
 from buttress.attacks.ensemble import worst_case
 from buttress.attacks.gradient import fgsm, pgd
 from buttress.attacks.nearest import carlini_wagner, zoo
 from buttress.attacks.problem import AttackInfo
 from buttress.attacks.scoring import AttackedAccuracy
 from buttress.attacks.settled import ExactInfo, exact
+from buttress.attacks.swaps import swaps
 from buttress.attacks.tuning import tuned
 
 __all__ = [
-    "AttackInfo", "AttackedAccuracy", "ExactInfo", "carlini_wagner", "exact", "fgsm", "pgd", "to_art", "tuned",
-    "worst_case", "zoo",
+    "AttackInfo", "AttackedAccuracy", "ExactInfo", "carlini_wagner", "exact", "fgsm", "pgd", "scaled_eps",
+    "swaps", "to_art", "tuned", "worst_case", "zoo",
 ]

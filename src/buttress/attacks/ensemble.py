@@ -4,14 +4,15 @@ import warnings
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from buttress._arrays import to_numpy
-from buttress._checks import check_count, check_number, check_option
+from buttress._checks import check_count
 from buttress._types import BoundsLike, MatrixLike, RandomStateLike, Rng, VectorLike
-from buttress.attacks.gradient import REACH, descend, direction, generator, random_in_ball, walk_to_rivals
+from buttress.attacks.ball import Ball, ball_of, direction
+from buttress.attacks.gradient import REACH, descend, generator, walk_to_rivals
 from buttress.attacks.nearest import carlini_wagner, zoo
-from buttress.attacks.problem import Worst, into_ball, pose, warn_of_units
+from buttress.attacks.problem import Worst, pose, warn_of_units
 from buttress.attacks.starts import starts_at_others
 from buttress.scores import Scorable
 
@@ -32,7 +33,7 @@ def worst_case(
     X: MatrixLike,
     y: VectorLike,
     *,
-    eps: float,
+    eps: ArrayLike,
     norm: str = "linf",
     bounds: BoundsLike | None = None,
     steps: int = 100,
@@ -75,30 +76,31 @@ def worst_case(
     [np.float64(0.0), np.float64(1.0)]
     """
     problem = pose(model, X, y, bounds, device)
-    eps, norm = check_number("eps", eps, 0, closed="left"), check_option("norm", norm, ("linf", "l2"))
+    ball = ball_of(eps, norm, problem.X.shape[1], problem.place)
+    radius = ball.radius
     steps, restarts = check_count("steps", steps), check_count("restarts", restarts)
-    warn_of_units(problem, eps)
+    warn_of_units(problem, ball)
     worst, rng = Worst(problem), generator(random_state)
     for rows in problem.blocks():
-        descend(worst, rows, problem.X[rows], eps, norm, 1, eps)
+        descend(worst, rows, problem.X[rows], ball, 1, radius)
         for start in range(restarts):
-            for length in (REACH * eps / steps, eps / LONG_STEPS):
-                _descend_standing(worst, rows, eps, norm, steps, min(eps, length), rng if start else None)
+            for length in (REACH * radius / steps, radius / LONG_STEPS):
+                _descend_standing(worst, rows, ball, steps, min(radius, length), rng if start else None)
         for share in SMALLER if problem.target.gradient_cost == 1 else ():
-            _descend_standing(worst, rows, share * eps, norm, steps, REACH * share * eps / steps, None)
-        _try_others(worst, rows, eps, norm, steps)
-        walk_to_rivals(worst, rows, eps, norm, steps, min(eps, REACH * eps / steps))
+            _descend_standing(worst, rows, ball.shrunk(share), steps, REACH * share * radius / steps, None)
+        _try_others(worst, rows, ball, steps)
+        walk_to_rivals(worst, rows, ball, steps, min(radius, REACH * radius / steps))
         for _ in range(JUMPS * restarts):
-            _jump(worst, rows, eps, norm, rng)
-    _try_nearest(worst, y, eps, norm, bounds, rng)
-    if eps > 0:
+            _jump(worst, rows, ball, rng)
+    _try_nearest(worst, y, ball, bounds, rng)
+    if radius > 0:
         worst.warn_if_flat()
-    found, info = worst.report(norm)
+    found, info = worst.report(ball)
     return (found, info) if return_info else found
 
 
 def _descend_standing(
-    worst: Worst, rows: NDArray[np.intp], eps: float, norm: str, steps: int, length: float, rng: Rng | None
+    worst: Worst, rows: NDArray[np.intp], ball: Ball, steps: int, length: float, rng: Rng | None
 ) -> None:
     """Descend on the rows not yet wrong, from a random point with ``rng``."""
     problem, rows = worst.problem, rows[~worst.wrong[rows]]
@@ -106,41 +108,42 @@ def _descend_standing(
         return
     moved = problem.X[rows]
     if rng is not None:
-        moved = problem.clip(rows, moved + problem.place(random_in_ball(rng, moved.shape, eps, norm)))
-    descend(worst, rows, moved, eps, norm, steps, length)
+        moved = problem.clip(rows, moved + ball.draw(rng, tuple(moved.shape), problem.place))
+    descend(worst, rows, moved, ball, steps, length)
 
 
-def _try_others(worst: Worst, rows: NDArray[np.intp], eps: float, norm: str, steps: int) -> None:
+def _try_others(worst: Worst, rows: NDArray[np.intp], ball: Ball, steps: int) -> None:
     """Start at the points of the balls nearest to rows of another class; walk on from the first where that is cheap."""
     problem, rows = worst.problem, rows[~worst.wrong[rows]]
     if not len(rows):
         return
-    for rank, moved in enumerate(starts_at_others(problem, rows, eps, norm, OTHERS)):
+    for rank, moved in enumerate(starts_at_others(problem, rows, ball, OTHERS)):
         standing = ~worst.wrong[rows]
         if not standing.any():
             return
         if rank < WALKS and problem.target.gradient_cost == 1:
-            descend(worst, rows[standing], moved[standing], eps, norm, steps, REACH * eps / steps)
+            descend(worst, rows[standing], moved[standing], ball, steps, REACH * ball.radius / steps)
         else:
             worst.see(rows[standing], moved[standing], problem.target.scores(moved[standing]))
 
 
-def _jump(worst: Worst, rows: NDArray[np.intp], eps: float, norm: str, rng: Rng) -> None:
+def _jump(worst: Worst, rows: NDArray[np.intp], ball: Ball, rng: Rng) -> None:
     """Score one random point on the border of the ball around each row that is still classified correctly."""
     problem, rows = worst.problem, rows[~worst.wrong[rows]]
     if not len(rows):
         return
     X = problem.X[rows]
-    delta = eps * direction(rng.normal(size=X.shape), norm)
-    moved = problem.clip(rows, X + problem.place(delta))
+    delta = ball.radius * direction(rng.normal(size=X.shape), ball.norm)
+    delta = problem.place(delta) if ball.columns is None else problem.place(delta) * ball.columns
+    moved = problem.clip(rows, X + delta)
     worst.see(rows, moved, problem.target.scores(moved))
 
 
-def _try_nearest(worst: Worst, y: VectorLike, eps: float, norm: str, bounds: BoundsLike | None, rng: Rng) -> None:
+def _try_nearest(worst: Worst, y: VectorLike, ball: Ball, bounds: BoundsLike | None, rng: Rng) -> None:
     """Try the nearest misclassified inputs that the unlimited attacks find, cut off at the ball."""
     problem = worst.problem
     rows = problem.place.xp.argwhere(~worst.wrong)[:, 0]
-    if eps == 0 or not len(rows):
+    if ball.radius == 0 or not len(rows):
         return
     found = []
     X = problem.as_fitted(to_numpy(problem.X[rows]))
@@ -148,14 +151,15 @@ def _try_nearest(worst: Worst, y: VectorLike, eps: float, norm: str, bounds: Bou
     box = None if bounds is None else tuple(to_numpy(side[rows]) for side in (problem.low, problem.high))
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="No score of")  # said of the whole ensemble, if of anything
-        if norm == "l2" and bool(worst.sloped.any()):
+        if ball.norm == "l2" and bool(worst.sloped.any()):
             found.append(carlini_wagner(problem.model, X, labels, bounds=box, random_state=rng,
                                         device=problem.place.device, return_info=True))
         if problem.target.gradient_cost > 1:
             found.append(zoo(problem.model, X, labels, bounds=box, steps=ZOO_STEPS, rounds=ZOO_ROUNDS,
-                             h=eps / ZOO_WIDTH, learning_rate=eps / ZOO_RATE, random_state=rng, return_info=True))
+                             h=ball.radius / ZOO_WIDTH, learning_rate=ball.radius / ZOO_RATE, random_state=rng,
+                             return_info=True))
     for moved, info in found:
         worst.queries += info.queries
-        delta = into_ball(problem.place(moved) - problem.X[rows], eps, norm)
+        delta = ball.project(problem.place(moved) - problem.X[rows])
         moved = problem.clip(rows, problem.X[rows] + delta)
         worst.see(rows, moved, problem.target.scores(moved))

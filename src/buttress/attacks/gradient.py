@@ -7,18 +7,18 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from buttress._arrays import namespace
-from buttress._checks import Array, check_count, check_number, check_option
+from buttress._checks import Array, check_count, check_number
 from buttress._types import BoundsLike, MatrixLike, RandomStateLike, Rng, VectorLike
-from buttress.attacks.problem import AttackInfo, Met, Problem, Worst, into_ball, pose, warn_of_units
+from buttress.attacks.ball import Ball, ball_of
+from buttress.attacks.problem import AttackInfo, Met, Problem, Worst, pose, warn_of_units
 from buttress.attacks.starts import starts_at_others
 from buttress.scores import Scorable
 
 REACH = 2.5  # radii that all steps of a descent reach together, so that it can turn (Madry et al. 2018)
 
-__all__ = ["AttackInfo", "direction", "fgsm", "pgd"]
+__all__ = ["AttackInfo", "fgsm", "pgd"]
 
 
 def fgsm(
@@ -26,7 +26,7 @@ def fgsm(
     X: MatrixLike,
     y: VectorLike,
     *,
-    eps: float,
+    eps: ArrayLike,
     norm: str = "linf",
     bounds: BoundsLike | None = None,
     device: str | None = None,
@@ -37,8 +37,7 @@ def fgsm(
     Parameters as in :func:`pgd`. Returns perturbed rows shaped like X, and an :class:`AttackInfo` with
     ``return_info=True``.
     """
-    return pgd(model, X, y, eps=eps, norm=norm, bounds=bounds, steps=1, step_size=eps, device=device,
-               return_info=return_info)
+    return pgd(model, X, y, eps=eps, norm=norm, bounds=bounds, steps=1, device=device, return_info=return_info)
 
 
 def pgd(
@@ -46,7 +45,7 @@ def pgd(
     X: MatrixLike,
     y: VectorLike,
     *,
-    eps: float,
+    eps: ArrayLike,
     norm: str = "linf",
     bounds: BoundsLike | None = None,
     steps: int = 40,
@@ -67,13 +66,15 @@ def pgd(
         fast. What is reported is judged in float64 in any case.
     y : array of shape (n,)
         The labels to attack.
-    eps : float
-        Radius of the ball around each row, >= 0, in the units of X.
+    eps : float or array of shape (d,) or (1, d)
+        Radius of the ball around each row, >= 0, in the units of X; or one a column, such as :func:`scaled_eps` gives.
+        For "l2" the ball is then the ellipsoid sum_j (d_j / eps_j)^2 <= 1. A column of radius 0 stays.
     norm : {"linf", "l2"}
     bounds : (low, high) or None
         Box to stay in: numbers, or arrays that broadcast to X. It must hold X.
     steps, step_size, restarts : int, float or None, int
-        Steps per start, their length (default 2.5 eps / steps, at most eps), and starts: the first from X, the second
+        Steps per start, their length (default 2.5 eps / steps, at most eps; with one eps a column it is the widest
+        column's, and the others' in proportion), and starts: the first from X, the second
         from where the ball is nearest to a row of another class, the others random in the ball. Of more than two
         classes, rows that are still classified correctly then walk towards each rival in turn.
     random_state : int, RandomState or None
@@ -109,38 +110,36 @@ def pgd(
     (array([0.75, 0.75]), array([False, False]))
     """
     problem = pose(model, X, y, bounds, device)
-    eps, norm = check_number("eps", eps, 0, closed="left"), check_option("norm", norm, ("linf", "l2"))
+    ball = ball_of(eps, norm, problem.X.shape[1], problem.place)
     steps, restarts = check_count("steps", steps), check_count("restarts", restarts)
-    default = min(eps, REACH * eps / steps)
+    default = min(ball.radius, REACH * ball.radius / steps)
     length = default if step_size is None else check_number("step_size", step_size, 0, closed="left")
-    warn_of_units(problem, eps)
+    warn_of_units(problem, ball)
     worst, rng = Worst(problem), generator(random_state)
     for rows in problem.blocks():
         for start in range(restarts):
-            descend(worst, rows, _start(problem, rows, start, eps, norm, rng), eps, norm, steps, length)
+            descend(worst, rows, _start(problem, rows, start, ball, rng), ball, steps, length)
         if steps > 1:
-            walk_to_rivals(worst, rows, eps, norm, steps, length)
-    if eps > 0:
+            walk_to_rivals(worst, rows, ball, steps, length)
+    if ball.radius > 0:
         worst.warn_if_flat()
-    found, info = worst.report(norm)
+    found, info = worst.report(ball)
     return (found, info) if return_info else found
 
 
-def _start(problem: Problem, rows: NDArray[np.intp], start: int, eps: float, norm: str, rng: Rng) -> Array:
+def _start(problem: Problem, rows: NDArray[np.intp], start: int, ball: Ball, rng: Rng) -> Array:
     """Return where the first, the second or a later descent starts."""
     X = problem.X[rows]
     if start == 0:
         return X
     if start == 1:
-        other = next(starts_at_others(problem, rows, eps, norm, 1), None)
+        other = next(starts_at_others(problem, rows, ball, 1), None)
         if other is not None:
             return other
-    return problem.clip(rows, X + problem.place(random_in_ball(rng, X.shape, eps, norm)))
+    return problem.clip(rows, X + ball.draw(rng, tuple(X.shape), problem.place))
 
 
-def walk_to_rivals(
-    worst: Met, rows: NDArray[np.intp], eps: float, norm: str, steps: int, length: float
-) -> None:
+def walk_to_rivals(worst: Met, rows: NDArray[np.intp], ball: Ball, steps: int, length: float) -> None:
     """Descend from the rows on the lead over each rival in turn, as long as they are classified correctly."""
     problem = worst.problem
     rivals = problem.target.contrasts.shape[1]
@@ -153,11 +152,11 @@ def walk_to_rivals(
         def aim(contrast: Array, lead: Array = lead) -> Array:
             return lead
 
-        descend(worst, rows, problem.X[rows], eps, norm, steps, length, aim)
+        descend(worst, rows, problem.X[rows], ball, steps, length, aim)
 
 
 def descend(
-    met: Met, rows: NDArray[np.intp], moved: Array, eps: float, norm: str, steps: int, length: float,
+    met: Met, rows: NDArray[np.intp], moved: Array, ball: Ball, steps: int, length: float,
     aim: Callable[[Array], Array] | None = None,
 ) -> None:
     """Walk ``steps`` steps down the margin from ``moved``, projecting on the ball around the rows and the box.
@@ -169,39 +168,20 @@ def descend(
     X = problem.X[rows]
     low = problem.low[rows]
     high = problem.high[rows]
-    if norm == "linf":  # the ball is a box too
-        low = xp.maximum(low, X - eps)
-        high = xp.minimum(high, X + eps)
+    if ball.norm == "linf":  # the ball is a box too
+        low = xp.maximum(low, X - ball.reach(X))
+        high = xp.minimum(high, X + ball.reach(X))
     for _ in range(steps):
         at = problem.target.linearise(moved)
         _, contrast, _ = met.see(rows, moved, at.scores)
         g = at.gradient(contrast if aim is None else aim(contrast))
         met.slope(rows, g)
         met.queries += len(g) * problem.target.gradient_cost
-        step = direction(g, norm)
-        step *= length
-        moved -= step
-        if norm == "l2":
-            moved = X + into_ball(moved - X, eps, norm)
+        moved -= ball.step(g, length)
+        if ball.norm == "l2":
+            moved = X + ball.project(moved - X)
         moved = xp.clip(moved, low, high, out=moved)
     met.see(rows, moved, problem.target.scores(moved))
-
-
-def direction(g: Array, norm: str) -> Array:
-    """Return the steepest unit step of each row of g: its signs, or its direction."""
-    xp = namespace(g)
-    if norm == "linf":
-        return xp.sign(g)
-    return g / xp.clip(xp.linalg.norm(g, axis=1, keepdims=True), xp.finfo(g.dtype).tiny, None)
-
-
-def random_in_ball(rng: Rng, shape: tuple[int, ...], eps: float, norm: str) -> Array:
-    """Draw one point a row, uniformly in the ball of radius ``eps``."""
-    if norm == "linf":
-        return rng.uniform(-eps, eps, shape)
-    direction = rng.normal(size=shape)
-    radius = eps * rng.uniform(size=(shape[0], 1)) ** (1 / shape[1])
-    return radius * direction / np.linalg.norm(direction, axis=1, keepdims=True)
 
 
 def generator(random_state: RandomStateLike) -> Any:

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from buttress._arrays import namespace
 from buttress._checks import Array, check_count, check_number, check_option
 from buttress._types import BoundsLike, MatrixLike, RandomStateLike, Rng, VectorLike
+from buttress.attacks.ball import Ball
 from buttress.attacks.gradient import generator
 from buttress.attacks.problem import Closest, pose
 from buttress.attacks.targets import Linearised
@@ -33,6 +34,7 @@ SCATTER = 0.1  # standard deviation of new starts, in widths of the box, per rou
 RAISE = 10  # factor of c where nothing was found (Carlini & Wagner)
 LINE_HALVINGS = 20  # of the line back to the row: to a millionth of its length
 INSIDE = 0.999999  # of the half width: the ends of the box have no arctanh
+ANYWHERE = Ball(np.inf, "l2")
 LEAST = 1e-12  # margin and squared slope that count as none
 # Adam's usual constants: what running means keep and take, and the least size to divide by
 MEAN_KEPT = 0.9
@@ -111,7 +113,7 @@ def carlini_wagner(
     _search(closest, slope, check_count("steps", steps), check_count("rounds", rounds), learning_rate, variable,
             generator(random_state))
     closest.warn_if_flat()
-    found, info = closest.report("l2")
+    found, info = closest.report(ANYWHERE)
     return (found, info) if return_info else found
 
 
@@ -176,7 +178,7 @@ def zoo(
     _search(closest, slope, check_count("steps", steps), check_count("rounds", rounds), learning_rate, variable, rng,
             per_row=1 if problem.target.separable else 2 * count)
     closest.warn_if_flat()
-    found, info = closest.report("l2")
+    found, info = closest.report(ANYWHERE)
     return (found, info) if return_info else found
 
 

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from buttress._arrays import NUMPY, Place, check_device, namespace, to_numpy
 from buttress._checks import Array, check_box, check_rows, warn_user
 from buttress._types import BoundsLike, Classifier, MatrixLike, VectorLike
+from buttress.attacks.ball import Ball
 from buttress.attacks.targets import AsFitted, Target, as_target, label_codes
 from buttress.expansion import margins, winners
 from buttress.scores import Scorable, as_classifier
@@ -31,7 +32,7 @@ class AttackInfo:
     margin : array of shape (n,)
         Margin of the returned row for its label.
     distance : array of shape (n,)
-        How far it was moved, in the attack's norm.
+        How far it was moved, in the attack's norm; with one eps a column, as the widest column would have to be moved.
     queries : int
         Rows scored, all rows together. An exact gradient counts as one, a gradient by differences as its 2 d.
     blind : bool array of shape (n,)
@@ -132,11 +133,13 @@ def frames_like(X: MatrixLike) -> Callable[[Array], Any]:
     return lambda rows: made(rows, **named)
 
 
-def warn_of_units(problem: Problem, eps: float) -> None:
+def warn_of_units(problem: Problem, ball: Ball) -> None:
     """Warn of a radius that looks meant for another scale than the box's: below 1 where the box is 100 wide or more."""
+    if ball.columns is not None:  # somebody has looked at the columns
+        return
     width = float((problem.high - problem.low).max())
-    if 0 < eps < 1 and WIDE_BOX <= width < np.inf:
-        warn_user(f"eps={eps:g} is tiny in a box {width:g} wide. It is in the units of X: 8/255 of images in "
+    if 0 < ball.radius < 1 and WIDE_BOX <= width < np.inf:
+        warn_user(f"eps={ball.radius:g} is tiny in a box {width:g} wide. It is in the units of X: 8/255 of images in "
                   f"[0, 255] is eps=8.")
 
 
@@ -199,7 +202,7 @@ class Met(ABC):
         """Say which rows stand near which no score changed."""
         return ~self.wrong & ~self.sloped & (self.X == self.problem.X).all(axis=1)
 
-    def report(self, norm: str) -> tuple[Any, AttackInfo]:
+    def report(self, ball: Ball) -> tuple[Any, AttackInfo]:
         """Return the rows met, as they were given, and what was achieved, in numpy arrays, judged by the model.
 
         A row that the model classified wrongly from the start counts at distance 0.
@@ -220,7 +223,8 @@ class Met(ABC):
             margin[back] = first[missed]
             wrong[back] = True
             self.queries += (len(found) + len(doubted)) * (1 if problem.target.decides is None else 2)
-        info = AttackInfo(wrong, margin, distances(found - start, norm), self.queries, blind & ~wrong)
+        far = distances(to_numpy(ball.measured(problem.place(found - start))), ball.norm)
+        info = AttackInfo(wrong, margin, far, self.queries, blind & ~wrong)
         return problem.as_given(found), info
 
 
@@ -256,12 +260,3 @@ def distances(delta: Array, norm: str) -> Array:
     """Return the norm of each row."""
     xp = namespace(delta)
     return xp.amax(abs(delta), axis=1) if norm == "linf" else xp.linalg.norm(delta, axis=1)
-
-
-def into_ball(delta: Array, eps: float, norm: str) -> Array:
-    """Project each row of ``delta`` on the ball of radius ``eps``."""
-    xp = namespace(delta)
-    if norm == "linf":
-        return xp.clip(delta, -eps, eps)
-    size = xp.linalg.norm(delta, axis=1, keepdims=True)
-    return delta * xp.clip(eps / xp.clip(size, xp.finfo(delta.dtype).tiny, None), None, 1)

@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from numpy.typing import ArrayLike
+
 from buttress._types import BoundsLike, MatrixLike, VectorLike
 from buttress.attacks.gradient import pgd
 from buttress.scores import Scorable
@@ -16,8 +18,8 @@ class AttackedAccuracy:
 
     Parameters
     ----------
-    eps : float
-        Radius in the units of X, as the estimator is given it: in front of the scalers of a pipeline.
+    eps : float or array of shape (d,) or (1, d)
+        Radius, or one a column, in the units of X, as the estimator is given it: in front of the scalers of a pipeline.
     norm, bounds, steps, restarts, random_state
         As in :func:`pgd`; the ends of ``bounds`` are numbers or one number a column.
 
@@ -34,7 +36,7 @@ class AttackedAccuracy:
     True
     """
 
-    eps: float
+    eps: ArrayLike
     norm: str = "linf"
     bounds: BoundsLike | None = None
     steps: int = 20

@@ -8,7 +8,8 @@ leaves. Its minimum is the worst case; where the time is up, the solver's lower 
 positive.
 
 Linear models: the lead w'x + b is least at x - eps sign(w) (l_inf), clipped to the box, or at x - eps w / |w| (l_2),
-with a box at the clip of x - t w for the t at which the length is eps.
+with a box at the clip of x - t w for the t at which the length is eps. With one eps a column the same holds of moves in
+units of their columns.
 """
 
 import time
@@ -17,11 +18,13 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.optimize import Bounds, LinearConstraint, milp
 from scipy.sparse import coo_matrix
 
-from buttress._checks import Array, check_number, check_option
+from buttress._checks import Array, check_number
 from buttress._types import BoundsLike, Mask, MatrixLike, VectorLike
+from buttress.attacks.ball import Ball, ball_of
 from buttress.attacks.problem import AttackInfo, Problem, Worst, pose, warn_of_units
 from buttress.attacks.targets import ExpansionTarget
 from buttress.attacks.trees import NAMES, Forest, Tree, read_forest
@@ -55,7 +58,7 @@ def exact(
     X: MatrixLike,
     y: VectorLike,
     *,
-    eps: float,
+    eps: ArrayLike,
     norm: str = "linf",
     bounds: BoundsLike | None = None,
     max_time: float = 10.0,
@@ -95,26 +98,26 @@ def exact(
     (array([False, False, False, False, False]), array([ True,  True,  True,  True,  True]))
     """
     problem = pose(model, X, y, bounds)
-    eps, norm = check_number("eps", eps, 0, closed="left"), check_option("norm", norm, ("linf", "l2"))
+    ball = ball_of(eps, norm, problem.X.shape[1], problem.place)
     max_time = check_number("max_time", max_time, 0)
-    warn_of_units(problem, eps)
+    warn_of_units(problem, ball)
     worst = Worst(problem)
     rows = np.arange(len(problem.X))
     worst.see(rows, problem.X.copy(), problem.target.scores(problem.X))
     forest = read_forest(problem.model, problem.X)
     if forest is None:
-        bound = _linear(worst, eps, norm)
+        bound = _linear(worst, ball)
     elif norm == "l2":
         raise ValueError("Trees are attacked exactly for norm='linf' only. Got 'l2'. Use worst_case.")
     else:
-        bound = _trees(worst, forest, eps, max_time)
-    found, info = worst.report(norm)
+        bound = _trees(worst, forest, ball, max_time)
+    found, info = worst.report(ball)
     proven = info.success | (bound > 0)
     settled = ExactInfo(info.success, info.margin, info.distance, info.queries, ~proven, bound, proven)
     return (found, settled) if return_info else found
 
 
-def _linear(worst: Worst, eps: float, norm: str) -> Array:
+def _linear(worst: Worst, ball: Ball) -> Array:
     """Show ``worst`` the least lead over each rival, and return the least of them, (n,)."""
     problem, target = worst.problem, worst.problem.target
     if not (isinstance(target, ExpansionTarget) and isinstance(target.expansion.kernel, Linear)):
@@ -124,40 +127,45 @@ def _linear(worst: Worst, eps: float, norm: str) -> Array:
     contrasts = target.contrasts[problem.codes]
     for rival in range(contrasts.shape[1]):
         V = contrasts[:, rival]
-        moved = _steepest(problem, target.gradient(problem.X, V), eps, norm)
+        moved = _steepest(problem, target.gradient(problem.X, V), ball)
         scores = target.scores(moved)
         worst.see(rows, moved, scores)
         bound = np.minimum(bound, np.einsum("ik,ik->i", V, scores))
     return bound
 
 
-def _steepest(problem: Problem, W: Array, eps: float, norm: str) -> Array:
+def _steepest(problem: Problem, W: Array, ball: Ball) -> Array:
     """Return where w'x is least in the ball and the box."""
     X, low, high = problem.X, problem.low, problem.high
-    if norm == "linf":
-        return np.clip(X - eps * np.sign(W), low, high)
-    size = np.maximum(np.linalg.norm(W, axis=1, keepdims=True), np.finfo(X.dtype).tiny)
-    unit, short, long = W / size, np.full((len(X), 1), eps), np.full((len(X), 1), eps)
+    eps = ball.radius
+    unit = ball.step(W, 1.0)
+    if ball.norm == "linf":
+        return np.clip(X - eps * unit, low, high)
     if not np.isfinite(low).any() and not np.isfinite(high).any():
         return X - eps * unit
+
+    def length(step: Array) -> Array:
+        return np.linalg.norm(ball.measured(np.clip(X - step * unit, low, high) - X), axis=1, keepdims=True)
+
+    short, long = np.full((len(X), 1), eps), np.full((len(X), 1), eps)
     for _ in range(HALVINGS):  # first double the longest step, then halve the bracket
-        within = np.linalg.norm(np.clip(X - long * unit, low, high) - X, axis=1, keepdims=True) < eps
-        long = np.where(within, 2 * long, long)
+        long = np.where(length(long) < eps, 2 * long, long)
     for _ in range(HALVINGS):
         middle = (short + long) / 2
-        within = np.linalg.norm(np.clip(X - middle * unit, low, high) - X, axis=1, keepdims=True) <= eps
+        within = length(middle) <= eps
         short, long = np.where(within, middle, short), np.where(within, long, middle)
     return np.clip(X - short * unit, low, high)
 
 
-def _trees(worst: Worst, forest: Forest, eps: float, max_time: float) -> Array:
+def _trees(worst: Worst, forest: Forest, ball: Ball, max_time: float) -> Array:
     """Solve the program of each row that stands against each rival; return lower bounds of their leads, (n,)."""
     problem = worst.problem
     bound = np.where(worst.wrong, -np.inf, np.inf)
+    reach = np.broadcast_to(ball.reach(problem.X), (1, problem.X.shape[1]))[0]
     for row in np.flatnonzero(~worst.wrong):
         deadline = time.monotonic() + max_time
-        low = np.maximum(problem.X[row] - eps, problem.low[row])
-        high = np.minimum(problem.X[row] + eps, problem.high[row])
+        low = np.maximum(problem.X[row] - reach, problem.low[row])
+        high = np.minimum(problem.X[row] + reach, problem.high[row])
         box = _Box(problem.X[row], low, high, forest.rounded(low), forest.rounded(high))
         contrasts = forest.contrasts[problem.codes[row]]
         for contrast in contrasts:

@@ -12,14 +12,15 @@ from scipy.spatial.distance import cdist
 from buttress._arrays import to_numpy
 from buttress._checks import Array
 from buttress._types import Rows
-from buttress.attacks.problem import Problem, into_ball
+from buttress.attacks.ball import Ball
+from buttress.attacks.problem import Problem
 from buttress.attacks.targets import ExpansionTarget
 from buttress.expansion import winners
 
 MOST_ROWS = 2000  # candidates at most, half of them rows of the model's
 
 
-def starts_at_others(problem: Problem, rows: Rows, eps: float, norm: str, count: int) -> Iterator[Array]:
+def starts_at_others(problem: Problem, rows: Rows, ball: Ball, count: int) -> Iterator[Array]:
     """Yield versions of the rows (r, d) in their balls, nearest to a row of another class, the nearest first.
 
     Candidates are the rows the model keeps (its centres, or neighbours) and those attacked. Nothing is yielded where
@@ -28,7 +29,7 @@ def starts_at_others(problem: Problem, rows: Rows, eps: float, norm: str, count:
     others = _candidates(problem)
     codes = to_numpy(winners(problem.target.scores(problem.place(others)), problem.target.contrasts))
     X, labels = to_numpy(problem.X[rows]), to_numpy(problem.codes[rows])
-    apart = cdist(X, others, "chebyshev" if norm == "linf" else "euclidean")
+    apart = _apart(X, others, ball)
     apart[labels[:, None] == codes] = np.inf
     nearest = np.argsort(apart, axis=1)[:, :count]
     for rank in range(nearest.shape[1]):
@@ -37,8 +38,17 @@ def starts_at_others(problem: Problem, rows: Rows, eps: float, norm: str, count:
         if not known.any():
             return
         target = np.where(known[:, None], others[chosen], X)
-        delta = into_ball(problem.place(target - X), eps, norm)
+        delta = ball.project(problem.place(target - X))
         yield problem.clip(rows, problem.X[rows] + delta)
+
+
+def _apart(X: Array, others: Array, ball: Ball) -> Array:
+    """Return the distances of rows from others in the ball's norm, columns that stay left out."""
+    if ball.columns is not None:
+        columns = to_numpy(ball.columns)[0]
+        moving = columns > 0
+        X, others = (rows[:, moving] / columns[moving] for rows in (X, others))
+    return cdist(X, others, "chebyshev" if ball.norm == "linf" else "euclidean")
 
 
 def _candidates(problem: Problem) -> Array:

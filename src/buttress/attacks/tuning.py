@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import clone
 from sklearn.model_selection import train_test_split
 
@@ -32,7 +33,7 @@ def tuned(
     X: MatrixLike,
     y: VectorLike,
     *,
-    eps: float,
+    eps: ArrayLike,
     norm: str = "linf",
     bounds: BoundsLike | None = None,
     fits: int = 8,
@@ -99,7 +100,7 @@ def fits_tried(
 
     def accuracy(parameters: dict[str, float]) -> float:
         model = clone(estimator).set_params(**parameters)
-        return score(_quietly(lambda: model.fit(parts[0], parts[2])), parts[1], parts[3])
+        return score(quietly(lambda: model.fit(parts[0], parts[2])), parts[1], parts[3])
 
     return search(accuracy, names, start, fits)
 
@@ -157,7 +158,7 @@ def _start(estimator: Any, X: MatrixLike, y: VectorLike) -> tuple[list[tuple[str
     return names, start
 
 
-def _quietly(fit: Callable[[], Any]) -> Any:
+def quietly(fit: Callable[[], Any]) -> Any:
     """Return a fit whose warnings are of no interest; Ctrl-C, of which a fit makes a warning, is passed on."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -8,7 +8,7 @@ from sklearn.base import clone
 
 from buttress._checks import NotConvergedWarning
 from buttress._types import MatrixLike, Supervised
-from buttress.adversarial import AdversarialSVC
+from buttress.adversarial import AdversarialLinearSVC, AdversarialSVC
 from buttress.risks import Mean, Subquantile
 from buttress.robust import KernelClassifier, KernelRegressor, RobustKernelClassifier, RobustKernelRegressor
 from buttress.svm import SVC
@@ -43,10 +43,20 @@ def fitted_within(seconds: float, estimator: Supervised, X: MatrixLike, y: Array
     return model, bool(unfinished)
 
 
+# of the machines trained against moved inputs, half and a third of their defaults, for the time of an audit
+LANDMARKS = 150
+ITERATIONS = 100
+
 register("classification", "plain SVC", lambda eps, seed: SVC())
+register("classification", "adversarial linear SVC", lambda eps, seed: AdversarialLinearSVC(attack="ball", eps=eps))
+register(
+    "classification", "certified SVC",
+    lambda eps, seed: AdversarialSVC(defense="certified", eps=eps, n_landmarks=LANDMARKS, max_iter=ITERATIONS,
+                                     random_state=seed),
+)
 register(
     "classification", "adversarial SVC",
-    lambda eps, seed: AdversarialSVC(eps=eps, n_landmarks=150, random_state=seed),
+    lambda eps, seed: AdversarialSVC(eps=eps, n_landmarks=LANDMARKS, max_iter=ITERATIONS, random_state=seed),
 )
 register(
     "classification", "subquantile, class-balanced",

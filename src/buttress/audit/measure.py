@@ -142,6 +142,21 @@ def has_gradients(model: Predictor) -> bool:
     return read_scores(as_classifier(model)) is not None or hasattr(model, "input_gradient")
 
 
+def measured_columns(classifies: bool, eps: float) -> dict[str, str]:
+    """Return the columns of the table, and what they say, but for those on moves in the data as they came."""
+    if classifies:
+        return {"as_is": "accuracy on held-out rows as they are",
+                "attacked": f"accuracy, numbers moved by {eps:g} standard deviations to do harm",
+                "certified": "accuracy no attack within eps can lower, proven",
+                "flipped_10": "accuracy, 10% of training labels flipped",
+                "flipped_30": "accuracy, 30% of training labels flipped"}
+    return {"as_is": "RMSE on held-out rows as they are",
+            "r2": "R²: share of the variance explained, 1 at best, 0 for the mean",
+            "median": "median absolute error on them, which a few corrupt targets do not move",
+            "noise_10": "RMSE, 10% of training targets corrupted",
+            "noise_30": "RMSE, 30% of training targets corrupted"}
+
+
 def attacked_correct(
     model: Predictor, X: NDArray[np.float64], y: NDArray[Any], eps: float, n_numeric: int, seed: int
 ) -> NDArray[np.bool_]:

@@ -32,6 +32,7 @@ from buttress.audit.measure import (
     attacked_correct,
     has_gradients,
     has_scores,
+    measured_columns,
     median_error,
     r2,
     rmse,
@@ -116,20 +117,7 @@ class Study:
 
     def columns(self) -> dict[str, str]:
         """Return the columns of the table, and what they say."""
-        return self._columns() | self.moves
-
-    def _columns(self) -> dict[str, str]:
-        if self.classifies:
-            return {"as_is": "accuracy on held-out rows as they are",
-                    "attacked": f"accuracy, numbers moved by {self.options.eps:g} standard deviations to do harm",
-                    "certified": "accuracy no attack within eps can lower, proven",
-                    "flipped_10": "accuracy, 10% of training labels flipped",
-                    "flipped_30": "accuracy, 30% of training labels flipped"}
-        return {"as_is": "RMSE on held-out rows as they are",
-                "r2": "R²: share of the variance explained, 1 at best, 0 for the mean",
-                "median": "median absolute error on them, which a few corrupt targets do not move",
-                "noise_10": "RMSE, 10% of training targets corrupted",
-                "noise_30": "RMSE, 30% of training targets corrupted"}
+        return measured_columns(self.classifies, self.options.eps) | self.moves
 
     def _split(self) -> None:
         train, test, note = split(self.table, self.classifies, self.options.seed)

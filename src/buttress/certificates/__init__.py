@@ -17,18 +17,20 @@ Examples
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from buttress._checks import Array, check_box, check_number, check_option, check_rows
-from buttress._types import BoundsLike, MatrixLike, VectorLike
-from buttress.certificates.leads import Leads
+from buttress._checks import Array, check_box, check_columns, check_number, check_option, check_rows
+from buttress._types import BoundsLike, MatrixLike
+from buttress.certificates.leads import Leads, Rival
+from buttress.certificates.radius import CLOSE
 from buttress.scores import Scorable, SignOf, as_classifier, read_scores
 
 __all__ = ["CertifiedRadius", "certified_radius", "certified_within"]
 
 ENTRIES = 2_000_000  # kernel values of one block of rows
 NORMS = ("l2", "linf")
+STILL = 1e-3  # of the least unit of the columns that move: the unit of one that the box holds in place, to divide by
 
 
 @dataclass
@@ -38,7 +40,7 @@ class CertifiedRadius:
     Parameters
     ----------
     l2, linf : array of shape (n,)
-        In the units of X.
+        In the units of X, or in multiples of the ``scale`` that was asked for.
     """
 
     l2: Array
@@ -52,6 +54,7 @@ def certified_radius(
     bounds: BoundsLike | None = None,
     effort: float = 0.0,
     norm: str | None = None,
+    scale: ArrayLike | None = None,
 ) -> CertifiedRadius:
     """Return for each row of X a radius inside which no input gets another prediction.
 
@@ -68,6 +71,9 @@ def certified_radius(
         Seconds a row and norm of branch and bound, which enlarges the radii; worth it for few columns.
     norm : {"l2", "linf"} or None
         Work on this norm alone. The other's radii then follow from it, as |u|_inf <= |u|_2 <= sqrt(d) |u|_inf.
+    scale : array of shape (d,) or (1, d), or None
+        One number >= 0 a column, such as :func:`buttress.attacks.scaled_eps` gives: the radii are multiples of them,
+        and columns of 0 stay.
 
     Returns
     -------
@@ -89,7 +95,7 @@ def certified_radius(
     >>> certificates.certified_radius(model, X)
     CertifiedRadius(l2=array([1., 1.]), linf=array([1., 1.]))
     """
-    leads, data, box = _posed(model, X, bounds)
+    leads, data, box = _posed(model, X, bounds, scale)
     effort = check_number("effort", effort, 0, closed="left")
     wanted = NORMS if norm is None else (check_option("norm", norm, NORMS),)
     found = {name: np.zeros(len(data)) for name in NORMS}
@@ -99,8 +105,8 @@ def certified_radius(
         for name in wanted:
             attacker = leads.attacker(part, name, _of_rows(box, rows))
             radius = leads.radii(part, rivals, attacker)
-            if box is not None:  # what holds without the box holds inside it, and its bounds are sometimes better
-                radius = np.maximum(radius, leads.radii(part, rivals, leads.attacker(part, name, None)))
+            if box is not None:
+                radius = _without_box(leads, part, rivals, name, radius)
             found[name][rows] = radius if effort == 0 else leads.branched(part, rivals, attacker, radius, effort)
     l2, linf = found["l2"], found["linf"]
     return CertifiedRadius(np.maximum(l2, linf), np.maximum(linf, l2 / np.sqrt(data.shape[1])))
@@ -110,7 +116,7 @@ def certified_within(
     model: Scorable,
     X: MatrixLike,
     *,
-    eps: VectorLike,
+    eps: ArrayLike,
     norm: str = "linf",
     bounds: BoundsLike | None = None,
     effort: float = 0.0,
@@ -121,8 +127,9 @@ def certified_within(
     ----------
     model, X, bounds
         As in :func:`certified_radius`.
-    eps : float or array of shape (n,)
-        Radius, >= 0, in the units of X.
+    eps : float, array of shape (n,) or array of shape (1, d)
+        Radius, >= 0, in the units of X: one, one a row, or one a column, such as :func:`buttress.attacks.scaled_eps`
+        gives.
     norm : {"linf", "l2", "l1"}
         In "l1" linear models are certified exactly, others by the l_2 ball, which holds the l_1 ball.
     effort : float
@@ -141,12 +148,14 @@ def certified_within(
     >>> certificates.certified_within(SVC(kernel="linear").fit(X, y), X, eps=0.5)
     array([ True,  True])
     """
-    leads, data, box = _posed(model, X, bounds)
+    scale, eps = (eps, 1.0) if np.ndim(eps) == 2 else (None, eps)
+    leads, data, box = _posed(model, X, bounds, scale)
     effort, norm = check_number("effort", effort, 0, closed="left"), check_option("norm", norm, (*NORMS, "l1"))
     norm = "l2" if norm == "l1" and not leads.linear else norm
     radius = np.asarray(eps, dtype=np.float64)
     if radius.shape not in ((), (len(data),)) or not (np.isfinite(radius) & (radius >= 0)).all():
-        raise ValueError(f"eps must be radii >= 0, one or one for each of the {len(data)} rows. Got {eps!r}.")
+        raise ValueError(f"eps must be radii >= 0, one or one for each of the {len(data)} rows. Got {eps!r}. One a "
+                         "column has the shape (1, d).")
     radius = np.broadcast_to(radius, len(data))
     proven = np.zeros(len(data), dtype=bool)
     for rows in _blocks(leads, len(data)):
@@ -165,8 +174,27 @@ def certified_within(
 Box = tuple[Array, Array] | None
 
 
-def _posed(model: Scorable, X: MatrixLike, bounds: BoundsLike | None) -> tuple[Leads, Array, Box]:
-    """Check what is asked for, and return the leads, the rows in float64 and the box of each row."""
+def _without_box(leads: Leads, X: Array, rivals: list[Rival], norm: str, radius: Array) -> Array:
+    """Return the radii (n,) found in a box, or larger ones without it: what holds everywhere holds in the box.
+
+    Its bounds are seldom better, so rows are first asked for a little more than their radius.
+    """
+    free = leads.attacker(X, norm, None)
+    more = np.isfinite(radius) & leads.within(X, rivals, free, np.where(np.isfinite(radius), (1 + CLOSE) * radius, 0.0))
+    rows = np.flatnonzero(more)
+    if len(rows):
+        found = leads.radii(X[rows], leads.rivals(X[rows]), leads.attacker(X[rows], norm, None))
+        radius[rows] = np.maximum(radius[rows], found)
+    return radius
+
+
+def _posed(
+    model: Scorable, X: MatrixLike, bounds: BoundsLike | None, scale: ArrayLike | None
+) -> tuple[Leads, Array, Box]:
+    """Check what is asked for, and return the leads, the rows in float64 and the box of each row.
+
+    Columns whose scale is 0 are held in place by the box.
+    """
     model = as_classifier(model)
     if not isinstance(model, SignOf):
         check_is_fitted(model)
@@ -177,10 +205,16 @@ def _posed(model: Scorable, X: MatrixLike, bounds: BoundsLike | None) -> tuple[L
     names = getattr(model, "feature_names_in_", None)
     rows = check_rows(X, getattr(model, "n_features_in_", None), "A certificate", names)
     rows = rows.astype(np.float64, copy=False)
-    if bounds is None:
-        return Leads(score, rows.shape[1]), rows, None
-    low, high = (np.broadcast_to(side, rows.shape) for side in check_box(bounds, rows))
-    return Leads(score, rows.shape[1]), rows, (low, high)
+    columns = None if scale is None else check_columns("scale", scale, rows.shape[1])
+    if bounds is None and (columns is None or columns.all()):
+        return Leads(score, rows.shape[1], columns), rows, None
+    low, high = check_box((-np.inf, np.inf) if bounds is None else bounds, rows)
+    if columns is not None:
+        low, high = (np.where(columns > 0, side, rows) for side in (low, high))
+        least = columns[columns > 0].min(initial=1.0)
+        columns = np.where(columns > 0, columns, STILL * least)
+    box = np.broadcast_to(low, rows.shape), np.broadcast_to(high, rows.shape)
+    return Leads(score, rows.shape[1], columns), rows, box
 
 
 def _blocks(leads: Leads, n: int) -> list[NDArray[np.intp]]:

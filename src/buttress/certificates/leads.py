@@ -38,12 +38,15 @@ class Rival:
 
 
 class Leads:
-    """The leads of every class over every rival as expansions; ValueError for a kernel without any bound."""
+    """The leads of every class over every rival as expansions; ValueError for a kernel without any bound.
 
-    def __init__(self, score: ScoreFunction, width: int):
+    ``columns`` (1, d) are the units in which moves of each column are measured, positive; None where they are 1.
+    """
+
+    def __init__(self, score: ScoreFunction, width: int, columns: Array | None = None):
         self.score, expansion = score, score.expansion
         signed = np.broadcast_to(np.asarray(score.scale, dtype=np.float64), width)
-        self.scale = np.abs(signed)
+        self.scale = np.abs(signed) if columns is None else np.abs(signed) * columns[0]
         self.origin = float(np.linalg.norm(np.broadcast_to(score.shift, width) * signed))
         self.terms = certified_terms(expansion)
         self.linear = self.terms is not None and all(isinstance(term, LinearTerm) for term in self.terms)

@@ -23,6 +23,8 @@ class Family(StrEnum):
     linear = "linear"
     boosting = "boosting"
     plain = "plain"
+    adversarial_linear = "adversarial-linear"
+    certified = "certified"
     adversarial = "adversarial"
     subquantile = "subquantile"
     robust = "robust"

@@ -15,8 +15,9 @@ from buttress.audit.protocols import Labels
 from buttress.audit.reading.split import split
 from buttress.audit.reading.table import Table
 
-FAMILIES = {"majority": "baseline", "mean": "baseline", "logistic": "linear", "ridge": "linear",
-            "gradient": "boosting"}  # first word of an estimator's name -> what the command calls it
+# how an estimator's name begins -> what the command calls it; others by their first word
+FAMILIES = {"majority": "baseline", "mean": "baseline", "logistic": "linear", "ridge": "linear", "gradient": "boosting",
+            "adversarial linear": "adversarial-linear"}
 
 
 def estimators(table: Table, task: str, eps: float, seed: int) -> dict[str, Supervised]:
@@ -34,7 +35,8 @@ def named(short: str, entries: dict[str, Supervised]) -> str:
 
 def _short(name: str) -> str:
     first = name.split()[0].rstrip(",")
-    return FAMILIES.get(first, first) + ("-log" if name.endswith(OF_LOG) else "")
+    short = next((family for start, family in FAMILIES.items() if name.startswith(start)), first)
+    return short + ("-log" if name.endswith(OF_LOG) else "")
 
 
 def train(

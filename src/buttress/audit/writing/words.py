@@ -88,10 +88,18 @@ GLOSSARY = {
         "Plain SVC, plain kernel ridge",
         "The plain kernel machines: a smooth function of all columns, fitted as if every row were right.",
     ),
+    "adversarial-linear": (
+        "Adversarial linear SVC",
+        "The linear machine that is best where every input is moved against it: what it withstands is proven. The "
+        "one to beat on moved inputs.",
+    ),
+    "certified-machine": (
+        "Certified SVC",
+        "The same with a smooth part beside the linear one, used as far as it can be proven to withstand moved inputs.",
+    ),
     "adversarial": (
         "Adversarial SVC",
-        "A support vector machine trained on inputs moved as in the column on moved inputs, so that it stands them"
-        " better.",
+        "The certified machine, or one trained on moved inputs where that clearly withstands more on rows held out.",
     ),
     "subquantile": (
         "Subquantile",
@@ -110,10 +118,11 @@ GLOSSARY = {
 }
 
 
-# the first word of an estimator's name, and the paragraph on it
+# how an estimator's name begins, and the paragraph on it
 _TERMS = {
     "majority": "baseline", "mean": "baseline", "logistic": "linear", "ridge": "linear", "gradient": "boosting",
-    "plain": "plain", "adversarial": "adversarial", "subquantile": "subquantile", "robust": "robust",
+    "plain": "plain", "adversarial linear": "adversarial-linear", "certified": "certified-machine",
+    "adversarial": "adversarial", "subquantile": "subquantile", "robust": "robust",
 }
 
 

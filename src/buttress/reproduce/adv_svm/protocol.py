@@ -91,7 +91,8 @@ def rows_of_table(split: Split, eps: float, features: int) -> dict[str, list[Can
         "published file": [Candidate(PublishedFile(n_frequencies=features))],
         "exact rkhs": [Candidate(AdversarialSVC(defense="rkhs", kernel=kernel, norm="l2", eps=radius, C=C, tol=1e-2),
                                  3000) for C in (30.0, 300.0)],
-        "input": [Candidate(AdversarialSVC(eps=eps, kernel=kernel, C=C, n_landmarks=250), 5000) for C in (0.1, 1.0)],
+        "input": [Candidate(AdversarialSVC(defense="input", eps=eps, kernel=kernel, C=C, n_landmarks=250), 5000)
+                  for C in (0.1, 1.0)],
     }
 
 

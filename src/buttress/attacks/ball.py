@@ -1,0 +1,130 @@
+"""The ball that an attack stays in: one radius, or one a column."""
+
+from dataclasses import dataclass, replace
+from numbers import Real
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from buttress._arrays import Place, namespace
+from buttress._checks import Array, check_columns, check_number, check_option, check_rows
+from buttress._types import MatrixLike, Rng
+
+
+@dataclass(frozen=True)
+class Ball:
+    """The moves d with |d / columns| <= radius in a norm; columns where ``columns`` is 0 stay.
+
+    Parameters
+    ----------
+    radius : float
+        That of the widest column.
+    norm : {"linf", "l2"}
+    columns : array of shape (1, d) or None
+        Radii as shares of the widest, in [0, 1], in the place of the problem; None where all columns have one radius.
+    """
+
+    radius: float
+    norm: str
+    columns: Array | None = None
+
+    def shrunk(self, share: float) -> "Ball":
+        """Return the ball of a share of the radius."""
+        return replace(self, radius=share * self.radius)
+
+    def reach(self, X: Array) -> Array | float:
+        """Return how far each column can move, to be broadcast to X."""
+        return self.radius if self.columns is None else self.radius * self.columns
+
+    def project(self, delta: Array) -> Array:
+        """Bring each row of ``delta`` into the ball."""
+        if self.columns is None:
+            return into_ball(delta, self.radius, self.norm)
+        if self.norm == "linf":
+            return namespace(delta).clip(delta, -self.radius * self.columns, self.radius * self.columns)
+        return into_ball(self.measured(delta), self.radius, self.norm) * self.columns
+
+    def measured(self, delta: Array) -> Array:
+        """Return moves in units of their columns, 0 in columns that stay."""
+        if self.columns is None:
+            return delta
+        xp = namespace(delta)
+        return xp.where(self.columns > 0, delta / xp.where(self.columns > 0, self.columns, 1.0), 0.0)
+
+    def step(self, g: Array, length: float) -> Array:
+        """Return the steps along which g rises most, of this length in the ball's norm; length is the widest column's.
+
+        With d = columns u the slope in u is columns g.
+        """
+        if self.columns is None:
+            step = direction(g, self.norm)
+            step *= length
+            return step
+        return length * self.columns * direction(self.columns * g, self.norm)
+
+    def draw(self, rng: Rng, shape: tuple[int, ...], place: Place) -> Array:
+        """Draw one move a row, uniformly in the ball."""
+        moves = place(random_in_ball(rng, shape, self.radius, self.norm))
+        return moves if self.columns is None else moves * self.columns
+
+
+def ball_of(eps: ArrayLike, norm: str, width: int, place: Place) -> Ball:
+    """Return the ball of what a user gave: a number, or one for each of ``width`` columns; ValueError for others."""
+    norm = check_option("norm", norm, ("linf", "l2"))
+    if isinstance(eps, Real) or np.ndim(eps) == 0:
+        return Ball(check_number("eps", eps if isinstance(eps, Real) else np.asarray(eps).item(), 0, closed="left"),
+                    norm)
+    columns = check_columns("eps", eps, width)
+    widest = float(columns.max())
+    return Ball(widest, norm, place(columns / (widest or 1.0)))
+
+
+def scaled_eps(X: MatrixLike, share: float) -> Array:
+    """Return a radius a column, (1, d), a share of its standard deviation: an ``eps`` of attacks and certificates.
+
+    Columns of very different units are thus moved by as much as they vary. A column that does not vary stays.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_wine
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> from buttress import SVC, attacks, certificates
+    >>> X, y = load_wine(return_X_y=True)
+    >>> model = make_pipeline(StandardScaler(), SVC()).fit(X, y)
+    >>> eps = attacks.scaled_eps(X, 0.25)
+    >>> found, info = attacks.pgd(model, X, y, eps=eps, return_info=True)
+    >>> bool((abs(found - X) <= eps * (1 + 1e-12)).all())
+    True
+    >>> proven = certificates.certified_within(model, X, eps=eps)
+    >>> bool((proven & (model.predict(X) == y) & info.success).any())
+    False
+    """
+    share = check_number("share", share, 0, closed="left", fix="It is a number of standard deviations.")
+    return share * check_rows(X, None, "A radius a column").astype(np.float64, copy=False).std(axis=0, keepdims=True)
+
+
+def into_ball(delta: Array, eps: float, norm: str) -> Array:
+    """Project each row of ``delta`` on the ball of radius ``eps``."""
+    xp = namespace(delta)
+    if norm == "linf":
+        return xp.clip(delta, -eps, eps)
+    size = xp.linalg.norm(delta, axis=1, keepdims=True)
+    return delta * xp.clip(eps / xp.clip(size, xp.finfo(delta.dtype).tiny, None), None, 1)
+
+
+def direction(g: Array, norm: str) -> Array:
+    """Return the steepest unit step of each row of g: its signs, or its direction."""
+    xp = namespace(g)
+    if norm == "linf":
+        return xp.sign(g)
+    return g / xp.clip(xp.linalg.norm(g, axis=1, keepdims=True), xp.finfo(g.dtype).tiny, None)
+
+
+def random_in_ball(rng: Rng, shape: tuple[int, ...], eps: float, norm: str) -> Array:
+    """Draw one point a row, uniformly in the ball of radius ``eps``."""
+    if norm == "linf":
+        return rng.uniform(-eps, eps, shape)
+    direction = rng.normal(size=shape)
+    radius = eps * rng.uniform(size=(shape[0], 1)) ** (1 / shape[1])
+    return radius * direction / np.linalg.norm(direction, axis=1, keepdims=True)

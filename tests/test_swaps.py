@@ -1,0 +1,87 @@
+"""Swapped categories against a loop over every version of every row."""
+
+from itertools import product
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.compose import make_column_transformer
+from sklearn.linear_model import LogisticRegression, RidgeClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder
+from sklearn.tree import DecisionTreeClassifier
+
+from buttress import attacks
+
+
+def table(n=40):
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame({"colour": rng.choice(["red", "green", "blue"], n), "size": rng.normal(size=n),
+                      "shape": pd.Categorical(rng.choice(["round", "square"], n)), "grade": rng.integers(0, 4, n)})
+    score = (X["colour"] == "red") + (X["grade"] > 1) * 0.7 + 0.5 * X["size"] + (X["shape"] == "round") * 0.4
+    return X, np.where(score > score.median(), "yes", "no")
+
+
+def fitted(last, X, y):
+    names = ["colour", "shape", "grade"]
+    encode = make_column_transformer((OneHotEncoder(handle_unknown="ignore"), names), remainder="passthrough")
+    return make_pipeline(encode, last).fit(X, y), names
+
+
+@pytest.mark.parametrize("last", [LogisticRegression(C=10), DecisionTreeClassifier(max_depth=4), RidgeClassifier()],
+                         ids=lambda model: type(model).__name__)
+@pytest.mark.parametrize("count", [1, 2])
+def test_a_row_falls_if_and_only_if_some_version_of_it_does(last, count):
+    X, y = table()
+    model, names = fitted(last, X, y)
+    found, info = attacks.swaps(model, X, y, columns=names, count=count, return_info=True)
+    levels = [list(dict.fromkeys(X[name])) for name in names]
+    versions = [(row, values) for row in range(len(X)) for values in product(*levels)
+                if sum(value != X[name].iloc[row] for name, value in zip(names, values, strict=True)) <= count]
+    rows = [row for row, _ in versions]
+    frame = X.iloc[rows].reset_index(drop=True)
+    for name, column in zip(names, zip(*[values for _, values in versions], strict=True), strict=True):
+        frame[name] = pd.Series(column).astype(X[name].dtype)
+    fell = pd.Series(model.predict(frame) != y[rows]).groupby(np.array(rows)).any().to_numpy()
+    np.testing.assert_array_equal(info.success, fell)
+    np.testing.assert_array_equal(model.predict(found) != y, info.success)
+    assert found.dtypes.equals(X.dtypes)
+    assert found.index.equals(X.index)
+    np.testing.assert_array_equal(info.distance, (found[names].astype(object) != X[names].astype(object)).sum(axis=1))
+    assert info.distance.max() <= count
+    np.testing.assert_array_equal(found["size"], X["size"])
+
+
+def test_levels_may_be_given_and_arrays_and_polars_taken():
+    pl = pytest.importorskip("polars")
+    X, y = table()
+    cells = X[["colour", "grade"]].astype(str).to_numpy(dtype=object)
+    model = make_pipeline(OneHotEncoder(), LogisticRegression(C=10)).fit(cells, y)
+    info = attacks.swaps(model, cells, y, columns=[0], levels={0: ["green"]}, return_info=True)[1]
+    green = cells.copy()
+    green[:, 0] = "green"
+    np.testing.assert_array_equal(info.success, (model.predict(cells) != y) | (model.predict(green) != y))
+    frame = pl.DataFrame({"a": cells[:, 0].astype(str), "b": cells[:, 1].astype(str)})
+    other = make_pipeline(OneHotEncoder(), LogisticRegression(C=10)).fit(pd.DataFrame(cells, columns=["a", "b"]), y)
+
+    class Polars:
+        classes_ = other.classes_
+
+        def predict(self, X):
+            return other.predict(pd.DataFrame({name: X[name].to_list() for name in X.columns}))
+
+    Polars.__sklearn_is_fitted__ = lambda self: True
+    named = attacks.swaps(Polars(), frame, y, columns=["a"], levels={"a": ["green"]}, return_info=True)[1]
+    np.testing.assert_array_equal(named.success, info.success)
+    assert np.isnan(named.margin).all()
+
+
+def test_what_cannot_be_done_is_said():
+    X, y = table()
+    model, names = fitted(LogisticRegression(), X, y)
+    with pytest.raises(ValueError, match=r"columns must be columns of X\. Got 'weight'"):
+        attacks.swaps(model, X, y, columns=["weight"])
+    with pytest.raises(ValueError, match="ways to change"):
+        attacks.swaps(model, X, y, columns=names, count=3, levels={name: range(100) for name in names})
+    with pytest.raises(ValueError, match="not fitted on"):
+        attacks.swaps(model, X, np.full(len(y), "maybe"), columns=names)
