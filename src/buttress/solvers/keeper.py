@@ -1,7 +1,7 @@
 """How a run keeps in the checkpoint of its fit what it needs to go on, and goes on from what it finds there."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import AbstractContextManager, nullcontext
 
 from buttress.checkpoints.journal import Journal, Record, columns_of, current_journal, journal_of_fit
@@ -34,7 +34,7 @@ class Keeper:
         """Return a block in which runs are part of this one and keep nothing themselves, if this one keeps a record."""
         return nullcontext() if self.journal is None else journal_of_fit(None)
 
-    def steps(self) -> Iterator[Step]:
+    def steps(self) -> Generator[Step, None, None]:
         """Yield the steps of the run that are still to come."""
         if self.journal is None:
             yield from self.run

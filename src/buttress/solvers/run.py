@@ -19,7 +19,7 @@ import functools
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from typing import Any, TypeVar, cast
 
 from buttress._checks import InterruptedWarning, NotConvergedWarning, warn_user
@@ -83,8 +83,9 @@ def run(
     watch = Watch(tol, None if max_iter == -1 else max_iter, max_time, callback, keep)
     keeper = Keeper(steps, watch)
     try:
-        with _display(progress, name, watch.max_iter) as show, keeper.alone():
-            for step in keeper.steps():
+        # closed here, because a Ctrl-C while Python drops a generator is swallowed
+        with _display(progress, name, watch.max_iter) as show, keeper.alone(), closing(keeper.steps()) as ahead:
+            for step in ahead:
                 watch.note(step)
                 show(watch.outcome.n_iter, step)
                 if keeper.over(step):
