@@ -12,6 +12,7 @@ from buttress import (
     RobustLinearRegressor,
 )
 from buttress.robust import label_fit, linear_regressor, regression_fit, regression_search
+from buttress.robust.design import FEWEST_LANDMARKS, LANDMARK_SECONDS, affordable
 from buttress.solvers.contamination.noisy_logistic import NoisyLogistic
 from buttress.solvers.ridge.leave_one_out import FeatureRidge
 
@@ -180,3 +181,19 @@ def raising_at_the_second_call(Z):
         return Z[rows]
 
     return take
+
+
+@pytest.mark.parametrize(("n", "seconds"), [(3000, 0.3), (100_000, 1.0)])
+def test_landmarks_are_as_many_as_the_time_pays_for(n, seconds):
+    count = affordable(n, seconds)
+    assert FEWEST_LANDMARKS <= count < 1000
+    assert count == FEWEST_LANDMARKS or LANDMARK_SECONDS * n * count**2 <= seconds
+    model = RobustKernelRegressor(max_time=0.001, random_state=0)
+    with pytest.warns(NotConvergedWarning):
+        model.fit(np.tile(X, (3, 1)) + RNG.normal(size=(600, 2)), np.tile(Y, 3))
+    assert len(model.expansion_.centers) == FEWEST_LANDMARKS
+
+
+@pytest.mark.parametrize(("n", "seconds"), [(3000, 1e9), (100_000, 1e9), (200, 0.1)])
+def test_landmarks_are_the_usual_ones_where_the_time_pays_for_them(n, seconds):
+    assert affordable(n, seconds) == "auto"

@@ -1,8 +1,8 @@
 """Whether training on perturbed inputs paid: against one class for all rows, and against the exact linear machine."""
 
-import warnings
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,6 +12,7 @@ from buttress._types import Rows
 from buttress.adversarial.input import attack_of
 from buttress.adversarial.linear import AdversarialLinearSVC
 from buttress.attacks import exact
+from buttress.attacks.tuning import quietly
 from buttress.expansion import KernelExpansion, winners
 from buttress.kernels.points import centred
 from buttress.solvers.gradient.worst_inputs import Machine
@@ -46,9 +47,7 @@ def outdone_by(
     rows = rng.permutation(len(X))[:JUDGED_ROWS]
     linear = AdversarialLinearSVC(C=model.C, attack="ball", norm=model.norm, eps=model.eps, tol=model.tol,
                                   max_time=clock())
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # of a machine that nobody asked for
-        linear.fit(X, codes)
+    quietly(partial(linear.fit, X, codes))
     if clock() == SPENT:
         return None
     box = None

@@ -28,6 +28,10 @@ from buttress.solvers.ridge.leave_one_out import FeatureRidge, GramRidge, Ridge,
 from buttress.solvers.ridge.tuning import LEVERAGES
 from buttress.solvers.run import Budget
 
+LANDMARK_SECONDS = 2e-9  # times n m^2: what a fit takes that is soon cut short, one thread of a common machine of 2026
+FEWEST_LANDMARKS = 100  # whatever the time
+FEW_ROWS = 500  # exact fits of so many take a quarter of a second
+
 
 class Regime(Enum):
     """How many rows there are for the landmarks, and whether their features fit into memory."""
@@ -111,7 +115,19 @@ def fit_setting(estimator: Any, X: Any, budget: Budget) -> Setting:
     """Return the setting of one fit of a robust kernel estimator to the rows of X; warn of near copies among them."""
     rng = check_random_state(estimator.random_state)
     warn_of_near_copies(estimator.kernel, X)
-    return Setting(default_kernel(estimator, X), estimator.n_landmarks, rng, budget)
+    count = estimator.n_landmarks
+    if isinstance(count, str) and count == "auto" and estimator.max_time is not None:
+        count = affordable(X.shape[0], estimator.max_time)
+    return Setting(default_kernel(estimator, X), count, rng, budget)
+
+
+def affordable(n: int, seconds: float) -> int | str:
+    """Return "auto" where its fit of n rows takes so many seconds, else the number of landmarks that do.
+
+    One solve on n rows and m landmarks takes some n m^2 operations, and cannot be ended early; an exact fit has m = n.
+    """
+    most = max(FEWEST_LANDMARKS, int(np.sqrt(seconds / (LANDMARK_SECONDS * n))))
+    return "auto" if n <= FEW_ROWS or most >= (n if n <= DESIGN.exact_rows else DESIGN.landmarks) else most
 
 
 def check_robust_parameters(estimator: Any) -> float | None:

@@ -55,7 +55,8 @@ class RobustKernelClassifier(Probabilities, ExpansionPredictions, ClassifierMixi
         Where rows are much shorter than that (pixels in [0, 1], counts of words), the median of their squared
         lengths stands for d.
     n_landmarks : "auto" or int, default="auto"
-        Nystroem landmarks; ``"auto"`` is exact up to 3,000 rows and 1,000 landmarks above.
+        Nystroem landmarks; ``"auto"`` is exact up to 3,000 rows and 1,000 landmarks above; with ``max_time``
+        it is fewer where so many cost more, about sqrt(max_time / (2e-9 n)) of n rows.
     max_iter : int, default=20
         Most concentration steps.
     max_time : float or None, default=None

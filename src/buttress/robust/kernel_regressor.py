@@ -44,7 +44,8 @@ class RobustKernelRegressor(Documented, ExpansionValues, ExpansionIntervals, Reg
     n_starts : int, default=6
         Random starts of the search, next to five fixed ones.
     n_landmarks : "auto" or int, default="auto"
-        Nystroem landmarks; ``"auto"`` is exact up to 3,000 rows and 1,000 landmarks above.
+        Nystroem landmarks; ``"auto"`` is exact up to 3,000 rows and 1,000 landmarks above; with ``max_time``
+        it is fewer where so many cost more, about sqrt(max_time / (2e-9 n)) of n rows.
     max_iter : int, default=40
         Most iterations of the mixture fit.
     max_time : float or None, default=None

@@ -16,6 +16,7 @@ estimators, 2003; it is what robustbase::lmrob reports).
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.linalg import cho_solve, lapack
 
 from buttress._checks import Array
 from buttress._rows import drawn_rows
@@ -28,6 +29,7 @@ STEPS = 500  # most steps of either
 SEARCHED = 1000  # rows, drawn from more, that it is searched on
 FOLLOWED = 3  # starts of least scale that go on
 SCALE_STEPS = 60  # most steps to a scale; each at least halves what is left
+WELL_APART = 1e-4  # of the largest pivot of X'UX: normal equations then lose at most half of the digits
 DEPENDENT = 1e-10  # of the largest singular value: a smaller one means columns that depend on others
 
 
@@ -147,6 +149,12 @@ def _descended(X: Array, y: Array, r: Array, s: float) -> tuple[Array, Array]:
 
 
 def _weighted(X: Array, y: Array, u: Array) -> Array:
+    """Return the least squares of weights u: by the normal equations, or by an SVD where columns nearly depend."""
+    Z = X * u[:, None]
+    factor, failed = lapack.dpotrf(Z.T @ X, lower=1)
+    pivots = factor.diagonal()
+    if not failed and pivots.min() > WELL_APART * pivots.max():
+        return np.asarray(cho_solve((factor, True), Z.T @ y))
     root = np.sqrt(u)
     return np.asarray(np.linalg.lstsq(X * root[:, None], y * root, rcond=None)[0])
 
