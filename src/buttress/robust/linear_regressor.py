@@ -294,11 +294,12 @@ def linear_fit(rows: Rows, n_starts: int, max_iter: int, rng: np.random.RandomSt
 
 def _efficient(rows: Rows, part: Rows, fits: list[Fit], max_iter: int, budget: Budget) -> MFit:
     """Return the M-fit to all rows from fits to some, of which the last is the cautious one."""
-    found = [_m_fit(part, fit, max_iter, budget) for fit in fits]
+    cautious = _m_fit(part, fits[-1], max_iter, budget)
+    others = [_m_fit(part, fit, max_iter, budget) for fit in fits[:-1] if not budget.spent()]
     # A fit that uses few rows fits those too well. So it must gain as much over the cautious fit as a robust one must
     # gain over the plain one.
-    best = max(found, key=lambda result: result.known.likelihood)
-    best = best if gains_enough(found[-1].known, best.known) else found[-1]
+    best = max([*others, cautious], key=lambda result: result.known.likelihood)
+    best = best if gains_enough(cautious.known, best.known) else cautious
     return best if rows is part else _m_fit(rows, rows.trimmed(best.fit), max_iter, budget)
 
 
