@@ -264,6 +264,7 @@ def instance(name, **state):
         (sealed(made({"kind": "type"})), "well-formed"),
         (sealed(made(instance("sklearn.CountVectorizer", vocabulary_={"dict": [["a", 7]]}))), "number its words"),
         (sealed(made({"spline": [[0], [0], 3, True, 0]})), "not a well-formed|knots|least"),
+        (sealed(made({"spline": [[0, 1, 2, 3, 4, 5, 6, 7], [[0, 1, 2, 3]], 3, True, 1]})), "axis 1"),
         (sealed(made({"dtype": "<M8"})), "dtype '<M8'"),
         (sealed(made({"type": "i4,f8"})), "dtype 'i4,f8'"),
         (sealed(made({"type": "os.system"})), "dtype 'os.system'"),

@@ -209,6 +209,8 @@ def _random_state(part: object, inner: Inner) -> np.random.RandomState:
 def _spline(part: list[object], inner: Inner) -> BSpline:
     """Return a spline; its constructor refuses knots and coefficients that do not fit together."""
     knots, coefficients, degree, extrapolate, axis = (inner(entry) for entry in part)
+    if axis != 0:  # its constructor would turn the coefficients again each time
+        raise ModelFileError(f"A spline in the file has axis {axis!r}. SplineTransformer makes splines along axis 0.")
     return BSpline(knots, coefficients, degree, extrapolate=extrapolate, axis=axis)
 
 
