@@ -14,7 +14,7 @@ from sklearn.base import clone, is_classifier, is_outlier_detector
 from test_estimators import ESTIMATORS, data_for
 
 import buttress
-from buttress import InterruptedWarning, LinearSVC, NotConvergedWarning, RelationalLinearSVC, SeverClassifier
+from buttress import InterruptedWarning, LinearSVC, NotConvergedWarning, Nystroem, RelationalLinearSVC, SeverClassifier
 from buttress.relational import EntityFeatures, Join, Table
 
 INSTANTS = 3  # of Ctrl-C in the short run, and 50 in the long one
@@ -171,7 +171,8 @@ def instants(count):
     return lambda calls: np.random.RandomState(0).randint(1, calls, count)
 
 
-EVERY = [*ESTIMATORS, RelationalLinearSVC(alpha=0.01, random_state=0), EntityFeatures(visits(30, 0)[1])]
+EVERY = [*ESTIMATORS, RelationalLinearSVC(alpha=0.01, random_state=0), EntityFeatures(visits(30, 0)[1]),
+         Nystroem(n_components=10, random_state=0)]
 NUMBERED = pytest.mark.parametrize("case", range(len(EVERY)), ids=[type(e).__name__ for e in EVERY])
 
 

@@ -9,6 +9,7 @@ from sklearn.cluster import kmeans_plusplus
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import _num_samples, check_is_fitted
 
+from buttress._all_or_nothing import all_or_nothing
 from buttress._checks import Array, check_count, check_option, check_X, check_X_y
 from buttress._documented import Documented
 from buttress._types import MatrixLike, RandomStateLike, VectorLike
@@ -90,6 +91,7 @@ class Nystroem(Documented, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
         tags.transformer_tags.preserves_dtype = ["float64"]
         return tags
 
+    @all_or_nothing
     def fit(self, X: MatrixLike, y: VectorLike | None = None) -> "Nystroem":
         """Choose the landmarks among the rows of X (n, d), dense or sparse; returns self. y is ignored.
 
@@ -132,5 +134,3 @@ class Nystroem(Documented, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "normalization_")
-
-

@@ -38,7 +38,7 @@ def alpha_path(join: Join, alphas: Sequence[float], model: RelationalLinearSVC |
     """
     model = RelationalLinearSVC() if model is None else model
     first = clone(model)
-    first._check_parameters(join, None)
+    check_parameters(first, join, None)
     fitted = []
     with ExitStack() as held:
         with time_limit(model.max_time):
@@ -47,7 +47,7 @@ def alpha_path(join: Join, alphas: Sequence[float], model: RelationalLinearSVC |
         start = None
         for alpha in sorted(alphas, reverse=True):
             current = clone(model).set_params(alpha=float(alpha), C=None)
-            current._check_parameters(join, None)
+            check_parameters(current, join, None)
             with time_limit(model.max_time):
                 fitted.append(current._fit_plan(plan, oracle, pool, start))
             start = current.beta_

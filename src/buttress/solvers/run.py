@@ -15,13 +15,13 @@ Examples
 (0.0625, 4, 'converged')
 """
 
-import functools
 import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
+from buttress._all_or_nothing import all_or_nothing
 from buttress._checks import InterruptedWarning, NotConvergedWarning, warn_user
 from buttress.solvers.keeper import Keeper, cut_short
 from buttress.solvers.steps import Restartable, Step, Steps, restartable
@@ -30,7 +30,6 @@ from buttress.solvers.watch import Outcome, Watch
 __all__ = ["Budget", "Outcome", "Restartable", "Step", "Steps", "all_or_nothing", "countdown", "restartable", "run"]
 
 T = TypeVar("T")
-F = TypeVar("F", bound=Callable[..., Any])
 
 SPENT = 1e-9  # seconds that are left when none are, so that every run makes its first step
 
@@ -117,24 +116,6 @@ def _warn_of_the_end(
         where = f" with {best.measured()} > tol {tol:.3g}" if best.measures else ""
         warn_user(f"{name} stopped at {outcome.status} after {outcome.n_iter} iterations{where}. "
                   f"Raise {outcome.status}{' or tol' if where else ''}, or scale the data.", NotConvergedWarning)
-
-
-def all_or_nothing(fit: F) -> F:
-    """Decorate the fit of an estimator: when it raises, also at Ctrl-C, the estimator is left as it was before.
-
-    Attributes are given back by name, so a fit must not change an array of an earlier one in place.
-    """
-
-    @functools.wraps(fit)
-    def guarded(model: object, *args: Any, **kwargs: Any) -> Any:
-        before = dict(vars(model))
-        try:
-            return fit(model, *args, **kwargs)
-        except BaseException:
-            model.__dict__ = before  # at once, so that a second Ctrl-C finds nothing half done
-            raise
-
-    return cast(F, guarded)
 
 
 def countdown(max_time: float | None) -> Callable[[], float | None]:
