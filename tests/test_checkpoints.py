@@ -30,6 +30,7 @@ from buttress import (
     NotConvergedWarning,
     RobustKernelClassifier,
     RobustKernelRegressor,
+    RobustLinearRegressor,
     SeverClassifier,
     SeverRegressor,
     Tilted,
@@ -98,6 +99,7 @@ CASES |= {
     "robust regression": (RobustKernelRegressor(random_state=0, n_starts=1), X, OFF),
     "robust regression, landmarks": (RobustKernelRegressor(random_state=0, n_starts=1, n_landmarks=30), X, OFF),
     "robust regression, many rows": (RobustKernelRegressor(random_state=0, n_starts=1, n_landmarks=8), X, OFF),
+    "robust line": (RobustLinearRegressor(random_state=0), X, OFF),
     "robust classes": (RobustKernelClassifier(random_state=0), X, y),
     "robust classes, landmarks": (RobustKernelClassifier(random_state=0, n_landmarks=30), X, y),
     "robust classes, many rows": (RobustKernelClassifier(random_state=0, n_landmarks=8), X, y),
@@ -112,7 +114,8 @@ CASES |= {
     "join, in a database": (RelationalLinearSVC(tol=1e-4, engine="sql", random_state=0), joined(), None),
     "balls": (AdversarialLinearSVC(attack="ball", norm="l2", eps=0.1), X, y),
 }
-SHORT += ["robust regression, landmarks", "robust classes, landmarks", "Sever classes", "STIR", "balls", "join"]
+SHORT += ["robust regression, landmarks", "robust line",
+          "robust classes, landmarks", "Sever classes", "STIR", "balls", "join"]
 
 
 class Killed(BaseException):

@@ -11,7 +11,7 @@ from buttress import (
     RobustKernelRegressor,
     RobustLinearRegressor,
 )
-from buttress.robust import label_fit, linear_regressor, regression_fit, regression_search
+from buttress.robust import label_fit, linear_fit, regression_fit, regression_search
 from buttress.robust.design import FEWEST_LANDMARKS, LANDMARK_SECONDS, affordable
 from buttress.solvers.contamination.noisy_logistic import NoisyLogistic
 from buttress.solvers.ridge.leave_one_out import FeatureRidge
@@ -52,7 +52,7 @@ def named(value):
 @pytest.mark.parametrize(("model", "place", "name", "says"), [
     (MODELS[0][0], regression_fit, "_best_alpha", "of the rows that the search took as good"),
     (MODELS[1][0], regression_fit, "_best_alpha", "of the rows that the search took as good"),
-    (MODELS[2][0], linear_regressor, "m_steps", "of least trimmed squares"),
+    (MODELS[2][0], linear_fit, "m_steps", "of least trimmed squares"),
 ])
 def test_an_interrupt_leaves_a_model_of_the_rows_found(model, place, name, says, monkeypatch):
     interrupt(monkeypatch, place, name)
@@ -72,7 +72,7 @@ def test_an_interrupt_of_the_guard_leaves_the_robust_fit(monkeypatch):
 
 
 @pytest.mark.parametrize(("number", "place", "name"), [
-    (0, regression_fit, "search"), (1, regression_fit, "search"), (2, linear_regressor, "least_trimmed"),
+    (0, regression_fit, "search"), (1, regression_fit, "search"), (2, linear_fit, "least_trimmed"),
     (3, label_fit, "likeliest_fit"),
     (4, NoisyLogistic, "chances"),
 ])

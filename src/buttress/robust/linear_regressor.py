@@ -1,11 +1,8 @@
 """Linear regression that resists corruption of two rows in five, in X and in y: least trimmed squares, then MM."""
 
-from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy.linalg import lstsq
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
@@ -23,19 +20,19 @@ from buttress._documented import Documented
 from buttress._rows import equal_rows
 from buttress._threads import threads_for
 from buttress._types import MatrixLike
-from buttress.certainty.intervals import held_out_of, hold_out, interval
+from buttress.certainty.intervals import HeldOutFits, held_out_of, hold_out, interval
+from buttress.checkpoints.resumable import resumable
 from buttress.robust.columns import ColumnUnits, robust_columns
 from buttress.robust.design import warn_of_near_copies
 from buttress.robust.kernel_regressor import centre_and_spread, chosen_inliers
+from buttress.robust.linear_fit import LinearFit, Rows, linear_fit, trimmed_size
 from buttress.robust.misleading import warn_of_misleading
 from buttress.robust.regression_fit import least_residual_scale
 from buttress.robust.report import row_keys
 from buttress.robust.summary import LinearSummary, estimate_of, summary_of
-from buttress.robust.tuning import LINEAR
-from buttress.solvers.contamination.residual_law import Explained, Limits, explain, gains_enough, reweighted_steps
-from buttress.solvers.contamination.trimmed import concentrate, lts_scale, m_steps, smallest, within
-from buttress.solvers.contamination.tuning import GUARD
-from buttress.solvers.ridge.leave_one_out import FeatureRidge, Fit
+from buttress.solvers.contamination.residual_law import Limits
+from buttress.solvers.ridge.kept import kept_with
+from buttress.solvers.ridge.leave_one_out import FeatureRidge
 from buttress.solvers.run import Budget, all_or_nothing
 
 
@@ -70,6 +67,8 @@ class RobustLinearRegressor(Documented, RegressorMixin, BaseEstimator):
     progress : bool, default=False
         Show a progress line.
     random_state : int, RandomState or None
+    checkpoint, resume
+        As in :class:`buttress.RobustKernelRegressor`.
 
     Attributes
     ----------
@@ -113,6 +112,8 @@ class RobustLinearRegressor(Documented, RegressorMixin, BaseEstimator):
         max_time: float | None = None,
         progress: bool = False,
         random_state: Any = None,
+        checkpoint: str | None = None,
+        resume: bool | str = False,
     ):
         self.contamination = contamination
         self.alpha = alpha
@@ -122,8 +123,11 @@ class RobustLinearRegressor(Documented, RegressorMixin, BaseEstimator):
         self.max_time = max_time
         self.progress = progress
         self.random_state = random_state
+        self.checkpoint = checkpoint
+        self.resume = resume
 
     @all_or_nothing
+    @resumable
     def fit(self, X: Any, y: Any) -> "RobustLinearRegressor":
         """Fit to X of shape (n, d) and real targets y of shape (n,); returns self.
 
@@ -150,8 +154,9 @@ class RobustLinearRegressor(Documented, RegressorMixin, BaseEstimator):
         rows = Rows(ridge, scaled, self.alpha, trimmed_size(len(scaled), share), limits)
         with threads_for(Z.size * Z.shape[1]):
             found = linear_fit(rows, self.n_starts, self.max_iter, rng, budget)
-            held = hold_out(ridge, scaled, found.fit, self.alpha, groups=ridge.groups, by_folds=True,
-                            weight=np.ones(len(y)) if found.clean else found.known.responsibility)
+            weight = np.ones(len(y)) if found.clean else found.known.responsibility
+            held = HeldOutFits(**kept_with(ridge, ["held out", found.fit.coef], lambda: vars(hold_out(
+                ridge, scaled, found.fit, self.alpha, groups=ridge.groups, by_folds=True, weight=weight))))
             columns = ColumnUnits(centre, width, unit, intercept)
             self.mm_ = estimate_of(ridge, scaled, np.array([found.fit.coef, *found.ends]), columns, middle)
         budget.tell(found.n_iter)
@@ -204,196 +209,3 @@ class RobustLinearRegressor(Documented, RegressorMixin, BaseEstimator):
         check_is_fitted(self)
         held = held_out_of(self)
         return interval(held, check_X(self, X) @ held.coef + held.intercept, coverage)
-
-
-@dataclass(frozen=True)
-class Rows:
-    """Rows of features and their targets, the ridge that suits their number, how many are trusted, and limits."""
-
-    ridge: FeatureRidge
-    y: Array
-    alpha: float
-    h: int
-    limits: Limits
-
-    def drawn(self, part: NDArray[np.intp]) -> "Rows":
-        """Return the numbered rows."""
-        Z = self.ridge.Z[part]
-        return Rows(FeatureRidge(Z, groups=equal_rows(Z)), self.y[part], self.alpha * len(part) / len(self.y),
-                    trimmed_size(len(part), self.limits.share), self.limits)
-
-    def trimmed(self, fit: Fit) -> Fit:
-        """Return the fit to the rows that ``fit`` leaves the smallest residuals."""
-        return self.ridge.solve(self.y, smallest(np.abs(self.y - self.ridge.Z @ fit.coef), self.h), self.alpha)
-
-    def explained(self, fit: Fit) -> Explained:
-        """Return the leave-one-out residuals of a fit explained."""
-        return explain(fit.loo, fit.spread, None, self.limits)
-
-
-@dataclass(frozen=True)
-class LinearFit:
-    """A fit, its residuals explained, the rows each start took as good (starts, n), where it ended, and how it came."""
-
-    fit: Fit
-    known: Explained
-    votes: NDArray[np.bool_]
-    ends: list[Array]
-    n_iter: int
-    clean: bool
-
-
-@dataclass(frozen=True)
-class MFit:
-    """An M-estimate: the fit, its leave-one-out residuals explained, and its iterations."""
-
-    fit: Fit
-    known: Explained
-    n_iter: int
-
-
-def linear_fit(rows: Rows, n_starts: int, max_iter: int, rng: np.random.RandomState, budget: Budget) -> LinearFit:
-    """Fit plain ridge and the robust fit, and keep one of them; with many rows, a part of them chooses the start.
-
-    ====================  ==========================  ================================================
-    contamination known   robust fit gains            kept
-    ====================  ==========================  ================================================
-    yes, 0                -                           plain
-    yes                   -                           robust, reweighted
-    no                    :func:`needed_gain`         robust, reweighted
-    no                    something, where the plain  robust, reweighted (:func:`plainly_contaminated`)
-                          residuals show outliers
-    no                    less                        plain
-    ====================  ==========================  ================================================
-    """
-    plain = rows.ridge.solve(rows.y, np.ones(len(rows.y)), rows.alpha)
-    share = rows.limits.share
-    known = explain(plain.loo, plain.spread, None, Limits(rows.limits.floor, share or None))
-    if share == 0 or not rows.y.any():
-        ones = np.ones(len(rows.y))
-        return LinearFit(plain, replace(known, responsibility=ones), ones[None, :] > 0, [], n_iter=1, clean=True)
-    part = rows
-    if len(rows.y) > LINEAR.searched:
-        part = rows.drawn(rng.choice(len(rows.y), LINEAR.searched, replace=False))
-    fits, ends = least_trimmed(part, n_starts=n_starts, rng=rng, budget=budget)
-    votes = np.array([within(rows.y - rows.ridge.Z @ coef, LINEAR.good_within, rows.limits.floor) for coef in ends])
-    robust = budget.attempt(
-        lambda: _efficient(rows, part, fits, max_iter, budget), otherwise=lambda: None,
-        message="The fit was interrupted. The model is of least trimmed squares: it bears bad rows, but uses little "
-                "more than half of the good ones.")
-    if robust is None:
-        fit = rows.trimmed(fits[0])
-        return LinearFit(fit, rows.explained(fit), votes, ends, n_iter=1, clean=False)
-    gains = gains_enough(known, robust.known, needed_gain(plain.spread)) or plainly_contaminated(known, robust.known)
-    if share is None and not gains:
-        return LinearFit(plain, known, votes, ends, robust.n_iter, clean=True)
-    steps = reweighted_steps(rows.ridge, rows.y, robust.fit, robust.known, alpha=rows.alpha, limits=rows.limits)
-    fit, known = budget.run(steps, tol=LINEAR.gain, max_iter=max_iter, inner=False).state
-    return LinearFit(fit, known, votes, ends, robust.n_iter, clean=False)
-
-
-def _efficient(rows: Rows, part: Rows, fits: list[Fit], max_iter: int, budget: Budget) -> MFit:
-    """Return the M-fit to all rows from fits to some, of which the last is the cautious one."""
-    cautious = _m_fit(part, fits[-1], max_iter, budget)
-    others = [_m_fit(part, fit, max_iter, budget) for fit in fits[:-1] if not budget.spent()]
-    # A fit that uses few rows fits those too well. So it must gain as much over the cautious fit as a robust one must
-    # gain over the plain one.
-    best = max([*others, cautious], key=lambda result: result.known.likelihood)
-    best = best if gains_enough(cautious.known, best.known) else cautious
-    return best if rows is part else _m_fit(rows, rows.trimmed(best.fit), max_iter, budget)
-
-
-def _m_fit(rows: Rows, start: Fit, max_iter: int, budget: Budget) -> MFit:
-    """Return the M-fit from a trimmed fit, its scale corrected for the degrees of freedom the h rows paid for."""
-    residual = rows.y - start.values
-    spent = min(float(np.sum(1 - 1 / start.spread**2)), LINEAR.most_spent * rows.h)
-    correction = np.sqrt(rows.h / (rows.h - spent))
-    scale = max(lts_scale(residual, len(residual) // 2 + 1) * correction, rows.limits.floor)
-    steps = m_steps(rows.ridge, rows.y, residual, alpha=rows.alpha, scale=scale)
-    outcome = budget.run(steps, tol=LINEAR.settled, max_iter=max_iter, warn=("max_iter",))
-    fit, _ = outcome.state
-    return MFit(fit, rows.explained(fit), max(outcome.n_iter, 1))
-
-
-def plainly_contaminated(plain: Explained, robust: Explained) -> bool:
-    """Say whether the plain fit's own residuals show corrupt rows, so that any gain of the robust fit is enough.
-
-    If targets scatter widely and bad rows change the fit little, it gains only .02 nats a row. On clean data, skewed or
-    with heavy tails, plain residuals have an outlier density of at most .09; with a fifth corrupt, one of .19 and more.
-    """
-    gain = (robust.likelihood - plain.likelihood) * len(robust.responsibility)
-    return plain.law.share > GUARD.plain_share and gain > GUARD.gain_in_all
-
-
-def needed_gain(spread: Array) -> float:
-    """Return the nats per row by which a robust fit must predict left-out rows better than the plain one.
-
-    With many columns for the rows, a fit that can choose its rows gains even on clean data: up to .1 with a quarter as
-    many columns as rows, .15 to .35 with a third and .1 to .5 with half as many. With 20 or 40 per cent bad rows it
-    gains at least .2, .3 and .4. With more columns than rows the ridge decides the fit, and nothing is gained.
-    ``spread`` (n,) is the plain fit's, from which the mean leverage follows.
-    """
-    leverage = float(np.mean(1 - 1 / spread**2))
-    return GUARD.gain_a_row + max(min(leverage, 1 - leverage) - GUARD.free_leverage, 0)
-
-
-def least_trimmed(
-    rows: Rows, *, n_starts: int, rng: np.random.RandomState, budget: Budget
-) -> tuple[list[Fit], list[Array]]:
-    """Return the three fits of least trimmed objective and one of least absolute deviations; and each start's end."""
-    absolute = _absolute(rows.ridge, rows.y, rows.alpha)
-    bounded = rows.ridge.solve(rows.y, _absolute_weights(absolute), rows.alpha)
-    tried = 0 if budget.spent() else n_starts
-    ends = [budget.run(concentrate(rows.ridge, rows.y, u, alpha=rows.alpha, h=rows.h), max_iter=LINEAR.steps,
-                       progress=False) for u in _starts(rows, absolute, tried, rng)]
-    different = {end.state[1].tobytes(): end for end in ends}.values()
-    best = [end.state[0] for end in sorted(different, key=lambda end: end.objective)[: LINEAR.followed]]
-    return [*best, bounded], [end.state[0].coef for end in ends]
-
-
-def _starts(rows: Rows, absolute: Array, n_starts: int, rng: np.random.RandomState) -> list[Array]:
-    """Return the weights to start from, each of h rows.
-
-    They are the h targets nearest their middle, the smallest residuals of least absolute deviations and of a trimmed
-    gradient descent from zero, and those of fits to random subsets of d + 2 rows where there are few columns.
-    """
-    Z = rows.ridge.Z
-    n, m = Z.shape
-    residuals = [rows.y, absolute, _trimmed_descent(Z, rows.y, rows.h)]
-    for _ in range(n_starts if m < LINEAR.random_below else 0):
-        part = rng.permutation(n)[: min(n, m + LINEAR.beyond_columns)]
-        exact = lstsq(Z[part], rows.y[part], check_finite=False)[0]
-        residuals.append(rows.y - Z @ exact)
-    return [smallest(np.abs(r), rows.h) for r in residuals]
-
-
-def trimmed_size(n: int, share: float | None) -> int:
-    """Return how many of n rows least trimmed squares keeps."""
-    return max(int(min(LINEAR.trusted, 1 - (share or 0)) * n), min(n, 2))
-
-
-def _absolute(ridge: FeatureRidge, y: Array, alpha: float) -> Array:
-    """Return residuals of reweighting towards least absolute deviations."""
-    r = y
-    for _ in range(LINEAR.absolute_rounds):
-        r = y - ridge.solve(y, _absolute_weights(r), alpha).values
-    return r
-
-
-def _absolute_weights(r: Array) -> Array:
-    return np.asarray(1 / np.maximum(np.abs(r), LINEAR.least_deviation))
-
-
-def _trimmed_descent(Z: Array, y: Array, h: int) -> Array:
-    """Return residuals after gradient steps on the h smallest, each of length one over their curvature."""
-    w = np.zeros(Z.shape[1])
-    for _ in range(LINEAR.descent_steps):
-        r = Z @ w - y
-        kept = np.flatnonzero(smallest(np.abs(r), h))
-        g = Z[kept].T @ r[kept]
-        Zg = Z[kept] @ g
-        curvature = Zg @ Zg
-        if not curvature > 0:
-            break
-        w = w - (g @ g) / curvature * g
-    return y - Z @ w

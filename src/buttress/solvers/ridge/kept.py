@@ -1,6 +1,6 @@
-"""A ridge solver whose fits are kept in the checkpoint of the estimator's fit."""
+"""A ridge solver whose fits, or calls that make many of them, are kept in the checkpoint of the estimator's fit."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import islice
 
@@ -56,3 +56,16 @@ class KeptRidge:
 def kept_ridge(ridge: Ridge) -> Ridge:
     """Return the solver, or one that keeps its fits where the fit that is going on has a checkpoint."""
     return ridge if current_journal() is None else KeptRidge(ridge)
+
+
+def kept_with(ridge: Ridge, question: object, compute: Callable[[], Memory]) -> Memory:
+    """Return ``compute()``, or what the checkpoint of the fit keeps of it; the solver is then as that left it."""
+
+    def computed() -> Memory:
+        found = compute()
+        return {"found": found, "ridge": ridge.memory()}
+
+    answer = kept(question, computed)
+    ridge.recall(answer["ridge"])
+    found: Memory = answer["found"]
+    return found
