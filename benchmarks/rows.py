@@ -121,7 +121,7 @@ def sure(folder: str | None) -> Iterator[Row]:
     except ImportError:
         yield Row("prediction sets", "coverage", np.nan, "MAPIE", None)
         return
-    covered, size, _, their_cover, their_size, time = found.mean(axis=0)
+    covered, size, _, their_cover, their_size, time, _ = found.mean(axis=0)
     yield Row("prediction sets of SVC at .9", "coverage", covered, "MAPIE", their_cover, Better.NEARER)
     yield Row("the same: classes in a set", "classes", size, "MAPIE", their_size)
     yield Row("the same: fit and ask", "s, of theirs", time, "MAPIE", 1.0)
