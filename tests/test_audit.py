@@ -340,7 +340,7 @@ def test_the_budget_is_kept_by_using_fewer_rows():
     X, y = make_classification(6000, n_features=10, random_state=0)
     found = buttress.audit(None, X, y, budget=8)
     assert "train" in found.subsampled
-    assert found.seconds < 30  # generous: what is tested is that 4,200 rows were not all used
+    assert found.seconds < 60  # generous: what is tested is that 4,200 rows were not all used
 
 
 @pytest.mark.parametrize(

@@ -257,7 +257,8 @@ def test_ctrl_c_leaves_a_usable_model(engine, monkeypatch):
 
     monkeypatch.setattr(kind, "__call__", interrupted)
     with pytest.warns(InterruptedWarning, match="best state"):
-        model = RelationalLinearSVC(alpha=0.05, tol=1e-9, n_samples=1, engine=engine, random_state=0).fit(join)
+        model = RelationalLinearSVC(alpha=0.05, tol=1e-9, n_samples=1, engine=engine, row_weight="join",
+                                    random_state=0).fit(join)
     assert model.n_oracle_calls_ == 1
     rows = materialise(join)
     X, y, weight = design(join, prepare(join), rows)
