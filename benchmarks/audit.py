@@ -31,6 +31,7 @@ from buttress.audit import contenders
 from buttress.audit.against.tests import unlike
 from buttress.audit.baselines import MAJORITY, MEAN, baselines, takes_logarithms
 from buttress.audit.conclude import NO_VOTE, _best
+from buttress.audit.curves import noise_curve
 from buttress.audit.findings import CHECKS, Evidence, find_all
 from buttress.audit.findings.models import FragileToLabels, FragileToMoves, NoBetter
 from buttress.audit.measure import Cell
@@ -235,7 +236,7 @@ def measured(X: Columns, y: np.ndarray) -> set[str]:
     study.rows = {name: {key: Cell() for key in columns} for name in study.entries}
     study._subsample()
     study._as_is_and_attacked()
-    study._noise_curve()
+    noise_curve(study)
     best = _best(study, [key for key in columns if key not in NO_VOTE], "accuracy" if study.classifies else "rmse")
     n = len(table)
     verdicts = Verdicts(table.target, table.target, np.zeros(n), np.zeros(n), np.zeros(n, bool), np.zeros((n, 1), int),
