@@ -14,7 +14,15 @@ from sklearn.base import clone, is_classifier, is_outlier_detector
 from test_estimators import ESTIMATORS, data_for
 
 import buttress
-from buttress import InterruptedWarning, LinearSVC, NotConvergedWarning, Nystroem, RelationalLinearSVC, SeverClassifier
+from buttress import (
+    AdversarialSVC,
+    InterruptedWarning,
+    LinearSVC,
+    NotConvergedWarning,
+    Nystroem,
+    RelationalLinearSVC,
+    SeverClassifier,
+)
 from buttress.relational import EntityFeatures, Join, Table
 
 INSTANTS = 3  # of Ctrl-C in the short run, and 50 in the long one
@@ -219,11 +227,21 @@ def test_a_refused_partial_fit_leaves_the_model():
     np.testing.assert_array_equal(again.partial_fit(X, y).coef_, model.coef_)
 
 
-def test_threads_leave_the_warning_filters_as_they_were():
-    X, y = data_for(SeverClassifier())
+@pytest.mark.parametrize(("estimator", "scale"), [
+    (SeverClassifier(n_rounds=2), 1e4),
+    (AdversarialSVC(max_iter=2, n_landmarks=5), 1.0),  # which fits others and attacks them, without their warnings
+    (AdversarialSVC(defense="input", max_iter=2, n_landmarks=5), 1.0),
+], ids=str)
+def test_threads_leave_the_warning_filters_as_they_were(estimator, scale):
+    X, y = data_for(estimator)
     before = list(warnings.filters)
-    with ThreadPoolExecutor(4) as pool:
-        list(pool.map(lambda seed: SeverClassifier(random_state=seed, n_rounds=2).fit(1e4 * X, y), range(8)))
+    often = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)  # so that threads meet inside a fit
+    try:
+        with ThreadPoolExecutor(4) as pool:
+            list(pool.map(lambda seed: clone(estimator).set_params(random_state=seed).fit(scale * X, y), range(8)))
+    finally:
+        sys.setswitchinterval(often)
     assert warnings.filters == before
 
 

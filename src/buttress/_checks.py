@@ -49,19 +49,23 @@ class InterruptedWarning(UserWarning):
 
 
 _SILENT: ContextVar[tuple[type[Warning], ...]] = ContextVar("_SILENT", default=())
+_PASSED_ON: ContextVar[bool] = ContextVar("_PASSED_ON", default=False)
 
 
 @contextmanager
-def silent(*categories: type[Warning]) -> Iterator[None]:
+def silent(*categories: type[Warning], pass_on: bool = False) -> Iterator[None]:
     """Keep :func:`warn_user` from warnings of these categories, in this thread alone.
 
-    ``warnings.catch_warnings`` changes the filters of the process, and two threads may leave each other's.
+    With ``pass_on``, a fit that Ctrl-C cut short raises KeyboardInterrupt in place of its warning. The filters of
+    ``warnings.catch_warnings`` are those of the process, and two threads may leave each other's.
     """
-    before = _SILENT.set(categories)
+    silenced = _SILENT.set(_SILENT.get() + categories)
+    passed_on = _PASSED_ON.set(_PASSED_ON.get() or pass_on)
     try:
         yield
     finally:
-        _SILENT.reset(before)
+        _PASSED_ON.reset(passed_on)
+        _SILENT.reset(silenced)
 
 
 def warn_user(message: str, category: type[Warning] = UserWarning) -> None:
@@ -70,6 +74,8 @@ def warn_user(message: str, category: type[Warning] = UserWarning) -> None:
     Frames of scikit-learn, its wrappers of ``fit`` and its pipelines, are passed over as well. The depth is counted
     here because ``warnings.warn`` takes ``skip_file_prefixes`` from Python 3.12 on only.
     """
+    if _PASSED_ON.get() and issubclass(category, InterruptedWarning):
+        raise KeyboardInterrupt
     if issubclass(category, _SILENT.get()):
         return
     depth, frame = 1, sys._getframe()
@@ -372,9 +378,8 @@ def check_classes(y: VectorLike, who: str) -> tuple[Labels, Rows]:
         check_classification_targets(y)
     classes, codes = np.unique(y, return_inverse=True)
     if len(classes) < 2:
-        raise ValueError(
-            f"{who} needs at least 2 classes in y. Got 1 class: {classes.tolist()[0]!r}. Add rows of another class."
-        )
+        raise ValueError(f"{who} needs at least 2 classes in y. Got 1 class: {classes.tolist()[0]!r}. Add rows of "
+                         "another class.")
     return classes, codes
 
 

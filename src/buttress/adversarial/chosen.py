@@ -1,6 +1,5 @@
 """The defence of a fit, and with ``tune`` its C and gamma, by what keeps most held-out rows under attack."""
 
-import warnings
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -10,7 +9,7 @@ from sklearn.base import clone
 from sklearn.utils import check_random_state
 
 from buttress._callbacks import without_callbacks
-from buttress._checks import Array, check_box
+from buttress._checks import Array, check_box, silent
 from buttress._types import BoundsLike, Mask, Rows
 from buttress.adversarial.certified import can_certify
 from buttress.attacks.gradient import pgd
@@ -105,8 +104,7 @@ def _better(copy: "AdversarialSVC", X: Array, codes: Rows) -> str:
 
 def _kept(model: "AdversarialSVC", X: Array, codes: Rows, bounds: BoundsLike | None) -> Mask:
     """Return which rows a fitted machine gets right under attack."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # of units, and of machines that are not taken
+    with silent(UserWarning):  # of units, and of machines that are not taken
         info = pgd(model, X, codes, eps=model.eps, norm=model.norm, bounds=bounds, steps=STEPS, random_state=0,
                    return_info=True)[1]
     return np.asarray(~info.success)

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import clone
 from sklearn.model_selection import train_test_split
 
-from buttress._checks import InterruptedWarning, check_count, check_number
+from buttress._checks import check_count, check_number, silent
 from buttress._types import BoundsLike, MatrixLike, RandomStateLike, VectorLike
 from buttress.attacks.scoring import AttackedAccuracy
 from buttress.kernels import resolve_gamma
@@ -80,8 +80,10 @@ def tuned(
     >>> len(tried) <= 8, max(each.accuracy for each in tried) >= tried[0].accuracy
     (True, True)
     """
-    tried = fits_tried(estimator, X, y, AttackedAccuracy(eps=eps, norm=norm, bounds=bounds), fits, held_out,
-                       random_state)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of machines of scikit-learn that are only tried
+        tried = fits_tried(estimator, X, y, AttackedAccuracy(eps=eps, norm=norm, bounds=bounds), fits, held_out,
+                           random_state)
     model = clone(estimator).set_params(**best_of(tried).parameters).fit(X, y)
     return (model, tried) if return_info else model
 
@@ -159,11 +161,6 @@ def _start(estimator: Any, X: MatrixLike, y: VectorLike) -> tuple[list[tuple[str
 
 
 def quietly(fit: Callable[[], Any]) -> Any:
-    """Return a fit whose warnings are of no interest; Ctrl-C, of which a fit makes a warning, is passed on."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        warnings.simplefilter("error", InterruptedWarning)
-        try:
-            return fit()
-        except InterruptedWarning:
-            raise KeyboardInterrupt from None
+    """Return a fit of this package whose warnings are of no interest; Ctrl-C during it is passed on."""
+    with silent(UserWarning, pass_on=True):
+        return fit()
