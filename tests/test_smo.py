@@ -1,6 +1,9 @@
 """The program's solvers against a general QP solver and each other, and the rows they read against the kernel."""
 
 import itertools
+import sys
+import warnings
+from concurrent.futures import ThreadPoolExecutor
 
 import cvxpy as cp
 import numpy as np
@@ -78,6 +81,25 @@ def test_the_finish_is_exact(options):
     proof = certify(qp, Point(b))
     assert 0 <= proof.gap < 1e-9 * abs(proof.primal)
     assert proof.dual == pytest.approx(-objective(qp, b), rel=1e-10)
+
+
+def test_steps_on_singular_programs_are_of_least_norm_and_leave_the_warning_filters_of_threads():
+    rng = np.random.default_rng(0)
+    K = np.repeat(np.repeat(RBF(0.5)(*2 * (rng.normal(size=(6, 2)),)), 5, axis=0), 5, axis=1)  # of rank 6
+    right = np.repeat(rng.normal(size=6), 5)
+    whole = np.block([[K, np.ones((30, 1))], [np.ones((1, 30)), 0]])
+    expected = np.linalg.pinv(whole, rcond=1e-12) @ np.append(right, 0)
+    before = list(warnings.filters)
+    often = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    try:
+        with ThreadPoolExecutor(4) as pool:
+            found = list(pool.map(lambda _: active_set._bordered_solve(K, right), range(200)))
+    finally:
+        sys.setswitchinterval(often)
+    assert warnings.filters == before
+    for x in found:
+        np.testing.assert_allclose(x, expected[:-1], atol=1e-9 * np.abs(expected).max())
 
 
 def test_without_time_left_no_newton_step_begins(monkeypatch):

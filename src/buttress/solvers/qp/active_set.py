@@ -4,7 +4,6 @@ Each round solves for the free variables as if they had no bounds, and stops at 
 bound is in the way, pair updates move the variables that violate the KKT conditions most.
 """
 
-import warnings
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -144,10 +143,8 @@ def _bordered_solve(K: Array, right: Array) -> Array:
     system[:size, :size] = K
     system[size, size] = 0.0
     bordered = np.append(right, 0.0)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", scipy.linalg.LinAlgWarning)
-        try:
-            x = scipy.linalg.solve(system, bordered, assume_a="sym")
-        except (scipy.linalg.LinAlgError, scipy.linalg.LinAlgWarning, ValueError):
-            x = scipy.linalg.lstsq(system, bordered, cond=SINGULAR, lapack_driver="gelsy")[0]
+    *_, found, _, _, _, failed = scipy.linalg.lapack.dsysvx(system, bordered)
+    x = found[:, 0]
+    if failed or not np.isfinite(x).all():  # a pivot of 0, or a condition beyond rounding
+        x = scipy.linalg.lstsq(system, bordered, cond=SINGULAR, lapack_driver="gelsy")[0]
     return x[:-1]
