@@ -9,6 +9,7 @@ from relational_storage import in_database, store
 from sklearn.model_selection import GridSearchCV
 
 from buttress.relational import Join, RelationalLinearSVC, Table
+from buttress.relational.command import read_join
 from buttress.relational.plan.prepare import prepare
 from buttress.relational.sources.dialects import DUCKDB, POSTGRES
 
@@ -138,3 +139,27 @@ def test_scores_inside_a_database_fill_null_as_in_training(duckdb_connection):
     model = RelationalLinearSVC(alpha=0.1, missing="mean").fit(join)
     with pytest.raises(ValueError, match="one database"):
         model.to_sql(join)
+
+
+TABLE = '[[table]]\nname = "a"\nsource = "a.csv"\nfeatures = ["x"]\nlabel = "y"\n'
+
+
+@pytest.mark.parametrize(("text", "message"), [
+    ("table = 3", r"table of joins.toml must be tables, each under \[\[table\]\]. Got 3"),
+    ("table = [3]", r"table of joins.toml must be tables"),
+    ("on = 3\n" + TABLE, "on must be a list of pairs .* Got 3"),
+    ("on = [3]\n" + TABLE, "Each entry of on must be .* Got 3"),
+    ('on = [["a.x", 4]]\n' + TABLE, r"Each entry of on must be .* Got \['a.x', 4\]"),
+    ('max_bag_rows = "many"\n' + TABLE, "max_bag_rows of joins.toml must be a whole number"),
+    ("as_of = 2020-01-01\n" + TABLE, "as_of of joins.toml must be 'table.column'"),
+    (TABLE.replace('"a.csv"', "5"), r"source of a \[\[table\]\] of joins.toml must be text. Got 5"),
+    (TABLE.replace('"a"', "5"), "name of a .* must be text"),
+    (TABLE.replace('"y"', '["y"]'), "label of a .* must be text"),
+    (TABLE.replace('["x"]', '"x"'), "features of a .* must be a list of columns"),
+    (TABLE.replace('["x"]', "[3]"), "features of a .* must be a list of columns"),
+])
+def test_entries_of_another_kind_in_a_toml_file_are_named(text, message, tmp_path):
+    (tmp_path / "a.csv").write_text("x,y\n1,0\n2,1\n", encoding="utf-8")
+    (tmp_path / "joins.toml").write_text(text, encoding="utf-8")
+    with pytest.raises(ValueError, match=message):
+        read_join(tmp_path / "joins.toml")

@@ -53,6 +53,7 @@ def read_join(path: str | Path, target: str | None = None) -> Join:
         raise ValueError(f"{path.name} has an unknown entry {unknown[0]!r}.{near(unknown[0], ['on', 'table'])}")
     if not content.get("table"):
         raise ValueError(f"{path.name} declares no [[table]]. Add one for each table of the join.")
+    _check_kinds(content, path)
     connections: dict[str, Any] = {}
     tables = [_table(entry, path, connections) for entry in content["table"]]
     on = content.get("on", [])
@@ -66,10 +67,29 @@ def read_join(path: str | Path, target: str | None = None) -> Join:
     return Join(tables, on, max_bag_rows=join.max_bag_rows, as_of=content.get("as_of"))
 
 
+def _check_kinds(content: dict[str, Any], path: Path) -> None:
+    """Refuse entries of a join, but for those of its tables, that are of another kind than they must be."""
+    if not isinstance(content["table"], list) or not all(isinstance(entry, dict) for entry in content["table"]):
+        raise ValueError(f"table of {path.name} must be tables, each under [[table]]. Got {content['table']!r}.")
+    rows = content.get("max_bag_rows", 1)
+    if isinstance(rows, bool) or not isinstance(rows, int) or rows < 1:
+        raise ValueError(f"max_bag_rows of {path.name} must be a whole number of at least 1. Got {rows!r}.")
+    if not isinstance(content.get("as_of", ""), str):
+        raise ValueError(f"as_of of {path.name} must be 'table.column'. Got {content['as_of']!r}.")
+
+
+def _are_texts(value: object) -> bool:
+    return isinstance(value, list) and all(isinstance(part, str) for part in value)
+
+
 def _table(entry: dict[str, Any], path: Path, connections: dict[str, Any]) -> Table:
     unknown = sorted(set(entry) - set(_KEYS))
     if unknown:
         raise ValueError(f"A [[table]] of {path.name} has an unknown entry {unknown[0]!r}.{near(unknown[0], _KEYS)}")
+    for key, value in entry.items():
+        if not (_are_texts(value) if key == "features" else isinstance(value, str)):
+            kind = "a list of columns, such as ['amount']" if key == "features" else "text"
+            raise ValueError(f"{key} of a [[table]] of {path.name} must be {kind}. Got {value!r}.")
     if "name" not in entry:
         raise ValueError(f"A [[table]] of {path.name} has no name. Add name = '...'.")
     if ("source" in entry) == ("database" in entry) or ("database" in entry) != ("table" in entry):

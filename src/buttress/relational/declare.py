@@ -1,6 +1,6 @@
 """Tables and how they join: the declaration and the checks of its names."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 from buttress._checks import near
 from buttress.relational.sources.databases import Connection
 from buttress.relational.sources.tables import Source, column_names, connected
+
+OF_A_PAIR = 'Each entry of on must be ("table.column", "table.column"), or have "left" as third. Got {!r}.'
 
 
 class Table:
@@ -138,7 +140,7 @@ class Join:
                  max_bag_rows: int = 10_000_000, as_of: str | None = None):
         _check_form(on, using)
         self.tables = list(tables)
-        self.on = [tuple(pair) for pair in on]
+        self.on = [_texts_of(pair) for pair in on]
         self.using = list(using)
         self.max_bag_rows = max_bag_rows
         self.as_of = as_of
@@ -218,8 +220,7 @@ class Join:
 
     def _pair(self, pair: tuple[str, ...], columns: Sequence[Sequence[str]]) -> Pair:
         if len(pair) not in (2, 3) or (len(pair) == 3 and pair[2] not in ("left", "inner")):
-            raise ValueError('Each entry of on must be ("table.column", "table.column"), or have "left" as third. '
-                             f"Got {pair!r}.")
+            raise ValueError(OF_A_PAIR.format(pair))
         first = self.find_column(pair[0], columns)
         second = self.find_column(pair[1], columns)
         if first[0] == second[0]:
@@ -252,10 +253,17 @@ def _check_form(on: object, using: object) -> None:
         raise ValueError(f"using must be a list of column names. Got {using!r}. Use [{using!r}].")
     if isinstance(on, dict):
         raise ValueError(f"on must be a list of pairs. Got a dict. Use on={list(on.items())!r}.")
-    if isinstance(on, str):
+    if isinstance(on, str) or not isinstance(on, Iterable):
         raise ValueError(f'on must be a list of pairs ("table.column", "table.column"). Got {on!r}.')
     if isinstance(on, Sequence) and len(on) in (2, 3) and all(isinstance(part, str) for part in on):
         raise ValueError(f"on must be a list of pairs. Got one pair. Use on=[{tuple(on)!r}].")
+
+
+def _texts_of(pair: object) -> tuple[str, ...]:
+    """Return an entry of ``on``; ValueError for one that is no texts."""
+    if isinstance(pair, str) or not isinstance(pair, Iterable) or not all(isinstance(part, str) for part in pair):
+        raise ValueError(OF_A_PAIR.format(pair))
+    return tuple(pair)
 
 
 def _check_date(as_of: object, table: str) -> None:
