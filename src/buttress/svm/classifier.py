@@ -213,8 +213,9 @@ class SVC(Probabilities, CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         Raises ValueError for parameters out of range, NaN, inf or entries beyond 1e100 (naming the column), fewer than
         two classes, negative weights, a class without weight, a kernel with values beyond 1e30, or a hard margin on
         data that cannot be separated. Ctrl-C during the last problem (with two classes, the only one) ends it early,
-        with a warning; before that it raises KeyboardInterrupt, and the estimator stays as it was. With C or gamma
-        "loo", Ctrl-C and ``max_time`` end the choice: the best of the fits that are ready is the model, with a warning.
+        with a warning; before that, or where one compiled pass solves the last problem (up to 1,500 rows), it raises
+        KeyboardInterrupt, and the estimator stays as it was. With C or gamma "loo", Ctrl-C and ``max_time`` end the
+        choice: the best of the fits that are ready is the model, with a warning.
         """
         if LOO in (self.C, self.gamma):
             self._adopt(choose(self, X, y, sample_weight))
