@@ -72,3 +72,14 @@ def test_a_column_dense_in_places_has_near_copies_by_chance_only(name, mixed):
         assert len(near_copies(x[:, None])) == 0
         x[7] = x[900] * (1 + 1e-15)
         assert near_copies(x[:, None]).tolist() == [7, 900]
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e18], ids=["unit", "codes lost in rounding"])
+def test_rows_are_equal_in_their_codes_too(scale):
+    rng = np.random.default_rng(3)
+    rows = scale * rng.integers(1, 4, size=(200, 2)).astype(float)
+    codes = rng.integers(0, 3, 200)
+    found = equal_rows(rows, codes)
+    same = (rows[:, None] == rows).all(axis=2) & (codes[:, None] == codes)
+    np.testing.assert_array_equal(found[:, None] == found, same)
+    assert equal_rows(rows[:1].repeat(3, axis=0), np.arange(3)) is None

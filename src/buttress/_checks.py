@@ -7,7 +7,7 @@ import math
 import os
 import sys
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from numbers import Integral, Real
@@ -19,7 +19,7 @@ import sklearn
 from numpy.typing import ArrayLike
 from scipy.sparse import issparse
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.validation import _check_sample_weight, validate_data
+from sklearn.utils.validation import validate_data
 
 from buttress._suggest import LARGEST, near
 from buttress._types import Array, BoundsLike, Estimator, Labels, MatrixLike, Rows, VectorLike
@@ -329,40 +329,6 @@ def check_columns(name: str, value: ArrayLike, width: int) -> Array:
         raise ValueError(f"{name} must be a number >= 0, or one for each of the {width} columns of X. Got {value!r}. "
                          "Give radii in the units of X.")
     return columns.reshape(1, width)
-
-
-def check_weights(sample_weight: VectorLike | None, X: Array) -> Array:
-    """Return non-negative float64 weights of shape (n,), ones when None; at least one is positive."""
-    weight: Array = _check_sample_weight(sample_weight, X, dtype=np.float64)
-    check_values(weight[:, None], ["sample_weight"])
-    if (weight < 0).any():
-        raise ValueError(f"sample_weight must not be negative. Got {weight.min():g} in row {weight.argmin()}.")
-    if not weight.any():
-        raise ValueError("sample_weight is zero for every row, so there is nothing to fit. Give a row weight.")
-    return weight
-
-
-def class_weights(
-    class_weight: Mapping[Any, float] | str | None, classes: Labels, codes: Rows, weight: Array
-) -> Array:
-    """Return the weight of each class: ones, those of a dict, or n / (n_classes n_c) with rows counted by weight.
-
-    Raises ValueError where a class has rows but no weight at all.
-    """
-    from sklearn.utils.class_weight import compute_class_weight
-
-    totals = np.bincount(codes, weight, minlength=len(classes))
-    if not totals.all():
-        raise ValueError(f"sample_weight is zero for every row of class {classes[totals == 0].tolist()[0]!r}. "
-                         "Drop the class or give it weight.")
-    if class_weight is None:
-        return np.ones(len(classes))
-    if isinstance(class_weight, str) and class_weight == "balanced":
-        return weight.sum() / (len(totals) * totals)
-    weights = compute_class_weight(class_weight, classes=classes, y=classes[codes])
-    for label, value in zip(classes.tolist(), weights, strict=True):
-        check_number(f"class_weight of class {label!r}", float(value), 0)
-    return weights
 
 
 def check_classes(y: VectorLike, who: str) -> tuple[Labels, Rows]:

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
+from scipy.sparse import issparse
 from sklearn.utils import Tags, get_tags
 from sklearn.utils.validation import check_is_fitted
 
@@ -21,8 +22,8 @@ def sparse_or_dense(tags: Tags, pairwise: bool) -> Tags:
 
 def rows_to_score(estimator: HasExpansion, X: MatrixLike, *, single: bool = False) -> Array:
     """Check X, (n, d), against the training columns; it may be sparse where estimator and kernel can be."""
-    takes_sparse = get_tags(estimator).input_tags.sparse and kernel_takes_sparse(estimator.expansion_.kernel)
-    return check_X(estimator, X, sparse=takes_sparse, single=single)
+    takes = issparse(X) and get_tags(estimator).input_tags.sparse and kernel_takes_sparse(estimator.expansion_.kernel)
+    return check_X(estimator, X, sparse=takes, single=single)
 
 
 class ExpansionPredictions:

@@ -41,28 +41,28 @@ def drawn_rows(n: int, most: int) -> slice | NDArray[np.intp]:
     return np.sort(np.random.default_rng(0).choice(n, most, replace=False))
 
 
-def equal_rows(X: Any) -> NDArray[np.intp] | None:
+def equal_rows(X: Any, codes: NDArray[np.intp] | None = None) -> NDArray[np.intp] | None:
     """Return the group number of each row of X (n, d), equal rows in one group, or None when no two rows are equal.
+
+    With ``codes`` (n,), rows are equal that are so in X and in their code.
 
     Only rows with the same random combination of their columns are compared, so the cost is that of one sort. X may be
     CSR with each entry stored once and in order.
     """
     n = X.shape[0]
-    factors = _factors(X.shape[1])
-    if issparse(X):
-        combined = X @ factors
-    else:
-        combined = np.zeros(n)
-        for j, factor in enumerate(factors):
-            combined += factor * X[:, j]  # column by column, so that equal rows are rounded in the same way
+    combined = _row_sums(X, codes)
     in_order = np.sort(combined)
     if (in_order[1:] > in_order[:-1]).all():
         return None
     _, first, number, size = np.unique(combined, return_index=True, return_inverse=True, return_counts=True)
     doubtful = np.flatnonzero(size[number] > 1)
-    if not (X[doubtful] != X[first[number[doubtful]]]).sum():  # nearly always: rows of one combination are equal
+    twins = first[number[doubtful]]
+    same = codes is None or (codes[doubtful] == codes[twins]).all()
+    if same and not (X[doubtful] != X[twins]).sum():  # nearly always: rows of one combination are equal
         return number.astype(np.intp)
     among = _numbered(X[doubtful])
+    if codes is not None:
+        among = np.unique(among * (codes.max() + 1) + codes[doubtful], return_inverse=True)[1].reshape(-1)
     if among.max() + 1 == len(doubtful):
         return None
     groups = len(doubtful) + np.arange(n)
@@ -70,12 +70,16 @@ def equal_rows(X: Any) -> NDArray[np.intp] | None:
     return np.unique(groups, return_inverse=True)[1].astype(np.intp)
 
 
-def equal_pairs(X: Any, codes: NDArray[np.intp]) -> NDArray[np.intp] | None:
-    """Return the group number of each row, rows equal in x and in ``codes`` in one; None where no two are equal."""
-    groups = equal_rows(X)
-    if groups is None:
-        return None
-    return np.unique(groups * (codes.max() + 1) + codes, return_inverse=True)[1].reshape(-1).astype(np.intp)
+def _row_sums(X: Any, codes: NDArray[np.intp] | None) -> Array:
+    """Return a random combination (n,) of the columns of X (n, d) and of the codes, the same for equal rows."""
+    *factors, of_codes = _factors(X.shape[1] + 1)
+    if issparse(X):
+        combined: Array = X @ np.array(factors)
+    else:
+        combined = np.zeros(X.shape[0])
+        for j, factor in enumerate(factors):
+            combined += factor * X[:, j]  # column by column, so that equal rows are rounded in the same way
+    return combined if codes is None else combined + of_codes * codes
 
 
 def counted_once(X: Array, y: Array, weight: Array) -> tuple[Array, Array, Array]:

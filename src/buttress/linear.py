@@ -21,15 +21,14 @@ from buttress._checks import (
     check_limits,
     check_number,
     check_option,
-    check_weights,
     check_X,
     check_X_y,
-    class_weights,
     warn_user,
 )
 from buttress._documented import LINEAR, advises
-from buttress._rows import equal_pairs
+from buttress._rows import equal_rows
 from buttress._types import DenseOrSparse, Mask, MatrixLike
+from buttress._weights import check_weights, class_weights
 from buttress.certainty.calibration import HeldOut
 from buttress.certainty.linear_machine import left_out_scores
 from buttress.certainty.probabilities import Certainty, Probabilities
@@ -215,7 +214,7 @@ class LinearSVC(Probabilities, CallbackSupportMixin, ClassifierMixin, BaseEstima
         fits = [self._fit_class(problem, report, rng, left, inner=problem is not problems[-1]) for problem in problems]
         self._set_solution(fits)
         self._keep_dual(fits, problems, counted)
-        groups = equal_pairs(rows, codes)
+        groups = equal_rows(rows, codes)
         scores = [left_out_scores(problem, fit.w, fit.b, fit.multipliers, groups)
                   for problem, fit in zip(problems, fits, strict=True)]
         self._certainty = Certainty(HeldOut(np.stack(scores, axis=1), codes, bound / self.C, len(self.classes_)))

@@ -14,7 +14,6 @@ from buttress._checks import (
     check_limits,
     check_number,
     check_option,
-    check_weights,
     check_X_y,
     warn_user,
 )
@@ -23,6 +22,7 @@ from buttress._predicting import ExpansionPredictions
 from buttress._rows import counted_once
 from buttress._suggest import LARGEST
 from buttress._types import BoundsLike, MatrixLike, VectorLike
+from buttress._weights import check_weights
 from buttress.checkpoints.resumable import resumable
 from buttress.expansion import KernelExpansion, binary_contrasts, rival_contrasts
 from buttress.kernels import Linear

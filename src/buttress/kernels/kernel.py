@@ -148,7 +148,10 @@ def clear_rounding(r2: Array, xx: Array, zz: Array) -> None:
     if len(xx) and len(zz):
         xp = namespace(r2)
         rounding = ROUNDINGS * xp.finfo(r2.dtype).eps
-        few = xp.argwhere((r2 <= rounding * (xx.max() + zz.max())).reshape(-1))[:, 0]
+        close = r2 <= rounding * (xx.max() + zz.max())
+        if not close.any():
+            return
+        few = xp.argwhere(close.reshape(-1))[:, 0]
         i = few // len(zz)
         j = few % len(zz)
         r2[i, j] = xp.where(r2[i, j] <= rounding * (xx[i] + zz[j]), 0, r2[i, j])
@@ -159,9 +162,9 @@ SomeKernel = TypeVar("SomeKernel", bound=Kernel)
 
 def plain(kernel: SomeKernel) -> SomeKernel:
     """Return the kernel with Python numbers as parameters: numpy's turn float32 into float64 and fail on tensors."""
+    if not any(isinstance(value, np.generic) for value in vars(kernel).values()):
+        return kernel
     numbers = {name: value.item() for name, value in kernel.get_params(deep=False).items()
                if isinstance(value, np.generic)}
-    if not numbers:
-        return kernel
     made: SomeKernel = clone(kernel).set_params(**numbers)
     return made

@@ -8,8 +8,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from buttress._callbacks import step_callback, with_callbacks
-from buttress._checks import Array, NotConvergedWarning, check_option, check_values, check_weights, check_X, warn_user
+from buttress._checks import Array, NotConvergedWarning, check_option, check_values, check_X, warn_user
 from buttress._types import MatrixLike, VectorLike
+from buttress._weights import check_weights
 from buttress.checkpoints.memory import Memory
 from buttress.checkpoints.resumable import resumable
 from buttress.gram.spectrum import known_diagonal

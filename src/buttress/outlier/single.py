@@ -7,8 +7,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from buttress._callbacks import step_callback, with_callbacks
-from buttress._checks import Array, NotConvergedWarning, check_weights, check_X, warn_user
+from buttress._checks import Array, NotConvergedWarning, check_X, warn_user
 from buttress._types import MatrixLike, VectorLike
+from buttress._weights import check_weights
 from buttress.checkpoints.resumable import resumable
 from buttress.gram.rows import KernelRows
 from buttress.gram.spectrum import known_diagonal

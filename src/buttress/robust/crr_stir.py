@@ -11,13 +11,13 @@ from buttress._checks import (
     check_contamination,
     check_limits,
     check_number,
-    check_weights,
     check_X,
     check_X_y,
 )
 from buttress._documented import Documented
 from buttress._rows import counted_once
 from buttress._types import MatrixLike, VectorLike
+from buttress._weights import check_weights
 from buttress.checkpoints.resumable import resumable
 from buttress.robust.scoring import NORMAL_MEDIAN
 from buttress.solvers.contamination.crr import column_basis, crr

@@ -6,8 +6,9 @@ import numpy as np
 from sklearn.metrics import make_scorer
 from sklearn.utils.validation import check_array, check_consistent_length, column_or_1d
 
-from buttress._checks import Array, check_number, check_weights
+from buttress._checks import Array, check_number
 from buttress._types import VectorLike
+from buttress._weights import check_weights
 
 NORMAL_MEDIAN = 0.6744898  # of |z|, z standard normal
 

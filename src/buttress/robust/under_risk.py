@@ -7,10 +7,11 @@ from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from buttress._callbacks import step_callback, with_callbacks
-from buttress._checks import Array, check_classes, check_weights, check_X_y
+from buttress._checks import Array, check_classes, check_X_y
 from buttress._predicting import ExpansionPredictions, ExpansionValues
-from buttress._rows import equal_pairs, equal_rows
+from buttress._rows import equal_rows
 from buttress._types import MatrixLike, RandomStateLike, Rows, VectorLike
+from buttress._weights import check_weights
 from buttress.certainty.calibration import HeldOut
 from buttress.certainty.intervals import ExpansionIntervals, HeldOutFits, check_coverage, hold_out
 from buttress.certainty.one_step import Slopes, kernel_features, kernel_leverages, one_step
@@ -362,7 +363,7 @@ class KernelClassifier(Probabilities, ExpansionPredictions, ClassifierMixin, Ker
         targets = (codes == 1)[:, None] if C == 2 else codes[:, None] == np.arange(C)
         features = kernel_features(self.expansion_.kernel, X, self.expansion_.centers)
         ridge = max(2 * self.alpha / (risk.kept * weight.sum()), LEAST_RIDGE * float(self.weights_.max()))
-        groups = equal_pairs(X, codes)
+        groups = equal_rows(X, codes)
         columns = [Slopes(q[:, c] - targets[:, c], q[:, c] * (1 - q[:, c])) for c in range(q.shape[1])]
         left_out = [one_step(scores[:, c], slopes, self.weights_,
                              kernel_leverages(features, self.weights_ * slopes.second, ridge), groups)

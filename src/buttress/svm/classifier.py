@@ -10,11 +10,12 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from buttress._callbacks import CallbackSupportMixin, step_callback, with_callbacks
-from buttress._checks import Array, check_classes, check_option, check_weights, check_X_y, class_weights
+from buttress._checks import Array, check_classes, check_option, check_X_y
 from buttress._documented import CLASSIFIER, advises
 from buttress._predicting import rows_to_score, sparse_or_dense
-from buttress._rows import equal_pairs
+from buttress._rows import equal_rows
 from buttress._types import DenseOrSparse, MatrixLike
+from buttress._weights import check_weights, class_weights
 from buttress.certainty.calibration import HeldOut
 from buttress.certainty.probabilities import Certainty, Probabilities
 from buttress.checkpoints.resumable import resumable
@@ -249,7 +250,7 @@ class SVC(Probabilities, CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         order = np.argsort(codes, kind="stable")
         order = order[weight[order] > 0]
         settled, shared = self._rows_of(kernel, rows, order, codes[order])
-        groups = equal_pairs(rows, np.where(weight > 0, codes, 0))
+        groups = equal_rows(rows, np.where(weight > 0, codes, 0))
         report = step_callback(self, rows, labels, None)
         return Task(rows, kernel, order, codes[order], weight[order], groups, settled, shared, report)
 

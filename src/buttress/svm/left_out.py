@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from buttress._checks import Array
+from buttress._compiling import compile_kernel
 from buttress._types import DenseOrSparse, Mask, Rows
 from buttress.certainty.spans import Real, squared_spans
 from buttress.expansion import KernelExpansion
@@ -162,16 +163,27 @@ def _together(groups: Rows | None, coef: Array, on_bound: Mask) -> tuple[Rows, A
 
     These are the sums (n, k) of the coefficients, and whether one of them is on no bound.
     """
-    n = len(coef)
     if groups is None:
-        return np.arange(n), coef, coef.astype(bool) & ~on_bound
-    some: Mask = np.asarray(coef.any(axis=1))
-    lead = np.full(groups.max() + 1, n)
-    np.minimum.at(lead, groups, np.where(some, np.arange(n), n))
-    lead = np.where(lead < n, lead, 0)[groups]
-    loose: Mask = np.zeros((groups.max() + 1, coef.shape[1]), dtype=bool)
-    np.logical_or.at(loose, groups, ~on_bound)
-    summed: Array = np.stack([np.bincount(groups, column) for column in coef.T], axis=1)[groups].astype(np.float64)
-    summed[(lead != np.arange(n)) | ~some] = 0.0
-    lead = np.where(some[lead] & (groups[lead] == groups), lead, np.arange(n))
-    return lead.astype(np.intp), summed, (summed != 0) & loose[groups]
+        return np.arange(len(coef)), coef, coef.astype(bool) & ~on_bound
+    lead = np.arange(len(coef))
+    summed = np.zeros_like(coef)
+    loose: Mask = np.zeros(coef.shape, dtype=bool)
+    _gather(groups, groups.max() + 1, coef, on_bound, lead, summed, loose)
+    return lead, summed, (summed != 0) & loose
+
+
+@compile_kernel("void(int64[::1], int64, float64[:,::1], bool_[:,::1], int64[::1], float64[:,::1], bool_[:,::1])")
+def _gather(
+    groups: Rows, n_groups: int, coef: Array, on_bound: Mask, lead: Rows, summed: Array, loose: Mask
+) -> None:
+    """Set ``lead`` to the first row of each row's group with a coefficient, and add up at it what the group holds."""
+    firsts = np.full(n_groups, -1)
+    for i in range(groups.size):
+        if firsts[groups[i]] < 0 and coef[i].any():
+            firsts[groups[i]] = i
+    for i in range(groups.size):
+        first = firsts[groups[i]]
+        if first >= 0:
+            lead[i] = first
+            summed[first] += coef[i]
+            loose[first] |= ~on_bound[i]

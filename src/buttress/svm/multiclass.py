@@ -1,5 +1,7 @@
 """From two classes to many: one problem a pair or one a class, and how their scores are read."""
 
+from functools import lru_cache
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -17,11 +19,24 @@ def libsvm_layout(coef: Array, codes: Codes, pairs: list[tuple[int, int]]) -> Ar
     """Return pairwise coefficients (n_SV, n_pairs) as scikit-learn's ``dual_coef_`` (n_classes - 1, n_SV)."""
     if len(pairs) == 1:
         return coef.T.copy()
-    dual = np.zeros((max(j for _, j in pairs), len(coef)))
+    n_classes = max(j for _, j in pairs) + 1
+    dual = np.zeros((n_classes - 1, len(coef)))
+    rows_of = [codes == k for k in range(n_classes)]
     for column, (i, j) in enumerate(pairs):
-        dual[j - 1, codes == i] = coef[codes == i, column]
-        dual[i, codes == j] = coef[codes == j, column]
+        dual[j - 1, rows_of[i]] = coef[rows_of[i], column]
+        dual[i, rows_of[j]] = coef[rows_of[j], column]
     return dual
+
+
+@lru_cache(maxsize=8)
+def _signs(n_classes: int) -> Array:
+    """Return (n_pairs, n_classes), read-only: 1 for the first class of each pair and -1 for the second."""
+    first, second = np.triu_indices(n_classes, 1)
+    signs = np.zeros((len(first), n_classes))
+    signs[np.arange(len(first)), first] = 1
+    signs[np.arange(len(first)), second] = -1
+    signs.flags.writeable = False
+    return signs
 
 
 def votes(scores: Array, n_classes: int) -> tuple[Array, Array]:
@@ -29,10 +44,7 @@ def votes(scores: Array, n_classes: int) -> tuple[Array, Array]:
 
     A class's scores are summed and squeezed into (-1/3, 1/3), so that they decide between equal votes only.
     """
-    first, second = np.triu_indices(n_classes, 1)
-    sign = np.zeros((len(first), n_classes))
-    sign[np.arange(len(first)), first] = 1
-    sign[np.arange(len(first)), second] = -1
+    sign = _signs(n_classes)
     won = np.where(scores > 0, 1.0, -1.0)
     counts = (won @ sign + n_classes - 1) / 2
     confidence = scores @ sign

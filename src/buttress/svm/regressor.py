@@ -9,11 +9,12 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from buttress._callbacks import CallbackSupportMixin, step_callback, with_callbacks
-from buttress._checks import Array, check_number, check_weights, check_X_y
+from buttress._checks import Array, check_number, check_X_y
 from buttress._documented import REGRESSOR, Documented, advises
 from buttress._predicting import rows_to_score, sparse_or_dense
-from buttress._rows import drawn_rows, equal_pairs
+from buttress._rows import drawn_rows, equal_rows
 from buttress._types import DenseOrSparse, MatrixLike
+from buttress._weights import check_weights
 from buttress.certainty.intervals import INTERVALS, ExpansionIntervals, HeldOutFits, check_coverage, jackknife
 from buttress.checkpoints.resumable import resumable
 from buttress.gram.entries import Index
@@ -157,7 +158,7 @@ class SVR(Documented, ExpansionIntervals, CallbackSupportMixin, RegressorMixin, 
         numbers = np.unique(targets, return_inverse=True)[1].reshape(-1)
         everything = np.arange(len(used))
         self._left_out = left_out(rows, numbers, weight, used, settled,
-                                  [(everything, solution, self.C * weight[used])], equal_pairs(rows, numbers))
+                                  [(everything, solution, self.C * weight[used])], equal_rows(rows, numbers))
         self._set_model(kernel, rows, used, settled, solution)
         self._keep_for_intervals(kernel, rows, targets, used)
         return self

@@ -15,8 +15,9 @@ from numpy.typing import ArrayLike
 from scipy.special import expit
 from sklearn.base import clone
 
-from buttress._checks import Array, NotConvergedWarning, check_weights, warn_user
+from buttress._checks import Array, NotConvergedWarning, warn_user
 from buttress._types import MatrixLike
+from buttress._weights import check_weights
 from buttress.certainty.calibration import HeldOut, calibrate, pairs_of
 from buttress.kernels.choose import resolve_gamma
 from buttress.solvers.run import Budget

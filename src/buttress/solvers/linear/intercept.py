@@ -13,6 +13,6 @@ def best_intercept(residual: Array, lo: Array, hi: Array, l1: Array | float) -> 
     else:
         points = residual
         rises = hi - lo
-    order = np.argsort(points, kind="stable")
-    slope = -hi.sum() + np.cumsum(rises[order])
-    return float(points[order[min(int(np.searchsorted(slope, 0.0)), len(order) - 1)]])
+    order = points.argsort(kind="stable")
+    slope = rises[order].cumsum() - hi.sum()
+    return float(points[order[min(int(slope.searchsorted(0.0)), len(order) - 1)]])

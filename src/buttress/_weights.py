@@ -1,0 +1,46 @@
+"""Weights of rows and of classes, checked."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import _check_sample_weight
+
+from buttress._checks import Array, check_number, check_values
+from buttress._types import Labels, Rows, VectorLike
+
+
+def check_weights(sample_weight: VectorLike | None, X: Array) -> Array:
+    """Return non-negative float64 weights of shape (n,), ones when None; at least one is positive."""
+    if sample_weight is None:
+        return np.ones(X.shape[0])
+    weight: Array = _check_sample_weight(sample_weight, X, dtype=np.float64)
+    check_values(weight[:, None], ["sample_weight"])
+    if (weight < 0).any():
+        raise ValueError(f"sample_weight must not be negative. Got {weight.min():g} in row {weight.argmin()}.")
+    if not weight.any():
+        raise ValueError("sample_weight is zero for every row, so there is nothing to fit. Give a row weight.")
+    return weight
+
+
+def class_weights(
+    class_weight: Mapping[Any, float] | str | None, classes: Labels, codes: Rows, weight: Array
+) -> Array:
+    """Return the weight of each class: ones, those of a dict, or n / (n_classes n_c) with rows counted by weight.
+
+    Raises ValueError where a class has rows but no weight at all.
+    """
+    from sklearn.utils.class_weight import compute_class_weight
+
+    totals = np.bincount(codes, weight, minlength=len(classes))
+    if not totals.all():
+        raise ValueError(f"sample_weight is zero for every row of class {classes[totals == 0].tolist()[0]!r}. "
+                         "Drop the class or give it weight.")
+    if class_weight is None:
+        return np.ones(len(classes))
+    if isinstance(class_weight, str) and class_weight == "balanced":
+        return weight.sum() / (len(totals) * totals)
+    weights = compute_class_weight(class_weight, classes=classes, y=classes[codes])
+    for label, value in zip(classes.tolist(), weights, strict=True):
+        check_number(f"class_weight of class {label!r}", float(value), 0)
+    return weights
