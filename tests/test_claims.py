@@ -9,6 +9,7 @@ import pytest
 
 from buttress.reproduce.check import claims, complaints_of_form, differing, index_line, pages, report
 from buttress.reproduce.forks import Forks
+from buttress.reproduce.imported import files_of
 from buttress.reproduce.verdicts.__main__ import experiments
 
 ROOT = Path(__file__).parents[1]
@@ -136,27 +137,60 @@ def test_commands_are_run_as_a_shell_would(tmp_path, forks):
     assert forks.count == before + 6
 
 
-def test_of_long_rows_the_rooms_that_have_changed_since_are_told(tmp_path, capsys, forks):
+@pytest.fixture
+def checkout(tmp_path):
+    """A checkout of a small package with a script, committed once; a function runs git in it."""
     def git(*words):
         who = ["-c", "user.name=a", "-c", "user.email=a@b"]
         return subprocess.run(["git", *who, *words], cwd=tmp_path, capture_output=True, text=True, check=True).stdout
 
-    room = tmp_path / "src" / "buttress" / "room"
-    room.mkdir(parents=True)
-    (room / "one.py").write_text("1")
+    files = {"src/buttress/__init__.py": "", "src/buttress/inner.py": "",
+             "src/buttress/room/__init__.py": "def later():\n    from buttress.inner import nothing_yet\n",
+             "src/buttress/room/one.py": "1", "src/buttress/other/__init__.py": "", "benchmarks/beside.py": "",
+             "benchmarks/script.py": "import beside\nimport buttress.room.one\nassert __name__ != '__main__'\n",
+             "src/buttress/program/__init__.py": "", "src/buttress/program/__main__.py": "import buttress.other\n"}
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
     (tmp_path / "docs").mkdir()
     git("init", "-q")
     git("add", ".")
     git("commit", "-qm", "one")
+    return tmp_path, git
+
+
+def test_a_command_imports_what_python_imports_for_it(checkout):
+    root, _ = checkout
+    package = {"src/buttress/__init__.py"}
+    room = {"src/buttress/room/__init__.py", "src/buttress/room/one.py", "src/buttress/inner.py"}
+    assert files_of("python benchmarks/script.py --size 3", root) == package | room | {
+        "benchmarks/script.py", "benchmarks/beside.py"}
+    assert files_of("python -m buttress.program", root) == package | {
+        "src/buttress/program/__init__.py", "src/buttress/program/__main__.py", "src/buttress/other/__init__.py"}
+    assert files_of("python benchmarks/none.py", root).startswith("FileNotFoundError")
+    assert "begins with pytest" in files_of("pytest tests", root)
+
+
+def test_of_long_commands_it_is_told_whether_their_code_has_changed(checkout, capsys, forks):
+    root, git = checkout
     commit = git("rev-parse", "--short", "HEAD").strip()
-    row = "| a | reproduces | `V bounds.theorem_36` | long: 2026-11-21, {} |"
-    report(["--docs", str(written(tmp_path / "docs", row.format(commit))), "--long"], forks)
-    assert f"at {commit}; files changed since: nothing" in capsys.readouterr().out
-    (room / "one.py").write_text("2")
-    report(["--docs", str(tmp_path / "docs"), "--long"], forks)
-    assert "files changed since: room 1" in capsys.readouterr().out
-    report(["--docs", str(written(tmp_path / "docs", row.format("0" * 9))), "--long"], forks)
-    assert "000000000 is not in this checkout" in capsys.readouterr().out
+    row = "| a | reproduces | `python benchmarks/script.py` | long: 2026-11-21, {} |"
+    docs = written(root / "docs", row.format(commit) + "\n" + row.format(commit))
+
+    def told():
+        report(["--docs", str(docs), "--long"], forks)
+        return capsys.readouterr().out
+
+    (root / "src" / "buttress" / "other" / "__init__.py").write_text("not imported by the script")
+    assert told() == (f"2026-11-21 {commit} one.md:5,6: python benchmarks/script.py: unchanged since: none of the 6 "
+                      "files that it imports\n")
+    (root / "src" / "buttress" / "room" / "one.py").write_text("2")
+    assert told().endswith("changed since: 1 of the 6 files that it imports, in room\n")
+    (root / "benchmarks" / "beside.py").write_text("2")
+    (root / "src" / "buttress" / "room" / "__init__.py").write_text("")
+    assert told().endswith("changed since: 3 of the 5 files that it imports, 2 of them in room\n")
+    written(root / "docs", row.format("0" * 9))
+    assert told().endswith("unknown: 000000000 is not in this checkout\n")
 
 
 def test_long_rows_are_not_run():

@@ -11,20 +11,19 @@ abbreviation that the page explains as: `T` stands for `pytest ...`. Run is one 
 
 The check fails where a command fails, a figure differs, a pytest selector selects nothing or nothing but skipped tests,
 a row has none of these, or the index docs/claims.md counts other verdicts than the pages hold. ``--long`` runs nothing
-and says, for each long row, in which rooms of the package how many files have changed since it was run.
+and says, for each long command, when it was run, which rows state it, and whether a file that it imports has changed.
 """
 
 import argparse
 import importlib.util
 import re
-import subprocess
 import sys
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from buttress.reproduce.forks import Forks
+from buttress.reproduce.long_rows import Run, lines
 
 VERDICTS = ("reproduces", "does not", "cannot be told")
 MOST_SECONDS = 60.0  # of processor time, which a busy machine does not stretch, for a quick command
@@ -158,24 +157,17 @@ def check(folder: Path, forks: Forks, *, only: str = "", run: bool = True) -> It
                 yield row.where, found, lacks
 
 
-def changed_since(commit: str, root: Path) -> str:
-    """Return the rooms of the package and the benchmarks whose files differ from those of a commit, with how many."""
-    line = ["git", "diff", "--name-only", commit, "--", "src/buttress", "benchmarks"]
-    done = subprocess.run(line, cwd=root, capture_output=True, text=True, check=False)
-    if done.returncode:
-        return f"unknown: {commit} is not in this checkout"
-    rooms = Counter(Path(name.removeprefix("src/buttress/")).parts[0] for name in done.stdout.splitlines())
-    return ", ".join(f"{room} {count}" for room, count in rooms.most_common()) or "nothing"
-
-
-def long_rows(folder: Path, only: str = "") -> Iterable[str]:
-    """Yield a line for each row that is not run here: when its commands were, and what has changed since."""
+def long_runs(folder: Path, only: str = "") -> dict[Run, list[str]]:
+    """Return the commands that are not run here, as they were last run, with the rows that state them."""
+    found: dict[Run, list[str]] = {}
     for rows in pages(folder).values():
         for row in rows:
             last = LAST_RUN.match(row.run)
-            if last and only in row.where:
-                changed = changed_since(last[2], folder.parent)
-                yield f"{row.where}: run {last[1]} at {last[2]}; files changed since: {changed}"
+            if last is None or only not in row.where:
+                continue
+            for command in row.commands:
+                found.setdefault(Run(last[1], last[2], command), []).append(row.where)
+    return found
 
 
 def parser() -> argparse.ArgumentParser:
@@ -184,7 +176,7 @@ def parser() -> argparse.ArgumentParser:
     p.add_argument("--docs", type=Path, default=Path("docs"), help="folder with claims.md and claims/")
     p.add_argument("--only", default="", help="only rows whose PAGE.md:LINE contains this")
     p.add_argument("--form", action="store_true", help="only read the pages, run nothing")
-    p.add_argument("--long", action="store_true", help="only say which code has changed since the long rows were run")
+    p.add_argument("--long", action="store_true", help="run nothing; say whether the code of long commands has changed")
     return p
 
 
@@ -192,7 +184,9 @@ def report(arguments: Sequence[str] | None, forks: Forks) -> int:
     """Check the pages and print what is wrong; returns 1 if anything is."""
     options = parser().parse_args(arguments)
     if options.long:
-        sys.stdout.writelines(f"{line}\n" for line in long_rows(options.docs, options.only))
+        for line in lines(long_runs(options.docs, options.only), options.docs.parent):
+            sys.stdout.write(f"{line}\n")
+            sys.stdout.flush()
         return 0
     wrong = 0
     rows = 0
