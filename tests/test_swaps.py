@@ -1,5 +1,6 @@
 """Swapped categories against a loop over every version of every row."""
 
+import itertools
 from itertools import product
 
 import numpy as np
@@ -12,6 +13,7 @@ from sklearn.preprocessing import OneHotEncoder
 from sklearn.tree import DecisionTreeClassifier
 
 from buttress import attacks
+from buttress.attacks.cells import WorstCells
 
 
 def table(n=40):
@@ -74,6 +76,50 @@ def test_levels_may_be_given_and_arrays_and_polars_taken():
     named = attacks.swaps(Polars(), frame, y, columns=["a"], levels={"a": ["green"]}, return_info=True)[1]
     np.testing.assert_array_equal(named.success, info.success)
     assert np.isnan(named.margin).all()
+
+
+@pytest.mark.parametrize("empty", [np.nan, None, pd.NA], ids=str)
+def test_an_empty_cell_is_an_entry_like_others(empty):
+    X, y = table()
+    X["shape"] = X["shape"].astype(object)
+    X.loc[X.index[::5], "shape"] = empty
+
+    class Shapes:
+        classes_ = np.array(["no", "yes"])
+
+        def predict(self, X):
+            return np.where(X["shape"].isna(), "yes", "no")
+
+    Shapes.__sklearn_is_fitted__ = lambda self: True
+    found, info = attacks.swaps(Shapes(), X, y, columns=["shape"], return_info=True)
+    assert info.success.all()       # an empty cell turns every row into a yes, any other entry into a no
+    np.testing.assert_array_equal(found["shape"].isna(), y == "no")
+    np.testing.assert_array_equal(info.distance, X["shape"].isna() == (y == "yes"))
+    numbers = pd.DataFrame({"shape": np.where(X["shape"].isna(), np.nan, 1.0)})
+    assert attacks.swaps(Shapes(), numbers, y, columns=["shape"], return_info=True)[1].queries <= 4 * len(X)
+
+
+def test_one_cell_after_another_does_what_all_ways_do_where_scores_add_up():
+    X, y = table()
+    model, names = fitted(LogisticRegression(C=10), X, y)
+    codes = (y == "yes").astype(int)
+    entries = {name: list(dict.fromkeys(X[name])) for name in names}
+
+    def harm(rows, cells):
+        frame = X.iloc[rows].assign(**{name: [entries[name][int(code)] for code in column]
+                                       for name, column in cells.items()})
+        score = model.decision_function(frame)
+        return np.where(codes[rows] == 1, -score, score)
+
+    given = {name: np.array([entries[name].index(cell) for cell in X[name]], dtype=float) for name in names}
+    changes = [(name, float(code)) for name in names for code in range(len(entries[name]))]
+    greedy, whole = WorstCells(given, harm, len(X)), WorstCells(given, harm, len(X))
+    whole.try_ways(itertools.chain.from_iterable(itertools.combinations(changes, k) for k in (1, 2)))
+    greedy.add_one(changes)
+    assert greedy.changed().max() == 1
+    greedy.add_one(changes)
+    assert greedy.changed().max() == 2
+    np.testing.assert_allclose(greedy.most, whole.most)
 
 
 def test_what_cannot_be_done_is_said():

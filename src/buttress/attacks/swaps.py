@@ -1,23 +1,20 @@
 """Categories swapped for others: every way to change a few cells of a row is tried, so the worst is known."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import combinations, product
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from buttress._checks import Array, check_count
-from buttress._types import Labels, MatrixLike, Rows, VectorLike
+from buttress._types import Labels, Mask, MatrixLike, Rows, VectorLike
+from buttress.attacks.cells import WRONG, Cells, Column, Way, WorstCells, harm_done, lead_of
 from buttress.attacks.problem import AttackInfo
 from buttress.attacks.targets import label_codes
 from buttress.scores import Scorable, as_classifier
 
 MOST_WAYS = 100_000  # a row: what 5 columns of 20 levels have in up to 3 cells
-ASKED = 20_000  # versions that a model is asked about at once
-
-Column = Any  # a name, or a number for arrays
-Way = tuple[tuple[Column, object], ...]  # columns and the levels they get
 
 
 def swaps(
@@ -33,7 +30,8 @@ def swaps(
     """Swap categories: of all versions of a row with at most ``count`` cells changed, return the worst.
 
     Nothing is left out, so a row that stands is proven to stand every swap of so many cells. A model that gives labels
-    only will do. Of versions that are misclassified the one with fewest cells changed is returned.
+    only will do. Of versions that are misclassified the one met first is returned, which has
+    fewest cells changed.
 
     Parameters
     ----------
@@ -77,14 +75,18 @@ def swaps(
     X = X if hasattr(X, "columns") else np.asarray(X)
     given = {column: _column(X, column) for column in columns}
     choices = {column: _levels(column, values, levels) for column, values in given.items()}
+    ways = _ways({column: len(entries) for column, entries in choices.items()}, count)
     codes = label_codes(model, y, len(X))  # type: ignore[arg-type]
-    worst = _Worst(model, X, codes)
-    ways = _ways(choices, count)
-    size = max(1, ASKED // max(1, len(codes)))
-    for start in range(0, len(ways), size):
-        worst.try_ways(ways[start : start + size], given)
-    info = AttackInfo(worst.wrong, worst.margin, worst.changed, worst.queries, np.zeros(len(codes), dtype=bool))
-    return (worst.versions(given), info) if return_info else worst.versions(given)
+    known = {column: _Entries(choices[column], values) for column, values in given.items()}
+    asked = _Asked(as_classifier(model), X, codes, known)
+    worst = WorstCells({column: entries.codes for column, entries in known.items()}, asked.harm, len(codes),
+                       enough=WRONG)
+    worst.try_ways(ways)
+    found = asked.versions(np.arange(len(codes)), worst.cells)
+    wrong, margin = asked.judged(found, codes)
+    margin = np.full(len(codes), np.nan) if margin is None else margin
+    info = AttackInfo(wrong, margin, worst.changed(), worst.asked + len(codes), np.zeros(len(codes), dtype=bool))
+    return (found, info) if return_info else found
 
 
 def _column(X: Any, column: Column) -> Labels:
@@ -94,7 +96,9 @@ def _column(X: Any, column: Column) -> Labels:
     except Exception:  # each library has its own
         known = list(X.columns) if hasattr(X, "columns") else f"0 to {X.shape[1] - 1}"
         raise ValueError(f"columns must be columns of X. Got {column!r}. X has {known}.") from None
-    return np.asarray(cells).astype(object)
+    entries = np.asarray(cells).astype(object)
+    entries[[isinstance(entry, float) and entry != entry for entry in entries.tolist()]] = np.nan  # one for all gaps
+    return entries
 
 
 def _levels(column: Column, cells: Labels, levels: Mapping[Column, Sequence[object]] | None) -> list[object]:
@@ -102,87 +106,62 @@ def _levels(column: Column, cells: Labels, levels: Mapping[Column, Sequence[obje
     return list(dict.fromkeys(cells.tolist() if given is None else given))
 
 
-def _ways(choices: dict[Column, list[object]], count: int) -> list[Way]:
-    """Return every way to set up to ``count`` cells, those of fewer cells first."""
-    sizes = [len(levels) for levels in choices.values()]
-    total = sum(int(np.prod(some)) for k in range(1, count + 1) for some in combinations(sizes, k))
+def _ways(choices: Mapping[Column, int], count: int) -> Iterator[Way]:
+    """Return every way to give up to ``count`` columns one of so many entries, those of fewer cells first."""
+    total = sum(int(np.prod(some)) for k in range(1, count + 1) for some in combinations(choices.values(), k))
     if total > MOST_WAYS:
-        raise ValueError(f"There are {total} ways to change {count} of {len(sizes)} columns, and at most {MOST_WAYS} "
+        raise ValueError(f"There are {total} ways to change {count} of {len(choices)} columns, and at most {MOST_WAYS} "
                          "are tried. Use a smaller count, fewer columns, or fewer levels.")
-
-    def all_ways() -> Iterator[Way]:
-        for k in range(1, count + 1):
-            for some in combinations(choices, k):
-                for chosen in product(*(choices[column] for column in some)):
-                    yield tuple(zip(some, chosen, strict=True))
-
-    return list(all_ways())
+    return (tuple(zip(some, chosen, strict=True))
+            for k in range(1, count + 1)
+            for some in combinations(choices, k)
+            for chosen in product(*(range(choices[column]) for column in some)))
 
 
-class _Worst:
-    """The worst version of each row met so far: which way it was changed, -1 for none."""
+class _Entries:
+    """The entries that a column may hold, by number: its levels first, then what its rows hold beside them."""
 
-    def __init__(self, model: Scorable, X: Any, codes: Rows):
-        self.model = as_classifier(model)
-        self.X = X
-        self.codes = codes
-        self.way: list[Way] = [()] * len(codes)
-        self.changed = np.zeros(len(codes))
-        self.queries = len(codes)
-        self.wrong, self.margin = self._judged(X, codes)
+    def __init__(self, levels: list[object], cells: Labels):
+        self.entries = list(dict.fromkeys([*levels, *cells.tolist()]))
+        numbers = {entry: number for number, entry in enumerate(self.entries)}
+        self.codes = np.array([numbers[cell] for cell in cells.tolist()], dtype=np.float64)
 
-    def try_ways(self, ways: list[Way], given: dict[Column, Labels]) -> None:
-        """Ask the model about every row that stands, changed in each of the ways."""
-        rows = np.flatnonzero(~self.wrong)
-        if not len(rows):
-            return
-        repeated = np.tile(rows, len(ways))
-        changed = {column: cells[repeated] for column, cells in given.items()}
-        cells = np.zeros(len(repeated))
-        for number, way in enumerate(ways):
-            part = slice(number * len(rows), (number + 1) * len(rows))
-            for column, level in way:
-                cells[part] += np.array([cell is not level and cell != level for cell in changed[column][part]])
-                changed[column][part] = level
-        wrong, margin = self._judged(_with(self.X, repeated, changed), self.codes[repeated])
-        self.queries += len(repeated)
-        for number, way in enumerate(ways):
-            part = slice(number * len(rows), (number + 1) * len(rows))
-            self._keep(rows, way, wrong[part], margin[part], cells[part])
+    def of(self, codes: Array) -> Labels:
+        """Return the entries of these numbers, as objects."""
+        found = np.empty(len(codes), dtype=object)
+        found[:] = [self.entries[int(code)] for code in codes]
+        return found
 
-    def _keep(self, rows: Rows, way: Way, wrong: NDArray[np.bool_], margin: Array, cells: Array) -> None:
-        standing = ~self.wrong[rows]
-        better = standing & (wrong | (margin < self.margin[rows]))
-        for row in rows[better]:
-            self.way[row] = way
-        self.wrong[rows[better]] = wrong[better]
-        self.margin[rows[better]] = margin[better]
-        self.changed[rows[better]] = cells[better]
 
-    def versions(self, given: dict[Column, Labels]) -> Any:
-        """Return the rows as they came, with the worst changes."""
-        cells = {column: values.copy() for column, values in given.items()}
-        for row, way in enumerate(self.way):
-            for column, level in way:
-                cells[column][row] = level
-        return _with(self.X, np.arange(len(self.codes)), cells)
+@dataclass
+class _Asked:
+    """A classifier as the search asks it: about rows of X with some cells changed."""
 
-    def _judged(self, X: Any, codes: Rows) -> tuple[NDArray[np.bool_], Array]:
-        """Return whether rows are wrong, and their margins, NaN without scores."""
-        model: Any = self.model
-        wrong = np.asarray(model.predict(X)) != np.asarray(model.classes_)[codes]
+    model: Any
+    X: Any
+    codes: Rows
+    known: dict[Column, _Entries]
+
+    def versions(self, rows: Rows, cells: Cells) -> Any:
+        """Return rows as they came but for these cells."""
+        return _with(self.X, rows, {column: self.known[column].of(values) for column, values in cells.items()})
+
+    def harm(self, rows: Rows, cells: Cells) -> Array:
+        return harm_done(*self.judged(self.versions(rows, cells), self.codes[rows]))
+
+    def judged(self, X: Any, codes: Rows) -> tuple[Mask, Array | None]:
+        """Return which rows are misclassified, and their margins, None without scores a class."""
+        model = self.model
+        wrong = np.asarray(np.asarray(model.predict(X)) != np.asarray(model.classes_)[codes])
         name = next((name for name in ("decision_function", "predict_proba") if hasattr(model, name)), None)
         if name is None:
-            return wrong, np.full(len(codes), np.nan)
+            return wrong, None
         scores = np.array(getattr(model, name)(X), dtype=np.float64)
         if scores.ndim == 1:
             return wrong, np.where(codes == 1, scores, -scores)
-        rows = np.arange(len(codes))
         if scores.shape[1] != len(model.classes_):  # votes in pairs
-            return wrong, np.full(len(codes), np.nan)
-        own = scores[rows, codes]
-        scores[rows, codes] = -np.inf
-        return wrong, own - scores.max(axis=1)
+            return wrong, None
+        return wrong, lead_of(scores, codes)
 
 
 def _with(X: Any, rows: Rows, cells: dict[Column, Labels]) -> Any:

@@ -50,17 +50,26 @@ def _of_dirty(study: "Study", name: str, estimator: Supervised, rate: float, dir
 
 
 def eps_curve(study: "Study") -> None:
-    """Attack the fitted classifiers at other radii while the budget lasts."""
+    """Attack the fitted classifiers at other radii while the budget lasts.
+
+    What falls within a small radius falls within the larger ones too, so the points and the column of the table are
+    taken when all radii have been attacked.
+    """
     if not study.classifies:
         return
     radii = [share * study.options.eps for share in RADII]
     curve: dict[str, list[Any]] = {"x": radii} | {name: [None] * len(RADII) for name in study.entries}
-    for name, cells in study.rows.items():
-        curve[name][0] = cells["as_is"].value
-        curve[name][RADII.index(1.0)] = cells["attacked"].value
+    known = {name: {RADII.index(1.0)} for name in study.fallen}
     for k in (4, 1, 3):  # the widest first, then between
         study.report(f"attacks at eps {radii[k]:g}", 0.92)
-        for name in (name for name in study.models if name not in study.unattacked):
+        for name in known:
             if study.left() - study.attack_seconds[name] > spending.FOR_CURVES * study.options.budget:
-                curve[name][k] = study.attacked(name, radii[k]).value
+                study.attacked(name, radii[k])
+                known[name].add(k)
+    for name, cells in study.rows.items():
+        curve[name][0] = cells["as_is"].value
+        for k in known.get(name, ()):
+            curve[name][k] = study.stood(name, radii[k]).value
+        if name in known:
+            cells["attacked"] = study.stood(name, study.options.eps)
     study.curves["eps"] = curve

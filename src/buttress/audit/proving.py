@@ -33,7 +33,9 @@ def prove(study: "Study") -> None:
             continue
         if reads_columns(name) or name in study.in_place:
             continue
-        standing = study.standing.get(name, np.asarray(model.predict(study.X_test) == study.y_test))
+        fallen = study.fallen.get(name)
+        right = np.asarray(model.predict(study.X_test) == study.y_test)
+        standing = right if fallen is None else fallen.standing(study.options.eps)
         proven = kept_stage(["certified", name], partial(_certified, study, model, standing))["proven"]
         if proven is None:
             continue

@@ -3,6 +3,7 @@
 import time
 import warnings
 from dataclasses import dataclass, field
+from functools import partial
 from os import cpu_count
 from typing import Any, cast
 
@@ -10,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from buttress._types import Predictor, Supervised
+from buttress._types import Mask, Predictor, Rows, Supervised
+from buttress.attacks.radii import Fallen
 from buttress.audit import options as spending
 from buttress.audit.against.tests import unlike
 from buttress.audit.baselines import (
@@ -72,7 +74,7 @@ class Study:
     unattacked: set[str] = field(default_factory=set)
     unfinished: set[str] = field(default_factory=set)
     attack_seconds: dict[str, float] = field(default_factory=dict)
-    standing: dict[str, NDArray[np.bool_]] = field(default_factory=dict)  # held-out rows right before and after
+    fallen: dict[str, Fallen] = field(default_factory=dict)  # the held-out rows of each attacked model
     novel: list[Any] = field(default_factory=list)
     subsampled: dict[str, Any] = field(default_factory=dict)
     space: Space | None = None
@@ -269,31 +271,48 @@ class Study:
         """Return what an attack on all held-out rows should take, from one on two rows and one on a few more."""
         seconds = []
         for count in (2, spending.COUNTED):  # the first also pays for what is paid once
-            self.attacked(name, self.options.eps, count)
-            seconds.append(self.attack_seconds[name])
+            rows = np.arange(min(count, len(self.y_test)))
+            found = kept_stage(["attacked", name, self.options.eps, count], partial(self._timed, name, rows))
+            seconds.append(found["seconds"])
         a_row = max(0.0, seconds[1] - seconds[0]) / (spending.COUNTED - 2)
         return seconds[1] + a_row * max(0, len(self.X_test) - spending.COUNTED)
 
-    def attacked(self, name: str, eps: float, count: int | None = None) -> Cell:
-        """Attack a fitted model on the held-out rows, or on the first ``count`` of them, and note the time it took."""
-        found = kept_stage(["attacked", name, eps, count], lambda: self._survived(name, eps, count))
-        self.attack_seconds[name] = found["seconds"]
-        if count is None and eps == self.options.eps:
-            self.standing[name] = found["survived"]
-        return accuracy(found["survived"])
-
-    def _survived(self, name: str, eps: float, count: int | None) -> Memory:
+    def _timed(self, name: str, rows: Rows) -> Memory:
         begun = time.monotonic()
         with warnings.catch_warnings():
-            if count is not None or eps != self.options.eps:  # the table's attack says what there is to say
+            warnings.simplefilter("ignore", UserWarning)  # the table's attack says what there is to say
+            self._survives(name, self.options.eps, rows)
+        return {"seconds": time.monotonic() - begun}
+
+    def attacked(self, name: str, eps: float) -> Cell:
+        """Attack a fitted model on the held-out rows that still stand within eps, and note the time it took."""
+        if name not in self.fallen:
+            self.fallen[name] = Fallen(np.asarray(self.models[name].predict(self._held_out(name)) == self.y_test))
+        fallen = self.fallen[name]
+        found = kept_stage(["attacked", name, eps], partial(self._attack, name, eps))
+        fallen.note(eps, found["survived"])
+        self.attack_seconds[name] = max(found["seconds"], self.attack_seconds.get(name, 0.0))
+        return self.stood(name, eps)
+
+    def stood(self, name: str, eps: float) -> Cell:
+        """Return the accuracy within eps, by all that was found within that radius and smaller ones."""
+        return accuracy(self.fallen[name].standing(eps))
+
+    def _attack(self, name: str, eps: float) -> Memory:
+        begun = time.monotonic()
+        with warnings.catch_warnings():
+            if eps != self.options.eps:  # the table's attack says what there is to say
                 warnings.simplefilter("ignore", UserWarning)
-            model, X, y = self.models[name], self._held_out(name)[:count], self.y_test[:count]
-            if name in GUESSES:
-                survived = model.predict(X) == y
-            else:
-                attack = attacked_by_columns if reads_columns(name) else attacked_correct
-                survived = attack(model, X, y, eps, len(self.table.numeric), self.options.seed)
-        return {"survived": np.asarray(survived), "seconds": time.monotonic() - begun}
+            survived = self.fallen[name].attack(eps, partial(self._survives, name, eps))
+        return {"survived": survived, "seconds": time.monotonic() - begun}
+
+    def _survives(self, name: str, eps: float, rows: Rows) -> Mask:
+        """Say which of some held-out rows a fitted model gets right after an attack."""
+        model, X, y = self.models[name], self._held_out(name)[rows], self.y_test[rows]
+        if name in GUESSES:
+            return np.asarray(model.predict(X) == y)
+        attack = attacked_by_columns if reads_columns(name) else attacked_correct
+        return attack(model, X, y, eps, len(self.table.numeric), self.options.seed)
 
     def _suspicious(self) -> None:
         """Judge rows, trained on or held out alike: each by a fit without it, so that none need be kept apart.

@@ -8,8 +8,9 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import _safe_indexing
 
 from buttress._checks import Array, check_option
-from buttress._types import MatrixLike
+from buttress._types import Mask, MatrixLike, Rows
 from buttress.attacks import pgd, worst_case
+from buttress.attacks.radii import Fallen
 from buttress.certificates import certified_radius
 from buttress.displays.axes import given_or_new
 from buttress.scores import as_classifier
@@ -142,17 +143,20 @@ def _attacked(
     bounds: Bounds | None, options: dict[str, Any],
 ) -> tuple[Array, NDArray[np.bool_]]:
     """Return the accuracy after an attack within each radius, and where it was blind; a row that fell stays fallen."""
-    standing = right.copy()
+    fallen = Fallen(right)
     shape = np.shape(X)
     shares, blind = [], []
     for size in radii:
         unseen = 0
-        rows = np.flatnonzero(standing)
-        if size > 0 and len(rows):
+
+        def survives(rows: Rows, size: float = size) -> Mask:
+            nonlocal unseen
             _, info = ATTACKS[attack](estimator, _safe_indexing(X, rows), y[rows], eps=float(size),
                                       bounds=_of_rows(bounds, rows, shape), return_info=True, **options)
-            standing[rows] &= ~info.success
             unseen = int(info.blind.sum())
+            return np.asarray(~info.success)
+
+        standing = fallen.attack(float(size), survives)
         shares.append(standing.mean())
         blind.append(2 * unseen > standing.sum())
     return np.array(shares), np.array(blind)

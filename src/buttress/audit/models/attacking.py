@@ -2,12 +2,15 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.preprocessing import StandardScaler
 
+from buttress._types import Mask, Rows
+from buttress.attacks.radii import Fallen
 from buttress.audit.baselines import attacked_by_columns, reads_columns
 from buttress.audit.fitted import on_prepared, order_columns
 from buttress.audit.measure import has_gradients, has_scores
@@ -50,9 +53,10 @@ def attack(
         X, labels = X[chosen], labels[chosen]
     radii = sorted({0.0, *(float(radius) for radius in eps)})
     if by_columns:
-        survived = [attacked_by_columns(estimator, X, labels, radius, movable, seed).mean() for radius in radii]
-        falling = np.minimum.accumulate(survived).tolist()
-        return Robustness(radii, falling, None, [False] * len(radii), "corners, then column by column", len(X))
+        fallen = Fallen(np.asarray(estimator.predict(X) == labels))
+        shares = [float(fallen.attack(radius, partial(_by_columns, estimator, X, labels, radius, movable, seed)).mean())
+                  for radius in radii]
+        return Robustness(radii, shares, None, [False] * len(radii), "corners, then column by column", len(X))
     low, high = X.copy(), X.copy()
     low[:, :movable], high[:, :movable] = -np.inf, np.inf
     exact = has_gradients(estimator)
@@ -63,6 +67,12 @@ def attack(
     blind = [False] * len(radii) if curve.blind is None else [bool(mark) for mark in curve.blind]
     how = "projected gradient descent" if exact else "the worst of several attacks by queries"
     return Robustness(radii, np.asarray(curve.attacked_accuracy).tolist(), proven, blind, how, len(X))
+
+
+def _by_columns(
+    estimator: Any, X: NDArray[np.float64], y: Labels, radius: float, movable: int, seed: int, rows: Rows
+) -> Mask:
+    return attacked_by_columns(estimator, X[rows], y[rows], radius, movable, seed)
 
 
 def _posed(

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from buttress._types import MatrixLike, Predictor
+from buttress.attacks.cells import harm_done, lead_of
 from buttress.audit.measure import has_scores
 from buttress.audit.models.table_model import TableModel
 from buttress.audit.moves.space import Rows, Space, chosen, names_of
@@ -33,7 +34,7 @@ class Asked:
     def harms(self, target: Labels) -> list[Harm]:
         """Return what a search makes as large as it can: the error to either side, or how far a class is from right.
 
-        Of classes that is 1 and more where the row is wrong; below that, scores say how near it is to being wrong.
+        Of classes that is ``WRONG`` and more where the row is wrong; below that, scores say how near it is to it.
         ``target`` holds the targets of all rows of the table.
         """
         def targets(rows: Rows) -> Labels:
@@ -44,17 +45,11 @@ class Asked:
         return [lambda rows: self.predict(rows) - targets(rows), lambda rows: targets(rows) - self.predict(rows)]
 
     def _from_right(self, rows: Rows, y: Labels) -> NDArray[np.float64]:
-        found = self.predict(rows)
-        wrong = (found != y).astype(np.float64)
+        wrong = np.asarray(self.predict(rows) != y)
         if self.scores is None:
-            return wrong
-        scores = np.array(self.scores(rows))
-        places = np.searchsorted(self.classes, y)
-        at = np.arange(len(y)), np.minimum(places, len(self.classes) - 1)
-        true = scores[at]
-        scores[at] = -np.inf
-        margin = true - scores.max(axis=1)
-        return 2 * wrong - margin / (1 + np.abs(margin))
+            return harm_done(wrong, None)
+        places = np.minimum(np.searchsorted(self.classes, y), len(self.classes) - 1)
+        return harm_done(wrong, lead_of(self.scores(rows), places))
 
 
 class InPlace:

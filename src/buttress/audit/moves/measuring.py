@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from buttress.attacks.cells import WRONG
 from buttress.audit.baselines import reads_columns
 from buttress.audit.fitted import takes_numbers
 from buttress.audit.keeping import kept_stage
@@ -134,8 +135,9 @@ def _search(study: "Study", space: Space, name: str, asked: Asked, key: str) -> 
     if count < min(FEWEST, len(rows)):
         return 0
     rows = rows[:count]
+    enough = WRONG if study.classifies else np.inf
     searched = [[harm(rows), *(worst_numbers(harm, rows, movable, xs[1:], study.options.seed) if key == "moved"
-                               else worst_changes(harm, rows, changes, len(xs) - 1))] for harm in harms]
+                               else worst_changes(harm, rows, changes, len(xs) - 1, enough))] for harm in harms]
     found = [np.max(one, axis=0) for one in zip(*searched, strict=True)]
     cells = [_cell(most, study) for most in found]
     study.curves[key][name] = [cell.value for cell in cells]
@@ -159,6 +161,6 @@ def _affordable(ask: Callable[[int], object], rows: int, asks: int, seconds: flo
 
 
 def _cell(harms: NDArray[np.float64], study: "Study") -> Cell:
-    return accuracy(harms < 1) if study.classifies else rmse(harms, study.options.seed)
+    return accuracy(harms < WRONG) if study.classifies else rmse(harms, study.options.seed)
 
 

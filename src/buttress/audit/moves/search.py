@@ -5,13 +5,12 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from buttress.attacks.cells import Cells, Change, WorstCells
 from buttress.audit.moves.asking import Harm
 from buttress.audit.moves.space import Axis, Rows
 
 CORNERS = 10  # of the box of all moves, tried at random before the columns one by one
 SWEEPS = 2  # over the columns
-BATCH = 4000  # rows a model is asked about at a time
-Change = tuple[int, float]  # a column and the value it gets
 
 
 def worst_numbers(
@@ -50,40 +49,27 @@ def _trials(rows: Rows, worst: Rows, reach: NDArray[np.float64], rng: np.random.
                 yield trial
 
 
-def worst_changes(harm: Harm, rows: Rows, changes: Sequence[Change], count: int) -> list[NDArray[np.float64]]:
+def worst_changes(
+    harm: Harm, rows: Rows, changes: Sequence[Change], count: int, enough: float = np.inf
+) -> list[NDArray[np.float64]]:
     """Return the harm (n,) of the worst rows found with at most 1, 2, ..., ``count`` cells changed.
 
-    All changes of one cell are tried; each further one is the worst that can be added to those before.
+    All changes of one cell are tried; each further one is the worst that can be added to those before. Rows whose harm
+    reaches ``enough`` are settled.
     """
-    worst = rows.copy()
-    most = harm(rows)
+    def harm_of(numbers: NDArray[np.intp], cells: Cells) -> NDArray[np.float64]:
+        trial = rows[numbers]
+        for place, values in cells.items():
+            trial[:, place] = values
+        return harm(trial)
+
+    given = {place: rows[:, place] for place in dict.fromkeys(place for place, _ in changes)}
+    worst = WorstCells(given, harm_of, len(rows), enough=enough)
     found = []
     for _ in range(count):
-        best, state = most.copy(), worst.copy()
-        for part in np.array_split(np.arange(len(changes)), max(1, len(changes) * len(rows) // BATCH)):
-            for trial, changed in _asked([changes[k] for k in part], rows, worst, harm):
-                better = changed > best
-                best[better] = changed[better]
-                state[better] = trial[better]
-        worst, most = state, best
-        found.append(most)
+        worst.add_one(changes)
+        found.append(worst.most.copy())
     return found
-
-
-def _asked(changes: Sequence[Change], rows: Rows, worst: Rows, harm: Harm) -> list[tuple[Rows, NDArray[np.float64]]]:
-    """Return the rows after each change, and their harm, asked for all at once; a cell is changed only once."""
-    trials = []
-    for place, value in changes:
-        trial = worst.copy()
-        untouched = _same(worst[:, place], rows[:, place])
-        trial[untouched, place] = value
-        trials.append(trial)
-    harms = harm(np.concatenate(trials))
-    return list(zip(trials, harms.reshape(len(trials), len(rows)), strict=True))
-
-
-def _same(first: NDArray[np.float64], second: NDArray[np.float64]) -> NDArray[np.bool_]:
-    return np.asarray((first == second) | (np.isnan(first) & np.isnan(second)))
 
 
 def swaps_of(axes: Sequence[Axis]) -> list[Change]:

@@ -1,0 +1,55 @@
+"""Accuracy within several radii never rises with the radius, whatever the attacks miss."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.linear_model import LogisticRegression
+
+import buttress
+from buttress.attacks.radii import Fallen
+
+from audit_problems import only
+from problems import moons
+
+ROWS = 6
+
+
+@given(st.lists(st.tuples(st.sampled_from([0.1, 0.2, 0.3, 0.4]), st.integers(0, 2**ROWS - 1)), max_size=6),
+       st.integers(0, 2**ROWS - 1))
+def test_a_row_stands_where_no_attack_within_that_radius_or_less_has_broken_it(attacked, right):
+    def bits(number):
+        return np.array([bool(number >> row & 1) for row in range(ROWS)])
+
+    fallen = Fallen(bits(right))
+    for eps, survives in attacked:
+        fallen.attack(eps, lambda rows, survives=survives: bits(survives)[rows])
+    for eps in (0.0, 0.1, 0.25, 0.5):
+        broken = [~bits(survives) for radius, survives in attacked if radius <= eps]
+        expected = bits(right) & ~np.any([np.zeros(ROWS, dtype=bool), *broken], axis=0)
+        np.testing.assert_array_equal(fallen.standing(eps), expected)
+
+
+def test_what_was_noted_elsewhere_counts_as_found_here():
+    fallen = Fallen(np.array([True, True, False]))
+    fallen.note(0.2, np.array([True, False, False]))
+    np.testing.assert_array_equal(fallen.radius, [np.inf, 0.2, 0.0])
+
+
+def lazy(model, X, y, eps, n_numeric, seed):
+    """Stand for an attack that finds less the larger the radius: rows far from 0 fall to small moves only."""
+    return (np.abs(X[:, 0]) < 2 * eps) & (model.predict(X) == y)
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_the_curve_of_an_audit_never_rises_and_its_table_agrees(monkeypatch):
+    monkeypatch.setattr("buttress.audit.study.attacked_correct", lazy)
+    X, y = moons(120)
+    with only("plain SVC"):
+        found = buttress.audit(LogisticRegression(), X, y, rows=60, budget=1000.0, eps=0.5)
+    for name in ("plain SVC", "yours (LogisticRegression)"):
+        curve = [share for share in found.curves["eps"][name] if share is not None]
+        assert len(curve) == 5
+        assert (np.diff(curve) <= 0).all()
+        assert curve[1] < curve[0]
+        assert found.rows[name]["attacked"].value == found.curves["eps"][name][2]
