@@ -60,8 +60,8 @@ class AttackedNetwork(MLPClassifier):
 def machines(eps, bounds, seed):
     """Name, candidates."""
     yield "linear, ball", [AdversarialLinearSVC(attack="ball", eps=eps, C=C) for C in (0.1, 1.0)]
-    yield "certified", [AdversarialSVC(defense="certified", eps=eps, C=C, gamma=gamma, bounds=bounds,
-                                               random_state=seed) for C in (0.1, 1.0) for gamma in widths(1.0)]
+    yield "certified", [AdversarialSVC(defense="certified", eps=eps, C=C, gamma=gamma, bounds=bounds, random_state=seed)
+                        for C in (0.1, 1.0) for gamma in widths(1.0)]
     for name, defense in (("input", "input"), ("AdversarialSVC()", "auto")):
         yield name, [AdversarialSVC(defense=defense, eps=eps, C=C, gamma=gamma, bounds=bounds, random_state=seed)
                      for C, gamma in zip((0.1, 1.0, 10.0, 10.0), widths(1.0, 1.0, 1.0, 3.0), strict=True)]
