@@ -52,6 +52,23 @@ def _idx(path):
     return np.frombuffer(raw, np.uint8, offset=4 + 4 * len(shape)).reshape(shape)
 
 
+def text(n, d=100_000, words=80, topics=20, seed=0):
+    """Return n rows like TF-IDF of text: words as frequent as by Zipf's law, some of a topic; 5% of labels wrong."""
+    from scipy.sparse import csr_matrix, diags
+    from sklearn.preprocessing import normalize
+
+    rng = np.random.default_rng(seed)
+    frequency = 1 / np.arange(1, d + 1)
+    topic = rng.integers(0, topics, n)
+    word = rng.choice(d, size=(n, words), p=frequency / frequency.sum())
+    of_topic = 1000 + 200 * topic[:, None] + rng.integers(0, 200, (n, words))
+    word = np.where(rng.random((n, words)) < 0.15, of_topic, word)
+    X = csr_matrix((np.ones(n * words), (np.repeat(np.arange(n), words), word.ravel())), shape=(n, d))
+    X.data = 1 + np.log(X.data)
+    rarity = 1 + np.log(n / (1 + np.bincount(X.indices, minlength=d)))
+    return normalize(csr_matrix(X @ diags(rarity))), (topic % 2) ^ (rng.random(n) < 0.05)
+
+
 # name -> (data, parameters)
 PROBLEMS = {
     "synthetic 10k x 30, C=1": (lambda _: synthetic(10_000, 30), {"C": 1.0}),
@@ -61,10 +78,13 @@ PROBLEMS = {
     "hard 10k x 10, gamma=.05, C=100": (lambda _: synthetic(10_000, 10, 0.02), {"C": 100.0, "gamma": 0.05}),
     "MNIST 20k even/odd, C=10": (lambda folder: mnist(folder, 20_000, False), {"C": 10.0}),
     "MNIST 10k ten classes, C=10": (lambda folder: mnist(folder, 10_000, True), {"C": 10.0}),
+    "text 20k x 100k, C=1": (lambda _: text(20_000), {"C": 1.0, "gamma": 1.0}),
+    "text 20k x 100k, linear, C=1": (lambda _: text(20_000), {"C": 1.0, "gamma": 1.0, "kernel": "linear"}),
 }
 QUICK = {
     "synthetic 3k x 30, C=1": (lambda _: synthetic(3_000, 30), {"C": 1.0}),
     "hard 3k x 10, gamma=.05, C=100": (lambda _: synthetic(3_000, 10, 0.02), {"C": 100.0, "gamma": 0.05}),
+    "text 3k x 100k, C=1": (lambda _: text(3_000), {"C": 1.0, "gamma": 1.0}),
 }
 
 
@@ -92,14 +112,17 @@ def timed(function):
     return result, time.process_time() - cpu, time.perf_counter() - wall
 
 
-def dual_objective(model, X, y, gamma):
+def dual_objective(model, X, gamma, kernel="rbf"):
     """Return the dual value of a two-class model in float64."""
-    from buttress.gram.rows import KernelRows
-    from buttress.kernels import RBF
+    from scipy.sparse import issparse
 
-    b = np.zeros(len(y))
-    b[np.asarray(model.support_)] = np.asarray(model.dual_coef_).ravel()
-    f = KernelRows(RBF(gamma), X, 1e-3).exact_times(b, np.flatnonzero(b))
+    from buttress.gram.rows import KernelRows
+    from buttress.kernels import RBF, Linear
+
+    coef = model.dual_coef_.toarray() if issparse(model.dual_coef_) else np.asarray(model.dual_coef_)
+    b = np.zeros(X.shape[0])
+    b[np.asarray(model.support_)] = coef.ravel()
+    f = KernelRows(RBF(gamma) if kernel == "rbf" else Linear(), X, 1e-3).exact_times(b, np.flatnonzero(b))
     return np.abs(b).sum() - 0.5 * b @ f
 
 
@@ -118,9 +141,10 @@ def floor_seconds(n, d, n_sv):
 
 
 def measure(name, data, options, repeat, threads, leave_out=()):
-    """Return one row: times of fit and predict, objectives, floor."""
+    """Return one row: times of fit and predict, objectives, and the floor where rows are dense."""
     X, y = data
-    gamma = options.get("gamma", 1 / (X.shape[1] * X.var()))
+    gamma = options["gamma"] if "gamma" in options else 1 / (X.shape[1] * X.var())
+    dense = isinstance(X, np.ndarray)
     options = {"tol": TOL, "cache_size": CACHE, **options, "gamma": gamma}
     two = len(np.unique(y)) == 2
     row = {"name": name, "threads": threads, "fit": {}}
@@ -136,11 +160,11 @@ def measure(name, data, options, repeat, threads, leave_out=()):
             for key, value in (("cpu", cpu), ("wall", wall), ("predict", p_cpu)):
                 seen[key] = min(seen[key], value)
             if turn == 0:
-                seen["objective"] = dual_objective(model, X, y, gamma) if two else None
+                seen["objective"] = dual_objective(model, X, gamma, options.get("kernel", "rbf")) if two else None
                 if library == "ours f32":
                     n_sv = len(model.support_)
                     row |= {"n_sv": n_sv, "rows": model.n_kernel_rows_ / n_sv, "converged": model.converged_,
-                            "floor": floor_seconds(len(X), X.shape[1], n_sv)}
+                            "floor": floor_seconds(*X.shape, n_sv) if dense else None}
     return row
 
 
@@ -148,8 +172,11 @@ def show(row):
     ours, best = row["fit"]["ours f32"], None
     if ours["objective"] is not None:
         best = max(entry["objective"] for entry in row["fit"].values())
+    floor = ""
+    if row["floor"] is not None:
+        floor = f", floor {row['floor']:.2f} s, ours {ours['cpu'] / row['floor']:.1f} x floor"
     print(f"\n{row['name']}, {row['threads']} thread(s): {row['n_sv']} support vectors, {row['rows']:.2f} rows "
-          f"computed per support vector, floor {row['floor']:.2f} s, ours {ours['cpu'] / row['floor']:.1f} x floor")
+          f"computed per support vector{floor}")
     for library, entry in row["fit"].items():
         behind = "" if best is None else f"  objective {entry['objective'] / best - 1:+.1e}"
         cpu, wall, predict = (entry[key] / ours[key] for key in ("cpu", "wall", "predict"))

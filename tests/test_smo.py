@@ -14,6 +14,7 @@ from scipy.spatial.distance import cdist
 from buttress.gram.compiled import add_rows, rbf_entries, rbf_in_place
 from buttress.gram.entries import entries, worst_error
 from buttress.gram.rows import KernelRows
+from buttress.gram.sparse import SparseProducts
 from buttress.kernels import RBF, Laplacian, Linear, Polynomial
 from buttress.solvers.qp import active_set, solve
 from buttress.solvers.qp.active_set import exact_finish
@@ -214,8 +215,24 @@ def test_prepared_entries_are_the_kernel(kernel, real):
     np.testing.assert_allclose(store[[4, 0, 2], 10:], expected[rows][:, 10:], rtol=tolerance, atol=tolerance)
     sparse = entries(kernel, csr_matrix(np.where(X > 1.3, X, 0)), real)
     dense = np.where(X > 1.3, X, 0)
-    np.testing.assert_allclose(sparse(rows, columns), kernel(dense, dense)[rows][:, columns], rtol=tolerance,
-                               atol=tolerance)
+    expected = kernel(dense, dense)
+    for asked in (columns, slice(0, 70), np.array([60, 2, 2])):
+        np.testing.assert_allclose(sparse(rows, asked), expected[rows][:, asked], rtol=tolerance, atol=tolerance)
+    sparse.write(rows, 10, 70, store, np.array([4, 0, 2]))
+    np.testing.assert_allclose(store[[4, 0, 2], 10:], expected[rows][:, 10:], rtol=tolerance, atol=tolerance)
+
+
+def test_products_of_sparse_rows_are_those_of_dense_ones():
+    rng = np.random.default_rng(0)
+    dense = rng.normal(size=(40, 30)) * (rng.random((40, 30)) < 0.1)
+    dense[[3, 17]] = 0.0            # rows and columns without an entry
+    dense[:, [0, 29]] = 0.0
+    products = SparseProducts(csr_matrix(dense))
+    for rows in (np.array([3, 5, 39, 5]), slice(0, 40), np.empty(0, dtype=np.intp)):
+        for columns in (slice(0, 40), slice(7, 23), slice(39, 40), np.array([17, 1, 1, 38])):
+            np.testing.assert_allclose(products(rows, columns), dense[rows] @ dense[columns].T, atol=1e-14)
+    met = (dense != 0).astype(float) @ (dense != 0).T
+    assert products.cost(40, 40) == pytest.approx(met.sum())
 
 
 @pytest.mark.parametrize("kernel", [RBF(0.3), Laplacian(0.3)], ids=str)

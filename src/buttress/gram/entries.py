@@ -17,11 +17,11 @@ from buttress._checks import Array
 from buttress._threads import share
 from buttress._types import DenseOrSparse, is_csr
 from buttress.gram.compiled import rbf_entries, rbf_in_place
+from buttress.gram.sparse import Numbers, SparseProducts
 from buttress.kernels import RBF, Combination, DotProduct, Kernel, Precomputed, Radial, centers
 from buttress.kernels.kernel import clear_rounding, middle, plain
 
 Index = NDArray[np.intp]
-Numbers = Index | slice
 Exact = Callable[[Numbers, Numbers], Array]
 # One panel of float32 entries is 2 MB, so that it stays in the cache of the processor.
 PANEL = 2048  # columns of a panel
@@ -30,7 +30,6 @@ DENSE = 0.15  # a sparse X with a larger share of non-zeros is faster as a dense
 PROFILE = 20  # multiplications that evaluating a function of one inner product or distance takes, about
 TRIED_ROWS = 31  # rows, besides the longest one, on which float32 entries are compared with float64 ones
 TRIED_COLUMNS = 512  # columns of that comparison
-SCATTERED = 8_000_000  # most entries of sparse rows made dense at a time, 64 MB
 
 
 class Entries:
@@ -86,19 +85,17 @@ class InnerProducts:
                 X = shifted(X, middle(X) if centred else 0.0, real)
             self.X = X
             self.norms = row_norms(X, squared=True).astype(X.dtype)
+        self.sparse = SparseProducts(X) if is_csr(X) else None
 
     def __call__(self, rows: Numbers, columns: Numbers) -> Array:
-        if not is_csr(self.X):
-            return self.X[rows] @ self.X[columns].T
-        left = self.X[rows]
-        right = self.X[columns]
-        height = max(1, SCATTERED // self.X.shape[1])
-        parts = [left[start : start + height] for start in range(0, left.shape[0], height)]
-        return np.concatenate([(right @ part.toarray().T).T for part in parts])
+        if self.sparse is not None:
+            return self.sparse(rows, columns)
+        return self.X[rows] @ self.X[columns].T
 
     def cost(self, height: int, width: int) -> float:
         """Return about how many multiplications these products and a function of them take."""
-        return float(height) * width * (self.X.shape[1] + PROFILE)
+        products = float(height) * width * self.X.shape[1] if self.sparse is None else self.sparse.cost(height, width)
+        return products + float(height) * width * PROFILE
 
 
 class DistanceEntries(Entries):
@@ -127,13 +124,11 @@ class GaussianEntries(DistanceEntries):
     """Entries of the RBF kernel, by one fused pass over each panel of inner products."""
 
     def __call__(self, rows: Numbers, columns: Numbers) -> Array:
-        if is_csr(self.inner.X):
-            return super().__call__(rows, columns)
         panel = self.inner(rows, columns)
         norms = self.inner.norms
-        if self.real == np.float64:
+        if panel.dtype == np.float64:  # of sparse rows too
             rbf_in_place(panel, norms[rows], norms[columns], float(self.kernel.gamma))
-            return panel
+            return panel.astype(self.real, copy=False)
         values = np.empty_like(panel)
         self._finish(panel, norms[rows], norms[columns], values, np.arange(len(panel)), 0)
         return values

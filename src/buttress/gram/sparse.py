@@ -1,0 +1,71 @@
+"""Inner products of sparse rows: work only where two rows have an entry in the same column."""
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_matrix
+
+from buttress._checks import Array
+from buttress._compiling import compile_kernel
+
+Numbers = NDArray[np.intp] | slice
+
+
+class SparseProducts:
+    """x_i'x_j of the rows of X (n, d), CSR in float64.
+
+    For each entry of x_i the list of its column is gone through, which holds the rows with an entry there. Of text,
+    where most words are rare, that is a fraction of the entries of X, and no row is made dense.
+
+    Attributes
+    ----------
+    meetings : float
+        Columns in which both of two rows have an entry, in the mean: the multiplications of a product.
+    """
+
+    def __init__(self, X: csr_matrix):
+        self.X = X
+        self.lists = X.tocsc()
+        self.lists.sort_indices()
+        lengths = np.diff(self.lists.indptr).astype(np.float64)
+        self.meetings = float(lengths @ lengths) / max(1, X.shape[0]) ** 2
+
+    def __call__(self, rows: Numbers, columns: Numbers) -> Array:
+        """Return the products of these rows with those rows, (len(rows), number of columns), in float64."""
+        left = self.X[rows]
+        if isinstance(columns, slice):
+            lists = self.lists
+            start, stop, _ = columns.indices(self.X.shape[0])
+        else:
+            lists = self.X[columns].tocsc()
+            start, stop = 0, lists.shape[0]
+        out: Array = np.zeros((left.shape[0], stop - start))
+        _add_products(left.indptr, left.indices, left.data, lists.indptr, lists.indices, lists.data, start, out)
+        return out
+
+    def cost(self, height: int, width: int) -> float:
+        """Return how many multiplications the products of so many rows with so many take, in the mean."""
+        return height * width * self.meetings
+
+
+@compile_kernel(
+    "void(int32[::1], int32[::1], float64[::1], int32[::1], int32[::1], float64[::1], int64, float64[:,::1])"
+)
+def _add_products(
+    indptr: NDArray[np.int32], indices: NDArray[np.int32], data: Array, list_starts: NDArray[np.int32],
+    list_rows: NDArray[np.int32], list_data: Array, start: int, out: Array,
+) -> None:
+    """Add to out_ij the product of row i of a CSR matrix with row start + j of the matrix given by its columns."""
+    stop = start + out.shape[1]
+    for i in range(out.shape[0]):
+        total = out[i]
+        for entry in range(indptr[i], indptr[i + 1]):
+            value = data[entry]
+            first = list_starts[indices[entry]]
+            last = list_starts[indices[entry] + 1]
+            if start > 0:
+                first += np.searchsorted(list_rows[first:last], start)
+            for place in range(first, last):
+                row = list_rows[place]
+                if row >= stop:
+                    break
+                total[row - start] += value * list_data[place]
