@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from scipy.sparse import csr_matrix
 from scipy.special import softmax
 from sklearn.base import clone
 from sklearn.calibration import CalibratedClassifierCV
@@ -13,7 +14,7 @@ from sklearn.datasets import load_iris, make_blobs, make_classification, make_mo
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss
 from sklearn.model_selection import GridSearchCV
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import StandardScaler, normalize
 
 from buttress import (
     SVC,
@@ -186,6 +187,40 @@ def test_leverages_by_rows_are_those_by_columns(monkeypatch):
     assert_allclose(by_rows, expected, rtol=1e-8)
     assert_allclose(by_columns, np.einsum(
         "ij,ji->i", X, np.linalg.solve(0.7 * np.eye(6) + (X.T * curvature) @ X, X.T)), rtol=1e-6)
+
+
+@pytest.mark.parametrize(("features", "work"), [(5, 1e9), (7, 25 * 25)], ids=["many columns", "many rows"])
+def test_of_too_many_rows_some_count_and_each_its_own(monkeypatch, features, work):
+    rng = np.random.default_rng(2)
+    X, curvature = rng.normal(size=(25, 9)), rng.uniform(0.1, 3.0, size=25)
+    monkeypatch.setattr("buttress.certainty.one_step.MOST_FEATURES", features)
+    monkeypatch.setattr("buttress.certainty.one_step.MOST_WORK", work)
+    count = min(features, int(np.sqrt(work / 25)))
+    drawn = np.linspace(0, 24, count).astype(int)
+    expected = []
+    for i in range(25):
+        with_own = np.union1d(drawn, [i])
+        A = 0.7 * np.eye(9) + (X[with_own].T * curvature[with_own]) @ X[with_own]
+        expected.append(X[i] @ np.linalg.solve(A, X[i]))
+    for rows in (X, csr_matrix(X)):
+        found = leverages(rows, curvature, 0.7)
+        assert_allclose(found, expected, rtol=1e-8)
+        assert (found * curvature < 1).all()     # of one row's curvature its own part is less than all
+
+
+def test_left_out_scores_of_wide_rows_are_those_of_fits_without_them(monkeypatch):
+    monkeypatch.setattr("buttress.certainty.one_step.MOST_WORK", 60 * 10**2)     # 10 of 60 rows
+    rng = np.random.default_rng(0)
+    X = csr_matrix(normalize(rng.normal(size=(60, 2500)) * (rng.random((60, 2500)) < 0.02)))
+    y = np.asarray(X[:, :300].sum(axis=1)).ravel() + 0.1 * rng.normal(size=60) > 0
+    model = LinearSVC(tol=1e-6).fit(X, y)
+    refitted = []
+    for i in range(60):
+        others = np.arange(60) != i
+        refitted.append(LinearSVC(tol=1e-6).fit(X[others], y[others]).decision_function(X[i])[0])
+    found = model._certainty.held.scores[:, 0]
+    assert np.abs(found - refitted).max() < 0.2
+    assert np.abs(found - refitted).mean() < 0.15 * np.abs(model.decision_function(X) - refitted).mean()
 
 
 def test_calibration_of_one_score_is_scikit_learns_logistic_regression():

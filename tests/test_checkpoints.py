@@ -68,6 +68,7 @@ CASES = {
     "joint gradient": (MultiKernelSVDD(objective="joint", solver="reduced-gradient", tol=1e-5), X, None),
     "given weights": (MultiKernelSVDD(weights="uniform"), X, None),
     "Newton": (LinearSVC(C=10), X, y),
+    "coordinates": (LinearSVC(solver="dual", tol=1e-9), X, y),
     "gradient descent": (LinearSVC(solver="gd", max_iter=40), X, y),
     "stochastic": (LinearSVC(solver="sgd", max_iter=40, random_state=0), X, y),
     "stochastic, blocks": (LinearSVC(solver="sgd", max_iter=4, random_state=0, average=False), MANY, many),

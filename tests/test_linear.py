@@ -72,7 +72,7 @@ def test_more_columns_than_rows_and_conjugate_gradients_solve_the_same_system(lo
 
 
 @pytest.mark.parametrize("kind", [csr_matrix, csr_array])
-@pytest.mark.parametrize("solver", ["newton", "gd", "sgd"])
+@pytest.mark.parametrize("solver", ["newton", "dual", "gd", "sgd"])
 def test_sparse_rows_give_the_answers_of_dense_ones(kind, solver):
     X, y = noisy()
     X = np.where(np.abs(X) < 0.5, 0.0, X)
@@ -80,6 +80,47 @@ def test_sparse_rows_give_the_answers_of_dense_ones(kind, solver):
     dense = model.fit(X, y).decision_function(X)
     sparse = model.fit(kind(X), y).decision_function(kind(X))
     np.testing.assert_allclose(sparse, dense, atol=1e-3 if solver == "newton" else 1e-9)
+
+
+# --- one multiplier at a time ---
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("intercept", [True, False])
+@pytest.mark.parametrize("kind", [csr_matrix, csr_array, np.asarray])
+def test_coordinates_of_the_dual_reach_newtons_optimum(loss, intercept, kind):
+    X, y = noisy()
+    X = np.where(np.abs(X) < 0.7, 0.0, X)
+    X[[4, 9]] = 0.0
+    settings = {"loss": loss, "C": 0.3, "fit_intercept": intercept, "max_iter": 20000}
+    weight = np.arange(len(y)) % 4
+    best = LinearSVC(solver="newton", tol=1e-9, **settings).fit(X, y, weight)
+    model = LinearSVC(solver="dual", tol=1e-6, **settings).fit(kind(X), y, weight)
+    assert model.converged_
+    assert model.dual_objective_ <= best.primal_objective_
+    assert best.dual_objective_ <= model.primal_objective_ <= best.primal_objective_ * (1 + 1e-6)
+    np.testing.assert_allclose(model.coef_, best.coef_, atol=5e-3)
+    a = model.dual_coef_[0] * signs(y)
+    assert (a >= 0).all()
+    assert loss == "squared_hinge" or (a <= 0.3 * weight * (1 + 1e-12)).all()
+    cost = (a[weight > 0] ** 2 / (1.2 * weight[weight > 0])).sum() if loss == "squared_hinge" else 0.0
+    dual = a.sum() - 0.5 * ((model.dual_coef_[0] @ X) ** 2).sum() - cost
+    assert dual == pytest.approx(model.dual_objective_, rel=1e-9)
+    assert not intercept or model.dual_coef_.sum() == pytest.approx(0, abs=1e-9)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_sparse_rows_of_many_columns_take_the_dual_by_themselves(loss):
+    rng = np.random.default_rng(0)
+    X = csr_matrix(rng.normal(size=(150, 1500)) * (rng.random((150, 1500)) < 0.01))
+    y = np.asarray(X[:, :40].sum(axis=1)).ravel() + 0.3 * rng.normal(size=150) > 0
+    model = LinearSVC(loss=loss, tol=1e-8, max_iter=20000).fit(X, y)
+    theirs = LinearSVC(loss=loss, solver="newton", tol=1e-8).fit(X, y)
+    assert model.primal_objective_ == pytest.approx(theirs.primal_objective_, rel=1e-7)
+    np.testing.assert_allclose(model.coef_, theirs.coef_, atol=1e-3)
+    np.testing.assert_array_equal(model.coef_, LinearSVC(loss=loss, solver="dual", tol=1e-8, max_iter=20000)
+                                  .fit(X, y).coef_)
+    assert (np.linalg.norm(model.coef_ - theirs.coef_)) > 0    # two ways, one optimum
 
 
 # --- gradient descent ---

@@ -2,7 +2,7 @@
 
 import copy
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -35,10 +35,10 @@ from buttress.certainty.probabilities import Certainty, Probabilities
 from buttress.checkpoints.resumable import resumable
 from buttress.expansion import KernelExpansion, binary_contrasts, rival_contrasts
 from buttress.kernels import Linear
-from buttress.solvers.linear.newton import multiplier_newton
-from buttress.solvers.linear.primal import LinearProblem, Rate, chosen_rate, default_rate, full_batch, gradient_descent
-from buttress.solvers.linear.stochastic import SuffixMean, Walk, blocks, draws, merged, stochastic_descent
-from buttress.solvers.run import Outcome, Step, all_or_nothing, countdown, run
+from buttress.solvers.linear.one_machine import SOLVERS, Machine, chosen_solver, course, machine_of
+from buttress.solvers.linear.primal import LinearProblem, Rate, chosen_rate, default_rate
+from buttress.solvers.linear.stochastic import SuffixMean, Walk, draws
+from buttress.solvers.run import Step, all_or_nothing, countdown, run
 
 
 class _HasSolver(Protocol):
@@ -49,17 +49,6 @@ def _is_stochastic(estimator: _HasSolver) -> bool:
     if estimator.solver != "sgd":
         raise AttributeError(f"partial_fit needs solver='sgd'. Got solver={estimator.solver!r}.")
     return True
-
-
-class _Fit(NamedTuple):
-    """One class against the rest: w, b, both objectives, the multipliers if there are any, and how the run ended."""
-
-    w: Array
-    b: float
-    primal: float
-    dual: float
-    multipliers: Array | None  # feasible: they prove the dual objective
-    outcome: Outcome
 
 
 class LinearSVC(Probabilities, CallbackSupportMixin, ClassifierMixin, BaseEstimator):
@@ -73,8 +62,10 @@ class LinearSVC(Probabilities, CallbackSupportMixin, ClassifierMixin, BaseEstima
     C : float, default=1.0
         Weight of the losses against the norm, > 0. The strong convexity of the mean of the losses is 1/(nC).
     loss : {"hinge", "squared_hinge"}, default="hinge"
-    solver : {"newton", "gd", "sgd"}, default="newton"
-        "newton" reaches the optimum to rounding. "gd" takes full (sub)gradient steps, "sgd" steps on one row at a time.
+    solver : {"auto", "newton", "dual", "gd", "sgd"}, default="auto"
+        "newton" reaches the optimum to rounding. "dual" takes one multiplier at a time, for sparse rows of many columns
+        (text). "gd" takes full (sub)gradient steps, "sgd" steps on one row at a time. "auto" is "dual" for a sparse X
+        of more than 1,000 columns, else "newton".
     schedule : {"inverse", "constant", "pegasos"}, default="inverse"
         Step lengths of "gd" and "sgd": eta0 / (1 + decay t), eta0, or eta0 / (1 + eta0 t / (nC)).
     eta0, decay : float or None
@@ -87,10 +78,10 @@ class LinearSVC(Probabilities, CallbackSupportMixin, ClassifierMixin, BaseEstima
     class_weight : dict, "balanced" or None
         As in scikit-learn.
     tol : float, default=1e-4
-        "newton" and "gd" stop at this relative duality gap; "sgd" when the objective has changed by less than this
-        share of itself since half as many steps.
+        "newton", "dual" and "gd" stop at this relative duality gap; "sgd" when the objective has changed by less than
+        this share of itself since half as many steps.
     max_iter : int, default=1000
-        Most Newton steps, gradient steps, or passes over the distinct rows; per class.
+        Most Newton steps, gradient steps, or passes over the rows (of "sgd", the distinct ones); per class.
     max_time : float or None
         Most seconds a fit.
     random_state : int, RandomState or None
@@ -120,7 +111,7 @@ class LinearSVC(Probabilities, CallbackSupportMixin, ClassifierMixin, BaseEstima
     n_iter_ : int
         Newton steps, gradient steps or passes begun, of the class that took most.
     history_ : list of dict
-        n_iter, seconds, gap and objective after each step (of the last class). The gap of "newton" and "gd" is a
+        n_iter, seconds, gap and objective after each step (of the last class). The gap of all but "sgd" is a
         certificate: the relative duality gap, which the distance to the optimum cannot exceed. That of "sgd" is an
         estimate, by how much the objective has changed since half as many steps, and its objective is that of at most
         5,000 rows.
@@ -134,7 +125,8 @@ class LinearSVC(Probabilities, CallbackSupportMixin, ClassifierMixin, BaseEstima
     References
     ----------
     Chapelle, Training a support vector machine in the primal, Neural Computation 19, 2007. Shalev-Shwartz, Singer,
-    Srebro & Cotter, Pegasos, Mathematical Programming 127, 2011.
+    Srebro & Cotter, Pegasos, Mathematical Programming 127, 2011. Hsieh et al., A dual coordinate descent method for
+    large-scale linear SVM, ICML 2008.
 
     Examples
     --------
@@ -152,7 +144,7 @@ class LinearSVC(Probabilities, CallbackSupportMixin, ClassifierMixin, BaseEstima
         *,
         C: float = 1.0,
         loss: str = "hinge",
-        solver: str = "newton",
+        solver: str = "auto",
         schedule: str = "inverse",
         eta0: float | None = None,
         decay: float | None = None,
@@ -223,7 +215,7 @@ class LinearSVC(Probabilities, CallbackSupportMixin, ClassifierMixin, BaseEstima
     def _check_parameters(self) -> None:
         check_number("C", self.C, 0)
         check_option("loss", self.loss, ("hinge", "squared_hinge"))
-        check_option("solver", self.solver, ("newton", "gd", "sgd"))
+        check_option("solver", self.solver, SOLVERS)
         check_option("schedule", self.schedule, ("inverse", "constant", "pegasos"))
         if self.eta0 is not None:
             check_number("eta0", self.eta0, 0)
@@ -257,39 +249,19 @@ class LinearSVC(Probabilities, CallbackSupportMixin, ClassifierMixin, BaseEstima
     def _fit_class(
         self, problem: LinearProblem, report: Callable[[Step], bool | None] | None, rng: np.random.RandomState,
         left: Callable[[], float | None], *, inner: bool,
-    ) -> _Fit:
+    ) -> Machine:
         """Solve one class against the rest; ``inner`` as in :func:`run`."""
-        d = problem.X.shape[1]
-        limit = None if self.max_iter == -1 else self.max_iter
-        if self.solver == "newton":
-            steps = multiplier_newton(problem)
-        elif self.solver == "gd":
-            rate = self._rate(problem)
-            steps = gradient_descent(full_batch(problem, rate.intercept), np.zeros(d + 1 + len(problem.y)), rate)
-        else:
-            problem, rows = merged(problem)
-            steps = stochastic_descent(problem, self._rate(problem, rows), average=self.average, rng=rng, rows=rows)
-            limit = None if limit is None else limit * blocks(len(rows))
-        outcome = run(steps, tol=self.tol, max_iter=limit, max_time=left(), callback=report,
-                      progress=self.progress, name=f"LinearSVC(solver={self.solver!r})", inner=inner)
+        solver = chosen_solver(self.solver, problem.X)
+        problem, steps, each = course(solver, problem, self._rate, average=self.average, rng=rng)
+        outcome = run(steps, tol=self.tol, max_iter=None if self.max_iter == -1 else self.max_iter * each,
+                      max_time=left(), callback=report, progress=self.progress, name=f"LinearSVC(solver={solver!r})",
+                      inner=inner)
         if outcome.status == "exhausted":
             warn_user(f"Newton's method stopped at a relative gap of {outcome.gap:.3g} > tol {self.tol:.3g}: "
                       "rounding leaves nothing to gain. Scale the columns or raise tol.", NotConvergedWarning)
-        return self._fit_of(problem, outcome)
+        return machine_of(solver, problem, outcome)
 
-    def _fit_of(self, problem: LinearProblem, outcome: Outcome) -> _Fit:
-        """Return the hyperplane at which a run ended, with its objectives; the solvers' states differ."""
-        d = problem.X.shape[1]
-        if self.solver == "newton":
-            w, b, dual, multipliers = outcome.state
-        else:
-            w, b = outcome.state[:d], float(outcome.state[d])
-            multipliers = outcome.state[d + 1 :] if self.solver == "gd" else None
-            dual = -np.inf if multipliers is None else problem.dual(multipliers)
-        inside = None if multipliers is None else problem.feasible(multipliers)
-        return _Fit(w, b, problem.primal(w, problem.slack(w, b)), dual, inside, outcome)
-
-    def _set_solution(self, fits: list[_Fit]) -> None:
+    def _set_solution(self, fits: list[Machine]) -> None:
         self.coef_ = np.stack([fit.w for fit in fits])
         self.intercept_ = np.array([fit.b for fit in fits])
         primal = np.array([fit.primal for fit in fits])
@@ -300,7 +272,7 @@ class LinearSVC(Probabilities, CallbackSupportMixin, ClassifierMixin, BaseEstima
         self.n_iter_ = max(fit.outcome.n_iter for fit in fits)
         self.history_ = fits[-1].outcome.history
 
-    def _keep_dual(self, fits: list[_Fit], problems: list[LinearProblem], counted: Mask) -> None:
+    def _keep_dual(self, fits: list[Machine], problems: list[LinearProblem], counted: Mask) -> None:
         """Keep y_i a_i of every row, with which anyone can prove the dual objectives again."""
         self.__dict__.pop("dual_coef_", None)
         signed = [problem.y * fit.multipliers for problem, fit in zip(problems, fits, strict=True)

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 from scipy.linalg import cholesky, solve_triangular
 from scipy.sparse import issparse
+from sklearn.utils.extmath import row_norms
 
 from buttress._checks import Array
 from buttress._types import DenseOrSparse, Rows, is_csr
@@ -25,6 +26,7 @@ from buttress.kernels import Kernel
 
 MOST_LANDMARKS = 1000  # rows that span the features of a kernel
 MOST_FEATURES = 2000  # columns whose curvature is factored; of more, that of so many rows is
+MOST_WORK = 2e9  # multiplications: of many rows the curvature of fewer is factored
 BLOCK = 2000  # rows scored at once
 JITTER = 1e-8  # of the mean diagonal, which makes a singular Gram matrix one that can be factored
 BAND = 0.3  # deviations of u: half width of the band, what n^(-1/5) is for some 400 rows
@@ -82,12 +84,17 @@ def _by_columns(Z: DenseOrSparse, curvature: Array, ridge: float, intercept: boo
 
 
 def _by_rows(Z: DenseOrSparse, curvature: Array, ridge: float, intercept: bool) -> Array:
-    """The same through the rows with curvature (the Woodbury identity), at most ``MOST_FEATURES`` of them."""
-    lengths = np.concatenate([np.sum(_dense(Z[part], 0.0) ** 2, axis=1) for part in _blocks(Z)])
+    """The same through the rows with curvature (the Woodbury identity), of many as many as ``MOST_WORK`` allows.
+
+    A row that is not among those counts for itself all the same (Sherman-Morrison): without it, 1 - h w l'' is no
+    share of anything.
+    """
+    lengths = row_norms(Z, squared=True)
     constant = LARGE * float(np.sqrt(lengths.mean())) * intercept
     lengths += constant**2
     active = np.flatnonzero(curvature)
-    active = active[np.linspace(0, len(active) - 1, min(len(active), MOST_FEATURES)).astype(np.intp)]
+    most = min(len(active), MOST_FEATURES, int(np.sqrt(MOST_WORK / Z.shape[0])))
+    active = active[np.linspace(0, len(active) - 1, most).astype(np.intp)]
     if len(active) == 0:
         return lengths / ridge
     root = np.sqrt(curvature[active] / ridge)
@@ -97,7 +104,10 @@ def _by_rows(Z: DenseOrSparse, curvature: Array, ridge: float, intercept: bool) 
     for part in _blocks(Z):
         v = solve_triangular(L, root[:, None] * (_product(Z[active], Z[part]) + constant**2), lower=True)
         out[part] = (lengths[part] - np.einsum("ij,ij->j", v, v)) / ridge
-    return np.maximum(out, 0.0)
+    out = np.maximum(out, 0.0)
+    own = curvature.copy()  # of rows that were left out above
+    own[active] = 0.0
+    return np.asarray(out / (1 + own * out))
 
 
 def kernel_features(kernel: Kernel, X: DenseOrSparse, landmarks: DenseOrSparse) -> tuple[Array, Array]:

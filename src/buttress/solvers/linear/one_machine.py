@@ -1,0 +1,77 @@
+"""One linear machine, of two classes, by a solver of one's choice: the steps it takes and what they end with."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from buttress._checks import Array
+from buttress._types import DenseOrSparse, Rows, is_csr
+from buttress.solvers.linear.coordinates import coordinate_descent
+from buttress.solvers.linear.newton import multiplier_newton
+from buttress.solvers.linear.primal import LinearProblem, Rate, full_batch, gradient_descent
+from buttress.solvers.linear.stochastic import blocks, merged, stochastic_descent
+from buttress.solvers.run import Outcome, Steps
+
+SOLVERS = ("auto", "newton", "dual", "gd", "sgd")
+MANY_COLUMNS = 1000  # of sparse rows: with more, a system of the columns costs more than passes over the entries
+
+
+class Machine(NamedTuple):
+    """A hyperplane w, b, both objectives, the multipliers if there are any, and how the run ended."""
+
+    w: Array
+    b: float
+    primal: float
+    dual: float
+    multipliers: Array | None  # feasible: they prove the dual objective
+    outcome: Outcome
+
+
+class Course(NamedTuple):
+    """The steps of a solver on a problem, and how many of them count as one iteration."""
+
+    problem: LinearProblem
+    steps: Steps
+    each: int = 1
+
+
+def chosen_solver(solver: str, X: DenseOrSparse) -> str:
+    """Return the solver that "auto" stands for on these rows; others are themselves."""
+    if solver != "auto":
+        return solver
+    return "dual" if is_csr(X) and X.shape[1] > MANY_COLUMNS else "newton"
+
+
+def course(
+    solver: str, problem: LinearProblem, rate: Callable[[LinearProblem, Rows | None], Rate], *, average: bool,
+    rng: np.random.RandomState,
+) -> Course:
+    """Return the steps of a solver by name, from w = 0; ``rate(problem, rows)`` gives lengths to those that need some.
+
+    "sgd" is on a problem in which equal rows may be one.
+    """
+    if solver == "newton":
+        return Course(problem, multiplier_newton(problem))
+    if solver == "dual":
+        return Course(problem, coordinate_descent(problem))
+    if solver == "gd":
+        lengths = rate(problem, None)
+        start = np.zeros(problem.X.shape[1] + 1 + len(problem.y))
+        return Course(problem, gradient_descent(full_batch(problem, lengths.intercept), start, lengths))
+    problem, rows = merged(problem)
+    steps = stochastic_descent(problem, rate(problem, rows), average=average, rng=rng, rows=rows)
+    return Course(problem, steps, blocks(len(rows)))
+
+
+def machine_of(solver: str, problem: LinearProblem, outcome: Outcome) -> Machine:
+    """Return the hyperplane at which a run ended, with its objectives; the solvers' states differ."""
+    d = problem.X.shape[1]
+    if solver in ("newton", "dual"):
+        w, b, dual, multipliers = outcome.state
+    else:
+        w, b = outcome.state[:d], float(outcome.state[d])
+        multipliers = outcome.state[d + 1 :] if solver == "gd" else None
+        dual = -np.inf if multipliers is None else problem.dual(multipliers)
+    inside = None if multipliers is None else problem.feasible(multipliers)
+    return Machine(w, b, problem.primal(w, problem.slack(w, b)), dual, inside, outcome)
