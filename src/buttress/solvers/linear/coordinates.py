@@ -54,7 +54,7 @@ def coordinate_descent(problem: LinearProblem, *, memory: Memory | None = None) 
         yield Step((w, shown, dual, a.copy()), gap=problem.relative_gap(primal, dual), objective=primal,
                    iterations=max(passes, 1), memory=partial(dict, a=a.copy(), b=b, made=made, passes=passes))
         passes = FIRST + made // PASSES
-        b = _take_passes(rows, problem.y, passes, np.random.default_rng(made), b, a, w)
+        b = _take_passes(rows, problem.y, passes, np.random.default_rng(made), b, a, w.copy())
         made += passes
 
 
