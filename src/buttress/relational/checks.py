@@ -90,11 +90,15 @@ def check_classes(table: str, column: str, found: NDArray[Any], known: NDArray[A
                      f"Got {len(found)}: {', '.join(map(str, found[:5].tolist()))}.")
 
 
+class EmptyJoinError(ValueError):
+    """No combination of rows has equal keys."""
+
+
 def check_rows(n_rows: int, notes: Sequence[str] = ()) -> None:
     """Refuse a join without rows; ``notes`` say which rows were dropped."""
     if not n_rows:
-        raise ValueError("The join has no rows: no combination of rows has equal keys. Check the pairs in on"
-                         + (f" ({'; '.join(notes)})." if notes else "."))
+        raise EmptyJoinError("The join has no rows: no combination of rows has equal keys. Check the pairs in on"
+                             + (f" ({'; '.join(notes)})." if notes else "."))
 
 
 def check_sides(n_sides: int) -> None:

@@ -9,7 +9,7 @@ Source: Abo Khamis et al., On functional aggregate queries with additive inequal
 Abo-Khamis, Im, Moseley, Pruhs & Samadian (APOCS 2021).
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,17 +17,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from buttress._checks import Array, check_option
+from buttress.relational.checks import EmptyJoinError
 from buttress.relational.counting.queries import EXACT_SCORE, lists_or_grid
 from buttress.relational.counting.semiring import DECLARED, SUM, Entries, Semiring
 from buttress.relational.declare import Join, Table
 from buttress.relational.plan.plan import Plan
 from buttress.relational.plan.prepare import assemble, read
+from buttress.relational.query import (
+    Function,
+    Functions,
+    Inequality,
+    check_domain,
+    check_functions,
+    check_inequality,
+    check_ring,
+    coefficient,
+)
 from buttress.relational.sources.databases import one_snapshot
 from buttress.relational.sources.tables import Column
 
-Functions = Mapping[str, Callable[[NDArray[Any]], Any]]  # of the values (n,) of a column, by "table.column"
-Scores = Mapping[str, Callable[[NDArray[Any]], Any] | float]  # a number is a coefficient
-Inequality = tuple[Scores, float]
 ColumnOf = dict[tuple[int, str], str]  # (table number, column) -> "table.column"
 
 
@@ -49,8 +57,12 @@ def semiring(add: Callable[[Any, Any], Any], multiply: Callable[[Any, Any], Any]
              name: str = "own") -> Semiring:
     """Return the semiring of two functions of two values, both commutative, ``multiply`` distributing over ``add``.
 
-    Its values may be any Python objects. Nothing checks that the laws hold.
+    ``zero`` is what ``add`` leaves as it is and what ``multiply`` turns all into, ``one`` what ``multiply`` leaves. Its
+    values may be any Python objects. That the identities do so for each other is checked, the other laws are not.
+
+    Raises ValueError where they do not, or for what is no function.
     """
+    check_ring(add, multiply, zero, one)
     product = np.frompyfunc(multiply, 2, 1)
     return Semiring(name, np.frompyfunc(add, 2, 1), lambda a, b: product(a, b), zero=zero, one=one)
 
@@ -73,7 +85,9 @@ def evaluate(
         What "sum" and "product" are: + and x, min and +, max and +, max and x, or and and; :func:`semiring` makes one
         of two functions. Numbers are 64-bit floats: counts are exact up to 2^53.
     values : dict of "table.column" to a function of an array
-        F_i; columns that are not named contribute the one of a product and nothing to a sum.
+        F_i; columns that are not named contribute the one of a product and nothing to a sum. Its values must be of the
+        declared semiring: truth values for "boolean", numbers of at least 0 for "max-product", numbers else, where
+        "min-plus" takes inf and "max-plus" -inf too, which leave a row out.
     form : {"product", "sum"}
         SumProd or SumSum. "sum" needs only the semiring's addition.
     where : (dict of "table.column" to a coefficient or a function, threshold) or None
@@ -82,13 +96,14 @@ def evaluate(
     Returns
     -------
     Answer
-        Exact on joins whose distinct scores can be listed, and without an inequality always; else with its error.
+        Exact on joins whose distinct scores can be listed, and without an inequality always; else with its error. Of
+        no rows it is the semiring's zero.
 
     Raises
     ------
     ValueError
-        For two inequalities, left joins, columns that are not there, NULLs in a named column, or functions that do not
-        return one value a row.
+        For two inequalities, left joins, columns that are not there, NULLs in a named column, functions that do not
+        return one value a row, or values outside the semiring.
 
     Examples
     --------
@@ -102,24 +117,30 @@ def evaluate(
     >>> evaluate(join, "min-plus", {"loan.sum": lambda v: v, "account.age": lambda v: -v}).value
     -55.0
     """
+    if not isinstance(join, Join):
+        raise ValueError(f"evaluate answers queries over a Join. Got {type(join).__name__}. For one table use "
+                         "Join([Table(name, source)]).")
     check_option("form", form, ("product", "sum"))
     rule = _known(ring)
-    inequality = _checked(where, len(join.tables))
+    functions = check_functions(values)
+    scores, threshold = check_inequality(where, len(join.tables))
     plain = Join([Table(table.name, table.source) for table in join.tables], join.on, max_bag_rows=join.max_bag_rows)
     pairs = plain.check()
     if any(pair.left for pair in pairs):
         raise ValueError("evaluate answers queries over inner joins. Got a left join. Leave out 'left', or add a row "
                          "for what is missing.")
-    terms = _located(plain, values or {})
-    scores = _located(plain, inequality[0])
-    wanted = [[column for t, column in {**terms, **scores} if t == i] for i in range(len(plain.tables))]
+    terms = {at: functions[key] for at, key in _located(plain, functions).items()}
+    parts = {at: coefficient(key, scores[key]) for at, key in _located(plain, scores).items()}
+    wanted = [[column for t, column in {**terms, **parts} if t == i] for i in range(len(plain.tables))]
     with one_snapshot(plain.connections):
         columns = [read(plain, i, pairs, wanted[i]) for i in range(len(plain.tables))]
-    plan = assemble(plain, pairs, columns, intercept=False)
-    used, annotations = _annotations(plan, columns, rule, form, {at: (values or {})[key] for at, key in terms.items()})
-    shares = _node_sums(plan, columns, {at: _function(inequality[0][key]) for at, key in scores.items()})
-    entries, error = lists_or_grid(plan, shares, used, annotations)
-    return _answer(entries, used, inequality[1], 0.0 if error <= EXACT_SCORE else error)
+    try:
+        plan = assemble(plain, pairs, columns, intercept=False)
+    except EmptyJoinError:
+        return Answer(rule.zero, rule.zero, rule.zero, 0.0)
+    used, annotations = _annotations(plan, columns, rule, form, terms)
+    entries, error = lists_or_grid(plan, _node_sums(plan, columns, parts), used, annotations)
+    return _answer(entries, used, threshold, 0.0 if error <= EXACT_SCORE else error)
 
 
 def _known(ring: str | Semiring) -> Semiring:
@@ -129,32 +150,16 @@ def _known(ring: str | Semiring) -> Semiring:
     return DECLARED[ring]
 
 
-def _checked(where: Inequality | None, n_tables: int) -> Inequality:
-    """Return the inequality, one that always holds for None; refuse two."""
-    if where is None:
-        return {}, np.inf
-    if isinstance(where, Sequence) and len(where) and not isinstance(where[0], Mapping):
-        raise ValueError(
-            f"where must be one inequality, ({{'table.column': coefficient}}, threshold). Got {len(where)}: a query "
-            "under two (FAQ-AI(2)) has no list of scores to read the answer from. The known way takes about n^(m/2) "
-            f"steps for m tables of n rows, here n^{n_tables / 2:g}. Draw rows with JoinSampler, or put one inequality "
-            "into a function of a single column.")
-    if len(where) != 2:
-        raise ValueError(f"where must be ({{'table.column': coefficient}}, threshold). Got {len(where)} entries.")
-    return where[0], float(where[1])
-
-
 def _located(join: Join, named: Mapping[str, Any]) -> ColumnOf:
     return {join.find_column(key): key for key in named}
 
 
-def _function(g: Callable[[NDArray[Any]], Any] | float) -> Callable[[NDArray[Any]], Any]:
-    return g if callable(g) else lambda values: float(g) * np.asarray(values, dtype=np.float64)
-
-
 def _applied(plan: Plan, columns: list[dict[str, Column]], at: tuple[int, str],
-             function: Callable[[NDArray[Any]], Any], kind: type) -> NDArray[Any]:
-    """Return a function of a column for the table's rows in use, as an array of one value a row."""
+             function: Function, ring: str | None) -> NDArray[Any]:
+    """Return a function of a column for the table's rows in use, as an array of one value a row.
+
+    Values are numbers of the declared semiring ``ring``, or finite scores where that is ""; objects for None.
+    """
     table, name = at
     rows = plan.tables[table].rows
     column = columns[table][name]
@@ -162,7 +167,8 @@ def _applied(plan: Plan, columns: list[dict[str, Column]], at: tuple[int, str],
     if column.null[rows].any():
         raise ValueError(f"Column {where!r} is NULL in {int(column.null[rows].sum())} rows of the join. Fill them, or "
                          "drop the rows.")
-    found: NDArray[Any] = np.asarray(function(column.values[rows]), dtype=kind)
+    returned = function(column.values[rows])
+    found: NDArray[Any] = np.asarray(returned, dtype=object) if ring is None else check_domain(where, returned, ring)
     if found.shape != (len(rows),):
         raise ValueError(f"The function of {where!r} must return one value for each of {len(rows)} rows. Got shape "
                          f"{found.shape}. Write it for arrays, as with np.vectorize.")
@@ -170,11 +176,11 @@ def _applied(plan: Plan, columns: list[dict[str, Column]], at: tuple[int, str],
 
 
 def _node_sums(plan: Plan, columns: list[dict[str, Column]],
-               functions: dict[tuple[int, str], Callable[[NDArray[Any]], Any]]) -> list[Array]:
+               functions: dict[tuple[int, str], Function]) -> list[Array]:
     """Return for each node's rows the sum of functions of their columns."""
     totals = [np.zeros(node.n_rows) for node in plan.nodes]
     for at, function in functions.items():
-        found = _applied(plan, columns, at, function, float)
+        found = _applied(plan, columns, at, function, "")
         for i, node in enumerate(plan.nodes):
             for table, place in node.members:
                 totals[i] += found[place] if table == at[0] else 0.0
@@ -182,14 +188,14 @@ def _node_sums(plan: Plan, columns: list[dict[str, Column]],
 
 
 def _annotations(plan: Plan, columns: list[dict[str, Column]], rule: Semiring, form: str,
-                 functions: dict[tuple[int, str], Callable[[NDArray[Any]], Any]]) -> tuple[Semiring, list[Array]]:
+                 functions: dict[tuple[int, str], Function]) -> tuple[Semiring, list[Array]]:
     """Return the semiring to count in and each node's annotations in it."""
     declared = rule.name in DECLARED
     used, lift, one = _summing(rule, declared) if form == "sum" else (rule, _column, rule.one)
     kind: type = float if declared else object
     annotations = [_constant(one, node.n_rows, kind) for node in plan.nodes]
     for at, function in functions.items():
-        found = lift(_applied(plan, columns, at, function, kind))
+        found = lift(_applied(plan, columns, at, function, rule.name if declared else None))
         for i, node in enumerate(plan.nodes):
             for table, place in node.members:
                 if table == at[0]:
