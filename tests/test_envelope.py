@@ -98,5 +98,7 @@ def test_models_without_their_rows_are_refused():
     model = KernelRegressor(kernel="linear").fit(X, X[:, 0])
     with pytest.raises(ValueError, match="linear"):
         model.stationarity()
-    with pytest.raises(ValueError, match="lam"):
-        KernelRegressor().fit(X, X[:, 0]).stationarity(lam=0)
+    fitted = KernelRegressor().fit(X, X[:, 0])
+    for lam in (0, -1.0, np.nan, np.inf, "small"):
+        with pytest.raises(ValueError, match="lam must be"):
+            fitted.stationarity(lam=lam)

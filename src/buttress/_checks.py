@@ -21,7 +21,7 @@ from scipy.sparse import issparse
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import validate_data
 
-from buttress._suggest import LARGEST, near
+from buttress._suggest import LARGEST, brief, near
 from buttress._types import Array, BoundsLike, Estimator, Labels, MatrixLike, Rows, VectorLike
 
 MAJORITY = ("With half of the rows corrupt or more, nothing in the data says which half is the true one: "
@@ -130,7 +130,7 @@ def check_option(name: str, value: Option, options: Sequence[Option]) -> Option:
     if any(value is option or (isinstance(value, str) and value == option) for option in options):
         return value
     listed = ", ".join(repr(option) for option in options)
-    raise ValueError(f"{name} must be one of {listed}. Got {value!r}.{near(str(value), map(str, options))}")
+    raise ValueError(f"{name} must be one of {listed}. Got {brief(value)}.{near(str(value), map(str, options))}")
 
 
 def check_X_y(

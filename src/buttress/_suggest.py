@@ -3,6 +3,7 @@
 import difflib
 from collections.abc import Iterable
 
+SHOWN = 60  # letters of what was given that a message repeats
 LARGEST = 1e100  # squared distances of larger values, summed, overflow float64
 
 
@@ -10,6 +11,16 @@ def near(name: str, names: Iterable[str]) -> str:
     """Return ' Did you mean ...?' for the closest name, or an empty string."""
     close = difflib.get_close_matches(name, list(names), n=1)
     return f" Did you mean {close[0]!r}?" if close else ""
+
+
+def brief(value: object) -> str:
+    """Return the repr of what was given on one line, its end left out where it is long.
+
+    >>> brief(0.5), brief(list(range(50)))
+    ('0.5', '[0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17...')
+    """
+    text = " ".join(repr(value).split())
+    return text if len(text) <= SHOWN else f"{text[:SHOWN]}..."
 
 
 def counted(count: int, noun: str) -> str:

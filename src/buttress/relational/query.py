@@ -7,13 +7,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from buttress._checks import Array, check_number
+from buttress._suggest import brief
 
 Function = Callable[[NDArray[Any]], Any]  # of the values (n,) of a column
 Functions = Mapping[str, Function]  # by "table.column"
 Scores = Mapping[str, Function | float]  # a number is a coefficient
 Inequality = tuple[Scores, float]
-
-SHOWN = 60  # letters of what was given that an error repeats
 
 LARGEST = float(np.finfo(float).max)
 FINITE = (-LARGEST, LARGEST, "finite numbers")
@@ -35,10 +34,10 @@ def check_functions(values: Functions | None) -> Functions:
     if values is None:
         return {}
     if not isinstance(values, Mapping):
-        raise ValueError(f"{form}. Got {_brief(values)}.")
+        raise ValueError(f"{form}. Got {brief(values)}.")
     for key, function in values.items():
         if not isinstance(key, str) or not callable(function):
-            raise ValueError(f"{form}. Got {_brief(key)}: {_brief(function)}. For a constant write lambda v: "
+            raise ValueError(f"{form}. Got {brief(key)}: {brief(function)}. For a constant write lambda v: "
                              "np.full(len(v), 3.0).")
     return values
 
@@ -56,7 +55,7 @@ def check_inequality(where: Inequality | None, n_tables: int) -> Inequality:
             "into a function of a single column.")
     one = listed and len(where) == 2 and isinstance(where[0], Mapping)
     if not one or not all(isinstance(key, str) for key in where[0]):
-        raise ValueError(f"where must be ({{'table.column': coefficient}}, threshold). Got {_brief(where)}.")
+        raise ValueError(f"where must be ({{'table.column': coefficient}}, threshold). Got {brief(where)}.")
     return where[0], check_number("The threshold of where", where[1], -np.inf, np.inf, closed="both")
 
 
@@ -64,14 +63,14 @@ def check_ring(add: object, multiply: object, zero: Any, one: Any) -> None:
     """Refuse what is no function, and identities that are none for each other."""
     for name, function in (("add", add), ("multiply", multiply)):
         if not callable(function):
-            raise ValueError(f"{name} must be a function of two values. Got {_brief(function)}.")
+            raise ValueError(f"{name} must be a function of two values. Got {brief(function)}.")
     assert callable(add)
     assert callable(multiply)
     for law, found, right in (("add(zero, one) = one", add(zero, one), one),
                               ("multiply(zero, one) = zero", multiply(zero, one), zero),
                               ("multiply(one, one) = one", multiply(one, one), one)):
         if not _same(found, right):
-            raise ValueError(f"{law} must hold. Got {_brief(found)} with zero={_brief(zero)} and one={_brief(one)}. "
+            raise ValueError(f"{law} must hold. Got {brief(found)} with zero={brief(zero)} and one={brief(one)}. "
                              "For min and + they are inf and 0, for + and * 0 and 1.")
 
 
@@ -96,7 +95,7 @@ def as_numbers(what: str, found: Any) -> Array:
         return np.asarray(found, dtype=np.float64)
     except (ValueError, TypeError):
         first = np.asarray(found, dtype=object).ravel()[:1]
-        got = _brief(first[0]) if len(first) else "nothing"
+        got = brief(first[0]) if len(first) else "nothing"
         raise ValueError(f"{what} must be of numbers. Got {got}. Give a function that turns it into numbers, as "
                          "lambda v: v == 'red'.") from None
 
@@ -112,8 +111,3 @@ def check_domain(where: str, found: Any, ring: str) -> Array:
         what = f"values of the {ring!r} semiring" if ring else "scores"
         raise ValueError(f"The function of {where!r} must return {what}: {words}. Got {numbers[~good].ravel()[0]:g}.")
     return numbers
-
-
-def _brief(value: object) -> str:
-    text = repr(value).replace("\n", " ")
-    return text if len(text) <= SHOWN else f"{text[:SHOWN]}..."

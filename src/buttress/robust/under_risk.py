@@ -7,7 +7,7 @@ from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from buttress._callbacks import step_callback, with_callbacks
-from buttress._checks import Array, check_classes, check_X_y
+from buttress._checks import Array, check_classes, check_number, check_X_y
 from buttress._predicting import ExpansionPredictions, ExpansionValues
 from buttress._rows import equal_rows
 from buttress._types import MatrixLike, RandomStateLike, Rows, VectorLike
@@ -193,8 +193,8 @@ class KernelRegressor(ExpansionValues, ExpansionIntervals, RegressorMixin, Kerne
         """
         check_is_fitted(self)
         risk = self._checked_risk()
-        if lam is not None and not 0 < lam < np.inf:
-            raise ValueError(f"lam must be positive. Got {lam!r}. Leave it out to take half of 1 / beta.")
+        if lam is not None:
+            check_number("lam", lam, 0, fix="Leave it out to take half of 1 / beta.")
         centres = self.expansion_.centers
         kernel = self.expansion_.kernel
         n_rows = len(getattr(self, "_targets", ()))  # a loaded model has none

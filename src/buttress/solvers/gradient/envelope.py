@@ -51,4 +51,4 @@ def envelope_gradient(space: Space, y: Array, risk: Risk, c: Array, *, ridge: fl
                  + distance**2 / (2 * lam))
         if before - value <= SETTLED * abs(value):
             break
-    return EnvelopeGradient(distance / lam, value, distance)
+    return EnvelopeGradient(float(distance / lam), float(value), float(distance))
