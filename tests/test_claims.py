@@ -181,7 +181,7 @@ def test_of_long_commands_it_is_told_whether_their_code_has_changed(checkout, ca
         report(["--docs", str(docs), "--long"], forks)
         return capsys.readouterr().out
 
-    (root / "src" / "buttress" / "other" / "__init__.py").write_text("not imported by the script")
+    (root / "src" / "buttress" / "other" / "__init__.py").write_text("# not imported by the script")
     assert told() == (f"2026-11-21 {commit} one.md:5,6: python benchmarks/script.py: unchanged since: none of the 6 "
                       "files that it imports\n")
     (root / "src" / "buttress" / "room" / "one.py").write_text("2")
@@ -189,6 +189,11 @@ def test_of_long_commands_it_is_told_whether_their_code_has_changed(checkout, ca
     (root / "benchmarks" / "beside.py").write_text("2")
     (root / "src" / "buttress" / "room" / "__init__.py").write_text("")
     assert told().endswith("changed since: 3 of the 5 files that it imports, 2 of them in room\n")
+    (root / "benchmarks" / "younger.py").write_text("")
+    written(root / "docs", row.format(commit).replace("script", "younger"))
+    assert told().endswith(f"unknown: its program was not there at {commit}\n")
+    written(root / "docs", row.format(commit).replace("benchmarks/script.py", "-m buttress.program"))
+    assert told().endswith("changed since: 1 of the 4 files that it imports, in other\n")
     written(root / "docs", row.format("0" * 9))
     assert told().endswith("unknown: 000000000 is not in this checkout\n")
 

@@ -36,12 +36,21 @@ class Code:
             return f"unknown: {run.commit} is not in this checkout"
         if isinstance(files, str):
             return f"unknown: {files}"
+        if not self._was_there(run):
+            return f"unknown: its program was not there at {run.commit}"
         both = files & changed
         if not both:
             return f"unchanged since: none of the {len(files)} files that it imports"
         (room, count), *others = Counter(map(room_of, both)).most_common()
         most = f", {count} of them in {room}" if others else f", in {room}"
         return f"changed since: {len(both)} of the {len(files)} files that it imports{most}"
+
+    def _was_there(self, run: Run) -> bool:
+        """Say whether the script or module of a command was in its commit."""
+        words = run.command.split()
+        module = words[2].replace(".", "/") if words[1] == "-m" else ""
+        names = [f"src/{module}.py", f"src/{module}/__main__.py"] if module else [words[1]]
+        return any(_git(self.root, "cat-file", "-e", f"{run.commit}:{name}") is not None for name in names)
 
     def imported_by(self, command: str) -> frozenset[str] | str:
         """Return the files that a command imports, or why they cannot be told; commands of one program share them."""
@@ -54,10 +63,15 @@ class Code:
     def changed_since(self, commit: str) -> frozenset[str] | None:
         """Return the files of code that differ from those of a commit, None where there is no such commit."""
         if commit not in self.changed:
-            line = ["git", "diff", "--name-only", "--no-renames", commit, "--", *CODE]
-            done = subprocess.run(line, cwd=self.root, capture_output=True, text=True, check=False)
-            self.changed[commit] = None if done.returncode else frozenset(done.stdout.splitlines())
+            names = _git(self.root, "diff", "--name-only", "--no-renames", commit, "--", *CODE)
+            self.changed[commit] = None if names is None else frozenset(names.splitlines())
         return self.changed[commit]
+
+
+def _git(root: Path, *words: str) -> str | None:
+    """Return what git prints in a checkout, None where it fails."""
+    done = subprocess.run(["git", *words], cwd=root, capture_output=True, text=True, check=False)
+    return None if done.returncode else done.stdout
 
 
 def room_of(file: str) -> str:
