@@ -329,6 +329,10 @@ def cycles(quick):
             slopes[kind] = np.polyfit(np.log(sizes), np.log(largest), 1)[0]
         shown = ", ".join(f"{kind} {slope:.2f}" for kind, slope in slopes.items())
         print(f"  {name:<12} fhtw {least:.2f}, slope {shown}", flush=True)
+
+
+def triangles(quick):
+    """A triangle of three tables in process and by DuckDB, a process each."""
     for engine in ("memory", "sql"):
         subprocess.run([sys.executable, __file__, "--parts", f"triangle-{engine}"] + ["--quick"] * quick, check=True)
 
@@ -479,8 +483,8 @@ def _stability(X, y, share, rng, lam=1e-2, tries=6):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data-dir", type=Path)
-    parser.add_argument("--parts", default="calls,sketches,engines,stability,goals,cycles,pentagons,memory,movielens,"
-                                           "chinook")
+    parser.add_argument("--parts", default="calls,sketches,engines,stability,goals,cycles,triangles,pentagons,memory,"
+                                           "movielens,chinook")
     parser.add_argument("--engines", default="duckdb,postgres,spark")
     parser.add_argument("--quick", action="store_true")
     options = parser.parse_args()
@@ -504,8 +508,8 @@ def main():
         elif part == "engines":
             engines(options.quick, options.engines.split(","))
         else:
-            {"calls": calls, "sketches": sketches, "stability": stability,
-             "goals": goals, "cycles": cycles, "pentagons": pentagons, "memory": memory}[part](options.quick)
+            {"calls": calls, "sketches": sketches, "stability": stability, "goals": goals, "cycles": cycles,
+             "triangles": triangles, "pentagons": pentagons, "memory": memory}[part](options.quick)
 
 
 if __name__ == "__main__":

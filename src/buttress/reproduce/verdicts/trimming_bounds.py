@@ -2,7 +2,13 @@
 
 import numpy as np
 
-__all__ = ["equation_82", "equation_115", "lemma_31", "lemma_35", "theorem_17", "theorem_36"]
+from buttress._checks import Array
+from buttress.reproduce.subquantile.figures import Curve, figure_3, figure_4
+
+__all__ = ["equation_82", "equation_115", "lemma_29", "lemma_30", "lemma_31", "lemma_35", "theorem_17", "theorem_36"]
+
+
+SIZES = np.linspace(200, 2000, 10)  # rows, of figures 3 and 4
 
 
 def theorem_17() -> dict[str, float]:
@@ -48,6 +54,24 @@ def equation_82() -> dict[str, float]:
         "share that reach it": float(np.mean(np.array(smallest) >= expected / (1 - delta))),
         "share that reach (1 - delta) of it": float(np.mean(np.array(smallest) >= expected * (1 - delta))),
     }
+
+
+def lemma_29() -> dict[str, float]:
+    """Figure 3, ten draws at each of ten sizes: the upper bound over the mean, where it is least and largest."""
+    mean, bound = _curves(figure_3(10, SIZES))
+    ratio = bound / mean
+    return {"least bound over mean": float(ratio.min()), "largest bound over mean": float(ratio.max())}
+
+
+def lemma_30() -> dict[str, float]:
+    """Figure 4, ten draws at each of ten sizes: the lower bound over the mean at its largest, and where it is empty."""
+    mean, bound = _curves(figure_4(10, SIZES))
+    return {"largest bound over mean": float((bound / mean).max()),
+            "largest size with a negative bound": float(SIZES[bound < 0].max())}
+
+
+def _curves(measured_and_bound: list[Curve]) -> list[Array]:
+    return [np.asarray(curve["value"]) for curve in measured_and_bound]
 
 
 def lemma_31() -> dict[str, float]:
