@@ -194,6 +194,8 @@ def test_of_long_commands_it_is_told_whether_their_code_has_changed(checkout, ca
     assert told().endswith(f"unknown: its program was not there at {commit}\n")
     written(root / "docs", row.format(commit).replace("benchmarks/script.py", "-m buttress.program"))
     assert told().endswith("changed since: 1 of the 4 files that it imports, in other\n")
+    written(root / "docs", row.format(f"{commit}, 66 s"))
+    assert told().startswith(f"2026-11-21 {commit} 66 s one.md:5: python benchmarks/script.py: changed")
     written(root / "docs", row.format("0" * 9))
     assert told().endswith("unknown: 000000000 is not in this checkout\n")
 

@@ -7,6 +7,7 @@ abbreviation that the page explains as: `T` stands for `pytest ...`. Run is one 
     quick with art                   the same where the module art can be imported; elsewhere the row counts as not run
     quick; `name` = 1.2 ± 0.1; ...   and the line "name = value" of its output must lie within the tolerance
     long: 2026-11-21, 91a0dd7        not run here: when, and at which commit, it last was
+    long: 2026-11-21, 91a0dd7, 66 s  the same, and the seconds of processor time that it took
     none: reason                     no command can show it
 
 The check fails where a command fails, a figure differs, a pytest selector selects nothing or nothing but skipped tests,
@@ -32,7 +33,7 @@ NOTHING_SELECTED = 5  # pytest's exit status
 SHORTHAND = re.compile(r"`([A-Za-z]+)`\s+stands\s+for\s+`([^`]+)`")
 FIGURE = re.compile(r"`([^`]+)` = ([^\s;]+) ± ([^\s;]+)")
 QUICK = re.compile(r"quick(?: with (\w+))?(?:;|$)")
-LAST_RUN = re.compile(r"long: (\d{4}-\d{2}-\d{2}), ([0-9a-f]{7,})$")
+LAST_RUN = re.compile(r"long: (\d{4}-\d{2}-\d{2}), ([0-9a-f]{7,})(?:, (\d+) s)?$")
 PRINTED = re.compile(r"^(.+?) = (\S+)$", re.M)
 
 
@@ -166,7 +167,7 @@ def long_runs(folder: Path, only: str = "") -> dict[Run, list[str]]:
             if last is None or only not in row.where:
                 continue
             for command in row.commands:
-                found.setdefault(Run(last[1], last[2], command), []).append(row.where)
+                found.setdefault(Run(last[1], last[2], command, last[3]), []).append(row.where)
     return found
 
 

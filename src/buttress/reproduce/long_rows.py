@@ -13,11 +13,12 @@ CODE = ("src", "benchmarks")
 
 @dataclass(frozen=True)
 class Run:
-    """A command as it was last run."""
+    """A command as it was last run, and its seconds of processor time where they are stated."""
 
     date: str
     commit: str
     command: str
+    seconds: str | None = None
 
 
 @dataclass
@@ -84,7 +85,8 @@ def lines(rows: Mapping[Run, Iterable[str]], root: Path) -> Iterator[str]:
     """Yield a line a command: date, commit, the rows that state it, the command, and what has changed since."""
     code = Code(root)
     for run, places in rows.items():
-        yield f"{run.date} {run.commit} {short(places)}: {run.command}: {code.since(run)}"
+        took = f" {run.seconds} s" if run.seconds else ""
+        yield f"{run.date} {run.commit}{took} {short(places)}: {run.command}: {code.since(run)}"
 
 
 def short(places: Iterable[str]) -> str:
