@@ -7,7 +7,7 @@ abbreviation that the page explains as: `T` stands for `pytest ...`. Run is one 
     quick with art                   the same where the module art can be imported; elsewhere the row counts as not run
     quick; `name` = 1.2 ± 0.1; ...   and the line "name = value" of its output must lie within the tolerance
     long: 2026-11-21, 91a0dd7        not run here: when, and at which commit, it last was
-    long: 2026-11-21, 91a0dd7, 66 s  the same, and the seconds of processor time that it took
+    long: 2026-11-21, 91a0dd7, 66 s  the same, and the processor seconds of its commands together
     none: reason                     no command can show it
 
 The check fails where a command fails, a figure differs, a pytest selector selects nothing or nothing but skipped tests,
