@@ -455,8 +455,9 @@ def stability(quick):
         made[0]["y"] = np.where(first > 0, 1, -1) if noise is not None else rng.choice([-1, 1], size=60)
         sampler = JoinSampler(joins("chain", made))
         X, y = sampler.take(range(sampler.n_rows_))
-        print(f"  {name}: " + ", ".join(f"alpha {a:g}: delta >= {d:.3f}, gamma >= {g:.3f}"
-                                        for a in (0.01, 0.1) for d, g in [_stability(X, y, a, rng)]), flush=True)
+        for share in (0.01, 0.1):
+            delta, gamma = _stability(X, y, share, rng)
+            print(f"{name}, {share:.0%}, least delta = {delta:.3f}\n{name}, {share:.0%}, least gamma = {gamma:.3f}")
 
 
 def _stability(X, y, share, rng, lam=1e-2, tries=6):
