@@ -12,6 +12,7 @@ that is not installed is left out and named. ``--quick`` runs one seed and every
 
 regression  error (RMSE) over that of the oracle, the same kernel ridge on the good rows; a cell is a set x corruption
 labels      AUROC of wrong labels, accuracy on clean rows, estimated less true share, good rows named, processor time
+            Both also say in how many fits ``contamination_interval_`` holds the true share, and how wide it is.
 clean       error over that of the plain fit and share named, on clean data that mislead
 cells       AUROC of rows with one wrong entry of X, precision among as many as there are, the right column named first
 """
@@ -41,6 +42,7 @@ TARGETS = [("clean", 0.0), ("shift", 0.2), ("shift", 0.4), ("mirrored", 0.2), ("
 LABELS = [("clean", 0.0), ("uniform", 0.05), ("uniform", 0.2), ("uniform", 0.4), ("one to one", 0.2),
           ("one to one", 0.4), ("next", 0.3), ("border", 0.2)]
 CELLS = ["-999", "x1000", "decimal", "unit", "swapped"]
+HIDDEN = ("tails", "border")  # many of these bad rows lie within the noise, or contradict no other
 BINS = np.array([0.05, 0.2, 0.5, 0.8, 0.95])
 
 
@@ -76,22 +78,24 @@ def regressors():
 
 
 def regression(options):
-    table, named, off = defaultdict(dict), defaultdict(list), []
+    table, named, off, held = defaultdict(dict), defaultdict(list), [], defaultdict(list)
     for name in chosen_sets("regression", options.sets, options.quick):
         for kind, rate in TARGETS:
             errors, other = regression_cell(name, kind, rate, options)
             for who, error in errors.items():
                 table[name, kind, rate][who] = error
             off += other["off"]
+            held[kind, rate] += other["held"]
             named[kind, rate] += other["named"]
             shown = "  ".join(f"{who} {error:.3f}" for who, error in errors.items())
             print(f"{name:12s} {kind:9s} {rate:.1f}  {shown}", flush=True)
     summary_of_regression(table, named, off)
+    summary_of_intervals(held)
 
 
 def regression_cell(name, kind, rate, options):
     """Return each learner's mean error over the oracle's, good rows named and errors of the share, by seed."""
-    errors, other = defaultdict(list), {"named": [], "off": []}
+    errors, other = defaultdict(list), {"named": [], "off": [], "held": []}
     for seed in range(options.first, options.first + options.seeds):
         X, y, X_test, y_test = halves(name, seed)
         dirty, bad = corrupted_targets(X, y, kind, rate, np.random.default_rng(seed))
@@ -102,12 +106,28 @@ def regression_cell(name, kind, rate, options):
         errors["plain"].append(rmse(told.fit(X, dirty), X_test, y_test) / oracle)
         other["named"].append(float(np.mean(~ours.inlier_mask_[~bad])))
         other["off"].append(ours.contamination_ - bad.mean())
+        other["held"].append(held_share(ours, bad))
         for who, peer in (regressors() if options.peers == "all" else {}).items():
             try:
                 errors[who].append(rmse(peer.fit(X, dirty), X_test, y_test) / oracle)
             except ValueError:  # RANSAC that finds no consensus
                 errors[who].append(10.0)
     return {who: geometric(values) for who, values in errors.items()}, other
+
+
+def held_share(model, bad):
+    """Return whether the interval for the share holds the true one, and its width."""
+    low, high = model.contamination_interval_
+    return low <= bad.mean() <= high, high - low
+
+
+def summary_of_intervals(held):
+    print("\nintervals for the share: held in, mean width")
+    for (kind, rate), rows in held.items():
+        print(f"{kind} {rate}: {np.mean(rows, axis=0)[0]:.2f}, {np.mean(rows, axis=0)[1]:.2f}")
+    found = [row for (kind, _), rows in held.items() if kind not in HIDDEN for row in rows]
+    print(f"all but {' and '.join(HIDDEN)}: {np.mean(found, axis=0)[0]:.3f} of {len(found)}, "
+          f"{np.mean(found, axis=0)[1]:.2f}")
 
 
 def summary_of_regression(table, named, off):
@@ -188,18 +208,20 @@ def classifiers(peers):
 
 def labels(options):
     results, calibration = defaultdict(lambda: defaultdict(list)), defaultdict(list)
+    held = defaultdict(list)
     for name in chosen_sets("labels", options.sets, options.quick):
         for kind, rate in LABELS:
             for seed in range(options.first, options.first + options.seeds):
-                label_cell(name, kind, rate, seed, classifiers(options.peers), results, calibration)
+                label_cell(name, kind, rate, seed, classifiers(options.peers), results, calibration, held)
             ours = results[kind, rate, "ours"]
             print(f"{name:14s} {kind:11s} {rate}  auroc {np.mean(ours['auroc'][-options.seeds:]):.3f} accuracy "
                   f"{np.mean(ours['accuracy'][-options.seeds:]):.3f} share off "
                   f"{np.mean(ours['off'][-options.seeds:]):+.3f}", flush=True)
     summary_of_labels(results, calibration)
+    summary_of_intervals(held)
 
 
-def label_cell(name, kind, rate, seed, learners, results, calibration):
+def label_cell(name, kind, rate, seed, learners, results, calibration, held):
     X, y, X_test, y_test = halves(name, seed)
     dirty, bad = corrupted_labels(X, y, kind, rate, np.random.default_rng(seed))
     if np.bincount(dirty, minlength=y.max() + 1).min() < 6:  # cross-validation of the peers needs some of each
@@ -213,6 +235,8 @@ def label_cell(name, kind, rate, seed, learners, results, calibration):
         row["named"].append(np.mean(model.named[~bad]) if hasattr(model, "named") else np.nan)
         row["found"].append(np.mean(model.named[bad]) if hasattr(model, "named") and bad.any() else np.nan)
         row["off"].append(model.wrong.mean() - bad.mean())
+        if who == "ours":
+            held[kind, rate].append(held_share(model.model, bad))
         if who == "ours" and kind == "uniform":
             calibration[rate].append((model.wrong, bad))
 

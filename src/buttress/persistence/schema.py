@@ -35,7 +35,7 @@ _RUN = {"n_iter_": "n", "converged_": "b"}
 _OBJECTIVES = {"primal_objective_": "x|x[q]", "dual_objective_": "x|x[q]", "dual_gap_": "x|x[q]"}
 _SCORED = {**_WIDTH, "expansion_": "@", "contrasts_": "f[c,*,q]"}
 _ROWS = {"outlier_proba_": "x[r]", "weights_": "x[r]", "inlier_mask_": "b[r]", "agreement_": "x[r]",
-         "row_keys_": "x[r]", "scale_": "x", "contamination_": "x", "n_iter_": "n"}
+         "row_keys_": "x[r]", "scale_": "x", "contamination_": "x", "contamination_interval_": "x[2]", "n_iter_": "n"}
 _MACHINE = {**_WIDTH, **_RUN, **_OBJECTIVES, "support_": "n[s]", "support_vectors_": "f[s,d]", "dual_coef_": "f[*,s]",
             "intercept_": "f[q]", "expansion_": "@", "_start_size": "n", "_start_rows": "n[t]", "_start_coef": "f[t,q]",
             "n_negative_curvature_": "n", "n_kernel_rows_": "p"}

@@ -69,7 +69,7 @@ def _as_label_fit(task: LabelTask, found: LabelFit, directed: Confused) -> Label
     return replace(found, coef=directed.coef, weights=(directed.likely == codes).astype(np.float64),
                    margin=label_margins(directed.scores, codes), flips=flips, alpha=directed.alpha, clean=False,
                    n_iter=found.n_iter + RELABEL.rounds, likelihood=likelihood,
-                   scores=directed.scores, confusion=law.rates)
+                   scores=directed.scores, confusion=law)
 
 
 def confused_fit(task: LabelTask, scores: Array, law: Confusion) -> Confused | None:

@@ -27,6 +27,7 @@ from buttress.robust.label_fit import LabelFit, LabelTask, fit_labels, fit_many_
 from buttress.robust.report import row_keys
 from buttress.robust.tuning import DESIGN, RELABEL
 from buttress.solvers.contamination.confusion_law import one_rate
+from buttress.solvers.contamination.share_interval import around, direction_shares, label_shares
 from buttress.solvers.run import Budget, all_or_nothing
 
 
@@ -91,6 +92,9 @@ class RobustKernelClassifier(Probabilities, ExpansionPredictions, ClassifierMixi
         Median size of ``loo_score_``.
     contamination_ : float
         Share of wrong labels: the mean of ``outlier_proba_``; or the number given.
+    contamination_interval_ : array of shape (2,)
+        The share lies between the two with probability .9, as far as wrong labels contradict the others: those
+        near borders do not. From the likelihood of all shares (``solvers/contamination/share_interval.py``).
     confusion_ : array of shape (n_classes, n_classes)
         Share of the rows of each true class (row) that is given each label (column). Unless labels wrong in some
         directions only explain the data decisively better, all directions are alike.
@@ -242,7 +246,8 @@ class RobustKernelClassifier(Probabilities, ExpansionPredictions, ClassifierMixi
         self.inlier_mask_ = chosen_inliers(np.where(self.isolated_, 1.0, self.outlier_proba_), share)
         self.contamination_ = float(self.outlier_proba_.mean()) if share is None else share
         rate = float(found.flips.wrong.mean()) if share is None else share
-        self.confusion_ = one_rate(C, rate) if found.confusion is None else found.confusion
+        self.confusion_ = one_rate(C, rate) if found.confusion is None else found.confusion.rates
+        self.contamination_interval_ = label_interval(found, codes[rows], self.contamination_, share)
         self.agreement_ = np.ones(n)
         self.agreement_[rows] = np.mean(found.votes == self.inlier_mask_[rows], axis=0)
         scores = np.zeros((n, 1 if binary else C))
@@ -282,6 +287,15 @@ def check_class_sizes(classes: NDArray[Any], codes: NDArray[np.intp], share: flo
         small = classes.tolist()[sizes.argmin()]
         raise ValueError(f"Trimming contamination={share:g} of each class needs at least 2 rows in it. Class {small!r} "
                          "has 1. Drop that class, or use contamination='auto' or 0.")
+
+
+def label_interval(found: LabelFit, codes: NDArray[np.intp], estimate: float, share: float | None) -> Array:
+    """Return the interval for the share of wrong labels, shape (2,); both ends are the ``share`` where one is given."""
+    if share is not None:
+        return np.full(2, share)
+    law = found.confusion
+    wrong = label_shares(found.first, codes) if law is None else direction_shares(law, found.scores, codes)
+    return around(estimate, wrong, none_too=False)
 
 
 def _scattered(values: Array, rows: NDArray[np.intp], n: int, other: float) -> Array:

@@ -1,6 +1,6 @@
 """Kernel regression that finds the corrupt rows itself, by a mixture of leave-one-out residuals."""
 
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,7 @@ from buttress.robust.regression_fit import Found, least_residual_scale, place_ex
 from buttress.robust.regression_search import Task
 from buttress.robust.report import row_keys
 from buttress.solvers.contamination.residual_law import Limits
+from buttress.solvers.contamination.share_interval import around, residual_shares
 from buttress.solvers.contamination.trimmed import lts_scale
 from buttress.solvers.run import Budget, all_or_nothing
 
@@ -77,6 +78,10 @@ class RobustKernelRegressor(Documented, ExpansionValues, ExpansionIntervals, Reg
         Scale of the noise of the good rows.
     contamination_ : float
         Share of corrupt rows: the mean of ``outlier_proba_``, or the number given.
+    contamination_interval_ : array of shape (2,)
+        The share lies between the two with probability .9, as far as corrupt rows contradict the others: those that lie
+        within the noise cannot be counted. From the likelihood of all shares
+        (``solvers/contamination/share_interval.py``); the lower end is 0 where the plain fit stays.
     agreement_ : array of shape (n,)
         Share of the starts that judge the row as ``inlier_mask_`` does; 1 where the fit is not exact.
     alpha_ : float
@@ -167,12 +172,15 @@ class RobustKernelRegressor(Documented, ExpansionValues, ExpansionIntervals, Reg
                         self.n_starts, setting.rng, budget)
             found = robust_fit(task)
             held = held_out_fits(task, found)
+            bounds = residual_shares(found.explained.law, found.fit.loo, found.fit.spread, task.missed, task.limits,
+                                     task.levels(found.fit))
         budget.tell(found.n_iter)
         self.intercept_ = middle
         self.expansion_ = design.expand(found.fit.coef[:, None] * unit)
         without = design.expand(held.coef * unit)
         self.held_out_ = held.times(unit, middle, without.coef, without.intercept)
         self._keep(found, design, share, unit)
+        self.contamination_interval_ = share_interval(bounds, self, share)
         if share is None:
             bad = ~self.inlier_mask_
             with setting.threads(X):
@@ -197,6 +205,21 @@ class RobustKernelRegressor(Documented, ExpansionValues, ExpansionIntervals, Reg
                       "The kernel may not suit X: scale its columns (RobustScaler), or give gamma.")
         agreement = np.mean(found.votes == self.inlier_mask_[None, :], axis=0) if design.regime.exact else None
         self.agreement_ = np.ones(len(self.inlier_mask_)) if agreement is None else agreement
+
+
+class Contaminated(Protocol):
+    """A fit that has estimated the share of corrupt rows."""
+
+    contamination_: float
+    clean_: bool
+
+
+def share_interval(bounds: Array, fitted: Contaminated, share: float | None) -> Array:
+    """Return ``bounds`` (2,) on the share as an attribute: holding the estimate, and 0 where the plain fit stays.
+
+    Both ends are the ``share`` where one is given.
+    """
+    return around(fitted.contamination_, bounds, none_too=fitted.clean_) if share is None else np.full(2, share)
 
 
 def held_out_fits(task: Task, found: Found) -> HeldOutFits:

@@ -9,6 +9,7 @@ from buttress._checks import Array
 from buttress.features.stored import LandmarkFeatures
 from buttress.robust.design import Design
 from buttress.robust.tuning import RELABEL
+from buttress.solvers.contamination.confusion_law import Confusion
 from buttress.solvers.contamination.label_law import (
     Flips,
     concentrate_classes,
@@ -48,7 +49,7 @@ class LabelFit:
     ``likelihood`` is the log likelihood per row of labels before any was changed, so that fits can be compared.
     ``first`` holds the leave-one-out scores (n, C) of the fit to them, and ``true`` the probabilities (n, C) of the
     true classes that follow from these and the labels: later fits were made to agree with what the law says is wrong.
-    ``confusion`` holds the rates (C, C) of the labels by true class, None where all directions are alike.
+    ``confusion`` is the law of the labels by true class, None where all directions are alike.
     """
 
     coef: Array
@@ -63,7 +64,7 @@ class LabelFit:
     scores: Array  # (n, C), of each row left out
     first: Array  # the same of the fit to the labels as given
     true: Array
-    confusion: Array | None = None
+    confusion: Confusion | None = None
 
 
 def fit_labels(task: LabelTask) -> LabelFit:

@@ -24,13 +24,14 @@ from buttress.certainty.intervals import HeldOutFits, held_out_of, hold_out, int
 from buttress.checkpoints.resumable import resumable
 from buttress.robust.columns import ColumnUnits, robust_columns
 from buttress.robust.design import warn_of_near_copies
-from buttress.robust.kernel_regressor import centre_and_spread, chosen_inliers
+from buttress.robust.kernel_regressor import centre_and_spread, chosen_inliers, share_interval
 from buttress.robust.linear_fit import LinearFit, Rows, linear_fit, trimmed_size
 from buttress.robust.misleading import warn_of_misleading
 from buttress.robust.regression_fit import least_residual_scale
 from buttress.robust.report import row_keys
 from buttress.robust.summary import LinearSummary, estimate_of, summary_of
 from buttress.solvers.contamination.residual_law import Limits
+from buttress.solvers.contamination.share_interval import residual_shares
 from buttress.solvers.ridge.kept import kept_with
 from buttress.solvers.ridge.leave_one_out import FeatureRidge
 from buttress.solvers.run import Budget, all_or_nothing
@@ -74,7 +75,8 @@ class RobustLinearRegressor(Documented, RegressorMixin, BaseEstimator):
     ----------
     coef_ : array of shape (d,)
     intercept_ : float
-    inlier_mask_, outlier_proba_, weights_, loo_residual_, loo_sigma_, scale_, contamination_, agreement_, row_keys_
+    inlier_mask_, outlier_proba_, weights_, loo_residual_, loo_sigma_, scale_, contamination_, contamination_interval_
+    agreement_, row_keys_
         As in :class:`buttress.RobustKernelRegressor`; ``weights_`` are 0 where the bisquare rejects a row, 1 throughout
         where the plain fit stays.
     held_out_, mm_
@@ -164,6 +166,8 @@ class RobustLinearRegressor(Documented, RegressorMixin, BaseEstimator):
         self.intercept_ = middle + float(constant)
         self.held_out_ = held.times(unit, middle, *columns.original(held.coef))
         self._keep(found, share, unit)
+        bounds = residual_shares(found.known.law, found.fit.loo, found.fit.spread, None, limits, None)
+        self.contamination_interval_ = share_interval(bounds, self, share)
         if share is None:
             warn_of_misleading(y, self.loo_residual_, ~self.inlier_mask_, together=False)
         return self

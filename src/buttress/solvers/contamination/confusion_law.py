@@ -154,6 +154,12 @@ def _calibrated(scores: Array, chances: Array, law: Confusion) -> tuple[float, A
     return law.temperature, law.bias
 
 
+def with_calibration(law: Confusion, scores: Array, codes: NDArray[np.intp]) -> Confusion:
+    """Return the law after one round of expectation and maximisation of its temperature and bias alone."""
+    temperature, bias = _calibrated(scores, law.true_chances(scores, codes), law)
+    return replace(law, temperature=temperature, bias=bias)
+
+
 def _calibration(law: Confusion, scores: Array, chances: Array) -> float:
     logits = law.temperature * scores + law.bias
     return float((chances * log_softmax(logits, axis=1)).sum() - law.bias @ law.bias / 2)

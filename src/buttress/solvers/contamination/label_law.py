@@ -82,7 +82,7 @@ def _averaged(scores: Array, codes: NDArray[np.intp], rates: Array, weight: Arra
     for t in np.flatnonzero(weight.any(axis=1)):
         some = weight[t] > 0
         q = softmax(temperatures[t] * scores, axis=1)
-        right, slip = _given(q, codes, rates[some])
+        right, slip = given_chances(q, codes, rates[some])
         wrong += (slip / np.maximum(right + slip, TINY)) @ weight[t, some]
         classes += weight[t].sum() * q
     return wrong, classes
@@ -93,12 +93,12 @@ def label_likelihoods(scores: Array, codes: NDArray[np.intp], rates: Array) -> A
     temperatures = LABELS.temperatures
     total = np.empty((len(temperatures), len(rates)))
     for t, T in enumerate(temperatures):
-        right, slip = _given(softmax(T * scores, axis=1), codes, rates)
+        right, slip = given_chances(softmax(T * scores, axis=1), codes, rates)
         total[t] = np.mean(np.log(right + slip + TINY), axis=0)
     return total
 
 
-def _given(q: Array, codes: NDArray[np.intp], rates: Array) -> tuple[Array, Array]:
+def given_chances(q: Array, codes: NDArray[np.intp], rates: Array) -> tuple[Array, Array]:
     """Return P(label and it is right) and P(label and it is wrong) of each row at each of R rates, both (n, R)."""
     given = q[np.arange(len(codes)), codes][:, None]
     return (1 - rates) * given, rates / (q.shape[1] - 1) * (1 - given)

@@ -71,6 +71,11 @@ class Law:
     skew: float = 0.0
     growth: float = 0.0
 
+    @property
+    def shaped(self) -> bool:
+        """Whether good residuals are skewed, or scatter more where more is expected."""
+        return bool(self.mode or self.skew or self.growth)
+
     def spread(self, spread: Array, missed: Array | None, level: Array | None = None) -> Array:
         """Return c, shape (n,), from a, q and z."""
         c = spread if missed is None or self.stray == 0 else np.sqrt(spread**2 + self.stray * missed)

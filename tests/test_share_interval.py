@@ -1,0 +1,157 @@
+"""The interval for the share of corrupt rows: against truths, and against the exact law of a sum of Bernoulli draws."""
+
+import numpy as np
+import pytest
+from scipy.stats import binom
+from sklearn.datasets import make_blobs
+
+from buttress import RobustKernelClassifier, RobustKernelRegressor, RobustLinearRegressor
+from buttress.solvers.contamination.confusion_law import Confusion
+from buttress.solvers.contamination.residual_law import Law, Limits
+from buttress.solvers.contamination.share_interval import (
+    Tried,
+    around,
+    direction_shares,
+    label_shares,
+    quantiles,
+    residual_shares,
+)
+from buttress.solvers.contamination.tuning import SHARES
+
+
+def test_rows_alike_give_the_quantiles_of_the_binomial_distribution():
+    n = 400
+    rho = np.linspace(0.02, 0.5, 25)
+    uneven = -((rho - 0.2) ** 2) / 0.002
+    tried = Tried(uneven / SHARES.counted, n * rho, n * rho * (1 - rho) * SHARES.counted, np.ones(25))
+    weight = np.exp(uneven) / np.exp(uneven).sum()
+    below = weight @ binom.cdf(np.arange(n + 1)[None], n, rho[:, None])
+    expected = np.searchsorted(below, [0.05, 0.95]) / n
+    assert np.abs(quantiles(tried, n) - expected).max() <= 1 / n
+
+
+def residuals(rng, n, share):
+    """Draw residuals of the law that is learned: Student's t, and a far normal density."""
+    bad = rng.random(n) < share
+    return np.where(bad, rng.normal(3, 3, n), rng.standard_t(8, n)), bad
+
+
+@pytest.mark.parametrize("share", [0.05, 0.3])
+def test_share_of_residuals_of_the_law_itself_is_held(share):
+    rng = np.random.default_rng(0)
+    held = []
+    for _ in range(8):
+        r, bad = residuals(rng, 300, share)
+        low, high = residual_shares(Law(1.0, 8.0, share, 3.0, 3.0), r, np.ones(300), None,
+                                    Limits(1e-6), None)
+        held.append(low <= bad.mean() <= high)
+        assert 0 <= low <= high <= 0.5
+    assert np.mean(held) >= 0.75
+
+
+def test_more_rows_give_a_narrower_interval():
+    rng = np.random.default_rng(1)
+    widths = []
+    for n in (100, 1600):
+        r, _ = residuals(rng, n, 0.2)
+        law = Law(1.0, 8.0, 0.2, 3.0, 3.0)
+        widths.append(np.ptp(residual_shares(law, r, np.ones(n), None, Limits(1e-6), None)))
+    assert widths[1] < 0.6 * widths[0]
+
+
+def scores_of(y, rng):
+    """Return scores with which the softmax is right nearly always."""
+    return np.eye(y.max() + 1)[y] * 4 + 0.3 * rng.normal(size=(len(y), y.max() + 1))
+
+
+def test_share_of_uniform_flips_is_held():
+    rng = np.random.default_rng(2)
+    held = []
+    for _ in range(8):
+        y = rng.integers(0, 3, 300)
+        given = np.where(rng.random(300) < 0.2, (y + rng.integers(1, 3, 300)) % 3, y)
+        low, high = label_shares(scores_of(y, rng), given)
+        held.append(low <= np.mean(given != y) <= high)
+    assert np.mean(held) >= 0.75
+
+
+def test_share_of_labels_wrong_in_one_direction_is_held():
+    rng = np.random.default_rng(3)
+    held = []
+    for _ in range(8):
+        y = rng.integers(0, 2, 300)
+        given = np.where((y == 0) & (rng.random(300) < 0.3), 1, y)
+        law = Confusion(np.array([[0.7, 0.3], [0.0, 1.0]]), 1.0, np.zeros(2))
+        low, high = direction_shares(law, scores_of(y, rng), given)
+        held.append(low <= np.mean(given != y) <= high)
+    assert np.mean(held) >= 0.75
+
+
+def test_interval_holds_the_estimate_and_zero_where_nothing_was_found():
+    interval = np.array([0.1, 0.2])
+    assert around(0.3, interval, none_too=False).tolist() == [0.1, 0.3]
+    assert around(0.05, interval, none_too=False).tolist() == [0.05, 0.2]
+    assert around(0.15, interval, none_too=True).tolist() == [0.0, 0.2]
+
+
+def shifted_line(share, seed=0):
+    """Return X, y and which rows are bad, of a line with noise and rows that are five higher."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(120, 2))
+    bad = rng.random(120) < share
+    return X, X[:, 0] + 0.2 * rng.normal(size=120) + 5 * bad, bad
+
+
+@pytest.mark.filterwarnings("ignore:.*named corrupt")
+@pytest.mark.parametrize("share", [0.0, 0.2])
+@pytest.mark.parametrize("estimator", [RobustKernelRegressor, RobustLinearRegressor])
+def test_regressors_hold_the_share(estimator, share):
+    X, y, bad = shifted_line(share)
+    model = estimator(random_state=0).fit(X, y)
+    low, high = model.contamination_interval_
+    assert low <= bad.mean() <= high
+    assert low <= model.contamination_ <= high
+    assert high - low < (0.2 if share else 0.5)  # none found in few rows: none or many that lie near the others
+
+
+@pytest.mark.parametrize("direction", [False, True])
+def test_classifier_holds_the_share(direction):
+    rng = np.random.default_rng(0)
+    X, y = make_blobs(200, centers=[[0, 0], [5, 0], [0, 5]], random_state=0)
+    given = (np.where((y == 0) & (rng.random(200) < 0.4), 1, y) if direction else
+             np.where(rng.random(200) < 0.15, (y + rng.integers(1, 3, 200)) % 3, y))
+    model = RobustKernelClassifier(random_state=0).fit(X, given)
+    low, high = model.contamination_interval_
+    assert low <= np.mean(given != y) <= high
+    assert high - low < 0.3
+
+
+@pytest.mark.filterwarnings("ignore:.*named corrupt")
+@pytest.mark.parametrize("estimator", [RobustKernelRegressor, RobustLinearRegressor, RobustKernelClassifier])
+def test_a_share_given_is_the_interval(estimator):
+    X, y, _ = shifted_line(0.2)
+    y = y > 0 if estimator is RobustKernelClassifier else y
+    model = estimator(contamination=0.2, random_state=0).fit(X, y)
+    assert model.contamination_interval_.tolist() == [0.2, 0.2]
+
+
+@pytest.mark.filterwarnings("ignore:.*named corrupt")
+def test_interval_on_landmarks():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(700, 2))
+    bad = rng.random(700) < 0.2
+    y = np.sin(X[:, 0]) + 0.1 * rng.normal(size=700) + 4 * bad
+    low, high = RobustKernelRegressor(n_landmarks=20, random_state=0).fit(X, y).contamination_interval_
+    assert low <= bad.mean() <= high
+    assert high - low < 0.2
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:.*named corrupt")
+def test_coverage_of_shifted_targets_over_many_tables():
+    held = []
+    for seed in range(60):
+        X, y, bad = shifted_line([0.0, 0.1, 0.3][seed % 3], seed)
+        low, high = RobustKernelRegressor(random_state=0).fit(X, y).contamination_interval_
+        held.append(low <= bad.mean() <= high)
+    assert np.mean(held) >= 0.85
