@@ -27,7 +27,15 @@ from buttress._tuned import changed
 from buttress.certainty.intervals import INTERVALS
 from buttress.robust.cells import deviating_cells
 from buttress.robust.tuning import DESIGN, ENTRIES, LINEAR, MISLEADING, MIXTURE, RELABEL, SEARCH
-from buttress.solvers.contamination.tuning import CONFUSION, GUARD, LABELS, NOISY_LABELS, RESIDUALS, TRIMMING
+from buttress.solvers.contamination.tuning import (
+    CONFUSION,
+    GUARD,
+    LABELS,
+    NOISY_LABELS,
+    RESIDUALS,
+    SHARES,
+    TRIMMING,
+)
 from buttress.solvers.ridge.tuning import LEVERAGES, ROUNDING_OF_RIDGE
 
 
@@ -155,6 +163,7 @@ FAMILIES = {"Copies": (COPIES, ("copies",)), "Designs": (DESIGN, ("kernel", "lan
             "Guard": (GUARD, ("kernel", "linear")), "Labels": (LABELS, ("labels", "many labels")),
             "NoisyLabels": (NOISY_LABELS, ("many labels",)),
             "Directions": (CONFUSION, ("directions",)), "Entries": (ENTRIES, ("entries",)),
+            "Shares": (SHARES, ("kernel", "labels", "directions")),
             "Intervals": (INTERVALS, ("intervals",)), "Misleading": (MISLEADING, ("kernel", "linear")),
             "Leverages": (LEVERAGES, ("landmarks", "many labels")),
             "Rounding": (ROUNDING_OF_RIDGE, ("kernel", "labels"))}

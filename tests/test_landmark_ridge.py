@@ -8,7 +8,8 @@ from sklearn.linear_model import Ridge
 from buttress import KernelRegressor, RobustKernelRegressor
 from buttress._rows import equal_rows
 from buttress._tuned import changed
-from buttress.features import nystroem, stored
+from buttress.features import made, nystroem
+from buttress.features.stored import LandmarkFeatures
 from buttress.features.thin import thin_product
 from buttress.kernels import RBF
 from buttress.risks import Subquantile
@@ -17,7 +18,7 @@ from buttress.robust.regression_fit import best_alpha_of_many
 from buttress.robust.tuning import MIXTURE
 from buttress.solvers.contamination.residual_law import Limits, em_rounds, first_law
 from buttress.solvers.ridge import landmarks
-from buttress.solvers.ridge.landmarks import LandmarkFeatures, LandmarkRidge
+from buttress.solvers.ridge.landmarks import LandmarkRidge
 from buttress.solvers.ridge.leave_one_out import FeatureRidge, factorised
 from buttress.solvers.ridge.tuning import LEVERAGES
 
@@ -31,9 +32,9 @@ MAP = nystroem(RBF(0.5), X[:20])
 
 @pytest.fixture(params=["stored", "made again", "single"])
 def features(request, monkeypatch):
-    monkeypatch.setattr(stored, "FEATURE_BYTES", 0 if request.param == "made again" else 10**9)
-    monkeypatch.setattr(stored, "SINGLE", 0 if request.param == "single" else 10**9)
-    monkeypatch.setattr(stored, "PANEL_ENTRIES", 700)
+    monkeypatch.setattr(made, "FEATURE_BYTES", 0 if request.param == "made again" else 10**9)
+    monkeypatch.setattr(made, "SINGLE", 0 if request.param == "single" else 10**9)
+    monkeypatch.setattr(made, "PANEL_ENTRIES", 700)
     return LandmarkFeatures(MAP, X, 1.0)
 
 
@@ -75,8 +76,8 @@ def test_descent_does_not_depend_on_how_features_are_kept(step, kept, monkeypatc
         return KernelRegressor(risk=Subquantile(0.8), n_landmarks=30, step=step, random_state=0).fit(X, Y).predict(X)
 
     expected = fitted()
-    monkeypatch.setattr(stored, "FEATURE_BYTES" if kept == "made again" else "SINGLE", 0)
-    monkeypatch.setattr(stored, "PANEL_ENTRIES", 700)
+    monkeypatch.setattr(made, "FEATURE_BYTES" if kept == "made again" else "SINGLE", 0)
+    monkeypatch.setattr(made, "PANEL_ENTRIES", 700)
     np.testing.assert_allclose(fitted(), expected, atol=1e-3 if kept == "single" else 1e-8)
 
 
@@ -154,8 +155,8 @@ def test_a_memory_map_is_read_in_parts_and_a_float32_one_stays_so(tmp_path, monk
     mapped = np.memmap(tmp_path / "X", dtype=np.float32, mode="w+", shape=rows.shape)
     mapped[:] = rows
     turned = []
-    double = stored._double
-    monkeypatch.setattr(stored, "_double", lambda X: turned.append(len(X)) or double(X))
+    double = made.double
+    monkeypatch.setattr(made, "double", lambda X: turned.append(len(X)) or double(X))
     model = RobustKernelRegressor(n_landmarks=50, random_state=0).fit(mapped, y)
     monkeypatch.undo()
     same = RobustKernelRegressor(n_landmarks=50, random_state=0).fit(rows.astype(float), y)

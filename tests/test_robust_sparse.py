@@ -11,9 +11,9 @@ from sklearn.datasets import load_digits
 from buttress import SVC, RobustKernelClassifier, RobustKernelRegressor, attacks, certificates, outlier_report, scores
 from buttress._rows import distinct_rows, equal_rows
 from buttress.features import nystroem
+from buttress.features.stored import LandmarkFeatures
 from buttress.kernels import RBF
 from buttress.robust.design import default_kernel
-from buttress.solvers.ridge.landmarks import LandmarkFeatures
 
 KINDS = [csr_matrix, csr_array]
 
@@ -66,7 +66,7 @@ def test_landmark_features_of_sparse_rows_have_the_same_inner_products(kind):
     dense, sparse = (features[np.arange(len(X))] for features in made)
     np.testing.assert_allclose(sparse @ sparse.T, dense @ dense.T, atol=1e-8)
     np.testing.assert_allclose(made[1].missed, made[0].missed, atol=1e-8)
-    np.testing.assert_allclose(made[1].feature_map(kind(X)), sparse[:, :-1], atol=1e-10)
+    np.testing.assert_allclose(made[1].recipe.feature_map(kind(X)), sparse[:, :-1], atol=1e-10)
 
 
 @pytest.mark.parametrize("kind", KINDS)

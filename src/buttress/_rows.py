@@ -41,16 +41,18 @@ def drawn_rows(n: int, most: int) -> slice | NDArray[np.intp]:
     return np.sort(np.random.default_rng(0).choice(n, most, replace=False))
 
 
-def equal_rows(X: Any, codes: NDArray[np.intp] | None = None) -> NDArray[np.intp] | None:
+def equal_rows(
+    X: Any, codes: NDArray[np.intp] | None = None, sums: Array | None = None
+) -> NDArray[np.intp] | None:
     """Return the group number of each row of X (n, d), equal rows in one group, or None when no two rows are equal.
 
     With ``codes`` (n,), rows are equal that are so in X and in their code.
 
     Only rows with the same random combination of their columns are compared, so the cost is that of one sort. X may be
-    CSR with each entry stored once and in order.
+    CSR with each entry stored once and in order. ``sums`` (n,) are the :func:`row_sums` where they are known.
     """
     n = X.shape[0]
-    combined = _row_sums(X, codes)
+    combined = row_sums(X, codes) if sums is None else sums
     in_order = np.sort(combined)
     if (in_order[1:] > in_order[:-1]).all():
         return None
@@ -70,7 +72,7 @@ def equal_rows(X: Any, codes: NDArray[np.intp] | None = None) -> NDArray[np.intp
     return np.unique(groups, return_inverse=True)[1].astype(np.intp)
 
 
-def _row_sums(X: Any, codes: NDArray[np.intp] | None) -> Array:
+def row_sums(X: Any, codes: NDArray[np.intp] | None = None) -> Array:
     """Return a random combination (n,) of the columns of X (n, d) and of the codes, the same for equal rows."""
     *factors, of_codes = _factors(X.shape[1] + 1)
     if issparse(X):

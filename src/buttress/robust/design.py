@@ -14,10 +14,12 @@ from sklearn.utils import check_random_state
 from sklearn.utils.extmath import row_norms
 
 from buttress._checks import Array, check_contamination_or_auto, check_count, check_limits, check_number, warn_user
-from buttress._rows import COPIES, distinct_rows, drawn_rows, equal_rows, near_copies
+from buttress._rows import COPIES, distinct_rows, drawn_rows, equal_rows, near_copies, row_sums
 from buttress._threads import own_threads, threads_for
 from buttress.expansion import KernelExpansion
-from buttress.features import nystroem
+from buttress.features import NystroemMap, nystroem
+from buttress.features.batched import BatchedFeatures, BatchedRows
+from buttress.features.made import FeaturesOfRows
 from buttress.features.stored import LandmarkFeatures
 from buttress.gram.entries import entries
 from buttress.kernels import Kernel, MultiscaleRBF, centers, fitted_kernel, is_precomputed, warn_of_scale
@@ -55,10 +57,10 @@ class Regime(Enum):
         return self in (Regime.FEW_REMADE, Regime.MANY_REMADE)
 
 
-def regime_of(features: LandmarkFeatures, n_landmarks: int) -> Regime:
+def regime_of(features: FeaturesOfRows, n_landmarks: int) -> Regime:
     """Return the regime of a fit on landmark features; this is the one place where it is decided."""
     many = features.shape[0] > LEVERAGES.few_rows * n_landmarks
-    if features.stored is None:
+    if features.remade:
         return Regime.MANY_REMADE if many else Regime.FEW_REMADE
     return Regime.MANY if many else Regime.FEW
 
@@ -77,7 +79,7 @@ class Design:
     ridge: Ridge
     coarse: FeatureRidge
     searched: NDArray[np.intp]
-    features: LandmarkFeatures | None
+    features: FeaturesOfRows | None
     groups: NDArray[np.intp] | None
     points: Array
     expand: Callable[[Array], KernelExpansion]
@@ -179,7 +181,7 @@ def _ordinary_length(X: Any) -> float:
 
 def warn_of_near_copies(kernel: Any, X: Any) -> None:
     """Warn of dense rows that equal another up to rounding: if one is left out, its copy still predicts it."""
-    if is_precomputed(kernel) or issparse(X):
+    if is_precomputed(kernel) or issparse(X) or isinstance(X, BatchedRows):  # batches are not sorted
         return
     rows = near_copies(X)
     if len(rows):
@@ -259,8 +261,7 @@ def _nystroem_design(kernel: Kernel, X: Any, m: int, rng: np.random.RandomState)
     points = distinct_rows(X[rng.choice(n, m, replace=False)].astype(np.float64))
     feature_map = nystroem(kernel, points)
     unit = _unit(kernel.diagonal(points))
-    features = LandmarkFeatures(feature_map, X, unit)
-    groups = equal_rows(X)
+    features, groups = _features_and_groups(feature_map, X, unit)
     searched = rng.choice(n, min(n, DESIGN.searched), replace=False)
     coarse = _coarse_nystroem(kernel, X[searched].astype(np.float64), points, unit, rng)
 
@@ -271,6 +272,15 @@ def _nystroem_design(kernel: Kernel, X: Any, m: int, rng: np.random.RandomState)
     return Design(LandmarkRidge(features, groups), coarse, searched=searched, features=features, groups=groups,
                   points=points, expand=expand, unit=unit, steady=steady, isolated=features.faint,
                   regime=regime_of(features, points.shape[0]))
+
+
+def _features_and_groups(
+    feature_map: NystroemMap, X: Any, unit: float
+) -> tuple[FeaturesOfRows, NDArray[np.intp] | None]:
+    """Return the features of the rows of X, and which rows are equal."""
+    if isinstance(X, BatchedRows):
+        return BatchedFeatures(feature_map, X, unit), equal_rows(X, sums=np.concatenate(X.batches.each(row_sums)))
+    return LandmarkFeatures(feature_map, X, unit), equal_rows(X)
 
 
 def _coarse_nystroem(

@@ -12,6 +12,7 @@ from buttress._predicting import ExpansionValues, sparse_or_dense
 from buttress.certainty.intervals import ExpansionIntervals, HeldOutFits, hold_out
 from buttress.checkpoints.resumable import resumable
 from buttress.kernels import is_precomputed
+from buttress.robust.batches import batched_table
 from buttress.robust.design import Design, check_robust_parameters, fit_setting, given
 from buttress.robust.misleading import enough, warn_of_misleading
 from buttress.robust.regression_fit import Found, least_residual_scale, place_explains, robust_fit
@@ -162,6 +163,36 @@ class RobustKernelRegressor(Documented, ExpansionValues, ExpansionIntervals, Reg
         check_count("n_starts", self.n_starts, 0)
         X, y = check_X_y(self, X, y, numeric_target=True, sparse=True, single=True)
         self.row_keys_ = row_keys(X, y)
+        return self._fit_rows(X, y, share, budget)
+
+    @all_or_nothing
+    def fit_batches(self, batches: Any, y: Any = None) -> "RobustKernelRegressor":
+        """Fit on landmarks to rows that come in batches, which are never all in memory; returns self.
+
+        The model is the one that :meth:`fit` gives for the same rows in one array, up to the order of sums. Several
+        passes are made over the batches, since whether a row is corrupt depends on all rows; a ``partial_fit``, which
+        sees each batch once, cannot know it. What is kept of each row are numbers: target, weight, residual. Up to
+        3,000 rows, or as many as landmarks, are collected and fitted in memory. Near copies are not searched for.
+
+        Parameters
+        ----------
+        batches : iterable of (X, y), function without arguments that returns one, or Dask array or data frame
+            It must give the same batches each time. X has shape (n_k, d), dense, and y shape (n_k,). An iterator, which
+            ends after one pass, is refused. With Dask each worker sums the Gram matrices of its blocks.
+        y : Dask array or series, with a Dask collection only
+            Its blocks must be those of ``batches``.
+
+        Raises ValueError as :meth:`fit`, naming the batch, where batches change between passes, and for a checkpoint.
+        """
+        budget = Budget(self.max_time, progress=self.progress, name=type(self).__name__)
+        share = check_robust_parameters(self)
+        check_count("n_starts", self.n_starts, 0)
+        table = batched_table(self, batches, y, numeric_target=True)
+        self.row_keys_ = table.keys
+        return self._fit_rows(table.rows(self.n_landmarks), table.y, share, budget)
+
+    def _fit_rows(self, X: Any, y: Array, share: float | None, budget: Budget) -> "RobustKernelRegressor":
+        """Fit to checked rows X, an array, CSR or in batches, and targets y (n,)."""
         setting = fit_setting(self, X, budget)
         middle, unit = centre_and_spread(y.astype(np.float64))
         scaled = (y - middle) / unit

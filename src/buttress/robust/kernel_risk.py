@@ -22,6 +22,7 @@ from buttress._documented import Documented
 from buttress._types import RandomStateLike, Rows, Targets
 from buttress.expansion import KernelExpansion
 from buttress.features import landmarks, nystroem
+from buttress.features.stored import LandmarkFeatures
 from buttress.kernels import (
     Kernel,
     KernelLike,
@@ -36,7 +37,6 @@ from buttress.losses import Loss
 from buttress.risks import PerClass, Risk, Subquantile, Tilted
 from buttress.solvers.gradient.descent import STEP_RULES, StepLike, descent
 from buttress.solvers.gradient.space import Dual, Primal, Space, StoredRows
-from buttress.solvers.ridge.landmarks import LandmarkFeatures
 from buttress.solvers.run import Outcome, Steps, run
 
 GRAM_ROWS = 5000  # rows up to which the Gram matrix is formed: 200 MB

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from buttress._checks import Array
-from buttress.features.stored import LandmarkFeatures
+from buttress.features.made import FeaturesOfRows
 from buttress.robust.design import Design
 from buttress.robust.tuning import RELABEL
 from buttress.solvers.contamination.confusion_law import Confusion
@@ -140,7 +140,7 @@ def _alternated(task: LabelTask, found: "Scored", flips: Flips, rate: float) -> 
     return found, flips, (likely == codes).astype(np.float64)
 
 
-def fit_many_labels(task: LabelTask, features: LandmarkFeatures) -> LabelFit:
+def fit_many_labels(task: LabelTask, features: FeaturesOfRows) -> LabelFit:
     """Fit logistic regression that allows for wrong labels, on landmark features; votes are of the ridges tried."""
     alphas = RELABEL.logistic * task.design.unit if task.alpha is None else np.array([float(task.alpha)])
     solver = NoisyLogistic(features, task.codes, task.C, task.design.groups, task.budget)

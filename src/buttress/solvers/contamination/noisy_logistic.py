@@ -29,11 +29,11 @@ from scipy.special import softmax
 from buttress._checks import TINY, Array
 from buttress.checkpoints.journal import kept
 from buttress.checkpoints.memory import Memory
-from buttress.features.stored import LandmarkFeatures
+from buttress.features.made import FeaturesOfRows
 from buttress.solvers.contamination.label_law import Flips, explain_labels, label_margins
 from buttress.solvers.contamination.tuning import NOISY_LABELS
 from buttress.solvers.ridge.landmarks import directions, sharpen
-from buttress.solvers.ridge.leave_one_out import factorised, together, weighted_gram
+from buttress.solvers.ridge.leave_one_out import factorised, together
 from buttress.solvers.ridge.tuning import LEVERAGES
 from buttress.solvers.run import Budget, Step, Steps, restartable
 
@@ -65,7 +65,7 @@ class NoisyLogistic:
     ``used`` (n,) is the indicator of the rows in the fit.
     """
 
-    def __init__(self, features: LandmarkFeatures, codes: NDArray[np.intp], C: int,
+    def __init__(self, features: FeaturesOfRows, codes: NDArray[np.intp], C: int,
                  groups: NDArray[np.intp] | None = None, budget: Budget | None = None):
         self.features = features
         self.codes = codes
@@ -263,7 +263,7 @@ class NoisyLogistic:
 
     def _factor(self, s: Array, alpha: float) -> tuple[Array, bool]:
         """Return the Cholesky factor of Z'SZ + alpha I; the diagonal is raised by the size of rounding errors."""
-        A = weighted_gram(self.features.__getitem__, self._rows, s, self.features.shape[1])
+        A = self.features.weighted_gram(self._rows, s)
         A.flat[:: len(A) + 1] += alpha + self.features.eps * np.diagonal(A).max()
         return factorised(A)
 

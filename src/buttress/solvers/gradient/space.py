@@ -8,6 +8,7 @@ coefficients are a, its primal ones Z'a.
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,8 +16,9 @@ from scipy.linalg import cho_factor, cho_solve, lu_factor, lu_solve
 
 from buttress._checks import Array
 from buttress.checkpoints.memory import Memory
+from buttress.features.stored import LandmarkFeatures
+from buttress.features.weighted import weighted_gram
 from buttress.gram.power_iteration import top_eigenvalue
-from buttress.solvers.ridge.landmarks import LandmarkFeatures
 from buttress.solvers.ridge.leave_one_out import WeightedGram
 
 # A step of up to twice 1 / beta cannot raise the objective either, so the largest eigenvalue need not be exact.
@@ -171,7 +173,8 @@ class Primal(Space):
         self._top = memory["top"]
 
     def inverse(self, s: Array, ridge: float) -> Callable[[Array], Array]:
-        A = WeightedGram(self.features.__getitem__, *self.features.shape)(s)
+        summed = partial(weighted_gram, self.features.__getitem__, self.features.shape[1])
+        A = WeightedGram(summed, *self.features.shape)(s)
         lift = max(LIFT * float(s @ self.diagonal), self.features.eps * float(np.diagonal(A).max()))
         A[np.diag_indices_from(A)] += ridge + lift
         factor = cho_factor(A, overwrite_a=True)

@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 from scipy.linalg import blas, cho_solve
 
 from buttress._checks import Array
-from buttress._threads import slices, total
+from buttress._threads import slices
 from buttress.checkpoints.memory import Memory
-from buttress.features.stored import LandmarkFeatures
+from buttress.features.made import FeaturesOfRows
 from buttress.features.thin import thin_product
 from buttress.solvers.ridge.leave_one_out import (
     Fit,
@@ -35,13 +35,13 @@ SPARSE_WEIGHTS = 20  # rows a row of weight, above which only the latter are tak
 
 
 class LandmarkRidge:
-    """f(x) = coef'z(x) fitted to rows of :class:`LandmarkFeatures`; rows of one group are left out together."""
+    """f(x) = coef'z(x) fitted to rows of :class:`FeaturesOfRows`; rows of one group are left out together."""
 
-    def __init__(self, features: LandmarkFeatures, groups: NDArray[np.intp] | None = None):
+    def __init__(self, features: FeaturesOfRows, groups: NDArray[np.intp] | None = None):
         self.features, self.groups = features, groups
         self.missed = features.missed
         self.few = len(features.missed) <= LEVERAGES.few_rows * features.shape[1]
-        self.gram = WeightedGram(features.__getitem__, *features.shape)
+        self.gram = WeightedGram(features.weighted_gram, *features.shape)
         self._last: tuple[Array, Array] | None = None  # Uy and Z'Uy
 
     def __len__(self) -> int:
@@ -106,8 +106,7 @@ class LandmarkRidge:
         used = np.flatnonzero(u)
         features = self.features
         if SPARSE_WEIGHTS * len(used) < len(u):
-            moments = total(lambda part: features[used[part]].T @ aimed[used[part]],
-                            slices(len(used), features.shape[1]), (features.shape[1], aimed.shape[1]))
+            moments = features.transposed_times(aimed, used)
         else:
             moments = features.transposed_times(aimed)
         self._last = aimed, moments

@@ -18,6 +18,7 @@ Gram matrix, O(n^3); ``landmarks.LandmarkRidge`` for many rows. All take several
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol
 
 import numpy as np
@@ -25,8 +26,9 @@ from numpy.typing import NDArray
 from scipy.linalg import LinAlgError, blas, cho_factor, cho_solve, lapack
 
 from buttress._checks import Array
-from buttress._threads import slices, total
+from buttress._threads import slices
 from buttress.checkpoints.memory import Memory
+from buttress.features.weighted import weighted_gram
 from buttress.solvers.ridge.tuning import ROUNDING_OF_RIDGE
 
 
@@ -89,11 +91,11 @@ class Ridge(Protocol):
 class WeightedGram:
     """Z'UZ of n rows of m features for changing row weights u (n,): only rows whose weight moved are touched.
 
-    ``take`` returns the features (k, m) of the row numbers it is given, in float64 or float32; sums are in float64.
+    ``summed`` returns sum_i w_i z_i z_i' (m, m) over rows, given by number, and their weights, of one sign.
     """
 
-    def __init__(self, take: Callable[[NDArray[np.intp]], Array], n: int, m: int):
-        self.take = take
+    def __init__(self, summed: Callable[[NDArray[np.intp], Array], Array], n: int, m: int):
+        self.summed = summed
         self._u, self._gram = np.zeros(n), np.zeros((m, m))
 
     def __call__(self, u: Array) -> Array:
@@ -109,7 +111,7 @@ class WeightedGram:
         for sign in (1.0, -1.0):
             which = sign * change > 0
             if which.any():
-                gram = gram + sign * weighted_gram(self.take, moved[which], np.abs(change[which]), len(gram))
+                gram = gram + sign * self.summed(moved[which], np.abs(change[which]))
         # At the end: an interrupt must not leave half of the rows counted.
         self._gram = gram
         self._u = u.copy()
@@ -125,18 +127,6 @@ class WeightedGram:
         self._gram = memory["gram"]
 
 
-def weighted_gram(take: Callable[[NDArray[np.intp]], Array], rows: NDArray[np.intp], weight: Array, m: int) -> Array:
-    """Return sum_i weight_i z_i z_i' (m, m) over the numbered rows, of which ``take`` returns the features (k, m)."""
-    root = np.sqrt(weight)
-
-    def term(part: slice) -> Array:
-        block = take(rows[part])
-        block *= root[part, None].astype(block.dtype)
-        return block.T @ block
-
-    return total(term, slices(len(rows), m), (m, m))
-
-
 class FeatureRidge:
     """f(x) = coef'z(x): the rows of Z (n, m) are the features of the training rows.
 
@@ -147,7 +137,7 @@ class FeatureRidge:
         self.Z = Z
         self.groups = groups
         self.missed = missed
-        self.gram = WeightedGram(Z.__getitem__, *Z.shape)
+        self.gram = WeightedGram(partial(weighted_gram, Z.__getitem__, Z.shape[1]), *Z.shape)
 
     def __len__(self) -> int:
         return len(self.Z)

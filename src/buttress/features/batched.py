@@ -1,0 +1,94 @@
+"""The Nystroem features of rows that come in batches: made where a batch is, at each use.
+
+Each use is one pass over the batches. Sums over rows are added where the batches are and only the sums travel; what is
+known of each row (targets, weights, values) is here, one number a row.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from buttress._checks import Array
+from buttress.features.made import FAINT, Recipe, recipe_of, too_large
+from buttress.features.nystroem import NystroemMap
+
+
+class Batches(Protocol):
+    """Batches of rows that can be gone through several times, here or in other processes."""
+
+    sizes: list[int]
+
+    def each(self, function: Callable[..., Array], *rowwise: Array) -> list[Array]:
+        """Return ``function(X, ...)`` of each batch X in their order; the rest are its parts of the arrays (n, ...)."""
+
+    def total(self, function: Callable[..., Array], *rowwise: Array) -> Array:
+        """Return the sum of these."""
+
+
+class BatchedRows:
+    """A matrix X (n, d) whose rows come in batches."""
+
+    def __init__(self, batches: Batches, n_columns: int, dtype: np.dtype[Any]):
+        self.batches = batches
+        self.shape = (sum(batches.sizes), n_columns)
+        self.dtype = dtype
+
+    def __getitem__(self, rows: slice | NDArray[np.intp]) -> Array:
+        """Return the numbered rows, shape (k, d), in one pass."""
+        numbers = np.arange(self.shape[0])[rows]
+        wanted, place = np.unique(numbers, return_inverse=True)
+        here = np.zeros(self.shape[0], dtype=bool)
+        here[wanted] = True
+        return np.concatenate(self.batches.each(_rows_at, here))[place]
+
+
+class BatchedFeatures:
+    """Rows z(x_i) = (features of x_i, sqrt(unit)) of batches; the attributes are those of ``made.FeaturesOfRows``."""
+
+    def __init__(self, feature_map: NystroemMap, X: BatchedRows, unit: float):
+        self.recipe = recipe_of(feature_map, X.shape[0], unit, constant=True)
+        self.X = X
+        self.shape = (X.shape[0], self.recipe.size)
+        self.eps = float(np.finfo(self.recipe.dtype).eps)
+        self.remade = too_large(X.shape[0], self.recipe)
+        measures = np.concatenate(X.batches.each(partial(_measured, self.recipe, unit)))
+        self.lengths = measures[:, 0].copy()
+        self.missed = measures[:, 1].copy()
+        self.faint = self.lengths < FAINT * unit
+
+    def __getitem__(self, rows: NDArray[np.intp]) -> Array:
+        """Return a fresh array of the features of the numbered rows, shape (k, m)."""
+        return self.recipe.made(self.X[rows])
+
+    def times(self, C: Array) -> Array:
+        """Return Z C, shape (n,) or (n, k), for C of shape (m,) or (m, k)."""
+        return np.concatenate(self.X.batches.each(partial(self.recipe.times, C)))
+
+    def transposed_times(self, A: Array, rows: NDArray[np.intp] | None = None) -> Array:
+        """Return Z'A, shape (m,) or (m, k), for A (n,) or (n, k), of which only these ``rows`` are not 0."""
+        if rows is None:
+            return self.X.batches.total(self.recipe.transposed_times, A)
+        here = np.zeros(self.shape[0], dtype=bool)
+        here[rows] = True
+        return self.X.batches.total(partial(_transposed_times, self.recipe), here, A)
+
+    def weighted_gram(self, rows: NDArray[np.intp], weight: Array) -> Array:
+        """Return sum_i weight_i z_i z_i' (m, m) over the numbered rows, of weights >= 0."""
+        weights = np.zeros(self.shape[0])
+        weights[rows] = weight
+        return self.X.batches.total(self.recipe.gram, weights)
+
+
+def _rows_at(X: Array, here: NDArray[np.bool_]) -> Array:
+    return X[here]
+
+
+def _measured(recipe: Recipe, unit: float, X: Array) -> Array:
+    return recipe.measured(X, unit)
+
+
+def _transposed_times(recipe: Recipe, X: Array, here: NDArray[np.bool_], A: Array) -> Array:
+    return recipe.transposed_times(X[here], A[here])

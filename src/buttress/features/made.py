@@ -1,0 +1,133 @@
+"""The Nystroem features of rows, made at each use."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from buttress._checks import Array
+from buttress._threads import for_each, slices, total
+from buttress.features.nystroem import NystroemMap
+from buttress.features.weighted import weighted_gram
+
+FEATURE_BYTES = 5_000_000_000  # most bytes of features held in memory
+SINGLE = 20_000_000  # with more entries, features are in float32
+FAINT = 1e-6  # of `unit`: if the squared length of a row's features is smaller, no landmark is near the row
+PANEL_ENTRIES = 500_000  # entries of a kernel panel that stays in the cache
+
+
+class FeaturesOfRows(Protocol):
+    """Feature vectors z(x_i), i = 1..n, the rows of a matrix Z (n, m) that need not exist.
+
+    ``lengths`` (n,) are their squared lengths without the constant entry. ``missed`` (n,) is the share of k(x_i, x_i)
+    that the landmarks cannot represent, and ``faint`` (n,) says where no landmark is near. ``eps`` is the rounding of
+    Z; ``remade`` says that Z is too large to be kept.
+    """
+
+    shape: tuple[int, int]
+    eps: float
+    remade: bool
+    lengths: Array
+    missed: Array
+    faint: NDArray[np.bool_]
+
+    def __getitem__(self, rows: NDArray[np.intp]) -> Array:
+        """Return a fresh array of the features of the numbered rows, shape (k, m)."""
+
+    def times(self, C: Array) -> Array:
+        """Return Z C, shape (n,) or (n, k), for C of shape (m,) or (m, k)."""
+
+    def transposed_times(self, A: Array, rows: NDArray[np.intp] | None = None) -> Array:
+        """Return Z'A, shape (m,) or (m, k), for A (n,) or (n, k), of which only these ``rows`` are not 0."""
+
+    def weighted_gram(self, rows: NDArray[np.intp], weight: Array) -> Array:
+        """Return sum_i weight_i z_i z_i' (m, m) over the numbered rows, of weights >= 0."""
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How features are made: z(x) = (phi(x), constant), phi the Nystroem map; without a constant phi(x) alone."""
+
+    feature_map: NystroemMap
+    constant: float | None
+    dtype: np.dtype[Any]
+
+    @cached_property
+    def root(self) -> Array:
+        """The root of the map, as features are computed with it."""
+        return self.feature_map.root.astype(self.dtype)
+
+    @property
+    def width(self) -> int:
+        """The entries of phi(x)."""
+        return int(self.feature_map.root.shape[1])
+
+    @property
+    def size(self) -> int:
+        """The entries m of z(x)."""
+        return self.width + (self.constant is not None)
+
+    def made(self, X: Array, out: Array | None = None) -> Array:
+        """Return the features of the rows of X, (n, m), in ``out`` if it is given."""
+        block = np.empty((X.shape[0], self.size), dtype=self.dtype) if out is None else out
+        for part in slices(X.shape[0], self.size, PANEL_ENTRIES):
+            block[part, : self.width] = self._panel(X[part]).astype(self.dtype, copy=False) @ self.root
+        if self.constant is not None:
+            block[:, self.width] = self.constant
+        return block
+
+    def measured(self, X: Array, unit: float, out: Array | None = None) -> Array:
+        """Return the squared length of phi, and what it lacks of k(x, x) / unit, of the rows of X, (n, 2)."""
+        phi = self.made(X, out)[:, : self.width]
+        lengths = np.einsum("ij,ij->i", phi, phi).astype(np.float64)
+        whole = self.feature_map.kernel.diagonal(double(X))
+        return np.column_stack([lengths, np.maximum(whole - lengths, 0) / unit])
+
+    def times(self, C: Array, X: Array) -> Array:
+        """Return Z C for the features Z of the rows of X; Z C = K (root c) needs kernel columns only."""
+        values = np.empty((X.shape[0], *C.shape[1:]))
+        inner = self.feature_map.root @ C[: self.width]
+        added = 0.0 if self.constant is None else self.constant * C[-1]
+
+        def multiply(part: slice) -> None:
+            values[part] = self._panel(X[part]) @ inner + added
+
+        for_each(multiply, self._parts(X))
+        return values
+
+    def transposed_times(self, X: Array, A: Array) -> Array:
+        """Return Z'A for the features Z of the rows of X, and A (n,) or (n, k)."""
+        inner = total(lambda part: self._panel(X[part]).T @ A[part], self._parts(X),
+                      (len(self.feature_map.root), *A.shape[1:]))
+        products = self.feature_map.root.T @ inner
+        return products if self.constant is None else np.concatenate([products, self.constant * A.sum(axis=0)[None]])
+
+    def gram(self, X: Array, weight: Array) -> Array:
+        """Return sum_i weight_i z_i z_i' (m, m) over the rows of X; weight (n,) >= 0."""
+        rows = np.flatnonzero(weight)
+        return weighted_gram(lambda some: self.made(X[some]), self.size, rows, weight[rows])
+
+    def _parts(self, X: Array) -> list[slice]:
+        return slices(X.shape[0], self.size, PANEL_ENTRIES)
+
+    def _panel(self, X: Array) -> Array:
+        return self.feature_map.kernel(double(X), self.feature_map.landmarks)
+
+
+def recipe_of(feature_map: NystroemMap, n: int, unit: float, *, constant: bool) -> Recipe:
+    """Return how to make the features of n rows; the constant entry is sqrt(unit)."""
+    single = n * (feature_map.root.shape[1] + constant) > SINGLE
+    return Recipe(feature_map, float(np.sqrt(unit)) if constant else None,
+                  np.dtype(np.float32 if single else np.float64))
+
+
+def too_large(n: int, recipe: Recipe) -> bool:
+    """Say whether the features of n rows are too large to be kept in memory."""
+    return n * recipe.size * recipe.dtype.itemsize > FEATURE_BYTES
+
+
+def double(X: Array) -> Any:
+    """Return rows in float64."""
+    return X.astype(np.float64, copy=False)

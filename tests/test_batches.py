@@ -1,0 +1,145 @@
+"""Fits to rows in batches, against the same fit to one array; with Dask on a local cluster of two workers."""
+
+from itertools import pairwise
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from sklearn.exceptions import NotFittedError
+
+from buttress import RobustKernelRegressor, outlier_report
+from buttress.features import made
+
+SAME = ("alpha_", "contamination_", "contamination_interval_", "inlier_mask_", "loo_residual_", "loo_sigma_",
+        "n_iter_", "outlier_proba_", "row_keys_", "scale_", "weights_")
+BOUNDS = [0, 150, 151, 400, 700]
+pytestmark = [pytest.mark.filterwarnings("ignore:.*named corrupt"),
+              pytest.mark.filterwarnings("ignore::buttress.NotConvergedWarning")]
+
+
+def corrupted(n=700, seed=0):
+    """Return rows of which some are equal, and targets a fifth of which are shifted."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 3))
+    X[5] = X[n - 100]
+    y = np.sin(X[:, 0]) + X[:, 1] + 0.1 * rng.normal(size=n) + 4 * (rng.random(n) < 0.2)
+    return X, y
+
+
+def pairs(X, y, bounds=BOUNDS):
+    return [(X[a:b], y[a:b]) for a, b in pairwise(bounds)]
+
+
+def regressor(n_landmarks=20):
+    return RobustKernelRegressor(n_landmarks=n_landmarks, n_starts=0, random_state=0)
+
+
+def assert_equal_models(one, other, X):
+    for name in SAME:
+        np.testing.assert_allclose(getattr(one, name), getattr(other, name), rtol=1e-8, atol=1e-8, err_msg=name)
+    np.testing.assert_allclose(one.predict(X), other.predict(X), atol=1e-8)
+    np.testing.assert_allclose(one.predict_interval(X), other.predict_interval(X), atol=1e-8)
+
+
+@pytest.mark.parametrize(("n_landmarks", "made_again"), [(20, False), (60, True)])  # many rows a landmark, and few
+def test_batches_give_the_fit_to_one_array(n_landmarks, made_again, monkeypatch):
+    monkeypatch.setattr(made, "FEATURE_BYTES", 0 if made_again else 10**9)
+    X, y = corrupted()
+    whole = regressor(n_landmarks).fit(X, y)
+    assert_equal_models(regressor(n_landmarks).fit_batches(pairs(X, y)), whole, X)
+
+
+def test_a_function_frames_and_few_rows():
+    X, y = corrupted(300)
+    frame = pd.DataFrame(X, columns=["a", "b", "c"])
+    whole = regressor().fit(frame, y)
+    read = []
+
+    def from_the_start():
+        read.append(1)
+        return iter([(frame[:100], y[:100]), (frame[100:], y[100:])])
+
+    model = regressor().fit_batches(from_the_start)
+    assert_equal_models(model, whole, frame)
+    assert model.feature_names_in_.tolist() == ["a", "b", "c"]
+    assert len(read) > 5
+    assert np.array_equal(outlier_report(model, frame, y)["row"], outlier_report(whole, frame, y)["row"])
+    exact = RobustKernelRegressor(n_starts=0, max_iter=3, random_state=0)
+    collected = RobustKernelRegressor(n_starts=0, max_iter=3, random_state=0)
+    assert_equal_models(collected.fit_batches(pairs(X, y, [0, 20, 60])), exact.fit(X[:60], y[:60]), X)
+    columns = [(pl.DataFrame(part, schema=["a", "b", "c"]), pl.Series(targets))
+               for part, targets in pairs(X, y, [0, 100, 300])]
+    assert_equal_models(regressor().fit_batches(columns), whole, frame)
+
+
+def test_bad_batches_are_refused_by_number():
+    X, y = corrupted(200)
+    spoiled = X.copy()
+    spoiled[120, 1] = np.nan
+    model = regressor()
+    with pytest.raises(ValueError, match=r"Batch 1: .*(NaN|column)"):
+        model.fit_batches(pairs(spoiled, y, [0, 100, 200]))
+    with pytest.raises(ValueError, match=r"Batch 1: .*features"):
+        model.fit_batches([(X[:100], y[:100]), (X[100:, :2], y[100:])])
+    with pytest.raises(ValueError, match="iterator"):
+        model.fit_batches(iter(pairs(X, y, [0, 200])))
+    with pytest.raises(ValueError, match="y goes with a Dask collection"):
+        model.fit_batches(pairs(X, y, [0, 200]), y)
+    with pytest.raises(ValueError, match="checkpoint"):
+        RobustKernelRegressor(checkpoint="folder").fit_batches(pairs(X, y, [0, 200]))
+    with pytest.raises(ValueError, match="precomputed"):
+        RobustKernelRegressor(kernel="precomputed").fit_batches(pairs(X, y, [0, 200]))
+    with pytest.raises(ValueError, match="at least 2 rows"):
+        model.fit_batches([])
+    with pytest.raises(NotFittedError):
+        model.predict(X)
+
+
+def test_batches_that_change_are_refused():
+    X, y = corrupted(200)
+    passes = []
+
+    def shrinking():
+        passes.append(1)
+        return pairs(X, y, [0, 100, 200]) if len(passes) == 1 else pairs(X, y, [0, 100, 150])
+
+    with pytest.raises(ValueError, match="same in each pass"):
+        regressor().fit_batches(shrinking)
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    """Start two workers in processes of their own."""
+    distributed = pytest.importorskip("distributed")
+    with (distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as workers,
+          distributed.Client(workers) as client):
+        yield client
+
+
+@pytest.mark.parametrize("kind", ["array", "frame"])
+def test_two_dask_workers_give_the_fit_to_one_array(cluster, kind):
+    X, y = corrupted()
+    whole = regressor().fit(X, y)
+    if kind == "array":
+        arrays = pytest.importorskip("dask.array")
+        chunks = tuple(np.diff(BOUNDS))
+        given = arrays.from_array(X, chunks=(chunks, 3)), arrays.from_array(y, chunks=(chunks,))
+    else:
+        frames = pytest.importorskip("dask.dataframe")
+        table = frames.from_pandas(pd.DataFrame(X, columns=["a", "b", "c"]).assign(y=y), npartitions=3)
+        given = table[["a", "b", "c"]], table["y"]
+        whole.feature_names_in_ = np.array(["a", "b", "c"], dtype=object)
+        X = pd.DataFrame(X, columns=["a", "b", "c"])
+    assert_equal_models(regressor().fit_batches(*given), whole, X)
+
+
+def test_dask_collections_that_do_not_match_are_refused():
+    arrays = pytest.importorskip("dask.array")
+    X, y = corrupted(200)
+    with pytest.raises(ValueError, match="rechunk"):
+        regressor().fit_batches(arrays.from_array(X, chunks=(100, 2)), arrays.from_array(y, chunks=100))
+    with pytest.raises(ValueError, match="same blocks"):
+        regressor().fit_batches(arrays.from_array(X, chunks=(100, 3)), arrays.from_array(y, chunks=50))
+    with pytest.raises(ValueError, match="y must be one too"):
+        regressor().fit_batches(arrays.from_array(X, chunks=(100, 3)), y)
