@@ -163,7 +163,7 @@ FAMILIES = {"Copies": (COPIES, ("copies",)), "Designs": (DESIGN, ("kernel", "lan
             "Guard": (GUARD, ("kernel", "linear")), "Labels": (LABELS, ("labels", "many labels")),
             "NoisyLabels": (NOISY_LABELS, ("many labels",)),
             "Directions": (CONFUSION, ("directions",)), "Entries": (ENTRIES, ("entries",)),
-            "Shares": (SHARES, ("kernel", "labels", "directions")),
+            "Shares": (SHARES, ("shares",)),
             "Intervals": (INTERVALS, ("intervals",)), "Misleading": (MISLEADING, ("kernel", "linear")),
             "Leverages": (LEVERAGES, ("landmarks", "many labels")),
             "Rounding": (ROUNDING_OF_RIDGE, ("kernel", "labels"))}
@@ -208,7 +208,19 @@ def largest(before, after, which):
     return f"{change:+.2f}" if abs(change) >= 0.005 else "~0"
 
 
-OWN = {"copies": lambda: (float(len(near_copies(copies()))), 0.0), "entries": wrong_entries, "intervals": interval}
+def shares():
+    """Return the share of small fits whose interval misses the true share of bad rows, and the mean width."""
+    missed, widths = [], []
+    for cell in cells(True):
+        if cell.kind in ("kernel", "linear", "labels"):
+            low, high = clone(cell.model).fit(cell.X, cell.y).contamination_interval_
+            missed.append(not low <= cell.bad.mean() <= high)
+            widths.append(high - low)
+    return float(np.mean(missed)), float(np.mean(widths))
+
+
+OWN = {"shares": shares, "copies": lambda: (float(len(near_copies(copies()))), 0.0), "entries": wrong_entries,
+       "intervals": interval}
 
 
 def outcomes(kinds, quick, seed=0):
@@ -269,10 +281,11 @@ made by
 
 from {count} small cells, clean and corrupted. "error" is the change of the RMSE to the true function, in hundredths of
 its spread, or of the share of labels predicted wrongly, in hundredths; "false alarms" is that of the share of good rows
-named corrupt. Each is the largest in any cell. Three families have measures of their own. For `Copies` the error is the
+named corrupt. Each is the largest in any cell. Four families have measures of their own. For `Copies` the error is the
 number of rows found, times 100. For `Entries` it is the share of wrong entries that are not named first, and the false
 alarms are good rows named. For `Intervals` it is the share of new targets outside, and the width of the intervals over
-four deviations of the target stands in the place of the false alarms.
+four deviations of the target stands in the place of the false alarms. For `Shares` it is the share of cells whose true
+share the interval misses, and its width.
 
 A constant without any effect at a quarter is also tried at a tenth and tenfold, and the column "effect" says what that
 does. "none" there means none at all: limits of size that small cells do not reach, limits that only bad cases reach, or

@@ -165,3 +165,23 @@ def test_few_rows_and_rows_on_both_sides_have_nothing_in_common():
     assert above is not None
     assert "above" in above[0]
     assert "shortens the tail" in above[1]  # 0 has no logarithm
+
+
+def groups_on_both_sides(seed):
+    """Return X, y and which rows are bad: 20 targets far above, 10 half as far below, of 100 on a plane with noise."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(100, 3))
+    y = X @ [2.0, -1.0, 0.5] + 0.3 * rng.normal(size=100)
+    y[:20] += 8
+    y[20:30] -= 4
+    return X, y, np.arange(100) < 30
+
+
+@pytest.mark.parametrize("seed", [0, 1, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(2, 20))])
+def test_a_second_group_of_corrupt_rows_is_named_though_the_first_lies_elsewhere(seed):
+    X, y, bad = groups_on_both_sides(seed)
+    model = RobustLinearRegressor(random_state=0).fit(X, y)
+    assert (model.outlier_proba_[bad] > 0.9).all()
+    assert np.mean(~model.inlier_mask_[~bad]) <= 0.02
+    low, high = model.contamination_interval_
+    assert low <= 0.3 <= high + 0.01

@@ -17,6 +17,8 @@ from buttress.solvers.ridge.kept import kept_with
 from buttress.solvers.ridge.leave_one_out import FeatureRidge, Fit
 from buttress.solvers.run import Budget
 
+EVEN = 0.5  # probability from which a row is likelier good than corrupt
+
 
 @dataclass(frozen=True)
 class Rows:
@@ -98,10 +100,35 @@ def linear_fit(rows: Rows, n_starts: int, max_iter: int, rng: np.random.RandomSt
         return LinearFit(fit, rows.explained(fit), votes, ends, n_iter=1, clean=False)
     gains = gains_enough(known, robust.known, needed_gain(plain.spread)) or plainly_contaminated(known, robust.known)
     if share is None and not gains:
-        return LinearFit(plain, known, votes, ends, robust.n_iter, clean=True)
+        return LinearFit(plain, looked_again(plain, known, rows.limits), votes, ends, robust.n_iter, clean=True)
     steps = reweighted_steps(rows.ridge, rows.y, robust.fit, robust.known, alpha=rows.alpha, limits=rows.limits)
     fit, known = budget.run(steps, tol=LINEAR.gain, max_iter=max_iter, inner=False).state
-    return LinearFit(fit, known, votes, ends, robust.n_iter, clean=False)
+    return LinearFit(fit, looked_again(fit, known, rows.limits), votes, ends, robust.n_iter, clean=False)
+
+
+def looked_again(fit: Fit, known: Explained, limits: Limits) -> Explained:
+    """Return ``known`` with the rows judged again that are left once a first group of corrupt ones is out.
+
+    There is one outlier density, and it goes where most of the corrupt rows are. If they all lie at one height, so does
+    it, and it is too narrow for others that lie elsewhere: to the law these are then the tail of the good rows, however
+    far they are. Without the first group the law of the rest shows them, if by Schwarz's criterion it has an outlier
+    density of its own. This goes on while it finds more and half of the rows are left; a row is as good as in the worst
+    look. A share given says how many rows are corrupt, and none are looked for again.
+    """
+    responsibility = known.responsibility.copy()
+    law = known.law
+    good = responsibility > EVEN
+    while limits.share is None and not good.all() and 2 * good.sum() > len(good):
+        rest = explain(fit.loo[good], fit.spread[good], None, limits)
+        if rest.law.share == 0:
+            break
+        responsibility[good] = np.minimum(responsibility[good], rest.responsibility)
+        law = replace(known.law, scale=rest.law.scale, nu=rest.law.nu, share=float(1 - responsibility.mean()))
+        left = responsibility > EVEN
+        if left.sum() == good.sum():
+            break
+        good = left
+    return replace(known, law=law, responsibility=responsibility)
 
 
 def _kept_starts(
