@@ -51,13 +51,13 @@ class Ball:
         xp = namespace(delta)
         return xp.where(self.columns > 0, delta / xp.where(self.columns > 0, self.columns, 1.0), 0.0)
 
-    def step(self, g: Array, length: float) -> Array:
+    def step(self, g: Array, length: float, out: Array | None = None) -> Array:
         """Return the steps along which g rises most, of this length in the ball's norm; length is the widest column's.
 
-        With d = columns u the slope in u is columns g.
+        With d = columns u the slope in u is columns g. ``out`` may be written to, g itself where it is of no more use.
         """
         if self.columns is None:
-            step = direction(g, self.norm)
+            step = direction(g, self.norm, out)
             step *= length
             return step
         return length * self.columns * direction(self.columns * g, self.norm)
@@ -113,11 +113,11 @@ def into_ball(delta: Array, eps: float, norm: str) -> Array:
     return delta * xp.clip(eps / xp.clip(size, xp.finfo(delta.dtype).tiny, None), None, 1)
 
 
-def direction(g: Array, norm: str) -> Array:
-    """Return the steepest unit step of each row of g: its signs, or its direction."""
+def direction(g: Array, norm: str, out: Array | None = None) -> Array:
+    """Return the steepest unit step of each row of g: its signs (in ``out`` if given), or its direction."""
     xp = namespace(g)
     if norm == "linf":
-        return xp.sign(g)
+        return xp.sign(g, out=out)
     return g / xp.clip(xp.linalg.norm(g, axis=1, keepdims=True), xp.finfo(g.dtype).tiny, None)
 
 
