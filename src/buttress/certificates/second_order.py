@@ -19,8 +19,8 @@ T = gamma^3 sum_j c_j z_j^(tensor 3), at most |T| |d|^3 with |T|^2 = gamma^6 sum
 
 The quadratic p'u + u'Bu of moves u in the units of X has its exact minimum over a ball: for each multiplier
 lambda > -min eig(B), lambda >= 0, it is at least -1/4 sum_l p_l^2 / (e_l + lambda) - lambda eps^2 in the basis of the
-eigenvectors of B. Over the cube |u_l| <= eps it is at least -eps |p|_1 + eps^2 max(d min eig(B), -sum |B|), or the
-minimum over the ball of radius eps sqrt(d) around it.
+eigenvectors of B. Over the cube |u_l| <= eps it is at least -eps |p|_1 + eps^2 max(d min(0, eig(B)), -sum |B|), the
+sum without the positive part of the diagonal, or the minimum over the ball of radius eps sqrt(d) around it.
 """
 
 from dataclasses import dataclass
