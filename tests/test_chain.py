@@ -121,3 +121,28 @@ def test_a_network_that_is_sure_is_attacked_through_its_logits():
 def test_other_models_are_asked(model):
     X, y = moons(60)
     assert type(as_target(fitted(model, X, y))) is QueryTarget
+
+
+class Refitted(MLPClassifier):
+    """A network that only fits in another way."""
+
+    def fit(self, X, y):
+        return super().fit(np.concatenate([X, X + 0.1]), np.concatenate([y, y]))
+
+
+class Turned(MLPClassifier):
+    """A network that answers in another way."""
+
+    def predict_proba(self, X):
+        return super().predict_proba(X)[:, ::-1]
+
+
+def test_a_network_of_a_subclass_is_read_where_it_answers_as_one():
+    X, y = iris()
+    plain, mine, turned = (fitted(kind((6,), max_iter=60, random_state=0), X, y)
+                           for kind in (MLPClassifier, Refitted, Turned))
+    twice = np.concatenate([X, X + 0.1]), np.concatenate([y, y])
+    again = fitted(MLPClassifier((6,), max_iter=60, random_state=0), *twice)
+    assert read_chain(plain) is not None
+    assert read_chain(turned) is None
+    np.testing.assert_allclose(read_chain(mine).scores(X)[0], read_chain(again).scores(X)[0])

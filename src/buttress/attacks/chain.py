@@ -36,6 +36,7 @@ Smooth = Callable[[Array], tuple[Array, Pullback]]
 AFFINE = (StandardScaler, RobustScaler, MaxAbsScaler, MinMaxScaler, PCA, IncrementalPCA, TruncatedSVD, FastICA,
           FactorAnalysis, SelectKBest, SelectPercentile, VarianceThreshold, GaussianRandomProjection,
           SparseRandomProjection)
+ANSWERING = ("predict", "predict_proba", "_forward_pass_fast")  # what a network answers by
 
 
 @dataclass
@@ -74,7 +75,7 @@ def read_chain(model: Any) -> Chain | None:
 
 def _read_scores(model: Any) -> Smooth | None:
     """Return the scores of a classifier that is no kernel expansion."""
-    if type(model) is MLPClassifier:
+    if isinstance(model, MLPClassifier) and _scores_as(model, MLPClassifier):
         return _network(model)
     if type(model) is CalibratedClassifierCV:
         return _calibrated(model)
@@ -239,6 +240,11 @@ ACTIVATIONS: dict[str, tuple[Callable[[Array], Array], Callable[[Array], Array]]
     "tanh": (np.tanh, lambda h: 1 - h**2),
     "logistic": (expit, lambda h: h * (1 - h)),
 }
+
+
+def _scores_as(model: object, kind: type) -> bool:
+    """Say whether a model answers by the methods of ``kind``: a subclass of it may fit in another way, for instance."""
+    return all(getattr(type(model), name, None) is getattr(kind, name, None) for name in ANSWERING)
 
 
 def _network(model: MLPClassifier) -> Smooth:
