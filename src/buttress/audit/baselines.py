@@ -72,22 +72,28 @@ def attacked_by_columns(
     rng = np.random.default_rng(seed)
     worst, lowest = X.copy(), _margin(model, X, y)
 
-    def keep(trial: NDArray[np.float64]) -> None:
-        margin = _margin(model, trial, y)
-        better = margin < lowest
-        worst[better] = trial[better]
-        lowest[better] = margin[better]
+    def keep(trials: list[NDArray[np.float64]]) -> None:
+        """Keep the first of the worst trials of each row; all are asked for at once, which takes less than in turns."""
+        margins = _margin(model, np.concatenate(trials), np.tile(y, len(trials)))
+        for trial, margin in zip(trials, margins.reshape(len(trials), len(y)), strict=True):
+            better = margin < lowest
+            worst[better] = trial[better]
+            lowest[better] = margin[better]
 
-    for _ in range(CORNERS):
+    def corner() -> NDArray[np.float64]:
         trial = X.copy()
         trial[:, :n_numeric] += eps * rng.choice([-1.0, 1.0], size=(len(X), n_numeric))
-        keep(trial)
+        return trial
+
+    def moved(j: int, move: float) -> NDArray[np.float64]:
+        trial = worst.copy()
+        trial[:, j] = X[:, j] + move
+        return trial
+
+    keep([corner() for _ in range(CORNERS)])
     for _ in range(SWEEPS):
         for j in rng.permutation(n_numeric):
-            for move in (-eps, eps):
-                trial = worst.copy()
-                trial[:, j] = X[:, j] + move
-                keep(trial)
+            keep([moved(j, move) for move in (-eps, eps)])
     return np.asarray((model.predict(X) == y) & (model.predict(worst) == y))
 
 

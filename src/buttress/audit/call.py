@@ -2,7 +2,7 @@
 
 import time
 import warnings
-from collections.abc import Mapping, Sequence, Sized
+from collections.abc import Callable, Mapping, Sequence, Sized
 
 from numpy.typing import ArrayLike
 from threadpoolctl import threadpool_limits
@@ -126,11 +126,12 @@ def _check_lengths(X: ArrayLike | Frame, y: ArrayLike) -> None:
 def audit_table(
     estimator: Supervised | Predictor | None, table: Table, task: str, options: Options, report: Report | None,
     started: float, source: str, checks: Sequence[Check] = (), newer: Newer | None = None,
-    checkpoint: str | None = None,
+    checkpoint: str | None = None, tell: Callable[[str], None] | None = None,
 ) -> AuditResult:
     """Run the audit on a table; ``started`` is when the budget began to run, ``source`` names the data.
 
-    ``newer`` are the columns, and the name, of data to compare the table with.
+    ``newer`` are the columns, and the name, of data to compare the table with. ``tell`` is called with a line on each
+    thing that is known early.
     """
     options.check()
     entries: dict[str, Predictor] = {}
@@ -142,7 +143,8 @@ def audit_table(
         entries[name_of(estimator)] = estimator
     if newer is not None:
         check_columns(table, *newer)
-    study = Study(table, task, entries, options, report or (lambda what, share: None), started)
+    study = Study(table, task, entries, options, report or (lambda what, share: None), started,
+                  tell or (lambda line: None))
     # products and trees of a few hundred rows are slower on two threads than on one
     with warnings.catch_warnings(record=True) as caught, threadpool_limits(limits=1):
         warnings.simplefilter("always", UserWarning)

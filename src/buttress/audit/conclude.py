@@ -49,7 +49,7 @@ def conclude(
     evidence = Evidence(table, study.classifies, study.train, study.test, study.judged, study.verdicts, study.rows,
                         None if few else best, next(name for name in study.rows if name in GUESSES), options.eps,
                         study.novel, against)
-    findings = find_all(evidence, checks, options.ignore)
+    findings = find_all(evidence, checks, options.ignore, study.known)
     return AuditResult(
         task=study.task, metric=metric, columns=columns, rows=study.rows, curves=study.curves,
         suspicion=study.suspicion, suspects=suspects(study.verdicts, table, study.judged), novel=study.novel,

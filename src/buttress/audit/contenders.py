@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import clone
 
 from buttress._checks import NotConvergedWarning
-from buttress._types import MatrixLike, Supervised
+from buttress._types import MatrixLike, Predictor, Supervised
 from buttress.adversarial import AdversarialLinearSVC, AdversarialSVC
 from buttress.risks import Mean, Subquantile
 from buttress.robust import KernelClassifier, KernelRegressor, RobustKernelClassifier, RobustKernelRegressor
@@ -41,6 +41,23 @@ def fitted_within(seconds: float, estimator: Supervised, X: MatrixLike, y: Array
         if warning not in unfinished:
             warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
     return model, bool(unfinished)
+
+
+def settled(estimator: Supervised, model: Predictor) -> Supervised:
+    """Return the estimator with the defence that its fit ``model`` chose, where it left that open, to fit it again.
+
+    The choice takes two fits and two attacks; to make it anew for each share of corrupt targets would take most of an
+    audit.
+    """
+    if isinstance(estimator, AdversarialSVC) and isinstance(model, AdversarialSVC) and estimator.defense == "auto":
+        again: Supervised = clone(estimator).set_params(defense=model.defense_)
+        return again
+    return estimator
+
+
+def key_of(name: str, estimator: Supervised) -> str:
+    """Return a text that is equal for rows of the table that are one machine: the settled one and the certified."""
+    return repr(estimator) if isinstance(estimator, AdversarialSVC) else name
 
 
 # of the machines trained against moved inputs, half and a third of their defaults, for the time of an audit

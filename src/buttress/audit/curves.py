@@ -1,9 +1,11 @@
 """The curves of the audit: scores by the share of corrupt training targets, and by the radius of attacks."""
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from buttress._types import Supervised
 from buttress.audit import options as spending
+from buttress.audit.contenders import key_of, settled
 from buttress.audit.keeping import kept_stage
 from buttress.audit.measure import Cell
 from buttress.audit.protocols import Labels
@@ -27,14 +29,28 @@ def noise_curve(study: "Study") -> None:
     for k, rate in enumerate((*IN_TABLE, 0.2, 0.4)):
         study.report(f"{rate:.0%} of training targets corrupted", 0.6 + 0.07 * k)
         _, dirty, _ = contaminate(study.X, study.y, rate, kind, random_state=study.options.seed)
-        for name, estimator in study.unfitted.items():
-            if study.left() < spending.FOR_CURVES * study.options.budget:
-                continue
-            cell = _of_dirty(study, name, estimator, rate, dirty)
+        for name, cell in _of_all(study, rate, dirty):
             curve[name][NOISE.index(rate)] = cell.value
             if rate in IN_TABLE:
                 study.rows[name][f"{prefix}_{rate:.0%}".rstrip("%")] = cell
     study.curves["noise"] = curve
+
+
+def _of_all(study: "Study", rate: float, dirty: Labels) -> Iterator[tuple[str, Cell]]:
+    """Yield the score of each estimator after a fit to such targets; of rows that are one machine it is fitted once."""
+    known: dict[str, tuple[str, Cell]] = {}
+    for name, estimator in study.unfitted.items():
+        again = settled(estimator, study.models[name])
+        key = key_of(name, again)
+        if key in known:
+            twin, cell = known[key]
+            study.unfinished |= {name} if twin in study.unfinished else set()
+        elif study.left() < spending.FOR_CURVES * study.options.budget:
+            continue
+        else:
+            cell = _of_dirty(study, name, again, rate, dirty)
+            known[key] = name, cell
+        yield name, cell
 
 
 def _of_dirty(study: "Study", name: str, estimator: Supervised, rate: float, dirty: Labels) -> Cell:

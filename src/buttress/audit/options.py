@@ -16,7 +16,6 @@ LARGE_FIT_SECONDS = 90.0  # that must be left for it
 ONE_LARGE_FIT = 0.3  # of the time left, after which it makes do with what it has
 FOR_JUDGING = 0.3  # of the time left may go to rows that fit has not seen; what is left at the end goes to them too
 FOR_WRITING = 2.0  # seconds kept for findings and files for each second that reading took
-COMPILING_ROWS = 40  # of a first run whose time is not counted: it compiles
 SMALL_PILOT = 80  # rows
 LARGE_PILOT = 240
 PILOT_SECONDS = 10.0  # most for one fit of a pilot

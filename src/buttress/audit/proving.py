@@ -16,7 +16,7 @@ from buttress.audit import options as spending
 from buttress.audit.baselines import MAJORITY, reads_columns
 from buttress.audit.keeping import kept_stage
 from buttress.audit.measure import Cell, accuracy
-from buttress.certificates import certified_radius
+from buttress.certificates import certified_within
 from buttress.checkpoints.memory import Memory
 
 if TYPE_CHECKING:
@@ -59,14 +59,14 @@ def certified(model: Predictor, X: NDArray[np.float64], eps: float, seconds: flo
     if not len(X):
         return np.empty(0, dtype=bool)
     try:
-        radius = certified_radius(model, X[:PROVEN_FIRST]).linf
+        proven = certified_within(model, X[:PROVEN_FIRST], eps=eps)
     except ValueError:  # no certificate is known for this model
         return None
-    a_row = (time.monotonic() - begun) / len(radius)
+    a_row = (time.monotonic() - begun) / len(proven)
     more = X[PROVEN_FIRST : max(PROVEN_FIRST, int(seconds / max(a_row, 1e-9)))]
     if len(more):
-        radius = np.concatenate([radius, certified_radius(model, more).linf])
-    return np.asarray(radius >= eps)
+        proven = np.concatenate([proven, certified_within(model, more, eps=eps)])
+    return proven
 
 
 def proven_share(proven: NDArray[np.bool_], standing: NDArray[np.bool_]) -> Cell:

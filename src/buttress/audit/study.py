@@ -2,6 +2,7 @@
 
 import time
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from os import cpu_count
@@ -23,8 +24,10 @@ from buttress.audit.baselines import (
     reads_columns,
     takes_logarithms,
 )
-from buttress.audit.contenders import fitted_within
+from buttress.audit.contenders import fitted_within, key_of, settled
 from buttress.audit.curves import NOISE, eps_curve, noise_curve
+from buttress.audit.early import look_at_columns, tell_of_labels
+from buttress.audit.findings import Finding
 from buttress.audit.fitted import is_fitted, on_prepared
 from buttress.audit.judging import Jury
 from buttress.audit.keeping import kept_stage
@@ -66,6 +69,8 @@ class Study:
     options: Options
     report: Report
     started: float
+    tell: Callable[[str], None] = lambda line: None
+    known: dict[str, list[Finding]] = field(default_factory=dict)
     rows: dict[str, dict[str, Cell]] = field(default_factory=dict)
     curves: dict[str, dict[str, list[Any]]] = field(default_factory=dict)
     verdicts: Verdicts | None = None
@@ -100,6 +105,8 @@ class Study:
         self.began = time.monotonic()
         self._split()
         pose(self)
+        self.report("columns", 0.01)
+        self.known = look_at_columns(self)
         columns = self.columns()
         self.rows = {name: {key: Cell() for key in columns} for name in self.entries}
         self._subsample()
@@ -172,18 +179,24 @@ class Study:
     def _size(self) -> Memory:
         """Return how many rows to train on; fits made to find that out leave nothing in a checkpoint."""
         with journal_of_fit(None):
-            self._time_of_all(spending.COMPILING_ROWS)
             return {"size": self.options.rows or self._affordable()}
 
     def _affordable(self) -> int:
-        """Return how many rows should fit in the time planned for, by two pilots and how their time grows."""
+        """Return how many rows should fit in the time planned for, by two pilots and how their time grows.
+
+        One pilot is enough where all rows fit however fast their time grows, even with what is paid once: compiling.
+        """
         small = min(len(self.X), spending.SMALL_PILOT)
         large = min(len(self.X), spending.LARGE_PILOT)
+        everything = min(len(self.X), max(spending.TRAINING_ROWS))
+        seconds = self._time_of_all(large)
+        if seconds * (everything / large) ** spending.MOST_GROWTH <= spending.PLANNED * self.left():
+            return everything
         before = self._time_of_all(small)
         seconds = self._time_of_all(large)
         growth = np.log(seconds / before) / np.log(large / small) if large > small else spending.UNKNOWN_GROWTH
         growth = float(np.clip(growth + spending.HIDDEN_GROWTH, spending.LEAST_GROWTH, spending.MOST_GROWTH))
-        for size in (min(len(self.X), max(spending.TRAINING_ROWS)), *spending.TRAINING_ROWS):
+        for size in (everything, *spending.TRAINING_ROWS):
             if size <= small or seconds * (size / large) ** growth <= spending.PLANNED * self.left():
                 break
         return size
@@ -192,18 +205,26 @@ class Study:
         return draw(y, size, self.classifies, self.options.seed)
 
     def _time_of_all(self, size: int) -> float:
-        """Return the seconds an audit would take on ``size`` rows: a fit and an attack of each, times the fits."""
-        begun = time.monotonic()
+        """Return the seconds an audit would take on ``size`` rows: a fit and an attack of each, times its fits.
+
+        A machine that is in the table twice, once by name and once as it was chosen, is fitted again once.
+        """
+        total = 0.0
+        seen: set[str] = set()
         chosen = self._draw(self.y, min(size, len(self.X)))
         y = self.y[chosen]
         few, eps = slice(spending.PILOT_ATTACKED), self.options.eps
         for name, estimator in self.unfitted.items():
+            begun = time.monotonic()
             X = (self.native if reads_columns(name) else self.X)[chosen]
             with noted(self.notes, None):
                 model, _ = fitted_within(spending.PILOT_SECONDS, estimator, X, y)
                 if self.classifies and has_gradients(model):  # others are timed before they are attacked
                     attacked_correct(model, X[few], y[few], eps, len(self.table.numeric), self.options.seed)
-        return (time.monotonic() - begun) * (len(NOISE) + 1)
+            key = key_of(name, settled(estimator, model))
+            total += (time.monotonic() - begun) * (1 if key in seen else len(NOISE) + 1)
+            seen.add(key)
+        return total
 
     def fit(self, name: str, estimator: Supervised, y: Labels) -> Supervised:
         """Fit to the training rows in its share of the time left, and note who stopped before converging."""
@@ -334,6 +355,7 @@ class Study:
                                  seed=self.options.seed, logarithms=logarithms,
                                  max_time=max(1.0, spending.ONE_LARGE_FIT * self.left()) if len(more) else None)
         self.jury = Jury(model, self._prepared, self.table.target, fitted, first, others[len(more) :], logarithms)
+        tell_of_labels(self)
         self._judge_others(spending.FOR_JUDGING * self.left())
 
     def _judge_others(self, seconds: float) -> None:

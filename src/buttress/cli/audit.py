@@ -75,9 +75,9 @@ def audit(
     from buttress.audit.options import Options
 
     options = Options(task.value, eps, budget, rows, seed, tuple(ignore or []), swaps)
-    with ctrl_c(), progress() as report:
-        result = audit_table(_fitted(model), table, settled, options, report, STARTED, data,
-                             newer=_newer(against, made), checkpoint=checkpoint)
+    with ctrl_c(), progress() as watch:
+        result = audit_table(_fitted(model), table, settled, options, watch.report, STARTED, data,
+                             newer=_newer(against, made), checkpoint=checkpoint, tell=watch.tell)
     _show(result, result.save(output))
     _judge(result, floors, fail_on or [])
 

@@ -2,8 +2,9 @@
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
@@ -42,21 +43,36 @@ def ctrl_c() -> Iterator[None]:
         stop("interrupted, nothing was written", 130)
 
 
+@dataclass(frozen=True)
+class Watch:
+    """Whom a command tells how far it is, and what it has found so far."""
+
+    report: "Report"
+    tell: Callable[[str], None]
+
+
 @contextmanager
-def progress() -> Iterator["Report"]:
-    """Show a bar on stderr while a terminal watches."""
+def progress() -> Iterator[Watch]:
+    """Show a bar on stderr while a terminal watches, and above it what is found on the way."""
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+    from rich.text import Text
 
     console = Console(stderr=True)
     if not console.is_terminal:
-        yield lambda what, share: None
+        yield Watch(lambda what, share: None, lambda line: None)
         return
+
+    def tell(line: str) -> None:
+        from buttress.audit.measure import printable
+
+        console.print(Text(printable(line)))
+
     columns = (BarColumn(), TextColumn("{task.description}"), TimeElapsedColumn(), TextColumn("to go"),
                TimeRemainingColumn())
     with Progress(*columns, console=console, transient=True) as bar:
         task = bar.add_task("reading", total=1.0)
-        yield lambda what, share: bar.update(task, description=what, completed=share)
+        yield Watch(lambda what, share: bar.update(task, description=what, completed=share), tell)
 
 
 def stop(message: str, code: int) -> NoReturn:

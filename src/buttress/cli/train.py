@@ -76,8 +76,9 @@ def _recommended(table: "Table", task: str, eps: float, budget: float, seed: int
     from buttress.audit.call import audit_table
     from buttress.audit.options import Options
 
-    with progress() as report:
-        result = audit_table(None, table, task, Options(task, eps, budget, None, seed), report, STARTED, "")
+    with progress() as watch:
+        result = audit_table(None, table, task, Options(task, eps, budget, None, seed), watch.report, STARTED, "",
+                             tell=watch.tell)
     if result.recommended is None:
         raise ValueError("The rows are too few for a recommendation. Choose an estimator, such as --estimator linear.")
     typer.echo(result.verdict[-1])

@@ -40,6 +40,7 @@ class Indexes(Check):
 
     code = "BUT002"
     title = "a column numbers the rows"
+    of_columns = True
 
     def find(self, evidence: Evidence) -> Iterable[Finding]:
         table = evidence.table
@@ -61,6 +62,7 @@ class Constants(Check):
     code = "BUT005"
     title = "a column is constant, or nearly"
     severity = Severity.note
+    of_columns = True
 
     def find(self, evidence: Evidence) -> Iterable[Finding]:
         table = evidence.table
@@ -89,6 +91,7 @@ class MissingValues(Check):
 
     code = "BUT006"
     title = "values are missing"
+    of_columns = True
 
     def find(self, evidence: Evidence) -> Iterable[Finding]:
         table = evidence.table
@@ -134,6 +137,7 @@ class FarOut(Check):
 
     code = "BUT009"
     title = "entries lie far out"
+    of_columns = True
 
     def find(self, evidence: Evidence) -> Iterable[Finding]:
         for name, column in evidence.table.numeric.items():
@@ -232,6 +236,7 @@ class MixedUnits(Check):
     code = "BUT010"
     title = "a column mixes units"
     severity = Severity.error
+    of_columns = True
 
     def find(self, evidence: Evidence) -> Iterable[Finding]:
         for name, units in evidence.table.units.items():

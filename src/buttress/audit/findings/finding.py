@@ -80,7 +80,8 @@ class Check(ABC):
     """A check of the audit. Give instances of a subclass as ``checks=`` for a check of your own.
 
     Class attributes: ``code`` (the audit's are BUT and three digits; use letters of your own), ``title`` (what it looks
-    for) and ``severity`` (of its findings, unless one says otherwise).
+    for) and ``severity`` (of its findings, unless one says otherwise). With ``of_columns`` a check of the audit says
+    that it looks at columns, target and split only: what it finds is told before any model is fitted.
 
     Examples
     --------
@@ -104,6 +105,7 @@ class Check(ABC):
     code: str
     title: str
     severity: Severity = Severity.warning
+    of_columns: bool = False
 
     @abstractmethod
     def find(self, evidence: Evidence) -> Iterable[Finding]:

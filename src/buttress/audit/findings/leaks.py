@@ -53,6 +53,7 @@ class Leaks(Check):
     code = "BUT001"
     title = "a column gives the target away"
     severity = Severity.error
+    of_columns = True
 
     def find(self, evidence: Evidence) -> Iterable[Finding]:
         table = evidence.table

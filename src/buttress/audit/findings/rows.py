@@ -73,6 +73,7 @@ class NearDuplicates(Check):
 
     code = "BUT004"
     title = "rows are nearly copies"
+    of_columns = True
 
     def find(self, evidence: Evidence) -> Iterable[Finding]:
         table = evidence.table
@@ -205,6 +206,7 @@ class TargetWords(Check):
     code = "BUT011"
     title = "words in the target mean that it is missing"
     severity = Severity.error
+    of_columns = True
 
     def find(self, evidence: Evidence) -> Iterable[Finding]:
         for word, count in evidence.table.target_words.items():
@@ -227,6 +229,7 @@ class Imbalance(Check):
 
     code = "BUT012"
     title = "classes differ in size"
+    of_columns = True
 
     def find(self, evidence: Evidence) -> Iterable[Finding]:
         if not evidence.classifies:
@@ -249,6 +252,7 @@ class Skew(Check):
     code = "BUT013"
     title = "the target is skewed"
     severity = Severity.note
+    of_columns = True
 
     def find(self, evidence: Evidence) -> Iterable[Finding]:
         if evidence.classifies or not skewed(evidence.target):

@@ -1,0 +1,99 @@
+"""What an audit tells while it runs, and what it does not compute twice."""
+
+import time
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from sklearn.datasets import make_classification
+
+from buttress.adversarial import AdversarialSVC
+from buttress.audit import baselines, contenders
+from buttress.audit.baselines import attacked_by_columns
+from buttress.audit.call import audit_table
+from buttress.audit.contenders import key_of, settled
+from buttress.audit.early import tell_of_labels
+from buttress.audit.options import Options
+from buttress.audit.reading.table import make_table
+from buttress.audit.suspicion import Verdicts
+
+from audit_problems import only
+
+SHORT = {"eps": 0.25, "n_landmarks": 20, "max_iter": 10, "random_state": 0}
+
+
+def told(y_wrong):
+    """Return what an audit of plain machines tells and reports, in order, and its result."""
+    X, y = make_classification(120, 4, n_informative=4, n_redundant=0, class_sep=2.5, flip_y=0, random_state=0)
+    y[list(y_wrong)] = 1 - y[list(y_wrong)]
+    columns = {f"c{j}": X[:, j] for j in range(4)} | {"flat": np.r_[1.0, np.zeros(119)]}
+    table, task = make_table(columns, y, "y", "auto")
+    lines: list[str] = []
+    with only("plain SVC"):
+        result = audit_table(None, table, task, Options(rows=60, budget=300), lambda what, share: lines.append(what),
+                             time.monotonic(), "", tell=lambda line: lines.append(f"told: {line}"))
+    return lines, result
+
+
+def test_findings_of_columns_are_told_before_any_model_is_fitted_and_stand_in_the_result():
+    lines, result = told(y_wrong=[3, 50])
+    found = next(found for found in result.findings if found.code == "BUT005")
+    first = lines.index(f"told: {found.severity} BUT005 {found.title}")
+    assert first < next(k for k, line in enumerate(lines) if line.endswith("as is and attacked"))
+    of_labels = next(line for line in lines if "rows judged" in line)
+    assert lines.index(of_labels) < lines.index("30% of training targets corrupted")
+    assert any(f"such as row {row}:" in of_labels for row in (3, 50))
+
+
+def test_nothing_found_is_told_too():
+    none = np.zeros(3)
+    fine = Verdicts(none, none, none, none, none > 0, np.zeros((3, 1), dtype=np.intp), 0.0, 0, True)
+    lines: list[str] = []
+    tell_of_labels(SimpleNamespace(jury=SimpleNamespace(first=fine, fitted=np.arange(3)), classifies=True,
+                                   tell=lines.append))
+    assert lines == ["No label of the first 3 rows judged looks wrong."]
+
+
+@pytest.mark.parametrize("defense", ["input", "certified"])
+def test_a_defence_left_open_is_chosen_once(defense):
+    model = AdversarialSVC(**SHORT)
+    model.defense_ = defense
+    again = settled(AdversarialSVC(**SHORT), model)
+    assert again.get_params() == AdversarialSVC(defense=defense, **SHORT).get_params()
+    assert key_of("adversarial SVC", again) == key_of("other", AdversarialSVC(defense=defense, **SHORT))
+    named = AdversarialSVC(defense="rkhs")
+    assert settled(named, model) is named
+
+
+def test_a_machine_that_is_in_the_table_twice_has_the_same_scores_in_both_rows(monkeypatch):
+    """The row of the open defence is that of the defence it chose, fitted to the same corrupt targets."""
+    few = {"certified SVC": lambda eps, seed: AdversarialSVC(defense="certified", **SHORT),
+           "adversarial SVC": lambda eps, seed: AdversarialSVC(**SHORT)}
+    monkeypatch.setattr(contenders, "_CONTENDERS", {"classification": few, "regression": {}})
+    X, y = make_classification(80, 3, n_informative=3, n_redundant=0, class_sep=2.0, random_state=1)
+    table, task = make_table({f"c{j}": X[:, j] for j in range(3)}, y, "y", "auto")
+    rows = audit_table(None, table, task, Options(rows=50, budget=300), None, time.monotonic(), "").rows
+    assert all(cell.value is not None for cell in rows["adversarial SVC"].values())
+    assert rows["adversarial SVC"] == rows["certified SVC"]
+
+
+def test_corners_and_moves_asked_for_at_once_leave_what_they_leave_in_turns(monkeypatch):
+    """A model of three lines: the greedy search over columns has a closed form, each column at its worst end."""
+    rng = np.random.default_rng(0)
+    X, w = rng.normal(size=(40, 3)), np.array([1.0, -2.0, 0.5])
+
+    class Line:
+        classes_ = np.array([0, 1])
+
+        def predict_proba(self, Z):
+            p = 1 / (1 + np.exp(-Z @ w))
+            return np.c_[1 - p, p]
+
+        def predict(self, Z):
+            return (Z @ w > 0).astype(int)
+
+    y = (X @ w > 0).astype(int)
+    monkeypatch.setattr(baselines, "CORNERS", 1)
+    stands = attacked_by_columns(Line(), X, y, 0.2, 3, 0)
+    np.testing.assert_array_equal(stands, np.abs(X @ w) > 0.2 * np.abs(w).sum())
+    assert 0 < stands.sum() < 40
