@@ -72,6 +72,7 @@ html_static_path = ["_static"]
 html_css_files = ["buttress.css"]
 html_show_sourcelink = False
 html_copy_source = False
+html_show_search_summary = False  # for summaries a search loads the page of every result: megabytes
 html_theme_options = {
     "logo": {"text": "buttress"},
     "navbar_end": ["theme-switcher"],

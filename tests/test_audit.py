@@ -205,7 +205,13 @@ def test_fits_that_were_cut_short_are_named(frame):
     assert said == ["Not all fits converged of: yours (SVC). Raise the budget, or use fewer rows."]
 
 
-def test_a_fitted_model_is_judged_as_it_is_in_its_own_units():
+@pytest.fixture
+def still(monkeypatch):
+    """No moves of the columns as they came, hundreds of frames for each model: tests/test_moves.py is about them."""
+    monkeypatch.setattr("buttress.audit.study.measure", lambda study, space: None)
+
+
+def test_a_fitted_model_is_judged_as_it_is_in_its_own_units(still):
     X, y = load_iris(return_X_y=True)
     frame = pd.DataFrame(X * [1, 10, 100, 1000], columns=list("abcd"))
     mine = buttress.SVC().fit(frame[list("dcba")], y)
@@ -223,7 +229,7 @@ def test_a_fitted_model_is_judged_as_it_is_in_its_own_units():
 
 
 @pytest.mark.parametrize("library", [pd, pl])
-def test_a_fitted_pipeline_that_names_its_columns_is_judged(library, monkeypatch):
+def test_a_fitted_pipeline_that_names_its_columns_is_judged(library, still, monkeypatch):
     """With corners of the ball in place of the attacks by queries, which take hundreds of frames a row."""
     def corners(model, X, y, eps, n_numeric, seed):
         rng = np.random.default_rng(seed)

@@ -306,3 +306,9 @@ def test_no_cell_is_shaded_that_is_no_better_than_the_baseline(audited):
         assert {_best(result, key) for key in result.columns} == {None}
     finally:
         result.rows = kept
+
+
+def test_a_misspelt_severity_is_refused_with_the_right_one():
+    with pytest.raises(ValueError, match=r"'eror'\. Did you mean 'error'\? Give error, warning, note or a code"):
+        check_codes(["eror"], words=list(Severity))
+    check_codes(["note", "BUT007"], words=list(Severity))

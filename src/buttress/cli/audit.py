@@ -115,11 +115,11 @@ def _judge(result: "AuditResult", floors: dict[str, float], fail_on: list[str]) 
 
 def _check_findings(fail_on: list[str], ignore: list[str]) -> None:
     """Refuse unknown codes before any work is done."""
-    codes = [code for code in (*fail_on, *ignore) if code not in ("error", "warning", "note")]
-    if codes:
-        from buttress.audit.findings import check_codes
+    if fail_on or ignore:
+        from buttress.audit.findings import Severity, check_codes
 
-        check_codes(codes)
+        check_codes(fail_on, words=list(Severity))
+        check_codes(ignore)
 
 
 def _show(result: "AuditResult", paths: list[Path]) -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from buttress._suggest import near
 from buttress.audit.findings.columns import Constants, FarOut, Indexes, MissingValues, MixedUnits
 from buttress.audit.findings.finding import Check, Evidence, Finding, Severity
 from buttress.audit.findings.leaks import Leaks
@@ -27,12 +28,14 @@ CHECKS: tuple[Check, ...] = (
 _WORST_FIRST = list(Severity)
 
 
-def check_codes(codes: Iterable[str], checks: Sequence[Check] = ()) -> None:
-    """Refuse codes of no check, naming those there are."""
+def check_codes(codes: Iterable[str], checks: Sequence[Check] = (), words: Sequence[str] = ()) -> None:
+    """Refuse codes of no check, naming those there are; ``words`` may stand in place of codes."""
     known = [check.code for check in (*CHECKS, *checks)]
     for code in codes:
-        if code not in known:
-            raise ValueError(f"There is no finding {code!r}. The codes are {', '.join(known)}; see docs/findings.md.")
+        if code not in (*known, *words):
+            instead = f"Give {', '.join(words)} or a code. " if words else ""
+            raise ValueError(f"There is no finding {code!r}.{near(code, [*words, *known])} {instead}The codes are "
+                             f"{', '.join(known)}; see docs/findings.md.")
 
 
 def find_first(evidence: Evidence, ignore: Sequence[str] = ()) -> dict[str, list[Finding]]:
