@@ -34,7 +34,7 @@ def check_codes(codes: Iterable[str], checks: Sequence[Check] = (), words: Seque
     for code in codes:
         if code not in (*known, *words):
             instead = f"Give {', '.join(words)} or a code. " if words else ""
-            raise ValueError(f"There is no finding {code!r}.{near(code, [*words, *known])} {instead}The codes are "
+            raise ValueError(f"There is no finding {code!r}.{near(code, [*map(str, words), *known])} {instead}The codes are "
                              f"{', '.join(known)}; see docs/findings.md.")
 
 
