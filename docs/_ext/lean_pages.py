@@ -28,9 +28,14 @@ ONLY_TO_SEARCH = re.compile(r'\s*<script src="[^"]*(?:searchtools|language_data|
 ICONS_AS_SCRIPT = re.compile(r'\s*<script defer src="[^"]*scripts/fontawesome\.js[^"]*"></script>')
 CLASSES = re.compile(r'class="([^"]*)"')
 CLASS = re.compile(r"\.(-?[A-Za-z_][\w-]*)")
-LOADED = re.compile(r'<(?:script|img|link rel="stylesheet"|link href)[^>]*?\b(?:src|href)="([^":?]+)')
-COLOURS = 48  # of a thumbnail
-MOST_BYTES = 500_000  # of a page with all that it loads, not compressed; the page of the search loads the index too
+LOADED = re.compile(r'<(?:script|img|link(?=[^>]*\bstylesheet))[^>]*?\b(?:src|href)="([^":?]+)')
+# for code, tabs and examples, of which the page of the search has none
+NOT_TO_SEARCH = re.compile(r'\s*<(?:script|link)[^>]*(?:clipboard\.min|copybutton|design-tabs|sg-tags|sg_gallery[\w-]*|'
+                           r'sphinx-design\.min)\.(?:js|css)[^>]*?(?:></script>|/>)')
+COLOURS = 32  # of a thumbnail
+MANY_COLOURS = 128  # of a picture larger than the next
+LARGE_PICTURE = 100_000  # bytes
+MOST_BYTES = 500_000  # of a page with all that it loads, not compressed; for that of the search, the index too
 log = logging.getLogger(__name__)
 python_logging.getLogger("fontTools").setLevel(python_logging.WARNING)  # it tells each table it cuts
 
@@ -108,12 +113,12 @@ def with_few_icons(path: Path, codes: set[int]) -> None:
     font.save(path)
 
 
-def with_few_colours(path: Path) -> None:
+def with_few_colours(path: Path, colours: int) -> None:
     """Write a picture again with a palette."""
     with Image.open(path) as picture:
         flat = Image.new("RGB", picture.size, "white")
         flat.paste(picture, mask=picture.getchannel("A") if picture.mode == "RGBA" else None)
-    flat.quantize(COLOURS, dither=Image.Dither.NONE).save(path, optimize=True)
+    flat.quantize(colours, dither=Image.Dither.NONE).save(path, optimize=True)
 
 
 def heavy(out: Path) -> Iterator[str]:
@@ -122,7 +127,7 @@ def heavy(out: Path) -> Iterator[str]:
     for page in out.rglob("*.html"):
         links = {(page.parent / link).resolve() for link in LOADED.findall(page.read_text(encoding="utf-8"))}
         weight = page.stat().st_size + everywhere + sum(link.stat().st_size for link in links if link.is_file())
-        if weight > MOST_BYTES and page.name != "search.html":
+        if weight > MOST_BYTES:
             yield f"{page} weighs {weight / 1000:.0f} kB with all that it loads, more than {MOST_BYTES / 1000:.0f}"
 
 
@@ -135,7 +140,7 @@ def lighten(app: Sphinx, error: Exception | None) -> None:
     used = set(SET_BY_BOOTSTRAP)
     for page in out.rglob("*.html"):
         text = page.read_text(encoding="utf-8")
-        lean = ICONS_AS_SCRIPT.sub("", text if page.name == "search.html" else ONLY_TO_SEARCH.sub("", text))
+        lean = ICONS_AS_SCRIPT.sub("", (NOT_TO_SEARCH if page.name == "search.html" else ONLY_TO_SEARCH).sub("", text))
         if lean != text:
             page.write_text(lean, encoding="utf-8")
         used.update(name for names in CLASSES.findall(lean) for name in names.split())
@@ -148,8 +153,11 @@ def lighten(app: Sphinx, error: Exception | None) -> None:
         sheet.write_text(lean, encoding="utf-8")
         shown |= glyphs(lean)
     with_few_icons(static / FONT, shown)
-    for picture in (out / "_images").glob("*_thumb.png"):
-        with_few_colours(picture)
+    for picture in (out / "_images").glob("*.png"):
+        if picture.stem.endswith("_thumb"):
+            with_few_colours(picture, COLOURS)
+        elif picture.stat().st_size > LARGE_PICTURE:
+            with_few_colours(picture, MANY_COLOURS)
     for complaint in heavy(out):
         log.warning(complaint)
 
