@@ -34,8 +34,9 @@ def check_codes(codes: Iterable[str], checks: Sequence[Check] = (), words: Seque
     for code in codes:
         if code not in (*known, *words):
             instead = f"Give {', '.join(words)} or a code. " if words else ""
-            raise ValueError(f"There is no finding {code!r}.{near(code, [*map(str, words), *known])} {instead}The codes are "
-                             f"{', '.join(known)}; see docs/findings.md.")
+            meant = near(code, [*map(str, words), *known])
+            raise ValueError(f"There is no finding {code!r}.{meant} {instead}The codes are {', '.join(known)}; see "
+                             "docs/findings.md.")
 
 
 def find_first(evidence: Evidence, ignore: Sequence[str] = ()) -> dict[str, list[Finding]]:
