@@ -104,7 +104,7 @@ def test_a_fit_in_the_database_has_the_same_optimum(duckdb_connection):
     assert list(inside.coef_names_) == list(here.coef_names_)
 
 
-def test_a_large_table_is_left_in_the_database(duckdb_connection, monkeypatch):
+def test_only_selects_are_sent_for_a_large_table(duckdb_connection, monkeypatch):
     join = joined(1)
     there = in_database(join, duckdb_connection, duckdb_connection.execute, DUCKDB, "m")
     statements = []

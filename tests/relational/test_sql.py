@@ -196,7 +196,7 @@ SPARK_TYPES = {"i": "BIGINT", "I": "BIGINT", "f": "DOUBLE", "b": "BOOLEAN", "o":
 
 
 def test_duckdb_files_count_like_frames(tmp_path, duckdb_connection):
-    """The out-of-core path: files counted by a DuckDB of our own when they exceed memory_limit."""
+    """The out-of-core path: files that exceed memory_limit are streamed."""
     join = joined(1)
     tables = []
     for table in join.tables:

@@ -1,10 +1,11 @@
-"""Where a join is counted: in this process on its base tables, or in the database as SQL."""
+"""Where a join is counted: in this process, on rows in memory or streamed from files, or in the database as SQL."""
 
 from contextlib import ExitStack
 from dataclasses import replace
 from typing import Protocol
 
 import numpy as np
+from numpy.random import RandomState
 
 from buttress.relational.counting.grid import GridOracle
 from buttress.relational.counting.listed import ListedOracle, label_means
@@ -18,7 +19,10 @@ from buttress.relational.plan.weighting import ClassWeight, weigh
 from buttress.relational.sources.databases import one_snapshot
 from buttress.relational.sql.memory import needed_megabytes
 from buttress.relational.sql.oracle import SqlOracle
-from buttress.relational.sql.plan import VALUE_MEGABYTES
+from buttress.relational.sql.plan import LEAST_MEMORY, VALUE_MEGABYTES
+from buttress.relational.stream.build import streamed
+
+DATABASE_SHARE = 1 / 2  # of the memory, for a DuckDB of our own that rows are streamed from: the rest is for the rows
 
 
 class CountingOptions(Protocol):
@@ -36,6 +40,7 @@ class CountingOptions(Protocol):
     fit_intercept: bool
     missing: str
     scaling: str
+    random_state: RandomState | int | None
 
 
 def encoding_of(model: CountingOptions) -> Encoding:
@@ -50,7 +55,7 @@ def choose_oracle(join: Join, model: CountingOptions, held: ExitStack) -> tuple[
     """
     held.enter_context(one_snapshot(join.connections))
     large = model.engine == "auto" and needed_megabytes(join, join.check(), outside_only=True) > model.memory_limit
-    if model.engine == "sql" or large:
+    if model.engine in ("sql", "stream") or large:
         oracle = sql_oracle(join, model, large)
         if model.objective == "mean":
             check_means(oracle.label_rows(), oracle.plan.width, model)
@@ -59,7 +64,11 @@ def choose_oracle(join: Join, model: CountingOptions, held: ExitStack) -> tuple[
             return means, oracle.plan
         if oracle.plan.n_rows * oracle.plan.width * VALUE_MEGABYTES > model.memory_limit \
                 or oracle.plan.n_rows > model.n_samples:
-            return oracle, oracle.plan
+            if model.engine == "sql":
+                return oracle, oracle.plan
+            rows = streamed(oracle, max(model.memory_limit, LEAST_MEMORY), model.random_state)
+            held.close()
+            return rows, oracle.plan
         few = oracle.listed()
         held.close()
         return few, oracle.plan
@@ -94,11 +103,12 @@ def memory_oracle(plan: Plan, model: CountingOptions) -> MarginOracle:
 
 
 def sql_oracle(join: Join, model: CountingOptions, large: bool) -> SqlOracle:
-    """Return the oracle inside the database; raises ValueError for what only this process can do."""
+    """Return the plan and oracle inside the database; raises ValueError for what only this process can do."""
     for name, alone, usual in (("sketch", "rank", "grid"), ("solver", "paper", "auto")):
         if getattr(model, name) == alone:
             raise ValueError(f"{name}={alone!r} is counted in this process only"
                              + (f", and in it the tables would exceed memory_limit={model.memory_limit:g} megabytes. "
                                 "Raise memory_limit" if large else ". Use engine='memory'") + f", or {name}={usual!r}.")
+    memory = model.memory_limit * (1.0 if model.engine == "sql" else DATABASE_SHARE)
     return SqlOracle(join, intercept=model.fit_intercept, per_label_row=model.row_weight == "label_row",
-                     class_weight=model.class_weight, memory=model.memory_limit, encoding=encoding_of(model))
+                     class_weight=model.class_weight, memory=memory, encoding=encoding_of(model))

@@ -56,6 +56,9 @@ def explain(join: Join) -> Explanation:
               + ", ".join(f"{name} {w:g}" for name, w in cover.items()),
               f"cost of a call     about {cost:.3g} additions on a grid of {FIRST_BINS} steps",
               f"memory of a fit    about {megabytes:.3g} megabytes in this process"]
+    outside = needed_megabytes(join, join.check(), outside_only=True)
+    if outside:
+        lines.append(f"engine='auto'      in memory; if memory_limit is below {outside:.3g}, streamed from files")
     lines += [f"note               {note}" for note in plan.notes]
     return Explanation(plan.n_rows, base, edges, cover, bound, cost, megabytes, "\n".join(lines))
 

@@ -30,7 +30,7 @@ def check_parameters(model: Any, join: object, y: object) -> None:
                           ("loss", ("hinge", "squared_hinge", "logistic")), ("solver", SOLVERS),
                           ("sketch", ("grid", "rank")), ("objective", ("rows", "mean")),
                           ("row_weight", ("join", "label_row")), ("unmatched", ("intercept", "nan")),
-                          ("step_rule", ("theorem", "section")), ("engine", ("auto", "memory", "sql"))):
+                          ("step_rule", ("theorem", "section")), ("engine", ("auto", "memory", "stream", "sql"))):
         check_option(name, getattr(model, name), options)
     if model.loss != "hinge" and (model.sketch == "rank" or model.solver in ("paper", "projected")):
         raise ValueError("sketch='rank' and the solvers paper and projected are for loss='hinge'. Got "

@@ -80,11 +80,12 @@ class RelationalLinearSVC(Probabilities, CallbackSupportMixin, ClassifierMixin, 
         Of the rank sketches, in (0, 1]; for "paper" also its epsilon.
     step_rule : {"theorem", "section"}, default="theorem"
         Step of "paper" and "projected": 1/(8 alpha sqrt(d t)) or 1/(alpha sqrt(d t)).
-    engine : {"auto", "memory", "sql"}, default="auto"
-        Where counting is done: in this process on the base tables, or in the database as SQL, one SELECT a pass.
-        "auto" takes the database when all tables live in one and would take more than ``memory_limit`` megabytes here.
+    engine : {"auto", "memory", "stream", "sql"}, default="auto"
+        Where rows are counted. "memory": in this process. "stream": here too, but the columns in use lie in a temporary
+        folder and are read again in every pass. "sql": in the database, one SELECT a pass; nothing leaves it. "auto"
+        streams when the tables outside of this process would take more than ``memory_limit`` megabytes here.
     memory_limit : float, default=4000
-        Megabytes of base tables (their columns in use) that may be read into this process.
+        Megabytes that a fit may take, beside the frames it is given.
     max_iter : int or None, default=500
         Most oracle calls; steps for "paper".
     max_time : float or None

@@ -125,7 +125,7 @@ class GridOracle:
         free = self.memory
         for operation in self.schedule.operations[:-1]:
             if isinstance(operation, Product):
-                lists.append(_product(operation, lists, free))
+                lists.append(product_lists(operation, lists, free))
             else:
                 i = next(blocks)
                 lists.append(_block(operation, shifted[i], self.weights[i], lists, free))
@@ -184,22 +184,22 @@ def _block(block: Block, q: Index, w: Array, lists: list[Lists], free: float) ->
     below = lists[op] if block.lists else no_lists()
     width = int(q.max(initial=0)) + below.width
     sizes = (below.end - below.begin)[key] if block.lists else np.ones(block.n_rows, dtype=np.int64)
-    out = _room(np.add.reduceat(sizes, block.start[:-1]), width, free)
+    out = room(np.add.reduceat(sizes, block.start[:-1]), width, free)
     compiled.block_up(q, w, block.start, key, *below.arrays, width, *out.arrays)
     return out
 
 
-def _product(product: Product, lists: list[Lists], free: float) -> Lists:
+def product_lists(product: Product, lists: list[Lists], free: float) -> Lists:
     one = lists[product.left]
     two = lists[product.right]
     width = one.width + two.width - 1
     sizes = (one.end - one.begin)[product.keys[0]] * (two.end - two.begin)[product.keys[1]]
-    out = _room(sizes, width, free)
+    out = room(sizes, width, free)
     compiled.product_up(*product.keys, *one.arrays, *two.arrays, width, *out.arrays)
     return out
 
 
-def _room(sizes: Index, width: int, free: float) -> Lists:
+def room(sizes: Index, width: int, free: float) -> Lists:
     """Return empty lists with room for ``sizes`` entries each, never more than ``width``, and one entry at the end.
 
     Raises MemoryError when they take more than ``free`` megabytes.

@@ -69,6 +69,20 @@ class Schedule:
         return len(self.operations) - len(self.blocks)
 
 
+def multiplied(
+    lists: list[tuple[int, Index]], most: int, first: int
+) -> tuple[list[Product], list[tuple[int, Index]]]:
+    """Return the products that leave rows at most ``most`` lists to consult, numbered from ``first``, and these."""
+    products: list[Product] = []
+    while len(lists) > most:
+        (left, a), (right, b), *rest = sorted(lists, key=lambda item: int(item[1].max(initial=0)))
+        width = int(b.max(initial=0)) + 1
+        pairs, place = np.unique(a * width + b, return_inverse=True)
+        products.append(Product(left, right, (pairs // width, pairs % width)))
+        lists = [*rest, (first + len(products) - 1, place.reshape(-1))]
+    return products, lists
+
+
 def is_exact(plan: Plan, child: int) -> bool:
     """Return whether each key of the node has one row, so that it folds into its parent."""
     return plan.nodes[child].n_rows == plan.nodes[child].n_keys
@@ -93,12 +107,8 @@ def schedule(plan: Plan, *, root_lists: int = 2, fold: bool = True) -> Schedule:
         return parts, lists
 
     def emit(parts: list[Part], lists: list[tuple[int, Index]], start: Index, most: int) -> int:
-        while len(lists) > most:
-            (left, a), (right, b), *rest = sorted(lists, key=lambda item: int(item[1].max(initial=0)))
-            pairs, place = np.unique(a * (int(b.max(initial=0)) + 1) + b, return_inverse=True)
-            width = int(b.max(initial=0)) + 1
-            operations.append(Product(left, right, (pairs // width, pairs % width)))
-            lists = [*rest, (len(operations) - 1, place.reshape(-1))]
+        products, lists = multiplied(lists, most, len(operations))
+        operations.extend(products)
         operations.append(Block(parts, start, lists))
         return len(operations) - 1
 

@@ -287,7 +287,7 @@ def remedy(error: Exception, name: str) -> str:
     return ""
 
 
-def _place(connection: Connection, dialect: Dialect) -> Connection:
+def stand_in(connection: Connection, dialect: Dialect) -> Connection:
     """Return the connection that stands in for a user's: that of the open snapshot, or a new one beside a busy one."""
     already = _OPEN.get() or {}
     if id(connection) in already:
@@ -299,7 +299,7 @@ def _place(connection: Connection, dialect: Dialect) -> Connection:
 
 def select(connection: Connection, statement: str, dialect: Dialect) -> list[tuple[Any, ...]]:
     """Run one SELECT and return its rows; outside of a snapshot no transaction is left open."""
-    place = _place(connection, dialect)
+    place = stand_in(connection, dialect)
     postgres = cast(PostgresConnection, place) if dialect is POSTGRES else None
     idle = postgres is not None and _status(postgres) == "IDLE"
     with reading(place, dialect):
@@ -311,7 +311,7 @@ def select(connection: Connection, statement: str, dialect: Dialect) -> list[tup
 
 def select_arrays(connection: Connection, statement: str) -> dict[str, Any]:
     """Run one SELECT on DuckDB and return its columns as arrays."""
-    place = cast(DuckDBConnection, _place(connection, DUCKDB))
+    place = cast(DuckDBConnection, stand_in(connection, DUCKDB))
     with reading(place, DUCKDB):
         return place.sql(statement).fetchnumpy()
 
@@ -325,11 +325,11 @@ def _rows(place: Connection, statement: str, dialect: Dialect) -> list[tuple[Any
 
 
 def _run(connection: PostgresConnection, statement: str) -> None:
-    with _cursor(connection) as cursor:
+    with postgres_cursor(connection) as cursor:
         cursor.execute(statement)
 
 
-def _cursor(connection: PostgresConnection) -> Any:
+def postgres_cursor(connection: PostgresConnection) -> Any:
     """Return a cursor of our own: the connection's may return rows of other kinds."""
     import psycopg
     from psycopg.rows import tuple_row
@@ -339,7 +339,7 @@ def _cursor(connection: PostgresConnection) -> Any:
 
 def _postgres_rows(connection: PostgresConnection, statement: str) -> list[tuple[Any, ...]]:
     """Return the rows with 32-bit floats as such, and char(n) without the blanks that PostgreSQL pads it with."""
-    with _cursor(connection) as cursor:
+    with postgres_cursor(connection) as cursor:
         cursor.execute(statement, prepare=False)  # a plan that the server keeps fails once a table is altered
         rows = cursor.fetchall()
         changed: dict[int, Callable[[Any], Any]] = {

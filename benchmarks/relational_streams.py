@@ -1,0 +1,144 @@
+"""Joins that are streamed: time of a pass against this process, and fits to more rows than memory may hold.
+
+    python benchmarks/relational_streams.py [--parts speed,large] [--rows 100000] [--fact 3000000] [--engines ...]
+
+Each figure comes from a process of its own with one thread; seconds are of its CPU, and where the engine is a process
+of its own (PostgreSQL, Spark), by the clock too. BUTTRESS_POSTGRES is the address of a PostgreSQL.
+"""
+
+import argparse
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import duckdb
+import numpy as np
+from relational import frames, in_postgres, in_spark, joins
+
+from buttress.relational import Join, RelationalLinearSVC, Table
+from buttress.relational.counting.grid import GridOracle
+from buttress.relational.counting.margins import hinge
+from buttress.relational.plan.prepare import prepare
+from buttress.relational.sources.databases import one_snapshot
+from buttress.relational.sql.memory import needed_megabytes
+from buttress.relational.sql.oracle import SqlOracle
+from buttress.relational.stream import build
+
+BINS = 256  # as the time of a call in docs/relational/counting.md
+TURNS = 5
+
+
+def speed(rows, engines):
+    """A pass over chains and stars of three tables, 10 and 100 rows a key: streamed, and as SQL, over in process."""
+    for shape, fan in (("chain", 10), ("chain", 100), ("star", 10), ("star", 100)):
+        join = joins(shape, frames(shape, rows, fan, 3))
+        here = GridOracle(prepare(join))
+        beta = np.random.default_rng(1).normal(size=here.plan.width)
+        seen = here(beta, hinge(), BINS)
+        best = least(lambda here=here, beta=beta: here(beta, hinge(), BINS))
+        print(f"  {shape} of 3, {rows:.0e} rows, {fan} rows a key: here {best[0]:.3f} s CPU", flush=True)
+        for name, place in (("DuckDB", in_duckdb), ("PostgreSQL", in_postgres), ("Spark", in_spark)):
+            there = place(join) if name in engines else None
+            if there is None:
+                continue
+            with one_snapshot(there.connections):
+                began = time.perf_counter()
+                sql = SqlOracle(there)
+                prepared = time.perf_counter() - began
+                for kept, what in ((build.KEPT_SHARE, "rows kept"), (0.0, "rows in files")):
+                    build.KEPT_SHARE, before = kept, build.KEPT_SHARE
+                    began = time.perf_counter()
+                    streamed = build.streamed(sql, 4000, 0)
+                    read = time.perf_counter() - began
+                    build.KEPT_SHARE = before
+                    found = streamed(beta, hinge(), BINS)
+                    assert abs(found.lower - seen.lower) <= found.upper - found.lower + seen.upper - seen.lower
+                    took = least(lambda streamed=streamed, beta=beta: streamed(beta, hinge(), BINS))
+                    print(f"    {name}, streamed, {what}: {took[0] / best[0]:.1f} times (CPU); once {prepared:.1f} s "
+                          f"to plan, {read:.1f} s to read", flush=True)
+                took = least(lambda sql=sql, beta=beta: sql(beta, hinge(), BINS), 2)
+                print(f"    {name}, as SQL: {took[0] / best[0]:.1f} times (CPU of this process), "
+                      f"{took[1] / best[1]:.1f} times (clock)", flush=True)
+
+
+def least(call, turns=TURNS):
+    """Least CPU seconds of this process, and of the clock, that a call took."""
+    found = []
+    for _ in range(turns):
+        clock = time.perf_counter()
+        cpu = time.process_time()
+        call()
+        found.append((time.process_time() - cpu, time.perf_counter() - clock))
+    return np.min(found, axis=0)
+
+
+def in_duckdb(join):
+    """The tables of a join in a DuckDB with one thread."""
+    connection = duckdb.connect(config={"threads": 1})
+    tables = []
+    for table in join.tables:
+        frame = table.source  # noqa: F841 (DuckDB finds it by its name)
+        connection.execute(f"CREATE TABLE {table.name} AS SELECT * FROM frame")
+        tables.append(Table(table.name, (connection, table.name), features=table.features, label=table.label))
+    return Join(tables, join.on)
+
+
+def write_files(folder, n):
+    """Parquet files of a fact table of n rows with 8 features, and of two tables of n/10 rows."""
+    con = duckdb.connect(config={"threads": 1})
+    con.execute("SELECT setseed(0.5)")
+    xs = ", ".join(f"sqrt(-2 * ln(1 - random())) * cos(6.283185307179586 * random()) AS x{j}" for j in range(8))
+    con.execute(f"COPY (SELECT CAST(random() * {n // 100} AS BIGINT) AS a, CAST(random() * {n // 10} AS BIGINT) AS b, "
+                f"*, CAST(x0 + x1 + 2 * random() > 1 AS INTEGER) AS y FROM (SELECT {xs} FROM range({n}))) "
+                f"TO '{folder}/fact.parquet'")
+    for key, keys in (("a", n // 100), ("b", n // 10)):
+        con.execute(f"COPY (SELECT CAST(random() * {keys} AS BIGINT) AS {key}, random() AS v FROM range({n // 10})) "
+                    f"TO '{folder}/{key}.parquet'")
+
+
+def large(fact, engines):
+    with tempfile.TemporaryDirectory() as folder:
+        subprocess.run([sys.executable, __file__, "--parts", f"write-{folder}", "--fact", str(fact)], check=True)
+        for engine in engines:
+            subprocess.run([sys.executable, __file__, "--parts", f"fit-{engine}-{folder}"], check=True)
+
+
+def fit(engine, folder):
+    """Fit in this process to 1e-3, and print its time and the growth of its memory beside the limit."""
+    join = Join([Table("fact", f"{folder}/fact.parquet", features=[f"x{j}" for j in range(8)], label="y"),
+                 *(Table(key, f"{folder}/{key}.parquet", features=["v"]) for key in "ab")],
+                [("fact.a", "a.a"), ("fact.b", "b.b")])
+    said = needed_megabytes(join, join.check())
+    before = int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize() / 1e6
+    clock = time.perf_counter()
+    cpu = time.process_time()
+    model = RelationalLinearSVC(random_state=0, engine=engine, memory_limit=4000).fit(join)
+    took = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e6 - before
+    print(f"  {engine}: N={model.n_join_rows_:.3g}, gap {model.gap_:.1e} in {model.n_oracle_calls_} calls, "
+          f"{time.perf_counter() - clock:.0f} s ({time.process_time() - cpu:.0f} s CPU), {took:.0f} megabytes; "
+          f"in process it would take {said:.0f}", flush=True)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--parts", default="speed,large")
+    parser.add_argument("--rows", type=int, default=100_000)
+    parser.add_argument("--fact", type=int, default=3_000_000)
+    parser.add_argument("--engines", default="DuckDB,PostgreSQL,Spark")
+    options = parser.parse_args()
+    for part in options.parts.split(","):
+        if part.startswith("write-"):
+            write_files(part.removeprefix("write-"), options.fact)
+        elif part.startswith("fit-"):
+            fit(*part.split("-", 2)[1:])
+        elif part == "speed":
+            speed(options.rows, options.engines.split(","))
+        else:
+            large(options.fact, ("stream",))
+
+
+if __name__ == "__main__":
+    main()

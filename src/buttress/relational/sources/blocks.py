@@ -1,0 +1,90 @@
+"""Rows of numbers from a database, a block after the other, so that they are never all in memory."""
+
+from collections.abc import Iterator
+from typing import Any, cast
+
+import numpy as np
+
+from buttress._checks import Array
+from buttress.relational.sources.databases import (
+    Connection,
+    DuckDBConnection,
+    PostgresConnection,
+    SparkSession,
+    postgres_cursor,
+    reading,
+    stand_in,
+)
+from buttress.relational.sources.dialects import DUCKDB, POSTGRES, Dialect
+
+BLOCK_ROWS = 50_000  # rows of a block, about: each is a few megabytes
+VECTOR_ROWS = 2048  # rows in which DuckDB counts what it hands over
+HEADER_BYTES = 19  # of PostgreSQL's binary format: its signature, flags and the length of what else comes first
+END_BYTES = 2  # of the same: a row of -1 columns
+FLOAT_BYTES = 8
+
+
+def blocks(connection: Connection, statement: str, dialect: Dialect, width: int) -> Iterator[Array]:
+    """Yield the rows of a SELECT of ``width`` 64-bit floats, none of them NULL, as arrays (rows, width)."""
+    place = stand_in(connection, dialect)
+    with reading(place, dialect):
+        if dialect is DUCKDB:
+            yield from _duckdb_blocks(cast(DuckDBConnection, place), statement)
+        elif dialect is POSTGRES:
+            postgres = cast(PostgresConnection, place)
+            idle = postgres.info.transaction_status.name == "IDLE"
+            yield from _postgres_blocks(postgres, statement, width)
+            if idle:
+                postgres.rollback()
+        else:
+            yield from _spark_blocks(cast(SparkSession, place), statement)
+
+
+def _duckdb_blocks(connection: DuckDBConnection, statement: str) -> Iterator[Array]:
+    result: Any = connection.execute(statement)
+    try:
+        import pandas  # noqa: F401 (DuckDB hands over columns by it, which is many times faster than rows)
+    except ImportError:
+        while rows := result.fetchmany(BLOCK_ROWS):
+            yield np.array(rows, dtype=np.float64)
+        return
+    while len(frame := result.fetch_df_chunk(BLOCK_ROWS // VECTOR_ROWS)):
+        yield frame.to_numpy(dtype=np.float64)
+
+
+def _postgres_blocks(connection: PostgresConnection, statement: str, width: int) -> Iterator[Array]:
+    """Read PostgreSQL's binary format, in which rows of 64-bit floats all have one length."""
+    columns = [("n", ">i2")] + [(f"{part}{j}", kind) for j in range(width) for part, kind in (("l", ">i4"),
+                                                                                         ("v", ">f8"))]
+    row = np.dtype(cast(Any, columns))
+    with postgres_cursor(connection) as cursor, cursor.copy(f"COPY ({statement}) TO STDOUT (FORMAT BINARY)") as copy:
+        held = bytearray()
+        skip = HEADER_BYTES
+        for part in copy:
+            held += part
+            if len(held) >= BLOCK_ROWS * row.itemsize:
+                whole = (len(held) - skip - END_BYTES) // row.itemsize  # the last bytes may be the end of the rows
+                yield _floats(held, row, skip, whole, width)
+                del held[:skip + whole * row.itemsize]
+                skip = 0
+        whole = (len(held) - skip - END_BYTES) // row.itemsize
+        if whole > 0:
+            yield _floats(held, row, skip, whole, width)
+
+
+def _floats(held: bytearray, row: Any, skip: int, whole: int, width: int) -> Array:
+    found = np.frombuffer(bytes(held[skip:skip + whole * row.itemsize]), dtype=row)
+    if any((found[f"l{j}"] != FLOAT_BYTES).any() for j in range(width)):
+        raise ValueError("PostgreSQL gave NULL for a number of the join. Fill it, or use missing='mean'.")
+    return np.column_stack([found[f"v{j}"].astype(np.float64) for j in range(width)])
+
+
+def _spark_blocks(spark: SparkSession, statement: str) -> Iterator[Array]:
+    held: list[tuple[Any, ...]] = []
+    for row in spark.sql(statement).toLocalIterator():
+        held.append(tuple(row))
+        if len(held) == BLOCK_ROWS:
+            yield np.array(held, dtype=np.float64)
+            held = []
+    if held:
+        yield np.array(held, dtype=np.float64)

@@ -1,0 +1,194 @@
+"""Rows of the nodes of a join tree in files of our own: written once, then read chunk by chunk in every pass."""
+
+import tempfile
+import weakref
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from buttress._checks import Array
+from buttress.relational.plan.plan import Index
+
+CODE_BYTES = 4  # of the number of a key
+VALUE_BYTES = 8  # of a weight, and of a feature in memory
+LEAST_ROWS = 10_000  # rows of a chunk, below which calls cost more than what they do
+MOST_ROWS = 1_000_000  # rows of a chunk, beyond which nothing is gained
+SAMPLE_ROWS = 2000  # rows of a chunk, at most, whose scores tell the range of all scores
+
+
+@dataclass(frozen=True)
+class Layout:
+    """What a row of a node holds: ``children`` numbers of keys, features (``binary``: 0 or 1), in the root its label.
+
+    ``children`` are the children's node numbers.
+    """
+
+    root: bool
+    children: Sequence[int]
+    binary: Sequence[bool]
+
+    @property
+    def row_bytes(self) -> int:
+        """Bytes of a row in memory."""
+        return CODE_BYTES * (2 + len(self.children)) + VALUE_BYTES * (1 + len(self.binary))
+
+    @property
+    def width(self) -> int:
+        """Number of columns of :func:`buttress.relational.sql.numbered.numbered`."""
+        return len(self.children) + 2 + len(self.binary)
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """Rows of a node: ``up`` numbers their own keys, ascending; ``down`` those of the children, -1 where there is none.
+
+    In the root ``up`` is 1 where the label is the second class.
+    """
+
+    up: Index
+    down: list[Index]
+    weight: Array
+    X: Array
+
+    @property
+    def bytes(self) -> int:
+        return sum(part.nbytes for part in (self.up, *self.down, self.weight, self.X))
+
+
+@dataclass
+class Budget:
+    """Bytes of chunks that may stay in memory, for all nodes together."""
+
+    left: float
+
+
+@dataclass
+class StoredNode:
+    """A node's rows in one file; ``places`` are (offset, rows) of its chunks, which no key other than the root's spans.
+
+    ``sample`` holds features of some rows, those with the least and largest of each feature among them.
+    """
+
+    path: Path
+    layout: Layout
+    budget: Budget
+    places: list[tuple[int, int]] = field(default_factory=list)
+    kept: dict[int, Chunk] = field(default_factory=dict)
+    samples: list[Array] = field(default_factory=list)
+    n_keys: int = 0
+
+    @property
+    def n_rows(self) -> int:
+        return sum(rows for _, rows in self.places)
+
+    @property
+    def sample(self) -> Array:
+        return np.vstack(self.samples) if self.samples else np.zeros((0, len(self.layout.binary)))
+
+    def write(self, blocks: Iterable[Array], chunk_rows: int) -> None:
+        """Write the rows of ``numbered``, in chunks of about ``chunk_rows``."""
+        held: list[Array] = []
+        n_held = 0
+        for block in blocks:
+            held.append(block)
+            n_held += len(block)
+            while n_held >= chunk_rows:
+                rows = np.vstack(held)
+                cut = self._cut(rows, chunk_rows)
+                if not cut:  # one key has them all
+                    break
+                self._append(rows[:cut])
+                held = [rows[cut:]]
+                n_held = len(rows) - cut
+        if n_held:
+            self._append(np.vstack(held))
+
+    def _cut(self, rows: Array, chunk_rows: int) -> int:
+        """Return how many of the rows make a chunk: where a key ends, 0 if none does."""
+        if self.layout.root:
+            return min(chunk_rows, len(rows))
+        ends = np.flatnonzero(np.diff(rows[:, 0])) + 1
+        before = ends[ends <= chunk_rows]
+        return int(before[-1] if len(before) else ends[0] if len(ends) else 0)
+
+    def _append(self, rows: Array) -> None:
+        chunk = self._chunk(rows)
+        self.n_keys = max(self.n_keys, 0 if self.layout.root else int(chunk.up[-1]) + 1)
+        with open(self.path, "ab") as file:
+            self.places.append((file.tell(), len(rows)))
+            for part in (chunk.up, *chunk.down, chunk.weight):
+                part.tofile(file)
+            for j, binary in enumerate(self.layout.binary):
+                chunk.X[:, j].astype(np.uint8 if binary else np.float64).tofile(file)
+        self.samples.append(_some_rows(chunk.X))
+        self._keep(len(self.places) - 1, chunk)
+
+    def _chunk(self, rows: Array) -> Chunk:
+        """Return the columns of ``rows``; the root's follow each other by the lists they consult."""
+        down = [rows[:, j + (not self.layout.root)] for j in range(len(self.layout.children))]
+        at = len(down) + (not self.layout.root)
+        if self.layout.root and down:
+            rows = rows[np.lexsort(down)]
+        down = [rows[:, j + (not self.layout.root)] for j in range(len(self.layout.children))]
+        up = rows[:, at + 1] if self.layout.root else rows[:, 0]
+        return Chunk(up.astype(np.int32), [part.astype(np.int32) for part in down], np.ascontiguousarray(rows[:, at]),
+                     np.ascontiguousarray(rows[:, at + 1 + self.layout.root:]))
+
+    def _keep(self, number: int, chunk: Chunk) -> None:
+        if chunk.bytes <= self.budget.left:
+            self.kept[number] = chunk
+            self.budget.left -= chunk.bytes
+
+    def chunks(self) -> Iterator[Chunk]:
+        """Yield the chunks in order, from memory or from the file."""
+        for number in range(len(self.places)):
+            yield self.kept[number] if number in self.kept else self._read(number)
+
+    def _read(self, number: int) -> Chunk:
+        offset, rows = self.places[number]
+        with open(self.path, "rb") as file:
+            file.seek(offset)
+            up = np.fromfile(file, np.int32, rows)
+            down = [np.fromfile(file, np.int32, rows) for _ in self.layout.children]
+            weight = np.fromfile(file, np.float64, rows)
+            X = np.empty((rows, len(self.layout.binary)))
+            for j, binary in enumerate(self.layout.binary):
+                X[:, j] = np.fromfile(file, np.uint8 if binary else np.float64, rows)
+        return Chunk(up, down, weight, X)
+
+
+def _some_rows(X: Array) -> Array:
+    """Return rows spread over a chunk, and those with the least and the largest of each feature."""
+    spread = np.arange(0, len(X), max(len(X) // SAMPLE_ROWS, 1))
+    return X[np.unique(np.concatenate([spread, X.argmin(axis=0), X.argmax(axis=0)]))]
+
+
+def chunk_rows(row_bytes: int, chunk_bytes: float) -> int:
+    """Return how many rows of a size a chunk takes."""
+    return int(np.clip(chunk_bytes / row_bytes, LEAST_ROWS, MOST_ROWS))
+
+
+@dataclass
+class Tree:
+    """The tree of nodes: parents come first in ``order``; ``columns`` are each node's coefficients."""
+
+    order: list[int]
+    children: list[list[int]]
+    columns: list[Index]
+    intercept: int | None  # its place among the coefficients
+
+    @property
+    def root(self) -> int:
+        return self.order[0]
+
+
+class Store:
+    """The nodes of a join in a temporary folder, which goes with this object."""
+
+    def __init__(self, layouts: Sequence[Layout], kept_bytes: float):
+        folder = tempfile.TemporaryDirectory(prefix="buttress-", ignore_cleanup_errors=True)
+        weakref.finalize(self, folder.cleanup)
+        budget = Budget(kept_bytes)
+        self.nodes = [StoredNode(Path(folder.name) / f"node{i}", layout, budget) for i, layout in enumerate(layouts)]
