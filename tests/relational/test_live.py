@@ -82,8 +82,8 @@ def check_fits_among_writers(postgres, n_fits):
             join = live_join(mine, f"live{n_fits}")
             for seed in range(n_fits):
                 with one_snapshot([mine]):
-                    model = RelationalLinearSVC(alpha=0.05, row_weight="join", engine="sql", n_samples=20, max_iter=6,
-                                                tol=1e-2,
+                    model = RelationalLinearSVC(alpha=0.05, row_weight="join", n_samples=20, max_iter=6,
+                                                engine=("sql", "stream")[seed % 2], tol=1e-2,
                                                 random_state=seed).fit(join)
                     frames = [pd.DataFrame({name: column.values for name, column in read_columns(
                         table.source, ["k", *table.features, *filter(None, [table.label])]).items()})

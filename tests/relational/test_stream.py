@@ -57,11 +57,10 @@ def check_pass(join, there, row_weight="join", class_weight=None):
 @pytest.mark.parametrize(("seed", "rows"), [(0, 1), (1, 3), (2, 100), (3, 3), (4, 1), (5, 3)])
 def test_a_pass_is_that_of_rows_in_memory(seed, rows, monkeypatch):
     small_chunks(monkeypatch, rows)
-    for how in ({}, {"weights": True}, {"left": True}):
-        join = joined(seed, **how)
-        oracle = check_pass(join, join, *WEIGHINGS[seed % 2])
-        if rows == 1:
-            assert max(len(node.places) for node in oracle.store.nodes) > 1
+    join = joined(seed, **({}, {"weights": True}, {"left": True})[seed // 2])
+    oracle = check_pass(join, join, *WEIGHINGS[seed % 2])
+    if rows == 1:
+        assert max(len(node.places) for node in oracle.store.nodes) > 1
 
 
 def test_rows_read_from_files_are_those_kept(monkeypatch):

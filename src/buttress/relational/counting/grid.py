@@ -3,12 +3,11 @@
 Source: our own derivation on top of message passing (see docs/relational/counting.md); guarantees G1 and G3 there.
 """
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from buttress._checks import Array
-from buttress.relational.counting import compiled
+from buttress.relational.counting import compiled, spectral
+from buttress.relational.counting.lists import Lists, no_lists, product_lists, room
 from buttress.relational.counting.margins import FIRST_BINS, Evaluation, MarginLoss, evaluation
 from buttress.relational.counting.schedule import (
     Block,
@@ -22,34 +21,9 @@ from buttress.relational.counting.schedule import (
 )
 from buttress.relational.plan.plan import Index, Plan, total_weight
 
-
-@dataclass
-class Lists:
-    """Lists of (bin, weight), one per key, as slices of flat arrays; ``width`` bounds the bins."""
-
-    begin: Index
-    end: Index
-    bins: Index
-    mass: Array
-    width: int
-
-    @property
-    def megabytes(self) -> float:
-        return ENTRY_MEGABYTES * len(self.mass)
-
-    @property
-    def arrays(self) -> tuple[Index, Index, Index, Array]:
-        return self.begin, self.end, self.bins, self.mass
-
-
-ENTRY_MEGABYTES = 20e-6  # of an entry of a list: bin (4 bytes), weight and adjoint (8 each)
 FINEST_STEP = 1e-9  # share of the largest score; finer steps would be lost in the rounding of 64-bit sums
 REFINABLE_SHARE = 1 / 4  # of the memory: a call that took more could not be repeated on a grid four times as fine
 _NONE = np.zeros(0, dtype=np.int64)
-
-
-def no_lists() -> Lists:
-    return Lists(_NONE, _NONE, np.zeros(0, dtype=np.int32), np.zeros(0), 1)
 
 
 class GridOracle:
@@ -66,13 +40,16 @@ class GridOracle:
         The nodes' rows of every row of the join, where they are so few that they can be listed: exact as well.
     memory : float
         Megabytes that the lists of a call may take.
+    most_lists : int
+        Of the root; where it has more children, their lists are multiplied, or their spectra are, whichever is faster.
     """
 
-    def __init__(self, plan: Plan, *, fold: bool = True, rows: list[Index] | None = None, memory: float = np.inf):
+    def __init__(self, plan: Plan, *, fold: bool = True, rows: list[Index] | None = None, memory: float = np.inf,
+                 most_lists: int = 2):
         self.plan = plan
         self.memory = memory
         self.can_refine = True
-        self.schedule: Schedule = schedule(plan, fold=fold) if rows is None else listed(rows)
+        self.schedule: Schedule = schedule(plan, root_lists=most_lists, fold=fold) if rows is None else listed(rows)
         self.schedule.operations[-1], order = self.schedule.root.sorted_by_lists()
         self.y = (plan.y if rows is None else plan.y[rows[0]])[order]
         weights = plan.weights()
@@ -80,9 +57,16 @@ class GridOracle:
         self.side = (self.y > 0).astype(np.int64)
         self.total = total_weight(plan)
         self.exact = len(self.schedule.operations) == 1
+        n_lists = 0 if rows is not None else len(plan.nodes[0].down)
+        wide = GridOracle(plan, fold=fold, memory=memory, most_lists=n_lists) if n_lists > most_lists else None
+        self.star = wide if wide is not None and len(wide.schedule.root.lists) > most_lists else None
 
     def __call__(self, beta: Array, loss: MarginLoss, bins: int = FIRST_BINS) -> Evaluation:
         """Return the plane and bounds at ``beta``, shape (plan.width,), in one pass up and one down."""
+        if self.star is not None and spectral.pays(self.star.schedule, bins, self.memory):
+            found = self.star(beta, loss, bins)
+            self.can_refine = self.star.can_refine
+            return found
         scores = node_scores(self.plan, beta)
         local = [block_values(block, scores) for block in self.schedule.blocks]
         if self.exact:
@@ -144,6 +128,10 @@ class GridOracle:
             (op, key), (op2, key2) = root.lists
             compiled.root_two(shifted[i], self.weights[i], self.side, key, key2, *lists[op].arrays,
                               *lists[op2].arrays, slope, histogram, adjoint[op], adjoint[op2], count)
+        elif len(root.lists) > 2:
+            histogram, count = spectral.meet(shifted[i], self.weights[i], self.side, [key for _, key in root.lists],
+                                             [lists[op] for op, _ in root.lists], [adjoint[op] for op, _ in root.lists],
+                                             slope)
         else:
             op, key = root.lists[0]
             compiled.root_one(shifted[i], self.weights[i], self.side, key, *lists[op].arrays, slope, histogram,
@@ -187,28 +175,3 @@ def _block(block: Block, q: Index, w: Array, lists: list[Lists], free: float) ->
     out = room(np.add.reduceat(sizes, block.start[:-1]), width, free)
     compiled.block_up(q, w, block.start, key, *below.arrays, width, *out.arrays)
     return out
-
-
-def product_lists(product: Product, lists: list[Lists], free: float) -> Lists:
-    one = lists[product.left]
-    two = lists[product.right]
-    width = one.width + two.width - 1
-    sizes = (one.end - one.begin)[product.keys[0]] * (two.end - two.begin)[product.keys[1]]
-    out = room(sizes, width, free)
-    compiled.product_up(*product.keys, *one.arrays, *two.arrays, width, *out.arrays)
-    return out
-
-
-def room(sizes: Index, width: int, free: float) -> Lists:
-    """Return empty lists with room for ``sizes`` entries each, never more than ``width``, and one entry at the end.
-
-    Raises MemoryError when they take more than ``free`` megabytes.
-    """
-    ends = np.cumsum(np.minimum(sizes, width))
-    begin = np.concatenate([[0], ends[:-1]]).astype(np.int64)
-    total = int(ends[-1])
-    if ENTRY_MEGABYTES * total > free:
-        raise MemoryError(f"A pass over this join needs lists of {ENTRY_MEGABYTES * total:.3g} megabytes, where "
-                          f"memory_limit leaves {free:.3g}. Raise memory_limit, or use engine='sql', which spills "
-                          "to disk.")
-    return Lists(begin, begin.copy(), np.zeros(total + 1, dtype=np.int32), np.zeros(total + 1), width)

@@ -12,14 +12,8 @@ from sklearn.utils import check_random_state
 
 from buttress._checks import Array
 from buttress.relational.counting import compiled
-from buttress.relational.counting.grid import (
-    REFINABLE_SHARE,
-    Lists,
-    no_lists,
-    product_lists,
-    room,
-    step_of,
-)
+from buttress.relational.counting.grid import REFINABLE_SHARE, step_of
+from buttress.relational.counting.lists import Lists, no_lists, product_lists, room
 from buttress.relational.counting.margins import FIRST_BINS, Evaluation, MarginLoss, evaluation
 from buttress.relational.counting.schedule import Product, multiplied
 from buttress.relational.plan.plan import Index

@@ -1,0 +1,61 @@
+"""Lists of (bin, weight), one a key: what goes up the join tree, and their products."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from buttress._checks import Array
+from buttress.relational.counting import compiled
+from buttress.relational.counting.schedule import Product
+from buttress.relational.plan.plan import Index
+
+ENTRY_MEGABYTES = 20e-6  # of an entry of a list: bin (4 bytes), weight and adjoint (8 each)
+_NONE = np.zeros(0, dtype=np.int64)
+
+
+@dataclass
+class Lists:
+    """Lists of (bin, weight), one per key, as slices of flat arrays; ``width`` bounds the bins."""
+
+    begin: Index
+    end: Index
+    bins: Index
+    mass: Array
+    width: int
+
+    @property
+    def megabytes(self) -> float:
+        return ENTRY_MEGABYTES * len(self.mass)
+
+    @property
+    def arrays(self) -> tuple[Index, Index, Index, Array]:
+        return self.begin, self.end, self.bins, self.mass
+
+
+def no_lists() -> Lists:
+    return Lists(_NONE, _NONE, np.zeros(0, dtype=np.int32), np.zeros(0), 1)
+
+
+def product_lists(product: Product, lists: list[Lists], free: float) -> Lists:
+    one = lists[product.left]
+    two = lists[product.right]
+    width = one.width + two.width - 1
+    sizes = (one.end - one.begin)[product.keys[0]] * (two.end - two.begin)[product.keys[1]]
+    out = room(sizes, width, free)
+    compiled.product_up(*product.keys, *one.arrays, *two.arrays, width, *out.arrays)
+    return out
+
+
+def room(sizes: Index, width: int, free: float) -> Lists:
+    """Return empty lists with room for ``sizes`` entries each, never more than ``width``, and one entry at the end.
+
+    Raises MemoryError when they take more than ``free`` megabytes.
+    """
+    ends = np.cumsum(np.minimum(sizes, width))
+    begin = np.concatenate([[0], ends[:-1]]).astype(np.int64)
+    total = int(ends[-1])
+    if ENTRY_MEGABYTES * total > free:
+        raise MemoryError(f"A pass over this join needs lists of {ENTRY_MEGABYTES * total:.3g} megabytes, where "
+                          f"memory_limit leaves {free:.3g}. Raise memory_limit, or use engine='sql', which spills "
+                          "to disk.")
+    return Lists(begin, begin.copy(), np.zeros(total + 1, dtype=np.int32), np.zeros(total + 1), width)
