@@ -99,14 +99,15 @@ def write_files(folder, n):
                     f"TO '{folder}/{key}.parquet'")
 
 
-def large(fact, engines):
+def large(fact, limit, engines):
     with tempfile.TemporaryDirectory() as folder:
         subprocess.run([sys.executable, __file__, "--parts", f"write-{folder}", "--fact", str(fact)], check=True)
         for engine in engines:
-            subprocess.run([sys.executable, __file__, "--parts", f"fit-{engine}-{folder}"], check=True)
+            subprocess.run([sys.executable, __file__, "--parts", f"fit-{engine}-{folder}", "--limit", str(limit)],
+                           check=True)
 
 
-def fit(engine, folder):
+def fit(engine, folder, limit):
     """Fit in this process to 1e-3, and print its time and the growth of its memory beside the limit."""
     join = Join([Table("fact", f"{folder}/fact.parquet", features=[f"x{j}" for j in range(8)], label="y"),
                  *(Table(key, f"{folder}/{key}.parquet", features=["v"]) for key in "ab")],
@@ -115,11 +116,11 @@ def fit(engine, folder):
     before = int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize() / 1e6
     clock = time.perf_counter()
     cpu = time.process_time()
-    model = RelationalLinearSVC(random_state=0, engine=engine, memory_limit=4000).fit(join)
+    model = RelationalLinearSVC(random_state=0, engine=engine, memory_limit=limit).fit(join)
     took = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e6 - before
     print(f"  {engine}: N={model.n_join_rows_:.3g}, gap {model.gap_:.1e} in {model.n_oracle_calls_} calls, "
           f"{time.perf_counter() - clock:.0f} s ({time.process_time() - cpu:.0f} s CPU), {took:.0f} megabytes; "
-          f"in process it would take {said:.0f}", flush=True)
+          f"memory_limit is {limit:g}; in memory it would take {said:.0f}", flush=True)
 
 
 def main():
@@ -127,17 +128,18 @@ def main():
     parser.add_argument("--parts", default="speed,large")
     parser.add_argument("--rows", type=int, default=100_000)
     parser.add_argument("--fact", type=int, default=3_000_000)
+    parser.add_argument("--limit", type=float, default=4000, help="memory_limit of the fits of large")
     parser.add_argument("--engines", default="DuckDB,PostgreSQL,Spark")
     options = parser.parse_args()
     for part in options.parts.split(","):
         if part.startswith("write-"):
             write_files(part.removeprefix("write-"), options.fact)
         elif part.startswith("fit-"):
-            fit(*part.split("-", 2)[1:])
+            fit(*part.split("-", 2)[1:], options.limit)
         elif part == "speed":
             speed(options.rows, options.engines.split(","))
         else:
-            large(options.fact, ("stream",))
+            large(options.fact, options.limit, ("stream",))
 
 
 if __name__ == "__main__":
