@@ -276,13 +276,20 @@ def files(tmp_path):
     return join, path
 
 
-def test_a_declared_file_is_the_same_join(files):
+def test_a_declared_file_is_the_same_join(files, monkeypatch):
     join, path = files
     declared = read_join(path)
     assert prepare(declared).n_rows == prepare(join).n_rows
     model = fit_file(path, "t0.y", alpha=0.01, random_state=0)
     np.testing.assert_allclose(model.coef_, RelationalLinearSVC(alpha=0.01, random_state=0).fit(join).coef_, atol=1e-9)
     assert "optimum within" in summary(model)
+    n = len(model.coef_names_)
+    monkeypatch.setattr("buttress.relational.command.MOST_SHOWN", 1)
+    shown = summary(model).splitlines()
+    largest = model.coef_names_[abs(model.coef_per_deviation_[0]).argmax()]
+    assert shown[3].startswith(largest)
+    assert shown[-1].startswith(f"{n - 1} more coefficients") == (n > 1)
+    assert all(name in summary(model, everything=True) for name in model.coef_names_)
     assert f"{prepare(join).n_rows:,}" in explain_file(path)
     check_parity(join, declared)
 

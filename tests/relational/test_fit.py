@@ -186,6 +186,21 @@ def test_coefficients_are_in_original_units_and_feature_order():
     assert repr(RelationalLinearSVC(alpha=0.5)) == "RelationalLinearSVC(alpha=0.5)"
 
 
+@pytest.mark.parametrize("how", [{}, {"weights": True}])
+def test_coefficients_per_standard_deviation_are_those_of_standardised_columns(how):
+    """Against the weighted deviations of the listed rows' columns in their own units."""
+    join = joined(3, **how)
+    model = RelationalLinearSVC(alpha=0.01, row_weight="join", random_state=0).fit(join)
+    plan, rows = prepare(join), materialise(join)
+    X, _, weight = design(join, plan, rows)
+    kept = np.ones(X.shape[1], dtype=bool)
+    kept[plan.slices[plan.label_table].stop - 1] = False  # the constant column
+    scale = np.concatenate([table.scale for table in plan.tables])
+    raw = X[:, kept] * scale
+    deviation = np.sqrt(np.cov(raw.T, aweights=weight, ddof=0).diagonal())
+    np.testing.assert_allclose(model.coef_per_deviation_[0], model.coef_[0] * deviation, atol=1e-12)
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_rows_of_a_left_join_and_of_a_sampler_are_scored(seed):
     join = joined(seed, left=True)

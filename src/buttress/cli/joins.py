@@ -29,6 +29,7 @@ def fit(
     tol: Annotated[float, typer.Option(help="Relative width of the interval around the optimum to stop at.")] = 1e-3,
     max_time: Annotated[float | None, typer.Option(help="Most seconds.")] = None,
     seed: Annotated[int, typer.Option(help="Seed of the sample it starts from.")] = 0,
+    all_coefficients: Annotated[bool, typer.Option("--all-coefficients", help="Print every coefficient.")] = False,
 ) -> None:
     """Train a linear SVM over a join that is never materialised, and write it with its certificate."""
     from buttress.persistence import save
@@ -38,5 +39,5 @@ def fit(
     with ctrl_c():
         model = fit_file(joins, target, alpha=alpha, tol=tol, max_time=max_time, random_state=seed, progress=True)
     save(model, output)
-    typer.echo(summary(model))
+    typer.echo(summary(model, all_coefficients))
     typer.echo(f"Written: {output}")

@@ -154,12 +154,24 @@ def _class_texts(join: Join, model: RelationalLinearSVC) -> list[str]:
     return [counts[word].most_common(1)[0][0] if counts[word] else word for word in words]
 
 
-def summary(model: RelationalLinearSVC) -> str:
-    """Return the text a fit ends with: the interval, rows, calls, and the coefficients largest in magnitude."""
+MOST_SHOWN = 10  # coefficients that a fit prints unless all are asked for
+
+
+def summary(model: RelationalLinearSVC, everything: bool = False) -> str:
+    """Return the text a fit ends with: the interval, rows, calls, and the coefficients that matter most, or all.
+
+    What matters is what a standard deviation of a column does to the score.
+    """
     low, high = model.objective_interval_
     lines = [f"rows of the join  {model.n_join_rows_:,}",
              f"optimum within    [{low:.6g}, {high:.6g}], relative gap {model.gap_:.2g}, "
              f"{model.n_oracle_calls_} oracle calls"]
-    order = abs(model.coef_[0]).argsort()[::-1][:10]
-    lines += [f"{model.coef_names_[j]:<30} {model.coef_[0, j]: .6g}" for j in order]
-    return "\n".join([*lines, f"{'intercept':<30} {model.intercept_[0]: .6g}"])
+    moved = model.coef_per_deviation_[0]
+    order = np.argsort(-abs(np.where(np.isnan(moved), model.coef_[0], moved)), kind="stable")
+    shown = order if everything else order[:MOST_SHOWN]
+    lines.append(f"{'':<30} {'coefficient':>14} {'per standard deviation':>24}")
+    lines += [f"{model.coef_names_[j]:<30} {model.coef_[0, j]:>14.6g} {moved[j]:>24.6g}" for j in shown]
+    lines.append(f"{'intercept':<30} {model.intercept_[0]:>14.6g}")
+    if len(shown) < len(order):
+        lines.append(f"{len(order) - len(shown)} more coefficients: --all-coefficients")
+    return "\n".join(lines)

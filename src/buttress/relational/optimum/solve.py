@@ -90,13 +90,20 @@ def kept_start(plan: Plan, oracle: MarginOracle | SamplingOracle, settings: Sett
     return start
 
 
-def sampled_scores(plan: Plan, oracle: MarginOracle | SamplingOracle, beta: Array, rng: RandomState) -> HeldOut:
-    """Return the scores of rows drawn from the join, to calibrate by: they are many beside the coefficients."""
+def sampled_scores(
+    plan: Plan, oracle: MarginOracle | SamplingOracle, beta: Array, rng: RandomState
+) -> tuple[HeldOut, Array]:
+    """Return the scores of rows drawn from the join, to calibrate by: they are many beside the coefficients.
+
+    Returns the standard deviation of each scaled feature over these rows too, shape (plan.width,).
+    """
     if plan.nodes:
         X, y, weight = draw_sample(plan, CALIBRATION_ROWS, rng)
     else:
         X, y, weight = cast(SamplingOracle, oracle).sample(CALIBRATION_ROWS)
-    return HeldOut((X @ beta)[:, None], (y > 0).astype(np.intp), weight * (len(weight) / weight.sum()), 2)
+    mean = weight @ X / weight.sum()
+    spread: Array = np.sqrt(weight @ (X - mean) ** 2 / weight.sum())
+    return HeldOut((X @ beta)[:, None], (y > 0).astype(np.intp), weight * (len(weight) / weight.sum()), 2), spread
 
 
 def draw_sample(plan: Plan, n: int, rng: RandomState) -> tuple[Array, Array, Array]:
