@@ -61,9 +61,13 @@ def test_one_row_consults_sums_of_all_choices():
 
 def test_spectra_are_for_long_lists_that_fit_memory():
     work = star_oracle(random_join(0, shape="star", rows=200)).star.schedule
-    assert not spectral.pays(work, 1 << 20, 4000)  # lists of 50 rows stay short however fine the grid is
-    assert spectral.pays(work, 64, 4000)
-    assert not spectral.pays(work, 64, 1e-6)
+
+    def pays(bins, memory):
+        return spectral.pays(*spectral.lengths_of(work, bins), bins, memory)
+
+    assert not pays(1 << 20, 4000)  # lists of 50 rows stay short however fine the grid is
+    assert pays(64, 4000)
+    assert not pays(64, 1e-6)
 
 
 def test_a_fit_by_spectra_holds_the_optimum(monkeypatch):

@@ -14,6 +14,7 @@ from relational_storage import in_database
 from sklearn.svm import LinearSVC
 
 from buttress.relational import Join, RelationalLinearSVC, Table, explain
+from buttress.relational.counting import spectral
 from buttress.relational.counting.grid import GridOracle
 from buttress.relational.counting.margins import hinge, logistic
 from buttress.relational.plan.prepare import prepare
@@ -61,6 +62,23 @@ def test_a_pass_is_that_of_rows_in_memory(seed, rows, monkeypatch):
     oracle = check_pass(join, join, *WEIGHINGS[seed % 2])
     if rows == 1:
         assert max(len(node.places) for node in oracle.store.nodes) > 1
+
+
+@pytest.mark.parametrize("spectra", [True, False])
+def test_a_root_of_many_children_is_counted_by_spectra_or_by_products(spectra, monkeypatch):
+    small_chunks(monkeypatch, 3)
+    monkeypatch.setattr(spectral, "pays", lambda *arguments: spectra)
+    join = joined(4, shape="star", left=True)
+    check_pass(join, join, "label_row")
+
+
+def test_a_full_disk_is_said(monkeypatch):
+    def full(self, rows):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(store.StoredNode, "_append", full)
+    with pytest.raises(OSError, match=r"No space left on device. Set TMPDIR"):
+        stream_of(joined(1))
 
 
 def test_rows_read_from_files_are_those_kept(monkeypatch):

@@ -63,7 +63,7 @@ class GridOracle:
 
     def __call__(self, beta: Array, loss: MarginLoss, bins: int = FIRST_BINS) -> Evaluation:
         """Return the plane and bounds at ``beta``, shape (plan.width,), in one pass up and one down."""
-        if self.star is not None and spectral.pays(self.star.schedule, bins, self.memory):
+        if self.star is not None and spectral.pays(*spectral.lengths_of(self.star.schedule, bins), bins, self.memory):
             found = self.star(beta, loss, bins)
             self.can_refine = self.star.can_refine
             return found

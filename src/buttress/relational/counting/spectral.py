@@ -24,11 +24,10 @@ LARGEST_SHARE = 1 / 2  # of the memory that spectra may take
 SCATTERED = 0.15
 
 
-def pays(work: Schedule, bins: int, memory: float) -> bool:
-    """Say whether spectra of the root's lists fit ``memory`` megabytes and take less time than their products."""
+def lengths_of(work: Schedule, bins: int) -> tuple[list[float], list[int]]:
+    """Return about how long the lists are that the root consults, and how many there are of each."""
     lengths: list[float] = []
     n_keys: list[int] = []
-    n_lists = len(work.root.lists)
     for operation in work.operations[:-1]:
         if isinstance(operation, Product):
             lengths.append(min(lengths[operation.left] * lengths[operation.right], bins))
@@ -37,16 +36,22 @@ def pays(work: Schedule, bins: int, memory: float) -> bool:
         n_keys.append(len(operation.start) - 1)
         below = lengths[operation.lists[0][0]] if operation.lists else 1.0
         lengths.append(min(operation.n_rows / max(n_keys[-1], 1) * below, bins))
+    return [lengths[op] for op, _ in work.root.lists], [n_keys[op] for op, _ in work.root.lists]
+
+
+def pays(lengths: Sequence[float], n_keys: Sequence[int], bins: int, memory: float) -> bool:
+    """Say whether spectra of lists fit ``memory`` megabytes and take less time than products of the lists."""
     frequencies = bins // 2
-    tables = 2 * sum(n_keys[op] for op, _ in work.root.lists) + bins  # of lists, what they are worth, and shifts
+    tables = 2 * sum(n_keys) + bins  # of lists, what they are worth, and shifts
     if COMPLEX_MEGABYTES * frequencies * tables > memory * LARGEST_SHARE:
         return False
     products = 0.0
-    length = 1.0
-    for op, _ in work.root.lists:
-        products += length * min(lengths[op], bins / n_lists)
-        length = min(length * min(lengths[op], bins / n_lists), bins)
-    return SCATTERED * products > n_lists * frequencies
+    made = 1.0
+    for length in lengths:
+        entries = min(length, bins / len(lengths))
+        products += made * entries
+        made = min(made * entries, bins)
+    return SCATTERED * products > len(lengths) * frequencies
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,9 @@ from buttress.relational.plan.plan import TableData
 from buttress.relational.sources.blocks import blocks
 from buttress.relational.sql.numbered import numbered
 from buttress.relational.sql.oracle import SqlOracle
-from buttress.relational.stream.oracle import StreamedOracle, Tree
-from buttress.relational.stream.store import Layout, Store, chunk_rows
+from buttress.relational.stream import store
+from buttress.relational.stream.oracle import StreamedOracle
+from buttress.relational.stream.store import Layout, Store, Tree
 
 # shares of the memory of a fit; arrays of a chunk's size are alive some ten times over while it is counted
 KEPT_SHARE = 1 / 4  # of chunks that stay in memory
@@ -21,19 +22,30 @@ def streamed(oracle: SqlOracle, memory: float, random_state: RandomState | int |
     """Read the rows that take part in a join from its database, and return the oracle over them.
 
     They lie in a temporary folder, which goes with the oracle; the database is not needed any more. ``memory`` are the
-    megabytes that all this may take.
+    megabytes that all this may take. Raises OSError when the disk is full.
     """
     sql = oracle.tree
     layouts = [_layout(oracle, i) for i in range(len(sql.nodes))]
-    store = Store(layouts, KEPT_SHARE * memory * MEGABYTE)
-    for i, (node, layout) in enumerate(zip(store.nodes, layouts)):
+    rows_of = Store(layouts, KEPT_SHARE * memory * MEGABYTE)
+    for i, (node, layout) in enumerate(zip(rows_of.nodes, layouts)):
         rows = blocks(oracle.connection, numbered(sql, i), sql.dialect, layout.width)
-        node.write(rows, chunk_rows(layout.row_bytes, CHUNK_SHARE * memory * MEGABYTE))
+        try:
+            node.write(rows, _chunk_rows(layout, CHUNK_SHARE * memory * MEGABYTE))
+        except OSError as error:
+            raise OSError(f"Rows of the join could not be written to {node.path.parent}: {error}. Set TMPDIR to a "
+                          "folder with more room, or use engine='sql', which writes none.") from error
     slices = oracle.plan.slices
     columns = [np.array([slices[t].start + j for t, j in node.owner], dtype=np.int64) for node in sql.nodes]
     intercept = slices[oracle.join.root].stop - 1 if oracle.intercept else None
     tree = Tree(sql.order, [node.children for node in sql.nodes], columns, intercept)
-    return StreamedOracle(store, tree, oracle.plan.width, oracle.total, LIST_SHARE * memory, random_state)
+    return StreamedOracle(rows_of, tree, oracle.plan.width, oracle.total, LIST_SHARE * memory, random_state)
+
+
+def _chunk_rows(layout: Layout, chunk_bytes: float) -> int:
+    """Return how many rows a chunk takes: few where their lists are multiplied, which takes memory for every row."""
+    if len(layout.children) > (2 if layout.root else 1):
+        return store.LEAST_ROWS
+    return int(np.clip(chunk_bytes / layout.row_bytes, store.LEAST_ROWS, store.MOST_ROWS))
 
 
 def _layout(oracle: SqlOracle, i: int) -> Layout:

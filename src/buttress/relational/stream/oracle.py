@@ -11,7 +11,7 @@ from numpy.random import RandomState
 from sklearn.utils import check_random_state
 
 from buttress._checks import Array
-from buttress.relational.counting import compiled
+from buttress.relational.counting import compiled, spectral
 from buttress.relational.counting.grid import REFINABLE_SHARE, step_of
 from buttress.relational.counting.lists import Lists, no_lists, product_lists, room
 from buttress.relational.counting.margins import FIRST_BINS, Evaluation, MarginLoss, evaluation
@@ -123,9 +123,14 @@ class _Pass:
     def root(self, messages: dict[int, Message]) -> None:
         """Meet the root's rows with its children's lists: histograms, the gradient and what each entry is worth."""
         i = self.tree.root
+        below = [messages[c].lists for c in self.tree.children[i]]
+        by_spectra = len(below) > 2 and spectral.pays(
+            [len(part.mass) / len(part.begin) for part in below], [len(part.begin) for part in below],
+            sum(part.width for part in below), self.free)
+        most = len(below) if by_spectra else 2
         for chunk in self.oracle.store.nodes[i].chunks():
             q, low = self._bins(i, chunk)
-            part = self._consulted(i, chunk, messages, most=2)
+            part = self._consulted(i, chunk, messages, most)
             side = chunk.up.astype(np.int64)
             order = np.argsort(part.keys[1][1], kind="stable") if len(part.keys) == 2 and part.products else None
             weight = chunk.weight
@@ -149,7 +154,10 @@ class _Pass:
         slope = np.stack([-self.loss.slope(-score), self.loss.slope(score)])
         histogram = np.zeros_like(slope)
         count = np.zeros(len(q))
-        if len(part.keys) == 2:
+        if len(part.keys) > 2:
+            histogram, count = spectral.meet(q, weight, side, [key for _, key in part.keys], part.lists, part.adjoint,
+                                             slope)
+        elif len(part.keys) == 2:
             (op, key), (op2, key2) = part.keys
             compiled.root_two(q, weight, side, key, key2, *part.lists[op].arrays, *part.lists[op2].arrays, slope,
                               histogram, part.adjoint[op], part.adjoint[op2], count)

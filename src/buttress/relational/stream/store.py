@@ -165,11 +165,6 @@ def _some_rows(X: Array) -> Array:
     return X[np.unique(np.concatenate([spread, X.argmin(axis=0), X.argmax(axis=0)]))]
 
 
-def chunk_rows(row_bytes: int, chunk_bytes: float) -> int:
-    """Return how many rows of a size a chunk takes."""
-    return int(np.clip(chunk_bytes / row_bytes, LEAST_ROWS, MOST_ROWS))
-
-
 @dataclass
 class Tree:
     """The tree of nodes: parents come first in ``order``; ``columns`` are each node's coefficients."""
