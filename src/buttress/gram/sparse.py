@@ -62,8 +62,13 @@ def _add_products(
             value = data[entry]
             first = list_starts[indices[entry]]
             last = list_starts[indices[entry] + 1]
-            if start > 0:
-                first += np.searchsorted(list_rows[first:last], start)
+            end = last
+            while start > 0 and first < end:  # search by halves for the first row to add to
+                middle = (first + end) // 2
+                if list_rows[middle] < start:
+                    first = middle + 1
+                else:
+                    end = middle
             for place in range(first, last):
                 row = list_rows[place]
                 if row >= stop:

@@ -28,8 +28,9 @@ SINGULAR = 1e-13  # of the largest pivot: a pivot below this is rounding
 @numba.njit(error_model="numpy")
 def _product(K: Array, b: Array, f: Array) -> None:
     """Set f = K b, from the rows of the symmetric K where b is not 0."""
-    f[:] = 0.0
     n = b.size
+    for t in range(n):
+        f[t] = 0.0
     for i in range(n):
         weight = b[i]
         if weight != 0:
@@ -96,11 +97,24 @@ def _move(K: Array, free: Index, gradient: Array, move: Array) -> bool:
         return False
     level = np.ones(size)
     _substitute(A, level)
-    move[:] = -gradient
+    for i in range(size):
+        move[i] = -gradient[i]
     _substitute(A, move)
-    move -= level * (move.sum() / level.sum())
-    move -= move.mean()  # whatever the rounding
+    share = _sum(move) / _sum(level)
+    for i in range(size):
+        move[i] -= level[i] * share
+    rounding = _sum(move) / size
+    for i in range(size):
+        move[i] -= rounding
     return True
+
+
+@numba.njit(error_model="numpy")
+def _sum(x: Array) -> float:
+    total = 0.0
+    for i in range(x.size):
+        total += x[i]
+    return total
 
 
 @numba.njit(error_model="numpy")
@@ -120,17 +134,17 @@ def _falls(K: Array, free: Index, gradient: Array, move: Array) -> bool:
 def _take(b: Array, free: Index, move: Array, lo: Array, hi: Array, l1: Array) -> bool:
     """Add the move to b, or the part of it up to the first bound or kink; say whether it met one."""
     length = 1.0
-    for k in range(free.size):
-        end = _end(b[free[k]], move[k], lo[free[k]], hi[free[k]], l1[free[k]])
-        if move[k] != 0:
-            length = min(length, (end - b[free[k]]) / move[k])
+    end = np.empty(free.size)
+    reach = np.full(free.size, np.inf)
     for k in range(free.size):
         i = free[k]
-        end = _end(b[i], move[k], lo[i], hi[i], l1[i])
-        if length < 1 and move[k] != 0 and (end - b[i]) / move[k] <= length:
-            b[i] = end
-        else:
-            b[i] = min(max(b[i] + length * move[k], lo[i]), hi[i])
+        end[k] = _end(b[i], move[k], lo[i], hi[i], l1[i])
+        if move[k] != 0:
+            reach[k] = (end[k] - b[i]) / move[k]
+            length = min(length, reach[k])
+    for k in range(free.size):
+        i = free[k]
+        b[i] = end[k] if reach[k] <= length else min(max(b[i] + length * move[k], lo[i]), hi[i])
     return length < 1
 
 
@@ -172,6 +186,31 @@ def _rise(f: Array, before_f: Array, p: Array, b: Array, before: Array, l1: Arra
     return total
 
 
+# loops in place of array expressions, whose compilation takes several times as long as that of all else here
+
+
+@numba.njit(error_model="numpy")
+def _differ(f: Array, p: Array, g: Array) -> None:
+    """Put f - p into the first entries of g."""
+    for i in range(f.size):
+        g[i] = f[i] - p[i]
+
+
+@numba.njit(error_model="numpy")
+def _copy(source: Array, target: Array) -> None:
+    for i in range(source.size):
+        target[i] = source[i]
+
+
+@numba.njit(error_model="numpy")
+def _largest(x: Array) -> float:
+    """Return the largest magnitude."""
+    found = 0.0
+    for i in range(x.size):
+        found = max(found, abs(x[i]))
+    return found
+
+
 @compile_kernel(
     "Tuple((boolean, int64, int64))(float64[:,::1], float64[::1], float64[::1], float64[::1], float64[::1],"
     " float64[::1], float64[::1], float64, float64, int64, int64)"
@@ -190,12 +229,12 @@ def one_pass(
     n = b.size
     g = np.zeros(K.shape[1])
     _product(K, b, f)
-    g[:n] = f - p
+    _differ(f, p, g)
     made, downwards = pair_updates(K, g, b, lo, hi, l1, tol, pairs)
     _product(K, b, f)
     if made == pairs or downwards > 0:
         return False, made, downwards
-    tiny = rounding * (np.abs(f).max() + np.abs(p).max())
+    tiny = rounding * (_largest(f) + _largest(p))
     before = np.empty(n)
     before_f = np.empty(n)
     for _ in range(rounds):
@@ -205,15 +244,15 @@ def one_pass(
         _product(K, b, f)
         if met > 0:
             continue
-        g[:n] = f - p
+        _differ(f, p, g)
         if largest_violation(g[:n], b, lo, hi, l1) <= tiny:
             return True, made, downwards
-        before[:] = b
-        before_f[:] = f
+        _copy(b, before)
+        _copy(f, before_f)
         pair_updates(K, g, b, lo, hi, l1, tiny, 2 * n)
         _product(K, b, f)
         if not _rise(f, before_f, p, b, before, l1) < 0:
-            b[:] = before
-            f[:] = before_f
+            _copy(before, b)
+            _copy(before_f, f)
             return True, made, downwards
     return False, made, downwards
