@@ -1,11 +1,13 @@
 """Exact SVC training and prediction against scikit-learn and scikit-learn-intelex, in one run with equal threads.
 
-    python benchmarks/exact.py [--threads 1 2] [--data-dir DIR] [--quick] [--repeat 2] [--only NAME]
+    python benchmarks/exact.py [--threads 1 2] [--data-dir DIR] [--quick | --large] [--repeat 2] [--only NAME]
+                               [--gap .01 .1]
 
 Every library fits the same rows in float32 and float64 in turn (ours and sklearnex take float32 as such, scikit-learn
 converts it); the best of ``--repeat`` runs counts. Printed per row: CPU and wall seconds, how many times longer the
 others take, each one's dual objective relative to the best (0 is best), the floor (the products and exponentials of
-n_SV rows, at the speed measured here) and kernel rows computed per support vector. MNIST is read from DIR/mnist, else
+n_SV rows, at the speed measured here) and kernel rows computed per support vector. ``--gap`` fits ours once more for
+each of these values of its parameter. MNIST is read from DIR/mnist, else
 fetched from OpenML. scikit-learn-intelex is left out where it is not installed.
 """
 
@@ -16,6 +18,7 @@ import os
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -87,8 +90,10 @@ QUICK = {
     "text 3k x 100k, C=1": (lambda _: text(3_000), {"C": 1.0, "gamma": 1.0}),
 }
 
+LARGE = {"synthetic 100k x 30, C=1": (lambda _: synthetic(100_000, 30), {"C": 1.0})}  # the others take minutes
 
-def libraries(threads):
+
+def libraries(threads, gaps=()):
     """Return name -> (class, dtype)."""
     import sklearn.svm
 
@@ -96,6 +101,7 @@ def libraries(threads):
 
     found = {"ours f32": (buttress.SVC, np.float32), "ours f64": (buttress.SVC, np.float64),
              "scikit-learn": (sklearn.svm.SVC, np.float64)}
+    found |= {f"ours, gap={gap:g}": (partial(buttress.SVC, gap=gap), np.float32) for gap in gaps}
     try:
         import daal4py
         from sklearnex.svm import SVC as Intelex
@@ -140,7 +146,7 @@ def floor_seconds(n, d, n_sv):
     return best / (512 * 2048) * n * n_sv
 
 
-def measure(name, data, options, repeat, threads, leave_out=()):
+def measure(name, data, options, repeat, threads, leave_out=(), gaps=()):
     """Return one row: times of fit and predict, objectives, and the floor where rows are dense."""
     X, y = data
     gamma = options["gamma"] if "gamma" in options else 1 / (X.shape[1] * X.var())
@@ -148,7 +154,7 @@ def measure(name, data, options, repeat, threads, leave_out=()):
     options = {"tol": TOL, "cache_size": CACHE, **options, "gamma": gamma}
     two = len(np.unique(y)) == 2
     row = {"name": name, "threads": threads, "fit": {}}
-    known = {library: kind for library, kind in libraries(threads).items() if library not in leave_out}
+    known = {library: kind for library, kind in libraries(threads, gaps).items() if library not in leave_out}
     for turn in range(repeat):
         for library, (kind, dtype) in known.items():
             if library == "scikit-learn" and turn > 0:
@@ -186,14 +192,14 @@ def show(row):
 
 def one(arguments):
     """Measure the chosen problems in this process, whose threads are already limited, and print JSON lines."""
-    problems = QUICK if arguments.quick else PROBLEMS
+    problems = QUICK if arguments.quick else LARGE if arguments.large else PROBLEMS
     import buttress
 
     buttress.SVC().fit(*synthetic(2500, 10))  # compile first
     for name, (data, options) in problems.items():
         if not arguments.only or arguments.only in name:
-            print(json.dumps(measure(name, data(arguments.data_dir), options, arguments.repeat, arguments.threads[0])),
-                  flush=True)
+            print(json.dumps(measure(name, data(arguments.data_dir), options, arguments.repeat, arguments.threads[0],
+                                     gaps=arguments.gap)), flush=True)
 
 
 def main():
@@ -201,8 +207,10 @@ def main():
     parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
     parser.add_argument("--data-dir")
     parser.add_argument("--quick", action="store_true", help="two small problems")
+    parser.add_argument("--large", action="store_true", help="a problem of 100,000 rows instead")
     parser.add_argument("--repeat", type=int, default=2)
     parser.add_argument("--only", help="only problems whose name holds this")
+    parser.add_argument("--gap", type=float, nargs="*", default=[], help="fit ours with these gaps, too")
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.worker:
@@ -212,7 +220,9 @@ def main():
         count = str(threads)
         limited = {**os.environ, **{f"{pool}_NUM_THREADS": count for pool in ("OMP", "OPENBLAS", "MKL")}}
         command = [sys.executable, __file__, "--worker", "--threads", count, "--repeat", str(arguments.repeat)]
-        command += ["--quick"] * arguments.quick + ["--only", arguments.only] * bool(arguments.only)
+        command += ["--quick"] * arguments.quick + ["--large"] * arguments.large
+        command += ["--only", arguments.only] * bool(arguments.only)
+        command += ["--gap", *map(str, arguments.gap)] * bool(arguments.gap)
         command += ["--data-dir", arguments.data_dir] * bool(arguments.data_dir)
         with subprocess.Popen(command, env=limited, stdout=subprocess.PIPE, text=True) as process:
             for line in process.stdout:
