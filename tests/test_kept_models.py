@@ -76,7 +76,7 @@ def test_a_regression_answers_in_numbers_and_parquet_is_written(call):
 
 def test_by_default_what_an_audit_recommends_is_trained(call, monkeypatch):
     said = SimpleNamespace(recommended="gradient boosting", verdict=["", "", "Use: gradient boosting."])
-    monkeypatch.setattr("buttress.audit.call.audit_table", lambda *arguments: said)
+    monkeypatch.setattr("buttress.audit.call.audit_table", lambda *arguments, **more: said)
     written("data.csv", y=np.where(YES, "yes", "no"))
     code, out, _ = call("train", "data.csv", "--target", "y", "-o", "m.buttress")
     assert code == 0

@@ -165,22 +165,22 @@ def test_a_gram_matrix_is_right_after_an_interrupt():
     ridge.gram(u)
     u[:20] = 0.5
     u[150:160] = 2.0  # weights up and weights down are taken in turn
-    ridge.gram.take = raising_at_the_second_call(Z)
+    ridge.gram.summed = raising_at_the_second_call(ridge.gram.summed)
     with pytest.raises(KeyboardInterrupt):
         ridge.gram(u)
     np.testing.assert_allclose(ridge.gram(u), (Z.T * u) @ Z, atol=1e-10)
 
 
-def raising_at_the_second_call(Z):
+def raising_at_the_second_call(function):
     calls = []
 
-    def take(rows):
-        calls.append(rows)
+    def called(*arguments):
+        calls.append(arguments)
         if len(calls) == 2:
             raise KeyboardInterrupt
-        return Z[rows]
+        return function(*arguments)
 
-    return take
+    return called
 
 
 @pytest.mark.parametrize(("n", "seconds"), [(3000, 0.3), (100_000, 1.0)])

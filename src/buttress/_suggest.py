@@ -17,7 +17,7 @@ def brief(value: object) -> str:
     """Return the repr of what was given on one line, its end left out where it is long.
 
     >>> brief(0.5), brief(list(range(50)))
-    ('0.5', '[0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17...')
+    ('0.5', '[0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 1...')
     """
     text = " ".join(repr(value).split())
     return text if len(text) <= SHOWN else f"{text[:SHOWN]}..."
