@@ -208,6 +208,22 @@ def test_of_too_many_rows_some_count_and_each_its_own(monkeypatch, features, wor
         assert (found * curvature < 1).all()     # of one row's curvature its own part is less than all
 
 
+def test_copies_of_a_row_that_do_not_count_are_left_out_together(monkeypatch):
+    monkeypatch.setattr("buttress.certainty.one_step.MOST_FEATURES", 5)
+    rng = np.random.default_rng(2)
+    groups = np.repeat(np.arange(12), 3)
+    X, curvature = rng.normal(size=(12, 9))[groups], rng.uniform(0.5, 3.0, size=36)
+    drawn = np.linspace(0, 35, 5).astype(int)
+    expected = []
+    for i in range(36):
+        with_own = np.union1d(drawn, np.flatnonzero(groups == groups[i]))
+        A = 0.7 * np.eye(9) + (X[with_own].T * curvature[with_own]) @ X[with_own]
+        expected.append(X[i] @ np.linalg.solve(A, X[i]))
+    found = leverages(X, curvature, 0.7, groups=groups)
+    assert_allclose(found, expected, rtol=1e-8)
+    assert (found * np.bincount(groups, curvature)[groups] < 1).all()
+
+
 def test_left_out_scores_of_wide_rows_are_those_of_fits_without_them(monkeypatch):
     monkeypatch.setattr("buttress.certainty.one_step.MOST_WORK", 60 * 10**2)     # 10 of 60 rows
     rng = np.random.default_rng(0)

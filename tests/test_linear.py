@@ -9,7 +9,8 @@ from scipy.sparse import csr_array, csr_matrix
 from sklearn.datasets import load_breast_cancer, make_classification
 
 from buttress import LinearSVC
-from buttress.solvers.linear import newton
+from buttress._checks import NotConvergedWarning
+from buttress.solvers.linear import newton, one_machine
 from buttress.solvers.linear.primal import LinearProblem, Rate, best_rate, default_rate, full_batch, gradient_descent
 from buttress.solvers.linear.stochastic import SuffixMean, Walk, draws, merged, stochastic_descent
 
@@ -110,7 +111,8 @@ def test_coordinates_of_the_dual_reach_newtons_optimum(loss, intercept, kind):
 
 
 @pytest.mark.parametrize("loss", LOSSES)
-def test_sparse_rows_of_many_columns_take_the_dual_by_themselves(loss):
+def test_sparse_rows_of_many_columns_take_the_dual_by_themselves(loss, monkeypatch):
+    monkeypatch.setattr(one_machine, "MANY", 100)
     rng = np.random.default_rng(0)
     X = csr_matrix(rng.normal(size=(150, 1500)) * (rng.random((150, 1500)) < 0.01))
     y = np.asarray(X[:, :40].sum(axis=1)).ravel() + 0.3 * rng.normal(size=150) > 0
@@ -121,6 +123,17 @@ def test_sparse_rows_of_many_columns_take_the_dual_by_themselves(loss):
     np.testing.assert_array_equal(model.coef_, LinearSVC(loss=loss, solver="dual", tol=1e-8, max_iter=20000)
                                   .fit(X, y).coef_)
     assert (np.linalg.norm(model.coef_ - theirs.coef_)) > 0    # two ways, one optimum
+
+
+def test_the_dual_takes_read_only_rows_and_as_many_passes_as_wanted():
+    X, y = noisy()
+    rows = csr_matrix(X)
+    for part in (rows.data, rows.indices, rows.indptr):
+        part.flags.writeable = False
+    model = LinearSVC(solver="dual", max_iter=2, tol=1e-12)
+    with pytest.warns(NotConvergedWarning, match="after 2 iterations"):
+        model.fit(rows, y)
+    assert model.n_iter_ == 2
 
 
 # --- gradient descent ---

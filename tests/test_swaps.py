@@ -131,3 +131,23 @@ def test_what_cannot_be_done_is_said():
         attacks.swaps(model, X, y, columns=names, count=3, levels={name: range(100) for name in names})
     with pytest.raises(ValueError, match="not fitted on"):
         attacks.swaps(model, X, np.full(len(y), "maybe"), columns=names)
+
+
+def test_margins_without_bound_settle_no_row():
+    X, y = table()
+    model, names = fitted(LogisticRegression(C=10), X, y)
+
+    class Certain:
+        classes_ = model.classes_
+
+        def predict(self, X):
+            return model.predict(X)
+
+        def decision_function(self, X):
+            return np.where(model.decision_function(X) > 0, np.inf, -np.inf)
+
+    Certain.__sklearn_is_fitted__ = lambda self: True
+    _, expected = attacks.swaps(model, X, y, columns=names, return_info=True)
+    _, found = attacks.swaps(Certain(), X, y, columns=names, return_info=True)
+    np.testing.assert_array_equal(found.success, expected.success)
+    assert expected.success.any()

@@ -52,7 +52,7 @@ def _is_stochastic(estimator: _HasSolver) -> bool:
 
 
 class LinearSVC(Probabilities, CallbackSupportMixin, ClassifierMixin, BaseEstimator):
-    """Linear support vector classifier, solved in the primal, with an intercept that is not penalised.
+    """Linear support vector classifier with an intercept that is not penalised.
 
     Minimises 1/2 ||w||^2 + sum_i C_i l(1 - y_i (w'x_i + b)), C_i = C * class weight * sample weight, with l(u) =
     max(0, u) ("hinge") or max(0, u)^2 ("squared_hinge"). Of more than two classes each is set against the rest.
@@ -64,8 +64,9 @@ class LinearSVC(Probabilities, CallbackSupportMixin, ClassifierMixin, BaseEstima
     loss : {"hinge", "squared_hinge"}, default="hinge"
     solver : {"auto", "newton", "dual", "gd", "sgd"}, default="auto"
         "newton" reaches the optimum to rounding. "dual" takes one multiplier at a time, for sparse rows of many columns
-        (text). "gd" takes full (sub)gradient steps, "sgd" steps on one row at a time. "auto" is "dual" for a sparse X
-        of more than 1,000 columns, else "newton".
+        (text) of about one length: columns that differ much in scale make it slow. "gd" takes full (sub)gradient steps,
+        "sgd" steps on one row at a time. "auto" is "dual" for a sparse X of more than 1,000 rows and columns, else
+        "newton".
     schedule : {"inverse", "constant", "pegasos"}, default="inverse"
         Step lengths of "gd" and "sgd": eta0 / (1 + decay t), eta0, or eta0 / (1 + eta0 t / (nC)).
     eta0, decay : float or None
@@ -252,7 +253,8 @@ class LinearSVC(Probabilities, CallbackSupportMixin, ClassifierMixin, BaseEstima
     ) -> Machine:
         """Solve one class against the rest; ``inner`` as in :func:`run`."""
         solver = chosen_solver(self.solver, problem.X)
-        problem, steps, each = course(solver, problem, self._rate, average=self.average, rng=rng)
+        problem, steps, each = course(solver, problem, self._rate, average=self.average, rng=rng,
+                                     most=None if self.max_iter == -1 else self.max_iter)
         outcome = run(steps, tol=self.tol, max_iter=None if self.max_iter == -1 else self.max_iter * each,
                       max_time=left(), callback=report, progress=self.progress, name=f"LinearSVC(solver={solver!r})",
                       inner=inner)

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from buttress._checks import Array
+from buttress._suggest import LARGEST
 from buttress._types import Mask, Rows
 
 Column = Any  # a name or a number
@@ -89,7 +90,10 @@ class WorstCells:
 
 def harm_done(wrong: Mask, margin: Array | None) -> Array:
     """Return the harm to a classifier: 1 and more where it is wrong; below that, margins say how near it is to it."""
-    return wrong.astype(np.float64) if margin is None else 2.0 * wrong - margin / (1 + np.abs(margin))
+    if margin is None:
+        return wrong.astype(np.float64)
+    bounded = np.clip(np.nan_to_num(margin, nan=0.0), -LARGEST, LARGEST)  # those of a model may be infinite
+    return np.asarray(2.0 * wrong - bounded / (1 + np.abs(bounded)))
 
 
 def lead_of(scores: Array, codes: Rows) -> Array:

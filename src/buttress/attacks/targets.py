@@ -176,7 +176,7 @@ class QueryTarget:
     def gradient(self, X: Array, V: Array) -> Array:
         if self.own is None:
             return by_differences(self.scores, X, V)
-        G = np.asarray(self.own(self.as_fitted(X), V), dtype=np.float64)
+        G = np.array(self.own(self.as_fitted(X), V), dtype=np.float64)  # ours to write to
         if G.shape != X.shape:
             raise ValueError(f"The model's input_gradient gives an array of shape {G.shape}. Expected {X.shape}, a "
                              "gradient for each row that it is asked for.")

@@ -21,7 +21,7 @@ def left_out_scores(
     scores = np.asarray(problem.X @ w + b)
     u = 1 - problem.y * scores
     slopes = squared_hinge_slopes(problem.y, u) if problem.squared else hinge_slopes(problem.y, u, problem.bound)
-    h = leverages(problem.X, problem.bound * slopes.second, 1.0, intercept=problem.intercept)
+    h = leverages(problem.X, problem.bound * slopes.second, 1.0, intercept=problem.intercept, groups=groups)
     if multipliers is not None and not problem.squared:
         pull = multipliers if groups is None else np.bincount(groups, multipliers)[groups]
         bound = problem.bound if groups is None else np.bincount(groups, problem.bound)[groups]

@@ -63,10 +63,16 @@ def one_step(scores: Array, slopes: Slopes, weight: Array, h: Array, groups: Row
     return scores + h * together * slopes.first / np.maximum(1 - h * together * slopes.second, LEAST_FREE)
 
 
-def leverages(Z: DenseOrSparse, curvature: Array, ridge: float, *, intercept: bool = False) -> Array:
-    """Return h (n,) of the rows of Z (n, m) for curvatures w l'' (n,); an intercept is an unpenalised column."""
-    by = _by_columns if Z.shape[1] + intercept <= MOST_FEATURES else _by_rows
-    return by(Z, curvature, ridge, intercept)
+def leverages(
+    Z: DenseOrSparse, curvature: Array, ridge: float, *, intercept: bool = False, groups: Rows | None = None
+) -> Array:
+    """Return h (n,) of the rows of Z (n, m) for curvatures w l'' (n,); an intercept is an unpenalised column.
+
+    Rows of one of the ``groups`` (n,) are equal, and left out together.
+    """
+    if Z.shape[1] + intercept <= MOST_FEATURES:
+        return _by_columns(Z, curvature, ridge, intercept)
+    return _by_rows(Z, curvature, ridge, intercept, groups)
 
 
 def _by_columns(Z: DenseOrSparse, curvature: Array, ridge: float, intercept: bool) -> Array:
@@ -83,11 +89,11 @@ def _by_columns(Z: DenseOrSparse, curvature: Array, ridge: float, intercept: boo
     return np.concatenate([np.einsum("ij,ij->j", v, v) for v in parts])
 
 
-def _by_rows(Z: DenseOrSparse, curvature: Array, ridge: float, intercept: bool) -> Array:
+def _by_rows(Z: DenseOrSparse, curvature: Array, ridge: float, intercept: bool, groups: Rows | None) -> Array:
     """The same through the rows with curvature (the Woodbury identity), of many as many as ``MOST_WORK`` allows.
 
-    A row that is not among those counts for itself all the same (Sherman-Morrison): without it, 1 - h w l'' is no
-    share of anything.
+    A row that is not among those counts for itself and its equals all the same (Sherman-Morrison): without it,
+    1 - h w l'' is no share of anything.
     """
     lengths = row_norms(Z, squared=True)
     constant = LARGE * float(np.sqrt(lengths.mean())) * intercept
@@ -107,7 +113,8 @@ def _by_rows(Z: DenseOrSparse, curvature: Array, ridge: float, intercept: bool) 
     out = np.maximum(out, 0.0)
     own = curvature.copy()  # of rows that were left out above
     own[active] = 0.0
-    return np.asarray(out / (1 + own * out))
+    together = own if groups is None else np.bincount(groups, own)[groups]
+    return np.asarray(out / (1 + together * out))
 
 
 def kernel_features(kernel: Kernel, X: DenseOrSparse, landmarks: DenseOrSparse) -> tuple[Array, Array]:

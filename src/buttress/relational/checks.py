@@ -1,4 +1,4 @@
-"""What a join is refused for, in one text for both engines: they count differently and must refuse alike.
+"""What a join is refused for, in one text for all engines: they count differently and must refuse alike.
 
 Each function takes what an engine has counted, in this process or by SQL, and raises ValueError naming table, column,
 what was found and what to do.

@@ -106,8 +106,8 @@ def sql_oracle(join: Join, model: CountingOptions, large: bool) -> SqlOracle:
     """Return the plan and oracle inside the database; raises ValueError for what only this process can do."""
     for name, alone, usual in (("sketch", "rank", "grid"), ("solver", "paper", "auto")):
         if getattr(model, name) == alone:
-            raise ValueError(f"{name}={alone!r} is counted in this process only"
-                             + (f", and in it the tables would exceed memory_limit={model.memory_limit:g} megabytes. "
+            raise ValueError(f"{name}={alone!r} needs the tables in memory"
+                             + (f", and there they would exceed memory_limit={model.memory_limit:g} megabytes. "
                                 "Raise memory_limit" if large else ". Use engine='memory'") + f", or {name}={usual!r}.")
     memory = model.memory_limit * (1.0 if model.engine == "sql" else DATABASE_SHARE)
     return SqlOracle(join, intercept=model.fit_intercept, per_label_row=model.row_weight == "label_row",

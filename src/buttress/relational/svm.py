@@ -85,7 +85,7 @@ class RelationalLinearSVC(Probabilities, CallbackSupportMixin, ClassifierMixin, 
         folder and are read again in every pass. "sql": in the database, one SELECT a pass; nothing leaves it. "auto"
         streams when the tables outside of this process would take more than ``memory_limit`` megabytes here.
     memory_limit : float, default=4000
-        Megabytes that a fit may take, beside the frames it is given.
+        Megabytes that a fit may take, beside the frames it is given; streams and a DuckDB of our own take at least 200.
     max_iter : int or None, default=500
         Most oracle calls; steps for "paper".
     max_time : float or None

@@ -63,8 +63,8 @@ def _looked_at(estimator: Estimator, number: int, X: Any, y: Any, numeric_target
     """Return what is seen of a batch; the ``first`` one tells the estimator the columns."""
     try:
         rows, targets = check_X_y(estimator, X, y, numeric_target=numeric_target, min_rows=1, single=True, reset=first)
-    except ValueError as error:
-        raise ValueError(f"Batch {number}: {error}") from error
+    except (ValueError, TypeError) as error:
+        raise type(error)(f"Batch {number}: {error}") from error
     return Look(targets, row_keys(rows, targets) if numeric_target else rows[:, 0], rows.dtype == np.float32)
 
 
@@ -81,6 +81,8 @@ def _repeatable(batches: Pairs | Callable[[], Pairs]) -> Callable[[], Pairs]:
     """Return a function that returns the batches from the beginning."""
     if callable(batches):
         return batches
+    if not isinstance(batches, Iterable):
+        raise ValueError(f"batches must be an iterable of pairs (X, y). Got {type(batches).__name__}.")
     if isinstance(batches, Iterator):
         raise ValueError("batches are gone through several times. Got an iterator, which ends after one pass. Give a "
                          "list, or the function that makes the iterator.")
@@ -89,8 +91,11 @@ def _repeatable(batches: Pairs | Callable[[], Pairs]) -> Callable[[], Pairs]:
 
 def _of_pairs(estimator: Any, again: Callable[[], Pairs], numeric_target: bool) -> BatchedTable:
     looks: list[Look] = []
-    for number, (X, y) in enumerate(again()):
-        looks.append(_looked_at(estimator, number, X, y, numeric_target, not looks))
+    for number, pair in enumerate(again()):
+        if not isinstance(pair, tuple | list) or len(pair) != 2:
+            raise ValueError(f"Each of the batches must be a pair (X, y). Got {type(pair).__name__} as number "
+                             f"{number}. For one array use fit, or [(X, y)].")
+        looks.append(_looked_at(estimator, number, *pair, numeric_target, not looks))
     sizes = [len(look.y) for look in looks]
     return _table(estimator, looks, lambda dtype: PairedBatches(again, sizes, dtype))
 

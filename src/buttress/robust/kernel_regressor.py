@@ -80,8 +80,8 @@ class RobustKernelRegressor(Documented, ExpansionValues, ExpansionIntervals, Reg
     contamination_ : float
         Share of corrupt rows: the mean of ``outlier_proba_``, or the number given.
     contamination_interval_ : array of shape (2,)
-        The share lies between the two with probability .9, as far as corrupt rows contradict the others: those that lie
-        within the noise cannot be counted. From the likelihood of all shares
+        Meant to hold the share with probability .9, as far as corrupt rows contradict the others: those that lie within
+        the noise cannot be counted. In trials it did so in .76 to .84 of fits. From the likelihood of all shares
         (``solvers/contamination/share_interval.py``); the lower end is 0 where the plain fit stays.
     agreement_ : array of shape (n,)
         Share of the starts that judge the row as ``inlier_mask_`` does; 1 where the fit is not exact.
@@ -203,15 +203,15 @@ class RobustKernelRegressor(Documented, ExpansionValues, ExpansionIntervals, Reg
                         self.n_starts, setting.rng, budget)
             found = robust_fit(task)
             held = held_out_fits(task, found)
-            bounds = residual_shares(found.explained.law, found.fit.loo, found.fit.spread, task.missed, task.limits,
-                                     task.levels(found.fit))
+            bounds = None if share is not None else residual_shares(
+                found.explained.law, found.fit.loo, found.fit.spread, task.missed, task.limits, task.levels(found.fit))
         budget.tell(found.n_iter)
         self.intercept_ = middle
         self.expansion_ = design.expand(found.fit.coef[:, None] * unit)
         without = design.expand(held.coef * unit)
         self.held_out_ = held.times(unit, middle, without.coef, without.intercept)
         self._keep(found, design, share, unit)
-        self.contamination_interval_ = share_interval(bounds, self, share)
+        self.contamination_interval_ = share_interval(bounds, self)
         if share is None:
             bad = ~self.inlier_mask_
             with setting.threads(X):
@@ -245,12 +245,14 @@ class Contaminated(Protocol):
     clean_: bool
 
 
-def share_interval(bounds: Array, fitted: Contaminated, share: float | None) -> Array:
+def share_interval(bounds: Array | None, fitted: Contaminated) -> Array:
     """Return ``bounds`` (2,) on the share as an attribute: holding the estimate, and 0 where the plain fit stays.
 
-    Both ends are the ``share`` where one is given.
+    Without bounds the share was given, and is both ends.
     """
-    return around(fitted.contamination_, bounds, none_too=fitted.clean_) if share is None else np.full(2, share)
+    if bounds is None:
+        return np.full(2, fitted.contamination_)
+    return around(fitted.contamination_, bounds, none_too=fitted.clean_)
 
 
 def held_out_fits(task: Task, found: Found) -> HeldOutFits:

@@ -75,7 +75,7 @@ class RobustLinearRegressor(Documented, RegressorMixin, BaseEstimator):
     ----------
     coef_ : array of shape (d,)
     intercept_ : float
-    inlier_mask_, outlier_proba_, weights_, loo_residual_, loo_sigma_, scale_, contamination_, contamination_interval_
+    inlier_mask_, outlier_proba_, weights_, loo_residual_, loo_sigma_, scale_, contamination_, contamination_interval_,
     agreement_, row_keys_
         As in :class:`buttress.RobustKernelRegressor`; ``weights_`` are 0 where the bisquare rejects a row, 1 throughout
         where the plain fit stays.
@@ -166,8 +166,9 @@ class RobustLinearRegressor(Documented, RegressorMixin, BaseEstimator):
         self.intercept_ = middle + float(constant)
         self.held_out_ = held.times(unit, middle, *columns.original(held.coef))
         self._keep(found, share, unit)
-        bounds = residual_shares(found.known.law, found.fit.loo, found.fit.spread, None, limits, None)
-        self.contamination_interval_ = share_interval(bounds, self, share)
+        bounds = None if share is not None else residual_shares(
+            found.known.law, found.fit.loo, found.fit.spread, None, limits, None)
+        self.contamination_interval_ = share_interval(bounds, self)
         if share is None:
             warn_of_misleading(y, self.loo_residual_, ~self.inlier_mask_, together=False)
         return self

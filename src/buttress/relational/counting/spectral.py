@@ -20,7 +20,8 @@ from buttress.relational.plan.plan import Index
 COMPLEX_MEGABYTES = 16e-6  # of a frequency of a spectrum: two 64-bit floats
 LARGEST_SHARE = 1 / 2  # of the memory that spectra may take
 # time that two entries of lists take to be multiplied, as a share of that of two frequencies with what follows of them:
-# 0.08 to 0.3 on stars of 4 and 8 tables with 10 and 100 rows a key (benchmarks/relational.py --parts calls)
+# 0.08 to 0.3 in a trial on stars of 4 and 8 tables, 10 and 100 rows a key; benchmarks/relational.py --parts calls times
+# stars of 100
 SCATTERED = 0.15
 
 

@@ -38,8 +38,8 @@ def home_of(
     """
     connections = {id(table.source[0]): table.source[0] for table in tables if isinstance(table.source, tuple)}
     if len(connections) > 1 or (connections and not all(isinstance(t.source, tuple) for t in tables)):
-        raise ValueError("engine='sql' needs all tables in one database, or none in any. Use engine='memory', or copy "
-                         "the tables into one database.")
+        raise ValueError("Engines 'sql' and 'stream' need all tables in one database, or none in any. Use "
+                         "engine='memory', or copy the tables into one database.")
     if connections:
         connection = next(iter(connections.values()))
         dialect = dialect_of(connection)

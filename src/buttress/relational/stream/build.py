@@ -31,6 +31,8 @@ def streamed(oracle: SqlOracle, memory: float, random_state: RandomState | int |
         rows = blocks(oracle.connection, numbered(sql, i), sql.dialect, layout.width)
         try:
             node.write(rows, _chunk_rows(layout, CHUNK_SHARE * memory * MEGABYTE))
+        except TimeoutError:  # an OSError, too
+            raise
         except OSError as error:
             raise OSError(f"Rows of the join could not be written to {node.path.parent}: {error}. Set TMPDIR to a "
                           "folder with more room, or use engine='sql', which writes none.") from error

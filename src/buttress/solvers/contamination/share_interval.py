@@ -52,7 +52,10 @@ class Tried:
 
 
 def quantiles(tried: Tried, n: int) -> Array:
-    """Return the share of n rows that has 5 per cent below it, and the one that has 5 per cent above it."""
+    """Return the share of n rows that has 5 per cent below it, and the one that has 5 per cent above it.
+
+    Neither is more than any share that was tried.
+    """
     weight = np.exp((tried.likelihood - tried.likelihood.max()) * SHARES.counted) * tried.cell
     weight /= weight.sum()
     counts = np.arange(n + 1)
@@ -62,7 +65,7 @@ def quantiles(tried: Tried, n: int) -> Array:
         if part > SHARES.neglected:
             below += part * ndtr((counts + 0.5 - middle) / width)
     ends = np.searchsorted(below, [(1 - COVERAGE) / 2, (1 + COVERAGE) / 2])
-    return np.asarray(np.minimum(ends, n) / n)
+    return np.asarray(np.minimum(ends / n, RESIDUALS.most_bad))
 
 
 def outward(law: AnyLaw, values: Array, start: float, learned: Callable[[AnyLaw, float], Learned[AnyLaw]]) -> Tried:

@@ -29,14 +29,15 @@ from buttress.solvers.linear.primal import LinearProblem
 from buttress.solvers.run import Step, Steps, restartable
 
 FIRST = 3  # passes before the first certificate, which costs about as much as one
-PASSES = 5  # later ones are made after a fifth of the passes so far
+PASSES = 5  # later ones are made after so many, and a fifth of the passes so far
 
 
 @restartable
-def coordinate_descent(problem: LinearProblem, *, memory: Memory | None = None) -> Steps:
+def coordinate_descent(problem: LinearProblem, most: int | None = None, *, memory: Memory | None = None) -> Steps:
     """Yield (w, b, dual objective, multipliers) after passes over the rows, in orders that are always the same.
 
-    The gap is the relative duality gap, at the best b for the w of the hinge. Iterations are passes.
+    The gap is the relative duality gap, at the best b for the w of the hinge. Iterations are passes, of which a step
+    takes several; ``most`` is how many are wanted in all.
     """
     rows = _Rows.of(problem)
     a = np.zeros(len(problem.y))
@@ -54,15 +55,21 @@ def coordinate_descent(problem: LinearProblem, *, memory: Memory | None = None) 
         yield Step((w, shown, dual, a.copy()), gap=problem.relative_gap(primal, dual), objective=primal,
                    iterations=max(passes, 1), memory=partial(dict, a=a.copy(), b=b, made=made, passes=passes))
         passes = FIRST + made // PASSES
+        if most is not None:
+            passes = max(1, min(passes, most - made))
         b = _take_passes(rows, problem.y, passes, np.random.default_rng(made), b, a, w.copy())
         made += passes
 
 
 @dataclass
 class _Rows:
-    """The rows X (n, d), and of each its limit, the curvature along its multiplier, and the share that softness has."""
+    """The rows X (n, d) and what they are made of; of each row its limit, and the curvature along its multiplier.
+
+    ``softness`` is the part of the curvature that is the squared hinge's.
+    """
 
     X: csr_matrix
+    entries: tuple[Array, Array, Array]
     limit: Array
     curvature: Array
     softness: Array
@@ -75,12 +82,9 @@ class _Rows:
         sigma = float(squares.mean()) if problem.intercept else 0.0
         softness = 0.5 / problem.bound if problem.squared else np.zeros(len(squares))
         limit = np.full(len(squares), np.inf) if problem.squared else problem.bound
-        return cls(X, limit, squares + sigma + softness, softness, sigma)
-
-    @property
-    def entries(self) -> tuple[Array, Array, Array]:
-        """What the matrix is made of."""
-        return self.X.indptr, self.X.indices, self.X.data
+        # rows that processes share are read-only, which compiled code does not take
+        indptr, indices, data = (np.require(part, requirements="W") for part in (X.indptr, X.indices, X.data))
+        return cls(X, (indptr, indices, data), limit, squares + sigma + softness, softness, sigma)
 
 
 def _best_intercept(problem: LinearProblem, w: Array, b: float) -> float:

@@ -14,7 +14,7 @@ from buttress.solvers.linear.stochastic import blocks, merged, stochastic_descen
 from buttress.solvers.run import Outcome, Steps
 
 SOLVERS = ("auto", "newton", "dual", "gd", "sgd")
-MANY_COLUMNS = 1000  # of sparse rows: with more, a system of the columns costs more than passes over the entries
+MANY = 1000  # sparse rows and columns: with more of both, systems of equations cost more than passes over the entries
 
 
 class Machine(NamedTuple):
@@ -40,21 +40,21 @@ def chosen_solver(solver: str, X: DenseOrSparse) -> str:
     """Return the solver that "auto" stands for on these rows; others are themselves."""
     if solver != "auto":
         return solver
-    return "dual" if is_csr(X) and X.shape[1] > MANY_COLUMNS else "newton"
+    return "dual" if is_csr(X) and min(X.shape) > MANY else "newton"
 
 
 def course(
     solver: str, problem: LinearProblem, rate: Callable[[LinearProblem, Rows | None], Rate], *, average: bool,
-    rng: np.random.RandomState,
+    rng: np.random.RandomState, most: int | None = None,
 ) -> Course:
     """Return the steps of a solver by name, from w = 0; ``rate(problem, rows)`` gives lengths to those that need some.
 
-    "sgd" is on a problem in which equal rows may be one.
+    "sgd" is on a problem in which equal rows may be one. ``most`` is the number of iterations wanted.
     """
     if solver == "newton":
         return Course(problem, multiplier_newton(problem))
     if solver == "dual":
-        return Course(problem, coordinate_descent(problem))
+        return Course(problem, coordinate_descent(problem, most))
     if solver == "gd":
         lengths = rate(problem, None)
         start = np.zeros(problem.X.shape[1] + 1 + len(problem.y))
