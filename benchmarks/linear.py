@@ -6,8 +6,8 @@
 Every setting of both is fitted, those that end within 1e-3 (relative) of the optimum are timed again in turn, and the
 ratio of the two fastest is printed. Seconds are of the processor. The optimum is Newton's, to a duality gap of 1e-7.
 SGDClassifier's settings are its schedules over a grid of first steps and powers, 1 to 3 passes, averaged from the
-start, from half a pass on, or not at all. On text both LinearSVC take their defaults at C = 1, and their objectives (the
-sum form, free intercept) are printed: scikit-learn's penalises the intercept.
+start, from half a pass on, or not at all. On text both LinearSVC take their defaults at C = 1, and their objectives
+(the sum form, free intercept) are printed: scikit-learn's penalises the intercept.
 """
 
 import argparse
