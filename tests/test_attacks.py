@@ -265,6 +265,18 @@ class OwnGradient(LogisticRegression):
         return V @ self.coef_
 
 
+def test_a_gradient_that_the_model_keeps_is_not_written_to():
+    X, y = moons(40)
+    model = OwnGradient().fit(X, y)
+    fixed = np.broadcast_to(np.array([1.0, -2.0]), X.shape)     # read-only
+    model.input_gradient = lambda X, V: fixed[: len(X)]
+    attacks.pgd(model, X, y, eps=0.3, steps=5, random_state=0)
+    kept = fixed.copy()
+    model.input_gradient = lambda X, V: kept[: len(X)]
+    attacks.pgd(model, X, y, eps=0.3, steps=5, random_state=0)
+    np.testing.assert_array_equal(kept, fixed)
+
+
 def test_a_gradient_of_the_models_own_is_used():
     X, y = moons(40)
     own, known = OwnGradient().fit(X, y), LogisticRegression().fit(X, y)

@@ -143,3 +143,16 @@ def test_dask_collections_that_do_not_match_are_refused():
         regressor().fit_batches(arrays.from_array(X, chunks=(100, 3)), arrays.from_array(y, chunks=50))
     with pytest.raises(ValueError, match="y must be one too"):
         regressor().fit_batches(arrays.from_array(X, chunks=(100, 3)), y)
+
+
+@pytest.mark.parametrize(("batches", "message"), [
+    (None, r"batches must be an iterable of pairs"),
+    (3, "batches must be an iterable of pairs"),
+    (np.ones((4, 2)), r"must be a pair .* Got ndarray as number 0"),
+    ((np.ones((4, 2)), np.ones(4)), r"must be a pair .* Got ndarray as number 0"),
+    ([(np.ones((4, 2)),)], "must be a pair"),
+    ([(np.ones((4, 2)), np.ones(4)), (np.ones((0, 2)), np.ones(0))], "Batch 1: "),
+])
+def test_batches_of_another_form_are_named(batches, message):
+    with pytest.raises(ValueError, match=message):
+        regressor().fit_batches(batches)

@@ -155,3 +155,12 @@ def test_coverage_of_shifted_targets_over_many_tables():
         low, high = RobustKernelRegressor(random_state=0).fit(X, y).contamination_interval_
         held.append(low <= bad.mean() <= high)
     assert np.mean(held) >= 0.85
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("n", [5, 10])
+def test_no_share_beyond_those_that_were_tried_is_within_an_interval(n):
+    rng = np.random.default_rng(n)
+    model = RobustKernelRegressor(random_state=0).fit(rng.normal(size=(n, 2)), rng.normal(size=n))
+    low, high = model.contamination_interval_
+    assert 0 <= low <= model.contamination_ <= high <= max(0.5, model.contamination_)

@@ -81,6 +81,15 @@ def test_a_full_disk_is_said(monkeypatch):
         stream_of(joined(1))
 
 
+def test_time_that_is_up_while_rows_are_read_is_not_a_full_disk(monkeypatch):
+    def late(self, rows):
+        raise TimeoutError("max_time was spent")
+
+    monkeypatch.setattr(store.StoredNode, "_append", late)
+    with pytest.raises(TimeoutError, match=r"^max_time was spent$"):
+        stream_of(joined(1))
+
+
 def test_rows_read_from_files_are_those_kept(monkeypatch):
     small_chunks(monkeypatch, 3)
     join = joined(1)

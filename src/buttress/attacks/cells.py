@@ -58,7 +58,8 @@ class WorstCells:
 
         A cell that ``start`` has changed already keeps what it got. Of equals the version met first stays.
         """
-        left, start = iter(ways), self.given if start is None else start
+        left = iter(ways)
+        start = self.given if start is None else start
         while len(rows := np.flatnonzero(self.most < self.enough)) and (
             batch := list(islice(left, max(1, ASKED // len(rows))))
         ):
@@ -98,7 +99,8 @@ def harm_done(wrong: Mask, margin: Array | None) -> Array:
 
 def lead_of(scores: Array, codes: Rows) -> Array:
     """Return by how much the score of each row's class leads over its best rival; scores (n, k), codes (n,)."""
-    rows, rivals = np.arange(len(codes)), np.array(scores, dtype=np.float64)
+    rows = np.arange(len(codes))
+    rivals = np.array(scores, dtype=np.float64)
     rivals[rows, codes] = -np.inf
     return np.asarray(scores[rows, codes] - rivals.max(axis=1))
 

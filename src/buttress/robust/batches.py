@@ -40,7 +40,7 @@ class Look:
     single: bool
 
 
-def batched_table(estimator: Any, batches: Any, y: Any, *, numeric_target: bool) -> BatchedTable:
+def batched_table(estimator: Any, batches: Any, y: Any) -> BatchedTable:
     """Return the table of batches, checked in a first pass.
 
     Raises ValueError for a batch that :func:`check_X_y` refuses, fewer than two rows, an iterator, a checkpoint, Dask
@@ -53,19 +53,19 @@ def batched_table(estimator: Any, batches: Any, y: Any, *, numeric_target: bool)
         raise ValueError("fit_batches evaluates the kernel between rows and landmarks. Got kernel='precomputed'. Use "
                          "fit, or a kernel by name.")
     if hasattr(batches, "to_delayed"):
-        return _of_dask(estimator, batches, y, numeric_target)
+        return _of_dask(estimator, batches, y)
     if y is not None:
         raise ValueError("y goes with a Dask collection. Got batches of another kind: give pairs (X, y).")
-    return _of_pairs(estimator, _repeatable(batches), numeric_target)
+    return _of_pairs(estimator, _repeatable(batches))
 
 
-def _looked_at(estimator: Estimator, number: int, X: Any, y: Any, numeric_target: bool, first: bool) -> Look:
+def _looked_at(estimator: Estimator, number: int, X: Any, y: Any, first: bool) -> Look:
     """Return what is seen of a batch; the ``first`` one tells the estimator the columns."""
     try:
-        rows, targets = check_X_y(estimator, X, y, numeric_target=numeric_target, min_rows=1, single=True, reset=first)
+        rows, targets = check_X_y(estimator, X, y, numeric_target=True, min_rows=1, single=True, reset=first)
     except (ValueError, TypeError) as error:
         raise type(error)(f"Batch {number}: {error}") from error
-    return Look(targets, row_keys(rows, targets) if numeric_target else rows[:, 0], rows.dtype == np.float32)
+    return Look(targets, row_keys(rows, targets), rows.dtype == np.float32)
 
 
 def _table(estimator: Any, looks: Sequence[Look], batches: Callable[[np.dtype[Any]], Batches]) -> BatchedTable:
@@ -89,13 +89,13 @@ def _repeatable(batches: Pairs | Callable[[], Pairs]) -> Callable[[], Pairs]:
     return lambda: batches
 
 
-def _of_pairs(estimator: Any, again: Callable[[], Pairs], numeric_target: bool) -> BatchedTable:
+def _of_pairs(estimator: Any, again: Callable[[], Pairs]) -> BatchedTable:
     looks: list[Look] = []
     for number, pair in enumerate(again()):
         if not isinstance(pair, tuple | list) or len(pair) != 2:
             raise ValueError(f"Each of the batches must be a pair (X, y). Got {type(pair).__name__} as number "
                              f"{number}. For one array use fit, or [(X, y)].")
-        looks.append(_looked_at(estimator, number, *pair, numeric_target, not looks))
+        looks.append(_looked_at(estimator, number, *pair, not looks))
     sizes = [len(look.y) for look in looks]
     return _table(estimator, looks, lambda dtype: PairedBatches(again, sizes, dtype))
 
@@ -143,7 +143,7 @@ def _as_rows(X: Any, dtype: np.dtype[Any]) -> Array:
     return np.asarray(X, dtype=dtype)
 
 
-def _of_dask(estimator: Any, X: Any, y: Any, numeric_target: bool) -> BatchedTable:
+def _of_dask(estimator: Any, X: Any, y: Any) -> BatchedTable:
     """Return the table of Dask collections: of arrays the chunks, of data frames the partitions."""
     from dask import compute, delayed
 
@@ -158,13 +158,13 @@ def _of_dask(estimator: Any, X: Any, y: Any, numeric_target: bool) -> BatchedTab
     if len(blocks) != len(targets):
         raise ValueError(f"X and y must have the same blocks. Got {len(blocks)} of X and {len(targets)} of y.")
     rows, first = compute(blocks[0], targets[0])
-    _looked_at(estimator, 0, rows, first, numeric_target, True)
+    _looked_at(estimator, 0, rows, first, True)
     known = clone(estimator)  # without what an earlier fit has left, which need not travel
     for name in ("n_features_in_", "feature_names_in_"):
         if hasattr(estimator, name):
             setattr(known, name, getattr(estimator, name))
     look = delayed(_looked_at, traverse=False)
-    looks = compute(*[look(known, k, block, target, numeric_target, False)
+    looks = compute(*[look(known, k, block, target, False)
                       for k, (block, target) in enumerate(zip(blocks, targets, strict=True))])
     sizes = [len(one.y) for one in looks]
     return _table(estimator, looks, lambda dtype: DaskBatches(list(blocks), sizes, dtype))

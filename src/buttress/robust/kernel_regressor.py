@@ -187,7 +187,7 @@ class RobustKernelRegressor(Documented, ExpansionValues, ExpansionIntervals, Reg
         budget = Budget(self.max_time, progress=self.progress, name=type(self).__name__)
         share = check_robust_parameters(self)
         check_count("n_starts", self.n_starts, 0)
-        table = batched_table(self, batches, y, numeric_target=True)
+        table = batched_table(self, batches, y)
         self.row_keys_ = table.keys
         return self._fit_rows(table.rows(self.n_landmarks), table.y, share, budget)
 

@@ -127,11 +127,11 @@ class StoredNode:
 
     def _chunk(self, rows: Array) -> Chunk:
         """Return the columns of ``rows``; the root's follow each other by the lists they consult."""
-        down = [rows[:, j + (not self.layout.root)] for j in range(len(self.layout.children))]
-        at = len(down) + (not self.layout.root)
-        if self.layout.root and down:
-            rows = rows[np.lexsort(down)]
-        down = [rows[:, j + (not self.layout.root)] for j in range(len(self.layout.children))]
+        first = 0 if self.layout.root else 1
+        at = first + len(self.layout.children)
+        if self.layout.root and self.layout.children:
+            rows = rows[np.lexsort(rows[:, first:at].T)]
+        down = rows[:, first:at].T
         up = rows[:, at + 1] if self.layout.root else rows[:, 0]
         return Chunk(up.astype(np.int32), [part.astype(np.int32) for part in down], np.ascontiguousarray(rows[:, at]),
                      np.ascontiguousarray(rows[:, at + 1 + self.layout.root:]))

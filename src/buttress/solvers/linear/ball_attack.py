@@ -22,7 +22,7 @@ from scipy.linalg import blas, cho_solve
 from buttress._checks import TINY, Array
 from buttress.checkpoints.memory import Memory
 from buttress.solvers.linear.free_range import Margins, factored, free_range_descent
-from buttress.solvers.linear.intercept import best_intercept
+from buttress.solvers.linear.intercept import hinge_intercept
 from buttress.solvers.run import Step, Steps, restartable
 
 SHRINK = 0.2  # factor of the barriers' weight once the iterate is near their centre
@@ -153,8 +153,7 @@ class Program:
     def primal(self, w: Array) -> tuple[float, float]:
         """Return the objective of (P) with the best intercept, and that intercept."""
         margin = -self.rows[:, :-2] @ w - self.eps * dual_norm(w, self.norm)
-        low, high = np.where(self.y > 0, 0.0, -self.c), np.where(self.y > 0, self.c, 0.0)
-        b = best_intercept(self.y * (1 - margin), low, high, 0.0)
+        b = hinge_intercept(self.y * (1 - margin), self.y, self.c)
         return 0.5 * float(w @ w) + float(self.c @ np.maximum(0, 1 - margin - self.y * b)), b
 
     def dual(self, a: Array) -> float:

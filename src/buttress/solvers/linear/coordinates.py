@@ -24,7 +24,7 @@ from scipy.sparse import csr_matrix
 from buttress._checks import Array
 from buttress._compiling import compile_kernel
 from buttress.checkpoints.memory import Memory
-from buttress.solvers.linear.intercept import best_intercept
+from buttress.solvers.linear.intercept import hinge_intercept
 from buttress.solvers.linear.primal import LinearProblem
 from buttress.solvers.run import Step, Steps, restartable
 
@@ -91,9 +91,7 @@ def _best_intercept(problem: LinearProblem, w: Array, b: float) -> float:
     """Return the best b for w under the hinge; the b of the last pass for the squared hinge, 0 where it is fixed."""
     if problem.squared or not problem.intercept:
         return b
-    positive = problem.y > 0
-    low = np.where(positive, 0.0, -problem.bound)
-    return best_intercept(problem.y - problem.X @ w, low, low + problem.bound, 0.0)
+    return hinge_intercept(problem.y - problem.X @ w, problem.y, problem.bound)
 
 
 def _take_passes(

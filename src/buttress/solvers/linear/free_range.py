@@ -28,7 +28,7 @@ from scipy.linalg import LinAlgError, blas, cho_factor, cho_solve
 from buttress._checks import TINY, Array
 from buttress._rows import drawn_rows
 from buttress.checkpoints.memory import Memory
-from buttress.solvers.linear.intercept import best_intercept
+from buttress.solvers.linear.intercept import hinge_intercept
 from buttress.solvers.run import Step, Steps, restartable, run
 
 RIDGES = (0.0, 1e-14, 1e-11, 1e-8)  # of the diagonal: what is added to it, in turn, until its matrix has a factor
@@ -156,7 +156,7 @@ def balanced(program: Program) -> bool:
 def certified(G: Margins, w: Array, a: Array, y: Array, c: Array, iterations: int) -> Step:
     """Return the step of w with its best intercept; the gap is relative to the primal objective."""
     margin = G.times(np.maximum(np.append(w, -w), 0))
-    b = best_intercept(y * (1 - margin), np.where(y > 0, 0.0, -c), np.where(y > 0, c, 0.0), 0.0)
+    b = hinge_intercept(y * (1 - margin), y, c)
     primal = 0.5 * float(w @ w) + float(c @ np.maximum(0, 1 - margin - y * b))
     dual = float(a.sum()) - 0.5 * float(np.sum(np.maximum(0, G.transposed(a)) ** 2))
     return Step((w, b, a), gap=(primal - dual) / max(primal, TINY), objective=primal, iterations=iterations)

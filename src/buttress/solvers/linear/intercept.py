@@ -16,3 +16,8 @@ def best_intercept(residual: Array, lo: Array, hi: Array, l1: Array | float) -> 
     order = points.argsort(kind="stable")
     slope = rises[order].cumsum() - hi.sum()
     return float(points[order[min(int(slope.searchsorted(0.0)), len(order) - 1)]])
+
+
+def hinge_intercept(residual: Array, y: Array, bound: Array) -> float:
+    """Return a minimiser over b0 of sum_i bound_i max(0, y_i (residual_i - b0)), y in {-1, +1}."""
+    return best_intercept(residual, np.where(y > 0, 0.0, -bound), np.where(y > 0, bound, 0.0), 0.0)
