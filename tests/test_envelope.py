@@ -8,6 +8,7 @@ from scipy.optimize import minimize
 
 from buttress import KernelRegressor, Mean, Subquantile
 from buttress._checks import NotConvergedWarning
+from buttress.kernels import RBF
 from buttress.solvers.gradient.envelope import envelope_gradient
 from buttress.solvers.gradient.space import Dual, Primal, StoredRows
 
@@ -89,8 +90,24 @@ def test_a_fitted_model_is_nearly_stationary_and_an_unfinished_one_is_not():
     begun = KernelRegressor(risk=Subquantile(0.8), alpha=0.1, max_iter=3)
     with pytest.warns(NotConvergedWarning):
         begun = begun.fit(X, y).stationarity()
-    done = KernelRegressor(risk=Subquantile(0.8), alpha=0.1, max_iter=20_000, tol=1e-6).fit(X, y).stationarity()
-    assert done.norm < 1e-3 * begun.norm
+    model = KernelRegressor(risk=Subquantile(0.8), alpha=0.1, max_iter=20_000, tol=1e-6).fit(X, y)
+    assert model.stationarity().norm < 1e-3 * begun.norm
+
+
+def test_stationarity_is_that_of_the_models_own_objective():
+    """Differences of the envelope's values, each by every set of 6 of 8 rows, along the kernel functions of the rows."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(8, 1))
+    y = np.sin(X[:, 0])
+    y[:2] = 5.0
+    with pytest.warns(NotConvergedWarning):
+        model = KernelRegressor(risk=Subquantile(0.75), kernel=RBF(1.0), alpha=0.6, max_iter=2, fit_intercept=False,
+                                step="paper").fit(X, y)
+    root = np.linalg.cholesky(RBF(1.0)(X, X))  # w = root' c has the norm of the function of coefficients c
+    w = root.T @ model.dual_coef_
+    values = [[by_every_kept_set(root, y, w + s * h, 6, 0.6 / 6, 1e-3)[0] for s in (1, -1)] for h in 1e-4 * np.eye(8)]
+    slopes = [(up - down) / 2e-4 for up, down in values]
+    assert model.stationarity(lam=1e-3).norm == pytest.approx(np.linalg.norm(slopes), rel=1e-4)
 
 
 def test_models_without_their_rows_are_refused():

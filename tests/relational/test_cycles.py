@@ -107,6 +107,35 @@ def test_no_order_of_elimination_does_better(seed):
     assert width(edges, decompose(edges, large)) == pytest.approx(least_width(edges), abs=1e-6)
 
 
+def empties_by_ears(edges):
+    """Whether taking away ears, as Graham and Yu do, leaves one edge: an ear's shared vertices lie in one other edge."""
+    left = list(edges)
+    while len(left) > 1:
+        for ear in left:
+            others = [edge for edge in left if edge is not ear]
+            shared = ear & frozenset().union(*others)
+            if any(shared <= edge for edge in others):
+                left = others
+                break
+        else:
+            return False
+    return True
+
+
+def test_the_width_is_one_exactly_where_the_join_is_acyclic():
+    rng = np.random.default_rng(0)
+    seen = []
+    for _ in range(15):
+        edges = [frozenset(rng.permutation(4)[: rng.choice([2, 2, 3])].tolist()) for _ in range(4)]
+        acyclic = empties_by_ears(edges)
+        assert (spanning_tree(edges) is not None) == acyclic, edges
+        least = least_width(edges)
+        assert least >= 1 - 1e-9
+        assert (least <= 1 + 1e-9) == acyclic, edges
+        seen.append(acyclic)
+    assert 3 <= sum(seen) <= 12
+
+
 # Whole joins
 
 
