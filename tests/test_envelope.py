@@ -95,7 +95,7 @@ def test_a_fitted_model_is_nearly_stationary_and_an_unfinished_one_is_not():
 
 
 def test_stationarity_is_that_of_the_models_own_objective():
-    """Differences of the envelope's values, each by every set of 6 of 8 rows, along the kernel functions of the rows."""
+    """Differences of the envelope's values, each by every set of 6 of 8 rows, in an orthonormal basis of their span."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(8, 1))
     y = np.sin(X[:, 0])

@@ -108,7 +108,7 @@ def test_no_order_of_elimination_does_better(seed):
 
 
 def empties_by_ears(edges):
-    """Whether taking away ears, as Graham and Yu do, leaves one edge: an ear's shared vertices lie in one other edge."""
+    """Whether taking away ears leaves one edge: the vertices that an ear shares lie in one other edge (Graham, Yu)."""
     left = list(edges)
     while len(left) > 1:
         for ear in left:

@@ -342,7 +342,7 @@ def test_theorem_5_bounds_the_papers_hypothesis(rule):
 
 @pytest.mark.parametrize("sharp", [False, True], ids=["the paper's D and G", "the least D and G"])
 def test_theorem_15_bounds_the_regret_of_projected_descent(sharp):
-    """Mean of f(beta_t) - f(beta*) <= 2 D G / sqrt T: with D = sqrt d/(2 alpha), G = 4 d, and with the least of each."""
+    """Mean of f(beta_t) - f(beta*) <= 2 D G / sqrt T: for D = sqrt d/(2 alpha), G = 4 d, and for the least of each."""
     join = joined(5)
     plan, rows = prepare(join), materialise(join)
     X, y, weight = design(join, plan, rows)

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from buttress._checks import Array
 from buttress.relational import Join, Table, evaluate, explain
@@ -66,8 +67,8 @@ def regret(gradients: Sequence[float], radius: float) -> float:
 def theorem_6() -> dict[str, float]:
     """Regret over (7) where D bounds the first distance only: on a line, in the ball of that radius; and in one half.
 
-    On the line gradients of -1 turn to 1 half-way. In the ball they take turns and end in a run of one sign. In the ball
-    of radius D/2 the diameter is D.
+    On the line gradients of -1 turn to 1 half-way. In the ball they take turns and end in a run of one sign. A ball of
+    radius D/2 has the diameter D.
     """
     T = 1000
     turning = [-1.0] * (T // 2) + [1.0] * (T // 2)
@@ -93,7 +94,7 @@ def definition_8() -> dict[str, float]:
     def mean_hinge(Z: Array) -> float:
         return float(np.maximum(0, 1 - y * (Z @ beta)).mean())
 
-    def perturbed(lowered: Array) -> float:
+    def perturbed(lowered: NDArray[np.bool_]) -> float:
         return mean_hinge(X * np.where(lowered, 1 - eps, 1 + eps))
 
     return {

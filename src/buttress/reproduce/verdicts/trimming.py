@@ -53,9 +53,9 @@ def _bend(f: Callable[[float], float], x: float, h: float) -> float:
 
 
 def claim_3() -> dict[str, float]:
-    """Second differences: at most 0 in t, and in w, where those of a weakly convex function plus L w^2/2 are at least 0.
+    """Second differences in t, of a concave function at most 0, and in w plus L, of a weakly convex one at least 0.
 
-    One row of feature 1 and target 0 at t = 1: g(t, w) = min(1, w^2), L = 2. Two rows, p = 1/2: Psi = min(w^2, (w-1)^2).
+    One row of feature 1 and target 0 at t = 1: g(t, w) = min(1, w^2), L = 2. Two, p = 1/2: Psi = min(w^2, (w - 1)^2).
     """
     losses = np.random.default_rng(0).exponential(size=10)
     grid = np.linspace(0, 3, 301)

@@ -15,13 +15,13 @@ SIZES = np.linspace(200, 2000, 10)  # rows, of figures 3 and 4
 
 def _trimmed(X: Array, y: Array, n_kept: int) -> Array:
     """Return least squares on the rows of smallest residual, from w = 0 until the kept rows repeat."""
-    w = np.zeros(X.shape[1])
-    kept: Array = np.zeros(0)
+    w: Array = np.zeros(X.shape[1])
+    before: list[int] = []
     while True:
-        order = np.sort(np.argsort((X @ w - y) ** 2)[:n_kept])
-        if np.array_equal(order, kept):
+        kept = sorted(np.argsort((X @ w - y) ** 2)[:n_kept].tolist())
+        if kept == before:
             return w
-        kept = order
+        before = kept
         w = np.linalg.lstsq(X[kept], y[kept])[0]
 
 
@@ -50,10 +50,11 @@ def _lower(n: Array, d: int, K: float) -> Array:
 
 def equation_72() -> dict[str, float]:
     """The size above which (81) is positive, d = 20 and K = 4 as in figure 4: as printed, put right, and by trying."""
-    d, K = 20, 4.0
+    d = 20
+    K = 4.0
     log = np.log(2 * d)
     b = 24 * d * K - 18
-    sizes = np.arange(1, 2001)
+    sizes = np.arange(1.0, 2001.0)
     return {
         "printed": float((np.sqrt(b**2 - 36 * (d * K) ** 2 * log) + b * log) / 18),
         "put right": float(log / 18 * (np.sqrt(b**2 - 36 * (d * K) ** 2) + b)),
@@ -77,8 +78,10 @@ def equation_74() -> dict[str, float]:
 
 
 def equation_96() -> dict[str, float]:
-    """Share of 20 draws of 5,000 standard normal rows of 5 columns with a smallest eigenvalue over n/2, and its bound."""
-    n, d, K = 5000, 5, 1.0
+    """Share of 20 draws of 5,000 standard normal rows of 5 columns whose smallest eigenvalue is over n/2, and (96)."""
+    n = 5000
+    d = 5
+    K = 1.0
     t = n / 2
     rng = np.random.default_rng(0)
     above = [np.linalg.eigvalsh(X.T @ X)[0] > t for X in (rng.normal(size=(n, d)) for _ in range(20))]
@@ -87,16 +90,16 @@ def equation_96() -> dict[str, float]:
 
 
 def equation_109() -> dict[str, float]:
-    """(x z + C)^p for x = z = C = 1, p = 2, d = 1, by the printed map and by one with weights; its rank, d = 2, p = 3."""
+    """(x z + C)^p for x = z = C = 1, p = 2, by the printed map and by one with weights; and its rank, d = 2, p = 3."""
     X = np.random.default_rng(0).normal(size=(50, 2))
     printed = np.array([1.0, 1.0])  # x, x^2
     weighted = np.array([1.0, math.sqrt(2.0), 1.0])  # C, sqrt(2 C) x, x^2
     return {
-        "kernel": 4.0,
+        "kernel": (1.0 * 1.0 + 1.0) ** 2,
         "printed map": float(printed @ printed),
         "with weights": float(weighted @ weighted),
         "rank": float(np.linalg.matrix_rank((X @ X.T + 1) ** 3)),
-        "d^p": 8.0,
+        "d^p": 2.0**3,
     }
 
 
