@@ -22,7 +22,7 @@ def _trimmed(X: Array, y: Array, n_kept: int) -> Array:
         if kept == before:
             return w
         before = kept
-        w = np.linalg.lstsq(X[kept], y[kept])[0]
+        w = np.linalg.lstsq(X[kept], y[kept])[0].astype(np.float64)
 
 
 def theorem_2() -> dict[str, float]:
