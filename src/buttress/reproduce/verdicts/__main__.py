@@ -4,9 +4,10 @@ import argparse
 import sys
 from collections.abc import Callable, Sequence
 
-from buttress.reproduce.verdicts import joins, stochastic, trimming, trimming_bounds
+from buttress.reproduce.verdicts import attacked, joins, stochastic, trimming, trimming_bounds
 
-ROOMS = {"trimming": trimming, "bounds": trimming_bounds, "joins": joins, "stochastic": stochastic}
+ROOMS = {"trimming": trimming, "bounds": trimming_bounds, "joins": joins, "stochastic": stochastic,
+         "attacked": attacked}
 
 
 def experiments() -> dict[str, Callable[[], dict[str, float]]]:
