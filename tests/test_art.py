@@ -1,6 +1,7 @@
 """The adapter that hands our classifiers to the attacks of ART."""
 
 import sys
+import warnings
 
 import numpy as np
 import pytest
@@ -35,7 +36,7 @@ def test_arts_attacks_run_on_our_models(problem):
     ours = attacks.pgd(model, X, y, eps=0.3, steps=10, step_size=0.075, return_info=True)[1].success
     options = {"eps": 0.3, "eps_step": 0.075, "max_iter": 10, "verbose": False}
     theirs = model.predict(evasion.ProjectedGradientDescentNumpy(wrapped, **options).generate(X, codes)) != y
-    assert abs(ours.mean() - theirs.mean()) < 0.06
+    assert -0.01 < ours.mean() - theirs.mean() < 0.1  # theirs climbs a loss, ours walks down the margin
     nearest = attacks.carlini_wagner(model, X[:20], y[:20], return_info=True)[1]
     fooled = evasion.DeepFool(wrapped, verbose=False, batch_size=20).generate(X[:20].astype(np.float32))
     moved = (model.predict(fooled) != y[:20]) & nearest.success
@@ -54,7 +55,9 @@ def test_art_returns_its_input_for_a_support_vector_machine_without_probabilitie
     if attack == "ZooAttack":
         options.update(nb_parallel=2, use_resize=False, use_importance=False)
     wrapped = estimators.classification.SklearnClassifier(model)
-    found = getattr(evasion, attack)(wrapped, **options).generate(X.astype(np.float32), np.eye(2)[y])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)
+        found = getattr(evasion, attack)(wrapped, **options).generate(X.astype(np.float32), np.eye(2)[y])
     np.testing.assert_array_equal(found, X.astype(np.float32))
     for ours in (attacks.zoo, attacks.carlini_wagner):
         assert ours(model, X, y, random_state=0, return_info=True)[1].success.mean() >= 0.9
@@ -74,3 +77,5 @@ def test_art_gets_the_gradient_of_polynomial_machines_wrong_by_gamma(kernel):
     np.testing.assert_allclose(np.linalg.norm(ours, axis=1), true, rtol=1e-5)
     too_long = 1 / 0.1 if kernel == "poly" else 1.0
     np.testing.assert_allclose(np.linalg.norm(theirs, axis=1), too_long * true, rtol=1e-3)
+    downhill = np.where(y == 1, -1.0, 1.0)[:, None] * ours  # away from the label
+    np.testing.assert_allclose((theirs * downhill).sum(axis=1), too_long * true**2, rtol=2e-3)

@@ -85,6 +85,9 @@ def test_more_steps_and_more_starts_are_never_weaker(problem, norm):
         same = ~stronger.success  # a row that is broken is not attacked further
         assert (stronger.margin[same] <= weaker.margin[same] + 1e-12).all()  # batches of another size round otherwise
     assert runs[-1].margin.sum() < runs[0].margin.sum()
+    whole = attacks.fgsm(model, X, y, eps=0.3, norm=norm, return_info=True)[1]
+    assert (runs[-1].success >= whole.success).all()
+    assert runs[-1].success.sum() > whole.success.sum() + 3  # rows that withstand one step of the whole radius
 
 
 def test_pgd_finds_the_worst_point_of_a_fine_grid():
@@ -157,9 +160,10 @@ def test_attacked_rows_and_the_input_are_left_alone():
     np.testing.assert_array_equal(X, kept)
 
 
+@problems
 @pytest.mark.parametrize("norm", ["linf", "l2"])
-def test_the_ensemble_is_never_weaker_than_its_members(norm):
-    X, y = iris()
+def test_the_ensemble_is_never_weaker_than_its_members(problem, norm):
+    X, y = problem()
     model = SVC(gamma=2.0, C=10.0).fit(X, y)
     box = (X.min(), X.max())
     found, info = attacks.worst_case(model, X, y, eps=0.4, norm=norm, bounds=box, random_state=0, return_info=True)

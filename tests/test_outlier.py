@@ -90,8 +90,26 @@ def test_distances_are_those_to_the_centre():
     model = SVDD(kernel="linear", nu=0.2).fit(X)
     centre = model.dual_coef_[0] @ X[model.support_]
     np.testing.assert_allclose(-model.score_samples(new), np.sum((new - centre) ** 2, axis=1), atol=1e-10)
+    assert model.center_norm2_ == pytest.approx(centre @ centre, rel=1e-9)
     assert model.dual_coef_.sum() == pytest.approx(1)
     assert model.dual_coef_.max() <= 1 / (0.2 * 60) + 1e-12
+    a = np.zeros(60)
+    a[model.support_] = model.dual_coef_[0]
+    slack = -model.score_samples(X) - model.radius_**2
+    outside = slack > 1e-6
+    assert outside.sum() >= 5
+    np.testing.assert_allclose(a[outside], 1 / (0.2 * 60), rtol=1e-12)  # so 1 / (nu n) - a - slack is not 0
+
+
+def test_radius_of_a_model_is_a_quantile_from_above():
+    """At the nu-quantile the primal is dearer, but for nu = 1/2, where both are the median."""
+    X, nu = points(200), 0.1
+    model = SVDD(kernel="linear", nu=nu).fit(X)
+    d2 = -model.score_samples(X)
+    assert np.quantile(d2, 1 - nu, method="lower") <= model.radius_**2 * (1 + 1e-9)
+    assert model.radius_**2 <= np.quantile(d2, 1 - nu, method="higher") * (1 + 1e-9)
+    from_below = np.quantile(d2, nu)
+    assert from_below + np.maximum(0, d2 - from_below).sum() / (nu * 200) > 2 * model.primal_objective_
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -112,6 +130,8 @@ def test_nu_bounds_the_share_outside_and_the_share_of_support_vectors(nu):
     model = SVDD(nu=nu).fit(X)
     assert (model.predict(X) == -1).mean() <= nu
     assert len(model.support_) >= nu * 200
+    at_or_beyond = -model.score_samples(X) >= model.radius_**2 - 1e-4  # those that "R or more" calls anomalies
+    assert nu == 1 or at_or_beyond.mean() > nu
     np.testing.assert_array_equal(model.fit_predict(X), model.predict(X))
 
 

@@ -32,7 +32,9 @@ def equation_3(grams, nu):
         center = cvxpy.Variable((1, n))
         away = away + cvxpy.sum(cvxpy.square(gamma[p] * phi - np.ones((n, 1)) @ center), axis=1)
     problem = cvxpy.Problem(cvxpy.Minimize(R2 + cvxpy.sum(xi) / (nu * n)), [cvxpy.sum(gamma) == 1, away <= R2 + xi])
-    return problem.solve(solver="CLARABEL"), gamma.value
+    optimum = problem.solve(solver="CLARABEL")
+    assert problem.constraints[1].dual_value.sum() == pytest.approx(1, abs=1e-6)  # the a_i of Eq. 5
+    return optimum, gamma.value
 
 
 @pytest.mark.parametrize("normalize", ["variance", None])

@@ -35,6 +35,7 @@ def test_minimax_agrees_with_a_general_solver(solver, tol, seed):
     assert model.primal_objective_ == pytest.approx(optimum, abs=1e-6)
     assert -1e-9 <= model.dual_gap_ <= tol * model.primal_objective_
     assert model.primal_objective_ - model.dual_gap_ <= optimum + 1e-6
+    assert model.kernel_weights_.max() > 0.999  # on these rows one kernel gets all the weight
 
 
 def test_minimax_mixes_two_views_of_which_neither_suffices():
@@ -95,6 +96,10 @@ def test_spread_is_monotone_ends_at_its_closed_form_and_does_not_depend_on_the_s
         stack.scales = model.kernel_scales_
         other = run(alternate(stack, rng.dirichlet(np.ones(5))), tol=1e-6, max_iter=50).state[0]
         np.testing.assert_allclose(other.eta, model.kernel_weights_, atol=1e-5)
+    for gamma in np.abs(rng.normal(size=(100, 5))):  # Eq. 10: no other unit vector has a larger product with V
+        assert gamma @ V / np.linalg.norm(gamma) <= objective[-1] + 1e-9
+    minimax = MultiKernelSVDD(kernels, tol=1e-6).fit(X)
+    assert np.abs(minimax.kernel_weights_ - model.kernel_weights_).max() > 0.3  # Eq. 10 is not Eq. 7
     for _ in range(20):  # no dual point beside it has a larger norm of V
         other = a + 0.05 * (rng.dirichlet(np.ones(80)) - a)
         assert np.linalg.norm([np.diag(K) @ other - other @ K @ other for K in grams]) <= objective[-1] + 1e-9
