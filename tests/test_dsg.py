@@ -152,7 +152,7 @@ def test_diminishing_steps_converge_as_one_over_t(radius):
 
 
 def test_constant_steps_reach_a_floor_that_falls_with_the_step():
-    """Theorem 4: near f* up to an error in proportion to the step, at which it stays; O(1/t) would fall to a quarter."""
+    """Theorem 4: near f* up to an error in proportion to the step, where it stays; O(1/t) would fall to a quarter."""
     floors = []
     for size in (0.2, 0.05):
         early, late = squared_error(0.1, step_sizes("constant", size), [round(6 / size), round(24 / size)], trials=8)

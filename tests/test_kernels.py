@@ -48,7 +48,7 @@ def test_gradient_agrees_with_finite_differences(kernel):
     np.testing.assert_allclose(kernel.gradient(X, Z, V), numeric, atol=1e-8)
 
 
-@pytest.mark.parametrize("kernel", KERNELS, ids=str)
+@pytest.mark.parametrize("kernel", [*KERNELS, Log(degree=3, gamma=0.5)], ids=str)
 def test_spectrum_agrees_with_the_tag(kernel):
     X = points(60)
     K = kernel(X, X)

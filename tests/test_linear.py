@@ -32,6 +32,11 @@ def test_newton_is_libsvms_linear_machine(C):
     assert ours.primal_objective_ <= best * (1 + 1e-9)
     assert ours.primal_objective_ == pytest.approx(objective(ours, X, y, C), rel=1e-12)
     assert ours.dual_gap_ <= 1e-9 * ours.primal_objective_
+    a = ours.dual_coef_[0] * signs(y)
+    assert (a >= 0).all()
+    assert (a <= C * (1 + 1e-12)).all()
+    assert ours.dual_coef_.sum() == pytest.approx(0, abs=1e-9 * a.sum())
+    assert ours.dual_objective_ == pytest.approx(a.sum() - 0.5 * ((ours.dual_coef_[0] @ X) ** 2).sum(), rel=1e-9)
 
 
 @pytest.mark.parametrize("loss", LOSSES)

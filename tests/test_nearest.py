@@ -110,6 +110,11 @@ def test_an_unlimited_attack_tells_models_apart_by_distance_only():
     assert near.success.all()
     assert far.success.all()
     assert np.median(far.distance) > 1.5 * np.median(near.distance)
+    attack = partial(attacks.zoo, X=X[::3], y=y[::3], random_state=0, return_info=True)
+    near, far = (attack(model)[1] for model in (natural, trained))
+    assert near.success.all()
+    assert far.success.mean() > 0.9
+    assert np.median(far.distance) > 1.5 * np.median(near.distance)
 
 
 @pytest.mark.parametrize("attack", [attacks.carlini_wagner, attacks.zoo])

@@ -11,7 +11,7 @@ from buttress.features import feature_radius
 from buttress.kernels import RBF
 from buttress.solvers.linear.primal import Rate, best_rate
 
-__all__ = ["first_step", "lemma_1", "lemma_2", "lemma_3", "lemma_4", "lemma_6"]
+__all__ = ["first_step", "lemma_1", "lemma_2", "lemma_3", "lemma_4", "lemma_6", "transient"]
 
 RUNS = 100
 ROWS = 40
@@ -106,6 +106,15 @@ def lemma_3() -> dict[str, float]:
 def lemma_4() -> dict[str, float]:
     """Error due to random rows under a constant step, and under half of it."""
     return ratios(1)
+
+
+def transient() -> dict[str, float]:
+    """Return the error due to random rows after 400 steps, of a tenth of the step over that of the whole one."""
+    found = {}
+    for name, first, power in (("diminishing", 1.5, 1), ("constant", 0.1, 0)):
+        whole, tenth = (errors(step, power, 0.0, (400,))[1][0] for step in (first, first / 10))
+        found[f"a tenth of the step, {name}"] = float(tenth / whole)
+    return found
 
 
 def lemma_6() -> dict[str, float]:
