@@ -106,6 +106,7 @@ class _Pass:
         """Return the lists of a node's keys, from its rows and its children's lists."""
         node = self.oracle.store.nodes[i]
         found: list[tuple[Lists, int]] = []
+        last = -1
         for chunk in node.chunks():
             q, low = self._bins(i, chunk)
             part = self._consulted(i, chunk, messages, most=1)
@@ -115,7 +116,11 @@ class _Pass:
             width = int(q.max(initial=0)) + below.width
             out = room(np.add.reduceat(sizes, start[:-1]), width, self.free)
             compiled.block_up(q, chunk.weight, start, key, *below.arrays, width, *out.arrays)
-            found.append((_compact(out), low + part.low))
+            made = _compact(out), low + part.low
+            if chunk.up[0] == last:
+                made = _carried(found, made)
+            last = chunk.up[-1]
+            found.append(made)
             self.free -= found[-1][0].megabytes
         self.oracle.can_refine = self.oracle.memory - self.free <= self.oracle.memory * REFINABLE_SHARE
         return _joined(found)
@@ -251,6 +256,22 @@ def _compact(made: Lists) -> Lists:
     begin = np.cumsum(sizes) - sizes
     at = np.repeat(made.begin - begin, sizes) + np.arange(int(sizes.sum()))
     return Lists(begin, begin + sizes, made.bins[at], made.mass[at], made.width)
+
+
+def _carried(found: list[tuple[Lists, int]], after: tuple[Lists, int]) -> tuple[Lists, int]:
+    """Move the last list of ``found`` into the first one of ``after``, which is of the same key; returns ``after``."""
+    before, place = found[-1]
+    lists, low = after
+    first = before.begin[-1]
+    found[-1] = Lists(before.begin[:-1], before.end[:-1], before.bins[:first], before.mass[:first], before.width), place
+    end = lists.end[0]
+    least = min(place, low)
+    bins, at = np.unique(np.concatenate([before.bins[first:] + np.int32(place - least),
+                                         lists.bins[:end] + np.int32(low - least)]), return_inverse=True)
+    mass = np.bincount(at, np.concatenate([before.mass[first:], lists.mass[:end]]))
+    ends = lists.end + (len(bins) - end)
+    return Lists(np.append(0, ends[:-1]), ends, np.append(bins, lists.bins[end:] + np.int32(low - least)),
+                 np.append(mass, lists.mass[end:]), max(before.width + place, lists.width + low) - least), least
 
 
 def _joined(found: Sequence[tuple[Lists, int]]) -> Message:

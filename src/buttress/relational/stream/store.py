@@ -66,8 +66,9 @@ class Budget:
 
 @dataclass
 class StoredNode:
-    """A node's rows in one file; ``places`` are (offset, rows) of its chunks, which no key other than the root's spans.
+    """A node's rows in one file, ordered by their own key; ``places`` are (offset, rows) of its chunks.
 
+    A chunk ends where a key ends, unless one key has more rows than a chunk takes.
     ``sample`` holds features of some rows, those with the least and largest of each feature among them.
     """
 
@@ -97,8 +98,6 @@ class StoredNode:
             while n_held >= chunk_rows:
                 rows = np.vstack(held)
                 cut = self._cut(rows, chunk_rows)
-                if not cut:  # one key has them all
-                    break
                 self._append(rows[:cut])
                 held = [rows[cut:]]
                 n_held = len(rows) - cut
@@ -106,12 +105,11 @@ class StoredNode:
             self._append(np.vstack(held))
 
     def _cut(self, rows: Array, chunk_rows: int) -> int:
-        """Return how many of the rows make a chunk: where a key ends, 0 if none does."""
+        """Return how many of at least ``chunk_rows`` rows make a chunk: up to where a key ends, if one does."""
         if self.layout.root:
-            return min(chunk_rows, len(rows))
-        ends = np.flatnonzero(np.diff(rows[:, 0])) + 1
-        before = ends[ends <= chunk_rows]
-        return int(before[-1] if len(before) else ends[0] if len(ends) else 0)
+            return chunk_rows
+        ends = np.flatnonzero(np.diff(rows[: chunk_rows + 1, 0])) + 1
+        return int(ends[-1]) if len(ends) else chunk_rows
 
     def _append(self, rows: Array) -> None:
         chunk = self._chunk(rows)
