@@ -29,6 +29,7 @@ class Copies:
 
 
 COPIES = Copies()
+CACHED_ROWS = 2000  # summed at once, column by column, while they are in the processor's cache
 
 
 def drawn_rows(n: int, most: int) -> slice | NDArray[np.intp]:
@@ -79,8 +80,10 @@ def row_sums(X: Any, codes: NDArray[np.intp] | None = None) -> Array:
         combined: Array = X @ np.array(factors)
     else:
         combined = np.zeros(X.shape[0])
-        for j, factor in enumerate(factors):
-            combined += factor * X[:, j]  # column by column, so that equal rows are rounded in the same way
+        for start in range(0, X.shape[0], CACHED_ROWS):
+            part = slice(start, start + CACHED_ROWS)
+            for j, factor in enumerate(factors):
+                combined[part] += factor * X[part, j]  # column by column, so that equal rows are rounded alike
     return combined if codes is None else combined + of_codes * codes
 
 

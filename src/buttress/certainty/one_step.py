@@ -78,15 +78,20 @@ def leverages(
 def _by_columns(Z: DenseOrSparse, curvature: Array, ridge: float, intercept: bool) -> Array:
     m = Z.shape[1]
     A = np.zeros((m + intercept, m + intercept))
-    for part in _blocks(Z):
-        z = _dense(Z[part], float(intercept))
-        A += (z.T * curvature[part]) @ z
+    active = np.flatnonzero(curvature)
+    for part in _blocks(active):
+        rows = active[part]
+        z = _dense(Z[rows], float(intercept))
+        A += (z.T * curvature[rows]) @ z
     A.flat[:: len(A) + 1] += ridge
     if intercept:
         A[m, m] += (FREE_INTERCEPT - 1) * ridge
-    L = cholesky(A + JITTER**2 * np.trace(A) / len(A) * np.eye(len(A)), lower=True, check_finite=False)
-    parts = [solve_triangular(L, _dense(Z[part], float(intercept)).T, lower=True) for part in _blocks(Z)]
-    return np.concatenate([np.einsum("ij,ij->j", v, v) for v in parts])
+    eye = np.eye(len(A))
+    L = cholesky(A + JITTER**2 * np.trace(A) / len(A) * eye, lower=True, check_finite=False)
+    root = np.ascontiguousarray(solve_triangular(L, eye, lower=True).T)  # root root' is the inverse of A
+    last = root[m] if intercept else 0.0
+    parts = [np.asarray(Z[part] @ root[:m]) + last for part in _blocks(Z)]
+    return np.concatenate([np.einsum("ij,ij->i", v, v) for v in parts])
 
 
 def _by_rows(Z: DenseOrSparse, curvature: Array, ridge: float, intercept: bool, groups: Rows | None) -> Array:
@@ -146,7 +151,7 @@ def kernel_leverages(
     return leverages(Z, curvature, ridge, intercept=intercept) + missed / (ridge + curvature * missed)
 
 
-def _blocks(Z: DenseOrSparse) -> Iterator[slice]:
+def _blocks(Z: DenseOrSparse | Rows) -> Iterator[slice]:
     return (slice(start, start + BLOCK) for start in range(0, Z.shape[0], BLOCK))
 
 
