@@ -27,6 +27,7 @@ from buttress import (
     save,
     svc_path,
 )
+from buttress.adversarial import held_out
 from buttress.certainty import spans
 from buttress.certainty.calibration import HeldOut, calibrate, coupled, leading, pairs_of
 from buttress.certainty.conformal import lower_threshold
@@ -363,6 +364,23 @@ def test_the_threshold_is_the_exact_conformal_one():
     weight = np.ones(99)
     weight[values == 0] = 2
     assert lower_threshold(values, weight, 0.9) == lower_threshold(np.append(values, 0.0), np.ones(100), 0.9)
+
+
+@pytest.mark.parametrize("solver", ["exact", "dsg"])
+def test_some_rows_stand_for_all_in_the_curvature(solver, monkeypatch):
+    """A drawn half of the rows has nearly the left-out scores that it has among all, and each class is in it."""
+    X, y = make_blobs([400, 400, 2], centers=[[0, 0], [1, 1], [4, 0]], cluster_std=0.8, random_state=0)
+    model = AdversarialSVC(solver=solver, **RKHS)
+    every = clone(model).fit(X, y)._certainty.held
+    monkeypatch.setattr(held_out, "SCORED", 400)
+    some = clone(model).fit(X, y)._certainty.held
+    assert set(some.codes) == {0, 1, 2}
+    assert some.n_classes == 3
+    rows = held_out._drawn(every.codes)
+    assert 400 <= len(rows) == len(some.codes) <= 403
+    away = every.scores[rows] - model.fit(X, y).decision_function(X[rows])
+    moved = np.sqrt(np.mean((some.scores - every.scores[rows]) ** 2))
+    assert moved < 0.2 * np.sqrt(np.mean(away**2))
 
 
 KINDS = [SVC(), LinearSVC(), AdversarialSVC(defense="input", random_state=0, max_iter=20), AdversarialSVC(**RKHS),

@@ -4,18 +4,29 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from buttress._arrays import NUMPY
 from buttress._checks import Array
 from buttress._rows import drawn_rows
 from buttress._types import Rows
 from buttress.certainty.calibration import HeldOut
-from buttress.certainty.one_step import Slopes, hinge_slopes, kernel_features, kernel_leverages, one_step
+from buttress.certainty.one_step import (
+    Slopes,
+    hinge_slopes,
+    kernel_features,
+    kernel_leverages,
+    left_over,
+    leverages,
+    one_step,
+)
 from buttress.expansion import KernelExpansion, margins
+from buttress.features import RandomExpansion
 from buttress.kernels import Kernel
 from buttress.solvers.gradient.worst_inputs import cross_entropy
 
 if TYPE_CHECKING:
     from buttress.adversarial.kernel import AdversarialSVC
 
+SCORED = 2000  # rows whose scores tell how sure the machine is
 LANDMARKS = 500  # rows that stand for all of them in the curvature, where the fit has no landmarks of its own
 LEAST_NORM = 1e-100  # a smaller norm of f, as at the start of a fit, counts as this, so that no ridge is infinite
 
@@ -41,23 +52,45 @@ def held_out(
     """Return the scores of the training rows left out of the fit ``found`` to labels ``signs`` (n, k).
 
     Of the plain machine (eps = 0) the losses are hinges, C times their sum; of "rkhs" with the margin 1 + r ||f||
-    and C times their mean, and r sum_i C_i l_i' / ||f|| adds to the ridge of 1/2 ||f||^2.
+    and C times their mean, and r sum_i C_i l_i' / ||f|| adds to the ridge of 1/2 ||f||^2. At most SCORED rows are
+    taken, drawn at random, and stand for all: to score a row takes as long as all random features, or all rows, of f.
     """
     n = len(X)
     expansion = found["expansion_"]
-    scores = expansion(X)
-    features = kernel_features(kernel, X, found.get("landmarks_", X[drawn_rows(n, LANDMARKS)]))
+    landmarks = found.get("landmarks_", X[drawn_rows(n, LANDMARKS)])
+    n_classes = int(codes.max()) + 1
+    some = _drawn(codes)
+    X, codes, signs = X[some], codes[some], signs[some]
+    share = len(X) / n
+    scores = _scores(expansion, X)
+    Z, missed = kernel_features(kernel, X, landmarks)
     feature_space = model.defense == "rkhs"
     radius = found["feature_radius_"] if feature_space else 0.0
-    weight = np.full(n, model.C / n if feature_space else float(model.C))
+    weight = np.full(len(X), model.C / n if feature_space else float(model.C))
     out = np.empty_like(scores)
     for column, y in enumerate(signs.T):
         norm = _norm(expansion, found, column) if feature_space else 1.0
         slopes = hinge_slopes(y, 1 + radius * norm - y * scores[:, column], weight)
-        ridge = 1 + radius / max(norm, LEAST_NORM) * float(weight @ np.abs(slopes.first))
-        h = kernel_leverages(features, weight * slopes.second, ridge, intercept=model.fit_intercept)
+        ridge = 1 + radius / max(norm, LEAST_NORM) * float(weight @ np.abs(slopes.first)) / share
+        curvature = weight * slopes.second
+        h = leverages(Z, curvature / share, ridge, intercept=model.fit_intercept) + left_over(missed, curvature, ridge)
         out[:, column] = one_step(scores[:, column], slopes, weight, h, None)
-    return HeldOut(out, codes, np.ones(n), int(codes.max()) + 1)
+    return HeldOut(out, codes, np.ones(len(X)), n_classes)
+
+
+def _drawn(codes: Rows) -> Rows:
+    """Return all rows, or some drawn at random, with one of each class among them."""
+    n = len(codes)
+    _, first = np.unique(codes, return_index=True)
+    return np.union1d(np.arange(n)[drawn_rows(n, SCORED)], first)
+
+
+def _scores(expansion: KernelExpansion | RandomExpansion, X: Array) -> Array:
+    """Return the scores (n, k); of random features in single precision, as the fit takes them."""
+    if isinstance(expansion, RandomExpansion):
+        fresh = expansion.moved(NUMPY)  # so that the model keeps no features in single precision
+        return np.asarray(fresh(X.astype(np.float32)), dtype=np.float64)
+    return expansion(X)
 
 
 def input_held_out(model: "AdversarialSVC", kernel: Kernel, X: Array, codes: Rows, found: dict[str, Any]) -> HeldOut:

@@ -148,7 +148,12 @@ def kernel_leverages(
 ) -> Array:
     """Return h (n,) from :func:`kernel_features`: no other row helps with what the features leave out."""
     Z, missed = features
-    return leverages(Z, curvature, ridge, intercept=intercept) + missed / (ridge + curvature * missed)
+    return leverages(Z, curvature, ridge, intercept=intercept) + left_over(missed, curvature, ridge)
+
+
+def left_over(missed: Array, curvature: Array, ridge: float) -> Array:
+    """Return the leverage (n,) through what the features miss of a row's diagonal, where each row is alone."""
+    return missed / (ridge + curvature * missed)
 
 
 def _blocks(Z: DenseOrSparse | Rows) -> Iterator[slice]:
