@@ -1,11 +1,13 @@
 """A shim over scikit-learn's experimental callback API, so that older versions work without it.
 
 Estimators that iterate derive from :class:`CallbackSupportMixin`, decorate ``fit`` with
-:func:`with_callbacks`, and hand :func:`step_callback` to the loop in ``solvers/run.py``.
+:func:`with_callbacks`, and hand :func:`step_callback` to the loop in ``solvers/run.py``. What a step would be as a
+model, for callbacks that score it, they say with :func:`showing`.
 """
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar, cast
 
 from buttress._types import Estimator, MatrixLike, VectorLike
@@ -47,23 +49,60 @@ def without_callbacks(estimator: T) -> T:
     return estimator
 
 
+# from a step to the fitted attributes that make a model of it
+ModelOf = Callable[[Any], Mapping[str, object]]
+
+
+# what a step does not have: scores of rows left out. Those of an earlier fit, which the estimator may hold, are not its
+UNKNOWN: Mapping[str, object] = {"_certainty": None}
+
+
+@dataclass(frozen=True)
+class Told:
+    """Reports each step of a fit to the estimator's callbacks, and returns True where one of them stops it.
+
+    ``model_of`` makes a model of a step, only when a callback asks for one; ``known`` are attributes of all of them.
+    """
+
+    estimator: Estimator
+    context: Any
+    X: MatrixLike | None
+    y: VectorLike | None
+    known: Mapping[str, object] = field(default_factory=dict)
+    model_of: ModelOf | None = None
+
+    def __call__(self, step: object) -> bool:
+        task = self.context.subcontext(task_name="iteration")
+        task.call_on_fit_task_begin(estimator=self.estimator, X=self.X, y=self.y)
+        made = None if self.model_of is None else functools.partial(self._model, self.model_of, step)
+        return bool(task.call_on_fit_task_end(estimator=self.estimator, X=self.X, y=self.y,
+                                              reconstruction_attributes=made))
+
+    def _model(self, model_of: ModelOf, step: object) -> dict[str, object]:
+        return {**UNKNOWN, **self.known, **model_of(step)}
+
+
 # what the loop calls with each of its steps; True stops it
-Report = Callable[[object], bool] | None
+Report = Told | None
 
 
-def step_callback(estimator: Estimator, X: MatrixLike | None, y: VectorLike | None, max_iter: int | None) -> Report:
-    """Return a function of one step that reports it to the estimator's callbacks and says whether to stop."""
-    if not hasattr(estimator, "_init_callback_context"):
-        return None
-    supported: Any = estimator
-    context = supported._init_callback_context(max_subtasks=max_iter)
+def step_callback(
+    estimator: Estimator, X: MatrixLike | None, y: VectorLike | None, max_iter: int | None,
+    known: Mapping[str, object] | None = None,
+) -> Report:
+    """Return a function of one step that reports it to the estimator's callbacks and says whether to stop.
+
+    ``known`` are the attributes that a model of any step has, and that the estimator is not given until the end.
+    """
     if not getattr(estimator, "_skl_callbacks", None):
         return None
+    supported: Any = estimator
+    most = None if max_iter is None or max_iter < 0 else max_iter + 1  # the first step counts no iteration
+    context = supported._init_callback_context(max_subtasks=most)
     context.call_on_fit_task_begin(estimator=estimator, X=X, y=y)
+    return Told(estimator, context, X, y, known or {})
 
-    def report(step: object) -> bool:
-        task = context.subcontext(task_name="iteration")
-        task.call_on_fit_task_begin(estimator=estimator, X=X, y=y)
-        return bool(task.call_on_fit_task_end(estimator=estimator, X=X, y=y))
 
-    return report
+def showing(report: Report, model_of: ModelOf) -> Report:
+    """Return the report with models of its steps: ``model_of`` returns the fitted attributes of a step."""
+    return None if report is None else replace(report, model_of=model_of)

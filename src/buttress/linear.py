@@ -12,7 +12,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from buttress._callbacks import CallbackSupportMixin, step_callback, with_callbacks
+from buttress._callbacks import CallbackSupportMixin, Report, showing, step_callback, with_callbacks
 from buttress._checks import (
     Array,
     NotConvergedWarning,
@@ -35,10 +35,10 @@ from buttress.certainty.probabilities import Certainty, Probabilities
 from buttress.checkpoints.resumable import resumable
 from buttress.expansion import KernelExpansion, binary_contrasts, rival_contrasts
 from buttress.kernels import Linear
-from buttress.solvers.linear.one_machine import SOLVERS, Machine, chosen_solver, course, machine_of
+from buttress.solvers.linear.one_machine import SOLVERS, Machine, chosen_solver, course, hyperplane, machine_of
 from buttress.solvers.linear.primal import LinearProblem, Rate, chosen_rate, default_rate
 from buttress.solvers.linear.stochastic import SuffixMean, Walk, draws
-from buttress.solvers.run import Step, all_or_nothing, countdown, run
+from buttress.solvers.run import all_or_nothing, countdown, run
 
 
 class _HasSolver(Protocol):
@@ -196,15 +196,17 @@ class LinearSVC(Probabilities, CallbackSupportMixin, ClassifierMixin, BaseEstima
         self.classes_, codes = check_classes(labels, "LinearSVC")
         weight = check_weights(sample_weight, rows)
         bound = self.C * weight * class_weights(self.class_weight, self.classes_, codes, weight)[codes]
+        report = step_callback(self, rows, labels, None)
         counted = bound > 0
         if not counted.all():
             rows, codes, bound = rows[counted], codes[counted], bound[counted]
-        report = step_callback(self, rows, labels, None)
         rng = check_random_state(self.random_state)
         self._walks: list[tuple[Walk, SuffixMean]] = []
         left = countdown(self.max_time)
         problems = [self._problem(rows, codes, bound, positive) for positive in self._positives()]
-        fits = [self._fit_class(problem, report, rng, left, inner=problem is not problems[-1]) for problem in problems]
+        fits: list[Machine] = []
+        for problem in problems:
+            fits.append(self._fit_class(problem, report, rng, left, fits, inner=problem is not problems[-1]))
         self._set_solution(fits)
         self._keep_dual(fits, problems, counted)
         groups = equal_rows(rows, codes)
@@ -248,13 +250,15 @@ class LinearSVC(Probabilities, CallbackSupportMixin, ClassifierMixin, BaseEstima
         return chosen_rate(default_rate(problem, rows), problem, self.schedule, self.eta0, self.decay)
 
     def _fit_class(
-        self, problem: LinearProblem, report: Callable[[Step], bool | None] | None, rng: np.random.RandomState,
-        left: Callable[[], float | None], *, inner: bool,
+        self, problem: LinearProblem, report: Report, rng: np.random.RandomState,
+        left: Callable[[], float | None], before: list[Machine], *, inner: bool,
     ) -> Machine:
-        """Solve one class against the rest; ``inner`` as in :func:`run`."""
+        """Solve one class against the rest; ``inner`` as in :func:`run`. The last is a model with those ``before``."""
         solver = chosen_solver(self.solver, problem.X)
         problem, steps, each = course(solver, problem, self._rate, average=self.average, rng=rng,
                                      most=None if self.max_iter == -1 else self.max_iter)
+        if not inner:
+            report = showing(report, lambda step: _beside(before, *hyperplane(solver, problem, step.state)))
         outcome = run(steps, tol=self.tol, max_iter=None if self.max_iter == -1 else self.max_iter * each,
                       max_time=left(), callback=report, progress=self.progress, name=f"LinearSVC(solver={solver!r})",
                       inner=inner)
@@ -371,3 +375,11 @@ class LinearSVC(Probabilities, CallbackSupportMixin, ClassifierMixin, BaseEstima
         scores = self.decision_function(X)
         two = scores.ndim == 1
         return (scores[:, None], (scores > 0).astype(np.intp)) if two else (scores, scores.argmax(axis=1))
+
+
+def _beside(before: list[Machine], w: Array, b: float) -> dict[str, Array]:
+    """Return the attributes of a hyperplane beside those of the classes before it."""
+    return {
+        "coef_": np.stack([*(fit.w for fit in before), w]),
+        "intercept_": np.array([*(fit.b for fit in before), b]),
+    }

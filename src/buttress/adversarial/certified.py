@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from buttress._arrays import Place, to_numpy
-from buttress._callbacks import Report
+from buttress._callbacks import Report, showing
 from buttress._checks import Array, check_box
 from buttress._types import BoundsLike, Rows
 from buttress.adversarial.linear import AdversarialLinearSVC
@@ -52,17 +52,25 @@ def fit_certified(
                               Machine(*map(place, parts)), ridge=1 / (model.C * n),
                               linear_ridge=1 / (model.C * n * unit**2), batch=BATCH, iterations=iterations, rng=rng,
                               left=clock)
-    outcome = run(steps, max_iter=iterations, max_time=clock(), callback=report, progress=model.progress,
-                  name="certified training", warn=("max_time",))
-    p, q, W, b = (to_numpy(part) for part in vars(outcome.state).values())
-    found = Machine(p, q, W / unit, b - middle @ W / unit)
+
+    def at(machine: Machine) -> dict[str, Any]:
+        return {"expansion_": KernelExpansion(kernel, Z, machine.p - machine.q, machine.b, machine.W), "landmarks_": Z}
+
+    outcome = run(steps, max_iter=iterations, max_time=clock(), progress=model.progress, name="certified training",
+                  callback=showing(report, lambda step: at(_original(step.state, middle, unit))), warn=("max_time",))
+    found = _original(outcome.state, middle, unit)
     return {
-        "expansion_": KernelExpansion(kernel, Z, p - q, found.b, found.W),
-        "landmarks_": Z,
+        **at(found),
         "certified_margin_": bounds_of(regions, Z, found),
         "n_iter_": outcome.n_iter,
         "history_": outcome.history,
     }
+
+
+def _original(state: Machine, middle: Array, unit: float) -> Machine:
+    """Return the machine for rows as they came, from one for rows less ``middle`` over ``unit``."""
+    p, q, W, b = (to_numpy(part) for part in vars(state).values())
+    return Machine(p, q, W / unit, b - middle @ W / unit)
 
 
 def can_certify(kernel: Kernel) -> bool:

@@ -8,7 +8,7 @@ import numpy as np
 from scipy.linalg import solve
 
 from buttress._arrays import NUMPY, Place, namespace, place_of, to_numpy
-from buttress._callbacks import Report
+from buttress._callbacks import Report, showing
 from buttress._checks import Array, check_box
 from buttress._types import Rows
 from buttress.attacks.ball import direction, into_ball, random_in_ball
@@ -48,15 +48,14 @@ def fit_input(
     iterations = MOST_STEPS if model.max_iter is None else model.max_iter
     steps = joint_descent(kernel, attack.X, attack.V, start, C=model.C, worst=attack, batch=BATCH,
                           iterations=iterations, move=isinstance(kernel, Radial), rng=rng, left=clock)
-    outcome = run(steps, max_iter=iterations, max_time=clock(), callback=report, progress=model.progress,
-                  name="adversarial training", warn=("max_time",))
-    coef, intercept, centers = (to_numpy(part).astype(np.float64) for part in vars(outcome.state).values())
-    found = {
-        "expansion_": KernelExpansion(kernel, centers, coef, intercept),
-        "landmarks_": centers,
-        "n_iter_": outcome.n_iter,
-        "history_": outcome.history,
-    }
+
+    def at(machine: Machine) -> dict[str, Any]:
+        coef, intercept, centers = (to_numpy(part).astype(np.float64) for part in vars(machine).values())
+        return {"expansion_": KernelExpansion(kernel, centers, coef, intercept), "landmarks_": centers}
+
+    outcome = run(steps, max_iter=iterations, max_time=clock(), callback=showing(report, lambda step: at(step.state)),
+                  progress=model.progress, name="adversarial training", warn=("max_time",))
+    found = {**at(outcome.state), "n_iter_": outcome.n_iter, "history_": outcome.history}
     return found, outcome.status in ("converged", "max_iter")
 
 

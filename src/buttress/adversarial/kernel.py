@@ -258,7 +258,7 @@ class AdversarialSVC(Probabilities, CallbackSupportMixin, ExpansionPredictions, 
         warn_of_units(X, self.eps)
         n_classes = len(classes)
         contrasts = binary_contrasts() if n_classes == 2 else rival_contrasts(n_classes)
-        report = step_callback(self, X, y, None)
+        report = step_callback(self, X, y, None, {"classes_": classes, "contrasts_": contrasts})
         rng = check_random_state(self.random_state)
         choice = chosen(self, fitted_kernel(self, X), X, codes)
         model = choice.model

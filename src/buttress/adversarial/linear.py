@@ -1,12 +1,13 @@
 """The linear classifier trained against attackers whose worst move is known: in a ball, or over a free range."""
 
 from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassifierMixin
 
-from buttress._callbacks import CallbackSupportMixin, Report, step_callback, with_callbacks
+from buttress._callbacks import CallbackSupportMixin, Report, showing, step_callback, with_callbacks
 from buttress._checks import (
     Array,
     check_box,
@@ -21,7 +22,7 @@ from buttress._documented import Documented
 from buttress._predicting import ExpansionPredictions
 from buttress._rows import counted_once
 from buttress._suggest import LARGEST
-from buttress._types import BoundsLike, MatrixLike, VectorLike
+from buttress._types import BoundsLike, MatrixLike, Rows, VectorLike
 from buttress._weights import check_weights
 from buttress.checkpoints.resumable import resumable
 from buttress.expansion import KernelExpansion, binary_contrasts, rival_contrasts
@@ -30,6 +31,7 @@ from buttress.solvers.linear.ball_attack import ball_descent
 from buttress.solvers.linear.free_range import free_range_descent, free_range_margins
 from buttress.solvers.run import Outcome, all_or_nothing, countdown, run
 
+Fit = tuple[Array, float, Outcome]  # w, b and the run that ended there
 FLAT = 0.01  # of scores whose margin is 1: rows that differ by less are all told the same
 
 
@@ -173,13 +175,12 @@ class AdversarialLinearSVC(Documented, CallbackSupportMixin, ExpansionPrediction
         low, high = self._limits(X)
         positives = [1] if n_classes == 2 else range(n_classes)
         clock = countdown(self.max_time)
-        fits = [self._fit_column(X, np.where(codes == c, 1.0, -1.0), weight, low, high, report, clock,
-                                 inner=c < n_classes - 1)
-                for c in positives]
-        self.coef_ = np.stack([w for w, _, _ in fits])
-        self.intercept_ = np.array([b for _, b, _ in fits])
-        self.expansion_ = KernelExpansion(Linear(), self.coef_, np.eye(len(fits)), self.intercept_)
-        self.contrasts_ = binary_contrasts() if n_classes == 2 else rival_contrasts(n_classes)
+        fits: list[Fit] = []
+        for c in positives:
+            fits.append(self._fit_column(X, np.where(codes == c, 1.0, -1.0), weight, low, high, report, clock, fits,
+                                         inner=c < n_classes - 1))
+        for name, value in _described([(w, b) for w, b, _ in fits]).items():
+            setattr(self, name, value)
         self.primal_objective_ = np.array([outcome.objective for _, _, outcome in fits])
         self.dual_gap_ = np.array([max(0.0, outcome.gap) * outcome.objective for _, _, outcome in fits])
         self.n_iter_ = sum(outcome.n_iter + 1 for _, _, outcome in fits)
@@ -221,8 +222,8 @@ class AdversarialLinearSVC(Documented, CallbackSupportMixin, ExpansionPrediction
 
     def _fit_column(
         self, X: Array, y: Array, counts: Array, low: Array, high: Array, report: Report,
-        clock: Callable[[], float | None], *, inner: bool,
-    ) -> tuple[Array, float, Outcome]:
+        clock: Callable[[], float | None], before: list[Fit], *, inner: bool,
+    ) -> Fit:
         """Return w, b and the run, whose objective is in the units of the docstring.
 
         Columns that do not vary get w_j = 0, which is optimal. The others are centred and divided by one number, so
@@ -243,6 +244,10 @@ class AdversarialLinearSVC(Documented, CallbackSupportMixin, ExpansionPrediction
         else:
             margins = free_range_margins(scaled, y, bottom, top, share=self.C_f, both=self.attacked_class == "both")
             steps = free_range_descent(margins, y, weight, tol=self.tol)
+        units = _Units(X.shape[1], varying, centre, unit)
+        if not inner:
+            known = [(w, b) for w, b, _ in before]
+            report = showing(report, lambda step: _described([*known, units.of_X(step.state)]))
         try:
             outcome = run(steps, tol=self.tol, max_iter=self.max_iter, max_time=clock(), callback=report,
                           progress=self.progress, name=f"{self.attack} machine", inner=inner)
@@ -250,7 +255,32 @@ class AdversarialLinearSVC(Documented, CallbackSupportMixin, ExpansionPrediction
             raise ValueError(f"Rounding hides the rows of X from the solver: their largest entry is "
                              f"{np.abs(X).max():.3g}, and most are much smaller. Scale the columns (RobustScaler), or "
                              "mend the largest entries.") from None
-        w = np.zeros(X.shape[1])
-        w[varying] = outcome.state[0] / unit
         outcome.objective /= unit**2
-        return w, float(outcome.state[1] - w[varying] @ centre), outcome
+        return *units.of_X(outcome.state), outcome
+
+
+class _Units(NamedTuple):
+    """The columns of X, of d, that a machine was fitted to, their centre, and the number they were divided by."""
+
+    d: int
+    varying: Rows
+    centre: Array
+    unit: float
+
+    def of_X(self, state: Any) -> tuple[Array, float]:
+        """Return w (d,) and b for rows as they came."""
+        w = np.zeros(self.d)
+        w[self.varying] = state[0] / self.unit
+        return w, float(state[1] - w[self.varying] @ self.centre)
+
+
+def _described(planes: list[tuple[Array, float]]) -> dict[str, Any]:
+    """Return the attributes of a model of these hyperplanes, one for two classes, else one a class."""
+    coef = np.stack([w for w, _ in planes])
+    intercept = np.array([b for _, b in planes])
+    return {
+        "coef_": coef,
+        "intercept_": intercept,
+        "expansion_": KernelExpansion(Linear(), coef, np.eye(len(planes)), intercept),
+        "contrasts_": binary_contrasts() if len(planes) == 1 else rival_contrasts(len(planes)),
+    }

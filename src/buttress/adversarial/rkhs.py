@@ -1,12 +1,13 @@
 """``defense="rkhs"``: the machine against a ball in feature space, exact or by stochastic gradients."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from buttress._arrays import Place, to_numpy
-from buttress._callbacks import Report
+from buttress._callbacks import Report, showing
 from buttress._checks import Array, FeatureNoiseWarning, NotConvergedWarning, warn_user
 from buttress._rows import drawn_rows
 from buttress.expansion import KernelExpansion
@@ -21,7 +22,7 @@ from buttress.features import (
 from buttress.kernels import Kernel
 from buttress.solvers.gradient.doubly_stochastic import KernelBasis, RandomBasis, doubly_stochastic, step_sizes
 from buttress.solvers.qp.rkhs_path import Natural, first_point, natural_path, path_search
-from buttress.solvers.run import Outcome, run
+from buttress.solvers.run import Outcome, Step, run
 
 if TYPE_CHECKING:
     from buttress.adversarial.kernel import AdversarialSVC
@@ -74,23 +75,33 @@ def _fit_exact(
     for y, first in zip(signs.T, firsts, strict=True):
         solve = natural_path(kernel, X, y, fit_intercept=model.fit_intercept, tol=model.tol / SHARPER, left=clock)
         steps = path_search(solve, first, y, C=model.C / len(X), radius=radius, left=clock)
-        outcomes.append(run(steps, tol=model.tol, max_iter=model.max_iter, max_time=clock(),
-                            callback=report, progress=model.progress, name="path search",
-                            inner=first is not firsts[-1]))
+        last = first is firsts[-1]  # only then a step is a model
+        known = [outcome.state for outcome in outcomes]
+        shown = showing(report, partial(_of_last_step, kernel, X, known)) if last else report
+        outcomes.append(run(steps, tol=model.tol, max_iter=model.max_iter, max_time=clock(), callback=shown,
+                            progress=model.progress, name="path search", inner=not last))
     stuck = [outcome.gap for outcome in outcomes if outcome.status == "exhausted"]
     if stuck:
         warn_user(f"The path search ended with gap {max(stuck):.3g} > tol {model.tol:.3g}, at the accuracy of its "
                   "natural machines. Raise tol, or scale the data.", NotConvergedWarning)
-    coef = np.stack([outcome.state[0] for outcome in outcomes], axis=1)
-    used = np.flatnonzero(coef.any(axis=1))
-    intercept = np.array([outcome.state[1] for outcome in outcomes])
     return {
-        "expansion_": KernelExpansion(kernel, X[used], coef[used], intercept),
+        **_exact_at(kernel, X, [outcome.state for outcome in outcomes]),
         "natural_C_": np.array([outcome.state[2] for outcome in outcomes]) * len(X),
         "dual_gap_": np.array([outcome.gap * outcome.objective for outcome in outcomes]),
         "n_iter_": sum(outcome.n_iter + 1 for outcome in outcomes),
         "history_": outcomes[-1].history,
     }
+
+
+def _exact_at(kernel: Kernel, X: Array, states: list[Any]) -> dict[str, Any]:
+    """Return the attributes of a model of one state of the path search a machine."""
+    coef = np.stack([state[0] for state in states], axis=1)
+    used = np.flatnonzero(coef.any(axis=1))
+    return {"expansion_": KernelExpansion(kernel, X[used], coef[used], np.array([state[1] for state in states]))}
+
+
+def _of_last_step(kernel: Kernel, X: Array, known: list[Any], step: Step) -> dict[str, Any]:
+    return _exact_at(kernel, X, [*known, step.state])
 
 
 def _fit_stochastic(
@@ -112,15 +123,23 @@ def _fit_stochastic(
     steps = doubly_stochastic(basis, Place(model.device)(signs), C=model.C, radius=radius,
                               step=step_sizes(model.step, size), batch=model.batch_size, n_passes=model.n_passes,
                               fit_intercept=model.fit_intercept, rng=rng)
-    outcome = run(steps, max_iter=model.max_iter, max_time=clock(), callback=report,
-                  progress=model.progress, name=f"solver={model.solver!r}", keep="last")
+
+    def at(state: Any) -> dict[str, Any]:
+        coef, intercept, _ = map(to_numpy, state)
+        if model.solver == "dsg":
+            return {"expansion_": RandomExpansion(features, coef, intercept)}
+        used = np.flatnonzero(coef.any(axis=1))
+        return {"expansion_": KernelExpansion(kernel, X[used], coef[used], intercept)}
+
+    outcome = run(steps, max_iter=model.max_iter, max_time=clock(),
+                  callback=showing(report, lambda step: at(step.state)), progress=model.progress,
+                  name=f"solver={model.solver!r}", keep="last")
     coef, intercept, norm = map(to_numpy, outcome.state)
     made = {"norm_": norm, "n_iter_": outcome.n_iter, "history_": outcome.history}
     if model.solver == "dsg":
         noise = _feature_noise(RandomExpansion(features, coef, intercept), X)
         return {**made, **noise, "expansion_": RandomExpansion(features.fresh(), coef, intercept)}
-    used = np.flatnonzero(coef.any(axis=1))
-    return {**made, "expansion_": KernelExpansion(kernel, X[used], coef[used], intercept)}
+    return {**made, **at(outcome.state)}
 
 
 def _feature_noise(expansion: RandomExpansion, X: Array) -> dict[str, Array]:

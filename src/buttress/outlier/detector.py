@@ -35,21 +35,33 @@ class BallDetector(Documented, CallbackSupportMixin, OutlierMixin, BaseEstimator
 
     def _set_ball(self, kernel: Kernel, X: Array, Z: Array, keep: NDArray[np.intp], ball: Ball,
                   weight: Array) -> None:
+        for name, value in self._described(kernel, X, Z, keep, ball, weight).items():
+            setattr(self, name, value)
+
+    def _described(self, kernel: Kernel, X: Array, Z: Array, keep: NDArray[np.intp], ball: Ball,
+                   weight: Array) -> dict[str, Any]:
+        """Return the attributes of the model of a ball around the rows ``keep`` of X."""
         used = np.flatnonzero(ball.a)
-        self.support_ = keep[used].astype(np.int32)
-        self.support_vectors_ = X[self.support_]
-        self.dual_coef_ = ball.a[None, used]
-        self.expansion_ = KernelExpansion(kernel, Z[self.support_], ball.a[used, None], np.zeros(1))
-        self.center_norm2_ = ball.norm2
-        self.radius_ = float(np.sqrt(max(ball.radius2, 0.0)))
-        self.loo_distance2_ = np.full(len(weight), np.nan)
-        self.loo_distance2_[keep] = left_out_distances(ball.distance2, ball.a)
-        self.loo_weight_ = weight * (len(keep) / weight.sum())
-        self.offset_ = -(ball.radius2 + ball.slack)
+        support = keep[used].astype(np.int32)
+        distance2 = np.full(len(weight), np.nan)
+        distance2[keep] = left_out_distances(ball.distance2, ball.a)
+        counts = weight * (len(keep) / weight.sum())
+        offset = -(ball.radius2 + ball.slack)
         if self.contamination is not None:
-            self.offset_ = -threshold(*self._left_out(), self.contamination)
-        self.primal_objective_ = ball.primal
-        self.dual_objective_ = ball.dual
+            offset = -threshold(distance2[keep], counts[keep], self.contamination)
+        return {
+            "support_": support,
+            "support_vectors_": X[support],
+            "dual_coef_": ball.a[None, used],
+            "expansion_": KernelExpansion(kernel, Z[support], ball.a[used, None], np.zeros(1)),
+            "center_norm2_": ball.norm2,
+            "radius_": float(np.sqrt(max(ball.radius2, 0.0))),
+            "loo_distance2_": distance2,
+            "loo_weight_": counts,
+            "offset_": offset,
+            "primal_objective_": ball.primal,
+            "dual_objective_": ball.dual,
+        }
 
     def _scores(self, rows: Array, diagonal: Array) -> Array:
         return 2 * self.expansion_(rows)[:, 0] - diagonal - self.center_norm2_

@@ -3,11 +3,12 @@
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from buttress._callbacks import step_callback, with_callbacks
+from buttress._callbacks import showing, step_callback, with_callbacks
 from buttress._checks import Array, NotConvergedWarning, check_option, check_values, check_X, warn_user
 from buttress._types import MatrixLike, VectorLike
 from buttress._weights import check_weights
@@ -25,7 +26,7 @@ from buttress.outlier.detector import (
     training_rows,
 )
 from buttress.solvers.qp.joint_weights import joint_cuts, joint_gradient
-from buttress.solvers.qp.kernel_stack import KernelStack, find_copies, variance
+from buttress.solvers.qp.kernel_stack import KernelStack, Trial, find_copies, variance
 from buttress.solvers.qp.kernel_weights import alternate, fixed, level_cuts, reduced_gradient
 from buttress.solvers.run import Outcome, Restartable, Step, Steps, all_or_nothing, countdown, restartable, run
 
@@ -199,12 +200,13 @@ class MultiKernelSVDD(BallDetector):
         self._fit_diagonal = np.stack([np.diagonal(part) for part in parts]) if self._stacked() else None
         settled = [settle(kernel, part, weight, self.indefinite) for kernel, part in zip(kernels, parts, strict=True)]
         stack = self._stack(parts, settled, weight, keep, clock)
-        report = step_callback(self, X, y, None)
+        self.kernels_ = [kernel for kernel, _, _ in settled]
+        report = showing(step_callback(self, X, y, None),
+                         lambda step: self._of_trial(parts, keep, stack, step.state[0], weight))
         seen: list[Array] = []
         outcome = run(noting_weights(steps(stack, eta), seen), tol=self.tol, max_time=clock(), callback=report,
                       progress=self.progress, max_iter=None if self.max_iter == -1 else self.max_iter,
                       name="MultiKernelSVDD")
-        self.kernels_ = [kernel for kernel, _, _ in settled]
         self._set_solution(parts, keep, stack, outcome, all(sure for _, _, sure in settled), weight)
         if outcome.status == "exhausted":
             warn_user(f"MultiKernelSVDD found no descent at a relative gap of {outcome.gap:.3g} > tol. "
@@ -277,16 +279,8 @@ class MultiKernelSVDD(BallDetector):
         weight: Array,
     ) -> None:
         trial, lower, point = outcome.state
-        weights = trial.eta / stack.scales
-        kernel = Precomputed() if self._stacked() else Combination(self.kernels_, [float(w) for w in weights])
-        self._set_ball(kernel, parts[0], centers(kernel, parts[0]), keep, trial.ball, weight)
-        if self._stacked():
-            self.support_vectors_ = np.stack([part[self.support_] for part in parts])
-        self.kernel_ = kernel
-        self.kernel_weights_ = trial.eta
-        self.mixing_ = np.sqrt(trial.eta) / np.sqrt(trial.eta).sum()
-        self.kernel_scales_ = stack.scales
-        self.kernel_variances_ = trial.variances
+        for name, value in self._of_trial(parts, keep, stack, trial, weight).items():
+            setattr(self, name, value)
         self.__dict__.pop("bound_coef_", None)
         if point is not None:
             self.bound_coef_ = np.zeros(len(weight))
@@ -296,6 +290,24 @@ class MultiKernelSVDD(BallDetector):
         self.converged_ = outcome.converged
         self.n_iter_ = outcome.n_iter
         self.n_solved_ = stack.n_solved
+
+    def _of_trial(
+        self, parts: list[Array], keep: NDArray[np.intp], stack: KernelStack, trial: Trial, weight: Array
+    ) -> dict[str, Any]:
+        """Return the attributes of the model of one mixture of the kernels and its ball."""
+        weights = [float(w) for w in trial.eta / stack.scales]
+        kernel = Precomputed() if self._stacked() else Combination(self.kernels_, weights)
+        found = self._described(kernel, parts[0], centers(kernel, parts[0]), keep, trial.ball, weight)
+        if self._stacked():
+            found["support_vectors_"] = np.stack([part[found["support_"]] for part in parts])
+        return {
+            **found,
+            "kernel_": kernel,
+            "kernel_weights_": trial.eta,
+            "mixing_": np.sqrt(trial.eta) / np.sqrt(trial.eta).sum(),
+            "kernel_scales_": stack.scales,
+            "kernel_variances_": trial.variances,
+        }
 
     def _rows_and_diagonal(self, X: MatrixLike, diag: ArrayLike | None) -> tuple[Array, Array]:
         if not self._stacked():

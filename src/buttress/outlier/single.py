@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from buttress._callbacks import step_callback, with_callbacks
+from buttress._callbacks import showing, step_callback, with_callbacks
 from buttress._checks import Array, NotConvergedWarning, check_X, warn_user
 from buttress._types import MatrixLike, VectorLike
 from buttress._weights import check_weights
@@ -23,8 +23,8 @@ from buttress.outlier.detector import (
     training_rows,
     unit_of,
 )
-from buttress.solvers.qp.ball import solve_ball
-from buttress.solvers.run import all_or_nothing
+from buttress.solvers.qp.ball import ball_of, solve_ball
+from buttress.solvers.run import Step, all_or_nothing
 
 
 class SVDD(BallDetector):
@@ -173,11 +173,17 @@ class SVDD(BallDetector):
                 part = part / unit
             else:
                 trained = Combination([kernel], [1 / unit])
+
+        def at(step: Step) -> dict[str, Any]:
+            apart = KernelRows(trained, part, self.cache_size, real=np.float64)
+            ball = ball_of(apart, weight[keep], self.nu, step)
+            return {"kernel_": kernel, **self._described(kernel, rows, Z, keep, ball.times(unit), weight)}
+
         gram_rows = KernelRows(trained, part, self.cache_size, real=np.float64 if given else None)
         ball = solve_ball(
             gram_rows, weight[keep], self.nu, tol=self.tol,
             max_iter=None if self.max_iter == -1 else self.max_iter, max_time=self.max_time,
-            callback=step_callback(self, rows, y, None), progress=self.progress,
+            callback=showing(step_callback(self, rows, y, None), at), progress=self.progress,
         ).times(unit)
         self._set_ball(kernel, rows, Z, keep, ball, weight)
         self.kernel_ = kernel

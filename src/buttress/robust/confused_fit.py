@@ -83,6 +83,7 @@ def confused_fit(task: LabelTask, scores: Array, law: Confusion) -> Confused | N
             break
         found = _fitted(task, scores, law)
         scores, law = found.scores, found.law
+        task.note(found.coef, law.objective)
     return found if law.directions() else None
 
 

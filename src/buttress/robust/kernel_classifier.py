@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 
+from buttress._callbacks import CallbackSupportMixin, showing, step_callback, with_callbacks
 from buttress._checks import Array, check_classes, check_contamination_or_auto, check_X_y, warn_user
 from buttress._predicting import ExpansionPredictions, sparse_or_dense
 from buttress.certainty.calibration import HeldOut
@@ -31,7 +32,9 @@ from buttress.solvers.contamination.share_interval import around, direction_shar
 from buttress.solvers.run import Budget, all_or_nothing
 
 
-class RobustKernelClassifier(Probabilities, ExpansionPredictions, ClassifierMixin, BaseEstimator):
+class RobustKernelClassifier(
+    Probabilities, CallbackSupportMixin, ExpansionPredictions, ClassifierMixin, BaseEstimator
+):
     """Kernel classification fitted to the rows whose labels are right, without being given which or how many.
 
     One score a class, fitted by least squares to +1 and -1 with ridge alpha. The rate of wrong labels is the one that
@@ -164,6 +167,7 @@ class RobustKernelClassifier(Probabilities, ExpansionPredictions, ClassifierMixi
 
     @all_or_nothing
     @resumable
+    @with_callbacks
     def fit(self, X: Any, y: Any) -> "RobustKernelClassifier":
         """Fit to X of shape (n, d), dense or sparse, and class labels y of shape (n,); returns self.
 
@@ -177,6 +181,7 @@ class RobustKernelClassifier(Probabilities, ExpansionPredictions, ClassifierMixi
         self.classes_, codes = check_classes(y, type(self).__name__)
         check_class_sizes(self.classes_, codes, share)
         self.row_keys_ = row_keys(X, codes.astype(np.float64))
+        budget.report = showing(step_callback(self, X, y, None), lambda step: _described(*step.state))
         setting = fit_setting(self, X, budget)
         with setting.threads(X):
             design, rows = self._design_of_rows_that_resemble_others(setting, X, codes)
@@ -231,8 +236,8 @@ class RobustKernelClassifier(Probabilities, ExpansionPredictions, ClassifierMixi
         n = len(codes)
         C = len(self.classes_)
         binary = C == 2
-        self.expansion_ = design.expand(found.coef[:, 1:] if binary else found.coef)
-        self.contrasts_ = binary_contrasts() if binary else rival_contrasts(C)
+        for name, value in _described(design, found.coef).items():
+            setattr(self, name, value)
         self.alpha_ = found.alpha
         self.clean_ = found.clean
         self.n_iter_ = found.n_iter
@@ -257,6 +262,15 @@ class RobustKernelClassifier(Probabilities, ExpansionPredictions, ClassifierMixi
         true = np.full((n, C), 1 / C)
         true[rows] = found.true
         self._certainty = Certainty(HeldOut(scores, codes, believed, C, true=true))
+
+
+def _described(design: Design, coef: Array) -> dict[str, Any]:
+    """Return the attributes of the model of coefficients with a column a class."""
+    binary = coef.shape[1] == 2
+    return {
+        "expansion_": design.expand(coef[:, 1:] if binary else coef),
+        "contrasts_": binary_contrasts() if binary else rival_contrasts(coef.shape[1]),
+    }
 
 
 def _better_on_landmarks(task: LabelTask, found: LabelFit, setting: Setting, X: Any) -> tuple[Design, LabelFit]:

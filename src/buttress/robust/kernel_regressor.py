@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, RegressorMixin
 
+from buttress._callbacks import CallbackSupportMixin, Report, showing, step_callback, with_callbacks
 from buttress._checks import Array, check_count, check_X_y, warn_user
 from buttress._documented import Documented
 from buttress._predicting import ExpansionValues, sparse_or_dense
@@ -21,10 +22,13 @@ from buttress.robust.report import row_keys
 from buttress.solvers.contamination.residual_law import Limits
 from buttress.solvers.contamination.share_interval import around, residual_shares
 from buttress.solvers.contamination.trimmed import lts_scale
+from buttress.solvers.ridge.leave_one_out import Fit
 from buttress.solvers.run import Budget, all_or_nothing
 
 
-class RobustKernelRegressor(Documented, ExpansionValues, ExpansionIntervals, RegressorMixin, BaseEstimator):
+class RobustKernelRegressor(
+    Documented, ExpansionValues, ExpansionIntervals, CallbackSupportMixin, RegressorMixin, BaseEstimator
+):
     """Kernel ridge regression fitted to the good rows, without being given which or how many they are.
 
     Minimises sum_i g_i (f(x_i) - y_i)^2 + alpha ||f||^2 with g_i the probability that row i is good. It comes from a
@@ -151,6 +155,7 @@ class RobustKernelRegressor(Documented, ExpansionValues, ExpansionIntervals, Reg
 
     @all_or_nothing
     @resumable
+    @with_callbacks
     def fit(self, X: Any, y: Any) -> "RobustKernelRegressor":
         """Fit to X of shape (n, d), dense or sparse, and real targets y of shape (n,); returns self.
 
@@ -163,7 +168,7 @@ class RobustKernelRegressor(Documented, ExpansionValues, ExpansionIntervals, Reg
         check_count("n_starts", self.n_starts, 0)
         X, y = check_X_y(self, X, y, numeric_target=True, sparse=True, single=True)
         self.row_keys_ = row_keys(X, y)
-        return self._fit_rows(X, y, share, budget)
+        return self._fit_rows(X, y, share, budget, step_callback(self, X, y, None))
 
     @all_or_nothing
     def fit_batches(self, batches: Any, y: Any = None) -> "RobustKernelRegressor":
@@ -191,7 +196,9 @@ class RobustKernelRegressor(Documented, ExpansionValues, ExpansionIntervals, Reg
         self.row_keys_ = table.keys
         return self._fit_rows(table.rows(self.n_landmarks), table.y, share, budget)
 
-    def _fit_rows(self, X: Any, y: Array, share: float | None, budget: Budget) -> "RobustKernelRegressor":
+    def _fit_rows(
+        self, X: Any, y: Array, share: float | None, budget: Budget, report: Report = None
+    ) -> "RobustKernelRegressor":
         """Fit to checked rows X, an array, CSR or in batches, and targets y (n,)."""
         setting = fit_setting(self, X, budget)
         middle, unit = centre_and_spread(y.astype(np.float64))
@@ -199,6 +206,7 @@ class RobustKernelRegressor(Documented, ExpansionValues, ExpansionIntervals, Reg
         with setting.threads(X):
             design = setting.design(X)
             setting.warn_of_scale(X, design)
+            budget.report = showing(report, lambda step: _described(design, step.state.fit, middle, unit))
             task = Task(design, scaled, Limits(least_residual_scale(scaled), share), given(self.alpha), self.max_iter,
                         self.n_starts, setting.rng, budget)
             found = robust_fit(task)
@@ -206,8 +214,8 @@ class RobustKernelRegressor(Documented, ExpansionValues, ExpansionIntervals, Reg
             bounds = None if share is not None else residual_shares(
                 found.explained.law, found.fit.loo, found.fit.spread, task.missed, task.limits, task.levels(found.fit))
         budget.tell(found.n_iter)
-        self.intercept_ = middle
-        self.expansion_ = design.expand(found.fit.coef[:, None] * unit)
+        for name, value in _described(design, found.fit, middle, unit).items():
+            setattr(self, name, value)
         without = design.expand(held.coef * unit)
         self.held_out_ = held.times(unit, middle, without.coef, without.intercept)
         self._keep(found, design, share, unit)
@@ -236,6 +244,11 @@ class RobustKernelRegressor(Documented, ExpansionValues, ExpansionIntervals, Reg
                       "The kernel may not suit X: scale its columns (RobustScaler), or give gamma.")
         agreement = np.mean(found.votes == self.inlier_mask_[None, :], axis=0) if design.regime.exact else None
         self.agreement_ = np.ones(len(self.inlier_mask_)) if agreement is None else agreement
+
+
+def _described(design: Design, fit: Fit, middle: float, unit: float) -> dict[str, Any]:
+    """Return the attributes of the model of a fit to targets less ``middle``, over ``unit``."""
+    return {"intercept_": middle, "expansion_": design.expand(fit.coef[:, None] * unit)}
 
 
 class Contaminated(Protocol):

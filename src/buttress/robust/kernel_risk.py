@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 
-from buttress._callbacks import CallbackSupportMixin, Report
+from buttress._callbacks import CallbackSupportMixin, Report, showing
 from buttress._checks import (
     Array,
     NotConvergedWarning,
@@ -127,10 +127,14 @@ class KernelRisk(Documented, CallbackSupportMixin, BaseEstimator):
             acceleration=self.acceleration, momentum=self.momentum, step=self.step,
             radius=np.inf if self.radius is None else self.radius,
         )
-        outcome = self._run(steps, report)
-        coef = outcome.state if outcome.state.ndim == 2 else outcome.state[:, None]
-        self.expansion_ = expand(coef)
-        setattr(self, "coef_" if isinstance(self.expansion_.kernel, Linear) else "dual_coef_", outcome.state)
+
+        def at(state: Array) -> dict[str, Any]:
+            found = expand(state if state.ndim == 2 else state[:, None])
+            return {"expansion_": found, "coef_" if isinstance(found.kernel, Linear) else "dual_coef_": state}
+
+        outcome = self._run(steps, showing(report, lambda step: at(step.state)))
+        for name, value in at(outcome.state).items():
+            setattr(self, name, value)
         self.weights_ = risk.weights(loss.value(y, space.point(outcome.state).f), weight)
         self.inlier_mask_ = kept_rows(self.weights_, weight, codes)
         warn_of_few(self.weights_, risk, len(X))

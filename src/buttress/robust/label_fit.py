@@ -19,7 +19,7 @@ from buttress.solvers.contamination.label_law import (
 )
 from buttress.solvers.contamination.noisy_logistic import NoisyLogistic
 from buttress.solvers.contamination.tuning import LABELS
-from buttress.solvers.run import Budget
+from buttress.solvers.run import Budget, Step
 
 
 @dataclass(frozen=True)
@@ -40,6 +40,10 @@ class LabelTask:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "targets", 2.0 * np.eye(self.C) - 1)
+
+    def note(self, coef: Array, likelihood: float) -> None:
+        """Report a fit of all rows, with the log likelihood per row, to the callbacks of the estimator."""
+        self.budget.note(Step((self.design, coef), objective=-likelihood))
 
 
 @dataclass(frozen=True)
@@ -99,6 +103,9 @@ def _relabelled(task: LabelTask, plain: "Scored") -> LabelFit:
     """Trim from the plain fit to all rows, then fit all to the labels that are likeliest after that."""
     codes = task.codes
     flips = explain_labels(plain.scores, codes, task.share)
+    task.note(plain.coef, flips.likelihood)
+    if task.budget.stopped:
+        return _relabelled_once(task, plain)
     likelihood = flips.likelihood
     true = flips.true_chances(codes)
     rate = flips.rate if task.share is None else task.share
@@ -137,6 +144,7 @@ def _alternated(task: LabelTask, found: "Scored", flips: Flips, rate: float) -> 
         likely = flips.true_class(codes)
         found = likeliest_fit(task, likely, rate, found.alpha if task.budget.spent() else task.alpha)
         flips = explain_labels(found.scores, codes, rate)
+        task.note(found.coef, flips.likelihood)
     return found, flips, (likely == codes).astype(np.float64)
 
 
@@ -145,6 +153,7 @@ def fit_many_labels(task: LabelTask, features: FeaturesOfRows) -> LabelFit:
     alphas = RELABEL.logistic * task.design.unit if task.alpha is None else np.array([float(task.alpha)])
     solver = NoisyLogistic(features, task.codes, task.C, task.design.groups, task.budget)
     found = solver.fit(alphas, task.share)
+    task.note(found.coef, found.flips.likelihood)
     margin = label_margins(found.scores, task.codes)
     return LabelFit(found.coef, np.ones(len(margin)), margin, found.flips, found.votes, found.alpha, clean=True,
                     n_iter=found.n_iter, likelihood=found.flips.likelihood, scores=found.scores, first=found.scores,

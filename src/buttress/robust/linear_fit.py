@@ -102,7 +102,7 @@ def linear_fit(rows: Rows, n_starts: int, max_iter: int, rng: np.random.RandomSt
     if share is None and not gains:
         return LinearFit(plain, looked_again(plain, known, rows.limits), votes, ends, robust.n_iter, clean=True)
     steps = reweighted_steps(rows.ridge, rows.y, robust.fit, robust.known, alpha=rows.alpha, limits=rows.limits)
-    fit, known = budget.run(steps, tol=LINEAR.gain, max_iter=max_iter, inner=False).state
+    fit, known = budget.run(steps, tol=LINEAR.gain, max_iter=max_iter, inner=False, callback=budget.report).state
     return LinearFit(fit, looked_again(fit, known, rows.limits), votes, ends, robust.n_iter, clean=False)
 
 

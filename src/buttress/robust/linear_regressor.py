@@ -7,6 +7,7 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
+from buttress._callbacks import CallbackSupportMixin, showing, step_callback, with_callbacks
 from buttress._checks import (
     Array,
     check_contamination_or_auto,
@@ -37,7 +38,7 @@ from buttress.solvers.ridge.leave_one_out import FeatureRidge
 from buttress.solvers.run import Budget, all_or_nothing
 
 
-class RobustLinearRegressor(Documented, RegressorMixin, BaseEstimator):
+class RobustLinearRegressor(Documented, CallbackSupportMixin, RegressorMixin, BaseEstimator):
     """Linear regression with high breakdown and high efficiency: multi-start LTS, an M-step, then reweighting.
 
     1. Least trimmed squares minimises the sum of the h smallest squared residuals plus alpha ||w||^2, from several
@@ -130,6 +131,7 @@ class RobustLinearRegressor(Documented, RegressorMixin, BaseEstimator):
 
     @all_or_nothing
     @resumable
+    @with_callbacks
     def fit(self, X: Any, y: Any) -> "RobustLinearRegressor":
         """Fit to X of shape (n, d) and real targets y of shape (n,); returns self.
 
@@ -154,16 +156,18 @@ class RobustLinearRegressor(Documented, RegressorMixin, BaseEstimator):
         ridge = FeatureRidge(Z, groups=equal_rows(X))
         limits = Limits(least_residual_scale(scaled), share)
         rows = Rows(ridge, scaled, self.alpha, trimmed_size(len(scaled), share), limits)
+        columns = ColumnUnits(centre, width, unit, intercept)
+        budget.report = showing(step_callback(self, X, y, None),
+                                lambda step: _described(columns, step.state[0].coef, middle))
         with threads_for(Z.size * Z.shape[1]):
             found = linear_fit(rows, self.n_starts, self.max_iter, rng, budget)
             weight = np.ones(len(y)) if found.clean else found.known.responsibility
             held = HeldOutFits(**kept_with(ridge, ["held out", found.fit.coef], lambda: vars(hold_out(
                 ridge, scaled, found.fit, self.alpha, groups=ridge.groups, by_folds=True, weight=weight))))
-            columns = ColumnUnits(centre, width, unit, intercept)
             self.mm_ = estimate_of(ridge, scaled, np.array([found.fit.coef, *found.ends]), columns, middle)
         budget.tell(found.n_iter)
-        self.coef_, constant = columns.original(found.fit.coef)
-        self.intercept_ = middle + float(constant)
+        for name, value in _described(columns, found.fit.coef, middle).items():
+            setattr(self, name, value)
         self.held_out_ = held.times(unit, middle, *columns.original(held.coef))
         self._keep(found, share, unit)
         bounds = None if share is not None else residual_shares(
@@ -214,3 +218,10 @@ class RobustLinearRegressor(Documented, RegressorMixin, BaseEstimator):
         check_is_fitted(self)
         held = held_out_of(self)
         return interval(held, check_X(self, X) @ held.coef + held.intercept, coverage)
+
+
+def _described(columns: ColumnUnits, coef: Array, middle: float) -> dict[str, Any]:
+    """Return the attributes of the line with these coefficients, in units of the columns, of targets less ``middle``.
+    """
+    slope, constant = columns.original(coef)
+    return {"coef_": slope, "intercept_": middle + float(constant)}

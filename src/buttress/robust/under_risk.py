@@ -345,13 +345,13 @@ class KernelClassifier(Probabilities, ExpansionPredictions, ClassifierMixin, Ker
         weight = check_weights(sample_weight, X)
         n_classes = len(self.classes_)
         risk = PerClass(risk, codes) if self.balanced else risk
+        self.contrasts_ = binary_contrasts() if n_classes == 2 else rival_contrasts(n_classes)
         report = step_callback(self, X, y, self.max_iter)
         groups = codes if self.balanced else np.zeros_like(codes)
         if n_classes == 2:
             self._descend(X, np.where(codes == 1, 1.0, -1.0), Logistic(), risk, weight, groups, 1, report)
         else:
             self._descend(X, codes, Multinomial(), risk, weight, groups, n_classes, report)
-        self.contrasts_ = binary_contrasts() if n_classes == 2 else rival_contrasts(n_classes)
         self._certainty = Certainty(self._left_out(X, codes, weight, risk))
         return self
 

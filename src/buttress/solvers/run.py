@@ -130,19 +130,31 @@ def countdown(max_time: float | None) -> Callable[[], float | None]:
 class Budget:
     """What the runs inside one fit share: the seconds left of ``max_time``, the progress line, and Ctrl-C."""
 
-    def __init__(self, max_time: float | None = None, *, progress: bool = False, name: str = "fit"):
+    def __init__(
+        self, max_time: float | None = None, *, progress: bool = False, name: str = "fit",
+        report: Callable[[Step], bool | None] | None = None,
+    ):
         self.left = countdown(max_time)
         self.progress = progress
         self.name = name
+        self.report = report  # hears of the steps that are models of the whole fit; a true result ends it
+        self.stopped = False  # whether ``report`` asked for the end
         self.cut = False  # whether anything was left undone for lack of time
         self.interrupted = False  # whether Ctrl-C ended a part of the fit
 
     def spent(self) -> bool:
-        """Say whether the time is up, so that what is left to do is to be left."""
+        """Say whether the time is up or ``report`` wants no more, so that what is left to do is to be left."""
         over = self.over
         if over:
             self._cut_short()
-        return over
+        elif self.stopped:
+            cut_short()
+        return over or self.stopped
+
+    def note(self, step: Step) -> None:
+        """Report a step that is a model of the whole fit, made outside of any run."""
+        if self.report is not None and self.report(step):
+            self.stopped = True
 
     def _cut_short(self) -> None:
         self.cut = True
@@ -156,9 +168,12 @@ class Budget:
     def run(self, steps: Steps, **options: Any) -> Outcome:
         """Return :func:`run` of one part of the fit; Ctrl-C is passed on, and ``tell`` warns once of a spent budget."""
         shared = {"max_time": self.left(), "progress": self.progress, "name": self.name, "warn": False, "inner": True}
+        if self.stopped:
+            options |= {"max_iter": 0, "callback": None}
         outcome = run(steps, **{**shared, **options})
         if outcome.status == "max_time":
             self._cut_short()
+        self.stopped |= outcome.status == "stopped"
         return outcome
 
     def attempt(

@@ -1,7 +1,7 @@
 """The exact kernel support vector classifier."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
-from buttress._callbacks import CallbackSupportMixin, step_callback, with_callbacks
+from buttress._callbacks import CallbackSupportMixin, showing, step_callback, with_callbacks
 from buttress._checks import Array, check_classes, check_option, check_X_y
 from buttress._documented import CLASSIFIER, advises
 from buttress._predicting import rows_to_score, sparse_or_dense
@@ -19,41 +19,25 @@ from buttress._weights import check_weights, class_weights
 from buttress.certainty.calibration import HeldOut
 from buttress.certainty.probabilities import Certainty, Probabilities
 from buttress.checkpoints.resumable import resumable
-from buttress.expansion import binary_contrasts, pair_contrasts, rival_contrasts
 from buttress.gram.rows import KernelRows
 from buttress.kernels import Kernel, fitted_kernel, is_precomputed
 from buttress.solvers.qp.machines import SVMSolution, classifier_qp, hard_margin
 from buttress.solvers.qp.solve import solve
-from buttress.solvers.run import Step, all_or_nothing, countdown
+from buttress.solvers.run import all_or_nothing, countdown
 from buttress.svm.indefinite import Settled, settle
 from buttress.svm.left_out import Solved, left_out, left_out_scores
 from buttress.svm.machine import (
     as_input,
     check_machine,
-    expansion,
     kernel_rows,
     limits_of,
     recalled,
     remember,
     rows_of,
 )
-from buttress.svm.multiclass import Codes, class_pairs, libsvm_layout, votes
+from buttress.svm.multiclass import Codes, class_pairs, votes
 from buttress.svm.selection import LOO, choose
-
-
-@dataclass
-class Task:
-    """Checked training data: rows of positive weight in the order of their classes, and the cache they share."""
-
-    X: DenseOrSparse  # all rows, as given
-    kernel: Kernel
-    order: Codes  # the rows solved on, by class
-    codes: Codes  # of those rows
-    weight: Array  # C_i / C of those rows
-    groups: Codes | None  # of all rows, equal ones in one
-    settled: Settled
-    rows: KernelRows
-    report: Callable[[Step], bool | None] | None
+from buttress.svm.task import Task
 
 
 class SVC(Probabilities, CallbackSupportMixin, ClassifierMixin, BaseEstimator):
@@ -219,6 +203,7 @@ class SVC(Probabilities, CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         choice: the best of the fits that are ready is the model, with a warning.
         """
         if LOO in (self.C, self.gamma):
+            step_callback(self, X, y, None)  # the fits that are tried are no steps; its end is reported
             self._adopt(choose(self, X, y, sample_weight))
             return self
         previous = recalled(self) if self.warm_start else None
@@ -252,7 +237,8 @@ class SVC(Probabilities, CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         settled, shared = self._rows_of(kernel, rows, order, codes[order])
         groups = equal_rows(rows, np.where(weight > 0, codes, 0))
         report = step_callback(self, rows, labels, None)
-        return Task(rows, kernel, order, codes[order], weight[order], groups, settled, shared, report)
+        return Task(rows, kernel, order, codes[order], weight[order], groups, settled, shared, report,
+                    len(self.classes_), self.multi_class)
 
     def _with_kernel(self, task: Task) -> Task:
         """Return the task with the kernel of these parameters, gamma being a number."""
@@ -276,10 +262,11 @@ class SVC(Probabilities, CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         left = countdown(self.max_time)
         problems = self._problems(task)
         coef = np.zeros((len(task.order), len(problems)))
-        solutions = []
+        solutions: list[SVMSolution] = []
         for column, (rows, index, y) in enumerate(problems):
-            limits = limits_of(self, task.report, convex=task.settled.convex, max_time=left(),
-                               inner=inner or column < len(problems) - 1)
+            last = column == len(problems) - 1  # only then a step is a model
+            report = showing(task.report, task.at(coef, solutions, index, y)) if last else task.report
+            limits = limits_of(self, report, convex=task.settled.convex, max_time=left(), inner=inner or not last)
             if np.isinf(self.C):
                 solution = hard_margin(rows, y, limits)
             else:
@@ -306,28 +293,12 @@ class SVC(Probabilities, CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         return [(part, part.index, np.where(task.codes[part.index] == first, 1.0, -1.0)) for part, first in parts]
 
     def _set_model(self, task: Task, coef: Array, solutions: list[SVMSolution]) -> None:
-        n, n_classes, binary = task.X.shape[0], len(self.classes_), len(solutions) == 1
-        start = np.zeros((n, len(solutions)))
+        start = np.zeros((task.X.shape[0], len(solutions)))
         start[task.order] = coef
         remember(self, start)
         intercept = np.array([solution.intercept for solution in solutions])
-        changed, self.intercept_ = task.settled.original(coef, intercept)
-        whole = np.zeros_like(start)
-        whole[task.order] = changed
-        self.support_ = task.order[changed.any(axis=1)].astype(np.int32)
-        codes = task.codes[changed.any(axis=1)]
-        self.n_support_ = np.bincount(codes, minlength=n_classes).astype(np.int32)
-        self.support_vectors_ = task.X[self.support_]
-        self.expansion_ = expansion(task.kernel, task.X, self.support_, whole, self.intercept_)
-        if binary:
-            self.contrasts_, layout = binary_contrasts(), self.expansion_.coef.T.copy()
-        elif self.multi_class == "ovr":
-            self.contrasts_, layout = rival_contrasts(n_classes), self.expansion_.coef.T.copy()
-        else:
-            pairs = class_pairs(n_classes)
-            self.contrasts_ = pair_contrasts(pairs, n_classes)
-            layout = libsvm_layout(self.expansion_.coef, codes, pairs)
-        self.dual_coef_ = layout
+        for name, value in task.described(coef, intercept).items():
+            setattr(self, name, value)
         self._set_certificate(task, solutions)
 
     def _keep_left_out(self, task: Task, problems: list[Solved]) -> None:

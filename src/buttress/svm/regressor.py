@@ -1,6 +1,7 @@
 """The exact kernel support vector regressor."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -8,7 +9,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
-from buttress._callbacks import CallbackSupportMixin, step_callback, with_callbacks
+from buttress._callbacks import CallbackSupportMixin, showing, step_callback, with_callbacks
 from buttress._checks import Array, check_number, check_X_y
 from buttress._documented import REGRESSOR, Documented, advises
 from buttress._predicting import rows_to_score, sparse_or_dense
@@ -19,9 +20,11 @@ from buttress.certainty.intervals import INTERVALS, ExpansionIntervals, HeldOutF
 from buttress.checkpoints.resumable import resumable
 from buttress.gram.entries import Index
 from buttress.kernels import Kernel, Precomputed, fitted_kernel, is_precomputed
+from buttress.solvers.linear.intercept import best_intercept
 from buttress.solvers.qp.machines import SVMSolution, regressor_qp
+from buttress.solvers.qp.program import Point
 from buttress.solvers.qp.solve import solve
-from buttress.solvers.run import all_or_nothing
+from buttress.solvers.run import Step, all_or_nothing
 from buttress.svm.indefinite import Settled, settle
 from buttress.svm.left_out import left_out, left_out_scores
 from buttress.svm.machine import (
@@ -151,7 +154,8 @@ class SVR(Documented, ExpansionIntervals, CallbackSupportMixin, RegressorMixin, 
         near = start[used, 0] if start is not None and len(start) == rows.shape[0] else None
         shared = kernel_rows(settled, self.cache_size)
         qp = regressor_qp(shared, targets[used], self.C * weight[used], self.epsilon, near)
-        report = step_callback(self, rows, targets, None)
+        model_of = partial(self._at, kernel, rows, used, settled, targets, weight)
+        report = showing(step_callback(self, rows, targets, None), model_of)
         solution = solve(qp, limits_of(self, report, convex=settled.convex, max_time=self.max_time))
         self.n_kernel_rows_ = shared.n_computed
         self.n_negative_curvature_ = 0 if settled.convex else solution.downwards
@@ -177,18 +181,24 @@ class SVR(Documented, ExpansionIntervals, CallbackSupportMixin, RegressorMixin, 
         check_is_fitted(self)
         return left_out_scores(self)[:, 0]
 
+    def _at(
+        self, kernel: Kernel, X: DenseOrSparse, used: Index, settled: Settled, targets: Array, weight: Array, step: Step
+    ) -> dict[str, Any]:
+        """Return the attributes that a step makes, with the intercept of least loss."""
+        b = step.state.b if isinstance(step.state, Point) else step.state
+        found = _described(kernel, X, used, settled, b, 0.0)
+        residual = targets[used] - found["expansion_"](X[used])[:, 0]
+        best = best_intercept(residual, -weight[used], weight[used], float(self.epsilon))
+        return _described(kernel, X, used, settled, b, best)
+
     def _set_model(
         self, kernel: Kernel, X: DenseOrSparse, used: Index, settled: Settled, solution: SVMSolution
     ) -> None:
         whole = np.zeros((X.shape[0], 1))
         whole[used, 0] = solution.b
         remember(self, whole)
-        coef, self.intercept_ = settled.original(solution.b[:, None], np.array([solution.intercept]))
-        whole[used] = coef
-        self.support_ = np.flatnonzero(whole).astype(np.int32)
-        self.support_vectors_ = X[self.support_]
-        self.expansion_ = expansion(kernel, X, self.support_, whole, self.intercept_)
-        self.dual_coef_ = self.expansion_.coef.T.copy()
+        for name, value in _described(kernel, X, used, settled, solution.b, solution.intercept).items():
+            setattr(self, name, value)
         for name, value in (("primal", solution.primal), ("dual", solution.dual)):
             setattr(self, f"{name}_objective_", value if settled.convex else np.nan)
         self.dual_gap_ = self.primal_objective_ - self.dual_objective_
@@ -224,3 +234,21 @@ class SVR(Documented, ExpansionIntervals, CallbackSupportMixin, RegressorMixin, 
         weight = weight / weight.mean()
         alpha = max(float(np.abs(missed).mean()) / self.C, np.finfo(float).tiny)
         return jackknife(self.expansion_, self._judged_rows, missed, weight, alpha)
+
+
+def _described(
+    kernel: Kernel, X: DenseOrSparse, used: Index, settled: Settled, b: Array, intercept: float
+) -> dict[str, Any]:
+    """Return the attributes of the model with coefficients b of the rows ``used`` of X."""
+    coef, original = settled.original(b[:, None], np.array([intercept]))
+    whole = np.zeros((X.shape[0], 1))
+    whole[used] = coef
+    support = np.flatnonzero(whole).astype(np.int32)
+    found = expansion(kernel, X, support, whole, original)
+    return {
+        "support_": support,
+        "support_vectors_": X[support],
+        "expansion_": found,
+        "intercept_": original,
+        "dual_coef_": found.coef.T.copy(),
+    }

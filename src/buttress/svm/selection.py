@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike
 from scipy.special import expit
 from sklearn.base import clone
 
+from buttress._callbacks import without_callbacks
 from buttress._checks import Array, NotConvergedWarning, warn_user
 from buttress._types import MatrixLike
 from buttress._weights import check_weights
@@ -24,7 +25,8 @@ from buttress.solvers.run import Budget
 from buttress.svm.machine import recalled
 
 if TYPE_CHECKING:
-    from buttress.svm.classifier import SVC, Task
+    from buttress.svm.classifier import SVC
+    from buttress.svm.task import Task
 
 LOO = "loo"  # the value of C and gamma that asks for a choice
 CS = (0.1, 0.316, 1.0, 3.16, 10.0, 31.6, 100.0)  # tried for C="loo", half a decade apart
@@ -86,8 +88,8 @@ def choose(model: "SVC", X: MatrixLike, y: ArrayLike, sample_weight: ArrayLike |
                          "kernel='rbf', or give the kernel its gamma.")
     budget = Budget(model.max_time, name="SVC")
     Cs: Sequence[float] = CS if model.C == LOO else [float(model.C)]
-    first = clone(model).set_params(C=1.0 if model.C == LOO else model.C,
-                                    gamma="scale" if model.gamma == LOO else model.gamma)
+    first = without_callbacks(clone(model)).set_params(C=1.0 if model.C == LOO else model.C,
+                                                       gamma="scale" if model.gamma == LOO else model.gamma)
     task = first._prepare(X, y, sample_weight)
     gammas = _gammas(model, task, sample_weight)
     tried = Tried()

@@ -356,7 +356,7 @@ def mixture(
 ) -> Mixed:
     """Run :func:`mixture_steps` from ``fit`` to the end of the schedule or of the budget."""
     steps = mixture_steps(ridge, y, fit, alpha=alpha, limits=limits, schedule=schedule)
-    found: Mixed = budget.run(steps, tol=schedule.tol, max_iter=schedule.max_iter).state
+    found: Mixed = budget.run(steps, tol=schedule.tol, max_iter=schedule.max_iter, callback=budget.report).state
     return found
 
 

@@ -1,7 +1,7 @@
 """One linear machine, of two classes, by a solver of one's choice: the steps it takes and what they end with."""
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -64,14 +64,21 @@ def course(
     return Course(problem, steps, blocks(len(rows)))
 
 
-def machine_of(solver: str, problem: LinearProblem, outcome: Outcome) -> Machine:
-    """Return the hyperplane at which a run ended, with its objectives; the solvers' states differ."""
-    d = problem.X.shape[1]
+def hyperplane(solver: str, problem: LinearProblem, state: Any) -> tuple[Array, float]:
+    """Return w, b of a state; those of the solvers differ."""
     if solver in ("newton", "dual"):
-        w, b, dual, multipliers = outcome.state
+        return state[0], float(state[1])
+    d = problem.X.shape[1]
+    return state[:d], float(state[d])
+
+
+def machine_of(solver: str, problem: LinearProblem, outcome: Outcome) -> Machine:
+    """Return the hyperplane at which a run ended, with its objectives."""
+    w, b = hyperplane(solver, problem, outcome.state)
+    if solver in ("newton", "dual"):
+        _, _, dual, multipliers = outcome.state
     else:
-        w, b = outcome.state[:d], float(outcome.state[d])
-        multipliers = outcome.state[d + 1 :] if solver == "gd" else None
+        multipliers = outcome.state[problem.X.shape[1] + 1 :] if solver == "gd" else None
         dual = -np.inf if multipliers is None else problem.dual(multipliers)
     inside = None if multipliers is None else problem.feasible(multipliers)
     return Machine(w, b, problem.primal(w, problem.slack(w, b)), dual, inside, outcome)

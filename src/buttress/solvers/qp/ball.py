@@ -112,6 +112,13 @@ def solve_ball(
             target /= TIGHTENING
 
 
+def ball_of(rows: KernelRows, weight: Array, nu: float, step: Step) -> Ball:
+    """Return the ball of a step of :func:`solve_ball`, on rows of which it keeps none: theirs depend on the solve."""
+    total = nu * len(weight)
+    qp, _ = ball_program(rows, weight, total, None)
+    return certified(qp, step.state.b, total, Outcome(None, "", 0, step.objective))
+
+
 def ball_program(rows: KernelRows, weight: Array, total: float, start: Array | None) -> tuple[QP, float]:
     """Return the program of ``program.py`` for b, which sums to ``total``, and the mean squared distance."""
     weight = weight * (len(weight) / weight.sum())
