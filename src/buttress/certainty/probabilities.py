@@ -76,8 +76,8 @@ class Probabilities(Documented):
         if certainty is None:
             check_is_fitted(self)
             raise ValueError(f"This {type(self).__name__} holds no scores of rows left out: it was fitted by an "
-                             "earlier version, by partial_fit, or is a step of a fit that goes on, for a callback: score "
-                             "steps by predict or decision_function. Else call fit again, or use "
+                             "earlier version, by partial_fit, or is a step of a fit that goes on, for a callback: "
+                             "score steps by predict or decision_function. Else call fit again, or use "
                              "CalibratedClassifierCV(FrozenEstimator(model)) on rows it has not seen.")
         if certainty.missing:
             raise ValueError(f"This {type(self).__name__} holds no scores of rows left out: {certainty.missing}")
