@@ -2,11 +2,15 @@
 
 import numpy as np
 import pytest
+import sklearn
 from scipy.optimize import linprog, minimize
+from sklearn.base import clone
+from sklearn.exceptions import UnsetMetadataPassedError
 from sklearn.kernel_ridge import KernelRidge
 from sklearn.linear_model import LinearRegression, LogisticRegression, PoissonRegressor, Ridge
 from sklearn.model_selection import GridSearchCV, cross_val_score
-from sklearn.preprocessing import scale
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler, scale
 
 from buttress import (
     CRR,
@@ -28,7 +32,7 @@ from buttress.solvers.contamination.sever import scores
 from buttress.solvers.contamination.stir import stir
 from buttress.solvers.contamination.trimmed_likelihood import FAMILIES, trimmed_likelihood
 
-from problems import breast_cancer, iris, points
+from problems import breast_cancer, iris, moons, points
 
 
 def line(n=200, d=4, rate=0.2, kind="noise", seed=0, noise=0.1):
@@ -299,3 +303,42 @@ def test_a_constant_added_to_the_targets_only_moves_the_intercept(machine, const
     np.testing.assert_array_equal(other.inlier_mask_, one.inlier_mask_)
     assert other.intercept_ == pytest.approx(one.intercept_ + constant, abs=1e-5)
     assert np.abs(one.coef_ - [3.0, -1.0, 2.0]).max() < 0.1
+
+
+@pytest.fixture
+def routing():
+    with sklearn.config_context(enable_metadata_routing=True):
+        yield
+
+
+@pytest.mark.parametrize(("sever", "inner"), [
+    (SeverRegressor(contamination=0.2, kernel="linear"), Ridge()),
+    (SeverClassifier(contamination=0.2, kernel="linear"), LogisticRegression()),
+], ids=lambda made: type(made).__name__)
+def test_sever_passes_metadata_of_the_rows_left_to_its_estimator(sever, inner, routing, tmp_path):
+    X, y = moons(60)
+    weight = np.random.default_rng(0).uniform(0.1, 5, size=60)
+    asking = clone(inner).set_fit_request(sample_weight=True)
+    model = clone(sever).set_params(estimator=asking).fit(X, y, sample_weight=weight)
+    left = model.inlier_mask_
+    assert left.sum() < 60
+    direct = clone(inner).fit(X[left], y[left], sample_weight=weight[left])
+    np.testing.assert_allclose(model.estimator_.coef_, direct.coef_)
+    assert not np.allclose(direct.coef_, clone(inner).fit(X[left], y[left]).coef_)
+    model.set_params(checkpoint=str(tmp_path / "kept"), resume=True).fit(X, y, sample_weight=weight)
+    np.testing.assert_allclose(model.estimator_.coef_, direct.coef_)
+    alone = clone(model).set_params(checkpoint=None, resume=False)
+    inside = make_pipeline(StandardScaler().set_fit_request(sample_weight=False), alone)
+    assert inside.fit(X, y, sample_weight=weight)[-1].inlier_mask_.sum() < 60
+
+
+def test_sever_refuses_metadata_that_nobody_asked_for(routing):
+    X, y = moons(60)
+    with pytest.raises(UnsetMetadataPassedError, match="sample_weight"):
+        SeverRegressor(Ridge()).fit(X, y, sample_weight=np.ones(60))
+
+
+def test_sever_says_how_metadata_is_passed_on():
+    X, y = moons(60)
+    with pytest.raises(TypeError, match=r"passes sample_weight on by metadata routing only. Use sklearn.set_config"):
+        SeverRegressor(Ridge()).fit(X, y, sample_weight=np.ones(60))

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from scipy.sparse import issparse
+from sklearn.utils.metadata_routing import MetadataRequest
 
 Update = Callable[[Any], None]  # of a hash, with bytes or a view of them
 
@@ -78,6 +79,8 @@ def _feed_object(value: Any, update: Update) -> None:
         for name in value.columns:
             _feed(str(name), update)
             _feed_array(np.asarray(value[name]), update)
+    elif isinstance(value, MetadataRequest):  # which holds itself
+        update(repr(value).encode())
     elif isinstance(value, np.random.RandomState):
         _feed(value.get_state(legacy=False), update)
     elif isinstance(value, np.random.Generator):

@@ -6,8 +6,10 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, softmax
+from sklearn import get_config
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, RegressorMixin, clone
 from sklearn.utils import check_random_state
+from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
@@ -48,6 +50,8 @@ Model = TypeVar("Model")
 class Sever(Documented, MetaEstimatorMixin, BaseEstimator):
     """The parameters and the loop of :class:`SeverRegressor` and :class:`SeverClassifier`."""
 
+    _machine: Callable[[], KernelRegressor | KernelClassifier]  # what is fitted where no estimator is given
+
     def __init__(
         self,
         estimator: Trainable | None = None,
@@ -78,6 +82,22 @@ class Sever(Documented, MetaEstimatorMixin, BaseEstimator):
         self.random_state = random_state
         self.checkpoint = checkpoint
         self.resume = resume
+
+    def get_metadata_routing(self) -> MetadataRouter:
+        """Return what is passed on: what the estimator's own ``fit`` asks for."""
+        base = self._kernel_machine(self._machine()) if self.estimator is None else self.estimator
+        passed = MethodMapping().add(caller="fit", callee="fit")
+        return MetadataRouter(owner=type(self).__name__).add(estimator=base, method_mapping=passed)
+
+    def _passed_on(self, metadata: dict[str, Any], n: int) -> Callable[[Mask], dict[str, Any]]:
+        """Return a function of the rows kept, of n, to what the estimator's fit gets beside them."""
+        if metadata and not get_config()["enable_metadata_routing"]:
+            raise TypeError(f"{type(self).__name__}.fit passes {', '.join(metadata)} on by metadata routing only. Use "
+                            "sklearn.set_config(enable_metadata_routing=True), and set_fit_request of the estimator.")
+        wanted: dict[str, Any] = process_routing(self, "fit", **metadata).estimator.fit if metadata else {}
+        of_rows = {name for name, value in wanted.items() if np.ndim(value) and len(value) == n}
+        return lambda kept: {name: np.asarray(value)[kept] if name in of_rows else value
+                             for name, value in wanted.items()}
 
     def _filter(self, share: float) -> Filter:
         """Return the filter of the rule; ``share`` is what it drops per round. Raises ValueError for bad parameters."""
@@ -189,20 +209,29 @@ class SeverRegressor(RegressorMixin, Sever):
 
     @all_or_nothing
     @resumable
-    def fit(self, X: MatrixLike, y: VectorLike) -> "SeverRegressor":
+    def fit(self, X: MatrixLike, y: VectorLike, **metadata: Any) -> "SeverRegressor":
         """Fit to X of shape (n, d) and real targets y of shape (n,); returns self.
 
-        Raises ValueError for parameters out of range, NaN, inf or entries beyond 1e100, naming the column.
+        ``metadata`` goes to the estimator's ``fit`` by scikit-learn's metadata routing, of the rows that are left. All
+        rows are judged alike, whatever weight the estimator gives them.
+
+        Raises ValueError for parameters out of range, NaN, inf or entries beyond 1e100, naming the column, and
+        TypeError for metadata without routing.
         """
         X, y = check_X_y(self, X, y, numeric_target=True)
         y = y.astype(np.float64)
-        # for the mean of the squared losses one preconditioned step is exact
-        machine = KernelRegressor(risk=Mean(), acceleration=None, step="preconditioned")
-        base = self._kernel_machine(machine) if self.estimator is None else self.estimator
+        base = self._kernel_machine(self._machine()) if self.estimator is None else self.estimator
         share = check_contamination(self.contamination) / 2
-        self._sever(X, base, share, [np.arange(len(y))], lambda kept: clone(base).fit(X[kept], y[kept]),
+        passed = self._passed_on(metadata, len(y))
+        self._sever(X, base, share, [np.arange(len(y))],
+                    lambda kept: clone(base).fit(X[kept], y[kept], **passed(kept)),
                     lambda model: (model.predict(X) - y)[:, None])
         return self
+
+    @staticmethod
+    def _machine() -> KernelRegressor:
+        # for the mean of the squared losses one preconditioned step is exact
+        return KernelRegressor(risk=Mean(), acceleration=None, step="preconditioned")
 
     def predict(self, X: MatrixLike) -> Array:
         """Return the last model's prediction for each row of X (n, d)."""
@@ -272,16 +301,18 @@ class SeverClassifier(ClassifierMixin, Sever):
 
     @all_or_nothing
     @resumable
-    def fit(self, X: MatrixLike, y: VectorLike) -> "SeverClassifier":
+    def fit(self, X: MatrixLike, y: VectorLike, **metadata: Any) -> "SeverClassifier":
         """Fit to X of shape (n, d) and class labels y of shape (n,); returns self.
 
-        Raises ValueError for parameters out of range, NaN, inf or entries beyond 1e100 (naming the column), fewer than
-        two classes, or a filter that would leave one class only.
+        ``metadata`` as in :class:`SeverRegressor`. Raises ValueError for parameters out of range, NaN, inf or entries
+        beyond 1e100 (naming the column), fewer than two classes, or a filter that would leave one class only, and
+        TypeError for metadata without routing.
         """
         X, y = check_X_y(self, X, y)
         self.classes_, codes = check_classes(y, "SeverClassifier")
         n_classes = len(self.classes_)
-        base = self._kernel_machine(KernelClassifier(risk=Mean())) if self.estimator is None else self.estimator
+        base = self._kernel_machine(self._machine()) if self.estimator is None else self.estimator
+        passed = self._passed_on(metadata, len(y))
         share = check_contamination(self.contamination) / check_count("n_rounds", self.n_rounds)
         everything = [np.arange(len(y))]
         groups = [np.flatnonzero(codes == c) for c in range(n_classes)] if self.balanced else everything
@@ -291,10 +322,14 @@ class SeverClassifier(ClassifierMixin, Sever):
             if not left.all():
                 raise ValueError(f"Filtering dropped every row of class {self.classes_[left.argmin()]!r}. "
                                  "Use balanced=True or drop less.")
-            return clone(base).fit(X[kept], y[kept])
+            return clone(base).fit(X[kept], y[kept], **passed(kept))
 
         self._sever(X, base, share, groups, fit, lambda model: probabilities(model, X) - np.eye(n_classes)[codes])
         return self
+
+    @staticmethod
+    def _machine() -> KernelClassifier:
+        return KernelClassifier(risk=Mean())
 
     def predict(self, X: MatrixLike) -> Labels:
         """Return the last model's class for each row of X (n, d)."""
