@@ -12,7 +12,7 @@ from sklearn.svm import LinearSVC as SklearnLinearSVC
 from sklearn.utils import estimator_html_repr
 
 import buttress
-from buttress import SVC, SVR, LinearSVC, _documented
+from buttress import SVC, SVR, AdversarialLinearSVC, AdversarialSVC, LinearSVC, _documented
 from buttress.relational import EntityFeatures
 
 ESTIMATORS = [kind for name in buttress.__all__ if inspect.isclass(kind := getattr(buttress, name))
@@ -59,6 +59,13 @@ def test_keywords_of_scikit_learn_that_are_missing_come_with_advice(ours, theirs
     for name in missing:
         with pytest.raises(TypeError, match=f"has no parameter '{name}'. .*Remove it|Use progress=True"):
             ours(**{name: True})
+
+
+@pytest.mark.parametrize("ours", [AdversarialSVC, AdversarialLinearSVC])
+@pytest.mark.parametrize("name", ["class_weight", "probability", "shrinking", "verbose"])
+def test_so_do_those_of_an_svm_in_the_adversarial_ones(ours, name):
+    with pytest.raises(TypeError, match=f"has no parameter '{name}'. "):
+        ours(**{name: True})
 
 
 def test_other_unknown_keywords_are_refused_as_always():

@@ -58,6 +58,16 @@ CLASSIFIER = {
     "probability": "Remove it: predict_proba is always there, and agrees with predict.",
     "random_state": "Remove it: nothing in this fit is drawn at random.",
 }
+ADVERSARIAL = {
+    "class_weight": "Remove it: rows are weighed alike; repeat those of a class to weigh it.",
+    "probability": CLASSIFIER["probability"],
+    **REGRESSOR,
+}
+ADVERSARIAL_LINEAR = {
+    "class_weight": "Give sample_weight to fit instead.",
+    "probability": "Remove it: wrap the model in CalibratedClassifierCV for probabilities.",
+    **REGRESSOR,
+}
 LINEAR = {
     "dual": "Remove it: the primal is solved, and the dual bounds how far from optimal the fit is.",
     "intercept_scaling": "Remove it: the intercept is not penalised.",

@@ -18,6 +18,7 @@ from buttress._checks import (
     check_X_y,
     warn_user,
 )
+from buttress._documented import ADVERSARIAL, advises
 from buttress._predicting import ExpansionPredictions
 from buttress._types import BoundsLike, MatrixLike, RandomStateLike, Rows, VectorLike
 from buttress.adversarial.certified import can_certify, fit_certified
@@ -182,6 +183,7 @@ class AdversarialSVC(Probabilities, CallbackSupportMixin, ExpansionPredictions, 
     True
     """
 
+    @advises(**ADVERSARIAL)
     def __init__(
         self,
         *,

@@ -18,7 +18,7 @@ from buttress._checks import (
     check_X_y,
     warn_user,
 )
-from buttress._documented import Documented
+from buttress._documented import ADVERSARIAL_LINEAR, Documented, advises
 from buttress._predicting import ExpansionPredictions
 from buttress._rows import counted_once
 from buttress._suggest import LARGEST
@@ -121,6 +121,7 @@ class AdversarialLinearSVC(Documented, CallbackSupportMixin, ExpansionPrediction
     True
     """
 
+    @advises(**ADVERSARIAL_LINEAR)
     def __init__(
         self,
         *,
