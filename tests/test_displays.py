@@ -10,7 +10,15 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from buttress import SVC, RobustnessCurveDisplay, attacks, certificates
+from buttress import (
+    SVC,
+    OutlierDisplay,
+    ReliabilityDisplay,
+    RobustKernelClassifier,
+    RobustnessCurveDisplay,
+    attacks,
+    certificates,
+)
 
 from problems import iris, moons
 
@@ -106,3 +114,26 @@ def test_a_blind_attack_is_marked_in_the_picture():
     assert "RandomForestClassifier, attack was blind" in [text.get_text() for text in display.ax_.get_legend().texts]
     seen = RobustnessCurveDisplay.from_estimator(SVC().fit(X, y), X, y, eps=[0.0, 0.01], plot=False)
     assert not seen.blind.any()
+
+
+def test_models_on_one_plot_have_colours_that_print_and_that_the_colour_blind_tell_apart():
+    X, y = moons(40)
+    display = from_estimator(SVC(gamma=1.0).fit(X, y), X, y, eps=[0.0, 0.1])
+    for gamma in (0.5, 2.0):
+        from_estimator(SVC(gamma=gamma).fit(X, y), X, y, eps=[0.0, 0.1], ax=display.ax_)
+    solid = [line.get_color() for line in display.ax_.lines if line.get_linestyle() == "-"]
+    grey = [np.array(matplotlib.colors.to_rgb(colour)) @ [0.299, 0.587, 0.114] for colour in solid]
+    assert len(set(solid)) == 3
+    assert min(np.diff(np.sort(grey))) > 0.05
+    first = ReliabilityDisplay.from_estimator(SVC(gamma=1.0).fit(X, y), X, y)
+    second = ReliabilityDisplay.from_estimator(SVC(gamma=0.1).fit(X, y), X, y, ax=first.ax_)
+    assert first.line_.get_color() != second.line_.get_color()
+    matplotlib.pyplot.close("all")
+
+
+def test_probabilities_of_rows_are_as_dark_as_they_are_large():
+    X, y = moons(40)
+    display = OutlierDisplay.from_estimator(RobustKernelClassifier(random_state=0).fit(X, y), X, y)
+    shades = display.ax_.collections[0].cmap(np.linspace(0, 1, 20))[:, :3] @ [0.299, 0.587, 0.114]
+    assert (np.diff(shades) < 0).all()
+    matplotlib.pyplot.close("all")

@@ -8,6 +8,12 @@ if TYPE_CHECKING:
 COLOURS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#f0e442")
 
 
+def next_colour(ax: "Axes") -> str:
+    """Return the first of the colours that no line on ``ax`` has; the first again where all are taken."""
+    taken = {line.get_color() for line in ax.lines}
+    return next((colour for colour in COLOURS if colour not in taken), COLOURS[0])
+
+
 def given_or_new(ax: "Axes | None") -> "Axes":
     """Return the axes, or new ones; ImportError that says what to install without matplotlib."""
     try:

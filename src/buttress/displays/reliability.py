@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike
 
 from buttress._checks import Array, check_count
 from buttress._types import MatrixLike, ProbabilisticClassifier
-from buttress.displays.axes import COLOURS, given_or_new
+from buttress.displays.axes import given_or_new, next_colour
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -83,7 +83,7 @@ class ReliabilityDisplay:
         ax = given_or_new(ax)
         name = self.estimator_name if name is None else name
         label = f"{name or 'model'}, off by {self.calibration_error_:.3f}"
-        options = {"marker": "o", "color": COLOURS[0], "label": label}
+        options = {"marker": "o", "color": next_colour(ax), "label": label}
         ax.axline((0, 0), slope=1, color="0.6", linewidth=1)
         (self.line_,) = ax.plot(self.stated, self.right, **{**options, **line_options})
         ax.set(xlabel="probability stated for the prediction", ylabel="share of rows predicted rightly")

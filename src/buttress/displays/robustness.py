@@ -12,7 +12,7 @@ from buttress._types import Mask, MatrixLike, Rows
 from buttress.attacks import pgd, worst_case
 from buttress.attacks.radii import Fallen
 from buttress.certificates import certified_radius
-from buttress.displays.axes import given_or_new
+from buttress.displays.axes import given_or_new, next_colour
 from buttress.scores import as_classifier
 
 if TYPE_CHECKING:
@@ -122,12 +122,15 @@ class RobustnessCurveDisplay:
         ax = given_or_new(ax)
         name = self.estimator_name if name is None else name
         label = f"{name}, " if name else ""
+        if not {"color", "c"} & set(line_options):
+            line_options["color"] = next_colour(ax)
         (attacked,) = ax.plot(self.eps, self.attacked_accuracy, label=f"{label}attacked", **line_options)
         self.lines_, self.gap_ = [attacked], None
         if self.blind is not None and self.blind.any():
             ax.scatter(np.asarray(self.eps)[self.blind], np.asarray(self.attacked_accuracy)[self.blind], marker="x",
                        color=attacked.get_color(), label=f"{label}attack was blind")
         if self.certified_accuracy is not None:
+            line_options.pop("c", None)
             options = {**line_options, "color": attacked.get_color(), "linestyle": "--"}
             self.lines_ += ax.plot(self.eps, self.certified_accuracy, label=f"{label}certified", **options)
             self.gap_ = ax.fill_between(self.eps, self.certified_accuracy, self.attacked_accuracy, alpha=0.15,

@@ -261,7 +261,7 @@ class OutlierDisplay:
         height = np.abs(size) if name == "sigmas" else size
         order = np.argsort(height if name == "margin" else -height)
         colour = np.asarray(self.report["probability"])[order]
-        dots = ax.scatter(np.arange(len(order)), height[order], c=colour, cmap="coolwarm", vmin=0, vmax=1, s=12)
+        dots = ax.scatter(np.arange(len(order)), height[order], c=colour, cmap="cividis_r", vmin=0, vmax=1, s=12)
         ax.figure.colorbar(dots, ax=ax, label="probability that the row is corrupt")
         ax.set_xlabel("training rows, the most suspicious first")
         if name == "sigmas":
