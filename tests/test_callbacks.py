@@ -294,3 +294,15 @@ def test_probabilities_of_a_step_are_refused_and_never_those_of_an_earlier_fit()
     assert model.predict_proba(X).shape == (len(y), 2)
     with pytest.raises(ValueError, match="step of a fit that goes on"):
         model.set_callbacks(callback.ScoringMonitor(scoring="neg_log_loss")).fit(X, y)
+
+
+@pytest.mark.filterwarnings("error:X does not have valid feature names")
+@pytest.mark.parametrize("model", [SVC(), LinearSVC(), RobustKernelClassifier(random_state=0), SVDD()], ids=named)
+def test_names_of_columns_are_no_trouble_to_a_monitor(model):
+    pandas = pytest.importorskip("pandas")
+    X, y = mislabelled()
+    frame = pandas.DataFrame(X, columns=["first", "second"])
+    monitor = callback.ScoringMonitor(scoring="accuracy")
+    model.set_callbacks(monitor).fit(frame, y)
+    assert list(model.feature_names_in_) == ["first", "second"]
+    assert len(monitor.get_logs().data) > 1

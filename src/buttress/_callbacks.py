@@ -52,9 +52,9 @@ def without_callbacks(estimator: T) -> T:
 # from a step to the fitted attributes that make a model of it
 ModelOf = Callable[[Any], Mapping[str, object]]
 
-
-# what a step does not have: scores of rows left out. Those of an earlier fit, which the estimator may hold, are not its
-UNKNOWN: Mapping[str, object] = {"_certainty": None}
+# what a step does not have: scores of rows left out (those of an earlier fit, which the estimator may hold, are not
+# its), and names of columns: it is scored on rows that have been checked, which have none
+UNKNOWN: Mapping[str, object] = {"_certainty": None, "feature_names_in_": None}
 
 
 @dataclass(frozen=True)
