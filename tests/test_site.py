@@ -99,3 +99,11 @@ def test_the_archive_of_sources_has_the_files_of_the_root():
     packed = packed["sdist"]["include"]
     assert {path.name for pattern in ("*.md", "*.cff", "LICENSE") for path in ROOT.glob(pattern)} <= set(packed)
     assert all((ROOT / name).exists() for name in packed)
+
+
+def test_the_readme_compares_in_the_words_of_the_page():
+    page = (DOCS / "start" / "why-not.md").read_text(encoding="utf-8")
+    table = (ROOT / "README.md").read_text(encoding="utf-8").partition("## Why not ...?")[2].partition("[More")[0]
+    rows = [row.removesuffix("|") for row in table.strip().splitlines()[2:]]
+    assert len(rows) >= 5
+    assert [row for row in rows if row not in page] == []
