@@ -4,7 +4,6 @@ All fitted kernel estimators have one as ``expansion_``. Attacks and certificate
 contrasts, which say how scores decide the predicted label.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -15,6 +14,7 @@ from buttress._arrays import Place, namespace
 from buttress._checks import Array
 from buttress._threads import BLOCK_ENTRIES
 from buttress._types import Estimator, Labels
+from buttress.gram.sums import Sums, weighted_sums
 from buttress.kernels import Kernel
 
 KEPT_ENTRIES = 1 << 20  # of the centers, 8 MB: with at most this many, what depends on them alone is kept
@@ -73,14 +73,15 @@ class KernelExpansion:
 
     def __call__(self, X: Array) -> Array:
         """Return the scores of the rows of X, shape (n, k)."""
-        kernel = self._toward_centers(X)
-        panels = [kernel(part) @ self.coef for part in self._parts(X)]
-        scores = np.concatenate(panels) + self.intercept if panels else np.empty((0, self.coef.shape[1]))
+        if isinstance(X, np.ndarray) and isinstance(self.centers, np.ndarray):
+            scores = self._sums(X)(X, self.coef) + self.intercept
+        else:
+            scores = self._called(X) + self.intercept
         return scores if self.linear is None else scores + X @ self.linear
 
     def among_centers(self) -> Array:
         """Return k(centers, centers), shape (m, m)."""
-        return self._toward_centers(self.centers)(self.centers)
+        return self.kernel(self.centers, self.centers)
 
     def gradient(self, X: Array, V: Array) -> Array:
         """Return sum_c V[i, c] * d score_c(x_i) / d x_i, shape (n, d), for V of shape (n, k)."""
@@ -115,15 +116,23 @@ class KernelExpansion:
     def _fixed(self) -> bool:
         return isinstance(self.centers, np.ndarray) and not self.centers.flags.writeable
 
-    def _toward_centers(self, X: Array) -> Callable[[Array], Array]:
-        """Return X -> k(X, centers); of few centers that are read-only it is kept from one call to the next."""
-        if not (self._fixed() and isinstance(X, np.ndarray) and self.centers.size <= KEPT_ENTRIES):
-            return lambda part: self.kernel(part, self.centers)
-        kernel, centers, toward = vars(self).get("_kept", (None, None, None))
-        if kernel is not self.kernel or centers is not self.centers:
-            toward = self.kernel.toward(self.centers)
-            self._kept = (self.kernel, self.centers, toward)
-        return toward
+    def _sums(self, X: Array) -> Sums:
+        """Return the weighted sums toward the centers; of few that are read-only they are kept for the next call."""
+        single = X.dtype == self.centers.dtype == np.float32
+        real: type[np.floating[Any]] = np.float32 if single else np.float64
+        if not (self._fixed() and self.centers.size <= KEPT_ENTRIES):
+            return weighted_sums(self.kernel, self.centers, real)
+        key = (self.kernel, self.centers, real)
+        kept, sums = vars(self).get("_kept", ((None, None, None), None))
+        if any(now is not then for now, then in zip(key, kept, strict=True)):
+            sums = weighted_sums(self.kernel, self.centers, real)
+            self._kept = (key, sums)
+        return sums
+
+    def _called(self, X: Array) -> Array:
+        """Return the sums of sparse rows or of tensors, by calling the kernel."""
+        panels = [self.kernel(part, self.centers) @ self.coef for part in self._parts(X)]
+        return namespace(X).concatenate(panels) if panels else np.empty((0, self.coef.shape[1]))
 
     def _parts(self, X: Array) -> list[Array]:
         rows = max(1, BLOCK_ENTRIES // max(1, self.centers.shape[0]))

@@ -108,11 +108,15 @@ class Centred:
         rows = Z - centre
         return cls(centre, rows, row_norms(rows, squared=True))
 
-    def squared_distances(self, X: Array) -> Array:
-        """Return |x_i - z_j|^2, shape (n, m), by one matrix product; 0 where it is below rounding."""
+    def moved(self, X: Array) -> tuple[Array, Array]:
+        """Return other rows X (n, d) less the centre, and their squared norms (n,)."""
         if self.centre is not None:
             X = X - self.centre
-        norms = row_norms(X, squared=True)
+        return X, row_norms(X, squared=True)
+
+    def squared_distances(self, X: Array) -> Array:
+        """Return |x_i - z_j|^2, shape (n, m), by one matrix product; 0 where it is below rounding."""
+        X, norms = self.moved(X)
         r2 = safe_sparse_dot(-2 * X, self.rows.T, dense_output=True)
         r2 += norms[:, None]
         r2 += self.norms

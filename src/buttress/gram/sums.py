@@ -1,0 +1,97 @@
+"""Weighted sums of kernel values, with which an expansion predicts: panel by panel, so that no large matrix is kept.
+
+``weighted_sums(kernel, Z, real)`` returns an object whose call gives sum_j k(x_i, z_j) coef_jc for dense rows X. A
+panel of the RBF kernel stays in the cache of the processor from its products to its sums, and several threads share
+the rows. The panels depend on the sizes alone, so the sums have the same bits whatever the number of threads.
+"""
+
+from collections.abc import Iterator
+from contextlib import nullcontext
+from functools import singledispatch
+from typing import Any, Protocol
+
+import numpy as np
+
+from buttress._checks import Array
+from buttress._threads import BLOCK_ENTRIES, own_threads, share
+from buttress.gram.compiled import rbf_entries, rbf_in_place
+from buttress.gram.entries import PROFILE
+from buttress.kernels import RBF, Kernel
+from buttress.kernels.kernel import Centred
+
+HEIGHT = 512  # rows of a panel
+PANEL = 512 * 512  # entries of a panel: 1 MB in float32
+WIDEST = 4096  # columns of a panel: so many products at most are summed in float32
+ALONE = 200_000  # multiplications: up to this, every BLAS uses one thread by itself
+
+
+class Sums(Protocol):
+    """Weighted sums of the kernel between any rows and fixed ones."""
+
+    def __call__(self, X: Array, coef: Array) -> Array:
+        """Return sum_j k(x_i, z_j) coef[j, c] for X (n, d) and coef (m, k), shape (n, k)."""
+
+
+class AnySums:
+    """Sums of any kernel, by calling it on blocks of rows."""
+
+    def __init__(self, kernel: Kernel, Z: Array):
+        self.toward = kernel.toward(Z)
+        self.step = max(1, BLOCK_ENTRIES // max(1, len(Z)))
+
+    def __call__(self, X: Array, coef: Array) -> Array:
+        parts = [self.toward(X[start : start + self.step]) @ coef for start in range(0, len(X), self.step)]
+        return np.concatenate(parts) if parts else np.empty((0, coef.shape[1]))
+
+
+class GaussianSums:
+    """Sums of the RBF kernel in the precision ``real``: those of a panel in it, those of all panels in float64."""
+
+    def __init__(self, kernel: RBF, Z: Array, real: type[np.floating[Any]]):
+        self.kernel = kernel
+        self.centred = Centred.at_median(Z.astype(real, copy=False))
+
+    def __call__(self, X: Array, coef: Array) -> Array:
+        rows = self.centred.rows
+        weights = coef.astype(rows.dtype, copy=False)
+        total = np.zeros((len(X), coef.shape[1]))
+        gamma = float(self.kernel.gamma)
+
+        def work(tops: Iterator[int]) -> None:
+            for top in tops:
+                self._add(X[top : top + HEIGHT], weights, gamma, total[top : top + HEIGHT])
+
+        cost = float(len(X)) * len(rows) * (rows.shape[1] + PROFILE)
+        with nullcontext() if cost <= ALONE else own_threads():
+            share(work, range(0, len(X), HEIGHT), cost)
+        return total
+
+    def _add(self, X: Array, weights: Array, gamma: float, total: Array) -> None:
+        """Add the sums of a few rows to ``total``."""
+        moved, norms = self.centred.moved(X)
+        width = min(WIDEST, PANEL // len(X))
+        for left in range(0, len(weights), width):
+            some = slice(left, left + width)
+            panel = moved @ self.centred.rows[some].T
+            total += _values(panel, norms, self.centred.norms[some], gamma) @ weights[some]
+
+
+def _values(panel: Array, xx: Array, zz: Array, gamma: float) -> Array:
+    """Return exp(-gamma |x_i - z_j|^2) for inner products (n, m), which are overwritten, and squared norms."""
+    if panel.dtype == np.float64:
+        rbf_in_place(panel, xx, zz, gamma)
+        return panel
+    values = np.empty_like(panel)
+    rbf_entries(panel, xx, zz, np.float32(gamma), values, np.arange(len(panel)), 0)
+    return values
+
+
+@singledispatch
+def weighted_sums(kernel: Kernel, Z: Array, real: type[np.floating[Any]]) -> Sums:
+    """Return the weighted sums of ``kernel`` with the rows of Z (m, d); ``real`` is the precision of rows and Z."""
+    return AnySums(kernel, Z)
+
+
+@weighted_sums.register
+def _(kernel: RBF, Z: Array, real: type[np.floating[Any]]) -> Sums:
+    return GaussianSums(kernel, Z, real)
