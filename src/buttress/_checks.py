@@ -153,7 +153,8 @@ def check_X_y(
     who = type(estimator).__name__
     if rows.shape[0] < min_rows:
         raise ValueError(f"{who} needs at least {min_rows} rows. Got n_samples = {rows.shape[0]}.")
-    check_values(rows, column_names(estimator, rows.shape[1]), who)
+    if not _surely_within(rows):
+        check_values(rows, column_names(estimator, rows.shape[1]), who)
     if numeric_target:
         check_values(targets[:, None], ["y"], who)
     return rows, targets
@@ -182,7 +183,8 @@ def _check_targets(y: VectorLike, numeric: bool) -> None:
 def check_X(estimator: Estimator, X: MatrixLike, *, sparse: bool = False, single: bool = False) -> Array:
     """Check data to predict on against the training columns of ``estimator``; returns float64 of shape (n, d)."""
     rows: Array = _converted(estimator, X, None, reset=False, numeric_target=False, sparse=sparse, single=single)
-    check_values(rows, column_names(estimator, rows.shape[1]), type(estimator).__name__)
+    if not _surely_within(rows):
+        check_values(rows, column_names(estimator, rows.shape[1]), type(estimator).__name__)
     return rows
 
 
@@ -191,6 +193,8 @@ def _converted(
     single: bool,
 ) -> Any:
     """Return X, or X and y where y is given, as arrays; an error about text names its column."""
+    if _as_they_are(estimator, X, y, reset=reset, numeric_target=numeric_target, single=single):
+        return X if y is None else (X, y)
     options: dict[str, Any] = {"dtype": [np.float64, np.float32] if single else np.float64, "ensure_all_finite": False,
                                "reset": reset}
     if sparse:
@@ -208,6 +212,31 @@ def _converted(
         detail = str(error).split(". ")[0].splitlines()[0]
         raise refused(f"Column {column} of X holds entries that are not numbers ({detail}). Encode or drop the column; "
                       "of dates make numbers, such as days.") from None
+
+
+def _as_they_are(
+    estimator: Estimator, X: MatrixLike, y: VectorLike | None, *, reset: bool, numeric_target: bool, single: bool
+) -> bool:
+    """Say whether X and y are arrays that scikit-learn's checks would return unchanged, and if so note the width.
+
+    Those checks ask for frames of a dozen libraries, which takes longer than predicting a row.
+    """
+    if type(X) is not np.ndarray or X.ndim != 2 or X.size == 0 or hasattr(estimator, "feature_names_in_"):
+        return False
+    if X.dtype != np.float64 and not (single and X.dtype == np.float32):
+        return False
+    if y is not None and not _targets_as_they_are(y, len(X), numeric_target):
+        return False
+    if reset:
+        estimator.n_features_in_ = X.shape[1]
+    return X.shape[1] == getattr(estimator, "n_features_in_", None)
+
+
+def _targets_as_they_are(y: VectorLike, n: int, numeric: bool) -> bool:
+    """Say whether y is an array of n finite numbers, or of texts where they need not be ``numeric``."""
+    if type(y) is not np.ndarray or y.shape != (n,) or y.dtype.kind not in ("iuf" if numeric else "iufbU"):
+        return False
+    return y.dtype.kind != "f" or bool(np.isfinite(y).all())
 
 
 def canonical(X: Array) -> Array:
@@ -248,11 +277,10 @@ def column_names(estimator: Estimator, width: int) -> list[str]:
 
 def check_values(X: Array, columns: Sequence[str], who: str = "buttress") -> None:
     """Raise ValueError, naming the first column of ``X`` (n, d) that holds NaN, inf or a value beyond 1e100."""
-    entries = np.asarray(X.data) if issparse(X) else np.ravel(X, order="K")
-    with np.errstate(over="ignore", invalid="ignore"):
-        if entries.dtype.kind == "f" and float(entries @ entries) <= LARGEST**2:
-            return  # one pass, no copy: no entry can be larger than the root of the sum of squares
-        bad = ~(np.abs(entries if issparse(X) else X) <= LARGEST)
+    if _surely_within(X):
+        return
+    with np.errstate(invalid="ignore"):
+        bad = ~(np.abs(np.asarray(X.data) if issparse(X) else X) <= LARGEST)
     if not bad.any():
         return
     sparse: Any = X
@@ -266,6 +294,16 @@ def check_values(X: Array, columns: Sequence[str], who: str = "buttress") -> Non
     if np.isinf(value):
         raise ValueError(f"Input contains inf (infinity) in {where}. Replace or drop those rows.")
     raise ValueError(f"Input contains {value:g} in {where}, too large for float64 kernels. Rescale the column.")
+
+
+def _surely_within(X: Array) -> bool:
+    """Say whether one pass without a copy shows that X holds no NaN, no inf and nothing beyond 1e100.
+
+    No entry is larger than the root of the sum of squares.
+    """
+    entries = np.asarray(X.data) if issparse(X) else np.ravel(X, order="K")
+    with np.errstate(over="ignore", invalid="ignore"):
+        return entries.dtype.kind == "f" and float(entries @ entries) <= LARGEST**2
 
 
 def check_rows(X: MatrixLike, width: int | None, who: str, names: Sequence[Any] | None = None) -> Array:

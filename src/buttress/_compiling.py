@@ -1,25 +1,74 @@
 """How inner loops are compiled.
 
-numba compiles them once and keeps the result in its cache directory (``NUMBA_CACHE_DIR``, else beside the package,
-else the user's cache); where no directory can be written they are compiled anew in each process.
+Each signature of a function is compiled when it is first called for, so that a process waits for no loop that it does
+not run. numba keeps the result in its cache directory (``NUMBA_CACHE_DIR``, else beside the package, else the user's
+cache); where no directory can be written it is compiled anew in each process.
 """
 
 from collections.abc import Callable
+from functools import cached_property, update_wrapper
+from threading import Lock
 from typing import Any
 
 import numba
+from numba.core.sigutils import normalize_signature
+from numba.extending import typeof_impl
+
+
+class Compiled:
+    """A function with fixed signatures, each compiled at the first call with its types; TypeError for other types."""
+
+    def __init__(self, function: Callable[..., Any], signatures: list[str], options: dict[str, Any]):
+        update_wrapper(self, function)
+        self.options = options
+        self._left = list(signatures)
+        self._ready: Any = None  # numba's function, compiled for some signatures
+        self._compiling = Lock()
+
+    def __call__(self, *arguments: Any) -> Any:
+        if self._ready is not None:
+            try:
+                return self._ready(*arguments)
+            except TypeError:  # not compiled for these types
+                if not self._left:
+                    raise
+        with self._compiling:
+            self._compile_for(tuple(map(numba.typeof, arguments)))
+        return self._ready(*arguments)
+
+    def _compile_for(self, types: tuple[Any, ...]) -> None:
+        """Compile the signature of these types, or all that are left if none is exactly theirs."""
+        wanted = [signature for signature in self._left if normalize_signature(signature)[0] == types] or self._left
+        self._ready = self._ready or self._made()
+        self._ready.disable_compile(False)
+        for signature in wanted:
+            self._ready.compile(signature)
+        self._ready.disable_compile()
+        self._left = [signature for signature in self._left if signature not in wanted]
+
+    @cached_property
+    def within(self) -> Any:
+        """numba's function as compiled functions call it."""
+        return self._made()
+
+    def _made(self) -> Any:
+        """Return numba's function, not yet compiled; it is cached on disk where that is possible."""
+        try:
+            return numba.njit(cache=True, **self.options)(self.__wrapped__)
+        except RuntimeError:  # no cache directory can be written
+            return numba.njit(**self.options)(self.__wrapped__)
+
+
+@typeof_impl.register(Compiled)
+def _typed(compiled: Compiled, context: Any) -> Any:
+    """Let compiled functions call it as one of numba's."""
+    return numba.types.Dispatcher(compiled.within)
 
 
 def compile_kernel(
     signature: str | list[str], fastmath: bool | set[str] = False
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Return a decorator that compiles a function for its signatures, cached on disk where that is possible."""
-
-    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
-        options: dict[str, Any] = {"error_model": "numpy", "nogil": True, "fastmath": fastmath}
-        try:
-            return numba.njit(signature, cache=True, **options)(function)
-        except RuntimeError:  # no cache directory can be written
-            return numba.njit(signature, **options)(function)
-
-    return decorate
+    signatures = [signature] if isinstance(signature, str) else signature
+    options: dict[str, Any] = {"error_model": "numpy", "nogil": True, "fastmath": fastmath}
+    return lambda function: Compiled(function, signatures, options)

@@ -54,15 +54,19 @@ def equal_rows(
     """
     n = X.shape[0]
     combined = row_sums(X, codes) if sums is None else sums
-    in_order = np.sort(combined)
-    if (in_order[1:] > in_order[:-1]).all():
+    order = combined.argsort(kind="stable")
+    in_order = combined[order]
+    rises = in_order[1:] > in_order[:-1]
+    if rises.all():
         return None
-    _, first, number, size = np.unique(combined, return_index=True, return_inverse=True, return_counts=True)
-    doubtful = np.flatnonzero(size[number] > 1)
+    number = np.zeros(n, dtype=np.intp)
+    number[order[1:]] = rises.cumsum()
+    first = order[np.flatnonzero(np.append(True, rises))]
+    doubtful = np.flatnonzero(np.bincount(number)[number] > 1)
     twins = first[number[doubtful]]
     same = codes is None or (codes[doubtful] == codes[twins]).all()
     if same and not (X[doubtful] != X[twins]).sum():  # nearly always: rows of one combination are equal
-        return number.astype(np.intp)
+        return number
     among = _numbered(X[doubtful])
     if codes is not None:
         among = np.unique(among * (codes.max() + 1) + codes[doubtful], return_inverse=True)[1].reshape(-1)

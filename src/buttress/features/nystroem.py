@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 from scipy.sparse import issparse
-from sklearn.cluster import kmeans_plusplus
 
 from buttress._arrays import Place
 from buttress._checks import Array, check_count, check_option
@@ -33,6 +32,8 @@ def landmarks(X: Array, n_landmarks: int, *, rng: np.random.RandomState, method:
         return rows
     if method == "uniform":
         return rows[rng.choice(len(rows), n_landmarks, replace=False)]
+    from sklearn.cluster import kmeans_plusplus  # importing it takes half a second
+
     chosen: Array = kmeans_plusplus(rows, n_landmarks, random_state=rng)[0]
     return chosen
 

@@ -5,7 +5,6 @@ from typing import Any
 import numpy as np
 from scipy.sparse import issparse
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.cluster import kmeans_plusplus
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import _num_samples, check_is_fitted
 
@@ -118,9 +117,11 @@ class Nystroem(Documented, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
             return landmarks(rows, count, rng=rng, method=self.landmarks)
         if count >= rows.shape[0]:
             return rows
-        chosen = (rng.choice(rows.shape[0], count, replace=False) if self.landmarks == "uniform" else
-                  kmeans_plusplus(rows, count, random_state=rng)[1])
-        return rows[chosen]
+        if self.landmarks == "uniform":
+            return rows[rng.choice(rows.shape[0], count, replace=False)]
+        from sklearn.cluster import kmeans_plusplus  # importing it takes half a second
+
+        return rows[kmeans_plusplus(rows, count, random_state=rng)[1]]
 
     def transform(self, X: MatrixLike) -> Array:
         """Return the features of the rows of X (n, d), dense or sparse: an array of shape (n, m)."""

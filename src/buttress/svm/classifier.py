@@ -363,6 +363,7 @@ class SVC(Probabilities, CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         return HeldOut(left_out_scores(self), kept.codes, kept.weight, len(self.classes_), pairs)
 
     def _scores(self, X: MatrixLike) -> tuple[DenseOrSparse, Array]:
-        check_is_fitted(self)
+        if not hasattr(self, "expansion_"):
+            check_is_fitted(self)
         rows = rows_to_score(self, X, single=True)
         return rows, self.expansion_(rows)

@@ -95,7 +95,9 @@ def _move(K: Array, free: Index, gradient: Array, move: Array) -> bool:
             A[i, k] = K[free[i], free[k]] + shift
     if not _factor(A):
         return False
-    level = np.ones(size)
+    level = np.empty(size)
+    for i in range(size):
+        level[i] = 1.0
     _substitute(A, level)
     for i in range(size):
         move[i] = -gradient[i]
@@ -135,9 +137,10 @@ def _take(b: Array, free: Index, move: Array, lo: Array, hi: Array, l1: Array) -
     """Add the move to b, or the part of it up to the first bound or kink; say whether it met one."""
     length = 1.0
     end = np.empty(free.size)
-    reach = np.full(free.size, np.inf)
+    reach = np.empty(free.size)
     for k in range(free.size):
         i = free[k]
+        reach[k] = np.inf
         end[k] = _end(b[i], move[k], lo[i], hi[i], l1[i])
         if move[k] != 0:
             reach[k] = (end[k] - b[i]) / move[k]
@@ -227,7 +230,9 @@ def one_pass(
     of them with negative curvature.
     """
     n = b.size
-    g = np.zeros(K.shape[1])
+    g = np.empty(K.shape[1])
+    for t in range(n, g.size):
+        g[t] = 0.0
     _product(K, b, f)
     _differ(f, p, g)
     made, downwards = pair_updates(K, g, b, lo, hi, l1, tol, pairs)

@@ -103,9 +103,13 @@ def pair_updates(
     """
     m = g.size
     real = K.dtype.type
-    up = np.full(m, FAR, K.dtype)
-    low = np.full(m, -FAR, K.dtype)
-    diagonal = np.zeros(m, K.dtype)
+    up = np.empty(m, K.dtype)
+    low = np.empty(m, K.dtype)
+    diagonal = np.empty(m, K.dtype)
+    for t in range(m):  # np.full and np.zeros would have to be compiled too
+        up[t] = FAR
+        low[t] = -FAR
+        diagonal[t] = 0
     for t in range(b.size):
         diagonal[t] = K[t, t]
         _offsets(t, b, lo, hi, l1, up, low)
