@@ -5,6 +5,7 @@ import sys
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_matrix
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
@@ -152,6 +153,31 @@ def test_training_on_a_device_gives_the_same_model(problem, parameters, accuracy
     assert type(there.expansion_.coef) is np.ndarray
 
 
+@pytest.mark.parametrize("kernel", ["rbf", "linear", "poly", "laplacian"])
+@pytest.mark.parametrize("problem", [moons, iris], ids=["two classes", "three"])
+def test_a_machine_fitted_and_asked_on_a_device_is_the_same(problem, kernel):
+    X, y = problem()
+    settings = {"kernel": kernel, "gamma": 0.5, "coef0": 1.0}
+    here = SVC(**settings).fit(X, y)
+    there = SVC(device="cpu", **settings).fit(X, y)
+    np.testing.assert_array_equal(there.predict(X), here.predict(X))
+    np.testing.assert_allclose(there.decision_function(X), here.decision_function(X), atol=1e-8)
+    np.testing.assert_allclose(there.dual_objective_, here.dual_objective_, rtol=1e-10)
+    assert type(there.expansion_.coef) is np.ndarray
+
+
+def test_single_precision_rows_on_a_device_meet_the_tolerance():
+    X, y = moons(2300)
+    X = X.astype(np.float32) + 50  # far from 0: rows are centred before they are rounded
+    there = SVC(device="cpu", C=10.0, gamma=0.5).fit(X, y)
+    assert there.converged_
+    here = SVC(C=10.0, gamma=0.5).fit(X, y)
+    assert there.dual_objective_ == pytest.approx(here.dual_objective_, rel=1e-4)
+    scores = there.decision_function(X[:300])
+    assert scores.dtype == np.float32
+    np.testing.assert_allclose(scores, here.decision_function(X[:300]), atol=5e-3)
+
+
 def test_a_model_of_random_features_is_attacked_on_a_device():
     X, y = moons(60)
     model = AdversarialSVC(defense="rkhs", solver="dsg", C=5.0, eps=0, gamma=0.5, n_features=256, batch_size=20,
@@ -170,8 +196,12 @@ def test_a_model_of_random_features_is_attacked_on_a_device():
          "a distance or an inner product"),
         (lambda X, y: AdversarialSVC(device="meta:").fit(X, y), "device must be None or one"),
         (lambda X, y: AdversarialSVC(defense="rkhs", device="cpu").fit(X, y), "solver='exact' computes with numpy"),
+        (lambda X, y: SVC(device="gpu").fit(X, y), "device must be None or one"),
+        (lambda X, y: SVC(device="cpu").fit(csr_matrix(X), y), "dense rows"),
+        (lambda X, y: SVC(device="cpu", kernel=Combination([RBF(1.0)])).fit(X, y), "a distance or an inner product"),
+        (lambda X, y: SVC(device="cpu", kernel="precomputed").fit(X @ X.T, y), "a distance or an inner product"),
     ],
-    ids=["forest", "unknown", "number", "kernel", "estimator", "exact"],
+    ids=["forest", "unknown", "number", "kernel", "estimator", "exact", "svc", "sparse", "sum", "given"],
 )
 def test_devices_that_cannot_be_used_are_refused(call, message):
     with pytest.raises(ValueError, match=message):

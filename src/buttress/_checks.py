@@ -217,10 +217,7 @@ def _converted(
 def _as_they_are(
     estimator: Estimator, X: MatrixLike, y: VectorLike | None, *, reset: bool, numeric_target: bool, single: bool
 ) -> bool:
-    """Say whether X and y are arrays that scikit-learn's checks would return unchanged, and if so note the width.
-
-    Those checks ask for frames of a dozen libraries, which takes longer than predicting a row.
-    """
+    """Say whether X and y are arrays that the long checks of scikit-learn would not change, and note the width."""
     if type(X) is not np.ndarray or X.ndim != 2 or X.size == 0 or hasattr(estimator, "feature_names_in_"):
         return False
     if X.dtype != np.float64 and not (single and X.dtype == np.float32):
@@ -228,7 +225,7 @@ def _as_they_are(
     if y is not None and not _targets_as_they_are(y, len(X), numeric_target):
         return False
     if reset:
-        estimator.n_features_in_ = X.shape[1]
+        vars(estimator)["n_features_in_"] = X.shape[1]
     return X.shape[1] == getattr(estimator, "n_features_in_", None)
 
 
@@ -297,10 +294,7 @@ def check_values(X: Array, columns: Sequence[str], who: str = "buttress") -> Non
 
 
 def _surely_within(X: Array) -> bool:
-    """Say whether one pass without a copy shows that X holds no NaN, no inf and nothing beyond 1e100.
-
-    No entry is larger than the root of the sum of squares.
-    """
+    """Say whether the sum of squares, in one pass, shows that X holds no NaN, no inf and nothing beyond 1e100."""
     entries = np.asarray(X.data) if issparse(X) else np.ravel(X, order="K")
     with np.errstate(over="ignore", invalid="ignore"):
         return entries.dtype.kind == "f" and float(entries @ entries) <= LARGEST**2

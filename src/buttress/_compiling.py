@@ -14,16 +14,18 @@ import numba
 from numba.core.sigutils import normalize_signature
 from numba.extending import typeof_impl
 
+_COMPILING = Lock()
+
 
 class Compiled:
     """A function with fixed signatures, each compiled at the first call with its types; TypeError for other types."""
 
     def __init__(self, function: Callable[..., Any], signatures: list[str], options: dict[str, Any]):
         update_wrapper(self, function)
+        self.function = function
         self.options = options
         self._left = list(signatures)
         self._ready: Any = None  # numba's function, compiled for some signatures
-        self._compiling = Lock()
 
     def __call__(self, *arguments: Any) -> Any:
         if self._ready is not None:
@@ -32,13 +34,15 @@ class Compiled:
             except TypeError:  # not compiled for these types
                 if not self._left:
                     raise
-        with self._compiling:
+        with _COMPILING:
             self._compile_for(tuple(map(numba.typeof, arguments)))
         return self._ready(*arguments)
 
     def _compile_for(self, types: tuple[Any, ...]) -> None:
         """Compile the signature of these types, or all that are left if none is exactly theirs."""
-        wanted = [signature for signature in self._left if normalize_signature(signature)[0] == types] or self._left
+        if self._ready is not None and types in self._ready.signatures:  # another thread was first
+            return
+        wanted = [signature for signature in self._left if _types(signature) == types] or self._left
         self._ready = self._ready or self._made()
         self._ready.disable_compile(False)
         for signature in wanted:
@@ -54,9 +58,16 @@ class Compiled:
     def _made(self) -> Any:
         """Return numba's function, not yet compiled; it is cached on disk where that is possible."""
         try:
-            return numba.njit(cache=True, **self.options)(self.__wrapped__)
+            return numba.njit(cache=True, **self.options)(self.function)
         except RuntimeError:  # no cache directory can be written
-            return numba.njit(**self.options)(self.__wrapped__)
+            return numba.njit(**self.options)(self.function)
+
+
+def _types(signature: str) -> tuple[Any, ...]:
+    """Return numba's types of the arguments."""
+    read: Any = normalize_signature
+    arguments: tuple[Any, ...] = read(signature)[0]
+    return arguments
 
 
 @typeof_impl.register(Compiled)

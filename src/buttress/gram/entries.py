@@ -13,13 +13,16 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 from sklearn.utils.extmath import row_norms
 
+from buttress._arrays import Place, to_numpy
 from buttress._checks import Array
-from buttress._threads import share
+from buttress._threads import BLOCK_ENTRIES, share
 from buttress._types import DenseOrSparse, is_csr
 from buttress.gram.compiled import rbf_entries, rbf_in_place
 from buttress.gram.sparse import Numbers, SparseProducts
 from buttress.kernels import RBF, Combination, DotProduct, Kernel, Precomputed, Radial, centers
-from buttress.kernels.kernel import clear_rounding, middle, plain
+from buttress.kernels.device import OnDevice
+from buttress.kernels.kernel import clear_rounding, middle, plain, squared_lengths
+from buttress.kernels.points import centred
 
 Index = NDArray[np.intp]
 Exact = Callable[[Numbers, Numbers], Array]
@@ -84,7 +87,7 @@ class InnerProducts:
             if not is_csr(X):
                 X = shifted(X, middle(X) if centred else 0.0, real)
             self.X = X
-            self.norms = row_norms(X, squared=True).astype(X.dtype)
+            self.norms = squared_lengths(X).astype(X.dtype, copy=False)
         self.sparse = SparseProducts(X) if is_csr(X) else None
 
     def __call__(self, rows: Numbers, columns: Numbers) -> Array:
@@ -203,6 +206,26 @@ class SumEntries(Entries):
         return total
 
 
+class DeviceEntries(Entries):
+    """Entries computed by torch where the rows are kept, on a device, and copied from there."""
+
+    def __init__(self, kernel: OnDevice, X: Array, real: DTypeLike):
+        self.kernel = kernel
+        self.real = real
+        place = Place(kernel.device, np.dtype(real).name)
+        with np.errstate(over="ignore"):  # ``worst_error`` finds values that float32 cannot hold
+            self.X = place(shifted(X, kernel.centre(X), real))
+
+    def __call__(self, rows: Numbers, columns: Numbers) -> Array:
+        return to_numpy(centred(self.kernel.kernel, self.X[columns])(self.X[rows]).values)
+
+    def write(self, rows: Index, start: int, stop: int, store: Array, slots: Index) -> None:
+        step = max(1, BLOCK_ENTRIES // max(1, len(rows)))
+        for left in range(start, stop, step):
+            right = min(left + step, stop)
+            store[slots, left:right] = self(rows, slice(left, right))
+
+
 @singledispatch
 def entries(kernel: Kernel, X: DenseOrSparse, real: DTypeLike) -> Entries:
     """Return the entries of the Gram matrix of ``kernel`` on X (n, d), dense or CSR, in the precision ``real``."""
@@ -227,6 +250,11 @@ def _(kernel: DotProduct, X: DenseOrSparse, real: DTypeLike) -> Entries:
 @entries.register
 def _(kernel: Combination, X: DenseOrSparse, real: DTypeLike) -> Entries:
     return SumEntries(kernel, X, real)
+
+
+@entries.register
+def _(kernel: OnDevice, X: DenseOrSparse, real: DTypeLike) -> Entries:
+    return DeviceEntries(kernel, X, real)
 
 
 @singledispatch

@@ -12,12 +12,15 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from buttress._arrays import to_numpy
 from buttress._checks import Array
 from buttress._threads import BLOCK_ENTRIES, own_threads, share
 from buttress.gram.compiled import rbf_entries, rbf_in_place
 from buttress.gram.entries import PROFILE
 from buttress.kernels import RBF, Kernel
+from buttress.kernels.device import OnDevice
 from buttress.kernels.kernel import Centred
+from buttress.kernels.points import centred
 
 HEIGHT = 512  # rows of a panel
 PANEL = 512 * 512  # entries of a panel: 1 MB in float32
@@ -76,6 +79,23 @@ class GaussianSums:
             total += _values(panel, norms, self.centred.norms[some], gamma) @ weights[some]
 
 
+class DeviceSums:
+    """Sums computed by torch on a device."""
+
+    def __init__(self, kernel: OnDevice, Z: Array):
+        self.place = kernel.place(Z)
+        self.toward = centred(kernel.kernel, self.place(Z))
+        self.step = max(1, BLOCK_ENTRIES // max(1, len(Z)))
+
+    def __call__(self, X: Array, coef: Array) -> Array:
+        weights = self.place(coef)
+        total = np.zeros((len(X), coef.shape[1]))
+        for start in range(0, len(X), self.step):
+            part = slice(start, start + self.step)
+            total[part] = to_numpy(self.toward(self.place(X[part])).values @ weights)
+        return total
+
+
 def _values(panel: Array, xx: Array, zz: Array, gamma: float) -> Array:
     """Return exp(-gamma |x_i - z_j|^2) for inner products (n, m), which are overwritten, and squared norms."""
     if panel.dtype == np.float64:
@@ -95,3 +115,8 @@ def weighted_sums(kernel: Kernel, Z: Array, real: type[np.floating[Any]]) -> Sum
 @weighted_sums.register
 def _(kernel: RBF, Z: Array, real: type[np.floating[Any]]) -> Sums:
     return GaussianSums(kernel, Z, real)
+
+
+@weighted_sums.register
+def _(kernel: OnDevice, Z: Array, real: type[np.floating[Any]]) -> Sums:
+    return DeviceSums(kernel, Z.astype(real, copy=False))

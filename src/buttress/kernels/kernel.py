@@ -106,13 +106,13 @@ class Centred:
         """Return the rows of the dense Z (m, d) centred at a median of some of them."""
         centre = middle(Z)
         rows = Z - centre
-        return cls(centre, rows, row_norms(rows, squared=True))
+        return cls(centre, rows, squared_lengths(rows))
 
     def moved(self, X: Array) -> tuple[Array, Array]:
         """Return other rows X (n, d) less the centre, and their squared norms (n,)."""
         if self.centre is not None:
             X = X - self.centre
-        return X, row_norms(X, squared=True)
+        return X, squared_lengths(X)
 
     def squared_distances(self, X: Array) -> Array:
         """Return |x_i - z_j|^2, shape (n, m), by one matrix product; 0 where it is below rounding."""
@@ -132,8 +132,13 @@ def squared_distances(X: Array, Z: Array) -> Array:
     that one row far away costs the others no precision. Sparse sets (CSR) are not centred, which would make them dense.
     """
     if issparse(X) or issparse(Z):
-        return Centred(None, Z, row_norms(Z, squared=True)).squared_distances(X)
+        return Centred(None, Z, squared_lengths(Z)).squared_distances(X)
     return Centred.at_median(Z).squared_distances(X)
+
+
+def squared_lengths(X: Array) -> Array:
+    """Return the squared lengths (n,) of the rows of X (n, d), dense or sparse, in its precision."""
+    return row_norms(X, squared=True) if issparse(X) else np.einsum("ij,ij->i", X, X)
 
 
 def middle(Z: Array) -> Array:

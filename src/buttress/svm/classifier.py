@@ -24,17 +24,10 @@ from buttress.kernels import Kernel, fitted_kernel, is_precomputed
 from buttress.solvers.qp.machines import SVMSolution, classifier_qp, hard_margin
 from buttress.solvers.qp.solve import solve
 from buttress.solvers.run import all_or_nothing, countdown
-from buttress.svm.indefinite import Settled, settle
+from buttress.svm.device import scorer
+from buttress.svm.indefinite import Settled, settled_on
 from buttress.svm.left_out import Solved, left_out, left_out_scores
-from buttress.svm.machine import (
-    as_input,
-    check_machine,
-    kernel_rows,
-    limits_of,
-    recalled,
-    remember,
-    rows_of,
-)
+from buttress.svm.machine import as_input, check_machine, kernel_rows, limits_of, recalled, remember
 from buttress.svm.multiclass import Codes, class_pairs, votes
 from buttress.svm.selection import LOO, choose
 from buttress.svm.task import Task
@@ -89,6 +82,9 @@ class SVC(Probabilities, CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         scores) or one a pair.
     break_ties : bool, default=False
         Predict the largest "ovr" decision value instead of the first class with the most votes.
+    device : str or None, default=None
+        Compute kernel matrices with torch on this device, such as "cuda" (``pip install buttress[torch]``), of dense
+        rows and a kernel that depends on a distance or an inner product; None is numpy. The model holds numpy arrays.
     progress : bool, default=False
         Show a progress line.
     checkpoint : str or None, default=None
@@ -161,6 +157,7 @@ class SVC(Probabilities, CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         warm_start: bool = False,
         decision_function_shape: str = "ovr",
         break_ties: bool = False,
+        device: str | None = None,
         progress: bool = False,
         checkpoint: str | None = None,
         resume: bool | str = False,
@@ -182,6 +179,7 @@ class SVC(Probabilities, CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         self.warm_start = warm_start
         self.decision_function_shape = decision_function_shape
         self.break_ties = break_ties
+        self.device = device
         self.progress = progress
         self.checkpoint = checkpoint
         self.resume = resume
@@ -248,11 +246,11 @@ class SVC(Probabilities, CallbackSupportMixin, ClassifierMixin, BaseEstimator):
 
     def _rows_of(self, kernel: Kernel, X: DenseOrSparse, order: Codes, codes: Codes) -> tuple[Settled, KernelRows]:
         """Return the kernel to solve with on the rows ``order`` of X, of these codes, and its cached rows."""
-        settled = settle(kernel, rows_of(kernel, X, order), self.indefinite)
+        settled = settled_on(kernel, X, order, self.indefinite)
         n_classes = len(self.classes_)
         by_class = np.searchsorted(codes, np.arange(n_classes + 1))
         apart = n_classes > 2 and self.multi_class == "ovo"
-        return settled, kernel_rows(settled, self.cache_size, by_class if apart else None)
+        return settled, kernel_rows(settled, self.cache_size, by_class if apart else None, self.device)
 
     def _solve(self, task: Task, start: Array | None, *, inner: bool = False) -> None:
         """Solve every problem from ``start`` (n, n_problems), coefficients of the rows as given, and set the model.
@@ -366,4 +364,4 @@ class SVC(Probabilities, CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         if not hasattr(self, "expansion_"):
             check_is_fitted(self)
         rows = rows_to_score(self, X, single=True)
-        return rows, self.expansion_(rows)
+        return rows, scorer(self.expansion_, rows, self.device)(rows)

@@ -13,7 +13,7 @@ import numpy as np
 
 from buttress._checks import Array, warn_user
 from buttress._types import DenseOrSparse
-from buttress.gram.entries import entries
+from buttress.gram.entries import Index, entries
 from buttress.gram.spectrum import POLICIES, centred, check_spectrum, is_definite
 from buttress.kernels import Kernel, Precomputed
 
@@ -61,6 +61,12 @@ def settle(kernel: Kernel, X: DenseOrSparse, policy: str) -> Settled:
                   '"shift" or "krein" solves a convex problem instead.', IndefiniteKernelWarning)
         return Settled(kernel, X, False)
     return spectral(kernel, X, policy)
+
+
+def settled_on(kernel: Kernel, X: DenseOrSparse, index: Index, policy: str) -> Settled:
+    """Return what to solve with on the rows ``index`` of X: rows and columns of a Gram matrix, rows of anything else.
+    """
+    return settle(kernel, X[np.ix_(index, index)] if isinstance(kernel, Precomputed) else X[index], policy)
 
 
 def spectral(kernel: Kernel, X: DenseOrSparse, policy: str) -> Settled:

@@ -11,9 +11,10 @@ from buttress._types import DenseOrSparse
 from buttress.expansion import KernelExpansion
 from buttress.gram.entries import Index
 from buttress.gram.rows import KernelRows
-from buttress.kernels import Kernel, Precomputed, centers
+from buttress.kernels import Kernel, centers
 from buttress.solvers.qp.solve import SOLVERS, Limits
 from buttress.solvers.run import Step
+from buttress.svm.device import on_device
 from buttress.svm.indefinite import MACHINE_POLICIES, Settled
 
 GAP = 1e-3  # of the primal objective: what the duality gap is brought to beside ``tol``
@@ -54,19 +55,17 @@ def check_machine(model: Machine, words: str) -> None:
     check_limits(model.max_iter, model.max_time)
 
 
-def rows_of(kernel: Kernel, X: DenseOrSparse, index: Index) -> DenseOrSparse:
-    """Return the training rows ``index`` of X: rows and columns of a Gram matrix, rows of anything else."""
-    return X[np.ix_(index, index)] if isinstance(kernel, Precomputed) else X[index]
-
-
-def kernel_rows(settled: Settled, cache_size: float, sections: Sequence[int] | Index | None = None) -> KernelRows:
+def kernel_rows(
+    settled: Settled, cache_size: float, sections: Sequence[int] | Index | None = None, device: str | None = None
+) -> KernelRows:
     """Return the cached rows of the settled kernel; refuse a kernel whose values are beyond float64's reach."""
     with np.errstate(over="ignore", invalid="ignore"):
         largest = np.abs(settled.kernel.diagonal(settled.X)).max()
     if not largest <= LARGEST_ENTRY:
         raise ValueError(f"The kernel reaches {largest:.3g} on these rows, and the program's products would overflow "
                          "float64. Scale the columns of X (StandardScaler), or lower gamma, degree or coef0.")
-    return KernelRows(settled.kernel, settled.X, cache_size, real=None, sections=sections)
+    kernel = on_device(settled.kernel, settled.X, device)
+    return KernelRows(kernel, settled.X, cache_size, real=None, sections=sections)
 
 
 def limits_of(

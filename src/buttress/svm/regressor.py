@@ -25,7 +25,7 @@ from buttress.solvers.qp.machines import SVMSolution, regressor_qp
 from buttress.solvers.qp.program import Point
 from buttress.solvers.qp.solve import solve
 from buttress.solvers.run import Step, all_or_nothing
-from buttress.svm.indefinite import Settled, settle
+from buttress.svm.indefinite import Settled, settled_on
 from buttress.svm.left_out import left_out, left_out_scores
 from buttress.svm.machine import (
     as_input,
@@ -35,7 +35,6 @@ from buttress.svm.machine import (
     limits_of,
     recalled,
     remember,
-    rows_of,
 )
 
 
@@ -150,7 +149,7 @@ class SVR(Documented, ExpansionIntervals, CallbackSupportMixin, RegressorMixin, 
         weight = check_weights(sample_weight, rows)
         kernel = fitted_kernel(self, rows, weight)
         used = np.flatnonzero(weight)
-        settled = settle(kernel, rows_of(kernel, rows, used), self.indefinite)
+        settled = settled_on(kernel, rows, used, self.indefinite)
         near = start[used, 0] if start is not None and len(start) == rows.shape[0] else None
         shared = kernel_rows(settled, self.cache_size)
         qp = regressor_qp(shared, targets[used], self.C * weight[used], self.epsilon, near)

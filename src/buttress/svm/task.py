@@ -42,8 +42,9 @@ class Task:
         changed, original = self.settled.original(coef, intercept)
         whole = np.zeros((self.X.shape[0], coef.shape[1]))
         whole[self.order] = changed
-        support = self.order[changed.any(axis=1)].astype(np.int32)
-        codes = self.codes[changed.any(axis=1)]
+        used = changed.any(axis=1)
+        support = self.order[used].astype(np.int32)
+        codes = self.codes[used]
         found = expansion(self.kernel, self.X, support, whole, original)
         layout = found.coef.T.copy()
         if self.n_classes == 2:

@@ -83,6 +83,18 @@ def _offsets(t: int, b: Array, lo: Array, hi: Array, l1: Array, up: Array, low: 
     low[t] = real(-FAR) if b[t] <= lo[t] else real(l1[t] if b[t] > 0 else -l1[t])
 
 
+@numba.njit(error_model="numpy")
+def _begin(K: Array, b: Array, lo: Array, hi: Array, l1: Array, up: Array, low: Array, diagonal: Array) -> None:
+    """Set the offsets of every variable and the diagonal of K; columns beyond the variables are at both bounds."""
+    for t in range(up.size):
+        up[t] = FAR
+        low[t] = -FAR
+        diagonal[t] = 0
+    for t in range(b.size):
+        diagonal[t] = K[t, t]
+        _offsets(t, b, lo, hi, l1, up, low)
+
+
 @compile_kernel(
     [
         f"UniTuple(int64, 2)({real}[:,::1], {real}[::1], float64[::1], float64[::1], float64[::1], float64[::1],"
@@ -106,13 +118,7 @@ def pair_updates(
     up = np.empty(m, K.dtype)
     low = np.empty(m, K.dtype)
     diagonal = np.empty(m, K.dtype)
-    for t in range(m):  # np.full and np.zeros would have to be compiled too
-        up[t] = FAR
-        low[t] = -FAR
-        diagonal[t] = 0
-    for t in range(b.size):
-        diagonal[t] = K[t, t]
-        _offsets(t, b, lo, hi, l1, up, low)
+    _begin(K, b, lo, hi, l1, up, low, diagonal)
     i = 0
     j = 0
     step = real(0.0)
