@@ -53,6 +53,7 @@ FORMAT_1_FILES = sorted((Path(__file__).parent / "data" / "format1").glob("*.but
 NOT_IN_FILES = {  # no model keeps them
     "Custom": "holds a user's function, which no file can",
     "Mirrored": "the kernel of one fit without intercept; the model keeps the kernel in it",
+    "OnDevice": "the kernel of one fit or prediction; the model keeps the kernel in it",
     "RowMixture": "the kernel of rows during one fit; the model keeps a Combination",
 }
 MODELS = [
