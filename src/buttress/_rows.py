@@ -54,11 +54,11 @@ def equal_rows(
     """
     n = X.shape[0]
     combined = row_sums(X, codes) if sums is None else sums
-    order = combined.argsort(kind="stable")
-    in_order = combined[order]
+    in_order = np.sort(combined)
     rises = in_order[1:] > in_order[:-1]
     if rises.all():
         return None
+    order = combined.argsort(kind="stable")
     number = np.zeros(n, dtype=np.intp)
     number[order[1:]] = rises.cumsum()
     first = order[np.flatnonzero(np.append(True, rises))]
