@@ -90,6 +90,16 @@ def test_more_steps_and_more_starts_are_never_weaker(problem, norm):
     assert runs[-1].success.sum() > whole.success.sum() + 3  # rows that withstand one step of the whole radius
 
 
+@pytest.mark.parametrize("norm", ["linf", "l2"])
+def test_a_radius_much_wider_than_the_data_hides_nothing(norm):
+    """Long steps leap over the border to where a narrow kernel is flat; who falls within 1 falls within more."""
+    X, y = moons(60)
+    model = SVC(gamma=5.0).fit(X, y)
+    fell = [attacks.pgd(model, X, y, eps=eps, norm=norm, return_info=True)[1].success.mean() for eps in (1, 50, 1000)]
+    assert fell[0] > 0.6
+    assert min(fell[1:]) >= fell[0]
+
+
 def test_pgd_finds_the_worst_point_of_a_fine_grid():
     X, y = moons()
     model = SVC(gamma=1.0).fit(X, y)

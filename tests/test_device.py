@@ -39,9 +39,11 @@ def close(there, here, dtype, scale=None):
 
 
 @precisions
+@pytest.mark.parametrize("same", [[], [0, 2]], ids=["columns-vary", "two-columns-do-not"])
 @pytest.mark.parametrize("kernel", PLAIN, ids=lambda kernel: type(kernel).__name__)
-def test_kernel_values_gradients_and_steps_agree(kernel, dtype):
+def test_kernel_values_gradients_and_steps_agree(kernel, same, dtype):
     X, Z, V = points(15, 4), points(9, 4, seed=1), points(15, 9, seed=2)
+    Z[:, same] = Z[0, same]
     rows, columns = np.array([3, 0]), np.array([[1, 2, 3], [0, 1, 3]])
     steps = np.array([0.3, -0.2, 0.1, 0.5])[columns]
     place = Place("cpu", dtype)

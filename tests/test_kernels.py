@@ -17,6 +17,7 @@ from buttress.kernels import (
     centers,
     squared_distances,
 )
+from buttress.kernels.points import centred
 
 from problems import KERNELS, points
 
@@ -46,6 +47,22 @@ def test_gradient_agrees_with_finite_differences(kernel):
     X, Z, V = points(6), points(5, seed=1), points(6, 5, seed=2)
     numeric = Custom(kernel).gradient(X, Z, V)
     np.testing.assert_allclose(kernel.gradient(X, Z, V), numeric, atol=1e-8)
+
+
+@pytest.mark.parametrize("kernel", [kernel for kernel in KERNELS if not isinstance(kernel, Combination)], ids=str)
+def test_columns_in_which_all_centres_are_alike_count_as_any_other(kernel):
+    """Rows differ from the centres there too, and move along them."""
+    X, Z, V = points(6, 5), points(4, 5, seed=1), points(6, 4, seed=2)
+    Z[:, [0, 3]] = [0.0, 0.7]
+    at = centred(kernel, Z)(X)
+    np.testing.assert_allclose(at.values, kernel(X, Z), rtol=1e-12)
+    np.testing.assert_allclose(at.gradient(V), Custom(kernel).gradient(X, Z, V), atol=1e-8)
+    rows, columns = np.array([4, 1]), np.array([[0, 1, 3], [3, 2, 0]])
+    steps = np.array([0.3, -0.2, 0.5, 0.1, 0.0])[columns]
+    got = at.nudged(rows, columns, steps, V[rows])
+    for r, b in np.ndindex(2, 3):
+        moved = X[rows[r]] + steps[r, b] * np.eye(5)[columns[r, b]]
+        assert got[r, b] == pytest.approx(float(kernel(moved[None], Z)[0] @ V[rows[r]]), rel=1e-9, abs=1e-12)
 
 
 @pytest.mark.parametrize("kernel", [*KERNELS, Log(degree=3, gamma=0.5)], ids=str)

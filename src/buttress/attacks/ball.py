@@ -62,6 +62,12 @@ class Ball:
             return step
         return length * self.columns * direction(self.columns * g, self.norm)
 
+    def steepest(self, g: Array) -> Array:
+        """Return how fast each g'd rises along its steepest direction in the ball, a unit of radius."""
+        xp = namespace(g)
+        g = g if self.columns is None else self.columns * g
+        return abs(g).sum(axis=1) if self.norm == "linf" else xp.linalg.norm(g, axis=1)
+
     def draw(self, rng: Rng, shape: tuple[int, ...], place: Place) -> Array:
         """Draw one move a row, uniformly in the ball."""
         moves = place(random_in_ball(rng, shape, self.radius, self.norm))

@@ -17,6 +17,8 @@ from buttress.attacks.starts import starts_at_others
 from buttress.scores import Scorable
 
 REACH = 2.5  # radii that all steps of a descent reach together, so that it can turn (Madry et al. 2018)
+SHRINK = 4  # from one radius to the next smaller one, where the ball is much wider than a row's way to the border
+MOST_SHRINKS = 10  # to a millionth of the radius
 
 __all__ = ["AttackInfo", "fgsm", "pgd"]
 
@@ -76,7 +78,9 @@ def pgd(
         Steps per start, their length (default 2.5 eps / steps, at most eps; with one eps a column it is the widest
         column's, and the others' in proportion), and starts: the first from X, the second
         from where the ball is nearest to a row of another class, the others random in the ball. Of more than two
-        classes, rows that are still classified correctly then walk towards each rival in turn.
+        classes, rows that are still classified correctly then walk towards each rival in turn. Those that stand
+        although the slope at them says that a quarter of the radius would do descend within smaller radii too, where
+        gradients are exact.
     random_state : int, RandomState or None
         Of the random starts.
     device : str or None
@@ -121,6 +125,8 @@ def pgd(
             descend(worst, rows, _start(problem, rows, start, ball, rng), ball, steps, length)
         if steps > 1:
             walk_to_rivals(worst, rows, ball, steps, length)
+            if problem.target.gradient_cost == 1:
+                walk_shorter(worst, rows, ball, steps, length)
     if ball.radius > 0:
         worst.warn_if_flat()
     found, info = worst.report(ball)
@@ -155,6 +161,18 @@ def walk_to_rivals(worst: Met, rows: NDArray[np.intp], ball: Ball, steps: int, l
         descend(worst, rows, problem.X[rows], ball, steps, length, aim)
 
 
+def walk_shorter(worst: Met, rows: NDArray[np.intp], ball: Ball, steps: int, length: float) -> None:
+    """Descend within smaller radii from rows that stand although the slope at them says that a fraction would do.
+
+    Steps that are a share of a wide ball leap over the border, to where the model may be flat.
+    """
+    for share in (SHRINK ** -float(turn) for turn in range(1, MOST_SHRINKS)):
+        rows = rows[~worst.wrong[rows] & (worst.near[rows] < share * ball.radius)]
+        if not len(rows):
+            return
+        descend(worst, rows, worst.problem.X[rows], ball.shrunk(share), steps, share * length)
+
+
 def descend(
     met: Met, rows: NDArray[np.intp], moved: Array, ball: Ball, steps: int, length: float,
     aim: Callable[[Array], Array] | None = None,
@@ -171,11 +189,13 @@ def descend(
     if ball.norm == "linf":  # the ball is a box too
         low = xp.maximum(low, X - ball.reach(X))
         high = xp.minimum(high, X + ball.reach(X))
-    for _ in range(steps):
+    for step in range(steps):
         at = problem.target.linearise(moved)
-        _, contrast, _ = met.see(rows, moved, at.scores)
+        margin, contrast, _ = met.see(rows, moved, at.scores)
         g = at.gradient(contrast if aim is None else aim(contrast))
         met.slope(rows, g)
+        if step == 0:
+            met.look(rows, margin, g, ball)
         met.queries += len(g) * problem.target.gradient_cost
         moved -= ball.step(g, length, out=g)
         if ball.norm == "l2":

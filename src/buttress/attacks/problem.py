@@ -154,6 +154,7 @@ class Met(ABC):
         self.wrong = problem.place(np.zeros(n, dtype=bool))
         self.queries = 0
         self.sloped = problem.place(np.zeros(n, dtype=bool))
+        self.near = problem.place(np.full(n, np.nan))  # the radius within which a row falls as far as its slope says
 
     @abstractmethod
     def better(self, rows: NDArray[np.intp], X: Array, wrong: NDArray[np.bool_], margin: Array) -> NDArray[np.bool_]:
@@ -188,6 +189,15 @@ class Met(ABC):
     def slope(self, rows: NDArray[np.intp], g: Array) -> None:
         """Note at which rows a gradient ever pointed anywhere."""
         self.sloped[rows] |= (g != 0).any(axis=1)
+
+    def look(self, rows: NDArray[np.intp], margin: Array, g: Array, ball: Ball) -> None:
+        """Note the radius within which the margin would fall to 0 if it were as steep as g everywhere, at first sight.
+        """
+        xp = self.problem.place.xp
+        if bool(xp.isnan(self.near[rows]).all()):
+            steepest = ball.steepest(g)
+            with np.errstate(over="ignore"):
+                self.near[rows] = xp.where(steepest > 0, margin / xp.where(steepest > 0, steepest, 1.0), np.inf)
 
     def warn_if_flat(self) -> None:
         """Warn where no score changed near half of the rows that stand, and nothing better was met there by chance."""

@@ -4,7 +4,7 @@ For radial kernels and kernels of an inner product all three come from one matri
 tensors. Any other kernel is called again for each of them.
 """
 
-from functools import singledispatch
+from functools import cached_property, singledispatch
 from typing import Any, Protocol
 
 import numpy as np
@@ -14,6 +14,10 @@ from buttress._arrays import contiguous, namespace, place_of, to_numpy
 from buttress._checks import Array
 from buttress.kernels.kernel import DotProduct, Kernel, Radial, clear_rounding, middle, plain
 from buttress.kernels.named import RBF
+
+# share of the columns in which centres differ, up to which the others are left out of products: what that saves is then
+# more than copying the columns takes
+MOST_VARYING = 0.9
 
 Columns = NDArray[np.intp]
 
@@ -78,23 +82,53 @@ class AnyPoint:
         return weighted(values, V)
 
 
-class RadialPoint:
-    """The point of a kernel F(r^2): a step h along coordinate j changes r^2 by 2 h (x_j - z_j) + h^2.
+class Centres:
+    """Centres Z (m, d) around their middle, as distances from them are computed.
 
-    ``doubled`` is -2 Z', and ``squares`` are the squared lengths of the centres.
+    Where some columns are the same in all centres (pixels at the border of images, levels that are rare), products with
+    the centres leave them out, for Z is 0 there; ``varying`` are the others, None for all columns.
     """
 
-    def __init__(self, kernel: Radial, X: Array, Z: Array, doubled: Array, squares: Array):
+    def __init__(self, Z: Array):
+        self.middle = place_of(Z)(middle(to_numpy(Z)))
+        self.Z = Z = Z - self.middle
+        self.squares = namespace(Z).einsum("ij,ij->i", Z, Z)
+        columns = np.flatnonzero(to_numpy(Z).any(axis=0))
+        few = len(columns) <= MOST_VARYING * Z.shape[1]
+        self.varying = place_of(Z)(columns) if few else None
+        self.left = contiguous(Z[:, self.varying]) if few else Z
+        self.right = contiguous(-2 * self.left.T)
+
+    @cached_property
+    def doubled(self) -> Array:
+        """-2 Z' of all columns, shape (d, m)."""
+        return self.right if self.varying is None else contiguous(-2 * self.Z.T)
+
+    def products(self, X: Array) -> Array:
+        """Return -2 X Z' of rows X (n, d), shape (n, m)."""
+        return (X if self.varying is None else X[:, self.varying]) @ self.right
+
+    def subtract_from(self, g: Array, S: Array) -> None:
+        """Subtract S Z from g (n, d), for weights S (n, m)."""
+        if self.varying is None:
+            g -= S @ self.left
+        else:
+            g[:, self.varying] -= S @ self.left
+
+
+class RadialPoint:
+    """The point of a kernel F(r^2): a step h along coordinate j changes r^2 by 2 h (x_j - z_j) + h^2."""
+
+    def __init__(self, kernel: Radial, X: Array, centres: Centres):
         self.kernel = kernel
-        self.X = X
-        self.Z = Z
-        self.doubled = doubled
+        self.centres = centres
+        self.X = X = X - centres.middle
         xp = namespace(X)
         xx = xp.einsum("ij,ij->i", X, X)
-        r2 = X @ doubled
+        r2 = centres.products(X)
         r2 += xx[:, None]
-        r2 += squares
-        clear_rounding(r2, xx, squares)
+        r2 += centres.squares
+        clear_rounding(r2, xx, centres.squares)
         self.r2 = r2
         self.values = kernel.profile(r2)
 
@@ -102,12 +136,12 @@ class RadialPoint:
         S = V * (-self.kernel.gamma * self.values if type(self.kernel) is RBF else self.kernel.slope(self.r2))
         S *= 2
         g = S.sum(axis=1)[:, None] * self.X
-        g -= S @ self.Z
+        self.centres.subtract_from(g, S)
         return g
 
     def nudged(self, rows: Columns, columns: Columns, steps: Array, V: Array) -> Array:
         own = self.X[rows[:, None], columns]
-        r2 = self.doubled[columns] * steps[:, :, None]
+        r2 = self.centres.doubled[columns] * steps[:, :, None]
         r2 += (2 * steps * own + steps**2)[:, :, None]
         r2 += self.r2[rows][:, None]
         return weighted(self.kernel.profile(namespace(r2).clip(r2, 0, None)), V)
@@ -115,15 +149,8 @@ class RadialPoint:
 
 @_centred.register
 def _(kernel: Radial, Z: Array) -> Any:
-    centre, Z, doubled, squares = around_the_middle(Z)
-    return lambda X: RadialPoint(kernel, X - centre, Z, doubled, squares)
-
-
-def around_the_middle(Z: Array) -> tuple[Array, Array, Array, Array]:
-    """Return the middle of the rows of Z, the centred Z, -2 Z' of the centred Z, and its squared lengths."""
-    centre = place_of(Z)(middle(to_numpy(Z)))
-    Z = Z - centre
-    return centre, Z, contiguous(-2 * Z.T), namespace(Z).einsum("ij,ij->i", Z, Z)
+    centres = Centres(Z)
+    return lambda X: RadialPoint(kernel, X, centres)
 
 
 class RBFSteps:
@@ -137,23 +164,24 @@ class RBFSteps:
     LARGEST = 20_000_000  # most entries to store
     STEEPEST = 50.0  # largest exponent: with larger ones the factors lose digits
 
-    def __init__(self, gamma: float, doubled: Array):
+    def __init__(self, gamma: float, centres: Centres):
         self.gamma = gamma
-        self.doubled = doubled
+        self.centres = centres
         self.lengths: Any = None
         self.up = self.down = np.ones((0, 0))
 
     def ready(self, columns: Columns, steps: Array) -> bool:
         """Prepare the factors of these steps; False if they cannot be stored, so each step must be computed alone."""
-        xp = namespace(self.doubled)
-        if self.doubled.shape[0] * self.doubled.shape[1] > self.LARGEST:
+        doubled = self.centres.doubled
+        xp = namespace(doubled)
+        if doubled.shape[0] * doubled.shape[1] > self.LARGEST:
             return False
-        wanted = xp.zeros_like(self.doubled[:, 0]) if self.lengths is None else self.lengths + 0
+        wanted = xp.zeros_like(doubled[:, 0]) if self.lengths is None else self.lengths + 0
         wanted[columns] = abs(steps)
         if (wanted[columns] != abs(steps)).any():
             return False
         if self.lengths is None or (wanted != self.lengths).any():
-            exponent = -self.gamma * wanted[:, None] * self.doubled
+            exponent = -self.gamma * wanted[:, None] * doubled
             if abs(exponent).max() > self.STEEPEST:
                 return False
             self.lengths = wanted
@@ -165,8 +193,8 @@ class RBFSteps:
 class RBFPoint(RadialPoint):
     """The point of the RBF kernel, whose values after a step are a product of factors."""
 
-    def __init__(self, kernel: RBF, X: Array, Z: Array, doubled: Array, squares: Array, steps: RBFSteps):
-        super().__init__(kernel, X, Z, doubled, squares)
+    def __init__(self, kernel: RBF, X: Array, centres: Centres, steps: RBFSteps):
+        super().__init__(kernel, X, centres)
         self.steps = steps
 
     def nudged(self, rows: Columns, columns: Columns, steps: Array, V: Array) -> Array:
@@ -183,9 +211,9 @@ class RBFPoint(RadialPoint):
 
 @_centred.register
 def _(kernel: RBF, Z: Array) -> Any:
-    centre, Z, doubled, squares = around_the_middle(Z)
-    steps = RBFSteps(kernel.gamma, doubled)
-    return lambda X: RBFPoint(kernel, X - centre, Z, doubled, squares, steps)
+    centres = Centres(Z)
+    steps = RBFSteps(kernel.gamma, centres)
+    return lambda X: RBFPoint(kernel, X, centres, steps)
 
 
 class DotPoint:
