@@ -5,9 +5,9 @@
     python benchmarks/attacked.py --sets wine --seeds 1 --first 4
 
 Each seed splits a set into rows to fit, to choose hyper-parameters on, and to judge; judging rows are used once. A
-candidate is chosen by its accuracy on the choosing rows, under ``attacks.exact`` where that knows the machine,
-else under PGD. The judges are ``attacks.exact`` for linear machines and trees (a row whose time is up counts as
-standing), else ``attacks.worst_case``, and ``certified_within``; "-" is where no certificate is known. Machines that warn that
+candidate is chosen by its accuracy on the choosing rows, under ``attacks.exact`` where that knows the machine, else
+under PGD. The judges are ``attacks.exact`` for linear machines and trees (a row whose time is up counts as standing),
+else ``attacks.worst_case``, and ``certified_within``; "-" is where no certificate is known. Machines that warn that
 another defence took their place keep their name. Attacks and certificates know the box of the pixels, of which fewer
 candidates are tried, with C = 10. Seconds are of the processor, one thread, all fits of the choice. A line of each
 split goes to the error output as soon as it is known; the table of means comes last, with the standard error of the

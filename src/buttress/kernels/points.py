@@ -86,30 +86,30 @@ class Centres:
     """Centres Z (m, d) around their middle, as distances from them are computed.
 
     Where some columns are the same in all centres (pixels at the border of images, levels that are rare), products with
-    the centres leave them out, for Z is 0 there; ``varying`` are the others, None for all columns.
+    the centred centres leave them out, for these are 0 there; ``varying`` are the others, None for all columns.
     """
 
     def __init__(self, Z: Array):
+        self.Z = Z
         self.middle = place_of(Z)(middle(to_numpy(Z)))
-        self.Z = Z = Z - self.middle
-        self.squares = namespace(Z).einsum("ij,ij->i", Z, Z)
-        columns = np.flatnonzero(to_numpy(Z).any(axis=0))
+        columns = np.flatnonzero(to_numpy(Z != self.middle).any(axis=0))
         few = len(columns) <= MOST_VARYING * Z.shape[1]
         self.varying = place_of(Z)(columns) if few else None
-        self.left = contiguous(Z[:, self.varying]) if few else Z
+        self.left = Z[:, self.varying] - self.middle[self.varying] if few else Z - self.middle
         self.right = contiguous(-2 * self.left.T)
+        self.squares = namespace(Z).einsum("ij,ij->i", self.left, self.left)
 
     @cached_property
     def doubled(self) -> Array:
-        """-2 Z' of all columns, shape (d, m)."""
-        return self.right if self.varying is None else contiguous(-2 * self.Z.T)
+        """-2 times the transposed centred centres, in all columns, shape (d, m)."""
+        return self.right if self.varying is None else contiguous(-2 * (self.Z - self.middle).T)
 
     def products(self, X: Array) -> Array:
-        """Return -2 X Z' of rows X (n, d), shape (n, m)."""
+        """Return -2 times the products of centred rows X (n, d) with the centres, shape (n, m)."""
         return (X if self.varying is None else X[:, self.varying]) @ self.right
 
     def subtract_from(self, g: Array, S: Array) -> None:
-        """Subtract S Z from g (n, d), for weights S (n, m)."""
+        """Subtract the centred centres weighted by S (n, m) from g (n, d)."""
         if self.varying is None:
             g -= S @ self.left
         else:
