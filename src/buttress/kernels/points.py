@@ -92,7 +92,7 @@ class Centres:
     def __init__(self, Z: Array):
         self.Z = Z
         self.middle = place_of(Z)(middle(to_numpy(Z)))
-        columns = np.flatnonzero(to_numpy(Z != self.middle).any(axis=0))
+        columns = np.flatnonzero(to_numpy(self.middle != Z).any(axis=0))
         few = len(columns) <= MOST_VARYING * Z.shape[1]
         self.varying = place_of(Z)(columns) if few else None
         self.left = Z[:, self.varying] - self.middle[self.varying] if few else Z - self.middle
