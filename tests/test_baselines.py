@@ -332,6 +332,12 @@ def test_sever_passes_metadata_of_the_rows_left_to_its_estimator(sever, inner, r
     assert inside.fit(X, y, sample_weight=weight)[-1].inlier_mask_.sum() < 60
 
 
+def test_sever_takes_metadata_of_none_as_no_metadata():
+    X, y = moons(60)
+    plain = SeverRegressor(n_rounds=1).fit(X, y)
+    np.testing.assert_array_equal(SeverRegressor(n_rounds=1).fit(X, y, sample_weight=None).predict(X), plain.predict(X))
+
+
 def test_sever_refuses_metadata_that_nobody_asked_for(routing):
     X, y = moons(60)
     with pytest.raises(UnsetMetadataPassedError, match="sample_weight"):

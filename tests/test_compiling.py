@@ -1,5 +1,8 @@
 """Compiled functions: a signature is compiled when first called for, and no other types are taken."""
 
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
+
 import numpy as np
 import pytest
 
@@ -46,3 +49,35 @@ def test_compiled_functions_call_each_other():
         return 2 * inner(x)
 
     assert made(twice, SIGNATURES[:1])(np.arange(4.0)) == 12
+
+
+def test_threads_that_call_first_at_once_all_get_their_answer():
+    compiled = made()
+    together = Barrier(6)
+
+    def call(number):
+        together.wait()
+        reals = (np.float64, np.float32) if number % 2 else (np.float32, np.float64)
+        return [float(compiled(np.arange(4.0, dtype=real))) for real in reals]
+
+    with ThreadPoolExecutor(6) as pool:
+        assert list(pool.map(call, range(6))) == [[6, 6]] * 6
+    assert len(compiled._ready) == 2
+
+
+def test_compiling_that_is_cut_short_takes_no_other_types(monkeypatch):
+    compiled = made()
+    whole = compiled._made
+
+    def cut():
+        found = whole()
+        monkeypatch.setattr(found, "compile", lambda signature: (_ for _ in ()).throw(KeyboardInterrupt))
+        return found
+
+    monkeypatch.setattr(compiled, "_made", cut)
+    with pytest.raises(KeyboardInterrupt):
+        compiled(np.arange(4.0))
+    monkeypatch.setattr(compiled, "_made", whole)
+    with pytest.raises(TypeError, match="No matching definition"):
+        compiled(np.arange(4))
+    assert compiled(np.arange(4.0)) == 6

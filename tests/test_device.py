@@ -168,6 +168,14 @@ def test_a_machine_fitted_and_asked_on_a_device_is_the_same(problem, kernel):
     assert type(there.expansion_.coef) is np.ndarray
 
 
+def test_a_spectrum_is_changed_here_and_rows_in_reverse_are_asked_there():
+    X, y = moons()
+    settings = {"kernel": "sigmoid", "gamma": 0.5, "indefinite": "clip"}
+    there = SVC(device="cpu", **settings).fit(X, y)
+    here = SVC(**settings).fit(X, y)
+    np.testing.assert_allclose(there.decision_function(X[::-1]), here.decision_function(X)[::-1], atol=1e-8)
+
+
 def test_single_precision_rows_on_a_device_meet_the_tolerance():
     X, y = moons(2300)
     X = X.astype(np.float32) + 50  # far from 0: rows are centred before they are rounded

@@ -57,6 +57,8 @@ def test_the_plot_shows_both_curves_and_can_be_drawn_again():
     first = display.ax_
     assert display.plot(name="again").ax_ is not first
     assert display.plot(ax=first, color="red").lines_[0].get_color() == "red"
+    first.plot([0, 1], [0, 1], color=[0.1, 0.2, 0.3])
+    assert display.plot(ax=first).lines_[0].get_color() not in (attacked.get_color(), "red")
     matplotlib.pyplot.close("all")
 
 

@@ -54,7 +54,10 @@ class Place:
         """Return an array there, floats in this precision."""
         array = np.asarray(array)
         array = array.astype(self.dtype, copy=False) if array.dtype.kind == "f" else array
-        return array if self.device is None else self.xp.tensor(array, device=self.device)
+        if self.device is None:
+            return array
+        forwards = array.copy() if min(array.strides, default=0) < 0 else array  # torch takes no steps back
+        return self.xp.tensor(forwards, device=self.device)
 
 
 NUMPY = Place()

@@ -18,37 +18,46 @@ _COMPILING = Lock()
 
 
 class Compiled:
-    """A function with fixed signatures, each compiled at the first call with its types; TypeError for other types."""
+    """A function with fixed signatures, each compiled at the first call with its types; TypeError for other types.
+
+    A numba function each, which other threads see once it is compiled and takes no other types.
+    """
 
     def __init__(self, function: Callable[..., Any], signatures: list[str], options: dict[str, Any]):
         update_wrapper(self, function)
         self.function = function
         self.options = options
         self._left = list(signatures)
-        self._ready: Any = None  # numba's function, compiled for some signatures
+        self._done: set[tuple[Any, ...]] = set()
+        self._ready: tuple[Any, ...] = ()  # numba's functions, the one called last first
 
     def __call__(self, *arguments: Any) -> Any:
-        if self._ready is not None:
+        for made in self._ready:
             try:
-                return self._ready(*arguments)
-            except TypeError:  # not compiled for these types
-                if not self._left:
-                    raise
+                found = made(*arguments)
+            except TypeError:  # of other types
+                continue
+            if made is not self._ready[0]:
+                self._ready = (made, *(other for other in self._ready if other is not made))
+            return found
+        if not self._left:
+            raise TypeError(f"No matching definition of {self.function.__name__} for "
+                            f"{tuple(map(numba.typeof, arguments))}.")
         with _COMPILING:
             self._compile_for(tuple(map(numba.typeof, arguments)))
-        return self._ready(*arguments)
+        return self(*arguments)
 
     def _compile_for(self, types: tuple[Any, ...]) -> None:
         """Compile the signature of these types, or all that are left if none is exactly theirs."""
-        if self._ready is not None and types in self._ready.signatures:  # another thread was first
+        if types in self._done:  # another thread was first
             return
-        wanted = [signature for signature in self._left if _types(signature) == types] or self._left
-        self._ready = self._ready or self._made()
-        self._ready.disable_compile(False)
-        for signature in wanted:
-            self._ready.compile(signature)
-        self._ready.disable_compile()
-        self._left = [signature for signature in self._left if signature not in wanted]
+        for signature in [one for one in self._left if _types(one) == types] or list(self._left):
+            made = self._made()
+            made.compile(signature)
+            made.disable_compile()
+            self._ready = (*self._ready, made)
+            self._done.add(_types(signature))
+            self._left.remove(signature)
 
     @cached_property
     def within(self) -> Any:
@@ -82,4 +91,4 @@ def compile_kernel(
     """Return a decorator that compiles a function for its signatures, cached on disk where that is possible."""
     signatures = [signature] if isinstance(signature, str) else signature
     options: dict[str, Any] = {"error_model": "numpy", "nogil": True, "fastmath": fastmath}
-    return lambda function: Compiled(function, signatures, options)
+    return lambda function: function if numba.config.DISABLE_JIT else Compiled(function, signatures, options)

@@ -64,6 +64,19 @@ def test_a_pass_is_that_of_rows_in_memory(seed, rows, monkeypatch):
         assert all(len(node.places) == node.n_rows for node in oracle.store.nodes)  # keys span chunks, too
 
 
+def test_a_key_of_many_chunks_takes_the_memory_of_one_list(monkeypatch):
+    small_chunks(monkeypatch, 3)
+    rng = np.random.default_rng(0)
+    made = [pd.DataFrame({"k": 0, f"x{i}": rng.normal(size=n)}) for i, n in enumerate((2, 600))]
+    made[0]["y"] = [0, 1]
+    join = Join([Table(f"t{i}", frame, features=[f"x{i}"], label=None if i else "y") for i, frame in enumerate(made)],
+                [("t0.k", "t1.k")])
+    oracle = stream_of(join)
+    assert len(oracle.store.nodes[1].places) == 200
+    oracle.memory = 0.05  # a list of 600 entries takes .012
+    assert oracle(np.ones(oracle.width), hinge(), 1 << 10).lower > 0
+
+
 @pytest.mark.parametrize("spectra", [True, False])
 def test_a_root_of_many_children_is_counted_by_spectra_or_by_products(spectra, monkeypatch):
     small_chunks(monkeypatch, 3)

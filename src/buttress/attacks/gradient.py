@@ -18,7 +18,7 @@ from buttress.scores import Scorable
 
 REACH = 2.5  # radii that all steps of a descent reach together, so that it can turn (Madry et al. 2018)
 SHRINK = 4  # from one radius to the next smaller one, where the ball is much wider than a row's way to the border
-MOST_SHRINKS = 10  # to a millionth of the radius
+MOST_SHRINKS = 9  # to some millionths of the radius
 
 __all__ = ["AttackInfo", "fgsm", "pgd"]
 
@@ -166,7 +166,7 @@ def walk_shorter(worst: Met, rows: NDArray[np.intp], ball: Ball, steps: int, len
 
     Steps that are a share of a wide ball leap over the border, to where the model may be flat.
     """
-    for share in (SHRINK ** -float(turn) for turn in range(1, MOST_SHRINKS)):
+    for share in (SHRINK ** -float(turn) for turn in range(1, MOST_SHRINKS + 1)):
         rows = rows[~worst.wrong[rows] & (worst.near[rows] < share * ball.radius)]
         if not len(rows):
             return

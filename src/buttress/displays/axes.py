@@ -10,7 +10,9 @@ COLOURS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#f
 
 def next_colour(ax: "Axes") -> str:
     """Return the first of the colours that no line on ``ax`` has; the first again where all are taken."""
-    taken = {line.get_color() for line in ax.lines}
+    from matplotlib.colors import to_hex
+
+    taken = {to_hex(line.get_color()) for line in ax.lines}
     return next((colour for colour in COLOURS if colour not in taken), COLOURS[0])
 
 

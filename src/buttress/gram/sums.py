@@ -22,8 +22,10 @@ from buttress.kernels.device import OnDevice
 from buttress.kernels.kernel import Centred
 from buttress.kernels.points import centred
 
-HEIGHT = 512  # rows of a panel
-PANEL = 512 * 512  # entries of a panel: 1 MB in float32
+HEIGHT = 512  # rows of a panel, at most
+LEAST_HEIGHT = 64
+MOST_SHARES = 16  # of few rows, so that as many threads have some
+PANEL_ENTRIES = 512 * 512  # of a panel: 1 MB in float32
 WIDEST = 4096  # columns of a panel: so many products at most are summed in float32
 ALONE = 200_000  # multiplications: up to this, every BLAS uses one thread by itself
 
@@ -60,19 +62,21 @@ class GaussianSums:
         total = np.zeros((len(X), coef.shape[1]))
         gamma = float(self.kernel.gamma)
 
+        height = max(LEAST_HEIGHT, min(HEIGHT, -(-len(X) // MOST_SHARES)))
+
         def work(tops: Iterator[int]) -> None:
             for top in tops:
-                self._add(X[top : top + HEIGHT], weights, gamma, total[top : top + HEIGHT])
+                self._add(X[top : top + height], weights, gamma, total[top : top + height])
 
         cost = float(len(X)) * len(rows) * (rows.shape[1] + PROFILE)
         with nullcontext() if cost <= ALONE else own_threads():
-            share(work, range(0, len(X), HEIGHT), cost)
+            share(work, range(0, len(X), height), cost)
         return total
 
     def _add(self, X: Array, weights: Array, gamma: float, total: Array) -> None:
         """Add the sums of a few rows to ``total``."""
         moved, norms = self.centred.moved(X)
-        width = min(WIDEST, PANEL // len(X))
+        width = min(WIDEST, PANEL_ENTRIES // len(X))
         for left in range(0, len(weights), width):
             some = slice(left, left + width)
             panel = moved @ self.centred.rows[some].T

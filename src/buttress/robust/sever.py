@@ -91,11 +91,12 @@ class Sever(Documented, MetaEstimatorMixin, BaseEstimator):
 
     def _passed_on(self, metadata: dict[str, Any], n: int) -> Callable[[Mask], dict[str, Any]]:
         """Return a function of the rows kept, of n, to what the estimator's fit gets beside them."""
+        metadata = {name: value for name, value in metadata.items() if value is not None}
         if metadata and not get_config()["enable_metadata_routing"]:
             raise TypeError(f"{type(self).__name__}.fit passes {', '.join(metadata)} on by metadata routing only. Use "
                             "sklearn.set_config(enable_metadata_routing=True), and set_fit_request of the estimator.")
         wanted: dict[str, Any] = process_routing(self, "fit", **metadata).estimator.fit if metadata else {}
-        of_rows = {name for name, value in wanted.items() if np.ndim(value) and len(value) == n}
+        of_rows = {name for name, value in wanted.items() if np.shape(value)[:1] == (n,)}
         return lambda kept: {name: np.asarray(value)[kept] if name in of_rows else value
                              for name, value in wanted.items()}
 

@@ -364,4 +364,5 @@ class SVC(Probabilities, CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         if not hasattr(self, "expansion_"):
             check_is_fitted(self)
         rows = rows_to_score(self, X, single=True)
-        return rows, scorer(self.expansion_, rows, self.device)(rows)
+        device = getattr(self, "device", None)  # models pickled by an earlier version have none
+        return rows, scorer(self.expansion_, rows, device)(rows)

@@ -64,7 +64,8 @@ def kernel_rows(
     if not largest <= LARGEST_ENTRY:
         raise ValueError(f"The kernel reaches {largest:.3g} on these rows, and the program's products would overflow "
                          "float64. Scale the columns of X (StandardScaler), or lower gamma, degree or coef0.")
-    kernel = on_device(settled.kernel, settled.X, device)
+    changed = settled.change is not None  # a matrix then, which is there already
+    kernel = settled.kernel if changed else on_device(settled.kernel, settled.X, device)
     return KernelRows(kernel, settled.X, cache_size, real=None, sections=sections)
 
 

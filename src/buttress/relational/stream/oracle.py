@@ -118,10 +118,12 @@ class _Pass:
             compiled.block_up(q, chunk.weight, start, key, *below.arrays, width, *out.arrays)
             made = _compact(out), low + part.low
             if chunk.up[0] == last:
+                self.free += found[-1][0].megabytes
                 made = _carried(found, made)
+                self.free -= found[-1][0].megabytes
             last = chunk.up[-1]
             found.append(made)
-            self.free -= found[-1][0].megabytes
+            self.free -= made[0].megabytes
         self.oracle.can_refine = self.oracle.memory - self.free <= self.oracle.memory * REFINABLE_SHARE
         return _joined(found)
 
