@@ -15,6 +15,7 @@ from numba.core.sigutils import normalize_signature
 from numba.extending import typeof_impl
 
 _COMPILING = Lock()
+_SETTINGS: Any = numba.config
 
 
 class Compiled:
@@ -91,4 +92,4 @@ def compile_kernel(
     """Return a decorator that compiles a function for its signatures, cached on disk where that is possible."""
     signatures = [signature] if isinstance(signature, str) else signature
     options: dict[str, Any] = {"error_model": "numpy", "nogil": True, "fastmath": fastmath}
-    return lambda function: function if numba.config.DISABLE_JIT else Compiled(function, signatures, options)
+    return lambda function: function if _SETTINGS.DISABLE_JIT else Compiled(function, signatures, options)
