@@ -6,6 +6,7 @@ import inspect
 import sys
 import warnings
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -27,6 +28,7 @@ from buttress import (
 from buttress.relational import EntityFeatures, Join, Table
 
 INSTANTS = 3  # of Ctrl-C in the short run, and 50 in the long one
+PACKAGE = str(Path(buttress.__file__).parent)
 OUTSIDE = ("guarded", "_give_back")  # what calls the fit, and what Python calls where nothing can be raised
 CASES = pytest.mark.parametrize("estimator", ESTIMATORS, ids=lambda e: type(e).__name__)
 
@@ -107,7 +109,7 @@ class Interrupted:
     def hear(self, frame, event, arg):
         code = frame.f_code
         generator = code.co_flags & inspect.CO_GENERATOR  # Python closes them where nothing can be raised
-        if event != "call" or generator or "buttress" not in code.co_filename or code.co_name in OUTSIDE:
+        if event != "call" or generator or not code.co_filename.startswith(PACKAGE) or code.co_name in OUTSIDE:
             return
         step = code.co_name == "over" and code.co_filename.endswith("watch.py")
         self.calls += 1
