@@ -1,6 +1,7 @@
 """Training against perturbed inputs: does it help under attack, and does it solve the problem it states?"""
 
 import warnings
+from itertools import combinations
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from sklearn.model_selection import train_test_split
 from buttress import SVC, AdversarialSVC, NotConvergedWarning, attacks
 from buttress.adversarial.input import attack_of
 from buttress.expansion import rival_contrasts
-from buttress.kernels import RBF
+from buttress.kernels import RBF, Cauchy, Laplacian
 from buttress.kernels.points import centred
 from buttress.solvers.gradient import worst_inputs
 from buttress.solvers.run import SPENT
@@ -102,7 +103,7 @@ def test_larger_radius_gives_lower_scores_on_clean_rows():
     X, y = moons(200, noise=0.1)
     signs = np.where(y == 1, 1, -1)
     losses = []
-    for eps in (0, 0.1, 0.3):
+    for eps in (0.1, 0.2, 0.3):
         model = AdversarialSVC(defense="input", C=10.0, eps=eps, gamma=1.0, random_state=0).fit(X, y)
         losses.append(np.maximum(0, 1 - signs * model.decision_function(X)).mean())
     assert losses == sorted(losses)
@@ -150,26 +151,51 @@ def test_a_time_limit_that_stops_training_is_told(limit, told):
     assert len(stopped) == told
 
 
-def test_the_gradient_of_training_is_that_of_its_objective():
-    """By differences in every parameter, at inputs that do not move: coefficients, intercepts and centres."""
+@pytest.mark.parametrize(
+    ("kernel", "formula"),
+    [(RBF(0.7), lambda s, r2: np.exp(-0.7 * s * r2)), (Cauchy(0.7), lambda s, r2: 1 / (1 + 0.7 * s * r2)),
+     (Laplacian(0.7), lambda s, r2: np.exp(-0.7 * np.sqrt(s * r2)))],
+    ids=["rbf", "cauchy", "laplacian"],
+)
+def test_the_gradient_of_training_is_that_of_its_objective(kernel, formula):
+    """By differences in every parameter, at inputs that do not move: coefficients, intercepts, centres and stretch."""
     X, codes = points(12, 2), np.arange(12) % 3
-    V, kernel, C = rival_contrasts(3)[codes], RBF(0.7), 3.0
-    sizes, z = [(5, 3), (3,), (5, 2)], points(1, 28, seed=3)[0]
+    V, C = rival_contrasts(3)[codes], 3.0
+    sizes, z = [(5, 3), (3,), (5, 2), (1,)], points(1, 29, seed=3)[0]
 
     def machine(z):
-        return worst_inputs.Machine(z[:15].reshape(5, 3), z[15:18], z[18:].reshape(5, 2))
+        return worst_inputs.Machine(z[:15].reshape(5, 3), z[15:18], z[18:28].reshape(5, 2), z[28:])
+
+    def values(m, A):
+        return formula(np.exp(m.stretch[0]), ((A[:, None] - m.centers) ** 2).sum(axis=2))
 
     def objective(z):
         m = machine(z)
-        scores = np.exp(-0.7 * ((X[:, None] - m.centers) ** 2).sum(axis=2)) @ m.coef + m.intercept
-        K = np.exp(-0.7 * ((m.centers[:, None] - m.centers) ** 2).sum(axis=2))
-        return log_loss(codes, softmax(scores, axis=1), labels=[0, 1, 2]) + np.sum(m.coef * (K @ m.coef)) / (2 * C * 12)
+        scores = values(m, X) @ m.coef + m.intercept
+        square_norm = np.sum(m.coef * (values(m, m.centers) @ m.coef))
+        return log_loss(codes, softmax(scores, axis=1), labels=[0, 1, 2]) + square_norm / (2 * C * 12)
 
-    g = worst_inputs._gradient(kernel, V, np.arange(12), machine(z), 1 / (C * 12), lambda at, m, rows, share: X[rows],
-                               1.0, True)
+    m = machine(z)
+    at = centred(worst_inputs.kernel_of(kernel, m), m.centers)
+    g = worst_inputs._gradient(at, X, V, m, 1 / (C * 12), np.arange(5), worst_inputs.Trained(True, True))
     assert [part.shape for part in vars(g).values()] == sizes
     np.testing.assert_allclose(np.concatenate([part.ravel() for part in vars(g).values()]),
                                approx_fprime(z, objective, 1e-7), atol=1e-5)
+
+
+def test_drawn_centres_give_the_gradient_of_the_norm_in_the_mean():
+    """Over every pair of five centres, as each is drawn equally often."""
+    X, codes = points(12, 2), np.arange(12) % 3
+    V, z = rival_contrasts(3)[codes], points(1, 29, seed=3)[0]
+    m = worst_inputs.Machine(z[:15].reshape(5, 3), z[15:18], z[18:28].reshape(5, 2), z[28:])
+    at = centred(worst_inputs.kernel_of(RBF(0.7), m), m.centers)
+
+    def gradient(drawn):
+        g = worst_inputs._gradient(at, X, V, m, 0.3, np.array(drawn), worst_inputs.Trained(True, True))
+        return np.concatenate([part.ravel() for part in vars(g).values()])
+
+    pairs = [gradient(pair) for pair in combinations(range(5), 2)]
+    np.testing.assert_allclose(np.mean(pairs, axis=0), gradient(range(5)), rtol=1e-9, atol=1e-12)
 
 
 @pytest.mark.parametrize("norm", ["linf", "l2"])
@@ -180,7 +206,7 @@ def test_inputs_that_are_trained_on_stay_in_the_ball_and_the_box_and_cost_more(n
                            random_state=0).fit(X, y)
     attack = attack_of(model, X, model.contrasts_[y], np.random.RandomState(0))
     f = model.expansion_
-    machine = worst_inputs.Machine(f.coef, f.intercept, f.centers)
+    machine = worst_inputs.Machine(f.coef, f.intercept, f.centers, np.zeros(1))
     moved = attack(centred(f.kernel, f.centers), machine, np.arange(40), 0.5)
     assert (np.linalg.norm(moved - X, np.inf if norm == "linf" else 2, axis=1) <= 0.1 + 1e-12).all()
     assert ((moved >= low) & (moved <= high)).all()

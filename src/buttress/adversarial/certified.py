@@ -9,6 +9,7 @@ from buttress._arrays import Place, to_numpy
 from buttress._callbacks import Report, showing
 from buttress._checks import Array, check_box
 from buttress._types import BoundsLike, Rows
+from buttress.adversarial.centres import centre_count
 from buttress.adversarial.linear import AdversarialLinearSVC
 from buttress.certificates.region import Attacker
 from buttress.certificates.relaxation import can_relax, radial_lines
@@ -39,7 +40,7 @@ def fit_certified(
     n = len(X)
     start = AdversarialLinearSVC(C=model.C, attack="ball", norm=model.norm, eps=model.eps, tol=model.tol,
                                  max_time=clock()).fit(X, codes)
-    Z = landmarks(X, n if model.n_landmarks is None else model.n_landmarks, rng=rng)
+    Z = landmarks(X, centre_count(model.n_landmarks, n), rng=rng)
     assert isinstance(kernel, Radial)
     regions = regions_of(kernel, X, Z, model.eps, model.norm, model.bounds, contrasts[codes])
     middle = X.mean(axis=0)

@@ -11,6 +11,7 @@ from sklearn.utils import check_random_state
 from buttress._callbacks import without_callbacks
 from buttress._checks import Array, check_box, silent
 from buttress._types import BoundsLike, Mask, Rows
+from buttress.adversarial.centres import centre_count
 from buttress.adversarial.certified import can_certify
 from buttress.attacks.gradient import pgd
 from buttress.attacks.scoring import AttackedAccuracy
@@ -65,7 +66,7 @@ def _affordable(model: "AdversarialSVC", X: Array, codes: Rows) -> bool:
     n, d = X.shape
     classes = int(codes.max()) + 1
     scores = 1 if classes == 2 else classes
-    centres = n if model.n_landmarks is None else min(n, model.n_landmarks)
+    centres = centre_count(model.n_landmarks, n)
     return n * d**2 * scores <= MOST_WORK and n * centres <= MOST_LINES
 
 

@@ -36,7 +36,7 @@ def left_out(model: "AdversarialSVC", kernel: Kernel, X: Array, codes: Rows, fou
     if "certified_margin_" in found:
         return certified_held_out(model, kernel, X, codes, found)
     if model.defense == "input" and model.eps > 0:
-        return input_held_out(model, kernel, X, codes, found)
+        return input_held_out(model, X, codes, found)
     return held_out(model, kernel, X, codes, signs_of(codes, found["contrasts_"]), found)
 
 
@@ -93,21 +93,28 @@ def _scores(expansion: KernelExpansion | RandomExpansion, X: Array) -> Array:
     return expansion(X)
 
 
-def input_held_out(model: "AdversarialSVC", kernel: Kernel, X: Array, codes: Rows, found: dict[str, Any]) -> HeldOut:
-    """Return the same for a fit to perturbed inputs, its cross-entropy taken at the rows themselves."""
-    n, expansion = len(X), found["expansion_"]
+def input_held_out(model: "AdversarialSVC", X: Array, codes: Rows, found: dict[str, Any]) -> HeldOut:
+    """Return the same for a fit to perturbed inputs, its cross-entropy taken at the rows themselves.
+
+    At most SCORED rows are taken, drawn at random, and stand for all.
+    """
+    n, n_classes, expansion = len(X), int(codes.max()) + 1, found["expansion_"]
+    some = _drawn(codes)
+    X, codes = X[some], codes[some]
     scores = expansion(X)
     V = found["contrasts_"][codes]
     _, shares = cross_entropy(np.einsum("irk,ik->ir", V, scores))
     pull = np.einsum("ir,irk->ik", shares, V)
     curvature = np.einsum("ir,irk->ik", shares, V**2) - pull**2
-    features, weight = kernel_features(kernel, X, found["landmarks_"]), np.full(n, float(model.C))
+    Z, missed = kernel_features(expansion.kernel, X, found["landmarks_"])
+    weight = np.full(len(X), float(model.C))
     out = np.empty_like(scores)
     for column in range(scores.shape[1]):
         slopes = Slopes(-pull[:, column], curvature[:, column])
-        h = kernel_leverages(features, weight * slopes.second, 1.0, intercept=True)
+        second = weight * slopes.second
+        h = leverages(Z, second * n / len(X), 1.0, intercept=True) + left_over(missed, second, 1.0)
         out[:, column] = one_step(scores[:, column], slopes, weight, h, None)
-    return HeldOut(out, codes, np.ones(n), int(codes.max()) + 1)
+    return HeldOut(out, codes, np.ones(len(X)), n_classes)
 
 
 def certified_held_out(

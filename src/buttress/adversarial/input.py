@@ -11,13 +11,14 @@ from buttress._arrays import NUMPY, Place, namespace, place_of, to_numpy
 from buttress._callbacks import Report, showing
 from buttress._checks import Array, check_box
 from buttress._types import Rows
+from buttress.adversarial.centres import centre_count
 from buttress.attacks.ball import direction, into_ball, random_in_ball
 from buttress.attacks.gradient import REACH
 from buttress.expansion import KernelExpansion
 from buttress.features import NystroemMap, landmarks, nystroem
 from buttress.gram.rows import KernelRows
-from buttress.kernels import Kernel, Linear, Radial
-from buttress.solvers.gradient.worst_inputs import Machine, joint_descent, score_slopes
+from buttress.kernels import Kernel, Linear, Radial, can_stretch
+from buttress.solvers.gradient.worst_inputs import Machine, Trained, joint_descent, kernel_of, score_slopes
 from buttress.solvers.qp.machines import solve_svm
 from buttress.solvers.run import run
 
@@ -25,10 +26,12 @@ if TYPE_CHECKING:
     from buttress.adversarial.kernel import AdversarialSVC
 
 BATCH = 128  # rows of one Adam iteration
-MOST_STEPS = 300  # the default of max_iter
+MOST_STEPS = 400  # the default of max_iter
 START_RIDGE = 1e-3  # of the ridge start, a row
 SURE = 10.0  # the lead that the start aims at: a loss of e^-10
-SINGLE_FROM = 100_000  # entries of X from which training is in single precision, which halves its time
+SINGLE_FROM = 10_000  # entries of X from which training is in single precision, which halves its time
+# entries of X from which centres, which training moves, start at random rows: kmeans++ would take as long as training
+UNIFORM_FROM = 100_000
 
 
 def fit_input(
@@ -39,7 +42,9 @@ def fit_input(
 
     For eps = 0 it is the plain machine.
     """
-    phi = nystroem(kernel, landmarks(X, len(X) if model.n_landmarks is None else model.n_landmarks, rng=rng))
+    method = "uniform" if X.size >= UNIFORM_FROM else "kmeans++"
+    count = centre_count(model.n_landmarks, len(X), len(contrasts))
+    phi = nystroem(kernel, landmarks(X, count, rng=rng, method=method))
     if model.eps == 0:
         return _natural(model, phi, X, codes, contrasts.shape[2], clock), True
     place = Place(model.device, "float32" if X.size >= SINGLE_FROM else "float64")
@@ -47,11 +52,13 @@ def fit_input(
     start = Machine(*map(place, vars(ridge_start(phi, X, codes, contrasts)).values()))
     iterations = MOST_STEPS if model.max_iter is None else model.max_iter
     steps = joint_descent(kernel, attack.X, attack.V, start, C=model.C, worst=attack, batch=BATCH,
-                          iterations=iterations, move=isinstance(kernel, Radial), rng=rng, left=clock)
+                          iterations=iterations, trained=Trained(isinstance(kernel, Radial), can_stretch(kernel)),
+                          rng=rng, left=clock)
 
     def at(machine: Machine) -> dict[str, Any]:
-        coef, intercept, centers = (to_numpy(part).astype(np.float64) for part in vars(machine).values())
-        return {"expansion_": KernelExpansion(kernel, centers, coef, intercept), "landmarks_": centers}
+        coef, intercept, centers, _ = (to_numpy(part).astype(np.float64) for part in vars(machine).values())
+        return {"expansion_": KernelExpansion(kernel_of(kernel, machine), centers, coef, intercept),
+                "landmarks_": centers}
 
     outcome = run(steps, max_iter=iterations, max_time=clock(), callback=showing(report, lambda step: at(step.state)),
                   progress=model.progress, name="adversarial training", warn=("max_time",))
@@ -67,7 +74,7 @@ def ridge_start(phi: NystroemMap, X: Array, codes: Rows, contrasts: Array) -> Ma
     A = features.T @ features
     A.flat[:: len(A) + 1] += START_RIDGE * len(X)
     theta = solve(A, features.T @ (targets - mean), assume_a="pos")
-    return Machine(phi.root @ theta, mean, phi.landmarks)
+    return Machine(phi.root @ theta, mean, phi.landmarks, np.zeros(1))
 
 
 def _label_scores(contrasts: Array) -> Array:
@@ -100,21 +107,29 @@ class Attack:
     low: Array | None
     high: Array | None
 
-    def __call__(self, at: Any, machine: Machine, rows: Rows, share: float) -> Array:
-        """Return the last inputs met, within ``share`` of the radius: the machine changes too."""
+    def __call__(self, at: Any, machine: Machine, rows: Rows, share: float, whole: bool = True) -> Array:
+        """Return the last inputs met, within ``share`` of the radius: the machine changes too.
+
+        Not the ``whole`` attack is its first step, as long as the radius.
+        """
         X, V, radius = self.X[rows], self.V[rows], self.eps * share
-        length = min(radius, REACH * radius / self.steps)
+        steps = self.steps if whole else 1
+        length = min(radius, REACH * radius / steps)
         offset = place_of(X)(random_in_ball(self.rng, tuple(X.shape), radius, self.norm))
         moved = self._into(rows, X, offset, radius)
-        for _ in range(self.steps):
+        for _ in range(steps):
             point = at(moved)
             _, pull = score_slopes(point, machine, V)
             down = direction(point.gradient(pull @ machine.coef.T), self.norm)
-            moved = self._into(rows, X, moved - length * down - X, radius)
+            down *= -length
+            down += moved
+            down -= X
+            moved = self._into(rows, X, down, radius)
         return moved
 
     def _into(self, rows: Rows, X: Array, offset: Array, radius: float) -> Array:
-        moved = X + into_ball(offset, radius, self.norm)
+        moved = into_ball(offset, radius, self.norm)
+        moved += X
         if self.low is None or self.high is None:
             return moved
         return namespace(X).clip(moved, self.low[rows], self.high[rows])

@@ -51,8 +51,9 @@ class AdversarialSVC(Probabilities, CallbackSupportMixin, ExpansionPredictions, 
 
         1/2 ||f||^2 + C sum_i max over ||d_i|| <= eps of log(1 + sum_r exp(-lead_r(x_i + d_i))),
 
-    where lead_r is by how much the score of the row's class exceeds that of class r, jointly for all classes. Training
-    starts at ridge regression; projected gradient steps perturb the inputs. Where the result is no better on its own
+    where lead_r is by how much the score of the row's class exceeds that of class r, jointly for all classes. gamma of
+    the RBF, Laplacian and Cauchy kernel is trained too, from the one given. Training starts at ridge regression;
+    projected gradient steps perturb the inputs. Where the result is no better on its own
     rows than one class for all, or than the exact linear machine, the model is that of "certified", with a warning.
     eps = 0 attacks nothing and gives the plain machine of :class:`buttress.SVC`, each class against the rest.
 
@@ -98,8 +99,9 @@ class AdversarialSVC(Probabilities, CallbackSupportMixin, ExpansionPredictions, 
         Cauchy and InverseMultiquadric.
     fit_intercept : bool, default=True
         Whether to fit an intercept b. The paper's machine has none; "input" and "certified" always have one.
-    n_landmarks : int or None, default=300
-        Most centres of "input" and "certified"; None takes every row, which is the exact kernel.
+    n_landmarks : int, "auto" or None, default="auto"
+        Most centres of "input" and "certified"; None takes every row, which is the exact kernel. "auto" is 300, or for
+        "input" 50 a class where that is more.
     bounds : (low, high) or None
         Of "input" and "certified": a box that holds the rows and that attackers stay in, numbers or arrays that
         broadcast to X.
@@ -108,15 +110,16 @@ class AdversarialSVC(Probabilities, CallbackSupportMixin, ExpansionPredictions, 
         :func:`buttress.attacks.tuned`, at 8 more fits. For "auto" these are of "input"; up to 3 fits of "certified" are
         tried too, and it is taken where it keeps as many rows.
     attack_steps : int, default=5
-        Gradient steps that search for each worst input in the training of "input".
+        Gradient steps that search for each worst input in the last quarter of the training of "input"; before it is one
+        step.
     n_features, batch_size, n_passes : int, default=1024, 500, 1
         Random features per block ("dsg"), rows per batch and passes over the rows ("dsg" and "sgd").
     tol : float, default=1e-3
         "exact": the largest relative duality gap. "input" and "certified": that of the plain and of the linear machine;
         their own training ends after ``max_iter``, "dsg" and "sgd" after ``n_passes``.
     max_iter : int or None
-        Iterations of "input" and "certified" (default 300; their steps get shorter until the last), most points of the
-        path, or batches (no limit).
+        Iterations of "input" (default 400) and "certified" (300; their steps get shorter until the last), most points
+        of the path, or batches (no limit).
     max_time : float or None
         Most seconds a fit.
     random_state : int, RandomState or None
@@ -157,7 +160,7 @@ class AdversarialSVC(Probabilities, CallbackSupportMixin, ExpansionPredictions, 
     n_iter_ : int
         Steps against perturbed inputs, natural machines solved, or batches.
     history_ : list of dict
-        n_iter, seconds, gap and objective (of the last class); of "input" divided by C n, on at most 500 rows; for
+        n_iter, seconds, gap and objective (of the last class); of "input" divided by C n, on at most 250 rows; for
         "dsg" and "sgd" an estimate from one batch.
 
     Notes
@@ -199,7 +202,7 @@ class AdversarialSVC(Probabilities, CallbackSupportMixin, ExpansionPredictions, 
         gamma: float | str = "scale",
         coef0: float = 0.0,
         fit_intercept: bool = True,
-        n_landmarks: int | None = 300,
+        n_landmarks: int | str | None = "auto",
         bounds: BoundsLike | None = None,
         tune: str | None = None,
         attack_steps: int = 5,
@@ -305,7 +308,9 @@ class AdversarialSVC(Probabilities, CallbackSupportMixin, ExpansionPredictions, 
                              "'sgd', or leave device at None.")
         check_device(self.device)
         check_number("tol", self.tol, 0)
-        if self.n_landmarks is not None:
+        if isinstance(self.n_landmarks, str):
+            check_option("n_landmarks", self.n_landmarks, ("auto",))
+        elif self.n_landmarks is not None:
             check_count("n_landmarks", self.n_landmarks)
         for name in ("attack_steps", "n_features", "batch_size", "n_passes"):
             check_count(name, getattr(self, name))

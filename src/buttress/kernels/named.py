@@ -211,6 +211,21 @@ class Cauchy(Radial):
         return -self.gamma / (1 + self.gamma * r2) ** 2
 
 
+# kernels whose gamma multiplies this power of the squared distance
+STRETCHED: dict[type[Kernel], float] = {RBF: 1.0, Cauchy: 1.0, Laplacian: 0.5}
+
+
+def can_stretch(kernel: Kernel) -> bool:
+    """Say whether :func:`stretched` knows the kernel."""
+    return type(kernel) in STRETCHED
+
+
+def stretched(kernel: Kernel, factor: float) -> Kernel:
+    """Return the kernel as it is after all squared distances are multiplied by ``factor``: one with another gamma."""
+    assert isinstance(kernel, RBF | Cauchy | Laplacian)
+    return type(kernel)(float(kernel.gamma * factor ** STRETCHED[type(kernel)]))
+
+
 # name -> kernel from scikit-learn's (gamma, degree, coef0)
 NAMES: dict[str, Callable[[float, float, float], Kernel]] = {
     "linear": lambda gamma, degree, coef0: Linear(),

@@ -132,12 +132,27 @@ class RadialPoint:
         self.r2 = r2
         self.values = kernel.profile(r2)
 
+    @cached_property
+    def slopes(self) -> Array:
+        """The kernel's derivatives in r^2, shape (n, m)."""
+        return -self.kernel.gamma * self.values if type(self.kernel) is RBF else self.kernel.slope(self.r2)
+
     def gradient(self, V: Array) -> Array:
-        S = V * (-self.kernel.gamma * self.values if type(self.kernel) is RBF else self.kernel.slope(self.r2))
+        S = V * self.slopes
         S *= 2
         g = S.sum(axis=1)[:, None] * self.X
         self.centres.subtract_from(g, S)
         return g
+
+    def centre_gradient(self, V: Array) -> Array:
+        """Return sum_i V_ij dk(x_i, z_j)/dz_j, shape (m, d)."""
+        S = V * self.slopes
+        S *= 2
+        return S.sum(axis=0)[:, None] * (self.centres.Z - self.centres.middle) - S.T @ self.X
+
+    def stretch_slopes(self, V: Array) -> Array:
+        """Return sum_j V_ij dk_ij/ds at s = 0, shape (n,), where e^s multiplies the squared distances."""
+        return namespace(V).einsum("ij,ij->i", V * self.slopes, self.r2)
 
     def nudged(self, rows: Columns, columns: Columns, steps: Array, V: Array) -> Array:
         own = self.X[rows[:, None], columns]

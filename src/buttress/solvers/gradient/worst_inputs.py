@@ -1,12 +1,14 @@
 """Adversarial training of a kernel expansion: each row is replaced by the worst input near it.
 
-    f(x) = sum_j a_j k(x, z_j) + b,   a column of a and b for each score
-    minimise over a, b and z   1/2 ||f||^2 + C sum_i max over ||d_i|| <= eps of log(1 + sum_r exp(-lead_r(x_i + d_i)))
+    f(x) = sum_j a_j k_s(x, z_j) + b,   a column of a and b for each score,   k_s(x, z) = k(e^(s/2) x, e^(s/2) z)
+    minimise over a, b, z and s
+        1/2 ||f||^2 + C sum_i max over ||d_i|| <= eps of log(1 + sum_r exp(-lead_r(x_i + d_i)))
 
 lead_r is by how much the score of the row's class exceeds that of rival r: the loss is the cross-entropy, of two
 classes the logistic loss. Projected gradient steps search for the inner maximum. Adam minimises the outer problem, with
-the gradient at that maximum (Danskin's theorem). Radii grow to eps over the first quarter, and steps shrink to 0. All
-of it runs on the device of X, with numpy arrays or torch tensors.
+the gradient at that maximum (Danskin's theorem). Where there are many centres, some of them stand for all in
+||f||^2 = sum_jl a_j a_l k_s(z_j, z_l), so that a gradient of it costs no more than that of a batch. Radii grow to eps
+over the first quarter, and steps shrink to 0. All of it runs on the device of X, with numpy arrays or torch tensors.
 """
 
 from collections.abc import Callable
@@ -20,7 +22,7 @@ from buttress._arrays import Place, namespace, place_of, to_numpy
 from buttress._checks import Array
 from buttress._types import Rows
 from buttress.checkpoints.memory import Memory, rng_state, set_rng_state
-from buttress.kernels import Kernel
+from buttress.kernels import Kernel, stretched
 from buttress.kernels.points import Point, centred
 from buttress.solvers.run import SPENT, Step, Steps, restartable
 
@@ -32,28 +34,49 @@ TRAINING_SQUARE_KEPT = 0.99
 TRAINING_SQUARE_NEW = 0.01
 TRAINING_LEAST_SIZE = 1e-8
 ITERATIONS = 20  # Adam iterations between two objectives
-JUDGED_ROWS = 500  # most rows on which the objective is computed
-# Adam's longest steps: of the coefficients in units of three standard deviations at the start, of the intercepts, and
-# of the centres in units of the standard deviation of X.
-COEF_RATE = 0.02
-INTERCEPT_RATE = 0.02
-CENTRE_RATE = 0.01
+JUDGED_ROWS = 250  # most rows on which the objective is computed
+DRAWN_CENTRES = 64  # most centres that stand for all in the gradient of ||f||^2
+# Adam's longest steps: of the coefficients in units of three standard deviations at the start, of the intercepts, of
+# the centres in units of the standard deviation of X, and of the logarithm of the kernel's stretch.
+COEF_RATE = 0.03
+INTERCEPT_RATE = 0.01
+CENTRE_RATE = 0.1
+STRETCH_RATE = 0.005
 LEAST_SPREAD = 1e-3  # of coefficients that are all alike
 WARM_UP = 0.1  # share of the iterations over which steps grow to their longest
 GROWTH = 4  # the radius reaches eps after 1 / GROWTH of the iterations
+LAST_SHARE = 0.25  # share of the iterations, the last ones, whose worst inputs are sought by all steps, not by one
 
 
 @dataclass
 class Machine:
-    """Coefficients (m, k), intercepts (k,) and centres (m, d)."""
+    """Coefficients (m, k), intercepts (k,), centres (m, d) and stretch (1,), the logarithm s by which the kernel
+    multiplies squared distances.
+    """
 
     coef: Array
     intercept: Array
     centers: Array
+    stretch: Array
 
 
-# (the kernel's values at any inputs, machine, row numbers, share of the radius) -> those rows of X, perturbed
-Worst = Callable[[Any, Machine, Rows, float], Array]
+@dataclass(frozen=True)
+class Trained:
+    """Which parameters are trained beside coefficients and intercepts."""
+
+    centers: bool
+    stretch: bool
+
+
+# (the kernel's values at any inputs, machine, row numbers, share of the radius, whether by all steps)
+# -> those rows of X, perturbed
+Worst = Callable[[Any, Machine, Rows, float, bool], Array]
+
+
+def kernel_of(kernel: Kernel, machine: Machine) -> Kernel:
+    """Return the machine's kernel, a stretched one where it stretches."""
+    s = float(machine.stretch[0])
+    return kernel if s == 0 else stretched(kernel, float(np.exp(s)))
 
 
 def cross_entropy(leads: Array) -> tuple[Array, Array]:
@@ -67,21 +90,33 @@ def cross_entropy(leads: Array) -> tuple[Array, Array]:
 
 def score_slopes(point: Point, machine: Machine, V: Array) -> tuple[Array, Array]:
     """Return the losses (n,) at a point, and minus their gradient in the scores (n, k); V (n, r, k) are contrasts."""
-    scores = point.values @ machine.coef + machine.intercept
-    losses, shares = cross_entropy((V @ scores[:, :, None])[:, :, 0])
+    losses, shares = cross_entropy(_leads(point.values, machine, V))
     return losses, (shares[:, None] @ V)[:, 0]
+
+
+def _leads(values: Array, machine: Machine, V: Array) -> Array:
+    scores = values @ machine.coef + machine.intercept
+    leads: Array = (V @ scores[:, :, None])[:, :, 0]
+    return leads
+
+
+def _pull(values: Array, machine: Machine, V: Array) -> Array:
+    """Return minus the losses' gradient in the scores (n, k), given the kernel's values (n, m)."""
+    _, shares = cross_entropy(_leads(values, machine, V))
+    pull: Array = (shares[:, None] @ V)[:, 0]
+    return pull
 
 
 @restartable
 def joint_descent(
     kernel: Kernel, X: Array, V: Array, machine: Machine, *, C: float, worst: Worst, batch: int, iterations: int,
-    move: bool, rng: np.random.RandomState, left: Callable[[], float | None] = lambda: None,
+    trained: Trained, rng: np.random.RandomState, left: Callable[[], float | None] = lambda: None,
     memory: Memory | None = None,
 ) -> Steps:
-    """Yield machines from a start; V (n, r, k) are the contrasts of each row's class, ``move`` trains the centres too.
+    """Yield machines from a start; V (n, r, k) are the contrasts of each row's class.
 
     One step is twenty Adam iterations on batches. The objective (divided by C n) is then computed at the full radius on
-    all rows, or on 500 fixed ones; the step with the best objective is the model. Raises TimeoutError where no seconds
+    all rows, or on 250 fixed ones; the step with the best objective is the model. Raises TimeoutError where no seconds
     are ``left`` within a step.
     """
     n, ridge = len(X), 1 / (C * len(X))
@@ -89,8 +124,8 @@ def joint_descent(
         set_rng_state(rng, memory["first"])
     first = rng_state(rng)
     judged = rng.permutation(n)[:JUDGED_ROWS]
-    shapes = [machine.coef.shape, machine.intercept.shape, machine.centers.shape]
-    z, rates = _flat(machine), _rates(machine, _deviation(X), move)
+    shapes = [part.shape for part in vars(machine).values()]
+    z, rates = _flat(machine), _rates(machine, _deviation(X), trained)
     adam = Adam(0 * z, first_rate=1.0, cooling=np.inf)
     if memory is not None:
         z = resumed(memory, adam, rng, place_of(X))
@@ -104,10 +139,19 @@ def joint_descent(
             check_time(left)
             rows = np.arange(n) if n <= batch else rng.choice(n, batch, replace=False)
             done = adam.t / iterations
-            g = _gradient(kernel, V, rows, machine, ridge, worst, min(1.0, 0.1 + GROWTH * done), move)
+            at = centred(kernel_of(kernel, machine), machine.centers)
+            moved = worst(at, machine, rows, min(1.0, 0.1 + GROWTH * done), done >= 1 - LAST_SHARE)
+            g = _gradient(at, moved, V[rows], machine, ridge, _drawn(len(machine.coef), rng), trained)
             size = min(1.0, 0.1 + done / WARM_UP) * max(0.0, 1 - done)
-            z = z - size * (rates * adam.step(_flat(g)))
+            step = adam.step(_flat(g))
+            step *= size * rates
+            z = z - step
             machine = _shaped(z, shapes)
+
+
+def _drawn(m: int, rng: np.random.RandomState) -> Rows:
+    """Return the numbers of the centres that stand for all m."""
+    return np.arange(m) if m <= DRAWN_CENTRES else rng.choice(m, DRAWN_CENTRES, replace=False)
 
 
 def check_time(left: Callable[[], float | None]) -> None:
@@ -117,34 +161,42 @@ def check_time(left: Callable[[], float | None]) -> None:
 
 
 def _objective(kernel: Kernel, V: Array, rows: Rows, machine: Machine, ridge: float, worst: Worst) -> float:
-    at = centred(kernel, machine.centers)
-    losses, _ = score_slopes(at(worst(at, machine, rows, 1.0)), machine, V[rows])
+    at = centred(kernel_of(kernel, machine), machine.centers)
+    losses, _ = score_slopes(at(worst(at, machine, rows, 1.0, True)), machine, V[rows])
     K = at(machine.centers).values
     return float(losses.mean() + 0.5 * ridge * (machine.coef * (K @ machine.coef)).sum())
 
 
 def _gradient(
-    kernel: Kernel, V: Array, rows: Rows, machine: Machine, ridge: float, worst: Worst, share: float, move: bool
+    at: Any, moved: Array, V: Array, machine: Machine, ridge: float, drawn: Rows, trained: Trained
 ) -> Machine:
-    """Return the gradient of the mean loss at the worst inputs and of ridge / 2 ||f||^2, as a machine."""
-    at = centred(kernel, machine.centers)
-    moved = worst(at, machine, rows, share)
-    point = at(moved)
-    pull = score_slopes(point, machine, V[rows])[1] / -len(rows)
-    among = at(machine.centers)
-    coef = point.values.T @ pull + ridge * (among.values @ machine.coef)
-    centers = 0 * machine.centers
-    if move:  # k(x, z) = k(z, x): its gradient in z is that of its first argument
-        centers = (centred(kernel, moved)(machine.centers).gradient((pull @ machine.coef.T).T)
-                   + among.gradient(ridge * (machine.coef @ machine.coef.T)))
-    return Machine(coef, pull.sum(0), centers)
+    """Return the gradient of the mean loss at inputs ``moved`` (n, d) and of ridge / 2 ||f||^2, as a machine.
+
+    ||f||^2 is symmetric in its two sets of centres, so its gradient is twice that in the second set; the ``drawn`` ones
+    of the first set stand for all of them. In s it is not twice, but all, of what both sets give.
+    """
+    n = len(moved)
+    xp = namespace(moved)
+    point = at(xp.concatenate([moved, machine.centers[drawn]]))
+    pull = _pull(point.values[:n], machine, V) / -n
+    share = ridge * len(machine.coef) / len(drawn)
+    weights = xp.concatenate([pull, share * machine.coef[drawn]])
+    centers, stretch = 0 * machine.centers, 0 * machine.stretch
+    if trained.centers:
+        spread = weights @ machine.coef.T
+        centers = point.centre_gradient(spread)
+        if trained.stretch:
+            slopes = point.stretch_slopes(spread)
+            stretch = stretch + slopes[:n].sum() + 0.5 * slopes[n:].sum()
+    return Machine(point.values.T @ weights, pull.sum(0), centers, stretch)
 
 
-def _rates(machine: Machine, spread: float, move: bool) -> Array:
+def _rates(machine: Machine, spread: float, trained: Trained) -> Array:
     """Return the longest step of each parameter."""
     coef = COEF_RATE * max(LEAST_SPREAD, 3 * _deviation(machine.coef))
     return _flat(Machine(0 * machine.coef + coef, 0 * machine.intercept + INTERCEPT_RATE,
-                         0 * machine.centers + (CENTRE_RATE * spread if move else 0.0)))
+                         0 * machine.centers + (CENTRE_RATE * spread if trained.centers else 0.0),
+                         0 * machine.stretch + (STRETCH_RATE if trained.stretch else 0.0)))
 
 
 def _deviation(A: Array) -> float:
@@ -153,7 +205,7 @@ def _deviation(A: Array) -> float:
 
 
 def _flat(machine: Machine) -> Array:
-    parts = (machine.coef, machine.intercept, machine.centers)
+    parts = vars(machine).values()
     return namespace(machine.coef).concatenate([part.reshape(-1) for part in parts])
 
 
@@ -188,19 +240,24 @@ class Adam:
 
     def memory(self) -> Memory:
         """Return the running means and how many gradients they are of."""
-        return {"mean": to_numpy(self.mean), "square": to_numpy(self.square), "t": self.t}
+        return {"mean": to_numpy(self.mean + 0), "square": to_numpy(self.square + 0), "t": self.t}
 
     def restore(self, memory: Memory, place: Place) -> None:
         """Return to an earlier state."""
-        self.mean = place(memory["mean"])
-        self.square = place(memory["square"])
+        self.mean = place(memory["mean"]) + 0  # both change in place
+        self.square = place(memory["square"]) + 0
         self.t = memory["t"]
 
     def step(self, g: Array) -> Array:
         """Return what to subtract for the gradient g."""
         self.t += 1
-        self.mean = TRAINING_MEAN_KEPT * self.mean + TRAINING_MEAN_NEW * g
-        self.square = TRAINING_SQUARE_KEPT * self.square + TRAINING_SQUARE_NEW * g**2
+        self.mean *= TRAINING_MEAN_KEPT
+        self.mean += TRAINING_MEAN_NEW * g
+        self.square *= TRAINING_SQUARE_KEPT
+        self.square += TRAINING_SQUARE_NEW * g**2
         step = float(self.rate / np.sqrt(1 + self.t / self.cooling))
-        size = namespace(g).sqrt(self.square / (1 - TRAINING_SQUARE_KEPT**self.t)) + TRAINING_LEAST_SIZE
-        return step * (self.mean / (1 - TRAINING_MEAN_KEPT**self.t)) / size
+        size = namespace(g).sqrt(self.square / (1 - TRAINING_SQUARE_KEPT**self.t))
+        size += TRAINING_LEAST_SIZE
+        direction = self.mean / size
+        direction *= step / (1 - TRAINING_MEAN_KEPT**self.t)
+        return direction
