@@ -46,8 +46,8 @@ def outdone_by(
     if len(X) * X.shape[1] ** 2 * contrasts.shape[2] > LINEAR_WORK:
         return None
     rows = rng.permutation(len(X))[:JUDGED_ROWS]
-    linear = AdversarialLinearSVC(C=model.C, attack="ball", norm=model.norm, eps=model.eps, tol=max(LINEAR_TOL, model.tol),
-                                  max_time=clock())
+    linear = AdversarialLinearSVC(C=model.C, attack="ball", norm=model.norm, eps=model.eps,
+                                  tol=max(LINEAR_TOL, model.tol), max_time=clock())
     quietly(partial(linear.fit, X, codes))
     if clock() == SPENT:
         return None
