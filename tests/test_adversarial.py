@@ -12,6 +12,7 @@ from sklearn.metrics import log_loss
 from sklearn.model_selection import train_test_split
 
 from buttress import SVC, AdversarialSVC, NotConvergedWarning, attacks
+from buttress.adversarial.centres import centre_count
 from buttress.adversarial.input import attack_of
 from buttress.expansion import rival_contrasts
 from buttress.kernels import RBF, Cauchy, Laplacian
@@ -127,6 +128,7 @@ def test_three_classes_are_each_set_against_the_rest():
         ({"C": 0}, "C must be in"),
         ({"attack_steps": 0}, "attack_steps must be a whole number of at least 1"),
         ({"n_landmarks": 0}, "n_landmarks must be a whole number"),
+        ({"n_landmarks": "all"}, "n_landmarks must be one of 'auto'"),
         ({"kernel": "sigmoid"}, "positive definite"),
         ({"kernel": "log"}, "positive definite"),
         ({"max_iter": 0}, "max_iter"),
@@ -181,6 +183,32 @@ def test_the_gradient_of_training_is_that_of_its_objective(kernel, formula):
     assert [part.shape for part in vars(g).values()] == sizes
     np.testing.assert_allclose(np.concatenate([part.ravel() for part in vars(g).values()]),
                                approx_fprime(z, objective, 1e-7), atol=1e-5)
+
+
+def test_the_width_is_trained_with_the_rest():
+    """It widens a kernel that is too narrow, to an objective that this kernel cannot reach, and narrows a wide one."""
+    X, y = moons(60)
+
+    def fitted(kernel):
+        options = {"C": 10.0, "eps": 0.1, "n_landmarks": 10, "random_state": 0}
+        return AdversarialSVC(defense="input", kernel=kernel, **options).fit(X, y)
+
+    def least(model):
+        return min(step["objective"] for step in model.history_)
+
+    class Fixed(RBF):
+        """A kernel whose width is not trained, for it is not known to be one of a family."""
+
+    assert fitted(RBF(0.1)).expansion_.kernel.gamma > 0.1
+    trained = fitted(RBF(20.0))
+    assert trained.expansion_.kernel.gamma < 20.0
+    assert least(trained) < least(fitted(Fixed(20.0)))
+
+
+def test_centres_by_default():
+    assert [centre_count("auto", 1000), centre_count("auto", 1000, 2), centre_count("auto", 1000, 10)] == [300, 300, 500]
+    assert [centre_count("auto", 40, 10), centre_count(None, 40), centre_count(7, 40), centre_count(70, 40)] == [
+        40, 40, 7, 40]
 
 
 def test_drawn_centres_give_the_gradient_of_the_norm_in_the_mean():
