@@ -41,8 +41,6 @@ from buttress.kernels.named import (
     MultiscaleRBF,
     Polynomial,
     Sigmoid,
-    can_stretch,
-    stretched,
 )
 
 __all__ = [
@@ -64,13 +62,11 @@ __all__ = [
     "Radial",
     "Sigmoid",
     "as_kernel",
-    "can_stretch",
     "centers",
     "fitted_kernel",
     "is_precomputed",
     "kernel_takes_sparse",
     "resolve_gamma",
     "squared_distances",
-    "stretched",
     "warn_of_scale",
 ]

@@ -22,7 +22,8 @@ from buttress._arrays import Place, namespace, place_of, to_numpy
 from buttress._checks import Array
 from buttress._types import Rows
 from buttress.checkpoints.memory import Memory, rng_state, set_rng_state
-from buttress.kernels import Kernel, stretched
+from buttress.kernels import Kernel
+from buttress.kernels.named import stretched
 from buttress.kernels.points import Point, centred
 from buttress.solvers.run import SPENT, Step, Steps, restartable
 
