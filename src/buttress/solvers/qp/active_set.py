@@ -48,13 +48,18 @@ def affords_step(left: float | None, n: int) -> bool:
     return left is None or left > STEP_SECONDS * n**3
 
 
+def padded_width(n: int) -> int:
+    """Return the next multiple of 64 from n."""
+    return -(-n // WIDTH_MULTIPLE) * WIDTH_MULTIPLE
+
+
 def padded_gram(rows: KernelRows, *, lasting: bool = True) -> Array:
     """Return K in float64, (n, m), with zero columns up to the next multiple of 64.
 
     One that is not ``lasting`` is overwritten by the next one of the same cache.
     """
     n = len(rows)
-    shape = (n, -(-n // WIDTH_MULTIPLE) * WIDTH_MULTIPLE)
+    shape = (n, padded_width(n))
     padded = np.empty(shape) if lasting else rows.cache.spare(*shape)
     padded[:, n:] = 0.0
     rows.gram(padded[:, :n])

@@ -19,21 +19,22 @@ from buttress._checks import Array
 from buttress._compiling import compile_kernel
 from buttress.gram.rows import Index
 from buttress.solvers.qp.compiled import largest_violation
-from buttress.solvers.qp.pairs import pair_updates
+from buttress.solvers.qp.pairs import Source, copy_row, improve
 
 FREE = 128  # variables: more are left to LAPACK, whose blocks are faster than the loops here
 SINGULAR = 1e-13  # of the largest pivot: a pivot below this is rounding
 
 
 @numba.njit(error_model="numpy")
-def _product(K: Array, b: Array, f: Array) -> None:
-    """Set f = K b, from the rows of the symmetric K where b is not 0."""
+def _product(K: Array, b: Array, f: Array, source: Source) -> None:
+    """Set f = K b, from the rows of the symmetric K where b is not 0, which are copied where they are missing."""
     n = b.size
     for t in range(n):
         f[t] = 0.0
     for i in range(n):
         weight = b[i]
         if weight != 0:
+            copy_row(K, i, source)
             row = K[i]
             for t in range(n):
                 f[t] += weight * row[t]
@@ -53,33 +54,40 @@ def _free(b: Array, lo: Array, hi: Array, l1: Array) -> Index:
 
 @numba.njit(error_model="numpy")
 def _factor(A: Array) -> bool:
-    """Put the Cholesky factor of A into its lower triangle; False where A is singular up to rounding."""
+    """Put the Cholesky factor U of A = U'U into its upper triangle; False where A is singular up to rounding.
+
+    Row by row, so that the inner loops run along memory.
+    """
+    n = len(A)
     largest = 0.0
-    for j in range(len(A)):
-        largest = max(largest, A[j, j])
-        for k in range(j):
-            weight = A[j, k]
-            for i in range(j, len(A)):
-                A[i, j] -= A[i, k] * weight
-        if not A[j, j] > SINGULAR * largest:
+    for k in range(n):
+        largest = max(largest, A[k, k])
+    for k in range(n):
+        row = A[k]
+        if not row[k] > SINGULAR * largest:
             return False
-        pivot = np.sqrt(A[j, j])
-        for i in range(j, len(A)):
-            A[i, j] /= pivot
+        pivot = np.sqrt(row[k])
+        for j in range(k, n):
+            row[j] /= pivot
+        for i in range(k + 1, n):
+            weight = row[i]
+            below = A[i]
+            for j in range(i, n):
+                below[j] -= weight * row[j]
     return True
 
 
 @numba.njit(error_model="numpy")
-def _substitute(A: Array, x: Array) -> None:
-    """Replace x by the solution of A A' x, A the lower triangle."""
+def _substitute(U: Array, x: Array) -> None:
+    """Replace x by the solution of U'U x, U an upper triangle."""
     for i in range(x.size):
-        for k in range(i):
-            x[i] -= A[i, k] * x[k]
-        x[i] /= A[i, i]
+        x[i] /= U[i, i]
+        for k in range(i + 1, x.size):
+            x[k] -= U[i, k] * x[i]
     for i in range(x.size - 1, -1, -1):
         for k in range(i + 1, x.size):
-            x[i] -= A[k, i] * x[k]
-        x[i] /= A[i, i]
+            x[i] -= U[i, k] * x[k]
+        x[i] /= U[i, i]
 
 
 @numba.njit(error_model="numpy")
@@ -91,8 +99,9 @@ def _move(K: Array, free: Index, gradient: Array, move: Array) -> bool:
     for i in range(size):
         shift += K[free[i], free[i]] / size
     for i in range(size):
-        for k in range(i + 1):
-            A[i, k] = K[free[i], free[k]] + shift
+        row = K[free[i]]
+        for k in range(i, size):
+            A[i, k] = row[free[k]] + shift
     if not _factor(A):
         return False
     level = np.empty(size)
@@ -160,7 +169,9 @@ def _end(at: float, move: float, lo: float, hi: float, l1: float) -> float:
 
 
 @numba.njit(error_model="numpy")
-def _newton(K: Array, f: Array, p: Array, b: Array, lo: Array, hi: Array, l1: Array) -> int:
+def _newton(
+    K: Array, f: Array, p: Array, b: Array, lo: Array, hi: Array, l1: Array, source: Source
+) -> int:
     """Make one Newton step: 1 if a bound or kink stopped it, 0 if none did, -1 if it is not for this pass."""
     free = _free(b, lo, hi, l1)
     if free.size < 2:
@@ -170,6 +181,7 @@ def _newton(K: Array, f: Array, p: Array, b: Array, lo: Array, hi: Array, l1: Ar
     gradient = np.empty(free.size)
     for k in range(free.size):
         i = free[k]
+        copy_row(K, i, source)
         gradient[k] = f[i] - p[i] + l1[i] * np.sign(b[i])
     move = np.empty(free.size)
     if not _move(K, free, gradient, move):
@@ -215,38 +227,40 @@ def _largest(x: Array) -> float:
 
 
 @compile_kernel(
-    "Tuple((boolean, int64, int64))(float64[:,::1], float64[::1], float64[::1], float64[::1], float64[::1],"
-    " float64[::1], float64[::1], float64, float64, int64, int64)"
+    "Tuple((boolean, int64, int64))(float64[:,::1], float64[:,::1], int64[::1], float64[::1], float64[::1],"
+    " float64[::1], float64[::1], float64[::1], float64[::1], float64, float64, int64, int64)"
 )
 def one_pass(
-    K: Array, p: Array, lo: Array, hi: Array, l1: Array, b: Array, f: Array, tol: float, rounding: float, pairs: int,
-    rounds: int,
+    K: Array, whole: Array, index: Index, p: Array, lo: Array, hi: Array, l1: Array, b: Array, f: Array, tol: float,
+    rounding: float, pairs: int, rounds: int,
 ) -> tuple[bool, int, int]:
     """Minimise 1/2 b'Kb - p'b + l1'|b| over lo <= b <= hi with the sum of b fixed; b and f = K b change in place.
 
-    K is (n, m), m the next multiple of 64 from n, with zero columns from n on. The first stage makes at most ``pairs``
-    updates and ends at a KKT violation of ``tol``; the second at one of ``rounding`` relative to the largest |K b| and
-    |p|, after at most ``rounds``. Returns whether that was reached, the pair updates of the first stage, and those
-    of them with negative curvature.
+    K_ij is whole[index[i], index[j]], i, j < n. The array ``K`` (n, m), m the next multiple of 64 from n, is memory for
+    the rows that are needed. The first stage makes at most ``pairs`` updates and ends at a KKT violation of ``tol``;
+    the second at one of ``rounding`` relative to the largest |K b| and |p|, after at most ``rounds``. Returns whether
+    that was reached, the pair updates of the first stage, and those of them with negative curvature.
     """
     n = b.size
-    g = np.empty(K.shape[1])
-    for t in range(n, g.size):
-        g[t] = 0.0
-    _product(K, b, f)
+    source = (whole, index, np.ones(n, np.bool_))
+    g = np.zeros(K.shape[1])
+    diagonal = np.zeros(K.shape[1])
+    for t in range(n):
+        diagonal[t] = whole[index[t], index[t]]
+    _product(K, b, f, source)
     _differ(f, p, g)
-    made, downwards = pair_updates(K, g, b, lo, hi, l1, tol, pairs)
-    _product(K, b, f)
+    made, downwards = improve(K, g, b, lo, hi, l1, tol, pairs, diagonal, source)
+    _product(K, b, f, source)
     if made == pairs or downwards > 0:
         return False, made, downwards
     tiny = rounding * (_largest(f) + _largest(p))
     before = np.empty(n)
     before_f = np.empty(n)
     for _ in range(rounds):
-        met = _newton(K, f, p, b, lo, hi, l1)
+        met = _newton(K, f, p, b, lo, hi, l1, source)
         if met < 0:
             return False, made, downwards
-        _product(K, b, f)
+        _product(K, b, f, source)
         if met > 0:
             continue
         _differ(f, p, g)
@@ -254,8 +268,8 @@ def one_pass(
             return True, made, downwards
         _copy(b, before)
         _copy(f, before_f)
-        pair_updates(K, g, b, lo, hi, l1, tiny, 2 * n)
-        _product(K, b, f)
+        improve(K, g, b, lo, hi, l1, tiny, 2 * n, diagonal, source)
+        _product(K, b, f, source)
         if not _rise(f, before_f, p, b, before, l1) < 0:
             _copy(before, b)
             _copy(before_f, f)

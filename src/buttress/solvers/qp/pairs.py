@@ -1,4 +1,8 @@
-"""The compiled pair updates of sequential minimal optimisation (SMO), on a whole Gram matrix."""
+"""The compiled pair updates of sequential minimal optimisation (SMO), on a whole Gram matrix or on rows copied from one.
+
+A problem of few rows of a large Gram matrix touches some of its own rows only: those of the variables that move. They
+are copied when a pair first needs them, which costs less than copying all of them.
+"""
 
 import numba
 import numpy as np
@@ -6,11 +10,17 @@ import numpy as np
 from buttress._checks import Array
 from buttress._compiling import compile_kernel
 from buttress._intrinsics import maximum, minimum
+from buttress._types import Mask
 from buttress.gram.compiled import FAST
+from buttress.gram.rows import Index
 
 FAR = 1e30  # used for infinity, which fast arithmetic does not allow; its square root is larger than any gradient
 TAU = 1e-12  # least curvature of a pair, as in libsvm
 DOWNWARDS = -1e-6  # of K_ii: a curvature below this is not rounding, not even of float32 rows
+
+# A larger Gram matrix, the numbers of the rows of K in it, and which rows of K are still to be copied: row i is
+# whole[index[i], index]
+Source = tuple[Array, Index, Mask]
 
 
 @numba.njit(error_model="numpy", fastmath=FAST)
@@ -84,15 +94,71 @@ def _offsets(t: int, b: Array, lo: Array, hi: Array, l1: Array, up: Array, low: 
 
 
 @numba.njit(error_model="numpy")
-def _begin(K: Array, b: Array, lo: Array, hi: Array, l1: Array, up: Array, low: Array, diagonal: Array) -> None:
-    """Set the offsets of every variable and the diagonal of K; columns beyond the variables are at both bounds."""
+def _begin(b: Array, lo: Array, hi: Array, l1: Array, up: Array, low: Array) -> None:
+    """Set the offsets of every variable; columns beyond the variables are at both bounds."""
     for t in range(up.size):
         up[t] = FAR
         low[t] = -FAR
-        diagonal[t] = 0
     for t in range(b.size):
-        diagonal[t] = K[t, t]
         _offsets(t, b, lo, hi, l1, up, low)
+
+
+@numba.njit(error_model="numpy")
+def copy_row(K: Array, i: int, source: Source) -> None:
+    """Copy row i of K from the matrix that K is part of, with zeros beyond it, where it is missing."""
+    whole, index, missing = source
+    if not missing[i]:
+        return
+    missing[i] = False
+    entire = whole[index[i]]
+    row = K[i]
+    for t in range(index.size):
+        row[t] = entire[index[t]]
+    for t in range(index.size, row.size):
+        row[t] = 0
+
+
+@numba.njit(error_model="numpy", fastmath=FAST)
+def improve(
+    K: Array, g: Array, b: Array, lo: Array, hi: Array, l1: Array, tol: float, max_pairs: int, diagonal: Array,
+    source: Source,
+) -> tuple[int, int]:
+    """Do what :func:`pair_updates` does, with the diagonal (m,) given and rows of K copied as they are needed."""
+    m = g.size
+    real = K.dtype.type
+    up = np.empty(m, K.dtype)
+    low = np.empty(m, K.dtype)
+    _begin(b, lo, hi, l1, up, low)
+    i = 0
+    j = 0
+    copy_row(K, 0, source)
+    step = real(0.0)
+    downwards = 0
+    for pairs in range(max_pairs):
+        least, most, block = _move_and_scan(g, step, K[i], K[j], up, low)
+        if not most - least > tol:
+            return pairs, downwards
+        i = block
+        for t in range(block + 1, block + 64):
+            if g[t] + up[t] < g[i] + up[i]:
+                i = t
+        copy_row(K, i, source)
+        row = K[i]
+        own = diagonal[i]
+        j = _best_partner(g, low, least, own, diagonal, row)
+        copy_row(K, j, source)
+        curvature = own + diagonal[j] - real(2.0) * row[j]
+        downwards += curvature < DOWNWARDS * abs(own)
+        room_i = -b[i] if b[i] < 0 and l1[i] > 0 else hi[i] - b[i]
+        room_j = b[j] if b[j] > 0 and l1[j] > 0 else b[j] - lo[j]
+        length = min((g[j] + low[j] - least) / max(curvature, real(TAU)), room_i, room_j)
+        # set the variable to the bound or kink it reaches, so that rounding cannot miss it
+        b[i] = (0.0 if b[i] < 0 and l1[i] > 0 else hi[i]) if length == room_i else b[i] + length
+        b[j] = (0.0 if b[j] > 0 and l1[j] > 0 else lo[j]) if length == room_j else b[j] - length
+        step = real(length)
+        _offsets(i, b, lo, hi, l1, up, low)
+        _offsets(j, b, lo, hi, l1, up, low)
+    return max_pairs, downwards
 
 
 @compile_kernel(
@@ -113,36 +179,8 @@ def pair_updates(
     ``tol`` of the least slope up. Returns the number of pairs updated, and the number of those along which K has
     negative curvature. Ties go to the lowest index.
     """
-    m = g.size
-    real = K.dtype.type
-    up = np.empty(m, K.dtype)
-    low = np.empty(m, K.dtype)
-    diagonal = np.empty(m, K.dtype)
-    _begin(K, b, lo, hi, l1, up, low, diagonal)
-    i = 0
-    j = 0
-    step = real(0.0)
-    downwards = 0
-    for pairs in range(max_pairs):
-        least, most, block = _move_and_scan(g, step, K[i], K[j], up, low)
-        if not most - least > tol:
-            return pairs, downwards
-        i = block
-        for t in range(block + 1, block + 64):
-            if g[t] + up[t] < g[i] + up[i]:
-                i = t
-        row = K[i]
-        own = diagonal[i]
-        j = _best_partner(g, low, least, own, diagonal, row)
-        curvature = own + diagonal[j] - real(2.0) * row[j]
-        downwards += curvature < DOWNWARDS * abs(own)
-        room_i = -b[i] if b[i] < 0 and l1[i] > 0 else hi[i] - b[i]
-        room_j = b[j] if b[j] > 0 and l1[j] > 0 else b[j] - lo[j]
-        length = min((g[j] + low[j] - least) / max(curvature, real(TAU)), room_i, room_j)
-        # set the variable to the bound or kink it reaches, so that rounding cannot miss it
-        b[i] = (0.0 if b[i] < 0 and l1[i] > 0 else hi[i]) if length == room_i else b[i] + length
-        b[j] = (0.0 if b[j] > 0 and l1[j] > 0 else lo[j]) if length == room_j else b[j] - length
-        step = real(length)
-        _offsets(i, b, lo, hi, l1, up, low)
-        _offsets(j, b, lo, hi, l1, up, low)
-    return max_pairs, downwards
+    diagonal = np.zeros(g.size, K.dtype)
+    for t in range(b.size):
+        diagonal[t] = K[t, t]
+    missing = np.zeros(b.size, np.bool_)
+    return improve(K, g, b, lo, hi, l1, tol, max_pairs, diagonal, (K, np.empty(0, np.int64), missing))

@@ -26,6 +26,7 @@ from buttress.solvers.qp.active_set import (
     exact_finish,
     newton_step,
     padded_gram,
+    padded_width,
     rounds_of,
 )
 from buttress.solvers.qp.at_once import one_pass
@@ -178,17 +179,18 @@ def _at_once(qp: QP, plan: _Plan, total: Outcome) -> _Candidate:
     """Solve the program in one compiled pass, and record it as a run of two steps."""
     n = len(qp.p)
     started = time.monotonic()
-    K = padded_gram(qp.rows, lasting=False)
+    cache = qp.rows.cache
     b = qp.start.copy()
     f = np.empty(n)
-    finished, pairs, downwards = one_pass(K, qp.p, qp.lo, qp.hi, qp.l1, b, f, plan.target, ROUNDED_VIOLATION,
-                                          stall_limit(n), rounds_of(n))
-    point = Point(b, gram=K, downwards=downwards)
+    K = cache.spare(n, padded_width(n))
+    finished, pairs, downwards = one_pass(K, cache.store, qp.rows.index, qp.p, qp.lo, qp.hi, qp.l1, b, f, plan.target,
+                                          ROUNDED_VIOLATION, stall_limit(n), rounds_of(n))
+    point = Point(b, downwards=downwards)
     total.n_iter = pairs
     total.status = "stalled" if pairs == stall_limit(n) else "converged"
     if not finished and total.converged:
-        point = exact_finish(qp, point)
-        f = K[:, :n] @ point.b
+        point = exact_finish(qp, replace(point, gram=padded_gram(qp.rows, lasting=False)))
+        f = qp.rows.times(point.b)
     proof = whole_certificate(qp, point.b, f)
     total.gap = proof.violation
     total.objective = -proof.dual
