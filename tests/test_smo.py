@@ -20,13 +20,14 @@ from buttress.solvers.qp import active_set, solve
 from buttress.solvers.qp.active_set import exact_finish
 from buttress.solvers.qp.certificate import best_intercept, certify
 from buttress.solvers.qp.interior_point import feasible, interior_point
+from buttress.solvers.qp.machines import classifier_qp
 from buttress.solvers.qp.pairs import pair_updates
 from buttress.solvers.qp.program import QP, Point, bias, violation
 from buttress.solvers.qp.smo import block_smo, working_set
 from buttress.solvers.qp.solve import Limits, guard, on_bounds
 from buttress.solvers.run import run
 
-from problems import KERNELS, points
+from problems import KERNELS, large, points
 
 
 def program(n=80, C=5.0, l1=0.0, seed=0, kernel=None, **options):
@@ -127,6 +128,21 @@ def test_the_gap_bounds_the_optimum_for_any_feasible_point(l1):
         assert abs(b.sum()) < 1e-12
         proof = certify(qp, Point(b))
         assert proof.dual <= best <= proof.primal
+
+
+def test_float32_values_of_rows_on_bounds_are_not_used_where_they_are_wrong():
+    X, y = large()
+    qp = classifier_qp(KernelRows(RBF(0.1), X, real=None), np.where(y == 1, 1.0, -1.0), np.ones(len(y)))
+    b = run(block_smo(qp, tol=1e-3), tol=1e-3).state.b
+    expected = RBF(0.1)(X, X) @ b
+    dual = qp.p @ b - 0.5 * b @ expected
+    right = certify(qp, Point(b))
+    assert 0 < np.abs(right.f - expected).max() < 1e-4
+    assert dual * (1 - 1e-5) < right.dual <= dual
+    for wrong in (1e-2, 1e-4):  # more than one row may be wrong by, and more than the objective may
+        found = certify(qp, Point(b, stored=qp.rows.times(b) + wrong))
+        np.testing.assert_allclose(found.f, expected, atol=1e-10)
+        assert found.dual == pytest.approx(dual, rel=1e-12)
 
 
 def test_best_intercept_beats_a_grid():
@@ -326,8 +342,9 @@ def test_exact_product_of_several_tiles_with_wanted_rows_only():
     b = np.where(np.random.default_rng(0).random(1300) < 0.6, 1.0, 0.0)
     wanted = np.arange(0, 1300, 3)
     found, expected = KernelRows(kernel, X, 0.01, np.float32).exact_times(b, wanted), kernel(X, X) @ b
-    right = np.union1d(wanted, np.flatnonzero(b))
-    np.testing.assert_allclose(found[right], expected[right], rtol=1e-12)
+    np.testing.assert_allclose(found[wanted], expected[wanted], rtol=1e-12)
+    everything = KernelRows(kernel, X, 0.01, np.float32).exact_times(b)
+    np.testing.assert_allclose(everything, expected, rtol=1e-12)
 
 
 def test_float32_is_chosen_where_it_is_good():

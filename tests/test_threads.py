@@ -86,7 +86,7 @@ def test_rows_from_two_threads_are_those_from_one(kernel, d, monkeypatch):
     X = np.random.default_rng(0).normal(size=(1500, d))
     b, index = np.zeros(1500), np.arange(0, 1500, 2)
     b[::3] = np.random.default_rng(1).normal(size=500)
-    for module, name, value in ((panels, "PANEL", 256), (rows, "COLUMNS_A_THREAD", 200), (rows, "TILE", 128),
+    for module, name, value in ((panels, "PANEL", 256), (rows, "COLUMNS_A_THREAD", 200),
                                 (tiles, "TILE", 128), (threads, "WORTH", 0)):
         monkeypatch.setattr(module, name, value)
 

@@ -15,7 +15,7 @@ from buttress._types import DenseOrSparse
 from buttress.checkpoints.memory import Memory
 from buttress.gram.compiled import WIDTH_MULTIPLE, add_rows, gather
 from buttress.gram.entries import Entries, Exact, Index, entries, exact_entries, worst_error
-from buttress.gram.tiles import TILE, tile_products, tiles
+from buttress.gram.tiles import tile_products, tiles
 from buttress.kernels import Kernel
 
 FLOAT64_ROWS = 2000  # up to this many rows float64 costs little, and the solution can be finished to rounding
@@ -350,25 +350,29 @@ class KernelRows:
     def exact_times(self, b: Array, wanted: Index | None = None) -> Array:
         """Return K b from float64 entries, tile by tile; with ``wanted``, only these entries of K b are correct.
 
-        Among the rows where b is not 0 the tiles are symmetric, and half of them are computed. The order of the sums
-        does not depend on the threads.
+        Among the wanted rows where b is not 0 the tiles are symmetric, and half of them are computed. The order of the
+        sums does not depend on the threads.
         """
         if self.cache.whole:
             return self.times(b)
         active = np.flatnonzero(b)
-        others = np.setdiff1d(np.arange(len(self)) if wanted is None else wanted, active, assume_unique=True)
-        seen = np.concatenate([active, others])
-        size = len(active)
+        everything = np.arange(len(self))
+        asked = everything if wanted is None else wanted
+        chosen = np.intersect1d(asked, active, assume_unique=True)
+        others = np.setdiff1d(asked, active, assume_unique=True)
+        seen = np.concatenate([chosen, np.setdiff1d(active, chosen, assume_unique=True), others])
         exact = self.exact(seen)
         b = b[seen]
         diagonal = self.diagonal[seen]
         parts: dict[int, Array] = {}
+        size = len(active)
+        rows_of = [*tiles(0, len(chosen)), *tiles(len(chosen), size)]
 
         def work(hands: Iterator[int]) -> None:
             for hand in hands:
-                parts[hand] = tile_products(exact, b, diagonal, size, range(hand, size, HANDS * TILE))
+                parts[hand] = tile_products(exact, b, diagonal, size, len(chosen), rows_of[hand::HANDS])
 
-        share(work, range(0, min(size, HANDS * TILE), TILE), self.cache.entries.cost(size, len(seen)))
+        share(work, range(min(len(rows_of), HANDS)), self.cache.entries.cost(size, len(chosen) + len(others)))
         total = np.zeros(len(self))
         total[seen] = sum((parts[hand] for hand in sorted(parts)), np.zeros(len(seen)))
         return total
