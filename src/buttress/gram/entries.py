@@ -48,9 +48,9 @@ class Entries:
         """Return k(x_i, x_j), shape (len(rows), number of columns)."""
         return self.kernel(self.X[rows], self.Z[columns]).astype(self.real, copy=False)
 
-    def into(self, rows: Index, columns: Index, out: Array) -> None:
-        """Put the entries into the first columns of ``out``, one row each."""
-        out[:, : len(columns)] = self(rows, columns)
+    def among(self, index: Index, out: Array) -> None:
+        """Put the entries among these rows into the first columns of ``out``, one row each."""
+        out[:, : len(index)] = self(index, index)
 
     def write(self, rows: Index, start: int, stop: int, store: Array, slots: Index) -> None:
         """Put the columns start to stop of the rows into ``store[slots]``."""
@@ -136,20 +136,23 @@ class GaussianEntries(DistanceEntries):
         self._finish(panel, norms[rows], norms[columns], values, np.arange(len(panel)), 0)
         return values
 
-    def into(self, rows: Index, columns: Index, out: Array) -> None:
+    def among(self, index: Index, out: Array) -> None:
         if is_csr(self.inner.X) or self.real == np.float64:
-            return super().into(rows, columns, out)
-        turned = np.ascontiguousarray(self.inner.X[columns].T)
-        norms = self.inner.norms
-        slots = np.arange(len(rows))
+            return super().among(index, out)
+        size = len(index)
+        rows = self.inner.X[index]
+        turned = np.ascontiguousarray(rows.T)
+        norms = self.inner.norms[index]
+        slots = np.arange(size)
 
         def work(tops: Iterator[int]) -> None:
             for top in tops:
-                some = rows[top : top + HEIGHT]
-                panel = self.inner.X[some] @ turned
-                self._finish(panel, norms[some], norms[columns], out, slots[top : top + HEIGHT], 0)
+                stop = min(top + HEIGHT, size)
+                panel = rows[top:stop] @ turned[:, top:]
+                self._finish(panel, norms[top:stop], norms[top:], out, slots[top:stop], top)
+                out[stop:size, top:stop] = out[top:stop, stop:size].T
 
-        return share(work, range(0, len(rows), HEIGHT), self.cost(len(rows), len(columns)))
+        return share(work, range(0, size, HEIGHT), self.cost(size, size) / 2)
 
     def _finish(
         self, panel: NDArray[np.floating[Any]], xx: Array, zz: Array, store: Array, slots: Index, start: int

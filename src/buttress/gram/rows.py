@@ -152,7 +152,7 @@ class RowCache:
         self._owner = everything.copy()
         self._filled[:] = True
         for start, stop in tiles(0, len(everything)):
-            self.entries.write(everything[start:stop], start, len(everything), self.store, everything[start:stop])
+            self.store[start:stop, start:] = self.entries(slice(start, stop), slice(start, len(everything)))
             self.store[stop:, start:stop] = self.store[start:stop, stop:].T
         np.fill_diagonal(self.store, self.diagonal)
         self.n_computed += len(everything)
@@ -303,7 +303,7 @@ class KernelRows:
         elif self.cache.whole or self.wide:
             self._gather(where, K)
         else:
-            self.cache.entries.into(where, where, K)
+            self.cache.entries.among(where, K)
         np.fill_diagonal(K, self.cache.diagonal[where])
         return K
 
