@@ -25,7 +25,7 @@ EPSILON = 0.1
 
 def least(jobs, repeat):
     """Return the least CPU seconds of each job, taken in turns, and what each returned."""
-    found = {name: np.inf for name in jobs}
+    found = dict.fromkeys(jobs, np.inf)
     results = {}
     for _ in range(repeat):
         for name, job in jobs.items():

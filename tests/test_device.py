@@ -11,7 +11,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from buttress import SVC, AdversarialSVC, attacks
+from buttress import SVC, SVR, AdversarialSVC, attacks
 from buttress._arrays import Place, namespace, to_numpy
 from buttress.features import RandomExpansion, nystroem, random_features
 from buttress.kernels import RBF, Cauchy, Combination
@@ -166,6 +166,18 @@ def test_a_machine_fitted_and_asked_on_a_device_is_the_same(problem, kernel):
     np.testing.assert_allclose(there.decision_function(X), here.decision_function(X), atol=1e-8)
     np.testing.assert_allclose(there.dual_objective_, here.dual_objective_, rtol=1e-10)
     assert type(there.expansion_.coef) is np.ndarray
+
+
+def test_a_regressor_fitted_and_asked_on_a_device_is_the_same():
+    X, _ = moons()
+    y = np.sin(3 * X[:, 0]) + X[:, 1]
+    here = SVR(C=10.0, gamma=0.5).fit(X, y)
+    there = SVR(C=10.0, gamma=0.5, device="cpu").fit(X, y)
+    np.testing.assert_allclose(there.predict(X), here.predict(X), atol=1e-8)
+    np.testing.assert_allclose(there.dual_objective_, here.dual_objective_, rtol=1e-10)
+    np.testing.assert_allclose(there.set_params(device=None).predict(X), here.predict(X), atol=1e-8)
+    with pytest.raises(ValueError, match="device must be None or one"):
+        SVR(device="gpu").fit(X, y)
 
 
 def test_a_spectrum_is_changed_here_and_rows_in_reverse_are_asked_there():

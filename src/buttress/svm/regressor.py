@@ -25,6 +25,7 @@ from buttress.solvers.qp.machines import SVMSolution, regressor_qp
 from buttress.solvers.qp.program import Point
 from buttress.solvers.qp.solve import solve
 from buttress.solvers.run import Step, all_or_nothing
+from buttress.svm.device import scorer
 from buttress.svm.indefinite import Settled, settled_on
 from buttress.svm.left_out import left_out, left_out_scores
 from buttress.svm.machine import (
@@ -54,7 +55,7 @@ class SVR(Documented, ExpansionIntervals, CallbackSupportMixin, RegressorMixin, 
         As in :class:`SVC`; also degree, gamma and coef0.
     tol : float, default=1e-3
         Stop when the largest KKT violation, in the units of y, is at most this; > 0. The gap is then checked too.
-    gap, cache_size, max_iter, max_time, solver, indefinite, warm_start, progress
+    gap, cache_size, max_iter, max_time, solver, indefinite, warm_start, device, progress
         As in :class:`SVC`.
 
     Attributes
@@ -106,6 +107,7 @@ class SVR(Documented, ExpansionIntervals, CallbackSupportMixin, RegressorMixin, 
         solver: str = "auto",
         indefinite: str = "warn",
         warm_start: bool = False,
+        device: str | None = None,
         progress: bool = False,
         checkpoint: str | None = None,
         resume: bool | str = False,
@@ -124,6 +126,7 @@ class SVR(Documented, ExpansionIntervals, CallbackSupportMixin, RegressorMixin, 
         self.solver = solver
         self.indefinite = indefinite
         self.warm_start = warm_start
+        self.device = device
         self.progress = progress
         self.checkpoint = checkpoint
         self.resume = resume
@@ -151,7 +154,7 @@ class SVR(Documented, ExpansionIntervals, CallbackSupportMixin, RegressorMixin, 
         used = np.flatnonzero(weight)
         settled = settled_on(kernel, rows, used, self.indefinite)
         near = start[used, 0] if start is not None and len(start) == rows.shape[0] else None
-        shared = kernel_rows(settled, self.cache_size)
+        shared = kernel_rows(settled, self.cache_size, device=self.device)
         qp = regressor_qp(shared, targets[used], self.C * weight[used], self.epsilon, near)
         model_of = partial(self._at, kernel, rows, used, settled, targets, weight)
         report = showing(step_callback(self, rows, targets, None), model_of)
@@ -209,7 +212,8 @@ class SVR(Documented, ExpansionIntervals, CallbackSupportMixin, RegressorMixin, 
         """Return the predicted numbers of X (n, d), shape (n,), in float32 for a float32 X."""
         check_is_fitted(self)
         rows = rows_to_score(self, X, single=True)
-        return as_input(self.expansion_(rows)[:, 0], rows)
+        device = getattr(self, "device", None)  # models pickled by an earlier version have none
+        return as_input(scorer(self.expansion_, rows, device)(rows)[:, 0], rows)
 
     def predict_interval(self, X: MatrixLike, coverage: float = 0.9) -> Array:
         """Return the lower and upper ends, shape (n, 2), of intervals that hold new targets with this probability.

@@ -1,4 +1,4 @@
-"""The compiled pair updates of sequential minimal optimisation (SMO), on a whole Gram matrix or on rows copied from one.
+"""The compiled pair updates of sequential minimal optimisation (SMO), on a Gram matrix or on rows copied from one.
 
 A problem of few rows of a large Gram matrix touches some of its own rows only: those of the variables that move. They
 are copied when a pair first needs them, which costs less than copying all of them.

@@ -29,7 +29,7 @@ NEW_ROWS = 0.25  # a block grows once a smaller share than this of the rows it m
 SHARE_OF_GAP = 0.1  # a block is solved to this share of the whole violation: the next block would undo more precision
 SHARE_OF_WHOLE = 0.02  # the same for a block of all rows, which no other undoes: fewer steps, and yet some for limits
 LOOK_AGAIN = 0.8  # of the violation at which the duality gap was last computed: it takes a sort of all rows
-SHARE_OF_PASS = 0.5  # of the free variables move between two steps in the span of the past; a whole or a quarter: as good
+SHARE_OF_PASS = 0.5  # of the free variables move between two steps in the span of the past; 0.25 and 1: as good
 PAIRS_A_ROW = 100  # most pair updates in a block, for each of its rows
 
 
@@ -95,8 +95,8 @@ class _State:
     """b and g = K b - p, which change in place; the last block, its entries and pair updates, and the next one's size.
 
     ``gram`` and ``downwards`` are those of :class:`Point`; ``looked`` is the violation at which the duality gap was
-    computed last, and ``enough`` says whether it was small enough. ``past`` are earlier points, and ``moved`` counts the
-    variables that have moved since the last of them.
+    computed last, and ``enough`` says whether it was small enough. ``past`` are earlier points, and ``moved``
+    counts the variables that have moved since the last of them.
     """
 
     b: Array

@@ -1,10 +1,10 @@
 """Steps in the span of past progress, which cost next to no kernel values.
 
-Where thousands of variables are free, a block holds few of them, and blocks undo part of each other's work. Let b be the
-point now, b_1 ... b_m earlier ones, and g = K b - p. The products K (b - b_j) = g - g_j are known already, so the
+Where thousands of variables are free, a block holds few of them, and blocks undo part of each other's work. Let b be
+the point now, b_1 ... b_m earlier ones, and g = K b - p. The products K (b - b_j) = g - g_j are known already, so the
 objective can be minimised over b + sum_j c_j (b - b_j) from inner products alone. Its minimiser is put back between the
-bounds, and the products of the variables that this changes are added from their rows. The step goes as far towards that
-point as the objective falls, so no step raises it.
+bounds, and the products of the variables that this changes are added from their rows. The step goes as far towards
+that point as the objective falls, so no step raises it.
 
 Sources: Conn, Gould, Sartenaer & Toint, On iterated-subspace minimization methods (1996); Narkiss & Zibulevsky,
 Sequential subspace optimization (2005).
@@ -35,9 +35,9 @@ def remembered(past: Past, b: Array, g: Array) -> Past:
 
 
 def subspace_step(qp: QP, b: Array, g: Array, past: Past, most: int) -> None:
-    """Move b and g = K b - p, in place, to the least objective found on the way to the minimiser in the span of the past.
+    """Move b and g = K b - p, in place, towards the minimiser in the span of the past, as far as the objective falls.
 
-    Nothing moves where more than ``most`` rows would be needed, or where the objective would not fall.
+    Nothing moves where more than ``most`` rows would be needed, or where the objective would rise.
     """
     directions = b - past.b
     products = g - past.g
@@ -75,7 +75,7 @@ def _minimiser(curvature: Array, slopes: Array) -> Array:
 
 
 def _within(qp: QP, b: Array, wanted: Array) -> Array | None:
-    """Return the point near ``wanted`` between the bounds with the sum of b, or None where few variables do not give it.
+    """Return the point near ``wanted`` between the bounds with the sum of b; None where few variables do not give it.
 
     With l1 > 0 a variable keeps its sign, so that the objective is quadratic on the way.
     """
