@@ -16,12 +16,13 @@ def class_pairs(n_classes: int) -> list[tuple[int, int]]:
 
 
 def libsvm_layout(coef: Array, codes: Codes, pairs: list[tuple[int, int]]) -> Array:
-    """Return pairwise coefficients (n_SV, n_pairs) as scikit-learn's ``dual_coef_`` (n_classes - 1, n_SV)."""
+    """Return pairwise coefficients (n_SV, n_pairs), by class, as scikit-learn's ``dual_coef_`` (n_classes - 1, n_SV)."""
     if len(pairs) == 1:
         return coef.T.copy()
     n_classes = max(j for _, j in pairs) + 1
     dual = np.zeros((n_classes - 1, len(coef)))
-    rows_of = [codes == k for k in range(n_classes)]
+    ends = codes.searchsorted(np.arange(n_classes + 1)).tolist()
+    rows_of = [slice(*ends[k : k + 2]) for k in range(n_classes)]
     for column, (i, j) in enumerate(pairs):
         dual[j - 1, rows_of[i]] = coef[rows_of[i], column]
         dual[i, rows_of[j]] = coef[rows_of[j], column]

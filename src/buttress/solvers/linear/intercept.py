@@ -7,7 +7,7 @@ from buttress._checks import Array
 
 def best_intercept(residual: Array, lo: Array, hi: Array, l1: Array | float) -> float:
     """Return a minimiser over b0 of the losses, by sorting its breakpoints residual -+ l1."""
-    if np.any(l1):
+    if l1.any() if isinstance(l1, np.ndarray) else l1:  # numpy's own function takes longer than all of a small set
         points = np.concatenate([residual - l1, residual + l1])
         rises = np.concatenate([hi, -lo])
     else:
