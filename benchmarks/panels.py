@@ -19,8 +19,8 @@ from buttress.kernels import RBF
 
 CASES = {  # name -> rows scored, support vectors, columns, precision
     "5,000 rows, 4,600 x 30, float32": (5000, 4600, 30, np.float32),
-    "5,000 rows, 2,900 x 784, float32": (5000, 2900, 784, np.float32),
-    "5,000 rows, 4,600 x 30, float64": (5000, 4600, 30, np.float64),
+    "1,000 rows, 2,900 x 784, float32": (1000, 2900, 784, np.float32),
+    "1,000 rows, 4,600 x 30, float64": (1000, 4600, 30, np.float64),
     "200 rows, 4,600 x 30, float32": (200, 4600, 30, np.float32),
     "1 row, 100 x 20, float64": (1, 100, 20, np.float64),
 }

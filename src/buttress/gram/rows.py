@@ -350,29 +350,25 @@ class KernelRows:
     def exact_times(self, b: Array, wanted: Index | None = None) -> Array:
         """Return K b from float64 entries, tile by tile; with ``wanted``, only these entries of K b are correct.
 
-        Among the wanted rows where b is not 0 the tiles are symmetric, and half of them are computed. The order of the
-        sums does not depend on the threads.
+        A tile among the wanted rows where b is not 0 counts twice. The order of sums does not depend on the threads.
         """
         if self.cache.whole:
             return self.times(b)
         active = np.flatnonzero(b)
-        everything = np.arange(len(self))
-        asked = everything if wanted is None else wanted
+        asked = np.arange(len(self)) if wanted is None else wanted
         chosen = np.intersect1d(asked, active, assume_unique=True)
-        others = np.setdiff1d(asked, active, assume_unique=True)
-        seen = np.concatenate([chosen, np.setdiff1d(active, chosen, assume_unique=True), others])
+        seen = np.concatenate([chosen, np.setdiff1d(active, chosen, True), np.setdiff1d(asked, active, True)])
         exact = self.exact(seen)
         b = b[seen]
         diagonal = self.diagonal[seen]
         parts: dict[int, Array] = {}
-        size = len(active)
-        rows_of = [*tiles(0, len(chosen)), *tiles(len(chosen), size)]
+        rows_of = [*tiles(0, len(chosen)), *tiles(len(chosen), len(active))]
 
         def work(hands: Iterator[int]) -> None:
             for hand in hands:
-                parts[hand] = tile_products(exact, b, diagonal, size, len(chosen), rows_of[hand::HANDS])
+                parts[hand] = tile_products(exact, b, diagonal, len(active), len(chosen), rows_of[hand::HANDS])
 
-        share(work, range(min(len(rows_of), HANDS)), self.cache.entries.cost(size, len(chosen) + len(others)))
+        share(work, range(min(len(rows_of), HANDS)), self.cache.entries.cost(len(active), len(asked)))
         total = np.zeros(len(self))
         total[seen] = sum((parts[hand] for hand in sorted(parts)), np.zeros(len(seen)))
         return total

@@ -16,7 +16,7 @@ def class_pairs(n_classes: int) -> list[tuple[int, int]]:
 
 
 def libsvm_layout(coef: Array, codes: Codes, pairs: list[tuple[int, int]]) -> Array:
-    """Return pairwise coefficients (n_SV, n_pairs), by class, as scikit-learn's ``dual_coef_`` (n_classes - 1, n_SV)."""
+    """Return pairwise coefficients (n_SV, n_pairs), by class, laid out as scikit-learn's ``dual_coef_``."""
     if len(pairs) == 1:
         return coef.T.copy()
     n_classes = max(j for _, j in pairs) + 1
