@@ -8,12 +8,14 @@ import polars as pl
 import pytest
 from sklearn.exceptions import NotFittedError
 
-from buttress import RobustKernelRegressor, outlier_report
+from buttress import RobustKernelClassifier, RobustKernelRegressor, outlier_report
 from buttress.features import made
 
 SAME = ("alpha_", "contamination_", "contamination_interval_", "inlier_mask_", "loo_residual_", "loo_sigma_",
         "n_iter_", "outlier_proba_", "row_keys_", "scale_", "weights_")
-BOUNDS = [0, 150, 151, 400, 700]
+SAME_LABELS = ("agreement_", "alpha_", "confusion_", "contamination_", "contamination_interval_", "inlier_mask_",
+               "isolated_", "loo_proba_", "loo_score_", "n_iter_", "outlier_proba_", "row_keys_", "scale_", "weights_")
+BOUNDS = [0, 350, 351, 500, 700]
 pytestmark = [pytest.mark.filterwarnings("ignore:.*named corrupt"),
               pytest.mark.filterwarnings("ignore::buttress.NotConvergedWarning")]
 
@@ -29,6 +31,31 @@ def corrupted(n=700, seed=0):
 
 def pairs(X, y, bounds=BOUNDS):
     return [(X[a:b], y[a:b]) for a, b in pairwise(bounds)]
+
+
+def mislabelled(n=700, seed=0):
+    """Return rows of three classes by name, of which a fifth is wrong; two are equal, three far from all others.
+
+    One of these is a batch by itself.
+    """
+    X, _ = corrupted(n, seed)
+    rng = np.random.default_rng(seed)
+    y = np.searchsorted([-0.5, 0.5], np.sin(X[:, 0]) + X[:, 1])
+    y = np.where(rng.random(n) < 0.2, (y + 1) % 3, y)
+    X[[3, n // 2, n // 2 + 1]] *= 1e4
+    return X, np.array(["low", "middle", "high"])[y]
+
+
+def classifier(n_landmarks=20):
+    return RobustKernelClassifier(n_landmarks=n_landmarks, random_state=0)
+
+
+def assert_equal_classifiers(one, other, X):
+    for name in SAME_LABELS:
+        np.testing.assert_allclose(getattr(one, name), getattr(other, name), rtol=1e-8, atol=1e-8, err_msg=name)
+    assert np.array_equal(one.classes_, other.classes_)
+    np.testing.assert_allclose(one.decision_function(X), other.decision_function(X), atol=1e-8)
+    np.testing.assert_allclose(one.predict_proba(X), other.predict_proba(X), atol=1e-8)
 
 
 def regressor(n_landmarks=20):
@@ -48,6 +75,34 @@ def test_batches_give_the_fit_to_one_array(n_landmarks, made_again, monkeypatch)
     X, y = corrupted()
     whole = regressor(n_landmarks).fit(X, y)
     assert_equal_models(regressor(n_landmarks).fit_batches(pairs(X, y)), whole, X)
+
+
+@pytest.mark.parametrize(("n_landmarks", "made_again"), [(20, False), (40, False), (40, True)])
+def test_batches_of_labels_give_the_fit_to_one_array(n_landmarks, made_again, monkeypatch):
+    monkeypatch.setattr(made, "FEATURE_BYTES", 0 if made_again else 10**9)
+    X, y = mislabelled()
+    whole = classifier(n_landmarks).fit(X, y)
+    assert whole.isolated_.sum() == 3
+    model = classifier(n_landmarks).fit_batches(pairs(X, y))
+    assert_equal_classifiers(model, whole, X)
+    assert np.array_equal(outlier_report(model, X, y)["row"], outlier_report(whole, X, y)["row"])
+
+
+def test_few_labels_in_frames_and_bad_labels():
+    X, y = mislabelled(120)
+    frame = pd.DataFrame(X, columns=["a", "b", "c"])
+    whole = RobustKernelClassifier(random_state=0).fit(frame, y)
+    parts = [(frame[:50], pd.Series(y[:50])), (frame[50:], pd.Series(y[50:]))]
+    collected = RobustKernelClassifier(random_state=0).fit_batches(parts)
+    assert_equal_classifiers(collected, whole, frame)
+    assert collected.feature_names_in_.tolist() == ["a", "b", "c"]
+    numbers = np.searchsorted(["high", "low", "middle"], y)
+    with pytest.raises(TypeError, match="labels of one type"):
+        classifier().fit_batches([(X[:60], y[:60]), (X[60:], numbers[60:])])
+    with pytest.raises(ValueError, match="at least 2 classes"):
+        classifier().fit_batches([(X[:60], np.ones(60)), (X[60:], np.ones(60))])
+    with pytest.raises(ValueError, match="Batch 1: .*no value"):
+        classifier().fit_batches([(X[:60], y[:60]), (X[60:], np.where(numbers[60:] == 1, None, y[60:]))])
 
 
 def test_a_function_frames_and_few_rows():
@@ -132,6 +187,14 @@ def test_two_dask_workers_give_the_fit_to_one_array(cluster, kind):
         whole.feature_names_in_ = np.array(["a", "b", "c"], dtype=object)
         X = pd.DataFrame(X, columns=["a", "b", "c"])
     assert_equal_models(regressor().fit_batches(*given), whole, X)
+
+
+def test_two_dask_workers_give_the_fit_to_the_labels_of_one_array(cluster):
+    arrays = pytest.importorskip("dask.array")
+    X, y = mislabelled()
+    chunks = tuple(np.diff(BOUNDS))
+    given = arrays.from_array(X, chunks=(chunks, 3)), arrays.from_array(y, chunks=(chunks,))
+    assert_equal_classifiers(classifier().fit_batches(*given), classifier().fit(X, y), X)
 
 
 def test_dask_collections_that_do_not_match_are_refused():

@@ -44,6 +44,41 @@ class BatchedRows:
         here[wanted] = True
         return np.concatenate(self.batches.each(_rows_at, here))[place]
 
+    def keeping(self, rows: NDArray[np.intp]) -> "BatchedRows":
+        """Return the matrix of the numbered rows, in their order here, still in batches."""
+        here = np.zeros(self.shape[0], dtype=bool)
+        here[rows] = True
+        return BatchedRows(KeptBatches(self.batches, here), self.shape[1], self.dtype)
+
+
+class KeptBatches:
+    """Batches of which only some rows are used: those that are ``here`` (n,)."""
+
+    def __init__(self, batches: Batches, here: NDArray[np.bool_]):
+        self.batches = batches
+        self.here = here
+        ends = np.cumsum(batches.sizes)[:-1]
+        self.sizes = [int(part.sum()) for part in np.split(here, ends)]
+
+    def each(self, function: Callable[..., Array], *rowwise: Array) -> list[Array]:
+        """Return ``function(X, ...)`` of each batch X in their order; the rest are its parts of the arrays (k, ...)."""
+        return self.batches.each(partial(_of_kept, function), self.here, *map(self._spread, rowwise))
+
+    def total(self, function: Callable[..., Array], *rowwise: Array) -> Array:
+        """Return the sum of these."""
+        return self.batches.total(partial(_of_kept, function), self.here, *map(self._spread, rowwise))
+
+    def _spread(self, values: Array) -> Array:
+        """Return values (k, ...) of the rows used at their places among all."""
+        spread = np.zeros((len(self.here), *values.shape[1:]), dtype=values.dtype)
+        spread[self.here] = values
+        return spread
+
+
+def some_rows(X: Any, rows: NDArray[np.intp]) -> Any:
+    """Return the numbered rows of X, in ascending order; of rows in batches, in batches."""
+    return X.keeping(rows) if isinstance(X, BatchedRows) else X[rows]
+
 
 class BatchedFeatures:
     """Rows z(x_i) = (features of x_i, sqrt(unit)) of batches; the attributes are those of ``made.FeaturesOfRows``."""
@@ -80,6 +115,10 @@ class BatchedFeatures:
         weights = np.zeros(self.shape[0])
         weights[rows] = weight
         return self.X.batches.total(self.recipe.gram, weights)
+
+
+def _of_kept(function: Callable[..., Array], X: Array, here: NDArray[np.bool_], *parts: Array) -> Array:
+    return function(X[here], *[part[here] for part in parts])
 
 
 def _rows_at(X: Array, here: NDArray[np.bool_]) -> Array:

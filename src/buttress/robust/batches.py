@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from sklearn.base import clone
+from sklearn.base import clone, is_regressor
 
 from buttress._checks import Array, check_X_y
 from buttress._types import Estimator, Labels
@@ -18,7 +18,7 @@ Pairs = Iterable[tuple[Any, Any]]
 
 @dataclass(frozen=True)
 class BatchedTable:
-    """Rows in batches, their targets (n,) and keys (n,)."""
+    """Rows in batches, their targets (n,), and the keys (n,) that they would have with targets of 0."""
 
     X: BatchedRows
     y: Labels
@@ -33,7 +33,7 @@ class BatchedTable:
 
 @dataclass(frozen=True)
 class Look:
-    """What the first pass sees of a batch: its targets and keys (n_k,), and whether X is float32."""
+    """What the first pass sees of a batch: its targets and the keys of X (n_k,), and whether X stays float32."""
 
     y: Labels
     keys: Array
@@ -62,10 +62,11 @@ def batched_table(estimator: Any, batches: Any, y: Any) -> BatchedTable:
 def _looked_at(estimator: Estimator, number: int, X: Any, y: Any, first: bool) -> Look:
     """Return what is seen of a batch; the ``first`` one tells the estimator the columns."""
     try:
-        rows, targets = check_X_y(estimator, X, y, numeric_target=True, min_rows=1, single=True, reset=first)
+        numeric = is_regressor(estimator)
+        rows, targets = check_X_y(estimator, X, y, numeric_target=numeric, min_rows=1, single=numeric, reset=first)
     except (ValueError, TypeError) as error:
         raise type(error)(f"Batch {number}: {error}") from error
-    return Look(targets, row_keys(rows, targets), rows.dtype == np.float32)
+    return Look(targets, row_keys(rows, np.zeros(len(targets))), rows.dtype == np.float32)
 
 
 def _table(estimator: Any, looks: Sequence[Look], batches: Callable[[np.dtype[Any]], Batches]) -> BatchedTable:
@@ -74,7 +75,14 @@ def _table(estimator: Any, looks: Sequence[Look], batches: Callable[[np.dtype[An
         raise ValueError(f"{type(estimator).__name__} needs at least 2 rows. Got batches with n_samples = {n}.")
     dtype = np.dtype(np.float32 if all(look.single for look in looks) else np.float64)
     return BatchedTable(BatchedRows(batches(dtype), estimator.n_features_in_, dtype),
-                        np.concatenate([look.y for look in looks]), np.concatenate([look.keys for look in looks]))
+                        _in_one([look.y for look in looks]), np.concatenate([look.keys for look in looks]))
+
+
+def _in_one(targets: Sequence[Labels]) -> Labels:
+    """Return the targets of all batches; where some are text and some are not, as objects, so that none becomes text.
+    """
+    text = {part.dtype.kind in "OUS" for part in targets}
+    return np.concatenate([part.astype(object) for part in targets] if len(text) > 1 else list(targets))
 
 
 def _repeatable(batches: Pairs | Callable[[], Pairs]) -> Callable[[], Pairs]:

@@ -7,14 +7,16 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 
-from buttress._callbacks import CallbackSupportMixin, showing, step_callback, with_callbacks
+from buttress._callbacks import CallbackSupportMixin, Report, showing, step_callback, with_callbacks
 from buttress._checks import Array, check_classes, check_contamination_or_auto, check_X_y, warn_user
 from buttress._predicting import ExpansionPredictions, sparse_or_dense
 from buttress.certainty.calibration import HeldOut
 from buttress.certainty.probabilities import Certainty, Probabilities
 from buttress.checkpoints.resumable import resumable
 from buttress.expansion import binary_contrasts, rival_contrasts
+from buttress.features.batched import some_rows
 from buttress.kernels import is_precomputed
+from buttress.robust.batches import batched_table
 from buttress.robust.confused_fit import with_directions
 from buttress.robust.design import (
     Design,
@@ -181,7 +183,40 @@ class RobustKernelClassifier(
         self.classes_, codes = check_classes(y, type(self).__name__)
         check_class_sizes(self.classes_, codes, share)
         self.row_keys_ = row_keys(X, codes.astype(np.float64))
-        budget.report = showing(step_callback(self, X, y, None), lambda step: _described(*step.state))
+        return self._fit_rows(X, codes, share, budget, step_callback(self, X, y, None))
+
+    @all_or_nothing
+    def fit_batches(self, batches: Any, y: Any = None) -> "RobustKernelClassifier":
+        """Fit on landmarks to rows that come in batches, which are never all in memory; returns self.
+
+        The model is the one that :meth:`fit` gives for the same rows in one array, up to the order of sums. Many passes
+        are made over the batches: whether a label is wrong depends on all rows, and each step of the logistic fit takes
+        two. What is kept of each row are numbers: class, scores, probabilities. Up to 3,000 rows, or as many as
+        landmarks, are collected and fitted in memory. Near copies are not searched for.
+
+        Parameters
+        ----------
+        batches : iterable of (X, y), function without arguments that returns one, or Dask array or data frame
+            It must give the same batches each time. X has shape (n_k, d), dense, and y shape (n_k,). An iterator, which
+            ends after one pass, is refused. With Dask each worker sums the Gram matrices of its blocks.
+        y : Dask array or series, with a Dask collection only
+            Its blocks must be those of ``batches``.
+
+        Raises ValueError as :meth:`fit`, naming the batch, where batches change between passes, and for a checkpoint.
+        """
+        budget = Budget(self.max_time, progress=self.progress, name=type(self).__name__)
+        share = check_robust_parameters(self)
+        table = batched_table(self, batches, y)
+        self.classes_, codes = check_classes(table.y, type(self).__name__)
+        check_class_sizes(self.classes_, codes, share)
+        self.row_keys_ = table.keys + codes
+        return self._fit_rows(table.rows(self.n_landmarks), codes, share, budget)
+
+    def _fit_rows(
+        self, X: Any, codes: NDArray[np.intp], share: float | None, budget: Budget, report: Report = None
+    ) -> "RobustKernelClassifier":
+        """Fit to checked rows X, an array, CSR or in batches, and class numbers codes (n,)."""
+        budget.report = showing(report, lambda step: _described(*step.state))
         setting = fit_setting(self, X, budget)
         with setting.threads(X):
             design, rows = self._design_of_rows_that_resemble_others(setting, X, codes)
@@ -214,7 +249,7 @@ class RobustKernelClassifier(
             self.isolated_[:] = False
         rows = np.flatnonzero(~self.isolated_)
         warn_of_isolated(self.classes_, codes, self.isolated_)
-        return (setting.design(X[rows]) if len(rows) < len(codes) else design), rows
+        return (setting.design(some_rows(X, rows)) if len(rows) < len(codes) else design), rows
 
     def _task(
         self, design: Design, codes: NDArray[np.intp], rows: NDArray[np.intp], share: float | None, budget: Budget

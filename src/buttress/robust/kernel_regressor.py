@@ -193,7 +193,7 @@ class RobustKernelRegressor(
         share = check_robust_parameters(self)
         check_count("n_starts", self.n_starts, 0)
         table = batched_table(self, batches, y)
-        self.row_keys_ = table.keys
+        self.row_keys_ = table.keys + table.y
         return self._fit_rows(table.rows(self.n_landmarks), table.y, share, budget)
 
     def _fit_rows(
