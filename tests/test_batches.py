@@ -101,7 +101,7 @@ def test_few_labels_in_frames_and_bad_labels():
         classifier().fit_batches([(X[:60], y[:60]), (X[60:], numbers[60:])])
     with pytest.raises(ValueError, match="at least 2 classes"):
         classifier().fit_batches([(X[:60], np.ones(60)), (X[60:], np.ones(60))])
-    with pytest.raises(ValueError, match="Batch 1: .*no value"):
+    with pytest.raises(ValueError, match=r"Batch 1: .*no value"):
         classifier().fit_batches([(X[:60], y[:60]), (X[60:], np.where(numbers[60:] == 1, None, y[60:]))])
 
 

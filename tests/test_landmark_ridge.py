@@ -52,6 +52,16 @@ def test_fit_path_and_leave_one_out_are_those_of_explicit_features(features):
         np.testing.assert_allclose(other.loo, one.loo, atol=2e-4 if features.dtype == np.float32 else 1e-9)
 
 
+def test_a_huge_target_leaves_nothing_behind_when_its_weight_falls_to_0(features):
+    huge = np.where(np.arange(300) == 7, 1e9, Y)
+    without = np.where(np.arange(300) == 7, 0.0, U)
+    ridge = LandmarkRidge(features)
+    ridge.solve(huge, np.where(np.arange(300) == 7, 0.5, U), 0.5)
+    left = ridge.solve(huge, without, 0.5)
+    expected = LandmarkRidge(features).solve(huge, without, 0.5)
+    np.testing.assert_allclose(left.values, expected.values, atol=1e-4 if features.dtype == np.float32 else 1e-6)
+
+
 def test_weights_are_used_in_quarters(features):
     ridge, fine = LandmarkRidge(features), np.random.default_rng(1).random(300)
     used = ridge.solve(Y, fine, 0.5).weight

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from buttress._checks import Array
+from buttress._threads import for_each, slices
 from buttress.features.made import FAINT, Recipe, recipe_of, too_large
 from buttress.features.nystroem import NystroemMap
 
@@ -21,10 +22,10 @@ class Batches(Protocol):
 
     sizes: list[int]
 
-    def each(self, function: Callable[..., Array], *rowwise: Array) -> list[Array]:
+    def each(self, function: Callable[..., Array], *rowwise: NDArray[Any]) -> list[Array]:
         """Return ``function(X, ...)`` of each batch X in their order; the rest are its parts of the arrays (n, ...)."""
 
-    def total(self, function: Callable[..., Array], *rowwise: Array) -> Array:
+    def total(self, function: Callable[..., Array], *rowwise: NDArray[Any]) -> Array:
         """Return the sum of these."""
 
 
@@ -60,15 +61,15 @@ class KeptBatches:
         ends = np.cumsum(batches.sizes)[:-1]
         self.sizes = [int(part.sum()) for part in np.split(here, ends)]
 
-    def each(self, function: Callable[..., Array], *rowwise: Array) -> list[Array]:
+    def each(self, function: Callable[..., Array], *rowwise: NDArray[Any]) -> list[Array]:
         """Return ``function(X, ...)`` of each batch X in their order; the rest are its parts of the arrays (k, ...)."""
         return self.batches.each(partial(_of_kept, function), self.here, *map(self._spread, rowwise))
 
-    def total(self, function: Callable[..., Array], *rowwise: Array) -> Array:
+    def total(self, function: Callable[..., Array], *rowwise: NDArray[Any]) -> Array:
         """Return the sum of these."""
         return self.batches.total(partial(_of_kept, function), self.here, *map(self._spread, rowwise))
 
-    def _spread(self, values: Array) -> Array:
+    def _spread(self, values: NDArray[Any]) -> NDArray[Any]:
         """Return values (k, ...) of the rows used at their places among all."""
         spread = np.zeros((len(self.here), *values.shape[1:]), dtype=values.dtype)
         spread[self.here] = values
@@ -110,11 +111,11 @@ class BatchedFeatures:
         here[rows] = True
         return self.X.batches.total(partial(_transposed_times, self.recipe), here, A)
 
-    def weighted_gram(self, rows: NDArray[np.intp], weight: Array) -> Array:
-        """Return sum_i weight_i z_i z_i' (m, m) over the numbered rows, of weights >= 0."""
+    def weighted_gram(self, rows: NDArray[np.intp], weight: Array, targets: Array | None = None) -> Array:
+        """Return sum_i weight_i z_i (z_i, y_i)' over the numbered rows: (m, m + k) for ``targets`` y (n, k)."""
         weights = np.zeros(self.shape[0])
         weights[rows] = weight
-        return self.X.batches.total(self.recipe.gram, weights)
+        return self.X.batches.total(self.recipe.gram, weights, *([] if targets is None else [targets]))
 
 
 def _of_kept(function: Callable[..., Array], X: Array, here: NDArray[np.bool_], *parts: Array) -> Array:
@@ -126,7 +127,13 @@ def _rows_at(X: Array, here: NDArray[np.bool_]) -> Array:
 
 
 def _measured(recipe: Recipe, unit: float, X: Array) -> Array:
-    return recipe.measured(X, unit)
+    measures = np.empty((len(X), 2))
+
+    def measure(part: slice) -> None:
+        measures[part] = recipe.measured(X[part], unit)
+
+    for_each(measure, slices(len(X), recipe.size))
+    return measures
 
 
 def _transposed_times(recipe: Recipe, X: Array, here: NDArray[np.bool_], A: Array) -> Array:

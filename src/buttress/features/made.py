@@ -15,7 +15,7 @@ from buttress.features.weighted import weighted_gram
 FEATURE_BYTES = 5_000_000_000  # most bytes of features held in memory
 SINGLE = 20_000_000  # with more entries, features are in float32
 FAINT = 1e-6  # of `unit`: if the squared length of a row's features is smaller, no landmark is near the row
-PANEL_ENTRIES = 500_000  # entries of a kernel panel that stays in the cache
+PANEL_ENTRIES = 100_000  # entries of a kernel panel that stays in the cache with what it is made from, 2.4 MB
 
 
 class FeaturesOfRows(Protocol):
@@ -42,8 +42,11 @@ class FeaturesOfRows(Protocol):
     def transposed_times(self, A: Array, rows: NDArray[np.intp] | None = None) -> Array:
         """Return Z'A, shape (m,) or (m, k), for A (n,) or (n, k), of which only these ``rows`` are not 0."""
 
-    def weighted_gram(self, rows: NDArray[np.intp], weight: Array) -> Array:
-        """Return sum_i weight_i z_i z_i' (m, m) over the numbered rows, of weights >= 0."""
+    def weighted_gram(self, rows: NDArray[np.intp], weight: Array, targets: Array | None = None) -> Array:
+        """Return sum_i weight_i z_i (z_i, y_i)' over the numbered rows, of weights >= 0.
+
+        It has shape (m, m + k) for ``targets`` y (n, k), (m, m) without any.
+        """
 
 
 @dataclass(frozen=True)
@@ -104,10 +107,10 @@ class Recipe:
         products = self.feature_map.root.T @ inner
         return products if self.constant is None else np.concatenate([products, self.constant * A.sum(axis=0)[None]])
 
-    def gram(self, X: Array, weight: Array) -> Array:
-        """Return sum_i weight_i z_i z_i' (m, m) over the rows of X; weight (n,) >= 0."""
+    def gram(self, X: Array, weight: Array, targets: Array | None = None) -> Array:
+        """Return sum_i weight_i z_i (z_i, y_i)' over the rows of X; weight (n,) >= 0, targets y (n, k)."""
         rows = np.flatnonzero(weight)
-        return weighted_gram(lambda some: self.made(X[some]), self.size, rows, weight[rows])
+        return weighted_gram(lambda some: self.made(X[some]), self.size, rows, weight[rows], targets)
 
     def _parts(self, X: Array) -> list[slice]:
         return slices(X.shape[0], self.size, PANEL_ENTRIES)

@@ -69,6 +69,6 @@ class LandmarkFeatures:
         single = A.astype(self.dtype)
         return total(lambda part: stored[part].T @ single[part], slices(*self.shape), (self.shape[1], *A.shape[1:]))
 
-    def weighted_gram(self, rows: NDArray[np.intp], weight: Array) -> Array:
-        """Return sum_i weight_i z_i z_i' (m, m) over the numbered rows, of weights >= 0."""
-        return weighted_gram(self.__getitem__, self.shape[1], rows, weight)
+    def weighted_gram(self, rows: NDArray[np.intp], weight: Array, targets: Array | None = None) -> Array:
+        """Return sum_i weight_i z_i (z_i, y_i)' over the numbered rows: (m, m + k) for ``targets`` y (n, k)."""
+        return weighted_gram(self.__getitem__, self.shape[1], rows, weight, targets)

@@ -121,8 +121,13 @@ class MultiscaleRBF(Radial):
         return "pd"
 
     def profile(self, r2: Array) -> Array:
-        terms = [namespace(r2).exp(-float(gamma) * r2) for gamma in self.gammas]
-        return sum(terms[1:], terms[0]) / len(terms)
+        exp = namespace(r2).exp
+        first, *others = [-float(gamma) for gamma in self.gammas]
+        total = exp(first * r2)
+        for rate in others:  # one at a time: matrices of all gammas at once would leave the cache
+            total += exp(rate * r2)
+        total /= len(self.gammas)
+        return total
 
     def slope(self, r2: Array) -> Array:
         terms = [-float(gamma) * namespace(r2).exp(-float(gamma) * r2) for gamma in self.gammas]

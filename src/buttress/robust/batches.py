@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.base import clone, is_regressor
 
 from buttress._checks import Array, check_X_y
@@ -116,11 +117,11 @@ class PairedBatches:
         self.sizes = sizes
         self.dtype = dtype
 
-    def each(self, function: Callable[..., Array], *rowwise: Array) -> list[Array]:
+    def each(self, function: Callable[..., Array], *rowwise: NDArray[Any]) -> list[Array]:
         """Return ``function(X, ...)`` of each batch X in their order; the rest are its parts of the arrays (n, ...)."""
         return list(self._each(function, rowwise))
 
-    def total(self, function: Callable[..., Array], *rowwise: Array) -> Array:
+    def total(self, function: Callable[..., Array], *rowwise: NDArray[Any]) -> Array:
         """Return the sum of these."""
         results = self._each(function, rowwise)
         found = next(results)
@@ -128,7 +129,7 @@ class PairedBatches:
             found = found + result
         return found
 
-    def _each(self, function: Callable[..., Array], rowwise: tuple[Array, ...]) -> Iterator[Array]:
+    def _each(self, function: Callable[..., Array], rowwise: tuple[NDArray[Any], ...]) -> Iterator[Array]:
         sizes = []
         start = 0
         for X, _ in self.again():
@@ -186,13 +187,13 @@ class DaskBatches:
         self.sizes = sizes
         self.dtype = dtype
 
-    def each(self, function: Callable[..., Array], *rowwise: Array) -> list[Array]:
+    def each(self, function: Callable[..., Array], *rowwise: NDArray[Any]) -> list[Array]:
         """Return ``function(X, ...)`` of each batch X in their order; the rest are its parts of the arrays (n, ...)."""
         from dask import compute
 
         return list(compute(*self._delayed(function, rowwise)))
 
-    def total(self, function: Callable[..., Array], *rowwise: Array) -> Array:
+    def total(self, function: Callable[..., Array], *rowwise: NDArray[Any]) -> Array:
         """Return the sum of these, added in pairs where they are."""
         from dask import compute, delayed
 
@@ -203,7 +204,7 @@ class DaskBatches:
         found: Array = compute(terms[0])[0]
         return found
 
-    def _delayed(self, function: Callable[..., Array], rowwise: tuple[Array, ...]) -> list[Any]:
+    def _delayed(self, function: Callable[..., Array], rowwise: tuple[NDArray[Any], ...]) -> list[Any]:
         from dask import delayed
 
         shared = delayed(function, pure=False, traverse=False)

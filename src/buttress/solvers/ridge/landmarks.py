@@ -2,7 +2,8 @@
 
 The solution of ``leave_one_out`` for far more rows n than features m, in few passes over the rows:
 
-- The Gram matrix is updated by the rows whose weight changed. Weights are rounded to quarters, so that few do.
+- The Gram matrix and the moments are updated by the rows whose weight changed, in one pass over these. Weights are
+  rounded to quarters, so that few do.
 - The leverages v_i = |L^-1 z_i|^2, L L' the matrix factorised, would cost as much as a Gram matrix each time. They are
   the lengths of n vectors, which random projections keep (Johnson & Lindenstrauss 1984): |S'L^-1 z_i|^2 with S (m, 8)
   of signs / sqrt(8), computed in the same pass as the values. Rows that pull strongly are computed exactly.
@@ -10,6 +11,7 @@ The solution of ``leave_one_out`` for far more rows n than features m, in few pa
 """
 
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,11 +24,11 @@ from buttress.features.made import FeaturesOfRows
 from buttress.features.thin import thin_product
 from buttress.solvers.ridge.leave_one_out import (
     Fit,
-    WeightedGram,
     factorised,
     feature_path,
     fit_of,
     lengths_in,
+    moved_to,
     together,
 )
 from buttress.solvers.ridge.tuning import LEVERAGES
@@ -41,8 +43,7 @@ class LandmarkRidge:
         self.features, self.groups = features, groups
         self.missed = features.missed
         self.few = len(features.missed) <= LEVERAGES.few_rows * features.shape[1]
-        self.gram = WeightedGram(features.weighted_gram, *features.shape)
-        self._last: tuple[Array, Array] | None = None  # Uy and Z'Uy
+        self.sums = WeightedSums(features)
 
     def __len__(self) -> int:
         return len(self.missed)
@@ -62,8 +63,9 @@ class LandmarkRidge:
             Z = self.features[rows]
             yield from self._fits(y, u, alphas, rows, lambda C: thin_product(Z, C))
             return
-        values, vectors = np.linalg.eigh(self._gram_of(u))
-        b = vectors.T @ self._moments(y, u)
+        gram, moments = self._of(y, u)
+        values, vectors = np.linalg.eigh(gram)
+        b = vectors.T @ moments
         b = b if y.ndim == 2 else b[:, 0]
         own, aimed = together(self.groups, y, u)
         yield from feature_path(self.features[rows] @ vectors, values, b, y[rows], u[rows], alphas, own[rows],
@@ -73,10 +75,10 @@ class LandmarkRidge:
         self, y: Array, u: Array, alphas: Iterable[float], rows: NDArray[np.intp], times: Callable[[Array], Array]
     ) -> Iterator[Fit]:
         """Yield the fits for each alpha, seen at ``rows``; ``times`` returns Z C for the features Z of those."""
-        moments = self._moments(y, u)
+        gram, moments = self._of(y, u)
         own, aimed = (of[rows] for of in together(self.groups, y, u))
         for alpha in alphas:
-            A = self._gram_of(u)
+            A = gram.copy()
             A.flat[:: len(A) + 1] += alpha
             factor = factorised(A)[0]
             coef = cho_solve((factor, True), moments, check_finite=False)
@@ -91,32 +93,64 @@ class LandmarkRidge:
             yield fit_of(coef, values, y[rows], variance, u[rows], own, aimed)
 
     def memory(self) -> Memory:
-        """Return the weighted Gram matrix, which each fit changes."""
-        return self.gram.memory()
+        """Return the weighted sums, which each fit changes."""
+        return self.sums.memory()
 
     def recall(self, memory: Memory) -> None:
         """Go on from what ``memory`` returned."""
-        self.gram.recall(memory)
+        self.sums.recall(memory)
 
-    def _moments(self, y: Array, u: Array) -> Array:
-        """Return Z'Uy as (m, 1) or (m, k); the last is kept."""
-        aimed = (y if y.ndim == 2 else y[:, None]) * u[:, None]
-        if self._last is not None and np.array_equal(self._last[0], aimed):
-            return self._last[1]
-        used = np.flatnonzero(u)
+    def _of(self, y: Array, u: Array) -> tuple[Array, Array]:
+        """Return Z'UZ and Z'Uy as (m, 1) or (m, k), fresh arrays.
+
+        The former is lifted by what rounding to float32 may have taken off its least eigenvalues.
+        """
+        sums = self.sums(u, y if y.ndim == 2 else y[:, None])
+        m = len(sums)
+        A = sums[:, :m].copy()
+        A.flat[:: m + 1] += self.features.eps * np.diagonal(A).max()
+        return A, sums[:, m:].copy()
+
+
+class WeightedSums:
+    """Z'UZ and Z'UY side by side, (m, m + k), for changing row weights u (n,) and targets Y (n, k).
+
+    Only rows whose weight moved are touched, once for both. Other targets than at the last call cost a pass more.
+    """
+
+    def __init__(self, features: FeaturesOfRows):
+        self.features = features
+        n, m = features.shape
+        self._last = np.zeros(n), np.empty((n, 0)), np.zeros((m, m))  # u, Y and the sums
+
+    def __call__(self, u: Array, targets: Array) -> Array:
+        """Return the sums, not to be changed in place."""
+        used, _, _ = self._last
+        sums = moved_to(u, used, self._toward(targets), partial(self.features.weighted_gram, targets=targets))
+        self._last = u.copy(), targets.copy(), sums  # at the end: an interrupt must not leave half of the rows counted
+        return sums
+
+    def _toward(self, targets: Array) -> Array:
+        """Return the sums for the weights of the last call, and these targets."""
+        used, known, sums = self._last
+        if np.array_equal(known, targets):
+            return sums
+        rows = np.flatnonzero(used)
         features = self.features
-        if SPARSE_WEIGHTS * len(used) < len(u):
-            moments = features.transposed_times(aimed, used)
+        aimed = used[:, None] * targets
+        if SPARSE_WEIGHTS * len(rows) < len(used):
+            moments = features.transposed_times(aimed, rows)
         else:
             moments = features.transposed_times(aimed)
-        self._last = aimed, moments
-        return moments
+        return np.hstack([sums[:, : len(sums)], moments])
 
-    def _gram_of(self, u: Array) -> Array:
-        """Return Z'UZ, lifted by what rounding to float32 may have taken off its least eigenvalues."""
-        A = self.gram(u).copy()
-        A.flat[:: len(A) + 1] += self.features.eps * np.diagonal(A).max()
-        return A
+    def memory(self) -> Memory:
+        """Return the weights and targets of the last call, and what it returned."""
+        return dict(zip(("u", "y", "sums"), self._last, strict=True))
+
+    def recall(self, memory: Memory) -> None:
+        """Go on from what ``memory`` returned."""
+        self._last = memory["u"], memory["y"], memory["sums"]
 
 
 def rounded(u: Array) -> Array:

@@ -88,30 +88,38 @@ class Ridge(Protocol):
         """Go on from what ``memory`` returned."""
 
 
+Summed = Callable[[NDArray[np.intp], Array], Array]  # row numbers and their weights, of one sign, to a weighted sum
+
+
+def moved_to(u: Array, used: Array, sums: Array, summed: Summed) -> Array:
+    """Return the sums over rows of weights u (n,), from ``sums`` for the weights ``used``: only rows that moved count.
+    """
+    moved = np.flatnonzero(u != used)
+    if 2 * len(moved) > np.count_nonzero(u):  # from nothing is cheaper
+        sums = np.zeros_like(sums)
+        used = np.zeros(len(u))
+        moved = np.flatnonzero(u)
+    change = u[moved] - used[moved]
+    for sign in (1.0, -1.0):
+        which = sign * change > 0
+        if which.any():
+            sums = sums + sign * summed(moved[which], np.abs(change[which]))
+    return sums
+
+
 class WeightedGram:
     """Z'UZ of n rows of m features for changing row weights u (n,): only rows whose weight moved are touched.
 
     ``summed`` returns sum_i w_i z_i z_i' (m, m) over rows, given by number, and their weights, of one sign.
     """
 
-    def __init__(self, summed: Callable[[NDArray[np.intp], Array], Array], n: int, m: int):
+    def __init__(self, summed: Summed, n: int, m: int):
         self.summed = summed
         self._u, self._gram = np.zeros(n), np.zeros((m, m))
 
     def __call__(self, u: Array) -> Array:
         """Return Z'UZ, not to be changed in place."""
-        gram = self._gram
-        used = self._u
-        moved = np.flatnonzero(u != used)
-        if 2 * len(moved) > np.count_nonzero(u):  # from nothing is cheaper
-            gram = np.zeros_like(gram)
-            used = np.zeros(len(u))
-            moved = np.flatnonzero(u)
-        change = u[moved] - used[moved]
-        for sign in (1.0, -1.0):
-            which = sign * change > 0
-            if which.any():
-                gram = gram + sign * self.summed(moved[which], np.abs(change[which]))
+        gram = moved_to(u, self._u, self._gram, self.summed)
         # At the end: an interrupt must not leave half of the rows counted.
         self._gram = gram
         self._u = u.copy()
