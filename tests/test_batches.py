@@ -119,6 +119,7 @@ def test_a_function_frames_and_few_rows():
     assert_equal_models(model, whole, frame)
     assert model.feature_names_in_.tolist() == ["a", "b", "c"]
     assert len(read) > 5
+    assert model.n_iter_ < 10  # rounded weights alternate between two sets here, which must not go on to the limit
     assert np.array_equal(outlier_report(model, frame, y)["row"], outlier_report(whole, frame, y)["row"])
     exact = RobustKernelRegressor(n_starts=0, max_iter=3, random_state=0)
     collected = RobustKernelRegressor(n_starts=0, max_iter=3, random_state=0)

@@ -327,7 +327,8 @@ def mixture_steps(
 ) -> Steps:
     """Yield :class:`Mixed` states from the residuals of ``fit``; the change is that of the log likelihood per row.
 
-    With more than 4,000 rows the law is learned from a random part of them.
+    With more than 4,000 rows the law is learned from a random part of them. Weights that a ridge rounds may alternate
+    for ever between two sets; the steps are done when a set comes back.
     """
     missed = ridge.missed
     part = drawn_rows(len(y), RESIDUALS.rows)
@@ -340,14 +341,18 @@ def mixture_steps(
     level = levels(y, fit) if schedule.shaped else None
     law = learned(first_law(fit.loo[part], fit.spread[part], schedule.nu, limits), level)
     last = np.inf
+    before: list[Array] = []  # the weights of the last two fits
     for n_iter in count(1):
         responsibility, _ = law.e_step(fit.loo, law.spread(fit.spread, missed, level))
         fit = ridge.solve(y, responsibility, alpha)
+        alternates = len(before) == 2 and np.array_equal(fit.weight, before[0])
+        before = [*before[-1:], fit.weight]
         level = levels(y, fit) if schedule.shaped else None
         law = learned(law, level)
         responsibility, total = law.e_step(fit.loo, law.spread(fit.spread, missed, level))
         mean = total / len(y)
-        yield Step(Mixed(fit, law, responsibility, mean, n_iter), change=abs(mean - last), objective=-mean)
+        yield Step(Mixed(fit, law, responsibility, mean, n_iter), change=abs(mean - last), objective=-mean,
+                   done=alternates)
         last = mean
 
 
