@@ -92,10 +92,10 @@ def hold_out(
     else:
         coef = fit.coef[:, None]
         size = np.abs(fit.loo)
-    scale_coef, scale, least = local_scale(ridge, size, fit, alpha, weight)
     rows = np.arange(n)[drawn_rows(n, INTERVALS.rows)]
+    scale_coef, scale, least = local_scale(ridge, size, fit, alpha, weight, rows)
     return HeldOutFits(np.column_stack([coef, scale_coef]), np.zeros(coef.shape[1] + 1), fold[rows],
-                   size[rows] / scale[rows], weight[rows], least)
+                   size[rows] / scale, weight[rows], least)
 
 
 def jackknife(
@@ -130,22 +130,33 @@ def folds_of(n: int, groups: Rows | None, most: int) -> Rows:
     return drawn[number].astype(np.intp)
 
 
-def local_scale(ridge: Ridge, size: Array, model: Fit, alpha: float, weight: Array) -> tuple[Array, Array, float]:
-    """Return coefficients of the scale of residuals of ``size`` (n,), its values without each row, and the least scale.
+def local_scale(
+    ridge: Ridge, size: Array, model: Fit, alpha: float, weight: Array, rows: Rows
+) -> tuple[Array, Array, float]:
+    """Return coefficients of the scale of residuals of ``size`` (n,), its values at ``rows``, and the least scale.
 
-    The scale is a ridge fit to the sizes with the row weights of ``model``, at the ridge that makes intervals
-    narrowest; the constant 1 (coefficients 0) where no ridge makes them narrower than that.
+    The scale is a ridge fit to the sizes with the row weights of ``model``, at the ridge that makes intervals of these
+    rows narrowest, each left out; the constant 1 (coefficients 0) where no ridge makes them narrower than that.
     """
-    best = (np.zeros_like(model.coef), np.ones(len(size)), 1.0)
+    best = (np.zeros_like(model.coef), np.ones(len(rows)), 1.0)
     mean = float(weight @ size) / max(float(weight.sum()), np.finfo(float).tiny)
     if not mean > 0:
         return best
-    narrowest = _width(size, best[1], weight)
+    seen = size[rows]
+    narrowest = _width(seen, best[1], weight[rows])
     least = INTERVALS.least_scale * mean
-    for factor in INTERVALS.ridges:
-        fit = ridge.solve(size, model.weight, factor * alpha)
-        scale = np.maximum(size - fit.loo, least)
-        width = _width(size, scale, weight)
+
+    def scale_of(residual: Array) -> Array:
+        return np.asarray(np.maximum(seen - residual, least))
+
+    alphas = alpha * np.array(INTERVALS.ridges)
+    if len(rows) < len(size):  # each fit to many rows is a pass over all
+        widths = [_width(seen, scale_of(fit.loo), weight[rows]) for fit in ridge.path(size, model.weight, alphas, rows)]
+        alphas = alphas[[np.argmin(widths)]]
+    for one in alphas:
+        fit = ridge.solve(size, model.weight, float(one))
+        scale = scale_of(fit.loo[rows])
+        width = _width(seen, scale, weight[rows])
         if width < narrowest:
             narrowest = width
             best = (fit.coef, scale, least)
