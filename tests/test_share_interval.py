@@ -1,33 +1,43 @@
 """The interval for the share of corrupt rows: against truths, and against the exact law of a sum of Bernoulli draws."""
 
+import itertools
+
 import numpy as np
 import pytest
 from scipy.stats import binom
 from sklearn.datasets import make_blobs
 
 from buttress import RobustKernelClassifier, RobustKernelRegressor, RobustLinearRegressor
-from buttress.solvers.contamination.confusion_law import Confusion
+from buttress.solvers.contamination.confusion_law import Confusion, learn_confusion
 from buttress.solvers.contamination.residual_law import Law, Limits
 from buttress.solvers.contamination.share_interval import (
     Tried,
     around,
-    direction_shares,
     label_shares,
-    quantiles,
     residual_shares,
+    shortest,
 )
-from buttress.solvers.contamination.tuning import SHARES
+
+POWER = 0.25
 
 
-def test_rows_alike_give_the_quantiles_of_the_binomial_distribution():
-    n = 400
-    rho = np.linspace(0.02, 0.5, 25)
-    uneven = -((rho - 0.2) ** 2) / 0.002
-    tried = Tried(uneven / SHARES.counted, n * rho, n * rho * (1 - rho) * SHARES.counted, np.ones(25))
+def shortest_by_trying_all(chance):
+    """Return the ends of the shortest run of counts with nine tenths of the chance (n + 1,), the lowest of several."""
+    ends = itertools.combinations_with_replacement(range(len(chance)), 2)
+    runs = [(high - low, low, high) for low, high in ends if chance[low : high + 1].sum() >= 0.9]
+    return min(runs)[1:]
+
+
+@pytest.mark.parametrize("peak", [0.0, 0.2])
+def test_rows_alike_give_the_shortest_interval_of_the_binomial_distribution(peak):
+    n = 300
+    rho = np.linspace(0.002, 0.5, 40)
+    uneven = -((rho - peak) ** 2) / 0.002
+    tried = Tried(uneven / POWER, n * rho, n * rho * (1 - rho) * POWER, np.ones(40))
     weight = np.exp(uneven) / np.exp(uneven).sum()
-    below = weight @ binom.cdf(np.arange(n + 1)[None], n, rho[:, None])
-    expected = np.searchsorted(below, [0.05, 0.95]) / n
-    assert np.abs(quantiles(tried, n) - expected).max() <= 1 / n
+    expected = np.array(shortest_by_trying_all(weight @ binom.pmf(np.arange(n + 1)[None], n, rho[:, None]))) / n
+    assert np.abs(shortest(tried, n, POWER) - expected).max() <= 2 / n
+    assert (shortest(tried, n, POWER)[0] == 0) == (peak == 0)
 
 
 def residuals(rng, n, share):
@@ -81,10 +91,17 @@ def test_share_of_labels_wrong_in_one_direction_is_held():
     for _ in range(8):
         y = rng.integers(0, 2, 300)
         given = np.where((y == 0) & (rng.random(300) < 0.3), 1, y)
-        law = Confusion(np.array([[0.7, 0.3], [0.0, 1.0]]), 1.0, np.zeros(2))
-        low, high = direction_shares(law, scores_of(y, rng), given)
+        scores = scores_of(y, rng)
+        low, high = label_shares(scores, given, learn_confusion(scores, given))
         held.append(low <= np.mean(given != y) <= high)
     assert np.mean(held) >= 0.75
+
+
+def test_a_law_without_directions_leaves_the_interval_of_one_rate():
+    y = np.random.default_rng(5).integers(0, 3, 90)
+    scores = scores_of(y, np.random.default_rng(6))
+    none = Confusion(np.eye(3), 1.0, np.zeros(3))
+    assert label_shares(scores, y, none).tolist() == label_shares(scores, y).tolist()
 
 
 def test_interval_holds_the_estimate_and_zero_where_nothing_was_found():

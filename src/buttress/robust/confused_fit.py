@@ -40,6 +40,7 @@ def with_directions(task: LabelTask, found: LabelFit) -> LabelFit:
     if task.share is not None or not task.design.regime.exact or task.budget.interrupted or task.budget.spent():
         return found
     law = learn_confusion(found.first, task.codes)
+    found = replace(found, directed=law)
     n = len(task.codes)
     single = found.likelihood - np.log(n) / n  # a rate and a temperature
     if (law.criterion - single) * n <= CONFUSION.decisive or not believes_each_class(task, law, found.first):

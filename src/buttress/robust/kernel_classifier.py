@@ -30,7 +30,7 @@ from buttress.robust.label_fit import LabelFit, LabelTask, fit_labels, fit_many_
 from buttress.robust.report import row_keys
 from buttress.robust.tuning import DESIGN, RELABEL
 from buttress.solvers.contamination.confusion_law import one_rate
-from buttress.solvers.contamination.share_interval import around, direction_shares, label_shares
+from buttress.solvers.contamination.share_interval import around, label_shares
 from buttress.solvers.run import Budget, all_or_nothing
 
 
@@ -343,9 +343,7 @@ def label_interval(found: LabelFit, codes: NDArray[np.intp], estimate: float, sh
     """Return the interval for the share of wrong labels, shape (2,); both ends are the ``share`` where one is given."""
     if share is not None:
         return np.full(2, share)
-    law = found.confusion
-    wrong = label_shares(found.first, codes) if law is None else direction_shares(law, found.scores, codes)
-    return around(estimate, wrong, none_too=False)
+    return around(estimate, label_shares(found.first, codes, found.directed), none_too=False)
 
 
 def _scattered(values: Array, rows: NDArray[np.intp], n: int, other: float) -> Array:

@@ -53,7 +53,8 @@ class LabelFit:
     ``likelihood`` is the log likelihood per row of labels before any was changed, so that fits can be compared.
     ``first`` holds the leave-one-out scores (n, C) of the fit to them, and ``true`` the probabilities (n, C) of the
     true classes that follow from these and the labels: later fits were made to agree with what the law says is wrong.
-    ``confusion`` is the law of the labels by true class, None where all directions are alike.
+    ``confusion`` is the law of the labels by true class, None where all directions are alike; ``directed`` is that
+    learned from ``first``, taken or not, None where none was.
     """
 
     coef: Array
@@ -69,6 +70,7 @@ class LabelFit:
     first: Array  # the same of the fit to the labels as given
     true: Array
     confusion: Confusion | None = None
+    directed: Confusion | None = None
 
 
 def fit_labels(task: LabelTask) -> LabelFit:

@@ -3,20 +3,25 @@
 A law says of each row how likely it is corrupt, p_i. Let one number rho of the law vary, its share or rate, and learn
 the rest anew for each value: that gives the profile likelihood L(rho), and p_i(rho). With rho evenly spread beforehand,
 
-    P(b of n rows are corrupt) = sum over rho of  L(rho)^(1/3) P(b | rho),     b | rho ~ sum_i Bernoulli(p_i(rho)),
+    P(b of n rows are corrupt) = sum over rho of  L(rho)^k P(b | rho),     b | rho ~ sum_i Bernoulli(p_i(rho)),
 
-and the interval holds the middle 90 per cent. The sum of Bernoulli variables is taken as normal. Beside the unknown rho
-it is uncertain which rows are corrupt, so that the interval is about the share of these rows, not about the rate at
-which such rows come.
+and the interval is the shortest that holds 90 per cent: where none may be corrupt, it begins at 0. The sum of Bernoulli
+variables is taken as normal. Beside the unknown rho it is uncertain which rows are corrupt, so that the interval is
+about the share of these rows, not about the rate at which such rows come.
 
-The power 1/3 (``SHARES.counted``) is of composite likelihoods (Varin, Reid & Firth 2011): rows that leave each other
-out share most of a fit, and the true law is never quite among those tried. With power 1 the intervals are too narrow.
-For the same reason the variance of b given rho is multiplied by 3. Where the corrupt rows look like good ones, no
-likelihood finds them, and no such interval holds their share.
+Labels have two laws, one rate or a rate for each direction, and few rows seldom decide between them. Both count, each
+with half of the weight beforehand. The numbers of the first are all tried, on grids. Of the second a common factor of
+the rates is; each other number that it learns costs log(n)/2 (Schwarz's criterion).
+
+The power k is of composite likelihoods (Varin, Reid & Firth 2011): rows that leave each other out share most of a fit,
+and the true law is never quite among those tried. With power 1 the intervals are too narrow. For the same reason the
+variance of b given rho is divided by k. It is 1/3 for labels; for residuals, whose two densities are further from the
+truth, 1/7 (``SHARES``). Where the corrupt rows look like good ones, no likelihood finds them, and no such interval
+holds their share.
 """
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import TypeVar
 
 import numpy as np
@@ -50,22 +55,29 @@ class Tried:
         likelihood, expected, variance = np.array([(one, p.sum(), (p * (1 - p)).sum()) for one, p in laws]).T
         return cls(likelihood, expected, variance, cell)
 
+    def beside(self, other: "Tried") -> "Tried":
+        """Return these laws and others."""
+        return Tried(*(np.concatenate([getattr(self, one.name), getattr(other, one.name)]) for one in fields(self)))
 
-def quantiles(tried: Tried, n: int) -> Array:
-    """Return the share of n rows that has 5 per cent below it, and the one that has 5 per cent above it.
 
-    Neither is more than any share that was tried.
+def shortest(tried: Tried, n: int, power: float) -> Array:
+    """Return the ends of the shortest interval that holds the share of n rows with probability .9.
+
+    Likelihoods count with this power. Of several it is the lowest; neither end is more than any share that was tried.
     """
-    weight = np.exp((tried.likelihood - tried.likelihood.max()) * SHARES.counted) * tried.cell
+    weight = np.exp((tried.likelihood - tried.likelihood.max()) * power) * tried.cell
     weight /= weight.sum()
     counts = np.arange(n + 1)
-    deviation = np.sqrt(np.maximum(tried.variance / SHARES.counted, TINY))
-    below = np.zeros(n + 1)
+    deviation = np.sqrt(np.maximum(tried.variance / power, TINY))
+    upto = np.zeros(n + 2)  # P(less than this many)
     for part, middle, width in zip(weight, tried.expected, deviation, strict=True):
         if part > SHARES.neglected:
-            below += part * ndtr((counts + 0.5 - middle) / width)
-    ends = np.searchsorted(below, [(1 - COVERAGE) / 2, (1 + COVERAGE) / 2])
-    return np.asarray(np.minimum(ends / n, RESIDUALS.most_bad))
+            upto[1:] += part * ndtr((counts + 0.5 - middle) / width)
+    upto[-1] = 1.0
+    end = np.searchsorted(upto, np.minimum(upto[:-1] + COVERAGE, 1.0))
+    holds = upto[:-1] + COVERAGE <= 1.0
+    start = int(np.argmin(np.where(holds, end - counts, n + 2)))
+    return np.minimum(np.array([start, end[start] - 1]) / n, RESIDUALS.most_bad)
 
 
 def outward(law: AnyLaw, values: Array, start: float, learned: Callable[[AnyLaw, float], Learned[AnyLaw]]) -> Tried:
@@ -101,21 +113,30 @@ def residual_shares(
         good, likelihood = now.e_step(r, now.spread(spread, missed, level))
         return now, likelihood, 1 - good
 
-    return quantiles(outward(law, SHARES.tried(len(r)), law.share, learned), len(r))
+    return shortest(outward(law, SHARES.tried(len(r)), law.share, learned), len(r), SHARES.of_residuals)
 
 
-def label_shares(scores: Array, codes: NDArray[np.intp]) -> Array:
+def label_shares(scores: Array, codes: NDArray[np.intp], directed: Confusion | None = None) -> Array:
     """Return the interval for the share of wrong labels, shape (2,), of scores (n, C) and class numbers codes (n,).
 
-    The law is that of ``label_law``: rho and the temperature are tried on its grids. The scores must be of the fit to
-    the labels as given, since a fit to relabelled rows agrees with what it takes as wrong.
+    The scores must be of the fit to the labels as given, since a fit to relabelled rows agrees with what it takes as
+    wrong. ``directed`` is the law of directions learned from them, where one was.
     """
     part = drawn_rows(len(codes), LABELS.rows)
     scores = scores[part]
     codes = codes[part]
+    n = len(codes)
+    tried = _of_one_rate(scores, codes)
+    if directed is not None and directed.directions():
+        tried = tried.beside(_of_directions(directed, scores, codes))
+    return shortest(tried, n, SHARES.of_labels)
+
+
+def _of_one_rate(scores: Array, codes: NDArray[np.intp]) -> Tried:
+    """Return the laws of ``label_law``: rho and the temperature are tried on its grids, evenly spread beforehand."""
     rates = LABELS.rates
     likelihood = label_likelihoods(scores, codes, rates) * len(codes)
-    least = likelihood.max() + np.log(SHARES.neglected) / SHARES.counted
+    least = likelihood.max() + np.log(SHARES.neglected) / SHARES.of_labels
     likely = np.flatnonzero(likelihood.max(axis=1) > least)
 
     def chances(t: np.intp) -> Array:
@@ -123,18 +144,17 @@ def label_shares(scores: Array, codes: NDArray[np.intp]) -> Array:
         return np.asarray(slip / np.maximum(right + slip, TINY)).T
 
     laws = ((likelihood[t, k], p) for t in likely for k, p in enumerate(chances(t)))
-    return quantiles(Tried.of(laws, np.tile(np.gradient(rates), len(likely))), len(codes))
+    cell = np.gradient(rates)
+    return Tried.of(laws, np.tile(cell / (cell.sum() * len(LABELS.temperatures)), len(likely)))
 
 
-def direction_shares(law: Confusion, scores: Array, codes: NDArray[np.intp]) -> Array:
-    """Return the interval for the share of wrong labels, shape (2,), where a law of directions explains the labels.
+def _of_directions(law: Confusion, scores: Array, codes: NDArray[np.intp]) -> Tried:
+    """Return the laws whose rates off the diagonal are those of ``law`` times a common factor.
 
-    rho is a common factor of all its rates off the diagonal, up to where half of a class is given other labels;
-    temperature and bias are learned anew.
+    It goes up to where half of a class is given other labels; temperature and bias are learned anew. Beside the factor,
+    which is spread evenly beforehand, as many numbers are learned as there are directions, less one, and temperature
+    and free biases.
     """
-    part = drawn_rows(len(codes), LABELS.rows)
-    scores = scores[part]
-    codes = codes[part]
     rows = np.arange(len(codes))
     away = 1 - np.diagonal(law.rates)
 
@@ -147,7 +167,9 @@ def direction_shares(law: Confusion, scores: Array, codes: NDArray[np.intp]) -> 
         likelihood = float(np.log(np.maximum(now.joint(scores, codes).sum(axis=1), TINY)).sum())
         return now, likelihood, 1 - now.true_chances(scores, codes)[rows, codes]
 
-    return quantiles(outward(law, SHARES.tried(len(codes)) / away.max(), 1.0, learned), len(codes))
+    tried = outward(law, SHARES.tried(len(codes)) / away.max(), 1.0, learned)
+    cost = (np.count_nonzero(law.rates) - 1) * np.log(len(codes)) / 2
+    return replace(tried, likelihood=tried.likelihood - cost, cell=tried.cell / tried.cell.sum())
 
 
 def around(estimate: float, interval: Array, *, none_too: bool) -> Array:
