@@ -8,6 +8,7 @@ import pytest
 from relational_problems import SHAPES, chain, design, hinge_mean, joined, materialise
 
 from buttress.relational import Join, RelationalLinearSVC, Table
+from buttress.relational.counting import compiled
 from buttress.relational.counting.grid import GridOracle
 from buttress.relational.counting.margins import hinge, margin_loss
 from buttress.relational.counting.queries import root_lists
@@ -55,6 +56,38 @@ def test_a_fine_grid_gives_the_gradient(seed):
     seen = GridOracle(plan)(beta, loss, 1 << 18)
     expected = X.T @ (weight * y * loss.slope(y * (X @ beta))) / weight.sum()
     np.testing.assert_allclose(seen.b, expected, atol=1e-5)
+
+
+def random_lists(rng, n_keys, width):
+    """Lists of up to three entries for each key, one of them empty, as flat arrays (begin, end, bins, weights)."""
+    made = [np.sort(rng.choice(width, size, replace=False)) for size in rng.integers(1, 4, n_keys)]
+    made[1] = made[1][:0]
+    end = np.cumsum([len(part) for part in made])
+    bins = np.concatenate(made).astype(np.int32)
+    return end - [len(part) for part in made], end, bins, rng.uniform(1, 2, len(bins))
+
+
+@pytest.mark.parametrize("width", [3, 1000], ids=["few bins, gathered", "many bins, in pairs"])
+def test_a_root_with_two_lists_meets_every_pair_of_entries(width):
+    """Against loops over rows and entries, on bins that the rows of a key share and on bins that they do not."""
+    rng = np.random.default_rng(0)
+    n = 60
+    one, two = random_lists(rng, 5, width), random_lists(rng, 4, width)
+    key, key2 = rng.integers(0, 5, n), np.sort(rng.integers(0, 4, n))
+    q, w, side = rng.integers(0, width, n).astype(np.int32), rng.uniform(1, 2, n), rng.integers(0, 2, n)
+    slope = rng.normal(size=(2, 3 * width))
+    found = [np.zeros_like(slope), np.zeros(len(one[2])), np.zeros(len(two[2])), np.zeros(n)]
+    compiled.root_two(q, w, side, key, key2, *one, *two, slope, *found)
+    histogram, worth, worth2, count = [np.zeros_like(part) for part in found]
+    for t, s in enumerate(side):
+        for e, f in product(range(one[0][key[t]], one[1][key[t]]), range(two[0][key2[t]], two[1][key2[t]])):
+            z = q[t] + one[2][e] + two[2][f]
+            histogram[s, z] += w[t] * one[3][e] * two[3][f]
+            count[t] += w[t] * one[3][e] * two[3][f] * slope[s, z]
+            worth[e] += w[t] * two[3][f] * slope[s, z]
+            worth2[f] += w[t] * one[3][e] * slope[s, z]
+    for a, b in zip(found, (histogram, worth, worth2, count)):
+        np.testing.assert_allclose(a, b, atol=1e-12)
 
 
 def test_a_join_over_unique_keys_is_exact_on_any_grid():

@@ -196,6 +196,50 @@ def _meet(weight: Array, value: Array, low: int, slope: Array, histogram: Array,
         weight[z] = 0.0
 
 
+@numba.njit(error_model="numpy")
+def _pairs(q: int, w: float, slope: Array, histogram: Array, bins: Index, mass: Array, adjoint: Array, first: int,
+           last: int, bins2: Index, mass2: Array, adjoint2: Array, first2: int, last2: int) -> float:
+    """Meet the two lists of a row pair by pair; return the sum of their weights times the slope of their sums."""
+    found = 0.0
+    for e in range(first, last):
+        g = w * mass[e]
+        total = 0.0
+        for f in range(first2, last2):
+            z = q + bins[e] + bins2[f]
+            v = slope[z]
+            total += mass2[f] * v
+            adjoint2[f] += g * v
+            histogram[z] += g * mass2[f]
+        found += mass[e] * total
+        adjoint[e] += w * total
+    return found
+
+
+@numba.njit(error_model="numpy")
+def _extent(q: Index, key: Index, key2: Index, i: int, begin: Index, end: Index, bins: Index, mass: Array,
+            adjoint: Array, width: int) -> tuple[int, int, int, int]:
+    """Return where the rows that consult the second list of row i end, their least and largest bin, and their entries.
+
+    The first lists of rows ahead are asked for.
+    """
+    low = width
+    high = -1
+    entries = 0
+    j = i
+    while j < key2.size and key2[j] == key2[i]:
+        if j + ROWS_AHEAD < key.size:
+            _fetch_list(begin, end, bins, mass, key[j + ROWS_AHEAD])
+            _fetch_list(begin, end, bins, adjoint, key[j + ROWS_AHEAD])
+        first = begin[key[j]]
+        last = end[key[j]]
+        if last > first:
+            low = min(low, q[j] + bins[first])
+            high = max(high, q[j] + bins[last - 1])
+        entries += last - first
+        j += 1
+    return j, low, high, entries
+
+
 @compile_kernel(f"void(int32[::1], float64[::1], int64[::1], int64[::1], int64[::1], {_LISTS}, {_LISTS}, "
                 "float64[:,::1], float64[:,::1], float64[::1], float64[::1], float64[::1])")
 def root_two(q: Index, w: Array, side: Index, key: Index, key2: Index, begin: Index, end: Index, bins: Index,
@@ -204,36 +248,31 @@ def root_two(q: Index, w: Array, side: Index, key: Index, key2: Index, begin: In
     """Root with two lists; rows are sorted by the second list's key.
 
     Per key of the second list the first is gathered into a dense array, so that a row costs one list, not a product.
+    Where the rows of a key have fewer entries than that array has bins, their pairs are met one by one.
     """
     width = slope.shape[1]
     weight = np.zeros((2, width))
     value = np.zeros((2, width))
     i = 0
     while i < key2.size:
-        k = key2[i]
-        j = i
-        low = width
-        high = -1
-        while j < key2.size and key2[j] == k:
-            if j + ROWS_AHEAD < key.size:
-                _fetch_list(begin, end, bins, mass, key[j + ROWS_AHEAD])
-            first = begin[key[j]]
-            last = end[key[j]]
-            _gather(weight, side[j], q[j], w[j], bins, mass, first, last)
-            if last > first:
-                low = min(low, q[j] + bins[first])
-                high = max(high, q[j] + bins[last - 1])
-            j += 1
-        first = begin2[k]
-        last = end2[k]
+        j, low, high, entries = _extent(q, key, key2, i, begin, end, bins, mass, adjoint, width)
+        first2 = begin2[key2[i]]
+        last2 = end2[key2[i]]
+        if entries <= 2 * (high - low + 1):  # the bins of both labels
+            for t in range(i, j):
+                s = side[t]
+                count[t] = w[t] * _pairs(q[t], w[t], slope[s], histogram[s], bins, mass, adjoint, begin[key[t]],
+                                         end[key[t]], bins2, mass2, adjoint2, first2, last2)
+            i = j
+            continue
+        for t in range(i, j):
+            _gather(weight, side[t], q[t], w[t], bins, mass, begin[key[t]], end[key[t]])
         for s in range(2):
-            _meet(weight[s, low : high + 1], value[s, low : high + 1], low, slope[s], histogram[s], bins2[first:last],
-                  mass2[first:last], adjoint2[first:last])
+            _meet(weight[s, low : high + 1], value[s, low : high + 1], low, slope[s], histogram[s], bins2[first2:last2],
+                  mass2[first2:last2], adjoint2[first2:last2])
         for t in range(i, j):
             if t + ROWS_AHEAD < key.size:
                 _fetch_list(begin, end, bins, mass, key[t + ROWS_AHEAD])
                 _fetch_list(begin, end, bins, adjoint, key[t + ROWS_AHEAD])
-            first = begin[key[t]]
-            last = end[key[t]]
-            count[t] = w[t] * _consult(value, side[t], q[t], w[t], bins, mass, adjoint, first, last)
+            count[t] = w[t] * _consult(value, side[t], q[t], w[t], bins, mass, adjoint, begin[key[t]], end[key[t]])
         i = j
