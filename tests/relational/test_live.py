@@ -17,6 +17,7 @@ from buttress.relational.counting.margins import Evaluation
 from buttress.relational.optimum.certified import Climber
 from buttress.relational.optimum.planes import PlanePool
 from buttress.relational.plan.prepare import prepare
+from buttress.relational.sources import databases
 from buttress.relational.sources.databases import one_snapshot, reason, select
 from buttress.relational.sources.deadline import time_limit
 from buttress.relational.sources.dialects import DUCKDB, POSTGRES, SPARK
@@ -135,6 +136,29 @@ def test_a_users_transaction_that_does_not_keep_a_snapshot_is_found_out(postgres
     model.fit(join)
     assert reader.info.transaction_status.name == "INTRANS"
     reader.rollback()
+
+
+def test_several_connections_to_a_database_read_one_snapshot(postgres, monkeypatch):
+    """Others commit between the two connections' transactions, and again before the tables are read."""
+    owner, reader = postgres
+    a, b = people(40)
+    for name, frame in (("a", a), ("b", b)):
+        store(frame, f"two_{name}", owner.execute, POSTGRES)
+    begin = databases._begin
+
+    def written(connection, snapshot):
+        begin(connection, snapshot)
+        owner.execute("DELETE FROM two_a WHERE k % 2 = 0")
+        owner.execute("DELETE FROM two_b WHERE k % 2 = 0")
+
+    monkeypatch.setattr(databases, "_begin", written)
+    with another() as second:
+        join = Join([Table("a", (reader, "two_a"), features=["x"], label="y"),
+                     Table("b", (second, "two_b"), features=["z"])], [("a.k", "b.k")])
+        model = RelationalLinearSVC(alpha=0.05, row_weight="join", random_state=0).fit(join)
+        assert model.n_join_rows_ == len(b)
+        assert RelationalLinearSVC(alpha=0.05, random_state=0).fit(join).n_join_rows_ == (b["k"] % 2).sum()
+        assert reader.info.transaction_status.name == second.info.transaction_status.name == "IDLE"
 
 
 def test_a_fit_in_duckdb_sees_one_snapshot(duckdb_connection, monkeypatch):

@@ -2,6 +2,7 @@
 
 import gc
 import sys
+from itertools import count
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -13,6 +14,7 @@ from relational_schemas import random_schema
 from relational_storage import in_database
 from sklearn.svm import LinearSVC
 
+from buttress import NotConvergedWarning
 from buttress.relational import Join, RelationalLinearSVC, Table, explain
 from buttress.relational.counting import spectral
 from buttress.relational.counting.grid import GridOracle
@@ -20,6 +22,7 @@ from buttress.relational.counting.margins import hinge, logistic
 from buttress.relational.plan.prepare import prepare
 from buttress.relational.plan.weighting import weigh
 from buttress.relational.sources import blocks as sources_blocks
+from buttress.relational.sources import deadline
 from buttress.relational.sources.dialects import DUCKDB, POSTGRES, SPARK
 from buttress.relational.sql.oracle import SqlOracle
 from buttress.relational.stream import store
@@ -101,6 +104,44 @@ def test_time_that_is_up_while_rows_are_read_is_not_a_full_disk(monkeypatch):
     monkeypatch.setattr(store.StoredNode, "_append", late)
     with pytest.raises(TimeoutError, match=r"^max_time was spent$"):
         stream_of(joined(1))
+
+
+@pytest.mark.parametrize("where", ["stream", "memory"])
+def test_a_pass_ends_between_its_parts_when_the_time_is_up(where, monkeypatch):
+    """The clock moves by a second whenever it is looked at: a pass of more parts than seconds does not end."""
+    small_chunks(monkeypatch, 3)
+    join = joined(1, rows=12)
+    oracle = stream_of(join) if where == "stream" else GridOracle(prepare(join))
+    beta = np.ones(oracle.width if where == "stream" else oracle.plan.width)
+    clock = count()
+    monkeypatch.setattr(deadline, "time", SimpleNamespace(monotonic=lambda: next(clock)))
+    with deadline.time_limit(1000):
+        assert oracle(beta, hinge()).lower > 0
+    with deadline.time_limit(2), pytest.raises(TimeoutError, match="max_time was spent during a pass"):
+        oracle(beta, hinge())
+
+
+def test_a_fit_whose_time_ends_within_a_streamed_pass_keeps_its_best_model(monkeypatch):
+    small_chunks(monkeypatch, 3)
+    join = joined(1, rows=12)
+    calls = []
+    late = []
+    call = StreamedOracle.at_step
+
+    def counted(self, *arguments):
+        calls.append(1)
+        late.extend([1e6] if len(calls) == 3 else [])
+        return call(self, *arguments)
+
+    monkeypatch.setattr(StreamedOracle, "at_step", counted)
+    monkeypatch.setattr(deadline, "time", SimpleNamespace(monotonic=lambda: sum(late)))
+    model = RelationalLinearSVC(alpha=0.05, tol=1e-9, n_samples=1, engine="stream", max_time=100, random_state=0)
+    with pytest.warns(NotConvergedWarning, match="max_time"):
+        model.fit(join)
+    assert model.n_oracle_calls_ == 2
+    plain = RelationalLinearSVC(alpha=0.05, tol=1e-6, random_state=0).fit(join)
+    assert model.objective_interval_[0] <= plain.objective_interval_[1]
+    assert plain.objective_interval_[0] <= model.objective_interval_[1]
 
 
 def test_rows_read_from_files_are_those_kept(monkeypatch):

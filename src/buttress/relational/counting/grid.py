@@ -20,6 +20,7 @@ from buttress.relational.counting.schedule import (
     schedule,
 )
 from buttress.relational.plan.plan import Index, Plan, total_weight
+from buttress.relational.sources.deadline import check_time
 
 FINEST_STEP = 1e-9  # share of the largest score; finer steps would be lost in the rounding of 64-bit sums
 REFINABLE_SHARE = 1 / 4  # of the memory: a call that took more could not be repeated on a grid four times as fine
@@ -108,6 +109,7 @@ class GridOracle:
         blocks = iter(range(len(shifted)))
         free = self.memory
         for operation in self.schedule.operations[:-1]:
+            check_time()
             if isinstance(operation, Product):
                 lists.append(product_lists(operation, lists, free))
             else:
@@ -138,6 +140,7 @@ class GridOracle:
                               adjoint[op], count)
         work = [(root, count)]
         for n in reversed(range(len(lists))):
+            check_time()
             operation = self.schedule.operations[n]
             if isinstance(operation, Product):
                 one = lists[operation.left]

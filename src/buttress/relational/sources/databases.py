@@ -4,9 +4,10 @@ Only SELECT is ever sent, and what a read-only transaction or a savepoint needs 
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from contextvars import ContextVar
 from typing import Any, Protocol, cast
+from uuid import uuid4
 
 import numpy as np
 
@@ -99,7 +100,7 @@ def one_snapshot(connections: Iterable[Connection]) -> Iterator[None]:
     A transaction that the user has open stays open. PostgreSQL: a read-only REPEATABLE READ transaction, shared by
     several connections to one database; where the user's own transaction is READ COMMITTED, SourceChangedError when
     anything was committed meanwhile. DuckDB: a transaction; on a connection of our own where the user's has a result
-    that is not fetched yet. Spark has no transactions: each query reads what is there.
+    that is not fetched yet. Spark has no transactions: each query reads what is there, but for :func:`pinned` rows.
     """
     already = _OPEN.get() or {}
     fresh = {id(c): c for c in connections if id(c) not in already}
@@ -314,6 +315,24 @@ def select_arrays(connection: Connection, statement: str) -> dict[str, Any]:
     place = cast(DuckDBConnection, stand_in(connection, DUCKDB))
     with reading(place, DUCKDB):
         return place.sql(statement).fetchnumpy()
+
+
+def pinned(spark: SparkSession, statement: str) -> str:
+    """Return a view of the rows that a SELECT gives now, whatever becomes of its tables: Spark has no transactions.
+
+    The rows are kept by Spark's workers, in memory and on their disks, and nothing is written where tables are.
+    :func:`unpinned` frees them.
+    """
+    name = f"buttress_{uuid4().hex}"
+    with reading(spark, SPARK):
+        spark.sql(statement).localCheckpoint().createTempView(name)
+    return name
+
+
+def unpinned(spark: SparkSession, name: str) -> None:
+    """Drop the view of :func:`pinned` rows, unless the session has ended."""
+    with suppress(Exception):
+        spark.catalog.dropTempView(name)
 
 
 def _rows(place: Connection, statement: str, dialect: Dialect) -> list[tuple[Any, ...]]:

@@ -28,6 +28,12 @@ def seconds_left() -> float | None:
     return None if end is None else max(0.0, end - time.monotonic())
 
 
+def check_time() -> None:
+    """Raise TimeoutError when the time is up: for work in this process, which nobody cancels, between its parts."""
+    if seconds_left() == 0:
+        raise TimeoutError("max_time was spent during a pass over the join. Raise max_time.")
+
+
 @contextmanager
 def cancelled_in_time(cancel: Callable[[], object]) -> Iterator[None]:
     """Call ``cancel`` from another thread when the time is up, until the block ends.

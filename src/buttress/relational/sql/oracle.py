@@ -3,6 +3,7 @@
 Only SELECT is sent. Files and frames are counted by a DuckDB of our own, which spills to disk when memory is short.
 """
 
+import weakref
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, cast
@@ -21,18 +22,20 @@ from buttress.relational.checks import (
     check_total,
     check_weights,
     check_weights_kind,
+    used_columns,
 )
 from buttress.relational.counting.grid import step_of
 from buttress.relational.counting.listed import ListedOracle
 from buttress.relational.counting.margins import FIRST_BINS, Evaluation, MarginLoss, evaluation
-from buttress.relational.declare import Join
+from buttress.relational.declare import Join, Pair, key_columns
 from buttress.relational.plan.features import ROBUST_QUANTILE
 from buttress.relational.plan.keys import check_exact, check_kinds
 from buttress.relational.plan.plan import Encoding, Plan, TableData
 from buttress.relational.plan.shape import attributes
 from buttress.relational.plan.weighting import ClassWeight, class_factors
 from buttress.relational.sources.columns import Column, make_column, objects
-from buttress.relational.sources.databases import DuckDBConnection, reading, select
+from buttress.relational.sources.databases import DuckDBConnection, SparkSession, pinned, reading, select, unpinned
+from buttress.relational.sources.dialects import SPARK
 from buttress.relational.sql import text
 from buttress.relational.sql.listing import every_row, label_means
 from buttress.relational.sql.plan import column_sample, sql_home, sql_tree
@@ -76,6 +79,8 @@ class SqlOracle:
         self.encoding = encoding or Encoding()
         self.intercept = intercept
         self.connection, self.dialect, items = sql_home(join, pairs, memory)
+        if self.dialect is SPARK:
+            items = self._pinned(items, pairs)
         self.tree, self.columns, self.node_of = sql_tree(join, pairs, self.connection, self.dialect, items,
                                                          per_label_row)
         samples = [self._sample(i, item) for i, item in enumerate(items)]
@@ -95,6 +100,17 @@ class SqlOracle:
         self.plan = Plan(data, [], np.zeros(0), classes, join.root, [], n_rows, [], [], 0.0, np.zeros(0),
                          optional=join.optional(pairs))
         self._owners = self.tree.owners(self.tree.root)
+
+    def _pinned(self, items: Sequence[str], pairs: Sequence[Pair]) -> list[str]:
+        """Read the columns in use of each Spark table once, so that every pass counts the same rows."""
+        spark = cast(SparkSession, self.connection)
+        views = []
+        for i, (table, item) in enumerate(zip(self.join.tables, items)):
+            used = used_columns(table, key_columns(pairs, i))
+            chosen = ", ".join(self.dialect.quote(name) for name in used) or "1 AS one"
+            views.append(pinned(spark, f"SELECT {chosen} FROM {item} q"))
+            weakref.finalize(self, unpinned, spark, views[-1]).atexit = False
+        return views
 
     def _prepare(self) -> None:
         """Keep the rows and columns in use as tables of a DuckDB of our own, so that no pass reads a file again."""

@@ -10,6 +10,7 @@ import numpy as np
 
 from buttress._checks import Array
 from buttress.relational.plan.plan import Index
+from buttress.relational.sources.deadline import check_time
 
 CODE_BYTES = 4  # of the number of a key
 VALUE_BYTES = 8  # of a weight, and of a feature in memory
@@ -140,8 +141,9 @@ class StoredNode:
             self.budget.left -= chunk.bytes
 
     def chunks(self) -> Iterator[Chunk]:
-        """Yield the chunks in order, from memory or from the file."""
+        """Yield the chunks in order, from memory or from the file; TimeoutError when the time of the fit is up."""
         for number in range(len(self.places)):
+            check_time()
             yield self.kept[number] if number in self.kept else self._read(number)
 
     def _read(self, number: int) -> Chunk:
