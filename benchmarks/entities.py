@@ -33,6 +33,7 @@ OBJECTIVES = {
     "sample of 1e5 join rows": {"solver": "sample", "row_weight": "join"},
     "row objective": {"row_weight": "join"},
     "label_row": {"row_weight": "label_row"},
+    "label_row, robust scales": {"row_weight": "label_row", "scaling": "robust"},
     "entity objective": {"objective": "mean"},
 }
 

@@ -31,15 +31,19 @@ BINS = 256  # as the time of a call in docs/relational/counting.md
 TURNS = 5
 
 
+CASES = (("chain", 10, 3), ("chain", 100, 3), ("star", 10, 3), ("star", 100, 3), ("star", 100, 6))
+SQL_TABLES = 3  # the most tables whose passes as SQL are timed: those of larger stars take minutes
+
+
 def speed(rows, engines):
-    """A pass over chains and stars of three tables, 10 and 100 rows a key: streamed, and as SQL, over in process."""
-    for shape, fan in (("chain", 10), ("chain", 100), ("star", 10), ("star", 100)):
-        join = joins(shape, frames(shape, rows, fan, 3))
+    """A pass over chains and stars, 10 and 100 rows a key: streamed, and of three tables as SQL, over in process."""
+    for shape, fan, m in CASES:
+        join = joins(shape, frames(shape, rows, fan, m))
         here = GridOracle(prepare(join))
         beta = np.random.default_rng(1).normal(size=here.plan.width)
         seen = here(beta, hinge(), BINS)
         best = least(lambda here=here, beta=beta: here(beta, hinge(), BINS))
-        print(f"  {shape} of 3, {rows:.0e} rows, {fan} rows a key: here {best[0]:.3f} s CPU", flush=True)
+        print(f"  {shape} of {m}, {rows:.0e} rows, {fan} rows a key: here {best[0]:.3f} s CPU", flush=True)
         for name, place in (("DuckDB", in_duckdb), ("PostgreSQL", in_postgres), ("Spark", in_spark)):
             there = place(join) if name in engines else None
             if there is None:
@@ -59,6 +63,8 @@ def speed(rows, engines):
                     took = least(lambda streamed=streamed, beta=beta: streamed(beta, hinge(), BINS))
                     print(f"    {name}, streamed, {what}: {took[0] / best[0]:.1f} times (CPU); once {prepared:.1f} s "
                           f"to plan, {read:.1f} s to read", flush=True)
+                if m > SQL_TABLES:
+                    continue
                 took = least(lambda sql=sql, beta=beta: sql(beta, hinge(), BINS), 2)
                 print(f"    {name}, as SQL: {took[0] / best[0]:.1f} times (CPU of this process), "
                       f"{took[1] / best[1]:.1f} times (clock)", flush=True)

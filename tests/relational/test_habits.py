@@ -68,6 +68,14 @@ def test_lazy_frames_and_relations(duckdb_connection):
     same([duckdb_connection.sql(f"SELECT * FROM {name}") for name in "ab"])
 
 
+def test_arrow_datasets(tmp_path):
+    dataset = pytest.importorskip("pyarrow.dataset")
+    a, b = two()
+    for i, part in enumerate((a.iloc[:2], a.iloc[2:])):
+        pl.DataFrame({c: part[c].to_list() for c in part}).write_parquet(tmp_path / f"{i}.parquet")
+    same([dataset.dataset(tmp_path), b])
+
+
 def test_lists_and_patterns_of_files(tmp_path, duckdb_connection):
     a, b = two()
     files = []

@@ -44,8 +44,9 @@ def test_one_row_consults_sums_of_all_choices():
     slope = rng.normal(size=(2, 2 + 2 + 3 + 5))
     worth = [np.zeros(2) for _ in lists]
     keys = [np.zeros(1, dtype=np.int64)] * 3
-    histogram, count = spectral.meet(np.array([1], dtype=np.int32), np.array([0.5]), np.array([1]), keys, lists, worth,
-                                     slope)
+    meeting = spectral.Meeting(lists, 2, slope)
+    count = meeting.add(np.array([1], dtype=np.int32), np.array([0.5]), np.array([1]), keys)
+    histogram = meeting.end(worth)
     expected = np.zeros(slope.shape[1])
     per_entry = [np.zeros(2) for _ in lists]
     for choice in np.ndindex(2, 2, 2):

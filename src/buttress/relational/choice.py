@@ -111,4 +111,5 @@ def sql_oracle(join: Join, model: CountingOptions, large: bool) -> SqlOracle:
                                 "Raise memory_limit" if large else ". Use engine='memory'") + f", or {name}={usual!r}.")
     memory = model.memory_limit * (1.0 if model.engine == "sql" else DATABASE_SHARE)
     return SqlOracle(join, intercept=model.fit_intercept, per_label_row=model.row_weight == "label_row",
-                     class_weight=model.class_weight, memory=memory, encoding=encoding_of(model))
+                     class_weight=model.class_weight, memory=memory, encoding=encoding_of(model),
+                     keep=model.engine == "sql")

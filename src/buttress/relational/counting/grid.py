@@ -131,9 +131,9 @@ class GridOracle:
             compiled.root_two(shifted[i], self.weights[i], self.side, key, key2, *lists[op].arrays,
                               *lists[op2].arrays, slope, histogram, adjoint[op], adjoint[op2], count)
         elif len(root.lists) > 2:
-            histogram, count = spectral.meet(shifted[i], self.weights[i], self.side, [key for _, key in root.lists],
-                                             [lists[op] for op, _ in root.lists], [adjoint[op] for op, _ in root.lists],
-                                             slope)
+            meeting = spectral.Meeting([lists[op] for op, _ in root.lists], int(shifted[i].max()) + 1, slope)
+            count = meeting.add(shifted[i], self.weights[i], self.side, [key for _, key in root.lists])
+            histogram = meeting.end([adjoint[op] for op, _ in root.lists])
         else:
             op, key = root.lists[0]
             compiled.root_one(shifted[i], self.weights[i], self.side, key, *lists[op].arrays, slope, histogram,

@@ -80,44 +80,59 @@ def _joined(parts: Sequence[Spectra]) -> Spectra:
     return Spectra(np.vstack([part.re for part in parts]), np.vstack([part.im for part in parts]))
 
 
-def _dense(lists: Lists) -> tuple[Array, Index, Index]:
-    """Return the lists as rows (keys, width), and the row and the bin of each entry that is in use."""
+def _dense(lists: Lists) -> Array:
+    """Return the lists as rows (keys, width)."""
+    key, at = _entries(lists)
+    made = np.zeros((len(lists.begin), lists.width))
+    made[key, lists.bins[at]] = lists.mass[at]
+    return made
+
+
+def _entries(lists: Lists) -> tuple[Index, Index]:
+    """Return the list and the place of each entry that is in use."""
     sizes = lists.end - lists.begin
     key = np.repeat(np.arange(len(sizes)), sizes)
-    at = np.repeat(lists.begin - (np.cumsum(sizes) - sizes), sizes) + np.arange(int(sizes.sum()))
-    made = np.zeros((len(sizes), lists.width))
-    made[key, lists.bins[at]] = lists.mass[at]
-    return made, key, at
+    return key, np.repeat(lists.begin - (np.cumsum(sizes) - sizes), sizes) + np.arange(int(sizes.sum()))
 
 
-def meet(q: Index, weight: Array, side: Index, keys: Sequence[Index], lists: Sequence[Lists], adjoint: Sequence[Array],
-         slope: Array) -> tuple[Array, Array]:
-    """Return the histogram per label and the rows' signed counts; fills what the entries of the lists are worth.
+class Meeting:
+    """Rows that consult several lists, met with all of them at once, some rows after the other.
 
-    ``slope[side, z]`` is y u at score bin z; its width bounds all bins.
+    ``n_bins`` bounds the rows' own bins, and the width of ``slope`` all bins: ``slope[side, z]`` is y u at score bin z.
     """
-    n = next_fast_len(slope.shape[1], real=True)
-    made = [_dense(part) for part in lists]
-    spectra = _joined([_spectra(values, n) for values, _, _ in made])
-    first = np.cumsum([0, *(len(values) for values, _, _ in made)])
-    consulted = np.column_stack([key + start for key, start in zip(keys, first)]).astype(np.int64)
-    shift = _spectra(np.eye(int(q.max(initial=0)) + 1, n), n)
-    asked = _spectra(slope, n)
-    worth = _blank(len(spectra.re), n)
-    total = _blank(2, n)
-    count = np.zeros(len(q))
-    twice = np.full(n // 2 + 1, 2.0 / n)
-    twice[0] = 1.0 / n
-    if n % 2 == 0:
-        twice[-1] = 1.0 / n
-    _rows(q, weight, side, consulted, *spectra.arrays, *shift.arrays, asked.re, -asked.im, twice, *worth.arrays,
-          *total.arrays, count)
-    for (values, key, at), start, part, out in zip(made, first, lists, adjoint):
-        place = slice(start, start + len(values))
-        back = irfft(worth.re[place] - 1j * worth.im[place], n=n)
-        out[at] += back[key, part.bins[at]]
-    histogram: Array = irfft(total.re + 1j * total.im, n=n)[:, : slope.shape[1]]
-    return np.maximum(histogram, 0.0), count
+
+    def __init__(self, lists: Sequence[Lists], n_bins: int, slope: Array):
+        self.lists = lists
+        self.width = slope.shape[1]
+        self.n = n = next_fast_len(self.width, real=True)
+        self.spectra = _joined([_spectra(_dense(part), n) for part in lists])
+        self.first = np.cumsum([0, *(len(part.begin) for part in lists)])
+        self.shift = _spectra(np.eye(n_bins, n), n)
+        self.asked = _spectra(slope, n)
+        self.worth = _blank(len(self.spectra.re), n)
+        self.total = _blank(2, n)
+        self.twice = np.full(n // 2 + 1, 2.0 / n)
+        self.twice[0] = 1.0 / n
+        if n % 2 == 0:
+            self.twice[-1] = 1.0 / n
+
+    def add(self, q: Index, weight: Array, side: Index, keys: Sequence[Index]) -> Array:
+        """Meet rows, whose bins are ``q`` and whose lists are those of ``keys``; return their signed counts."""
+        consulted = np.column_stack([key + start for key, start in zip(keys, self.first)]).astype(np.int64)
+        count = np.zeros(len(q))
+        _rows(q, weight, side, consulted, *self.spectra.arrays, *self.shift.arrays, self.asked.re, -self.asked.im,
+              self.twice, *self.worth.arrays, *self.total.arrays, count)
+        return count
+
+    def end(self, adjoint: Sequence[Array]) -> Array:
+        """Return the histogram per label of all rows; adds to ``adjoint`` what the entries of the lists are worth."""
+        for start, part, out in zip(self.first, self.lists, adjoint):
+            place = slice(start, start + len(part.begin))
+            back = irfft(self.worth.re[place] - 1j * self.worth.im[place], n=self.n)
+            key, at = _entries(part)
+            out[at] += back[key, part.bins[at]]
+        histogram: Array = irfft(self.total.re + 1j * self.total.im, n=self.n)[:, : self.width]
+        return np.maximum(histogram, 0.0)
 
 
 _TABLE = "float64[:,::1], float64[:,::1]"

@@ -61,6 +61,8 @@ class SqlOracle:
         Megabytes that a DuckDB of our own may take before it spills to disk.
     encoding : Encoding or None
         How features become columns.
+    keep : bool
+        Keep the rows of files and frames that take part in the join, so that no pass reads a file again.
 
     Attributes
     ----------
@@ -72,7 +74,7 @@ class SqlOracle:
 
     def __init__(self, join: Join, *, intercept: bool = True, per_label_row: bool = False,
                  class_weight: ClassWeight = None, memory: float = 4000,
-                 encoding: Encoding | None = None):
+                 encoding: Encoding | None = None, keep: bool = True):
         pairs = join.check()
         self.can_refine = True
         self.join = join
@@ -93,7 +95,7 @@ class SqlOracle:
             if table.weights is not None:
                 self._add_weights(i, table.weights, samples[i][table.weights])
         classes = self._label(samples[join.root])
-        if not join.connections:
+        if keep and not join.connections:
             self._prepare()
         n_rows, class_totals = self._count()
         self.total = self._weigh_classes(class_weight, classes, class_totals)
@@ -306,7 +308,7 @@ class SqlOracle:
         label = self.join.tables[i].label or ""
         place = self.tree, self.node_of[i], self.columns[i, label]
         kinds = self.dialect.type_of.format("x")
-        rows = self._select(text.distinct(*place, f"DISTINCT x, CAST(x AS {self.dialect.text_type}), {kinds}"))
+        rows = self._select(f"SELECT x, CAST(x AS {self.dialect.text_type}), {kinds} FROM ({text.distinct(*place)}) q")
         values = [row[0] for row in rows]
         check_rows(len(values))
         if any(value is None or value != value for value in values):

@@ -131,13 +131,14 @@ class _Pass:
         """Meet the root's rows with its children's lists: histograms, the gradient and what each entry is worth."""
         i = self.tree.root
         below = [messages[c].lists for c in self.tree.children[i]]
-        by_spectra = len(below) > 2 and spectral.pays(
-            [len(part.mass) / len(part.begin) for part in below], [len(part.begin) for part in below],
-            sum(part.width for part in below), self.free)
-        most = len(below) if by_spectra else 2
+        if len(below) > 2 and spectral.pays([len(part.mass) / len(part.begin) for part in below],
+                                            [len(part.begin) for part in below], sum(part.width for part in below),
+                                            self.free):
+            self._root_by_spectra(messages)
+            return
         for chunk in self.oracle.store.nodes[i].chunks():
             q, low = self._bins(i, chunk)
-            part = self._consulted(i, chunk, messages, most)
+            part = self._consulted(i, chunk, messages, most=2)
             side = chunk.up.astype(np.int64)
             order = np.argsort(part.keys[1][1], kind="stable") if len(part.keys) == 2 and part.products else None
             weight = chunk.weight
@@ -151,20 +152,37 @@ class _Pass:
                 count[order] = count.copy()
             self._spread(part)
             self._add(i, chunk, count)
-            if self.tree.intercept is not None:
-                self.gradient[self.tree.intercept] += count.sum()
+
+    def _root_by_spectra(self, messages: dict[int, Message]) -> None:
+        """Meet the root's rows with the spectra of its children's lists, which are made once for all chunks."""
+        i = self.tree.root
+        node = self.oracle.store.nodes[i]
+        below = [messages[c] for c in self.tree.children[i]]
+        ends = [(low, low + int(q.max()) + 1) for q, low in (self._bins(i, chunk) for chunk in node.chunks())]
+        low = min(start for start, _ in ends)
+        n_bins = max(end for _, end in ends) - low
+        lowest = low + sum(message.low for message in below)
+        slope = self._slope(lowest, n_bins + sum(message.lists.width - 1 for message in below))
+        meeting = spectral.Meeting([message.lists for message in below], n_bins, slope)
+        for chunk in node.chunks():
+            q, start = self._bins(i, chunk)
+            q += start - low
+            keys = self._keys(chunk, [message.lists for message in below])
+            self._add(i, chunk, meeting.add(q, chunk.weight, chunk.up.astype(np.int64), keys))
+        self.histograms = [(lowest, meeting.end([message.adjoint for message in below]))]
+
+    def _slope(self, low: int, width: int) -> Array:
+        """Return y u of both labels at ``width`` bins from ``low`` on."""
+        score: Array = (self.step * (np.arange(width) + float(low))).astype(np.float64)
+        return np.stack([-self.loss.slope(-score), self.loss.slope(score)])
 
     def _meet(self, q: Index, weight: Array, side: Index, part: Part, low: int) -> Array:
         """Run the root's kernel on a chunk; returns the rows' signed counts."""
         width = int(q.max(initial=0)) + 1 + sum(part.lists[op].width - 1 for op, _ in part.keys)
-        score: Array = (self.step * (np.arange(width) + float(low + part.low))).astype(np.float64)
-        slope = np.stack([-self.loss.slope(-score), self.loss.slope(score)])
+        slope = self._slope(low + part.low, width)
         histogram = np.zeros_like(slope)
         count = np.zeros(len(q))
-        if len(part.keys) > 2:
-            histogram, count = spectral.meet(q, weight, side, [key for _, key in part.keys], part.lists, part.adjoint,
-                                             slope)
-        elif len(part.keys) == 2:
+        if len(part.keys) == 2:
             (op, key), (op2, key2) = part.keys
             compiled.root_two(q, weight, side, key, key2, *part.lists[op].arrays, *part.lists[op2].arrays, slope,
                               histogram, part.adjoint[op], part.adjoint[op2], count)
@@ -207,9 +225,7 @@ class _Pass:
         """Return the lists of a chunk's rows, multiplied until there are at most ``most``."""
         children = self.tree.children[i]
         lists = [messages[c].lists for c in children]
-        keys = [np.where(code < 0, len(part.begin) - 1, code).astype(np.int64)
-                for part, code in zip(lists, chunk.down)]
-        products, consulted = multiplied(list(enumerate(keys)), most, len(lists))
+        products, consulted = multiplied(list(enumerate(self._keys(chunk, lists))), most, len(lists))
         free = self.free
         for product in products:
             lists.append(product_lists(product, lists, free))
@@ -217,6 +233,10 @@ class _Pass:
         adjoint = [messages[c].adjoint for c in children] + [np.zeros(len(part.mass))
                                                               for part in lists[len(children):]]
         return Part(lists, adjoint, consulted, products, sum(messages[c].low for c in children))
+
+    def _keys(self, chunk: Chunk, lists: Sequence[Lists]) -> list[Index]:
+        """Return which of its children's lists each row consults: the last one where a left join finds none."""
+        return [np.where(code < 0, len(part.begin) - 1, code).astype(np.int64) for part, code in zip(lists, chunk.down)]
 
     def _spread(self, part: Part) -> None:
         """Bring what products are worth to the lists that they are made of."""
@@ -230,6 +250,8 @@ class _Pass:
 
     def _add(self, i: int, chunk: Chunk, count: Array) -> None:
         self.gradient[self.tree.columns[i]] += chunk.X.T @ count
+        if i == self.tree.root and self.tree.intercept is not None:
+            self.gradient[self.tree.intercept] += count.sum()
 
     def margins(self) -> tuple[Array, Array]:
         """Return the margins that occur and their weights."""
