@@ -10,6 +10,7 @@ from relational_problems import SHAPES, chain, design, hinge_mean, joined, mater
 from buttress.relational import Join, RelationalLinearSVC, Table
 from buttress.relational.counting import compiled
 from buttress.relational.counting.grid import GridOracle
+from buttress.relational.counting.lists import room
 from buttress.relational.counting.margins import hinge, margin_loss
 from buttress.relational.counting.queries import root_lists
 from buttress.relational.counting.rank_oracle import RankOracle, group_entries
@@ -65,6 +66,29 @@ def random_lists(rng, n_keys, width):
     end = np.cumsum([len(part) for part in made])
     bins = np.concatenate(made).astype(np.int32)
     return end - [len(part) for part in made], end, bins, rng.uniform(1, 2, len(bins))
+
+
+@pytest.mark.parametrize("width", [3, 1000], ids=["few bins, in a dense array", "many bins, sorted"])
+@pytest.mark.parametrize("leaf", [True, False])
+def test_lists_are_the_sums_of_their_rows(width, leaf):
+    """Against a dictionary a key, on bins that rows share and on bins that they do not; one row weighs 0."""
+    rng = np.random.default_rng(0)
+    one = random_lists(rng, 5, width)
+    start = np.array([0, 4, 4, 9, 20])  # the second key has no rows
+    q, w = rng.integers(0, width, 20).astype(np.int32), rng.uniform(1, 2, 20)
+    w[2] = 0
+    key = np.zeros(0, dtype=np.int64) if leaf else rng.integers(0, 5, 20)
+    out = room(np.full(4, 2 * width), 2 * width, np.inf)
+    compiled.block_up(q, w, start, key, *one, 2 * width, *out.arrays)
+    for k in range(4):
+        expected = {}
+        for t in range(start[k], start[k + 1]):
+            for z, v in [(0, 1.0)] if leaf else [(one[2][e], one[3][e]) for e in range(one[0][key[t]], one[1][key[t]])]:
+                expected[q[t] + z] = expected.get(q[t] + z, 0.0) + w[t] * v
+        expected = {z: v for z, v in sorted(expected.items()) if v}
+        held = slice(out.begin[k], out.end[k])
+        assert out.bins[held].tolist() == list(expected)
+        np.testing.assert_allclose(out.mass[held], list(expected.values()), rtol=1e-12)
 
 
 @pytest.mark.parametrize("width", [3, 1000], ids=["few bins, gathered", "many bins, in pairs"])

@@ -30,13 +30,89 @@ def _fetch_list(begin: Index, end: Index, bins: Index, mass: Array, k: int) -> N
         prefetch(bins, (e,))
 
 
+@numba.njit(error_model="numpy")
+def _inserted(bins: Index, mass: Array, first: int, last: int, z: int, v: float) -> int:
+    """Add weight v to bin z of the list in [first, last), whose bins ascend; return where the list ends then."""
+    if v == 0:
+        return last
+    place = last
+    while place > first and bins[place - 1] > z:
+        place -= 1
+    if place > first and bins[place - 1] == z:
+        mass[place - 1] += v
+        return last
+    for e in range(last, place, -1):
+        bins[e] = bins[e - 1]
+        mass[e] = mass[e - 1]
+    bins[place] = z
+    mass[place] = v
+    return last + 1
+
+
+@numba.njit(error_model="numpy")
+def _few(q: Index, key: Index, first: int, last: int, begin: Index, end: Index, bins: Index, mass: Array,
+         width: int) -> bool:
+    """Say whether the rows [first, last) have so few entries that sorting them takes fewer steps than their bins."""
+    if (last - first) * (last - first) > width:
+        return False
+    low = width
+    high = -1
+    entries = 0
+    for t in range(first, last):
+        if key.size == 0:
+            low = min(low, q[t])
+            high = max(high, q[t])
+            entries += 1
+            continue
+        if t + ROWS_AHEAD < key.size and key[t + ROWS_AHEAD] != key[t + ROWS_AHEAD - 1]:
+            _fetch_list(begin, end, bins, mass, key[t + ROWS_AHEAD])
+        if end[key[t]] > begin[key[t]]:
+            low = min(low, q[t] + bins[begin[key[t]]])
+            high = max(high, q[t] + bins[end[key[t]] - 1])
+            entries += end[key[t]] - begin[key[t]]
+    return entries * entries <= high - low
+
+
+@numba.njit(error_model="numpy")
+def _in_order(q: Index, w: Array, key: Index, first: int, last: int, begin: Index, end: Index, bins: Index,
+              mass: Array, out_bins: Index, out_mass: Array, out_begin: int) -> int:
+    """Make the list of the rows [first, last), its entries put in order one by one; return where it ends."""
+    place = out_begin
+    for t in range(first, last):
+        if key.size == 0:
+            place = _inserted(out_bins, out_mass, out_begin, place, q[t], w[t])
+            continue
+        for e in range(begin[key[t]], end[key[t]]):
+            place = _inserted(out_bins, out_mass, out_begin, place, q[t] + bins[e], w[t] * mass[e])
+    return place
+
+
+@numba.njit(error_model="numpy")
+def _packed(acc: Array, low: int, high: int, bins: Index, mass: Array, place: int) -> int:
+    """Move what is not 0 of the bins low to high to a list at ``place``, and clear them; return where the list ends."""
+    for z in range(low, high + 1):  # without a branch, which no processor could predict
+        v = acc[z]
+        bins[place] = z
+        mass[place] = v
+        acc[z] = 0.0
+        place += np.int64(v != 0)
+    return place
+
+
 @compile_kernel(f"void(int32[::1], float64[::1], int64[::1], int64[::1], {_LISTS}, int64, {_LISTS})")
 def block_up(q: Index, w: Array, start: Index, key: Index, begin: Index, end: Index, bins: Index, mass: Array,
              width: int, out_begin: Index, out_end: Index, out_bins: Index, out_mass: Array) -> None:
-    """Lists of a block's keys: shift the consulted list by each row's bin, weigh it, add up per key."""
+    """Lists of a block's keys: shift the consulted list by each row's bin, weigh it, add up per key.
+
+    Entries are added up in a dense array, or sorted where they are few beside the bins that they span.
+    """
     acc = np.zeros(width)
     leaf = key.size == 0
     for k in range(start.size - 1):
+        if _few(q, key, start[k], start[k + 1], begin, end, bins, mass, width):
+            out_end[k] = _in_order(q, w, key, start[k], start[k + 1], begin, end, bins, mass, out_bins, out_mass,
+                                   out_begin[k])
+            continue
         low = width
         high = -1
         for t in range(start[k], start[k + 1]):
@@ -54,14 +130,7 @@ def block_up(q: Index, w: Array, start: Index, key: Index, begin: Index, end: In
             if last > first:
                 low = min(low, q[t] + bins[first])
                 high = max(high, q[t] + bins[last - 1])
-        place = out_begin[k]
-        for z in range(low, high + 1):  # without a branch, which no processor could predict
-            v = acc[z]
-            out_bins[place] = z
-            out_mass[place] = v
-            acc[z] = 0.0
-            place += np.int64(v != 0)
-        out_end[k] = place
+        out_end[k] = _packed(acc, low, high, out_bins, out_mass, out_begin[k])
 
 
 @compile_kernel(f"void(int32[::1], float64[::1], int64[::1], int64[::1], {_LISTS}, int64, {_LISTS}, "
@@ -104,15 +173,10 @@ def product_up(first: Index, second: Index, begin: Index, end: Index, bins: Inde
         for e in range(a, z):
             for f in range(a2, z2):
                 acc[bins[e] + bins2[f]] += mass[e] * mass2[f]
-        place = out_begin[p]
+        out_end[p] = out_begin[p]
         if z > a and z2 > a2:
-            for b in range(bins[a] + bins2[a2], bins[z - 1] + bins2[z2 - 1] + 1):
-                v = acc[b]
-                out_bins[place] = b
-                out_mass[place] = v
-                acc[b] = 0.0
-                place += np.int64(v != 0)
-        out_end[p] = place
+            out_end[p] = _packed(acc, bins[a] + bins2[a2], bins[z - 1] + bins2[z2 - 1], out_bins, out_mass,
+                                 out_begin[p])
 
 
 @compile_kernel(f"void(int64[::1], int64[::1], {_LISTS}, {_LISTS}, int64, {_LISTS}, float64[::1], float64[::1], "
