@@ -50,11 +50,9 @@ def _inserted(bins: Index, mass: Array, first: int, last: int, z: int, v: float)
 
 
 @numba.njit(error_model="numpy")
-def _few(q: Index, key: Index, first: int, last: int, begin: Index, end: Index, bins: Index, mass: Array,
-         width: int) -> bool:
-    """Say whether the rows [first, last) have so few entries that sorting them takes fewer steps than their bins."""
-    if (last - first) * (last - first) > width:
-        return False
+def _extent(q: Index, key: Index, first: int, last: int, begin: Index, end: Index, bins: Index, mass: Array,
+            width: int) -> tuple[int, int]:
+    """Return the number of entries of the rows [first, last), and of the bins that they span; asks for lists ahead."""
     low = width
     high = -1
     entries = 0
@@ -70,7 +68,17 @@ def _few(q: Index, key: Index, first: int, last: int, begin: Index, end: Index, 
             low = min(low, q[t] + bins[begin[key[t]]])
             high = max(high, q[t] + bins[end[key[t]] - 1])
             entries += end[key[t]] - begin[key[t]]
-    return entries * entries <= high - low
+    return entries, high - low + 1
+
+
+@numba.njit(error_model="numpy")
+def _few(q: Index, key: Index, first: int, last: int, begin: Index, end: Index, bins: Index, mass: Array,
+         width: int) -> bool:
+    """Say whether the rows [first, last) have so few entries that sorting them takes fewer steps than their bins."""
+    if (last - first) * (last - first) > width:
+        return False
+    entries, span = _extent(q, key, first, last, begin, end, bins, mass, width)
+    return entries * entries < span
 
 
 @numba.njit(error_model="numpy")
@@ -223,10 +231,23 @@ def root_one(q: Index, w: Array, side: Index, key: Index, begin: Index, end: Ind
 
 
 @numba.njit(error_model="numpy")
-def _gather(weight: Array, s: int, q: int, w: float, bins: Index, mass: Array, first: int, last: int) -> None:
-    """Add a list, shifted by a row's bin q and times its weight w, to the dense weights of the row's side s."""
-    for e in range(first, last):
-        weight[s, q + bins[e]] += w * mass[e]
+def _gather(weight: Array, side: Index, q: Index, w: Array, key: Index, i: int, j: int, begin: Index, end: Index,
+            bins: Index, mass: Array) -> tuple[int, int]:
+    """Add the lists of the rows [i, j) to the dense weights of their sides; return their least and largest bin."""
+    low = weight.shape[1]
+    high = -1
+    for t in range(i, j):
+        if t + ROWS_AHEAD < key.size:
+            _fetch_list(begin, end, bins, mass, key[t + ROWS_AHEAD])
+        s = side[t]
+        first = begin[key[t]]
+        last = end[key[t]]
+        for e in range(first, last):
+            weight[s, q[t] + bins[e]] += w[t] * mass[e]
+        if last > first:
+            low = min(low, q[t] + bins[first])
+            high = max(high, q[t] + bins[last - 1])
+    return low, high
 
 
 @numba.njit(error_model="numpy")
@@ -280,28 +301,13 @@ def _pairs(q: int, w: float, slope: Array, histogram: Array, bins: Index, mass: 
 
 
 @numba.njit(error_model="numpy")
-def _extent(q: Index, key: Index, key2: Index, i: int, begin: Index, end: Index, bins: Index, mass: Array,
-            adjoint: Array, width: int) -> tuple[int, int, int, int]:
-    """Return where the rows that consult the second list of row i end, their least and largest bin, and their entries.
-
-    The first lists of rows ahead are asked for.
-    """
-    low = width
-    high = -1
-    entries = 0
-    j = i
-    while j < key2.size and key2[j] == key2[i]:
-        if j + ROWS_AHEAD < key.size:
-            _fetch_list(begin, end, bins, mass, key[j + ROWS_AHEAD])
-            _fetch_list(begin, end, bins, adjoint, key[j + ROWS_AHEAD])
-        first = begin[key[j]]
-        last = end[key[j]]
-        if last > first:
-            low = min(low, q[j] + bins[first])
-            high = max(high, q[j] + bins[last - 1])
-        entries += last - first
-        j += 1
-    return j, low, high, entries
+def _few_pairs(q: Index, key: Index, first: int, last: int, begin: Index, end: Index, bins: Index, mass: Array,
+               width: int, n_second: int) -> bool:
+    """Say whether the rows [first, last) make fewer pairs with a second list than both labels have bins there."""
+    if (last - first) * n_second > 2 * width:
+        return False
+    entries, span = _extent(q, key, first, last, begin, end, bins, mass, width)
+    return entries * n_second < 2 * span
 
 
 @compile_kernel(f"void(int32[::1], float64[::1], int64[::1], int64[::1], int64[::1], {_LISTS}, {_LISTS}, "
@@ -312,25 +318,26 @@ def root_two(q: Index, w: Array, side: Index, key: Index, key2: Index, begin: In
     """Root with two lists; rows are sorted by the second list's key.
 
     Per key of the second list the first is gathered into a dense array, so that a row costs one list, not a product.
-    Where the rows of a key have fewer entries than that array has bins, their pairs are met one by one.
+    Where the pairs of entries are fewer than the bins of that array, they are met one by one.
     """
     width = slope.shape[1]
     weight = np.zeros((2, width))
     value = np.zeros((2, width))
     i = 0
     while i < key2.size:
-        j, low, high, entries = _extent(q, key, key2, i, begin, end, bins, mass, adjoint, width)
+        j = i
+        while j < key2.size and key2[j] == key2[i]:
+            j += 1
         first2 = begin2[key2[i]]
         last2 = end2[key2[i]]
-        if entries <= 2 * (high - low + 1):  # the bins of both labels
+        if _few_pairs(q, key, i, j, begin, end, bins, mass, width, last2 - first2):
             for t in range(i, j):
                 s = side[t]
                 count[t] = w[t] * _pairs(q[t], w[t], slope[s], histogram[s], bins, mass, adjoint, begin[key[t]],
                                          end[key[t]], bins2, mass2, adjoint2, first2, last2)
             i = j
             continue
-        for t in range(i, j):
-            _gather(weight, side[t], q[t], w[t], bins, mass, begin[key[t]], end[key[t]])
+        low, high = _gather(weight, side, q, w, key, i, j, begin, end, bins, mass)
         for s in range(2):
             _meet(weight[s, low : high + 1], value[s, low : high + 1], low, slope[s], histogram[s], bins2[first2:last2],
                   mass2[first2:last2], adjoint2[first2:last2])
