@@ -15,6 +15,7 @@ from buttress import AdversarialSVC, KernelClassifier
 from buttress.relational import Join, JoinSampler, RelationalLinearSVC, Table, explain
 from buttress.relational.plan.prepare import prepare
 from buttress.relational.plan.tree import ear_removal, spanning_tree
+from buttress.relational.sources.tables import read_columns
 
 
 def test_explain_is_the_function_after_its_module_was_imported():
@@ -85,6 +86,22 @@ def test_explanation_counts_exactly_and_bounds_truly(seed):
     assert set(found.edges.values()) <= {"exact", "sketched"}
     assert found.cost > 0
     assert f"{found.n_join_rows:,}" in repr(found)
+
+
+def test_an_explanation_reads_keys_alone(monkeypatch):
+    """What a join costs is asked before there is room for its features."""
+    join = joined(1)
+    names = []
+
+    def noted(source, wanted):
+        names.extend(wanted)
+        return read_columns(source, wanted)
+
+    monkeypatch.setattr("buttress.relational.plan.prepare.read_columns", noted)
+    found = explain(join)
+    assert set(names) == {key.split(".")[1] for pair in join.on for key in pair[:2]}
+    assert found.n_join_rows == len(materialise(join))
+    assert "(root, has the label)" in str(found)
 
 
 def test_keys_are_exact_and_fan_outs_are_sketched():

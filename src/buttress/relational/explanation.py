@@ -6,8 +6,8 @@ import numpy as np
 
 from buttress.relational.counting.margins import FIRST_BINS
 from buttress.relational.counting.schedule import Product, is_exact, schedule
-from buttress.relational.declare import Join
-from buttress.relational.plan.plan import Encoding, Plan
+from buttress.relational.declare import Join, Table
+from buttress.relational.plan.plan import Plan
 from buttress.relational.plan.prepare import prepare
 from buttress.relational.sql.memory import needed_megabytes
 
@@ -39,8 +39,11 @@ class Explanation:
 
 
 def explain(join: Join) -> Explanation:
-    """Read the join and return its Explanation."""
-    plan = prepare(join, encoding=Encoding(missing="zero"))  # a plan is to be seen before NULLs are dealt with
+    """Read the keys of a join, and nothing else of its tables, and return its Explanation."""
+    pairs = join.check()
+    keyed = Join([Table(table.name, table.source) for table in join.tables], join.on, using=join.using,
+                 max_bag_rows=join.max_bag_rows)
+    plan = prepare(keyed, root=join.root)
     names = ["+".join([plan.tables[t].name for t, _ in node.members] or [f"keys {', '.join(node.bound)}"])
              for node in plan.nodes]
     edges = {name: "exact" if is_exact(plan, i) else "sketched" for i, name in enumerate(names) if i}
@@ -49,23 +52,25 @@ def explain(join: Join) -> Explanation:
     with np.errstate(over="ignore"):
         bound = float(np.exp(plan.agm_log))
     cost = _cost(plan)
-    megabytes = needed_megabytes(join, join.check())
-    lines = _tree_lines(plan, names, edges, 0, 0)
+    megabytes = needed_megabytes(join, pairs)
+    what = "root, has the label" if join.tables[join.root].label is not None else "root"
+    lines = _tree_lines(plan, names, edges, what, 0, 0)
     lines += ["", f"rows of the join   {plan.n_rows:,} (exact), from {sum(base.values()):,} base rows",
               f"AGM bound          {bound:.4g} rows; fractional edge cover {sum(cover.values()):g}: "
               + ", ".join(f"{name} {w:g}" for name, w in cover.items()),
               f"cost of a call     about {cost:.3g} additions on a grid of {FIRST_BINS} steps",
               f"memory of a fit    about {megabytes:.3g} megabytes in this process"]
-    outside = needed_megabytes(join, join.check(), outside_only=True)
+    outside = needed_megabytes(join, pairs, outside_only=True)
     if outside:
         lines.append(f"engine='auto'      in memory; if memory_limit is below {outside:.3g}, streamed from files")
     lines += [f"note               {note}" for note in plan.notes]
     return Explanation(plan.n_rows, base, edges, cover, bound, cost, megabytes, "\n".join(lines))
 
 
-def _tree_lines(plan: Plan, names: list[str], edges: dict[str, str], i: int, depth: int) -> list[str]:
+def _tree_lines(plan: Plan, names: list[str], edges: dict[str, str], root: str, i: int, depth: int) -> list[str]:
+    """Return a line for node i and for each below it; ``root`` says what the root is."""
     node = plan.nodes[i]
-    what = "root, has the label" if plan.classes is not None else "root"
+    what = root
     if i:
         fan = node.n_rows / max(node.n_keys, 1)
         what = f"{edges[names[i]]}, {node.n_keys:,} keys, {fan:.3g} rows a key"
@@ -73,7 +78,7 @@ def _tree_lines(plan: Plan, names: list[str], edges: dict[str, str], i: int, dep
         what += f", keys {', '.join(node.bound)} joined beforehand because the join is cyclic"
     lines = [f"{'  ' * depth}{names[i]}: {node.n_rows:,} rows ({what})"]
     for child in node.down:
-        lines += _tree_lines(plan, names, edges, child, depth + 1)
+        lines += _tree_lines(plan, names, edges, root, child, depth + 1)
     return lines
 
 
