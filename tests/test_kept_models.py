@@ -177,6 +177,25 @@ def test_a_model_over_a_join_answers_in_the_users_words(no, yes, call, tmp_path)
     assert "TOML file" in err
 
 
+def test_a_join_with_gaps_is_fitted_once_told_how(call, tmp_path):
+    pytest.importorskip("duckdb")
+    (tmp_path / "joins.toml").write_text(JOIN)
+    gaps = pl.Series(A).scatter(np.arange(3), None)
+    pl.DataFrame({"id": np.arange(N), "a": gaps, "bought": YES.astype(int)}).write_csv("people.csv")
+    pl.DataFrame({"person": np.arange(N), "minutes": B}).write_csv("visits.csv")
+    code, _, err = call("fit", "joins.toml", "-o", "m.buttress")
+    assert code == 2
+    assert "people.a is NULL or NaN in 3 rows" in err
+    assert "missing='mean'" in err
+    code, out, _ = call("fit", "joins.toml", "-o", "m.buttress", "--missing", "mean", "--engine", "stream",
+                        "--memory-limit", "300")
+    assert code == 0
+    assert "people.a is NULL" in out
+    code, _, err = call("fit", "joins.toml", "-o", "m.buttress", "--engine", "disk")
+    assert code == 2
+    assert "engine" in err
+
+
 @pytest.mark.parametrize(("arguments", "message"), [
     (["predict", "m.buttress", "short.csv", "-o", "p.csv"], "lack the columns 'price', 'kind'"),
     (["predict", "m.buttress", "words.csv", "-o", "p.csv"], "'a' held numbers before"),

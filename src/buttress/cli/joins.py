@@ -27,6 +27,9 @@ def fit(
     target: Annotated[str | None, typer.Option(help="The label, as table.column, in place of the file's.")] = None,
     alpha: Annotated[float, typer.Option(help="Weight of the squared norm against the mean hinge loss.")] = 1e-3,
     tol: Annotated[float, typer.Option(help="Relative width of the interval around the optimum to stop at.")] = 1e-3,
+    missing: Annotated[str, typer.Option(help="NULL in features: raise, or fill with zero or mean.")] = "raise",
+    engine: Annotated[str, typer.Option(help="Where rows are counted: auto, memory, stream or sql.")] = "auto",
+    memory_limit: Annotated[float, typer.Option(help="Megabytes that the fit may take.")] = 4000,
     max_time: Annotated[float | None, typer.Option(help="Most seconds.")] = None,
     seed: Annotated[int, typer.Option(help="Seed of the sample it starts from.")] = 0,
     all_coefficients: Annotated[bool, typer.Option("--all-coefficients", help="Print every coefficient.")] = False,
@@ -37,7 +40,8 @@ def fit(
 
     check_file(output)
     with ctrl_c():
-        model = fit_file(joins, target, alpha=alpha, tol=tol, max_time=max_time, random_state=seed, progress=True)
+        model = fit_file(joins, target, alpha=alpha, tol=tol, missing=missing, engine=engine, memory_limit=memory_limit,
+                         max_time=max_time, random_state=seed, progress=True)
     save(model, output)
     typer.echo(summary(model, all_coefficients))
     typer.echo(f"Written: {output}")

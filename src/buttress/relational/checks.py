@@ -33,7 +33,8 @@ def check_case(table: str, columns: Sequence[str]) -> None:
 def check_feature(table: str, column: str, kind: str, n_null: int, largest: float) -> None:
     """Refuse NULL, NaN, times, and numbers whose ``largest`` magnitude is beyond 1e100."""
     if n_null:
-        raise _null(f"Feature {table}.{column} is", n_null)
+        raise ValueError(f"Feature {table}.{column} is NULL or NaN in {n_null} rows. Impute or drop those rows, or fit "
+                         "with missing='mean', which fills and marks them.")
     if kind == "nested":
         raise ValueError(f"Feature {table}.{column} holds arrays, structures or bytes. Make a column of each part that "
                          "is a number or a word, and use those.")
