@@ -17,6 +17,8 @@ WEIGHTS_PER_LINE = 8  # 64-bit weights in a cache line of 64 bytes
 BINS_PER_LINE = 16  # 32-bit bins in such a line
 ROWS_AHEAD = 4  # rows ahead of the one in work whose lists are asked for
 
+# of functions that are called for each key or row: a call counts references to its arrays, which would cost more
+_inline = numba.njit(error_model="numpy", inline="always")
 _LISTS = "int64[::1], int64[::1], int32[::1], float64[::1]"
 
 
@@ -30,7 +32,7 @@ def _fetch_list(begin: Index, end: Index, bins: Index, mass: Array, k: int) -> N
         prefetch(bins, (e,))
 
 
-@numba.njit(error_model="numpy")
+@_inline
 def _inserted(bins: Index, mass: Array, first: int, last: int, z: int, v: float) -> int:
     """Add weight v to bin z of the list in [first, last), whose bins ascend; return where the list ends then."""
     if v == 0:
@@ -49,7 +51,7 @@ def _inserted(bins: Index, mass: Array, first: int, last: int, z: int, v: float)
     return last + 1
 
 
-@numba.njit(error_model="numpy")
+@_inline
 def _extent(q: Index, key: Index, first: int, last: int, begin: Index, end: Index, bins: Index, mass: Array,
             width: int) -> tuple[int, int]:
     """Return the number of entries of the rows [first, last), and of the bins that they span; asks for lists ahead."""
@@ -57,11 +59,6 @@ def _extent(q: Index, key: Index, first: int, last: int, begin: Index, end: Inde
     high = -1
     entries = 0
     for t in range(first, last):
-        if key.size == 0:
-            low = min(low, q[t])
-            high = max(high, q[t])
-            entries += 1
-            continue
         if t + ROWS_AHEAD < key.size and key[t + ROWS_AHEAD] != key[t + ROWS_AHEAD - 1]:
             _fetch_list(begin, end, bins, mass, key[t + ROWS_AHEAD])
         if end[key[t]] > begin[key[t]]:
@@ -71,7 +68,7 @@ def _extent(q: Index, key: Index, first: int, last: int, begin: Index, end: Inde
     return entries, high - low + 1
 
 
-@numba.njit(error_model="numpy")
+@_inline
 def _few(q: Index, key: Index, first: int, last: int, begin: Index, end: Index, bins: Index, mass: Array,
          width: int) -> bool:
     """Say whether the rows [first, last) have so few entries that sorting them takes fewer steps than their bins."""
@@ -81,21 +78,18 @@ def _few(q: Index, key: Index, first: int, last: int, begin: Index, end: Index, 
     return entries * entries < span
 
 
-@numba.njit(error_model="numpy")
+@_inline
 def _in_order(q: Index, w: Array, key: Index, first: int, last: int, begin: Index, end: Index, bins: Index,
               mass: Array, out_bins: Index, out_mass: Array, out_begin: int) -> int:
     """Make the list of the rows [first, last), its entries put in order one by one; return where it ends."""
     place = out_begin
     for t in range(first, last):
-        if key.size == 0:
-            place = _inserted(out_bins, out_mass, out_begin, place, q[t], w[t])
-            continue
         for e in range(begin[key[t]], end[key[t]]):
             place = _inserted(out_bins, out_mass, out_begin, place, q[t] + bins[e], w[t] * mass[e])
     return place
 
 
-@numba.njit(error_model="numpy")
+@_inline
 def _packed(acc: Array, low: int, high: int, bins: Index, mass: Array, place: int) -> int:
     """Move what is not 0 of the bins low to high to a list at ``place``, and clear them; return where the list ends."""
     for z in range(low, high + 1):  # without a branch, which no processor could predict
@@ -107,28 +101,48 @@ def _packed(acc: Array, low: int, high: int, bins: Index, mass: Array, place: in
     return place
 
 
+@compile_kernel(f"void(int32[::1], float64[::1], int64[::1], int64, {_LISTS})")
+def leaf_up(q: Index, w: Array, start: Index, width: int, out_begin: Index, out_end: Index, out_bins: Index,
+            out_mass: Array) -> None:
+    """Lists of the keys of a block whose rows consult none: each row's bin and weight, added up per key.
+
+    They are added up in a dense array, or sorted where they are few beside the bins that they span.
+    """
+    acc = np.zeros(width)
+    for k in range(start.size - 1):
+        n_rows = start[k + 1] - start[k]
+        low = width
+        high = -1
+        for t in range(start[k], start[k + 1]):
+            low = min(low, q[t])
+            high = max(high, q[t])
+        place = out_begin[k]
+        if n_rows == 1 or n_rows * n_rows <= high - low:
+            for t in range(start[k], start[k + 1]):
+                place = _inserted(out_bins, out_mass, out_begin[k], place, q[t], w[t])
+            out_end[k] = place
+            continue
+        for t in range(start[k], start[k + 1]):
+            acc[q[t]] += w[t]
+        out_end[k] = _packed(acc, low, high, out_bins, out_mass, place)
+
+
 @compile_kernel(f"void(int32[::1], float64[::1], int64[::1], int64[::1], {_LISTS}, int64, {_LISTS})")
 def block_up(q: Index, w: Array, start: Index, key: Index, begin: Index, end: Index, bins: Index, mass: Array,
              width: int, out_begin: Index, out_end: Index, out_bins: Index, out_mass: Array) -> None:
-    """Lists of a block's keys: shift the consulted list by each row's bin, weigh it, add up per key.
+    """Lists of a block's keys: shift the list that each row consults by its bin, weigh it, add up per key.
 
     Entries are added up in a dense array, or sorted where they are few beside the bins that they span.
     """
     acc = np.zeros(width)
-    leaf = key.size == 0
     for k in range(start.size - 1):
-        if _few(q, key, start[k], start[k + 1], begin, end, bins, mass, width):
+        if start[k + 1] - start[k] == 1 or _few(q, key, start[k], start[k + 1], begin, end, bins, mass, width):
             out_end[k] = _in_order(q, w, key, start[k], start[k + 1], begin, end, bins, mass, out_bins, out_mass,
                                    out_begin[k])
             continue
         low = width
         high = -1
         for t in range(start[k], start[k + 1]):
-            if leaf:
-                acc[q[t]] += w[t]
-                low = min(low, q[t])
-                high = max(high, q[t])
-                continue
             if t + ROWS_AHEAD < key.size and key[t + ROWS_AHEAD] != key[t + ROWS_AHEAD - 1]:
                 _fetch_list(begin, end, bins, mass, key[t + ROWS_AHEAD])
             first = begin[key[t]]
@@ -281,26 +295,7 @@ def _meet(weight: Array, value: Array, low: int, slope: Array, histogram: Array,
         weight[z] = 0.0
 
 
-@numba.njit(error_model="numpy")
-def _pairs(q: int, w: float, slope: Array, histogram: Array, bins: Index, mass: Array, adjoint: Array, first: int,
-           last: int, bins2: Index, mass2: Array, adjoint2: Array, first2: int, last2: int) -> float:
-    """Meet the two lists of a row pair by pair; return the sum of their weights times the slope of their sums."""
-    found = 0.0
-    for e in range(first, last):
-        g = w * mass[e]
-        total = 0.0
-        for f in range(first2, last2):
-            z = q + bins[e] + bins2[f]
-            v = slope[z]
-            total += mass2[f] * v
-            adjoint2[f] += g * v
-            histogram[z] += g * mass2[f]
-        found += mass[e] * total
-        adjoint[e] += w * total
-    return found
-
-
-@numba.njit(error_model="numpy")
+@_inline
 def _few_pairs(q: Index, key: Index, first: int, last: int, begin: Index, end: Index, bins: Index, mass: Array,
                width: int, n_second: int) -> bool:
     """Say whether the rows [first, last) make fewer pairs with a second list than both labels have bins there."""
@@ -318,7 +313,7 @@ def root_two(q: Index, w: Array, side: Index, key: Index, key2: Index, begin: In
     """Root with two lists; rows are sorted by the second list's key.
 
     Per key of the second list the first is gathered into a dense array, so that a row costs one list, not a product.
-    Where the pairs of entries are fewer than the bins of that array, they are met one by one.
+    Where the pairs of entries are fewer than the bins of that array, or a row is alone, they are met one by one.
     """
     width = slope.shape[1]
     weight = np.zeros((2, width))
@@ -330,11 +325,22 @@ def root_two(q: Index, w: Array, side: Index, key: Index, key2: Index, begin: In
             j += 1
         first2 = begin2[key2[i]]
         last2 = end2[key2[i]]
-        if _few_pairs(q, key, i, j, begin, end, bins, mass, width, last2 - first2):
-            for t in range(i, j):
+        if j - i == 1 or _few_pairs(q, key, i, j, begin, end, bins, mass, width, last2 - first2):
+            for t in range(i, j):  # no function: a call costs more than the few pairs of a row
                 s = side[t]
-                count[t] = w[t] * _pairs(q[t], w[t], slope[s], histogram[s], bins, mass, adjoint, begin[key[t]],
-                                         end[key[t]], bins2, mass2, adjoint2, first2, last2)
+                found = 0.0
+                for e in range(begin[key[t]], end[key[t]]):
+                    g = w[t] * mass[e]
+                    total = 0.0
+                    for f in range(first2, last2):
+                        z = q[t] + bins[e] + bins2[f]
+                        v = slope[s, z]
+                        total += mass2[f] * v
+                        adjoint2[f] += g * v
+                        histogram[s, z] += g * mass2[f]
+                    found += mass[e] * total
+                    adjoint[e] += w[t] * total
+                count[t] = w[t] * found
             i = j
             continue
         low, high = _gather(weight, side, q, w, key, i, j, begin, end, bins, mass)

@@ -7,7 +7,7 @@ import numpy as np
 
 from buttress._checks import Array
 from buttress.relational.counting import compiled, spectral
-from buttress.relational.counting.lists import Lists, no_lists, product_lists, room
+from buttress.relational.counting.lists import Lists, block_lists, leaf_lists, no_lists, product_lists
 from buttress.relational.counting.margins import FIRST_BINS, Evaluation, MarginLoss, evaluation
 from buttress.relational.counting.schedule import (
     Block,
@@ -171,10 +171,7 @@ def step_of(ranges: list[tuple[float, float]], bins: int) -> float:
 
 
 def _block(block: Block, q: Index, w: Array, lists: list[Lists], free: float) -> Lists:
-    op, key = block.lists[0] if block.lists else (-1, _NONE)
-    below = lists[op] if block.lists else no_lists()
-    width = int(q.max(initial=0)) + below.width
-    sizes = (below.end - below.begin)[key] if block.lists else np.ones(block.n_rows, dtype=np.int64)
-    out = room(np.add.reduceat(sizes, block.start[:-1]), width, free)
-    compiled.block_up(q, w, block.start, key, *below.arrays, width, *out.arrays)
-    return out
+    if not block.lists:
+        return leaf_lists(q, w, block.start, free)
+    op, key = block.lists[0]
+    return block_lists(q, w, block.start, key, lists[op], free)

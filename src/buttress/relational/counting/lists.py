@@ -46,6 +46,22 @@ def product_lists(product: Product, lists: list[Lists], free: float) -> Lists:
     return out
 
 
+def leaf_lists(q: Index, w: Array, start: Index, free: float) -> Lists:
+    """Return the lists of the keys of rows that consult none, from the rows' bins and weights."""
+    width = int(q.max(initial=0)) + 1
+    out = room(np.diff(start), width, free)
+    compiled.leaf_up(q, w, start, width, *out.arrays)
+    return out
+
+
+def block_lists(q: Index, w: Array, start: Index, key: Index, below: Lists, free: float) -> Lists:
+    """Return the lists of the keys of rows that consult the list ``key`` of ``below``."""
+    width = int(q.max(initial=0)) + below.width
+    out = room(np.add.reduceat((below.end - below.begin)[key], start[:-1]), width, free)
+    compiled.block_up(q, w, start, key, *below.arrays, width, *out.arrays)
+    return out
+
+
 def room(sizes: Index, width: int, free: float) -> Lists:
     """Return empty lists with room for ``sizes`` entries each, never more than ``width``, and one entry at the end.
 

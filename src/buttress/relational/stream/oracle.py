@@ -13,7 +13,7 @@ from sklearn.utils import check_random_state
 from buttress._checks import Array
 from buttress.relational.counting import compiled, spectral
 from buttress.relational.counting.grid import REFINABLE_SHARE, step_of
-from buttress.relational.counting.lists import Lists, no_lists, product_lists, room
+from buttress.relational.counting.lists import Lists, block_lists, leaf_lists, no_lists, product_lists
 from buttress.relational.counting.margins import FIRST_BINS, Evaluation, MarginLoss, evaluation
 from buttress.relational.counting.schedule import Product, multiplied
 from buttress.relational.plan.plan import Index
@@ -110,12 +110,12 @@ class _Pass:
         for chunk in node.chunks():
             q, low = self._bins(i, chunk)
             part = self._consulted(i, chunk, messages, most=1)
-            below, key = _only(part)
             start, _ = _groups(chunk.up)
-            sizes = (below.end - below.begin)[key] if part.keys else np.ones(len(q), dtype=np.int64)
-            width = int(q.max(initial=0)) + below.width
-            out = room(np.add.reduceat(sizes, start[:-1]), width, self.free)
-            compiled.block_up(q, chunk.weight, start, key, *below.arrays, width, *out.arrays)
+            if part.keys:
+                op, key = part.keys[0]
+                out = block_lists(q, chunk.weight, start, key, part.lists[op], self.free)
+            else:
+                out = leaf_lists(q, chunk.weight, start, self.free)
             made = _compact(out), low + part.low
             if chunk.up[0] == last:
                 self.free += found[-1][0].megabytes
