@@ -51,13 +51,17 @@ def live_join(connection, prefix):
 
 
 def writer_of(prefix, stop):
-    """Commit, again and again, what moves the optimum: labels turned over, rows added and taken away."""
+    """Commit, again and again, what moves the optimum: labels turned over, rows taken away and added.
+
+    The tables keep their size however long this goes on: what is added goes in the next round, and dead rows too.
+    """
     with another(autocommit=True) as writer:
         while not stop.is_set():
             writer.execute(f"UPDATE {prefix}_a SET y = 1 - y WHERE k % 3 = 0")
-            writer.execute(f"INSERT INTO {prefix}_b SELECT k, 5 * z FROM {prefix}_b WHERE k < 5")
-            writer.execute(f"DELETE FROM {prefix}_b WHERE abs(z) > 4")
-            stop.wait(0.02)  # each round leaves dead rows, which nobody removes while a snapshot is open
+            writer.execute(f"DELETE FROM {prefix}_b WHERE z > 5")
+            writer.execute(f"INSERT INTO {prefix}_b SELECT k, 10 + z FROM {prefix}_b WHERE k < 5")
+            writer.execute(f"VACUUM {prefix}_a, {prefix}_b")
+            stop.wait(0.02)
 
 
 def true_interval(model, seen):

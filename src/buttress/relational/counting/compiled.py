@@ -97,7 +97,7 @@ def _packed(acc: Array, low: int, high: int, bins: Index, mass: Array, place: in
         bins[place] = z
         mass[place] = v
         acc[z] = 0.0
-        place += np.int64(v != 0)
+        place += int(v != 0)
     return place
 
 
