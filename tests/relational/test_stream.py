@@ -12,6 +12,7 @@ import pytest
 from relational_problems import chain, design, hinge_mean, joined, materialise
 from relational_schemas import random_schema
 from relational_storage import in_database
+from relational_storage import store as store_frame
 from sklearn.svm import LinearSVC
 
 from buttress import NotConvergedWarning
@@ -181,6 +182,15 @@ def test_duckdb_is_streamed_with_and_without_pandas(duckdb_connection, monkeypat
         check_pass(join, there, "label_row")
     monkeypatch.setitem(sys.modules, "pandas", None)
     check_pass(join, there, "label_row")
+
+
+def test_tables_called_like_the_parts_of_our_selects_are_streamed(duckdb_connection):
+    join = joined(4, shape="star", left=True)
+    tables = []
+    for i, table in enumerate(join.tables):
+        store_frame(table.source, f"t{i}", duckdb_connection.execute, DUCKDB)
+        tables.append(Table(table.name, (duckdb_connection, f"t{i}"), features=table.features, label=table.label))
+    check_pass(join, Join(tables, join.on), "label_row")
 
 
 @pytest.mark.parametrize("rows", [2, 50_000])

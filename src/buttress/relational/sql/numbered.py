@@ -12,16 +12,16 @@ def numbered(tree: SqlTree, i: int) -> str:
     child (-1 where a left join finds none), its weight, in the root also the label's side, and its features. Rows come
     in the order of the first column. The database compares the keys, so that equal ones have one number.
     """
-    parts = reduced(tree, ["1 AS one"] * len(tree.nodes))
+    named = [f"{name} AS x{j}" for j, name in enumerate(tree.nodes[i].features)]
+    rows = base(tree, i, ", ".join([*weight_columns(tree, i), *named]))  # those that the joins leave are in r<i>
+    parts = [f"x{i} AS ({rows})", *reduced(tree, ["1 AS one"] * len(tree.nodes))]
     if tree.per_label_row and i == tree.root:
         parts += [f"f{c} AS ({fan_out(tree, c)})" for c in reversed(tree.order) if c != tree.root]
     edges = [*([i] if i != tree.root else []), *tree.nodes[i].children]
     parts += [f"n{c} AS ({_numbers(tree, c)})" for c in edges]
     weight, more = own_weight(tree, i)
     text = " ".join([more, *(_join(tree, i, c) for c in edges)])
-    named = [f"{name} AS x{j}" for j, name in enumerate(tree.nodes[i].features)]
-    rows = base(tree, i, ", ".join([*weight_columns(tree, i), *named]))  # those that the joins leave are in r<i>
-    return f"WITH {', '.join(parts)} SELECT {', '.join(_chosen(tree, i, edges, weight))} FROM ({rows}) t {text}" \
+    return f"WITH {', '.join(parts)} SELECT {', '.join(_chosen(tree, i, edges, weight))} FROM x{i} t {text}" \
            + (" ORDER BY 1" if i != tree.root else "")
 
 
