@@ -341,15 +341,14 @@ def root_two(q: Index, w: Array, side: Index, key: Index, key2: Index, begin: In
                     found += mass[e] * total
                     adjoint[e] += w[t] * total
                 count[t] = w[t] * found
-            i = j
-            continue
-        low, high = _gather(weight, side, q, w, key, i, j, begin, end, bins, mass)
-        for s in range(2):
-            _meet(weight[s, low : high + 1], value[s, low : high + 1], low, slope[s], histogram[s], bins2[first2:last2],
-                  mass2[first2:last2], adjoint2[first2:last2])
-        for t in range(i, j):
-            if t + ROWS_AHEAD < key.size:
-                _fetch_list(begin, end, bins, mass, key[t + ROWS_AHEAD])
-                _fetch_list(begin, end, bins, adjoint, key[t + ROWS_AHEAD])
-            count[t] = w[t] * _consult(value, side[t], q[t], w[t], bins, mass, adjoint, begin[key[t]], end[key[t]])
+        else:
+            low, high = _gather(weight, side, q, w, key, i, j, begin, end, bins, mass)
+            for s in range(2):
+                _meet(weight[s, low : high + 1], value[s, low : high + 1], low, slope[s], histogram[s],
+                      bins2[first2:last2], mass2[first2:last2], adjoint2[first2:last2])
+            for t in range(i, j):
+                if t + ROWS_AHEAD < key.size:
+                    _fetch_list(begin, end, bins, mass, key[t + ROWS_AHEAD])
+                    _fetch_list(begin, end, bins, adjoint, key[t + ROWS_AHEAD])
+                count[t] = w[t] * _consult(value, side[t], q[t], w[t], bins, mass, adjoint, begin[key[t]], end[key[t]])
         i = j
