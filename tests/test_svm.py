@@ -237,6 +237,17 @@ def test_the_skipped_rows_of_the_certificate_carry_no_loss():
     assert model.primal_objective_ == pytest.approx(0.5 * b @ f + 10 * exact, rel=1e-4)
 
 
+@pytest.mark.parametrize("gap", [0.05, 0.5])
+def test_the_primal_objective_is_that_of_the_machine_that_predicts(gap):
+    """A fit that stops on the gap leaves free variables that do not agree on the intercept."""
+    X, y = large()
+    model = SVC(gap=gap).fit(X, y)
+    f = model.decision_function(X)
+    b = dual_variables(model, len(y))
+    loss = np.maximum(0, 1 - np.where(y == 1, 1, -1) * f).sum()
+    assert model.primal_objective_ == pytest.approx(0.5 * b @ (f - model.intercept_[0]) + loss, rel=3e-5)
+
+
 def test_float32_in_float32_out():
     X, y = large()
     model = SVC().fit(X.astype(np.float32), y)

@@ -16,7 +16,7 @@ from relational_storage import store as store_frame
 from sklearn.svm import LinearSVC
 
 from buttress import NotConvergedWarning
-from buttress.relational import Join, RelationalLinearSVC, Table, explain
+from buttress.relational import Join, RelationalLinearSVC, SourceChangedError, Table, explain
 from buttress.relational.counting import spectral
 from buttress.relational.counting.grid import GridOracle
 from buttress.relational.counting.margins import hinge, logistic
@@ -182,6 +182,21 @@ def test_duckdb_is_streamed_with_and_without_pandas(duckdb_connection, monkeypat
         check_pass(join, there, "label_row")
     monkeypatch.setitem(sys.modules, "pandas", None)
     check_pass(join, there, "label_row")
+
+
+def test_a_file_that_is_written_to_while_it_is_streamed_is_told(tmp_path):
+    join = joined(3)
+    tables = []
+    for table in join.tables:
+        path = tmp_path / f"{table.name}.csv"
+        table.source.to_csv(path, index=False)
+        tables.append(Table(table.name, path, features=table.features, label=table.label))
+    oracle = SqlOracle(Join(tables, join.on), keep=False)
+    row = path.read_text().splitlines()[1]
+    with path.open("a") as file:
+        file.write(row + "\n")
+    with pytest.raises(SourceChangedError, match="written to while it was read"):
+        streamed(oracle, 100, 0)
 
 
 @pytest.mark.parametrize("engine", ["sql", "stream"])

@@ -99,7 +99,7 @@ class RobustKernelClassifier(
         Share of wrong labels: the mean of ``outlier_proba_``; or the number given.
     contamination_interval_ : array of shape (2,)
         Meant to hold the share with probability .9, as far as wrong labels contradict the others: those near borders do
-        not. In trials it did so in .84 of fits. From the likelihood of all shares
+        not. In trials it did so in .84 of fits, labels wrong near a border left out. From the likelihood of all shares
         (``solvers/contamination/share_interval.py``).
     confusion_ : array of shape (n_classes, n_classes)
         Share of the rows of each true class (row) that is given each label (column). Unless labels wrong in some

@@ -85,8 +85,9 @@ class RobustKernelRegressor(
         Share of corrupt rows: the mean of ``outlier_proba_``, or the number given.
     contamination_interval_ : array of shape (2,)
         Meant to hold the share with probability .9, as far as corrupt rows contradict the others: those that lie within
-        the noise cannot be counted. In trials it did so in .86 of fits. From the likelihood of all shares
-        (``solvers/contamination/share_interval.py``); the lower end is 0 where the plain fit stays.
+        the noise cannot be counted. In trials it did so in .86 of fits, those with heavy tails left out. From the
+        likelihood of all shares (``solvers/contamination/share_interval.py``); the lower end is 0 where the plain fit
+        stays.
     agreement_ : array of shape (n,)
         Share of the starts that judge the row as ``inlier_mask_`` does; 1 where the fit is not exact.
     alpha_ : float

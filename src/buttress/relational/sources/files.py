@@ -59,6 +59,11 @@ def matching(path: FileSource) -> list[Path]:
     return [Path(found) for found in sorted(glob(str(path), recursive=True))]
 
 
+def marks_of(path: FileSource) -> list[tuple[Path, int, int]]:
+    """Return the files of a source, with their sizes and when they were written last: whether they have changed."""
+    return [(file, file.stat().st_size, file.stat().st_mtime_ns) for file in matching(path)]
+
+
 def scan_of(path: FileSource) -> str:
     """Return the SELECT that reads a Parquet or CSV file, or all files of a pattern such as ``"part-*.parquet"``.
 

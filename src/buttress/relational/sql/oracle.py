@@ -6,6 +6,7 @@ Only SELECT is sent. Files and frames are counted by a DuckDB of our own, which 
 import weakref
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
@@ -34,8 +35,17 @@ from buttress.relational.plan.plan import Encoding, Plan, TableData
 from buttress.relational.plan.shape import attributes
 from buttress.relational.plan.weighting import ClassWeight, class_factors
 from buttress.relational.sources.columns import Column, make_column, objects
-from buttress.relational.sources.databases import DuckDBConnection, SparkSession, pinned, reading, select, unpinned
+from buttress.relational.sources.databases import (
+    DuckDBConnection,
+    SourceChangedError,
+    SparkSession,
+    pinned,
+    reading,
+    select,
+    unpinned,
+)
 from buttress.relational.sources.dialects import SPARK
+from buttress.relational.sources.files import is_files, marks_of
 from buttress.relational.sql import text
 from buttress.relational.sql.listing import every_row, label_means
 from buttress.relational.sql.plan import column_sample, sql_home, sql_tree
@@ -81,6 +91,7 @@ class SqlOracle:
         self.encoding = encoding or Encoding()
         self.intercept = intercept
         self.connection, self.dialect, items = sql_home(join, pairs, memory)
+        self._marks = self._files()
         if self.dialect is SPARK:
             items = self._pinned(items, pairs)
         self.tree, self.columns, self.node_of = sql_tree(join, pairs, self.connection, self.dialect, items,
@@ -97,11 +108,21 @@ class SqlOracle:
         classes = self._label(samples[join.root])
         if keep and not join.connections:
             self._prepare()
+        self.check_files()
         n_rows, class_totals = self._count()
         self.total = self._weigh_classes(class_weight, classes, class_totals)
         self.plan = Plan(data, [], np.zeros(0), classes, join.root, [], n_rows, [], [], 0.0, np.zeros(0),
                          optional=join.optional(pairs))
         self._owners = self.tree.owners(self.tree.root)
+
+    def _files(self) -> list[list[tuple[Path, int, int]]]:
+        return [marks_of(table.source) for table in self.join.tables if is_files(table.source)]
+
+    def check_files(self) -> None:
+        """Raise SourceChangedError if a file of the join was written to since its first row was read."""
+        if self._files() != self._marks:
+            raise SourceChangedError("A file of the join was written to while it was read, so that nothing holds of "
+                                     "any one state of it. Fit again once it is complete, or fit a copy.")
 
     def _pinned(self, items: Sequence[str], pairs: Sequence[Pair]) -> list[str]:
         """Read the columns in use of each Spark table once, so that every pass counts the same rows."""

@@ -1,4 +1,4 @@
-"""From a plan in SQL to rows in files of our own, read once from where the tables are."""
+"""From a plan in SQL to rows in files of our own, before the first pass."""
 
 import numpy as np
 from numpy.random import RandomState
@@ -22,7 +22,8 @@ def streamed(oracle: SqlOracle, memory: float, random_state: RandomState | int |
     """Read the rows that take part in a join from its database, and return the oracle over them.
 
     They lie in a temporary folder, which goes with the oracle; the database is not needed any more. ``memory`` are the
-    megabytes that all this may take. Raises OSError when the disk is full.
+    megabytes that all this may take. Raises OSError when the disk is full, and
+    SourceChangedError when a file of the join is written to meanwhile.
     """
     sql = oracle.tree
     layouts = [_layout(oracle, i) for i in range(len(sql.nodes))]
@@ -36,6 +37,7 @@ def streamed(oracle: SqlOracle, memory: float, random_state: RandomState | int |
         except OSError as error:
             raise OSError(f"Rows of the join could not be written to {node.path.parent}: {error}. Set TMPDIR to a "
                           "folder with more room, or use engine='sql', which writes none.") from error
+    oracle.check_files()
     slices = oracle.plan.slices
     columns = [np.array([slices[t].start + j for t, j in node.owner], dtype=np.int64) for node in sql.nodes]
     intercept = slices[oracle.join.root].stop - 1 if oracle.intercept else None

@@ -333,7 +333,8 @@ def _solution(qp: QP, found: _Candidate, total: Outcome, limits: Limits, *, conv
     if not converged and total.status not in ended:
         _warn_of_limit(proof, total, limits)
     intercept = bias(proof.f - qp.p, b, qp.lo, qp.hi, qp.l1)
-    if not converged:  # free variables do not agree on it yet, and the primal objective is that of the best one
+    apart = limits.by_gap and proof.violation > MET * limits.tol
+    if apart or not converged:  # free variables do not agree on it yet, and the primal objective is that of the best
         intercept = best_intercept(qp.p - proof.f, qp.lo, qp.hi, qp.l1)
     return SVMSolution(b, intercept, proof.primal, proof.dual, total, converged, proof.f, found.point.downwards)
 

@@ -35,6 +35,8 @@ from buttress.solvers.ridge.tuning import LEVERAGES
 
 SPARSE_WEIGHTS = 20  # rows a row of weight, above which only the latter are taken, by number: time only, not recorded
 
+DROWNING = 1e6  # times what stays: sums that lose more are made anew, as ten of their sixteen digits would be rounding
+
 
 class LandmarkRidge:
     """f(x) = coef'z(x) fitted to rows of :class:`FeaturesOfRows`; rows of one group are left out together."""
@@ -126,7 +128,11 @@ class WeightedSums:
     def __call__(self, u: Array, targets: Array) -> Array:
         """Return the sums, not to be changed in place."""
         used, _, _ = self._last
-        sums = moved_to(u, used, self._toward(targets), partial(self.features.weighted_gram, targets=targets))
+        sums = self._toward(targets)
+        if _drowned(u, used, targets):
+            sums = np.zeros_like(sums)
+            used = np.zeros_like(used)
+        sums = moved_to(u, used, sums, partial(self.features.weighted_gram, targets=targets))
         self._last = u.copy(), targets.copy(), sums  # at the end: an interrupt must not leave half of the rows counted
         return sums
 
@@ -151,6 +157,12 @@ class WeightedSums:
     def recall(self, memory: Memory) -> None:
         """Go on from what ``memory`` returned."""
         self._last = memory["u"], memory["y"], memory["sums"]
+
+
+def _drowned(u: Array, used: Array, targets: Array) -> bool:
+    """Say whether rows lose so much weight times target that their rounding would outweigh digits of what stays."""
+    size = np.abs(targets).max(axis=1)
+    return bool((np.maximum(used - u, 0) * size).max() > DROWNING * (u * size).max())
 
 
 def rounded(u: Array) -> Array:
