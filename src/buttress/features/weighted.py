@@ -23,7 +23,7 @@ def weighted_gram(
 
     def term(part: slice) -> Array:
         block = take(rows[part])
-        # In float64: a target of 1e9 whose weight falls to 0 later must leave nothing behind.
+        # In float64: rows whose weight falls are taken off these sums again, which would keep what rounding lost.
         moments = None if targets is None else block.T @ (targets[rows[part]] * weight[part, None])
         block *= root[part, None].astype(block.dtype)
         gram: Array = block.T @ block

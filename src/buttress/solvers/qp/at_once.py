@@ -169,9 +169,7 @@ def _end(at: float, move: float, lo: float, hi: float, l1: float) -> float:
 
 
 @numba.njit(error_model="numpy")
-def _newton(
-    K: Array, f: Array, p: Array, b: Array, lo: Array, hi: Array, l1: Array, source: Source
-) -> int:
+def _newton(K: Array, f: Array, p: Array, b: Array, lo: Array, hi: Array, l1: Array, source: Source) -> int:
     """Make one Newton step: 1 if a bound or kink stopped it, 0 if none did, -1 if it is not for this pass."""
     free = _free(b, lo, hi, l1)
     if free.size < 2:
