@@ -20,7 +20,7 @@ from buttress.solvers.qp import active_set, solve
 from buttress.solvers.qp.active_set import exact_finish
 from buttress.solvers.qp.certificate import best_intercept, certify
 from buttress.solvers.qp.interior_point import feasible, interior_point
-from buttress.solvers.qp.machines import classifier_qp
+from buttress.solvers.qp.machines import classifier_qp, regressor_qp
 from buttress.solvers.qp.pairs import pair_updates
 from buttress.solvers.qp.program import QP, Point, bias, violation
 from buttress.solvers.qp.smo import block_smo, working_set
@@ -143,6 +143,42 @@ def test_float32_values_of_rows_on_bounds_are_not_used_where_they_are_wrong():
         found = certify(qp, Point(b, stored=qp.rows.times(b) + wrong))
         np.testing.assert_allclose(found.f, expected, atol=1e-10)
         assert found.dual == pytest.approx(dual, rel=1e-12)
+
+
+def by_brute_force(qp, b, f):
+    """The primal value at the best intercept and the dual value, for f = K b."""
+    r = qp.p - f - best_intercept(qp.p - f, qp.lo, qp.hi, qp.l1)
+    losses = qp.hi @ np.maximum(0, r - qp.l1) - qp.lo @ np.maximum(0, -r - qp.l1)
+    return 0.5 * b @ f + losses, qp.p @ b - qp.l1 @ np.abs(b) - 0.5 * b @ f
+
+
+@pytest.mark.parametrize("regression", [False, True])
+def test_a_sample_of_rows_in_float64_bounds_what_all_of_them_give(regression, monkeypatch):
+    X, y = large(2900)
+    rows = KernelRows(RBF(0.1), X, real=None)
+    target = X[:, 0] + 0.3 * np.sin(X[:, 1])
+    bound = np.full(len(y), 2.0)
+    qp = regressor_qp(rows, target, bound, 0.05) if regression else classifier_qp(rows, 2.0 * y - 1, bound)
+    point = run(block_smo(qp, tol=1e-3), tol=1e-3).state
+    asked = []
+    whole = KernelRows.exact_times
+    monkeypatch.setattr(KernelRows, "exact_times",
+                        lambda self, b, wanted=None: asked.append(len(wanted)) or whole(self, b, wanted))
+    K = RBF(0.1)(X, X)
+    for wrong in (0.0, 1e-7, -1e-7):  # f off by this in every row, beside the rounding of float32
+        f = K @ point.b
+        primal, dual = by_brute_force(qp, point.b, f)
+        seen = []
+        proof = certify(qp, Point(point.b, stored=point.stored + wrong), lambda found: seen.append(found) or True)
+        assert seen == [proof]
+        assert asked.pop() < 0.25 * len(y)
+        assert primal <= proof.primal < primal + 3e-5 * dual
+        assert dual - 3e-5 * dual < proof.dual <= dual
+        assert violation(f - qp.p, point.b, qp.lo, qp.hi, qp.l1) <= proof.violation < 1.01e-3
+    refused = certify(qp, point, lambda found: False)
+    assert len(asked) == 2
+    assert asked[-1] > asked[0]
+    assert refused.dual == pytest.approx(dual, rel=2e-5)
 
 
 def test_best_intercept_beats_a_grid():

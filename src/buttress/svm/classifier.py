@@ -1,6 +1,6 @@
 """The exact kernel support vector classifier."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -21,7 +21,7 @@ from buttress.certainty.probabilities import Certainty, Probabilities
 from buttress.checkpoints.resumable import resumable
 from buttress.gram.rows import KernelRows
 from buttress.kernels import Kernel, fitted_kernel, is_precomputed
-from buttress.solvers.qp.machines import SVMSolution, classifier_qp, hard_margin
+from buttress.solvers.qp.machines import Start, SVMSolution, classifier_qp, hard_margin
 from buttress.solvers.qp.solve import solve
 from buttress.solvers.run import all_or_nothing, countdown
 from buttress.svm.device import scorer
@@ -206,7 +206,7 @@ class SVC(Probabilities, CallbackSupportMixin, ClassifierMixin, BaseEstimator):
             return self
         previous = recalled(self) if self.warm_start else None
         task = self._prepare(X, y, sample_weight)
-        self._solve(task, previous)
+        self._solve(task, None if previous is None else self._starts(task, previous))
         return self
 
     def _adopt(self, best: "SVC") -> None:
@@ -252,8 +252,15 @@ class SVC(Probabilities, CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         apart = n_classes > 2 and self.multi_class == "ovo"
         return settled, kernel_rows(settled, self.cache_size, by_class if apart else None, self.device)
 
-    def _solve(self, task: Task, start: Array | None, *, inner: bool = False) -> None:
-        """Solve every problem from ``start`` (n, n_problems), coefficients of the rows as given, and set the model.
+    def _starts(self, task: Task, coef: Array) -> list[Start] | None:
+        """Return where each problem starts, by coefficients (n, k) of the rows as given; None where they do not fit."""
+        problems = self._problems(task)
+        if coef.shape != (task.X.shape[0], len(problems)):
+            return None
+        return [Start(coef[task.order[index], column]) for column, (_, index, _) in enumerate(problems)]
+
+    def _solve(self, task: Task, starts: Sequence[Start] | None, *, inner: bool = False) -> list[SVMSolution]:
+        """Solve every problem from its start, from 0 where there are none, set the model, and return the solutions.
 
         Ctrl-C is passed on until the last problem, and where the fit is ``inner``.
         """
@@ -268,9 +275,8 @@ class SVC(Probabilities, CallbackSupportMixin, ClassifierMixin, BaseEstimator):
             if np.isinf(self.C):
                 solution = hard_margin(rows, y, limits)
             else:
-                same = start is not None and start.shape == (task.X.shape[0], len(problems))
-                near = start[task.order[index], column] if start is not None and same else None
-                solution = solve(classifier_qp(rows, y, float(self.C) * task.weight[index], near), limits)
+                start = None if starts is None else starts[column]
+                solution = solve(classifier_qp(rows, y, float(self.C) * task.weight[index], start), limits)
             coef[index, column] = solution.b
             solutions.append(solution)
         curved = sum(solution.downwards for solution in solutions)
@@ -279,6 +285,7 @@ class SVC(Probabilities, CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         bounds = [(index, solution, float(self.C) * task.weight[index])
                   for (_, index, _), solution in zip(problems, solutions, strict=True)]
         self._keep_left_out(task, bounds)
+        return solutions
 
     def _problems(self, task: Task) -> list[tuple[KernelRows, Codes, Array]]:
         """Return the rows, their numbers among the rows solved on, and the signs of each problem."""

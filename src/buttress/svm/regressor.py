@@ -21,7 +21,7 @@ from buttress.checkpoints.resumable import resumable
 from buttress.gram.entries import Index
 from buttress.kernels import Kernel, Precomputed, fitted_kernel, is_precomputed
 from buttress.solvers.linear.intercept import best_intercept
-from buttress.solvers.qp.machines import SVMSolution, regressor_qp
+from buttress.solvers.qp.machines import Start, SVMSolution, regressor_qp
 from buttress.solvers.qp.program import Point
 from buttress.solvers.qp.solve import solve
 from buttress.solvers.run import Step, all_or_nothing
@@ -153,7 +153,7 @@ class SVR(Documented, ExpansionIntervals, CallbackSupportMixin, RegressorMixin, 
         kernel = fitted_kernel(self, rows, weight)
         used = np.flatnonzero(weight)
         settled = settled_on(kernel, rows, used, self.indefinite)
-        near = start[used, 0] if start is not None and len(start) == rows.shape[0] else None
+        near = Start(start[used, 0]) if start is not None and len(start) == rows.shape[0] else None
         shared = kernel_rows(settled, self.cache_size, device=self.device)
         qp = regressor_qp(shared, targets[used], self.C * weight[used], self.epsilon, near)
         model_of = partial(self._at, kernel, rows, used, settled, targets, weight)

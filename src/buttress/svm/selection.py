@@ -21,8 +21,8 @@ from buttress._types import MatrixLike
 from buttress._weights import check_weights
 from buttress.certainty.calibration import HeldOut, calibrate, pairs_of
 from buttress.kernels.choose import resolve_gamma
+from buttress.solvers.qp.machines import Start, SVMSolution
 from buttress.solvers.run import Budget
-from buttress.svm.machine import recalled
 
 if TYPE_CHECKING:
     from buttress.svm.classifier import SVC
@@ -160,15 +160,17 @@ class Line:
 
     first: "SVC"
     task: "Task"
-    last: "SVC | None" = None
+    C: float = 0.0
+    solved: Sequence[SVMSolution] = ()
 
     def fit(self, C: float, max_time: float | None) -> "SVC":
         """Return the fit at C. Ctrl-C is passed on."""
         model = copy(self.first)
         model.C = float(C)
         model.max_time = max_time
-        model._solve(self.task, None if self.last is None else scaled(self.last, model.C), inner=True)
-        self.last = model
+        starts = [scaled(solution, model.C / self.C) for solution in self.solved] or None
+        self.solved = model._solve(self.task, starts, inner=True)
+        self.C = model.C
         return model
 
     def with_gamma(self, gamma: float) -> "Line":
@@ -178,13 +180,9 @@ class Line:
         return Line(first, first._with_kernel(self.task))
 
 
-def scaled(model: "SVC", C: float) -> Array:
-    """Return the model's coefficients times the best factor that C allows: s maximises s sum|b| - s^2/2 b'Kb."""
-    coef = recalled(model)
-    assert coef is not None, "the model has been fitted"
-    dual = np.atleast_1d(model.dual_objective_)
-    total = np.abs(coef).sum(axis=0)
-    quadratic = 2 * (total - dual)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        best = np.where(quadratic > 0, total / quadratic, 1.0)
-    return coef * np.clip(best, 0.0, C / float(model.C))
+def scaled(solution: SVMSolution, most: float) -> Start:
+    """Return the coefficients times the best factor s up to ``most``: the one that maximises s sum|b| - s^2/2 b'Kb."""
+    total = float(np.abs(solution.b).sum())
+    quadratic = 2 * (total - solution.dual)
+    best = min(total / quadratic, most) if quadratic > 0 else min(1.0, most)
+    return Start(best * solution.b, None if solution.stored is None else best * solution.stored)

@@ -9,12 +9,15 @@ for lo <= 0 <= hi: the hinge losses of a classifier (p = y, one bound 0) and the
 regressor (l1 = epsilon). primal(b0) >= dual for every b0 and every feasible b, with equality at the optimum only.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from buttress._checks import Array
 from buttress._types import Mask
+from buttress.gram.rows import Index
 from buttress.solvers.linear.intercept import best_intercept
 from buttress.solvers.qp.compiled import gap_and_dual
 from buttress.solvers.qp.program import QP, Point, violation
@@ -23,8 +26,19 @@ from buttress.solvers.qp.program import QP, Point, violation
 # largest entry. A row whose loss is 0 by this much in float32 has loss 0 in float64 too, and likewise one with a loss.
 CLEAR = 1e-2
 SUSPECT = CLEAR / 10  # if f from float32 rows is wrong by more than this, none of it is used
-CHECKED = 256  # rows on their bounds whose float32 values are checked, evenly chosen; the others count as alike
+CHECKED = 256  # rows whose float32 values are checked, evenly chosen; the others count as alike
 DOUBT = 1e-5  # of the dual value: if float32 values may move it by more than this, none of them is used
+
+
+class Doubt(NamedTuple):
+    """How far the primal and the dual value and the KKT violation may be off, through float32 values of f."""
+
+    primal: float
+    dual: float
+    violation: float
+
+
+SURE = Doubt(0.0, 0.0, 0.0)
 
 
 @dataclass
@@ -36,55 +50,90 @@ class Certificate:
     violation: float
     f: Array
     rounding: float  # what rounding alone may add to the gap
+    doubt: float = 0.0  # what the gap holds for rows of f that are right to float32 only
 
     @property
     def gap(self) -> float:
         return self.primal - self.dual
 
 
-def certify(qp: QP, at: Point) -> Certificate:
+def certify(qp: QP, at: Point, enough: Callable[[Certificate], bool] | None = None) -> Certificate:
     """Return the certificate of the point.
 
-    f is computed from float64 entries of the kernel, except for rows whose term of the gap is 0 whatever f is nearby,
-    where the stored rows are float32 (see :func:`_mostly_exact`).
+    f is computed from float64 entries of the kernel. Where the stored rows are float32 there are two shorter ways: a
+    sample of the rows, where ``enough`` says that the bounds it gives will do (see :func:`_sampled`), and else all rows
+    but those whose term of the gap is 0 whatever f is nearby (see :func:`_mostly_exact`).
     """
     b = at.b
     if qp.rows.real != np.float32:
         return whole_certificate(qp, b, qp.rows.exact_times(b, None))
-    f, doubt = _mostly_exact(qp, at)
-    return whole_certificate(qp, b, f, doubt)
+    rough = qp.rows.times(b) if at.stored is None else at.stored
+    if enough is not None:
+        proof, error = _sampled(qp, b, rough)
+        if error <= SUSPECT and enough(proof):
+            return proof
+    return _mostly_exact(qp, b, rough)
 
 
-def whole_certificate(qp: QP, b: Array, f: Array, doubt: float = 0.0) -> Certificate:
-    """Return the certificate of b, for f = K b in float64; ``doubt`` is how far b'f / 2 may be off."""
+def whole_certificate(qp: QP, b: Array, f: Array, doubt: Doubt = SURE) -> Certificate:
+    """Return the certificate of b, for f = K b in float64 up to the doubt."""
     primal, dual, _ = objectives(f, b, qp.p, qp.lo, qp.hi, qp.l1)
     rounding = 4 * np.finfo(float).eps * float((qp.hi - qp.lo) @ np.abs(qp.p))
-    found = violation(f - qp.p, b, qp.lo, qp.hi, qp.l1)
-    return Certificate(primal + doubt, dual - doubt, found, f, rounding)
+    found = violation(f - qp.p, b, qp.lo, qp.hi, qp.l1) + doubt.violation
+    return Certificate(primal + doubt.primal, dual - doubt.dual, found, f, rounding, doubt.primal + doubt.dual)
 
 
-def _mostly_exact(qp: QP, at: Point) -> tuple[Array, float]:
-    """Return K b, partly from float32 rows, and a bound on the error of b'K b / 2.
+def _sampled(qp: QP, b: Array, rough: Array) -> tuple[Certificate, float]:
+    """Return the certificate with f from float32 rows, but for a sample of them, and the largest error e in that one.
+
+    No other row's error is taken to be larger. The dual is then off by at most e sum |b_i| / 2, and the primal by at
+    most e sum |b_i / 2 - t_i|, where -t_i is the slope of the loss of row i in f_i, or one of the two next to a kink.
+    """
+    least, most = _slopes_nearby(qp, b, rough)
+    weight = np.maximum(np.abs(0.5 * b - least), np.abs(0.5 * b - most))
+    counting = np.flatnonzero(weight)
+    checked = counting[:: max(1, len(counting) // CHECKED)]
+    f, error = _with_exact(qp, b, rough, checked)
+    weight[checked] = 0
+    others = 0.5 * float(np.abs(b).sum() - np.abs(b[checked]).sum())
+    return whole_certificate(qp, b, f, Doubt(error * float(weight.sum()), error * others, 2 * error)), error
+
+
+def _slopes_nearby(qp: QP, b: Array, f: Array) -> tuple[Array, Array]:
+    """Return the least and the largest slope of each row's loss in its residual, for f and all values near it."""
+    _, _, b0 = objectives(f, b, qp.p, qp.lo, qp.hi, qp.l1)
+    above = qp.p - f - b0 - qp.l1
+    below = f + b0 - qp.p - qp.l1
+    least = np.where(above > CLEAR, qp.hi, np.where(below > -CLEAR, qp.lo, 0.0))
+    most = np.where(below > CLEAR, qp.lo, np.where(above > -CLEAR, qp.hi, 0.0))
+    return least, most
+
+
+def _mostly_exact(qp: QP, b: Array, rough: Array) -> Certificate:
+    """Return the certificate with f from float32 rows where no error of it can move the gap.
 
     The gap is a sum over rows. The term of a row is 0 if b_i is 0 and the row clear of any loss, and if b_i is on a
     bound and the row clear in the loss. Such rows keep their float32 value. The error of that value is taken to be at
     most the largest one of all other rows, and of some of these, for which it is measured. It moves both objectives
     and not their difference, and is counted against both.
     """
-    b = at.b
-    rough = qp.rows.times(b) if at.stored is None else at.stored
-    clear = clear_rows(qp, b, rough)
-    on_bounds = np.flatnonzero(clear & (b != 0))
-    clear[on_bounds[:: max(1, len(on_bounds) // CHECKED)]] = False
-    wanted = np.flatnonzero(~clear)
-    f = qp.rows.exact_times(b, wanted)
-    error = float(np.abs(f - rough)[wanted].max(initial=0.0))
-    f[clear] = rough[clear]
-    doubt = 0.5 * error * float(np.abs(b[clear]).sum())
+    kept = clear_rows(qp, b, rough)
+    on_bounds = np.flatnonzero(kept & (b != 0))
+    kept[on_bounds[:: max(1, len(on_bounds) // CHECKED)]] = False
+    f, error = _with_exact(qp, b, rough, np.flatnonzero(~kept))
+    doubt = 0.5 * error * float(np.abs(b[kept]).sum())
     dual = float(b @ (qp.p - 0.5 * f) - qp.l1 @ np.abs(b))
     if error > SUSPECT or doubt > DOUBT * abs(dual):
-        return qp.rows.exact_times(b), 0.0
-    return f, doubt
+        return whole_certificate(qp, b, qp.rows.exact_times(b))
+    return whole_certificate(qp, b, f, Doubt(doubt, doubt, 0.0))
+
+
+def _with_exact(qp: QP, b: Array, rough: Array, wanted: Index) -> tuple[Array, float]:
+    """Return f with float64 values in the ``wanted`` rows and rough ones elsewhere, and the largest error of those."""
+    exact = qp.rows.exact_times(b, wanted)[wanted]
+    f = rough.copy()
+    f[wanted] = exact
+    return f, float(np.abs(exact - rough[wanted]).max(initial=0.0))
 
 
 def clear_rows(qp: QP, b: Array, f: Array) -> Mask:

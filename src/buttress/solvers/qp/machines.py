@@ -7,6 +7,7 @@ With b = y a this is the program with p = y. The regressor's has p = y, bounds -
 """
 
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -17,7 +18,7 @@ from buttress.solvers.qp.program import QP
 from buttress.solvers.qp.solve import Limits, SVMSolution, solve
 from buttress.solvers.run import countdown
 
-__all__ = ["SVMSolution", "classifier_qp", "hard_margin", "regressor_qp", "solve_svm"]
+__all__ = ["SVMSolution", "Start", "classifier_qp", "hard_margin", "regressor_qp", "solve_svm"]
 
 C_FACTOR = 100.0  # C is multiplied by this on the way to the hard margin: few solves, each started near its end
 HARDEST = 1e10  # C times the variance in feature space: beyond this a margin is below rounding
@@ -35,21 +36,38 @@ def solve_svm(
     return solve(classifier_qp(rows, y, bound), Limits(tol=tol, gap_tol=gap_tol, max_time=max_time, inner=True))
 
 
-def classifier_qp(rows: KernelRows, y: Array, bound: Array, start: Array | None = None) -> QP:
+class Start(NamedTuple):
+    """Where a problem starts: coefficients of its rows (n,), and K times these from the stored rows, where known."""
+
+    coef: Array
+    f: Array | None = None
+
+
+def classifier_qp(rows: KernelRows, y: Array, bound: Array, start: Start | None = None) -> QP:
     """Return the classifier's program, started from the feasible point nearest to ``start``."""
     lo = np.where(y > 0, 0.0, -bound)
     hi = np.where(y > 0, bound, 0.0)
-    return QP(rows, y, lo, hi, _first(start, lo, hi), np.zeros(len(y)))
+    b, f = _first(rows, start, lo, hi)
+    return QP(rows, y, lo, hi, b, np.zeros(len(y)), f)
 
 
-def regressor_qp(rows: KernelRows, y: Array, bound: Array, epsilon: float, start: Array | None = None) -> QP:
+def _first(rows: KernelRows, start: Start | None, lo: Array, hi: Array) -> tuple[Array, Array | None]:
+    """Return the feasible point b nearest to ``start``, 0 if no start is given, and K b where that is known."""
+    if start is None:
+        return np.zeros(len(lo)), np.zeros(len(lo))
+    b = feasible(start.coef, lo, hi)
+    if start.f is None:
+        return b, None
+    f = start.f.copy()
+    changed = np.flatnonzero(b != start.coef)
+    rows.add(f, changed, (b - start.coef)[changed])
+    return b, f
+
+
+def regressor_qp(rows: KernelRows, y: Array, bound: Array, epsilon: float, start: Start | None = None) -> QP:
     """Return the regressor's program, started from the feasible point nearest to ``start``."""
-    return QP(rows, y, -bound, bound, _first(start, -bound, bound), np.full(len(y), float(epsilon)))
-
-
-def _first(start: Array | None, lo: Array, hi: Array) -> Array:
-    """Return the feasible point nearest to ``start``, or 0 if no start is given."""
-    return np.zeros(len(lo)) if start is None else feasible(start, lo, hi)
+    b, f = _first(rows, start, -bound, bound)
+    return QP(rows, y, -bound, bound, b, np.full(len(y), float(epsilon)), f)
 
 
 def hard_margin(rows: KernelRows, y: Array, limits: Limits) -> SVMSolution:
@@ -72,7 +90,7 @@ def hard_margin(rows: KernelRows, y: Array, limits: Limits) -> SVMSolution:
             return solution
         if np.abs(solution.b).max() < C * (1 - AT_BOUND):
             return solution
-        start = solution.b
+        start = Start(solution.b, solution.stored)
         C *= C_FACTOR
     raise ValueError("C=inf asks for a hard margin, but the data cannot be separated by this kernel: every margin is "
                      f"below {HARDEST**-0.5:g} of the data's spread. Give a finite C, or a kernel that separates.")

@@ -18,7 +18,10 @@ from buttress.solvers.qp.compiled import largest_violation, middle_slope
 
 @dataclass(frozen=True)
 class QP:
-    """The data of the program: K by its rows; p, lo, hi, l1 >= 0 and a feasible ``start``, each of shape (n,)."""
+    """The data of the program: K by its rows; p, lo, hi, l1 >= 0 and a feasible ``start``, each of shape (n,).
+
+    ``start_f`` is K start, summed from the stored rows, where it is known.
+    """
 
     rows: KernelRows
     p: Array
@@ -26,6 +29,7 @@ class QP:
     hi: Array
     start: Array
     l1: Array
+    start_f: Array | None = None
 
     def __post_init__(self) -> None:
         for name in ("p", "lo", "hi", "start", "l1"):  # compiled loops take no other layout

@@ -128,7 +128,8 @@ def _step_in_span(qp: QP, state: _State, moved: int) -> None:
 
 def _first(qp: QP, at: Point) -> _State:
     b = at.b.copy()
-    g = (qp.rows.times(b) if at.f is None else at.f) - qp.p
+    f = at.stored if at.f is None else at.f
+    g = (qp.rows.times(b) if f is None else f) - qp.p
     return _State(b, g, first_size(qp.rows), np.empty(0, dtype=np.intp), None, at.gram, 0, at.downwards)
 
 

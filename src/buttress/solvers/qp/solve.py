@@ -13,6 +13,7 @@ Each phase takes a :class:`Point` and returns the next one; the program itself n
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
@@ -39,6 +40,7 @@ from buttress.solvers.run import Outcome, Step, Steps, countdown, run
 SOLVERS = ("auto", "smo", "ipm")
 SINGLE_TARGET = 0.9  # of tol: the target on float32 rows, lower so that the result meets tol in float64 too
 GAP_TARGET = 0.9  # of the gap asked for: the same for a gap measured on float32 rows
+DOUBTED = 0.1  # of the gap allowed: where float32 values may add more to it, more rows are computed in float64
 TIGHTEST = 1e-4  # of tol: the smallest violation that pairs are asked for
 MET = 1.01  # times tol: a certified violation up to this counts as met, because the run measured its own rounded g
 FASTER = 0.5  # of the last violation: float32 rows are kept if a phase brings it below this
@@ -80,8 +82,8 @@ class Limits:
 class SVMSolution:
     """b, the intercept, both objectives (their difference is the certificate) and how the run ended.
 
-    ``f`` is K b, right to float32 for rows without a coefficient that are far from any loss; ``downwards`` counts the
-    pair updates along which K has negative curvature.
+    ``f`` is K b, of which most rows may be right to float32 only (see ``certificate.py``), and ``stored`` is K b from the
+    stored rows, where it is known; ``downwards`` counts the pair updates along which K has negative curvature.
     """
 
     b: Array
@@ -92,6 +94,7 @@ class SVMSolution:
     converged: bool
     f: Array
     downwards: int = 0
+    stored: Array | None = None
 
     @property
     def gap(self) -> float:
@@ -137,7 +140,7 @@ def _solve(qp: QP, limits: Limits) -> SVMSolution:
     total = Outcome(None, "", 0, np.inf, np.inf)
     plan = _Plan(limits.solver, limits.tol * (SINGLE_TARGET if qp.rows.real == np.float32 else 1.0),
                  GAP_TARGET * limits.gap_tol if limits.by_gap and limits.convex else None)
-    point = Point(qp.start)
+    point = Point(qp.start, stored=qp.start_f)
     best: _Candidate | None = None
     worst = np.inf
     if _unfollowed(qp, limits):
@@ -149,7 +152,7 @@ def _solve(qp: QP, limits: Limits) -> SVMSolution:
             plan = _Plan("ipm", INTERIOR_TARGET * limits.gap_tol)
     while True:
         outcome, point = _phase(qp, point, limits, plan, left(), total)
-        found = _Candidate(point, certify(qp, point))
+        found = _Candidate(point, certify(qp, point, partial(_surely_enough, plan=plan, limits=limits)))
         proof = found.proof
         small = _good_enough(proof, plan, limits)
         done = outcome.status in ("converged", "exhausted")
@@ -203,6 +206,11 @@ def _good_enough(proof: Certificate, plan: _Plan, limits: Limits) -> bool:
     """Say whether the gap is small enough, and the violation too unless the interior-point method was used."""
     gap = proof.gap <= limits.gap_tol * abs(proof.primal) + proof.rounding
     return gap and (plan.solver == "ipm" or limits.by_gap or proof.violation <= MET * limits.tol)
+
+
+def _surely_enough(proof: Certificate, plan: _Plan, limits: Limits) -> bool:
+    """Say whether the certificate is good enough, and float32 values add little to it."""
+    return _good_enough(proof, plan, limits) and proof.doubt <= DOUBTED * limits.gap_tol * abs(proof.primal)
 
 
 def _tighter(proof: Certificate, limits: Limits, target: float) -> float:
@@ -336,7 +344,8 @@ def _solution(qp: QP, found: _Candidate, total: Outcome, limits: Limits, *, conv
     apart = limits.by_gap and proof.violation > MET * limits.tol
     if apart or not converged:  # free variables do not agree on it yet, and the primal objective is that of the best
         intercept = best_intercept(qp.p - proof.f, qp.lo, qp.hi, qp.l1)
-    return SVMSolution(b, intercept, proof.primal, proof.dual, total, converged, proof.f, found.point.downwards)
+    return SVMSolution(b, intercept, proof.primal, proof.dual, total, converged, proof.f, found.point.downwards,
+                       found.point.stored)
 
 
 def _warn_of_limit(proof: Certificate, total: Outcome, limits: Limits) -> None:
