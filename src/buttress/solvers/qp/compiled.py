@@ -4,10 +4,13 @@ A numpy expression for each takes a dozen temporary arrays, which on a few hundr
 """
 
 import numpy as np
+from numpy.typing import NDArray
 
 from buttress._checks import Array
 from buttress._compiling import compile_kernel
+from buttress._types import Mask
 
+Places = NDArray[np.int64]
 PART = 256  # terms that are summed on their own, so that rounding grows with their number and not with n
 
 
@@ -69,3 +72,38 @@ def gap_and_dual(
         gap += some
         dual += half
     return gap, dual
+
+
+@compile_kernel(
+    "void(float64[::1], float64[::1], float64[::1], float64[::1], float64[::1], float64[::1], float64[::1])"
+)
+def both_slopes(g: Array, b: Array, lo: Array, hi: Array, l1: Array, up: Array, down: Array) -> None:
+    """Put the slope of raising each variable into ``up``, inf at hi, and that of lowering it into ``down``, -inf at lo."""
+    for i in range(b.size):
+        up[i] = g[i] + (l1[i] if b[i] >= 0 else -l1[i]) if b[i] < hi[i] else np.inf
+        down[i] = g[i] + (l1[i] if b[i] > 0 else -l1[i]) if b[i] > lo[i] else -np.inf
+
+
+@compile_kernel("Tuple((int64[::1], int64[::1]))(float64[::1], float64[::1], boolean[::1])")
+def violators(up: Array, down: Array, left_out: Mask) -> tuple[Places, Places]:
+    """Return the variables whose raising violates with the lowering of some other one, and the other way round.
+
+    Those ``left_out`` are no members, but count as others.
+    """
+    least = up[0]
+    most = down[0]
+    for i in range(up.size):
+        least = min(least, up[i])
+        most = max(most, down[i])
+    raised = np.empty(up.size, np.int64)
+    lowered = np.empty(up.size, np.int64)
+    a = 0
+    z = 0
+    for i in range(up.size):
+        if not left_out[i] and up[i] < most:
+            raised[a] = i
+            a += 1
+        if not left_out[i] and down[i] > least:
+            lowered[z] = i
+            z += 1
+    return raised[:a], lowered[:z]

@@ -13,7 +13,7 @@ import numpy as np
 
 from buttress._checks import Array
 from buttress.gram.rows import KernelRows
-from buttress.solvers.qp.compiled import largest_violation, middle_slope
+from buttress.solvers.qp.compiled import both_slopes, largest_violation, middle_slope
 
 
 @dataclass(frozen=True)
@@ -60,10 +60,11 @@ class Point:
     downwards: int = 0
 
 
-def slopes(g: Array, b: Array, lo: Array, hi: Array, l1: Array | float = 0.0) -> tuple[Array, Array]:
+def slopes(g: Array, b: Array, lo: Array, hi: Array, l1: Array) -> tuple[Array, Array]:
     """Return the slopes of raising (inf where b = hi) and of lowering each variable (-inf where b = lo)."""
-    up = np.where(b < hi, g + np.where(b >= 0, l1, -np.asarray(l1)), np.inf)
-    down = np.where(b > lo, g + np.where(b > 0, l1, -np.asarray(l1)), -np.inf)
+    up = np.empty(len(b))
+    down = np.empty(len(b))
+    both_slopes(g, b, lo, hi, l1, up, down)
     return up, down
 
 

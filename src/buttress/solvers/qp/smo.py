@@ -16,6 +16,7 @@ from buttress.checkpoints.memory import Memory
 from buttress.gram.compiled import WIDTH_MULTIPLE
 from buttress.gram.rows import Index, KernelRows
 from buttress.solvers.qp.certificate import objectives
+from buttress.solvers.qp.compiled import violators
 from buttress.solvers.qp.pairs import pair_updates
 from buttress.solvers.qp.program import QP, Point, slopes
 from buttress.solvers.qp.subspace import Past, remembered, subspace_step
@@ -178,7 +179,8 @@ def _solve_block(qp: QP, K: Array, g: Array, b: Array, block: Index, tol: float,
 
 
 def working_set(up: Array, down: Array, size: int, last: Index) -> Index:
-    """Return ``size`` sorted indices: the last block's free variables, at most half, then the worst violators."""
+    """Return at most ``size`` sorted indices: the last block's free variables, at most half, then the worst violators.
+    """
     n = len(up)
     if size >= n:
         return np.arange(n)
@@ -186,10 +188,10 @@ def working_set(up: Array, down: Array, size: int, last: Index) -> Index:
     if len(kept) > size // 2:
         middle = 0.5 * (up.min() + down.max())
         kept = kept[np.argsort(-np.abs(up[kept] - middle), kind="stable")][: size // 2]
-    up = up.copy()
-    down = -down
-    up[kept] = np.inf
-    down[kept] = np.inf
+    chosen = np.zeros(n, dtype=bool)
+    chosen[kept] = True
     share = (size - len(kept)) // 2
-    sides = [np.argpartition(side, share - 1)[:share] for side in (up, down)]
-    return np.union1d(kept, np.concatenate(sides))
+    for side, found in zip((up, -down), violators(up, down, chosen), strict=True):
+        few = len(found) <= share
+        chosen[found if few else found[np.argpartition(side[found], share - 1)[:share]]] = True
+    return np.flatnonzero(chosen)
