@@ -23,6 +23,9 @@ COLUMNS_A_THREAD = 4096  # columns of stored rows that one thread adds at a time
 HANDS = 16  # parts into which the rows of tiles are split; fixed, so that the sum does not depend on the threads
 ROUGH = 1e-5  # float32 entries with a larger relative error are not used
 WIDE = 128  # if X has more columns, entries are taken from stored rows instead of computed again
+# Entries: with rows of a multiple of these, entries below each other share lines of the processor's first cache, and
+# transposing takes two to three times as long
+CLASHING = 512
 SPARE_FILLS = 64  # fillings kept beyond twice the number that stored rows can be from
 WAITING_BYTES = 512 * 2**20  # largest buffer that is kept for the next fit
 
@@ -66,6 +69,7 @@ class RowCache:
         self.sections = list(sections)
         self.diagonal = kernel.diagonal(X).astype(np.float64)
         self._spare = np.empty(0)
+        self._scratch = np.empty(0)
         self.n_computed = 0.0  # entries computed so far, in units of whole rows
         self._allocate(prepared)
         self.whole = at_once and self.real == np.float64 and self.capacity == X.shape[0]
@@ -96,6 +100,12 @@ class RowCache:
         if self._spare.size < height * width:
             self._spare = np.empty(height * width)
         return self._spare[: height * width].reshape(height, width)
+
+    def scratch(self, height: int, width: int) -> Array:
+        """Return memory for a matrix in the precision of the rows, which the next call returns again."""
+        if self._scratch.size < height * width or self._scratch.dtype != self.real:
+            self._scratch = np.empty(height * width, dtype=self.real)
+        return self._scratch[: height * width].reshape(height, width)
 
     def memory(self) -> Memory:
         """Return which rows are stored, and from which fillings: entries depend a little on what else is computed."""
@@ -289,14 +299,16 @@ class KernelRows:
         slots = self.cache.slots(self.index[index], self.chosen)
         return np.concatenate([self.cache.store[slots, start:stop] for start, stop in self.ranges], axis=1)
 
-    def block(self, index: Index, out: Array | None = None) -> Array:
-        """Return the entries among the rows ``index``, with zero columns up to a multiple of 64.
+    def block(self, index: Index) -> Array:
+        """Return the entries among the rows ``index``, with zero columns up to a multiple of 64, not of 512.
 
-        No whole row is computed. ``out``, an earlier block, is used again if it has the right shape and precision.
+        No whole row is computed. The next block of the same cache overwrites it, unless it is that of all rows.
         """
         size = len(index)
-        shape = (size, -(-size // WIDTH_MULTIPLE) * WIDTH_MULTIPLE)
-        K = out if out is not None and out.shape == shape and out.dtype == self.real else np.zeros(shape, self.real)
+        width = -(-size // WIDTH_MULTIPLE) * WIDTH_MULTIPLE
+        width += WIDTH_MULTIPLE if width % CLASHING == 0 else 0
+        K = np.empty((size, width), self.real) if size == len(self) else self.cache.scratch(size, width)
+        K[:, size:] = 0
         where = self.index[index]
         if self.cache.whole and size == len(self):
             self._copy_sections(K)

@@ -68,7 +68,7 @@ def block_smo(
                    memory=partial(_memory, state, rows))
         block = working_set(up, down, state.size, state.block)
         K = state.K
-        K = rows.block(block, K) if K is None or len(K) < len(b) else K  # the block of all rows stays the same
+        K = rows.block(block) if K is None or len(K) < len(b) else K  # the block of all rows stays the same
         share = SHARE_OF_GAP if len(block) < len(b) else SHARE_OF_WHOLE
         most = PAIRS_A_ROW * state.size
         inner, pairs, curved = _solve_block(qp, K, g, b, block, max(tol / 2, share * viol), most)
