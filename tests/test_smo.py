@@ -168,14 +168,14 @@ def test_a_sample_of_rows_in_float64_bounds_what_all_of_them_give(regression, mo
     for wrong in (0.0, 1e-7, -1e-7):  # f off by this in every row, beside the rounding of float32
         f = K @ point.b
         primal, dual = by_brute_force(qp, point.b, f)
-        seen = []
-        proof = certify(qp, Point(point.b, stored=point.stored + wrong), lambda found: seen.append(found) or True)
-        assert seen == [proof]
+        proof = certify(qp, Point(point.b, stored=point.stored + wrong), lambda found: found.doubt > 0)
+        assert proof.doubt > 0
         assert asked.pop() < 0.25 * len(y)
         assert primal <= proof.primal < primal + 3e-5 * dual
         assert dual - 3e-5 * dual < proof.dual <= dual
         assert violation(f - qp.p, point.b, qp.lo, qp.hi, qp.l1) <= proof.violation < 1.01e-3
     refused = certify(qp, point, lambda found: False)
+    assert refused.doubt < proof.doubt
     assert len(asked) == 2
     assert asked[-1] > asked[0]
     assert refused.dual == pytest.approx(dual, rel=2e-5)

@@ -29,7 +29,7 @@ from buttress.relational import EntityFeatures, Join, Table
 
 INSTANTS = 3  # of Ctrl-C in the short run, and 50 in the long one
 PACKAGE = str(Path(buttress.__file__).parent)
-OUTSIDE = ("guarded", "_give_back")  # what calls the fit, and what Python calls where nothing can be raised
+OUTSIDE = ("guarded", "give_back")  # what calls the fit, and what Python calls where nothing can be raised
 CASES = pytest.mark.parametrize("estimator", ESTIMATORS, ids=lambda e: type(e).__name__)
 
 

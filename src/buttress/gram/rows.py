@@ -13,6 +13,7 @@ from buttress._checks import Array
 from buttress._threads import share
 from buttress._types import DenseOrSparse
 from buttress.checkpoints.memory import Memory
+from buttress.gram.buffers import borrow, give_back
 from buttress.gram.compiled import WIDTH_MULTIPLE, add_rows, gather
 from buttress.gram.entries import Entries, Exact, Index, entries, exact_entries, worst_error
 from buttress.gram.tiles import tile_products, tiles
@@ -27,29 +28,6 @@ WIDE = 128  # if X has more columns, entries are taken from stored rows instead 
 # transposing takes two to three times as long
 CLASHING = 512
 SPARE_FILLS = 64  # fillings kept beyond twice the number that stored rows can be from
-WAITING_BYTES = 512 * 2**20  # largest buffer that is kept for the next fit
-
-_kept: list[Array] = []  # at most one buffer: the first use of new memory takes as long as computing what it holds
-
-
-def _borrow(size: int) -> Array:
-    """Return a buffer of at least ``size`` bytes: the one kept from an earlier fit if it is large enough."""
-    try:
-        buffer = _kept.pop()
-    except IndexError:
-        return np.empty(size, dtype=np.uint8)
-    return buffer if buffer.size >= size else np.empty(size, dtype=np.uint8)
-
-
-def _give_back(buffer: Array) -> None:
-    """Keep the buffer for the next fit, unless it is large or one is kept already."""
-    if buffer.size <= WAITING_BYTES and not _kept:
-        _kept.append(buffer)
-
-
-def release_memory() -> None:
-    """Give the memory that is kept for the next fit back to the system."""
-    _kept.clear()
 
 
 class RowCache:
@@ -82,8 +60,8 @@ class RowCache:
         self.real = np.dtype(prepared.real)
         self.capacity = int(np.clip(self.megabytes * 2**20 / (self.real.itemsize * n), 2, n))
         size = self.capacity * n * self.real.itemsize
-        buffer = _borrow(size)
-        self._lease = finalize(self, _give_back, buffer)
+        buffer = borrow(size)
+        self._lease = finalize(self, give_back, buffer)
         self._lease.atexit = False
         self.store = buffer[:size].view(self.real).reshape(self.capacity, n)
         self._slot = np.full(n, -1)  # where row i is stored, -1 if it is not
@@ -330,9 +308,13 @@ class KernelRows:
                 gather(self.cache.store, slots[top : top + 64], where, K, known[top : top + 64])
 
         share(work, range(0, len(known), 64), 10.0 * len(known) * len(where))  # one read costs about ten products
-        if new.size:
+        if not known.size:
+            self.cache.entries.among(where, K)
+        elif new.size:
             K[np.ix_(new, known)] = K[np.ix_(known, new)].T
-            K[np.ix_(new, new)] = self.cache.entries(where[new], where[new])
+            among = np.empty((len(new), len(new)), dtype=self.real)
+            self.cache.entries.among(where[new], among)
+            K[np.ix_(new, new)] = among
 
     def add(self, total: Array, index: Index, weights: Array) -> None:
         """Add sum_r weights[r] * row index[r] to ``total`` (n,) in place, summed in float64."""

@@ -16,7 +16,7 @@ from scipy.special import expit
 from sklearn.base import clone
 
 from buttress._callbacks import without_callbacks
-from buttress._checks import Array, NotConvergedWarning, warn_user
+from buttress._checks import NotConvergedWarning, warn_user
 from buttress._types import MatrixLike
 from buttress._weights import check_weights
 from buttress.certainty.calibration import HeldOut, calibrate, pairs_of

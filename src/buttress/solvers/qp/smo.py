@@ -23,7 +23,9 @@ from buttress.solvers.qp.subspace import Past, remembered, subspace_step
 from buttress.solvers.run import Step, Steps, restartable
 
 # Rows of a block. Larger blocks need fewer passes over the stored rows and more entries of their own.
-SMALL_BLOCK = 512  # at first
+SMALL_BLOCK = 512  # at first, at most
+LEAST_BLOCK = 128  # at first, where all rows are few
+SHARE_OF_ROWS = 8  # at first at most one row in so many: a pair of ten classes has 300 support vectors among 2,000 rows
 LARGE_BLOCK = 1024  # at last, and at once where all of K is stored
 FULL_MOVE = 0.75  # where entries are expensive, a block grows only if more than this share of its rows move
 NEW_ROWS = 0.25  # a block grows once a smaller share than this of the rows it moves had to be computed
@@ -167,7 +169,7 @@ def first_size(rows: KernelRows) -> int:
     """Return how many rows the first block has."""
     if rows.cache.whole:
         return min(LARGE_BLOCK, rows.capacity)
-    return min(SMALL_BLOCK, rows.capacity)
+    return min(SMALL_BLOCK, max(LEAST_BLOCK, len(rows) // SHARE_OF_ROWS), rows.capacity)
 
 
 def _solve_block(qp: QP, K: Array, g: Array, b: Array, block: Index, tol: float, most: int) -> _Solved:
