@@ -3,10 +3,11 @@
 import numpy as np
 import pytest
 
-from buttress import SVC, SVR
+from buttress import SVC, SVR, svc_path
 from buttress.kernels import RBF
 from buttress.solvers.linear.intercept import best_intercept
 
+CS = [0.01, 0.1, 0.5, 2.0, 10.0]
 ROWS = 2600  # more than are stored at once, so that blocks are solved one after another on float32 rows
 
 
@@ -37,6 +38,35 @@ def test_a_fit_stops_at_the_gap_asked_for(gap):
     assert model.n_iter_ < exact.n_iter_
     assert model.dual_objective_ <= exact.primal_objective_
     assert exact.dual_objective_ <= model.primal_objective_
+
+
+def test_every_model_of_a_path_has_the_gap_that_the_whole_matrix_gives():
+    X, y = data()
+    K = RBF(0.2)(X, X)
+    for C, model in zip(CS, svc_path(X, y, CS, gamma=0.2), strict=True):
+        alone = SVC(C=C, gamma=0.2).fit(X, y)
+        b = np.zeros(len(X))
+        b[model.support_] = model.dual_coef_[0]
+        assert model.converged_
+        assert 0 <= proven_gap(model, X, y, C, 0.2) <= model.dual_gap_ / model.primal_objective_ * (1 + 1e-6)
+        assert model.dual_objective_ <= np.abs(b).sum() - 0.5 * b @ K @ b
+        assert model.dual_objective_ <= alone.primal_objective_
+        assert alone.dual_objective_ <= model.primal_objective_
+
+
+def test_both_objectives_of_a_regressor_enclose_those_that_the_whole_matrix_gives():
+    X, _ = data()
+    y = np.sin(X[:, 0]) + 0.1 * X[:, 1]
+    model = SVR(C=2.0, epsilon=0.02, gamma=0.2).fit(X, y)
+    b = np.zeros(len(X))
+    b[model.support_] = model.dual_coef_[0]
+    f = RBF(0.2)(X, X) @ b
+    r = y - f - best_intercept(y - f, np.full(len(y), -2.0), np.full(len(y), 2.0), 0.02)
+    primal = 0.5 * b @ f + 2 * np.maximum(0, np.abs(r) - 0.02).sum()
+    dual = y @ b - 0.02 * np.abs(b).sum() - 0.5 * b @ f
+    assert model.converged_
+    assert model.dual_objective_ <= dual <= primal <= model.primal_objective_
+    assert model.dual_gap_ <= primal - dual + 2e-4 * primal
 
 
 def test_a_gap_below_what_tol_gives_is_met_too():

@@ -87,26 +87,26 @@ def _sampled(qp: QP, b: Array, rough: Array) -> tuple[Certificate, float]:
     """Return the certificate with f from float32 rows, but for a sample of them, and the largest error e in that one.
 
     No other row's error is taken to be larger. The dual is then off by at most e sum |b_i| / 2, and the primal by at
-    most e sum |b_i / 2 - t_i|, where -t_i is the slope of the loss of row i in f_i, or one of the two next to a kink.
+    most e sum |b_i / 2 - t_i|, where -t_i is the slope of the loss of row i in f_i, or the worse of two next to a kink.
     """
-    least, most = _slopes_nearby(qp, b, rough)
-    weight = np.maximum(np.abs(0.5 * b - least), np.abs(0.5 * b - most))
-    counting = np.flatnonzero(weight)
+    counting = np.flatnonzero(_worst_shares(qp, b, rough))
     checked = counting[:: max(1, len(counting) // CHECKED)]
     f, error = _with_exact(qp, b, rough, checked)
-    weight[checked] = 0
+    shares = _worst_shares(qp, b, f)
+    shares[checked] = 0
     others = 0.5 * float(np.abs(b).sum() - np.abs(b[checked]).sum())
-    return whole_certificate(qp, b, f, Doubt(error * float(weight.sum()), error * others, 2 * error)), error
+    return whole_certificate(qp, b, f, Doubt(error * float(shares.sum()), error * others, 2 * error)), error
 
 
-def _slopes_nearby(qp: QP, b: Array, f: Array) -> tuple[Array, Array]:
-    """Return the least and the largest slope of each row's loss in its residual, for f and all values near it."""
+def _worst_shares(qp: QP, b: Array, f: Array) -> Array:
+    """Return the largest |b_i / 2 - t_i| for any slope t_i that the loss of row i has near f_i at the best intercept."""
     _, _, b0 = objectives(f, b, qp.p, qp.lo, qp.hi, qp.l1)
     above = qp.p - f - b0 - qp.l1
     below = f + b0 - qp.p - qp.l1
     least = np.where(above > CLEAR, qp.hi, np.where(below > -CLEAR, qp.lo, 0.0))
     most = np.where(below > CLEAR, qp.lo, np.where(above > -CLEAR, qp.hi, 0.0))
-    return least, most
+    shares: Array = np.maximum(np.abs(0.5 * b - least), np.abs(0.5 * b - most))
+    return shares
 
 
 def _mostly_exact(qp: QP, b: Array, rough: Array) -> Certificate:

@@ -78,7 +78,7 @@ def gap_and_dual(
     "void(float64[::1], float64[::1], float64[::1], float64[::1], float64[::1], float64[::1], float64[::1])"
 )
 def both_slopes(g: Array, b: Array, lo: Array, hi: Array, l1: Array, up: Array, down: Array) -> None:
-    """Put the slope of raising each variable into ``up``, inf at hi, and that of lowering it into ``down``, -inf at lo."""
+    """Put the slope of raising each variable into ``up``, inf at hi, that of lowering it into ``down``, -inf at lo."""
     for i in range(b.size):
         up[i] = g[i] + (l1[i] if b[i] >= 0 else -l1[i]) if b[i] < hi[i] else np.inf
         down[i] = g[i] + (l1[i] if b[i] > 0 else -l1[i]) if b[i] > lo[i] else -np.inf

@@ -82,8 +82,8 @@ class Limits:
 class SVMSolution:
     """b, the intercept, both objectives (their difference is the certificate) and how the run ended.
 
-    ``f`` is K b, of which most rows may be right to float32 only (see ``certificate.py``), and ``stored`` is K b from the
-    stored rows, where it is known; ``downwards`` counts the pair updates along which K has negative curvature.
+    ``f`` is K b, of which most rows may be right to float32 only (see ``certificate.py``), and ``stored`` is K b from
+    the stored rows, where it is known; ``downwards`` counts the pair updates along which K has negative curvature.
     """
 
     b: Array
