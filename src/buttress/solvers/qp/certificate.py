@@ -99,7 +99,7 @@ def _sampled(qp: QP, b: Array, rough: Array) -> tuple[Certificate, float]:
 
 
 def _worst_shares(qp: QP, b: Array, f: Array) -> Array:
-    """Return the largest |b_i / 2 - t_i| for any slope t_i that the loss of row i has near f_i at the best intercept."""
+    """Return the largest |b_i / 2 - t_i| for any slope t_i of the loss of row i near f_i, at the best intercept."""
     _, _, b0 = objectives(f, b, qp.p, qp.lo, qp.hi, qp.l1)
     above = qp.p - f - b0 - qp.l1
     below = f + b0 - qp.p - qp.l1
