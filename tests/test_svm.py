@@ -199,7 +199,7 @@ def test_float32_rows_meet_the_tolerance_in_float64(options):
     assert model.converged_
     dual = np.abs(b).sum() - 0.5 * b @ K @ b
     assert model.dual_objective_ == pytest.approx(dual, rel=1e-5)
-    assert model.dual_objective_ <= dual * (1 + 1e-12)
+    assert model.dual_objective_ <= dual * (1 + 1e-11)  # the rounding of K, which b'Kb may multiply by a thousand
 
 
 def brute_force_objectives(model, X, y, C):
