@@ -171,7 +171,7 @@ def test_a_sample_of_rows_in_float64_bounds_what_all_of_them_give(regression, mo
         proof = certify(qp, Point(point.b, stored=point.stored + wrong), lambda found: found.doubt > 0)
         assert proof.doubt > 0
         assert asked.pop() < 0.25 * len(y)
-        assert primal <= proof.primal < primal + 3e-5 * dual
+        assert primal <= proof.primal < primal + 6e-5 * dual
         assert dual - 3e-5 * dual < proof.dual <= dual
         assert violation(f - qp.p, point.b, qp.lo, qp.hi, qp.l1) <= proof.violation < 1.01e-3
     refused = certify(qp, point, lambda found: False)

@@ -27,6 +27,7 @@ from buttress.solvers.qp.program import QP, Point, violation
 CLEAR = 1e-2
 SUSPECT = CLEAR / 10  # if f from float32 rows is wrong by more than this, none of it is used
 CHECKED = 256  # rows whose float32 values are checked, evenly chosen; the others count as alike
+SPREAD = 2.0  # of a million normal errors the largest is 1.7 times the largest of 256 of them
 DOUBT = 1e-5  # of the dual value: if float32 values may move it by more than this, none of them is used
 
 
@@ -84,18 +85,29 @@ def whole_certificate(qp: QP, b: Array, f: Array, doubt: Doubt = SURE) -> Certif
 
 
 def _sampled(qp: QP, b: Array, rough: Array) -> tuple[Certificate, float]:
-    """Return the certificate with f from float32 rows, but for a sample of them, and the largest error e in that one.
+    """Return the certificate with f from float32 rows, but for a sample of them, and the largest error taken to be.
 
-    No other row's error is taken to be larger. The dual is then off by at most e sum |b_i| / 2, and the primal by at
-    most e sum |b_i / 2 - t_i|, where -t_i is the slope of the loss of row i in f_i, or the worse of two next to a kink.
+    That of row i, e_i, is taken to be at most ``SPREAD`` times the largest one of the sample, both in units of the
+    rows' lengths in feature space, to which rounding is proportional. The dual is then off by at most
+    sum e_i |b_i| / 2, and the primal by at most sum e_i |b_i / 2 - t_i|, where -t_i is the slope of the loss of row i in
+    f_i, or the worse of two next to a kink.
     """
     counting = np.flatnonzero(_worst_shares(qp, b, rough))
     checked = counting[:: max(1, len(counting) // CHECKED)]
-    f, error = _with_exact(qp, b, rough, checked)
+    f, errors = _with_exact(qp, b, rough, checked)
+    length = _lengths(qp.rows.diagonal)
+    error = SPREAD * float((errors / length[checked]).max(initial=0.0)) * length
     shares = _worst_shares(qp, b, f)
-    shares[checked] = 0
-    others = 0.5 * float(np.abs(b).sum() - np.abs(b[checked]).sum())
-    return whole_certificate(qp, b, f, Doubt(error * float(shares.sum()), error * others, 2 * error)), error
+    most = float(error.max())
+    error[checked] = 0
+    return whole_certificate(qp, b, f, Doubt(float(error @ shares), 0.5 * float(error @ np.abs(b)), 2 * most)), most
+
+
+def _lengths(diagonal: Array) -> Array:
+    """Return the rows' lengths in feature space, none below their mean, as multiples of it; 1 where all are 0."""
+    length = np.sqrt(np.abs(diagonal))
+    mean = float(length.mean())
+    return np.maximum(length / mean, 1.0) if mean else np.ones(len(length))
 
 
 def _worst_shares(qp: QP, b: Array, f: Array) -> Array:
@@ -120,7 +132,8 @@ def _mostly_exact(qp: QP, b: Array, rough: Array) -> Certificate:
     kept = clear_rows(qp, b, rough)
     on_bounds = np.flatnonzero(kept & (b != 0))
     kept[on_bounds[:: max(1, len(on_bounds) // CHECKED)]] = False
-    f, error = _with_exact(qp, b, rough, np.flatnonzero(~kept))
+    f, errors = _with_exact(qp, b, rough, np.flatnonzero(~kept))
+    error = float(errors.max(initial=0.0))
     doubt = 0.5 * error * float(np.abs(b[kept]).sum())
     dual = float(b @ (qp.p - 0.5 * f) - qp.l1 @ np.abs(b))
     if error > SUSPECT or doubt > DOUBT * abs(dual):
@@ -128,12 +141,12 @@ def _mostly_exact(qp: QP, b: Array, rough: Array) -> Certificate:
     return whole_certificate(qp, b, f, Doubt(doubt, doubt, 0.0))
 
 
-def _with_exact(qp: QP, b: Array, rough: Array, wanted: Index) -> tuple[Array, float]:
-    """Return f with float64 values in the ``wanted`` rows and rough ones elsewhere, and the largest error of those."""
+def _with_exact(qp: QP, b: Array, rough: Array, wanted: Index) -> tuple[Array, Array]:
+    """Return f with float64 values in the ``wanted`` rows and rough ones elsewhere, and how far off the rough were."""
     exact = qp.rows.exact_times(b, wanted)[wanted]
     f = rough.copy()
     f[wanted] = exact
-    return f, float(np.abs(exact - rough[wanted]).max(initial=0.0))
+    return f, np.abs(exact - rough[wanted])
 
 
 def clear_rows(qp: QP, b: Array, f: Array) -> Mask:
