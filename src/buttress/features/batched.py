@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from buttress._checks import Array
 from buttress._threads import for_each, slices
-from buttress.features.made import FAINT, Recipe, recipe_of, too_large
+from buttress.features.made import FAINT, Recipe, Respond, recipe_of, too_large
 from buttress.features.nystroem import NystroemMap
 
 
@@ -21,6 +21,10 @@ class Batches(Protocol):
     """Batches of rows that can be gone through several times, here or in other processes."""
 
     sizes: list[int]
+
+    @property
+    def here(self) -> bool:
+        """Whether they are gone through in this process."""
 
     def each(self, function: Callable[..., Array], *rowwise: NDArray[Any]) -> list[Array]:
         """Return ``function(X, ...)`` of each batch X in their order; the rest are its parts of the arrays (n, ...)."""
@@ -53,26 +57,27 @@ class BatchedRows:
 
 
 class KeptBatches:
-    """Batches of which only some rows are used: those that are ``here`` (n,)."""
+    """Batches of which only some rows are used: those that are ``kept`` (n,)."""
 
-    def __init__(self, batches: Batches, here: NDArray[np.bool_]):
+    def __init__(self, batches: Batches, kept: NDArray[np.bool_]):
         self.batches = batches
-        self.here = here
+        self.kept = kept
+        self.here = batches.here
         ends = np.cumsum(batches.sizes)[:-1]
-        self.sizes = [int(part.sum()) for part in np.split(here, ends)]
+        self.sizes = [int(part.sum()) for part in np.split(kept, ends)]
 
     def each(self, function: Callable[..., Array], *rowwise: NDArray[Any]) -> list[Array]:
         """Return ``function(X, ...)`` of each batch X in their order; the rest are its parts of the arrays (k, ...)."""
-        return self.batches.each(partial(_of_kept, function), self.here, *map(self._spread, rowwise))
+        return self.batches.each(partial(_of_kept, function), self.kept, *map(self._spread, rowwise))
 
     def total(self, function: Callable[..., Array], *rowwise: NDArray[Any]) -> Array:
         """Return the sum of these."""
-        return self.batches.total(partial(_of_kept, function), self.here, *map(self._spread, rowwise))
+        return self.batches.total(partial(_of_kept, function), self.kept, *map(self._spread, rowwise))
 
     def _spread(self, values: NDArray[Any]) -> NDArray[Any]:
         """Return values (k, ...) of the rows used at their places among all."""
-        spread = np.zeros((len(self.here), *values.shape[1:]), dtype=values.dtype)
-        spread[self.here] = values
+        spread = np.zeros((len(self.kept), *values.shape[1:]), dtype=values.dtype)
+        spread[self.kept] = values
         return spread
 
 
@@ -111,6 +116,13 @@ class BatchedFeatures:
         here[rows] = True
         return self.X.batches.total(partial(_transposed_times, self.recipe), here, A)
 
+    def there_and_back(self, C: Array, respond: Respond, *rowwise: NDArray[Any]) -> tuple[Array, Array]:
+        """Return V = Z C (n, k) and Z'R (m, k) for R = ``respond(V, ...)`` (n, k), in one pass over the batches."""
+        m = self.shape[1]
+        found = self.X.batches.each(partial(_there_and_back, self.recipe, C, respond), *rowwise)
+        back = np.add.reduce([both[:m] for both in found], axis=0)
+        return np.concatenate([both[m:] for both in found]), back
+
     def weighted_gram(self, rows: NDArray[np.intp], weight: Array, targets: Array | None = None) -> Array:
         """Return sum_i weight_i z_i (z_i, y_i)' over the numbered rows: (m, m + k) for ``targets`` y (n, k)."""
         weights = np.zeros(self.shape[0])
@@ -134,6 +146,12 @@ def _measured(recipe: Recipe, unit: float, X: Array) -> Array:
 
     for_each(measure, slices(len(X), recipe.size))
     return measures
+
+
+def _there_and_back(recipe: Recipe, C: Array, respond: Respond, X: Array, *parts: Array) -> Array:
+    """Return Z'R (m, k) above V (n_k, k): one array travels."""
+    values, back = recipe.there_and_back(C, respond, X, *parts)
+    return np.vstack([back, values])
 
 
 def _transposed_times(recipe: Recipe, X: Array, here: NDArray[np.bool_], A: Array) -> Array:

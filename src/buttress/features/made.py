@@ -1,5 +1,6 @@
 """The Nystroem features of rows, made at each use."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Protocol
@@ -16,6 +17,8 @@ FEATURE_BYTES = 5_000_000_000  # most bytes of features held in memory
 SINGLE = 20_000_000  # with more entries, features are in float32
 FAINT = 1e-6  # of `unit`: if the squared length of a row's features is smaller, no landmark is near the row
 PANEL_ENTRIES = 100_000  # entries of a kernel panel that stays in the cache with what it is made from, 2.4 MB
+
+Respond = Callable[..., Array]  # of values V (k, c) and parts of arrays of the rows to R (k, c), row by row
 
 
 class FeaturesOfRows(Protocol):
@@ -41,6 +44,12 @@ class FeaturesOfRows(Protocol):
 
     def transposed_times(self, A: Array, rows: NDArray[np.intp] | None = None) -> Array:
         """Return Z'A, shape (m,) or (m, k), for A (n,) or (n, k), of which only these ``rows`` are not 0."""
+
+    def there_and_back(self, C: Array, respond: Respond, *rowwise: NDArray[Any]) -> tuple[Array, Array]:
+        """Return V = Z C (n, k) and Z'R (m, k) for R = ``respond(V, ...)`` (n, k), in one pass over the rows.
+
+        ``respond`` is called with some rows of V and of the arrays ``rowwise``, (n, ...), at a time.
+        """
 
     def weighted_gram(self, rows: NDArray[np.intp], weight: Array, targets: Array | None = None) -> Array:
         """Return sum_i weight_i z_i (z_i, y_i)' over the numbered rows, of weights >= 0.
@@ -91,8 +100,7 @@ class Recipe:
     def times(self, C: Array, X: Array) -> Array:
         """Return Z C for the features Z of the rows of X; Z C = K (root c) needs kernel columns only."""
         values = np.empty((X.shape[0], *C.shape[1:]))
-        inner = self.feature_map.root @ C[: self.width]
-        added = 0.0 if self.constant is None else self.constant * C[-1]
+        inner, added = self._inner(C)
 
         def multiply(part: slice) -> None:
             values[part] = self._panel(X[part]) @ inner + added
@@ -104,8 +112,32 @@ class Recipe:
         """Return Z'A for the features Z of the rows of X, and A (n,) or (n, k)."""
         inner = total(lambda part: self._panel(X[part]).T @ A[part], self._parts(X),
                       (len(self.feature_map.root), *A.shape[1:]))
+        return self._products(inner, A.sum(axis=0))
+
+    def there_and_back(self, C: Array, respond: Respond, X: Array, *rowwise: NDArray[Any]) -> tuple[Array, Array]:
+        """Return V = Z C and Z'R for R = ``respond(V, ...)``, of the rows of X; kernel panels are made once."""
+        values = np.empty((X.shape[0], C.shape[1]))
+        pulls = np.empty_like(values)
+        inner, added = self._inner(C)
+
+        def term(part: slice) -> Array:
+            panel = self._panel(X[part])
+            values[part] = panel @ inner + added
+            pulls[part] = respond(values[part], *[of[part] for of in rowwise])
+            back: Array = panel.T @ pulls[part]
+            return back
+
+        back = total(term, self._parts(X), (len(self.feature_map.root), C.shape[1]))
+        return values, self._products(back, pulls.sum(axis=0))
+
+    def _inner(self, C: Array) -> tuple[Array, Any]:
+        """Return the coefficients of kernel columns, and the constant, for Z C."""
+        return self.feature_map.root @ C[: self.width], 0.0 if self.constant is None else self.constant * C[-1]
+
+    def _products(self, inner: Array, summed: Array) -> Array:
+        """Return Z'A from the kernel panels' sums K'A and the sums of the columns of A."""
         products = self.feature_map.root.T @ inner
-        return products if self.constant is None else np.concatenate([products, self.constant * A.sum(axis=0)[None]])
+        return products if self.constant is None else np.concatenate([products, self.constant * summed[None]])
 
     def gram(self, X: Array, weight: Array, targets: Array | None = None) -> Array:
         """Return sum_i weight_i z_i (z_i, y_i)' over the rows of X; weight (n,) >= 0, targets y (n, k)."""

@@ -112,6 +112,8 @@ def _of_pairs(estimator: Any, again: Callable[[], Pairs]) -> BatchedTable:
 class PairedBatches:
     """Batches of this process: pairs (X, y), of which X is used."""
 
+    here = True
+
     def __init__(self, again: Callable[[], Pairs], sizes: list[int], dtype: np.dtype[Any]):
         self.again = again
         self.sizes = sizes
@@ -181,6 +183,8 @@ def _of_dask(estimator: Any, X: Any, y: Any) -> BatchedTable:
 
 class DaskBatches:
     """Batches that Dask's workers read, or hold where the collection was persisted."""
+
+    here = False
 
     def __init__(self, blocks: list[Any], sizes: list[int], dtype: np.dtype[Any]):
         self.blocks = blocks

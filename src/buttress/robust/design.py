@@ -18,9 +18,9 @@ from buttress._rows import COPIES, distinct_rows, drawn_rows, equal_rows, near_c
 from buttress._threads import own_threads, threads_for
 from buttress.expansion import KernelExpansion
 from buttress.features import NystroemMap, nystroem
-from buttress.features.batched import BatchedFeatures, BatchedRows
+from buttress.features.batched import BatchedRows
 from buttress.features.made import FeaturesOfRows
-from buttress.features.stored import LandmarkFeatures
+from buttress.features.stored import LandmarkFeatures, features_of_batches
 from buttress.gram.entries import entries
 from buttress.kernels import Kernel, MultiscaleRBF, centers, fitted_kernel, is_precomputed, warn_of_scale
 from buttress.robust.tuning import DESIGN
@@ -279,7 +279,7 @@ def _features_and_groups(
 ) -> tuple[FeaturesOfRows, NDArray[np.intp] | None]:
     """Return the features of the rows of X, and which rows are equal."""
     if isinstance(X, BatchedRows):
-        return BatchedFeatures(feature_map, X, unit), equal_rows(X, sums=np.concatenate(X.batches.each(row_sums)))
+        return features_of_batches(feature_map, X, unit), equal_rows(X, sums=np.concatenate(X.batches.each(row_sums)))
     return LandmarkFeatures(feature_map, X, unit), equal_rows(X)
 
 

@@ -7,7 +7,8 @@ w_i = (1 - rho C / (C - 1)) q_iy / ((1 - rho) q_iy + rho (1 - q_iy) / (C - 1)). 
 has little weight (Natarajan et al. 2013; Patrini et al. 2017, forward correction). The curvature is at most that of the
 E-step's bound (Dempster et al. 1977), diag(q_i) - q_i q_i' <= s_i I with s_i = 2 max_c q_ic (1 - q_ic) <= 1/2
 (Boehning 1992, with the actual s_i in place of its upper bound). So one Gram matrix Z'SZ + alpha I serves all classes.
-It scales Nesterov's steps, each of which takes two passes over the rows.
+It scales Nesterov's steps, each of which takes one pass over the rows: scores, and the gradient that follows from them.
+The gradient at the first point comes with the Gram matrix.
 
 The M-step, W at a given rho, is :meth:`NoisyLogistic._rounds`; the E-step, rho and the responsibilities at given
 scores, is ``label_law.explain_labels``.
@@ -75,6 +76,7 @@ class NoisyLogistic:
         self._rows = np.arange(len(codes))
         self.used: Array = np.ones(len(codes))
         self._late = False
+        self._scored: tuple[Array, Array] | None = None  # the last coefficients that stayed, and their scores (n, C)
 
     @property
     def stopped(self) -> bool:
@@ -125,7 +127,7 @@ class NoisyLogistic:
             start = self._start()
             rho = NOISY_LABELS.first_rate if rate is None else rate
         coef, steps = self._rounds(start, alpha, rho)
-        scores = self.features.times(coef)
+        scores = self._scores(coef)
         return Tried(coef, scores, explain_labels(scores[held], self.codes[held], rate), alpha, steps)
 
     def _judging(self, fold: NDArray[np.intp], coef: Array, alpha: float, rho: float) -> Array:
@@ -137,7 +139,7 @@ class NoisyLogistic:
                 return crossed
         self.used = np.ones(len(fold))
         return self.budget.attempt(
-            lambda: self.left_out(coef, alpha, rho), otherwise=lambda: np.asarray(self.features.times(coef)),
+            lambda: self.left_out(coef, alpha, rho), otherwise=lambda: self._scores(coef),
             message=f"{self.budget.name} was interrupted. Rows are judged by a fit that includes them.")
 
     def _crossed(self, fold: NDArray[np.intp], alpha: float, rho: float) -> Array | None:
@@ -148,7 +150,7 @@ class NoisyLogistic:
             coef, _ = self._rounds(self._start(), alpha, rho)
             if self.stopped:
                 return None
-            scores[fold == k] = self.features.times(coef)[fold == k]
+            scores[fold == k] = self._scores(coef)[fold == k]
         return scores
 
     def _start(self) -> Array:
@@ -190,44 +192,54 @@ class NoisyLogistic:
         """Return coefficients and steps of one round, appending iterates to ``seen`` for the case of an interrupt."""
         coef = seen[-1]
         left = self.budget.left() if coef.any() else None
-        factor = self._factor(curvature(self.chances(coef)) * self.used, alpha)
-        outcome = self.budget.run(self.steps(coef, factor, alpha, rho), tol=NOISY_LABELS.settled,
+        q = self.chances(coef)
+        s = curvature(q)
+        factor, pull = self._factor(s * self.used, alpha, self.residuals(q, rho) / s[:, None])
+        outcome = self.budget.run(self.steps(coef, factor, alpha, rho, pull), tol=NOISY_LABELS.settled,
                                   max_iter=NOISY_LABELS.steps, max_time=left,
                                   callback=lambda step: seen.append(step.state))
         return {"coef": outcome.state, "steps": max(outcome.n_iter, 1)}
 
     @restartable
     def steps(
-        self, coef: Array, factor: tuple[Array, bool], alpha: float, rho: float, *, memory: Memory | None = None
+        self, coef: Array, factor: tuple[Array, bool], alpha: float, rho: float, pull: Array | None = None, *,
+        memory: Memory | None = None
     ) -> Steps:
         """Yield coefficients by accelerated steps scaled by the Cholesky factor of Z'SZ + alpha I.
 
-        A step that raises the objective is undone and its momentum set to 0. If it had none, the step is halved.
+        ``pull`` (m, C) is Z' times the residuals at the first coefficients, None where it is not known. A step that
+        raises the objective is undone and its momentum set to 0. If it had none, the step is halved.
         """
         point = good = coef
+        first = None if pull is None else (coef, pull)
+        known = np.empty(0)
         t = size = 1.0
         last = np.inf
         plain = True
-        known = np.empty(0)
         if memory is not None:
             coef, point, t, size, last, gain = memory["at"]
         while True:
-            q = self.chances(point)
+            if first is not None and np.array_equal(point, first[0]):
+                scores, pull = self._scores(point), first[1]
+            else:
+                scores, pull = self._pulled(point, rho)
+            q = np.asarray(softmax(scores, axis=1))
             value = self.objective(q, point, alpha, rho) if memory is None else last
             if value > last:
                 size = size / 2 if plain else size
                 t = gain = 1.0
                 coef = point = good
-                q = known
+                pull = known
             else:
                 gain = last - value if memory is None else gain
                 good = point
-                known = q
+                known = pull
                 last = value
+                self._scored = good, scores
             yield Step(good, change=gain, objective=last,
                        memory=partial(dict, at=[coef, good, t, size, last, gain]))
             memory = None
-            slope = alpha * point - self.features.transposed_times(self.residuals(q, rho))
+            slope = alpha * point - pull
             moved = point - size * cho_solve(factor, slope, check_finite=False)
             plain = t == 1.0
             following = (1 + np.sqrt(1 + 4 * t * t)) / 2
@@ -237,52 +249,80 @@ class NoisyLogistic:
 
     def chances(self, coef: Array) -> Array:
         """Return P(class) of each row, shape (n, C)."""
-        return np.asarray(softmax(self.features.times(coef), axis=1))
+        return np.asarray(softmax(self._scores(coef), axis=1))
+
+    def _scores(self, coef: Array) -> Array:
+        """Return the scores (n, C); no pass is needed where the last step has made them, and at 0."""
+        if self._scored is not None and np.array_equal(coef, self._scored[0]):
+            return self._scored[1]
+        return self.features.times(coef) if coef.any() else np.zeros((len(self.codes), self.C))
+
+    def _pulled(self, coef: Array, rho: float) -> tuple[Array, Array]:
+        """Return the scores (n, C), and Z' times the residuals (m, C), in one pass."""
+        return self.features.there_and_back(coef, partial(_pull, rho), self.codes, self.used)
 
     def objective(self, q: Array, coef: Array, alpha: float, rho: float) -> float:
         """Return the objective per row, from the class probabilities q (n, C) at these coefficients."""
-        right, slip = self._given(q, rho)
+        right, slip = _given(q, self.codes, rho)
         return float(-np.log(right + slip + TINY) @ self.used / len(q) + alpha / 2 * np.sum(coef * coef) / len(q))
 
     def residuals(self, q: Array, rho: float) -> Array:
         """Return minus the gradient of the loss by each row's scores, shape (n, C)."""
-        weight = self.used * self._belief(q, rho)
-        out = -weight[:, None] * q
-        out[self._rows, self.codes] += weight
-        return out
+        return _residuals(q, self.codes, self.used, rho)
 
-    def _belief(self, q: Array, rho: float) -> Array:
-        """Return w (n,), 0 to 1: the weight of the label of each row."""
-        right, slip = self._given(q, rho)
-        return np.asarray((right - rho / (self.C - 1) * q[self._rows, self.codes]) / (right + slip + TINY))
+    def _factor(self, s: Array, alpha: float, targets: Array | None = None) -> tuple[tuple[Array, bool], Array]:
+        """Return the Cholesky factor of Z'SZ + alpha I, its diagonal raised by the size of rounding errors, and Z'ST.
 
-    def _given(self, q: Array, rho: float) -> tuple[Array, Array]:
-        """Return P(label and it is right) and P(label and it is wrong) of each row."""
-        given = q[self._rows, self.codes]
-        return (1 - rho) * given, rho / (self.C - 1) * (1 - given)
-
-    def _factor(self, s: Array, alpha: float) -> tuple[Array, bool]:
-        """Return the Cholesky factor of Z'SZ + alpha I; the diagonal is raised by the size of rounding errors."""
-        A = self.features.weighted_gram(self._rows, s)
-        A.flat[:: len(A) + 1] += alpha + self.features.eps * np.diagonal(A).max()
-        return factorised(A)
+        T (n, C) are the ``targets``; where there are none, Z'ST has no columns.
+        """
+        sums = self.features.weighted_gram(self._rows, s, targets)
+        m = len(sums)
+        A = sums[:, :m].copy()
+        A.flat[:: m + 1] += alpha + self.features.eps * np.diagonal(A).max()
+        return factorised(A), sums[:, m:].copy()
 
     def left_out(self, coef: Array, alpha: float, rho: float) -> Array:
         """Return the scores (n, C) of each row, left out together with its equal rows, from a fit to all rows.
 
         Here s_i is the mean eigenvalue of the curvature, w_i sum_c q_ic (1 - q_ic) / (C - 1).
         """
-        scores = self.features.times(coef)
+        scores = self._scores(coef)
         q = np.asarray(softmax(scores, axis=1))
-        s = np.maximum(self._belief(q, rho) * (q * (1 - q)).sum(axis=1) / (self.C - 1), NOISY_LABELS.least_curvature)
+        s = np.maximum(_belief(q, self.codes, rho) * (q * (1 - q)).sum(axis=1) / (self.C - 1), NOISY_LABELS.least_curvature)
         own, pull = together(self.groups, self.residuals(q, rho) / s[:, None], s)
-        v = self._variances(self._factor(s, alpha)[0], own)
+        (factor, _), _ = self._factor(s, alpha)
+        v = self._variances(factor, own)
         return np.asarray(scores - (v / np.maximum(1 - own * v, NOISY_LABELS.least_free))[:, None] * pull)
 
     def _variances(self, factor: Array, own: Array) -> Array:
         v = np.sum(self.features.times(directions(factor)) ** 2, axis=1)
         sharpen(v, own * v > LEVERAGES.exact_from, factor, self.features.__getitem__)
         return v
+
+
+def _pull(rho: float, scores: Array, codes: NDArray[np.intp], used: Array) -> Array:
+    """Return the residuals (n, C) of rows of these scores (n, C); a function, so that other processes can have it."""
+    return _residuals(np.asarray(softmax(scores, axis=1)), codes, used, rho)
+
+
+def _residuals(q: Array, codes: NDArray[np.intp], used: Array, rho: float) -> Array:
+    weight = used * _belief(q, codes, rho)
+    out = -weight[:, None] * q
+    out[np.arange(len(q)), codes] += weight
+    return out
+
+
+def _belief(q: Array, codes: NDArray[np.intp], rho: float) -> Array:
+    """Return w (n,), 0 to 1: the weight of the label of each row."""
+    right, slip = _given(q, codes, rho)
+    given = q[np.arange(len(q)), codes]
+    return np.asarray((right - rho / (q.shape[1] - 1) * given) / (right + slip + TINY))
+
+
+def _given(q: Array, codes: NDArray[np.intp], rho: float) -> tuple[Array, Array]:
+    """Return P(label and it is right) and P(label and it is wrong) of each row."""
+    given = q[np.arange(len(q)), codes]
+    return (1 - rho) * given, rho / (q.shape[1] - 1) * (1 - given)
 
 
 def curvature(q: Array) -> Array:
