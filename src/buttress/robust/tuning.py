@@ -20,6 +20,8 @@ class Designs:
     exact_rows: int = tuned(3000, "rows", "up to these fits are exact", "the cost of n^3; command not recorded")
     landmarks: int = tuned(1000, "landmarks", "of more rows")
     widths: tuple[float, ...] = tuned((1.0, 0.3, 0.1, 0.03), "1/d", "gammas whose kernels the default averages")
+    linear: float = tuned(1.0, "k(x, x)", "linear kernel's share of an ordinary row, beside the mean of RBF kernels")
+    near: float = tuned(30.0, "squared lengths of an ordinary row", "up to which a row is within the linear kernel")
     mostly_zero: float = tuned(0.15, "share of entries", "below which the length of rows stands for d",
                                "counts of words against scaled tables; sets not recorded")
     short: float = tuned(1 / 3, "of d", "squared length of an ordinary row below which it stands for d",
@@ -55,7 +57,7 @@ class Search:
 class Mixtures:
     """The mixture of good and corrupt rows, and the ridge of kernel regression."""
 
-    least_ridge: float = tuned(1e-2, "k(x, x)", "smallest ridge tried")
+    least_ridge: float = tuned(5e-3, "k(x, x)", "smallest ridge tried")
     most_ridge: float = tuned(1e2, "k(x, x)", "largest ridge tried")
     ridges_tried: int = tuned(12, "values", "of the ridge, evenly by logarithm")
     degrees: float = tuned(8.0, "degrees of freedom", "of good residuals")
