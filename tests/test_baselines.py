@@ -4,13 +4,14 @@ import numpy as np
 import pytest
 import sklearn
 from scipy.optimize import linprog, minimize
+from scipy.sparse import csr_array, csr_matrix
 from sklearn.base import clone
 from sklearn.exceptions import UnsetMetadataPassedError
 from sklearn.kernel_ridge import KernelRidge
 from sklearn.linear_model import LinearRegression, LogisticRegression, PoissonRegressor, Ridge
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler, scale
+from sklearn.preprocessing import MaxAbsScaler, StandardScaler, scale
 
 from buttress import (
     CRR,
@@ -330,6 +331,36 @@ def test_sever_passes_metadata_of_the_rows_left_to_its_estimator(sever, inner, r
     alone = clone(model).set_params(checkpoint=None, resume=False)
     inside = make_pipeline(StandardScaler().set_fit_request(sample_weight=False), alone)
     assert inside.fit(X, y, sample_weight=weight)[-1].inlier_mask_.sum() < 60
+
+
+@pytest.mark.parametrize("kernel", ["linear", "rbf"])
+@pytest.mark.parametrize(("sever", "inner"), [(SeverRegressor, Ridge()), (SeverClassifier, LogisticRegression())])
+def test_sever_takes_sparse_rows_where_its_estimator_does(sever, inner, kernel):
+    X, y = moons(60)
+    X = np.where(np.abs(X) < 0.3, 0.0, X)
+    dense = sever(inner, kernel=kernel, contamination=0.2).fit(X, y)
+    model = make_pipeline(MaxAbsScaler(), sever(inner, kernel=kernel, contamination=0.2))
+    scaled = X / np.abs(X).max(axis=0)
+    for kind in (csr_matrix, csr_array):
+        sparse = sever(inner, kernel=kernel, contamination=0.2).fit(kind(X), y)
+        np.testing.assert_array_equal(sparse.inlier_mask_, dense.inlier_mask_)
+        np.testing.assert_allclose(sparse.predict(kind(X)), dense.predict(X), atol=1e-5)
+        of_scaled = sever(inner, kernel=kernel, contamination=0.2).fit(scaled, y)
+        np.testing.assert_array_equal(model.fit(kind(X), y)[-1].inlier_mask_, of_scaled.inlier_mask_)
+    with pytest.raises(TypeError, match="dense data is required"):
+        sever(contamination=0.2).fit(csr_matrix(X), y)  # the default machine takes dense rows
+
+
+def test_sever_in_a_search_passes_weights_on(routing):
+    X, y = moons(60)
+    weight = np.random.default_rng(0).uniform(0.1, 5, size=60)
+    sever = SeverRegressor(Ridge().set_fit_request(sample_weight=True), kernel="linear")
+    inside = make_pipeline(StandardScaler().set_fit_request(sample_weight=False), sever)
+    search = GridSearchCV(inside, {"severregressor__contamination": [0.1, 0.2]}, cv=3).fit(X, y, sample_weight=weight)
+    best = search.best_estimator_
+    left = best[-1].inlier_mask_
+    direct = Ridge().fit(best[0].transform(X)[left], y[left], sample_weight=weight[left])
+    np.testing.assert_allclose(best[-1].estimator_.coef_, direct.coef_)
 
 
 def test_sever_takes_metadata_of_none_as_no_metadata():

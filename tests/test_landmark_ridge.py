@@ -9,10 +9,12 @@ from buttress import KernelRegressor, RobustKernelRegressor
 from buttress._rows import equal_rows
 from buttress._tuned import changed
 from buttress.features import made, nystroem
+from buttress.features.batched import BatchedFeatures, BatchedRows
 from buttress.features.stored import LandmarkFeatures
 from buttress.features.thin import thin_product
 from buttress.kernels import RBF
 from buttress.risks import Subquantile
+from buttress.robust.batches import PairedBatches
 from buttress.robust.design import Regime, kernel_design
 from buttress.robust.regression_fit import best_alpha_of_many
 from buttress.robust.tuning import MIXTURE
@@ -50,6 +52,18 @@ def test_fit_path_and_leave_one_out_are_those_of_explicit_features(features):
     rows = np.arange(0, 300, 7)
     for one, other in zip(plain.path(Y, U, [0.1, 2.0], rows), ours.path(Y, U, [0.1, 2.0], rows), strict=True):
         np.testing.assert_allclose(other.loo, one.loo, atol=2e-4 if features.dtype == np.float32 else 1e-9)
+
+
+def test_there_and_back_is_two_products(features):
+    Z = features[np.arange(300)].astype(float)
+    C = np.random.default_rng(0).normal(size=(Z.shape[1], 3))
+    pairs = [(X[:70], Y[:70]), (X[70:], Y[70:])]
+    rows = BatchedRows(PairedBatches(lambda: pairs, [70, 230], np.dtype(np.float64)), 3, np.dtype(np.float64))
+    for made_of in (features, BatchedFeatures(MAP, rows, 1.0)):
+        values, back = made_of.there_and_back(C, lambda V, y, u: u[:, None] * np.tanh(V - y[:, None]), Y, U)
+        close = 2e-4 if features.dtype == np.float32 else 1e-9
+        np.testing.assert_allclose(values, Z @ C, atol=close)
+        np.testing.assert_allclose(back, Z.T @ (U[:, None] * np.tanh(Z @ C - Y[:, None])), atol=300 * close)
 
 
 @pytest.mark.parametrize("size", [1e9, 1e15, 1e30])

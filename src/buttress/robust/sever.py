@@ -5,10 +5,11 @@ from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import hstack, issparse
 from scipy.special import expit, softmax
 from sklearn import get_config
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, RegressorMixin, clone
-from sklearn.utils import check_random_state
+from sklearn.utils import check_random_state, get_tags
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
@@ -26,6 +27,7 @@ from buttress._checks import (
     silent,
 )
 from buttress._documented import Documented
+from buttress._rows import distinct_rows
 from buttress._types import (
     Labels,
     MatrixLike,
@@ -37,7 +39,15 @@ from buttress._types import (
 )
 from buttress.checkpoints.resumable import resumable
 from buttress.features import landmarks, nystroem
-from buttress.kernels import Kernel, KernelLike, Linear, as_kernel, is_precomputed, warn_of_scale
+from buttress.kernels import (
+    Kernel,
+    KernelLike,
+    Linear,
+    as_kernel,
+    is_precomputed,
+    kernel_takes_sparse,
+    warn_of_scale,
+)
 from buttress.risks import Mean
 from buttress.robust.kernel_risk import AUTO_LANDMARKS, GRAM_ROWS, KernelRisk
 from buttress.robust.under_risk import KernelClassifier, KernelRegressor
@@ -82,6 +92,16 @@ class Sever(Documented, MetaEstimatorMixin, BaseEstimator):
         self.random_state = random_state
         self.checkpoint = checkpoint
         self.resume = resume
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = self._takes_sparse()
+        return tags
+
+    def _takes_sparse(self) -> bool:
+        """Say whether the estimator takes sparse rows; the default one does not."""
+        given = self.estimator
+        return hasattr(given, "__sklearn_tags__") and bool(get_tags(given).input_tags.sparse)
 
     def get_metadata_routing(self) -> MetadataRouter:
         """Return what is passed on: what the estimator's own ``fit`` asks for."""
@@ -211,7 +231,7 @@ class SeverRegressor(RegressorMixin, Sever):
     @all_or_nothing
     @resumable
     def fit(self, X: MatrixLike, y: VectorLike, **metadata: Any) -> "SeverRegressor":
-        """Fit to X of shape (n, d) and real targets y of shape (n,); returns self.
+        """Fit to X of shape (n, d), sparse where the estimator takes that, and real targets y (n,); returns self.
 
         ``metadata`` goes to the estimator's ``fit`` by scikit-learn's metadata routing, of the rows that are left. All
         rows are judged alike, whatever weight the estimator gives them.
@@ -219,7 +239,7 @@ class SeverRegressor(RegressorMixin, Sever):
         Raises ValueError for parameters out of range, NaN, inf or entries beyond 1e100, naming the column, and
         TypeError for metadata without routing.
         """
-        X, y = check_X_y(self, X, y, numeric_target=True)
+        X, y = check_X_y(self, X, y, numeric_target=True, sparse=self._takes_sparse())
         y = y.astype(np.float64)
         base = self._kernel_machine(self._machine()) if self.estimator is None else self.estimator
         share = check_contamination(self.contamination) / 2
@@ -237,7 +257,7 @@ class SeverRegressor(RegressorMixin, Sever):
     def predict(self, X: MatrixLike) -> Array:
         """Return the last model's prediction for each row of X (n, d)."""
         check_is_fitted(self)
-        return self.estimator_.predict(check_X(self, X))
+        return self.estimator_.predict(check_X(self, X, sparse=self._takes_sparse()))
 
 
 class SeverClassifier(ClassifierMixin, Sever):
@@ -303,13 +323,13 @@ class SeverClassifier(ClassifierMixin, Sever):
     @all_or_nothing
     @resumable
     def fit(self, X: MatrixLike, y: VectorLike, **metadata: Any) -> "SeverClassifier":
-        """Fit to X of shape (n, d) and class labels y of shape (n,); returns self.
+        """Fit to X of shape (n, d), sparse where the estimator takes that, and class labels y (n,); returns self.
 
         ``metadata`` as in :class:`SeverRegressor`. Raises ValueError for parameters out of range, NaN, inf or entries
         beyond 1e100 (naming the column), fewer than two classes, or a filter that would leave one class only, and
         TypeError for metadata without routing.
         """
-        X, y = check_X_y(self, X, y)
+        X, y = check_X_y(self, X, y, sparse=self._takes_sparse())
         self.classes_, codes = check_classes(y, "SeverClassifier")
         n_classes = len(self.classes_)
         base = self._kernel_machine(self._machine()) if self.estimator is None else self.estimator
@@ -335,23 +355,28 @@ class SeverClassifier(ClassifierMixin, Sever):
     def predict(self, X: MatrixLike) -> Labels:
         """Return the last model's class for each row of X (n, d)."""
         check_is_fitted(self)
-        return self.estimator_.predict(check_X(self, X))
+        return self.estimator_.predict(check_X(self, X, sparse=self._takes_sparse()))
 
     @available_if(lambda self: hasattr(getattr(self, "estimator_", KernelClassifier), "decision_function"))
     def decision_function(self, X: MatrixLike) -> Array:
         """Return the last model's decision function at each row of X (n, d), where it has one."""
         check_is_fitted(self)
-        return self.estimator_.decision_function(check_X(self, X))
+        return self.estimator_.decision_function(check_X(self, X, sparse=self._takes_sparse()))
 
 
 def gram_times(kernel: Kernel, X: Array) -> Gram:
     """Return a function that multiplies by the kernel matrix of the rows of X, by features if those are smaller."""
     if isinstance(kernel, Linear) and kernel.definiteness == "pd":
-        Z = np.column_stack([X, np.full(len(X), np.sqrt(kernel.coef0))])
-    elif len(X) > GRAM_ROWS and kernel.definiteness == "pd":
-        points = landmarks(X, AUTO_LANDMARKS, rng=np.random.RandomState(0), method="uniform")
+        constant = np.full((X.shape[0], 1), np.sqrt(kernel.coef0))
+        Z: Any = hstack([X, constant], format="csr") if issparse(X) else np.hstack([X, constant])
+    elif X.shape[0] > GRAM_ROWS and kernel.definiteness == "pd":
+        rng = np.random.RandomState(0)
+        points = (distinct_rows(X[rng.choice(X.shape[0], AUTO_LANDMARKS, replace=False)]) if issparse(X)
+                  else landmarks(X, AUTO_LANDMARKS, rng=rng, method="uniform"))
         Z = nystroem(kernel, points)(X)
     else:
+        if issparse(X) and not kernel_takes_sparse(kernel):
+            raise ValueError(f"{kernel!r} takes no sparse X. Use X.toarray(), or a kernel by name for the gradients.")
         K = kernel(X, X)
         return lambda v: K @ v
     return lambda v: Z @ (Z.T @ v)
