@@ -11,7 +11,7 @@ from sklearn.exceptions import NotFittedError
 
 from buttress import RobustKernelClassifier, RobustKernelRegressor, outlier_report
 from buttress._tuned import changed
-from buttress.features import made
+from buttress.features import made, stored
 from buttress.solvers.contamination.tuning import NOISY_LABELS
 
 SAME = ("alpha_", "contamination_", "contamination_interval_", "inlier_mask_", "loo_residual_", "loo_sigma_",
@@ -72,23 +72,44 @@ def assert_equal_models(one, other, X):
     np.testing.assert_allclose(one.predict_interval(X), other.predict_interval(X), atol=1e-8)
 
 
-@pytest.mark.parametrize(("n_landmarks", "made_again"), [(20, False), (60, True)])  # many rows a landmark, and few
-def test_batches_give_the_fit_to_one_array(n_landmarks, made_again, monkeypatch):
+@pytest.mark.parametrize(("n_landmarks", "made_again", "kept"), [(20, False, 0), (60, True, 0), (20, False, 10**9)])
+def test_batches_give_the_fit_to_one_array(n_landmarks, made_again, kept, monkeypatch):
+    """Of many rows a landmark and few, of features made again by both, by the batches alone, and kept."""
     monkeypatch.setattr(made, "FEATURE_BYTES", 0 if made_again else 10**9)
+    monkeypatch.setattr(stored, "KEPT_BYTES", kept)
     X, y = corrupted()
     whole = regressor(n_landmarks).fit(X, y)
     assert_equal_models(regressor(n_landmarks).fit_batches(pairs(X, y)), whole, X)
 
 
-@pytest.mark.parametrize(("n_landmarks", "made_again"), [(20, False), (40, False), (40, True)])
-def test_batches_of_labels_give_the_fit_to_one_array(n_landmarks, made_again, monkeypatch):
+@pytest.mark.parametrize(("n_landmarks", "made_again", "kept"),
+                         [(20, False, 0), (40, False, 0), (40, True, 0), (20, False, 10**9)])
+def test_batches_of_labels_give_the_fit_to_one_array(n_landmarks, made_again, kept, monkeypatch):
     monkeypatch.setattr(made, "FEATURE_BYTES", 0 if made_again else 10**9)
+    monkeypatch.setattr(stored, "KEPT_BYTES", kept)
     X, y = mislabelled()
     whole = classifier(n_landmarks).fit(X, y)
     assert whole.isolated_.sum() == 3
     model = classifier(n_landmarks).fit_batches(pairs(X, y))
     assert_equal_classifiers(model, whole, X)
     assert np.array_equal(outlier_report(model, X, y)["row"], outlier_report(whole, X, y)["row"])
+
+
+def test_each_step_of_the_fit_to_labels_is_a_pass_and_kept_features_need_none(monkeypatch):
+    X, y = mislabelled(4000)
+    passes = []
+
+    def from_the_start():
+        passes.append(1)
+        return iter(pairs(X, y, [0, 1000, 4000]))
+
+    kept = classifier().fit_batches(from_the_start)
+    assert len(passes) <= 20  # five of what is known before a fit, again without the rows that resemble none, and spare
+    passes.clear()
+    monkeypatch.setattr(stored, "KEPT_BYTES", 0)
+    streamed = classifier().fit_batches(from_the_start)
+    assert kept.n_iter_ < len(passes) < kept.n_iter_ + 60
+    assert_equal_classifiers(kept, streamed, X)
 
 
 def test_few_labels_in_frames_and_bad_labels():

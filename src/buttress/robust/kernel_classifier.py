@@ -189,10 +189,11 @@ class RobustKernelClassifier(
     def fit_batches(self, batches: Any, y: Any = None) -> "RobustKernelClassifier":
         """Fit on landmarks to rows that come in batches, which are never all in memory; returns self.
 
-        The model is the one that :meth:`fit` gives for the same rows in one array, up to the order of sums. Many passes
-        are made over the batches: whether a label is wrong depends on all rows, and each step of the logistic fit takes
-        two. What is kept of each row are numbers: class, scores, probabilities. Up to 3,000 rows, or as many as
-        landmarks, are collected and fitted in memory. Near copies are not searched for.
+        The model is the one that :meth:`fit` gives for the same rows in one array, up to the order of sums. Several
+        passes are made over the batches, since whether a label is wrong depends on all rows. What is kept of each row
+        are numbers: class, scores, probabilities, and landmark features where all of them take up to 1 GB. With more,
+        or with Dask, each step of the logistic fit is a pass. Up to 3,000 rows, or as many as landmarks, are collected
+        and fitted in memory. Near copies are not searched for.
 
         Parameters
         ----------

@@ -44,9 +44,9 @@ class RobustKernelRegressor(
         Ridge, > 0, in KernelRidge's units; chosen by leave-one-out error of the good rows when ``"auto"``.
     kernel, degree, gamma, coef0
         As in :class:`buttress.SVC`; gamma is a number or ``"auto"``: for the RBF kernel the mean of four, with gamma
-        1/d, .3/d, .1/d and .03/d, for others 1/d. Scale X beforehand, with ``sklearn.preprocessing.RobustScaler``.
-        Where rows are much shorter than that (pixels in [0, 1], counts of words), the median of their squared
-        lengths stands for d.
+        1/d, .3/d, .1/d and .03/d, beside a linear kernel (``buttress.kernels.BoundedLinear``), for others 1/d. Scale X
+        beforehand, with ``sklearn.preprocessing.RobustScaler``. Where rows are much shorter than that (pixels in
+        [0, 1], counts of words), the median of their squared lengths stands for d.
     n_starts : int, default=6
         Random starts of the search, next to five fixed ones.
     n_landmarks : "auto" or int, default="auto"
@@ -177,8 +177,9 @@ class RobustKernelRegressor(
 
         The model is the one that :meth:`fit` gives for the same rows in one array, up to the order of sums. Several
         passes are made over the batches, since whether a row is corrupt depends on all rows; a ``partial_fit``, which
-        sees each batch once, cannot know it. What is kept of each row are numbers: target, weight, residual. Up to
-        3,000 rows, or as many as landmarks, are collected and fitted in memory. Near copies are not searched for.
+        sees each batch once, cannot know it. What is kept of each row are numbers: target, weight, residual, and
+        landmark features where all of them take up to 1 GB. Up to 3,000 rows, or as many as landmarks, are collected
+        and fitted in memory. Near copies are not searched for.
 
         Parameters
         ----------
