@@ -1,11 +1,14 @@
 """The robust kernel regressor on rows that stay on disk, beside a stochastic gradient on the same batches.
 
     python benchmarks/batches.py [--rows 1000000] [--landmarks 500] [--folder /tmp] [--workers 0]
+                                 [--kept 1e9] [--labels]
 
 Writes Parquet files of 100,000 rows x 20 to a folder that it removes again: a smooth function of three columns, noise,
 and a fifth of the targets replaced by N(5, 5) deviations. ``RobustKernelRegressor.fit_batches`` reads one file at a
 time; with ``--workers`` Dask's processes read them. The peer is scikit-learn's Nystroem with as many landmarks from
-the first file, and SGDRegressor with Huber's loss, one pass by ``partial_fit``. Needs polars, with workers dask too.
+the first file, and SGDRegressor with Huber's loss, one pass by ``partial_fit``. ``--kept`` is the most bytes of
+features that are kept; with 0 they are made again in each pass. ``--labels`` fits ``RobustKernelClassifier`` to three
+classes of the truth, a fifth of the labels wrong. Needs polars, with workers dask too.
 """
 
 import argparse
@@ -20,10 +23,12 @@ import polars as pl
 from sklearn.kernel_approximation import Nystroem
 from sklearn.linear_model import SGDRegressor
 
-from buttress import RobustKernelRegressor
+from buttress import RobustKernelClassifier, RobustKernelRegressor
+from buttress.features import stored
 
 COLUMNS = 20
 ROWS = 100_000
+READ = []  # the files read, in this process
 
 
 def drawn(n, seed):
@@ -48,8 +53,18 @@ def written(folder, n):
 
 
 def read(path):
+    READ.append(path)
     table = pl.read_parquet(path)
     return table.drop("y").to_numpy(), table["y"].to_numpy()
+
+
+def read_labels(path):
+    """Return the rows of a file, and classes of the truth at them of which a fifth is wrong."""
+    seed = int(path.stem)
+    _, _, truth, _ = drawn(ROWS, seed)
+    rng = np.random.default_rng(seed)
+    right = np.digitize(truth, [-0.5, 0.8])
+    return read(path)[0], np.where(rng.random(ROWS) < 0.2, (right + rng.integers(1, 3, ROWS)) % 3, right)
 
 
 def collections(paths):
@@ -64,6 +79,9 @@ def collections(paths):
 
 
 def ours(paths, options):
+    if options.labels:
+        model = RobustKernelClassifier(n_landmarks=options.landmarks, random_state=0)
+        return model.fit_batches(lambda: map(read_labels, paths))
     model = RobustKernelRegressor(n_landmarks=options.landmarks, random_state=0)
     if not options.workers:
         return model.fit_batches(lambda: map(read, paths))
@@ -92,12 +110,19 @@ def measured(fit, paths, options):
 
 
 def main(options):
+    stored.KEPT_BYTES = options.kept
     X, _, truth, _ = drawn(20_000, 10**6)
     spread = truth.std()
     print("| rows | landmarks | fit | wall, s | processor, s | error | peak memory |")
     with tempfile.TemporaryDirectory(dir=options.folder) as folder:
         paths = written(folder, options.rows)
         model, wall, spent, peak = measured(ours, paths, options)
+        passes = len(READ) / len(paths)
+        if options.labels:
+            accuracy = np.mean(model.predict(X) == np.digitize(truth, [-0.5, 0.8]))
+            print(f"labels, {options.rows:,} rows, {options.landmarks} landmarks: {passes:.0f} passes, {wall:.0f} s, "
+                  f"processor {spent:.0f} s, accuracy {accuracy:.4f}, peak memory {peak:.1f} GB")
+            return
         error = np.sqrt(np.mean((model.predict(X) - truth) ** 2)) / spread
         who = f"fit_batches, {options.workers} workers" if options.workers else "fit_batches"
         print(f"| {options.rows:,} | {options.landmarks} | {who} | {wall:.0f} | {spent:.0f} | {error:.4f} | "
@@ -106,7 +131,7 @@ def main(options):
         low, high = model.contamination_interval_
         print(f"share {model.contamination_:.4f} [{low:.3f}, {high:.3f}], true {bad.mean():.4f}; good rows named "
               f"{np.mean(~model.inlier_mask_[~bad]):.4f}, bad ones {np.mean(~model.inlier_mask_[bad]):.3f}; "
-              f"iterations {model.n_iter_}", flush=True)
+              f"iterations {model.n_iter_}; {passes:.0f} passes", flush=True)
         predict, wall, spent, _ = measured(peer, paths, options)
         error = np.sqrt(np.mean((predict(X) - truth) ** 2)) / spread
         print(f"| {options.rows:,} | {options.landmarks} | Nystroem and SGD, Huber | {wall:.0f} | {spent:.0f} | "
@@ -119,5 +144,7 @@ if __name__ == "__main__":
     parser.add_argument("--landmarks", type=int, default=500)
     parser.add_argument("--folder", default=None)
     parser.add_argument("--workers", type=int, default=0)
+    parser.add_argument("--kept", type=float, default=stored.KEPT_BYTES)
+    parser.add_argument("--labels", action="store_true")
     warnings.simplefilter("ignore")
     main(parser.parse_args())

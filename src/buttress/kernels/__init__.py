@@ -1,4 +1,4 @@
-"""Kernels: the eight of the literature, a mean of RBF kernels, a bounded linear one, weighted sums, and a Gram matrix given in advance.
+"""Kernels: the eight of the literature, a mean of RBF kernels, a bounded linear one, weighted sums, and Gram matrices.
 
 A kernel is called on two arrays, ``kernel(X, Z)`` with X (n, d) and Z (m, d), and returns the (n, m)
 matrix of k(x_i, z_j). ``diagonal(X)`` is (n,), ``gradient(X, Z, V)`` is the (n, d) array of

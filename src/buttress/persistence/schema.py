@@ -209,8 +209,8 @@ def _of_rows(kernel: Any) -> bool:
     return type(kernel).__name__ in _PLAIN
 
 
-_PLAIN = ("BoundedLinear", "Cauchy", "InverseMultiquadric", "Laplacian", "Linear", "Log", "MultiscaleRBF", "Polynomial", "RBF",
-          "Sigmoid")  # kernels of rows as they are given
+_PLAIN = ("BoundedLinear", "Cauchy", "InverseMultiquadric", "Laplacian", "Linear", "Log", "MultiscaleRBF",
+          "Polynomial", "RBF", "Sigmoid")  # kernels of rows as they are given
 Check = tuple[Callable[[State], bool], str]
 _EXPANDED: tuple[Check, ...] = ((_same_width, "the expansion is of rows of another width"),
                                 (_scores_meet_contrasts, "the contrasts are of another number of scores"))

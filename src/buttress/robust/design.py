@@ -140,8 +140,8 @@ def fit_setting(estimator: Any, X: Any, budget: Budget) -> Setting:
     local, linear = default_kernels(X)
     if not is_regressor(estimator):
         return Setting(local, local, count, rng, budget)
-    part = DESIGN.linear / (1 + DESIGN.linear)  # so that k(x, x) of an ordinary row is 1
-    return Setting(Combination([local, linear], [1 - part, part * DESIGN.near]), local, count, rng, budget)
+    halves = [0.5, 0.5 * DESIGN.near]  # of an ordinary row, whose k(x, x) is 1
+    return Setting(Combination([local, linear], halves), local, count, rng, budget)
 
 
 def affordable(n: int, seconds: float) -> int | str:
@@ -193,7 +193,8 @@ def default_kernels(X: Any) -> tuple[MultiscaleRBF, BoundedLinear]:
     filled = some.count_nonzero() if issparse(some) else np.count_nonzero(some)
     mostly_zero = filled < DESIGN.mostly_zero * some.shape[0] * some.shape[1]
     length = median if mostly_zero or median < columns * DESIGN.short else columns
-    return MultiscaleRBF([width / length for width in DESIGN.widths]), BoundedLinear(float(np.sqrt(DESIGN.near * median)))
+    local = MultiscaleRBF([width / length for width in DESIGN.widths])
+    return local, BoundedLinear(float(np.sqrt(DESIGN.near * median)))
 
 
 def warn_of_near_copies(kernel: Any, X: Any) -> None:

@@ -48,7 +48,7 @@ class RobustKernelRegressor(
         beforehand, with ``sklearn.preprocessing.RobustScaler``. Where rows are much shorter than that (pixels in
         [0, 1], counts of words), the median of their squared lengths stands for d.
     n_starts : int, default=6
-        Random starts of the search, next to five fixed ones.
+        Random starts of the search, next to four fixed ones.
     n_landmarks : "auto" or int, default="auto"
         Nystroem landmarks; ``"auto"`` is exact up to 3,000 rows and 1,000 landmarks above; with ``max_time``
         it is fewer where so many cost more, about sqrt(max_time / (2e-9 n)) of n rows.

@@ -12,7 +12,7 @@ from buttress.checkpoints.memory import Memory
 from buttress.robust.tuning import LINEAR
 from buttress.solvers.contamination.residual_law import Explained, Limits, explain, gains_enough, reweighted_steps
 from buttress.solvers.contamination.trimmed import concentrate, lts_scale, m_steps, smallest, within
-from buttress.solvers.contamination.tuning import GUARD
+from buttress.solvers.contamination.tuning import GUARD, TRIMMING
 from buttress.solvers.ridge.kept import kept_with
 from buttress.solvers.ridge.leave_one_out import FeatureRidge, Fit
 from buttress.solvers.run import Budget
@@ -90,7 +90,7 @@ def linear_fit(rows: Rows, n_starts: int, max_iter: int, rng: np.random.RandomSt
     if len(rows.y) > LINEAR.searched:
         part = rows.drawn(rng.choice(len(rows.y), LINEAR.searched, replace=False))
     fits, ends = _kept_starts(part, n_starts, rng, budget)
-    votes = np.array([within(rows.y - rows.ridge.Z @ coef, LINEAR.good_within, rows.limits.floor) for coef in ends])
+    votes = np.array([within(rows.y - rows.ridge.Z @ coef, TRIMMING.good_within, rows.limits.floor) for coef in ends])
     robust = budget.attempt(
         lambda: _efficient(rows, part, fits, max_iter, budget), otherwise=lambda: None,
         message="The fit was interrupted. The model is of least trimmed squares: it bears bad rows, but uses little "
@@ -204,7 +204,7 @@ def least_trimmed(
     ends = [budget.run(concentrate(rows.ridge, rows.y, u, alpha=rows.alpha, h=rows.h), max_iter=LINEAR.steps,
                        progress=False) for u in _starts(rows, absolute, tried, rng)]
     different = {end.state[1].tobytes(): end for end in ends}.values()
-    best = [end.state[0] for end in sorted(different, key=lambda end: end.objective)[: LINEAR.followed]]
+    best = [end.state[0] for end in sorted(different, key=lambda end: end.objective)[: TRIMMING.followed]]
     return [*best, bounded], [end.state[0].coef for end in ends]
 
 
@@ -226,7 +226,7 @@ def _starts(rows: Rows, absolute: Array, n_starts: int, rng: np.random.RandomSta
 
 def trimmed_size(n: int, share: float | None) -> int:
     """Return how many of n rows least trimmed squares keeps."""
-    return max(int(min(LINEAR.trusted, 1 - (share or 0)) * n), min(n, 2))
+    return max(int(min(TRIMMING.trusted, 1 - (share or 0)) * n), min(n, 2))
 
 
 def _absolute(ridge: FeatureRidge, y: Array, alpha: float) -> Array:

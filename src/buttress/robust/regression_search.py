@@ -14,7 +14,7 @@ from buttress.robust.design import Design
 from buttress.robust.tuning import MIXTURE, SEARCH
 from buttress.solvers.contamination.residual_law import Limits, Mixed, Schedule, levels, mixture
 from buttress.solvers.contamination.trimmed import concentrate, smallest, within
-from buttress.solvers.contamination.tuning import RESIDUALS
+from buttress.solvers.contamination.tuning import RESIDUALS, TRIMMING
 from buttress.solvers.ridge.leave_one_out import FeatureRidge, Fit
 from buttress.solvers.run import Budget, Outcome
 
@@ -60,9 +60,9 @@ def search(task: Task) -> tuple[Mixed, NDArray[np.bool_]]:
     design = task.design
     y = task.y[design.searched]
     ends = _concentrated(task, y)
-    votes = np.array([within(end.state[0].loo / end.state[0].spread, SEARCH.good_within, task.limits.floor)
+    votes = np.array([within(end.state[0].loo / end.state[0].spread, TRIMMING.good_within, task.limits.floor)
                       for end in ends])
-    best = sorted(ends, key=lambda end: end.objective)[: SEARCH.followed]
+    best = sorted(ends, key=lambda end: end.objective)[: TRIMMING.followed]
     schedule = Schedule(MIXTURE.degrees, rounds_of(design), SEARCH.mixture_steps, RESIDUALS.settled)
     states = [mixture(design.coarse, y, end.state[0], alpha=design.unit, limits=task.limits, schedule=schedule,
                       budget=Budget()) for end in best]
@@ -70,21 +70,19 @@ def search(task: Task) -> tuple[Mixed, NDArray[np.bool_]]:
 
 
 def _concentrated(task: Task, y: Array) -> list[Outcome]:
-    """Return the end of concentration from each start; random starts are skipped once the time is used up."""
-    h = max(int(SEARCH.trusted * len(y)), min(len(y), 2))
+    """Return the end of concentration from each start; random starts are skipped once the time is used up.
+
+    The first starts are all rows, and the half nearest the centre.
+    """
+    h = max(int(TRIMMING.trusted * len(y)), min(len(y), 2))
     ends: list[Outcome] = []
-    fixed = _fixed_starts(y, h) + _asymmetric_starts(task.design.coarse, y, h, task.design.unit)
+    fixed = [np.ones(len(y)), smallest(np.abs(y), h)] + _asymmetric_starts(task.design.coarse, y, h, task.design.unit)
     for k, u in enumerate(fixed + _random_starts(len(y), task.n_starts, task.rng)):
         if k >= len(fixed) and task.budget.spent():
             break
         steps = concentrate(task.design.coarse, y, u, alpha=task.design.unit, h=h, leave_out=True)
         ends.append(task.budget.run(steps, max_iter=SEARCH.steps, progress=False))
     return ends
-
-
-def _fixed_starts(y: Array, h: int) -> list[Array]:
-    """Return the weights of three starts: all rows, and the half and the quarter nearest the centre."""
-    return [np.ones(len(y)), smallest(np.abs(y), h), smallest(np.abs(y), max(len(y) // SEARCH.central_part, 1))]
 
 
 def _asymmetric_starts(ridge: FeatureRidge, y: Array, h: int, alpha: float) -> list[Array]:

@@ -20,8 +20,8 @@ class Designs:
     exact_rows: int = tuned(3000, "rows", "up to these fits are exact", "the cost of n^3; command not recorded")
     landmarks: int = tuned(1000, "landmarks", "of more rows")
     widths: tuple[float, ...] = tuned((1.0, 0.3, 0.1, 0.03), "1/d", "gammas whose kernels the default averages")
-    linear: float = tuned(1.0, "k(x, x)", "linear kernel's share of an ordinary row, beside the mean of RBF kernels")
-    near: float = tuned(30.0, "squared lengths of an ordinary row", "up to which a row is within the linear kernel")
+    near: float = tuned(30.0, "squared lengths of an ordinary row", "up to which the regressor's kernel is linear too",
+                        "5, 30, 100 on made lines in 20 columns, cars and Boston; no other was tried")
     mostly_zero: float = tuned(0.15, "share of entries", "below which the length of rows stands for d",
                                "counts of words against scaled tables; sets not recorded")
     short: float = tuned(1 / 3, "of d", "squared length of an ordinary row below which it stands for d",
@@ -40,24 +40,21 @@ class Designs:
 class Search:
     """Concentration from several starts on coarse features."""
 
-    trusted: float = tuned(0.55, "share of rows", "kept by a concentration step: bears 45 per cent bad rows")
-    central_part: int = tuned(4, "rows a row kept", "one in so many, nearest the centre, is a start")
     random_part: int = tuned(10, "rows a row kept", "one in so many, at random, is a start")
     random_least: int = tuned(5, "rows", "least size of a random start")
     lower_quantile: float = tuned(0.2, "quantile of y", "given x, near which a start lies; another near 1 less it")
     quantile_rounds: int = tuned(20, "rounds", "of reweighting towards it")
     smoothed: float = tuned(0.1, "of the median residual", "below which residuals weigh alike for it")
     steps: int = tuned(10, "steps", "most concentration steps from a start")
-    followed: int = tuned(3, "starts", "of best objective that a mixture is fitted from")
-    mixture_steps: int = tuned(12, "fits", "most of each such mixture")
-    good_within: float = tuned(2.5, "deviations", "residual up to which a start takes a row as good")
+    mixture_steps: int = tuned(12, "fits", "most of the mixture from a start")
 
 
 @dataclass(frozen=True)
 class Mixtures:
     """The mixture of good and corrupt rows, and the ridge of kernel regression."""
 
-    least_ridge: float = tuned(5e-3, "k(x, x)", "smallest ridge tried")
+    least_ridge: float = tuned(5e-3, "k(x, x)", "smallest ridge tried",
+                               "half of .01, since the linear kernel came to take half of k(x, x)")
     most_ridge: float = tuned(1e2, "k(x, x)", "largest ridge tried")
     ridges_tried: int = tuned(12, "values", "of the ridge, evenly by logarithm")
     degrees: float = tuned(8.0, "degrees of freedom", "of good residuals")
@@ -82,7 +79,6 @@ class LinearFits:
     """Least trimmed squares, then Tukey's loss, then reweighting."""
 
     searched: int = tuned(10_000, "rows", "that the starts are tried on")
-    trusted: float = tuned(0.55, "share of rows", "kept by a concentration step: bears 45 per cent bad rows")
     far: float = tuned(1e8, "widths of a column", "beyond which an entry counts as so far", THEORY)
     gain: float = tuned(0.01, "nats a row", "that another reweighting must gain")
     random_below: int = tuned(50, "columns", "below which random starts are made")
@@ -91,8 +87,6 @@ class LinearFits:
     least_deviation: float = tuned(1e-3, "spread of the targets", "a smaller deviation is weighted as this")
     descent_steps: int = tuned(100, "steps", "of the trimmed descent")
     steps: int = tuned(30, "steps", "most concentration steps from a start")
-    followed: int = tuned(3, "starts", "of best objective that go on")
-    good_within: float = tuned(2.5, "deviations", "residual up to which a start takes a row as good")
     most_spent: float = tuned(0.5, "of the trusted rows", "most degrees of freedom that the scale is corrected for")
     settled: float = tuned(1e-4, "scales", "change that ends the descent of Tukey's loss")
 

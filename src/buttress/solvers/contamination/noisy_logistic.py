@@ -288,7 +288,8 @@ class NoisyLogistic:
         """
         scores = self._scores(coef)
         q = np.asarray(softmax(scores, axis=1))
-        s = np.maximum(_belief(q, self.codes, rho) * (q * (1 - q)).sum(axis=1) / (self.C - 1), NOISY_LABELS.least_curvature)
+        mean = _belief(q, self.codes, rho) * (q * (1 - q)).sum(axis=1) / (self.C - 1)
+        s = np.maximum(mean, NOISY_LABELS.least_curvature)
         own, pull = together(self.groups, self.residuals(q, rho) / s[:, None], s)
         (factor, _), _ = self._factor(s, alpha)
         v = self._variances(factor, own)

@@ -15,8 +15,11 @@ COVERED = "tried on the choosing sets of `benchmarks/robust_trial.py`, all corru
 
 @dataclass(frozen=True)
 class Trimming:
-    """Least trimmed squares, Tukey's loss, and targets that repeat."""
+    """Least trimmed squares from several starts, Tukey's loss, and targets that repeat."""
 
+    trusted: float = tuned(0.55, "share of rows", "kept by a concentration step: bears 45 per cent bad rows")
+    followed: int = tuned(3, "starts", "of best objective that go on")
+    good_within: float = tuned(2.5, "deviations", "residual up to which a start takes a row as good")
     tukey: float = tuned(4.685, "deviations", "where Tukey's loss becomes constant",
                          "set by theory: 95 per cent efficiency for normal errors")
     repeated_share: float = tuned(0.01, "share of rows", "a value of the target held by so many repeats")
