@@ -168,7 +168,7 @@ def scale(arguments):
     test = waves(2000, 8, np.random.default_rng(1))
     design, features = timed(lambda: kernel_design(RBF(gamma), X, n_landmarks=m, rng=np.random.RandomState(0)))
     ridge, expand = design.ridge, design.expand
-    _, gram = timed(lambda: ridge.gram(np.ones(n)))
+    _, gram = timed(lambda: ridge.features.weighted_gram(np.arange(n), np.ones(n)))
     oracle = np.inf
     for alpha in (1e-3, 1e-2, 0.1, 1.0):
         coef = ridge.solve(y, (~bad).astype(float), alpha).coef
@@ -180,7 +180,7 @@ def scale(arguments):
     for repeat in range(arguments.repeats):
         if repeat:
             again, features = timed(lambda: kernel_design(RBF(gamma), X, n_landmarks=m, rng=np.random.RandomState(0)))
-            floor = features + timed(lambda again=again: again.ridge.gram(np.ones(n)))[1]
+            floor = features + timed(lambda again=again: again.features.weighted_gram(np.arange(n), np.ones(n)))[1]
             again = None
         model, seconds = timed(lambda: RobustKernelRegressor(gamma=gamma, n_landmarks=m, random_state=0).fit(X, y))
         ratios.append(seconds / floor)
@@ -236,7 +236,8 @@ def label_scale(arguments):
     _, y, bad = flipped(X, right, 0.2, "label", 3, 0)
     kernel = MultiscaleRBF(np.array(DESIGN.widths) / 8)
     ridge, features = timed(lambda: kernel_design(kernel, X, n_landmarks=m, rng=np.random.RandomState(0)).ridge)
-    _, gram = timed(lambda: ridge.gram(np.ones(n)) if n > m else ridge.solve(np.ones(n), np.ones(n), 1.0))
+    _, gram = timed(lambda: ridge.features.weighted_gram(np.arange(n), np.ones(n)) if n > m
+                    else ridge.solve(np.ones(n), np.ones(n), 1.0))
     floor, ridge = features + gram, None  # the features are large
     print(f"{n} rows, {m} landmarks: features {features:.1f} s, Gram {gram:.1f} s", flush=True)
     model, seconds = timed(lambda: RobustKernelClassifier(n_landmarks=m, random_state=0).fit(X, y))
