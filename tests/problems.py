@@ -9,7 +9,6 @@ from buttress.attacks.targets import as_target, label_codes
 from buttress.expansion import margins
 from buttress.kernels import (
     RBF,
-    BoundedLinear,
     Cauchy,
     Combination,
     InverseMultiquadric,
@@ -27,7 +26,6 @@ KERNELS = [
     Polynomial(degree=3, gamma=0.3, coef0=1.0),
     RBF(gamma=0.4),
     MultiscaleRBF([0.9, 0.2, 0.04]),
-    BoundedLinear(radius=1.5),
     Laplacian(gamma=0.7),
     Sigmoid(gamma=0.2, coef0=-0.5),
     InverseMultiquadric(offset=1.3),

@@ -2,14 +2,11 @@
 
 import numpy as np
 import pytest
-from scipy.sparse import csr_matrix
 from scipy.spatial.distance import cdist
 from sklearn.base import clone
 
-from buttress.gram.entries import entries
 from buttress.kernels import (
     RBF,
-    BoundedLinear,
     Combination,
     Custom,
     Laplacian,
@@ -123,25 +120,6 @@ def test_a_broken_degree_needs_a_base_that_is_not_negative():
     with pytest.raises(ValueError, match="degree must be whole where"):
         kernel(points(5), 10 * points(5, seed=1))
     np.testing.assert_allclose(kernel(np.eye(2), np.eye(2)), [[2**2.5, 1], [1, 2**2.5]])
-
-
-@pytest.mark.parametrize("kind", [np.asarray, csr_matrix])
-def test_the_bounded_linear_kernel_is_linear_within_its_radius_and_reflects_rows_beyond(kind):
-    X, Z = points(8), points(5, seed=1)
-    X[0], Z[0] = [300.0, -400.0, 0.0], [0.0, 0.0, 1e9]
-    kernel = BoundedLinear(radius=2.0)
-
-    def within(x):
-        return x if np.linalg.norm(x) <= 2 else 4 * x / (x @ x)
-
-    expected = [[within(x) @ within(z) / 4 for z in Z] for x in X]
-    assert sum(np.linalg.norm(x) > 2 for x in X) > 1
-    np.testing.assert_allclose(kernel(kind(X), kind(Z)), expected, rtol=1e-12, atol=1e-15)
-    np.testing.assert_allclose(kernel.toward(Z)(X), expected, rtol=1e-12, atol=1e-15)
-    np.testing.assert_allclose(kernel.diagonal(kind(X)), [within(x) @ within(x) / 4 for x in X], rtol=1e-12)
-    np.testing.assert_allclose(entries(kernel, kind(X), np.float64)(slice(None), slice(None)), kernel(X, X), atol=1e-15)
-    with pytest.raises(ValueError, match="radius must be in"):
-        as_kernel(BoundedLinear(radius=0))
 
 
 def test_precomputed_picks_columns_of_the_gram():

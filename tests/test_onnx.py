@@ -29,7 +29,7 @@ from buttress import (
     TrimmedLikelihoodRegressor,
     to_onnx,
 )
-from buttress.kernels import RBF, BoundedLinear, Combination, Custom, Laplacian, Linear, MultiscaleRBF
+from buttress.kernels import RBF, Combination, Custom, Laplacian, Linear, MultiscaleRBF
 
 pytest.importorskip("skl2onnx")
 runtime = pytest.importorskip("onnxruntime")
@@ -38,7 +38,7 @@ MOONS, SIDES = make_moons(80, noise=0.2, random_state=0)
 FLOWERS, SPECIES = load_iris(return_X_y=True)
 NAMES = np.array(["setosa", "versicolor", "virginica"])[SPECIES]
 CURVE = np.sin(3 * MOONS[:, 0]) + MOONS[:, 1]
-KERNELS = ["linear", "poly", "rbf", "laplacian", "sigmoid", "imq", "log", "cauchy", MultiscaleRBF(), BoundedLinear(),
+KERNELS = ["linear", "poly", "rbf", "laplacian", "sigmoid", "imq", "log", "cauchy", MultiscaleRBF(),
            Combination([RBF(0.5), Linear(1.0)], [0.3, 2.0])]
 CLOSE = 1e-5
 

@@ -25,7 +25,6 @@ from buttress import (
     RobustLinearRegressor,
     outlier_report,
 )
-from buttress.kernels import MultiscaleRBF
 from buttress.robust.tuning import MIXTURE
 
 from problems import moons
@@ -78,34 +77,6 @@ def test_targets_of_a_thousand_million_do_not_reach_the_predictions(model):
     model = clone(model).fit(X, y)
     assert np.abs(model.predict(X) - truth).max() < 3  # the truth spans 12; in its corners no good row is left
     np.testing.assert_array_equal(model.inlier_mask_, ~bad)
-
-
-def test_the_kernel_fit_follows_a_line_in_many_columns_as_lines_do():
-    """The RBF kernels alone miss it by more than twice as much."""
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(400, 20))
-    truth = X @ rng.normal(size=20) / np.sqrt(20)
-    y = truth + 0.05 * rng.normal(size=400)
-    bad = rng.random(400) < 0.2
-    y[bad] += rng.normal(3, 1, size=bad.sum())
-    train, test = slice(0, 200), slice(200, 400)
-    good = np.flatnonzero(~bad[train])
-    best = Ridge(0.1).fit(X[good], y[good]).predict(X[test])
-    model = RobustKernelRegressor(random_state=0).fit(X[train], y[train])
-    errors = [np.sqrt(np.mean((f - truth[test]) ** 2)) for f in (model.predict(X[test]), best)]
-    assert errors[0] < 3 * errors[1]
-    kernel = MultiscaleRBF([1 / 20, 0.3 / 20, 0.1 / 20, 0.03 / 20])
-    local = RobustKernelRegressor(kernel=kernel, random_state=0).fit(X[train], y[train])
-    assert errors[0] < 0.5 * np.sqrt(np.mean((local.predict(X[test]) - truth[test]) ** 2))
-
-
-@pytest.mark.parametrize("wild", [-999.0, 1e6])
-def test_rows_far_out_in_x_do_not_turn_the_kernel_fit(wild):
-    X, y, truth, _ = curve(300, kind="line")
-    X[:6, 0], X[6:12, 1] = wild, wild
-    error = np.sqrt(np.mean((RobustKernelRegressor(random_state=0).fit(X, y).predict(X) - truth)[12:] ** 2))
-    told = np.sqrt(np.mean((RobustKernelRegressor(random_state=0).fit(X[12:], y[12:]).predict(X) - truth)[12:] ** 2))
-    assert error < 1.2 * told
 
 
 def test_linear_fit_bears_bad_rows_far_out_in_x():

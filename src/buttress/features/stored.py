@@ -30,7 +30,7 @@ class LandmarkFeatures:
 
     def __init__(self, feature_map: NystroemMap, X: Array | BatchedRows, unit: float, *, constant: bool = True):
         self.recipe = recipe_of(feature_map, X.shape[0], unit, constant=constant)
-        self.X = X
+        self.X: Any = X
         self.shape = (X.shape[0], self.recipe.size)
         self.dtype = self.recipe.dtype
         self.eps = float(np.finfo(self.dtype).eps)
@@ -45,7 +45,7 @@ class LandmarkFeatures:
                 measures[at] = self.recipe.measured(rows[part], unit, out)
 
             for_each(measure, slices(rows.shape[0], self.shape[1]))
-            return numbers
+            return measures[:0]
 
         all_rows = np.arange(X.shape[0])
         if isinstance(X, BatchedRows):

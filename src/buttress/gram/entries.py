@@ -19,7 +19,7 @@ from buttress._threads import BLOCK_ENTRIES, share
 from buttress._types import DenseOrSparse, is_csr
 from buttress.gram.compiled import rbf_entries, rbf_in_place
 from buttress.gram.sparse import Numbers, SparseProducts
-from buttress.kernels import RBF, BoundedLinear, Combination, DotProduct, Kernel, Precomputed, Radial, centers
+from buttress.kernels import RBF, Combination, DotProduct, Kernel, Precomputed, Radial, centers
 from buttress.kernels.device import OnDevice
 from buttress.kernels.kernel import clear_rounding, middle, plain, squared_lengths
 from buttress.kernels.points import centred
@@ -191,20 +191,6 @@ class ProductEntries(Entries):
         return self.kernel.profile(self.inner(rows, columns)).astype(self.real, copy=False)
 
 
-class ReflectedEntries(Entries):
-    """Entries of the bounded linear kernel: inner products of reflected rows."""
-
-    def __init__(self, kernel: BoundedLinear, X: DenseOrSparse, real: DTypeLike):
-        self.inner = InnerProducts(kernel.reflected(X) / kernel.radius, real, centred=False)
-        self.real = real
-
-    def cost(self, height: int, width: int) -> float:
-        return self.inner.cost(height, width)
-
-    def __call__(self, rows: Numbers, columns: Numbers) -> Array:
-        return self.inner(rows, columns).astype(self.real, copy=False)
-
-
 class SumEntries(Entries):
     """Entries of a weighted sum of kernels."""
 
@@ -262,11 +248,6 @@ def _(kernel: RBF, X: DenseOrSparse, real: DTypeLike) -> Entries:
 @entries.register
 def _(kernel: DotProduct, X: DenseOrSparse, real: DTypeLike) -> Entries:
     return ProductEntries(kernel, X, real)
-
-
-@entries.register
-def _(kernel: BoundedLinear, X: DenseOrSparse, real: DTypeLike) -> Entries:
-    return ReflectedEntries(kernel, X, real)
 
 
 @entries.register

@@ -1,4 +1,4 @@
-"""Kernels: the eight of the literature, a mean of RBF kernels, a bounded linear one, weighted sums, and Gram matrices.
+"""Kernels: the eight of the literature, a mean of RBF kernels, weighted sums, and a Gram matrix given in advance.
 
 A kernel is called on two arrays, ``kernel(X, Z)`` with X (n, d) and Z (m, d), and returns the (n, m)
 matrix of k(x_i, z_j). ``diagonal(X)`` is (n,), ``gradient(X, Z, V)`` is the (n, d) array of
@@ -33,7 +33,6 @@ from buttress.kernels.composed import Combination, Custom, Precomputed
 from buttress.kernels.kernel import DotProduct, Kernel, Radial, squared_distances
 from buttress.kernels.named import (
     RBF,
-    BoundedLinear,
     Cauchy,
     InverseMultiquadric,
     Laplacian,
@@ -46,7 +45,6 @@ from buttress.kernels.named import (
 
 __all__ = [
     "RBF",
-    "BoundedLinear",
     "Cauchy",
     "Combination",
     "Custom",

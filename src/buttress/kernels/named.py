@@ -1,4 +1,4 @@
-"""The eight kernels of the literature and their names, a mean of RBF kernels, and a linear one for rows near by.
+"""The eight kernels of the literature and their names, and a mean of RBF kernels.
 
 A new kernel is one class here, one row in ``NAMES`` and one row in the table of the tests.
 """
@@ -6,13 +6,11 @@ A new kernel is one class here, one row in ``NAMES`` and one row in the table of
 from collections.abc import Callable, Sequence
 
 import numpy as np
-from scipy.sparse import issparse
-from sklearn.utils.extmath import safe_sparse_dot
 
 from buttress._arrays import namespace
 from buttress._checks import Array, check_number
 from buttress.kernels.composed import Precomputed
-from buttress.kernels.kernel import DotProduct, Kernel, Radial, squared_lengths
+from buttress.kernels.kernel import DotProduct, Kernel, Radial
 
 LARGEST_COSH = 350.0  # for larger arguments the square of the hyperbolic cosine overflows
 
@@ -134,50 +132,6 @@ class MultiscaleRBF(Radial):
     def slope(self, r2: Array) -> Array:
         terms = [-float(gamma) * namespace(r2).exp(-float(gamma) * r2) for gamma in self.gammas]
         return sum(terms[1:], terms[0]) / len(terms)
-
-
-class BoundedLinear(Kernel):
-    """k(x, z) = p(x)'p(z) / radius^2 with p(x) = x min(1, radius^2 / |x|^2), positive definite and at most 1.
-
-    The linear kernel for rows within the radius. Rows beyond are reflected in the sphere, so that one far away counts
-    next to nothing; under the linear kernel it would turn the fit.
-    """
-
-    def __init__(self, radius: float = 1.0):
-        self.radius = radius
-
-    @property
-    def definiteness(self) -> str:
-        check_number("radius", self.radius, 0)
-        return "pd"
-
-    def reflected(self, X: Array) -> Array:
-        """Return p(x) of the rows of X (n, d), dense or CSR."""
-        share = self._share(squared_lengths(X))[:, None]
-        rows: Array = X.multiply(share).tocsr() if issparse(X) else X * share
-        return rows
-
-    def _share(self, r2: Array) -> Array:
-        return self.radius**2 / np.maximum(r2, self.radius**2)
-
-    def __call__(self, X: Array, Z: Array) -> Array:
-        products: Array = safe_sparse_dot(self.reflected(X), self.reflected(Z).T, dense_output=True)
-        return products / self.radius**2
-
-    def toward(self, Z: Array) -> Callable[[Array], Array]:
-        ready = self.reflected(Z).T / self.radius**2
-        return lambda X: self.reflected(X) @ ready
-
-    def diagonal(self, X: Array) -> Array:
-        r2 = squared_lengths(X)
-        return r2 * (self._share(r2) / self.radius) ** 2
-
-    def gradient(self, X: Array, Z: Array, V: Array) -> Array:
-        slope = V @ self.reflected(Z) / self.radius**2
-        r2 = squared_lengths(X)
-        share = self._share(r2)
-        turned = np.where(share < 1, 2 * np.einsum("ij,ij->i", slope, X) / np.maximum(r2, self.radius**2), 0.0)
-        return share[:, None] * (slope - turned[:, None] * X)
 
 
 class Laplacian(Radial):

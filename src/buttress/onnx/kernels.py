@@ -12,7 +12,6 @@ from buttress.features import RandomExpansion
 from buttress.gram.spectrum import SpectrumCorrected
 from buttress.kernels import (
     RBF,
-    BoundedLinear,
     Cauchy,
     Combination,
     InverseMultiquadric,
@@ -85,7 +84,7 @@ PROFILES: dict[type[Kernel], Callable[..., str]] = {
 
 def refusal(kernel: Kernel) -> NotImplementedError:
     """Return the error for a kernel without a graph."""
-    known = ", ".join(sorted(kind.__name__ for kind in (*PROFILES, BoundedLinear)))
+    known = ", ".join(sorted(kind.__name__ for kind in PROFILES))
     return NotImplementedError(
         f"{type(kernel).__name__} has no ONNX graph. Kernels that have one: {known}, their Combination, Precomputed, "
         "and corrected by indefinite='clip' or 'flip'. Fit the model with one of these."
@@ -103,9 +102,6 @@ def add_kernel(add: Nodes, kernel: Kernel, X: str, Z: Array) -> str:
         added = add("MatMul", add_kernel(add, kernel.kernel, X, kernel.landmarks), kernel.vectors)
         fixed = kernel.kernel(Z, kernel.landmarks) @ kernel.vectors
         return add("Add", add_kernel(add, kernel.kernel, X, Z), add("MatMul", added, fixed.T))
-    if type(kernel) is BoundedLinear:
-        products = add("MatMul", _reflected(add, kernel, X), kernel.reflected(Z).T)
-        return add("Div", products, float(kernel.radius) ** 2)
     if type(kernel) not in PROFILES:
         raise refusal(kernel)
     argument = _squared_distances(add, X, Z) if isinstance(kernel, Radial) else add("MatMul", X, Z.T)
@@ -119,9 +115,6 @@ def add_diagonal(add: Nodes, kernel: Kernel, X: str) -> str:
     if type(kernel) is SpectrumCorrected and kernel.known is None:
         added = add("MatMul", add_kernel(add, kernel.kernel, X, kernel.landmarks), kernel.vectors)
         return add("Add", add_diagonal(add, kernel.kernel, X), _row_sums(add, add("Mul", added, added)))
-    if type(kernel) is BoundedLinear:
-        rows = _reflected(add, kernel, X)
-        return add("Div", _row_sums(add, add("Mul", rows, rows)), float(kernel.radius) ** 2)
     if type(kernel) not in PROFILES:
         raise refusal(kernel)
     squares = _row_sums(add, add("Mul", X, X))
@@ -136,12 +129,6 @@ def weighted(kernel: Combination) -> list[tuple[Kernel, float]]:
 
 def _row_sums(add: Nodes, values: str) -> str:
     return add("ReduceSum", values, np.array([1]), keepdims=1)
-
-
-def _reflected(add: Nodes, kernel: BoundedLinear, X: str) -> str:
-    """Add the rows of X (n, d), those beyond the radius reflected in the sphere."""
-    squares = _row_sums(add, add("Mul", X, X))
-    return add("Mul", X, add("Div", float(kernel.radius) ** 2, add("Max", squares, float(kernel.radius) ** 2)))
 
 
 def _squared_distances(add: Nodes, X: str, Z: Array) -> str:

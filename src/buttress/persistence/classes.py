@@ -50,7 +50,6 @@ CLASSES = {
     "Join": "buttress.relational:Join",
     "Table": "buttress.relational:Table",
     # kernels
-    "BoundedLinear": "buttress.kernels:BoundedLinear",
     "Cauchy": "buttress.kernels:Cauchy",
     "Combination": "buttress.kernels:Combination",
     "DiagonalShifted": "buttress.gram.spectrum:DiagonalShifted",

@@ -180,7 +180,7 @@ def _same_width(state: State) -> bool:
     if features is not None:
         return bool(features.width == state["n_features_in_"])
     by_number = getattr(scores.kernel, "known", None) is not None or type(scores.kernel).__name__ == "Precomputed"
-    return by_number or scores.centers.shape[1] == state["n_features_in_"] or not _of_rows(scores.kernel)
+    return by_number or scores.centers.shape[1] == state["n_features_in_"] or type(scores.kernel).__name__ not in _PLAIN
 
 
 def _scores_meet_contrasts(state: State) -> bool:
@@ -202,15 +202,8 @@ def _walks_meet_width(state: State) -> bool:
     return all(len(walk.v) == d and len(mean.total) == d + 1 for walk, mean in state.get("_walks", ()))
 
 
-def _of_rows(kernel: Any) -> bool:
-    """Say whether a kernel is of rows as they are given: a plain one, or a sum of such."""
-    if type(kernel).__name__ == "Combination":
-        return isinstance(kernel.kernels, list | tuple) and all(map(_of_rows, kernel.kernels))
-    return type(kernel).__name__ in _PLAIN
-
-
-_PLAIN = ("BoundedLinear", "Cauchy", "InverseMultiquadric", "Laplacian", "Linear", "Log", "MultiscaleRBF",
-          "Polynomial", "RBF", "Sigmoid")  # kernels of rows as they are given
+_PLAIN = ("Cauchy", "InverseMultiquadric", "Laplacian", "Linear", "Log", "MultiscaleRBF", "Polynomial", "RBF",
+          "Sigmoid")  # kernels of rows as they are given
 Check = tuple[Callable[[State], bool], str]
 _EXPANDED: tuple[Check, ...] = ((_same_width, "the expansion is of rows of another width"),
                                 (_scores_meet_contrasts, "the contrasts are of another number of scores"))

@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 from scipy.sparse import issparse
-from sklearn.base import is_regressor
 from sklearn.utils import check_random_state
 from sklearn.utils.extmath import row_norms
 
@@ -23,16 +22,7 @@ from buttress.features.batched import BatchedRows
 from buttress.features.made import FeaturesOfRows
 from buttress.features.stored import LandmarkFeatures, features_of_batches
 from buttress.gram.entries import entries
-from buttress.kernels import (
-    BoundedLinear,
-    Combination,
-    Kernel,
-    MultiscaleRBF,
-    centers,
-    fitted_kernel,
-    is_precomputed,
-    warn_of_scale,
-)
+from buttress.kernels import Kernel, MultiscaleRBF, centers, fitted_kernel, is_precomputed, warn_of_scale
 from buttress.robust.tuning import DESIGN
 from buttress.solvers.ridge.kept import kept_ridge
 from buttress.solvers.ridge.landmarks import LandmarkRidge
@@ -101,13 +91,9 @@ class Design:
 
 @dataclass(frozen=True)
 class Setting:
-    """What one fit works with: the kernel, the landmarks asked for, the random numbers and the budget.
-
-    ``local`` is the kernel without a linear part, by which rows resemble each other or not.
-    """
+    """What one fit works with: the kernel, the landmarks asked for, the random numbers and the budget."""
 
     kernel: Kernel
-    local: Kernel
     n_landmarks: int | str
     rng: np.random.RandomState
     budget: Budget
@@ -124,7 +110,7 @@ class Setting:
 
     def warn_of_scale(self, X: Any, design: Design) -> None:
         """Warn where the kernel is next to 0, or the same, between most rows."""
-        warn_of_scale(self.local, X, design.points)
+        warn_of_scale(self.kernel, X, design.points)
 
 
 def fit_setting(estimator: Any, X: Any, budget: Budget) -> Setting:
@@ -134,14 +120,7 @@ def fit_setting(estimator: Any, X: Any, budget: Budget) -> Setting:
     count = estimator.n_landmarks
     if isinstance(count, str) and count == "auto" and estimator.max_time is not None:
         count = affordable(X.shape[0], estimator.max_time)
-    if not (isinstance(estimator.kernel, str) and estimator.kernel == "rbf" and estimator.gamma == "auto"):
-        kernel = fitted_kernel(estimator, X)
-        return Setting(kernel, kernel, count, rng, budget)
-    local, linear = default_kernels(X)
-    if not is_regressor(estimator):
-        return Setting(local, local, count, rng, budget)
-    halves = [0.5, 0.5 * DESIGN.near]  # of an ordinary row, whose k(x, x) is 1
-    return Setting(Combination([local, linear], halves), local, count, rng, budget)
+    return Setting(default_kernel(estimator, X), count, rng, budget)
 
 
 def affordable(n: int, seconds: float) -> int | str:
@@ -176,25 +155,28 @@ def check_gamma(gamma: Any) -> None:
                          "variance of X, and corrupt rows move that. Scale with RobustScaler and use 'auto'.")
 
 
-def default_kernels(X: Any) -> tuple[MultiscaleRBF, BoundedLinear]:
-    """Return the RBF kernel of several widths for rows of X, and the linear kernel that joins it in regression.
+def default_kernel(estimator: Any, X: Any) -> Kernel:
+    """Return the estimator's kernel; if neither it nor gamma was chosen, an RBF kernel of several widths.
 
     The gammas are in units of one over the squared length of a typical row. That length is d if columns are scaled.
     Where nearly all entries are 0, as in counts of words, or rows are much shorter, as pixels between 0 and 1, columns
-    are not scaled; it is then the median of the squared lengths. So is always that of the linear kernel, which no
-    column with a long tail should make small.
+    are not scaled; it is then the median of the squared lengths.
 
     Corrupt rows affect errors, likelihoods and moments of X, so none of these can choose a width. The mean of several
     kernels loses little accuracy where a single width would be enough.
     """
+    if isinstance(estimator.kernel, str) and estimator.kernel == "rbf" and estimator.gamma == "auto":
+        return MultiscaleRBF([width / _ordinary_length(X) for width in DESIGN.widths])
+    return fitted_kernel(estimator, X)
+
+
+def _ordinary_length(X: Any) -> float:
     some = X[drawn_rows(X.shape[0], COPIES.rows)]
     columns = float(X.shape[1])
-    median = float(np.median(row_norms(some.astype(np.float64), squared=True))) or columns
+    length = float(np.median(row_norms(some.astype(np.float64), squared=True))) or columns
     filled = some.count_nonzero() if issparse(some) else np.count_nonzero(some)
     mostly_zero = filled < DESIGN.mostly_zero * some.shape[0] * some.shape[1]
-    length = median if mostly_zero or median < columns * DESIGN.short else columns
-    local = MultiscaleRBF([width / length for width in DESIGN.widths])
-    return local, BoundedLinear(float(np.sqrt(DESIGN.near * median)))
+    return length if mostly_zero or length < columns * DESIGN.short else columns
 
 
 def warn_of_near_copies(kernel: Any, X: Any) -> None:

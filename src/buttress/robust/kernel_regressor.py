@@ -44,11 +44,11 @@ class RobustKernelRegressor(
         Ridge, > 0, in KernelRidge's units; chosen by leave-one-out error of the good rows when ``"auto"``.
     kernel, degree, gamma, coef0
         As in :class:`buttress.SVC`; gamma is a number or ``"auto"``: for the RBF kernel the mean of four, with gamma
-        1/d, .3/d, .1/d and .03/d, beside a linear kernel (``buttress.kernels.BoundedLinear``), for others 1/d. Scale X
-        beforehand, with ``sklearn.preprocessing.RobustScaler``. Where rows are much shorter than that (pixels in
-        [0, 1], counts of words), the median of their squared lengths stands for d.
+        1/d, .3/d, .1/d and .03/d, for others 1/d. Scale X beforehand, with ``sklearn.preprocessing.RobustScaler``.
+        Where rows are much shorter than that (pixels in [0, 1], counts of words), the median of their squared
+        lengths stands for d.
     n_starts : int, default=6
-        Random starts of the search, next to four fixed ones.
+        Random starts of the search, next to five fixed ones.
     n_landmarks : "auto" or int, default="auto"
         Nystroem landmarks; ``"auto"`` is exact up to 3,000 rows and 1,000 landmarks above; with ``max_time``
         it is fewer where so many cost more, about sqrt(max_time / (2e-9 n)) of n rows.

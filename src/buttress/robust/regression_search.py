@@ -70,19 +70,21 @@ def search(task: Task) -> tuple[Mixed, NDArray[np.bool_]]:
 
 
 def _concentrated(task: Task, y: Array) -> list[Outcome]:
-    """Return the end of concentration from each start; random starts are skipped once the time is used up.
-
-    The first starts are all rows, and the half nearest the centre.
-    """
+    """Return the end of concentration from each start; random starts are skipped once the time is used up."""
     h = max(int(TRIMMING.trusted * len(y)), min(len(y), 2))
     ends: list[Outcome] = []
-    fixed = [np.ones(len(y)), smallest(np.abs(y), h)] + _asymmetric_starts(task.design.coarse, y, h, task.design.unit)
+    fixed = _fixed_starts(y, h) + _asymmetric_starts(task.design.coarse, y, h, task.design.unit)
     for k, u in enumerate(fixed + _random_starts(len(y), task.n_starts, task.rng)):
         if k >= len(fixed) and task.budget.spent():
             break
         steps = concentrate(task.design.coarse, y, u, alpha=task.design.unit, h=h, leave_out=True)
         ends.append(task.budget.run(steps, max_iter=SEARCH.steps, progress=False))
     return ends
+
+
+def _fixed_starts(y: Array, h: int) -> list[Array]:
+    """Return the weights of three starts: all rows, and the half and the quarter nearest the centre."""
+    return [np.ones(len(y)), smallest(np.abs(y), h), smallest(np.abs(y), max(len(y) // SEARCH.central_part, 1))]
 
 
 def _asymmetric_starts(ridge: FeatureRidge, y: Array, h: int, alpha: float) -> list[Array]:

@@ -20,8 +20,6 @@ class Designs:
     exact_rows: int = tuned(3000, "rows", "up to these fits are exact", "the cost of n^3; command not recorded")
     landmarks: int = tuned(1000, "landmarks", "of more rows")
     widths: tuple[float, ...] = tuned((1.0, 0.3, 0.1, 0.03), "1/d", "gammas whose kernels the default averages")
-    near: float = tuned(30.0, "squared lengths of an ordinary row", "up to which the regressor's kernel is linear too",
-                        "5, 30, 100 on made lines in 20 columns, cars and Boston; no other was tried")
     mostly_zero: float = tuned(0.15, "share of entries", "below which the length of rows stands for d",
                                "counts of words against scaled tables; sets not recorded")
     short: float = tuned(1 / 3, "of d", "squared length of an ordinary row below which it stands for d",
@@ -40,6 +38,7 @@ class Designs:
 class Search:
     """Concentration from several starts on coarse features."""
 
+    central_part: int = tuned(4, "rows a row kept", "one in so many, nearest the centre, is a start")
     random_part: int = tuned(10, "rows a row kept", "one in so many, at random, is a start")
     random_least: int = tuned(5, "rows", "least size of a random start")
     lower_quantile: float = tuned(0.2, "quantile of y", "given x, near which a start lies; another near 1 less it")
@@ -53,8 +52,7 @@ class Search:
 class Mixtures:
     """The mixture of good and corrupt rows, and the ridge of kernel regression."""
 
-    least_ridge: float = tuned(5e-3, "k(x, x)", "smallest ridge tried",
-                               "half of .01, since the linear kernel came to take half of k(x, x)")
+    least_ridge: float = tuned(1e-2, "k(x, x)", "smallest ridge tried")
     most_ridge: float = tuned(1e2, "k(x, x)", "largest ridge tried")
     ridges_tried: int = tuned(12, "values", "of the ridge, evenly by logarithm")
     degrees: float = tuned(8.0, "degrees of freedom", "of good residuals")
