@@ -6,6 +6,7 @@ import time
 import warnings
 from contextlib import contextmanager, suppress
 from functools import partial
+from unittest.mock import patch
 
 import numpy as np
 import pandas as pd
@@ -43,6 +44,7 @@ from buttress.checkpoints.folder import LOCK, SUFFIX, UNFINISHED, Folder
 from buttress.checkpoints.memory import from_bytes, rng_state, set_rng_state, to_parts
 from buttress.relational import Join, RelationalLinearSVC, Table
 from buttress.solvers.keeper import Keeper
+from buttress.solvers.qp import chunks
 
 X, y = make_classification(200, 6, n_informative=5, n_redundant=0, n_classes=3, random_state=0, flip_y=0.1)
 MANY, many = make_classification(2100, 6, n_informative=5, n_redundant=0, random_state=0, flip_y=0.1)  # float32 rows
@@ -55,6 +57,8 @@ RKHS = partial(AdversarialSVC, defense="rkhs", gamma=0.1, eps=0.01, batch_size=5
 CASES = {
     "pairs of classes": (SVC(C=10, cache_size=0.1), X, y),
     "float32 rows": (SVC(C=10, cache_size=4), MANY, many),
+    "chunks of many rows": (SVC(C=10, cache_size=0.2), MANY, many),
+    "chunks, SVR": (SVR(C=1, cache_size=0.2), MANY, MANY[:, 0] + 0.1 * many),
     "many columns": (SVC(C=10, cache_size=0.2), WIDE, wide),
     "interior point": (SVC(C=10, multi_class="ovr", solver="ipm"), X, y),
     "hard margin": (SVC(C=np.inf, gamma=2.0), X[:, :2], (X[:, 0] > 0).astype(int)),
@@ -82,7 +86,7 @@ CASES = {
     "certified": (AdversarialSVC(defense="certified", n_landmarks=15, gamma=0.1, max_iter=40, eps=0.01,
                                  random_state=0), X, y),
 }
-SHORT = ["pairs of classes", "float32 rows", "SVDD", "stochastic", "Nesterov", "doubly stochastic", "path"]
+SHORT = ["pairs of classes", "float32 rows", "chunks of many rows", "SVDD", "stochastic", "Nesterov", "doubly stochastic", "path"]
 EVERY = pytest.mark.parametrize("case", CASES)
 
 def joined(seed=0):
@@ -125,7 +129,8 @@ class Killed(BaseException):
 
 def fit(case, **params):
     estimator, rows, targets = CASES[case]
-    with warnings.catch_warnings():
+    large = 2000 if case.startswith("chunks") else chunks.LARGE
+    with warnings.catch_warnings(), patch.multiple(chunks, LARGE=large, LEAST_SLICE=500, SLICE=1e5):
         warnings.simplefilter("ignore", NotConvergedWarning)
         warnings.simplefilter("ignore", FeatureNoiseWarning)
         return clone(estimator).set_params(**params).fit(rows, targets)

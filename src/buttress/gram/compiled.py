@@ -1,5 +1,6 @@
 """Compiled inner loops for a Gram matrix: weighted sums of rows, and RBF entries from inner products."""
 
+import numba
 import numpy as np
 from numpy.typing import NDArray
 
@@ -66,6 +67,40 @@ def gather(store: Array, slots: Slots, columns: Slots, out: Array, rows: Slots) 
             into[t] = row[columns[t]]
 
 
+@numba.njit(error_model="numpy", fastmath={"nnan", "ninf", "nsz", "contract"})
+def _exponentials(inner: Array, shift: float, zz: Array, scale: float, out: Array) -> None:
+    """Write 2^(scale min(0, 2 inner_j - shift - zz_j)) to ``out``.
+
+    With t the exponent, 2^t = 2^n 2^r, where n is the whole number nearest to t. Adding 1.5 * 2^23 to t leaves n in
+    the low bits, unless sums may be reassociated. 2^r is a polynomial of degree 6 on [-1/2, 1/2] (relative error 2e-9).
+    This is one pass over the entries; numpy needs five.
+    """
+    shifter = np.float32(12582912.0)
+    for j in range(out.size):
+        t = minimum(scale * (np.float32(2.0) * inner[j] - (shift + zz[j])), np.float32(0.0))
+        t = maximum(t, np.float32(-125.0))
+        shifted = t + shifter
+        r = t - (shifted - shifter)
+        p = np.float32(1.53533572e-4)
+        p = p * r + np.float32(1.33988762e-3)
+        p = p * r + np.float32(9.61843739e-3)
+        p = p * r + np.float32(5.55033247e-2)
+        p = p * r + np.float32(2.40226479e-1)
+        p = p * r + np.float32(6.93147203e-1)
+        p = p * r + np.float32(1.0)
+        bits = np.float32(p).view(np.int32) + (np.float32(shifted).view(np.int32) << 23)
+        out[j] = np.int32(bits).view(np.float32)
+
+
+@numba.njit(error_model="numpy", fastmath=FAST | {"reassoc"})
+def _weighted(values: Array, weights: Array) -> float:
+    """Return sum_j weights_j values_j, summed in float64."""
+    total = 0.0
+    for j in range(values.size):
+        total += weights[j] * np.float64(values[j])
+    return total
+
+
 @compile_kernel(
     "void(float32[:,::1], float32[::1], float32[::1], float32, float32[:,::1], int64[::1], int64)",
     fastmath={"nnan", "ninf", "nsz", "contract"},
@@ -73,31 +108,27 @@ def gather(store: Array, slots: Slots, columns: Slots, out: Array, rows: Slots) 
 def rbf_entries(inner: Array, xx: Array, zz: Array, gamma: float, store: Array, slots: Slots, start: int) -> None:
     """Write exp(-gamma max(0, xx_i + zz_j - 2 inner_ij)) to row slots[i] of ``store`` from column ``start``.
 
-    With t = x / log 2, exp(x) = 2^t = 2^n 2^r, where n is the whole number nearest to t. Adding 1.5 * 2^23 to t leaves
-    n in the low bits. 2^r is a polynomial of degree 6 on [-1/2, 1/2] (relative error 2e-9). This is one pass over the
-    entries; numpy needs five. ``inner`` and ``store`` must not share memory, or the loop is not vectorised.
+    ``inner`` and ``store`` must not share memory, or the loop is not vectorised.
     """
     width = inner.shape[1]
-    shifter = np.float32(12582912.0)
     scale = np.float32(1.4426950408889634) * gamma
     for i in range(inner.shape[0]):
-        row = inner[i]
-        out = store[slots[i], start : start + width]
-        shift = xx[i]
-        for j in range(width):
-            t = minimum(scale * (np.float32(2.0) * row[j] - (shift + zz[j])), np.float32(0.0))
-            t = maximum(t, np.float32(-125.0))
-            shifted = t + shifter
-            r = t - (shifted - shifter)
-            p = np.float32(1.53533572e-4)
-            p = p * r + np.float32(1.33988762e-3)
-            p = p * r + np.float32(9.61843739e-3)
-            p = p * r + np.float32(5.55033247e-2)
-            p = p * r + np.float32(2.40226479e-1)
-            p = p * r + np.float32(6.93147203e-1)
-            p = p * r + np.float32(1.0)
-            bits = np.float32(p).view(np.int32) + (np.float32(shifted).view(np.int32) << 23)
-            out[j] = np.int32(bits).view(np.float32)
+        _exponentials(inner[i], xx[i], zz, scale, store[slots[i], start : start + width])
+
+
+@compile_kernel("void(float32[:,::1], float32[::1], float32[::1], float32, float64[::1], float32[::1], float64[::1])")
+def rbf_sums(
+    inner: Array, xx: Array, zz: Array, gamma: float, weights: Array, scratch: Array, total: Array
+) -> None:
+    """Add sum_j weights_j exp(-gamma max(0, xx_i + zz_j - 2 inner_ij)) to total_i, summed in float64.
+
+    The values of a row pass through ``scratch``, which has room for as many and stays in the nearest cache.
+    """
+    scale = np.float32(1.4426950408889634) * gamma
+    values = scratch[: inner.shape[1]]
+    for i in range(inner.shape[0]):
+        _exponentials(inner[i], xx[i], zz, scale, values)
+        total[i] += _weighted(values, weights)
 
 
 @compile_kernel(

@@ -17,7 +17,7 @@ from buttress._arrays import Place, to_numpy
 from buttress._checks import Array
 from buttress._threads import BLOCK_ENTRIES, share
 from buttress._types import DenseOrSparse, is_csr
-from buttress.gram.compiled import rbf_entries, rbf_in_place
+from buttress.gram.compiled import rbf_entries, rbf_in_place, rbf_sums
 from buttress.gram.sparse import Numbers, SparseProducts
 from buttress.kernels import RBF, Combination, DotProduct, Kernel, Precomputed, Radial, centers
 from buttress.kernels.device import OnDevice
@@ -26,9 +26,11 @@ from buttress.kernels.points import centred
 
 Index = NDArray[np.intp]
 Exact = Callable[[Numbers, Numbers], Array]
+Sums = Callable[[Index], Array]
 # One panel of float32 entries is 2 MB, so that it stays in the cache of the processor.
 PANEL = 2048  # columns of a panel
 HEIGHT = 256  # rows of a panel
+SUMMED = 512  # rows and columns of a panel of which only sums are kept: 1 MB, which the second cache holds
 DENSE = 0.15  # a sparse X with a larger share of non-zeros is faster as a dense array
 PROFILE = 20  # multiplications that evaluating a function of one inner product or distance takes, about
 TRIED_ROWS = 31  # rows, besides the longest one, on which float32 entries are compared with float64 ones
@@ -64,6 +66,20 @@ class Entries:
                     store[into, left:right] = self(some, slice(left, right))
 
         share(work, range(start, stop, PANEL), self.cost(len(rows), stop - start))
+
+    def sums(self, columns: Index, weights: Array) -> Sums:
+        """Return a function of row numbers i that gives sum_j weights[j] k(x_i, x_columns[j]), summed in float64.
+
+        It takes some ``SUMMED`` rows at a time, for it stores their entries panel by panel only.
+        """
+
+        def at(rows: Index) -> Array:
+            total = np.zeros(len(rows))
+            for left in range(0, len(columns), SUMMED):
+                total += self(rows, columns[left : left + SUMMED]) @ weights[left : left + SUMMED]
+            return total
+
+        return at
 
     def cost(self, height: int, width: int) -> float:
         """Return about how many multiplications this many entries take; 0 if only one thread may compute them.
@@ -153,6 +169,28 @@ class GaussianEntries(DistanceEntries):
                 out[stop:size, top:stop] = out[top:stop, stop:size].T
 
         return share(work, range(0, size, HEIGHT), self.cost(size, size) / 2)
+
+    def sums(self, columns: Index, weights: Array) -> Sums:
+        if is_csr(self.inner.X) or self.real == np.float64:
+            return super().sums(columns, weights)
+        right = self.inner.X[columns]
+        norms = self.inner.norms
+        gamma = np.float32(self.kernel.gamma)
+
+        def at(rows: Index) -> Array:
+            left = self.inner.X[rows]
+            total = np.zeros(len(rows))
+            scratch = np.empty(SUMMED, dtype=np.float32)
+            panel = np.empty((len(rows), SUMMED), dtype=np.float32)
+            for start in range(0, len(columns), SUMMED):
+                some = columns[start : start + SUMMED]
+                if len(some) < SUMMED:
+                    panel = np.empty((len(rows), len(some)), dtype=np.float32)
+                np.matmul(left, right[start : start + SUMMED].T, out=panel)
+                rbf_sums(panel, norms[rows], norms[some], gamma, weights[start : start + SUMMED], scratch, total)
+            return total
+
+        return at
 
     def _finish(
         self, panel: NDArray[np.floating[Any]], xx: Array, zz: Array, store: Array, slots: Index, start: int

@@ -28,7 +28,7 @@ CLEAR = 1e-2
 SUSPECT = CLEAR / 10  # if f from float32 rows is wrong by more than this, none of it is used
 CHECKED = 256  # rows whose float32 values are checked, evenly chosen; the others count as alike
 SPREAD = 2.0  # of a million normal errors the largest is 1.7 times the largest of 256 of them
-DOUBT = 1e-5  # of the dual value: if float32 values may move it by more than this, none of them is used
+DOUBT = 1e-5  # of the dual value: if float32 values may move it by more than this, none with a coefficient is used
 
 
 class Doubt(NamedTuple):
@@ -136,8 +136,12 @@ def _mostly_exact(qp: QP, b: Array, rough: Array) -> Certificate:
     error = float(errors.max(initial=0.0))
     doubt = 0.5 * error * float(np.abs(b[kept]).sum())
     dual = float(b @ (qp.p - 0.5 * f) - qp.l1 @ np.abs(b))
-    if error > SUSPECT or doubt > DOUBT * abs(dual):
+    if error > SUSPECT:
         return whole_certificate(qp, b, qp.rows.exact_times(b))
+    if doubt > DOUBT * abs(dual):  # b'f has terms only where b is not 0
+        rest = np.flatnonzero(kept & (b != 0))
+        f[rest] = qp.rows.exact_times(b, rest)[rest]
+        return whole_certificate(qp, b, f)
     return whole_certificate(qp, b, f, Doubt(doubt, doubt, 0.0))
 
 

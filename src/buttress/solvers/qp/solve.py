@@ -1,7 +1,8 @@
 """How an exact kernel machine is solved: pairs first, then further phases until the certificate is good enough.
 
     0. up to 1,500 rows whose Gram matrix is stored, 1 and 2 in one compiled pass, where nobody follows the steps
-    1. block SMO on the stored rows (float32 where they are precise enough) until the KKT violation is at most tol
+    1. block SMO on the stored rows (float32 where they are precise enough) until the KKT violation is at most tol; from
+       40,000 rows on by parts and chunks of them
     2. up to 1,500 rows, the active-set method, which finishes to rounding
     3. the certificate in float64. While it is not good enough, pairs go on: first from its exact gradient, then with
        float64 rows, then with a smaller tol
@@ -32,6 +33,7 @@ from buttress.solvers.qp.active_set import (
 )
 from buttress.solvers.qp.at_once import one_pass
 from buttress.solvers.qp.certificate import Certificate, certify, objectives, whole_certificate
+from buttress.solvers.qp.chunks import chunked_smo, suits
 from buttress.solvers.qp.interior_point import INTERIOR_ROWS, interior_point, snapped
 from buttress.solvers.qp.program import QP, Point, bias
 from buttress.solvers.qp.smo import block_smo
@@ -266,8 +268,9 @@ def _pairs_phase(
     n = len(qp.p)
     left = countdown(max_time)
     patience = stall_limit(n) if plan.solver == "auto" and limits.convex else guard(n, limits)
-    steps = block_smo(qp, tol=plan.target, start=point, gap=plan.gap)
-    outcome = _run(steps, limits, plan.target, max_time, allowed, patience)
+    by_chunks = limits.convex and suits(qp)
+    steps = (chunked_smo if by_chunks else block_smo)(qp, tol=plan.target, start=point, gap=plan.gap)
+    outcome = _run(steps, limits, plan.target, max_time, allowed, patience, keep="last" if by_chunks else "best")
     small = n <= ACTIVE_SET_ROWS and qp.rows.real == np.float64
     finish = small and outcome.status in ("converged", "exhausted")
     return outcome, exact_finish(qp, outcome.state, left=left) if finish else outcome.state
@@ -286,12 +289,14 @@ def _interior_phase(
 
 
 def _run(
-    steps: Steps, limits: Limits, target: float, max_time: float | None, allowed: float, patience: float
+    steps: Steps, limits: Limits, target: float, max_time: float | None, allowed: float, patience: float,
+    keep: str = "best",
 ) -> Outcome:
     """Run one phase; its status is "stalled" if it used up ``patience`` before the limit of the user."""
     most = min(allowed, patience)
     outcome = run(steps, tol=target, max_iter=None if np.isinf(most) else int(most), max_time=max_time,
-                  callback=limits.callback, progress=limits.progress, name="SVM", warn=False, inner=limits.inner)
+                  callback=limits.callback, progress=limits.progress, name="SVM", warn=False, inner=limits.inner,
+                  keep=keep)
     if outcome.status == "max_iter" and most < allowed:
         outcome.status = "stalled"
     return outcome

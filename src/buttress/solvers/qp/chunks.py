@@ -1,0 +1,361 @@
+"""The program of ``program.py`` with many rows: solved on the rows in question, the others looked at now and then.
+
+A machine of a million rows needs the entries of its support vectors with all rows once, to know that the others are
+none. Block SMO (``smo.py``) computes them a dozen times. Here
+
+1. a part of the rows is solved first, with larger bounds, and a part of that before it: the levels of ``levels.py``;
+2. K b of that solution on the rows of the next level tells which of them may have a coefficient. K b is then kept on
+   these rows alone, the first *circle*, and once the violation has fallen on a second, of those near a loss;
+3. block SMO solves for some thousand rows of the inner circle at a time, a *chunk*, whose entries fit into the memory
+   for rows. What they change is added to K b on that circle;
+4. when the inner circle is solved, K b is brought up to date on the one around it, from all changes at once, and those
+   of its rows that should move are solved for in turn. All rows are the outermost circle.
+
+Products with rows outside of a chunk are summed panel by panel and never stored (``gram/unstored.py``).
+
+Sources: Joachims, Making large-scale SVM learning practical (1999), for leaving rows at bounds out until the end; Graf,
+Cosatto, Bottou, Durdanovic & Vapnik, Parallel support vector machines: the cascade SVM (2005), for solving parts first.
+"""
+
+import math
+from contextlib import closing
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+
+from buttress._checks import TINY, Array
+from buttress._types import is_csr
+from buttress.checkpoints.memory import Memory
+from buttress.gram.rows import Index, KernelRows
+from buttress.gram.unstored import unstored_sums
+from buttress.solvers.qp.certificate import objectives
+from buttress.solvers.qp.levels import in_question, level_of, level_sizes, part_of, started, unit
+from buttress.solvers.qp.program import QP, Point, slopes, violation
+from buttress.solvers.qp.smo import PAIRS_A_ROW, block_smo, working_set
+from buttress.solvers.run import Step, Steps, restartable
+
+LARGE = 40_000  # rows from which on this is used
+CHUNK_BYTES = 512 * 2**20  # most memory for the entries of a chunk: more is not kept from one chunk to the next
+LEAST_CHUNK = 64  # rows
+LEVEL_TOL = 0.1  # in units of p: the violation at which a level before the last is solved
+INNER = 0.5  # of the violation at which the outermost circle is solved: that at which the others are
+INNER_GAP = 0.7  # of the gap asked for: the gap at which an inner circle is solved
+CHUNK_TARGET = 0.7  # of the violation at which its circle is solved: the least to which a chunk is solved
+CHUNK_SHARE = 0.03  # of the violation of the circle: the same while that is large
+NARROWER = 0.6  # a new circle holds at most this share of the rows of the one around it
+SLICE = 1e9  # entries that are computed between two steps, about a second of one core
+LEAST_SLICE = 4096  # rows of a slice, so that threads have some each
+
+
+@dataclass
+class _Product:
+    """A sum over columns of K (numbers of all rows) that is being added to f at the ``wanted`` rows of a level."""
+
+    columns: Index
+    weights: Array
+    wanted: Index
+    done: int = 0
+
+
+@dataclass
+class _Circle:
+    """Some rows of a level, and the b for which f is right on the rows between them and the circle around."""
+
+    rows: Index
+    base: Array
+
+
+@dataclass
+class _State:
+    """Where the solve is: at a level on the rows ``index``, with b and f = K b, which is right on the last circle.
+
+    While ``guessed`` is False, f is that of the level before. ``objective`` is the level's at b. ``reached`` is the
+    last point of the whole program with its objective, ``violation`` the last that was known on all rows, and
+    ``looked`` says whether f has been right on all of them.
+    """
+
+    level: int
+    index: Index
+    b: Array
+    f: Array
+    circles: list[_Circle]
+    reached: Array
+    reached_objective: float
+    violation: float
+    objective: float
+    guessed: bool = True
+    mass: float = 0.0
+    looked: bool = False
+    product: _Product | None = None
+    chunk: Index = field(default_factory=lambda: np.empty(0, dtype=np.intp))
+    downwards: int = 0
+
+
+class _View(NamedTuple):
+    """The program on the inner circle, its slopes up and down, its violation and duality gap."""
+
+    qp: QP
+    up: Array
+    down: Array
+    violation: float
+    gap: float
+
+
+def suits(qp: QP) -> bool:
+    """Say whether the program is large and its entries are cheap to compute, so that it is to be solved by chunks."""
+    cache = qp.rows.cache
+    cheap = not qp.rows.wide and not is_csr(cache.X) and cache.entries.cost(1, 1) > 0
+    return len(qp.p) >= LARGE and qp.rows.real == np.float32 and cheap
+
+
+@restartable
+def chunked_smo(
+    qp: QP, *, tol: float, start: Point | None = None, gap: float | None = None, memory: Memory | None = None
+) -> Steps:
+    """Yield a :class:`Point` after each chunk, and in longer products between rows after each second or so.
+
+    A step's gap is the KKT violation; where that is not known on all rows, it is the last that was, or more. The last
+    step's is at most ``tol``, or its duality gap at most ``gap`` of the primal. A start other than 0 has no levels.
+    """
+    sizes = level_sizes(len(qp.p), chunk_rows(qp.rows))
+    state = _first(qp, Point(qp.start) if start is None else start, sizes) if memory is None else _recalled(memory)
+    pairs = 0
+    if memory is not None:
+        pairs = memory["pairs"]
+        qp.rows.cache.n_computed = memory["n_computed"]
+    while True:
+        last = state.level == len(sizes) - 1
+        level = level_of(qp, state.index)
+        view = None if state.product is not None else _view(level, state)
+        yield _step(qp, state, view, pairs, _enough(state, view, gap) and last)
+        pairs = 0
+        if view is None:
+            _advance(qp, level, state, last)
+            continue
+        aim = (tol if last and state.looked else LEVEL_TOL * unit(qp)) * (INNER if len(state.circles) > 1 else 1)
+        if view.violation > aim and not (last and _enough(state, view, gap)):
+            pairs = _solve_chunk(qp, level, state, _narrowed(level, state, view), aim)
+            if pairs:
+                continue
+        if len(state.circles) > 1:  # solved, or as good as rounding allows
+            _close_circle(state)
+        elif last:
+            return
+        else:
+            state = _next_level(qp, state, sizes)
+
+
+def chunk_rows(rows: KernelRows) -> int:
+    """Return how many rows a chunk has: the entries among them fit into the memory for rows."""
+    return max(LEAST_CHUNK, math.isqrt(int(min(rows.cache.megabytes * 2**20, CHUNK_BYTES)) // rows.real.itemsize))
+
+
+def _first(qp: QP, at: Point, sizes: list[int]) -> _State:
+    """Return the state at the first level, or at the last one if the point is not 0."""
+    started = bool(at.b.any())
+    index = part_of(len(qp.p), len(qp.p) if started else sizes[0])
+    b = at.b[index]
+    everything = np.arange(len(index))
+    f = np.zeros(len(b))
+    if started:
+        f = _sums(qp, np.flatnonzero(b), b[b != 0], everything) if at.f is None else at.f.copy()
+    found = violation(f - qp.p, b, qp.lo, qp.hi, qp.l1) if started else violation(-qp.p, at.b, qp.lo, qp.hi, qp.l1)
+    objective = _objective(level_of(qp, index), b, f)
+    return _State(len(sizes) - 1 if started else 0, index, b, f, [_Circle(everything, np.zeros(len(b)))], at.b.copy(),
+                  objective, found, objective, downwards=at.downwards)
+
+
+def _next_level(qp: QP, state: _State, sizes: list[int]) -> _State:
+    """Return the state at the next level, where K b of this one on its rows is still to be computed."""
+    index = part_of(len(qp.p), sizes[state.level + 1])
+    everything = np.arange(len(index))
+    nothing = np.zeros(len(index))
+    support = np.flatnonzero(state.b)
+    product = _Product(state.index[support], state.b[support], everything)
+    return _State(state.level + 1, index, nothing, np.zeros(len(index)), [_Circle(everything, nothing)], state.reached,
+                  state.reached_objective, state.violation, 0.0, guessed=False,
+                  mass=0.5 * float(np.abs(state.b).sum()), product=product,
+                  downwards=state.downwards)
+
+
+def _advance(qp: QP, level: QP, state: _State, last: bool) -> None:
+    """Compute a slice of the product; at its end say what is now known."""
+    product = state.product
+    assert product is not None, "there is a product to go on with"
+    height = max(LEAST_SLICE, int(SLICE / max(1, len(product.columns))))
+    wanted = product.wanted[product.done : product.done + height]
+    state.f[wanted] += _sums(qp, product.columns, product.weights, state.index[wanted])
+    product.done = min(product.done + height, len(product.wanted))
+    if product.done < len(product.wanted):
+        return
+    state.product = None
+    if not state.guessed:
+        _set_out(level, state, last)
+    elif np.count_nonzero(state.b) == np.count_nonzero(state.b[state.circles[-1].rows]):
+        inner = state.circles[-1].rows
+        state.objective = _objective(_restricted(level, inner), state.b[inner], state.f[inner])
+        _reach(qp, level, state)
+
+
+def _set_out(level: QP, state: _State, last: bool) -> None:
+    """Choose b and the first circle from K b of the level before, and begin to compute K b."""
+    state.guessed = True
+    state.b, known = started(level, state.f, state.mass)
+    state.f = np.zeros(len(state.b))
+    circle = _Circle(known, np.zeros(len(state.b)))
+    state.circles = [state.circles[0], circle] if last else [circle]  # only the last level looks at all its rows
+    support = np.flatnonzero(state.b)
+    state.product = _Product(state.index[support], state.b[support], known)
+
+
+def _view(level: QP, state: _State) -> _View:
+    """Return what the slopes on the inner circle say."""
+    inner = state.circles[-1].rows
+    part = _restricted(level, inner)
+    b = state.b[inner]
+    f = state.f[inner]
+    up, down = slopes(f - part.p, b, part.lo, part.hi, part.l1)
+    primal, dual, _ = objectives(f, b, part.p, part.lo, part.hi, part.l1)
+    return _View(part, up, down, float(down.max() - up.min()), primal - dual)
+
+
+def _enough(state: _State, view: _View | None, gap: float | None) -> bool:
+    """Say whether the duality gap is small enough on the inner circle, outside of which it is taken to be 0."""
+    if view is None or gap is None:
+        return False
+    share = INNER_GAP if len(state.circles) > 1 else 1.0
+    return view.gap <= share * gap * abs(view.gap - state.objective)
+
+
+def _step(qp: QP, state: _State, view: _View | None, pairs: int, enough: bool) -> Step:
+    """Return the step of the point reached."""
+    whole = view is not None and len(state.circles) == 1 and len(state.index) == len(qp.p)
+    gap = state.violation
+    if view is not None:
+        gap = view.violation if whole else max(view.violation, gap)
+    if whole:
+        state.violation = gap
+        state.looked = True
+    point = Point(state.reached.copy(), stored=state.f.copy() if whole else None, downwards=state.downwards)
+    return Step(point, state.reached_objective, gap=gap, done=whole and enough, iterations=pairs,
+                shown=_shown(qp, state, view), memory=partial(_memory, state, pairs, qp.rows.cache.n_computed))
+
+
+def _shown(qp: QP, state: _State, view: _View | None) -> str:
+    """Return what the progress line says."""
+    rows = f"{len(state.index)} of {len(qp.p)} rows"
+    if view is not None:
+        share = view.gap / max(abs(view.gap - state.objective), TINY)
+        return f"{rows}, {len(state.circles[-1].rows)} in question, violation {view.violation:.3g}, gap {share:.2g}"
+    assert state.product is not None, "without a view there is a product"
+    return f"{rows}, looked at {state.product.done} of {len(state.product.wanted)}"
+
+
+def _narrowed(level: QP, state: _State, view: _View) -> _View:
+    """Draw a circle of the rows that are not clear of moving, if they are few enough, and return the view on it."""
+    inner = state.circles[-1].rows
+    some = inner[in_question(view.qp, state.b[inner], state.f[inner], view.gap, unit(level))]
+    if len(some) > NARROWER * len(inner):
+        return view
+    state.circles.append(_Circle(some, state.b.copy()))
+    state.chunk = np.intersect1d(state.chunk, some, assume_unique=True)
+    return _view(level, state)
+
+
+def _close_circle(state: _State) -> None:
+    """Begin to bring f up to date on the rows between the inner circle and the one around it."""
+    inner = state.circles.pop()
+    change = state.b - inner.base
+    moved = np.flatnonzero(change)
+    others = np.setdiff1d(state.circles[-1].rows, inner.rows, assume_unique=True)
+    state.product = _Product(state.index[moved], change[moved], others)
+
+
+def _solve_chunk(qp: QP, level: QP, state: _State, view: _View, aim: float) -> int:
+    """Solve for the variables of the inner circle that violate the conditions most; return the number of pair updates.
+    """
+    inner = state.circles[-1].rows
+    last = np.flatnonzero(np.isin(inner, state.chunk, assume_unique=True))
+    chosen = working_set(view.up, view.down, min(chunk_rows(qp.rows), len(inner)), last)
+    chunk = inner[chosen]
+    part = replace(_restricted(level, chunk), rows=_rows_among(qp.rows, state.index[chunk]))
+    before = state.b[chunk]
+    target = max(CHUNK_TARGET * aim, CHUNK_SHARE * view.violation)
+    solved, pairs = _solved(part, Point(before, f=state.f[chunk]), target)
+    change = solved.b - before
+    moved = np.flatnonzero(change)
+    g = state.f[chunk] - part.p
+    inside = state.f[chunk]
+    part.rows.add(inside, moved, change[moved])
+    qp.rows.cache.n_computed += part.rows.n_computed * len(chunk) / len(qp.p)
+    state.f[chunk] = inside
+    outside = np.delete(inner, chosen)
+    state.f[outside] += _sums(qp, state.index[chunk[moved]], change[moved], state.index[outside])
+    state.objective += 0.5 * float(change @ (g + inside - part.p))
+    state.objective += float(part.l1 @ (np.abs(solved.b) - np.abs(before)))
+    state.b[chunk] = solved.b
+    state.chunk = chunk
+    state.downwards += solved.downwards
+    _reach(qp, level, state)
+    return pairs if moved.size else 0
+
+
+def _solved(part: QP, start: Point, target: float) -> tuple[Point, int]:
+    """Return the point at which block SMO has brought the violation below the target, and its pair updates."""
+    pairs = 0
+    with closing(block_smo(part, tol=target, start=start)) as steps:
+        for step in steps:
+            pairs += step.iterations
+            if step.gap <= target or pairs >= PAIRS_A_ROW * len(part.p):
+                break
+    return step.state, pairs
+
+
+def _rows_among(rows: KernelRows, index: Index) -> KernelRows:
+    """Return the Gram matrix of these rows, with a cache of its own."""
+    cache = rows.cache
+    return KernelRows(cache.kernel, cache.X[rows.index[index]], cache.megabytes, rows.real)
+
+
+def _reach(qp: QP, level: QP, state: _State) -> None:
+    """Note the point of the whole program that b is, or makes when divided by how much larger its bounds are."""
+    share = len(state.index) / len(qp.p)
+    state.reached = np.zeros(len(qp.p))
+    state.reached[state.index] = np.clip(share * state.b, qp.lo[state.index], qp.hi[state.index])
+    linear = float(level.p @ state.b - level.l1 @ np.abs(state.b))
+    state.reached_objective = share**2 * (state.objective + linear) - share * linear
+
+
+def _objective(qp: QP, b: Array, f: Array) -> float:
+    return float(b @ (0.5 * f - qp.p) + qp.l1 @ np.abs(b))
+
+
+def _restricted(level: QP, rows: Index) -> QP:
+    """Return the data of the program at these of its rows; its ``rows`` are still those of the whole."""
+    if len(rows) == len(level.p):
+        return level
+    return QP(level.rows, level.p[rows], level.lo[rows], level.hi[rows], level.start[rows], level.l1[rows])
+
+
+def _sums(qp: QP, columns: Index, weights: Array, wanted: Index) -> Array:
+    """Return sum_j weights[j] k(x_i, x_columns[j]) for the wanted rows i, all numbers of the whole program."""
+    qp.rows.cache.n_computed += len(columns) * len(wanted) / len(qp.p)
+    return unstored_sums(qp.rows.cache.entries, qp.rows.index[columns], weights, qp.rows.index[wanted])
+
+
+def _memory(state: _State, pairs: int, n_computed: float) -> Memory:
+    """Return what the solve goes on from."""
+    product = state.product
+    kept = {name: value.copy() if isinstance(value, np.ndarray) else value for name, value in vars(state).items()}
+    return kept | {"circles": [vars(circle) for circle in state.circles], "pairs": pairs, "n_computed": n_computed,
+                   "product": None if product is None else vars(product).copy()}
+
+
+def _recalled(memory: Memory) -> _State:
+    kept = {name: value.copy() if isinstance(value, np.ndarray) else value for name, value in memory.items()
+            if name not in ("pairs", "n_computed")}
+    product = memory["product"]
+    return _State(**kept | {"circles": [_Circle(**circle) for circle in memory["circles"]],
+                            "product": None if product is None else _Product(**product)})

@@ -1,0 +1,94 @@
+"""Which rows of a large program are in question: parts of all rows to begin with, and rows near a loss later.
+
+A *level* is the program on a part of the rows, with bounds as many times larger as rows are left out, so that its
+solution is near that of the whole. The last level is the whole program.
+
+The constants were chosen on ``exact.synthetic(n, 30, seed=s)`` of ``benchmarks/`` with n of 40,000, 50,000 and 100,000
+and s of 1, 2 and 3, C=1, which no figure in the docs is of; docs/svm.md says what other values cost.
+"""
+
+import numpy as np
+
+from buttress._checks import Array
+from buttress.gram.rows import Index
+from buttress.solvers.linear.intercept import best_intercept
+from buttress.solvers.qp.program import QP, slopes
+
+RATIO = 6  # rows of a level for one of the level before
+ALONE = 1.5  # times the rows of a chunk: so many are not divided any more
+# In units of p, see ``unit``:
+DOUBT = 0.5  # rows clear of any loss by more, by the level before, are taken to have no coefficient
+NARROWEST = 0.05  # the least by which a row is clear of moving
+NARROW = 8.0  # times the mean violation: what is clear by more waits while the others are solved
+
+
+def level_sizes(n: int, chunk: int) -> list[int]:
+    """Return the numbers of rows of the levels of n rows, from about those of a chunk up to n."""
+    sizes = [n]
+    while sizes[0] > ALONE * chunk:
+        sizes.insert(0, max(chunk, sizes[0] // RATIO))
+    return sizes
+
+
+def part_of(n: int, m: int) -> Index:
+    """Return about m of n row numbers, one drawn from each of m stretches, so that sorted classes keep their shares."""
+    if m >= n:
+        return np.arange(n)
+    drawn = (np.arange(m) + np.random.default_rng(m).random(m)) * (n / m)
+    return np.unique(drawn.astype(np.intp))
+
+
+def level_of(qp: QP, index: Index) -> QP:
+    """Return the program on the rows ``index``, whose ``rows`` are still those of the whole."""
+    if len(index) == len(qp.p):
+        return qp
+    scale = len(qp.p) / len(index)
+    return QP(qp.rows, qp.p[index], scale * qp.lo[index], scale * qp.hi[index], np.zeros(len(index)), qp.l1[index])
+
+
+def unit(qp: QP) -> float:
+    """Return the size of p: 1 for a classifier; the mean distance of the targets from their median for a regressor."""
+    centre = np.median(qp.p) if qp.l1.any() else 0.0
+    return float(np.abs(qp.p - centre).mean())
+
+
+def clearance(qp: QP, b: Array, f: Array) -> Array:
+    """Return by how much each variable is clear of moving at the best intercept for f; below 0 where it should move."""
+    up, down = slopes(f - qp.p, b, qp.lo, qp.hi, qp.l1)
+    middle = -best_intercept(qp.p - f, qp.lo, qp.hi, qp.l1)
+    return np.minimum(up - middle, middle - down)
+
+
+def started(qp: QP, f: Array, mass: float) -> tuple[Array, Index]:
+    """Return a feasible b with sum |b| = 2 ``mass``, and the rows that may have a coefficient, for an f near K b.
+
+    The rows most in the loss start at their bounds, as many on either side as the mass has room for: a smaller or
+    larger sum would scale K b, and with it every slope.
+    """
+    r = qp.p - f - best_intercept(qp.p - f, qp.lo, qp.hi, qp.l1)
+    some = clearance(qp, np.zeros(len(f)), f) < DOUBT * unit(qp)
+    most = min(mass, float(qp.hi[some & (r > 0)].sum()), float(-qp.lo[some & (r < 0)].sum()))
+    above = filled(np.where(some & (r > 0), qp.hi, 0.0), r, most)
+    below = filled(np.where(some & (r < 0), -qp.lo, 0.0), -r, most)
+    return above - below, np.flatnonzero(some)
+
+
+def filled(room: Array, worth: Array, mass: float) -> Array:
+    """Return shares of a ``mass``, each at most the ``room`` it has; those of most ``worth`` are full."""
+    order = np.argsort(-worth, kind="stable")
+    taken = np.minimum(np.cumsum(room[order]), mass)
+    shares = np.empty(len(room))
+    shares[order] = np.diff(taken, prepend=0.0)
+    return shares
+
+
+def in_question(qp: QP, b: Array, f: Array, gap: float, size: float) -> Index:
+    """Return the rows that are not clear of moving, in view of the duality ``gap`` of these rows.
+
+    The gap over the room of the free variables says how large violations are on the whole: a few large ones, which the
+    largest violation would tell of, move few others. ``size`` is the unit of p.
+    """
+    free = (b > qp.lo) & (b < qp.hi) & ((b != 0) | (qp.l1 == 0))
+    room = float((qp.hi - qp.lo)[free].sum())
+    width = max(NARROWEST * size, NARROW * gap / room) if room > 0 else np.inf
+    return np.flatnonzero(clearance(qp, b, f) < width)
