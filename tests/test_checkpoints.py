@@ -86,7 +86,8 @@ CASES = {
     "certified": (AdversarialSVC(defense="certified", n_landmarks=15, gamma=0.1, max_iter=40, eps=0.01,
                                  random_state=0), X, y),
 }
-SHORT = ["pairs of classes", "float32 rows", "chunks of many rows", "SVDD", "stochastic", "Nesterov", "doubly stochastic", "path"]
+SHORT = ["pairs of classes", "float32 rows", "chunks of many rows", "SVDD", "stochastic", "Nesterov",
+         "doubly stochastic", "path"]
 EVERY = pytest.mark.parametrize("case", CASES)
 
 def joined(seed=0):

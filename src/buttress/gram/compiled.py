@@ -1,5 +1,7 @@
 """Compiled inner loops for a Gram matrix: weighted sums of rows, and RBF entries from inner products."""
 
+from typing import Any
+
 import numba
 import numpy as np
 from numpy.typing import NDArray
@@ -111,7 +113,7 @@ def rbf_entries(inner: Array, xx: Array, zz: Array, gamma: float, store: Array, 
     ``inner`` and ``store`` must not share memory, or the loop is not vectorised.
     """
     width = inner.shape[1]
-    scale = np.float32(1.4426950408889634) * gamma
+    scale: Any = np.float32(1.4426950408889634) * gamma
     for i in range(inner.shape[0]):
         _exponentials(inner[i], xx[i], zz, scale, store[slots[i], start : start + width])
 
@@ -124,7 +126,7 @@ def rbf_sums(
 
     The values of a row pass through ``scratch``, which has room for as many and stays in the nearest cache.
     """
-    scale = np.float32(1.4426950408889634) * gamma
+    scale: Any = np.float32(1.4426950408889634) * gamma
     values = scratch[: inner.shape[1]]
     for i in range(inner.shape[0]):
         _exponentials(inner[i], xx[i], zz, scale, values)

@@ -18,10 +18,11 @@ Cosatto, Bottou, Durdanovic & Vapnik, Parallel support vector machines: the casc
 """
 
 import math
+from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -193,9 +194,7 @@ def _advance(qp: QP, level: QP, state: _State, last: bool) -> None:
     state.product = None
     if not state.guessed:
         _set_out(level, state, last)
-    elif np.count_nonzero(state.b) == np.count_nonzero(state.b[state.circles[-1].rows]):
-        inner = state.circles[-1].rows
-        state.objective = _objective(_restricted(level, inner), state.b[inner], state.f[inner])
+    else:
         _reach(qp, level, state)
 
 
@@ -308,6 +307,7 @@ def _solved(part: QP, start: Point, target: float) -> tuple[Point, int]:
     with closing(block_smo(part, tol=target, start=start)) as steps:
         for step in steps:
             pairs += step.iterations
+            assert step.gap is not None, "block SMO says its violation"
             if step.gap <= target or pairs >= PAIRS_A_ROW * len(part.p):
                 break
     return step.state, pairs
@@ -320,7 +320,13 @@ def _rows_among(rows: KernelRows, index: Index) -> KernelRows:
 
 
 def _reach(qp: QP, level: QP, state: _State) -> None:
-    """Note the point of the whole program that b is, or makes when divided by how much larger its bounds are."""
+    """Note the point of the whole program that b is, or makes when divided by how much larger its bounds are.
+
+    Where all of b is in the inner circle, the objective is computed anew, without the rounding of changes to it.
+    """
+    inner = state.circles[-1].rows
+    if np.count_nonzero(state.b) == np.count_nonzero(state.b[inner]):
+        state.objective = _objective(_restricted(level, inner), state.b[inner], state.f[inner])
     share = len(state.index) / len(qp.p)
     state.reached = np.zeros(len(qp.p))
     state.reached[state.index] = np.clip(share * state.b, qp.lo[state.index], qp.hi[state.index])
@@ -348,14 +354,18 @@ def _sums(qp: QP, columns: Index, weights: Array, wanted: Index) -> Array:
 def _memory(state: _State, pairs: int, n_computed: float) -> Memory:
     """Return what the solve goes on from."""
     product = state.product
-    kept = {name: value.copy() if isinstance(value, np.ndarray) else value for name, value in vars(state).items()}
+    kept = _copied(vars(state))
     return kept | {"circles": [vars(circle) for circle in state.circles], "pairs": pairs, "n_computed": n_computed,
                    "product": None if product is None else vars(product).copy()}
 
 
+def _copied(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value.copy() if isinstance(value, np.ndarray) else value for name, value in values.items()}
+
+
 def _recalled(memory: Memory) -> _State:
-    kept = {name: value.copy() if isinstance(value, np.ndarray) else value for name, value in memory.items()
-            if name not in ("pairs", "n_computed")}
-    product = memory["product"]
-    return _State(**kept | {"circles": [_Circle(**circle) for circle in memory["circles"]],
-                            "product": None if product is None else _Product(**product)})
+    kept = _copied({name: memory[name] for name in memory.keys() - {"pairs", "n_computed"}})
+    product = kept["product"]
+    kept["circles"] = [_Circle(**circle) for circle in kept["circles"]]
+    kept["product"] = None if product is None else _Product(**product)
+    return _State(**kept)
