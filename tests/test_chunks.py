@@ -85,7 +85,7 @@ def test_float32_entries_are_summed_in_float64():
 
 
 @pytest.mark.parametrize("options", [{}, {"C": 0.05}, {"C": 100.0}, {"kernel": Linear()}, {"kernel": Laplacian(0.2)},
-                                     {"regression": True}, {"regression": True, "C": 0.1}], ids=str)
+                                     {"regression": True, "n": 800}, {"regression": True, "C": 0.1}], ids=str)
 def test_every_step_is_feasible_and_says_its_objective_and_the_last_one_is_optimal(options):
     qp, X = program(**options)
     K = qp.rows.cache.kernel(X, X)
