@@ -115,6 +115,15 @@ def test_every_step_is_feasible_and_says_its_objective_and_the_last_one_is_optim
     assert "violation" in seen[-1].shown
 
 
+@pytest.mark.parametrize("options", [{"n": 800}, {"n": 800, "kernel": Linear()}], ids=str)
+def test_a_violation_below_rounding_is_not_chased_for_ever(options):
+    qp, X = program(**options)
+    outcome = run(chunked_smo(qp, tol=1e-14), tol=1e-14, max_iter=3_000_000, keep="last")
+    assert outcome.status == "exhausted"
+    primal, dual = proven(outcome.state.b, qp.rows.cache.kernel(X, X), qp.p, qp.lo, qp.hi, qp.l1)
+    assert primal - dual <= 1e-4 * primal
+
+
 def test_a_start_is_gone_on_from():
     qp, _ = program()
     solved = run(block_smo(qp, tol=0.05), tol=0.05)

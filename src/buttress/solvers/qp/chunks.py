@@ -45,7 +45,9 @@ INNER = 0.5  # of the violation at which the outermost circle is solved: that at
 INNER_GAP = 0.7  # of the gap asked for: the gap at which an inner circle is solved
 CHUNK_TARGET = 0.7  # of the violation at which its circle is solved: the least to which a chunk is solved
 CHUNK_SHARE = 0.03  # of the violation of the circle: the same while that is large
+KEPT = 0.5  # of the violation of a circle: what a new one in it has at least
 NARROWER = 0.6  # a new circle holds at most this share of the rows of the one around it
+ROUNDED = 1e-14  # of the objective: it falls by more, or only rounding is left
 SLICE = 1e9  # entries that are computed between two steps, about a second of one core
 LEAST_SLICE = 4096  # rows of a slice, so that threads have some each
 
@@ -74,7 +76,7 @@ class _State:
 
     While ``guessed`` is False, f is that of the level before. ``objective`` is the level's at b. ``reached`` is the
     last point of the whole program with its objective, ``violation`` the last that was known on all rows, and
-    ``looked`` says whether f has been right on all of them.
+    ``looked`` says whether f has been right on all of them. ``stuck`` says that the last chunk moved by rounding only.
     """
 
     level: int
@@ -89,6 +91,7 @@ class _State:
     guessed: bool = True
     mass: float = 0.0
     looked: bool = False
+    stuck: bool = False
     product: _Product | None = None
     chunk: Index = field(default_factory=lambda: np.empty(0, dtype=np.intp))
     downwards: int = 0
@@ -135,10 +138,13 @@ def chunked_smo(
         if view is None:
             _advance(qp, level, state, last)
             continue
-        aim = (tol if last and state.looked else LEVEL_TOL * unit(qp)) * (INNER if len(state.circles) > 1 else 1)
-        if view.violation > aim and not (last and _enough(state, view, gap)):
-            pairs = _solve_chunk(qp, level, state, _narrowed(level, state, view), aim)
-            if pairs:
+        aim = tol if last and state.looked else max(tol, LEVEL_TOL * unit(qp))
+        within = len(state.circles) > 1
+        aim *= INNER if within else 1
+        left = view.violation > aim and not (last and _enough(state, view, gap))
+        if left and not (within and state.stuck):
+            pairs = _solve_chunk(qp, level, state, view if state.stuck else _narrowed(level, state, view), aim)
+            if not state.stuck:
                 continue
         if len(state.circles) > 1:  # solved, or as good as rounding allows
             _close_circle(state)
@@ -253,14 +259,21 @@ def _shown(qp: QP, state: _State, view: _View | None) -> str:
 
 
 def _narrowed(level: QP, state: _State, view: _View) -> _View:
-    """Draw a circle of the rows that are not clear of moving, if they are few enough, and return the view on it."""
+    """Draw a circle of the rows that are not clear of moving, if they are few enough, and return the view on it.
+
+    None is drawn where it would leave out the other half of the pairs that violate most.
+    """
     inner = state.circles[-1].rows
     some = inner[in_question(view.qp, state.b[inner], state.f[inner], view.gap, unit(level))]
     if len(some) > NARROWER * len(inner):
         return view
     state.circles.append(_Circle(some, state.b.copy()))
+    found = _view(level, state)
+    if found.violation < KEPT * view.violation:
+        state.circles.pop()
+        return view
     state.chunk = np.intersect1d(state.chunk, some, assume_unique=True)
-    return _view(level, state)
+    return found
 
 
 def _close_circle(state: _State) -> None:
@@ -292,13 +305,14 @@ def _solve_chunk(qp: QP, level: QP, state: _State, view: _View, aim: float) -> i
     state.f[chunk] = inside
     outside = np.delete(inner, chosen)
     state.f[outside] += _sums(qp, state.index[chunk[moved]], change[moved], state.index[outside])
-    state.objective += 0.5 * float(change @ (g + inside - part.p))
-    state.objective += float(part.l1 @ (np.abs(solved.b) - np.abs(before)))
+    rise = 0.5 * float(change @ (g + inside - part.p)) + float(part.l1 @ (np.abs(solved.b) - np.abs(before)))
+    state.stuck = rise >= -ROUNDED * abs(state.objective)
+    state.objective += rise
     state.b[chunk] = solved.b
     state.chunk = chunk
     state.downwards += solved.downwards
     _reach(qp, level, state)
-    return pairs if moved.size else 0
+    return pairs
 
 
 def _solved(part: QP, start: Point, target: float) -> tuple[Point, int]:
