@@ -4,8 +4,18 @@ import duckdb
 import numpy as np
 import pandas as pd
 import pytest
+from relational_problems import design, joined, materialise
+from relational_storage import store
 
-from buttress.relational import Join, RelationalLinearSVC, Table
+from buttress.relational import EntityFeatures, Join, RelationalLinearSVC, Table
+from buttress.relational.counting.grid import GridOracle
+from buttress.relational.counting.margins import logistic
+from buttress.relational.plan.prepare import prepare
+from buttress.relational.plan.weighting import weigh
+from buttress.relational.sources.dialects import DUCKDB, POSTGRES
+from buttress.relational.sql.oracle import SqlOracle
+from buttress.relational.sql.text import own_prefix
+from buttress.relational.stream.build import streamed
 
 
 def two_cases():
@@ -46,3 +56,71 @@ def test_a_name_that_may_be_of_two_tables_is_refused():
     join = Join([Table("a", one, label="y"), Table("a.b", other, features=["c"])], on=[("a.b.c", "a.b.c")])
     with pytest.raises(ValueError, match=r"'a\.b\.c' may be column 'b\.c' of table 'a' and column 'c' of table 'a\.b'"):
         RelationalLinearSVC().fit(join)
+
+
+PARTS = [("t3", "t2", "t1", "t0"), ("keys", "w", "asked", "digit"),
+         ("buttress_t1", "BUTTRESS_M0", "buttress__r2", "buttress_asked")]
+
+
+def check_pass(join, there):
+    """A pass as SQL, one over streamed rows, all rows listed and a sample are of the join's rows."""
+    plan, rows = prepare(join), materialise(join)
+    X, y, _ = design(join, plan, rows)
+    weigh(plan, "label_row", None)
+    beta = np.random.default_rng(0).normal(size=plan.width)
+    wanted = GridOracle(plan, fold=False).at_step(beta, logistic(), 0.0371)
+    sql = SqlOracle(there, per_label_row=True)
+    for oracle in (sql, streamed(sql, 100, 0)):
+        found = oracle.at_step(beta, logistic(), 0.0371)
+        assert found.a == pytest.approx(wanted.a, abs=1e-12)
+        np.testing.assert_allclose(found.b, wanted.b, atol=1e-12)
+    assert sql.listed().total == pytest.approx(sql.total, rel=1e-12)
+    known = set(map(tuple, np.column_stack([X, y]).round(9)))
+    X_drawn, y_drawn, _ = sql.sample(100)
+    assert set(map(tuple, np.column_stack([X_drawn, y_drawn]).round(9))) <= known
+
+
+def check_scores(join, there, run):
+    """Scores, mean features and features of entities by SELECT are those of the frames."""
+    rows = join.tables[0].source
+    model = RelationalLinearSVC(alpha=0.05, random_state=0).fit(join)
+    found = dict(run(model.to_sql(there, ["id"])).fetchall())
+    np.testing.assert_allclose([found[i] for i in rows["id"]], model.decision_function(join), atol=1e-12)
+    means = [RelationalLinearSVC(alpha=0.05, objective="mean", engine=engine, tol=1e-6).fit(place)
+             for engine, place in (("memory", join), ("sql", there))]
+    np.testing.assert_allclose(means[1].coef_, means[0].coef_, atol=1e-4)
+    here = EntityFeatures(join).fit(rows)
+    made = EntityFeatures(there, engine="sql").fit(rows)
+    np.testing.assert_allclose(made.transform(rows), here.transform(rows), rtol=1e-9, atol=1e-9)
+    values = {row[0]: row[1:] for row in run(made.to_sql(["id"])).fetchall()}
+    np.testing.assert_allclose([values[i] for i in rows["id"]], here.transform(rows), rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.filterwarnings("ignore:.*have no row of the join")
+@pytest.mark.parametrize("names", PARTS, ids=" ".join)
+@pytest.mark.parametrize("engine", ["DuckDB", "PostgreSQL"])
+def test_tables_are_told_from_the_parts_of_our_selects(duckdb_connection, request, engine, names):
+    """Tables called as our common table expressions are, or would be without their prefix, or like the prefix."""
+    connection, write, dialect = duckdb_connection, duckdb_connection.execute, DUCKDB
+    if engine == "PostgreSQL":
+        owner, connection = request.getfixturevalue("postgres")
+        write, dialect = owner.execute, POSTGRES
+    join = joined(4, shape="star", left=True)
+    join.tables[0].source["id"] = np.arange(len(join.tables[0].source))
+    tables = []
+    for table, name in zip(join.tables, names, strict=True):
+        store(table.source, name, write, dialect)
+        tables.append(Table(table.name, (connection, name), features=table.features, label=table.label))
+    there = Join(tables, join.on)
+    check_pass(join, there)
+    check_scores(join, there, connection.execute)
+    if engine == "PostgreSQL":
+        connection.rollback()
+    for name in names:
+        write(f"DROP TABLE {dialect.table(name)}")
+
+
+def test_our_prefix_is_in_no_name_of_the_tables():
+    assert own_prefix(['"orders"', '"t1"']) == "buttress_"
+    assert own_prefix(['"shop"."Buttress_orders"']) == "buttress__"
+    assert own_prefix(['"buttress_"', '"x_buttress___y"']) == "buttress____"

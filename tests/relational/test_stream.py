@@ -199,23 +199,6 @@ def test_a_file_that_is_written_to_while_it_is_streamed_is_told(tmp_path):
         streamed(oracle, 100, 0)
 
 
-@pytest.mark.parametrize("engine", ["sql", "stream"])
-def test_tables_called_like_the_parts_of_our_selects_need_their_schema(duckdb_connection, engine):
-    """The SELECT of a pass reads t0 and t1 in the order of the tree: a table t1 would be taken for the part t1."""
-    join = joined(4, shape="star", left=True)
-    plain, qualified = [], []
-    for i, table in enumerate(join.tables):
-        name = f"t{len(join.tables) - 1 - i}"
-        store_frame(table.source, name, duckdb_connection.execute, DUCKDB)
-        said = {"features": table.features, "label": table.label}
-        plain.append(Table(table.name, (duckdb_connection, name.upper()), **said))
-        qualified.append(Table(table.name, (duckdb_connection, ("main", name)), **said))
-    with pytest.raises(ValueError, match="Give its schema too"):
-        RelationalLinearSVC(engine=engine).fit(Join(plain, join.on))
-    if engine == "stream":
-        check_pass(join, Join(qualified, join.on), "label_row")
-
-
 @pytest.mark.parametrize("rows", [2, 50_000])
 def test_postgres_is_streamed_in_blocks(postgres, monkeypatch, rows):
     owner, reader = postgres

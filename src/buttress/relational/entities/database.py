@@ -18,7 +18,7 @@ from buttress.relational.sources.columns import Column
 from buttress.relational.sources.databases import Connection, select
 from buttress.relational.sources.dialects import POSTGRES, Dialect
 from buttress.relational.sql.plan import column_sample, home_of
-from buttress.relational.sql.text import as_number
+from buttress.relational.sql.text import as_number, own_prefix
 
 ALIASED = "b.{}"  # columns of tables are read under this alias, beside those of expressions
 
@@ -31,6 +31,10 @@ class Place:
     dialect: Dialect
     tables: Mapping[int, SqlTable]
     samples: Mapping[int, dict[str, Column]]
+
+    @property
+    def prefix(self) -> str:
+        return own_prefix([table.item for table in self.tables.values()])
 
     def select(self, statement: str) -> list[tuple[Any, ...]]:
         return select(self.connection, statement, self.dialect)
@@ -138,7 +142,7 @@ class InDatabase:
         numbers = {table.name: t for t, table in enumerate(self.join.tables)}
         there = [j for j, feature in enumerate(features) if numbers[feature.table] != self.join.root]
         chosen = ["a.i", *(expression(features[j], held[numbers[features[j].table]]) for j in there)]
-        rows = self.place.select(whole(self._asked_rows(), paths, chosen))
+        rows = self.place.select(whole(self._asked_rows(), paths, chosen, self.place.prefix))
         found = np.array([[np.nan if value is None else float(value) for value in row] for row in rows])
         out[found[:, 0].astype(np.intp)[:, None], np.array(there)] = found[:, 1:]
         return out
@@ -232,4 +236,4 @@ def feature_select(join: Join, paths: Mapping[int, list[Hop]], features: Sequenc
         value = f"a.x{own.index(feature)}" if feature in own else expression(feature, held[feature.table])
         filled = value if fills is None else f"COALESCE({value}, {dialect.number(float(fills[j]))})"
         outside.append(f"{filled} AS {dialect.quote(feature.name)}")
-    return whole(f"SELECT {', '.join(chosen)} FROM {root.item} b", found, outside)
+    return whole(f"SELECT {', '.join(chosen)} FROM {root.item} b", found, outside, place.prefix)

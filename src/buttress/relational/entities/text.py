@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from buttress.relational.entities.features import Feature, Statistic, share_name
 from buttress.relational.entities.paths import Hop
 from buttress.relational.sources.dialects import Dialect
+from buttress.relational.sql.text import own_prefix
 
 AGGREGATE = {"SUM": "SUM", "MIN": "MIN", "MAX": "MAX", "LAST": "MAX"}
 
@@ -45,6 +46,11 @@ class Path:
         """Names of the columns of statistics: s0, s1, ..."""
         return [f"s{j}" for j in range(len(self.statistics))]
 
+    @property
+    def prefix(self) -> str:
+        """What the names of our common table expressions begin with, and no table's of the join."""
+        return own_prefix([table.item for table in self.tables.values()])
+
     def time_of(self, table: int) -> str | None:
         """Return the expression of when rows of a table became known, None where that does not matter."""
         return self.tables[table].time if self.dated else None
@@ -59,10 +65,12 @@ def path_parts(path: Path, asked: Sequence[str]) -> tuple[list[str], bool]:
     keys = _numbered(len(asked))
     t = path.number
     same = " AND ".join(f"a.{name} = r.{key}" for name, key in zip(asked, keys))
-    wanted = f"SELECT r.* FROM r{t} r WHERE EXISTS (SELECT 1 FROM asked a WHERE {same})"
-    parts.append(f"w{t} AS ({wanted})")
+    our = path.prefix
+    wanted = f"SELECT r.* FROM {our}r{t} r WHERE EXISTS (SELECT 1 FROM {our}asked a WHERE {same})"
+    parts.append(f"{our}w{t} AS ({wanted})")
     if not timed:
-        parts.append(f"f{t} AS (SELECT {', '.join(keys)}, {_merged(path)} FROM w{t} w GROUP BY {', '.join(keys)})")
+        by = ", ".join(keys)
+        parts.append(f"{our}f{t} AS (SELECT {by}, {_merged(path)} FROM {our}w{t} w GROUP BY {by})")
         return parts, False
     return parts + _until_dates(path, asked, keys), True
 
@@ -75,25 +83,26 @@ def _up_the_path(path: Path) -> tuple[list[str], bool]:
     time = path.time_of(t)
     own = [f"{_of_row(path, statistic)} AS {name}" for statistic, name in zip(path.statistics, path.names)]
     chosen += [f"{time} AS t"] if time else []
-    parts = [f"r{t}_{len(path.hops)} AS (SELECT {', '.join([*chosen, *own])} FROM {last.item} b"
+    our = path.prefix
+    parts = [f"{our}r{t}_{len(path.hops)} AS (SELECT {', '.join([*chosen, *own])} FROM {last.item} b"
              f"{_known(last, path.hops[-1].below, time)})"]
     for level in range(len(path.hops) - 1, 0, -1):
-        below = f"r{t}_{level + 1}"
+        below = f"{our}r{t}_{level + 1}"
         keys = _numbered(len(path.hops[level].columns))
         if not time:
             listed = ", ".join(keys)
-            parts.append(f"m{t}_{level} AS (SELECT {listed}, {_merged(path)} FROM {below} w GROUP BY {listed})")
-            below = f"m{t}_{level}"
+            parts.append(f"{our}m{t}_{level} AS (SELECT {listed}, {_merged(path)} FROM {below} w GROUP BY {listed})")
+            below = f"{our}m{t}_{level}"
         table = path.tables[path.hops[level].parent]
         up = path.hops[level - 1].below
         above = path.time_of(path.hops[level].parent)
         times = [part for part in ("m.t" if time else None, above) if part]
         chosen = _keys(table, up) + ([f"{_latest(times)} AS t"] if times else [])
         same = " AND ".join(f"{table.keys[name]} = m.{key}" for name, key in zip(path.hops[level].above, keys))
-        parts.append(f"r{t}_{level} AS (SELECT {', '.join([*chosen, *(f'm.{name}' for name in path.names)])} "
+        parts.append(f"{our}r{t}_{level} AS (SELECT {', '.join([*chosen, *(f'm.{name}' for name in path.names)])} "
                      f"FROM {table.item} b JOIN {below} m ON {same}{_known(table, up, above)})")
         time = "t" if times else None
-    parts.append(f"r{t} AS (SELECT * FROM r{t}_1)")
+    parts.append(f"{our}r{t} AS (SELECT * FROM {our}r{t}_1)")
     return parts, time is not None
 
 
@@ -103,6 +112,7 @@ def _until_dates(path: Path, asked: Sequence[str], keys: Sequence[str]) -> list[
     ``seg`` counts the dates of a key from the latest one back to a row: the first date that may see the row.
     """
     t = path.number
+    our = path.prefix
     listed = ", ".join(keys)
     dates = ", ".join(f"a.{name} AS {key}" for name, key in zip(asked, keys))
     there = " AND ".join(f"a.{name} IS NOT NULL" for name in asked)
@@ -112,20 +122,20 @@ def _until_dates(path: Path, asked: Sequence[str], keys: Sequence[str]) -> list[
     total = ", ".join(f"{AGGREGATE[s.merge]}({name}) {forward} AS {name}"
                       for s, name in zip(path.statistics, path.names))
     return [
-        f"e{t} AS (SELECT {listed}, t, 1 AS later, CAST(NULL AS {path.dialect.double}) AS due, "
-        f"{', '.join(path.names)} FROM w{t} w UNION ALL SELECT {listed}, t, 0, t, {empty} "
-        f"FROM (SELECT DISTINCT {dates}, a.t FROM asked a WHERE {there}) q)",
-        f"n{t} AS (SELECT e.*, SUM(1 - later) {back} AS seg FROM e{t} e)",
-        f"g{t} AS (SELECT {listed}, seg, MAX(CASE WHEN later = 0 THEN due END) AS t, {_merged(path)} FROM n{t} w "
+        f"{our}e{t} AS (SELECT {listed}, t, 1 AS later, CAST(NULL AS {path.dialect.double}) AS due, "
+        f"{', '.join(path.names)} FROM {our}w{t} w UNION ALL SELECT {listed}, t, 0, t, {empty} "
+        f"FROM (SELECT DISTINCT {dates}, a.t FROM {our}asked a WHERE {there}) q)",
+        f"{our}n{t} AS (SELECT e.*, SUM(1 - later) {back} AS seg FROM {our}e{t} e)",
+        f"{our}g{t} AS (SELECT {listed}, seg, MAX(CASE WHEN later = 0 THEN due END) AS t, {_merged(path)} FROM {our}n{t} w "
         f"WHERE seg > 0 GROUP BY {listed}, seg)",
-        f"f{t} AS (SELECT {listed}, t, {total} FROM g{t} g)",
+        f"{our}f{t} AS (SELECT {listed}, t, {total} FROM {our}g{t} g)",
     ]
 
 
 def path_size(path: Path) -> str:
     """Return the SELECT of the number of rows next to the label's table on a path."""
     parts, _ = _up_the_path(path)
-    return f"WITH {', '.join(parts)} SELECT COUNT(*) FROM r{path.number}"
+    return f"WITH {', '.join(parts)} SELECT COUNT(*) FROM {path.prefix}r{path.number}"
 
 
 def _numbered(n: int) -> list[str]:
@@ -203,17 +213,18 @@ def own_expression(feature: Feature, table: SqlTable, dialect: Dialect) -> str:
            f"{dialect.number(0.0)} END"
 
 
-def whole(asked: str, paths: Sequence[tuple[Path, list[str]]], chosen: Sequence[str]) -> str:
+def whole(asked: str, paths: Sequence[tuple[Path, list[str]]], chosen: Sequence[str], prefix: str) -> str:
     """Return the SELECT of ``chosen`` expressions over "asked a" and the statistics f<number> of every path.
 
     ``asked`` is the SELECT of the entities; with each path go the names of the columns of its keys there.
+    ``prefix`` is that of every path.
     """
-    parts = [f"asked AS ({asked})"]
-    joined = ["asked a"]
+    parts = [f"{prefix}asked AS ({asked})"]
+    joined = [f"{prefix}asked a"]
     for path, names in paths:
         more, dated = path_parts(path, names)
         parts += more
         tests = [f"a.{name} = f{path.number}.k{j}" for j, name in enumerate(names)]
         tests += [f"a.t = f{path.number}.t"] if dated else []
-        joined.append(f"LEFT JOIN f{path.number} ON {' AND '.join(tests)}")
+        joined.append(f"LEFT JOIN {prefix}f{path.number} f{path.number} ON {' AND '.join(tests)}")
     return f"WITH {', '.join(parts)} SELECT {', '.join(chosen)} FROM {' '.join(joined)}"

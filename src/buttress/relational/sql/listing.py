@@ -6,19 +6,20 @@ from buttress.relational.sql.text import SqlTree, base, fan_out, joins, keys_of,
 def every_row(tree: SqlTree) -> str:
     """Return the SELECT of the join's rows: label side, weight, features in the order of the nodes."""
     parts = []
+    our = tree.prefix
     for i in reversed(tree.order):
         columns = [*weight_columns(tree, i), *(f"{name} AS x{j}" for j, name in enumerate(tree.nodes[i].features))]
-        parts.append(f"t{i} AS ({base(tree, i, ', '.join(columns))})")
+        parts.append(f"{our}t{i} AS ({base(tree, i, ', '.join(columns))})")
         if tree.per_label_row and i != tree.root:
-            parts.append(f"f{i} AS ({fan_out(tree, i)})")
+            parts.append(f"{our}f{i} AS ({fan_out(tree, i)})")
     weight, more = own_weight(tree, tree.root)
-    parts.append(f"w AS (SELECT t.*, {weight} AS mass FROM t{tree.root} t {more})")
+    parts.append(f"{our}w AS (SELECT t.*, {weight} AS mass FROM {our}t{tree.root} t {more})")
     alias = {i: "w" if i == tree.root else f"t{i}" for i in tree.order}
-    joined = ["w"]
+    joined = [f"{our}w w"]
     for i in tree.order[1:]:
         node = tree.nodes[i]
         how = "LEFT JOIN" if node.optional else "JOIN"
-        joined.append(f"{how} t{i} ON {same(alias[node.parent], alias[i], node.shared)}")
+        joined.append(f"{how} {our}t{i} t{i} ON {same(alias[node.parent], alias[i], node.shared)}")
     one = tree.dialect.number(1.0)
     mass = " * ".join(["w.mass", *(f"COALESCE(t{i}.w, {one})" for i in tree.order[1:])])
     names = [f"{alias[i]}.x{j}" for i, node in enumerate(tree.nodes) for j in range(len(node.features))]
@@ -31,25 +32,26 @@ def label_means(tree: SqlTree) -> str:
     The features are in the order of ``tree.owners``. Going up the tree, each key keeps its weight and its means.
     """
     parts = []
+    our = tree.prefix
     for i in reversed(tree.order):
         own = [f"{name} AS x{j}" for j, name in enumerate(tree.nodes[i].features)]
-        parts.append(f"t{i} AS ({base(tree, i, ', '.join([*weight_columns(tree, i), *own]))})")
+        parts.append(f"{our}t{i} AS ({base(tree, i, ', '.join([*weight_columns(tree, i), *own]))})")
         if i == tree.root:
             continue
         if tree.per_label_row:
-            parts.append(f"f{i} AS ({fan_out(tree, i)})")
+            parts.append(f"{our}f{i} AS ({fan_out(tree, i)})")
         text, read = joins(tree, i, "m")
         mass = " * ".join(["t.w", *(column.format("c", 1) for column in read.values())])
         means = [f"COALESCE(SUM({mass} * {value}) / NULLIF(SUM({mass}), 0), 0) AS g{j}"
                  for j, value in enumerate(_values(tree, i, read))]
         by = ", ".join(keys_of(tree, i))
         chosen = ", ".join([by, f"SUM({mass}) AS c", *means])
-        parts.append(f"m{i} AS (SELECT {chosen} FROM t{i} t {text} GROUP BY {by})")
+        parts.append(f"{our}m{i} AS (SELECT {chosen} FROM {our}t{i} t {text} GROUP BY {by})")
     text, read = joins(tree, tree.root, "m")
     weight, more = own_weight(tree, tree.root)
     mass = " * ".join([weight, *(column.format("c", 1) for column in read.values())])
     return (f"WITH {', '.join(parts)} SELECT {', '.join(['t.side', mass, *_values(tree, tree.root, read)])} "
-            f"FROM t{tree.root} t {text} {more}")
+            f"FROM {our}t{tree.root} t {text} {more}")
 
 
 def _values(tree: SqlTree, i: int, read: dict[int, str]) -> list[str]:

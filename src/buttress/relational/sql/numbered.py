@@ -13,15 +13,16 @@ def numbered(tree: SqlTree, i: int) -> str:
     in the order of the first column. The database compares the keys, so that equal ones have one number.
     """
     named = [f"{name} AS x{j}" for j, name in enumerate(tree.nodes[i].features)]
-    rows = base(tree, i, ", ".join([*weight_columns(tree, i), *named]))  # those that the joins leave are in r<i>
-    parts = [f"x{i} AS ({rows})", *reduced(tree, ["1 AS one"] * len(tree.nodes))]
+    rows = base(tree, i, ", ".join([*weight_columns(tree, i), *named]))  # those that the joins leave are in r<i>, with our prefix
+    our = tree.prefix
+    parts = [f"{our}x{i} AS ({rows})", *reduced(tree, ["1 AS one"] * len(tree.nodes))]
     if tree.per_label_row and i == tree.root:
-        parts += [f"f{c} AS ({fan_out(tree, c)})" for c in reversed(tree.order) if c != tree.root]
+        parts += [f"{our}f{c} AS ({fan_out(tree, c)})" for c in reversed(tree.order) if c != tree.root]
     edges = [*([i] if i != tree.root else []), *tree.nodes[i].children]
-    parts += [f"n{c} AS ({_numbers(tree, c)})" for c in edges]
+    parts += [f"{our}n{c} AS ({_numbers(tree, c)})" for c in edges]
     weight, more = own_weight(tree, i)
     text = " ".join([more, *(_join(tree, i, c) for c in edges)])
-    return f"WITH {', '.join(parts)} SELECT {', '.join(_chosen(tree, i, edges, weight))} FROM x{i} t {text}" \
+    return f"WITH {', '.join(parts)} SELECT {', '.join(_chosen(tree, i, edges, weight))} FROM {our}x{i} t {text}" \
            + (" ORDER BY 1" if i != tree.root else "")
 
 
@@ -40,10 +41,11 @@ def _double(tree: SqlTree, value: str) -> str:
 def _numbers(tree: SqlTree, c: int) -> str:
     """Return the SELECT of a node's distinct keys and their numbers from 0."""
     keys = ", ".join(f"k{a}" for a in tree.nodes[c].shared)
-    return f"SELECT {keys}, ROW_NUMBER() OVER (ORDER BY {keys}) - 1 AS code FROM (SELECT DISTINCT {keys} FROM r{c}) q"
+    found = f"SELECT DISTINCT {keys} FROM {tree.prefix}r{c}"
+    return f"SELECT {keys}, ROW_NUMBER() OVER (ORDER BY {keys}) - 1 AS code FROM ({found}) q"
 
 
 def _join(tree: SqlTree, i: int, c: int) -> str:
     """Return the JOIN of the numbers of the keys of node c, which is the node itself or a child."""
     how = "LEFT JOIN" if c != i and tree.nodes[c].optional else "JOIN"
-    return f"{how} n{c} ON {same('t', f'n{c}', tree.nodes[c].shared)}"
+    return f"{how} {tree.prefix}n{c} n{c} ON {same('t', f'n{c}', tree.nodes[c].shared)}"

@@ -1,6 +1,5 @@
 """Where the tables of a join live in SQL, and the tree of FROM items that counting is written over."""
 
-import re
 import tempfile
 import weakref
 from collections.abc import Sequence
@@ -21,7 +20,6 @@ from buttress.relational.sql.text import SqlNode, SqlTree
 KIND_ROWS = 100  # rows read of a column to learn what kind of values it holds
 LEAST_MEMORY = 200  # megabytes without which DuckDB cannot sort or join
 VALUE_MEGABYTES = 8e-6  # megabytes of a value: a 64-bit float or integer
-PARTS = re.compile(r"[a-z]\d+(_\d+)?|w|digit|offered|asked")  # names of the common table expressions of our SELECTs
 Columns = dict[tuple[int, str], str]  # (table, column) -> its quoted name in the node that holds the table
 
 
@@ -45,7 +43,7 @@ def home_of(
     if connections:
         connection = next(iter(connections.values()))
         dialect = dialect_of(connection)
-        return connection, dialect, [_of_database(dialect, t.source[1]) for t in tables if isinstance(t.source, tuple)]
+        return connection, dialect, [dialect.table(t.source[1]) for t in tables if isinstance(t.source, tuple)]
     database = _spilling(memory)
     items = []
     for i, table in enumerate(tables):
@@ -57,15 +55,6 @@ def home_of(
             database.register(f"frame{i}", _plain_text(gathered(table.source, read)))
             items.append(f"frame{i}")
     return database, DUCKDB, items
-
-
-def _of_database(dialect: Dialect, name: str | tuple[str, ...]) -> str:
-    """Return a table as a FROM item; ValueError for a name that a SELECT of ours would take for a part of its own."""
-    if isinstance(name, str) and PARTS.fullmatch(name.casefold()):
-        raise ValueError(f"A table called {name!r} cannot be told from the parts of the SELECTs that engines in a "
-                         f"database send. Give its schema too, such as ('main', {name!r}) in DuckDB or "
-                         f"('public', {name!r}) in PostgreSQL, or use engine='memory'.")
-    return dialect.table(name)
 
 
 def column_sample(connection: Connection, dialect: Dialect, item: str, names: Sequence[str]) -> dict[str, Column]:

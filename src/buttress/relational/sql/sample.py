@@ -16,15 +16,16 @@ def sample_rows(tree: SqlTree, n: int, total: float, repeats: int) -> str:
     ``total`` is the weight of all rows of the join.
     """
     parts = []
+    our = tree.prefix
     for i in reversed(tree.order):
         columns = [*weight_columns(tree, i), *(f"{name} AS x{j}" for j, name in enumerate(tree.nodes[i].features))]
-        parts.append(f"t{i} AS ({base(tree, i, ', '.join(columns))})")
+        parts.append(f"{our}t{i} AS ({base(tree, i, ', '.join(columns))})")
         if tree.per_label_row and i != tree.root:
-            parts.append(f"f{i} AS ({fan_out(tree, i)})")
+            parts.append(f"{our}f{i} AS ({fan_out(tree, i)})")
         parts += _weighed(tree, i)
     parts += _drawn(tree, n, total, repeats)
     names = [f"s.x{i}_{j}" for i, node in enumerate(tree.nodes) for j in range(len(node.features))]
-    return f"WITH {', '.join(parts)} SELECT {', '.join(['s.side', 's.copies', *names])} FROM s{tree.order[-1]} s"
+    return f"WITH {', '.join(parts)} SELECT {', '.join(['s.side', 's.copies', *names])} FROM {our}s{tree.order[-1]} s"
 
 
 def _weighed(tree: SqlTree, i: int) -> list[str]:
@@ -32,12 +33,13 @@ def _weighed(tree: SqlTree, i: int) -> list[str]:
     text, read = joins(tree, i, "d")
     weight, more = own_weight(tree, i)
     mass = " * ".join([weight, *(column.format("c", 1) for column in read.values())])
-    parts = [f"w{i} AS (SELECT t.*, {mass} AS c FROM t{i} t {text} {more})"]
+    our = tree.prefix
+    parts = [f"{our}w{i} AS (SELECT t.*, {mass} AS c FROM {our}t{i} t {text} {more})"]
     if i != tree.root:
         by = ", ".join(keys_of(tree, i))
-        parts += [f"d{i} AS (SELECT {by}, SUM(t.c) AS c FROM w{i} t GROUP BY {by})",
-                  f"h{i} AS (SELECT t.*, SUM(t.c) OVER (PARTITION BY {by} ORDER BY t.c ROWS UNBOUNDED PRECEDING) AS e "
-                  f"FROM w{i} t)"]
+        parts += [f"{our}d{i} AS (SELECT {by}, SUM(t.c) AS c FROM {our}w{i} t GROUP BY {by})",
+                  f"{our}h{i} AS (SELECT t.*, SUM(t.c) OVER (PARTITION BY {by} ORDER BY t.c ROWS UNBOUNDED PRECEDING) "
+                  f"AS e FROM {our}w{i} t)"]
     return parts
 
 
@@ -45,25 +47,26 @@ def _drawn(tree: SqlTree, n: int, total: float, repeats: int) -> list[str]:
     """Return s<i> for every node in tree order: the rows drawn, with the columns of the nodes so far."""
     dialect = tree.dialect
     root = tree.root
+    our = tree.prefix
     share = dialect.number(n / total / repeats)
     digits = int(np.ceil(np.log10(repeats))) if repeats > 1 else 0
-    offers = " CROSS JOIN ".join([f"w{root} t", *(f"digit d{p}" for p in range(digits))])
+    offers = " CROSS JOIN ".join([f"{our}w{root} t", *(f"{our}digit d{p}" for p in range(digits))])
     number = " + ".join(["0", *(f"{10**p} * d{p}.d" for p in range(digits))])
     listed = ", ".join(f"({d})" for d in range(10))  # not by UNION ALL, whose plan Spark fails to send to its workers
-    parts = [f"digit AS (SELECT v.d FROM (VALUES {listed}) AS v(d))"] if digits else []
-    parts.append(f"offered AS (SELECT t.*, FLOOR({share} * t.c + {dialect.random}) AS copies FROM {offers} "
+    parts = [f"{our}digit AS (SELECT v.d FROM (VALUES {listed}) AS v(d))"] if digits else []
+    parts.append(f"{our}offered AS (SELECT t.*, FLOOR({share} * t.c + {dialect.random}) AS copies FROM {offers} "
                  f"WHERE {number} < {repeats})")
     keep = ["side", "copies"]
-    parts.append(f"s{root} AS ({_columns(tree, root, 't', keep)} FROM offered t WHERE t.copies > 0)")
+    parts.append(f"{our}s{root} AS ({_columns(tree, root, 't', keep)} FROM {our}offered t WHERE t.copies > 0)")
     before = root
     for i in tree.order[1:]:
         shared = tree.nodes[i].shared
         match = " AND ".join(f"s.k{tree.nodes[i].parent}_{a} = {{0}}.k{a}" for a in shared)
         how = "LEFT JOIN" if tree.nodes[i].optional else "JOIN"
-        parts.append(f"p{i} AS (SELECT s.*, {dialect.random} * d.c AS at FROM s{before} s {how} d{i} d "
+        parts.append(f"{our}p{i} AS (SELECT s.*, {dialect.random} * d.c AS at FROM {our}s{before} s {how} {our}d{i} d "
                      f"ON {match.format('d')})")
         carried = [*keep, *_carried(tree, i)]
-        parts.append(f"s{i} AS ({_columns(tree, i, 'h', carried)} FROM p{i} s {how} h{i} h "
+        parts.append(f"{our}s{i} AS ({_columns(tree, i, 'h', carried)} FROM {our}p{i} s {how} {our}h{i} h "
                      f"ON {match.format('h')} AND s.at < h.e AND s.at >= h.e - h.c)")
         before = i
     return parts

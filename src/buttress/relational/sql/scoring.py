@@ -44,6 +44,7 @@ def scoring(join: Join, coefficients: Mapping[str, float], intercept: float, fea
 def _mean_scores(tree: SqlTree, intercept: float, columns: Sequence[str]) -> str:
     """Return the SELECT: going up the tree, each key's weight and mean score; at the root, each row's."""
     parts = []
+    our = tree.prefix
     number = tree.dialect.number
     for i in reversed(tree.order):
         node = tree.nodes[i]
@@ -51,15 +52,15 @@ def _mean_scores(tree: SqlTree, intercept: float, columns: Sequence[str]) -> str
         chosen = [*weight_columns(tree, i), f"{own} AS s"]
         if i == tree.root:
             chosen += [f"{tree.dialect.quote(name)} AS o{j}" for j, name in enumerate(columns)]
-            parts.append(f"t{i} AS ({_all_rows(tree, ', '.join(chosen))})")
+            parts.append(f"{our}t{i} AS ({_all_rows(tree, ', '.join(chosen))})")
             continue
-        parts.append(f"t{i} AS ({base(tree, i, ', '.join(chosen))})")
+        parts.append(f"{our}t{i} AS ({base(tree, i, ', '.join(chosen))})")
         text, read = joins(tree, i, "m")
         mass = " * ".join(["t.w", *(column.format("c", 1) for column in read.values())])
         score = " + ".join(["t.s", *(column.format("s", 0) for column in read.values())])
         by = ", ".join(keys_of(tree, i))
-        parts.append(f"m{i} AS (SELECT {by}, SUM({mass}) AS c, COALESCE(SUM({mass} * ({score})) / "
-                     f"NULLIF(SUM({mass}), 0), 0) AS s FROM t{i} t {text} GROUP BY {by})")
+        parts.append(f"{our}m{i} AS (SELECT {by}, SUM({mass}) AS c, COALESCE(SUM({mass} * ({score})) / "
+                     f"NULLIF(SUM({mass}), 0), 0) AS s FROM {our}t{i} t {text} GROUP BY {by})")
     text, read = joins(tree, tree.root, "m")
     score = " + ".join(["t.s", *(column.format("s", 0) for column in read.values())])
     matched = " AND ".join(f"m{c}.c IS NOT NULL" for c in tree.nodes[tree.root].children
@@ -67,7 +68,7 @@ def _mean_scores(tree: SqlTree, intercept: float, columns: Sequence[str]) -> str
     outer = text.replace("LEFT JOIN", "JOIN").replace("JOIN", "LEFT JOIN")
     listed = [f"t.o{j} AS {tree.dialect.quote(name)}" for j, name in enumerate(columns)]
     value = f"CASE WHEN {matched} THEN {number(intercept)} + {score} ELSE {number(intercept)} END AS score"
-    return f"WITH {', '.join(parts)} SELECT {', '.join([*listed, value])} FROM t{tree.root} t {outer}"
+    return f"WITH {', '.join(parts)} SELECT {', '.join([*listed, value])} FROM {our}t{tree.root} t {outer}"
 
 
 def _all_rows(tree: SqlTree, columns: str) -> str:

@@ -5,7 +5,7 @@ of the subtree's features: one pass up the tree gives histogram and gradient at 
 Functions here return text; identifiers are always quoted by the dialect.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -53,9 +53,23 @@ class SqlTree:
     def root(self) -> int:
         return self.order[0]
 
+    @property
+    def prefix(self) -> str:
+        """What the names of our common table expressions begin with, and no table's of the join."""
+        return own_prefix([node.item for node in self.nodes])
+
     def owners(self, i: int) -> list[tuple[int, int]]:
         """Return (table, coefficient) of each weighted sum of a message, in its order."""
         return self.nodes[i].owner + [pair for c in self.nodes[i].children for pair in self.owners(c)]
+
+
+def own_prefix(items: Iterable[str]) -> str:
+    """Return the shortest of buttress_, buttress__, ... that occurs in no FROM item, whatever its case."""
+    taken = " ".join(items).casefold()
+    prefix = "buttress_"
+    while prefix in taken:
+        prefix += "_"
+    return prefix
 
 
 def as_number(quoted: str, column: Column, dialect: Dialect, nan_is_null: bool) -> str:
@@ -93,15 +107,16 @@ def reduced(tree: SqlTree, columns: Sequence[str]) -> list[str]:
     """Return the expressions u<i> (after semi-joins up the tree) and r<i> (up and down) for every node."""
     parts = []
     nodes = tree.nodes
+    our = tree.prefix
     for i in reversed(tree.order):
-        kept = [f"EXISTS (SELECT 1 FROM u{c} c WHERE {same('c', 't', nodes[c].shared)})"
+        kept = [f"EXISTS (SELECT 1 FROM {our}u{c} c WHERE {same('c', 't', nodes[c].shared)})"
                 for c in nodes[i].children if not nodes[c].optional]
-        parts.append(f"t{i} AS ({base(tree, i, columns[i])})")
-        parts.append(f"u{i} AS (SELECT t.* FROM t{i} t{_where(kept)})")
+        parts.append(f"{our}t{i} AS ({base(tree, i, columns[i])})")
+        parts.append(f"{our}u{i} AS (SELECT t.* FROM {our}t{i} t{_where(kept)})")
     for i in tree.order:
         p = nodes[i].parent
-        above = [] if p < 0 else [f"EXISTS (SELECT 1 FROM r{p} p WHERE {same('p', 't', nodes[i].shared)})"]
-        parts.append(f"r{i} AS (SELECT t.* FROM u{i} t{_where(above)})")
+        above = [] if p < 0 else [f"EXISTS (SELECT 1 FROM {our}r{p} p WHERE {same('p', 't', nodes[i].shared)})"]
+        parts.append(f"{our}r{i} AS (SELECT t.* FROM {our}u{i} t{_where(above)})")
     return parts
 
 
@@ -112,7 +127,7 @@ def prepared(tree: SqlTree) -> list[str]:
         columns = ["1 AS one"] * len(tree.nodes)
         named = [f"{name} AS x{j}" for j, name in enumerate(node.features)]
         columns[i] = ", ".join([*weight_columns(tree, i), *named])
-        statements.append(f"WITH {', '.join(reduced(tree, columns))} SELECT * FROM r{i}")
+        statements.append(f"WITH {', '.join(reduced(tree, columns))} SELECT * FROM {tree.prefix}r{i}")
     return statements
 
 
@@ -128,14 +143,14 @@ def statistics(tree: SqlTree, i: int, expressions: Sequence[str], more: Sequence
     for j in range(len(expressions)):
         wanted += [f"MAX(ABS(x{j}))", f"SUM(CASE WHEN x{j} IS NULL OR x{j} = {nan} THEN 1 ELSE 0 END)"]
         wanted += [aggregate.format(f"x{j}") for aggregate in more]
-    return f"WITH {', '.join(reduced(tree, columns))} SELECT {', '.join(wanted)} FROM r{i}"
+    return f"WITH {', '.join(reduced(tree, columns))} SELECT {', '.join(wanted)} FROM {tree.prefix}r{i}"
 
 
 def distinct(tree: SqlTree, i: int, column: str, chosen: str = "DISTINCT x") -> str:
     """Return the SELECT of the distinct values x of a column over the reduced rows of node i, or what is ``chosen``."""
     columns = ["1 AS one"] * len(tree.nodes)
     columns[i] = f"{column} AS x"
-    return f"WITH {', '.join(reduced(tree, columns))} SELECT {chosen} FROM r{i}"
+    return f"WITH {', '.join(reduced(tree, columns))} SELECT {chosen} FROM {tree.prefix}r{i}"
 
 
 def score(features: Sequence[str], beta: Array, dialect: Dialect) -> str:
@@ -160,13 +175,14 @@ def counting_pass(tree: SqlTree, betas: Sequence[Array], offset: float, step: fl
     ``offset`` is added to the root's share of the score. With ``sums`` False: (label side, weight, number of rows).
     """
     parts = []
+    our = tree.prefix
     for i in reversed(tree.order):
         start = offset if i == tree.root else 0.0
-        parts.append(f"t{i} AS ({base(tree, i, _row_columns(tree, i, betas[i], start, step, sums))})")
+        parts.append(f"{our}t{i} AS ({base(tree, i, _row_columns(tree, i, betas[i], start, step, sums))})")
         if tree.per_label_row and i != tree.root:
-            parts.append(f"f{i} AS ({fan_out(tree, i)})")
-        parts.append(f"m{i} AS ({_message(tree, i, sums)})")
-    return f"WITH {', '.join(parts)} SELECT * FROM m{tree.root}"
+            parts.append(f"{our}f{i} AS ({fan_out(tree, i)})")
+        parts.append(f"{our}m{i} AS ({_message(tree, i, sums)})")
+    return f"WITH {', '.join(parts)} SELECT * FROM {our}m{tree.root}"
 
 
 def weight_columns(tree: SqlTree, i: int) -> list[str]:
@@ -201,7 +217,7 @@ def joins(tree: SqlTree, i: int, kind: str) -> tuple[str, dict[int, str]]:
 def join_of(tree: SqlTree, c: int, kind: str) -> str:
     """Return the JOIN of a child's expression of a kind to its parent's rows t."""
     how = "LEFT JOIN" if tree.nodes[c].optional else "JOIN"
-    return f"{how} {kind}{c} ON {same('t', f'{kind}{c}', tree.nodes[c].shared)}"
+    return f"{how} {tree.prefix}{kind}{c} {kind}{c} ON {same('t', f'{kind}{c}', tree.nodes[c].shared)}"
 
 
 def keys_of(tree: SqlTree, i: int, alias: str = "t") -> list[str]:
@@ -215,7 +231,7 @@ def fan_out(tree: SqlTree, i: int) -> str:
     text, read = joins(tree, i, "f")
     many = " * ".join([tree.dialect.number(1.0), *(column.format("n", 1) for column in read.values())])
     by = keys_of(tree, i)
-    return f"SELECT {', '.join(by)}, SUM({many}) AS n FROM t{i} t {text} GROUP BY {', '.join(by)}"
+    return f"SELECT {', '.join(by)}, SUM({many}) AS n FROM {tree.prefix}t{i} t {text} GROUP BY {', '.join(by)}"
 
 
 def own_weight(tree: SqlTree, i: int) -> tuple[str, str]:
@@ -266,7 +282,7 @@ def _step(tree: SqlTree, i: int, child: int | None, by: Sequence[str], sums: boo
         chosen.append(f"{at} AS bin")
         groups.append(at)
         counts += _sums(tree, i, child, started, weight, mass)
-    item = f"({source})" if started else f"t{i}"
+    item = f"({source})" if started else f"{tree.prefix}t{i}"
     return f"SELECT {', '.join(chosen + counts)} FROM {item} t {text} {more} GROUP BY {', '.join(groups)}"
 
 
