@@ -68,9 +68,27 @@ def random_lists(rng, n_keys, width):
     return end - [len(part) for part in made], end, bins, rng.uniform(1, 2, len(bins))
 
 
+def parts_called(monkeypatch, kernel, names, *arguments):
+    """Run a kernel as Python; return which of the named parts, each of one branch, it calls for keys that have rows."""
+    called = set()
+
+    def noting(name, part):
+        def note(*arguments):
+            if name != "_packed" or arguments[1] <= arguments[2]:  # else it packs the bins of a key without rows
+                called.add(name)
+            return part(*arguments)
+
+        return note
+
+    for name in names:
+        monkeypatch.setattr(compiled, name, noting(name, getattr(compiled, name)))
+    kernel.function(*arguments)
+    return called
+
+
 @pytest.mark.parametrize("width", [3, 1000], ids=["few bins, in a dense array", "many bins, sorted"])
 @pytest.mark.parametrize("leaf", [True, False])
-def test_lists_are_the_sums_of_their_rows(width, leaf):
+def test_lists_are_the_sums_of_their_rows(width, leaf, monkeypatch):
     """Against a dictionary a key, on bins that rows share and on bins that they do not; one row weighs 0."""
     rng = np.random.default_rng(0)
     one = random_lists(rng, 5, width)
@@ -78,11 +96,9 @@ def test_lists_are_the_sums_of_their_rows(width, leaf):
     q, w = rng.integers(0, width, 20).astype(np.int32), rng.uniform(1, 2, 20)
     w[2] = 0
     key = np.zeros(0, dtype=np.int64) if leaf else rng.integers(0, 5, 20)
-    out = room(np.full(4, 2 * width), 2 * width, np.inf)
-    if leaf:
-        compiled.leaf_up(q, w, start, 2 * width, *out.arrays)
-    else:
-        compiled.block_up(q, w, start, key, *one, 2 * width, *out.arrays)
+    out, again = (room(np.full(4, 2 * width), 2 * width, np.inf) for _ in range(2))
+    kernel, rows = (compiled.leaf_up, ()) if leaf else (compiled.block_up, (key, *one))
+    kernel(q, w, start, *rows, 2 * width, *out.arrays)
     for k in range(4):
         expected = {}
         for t in range(start[k], start[k + 1]):
@@ -92,10 +108,12 @@ def test_lists_are_the_sums_of_their_rows(width, leaf):
         held = slice(out.begin[k], out.end[k])
         assert out.bins[held].tolist() == list(expected)
         np.testing.assert_allclose(out.mass[held], list(expected.values()), rtol=1e-12)
+    ways = ("_packed", "_inserted" if leaf else "_in_order")
+    assert parts_called(monkeypatch, kernel, ways, q, w, start, *rows, 2 * width, *again.arrays) == {ways[width > 3]}
 
 
 @pytest.mark.parametrize("width", [3, 1000], ids=["few bins, gathered", "many bins, in pairs"])
-def test_a_root_with_two_lists_meets_every_pair_of_entries(width):
+def test_a_root_with_two_lists_meets_every_pair_of_entries(width, monkeypatch):
     """Against loops over rows and entries, on bins that the rows of a key share and on bins that they do not."""
     rng = np.random.default_rng(0)
     n = 60
@@ -104,7 +122,8 @@ def test_a_root_with_two_lists_meets_every_pair_of_entries(width):
     q, w, side = rng.integers(0, width, n).astype(np.int32), rng.uniform(1, 2, n), rng.integers(0, 2, n)
     slope = rng.normal(size=(2, 3 * width))
     found = [np.zeros_like(slope), np.zeros(len(one[2])), np.zeros(len(two[2])), np.zeros(n)]
-    compiled.root_two(q, w, side, key, key2, *one, *two, slope, *found)
+    rows = (q, w, side, key, key2, *one, *two, slope)
+    compiled.root_two(*rows, *found)
     histogram, worth, worth2, count = [np.zeros_like(part) for part in found]
     for t, s in enumerate(side):
         for e, f in product(range(one[0][key[t]], one[1][key[t]]), range(two[0][key2[t]], two[1][key2[t]])):
@@ -115,6 +134,8 @@ def test_a_root_with_two_lists_meets_every_pair_of_entries(width):
             worth2[f] += w[t] * one[3][e] * slope[s, z]
     for a, b in zip(found, (histogram, worth, worth2, count)):
         np.testing.assert_allclose(a, b, atol=1e-12)
+    called = parts_called(monkeypatch, compiled.root_two, ["_gather"], *rows, *map(np.zeros_like, found))
+    assert called == ({"_gather"} if width == 3 else set())
 
 
 def test_a_join_over_unique_keys_is_exact_on_any_grid():
