@@ -3,7 +3,9 @@
 import pandas as pd
 
 from buttress.relational import Join, Table
+from buttress.relational.sources.dialects import SPARK
 
+SPARK_TYPES = {"i": "BIGINT", "I": "BIGINT", "f": "DOUBLE", "b": "BOOLEAN", "d": "TIMESTAMP_NTZ"}
 TYPES = {"i": "BIGINT", "I": "BIGINT", "f": "DOUBLE PRECISION", "b": "BOOLEAN", "d": "TIMESTAMP"}
 
 
@@ -33,5 +35,20 @@ def in_database(join, connection, execute, dialect, prefix, text="VARCHAR"):
         name = f"{prefix}_{table.name}"
         store(table.source, name, execute, dialect, text)
         tables.append(Table(table.name, (connection, name), features=table.features, label=table.label,
+                            weights=table.weights, time=table.time))
+    return Join(tables, join.on, as_of=join.as_of)
+
+
+def in_spark(join, spark, prefix):
+    """The same join over views of Spark."""
+    tables = []
+    for table in join.tables:
+        frame = table.source
+        schema = ", ".join(f"{SPARK.quote(c)} {SPARK_TYPES.get(str(frame[c].dtype)[0], 'STRING')}" for c in frame)
+        values = frame.astype(object).where(frame.notna(), None).to_numpy().tolist()
+        values = [[v.to_pydatetime() if isinstance(v, pd.Timestamp) else v for v in row] for row in values]
+        name = f"{prefix}_{table.name}"
+        spark.createDataFrame(values, schema).createOrReplaceTempView(SPARK.quote(name))
+        tables.append(Table(table.name, (spark, name), features=table.features, label=table.label,
                             weights=table.weights, time=table.time))
     return Join(tables, join.on, as_of=join.as_of)

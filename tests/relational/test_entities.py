@@ -1,12 +1,13 @@
 """Features of entities: against pandas written by hand, on three engines, without leaks, and as scikit-learn has it."""
 
+import gc
 from copy import copy
 
 import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-from relational_storage import in_database, store
+from relational_storage import in_database, in_spark, store
 from sklearn.base import clone
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.metrics import roc_auc_score
@@ -17,7 +18,8 @@ from sklearn.utils import estimator_checks
 
 from buttress import SVC, load, save
 from buttress.relational import EntityFeatures, Join, RelationalLinearSVC, Table
-from buttress.relational.sources.dialects import DUCKDB, POSTGRES, SPARK
+from buttress.relational.entities.database import InDatabase
+from buttress.relational.sources.dialects import DUCKDB, POSTGRES
 
 FUNCTIONS = ("count", "mean", "sum", "min", "max", "std", "last", "share")
 
@@ -124,20 +126,6 @@ def test_dates_agree_on_all_engines(duckdb_connection, postgres):
     check_database(join, in_database(join, reader, owner.execute, POSTGRES, "d"))
 
 
-def in_spark(join, spark):
-    """The same join over views of Spark."""
-    kinds = {"i": "BIGINT", "I": "BIGINT", "f": "DOUBLE", "d": "TIMESTAMP_NTZ"}
-    tables = []
-    for table in join.tables:
-        frame = table.source
-        schema = ", ".join(f"{SPARK.quote(c)} {kinds.get(str(frame[c].dtype)[0], 'STRING')}" for c in frame)
-        values = frame.astype(object).where(frame.notna(), None).to_numpy().tolist()
-        values = [[v.to_pydatetime() if isinstance(v, pd.Timestamp) else v for v in row] for row in values]
-        spark.createDataFrame(values, schema).createOrReplaceTempView(f"bank_{table.name}")
-        tables.append(Table(table.name, (spark, f"bank_{table.name}"), features=table.features, time=table.time))
-    return Join(tables, join.on, as_of=join.as_of)
-
-
 def check_spark(here, there, spark, rows):
     """to_sql of features learned from frames, run by Spark, gives what the frames give."""
     made = copy(here).set_params(join=there)
@@ -151,7 +139,28 @@ def test_the_select_of_features_runs_on_spark(spark):
     rows = join.tables[0].source
     rows["id"] = np.arange(12)
     here = EntityFeatures(join, ("count", "mean", "share"), missing="nan").fit(rows)
-    check_spark(here, in_spark(join, spark), spark, rows)
+    check_spark(here, in_spark(join, spark, "bank"), spark, rows)
+
+
+def test_features_on_spark_are_of_the_rows_that_a_fit_began_with(spark, monkeypatch):
+    """Others take all rows away before the second query: Spark has no transactions."""
+    join = bank(3, n=12)
+    rows = join.tables[0].source
+    wanted = EntityFeatures(join, ("count", "mean"), missing="nan").fit_transform(rows)
+    there = in_spark(join, spark, "bank")
+    learn = InDatabase.learn
+
+    def meddled(self, limit):
+        for _, name in (table.source for table in there.tables[1:]):
+            spark.sql(f"SELECT * FROM {name} WHERE 1 = 0").createOrReplaceTempView(name)
+        return learn(self, limit)
+
+    monkeypatch.setattr(InDatabase, "learn", meddled)
+    found = EntityFeatures(there, ("count", "mean"), missing="nan", engine="sql").fit_transform(rows)
+    np.testing.assert_allclose(found, wanted, rtol=1e-9, atol=1e-9)
+    assert spark.table("bank_moves").count() == 0
+    gc.collect()
+    assert not [view.name for view in spark.catalog.listTables() if view.name.startswith("buttress_")]
 
 
 @pytest.mark.slow
@@ -162,7 +171,7 @@ def test_spark_agrees(spark):
     rows["id"] = np.arange(12)
     for table, column in zip(join.tables, ("day", "opened", "day")):
         table.source[column] = pd.Timestamp("2024-01-01") + pd.to_timedelta(table.source[column] * 7, unit="h")
-    there = in_spark(join, spark)
+    there = in_spark(join, spark, "bank")
     here = EntityFeatures(join, missing="nan").fit(rows)
     made = EntityFeatures(there, missing="nan", engine="sql").fit(rows)
     assert list(made.get_feature_names_out()) == list(here.get_feature_names_out())

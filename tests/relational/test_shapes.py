@@ -4,20 +4,19 @@ import numpy as np
 import pytest
 from relational_problems import design, hinge_mean, materialise
 from relational_shapes import SEEDS, SHAPES, shaped
-from relational_storage import in_database
+from relational_storage import in_database, in_spark
 from sklearn.svm import LinearSVC
 
-from buttress.relational import Join, RelationalLinearSVC, Table
+from buttress.relational import RelationalLinearSVC
 from buttress.relational.counting.grid import GridOracle
 from buttress.relational.counting.margins import hinge
 from buttress.relational.plan.prepare import prepare
-from buttress.relational.sources.dialects import DUCKDB, POSTGRES, SPARK
+from buttress.relational.sources.dialects import DUCKDB, POSTGRES
 from buttress.relational.sql.oracle import SqlOracle
 from buttress.relational.stream.build import streamed
 
 ALPHA = 1e-2
 MEGABYTES = 100
-SPARK_TYPES = {"i": "BIGINT", "I": "BIGINT", "f": "DOUBLE", "o": "STRING", "s": "STRING", "d": "TIMESTAMP_NTZ"}
 
 
 class Listed:
@@ -93,15 +92,8 @@ def test_all_shapes_are_fitted_on_every_engine(duckdb_connection, postgres, kind
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("seed", range(SEEDS))
 @pytest.mark.parametrize("kind", SHAPES, ids=lambda kind: kind.__name__)
-def test_shapes_on_spark(spark, kind):
-    join = shaped(kind, 0)
-    tables = []
-    for table in join.tables:
-        frame = table.source
-        columns = [f"{SPARK.quote(c)} {SPARK_TYPES[str(frame[c].dtype)[0]]}" for c in frame]
-        values = frame.astype(object).where(frame.notna(), None).to_numpy().tolist()
-        name = f"{kind.__name__}_{table.name}"
-        spark.createDataFrame(values, ", ".join(columns)).createOrReplaceTempView(SPARK.quote(name))
-        tables.append(Table(table.name, (spark, name), features=table.features, label=table.label))
-    check_engines(join, Join(tables, join.on))
+def test_shapes_on_spark(spark, kind, seed):
+    join = shaped(kind, seed)
+    check_engines(join, in_spark(join, spark, f"{kind.__name__}{seed}"))

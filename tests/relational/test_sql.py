@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 from relational_problems import chain, design, hinge_mean, joined, materialise
 from relational_schemas import random_schema
-from relational_storage import in_database
+from relational_storage import in_database, in_spark
 
 from buttress import InterruptedWarning, NotConvergedWarning
 from buttress.relational import Join, RelationalLinearSVC, SourceLostError, Table
@@ -18,7 +18,7 @@ from buttress.relational.counting.margins import logistic
 from buttress.relational.plan.prepare import prepare
 from buttress.relational.plan.weighting import weigh
 from buttress.relational.sources.databases import select
-from buttress.relational.sources.dialects import DUCKDB, POSTGRES, SPARK
+from buttress.relational.sources.dialects import DUCKDB, POSTGRES
 from buttress.relational.sql.oracle import SqlOracle
 
 WEIGHINGS = [("label_row", None), ("join", "balanced"), ("label_row", {0: 2.0, 1: 0.5})]
@@ -125,6 +125,7 @@ def test_label_rows_on_a_cycle_are_weighed_and_scored_inside_databases(postgres)
         assert_bounds_close_in(oracle, beta, loss)
     model = RelationalLinearSVC(alpha=0.05, engine="sql", random_state=0).fit(there)
     scores = dict(reader.execute(model.to_sql(there, ["x"])).fetchall())
+    reader.rollback()
     means = model.decision_function(there)
     mean = [RelationalLinearSVC(alpha=0.05, objective="mean", engine=engine, random_state=0).fit(there)
             for engine in ("sql", "memory")]
@@ -178,21 +179,11 @@ def test_a_sampled_start_inside_the_database_needs_few_calls():
 def test_spark_counts_a_random_schema_and_draws_from_it(spark):
     """Two tables, one joined left, weights, numbers, texts and truths; one pass, one sample."""
     join = random_schema(176).join
-    tables = []
-    for table in join.tables:
-        columns = [f"{SPARK.quote(c)} {SPARK_TYPES[str(table.source[c].dtype)[0]]}" for c in table.source]
-        values = table.source.astype(object).where(table.source.notna(), None).to_numpy().tolist()
-        spark.createDataFrame(values, ", ".join(columns)).createOrReplaceTempView(SPARK.quote(f"r {table.name}"))
-        tables.append(Table(table.name, (spark, f"r {table.name}"), features=table.features, label=table.label,
-                            weights=table.weights))
-    there = Join(tables, join.on)
+    there = in_spark(join, spark, "r ")
     check_weighing(join, there, "label_row", "balanced")
     X, y, often = SqlOracle(there).sample(200)
     assert 100 < often.sum() < 300
     assert len(X) == len(y)
-
-
-SPARK_TYPES = {"i": "BIGINT", "I": "BIGINT", "f": "DOUBLE", "b": "BOOLEAN", "o": "STRING", "s": "STRING"}
 
 
 def test_duckdb_files_count_like_frames(tmp_path, duckdb_connection):

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -15,8 +15,8 @@ from buttress.relational.entities.paths import Hop, root_keys, used
 from buttress.relational.entities.text import Path, SqlTable, expression, own_expression, path_size, whole
 from buttress.relational.plan.keys import check_exact, check_kinds
 from buttress.relational.sources.columns import Column
-from buttress.relational.sources.databases import Connection, select
-from buttress.relational.sources.dialects import POSTGRES, Dialect
+from buttress.relational.sources.databases import Connection, SparkSession, pinned_tables, select
+from buttress.relational.sources.dialects import POSTGRES, SPARK, Dialect
 from buttress.relational.sql.plan import column_sample, home_of
 from buttress.relational.sql.text import as_number, own_prefix
 
@@ -40,10 +40,16 @@ class Place:
         return select(self.connection, statement, self.dialect)
 
 
-def find_place(join: Join, paths: Mapping[int, list[Hop]], numbers: Sequence[int], memory: float) -> Place:
-    """Return where the tables with these numbers are, and how their columns in use read."""
+def find_place(join: Join, paths: Mapping[int, list[Hop]], numbers: Sequence[int], memory: float,
+               owner: object = None) -> Place:
+    """Return where the tables with these numbers are, and how their columns in use read.
+
+    Tables of Spark, which has no transactions, are read once for an ``owner``, and kept as long as it lives.
+    """
     columns = {t: used(join, paths, t) for t in numbers}
     connection, dialect, items = home_of([join.tables[t] for t in numbers], [columns[t] for t in numbers], memory)
+    if dialect is SPARK and owner is not None:
+        items = pinned_tables(owner, cast(SparkSession, connection), items, [columns[t] for t in numbers])
     tables = {}
     samples = {}
     for t, item in zip(numbers, items):
@@ -83,7 +89,7 @@ class InDatabase:
         self.paths = paths
         self.asked = asked
         self.as_of = as_of
-        self.place = find_place(join, paths, list(paths), memory)
+        self.place = find_place(join, paths, list(paths), memory, self)
         self.keys = root_keys(paths)
         self._check_keys()
 

@@ -3,6 +3,7 @@
 Only SELECT is ever sent, and what a read-only transaction or a savepoint needs around it. Nothing is written.
 """
 
+import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from contextvars import ContextVar
@@ -327,6 +328,17 @@ def pinned(spark: SparkSession, statement: str) -> str:
     with reading(spark, SPARK):
         spark.sql(statement).localCheckpoint().createTempView(name)
     return name
+
+
+def pinned_tables(owner: object, spark: SparkSession, items: Sequence[str],
+                  used: Sequence[Sequence[str]]) -> list[str]:
+    """Return views of the columns ``used`` of FROM items, each read once; they are freed with their ``owner``."""
+    views = []
+    for item, names in zip(items, used, strict=True):
+        chosen = ", ".join(SPARK.quote(name) for name in names) or "1 AS one"
+        views.append(pinned(spark, f"SELECT {chosen} FROM {item} q"))
+        weakref.finalize(owner, unpinned, spark, views[-1]).atexit = False
+    return views
 
 
 def unpinned(spark: SparkSession, name: str) -> None:

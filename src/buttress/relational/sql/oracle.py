@@ -3,7 +3,6 @@
 Only SELECT is sent. Files and frames are counted by a DuckDB of our own, which spills to disk when memory is short.
 """
 
-import weakref
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -28,7 +27,7 @@ from buttress.relational.checks import (
 from buttress.relational.counting.grid import step_of
 from buttress.relational.counting.listed import ListedOracle
 from buttress.relational.counting.margins import FIRST_BINS, Evaluation, MarginLoss, evaluation
-from buttress.relational.declare import Join, Pair, key_columns
+from buttress.relational.declare import Join, key_columns
 from buttress.relational.plan.features import ROBUST_QUANTILE
 from buttress.relational.plan.keys import check_exact, check_kinds
 from buttress.relational.plan.plan import Encoding, Plan, TableData
@@ -39,10 +38,9 @@ from buttress.relational.sources.databases import (
     DuckDBConnection,
     SourceChangedError,
     SparkSession,
-    pinned,
+    pinned_tables,
     reading,
     select,
-    unpinned,
 )
 from buttress.relational.sources.dialects import SPARK
 from buttress.relational.sources.files import is_files, marks_of
@@ -93,7 +91,8 @@ class SqlOracle:
         self.connection, self.dialect, items = sql_home(join, pairs, memory)
         self._marks = self._files()
         if self.dialect is SPARK:
-            items = self._pinned(items, pairs)
+            used = [used_columns(table, key_columns(pairs, i)) for i, table in enumerate(join.tables)]
+            items = pinned_tables(self, cast(SparkSession, self.connection), items, used)
         self.tree, self.columns, self.node_of = sql_tree(join, pairs, self.connection, self.dialect, items,
                                                          per_label_row)
         samples = [self._sample(i, item) for i, item in enumerate(items)]
@@ -123,17 +122,6 @@ class SqlOracle:
         if self._files() != self._marks:
             raise SourceChangedError("A file of the join was written to while it was read, so that nothing holds of "
                                      "any one state of it. Fit again once it is complete, or fit a copy.")
-
-    def _pinned(self, items: Sequence[str], pairs: Sequence[Pair]) -> list[str]:
-        """Read the columns in use of each Spark table once, so that every pass counts the same rows."""
-        spark = cast(SparkSession, self.connection)
-        views = []
-        for i, (table, item) in enumerate(zip(self.join.tables, items)):
-            used = used_columns(table, key_columns(pairs, i))
-            chosen = ", ".join(self.dialect.quote(name) for name in used) or "1 AS one"
-            views.append(pinned(spark, f"SELECT {chosen} FROM {item} q"))
-            weakref.finalize(self, unpinned, spark, views[-1]).atexit = False
-        return views
 
     def _prepare(self) -> None:
         """Keep the rows and columns in use as tables of a DuckDB of our own, so that no pass reads a file again."""
