@@ -12,7 +12,6 @@ import pytest
 from relational_problems import chain, design, hinge_mean, joined, materialise
 from relational_schemas import random_schema
 from relational_storage import in_database
-from relational_storage import store as store_frame
 from sklearn.svm import LinearSVC
 
 from buttress import NotConvergedWarning

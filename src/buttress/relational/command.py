@@ -33,6 +33,7 @@ from buttress.relational.sources.files import is_files, matching, scanned
 from buttress.relational.sources.tables import connect
 from buttress.relational.svm import RelationalLinearSVC
 
+_ENTRIES = ("on", "using", "table", "max_bag_rows", "as_of")
 _KEYS = ("name", "source", "database", "table", "features", "label", "weights", "time")
 
 
@@ -42,29 +43,32 @@ def read_join(path: str | Path, target: str | None = None) -> Join:
     Raises ValueError naming the file and the entry at fault.
     """
     path = Path(path)
+    if path.suffix.lower() != ".toml" and is_files(path) and path.exists():
+        raise ValueError(f"A join is declared in a TOML file. Got {path.name!r}. For one table use buttress train.")
     try:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise ValueError(f"There is no file {str(path)!r}.") from None
     except tomllib.TOMLDecodeError as error:
         raise ValueError(f"{path.name} is not valid TOML: {error}.") from None
-    unknown = sorted(set(content) - {"on", "table", "max_bag_rows", "as_of"})
+    unknown = sorted(set(content) - set(_ENTRIES))
     if unknown:
-        raise ValueError(f"{path.name} has an unknown entry {unknown[0]!r}.{near(unknown[0], ['on', 'table'])}")
+        raise ValueError(f"{path.name} has an unknown entry {unknown[0]!r}.{near(unknown[0], _ENTRIES)}")
     if not content.get("table"):
         raise ValueError(f"{path.name} declares no [[table]]. Add one for each table of the join.")
     _check_kinds(content, path)
     connections: dict[str, Any] = {}
     tables = [_table(entry, path, connections) for entry in content["table"]]
     on = content.get("on", [])
-    join = Join(tables, on, max_bag_rows=content.get("max_bag_rows", 10_000_000))
+    using = content.get("using", [])
+    join = Join(tables, on, using=using, max_bag_rows=content.get("max_bag_rows", 10_000_000))
     if target is not None:
         number, column = join.find_column(target)
         for i, table in enumerate(tables):
             table.label = column if i == number else None
         if column in tables[number].features:
             tables[number].features.remove(column)
-    return Join(tables, on, max_bag_rows=join.max_bag_rows, as_of=content.get("as_of"))
+    return Join(tables, on, using=using, max_bag_rows=join.max_bag_rows, as_of=content.get("as_of"))
 
 
 def _check_kinds(content: dict[str, Any], path: Path) -> None:
@@ -74,6 +78,8 @@ def _check_kinds(content: dict[str, Any], path: Path) -> None:
     rows = content.get("max_bag_rows", 1)
     if isinstance(rows, bool) or not isinstance(rows, int) or rows < 1:
         raise ValueError(f"max_bag_rows of {path.name} must be a whole number of at least 1. Got {rows!r}.")
+    if not _are_texts(content.get("using", [])):
+        raise ValueError(f"using of {path.name} must be a list of columns, such as ['id']. Got {content['using']!r}.")
     if not isinstance(content.get("as_of", ""), str):
         raise ValueError(f"as_of of {path.name} must be 'table.column'. Got {content['as_of']!r}.")
 

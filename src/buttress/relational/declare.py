@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from buttress._checks import near
 from buttress.relational.sources.databases import Connection
-from buttress.relational.sources.tables import Source, column_names, connected
+from buttress.relational.sources.tables import Source, check_source, column_names, connected
 
 OF_A_PAIR = 'Each entry of on must be ("table.column", "table.column"), or have "left" as third. Got {!r}.'
 
@@ -47,12 +47,14 @@ class Table:
                  weights: str | None = None, time: str | None = None):
         if not isinstance(name, str) or not name or "\0" in name:
             raise ValueError(f"A table's name must be a non-empty string without NUL characters. Got {name!r}.")
-        if isinstance(features, str):
-            raise ValueError(f"features of table {name!r} must be a list of column names. Got {features!r}. "
-                             f"Use [{features!r}].")
+        features = _columns(f"features of table {name!r}", features)
+        for what, column in (("label", label), ("weights", weights), ("time", time)):
+            if column is not None and not isinstance(column, str):
+                raise ValueError(f"{what} of table {name!r} must be the name of a column, a text. Got {column!r}.")
+        check_source(name, source)
         self.name = name
         self.source = connected(source)
-        self.features = list(features)
+        self.features = features
         self.label = label
         self.weights = weights
         self.time = time
@@ -63,6 +65,19 @@ class Table:
                              "join with its tables again: model.set_params(join=join), or, where it is a step of a "
                              "pipeline, model.set_params(entityfeatures__join=join), with the name of that step.")
         raise AttributeError(f"Table has no attribute {name!r}")
+
+    def __copy__(self) -> "Table":
+        made = object.__new__(type(self))
+        made.__dict__.update(self.__dict__)
+        return made
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Refuse to go to another process with a connection, which cannot."""
+        if isinstance(self.__dict__.get("source"), tuple):
+            raise TypeError(f"Table {self.name!r} is of a database, whose connection cannot be sent to another process "
+                            "or pickled. Use n_jobs=1, give frames or files, or keep a model by buttress.save, which "
+                            "leaves tables out.")
+        return self.__dict__
 
     def __repr__(self) -> str:
         parts = [repr(self.name), f"features={self.features}"]
@@ -77,8 +92,7 @@ class Table:
             if "\0" in name:
                 raise ValueError(f"Table {self.name!r} has a column {name!r} with a NUL character. Rename it.")
         for name in [*self.features, *filter(None, (self.label, self.weights, self.time))]:
-            if name not in columns:
-                raise missing(name, self, columns)
+            _check_once(name, self, columns)
         if len(set(self.features)) < len(self.features):
             raise ValueError(f"features of table {self.name!r} name a column twice: {self.features}.")
         if self.label is not None and self.label in self.features:
@@ -139,6 +153,7 @@ class Join:
     def __init__(self, tables: Sequence[Table], on: Sequence[Sequence[str]] = (), *, using: Sequence[str] = (),
                  max_bag_rows: int = 10_000_000, as_of: str | None = None):
         _check_form(on, using)
+        _check_tables(tables)
         self.tables = list(tables)
         self.on = [_texts_of(pair) for pair in on]
         self.using = list(using)
@@ -242,15 +257,41 @@ class Join:
             one, other = (f"column {parts[i]!r} of table {self.tables[i].name!r}" for i in held[:2])
             raise ValueError(f"{key!r} may be {one} and {other}. Rename one of the tables.")
         i = held[0] if held else max(fits, key=lambda i: len(self.tables[i].name))
-        if not held:
-            raise missing(parts[i], self.tables[i], there[i])
+        _check_once(parts[i], self.tables[i], there[i])
         return i, parts[i]
+
+    def check_asked(self, columns: Sequence[str]) -> None:
+        """Refuse ``columns`` that are no list of columns of the label's table."""
+        table = self.tables[self.root]
+        there = column_names(table.source)
+        for name in _columns("columns", columns):
+            _check_once(name, table, there)
+
+
+def _columns(what: str, columns: object) -> list[str]:
+    """Return names of columns as a list; ValueError for what is no list of texts."""
+    if isinstance(columns, str):
+        raise ValueError(f"{what} must be a list of column names. Got {columns!r}. Use [{columns!r}].")
+    found = list(columns) if isinstance(columns, Iterable) else None
+    if found is None or not all(isinstance(column, str) for column in found):
+        raise ValueError(f"{what} must be a list of column names, which are texts. Got {columns!r}.")
+    return found
+
+
+def _check_tables(tables: object) -> None:
+    if isinstance(tables, Table):
+        raise ValueError(f"tables must be a list of Table. Got one. Use [{tables!r}].")
+    if not isinstance(tables, Iterable):
+        raise ValueError(f"tables must be a list of Table. Got {type(tables).__name__}.")
+    other = next((one for one in tables if not isinstance(one, Table)), None)
+    if other is not None:
+        raise ValueError(f"tables must be a list of Table. It holds a {type(other).__name__}. Use Table('name', "
+                         "source, features=[...]).")
 
 
 def _check_form(on: object, using: object) -> None:
     """Refuse an ``on`` that is no list of pairs, and a ``using`` that is no list of names, with how to write it."""
-    if isinstance(using, str):
-        raise ValueError(f"using must be a list of column names. Got {using!r}. Use [{using!r}].")
+    _columns("using", using)
     if isinstance(on, dict):
         raise ValueError(f"on must be a list of pairs. Got a dict. Use on={list(on.items())!r}.")
     if isinstance(on, str) or not isinstance(on, Iterable):
@@ -273,7 +314,18 @@ def _check_date(as_of: object, table: str) -> None:
                          f"as_of='{table}.date', with the name of the column of dates.")
 
 
+def _check_once(column: str, table: Table, columns: Sequence[str]) -> None:
+    """Refuse a column that is not among those of a table, or there twice."""
+    if column not in columns:
+        raise missing(column, table, columns)
+    if columns.count(column) > 1:
+        raise ValueError(f"Table {table.name!r} has {columns.count(column)} columns called {column!r}. Rename one.")
+
+
 def missing(column: str, table: Table, columns: Sequence[str]) -> ValueError:
     """Return the error for a column that is not there, with the nearest name."""
+    plain = column.removeprefix(f"{table.name}.")
+    if plain != column and plain in columns:
+        return ValueError(f"Table {table.name!r} has no column {column!r}. Use {plain!r}, without the table's name.")
     return ValueError(f"Table {table.name!r} has no column {column!r}.{near(column, columns)} "
                       f"It has: {', '.join(columns)}.")

@@ -76,7 +76,9 @@ def _column(X: Any, name: str, j: int, width: int) -> Any:
     columns = _names(X)
     if columns:
         if name not in columns:
-            raise ValueError(f"The frame has no column {name!r}.{near(name, map(str, columns))}")
+            raise ValueError(f"The frame has no column {name!r}.{near(name, map(str, columns))} Rows of the join have "
+                             "a column 'table.column' for each feature. For one answer a row of the label's table, "
+                             "give a Join of the new tables.")
         return np.asarray(X[name].to_numpy())
     X = np.asarray(X)
     if X.ndim != 2 or X.shape[1] != width:
@@ -89,8 +91,24 @@ class LinearModel(Protocol):
 
     coef_: Array
     coef_names_: NDArray[np.object_]
+    features_: Features
     feature_names_in_: NDArray[np.object_]
     intercept_: Array
+
+
+def _check_kinds(plan: Plan, features: Features) -> None:
+    """Refuse text where training held numbers, and numbers where it held text; all NULL may be either."""
+    was = {(table, column): categories for table, column, categories in features}
+    for table in plan.tables:
+        for column, categories in table.features:
+            full = f"{table.name}.{column}"
+            known = was.get((table.name, column), categories)
+            if (known is None) == (categories is None):
+                continue
+            marks = table.X[:, [table.names.index(indicator_name(full))]].sum() if column in table.indicators else 0
+            if marks < len(table.rows):
+                kinds = ("numbers", "text") if known is None else ("text", "numbers")
+                raise ValueError(f"Feature {full} held {kinds[0]} in training, and holds {kinds[1]} now. Convert it.")
 
 
 def plan_beta(plan: Plan, model: LinearModel) -> Array:
@@ -101,6 +119,7 @@ def plan_beta(plan: Plan, model: LinearModel) -> Array:
     if absent:
         raise ValueError(f"The join has no feature {absent[0]!r}, which the model was trained on."
                          f"{near(absent[0], here)}")
+    _check_kinds(plan, model.features_)
     beta = np.zeros(plan.width)
     for table, part in zip(plan.tables, plan.slices):
         coef = np.array([known.get(name, 0.0) for name in table.names])

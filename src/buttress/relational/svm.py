@@ -297,6 +297,7 @@ class RelationalLinearSVC(Probabilities, CallbackSupportMixin, ClassifierMixin, 
                              "(connection, table name).")
         if names[join.root] != self.label_table_:
             raise ValueError(f"Rows of {self.label_table_!r} are scored. Put that table first, or give it its label.")
+        join.check_asked(columns)
         chosen = columns or used_columns(join.tables[join.root], key_columns(join.check(), join.root))
         categories = {f"{table}.{column}": values for table, column, values in self.features_ if values is not None}
         with one_snapshot(join.connections):

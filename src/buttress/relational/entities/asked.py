@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from buttress._checks import Array, near
+from buttress.relational.declare import Join
 from buttress.relational.sources.columns import Column, make_column
 from buttress.relational.sources.tables import frame_column
 
@@ -18,6 +19,9 @@ def asked_columns(X: Any, table: str, names: Sequence[str]) -> dict[str, Column]
     the order of ``names``, of one dimension where there is one, or a dict of columns that were read. Raises ValueError
     for a column that is not there, and for rows of another shape.
     """
+    if isinstance(X, Join):
+        raise ValueError(f"EntityFeatures has its join already, and takes rows of its label's table {table!r}: a frame "
+                         f"with the columns {', '.join(names)}. Got a Join.")
     there = [str(name) for name in getattr(X, "column_names", getattr(X, "columns", []))]
     if isinstance(X, dict):
         found = {name: X[name] for name in names}

@@ -126,8 +126,8 @@ def _until_dates(path: Path, asked: Sequence[str], keys: Sequence[str]) -> list[
         f"{', '.join(path.names)} FROM {our}w{t} w UNION ALL SELECT {listed}, t, 0, t, {empty} "
         f"FROM (SELECT DISTINCT {dates}, a.t FROM {our}asked a WHERE {there}) q)",
         f"{our}n{t} AS (SELECT e.*, SUM(1 - later) {back} AS seg FROM {our}e{t} e)",
-        f"{our}g{t} AS (SELECT {listed}, seg, MAX(CASE WHEN later = 0 THEN due END) AS t, {_merged(path)} FROM {our}n{t} w "
-        f"WHERE seg > 0 GROUP BY {listed}, seg)",
+        f"{our}g{t} AS (SELECT {listed}, seg, MAX(CASE WHEN later = 0 THEN due END) AS t, {_merged(path)} "
+        f"FROM {our}n{t} w WHERE seg > 0 GROUP BY {listed}, seg)",
         f"{our}f{t} AS (SELECT {listed}, t, {total} FROM {our}g{t} g)",
     ]
 

@@ -141,6 +141,7 @@ class EntityFeatures(Documented, TransformerMixin, BaseEstimator):
         if any(not isinstance(table.source, tuple) for table in self.join.tables):
             raise ValueError("to_sql needs the tables of one database. Give each as (connection, table name).")
         with one_snapshot(self.join.connections):
+            self.join.check_asked(columns)
             paths = find_paths(self.join, self.join.check())
             keys = root_keys(paths)
             fills = None if self.missing == "nan" else self.fills_

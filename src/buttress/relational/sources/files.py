@@ -20,7 +20,11 @@ def connect_duckdb(path: str = ":memory:", read_only: bool = False) -> Any:
     except ImportError:
         raise ImportError("Reading Parquet, CSV and DuckDB files needs DuckDB. Install it with: "
                           "pip install 'buttress[duckdb]'") from None
-    return duckdb.connect(path, read_only=read_only)
+    try:
+        return duckdb.connect(path, read_only=read_only)
+    except duckdb.Error as error:
+        raise ValueError(f"The file {path!r} cannot be opened as a DuckDB database: {reason(error)} Where it is one of "
+                         "another kind, such as SQLite's, read its tables into frames.") from error
 
 
 def scanned(path: FileSource, statement: Callable[[str], str], fetch: str = "fetchall") -> Any:

@@ -8,7 +8,7 @@ import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Protocol, cast
+from typing import Any, Protocol, TypeGuard, cast
 from uuid import uuid4
 from weakref import WeakValueDictionary
 
@@ -86,6 +86,31 @@ def gathered(source: Frame | FileSource, names: Sequence[str]) -> Frame:
     return cast(Frame, source)
 
 
+def check_source(name: str, source: Any) -> None:
+    """Refuse what is no source of the table ``name``, with how to write one."""
+    if isinstance(source, tuple):
+        turned = len(source) == 2 and isinstance(source[0], str) and hasattr(source[1], "execute")
+        fix = " Give the connection first: (connection, 'table')." if turned else \
+            "" if len(source) == 2 and _is_table_name(source[1]) else \
+            " A table's schema goes with its name: (connection, ('schema', 'table'))."
+    elif isinstance(source, list) and not all(isinstance(path, (str, Path)) for path in source):
+        fix = " A list must hold paths of files. Make a frame of rows: pandas.DataFrame(rows)."
+    elif is_files(source) or any(hasattr(source, part) for part in ("collect_schema", "column_names", "columns")) \
+            or _is_dataset(source):
+        fix = ""
+    elif hasattr(source, "execute") or hasattr(source, "raw_connection") or hasattr(source, "sparkContext"):
+        fix = f" Name the table in the database too: (connection, {name!r})."
+    else:
+        fix = " Make a frame of it, with pandas.DataFrame and named columns."
+    if fix:
+        raise ValueError(f"The source of table {name!r} must be a frame, a file or (connection, table name). Got "
+                         f"{type(source).__name__}.{fix}")
+
+
+def _is_table_name(value: object) -> TypeGuard[TableName]:
+    return isinstance(value, (str, tuple)) and all(isinstance(part, str) for part in value)
+
+
 _CONNECTED: "WeakValueDictionary[str, Any]" = WeakValueDictionary()  # the connection of a URL, one for all its tables
 
 
@@ -120,6 +145,8 @@ def _connection(place: Any) -> Any:
     return place
 
 
+OTHER_DATABASE = (" Read tables of another database into frames, such as by pandas.read_sql, and give these as "
+                  "sources.")
 _ENGINES: dict[int, Any] = {}  # the connection of an SQLAlchemy engine, while the engine lives
 
 
@@ -138,18 +165,24 @@ def connect(address: str, folder: Path | None = None) -> Any:
                                   "host, port, database and user of the address.") from error
     path = (folder or Path()) / address
     if not path.exists():
-        raise ValueError(f"database must be a postgresql:// address or a DuckDB file. There is no file {address!r}.")
+        raise ValueError(f"database must be a postgresql:// address or a DuckDB file. There is no file {address!r}."
+                         + (OTHER_DATABASE if "://" in address else ""))
     return connect_duckdb(str(path), read_only=True)
 
 
 def frame_column(frame: Frame, name: str) -> Column:
-    column = frame[name]
+    column = frame[name] if not hasattr(frame, "iloc") else _of_pandas(frame, name)
     if hasattr(column, "isna"):  # pandas
         return make_column(column.to_numpy(), column.isna().to_numpy(), getattr(column.dtype, "tz", None) is not None)
     if hasattr(column, "combine_chunks"):  # Arrow
         return make_column(column.to_numpy(), column.is_null().to_numpy(), getattr(column.type, "tz", None) is not None)
     null = column.is_null().to_numpy()  # polars
     return make_column(column.to_numpy(), null, getattr(column.dtype, "time_zone", None) is not None)
+
+
+def _of_pandas(frame: Any, name: str) -> Any:
+    """Return a column of a pandas frame, whose names need not be texts."""
+    return frame[name] if name in frame.columns else frame.iloc[:, [str(one) for one in frame.columns].index(name)]
 
 
 def _with_zones(columns: dict[str, Column], described: Callable[[], Sequence[tuple[Any, ...]]]) -> dict[str, Column]:
@@ -205,8 +238,10 @@ class _Query:
         """Refuse a name that DuckDB would take for a file's: what is asked for is a table of the database."""
         there = self._tables()
         if name not in there:
-            raise ValueError(f"The database has no table {name!r}.{near(name, there)} To read a file, give its path "
-                             f"as the source: Table(..., {name!r}).")
+            schema, _, table = name.rpartition(".")
+            fix = f" Give the schema apart: (connection, {(*schema.split('.'), table)!r})." if table in there else \
+                f"{near(name, there)} To read a file, give its path as the source: Table(..., {name!r})."
+            raise ValueError(f"The database has no table {name!r}.{fix}")
 
     def _tables(self) -> list[str]:
         if self.dialect is SPARK:

@@ -13,7 +13,7 @@ def numbered(tree: SqlTree, i: int) -> str:
     in the order of the first column. The database compares the keys, so that equal ones have one number.
     """
     named = [f"{name} AS x{j}" for j, name in enumerate(tree.nodes[i].features)]
-    rows = base(tree, i, ", ".join([*weight_columns(tree, i), *named]))  # those that the joins leave are in r<i>, with our prefix
+    rows = base(tree, i, ", ".join([*weight_columns(tree, i), *named]))  # those that the joins leave are in r<i>
     our = tree.prefix
     parts = [f"{our}x{i} AS ({rows})", *reduced(tree, ["1 AS one"] * len(tree.nodes))]
     if tree.per_label_row and i == tree.root:
