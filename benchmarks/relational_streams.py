@@ -18,12 +18,11 @@ import duckdb
 import numpy as np
 from relational import frames, in_postgres, in_spark, joins
 
-from buttress.relational import Join, RelationalLinearSVC, Table
+from buttress.relational import Join, RelationalLinearSVC, Table, explain
 from buttress.relational.counting.grid import GridOracle
 from buttress.relational.counting.margins import hinge
 from buttress.relational.plan.prepare import prepare
 from buttress.relational.sources.databases import one_snapshot
-from buttress.relational.sql.memory import needed_megabytes
 from buttress.relational.sql.oracle import SqlOracle
 from buttress.relational.stream import build
 
@@ -108,17 +107,25 @@ def write_files(folder, n):
 def large(fact, limit, engines):
     with tempfile.TemporaryDirectory() as folder:
         subprocess.run([sys.executable, __file__, "--parts", f"write-{folder}", "--fact", str(fact)], check=True)
-        for engine in engines:
-            subprocess.run([sys.executable, __file__, "--parts", f"fit-{engine}-{folder}", "--limit", str(limit)],
-                           check=True)
+        for part in (f"say-{folder}", *(f"fit-{engine}-{folder}" for engine in engines)):
+            subprocess.run([sys.executable, __file__, "--parts", part, "--limit", str(limit)], check=True)
+
+
+def join_of_files(folder):
+    return Join([Table("fact", f"{folder}/fact.parquet", features=[f"x{j}" for j in range(8)], label="y"),
+                 *(Table(key, f"{folder}/{key}.parquet", features=["v"]) for key in "ab")],
+                [("fact.a", "a.a"), ("fact.b", "b.b")])
+
+
+def say(folder, limit):
+    """What explain says of the memory: in a process of its own, for it reads the keys."""
+    said = explain(join_of_files(folder), limit)
+    print(f"  said: {said.megabytes:.0f} megabytes in memory, {said.stream_megabytes:.0f} streamed", flush=True)
 
 
 def fit(engine, folder, limit):
     """Fit in this process to 1e-3, and print its time and the growth of its memory beside the limit."""
-    join = Join([Table("fact", f"{folder}/fact.parquet", features=[f"x{j}" for j in range(8)], label="y"),
-                 *(Table(key, f"{folder}/{key}.parquet", features=["v"]) for key in "ab")],
-                [("fact.a", "a.a"), ("fact.b", "b.b")])
-    said = needed_megabytes(join, join.check())
+    join = join_of_files(folder)
     before = int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize() / 1e6
     clock = time.perf_counter()
     cpu = time.process_time()
@@ -126,7 +133,7 @@ def fit(engine, folder, limit):
     took = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e6 - before
     print(f"  {engine}: N={model.n_join_rows_:.3g}, gap {model.gap_:.1e} in {model.n_oracle_calls_} calls, "
           f"{time.perf_counter() - clock:.0f} s ({time.process_time() - cpu:.0f} s CPU), {took:.0f} megabytes; "
-          f"memory_limit is {limit:g}; in memory it would take {said:.0f}", flush=True)
+          f"memory_limit is {limit:g}", flush=True)
 
 
 def main():
@@ -135,17 +142,20 @@ def main():
     parser.add_argument("--rows", type=int, default=100_000)
     parser.add_argument("--fact", type=int, default=3_000_000)
     parser.add_argument("--limit", type=float, default=4000, help="memory_limit of the fits of large")
+    parser.add_argument("--fits", default="stream", help="engines of the fits of large: stream,memory,auto")
     parser.add_argument("--engines", default="DuckDB,PostgreSQL,Spark")
     options = parser.parse_args()
     for part in options.parts.split(","):
         if part.startswith("write-"):
             write_files(part.removeprefix("write-"), options.fact)
+        elif part.startswith("say-"):
+            say(part.removeprefix("say-"), options.limit)
         elif part.startswith("fit-"):
             fit(*part.split("-", 2)[1:], options.limit)
         elif part == "speed":
             speed(options.rows, options.engines.split(","))
         else:
-            large(options.fact, options.limit, ("stream",))
+            large(options.fact, options.limit, options.fits.split(","))
 
 
 if __name__ == "__main__":

@@ -25,6 +25,8 @@ from buttress.relational.sources import blocks as sources_blocks
 from buttress.relational.sources import deadline
 from buttress.relational.sources.dialects import DUCKDB, POSTGRES, SPARK
 from buttress.relational.sql.oracle import SqlOracle
+from buttress.relational.stream import memory as stream_memory
+from buttress.relational.stream import oracle as stream_oracle
 from buttress.relational.stream import store
 from buttress.relational.stream.build import streamed
 from buttress.relational.stream.oracle import StreamedOracle
@@ -299,12 +301,53 @@ def test_a_streamed_fit_holds_the_optimum(tmp_path, monkeypatch):
     monkeypatch.setattr("buttress.relational.choice.streamed",
                         lambda *args: made.append(streamed(*args)) or made[-1])
     needed = explain(there).megabytes
+    assert "in memory; streamed where" in explain(there, needed * 1.1).text
+    assert "streamed from files; streamed where" in explain(there, needed * 0.9).text
     auto = RelationalLinearSVC(memory_limit=needed * 0.9, **few).fit(there)
     assert isinstance(made[0], StreamedOracle)
     assert auto.dual_bound_ <= high
     assert low <= auto.objective_interval_[1]
     RelationalLinearSVC(memory_limit=needed * 1.1, max_iter=1, tol=1.0, **few).fit(there)
     assert len(made) == 1
+
+
+def test_the_rows_and_lists_of_a_stream_are_known_before(monkeypatch):
+    """What explain counts of them is what is kept, and what the lists hold on a grid so fine that no two scores meet.
+
+    Peaks of whole fits beside what is said: benchmarks/relational_streams.py --parts large.
+    """
+    small_chunks(monkeypatch, 50)
+    join = chain(120, 10, 3)
+    oracle = stream_of(join)
+    plan = prepare(Join([Table(t.name, t.source) for t in join.tables], join.on))
+    said = sum(node.n_rows * stream_memory._row_bytes(join, plan, node, i) for i, node in enumerate(plan.nodes))
+    kept = [chunk for node in oracle.store.nodes for chunk in node.chunks()]
+    assert said == sum(chunk.bytes for chunk in kept)
+    entries = []
+    up = stream_oracle._Pass.up
+
+    def counted(self, i, messages):
+        entries.append(len(up(self, i, messages).lists.mass) - 2)  # but for the empty row, and one at the end
+        return up(self, i, messages)
+
+    monkeypatch.setattr(stream_oracle._Pass, "up", counted)
+    oracle.at_step(np.random.default_rng(0).normal(size=oracle.width), hinge(), 1e-6)
+    assert stream_memory._entries(plan) == pytest.approx(sum(entries), rel=0.05)  # by mean lengths
+    few, many = (explain(join, limit).stream_megabytes for limit in (200, 1e6))
+    assert few <= many
+    with pytest.raises(ValueError, match="memory_limit"):
+        explain(join, 0)
+
+
+def test_the_estimate_of_a_stream_grows_no_more_than_its_limit():
+    """Of a join of any size, the parts of the memory that chunks, lists and a DuckDB of our own may take."""
+    huge = prepare(chain(40, 10, 3))
+    for node in huge.nodes:
+        node.key = np.zeros(0, dtype=np.int64)
+        node.members = [(t, np.broadcast_to(0, 10**9)) for t, _ in node.members]
+    huge.base_rows = [10**9] * 3
+    for limit in (1000, 4000):
+        assert stream_memory.streamed_megabytes(chain(40, 10, 3), huge, limit) <= stream_memory.LIBRARIES + limit
 
 
 def write_parquet(frame, path):

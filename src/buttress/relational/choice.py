@@ -21,8 +21,7 @@ from buttress.relational.sql.memory import needed_megabytes
 from buttress.relational.sql.oracle import SqlOracle
 from buttress.relational.sql.plan import LEAST_MEMORY, VALUE_MEGABYTES
 from buttress.relational.stream.build import streamed
-
-DATABASE_SHARE = 1 / 2  # of the memory, for a DuckDB of our own that rows are streamed from: the rest is for the rows
+from buttress.relational.stream.memory import DATABASE_SHARE
 
 
 class CountingOptions(Protocol):

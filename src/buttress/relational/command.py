@@ -43,7 +43,7 @@ def read_join(path: str | Path, target: str | None = None) -> Join:
     Raises ValueError naming the file and the entry at fault.
     """
     path = Path(path)
-    if path.suffix.lower() != ".toml" and is_files(path) and path.exists():
+    if path.suffix.lower() != ".toml" and path.exists():
         raise ValueError(f"A join is declared in a TOML file. Got {path.name!r}. For one table use buttress train.")
     try:
         content = tomllib.loads(path.read_text(encoding="utf-8"))

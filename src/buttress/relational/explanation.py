@@ -4,12 +4,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from buttress._checks import check_number
 from buttress.relational.counting.margins import FIRST_BINS
 from buttress.relational.counting.schedule import Product, is_exact, schedule
 from buttress.relational.declare import Join, Table
 from buttress.relational.plan.plan import Plan
 from buttress.relational.plan.prepare import prepare
 from buttress.relational.sql.memory import needed_megabytes
+from buttress.relational.stream.memory import streamed_megabytes
 
 
 @dataclass(frozen=True)
@@ -20,7 +22,7 @@ class Explanation:
     ``edge_cover`` maps each table to its weight in the least fractional edge cover of the join attributes, and
     ``agm_bound`` is the bound on the number of rows that it gives (times the most rows that share a key).
     ``cost`` estimates the additions of one oracle call, ``megabytes`` the memory that a fit in this process takes at
-    its peak, beside the frames it is given.
+    its peak, beside the frames it is given, and ``stream_megabytes`` that of a fit whose rows are streamed.
     """
 
     n_join_rows: int
@@ -30,6 +32,7 @@ class Explanation:
     agm_bound: float
     cost: float
     megabytes: float
+    stream_megabytes: float
     text: str
 
     def __str__(self) -> str:
@@ -38,8 +41,12 @@ class Explanation:
     __repr__ = __str__
 
 
-def explain(join: Join) -> Explanation:
-    """Read the keys of a join, and nothing else of its tables, and return its Explanation."""
+def explain(join: Join, memory_limit: float = 4000) -> Explanation:
+    """Read the keys of a join, and a hundred rows of its features, and return its Explanation.
+
+    ``memory_limit`` are the megabytes that a fit may take, > 0, as of RelationalLinearSVC.
+    """
+    check_number("memory_limit", memory_limit, 0)
     pairs = join.check()
     keyed = Join([Table(table.name, table.source) for table in join.tables], join.on, using=join.using,
                  max_bag_rows=join.max_bag_rows)
@@ -53,18 +60,21 @@ def explain(join: Join) -> Explanation:
         bound = float(np.exp(plan.agm_log))
     cost = _cost(plan)
     megabytes = needed_megabytes(join, pairs)
+    streamed = streamed_megabytes(join, plan, memory_limit)
     what = "root, has the label" if join.tables[join.root].label is not None else "root"
     lines = _tree_lines(plan, names, edges, what, 0, 0)
     lines += ["", f"rows of the join   {plan.n_rows:,} (exact), from {sum(base.values()):,} base rows",
               f"AGM bound          {bound:.4g} rows; fractional edge cover {sum(cover.values()):g}: "
               + ", ".join(f"{name} {w:g}" for name, w in cover.items()),
               f"cost of a call     about {cost:.3g} additions on a grid of {FIRST_BINS} steps",
-              f"memory of a fit    about {megabytes:.3g} megabytes in this process"]
+              f"memory of a fit    about {megabytes:.3g} megabytes in this process",
+              f"  streamed         about {streamed:.3g} megabytes where memory_limit is {memory_limit:g}"]
     outside = needed_megabytes(join, pairs, outside_only=True)
     if outside:
-        lines.append(f"engine='auto'      in memory; if memory_limit is below {outside:.3g}, streamed from files")
+        chosen = "streamed from files" if outside > memory_limit else "in memory"
+        lines.append(f"engine='auto'      {chosen}; streamed where memory_limit is below {outside:.3g}")
     lines += [f"note               {note}" for note in plan.notes]
-    return Explanation(plan.n_rows, base, edges, cover, bound, cost, megabytes, "\n".join(lines))
+    return Explanation(plan.n_rows, base, edges, cover, bound, cost, megabytes, streamed, "\n".join(lines))
 
 
 def _tree_lines(plan: Plan, names: list[str], edges: dict[str, str], root: str, i: int, depth: int) -> list[str]:

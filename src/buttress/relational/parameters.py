@@ -35,5 +35,8 @@ def check_parameters(model: Any, join: object, y: object) -> None:
     if model.loss != "hinge" and (model.sketch == "rank" or model.solver in ("paper", "projected")):
         raise ValueError("sketch='rank' and the solvers paper and projected are for loss='hinge'. Got "
                          f"loss={model.loss!r}, sketch={model.sketch!r}, solver={model.solver!r}.")
+    if model.scaling != "max" and model.solver in ("paper", "projected"):
+        raise ValueError(f"solver={model.solver!r} looks for the optimum in a ball that holds it where features lie in "
+                         f"[-1, 1]. Got scaling={model.scaling!r}. Use scaling='max', or solver='auto'.")
     if model.objective == "mean" and (model.sketch == "rank" or model.solver == "paper"):
         raise ValueError("sketch='rank' and solver='paper' count join rows. Use objective='rows'.")

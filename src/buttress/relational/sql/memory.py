@@ -47,6 +47,16 @@ def _row_bytes(table: Table, keys: Sequence[str], outside: bool, root: bool) -> 
     return size + VALUE * len(used) + WORD * words + handed
 
 
+def column_count(table: Table) -> int:
+    """Return about how many columns a table's features become: of text, one for each value that a few rows hold.
+
+    A frame's text counts once.
+    """
+    read = _few_rows(table, table.features)
+    return sum(len(set(read[name].values[~read[name].null].tolist())) if name in read and read[name].kind == "text"
+               else 1 for name in table.features)
+
+
 def _few_rows(table: Table, names: Sequence[str]) -> dict[str, Column]:
     """Return up to KIND_ROWS rows of a table outside of this process."""
     if isinstance(table.source, tuple):

@@ -33,7 +33,7 @@ class Layout:
     @property
     def row_bytes(self) -> int:
         """Bytes of a row in memory."""
-        return CODE_BYTES * (2 + len(self.children)) + VALUE_BYTES * (1 + len(self.binary))
+        return CODE_BYTES * (1 + len(self.children)) + VALUE_BYTES * (1 + len(self.binary))
 
     @property
     def width(self) -> int:
