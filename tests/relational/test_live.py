@@ -11,7 +11,7 @@ from relational_problems import design, joined, materialise
 from relational_storage import in_database, store
 
 from buttress import InterruptedWarning, NotConvergedWarning
-from buttress.relational import Join, RelationalLinearSVC, SourceChangedError, SourceLostError, Table
+from buttress.relational import EntityFeatures, Join, RelationalLinearSVC, SourceChangedError, SourceLostError, Table
 from buttress.relational.counting.grid import GridOracle
 from buttress.relational.counting.margins import Evaluation
 from buttress.relational.optimum.certified import Climber
@@ -522,3 +522,34 @@ def test_tables_that_change_between_reads_are_read_anew(postgres):
             assert str(read_columns((mine, "altered"), ["k", "v"])["v"].values[0]) in ("2", "2.0")
             owner.execute(f"ALTER TABLE altered ALTER COLUMN v TYPE {kind}")
         assert read_columns((mine, "altered"), ["k", "v"])["v"].kind == "text"
+
+
+def test_uuids_enums_and_truths_of_postgres_agree_in_all_selects(postgres):
+    """Keys that are words here and types of their own there, and truths and NaN among the features of to_sql."""
+    owner, reader = postgres
+    owner.execute("CREATE TYPE colour AS ENUM ('red', 'blue')")
+    owner.execute("CREATE TABLE typed (id uuid, c colour, vip boolean, v double precision, y text)")
+    owner.execute("CREATE TABLE typed_many (id uuid, c colour, x real)")
+    for i in range(40):
+        mine = (f"00000000-0000-0000-0000-{i:012d}", ("red", "blue")[i % 2])
+        rest = (None if i == 7 else i % 3 == 0, float("nan") if i == 5 else i % 11, "no" if i % 11 > 4 else "yes")
+        owner.execute("INSERT INTO typed VALUES (%s, %s, %s, %s, %s)", (*mine, *rest))
+        owner.execute("INSERT INTO typed_many VALUES (%s, %s, %s), (%s, 'red', 1)", (*mine, i % 5, mine[0]))
+    join = Join([Table("a", (reader, "typed"), features=["vip", "v"], label="y"),
+                 Table("b", (reader, "typed_many"), features=["x", "c"])], [("a.id", "b.id"), ("a.c", "b.c")])
+    models = [RelationalLinearSVC(alpha=0.05, missing="mean", engine=engine, random_state=0).fit(join)
+              for engine in ENGINES]
+    assert models[0].n_join_rows_ == models[1].n_join_rows_ == 60
+    found = dict(reader.execute(models[0].to_sql(join, ["id"])).fetchall())
+    rows = pd.DataFrame(reader.execute("SELECT id, c, vip, v FROM typed").fetchall(), columns=["id", "c", "vip", "v"])
+    reader.rollback()
+    np.testing.assert_allclose([found[one] for one in rows["id"]], models[0].decision_function(join), atol=1e-12)
+    here, there = (EntityFeatures(join, missing="nan", engine=engine).fit_transform(rows) for engine in ENGINES)
+    np.testing.assert_allclose(there, here, rtol=1e-9)
+    assert here.shape[0] == 40
+    mixed = Join([Table("a", (reader, "typed"), features=["v"], label="y"), Table("b", (reader, "typed_many"))],
+                 [("a.y", "b.id")])
+    with pytest.raises(SourceLostError, match=r"does not compare these types of keys.*engine='memory'"):
+        RelationalLinearSVC(missing="mean", engine="sql").fit(mixed)
+    with pytest.raises(ValueError, match=r"Give the schema apart: \(connection, \('shop', 'typed'\)\)"):
+        column_names((reader, "shop.typed"))

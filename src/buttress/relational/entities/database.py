@@ -66,6 +66,7 @@ def _sql_table(features: Sequence[str], item: str, sample: dict[str, Column], ti
     quoted = {name: ALIASED.format(dialect.quote(name)) for name in sample}
     nan = dialect.number(np.nan)
     keys = {name: f"NULLIF({quoted[name]}, {nan})" if column.values.dtype.kind == "f" and not column.null.all()
+            else f"CAST({quoted[name]} AS TEXT)" if column.kind == "text" and dialect is POSTGRES  # uuid, enum, char(n)
             else quoted[name] for name, column in sample.items()}
     values = {name: quoted[name] if sample[name].kind == "text"
               else as_number(quoted[name], sample[name], dialect, nan_is_null=True) for name in features}

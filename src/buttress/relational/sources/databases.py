@@ -262,6 +262,8 @@ def _fix(error: Exception) -> str:
                 ", or use max_time.")
     if "permission denied" in text:
         return "Ask for SELECT on the columns in use; no others are read."
+    if "operator does not exist" in text:
+        return "The database does not compare these types of keys. Cast one of them in a view, or use engine='memory'."
     if "OutOfMemory" in type(error).__name__ or "out of memory" in text:
         return "Give it more memory (for files and frames: raise memory_limit), or room on disk to spill to."
     return remedy(error, "FILE").strip() or "Check the connection and that its tables still exist, then fit again."

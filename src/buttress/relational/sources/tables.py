@@ -207,6 +207,12 @@ def _masked(columns: dict[str, NDArray[Any]]) -> dict[str, Column]:
 _FILE_LIKE = re.compile(r"[./\\*?:]")  # signs of a path, an address or a pattern of names
 
 
+def _apart(name: str, there: Sequence[str]) -> str:
+    """Return what to write for "schema.table", where there is such a table; else nothing."""
+    *schema, table = name.split(".")
+    return f" Give the schema apart: (connection, {(*schema, table)!r})." if schema and table in there else ""
+
+
 class _Query:
     """A table (or view) of a connection."""
 
@@ -232,16 +238,15 @@ class _Query:
             name = self.name if isinstance(self.name, str) else self.name[-1]
             if name in there:
                 raise
-            raise ValueError(f"{self.dialect.name} has no table {name!r}.{near(name, there)}") from None
+            raise ValueError(f"{self.dialect.name} has no table {name!r}."
+                             + (_apart(name, there) or near(name, there))) from None
 
     def _check_no_file(self, name: str) -> None:
         """Refuse a name that DuckDB would take for a file's: what is asked for is a table of the database."""
         there = self._tables()
         if name not in there:
-            schema, _, table = name.rpartition(".")
-            fix = f" Give the schema apart: (connection, {(*schema.split('.'), table)!r})." if table in there else \
-                f"{near(name, there)} To read a file, give its path as the source: Table(..., {name!r})."
-            raise ValueError(f"The database has no table {name!r}.{fix}")
+            file = f"{near(name, there)} To read a file, give its path as the source: Table(..., {name!r})."
+            raise ValueError(f"The database has no table {name!r}.{_apart(name, there) or file}")
 
     def _tables(self) -> list[str]:
         if self.dialect is SPARK:

@@ -4,8 +4,10 @@ from collections.abc import Mapping, Sequence
 
 from buttress.relational.declare import Join
 from buttress.relational.plan.plan import indicator_name
-from buttress.relational.sql.plan import sql_home, sql_tree
-from buttress.relational.sql.text import SqlTree, base, joins, keys_of, weight_columns
+from buttress.relational.sources.columns import Column
+from buttress.relational.sources.dialects import Dialect
+from buttress.relational.sql.plan import column_sample, sql_home, sql_tree
+from buttress.relational.sql.text import SqlTree, as_number, base, joins, keys_of, weight_columns
 
 
 def scoring(join: Join, coefficients: Mapping[str, float], intercept: float, features: Sequence[tuple[str, str]],
@@ -20,25 +22,36 @@ def scoring(join: Join, coefficients: Mapping[str, float], intercept: float, fea
     connection, dialect, items = sql_home(join, pairs, 0.0)
     tree, names, node_of = sql_tree(join, pairs, connection, dialect, items, False)
     numbers = {table.name: i for i, table in enumerate(join.tables)}
+    samples = [column_sample(connection, dialect, item, [column for name, column in features if name == table.name])
+               for table, item in zip(join.tables, items)]
     for table, column in features:
         i = numbers[table]
         full = f"{table}.{column}"
-        quoted = names[i, column]
-        terms = [f"CASE WHEN {quoted} = {dialect.text(value)} THEN {dialect.number(coefficients[f'{full}={value}'])} "
-                 f"ELSE {dialect.number(0.0)} END" for value in categories.get(full, ())]
-        if full not in categories:
-            fill = f", {dialect.number(fills[full])}" if full in fills else ""
-            read = f"CAST({quoted} AS {dialect.double})"
-            terms.append(f"{dialect.number(coefficients[full])} * {f'COALESCE({read}{fill})' if fill else read}")
-        if indicator_name(full) in coefficients:
-            terms.append(f"CASE WHEN {quoted} IS NULL THEN {dialect.number(coefficients[indicator_name(full)])} "
-                         f"ELSE {dialect.number(0.0)} END")
-        tree.nodes[node_of[i]].features += terms
+        tree.nodes[node_of[i]].features += _terms(
+            full, names[i, column], None if full in categories else samples[i][column], coefficients,
+            categories.get(full, ()), fills.get(full), dialect)
     for i, one in enumerate(join.tables):
         if one.weights is not None:
             tree.nodes[node_of[i]].weights.append(names[i, one.weights])
     tree.nodes[tree.root].label = dialect.number(0.0)
     return _mean_scores(tree, intercept, columns)
+
+
+def _terms(full: str, quoted: str, numbers: Column | None, coefficients: Mapping[str, float], categories: Sequence[str],
+           fill: float | None, dialect: Dialect) -> list[str]:
+    """Return what a feature adds to the score: ``numbers`` are some of its values, None where it is text."""
+    number = dialect.number
+    terms = [f"CASE WHEN {quoted} = {dialect.text(value)} THEN {number(coefficients[f'{full}={value}'])} "
+             f"ELSE {number(0.0)} END" for value in categories]
+    read = quoted
+    if numbers is not None:
+        read = as_number(quoted, numbers, dialect, nan_is_null=fill is not None)
+        filled = read if fill is None else f"COALESCE({read}, {number(fill)})"
+        terms.append(f"{number(coefficients[full])} * {filled}")
+    if indicator_name(full) in coefficients:
+        terms.append(f"CASE WHEN {read} IS NULL THEN {number(coefficients[indicator_name(full)])} "
+                     f"ELSE {number(0.0)} END")
+    return terms
 
 
 def _mean_scores(tree: SqlTree, intercept: float, columns: Sequence[str]) -> str:
