@@ -18,7 +18,7 @@ from buttress.robust.confused_fit import with_directions
 from buttress.robust.design import kernel_design
 from buttress.robust.label_fit import LabelTask, fit_labels
 from buttress.robust.tuning import LINEAR
-from buttress.solvers.contamination.label_law import Flips, explain_labels
+from buttress.solvers.contamination.label_law import Flips, explain_labels, judge_labels, label_likelihoods
 from buttress.solvers.contamination.residual_law import Limits, explain, reweighted_steps
 from buttress.solvers.contamination.tuning import LABELS
 from buttress.solvers.ridge.leave_one_out import FeatureRidge
@@ -58,13 +58,54 @@ def test_a_label_is_wrong_with_the_mean_probability_over_all_laws():
     for T in LABELS.temperatures:
         q = softmax(T * scores, axis=1)[np.arange(40), codes]
         chance = (1 - rho) * q + rho * (1 - q)
-        joint = chance.prod(axis=1) * (1 - 2 * rho[:, 0]) ** 4
+        joint = chance.prod(axis=1)
         total += trapezoid(joint, rho[:, 0])
         mean += trapezoid(joint[:, None] * rho * (1 - q) / chance, rho[:, 0], axis=0)
     found = explain_labels(scores, codes)
     np.testing.assert_allclose(found.wrong, mean / total, atol=2e-3)
     assert found.wrong[3] > 0.5
     assert np.delete(found.wrong, 3).max() < 0.01
+
+
+def test_ridges_are_weighed_by_likelihood_and_the_last_fit_only_chooses_its_temperature():
+    """Brute force over ridge, temperature and rate, the integral over the rate by the trapezoid rule."""
+    rng = np.random.default_rng(3)
+    codes = rng.integers(3, size=60)
+    tried = [rng.normal(size=(60, 3)) + size * np.eye(3)[codes] for size in (0.5, 1.5, 1.6)]
+    last = 2 * np.eye(3)[codes] + rng.normal(size=(60, 3))
+    rho = LABELS.rates
+
+    def laws(scores):
+        """Return P(labels) and P(label wrong) of each row, for each temperature and rate."""
+        q = np.array([softmax(T * scores, axis=1)[np.arange(60), codes] for T in LABELS.temperatures])[:, None]
+        wrong = rho[:, None] / 2 * (1 - q)
+        chance = (1 - rho[:, None]) * q + wrong
+        return chance.prod(axis=2), wrong / np.maximum(chance, 1e-300)
+
+    total, mean, of_rate = 0.0, 0.0, 0.0
+    for scores in tried:
+        joint, wrong = laws(scores)
+        total += trapezoid(joint.sum(axis=0), rho)
+        of_rate += joint.sum(axis=0)
+        mean += trapezoid((joint[..., None] * wrong).sum(axis=0), rho, axis=0)
+    joint, wrong = laws(last)
+    given_rate = (joint / joint.sum(axis=0))[..., None]
+    of_last = trapezoid(of_rate[:, None] * (given_rate * wrong).sum(axis=0), rho, axis=0)
+    likelihoods = np.array([label_likelihoods(scores, codes, rho) for scores in tried])
+    found, classes = judge_labels(tried, likelihoods, last, codes, None)
+    np.testing.assert_allclose(found, (mean + of_last) / total / 2, atol=2e-3)
+    np.testing.assert_allclose(classes.sum(axis=1), 1, atol=1e-9)
+
+
+def test_likelihoods_are_those_of_the_formula_for_tiny_rates_and_scores_far_off():
+    rng = np.random.default_rng(4)
+    scores, codes = 30 * rng.normal(size=(50, 3)), rng.integers(3, size=50)
+    rates = np.array([0.0, 1e-30, 1e-15, 0.2])
+    found = label_likelihoods(scores, codes, rates)
+    for t in (0, 10, 24):
+        q = softmax(LABELS.temperatures[t] * scores, axis=1)[np.arange(50), codes][:, None]
+        chance = (1 - rates) * q + rates / 2 * (1 - q)
+        np.testing.assert_allclose(found[t], np.log(chance + 1e-300).mean(axis=0), rtol=1e-9)
 
 
 @pytest.mark.parametrize("stacked", [False, True])

@@ -17,6 +17,7 @@ from buttress.solvers.contamination.label_law import (
 from buttress.solvers.contamination.residual_law import Law, Limits, explain
 from buttress.solvers.contamination.trimmed import bisquare, concentrate, lts_scale, m_steps
 from buttress.solvers.ridge.leave_one_out import FeatureRidge, GramRidge, pivoted_cholesky
+from buttress.solvers.ridge.spectrum import SpectralRidge
 
 from problems import points
 
@@ -172,6 +173,31 @@ def test_rate_of_wrong_labels_is_that_of_greatest_likelihood():
     assert found.wrong.mean() == pytest.approx(wrong.mean(), abs=0.03)  # probabilities add up to the number of errors
     sure = found.wrong > 0.8
     assert wrong[sure].mean() == pytest.approx(found.wrong[sure].mean(), abs=0.05)
+
+
+@pytest.mark.parametrize("exact", [True, False])
+@pytest.mark.parametrize("stacked", [True, False])
+def test_eigenvectors_give_the_fits_of_the_solver(exact, stacked):
+    """Rows of equal weight by one eigendecomposition; rows of other weights by the solver itself."""
+    rng = np.random.default_rng(5)
+    Z = rng.normal(size=(40, 12))
+    Z[:, 11] = Z[:, 0]  # an eigenvalue of 0
+    Z = np.vstack([Z, Z[:10]]) if stacked else Z
+    Y = rng.normal(size=(len(Z), 3))
+    groups = equal_rows(Z) if stacked else None
+    plain = GramRidge(Z @ Z.T, groups) if exact else FeatureRidge(Z, groups=groups)
+    ours = SpectralRidge(plain)
+    features = Z @ Z.T if exact else Z
+    for alpha in (0.1, 30.0):
+        for u in (np.ones(len(Z)), np.where(rng.random(len(Z)) < 0.3, 0.0, 1.0)):
+            expected, found = plain.solve(Y, u, alpha), ours.solve(Y, u, alpha)
+            np.testing.assert_allclose(features @ found.coef, features @ expected.coef, atol=1e-8)
+            np.testing.assert_allclose(found.values, expected.values, atol=1e-8)
+            np.testing.assert_allclose(found.loo, expected.loo, atol=1e-8)
+            np.testing.assert_allclose(found.spread, expected.spread, atol=1e-8)
+            rows = np.array([3, 1, 20])
+            seen = next(iter(ours.path(Y, u, np.array([alpha]), rows)))
+            np.testing.assert_allclose(seen.loo, expected.loo[rows], atol=1e-8)
 
 
 def test_each_class_keeps_its_share():

@@ -27,6 +27,7 @@ from buttress.robust.tuning import DESIGN
 from buttress.solvers.ridge.kept import kept_ridge
 from buttress.solvers.ridge.landmarks import LandmarkRidge
 from buttress.solvers.ridge.leave_one_out import FeatureRidge, GramRidge, Ridge, pivoted_cholesky
+from buttress.solvers.ridge.spectrum import spectral
 from buttress.solvers.ridge.tuning import LEVERAGES
 from buttress.solvers.run import Budget
 
@@ -91,18 +92,22 @@ class Design:
 
 @dataclass(frozen=True)
 class Setting:
-    """What one fit works with: the kernel, the landmarks asked for, the random numbers and the budget."""
+    """What one fit works with: the kernel, the landmarks asked for, the random numbers and the budget.
+
+    ``alike`` says that most of its fits weight all rows alike.
+    """
 
     kernel: Kernel
     n_landmarks: int | str
     rng: np.random.RandomState
     budget: Budget
+    alike: bool = False
 
     def design(self, X: Any, n_landmarks: int | None = None) -> Design:
         """Return the design of the rows of X, on as many landmarks as the setting or the caller says."""
         chosen = self.n_landmarks if n_landmarks is None else n_landmarks
         design = kernel_design(self.kernel, X, n_landmarks=chosen, rng=self.rng)
-        return replace(design, ridge=kept_ridge(design.ridge))
+        return replace(design, ridge=kept_ridge(spectral(design.ridge) if self.alike else design.ridge))
 
     def threads(self, X: Any) -> AbstractContextManager[None]:
         """Return the block to make designs of rows of X and fit in."""
@@ -113,14 +118,14 @@ class Setting:
         warn_of_scale(self.kernel, X, design.points)
 
 
-def fit_setting(estimator: Any, X: Any, budget: Budget) -> Setting:
+def fit_setting(estimator: Any, X: Any, budget: Budget, *, alike: bool = False) -> Setting:
     """Return the setting of one fit of a robust kernel estimator to the rows of X; warn of near copies among them."""
     rng = check_random_state(estimator.random_state)
     warn_of_near_copies(estimator.kernel, X)
     count = estimator.n_landmarks
     if isinstance(count, str) and count == "auto" and estimator.max_time is not None:
         count = affordable(X.shape[0], estimator.max_time)
-    return Setting(default_kernel(estimator, X), count, rng, budget)
+    return Setting(default_kernel(estimator, X), count, rng, budget, alike)
 
 
 def affordable(n: int, seconds: float) -> int | str:

@@ -26,7 +26,7 @@ from buttress.robust.design import (
     given,
 )
 from buttress.robust.kernel_regressor import chosen_inliers
-from buttress.robust.label_fit import LabelFit, LabelTask, fit_labels, fit_many_labels
+from buttress.robust.label_fit import LabelFit, LabelTask, fit_detailed, fit_labels
 from buttress.robust.report import row_keys
 from buttress.robust.tuning import DESIGN, RELABEL
 from buttress.solvers.contamination.confusion_law import one_rate
@@ -218,7 +218,7 @@ class RobustKernelClassifier(
     ) -> "RobustKernelClassifier":
         """Fit to checked rows X, an array, CSR or in batches, and class numbers codes (n,)."""
         budget.report = showing(report, lambda step: _described(*step.state))
-        setting = fit_setting(self, X, budget)
+        setting = fit_setting(self, X, budget, alike=True)
         with setting.threads(X):
             design, rows = self._design_of_rows_that_resemble_others(setting, X, codes)
             task = self._task(design, codes, rows, share, budget)
@@ -310,11 +310,14 @@ def _described(design: Design, coef: Array) -> dict[str, Any]:
 
 
 def _better_on_landmarks(task: LabelTask, found: LabelFit, setting: Setting, X: Any) -> tuple[Design, LabelFit]:
-    """Return the exact fit ``found`` and its design, or one on landmarks where that predicts labels better."""
-    design = setting.design(X, min(DESIGN.landmarks, X.shape[0] - 1))
+    """Return the exact fit ``found`` and its design, or one on landmarks where that predicts labels better.
+
+    It has a landmark for every second row: with more it would be no more detailed than labels can tell.
+    """
+    design = setting.design(X, min(DESIGN.landmarks, X.shape[0] // 2))
     assert design.features is not None
-    detailed = fit_many_labels(replace(task, design=design), design.features)
-    if (detailed.likelihood - found.likelihood) * X.shape[0] > RELABEL.compared_gain:
+    detailed = fit_detailed(replace(task, design=design), design.features, found.first)
+    if detailed is not None and (detailed.likelihood - found.likelihood) * X.shape[0] > RELABEL.compared_gain:
         return design, detailed
     return task.design, found
 

@@ -1,6 +1,6 @@
 """From a design and class numbers to the likeliest labels: concentration, or on landmark features a likelihood."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,11 +14,12 @@ from buttress.solvers.contamination.label_law import (
     Flips,
     concentrate_classes,
     explain_labels,
+    judge_labels,
     label_likelihoods,
     label_margins,
+    rates_tried,
 )
-from buttress.solvers.contamination.noisy_logistic import NoisyLogistic
-from buttress.solvers.contamination.tuning import LABELS
+from buttress.solvers.contamination.noisy_logistic import Logistic, NoisyLogistic
 from buttress.solvers.run import Budget, Step
 
 
@@ -120,6 +121,9 @@ def _relabelled(task: LabelTask, plain: "Scored") -> LabelFit:
     if not clean:
         scores, n_iter = _concentrated(task, plain.scores, max(1 - rate, RELABEL.least_kept), task.max_iter)
         found, flips, weights = _alternated(task, plain, explain_labels(scores, codes, rate), rate)
+    if task.design.regime.exact:
+        wrong, classes = judge_labels(plain.tried, plain.likelihoods, found.scores, codes, task.share)
+        flips = replace(flips, wrong=wrong, classes=classes)
     margin = label_margins(found.scores, codes)
     return LabelFit(found.coef, weights, margin, flips, votes, found.alpha, clean, n_iter, likelihood,
                     found.scores, plain.scores, true)
@@ -152,9 +156,24 @@ def _alternated(task: LabelTask, found: "Scored", flips: Flips, rate: float) -> 
 
 def fit_many_labels(task: LabelTask, features: FeaturesOfRows) -> LabelFit:
     """Fit logistic regression that allows for wrong labels, on landmark features; votes are of the ridges tried."""
-    alphas = RELABEL.logistic * task.design.unit if task.alpha is None else np.array([float(task.alpha)])
-    solver = NoisyLogistic(features, task.codes, task.C, task.design.groups, task.budget)
-    found = solver.fit(alphas, task.share)
+    return _on_landmarks(task, _solver(task, features).fit(_logistic_ridges(task), task.share))
+
+
+def fit_detailed(task: LabelTask, features: FeaturesOfRows, rival: Array) -> LabelFit | None:
+    """Return the fit of :func:`fit_many_labels`, None where scores ``rival`` (n, C) explain held-out labels as well."""
+    found = _solver(task, features).fit_beside(_logistic_ridges(task), task.share, rival)
+    return None if found is None else _on_landmarks(task, found)
+
+
+def _solver(task: LabelTask, features: FeaturesOfRows) -> NoisyLogistic:
+    return NoisyLogistic(features, task.codes, task.C, task.design.groups, task.budget)
+
+
+def _logistic_ridges(task: LabelTask) -> Array:
+    return RELABEL.logistic * task.design.unit if task.alpha is None else np.array([float(task.alpha)])
+
+
+def _on_landmarks(task: LabelTask, found: Logistic) -> LabelFit:
     task.note(found.coef, found.flips.likelihood)
     margin = label_margins(found.scores, task.codes)
     return LabelFit(found.coef, np.ones(len(margin)), margin, found.flips, found.votes, found.alpha, clean=True,
@@ -164,11 +183,17 @@ def fit_many_labels(task: LabelTask, features: FeaturesOfRows) -> LabelFit:
 
 @dataclass(frozen=True)
 class Scored:
-    """Coefficients of a fit, the scores (n, C) of each row left out, and the ridge."""
+    """Coefficients of a fit, the scores (n, C) of each row left out, and the ridge.
+
+    ``tried`` are the scores at each ridge tried, for the rows of the search; ``likelihoods`` (ridges, T, R) are those
+    of the labels given, for each temperature and rate.
+    """
 
     coef: Array
     scores: Array
     alpha: float
+    tried: list[Array]
+    likelihoods: Array
 
 
 def likeliest_fit(task: LabelTask, fitted: NDArray[np.intp], rate: float | None, alpha: float | None) -> Scored:
@@ -179,15 +204,13 @@ def likeliest_fit(task: LabelTask, fitted: NDArray[np.intp], rate: float | None,
     ridge = task.design.ridge
     targets = task.targets[fitted]
     ones = np.ones(len(fitted))
-    if alpha is None:
-        rows = task.design.searched
-        alphas = RELABEL.ridges * feature_variance(task.design)
-        rates = LABELS.rates if rate is None else np.array([rate])
-        fits = ridge.path(targets, ones, alphas, rows)
-        likelihood = [label_likelihoods(targets[rows] - fit.loo, task.codes[rows], rates).max() for fit in fits]
-        alpha = alphas[np.argmax(likelihood)]
+    rows = task.design.searched
+    alphas = RELABEL.ridges * feature_variance(task.design) if alpha is None else np.array([alpha])
+    tried = [targets[rows] - fit.loo for fit in ridge.path(targets, ones, alphas, rows)]
+    likelihoods = np.array([label_likelihoods(scores, task.codes[rows], rates_tried(rate)) for scores in tried])
+    alpha = float(alphas[likelihoods.max(axis=(1, 2)).argmax()])
     fit = ridge.solve(targets, ones, alpha)
-    return Scored(fit.coef, targets - fit.loo, float(alpha))
+    return Scored(fit.coef, targets - fit.loo, alpha, tried, likelihoods)
 
 
 def feature_variance(design: Design) -> float:
@@ -198,7 +221,9 @@ def feature_variance(design: Design) -> float:
 def _concentrated(task: LabelTask, scores: Array, kept: float, max_iter: int) -> tuple[Array, int]:
     """Return the leave-one-out scores (n, C) after concentration on the share ``kept``, and how many steps it took."""
     alpha = RELABEL.smooth * feature_variance(task.design) if task.alpha is None else task.alpha
-    steps = concentrate_classes(task.design.ridge, task.targets[task.codes], task.codes,
-                                label_margins(scores, task.codes), alpha=alpha, kept=kept)
+    # So smooth a fit needs few features.
+    ridge = task.design.coarse if task.alpha is None and task.design.regime.exact else task.design.ridge
+    steps = concentrate_classes(ridge, task.targets[task.codes], task.codes, label_margins(scores, task.codes),
+                                alpha=alpha, kept=kept)
     outcome = task.budget.run(steps, max_iter=max_iter)
     return outcome.state[1], max(outcome.n_iter, 1)

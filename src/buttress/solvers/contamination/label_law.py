@@ -7,23 +7,27 @@ that row.
 
 A few wrong labels have two explanations of about equal likelihood: rho = 0 and a low T, so that classes overlap, or a
 small rho and a high T. So the most likely pair alone does not decide. P(label wrong) is the mean over all pairs,
-weighted by their likelihood and a prior: log T is uniform, and the density of rho is proportional to (1 - 2 rho)^4.
+weighted by their likelihood: beforehand log T and rho are evenly spread. Where fits at several ridges are given, the
+mean is over these too.
 
 This is the E-step of the fits to labels. The M-step fits f, in ``noisy_logistic`` and, to the most likely labels, in
 ``robust.label_fit``.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import softmax
+from scipy.special import logsumexp, softmax
 
 from buttress._checks import TINY, Array
 from buttress._rows import drawn_rows
 from buttress.solvers.contamination.tuning import LABELS
 from buttress.solvers.ridge.leave_one_out import Ridge
 from buttress.solvers.run import Step, Steps
+
+TOGETHER = 16  # factors of a product
 
 
 @dataclass(frozen=True)
@@ -62,16 +66,43 @@ def explain_labels(scores: Array, codes: NDArray[np.intp], rate: float | None = 
 
     It is learned from at most 10,000 rows, drawn at random, on a grid of temperatures and of rates up to one half.
     """
-    rates = LABELS.rates if rate is None else np.array([rate])
-    prior = LABELS.prior_of(rates) if rate is None else np.ones(1)
+    rates = rates_tried(rate)
     part = drawn_rows(len(codes), LABELS.rows)
     total = label_likelihoods(scores[part], codes[part], rates)
     best = np.unravel_index(int(total.argmax()), total.shape)
-    weight = np.exp((total - total[best]) * len(codes[part])) * prior
-    weight[weight < LABELS.neglected * weight.max()] = 0
-    weight /= weight.sum()
-    wrong, classes = _averaged(scores, codes, rates, weight)
+    wrong, classes = _averaged(scores, codes, rates, _weights(total * len(codes[part]), rates))
     return Flips(float(rates[best[1]]), np.minimum(wrong, 1), classes, float(total[best]))
+
+
+def rates_tried(rate: float | None) -> Array:
+    """Return the rates to try, of which there is one where it is given."""
+    return LABELS.rates if rate is None else np.array([rate])
+
+
+def judge_labels(
+    tried: Sequence[Array], likelihoods: Array, last: Array, codes: NDArray[np.intp], rate: float | None
+) -> tuple[Array, Array]:
+    """Return P(label wrong), (n,), and P(class), (n, C): half by fits to the labels given, half by the last fit.
+
+    ``tried`` are the leave-one-out scores (n, C) of the former at several ridges, ``likelihoods`` (ridges, T, R) those
+    of ``label_likelihoods``. The scores of the last fit, ``last``, were made to agree with the labels taken for right,
+    so they say nothing of rho: its weights are those of the first fits, and only T is weighted by the last.
+    """
+    rates = rates_tried(rate)
+    weight = _weights(likelihoods * len(codes), rates)
+    parts = [_averaged(scores, codes, rates, some) for scores, some in zip(tried, weight, strict=True) if some.any()]
+    total = label_likelihoods(last, codes, rates) * len(codes)
+    parts_of_last = _averaged(last, codes, rates, np.exp(total - logsumexp(total, axis=0)) * weight.sum(axis=(0, 1)))
+    wrong, classes = [(sum(first) + other) / 2 for *first, other in zip(*parts, parts_of_last, strict=True)]
+    return np.minimum(wrong, 1), classes
+
+
+def _weights(total: Array, rates: Array) -> Array:
+    """Return the weights, of sum 1, of log likelihoods (..., R) at R rates, those that are next to 0 left out."""
+    cell = np.convolve(np.diff(rates), [0.5, 0.5]) if len(rates) > 1 else np.ones(1)
+    weight = np.exp(total - total.max()) * cell
+    weight[weight < LABELS.neglected * weight.max()] = 0
+    return np.asarray(weight / weight.sum())
 
 
 def _averaged(scores: Array, codes: NDArray[np.intp], rates: Array, weight: Array) -> tuple[Array, Array]:
@@ -92,10 +123,30 @@ def label_likelihoods(scores: Array, codes: NDArray[np.intp], rates: Array) -> A
     """Return the mean log likelihood of the labels for each temperature and each of R rates, shape (T, R)."""
     temperatures = LABELS.temperatures
     total = np.empty((len(temperatures), len(rates)))
+    ahead = scores - scores[np.arange(len(codes)), codes][:, None]  # of the label given
+    wrong = rates / (scores.shape[1] - 1)
     for t, T in enumerate(temperatures):
-        right, slip = given_chances(softmax(T * scores, axis=1), codes, rates)
-        total[t] = np.mean(np.log(right + slip + TINY), axis=0)
+        with np.errstate(over="ignore"):
+            given = 1 / np.exp(T * ahead).sum(axis=1)
+        total[t] = _mean_log(given, 1 - rates - wrong, wrong)
     return total
+
+
+def _mean_log(given: Array, slope: Array, least: Array) -> Array:
+    """Return the mean over n numbers q of log(slope q + least), for each of R slopes, from products of a few factors.
+
+    Factors of at least 1e-18 are multiplied sixteen at a time, which float64 holds; where least is smaller, singly.
+    """
+    few = TOGETHER
+    n = len(given) // few * few
+    safe = least > 1e-18
+    sums = np.empty(len(least))
+    alone = slope[~safe] * given[:, None] + least[~safe]
+    sums[~safe] = np.log(alone + TINY).sum(axis=0)
+    factors = slope[safe] * given[:, None] + least[safe]
+    products = factors[:n].reshape(-1, few, factors.shape[1]).prod(axis=1)
+    sums[safe] = np.log(products).sum(axis=0) + np.log(factors[n:]).sum(axis=0)
+    return np.asarray(sums / len(given))
 
 
 def given_chances(q: Array, codes: NDArray[np.intp], rates: Array) -> tuple[Array, Array]:

@@ -90,11 +90,25 @@ class NoisyLogistic:
         falls. rho is ``rate``, or the most likely one. Then all rows are fitted, and each is scored by a fit without
         it.
         """
+        found = self.fit_beside(alphas, rate, None)
+        assert found is not None
+        return found
+
+    def fit_beside(self, alphas: Array, rate: float | None, rival: Array | None) -> Logistic | None:
+        """Return what :meth:`fit` does, but None where the labels held out are no likelier than under other scores.
+
+        ``rival`` (n, C) are the scores of each row under another fit without it.
+        """
         number = self._rows if self.groups is None else self.groups
         shuffled = np.random.default_rng(0).permutation(number.max() + 1)  # rows may come in a repeating order
         fold = (shuffled % NOISY_LABELS.folds)[number]
-        path = self._path(alphas, rate, fold == 0)
+        held = fold == 0
+        path = self._path(alphas, rate, held)
         best = max(path, key=lambda fit: fit.flips.likelihood)
+        if rival is not None:
+            other = explain_labels(rival[held], self.codes[held], rate)
+            if best.flips.likelihood <= other.likelihood:
+                return None
         alpha = best.alpha
         rho = best.flips.rate
         self.used = np.ones(len(fold))
