@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from buttress._checks import Array
 from buttress.robust.label_fit import LabelFit, LabelTask, feature_variance
 from buttress.robust.tuning import RELABEL
-from buttress.solvers.contamination.confusion_law import Confusion, confusion_steps, learn_confusion
+from buttress.solvers.contamination.confusion_law import Confusion, confusion_steps, learn_confusion, one_rate
 from buttress.solvers.contamination.label_law import Flips, label_margins
 from buttress.solvers.contamination.tuning import CONFUSION
 from buttress.solvers.run import run
@@ -96,7 +96,9 @@ def _fitted(task: LabelTask, scores: Array, law: Confusion) -> Confused:
     alpha = _best_alpha(task, targets, law) if task.alpha is None else float(task.alpha)
     fit = task.design.ridge.solve(targets, np.ones(len(codes)), alpha)
     left_out = targets - fit.loo
-    return Confused(fit.coef, left_out, learn_confusion(left_out, codes), likely, alpha)
+    part = CONFUSION.reopened
+    start = (1 - part) * law.rates + part * one_rate(task.C, CONFUSION.most_given)
+    return Confused(fit.coef, left_out, learn_confusion(left_out, codes, start), likely, alpha)
 
 
 def _best_alpha(task: LabelTask, targets: Array, law: Confusion) -> float:

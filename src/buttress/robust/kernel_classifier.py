@@ -82,8 +82,8 @@ class RobustKernelClassifier(
     inlier_mask_ : bool array of shape (n,)
         Training rows whose label is taken as right and that resemble others.
     outlier_proba_ : array of shape (n,)
-        Probability that the label is wrong, averaged over the rates and temperatures that explain the labels; for rows
-        that no other row resembles, the mean of the others.
+        Probability that the label is wrong, averaged over the rates, temperatures and ridges that explain the labels;
+        for rows that no other row resembles, the mean of the others.
     weights_ : array of shape (n,)
         1 for rows fitted to the label given, 0 for those fitted to another and for isolated ones. (On landmark features
         wrong labels are not relabelled but discounted in the loss.)
@@ -310,11 +310,8 @@ def _described(design: Design, coef: Array) -> dict[str, Any]:
 
 
 def _better_on_landmarks(task: LabelTask, found: LabelFit, setting: Setting, X: Any) -> tuple[Design, LabelFit]:
-    """Return the exact fit ``found`` and its design, or one on landmarks where that predicts labels better.
-
-    It has a landmark for every second row: with more it would be no more detailed than labels can tell.
-    """
-    design = setting.design(X, min(DESIGN.landmarks, X.shape[0] // 2))
+    """Return the exact fit ``found`` and its design, or one on landmarks where that predicts labels better."""
+    design = setting.design(X, min(DESIGN.landmarks, X.shape[0] - 1))
     assert design.features is not None
     detailed = fit_detailed(replace(task, design=design), design.features, found.first)
     if detailed is not None and (detailed.likelihood - found.likelihood) * X.shape[0] > RELABEL.compared_gain:

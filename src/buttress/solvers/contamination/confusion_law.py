@@ -68,17 +68,19 @@ def one_rate(C: int, rho: float) -> Array:
     return rates
 
 
-def learn_confusion(scores: Array, codes: NDArray[np.intp]) -> Confusion:
+def learn_confusion(
+    scores: Array, codes: NDArray[np.intp], start: Array | None = None
+) -> Confusion:
     """Return the law with the best criterion for class numbers codes (n,) and leave-one-out scores (n, C).
 
-    It is learned from at most 10,000 rows, drawn at random. It starts from a tenth of each class that has other labels,
-    and is then learned again with fewer and fewer directions.
+    It is learned from at most 10,000 rows, drawn at random. It starts from the rates ``start`` (C, C); None means that
+    a tenth of each class has other labels. It is then learned again with fewer and fewer directions.
     """
     C = scores.shape[1]
     part = drawn_rows(len(codes), LABELS.rows)
     some = scores[part]
     labels = codes[part]
-    law = Confusion(one_rate(C, CONFUSION.first_given), 1.0, np.zeros(C))
+    law = Confusion(one_rate(C, CONFUSION.first_given) if start is None else start, 1.0, np.zeros(C))
     best = law
     while True:
         steps = confusion_steps(some, labels, law)

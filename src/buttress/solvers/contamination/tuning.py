@@ -75,8 +75,12 @@ class Labels:
     coolest: float = tuned(0.3, "1/score", "least inverse temperature of the softmax")
     hottest: float = tuned(30.0, "1/score", "largest inverse temperature of the softmax")
     temperatures_tried: int = tuned(25, "values", "of the temperature, evenly by logarithm")
+    least_rate: float = tuned(0.001, "share of labels", "least rate above 0")
+    low_rate: float = tuned(0.05, "share of labels", "up to this rates are spread evenly by logarithm")
+    next_rate: float = tuned(0.06, "share of labels", "from this rates are spread evenly")
     most_rate: float = tuned(0.49, "share of labels", "largest rate", THEORY)
-    rates_tried: int = tuned(50, "values", "of the rate, evenly by square root: finer where rates are low")
+    low_rates: int = tuned(12, "values", "of low rates")
+    high_rates: int = tuned(44, "values", "of other rates")
     rows: int = tuned(10_000, "rows", "drawn to learn the law from")
     neglected: float = tuned(1e-4, "of the largest weight", "pairs of less weight are left out of the mean")
 
@@ -88,7 +92,9 @@ class Labels:
     @property
     def rates(self) -> Array:
         """The rates tried, shape (R,): 0 is among them."""
-        return np.linspace(0, np.sqrt(self.most_rate), self.rates_tried) ** 2
+        low = np.geomspace(2 * self.least_rate, 2 * self.low_rate, self.low_rates)
+        high = np.linspace(2 * self.next_rate, 2 * self.most_rate, self.high_rates)
+        return np.asarray(0.5 * np.concatenate([[0.0], low, high]))
 
 
 @dataclass(frozen=True)
@@ -99,6 +105,7 @@ class Directions:
     most_given: float = tuned(0.5, "share of a class", "most that is given other labels: with more, the labels do not "
                               "tell which class is which", THEORY)
     first_given: float = tuned(0.1, "share of a class", "given other labels, to start from")
+    reopened: float = tuned(0.01, "share", "of the rates to start from, of all directions alike, after another fit")
     few: int = tuned(6, "directions", "from which they are dropped one by one")
     halvings: int = tuned(20, "halvings", "most of a Newton step for temperature and bias")
     steps: int = tuned(100, "EM rounds", "most for a law")
