@@ -63,7 +63,7 @@ def started(qp: QP, f: Array, mass: float) -> tuple[Array, Index]:
     """Return a feasible b with sum |b| = 2 ``mass``, and the rows that may have a coefficient, for an f near K b.
 
     The rows most in the loss start at their bounds, as many on either side as the mass has room for: a smaller or
-    larger sum would scale K b, and with it every slope.
+    larger sum would scale K b, and with it every slope. It is smaller where the rows in the loss have no more room.
     """
     r = qp.p - f - best_intercept(qp.p - f, qp.lo, qp.hi, qp.l1)
     some = clearance(qp, np.zeros(len(f)), f) < DOUBT * unit(qp)
