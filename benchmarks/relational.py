@@ -65,10 +65,10 @@ def frames(shape, n, fan, m, seed=0):
 
 def joins(shape, made):
     m = len(made)
-    tables = [Table(f"t{i}", f, features=[f"x{j}" for j in range(SIZES)], label=None if i else "y")
+    tables = [Table(f"table{i}", f, features=[f"x{j}" for j in range(SIZES)], label=None if i else "y")
               for i, f in enumerate(made)]
     parent = [0 if shape == "star" else i - 1 for i in range(m)]
-    return Join(tables, [(f"t{parent[i]}.k{i}", f"t{i}.up") for i in range(1, m)])
+    return Join(tables, [(f"table{parent[i]}.k{i}", f"table{i}.up") for i in range(1, m)])
 
 
 def calls(quick):
@@ -263,6 +263,7 @@ def _passes(oracle, beta, repeats):
     least = {"clock": np.inf, "cpu": np.inf}
     for _ in range(repeats):
         took = {}
+        vars(oracle)["_kept"] = None  # as SQL: what it keeps of the last pass
         with timed(took):
             seen = oracle.at_step(beta, hinge(), 0.01)
         least = {what: min(least[what], took[what]) for what in least}
@@ -363,8 +364,8 @@ def triangle_frames(quick):
 def triangle(quick, engine):
     """Fit a triangle of three tables of 10^5 rows and 500 keys, in process or by DuckDB, in a process of its own."""
     made = triangle_frames(quick)
-    join = Join([Table(f"t{i}", frame, features=["x"], label=None if i else "y") for i, frame in enumerate(made)],
-                [("t0.b", "t1.a"), ("t1.b", "t2.a"), ("t2.b", "t0.a")])
+    join = Join([Table(f"table{i}", frame, features=["x"], label=None if i else "y") for i, frame in enumerate(made)],
+                [("table0.b", "table1.a"), ("table1.b", "table2.a"), ("table2.b", "table0.a")])
     took = {}
     with timed(took):
         model = RelationalLinearSVC(alpha=1e-2, random_state=0, row_weight="join", engine=engine).fit(join)
@@ -391,8 +392,8 @@ def pentagon(engine, rows):
                                   "x": rng.normal(size=rows)}))
         if i == 0:
             made[0]["y"] = (made[0]["x"] + 0.5 * rng.normal(size=rows) > 0).astype(int)
-    join = Join([Table(f"t{i}", frame, features=["x"], label=None if i else "y") for i, frame in enumerate(made)],
-                [(f"t{i}.b", f"t{(i + 1) % 5}.a") for i in range(5)])
+    join = Join([Table(f"table{i}", frame, features=["x"], label=None if i else "y") for i, frame in enumerate(made)],
+                [(f"table{i}.b", f"table{(i + 1) % 5}.a") for i in range(5)])
     join = in_postgres(join) if engine == "postgres" else join
     if join is None:
         print(f"  pentagon, {rows} rows, postgres: left out")

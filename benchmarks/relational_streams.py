@@ -1,17 +1,20 @@
 """Joins that are streamed: time of a pass against this process, and fits to more rows than memory may hold.
 
-    python benchmarks/relational_streams.py [--parts speed,large] [--rows 100000] [--fact 3000000] [--engines ...]
+    python benchmarks/relational_streams.py [--parts speed,large,rows,passes] [--rows 100000] [--fact 3000000]
 
 Each figure comes from a process of its own with one thread; seconds are of its CPU, and where the engine is a process
-of its own (PostgreSQL, Spark), by the clock too. BUTTRESS_POSTGRES is the address of a PostgreSQL.
+of its own (PostgreSQL's server on this machine, Spark's Java), of both together. BUTTRESS_POSTGRES is the address of a
+PostgreSQL.
 """
 
 import argparse
+import os
 import resource
 import subprocess
 import sys
 import tempfile
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import duckdb
@@ -20,13 +23,16 @@ from relational import frames, in_postgres, in_spark, joins
 
 from buttress.relational import Join, RelationalLinearSVC, Table, explain
 from buttress.relational.counting.grid import GridOracle
-from buttress.relational.counting.margins import hinge
+from buttress.relational.counting.margins import FIRST_BINS, HINGE_WIDTHS, hinge
 from buttress.relational.plan.prepare import prepare
 from buttress.relational.sources.databases import one_snapshot
+from buttress.relational.sources.dialects import POSTGRES, SPARK
+from buttress.relational.sql.listing import FINER, rows_by_bin
+from buttress.relational.sql.meeting import meeting_pass, window_around
 from buttress.relational.sql.oracle import SqlOracle
+from buttress.relational.sql.text import counting_pass, ranges, rounded_shares
 from buttress.relational.stream import build
 
-BINS = 256  # as the time of a call in docs/relational/counting.md
 TURNS = 5
 
 
@@ -34,15 +40,15 @@ CASES = (("chain", 10, 3), ("chain", 100, 3), ("star", 10, 3), ("star", 100, 3),
 SQL_TABLES = 3  # the most tables whose passes as SQL are timed: those of larger stars take minutes
 
 
-def speed(rows, engines):
+def speed(rows, engines, bins, streams):
     """A pass over chains and stars, 10 and 100 rows a key: streamed, and of three tables as SQL, over in process."""
     for shape, fan, m in CASES:
         join = joins(shape, frames(shape, rows, fan, m))
         here = GridOracle(prepare(join))
         beta = np.random.default_rng(1).normal(size=here.plan.width)
-        seen = here(beta, hinge(), BINS)
-        best = least(lambda here=here, beta=beta: here(beta, hinge(), BINS))
-        print(f"  {shape} of {m}, {rows:.0e} rows, {fan} rows a key: here {best[0]:.3f} s CPU", flush=True)
+        seen = here(beta, hinge(), bins)
+        best = least(lambda here=here, beta=beta: here(beta, hinge(), bins))
+        print(f"  {shape} of {m}, {rows:.0e} rows, {fan} rows a key, {bins} bins: here {best:.3f} s CPU", flush=True)
         for name, place in (("DuckDB", in_duckdb), ("PostgreSQL", in_postgres), ("Spark", in_spark)):
             there = place(join) if name in engines else None
             if there is None:
@@ -51,33 +57,103 @@ def speed(rows, engines):
                 began = time.perf_counter()
                 sql = SqlOracle(there)
                 prepared = time.perf_counter() - began
-                for kept, what in ((build.KEPT_SHARE, "rows kept"), (0.0, "rows in files")):
+                for kept, what in ((build.KEPT_SHARE, "rows kept"), (0.0, "rows in files"))[: 2 * streams]:
                     build.KEPT_SHARE, before = kept, build.KEPT_SHARE
                     began = time.perf_counter()
                     streamed = build.streamed(sql, 4000, 0)
                     read = time.perf_counter() - began
                     build.KEPT_SHARE = before
-                    found = streamed(beta, hinge(), BINS)
+                    found = streamed(beta, hinge(), bins)
                     assert abs(found.lower - seen.lower) <= found.upper - found.lower + seen.upper - seen.lower
-                    took = least(lambda streamed=streamed, beta=beta: streamed(beta, hinge(), BINS))
-                    print(f"    {name}, streamed, {what}: {took[0] / best[0]:.1f} times (CPU); once {prepared:.1f} s "
-                          f"to plan, {read:.1f} s to read", flush=True)
-                if m > SQL_TABLES:
+                    took = least(lambda streamed=streamed, beta=beta: streamed(beta, hinge(), bins))
+                    print(f"    {name}, streamed, {what}: {took / best:.1f} times; once {prepared:.1f} s to plan, "
+                          f"{read:.1f} s to read", flush=True)
+                if m <= SQL_TABLES:
+                    as_sql(sql, name, beta, bins, best)
+
+
+def as_sql(sql, name, beta, bins, best):
+    """A pass as SQL: of a hinge, whose bins near margin 1 are told apart; of a logistic loss; the range of scores."""
+    parts, offset = sql._shares(beta)
+    step = sql._step(beta, bins)
+    error = rounded_shares(sql.tree) * step / 2
+    near = meeting_pass(sql.tree, parts, offset, step, window_around(max(error, *HINGE_WIDTHS), step))
+    whole = counting_pass(sql.tree, parts, offset, step)
+    none = f"WHERE {sql.dialect.random} < -1"
+    empty = replace(sql.tree, nodes=[replace(node, item=f"(SELECT * FROM {node.item} q {none})")
+                                     for node in sql.tree.nodes])
+    nothing = meeting_pass(empty, parts, offset, step, window_around(max(error, *HINGE_WIDTHS), step))
+    pid = server_of(sql)
+    for what, statement in (("a hinge", near), ("the same over no rows", nothing),
+                            ("the range of scores", ranges(sql.tree, parts)), ("a logistic loss", whole)):
+        took = least(lambda statement=statement: sql._select(statement), 2, pid)
+        print(f"    {name}, as SQL, {what}: {took:.2f} s, {took / best:.1f} times", flush=True)
+
+
+def one_by_one(rows, engines):
+    """A hinge's pass over the rows of joins of low fan-out one by one, against going up the tree."""
+    for shape in ("chain", "star"):
+        for fan in (1, 2, 5, 10):
+            for name, place in (("DuckDB", in_duckdb), ("PostgreSQL", in_postgres), ("Spark", in_spark)):
+                there = place(joins(shape, frames(shape, rows, fan, 3))) if name in engines else None
+                if there is None:
                     continue
-                took = least(lambda sql=sql, beta=beta: sql(beta, hinge(), BINS), 2)
-                print(f"    {name}, as SQL: {took[0] / best[0]:.1f} times (CPU of this process), "
-                      f"{took[1] / best[1]:.1f} times (clock)", flush=True)
+                with one_snapshot(there.connections):
+                    sql = SqlOracle(there)
+                    shares = sql._shares(np.random.default_rng(1).normal(size=sql.plan.width))
+                    took = []
+                    for select, bins in ((meeting_pass, FIRST_BINS), (rows_by_bin, FINER * FIRST_BINS)):
+                        step = sql._step(np.random.default_rng(1).normal(size=sql.plan.width), bins)
+                        near = window_around(max(*HINGE_WIDTHS, rounded_shares(sql.tree) * step / 2), step)
+                        statement = select(sql.tree, *shares, step, near)
+                        took.append(least(lambda s=statement, sql=sql: sql._select(s), 2, server_of(sql)))
+                print(f"  {name}, {shape} of 3, {fan} rows a key, {sql.plan.n_rows / sql._base_rows:.1f} rows of the "
+                      f"join a row: {took[0]:.2f} s up the tree, {took[1]:.2f} s one by one", flush=True)
 
 
-def least(call, turns=TURNS):
-    """Least CPU seconds of this process, and of the clock, that a call took."""
+def passes(rows):
+    """How many calls of a fit are answered by how many points, each of which is counted once a grid."""
+    call = SqlOracle.__call__
+    for shape, fan in (("chain", 10), ("star", 10), ("star", 100)):
+        join = in_duckdb(joins(shape, frames(shape, rows, fan, 3)))
+        for alpha in (1e-2, 1e-3):
+            asked = set()
+
+            def noted(self, beta, loss, bins, asked=asked):
+                asked.add((beta.tobytes(), bins))
+                return call(self, beta, loss, bins)
+
+            SqlOracle.__call__ = noted
+            model = RelationalLinearSVC(alpha=alpha, engine="sql", random_state=0, n_samples=5000, row_weight="join")
+            model.fit(join)
+            SqlOracle.__call__ = call
+            print(f"  {shape} of 3, {fan} rows a key, alpha {alpha:g}: {model.n_oracle_calls_} calls, {len(asked)} "
+                  "passes", flush=True)
+
+
+def server_of(sql):
+    """The number of the process that answers, None for this one."""
+    if sql.dialect is POSTGRES:
+        sql.connection.execute("SET max_parallel_workers_per_gather = 0")
+        return sql.connection.info.backend_pid
+    return sql.connection._jvm.java.lang.ProcessHandle.current().pid() if sql.dialect is SPARK else None
+
+
+def least(call, turns=TURNS, pid=None):
+    """Least CPU seconds that a call took of this process and of process ``pid``."""
     found = []
     for _ in range(turns):
-        clock = time.perf_counter()
-        cpu = time.process_time()
+        began = time.process_time() + cpu_of(pid)
         call()
-        found.append((time.process_time() - cpu, time.perf_counter() - clock))
-    return np.min(found, axis=0)
+        found.append(time.process_time() + cpu_of(pid) - began)
+    return min(found)
+
+
+def cpu_of(pid):
+    if pid is None:
+        return 0.0
+    fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def in_duckdb(join):
@@ -143,6 +219,8 @@ def main():
     parser.add_argument("--fact", type=int, default=3_000_000)
     parser.add_argument("--limit", type=float, default=4000, help="memory_limit of the fits of large")
     parser.add_argument("--fits", default="stream", help="engines of the fits of large: stream,memory,auto")
+    parser.add_argument("--bins", type=int, default=256, help="of a pass; a fit begins with 1024")
+    parser.add_argument("--no-streams", action="store_true", help="time passes as SQL alone")
     parser.add_argument("--engines", default="DuckDB,PostgreSQL,Spark")
     options = parser.parse_args()
     for part in options.parts.split(","):
@@ -153,7 +231,11 @@ def main():
         elif part.startswith("fit-"):
             fit(*part.split("-", 2)[1:], options.limit)
         elif part == "speed":
-            speed(options.rows, options.engines.split(","))
+            speed(options.rows, options.engines.split(","), options.bins, not options.no_streams)
+        elif part == "rows":
+            one_by_one(options.rows, options.engines.split(","))
+        elif part == "passes":
+            passes(options.rows)
         else:
             large(options.fact, options.limit, options.fits.split(","))
 

@@ -260,7 +260,7 @@ def test_a_start_is_feasible_has_the_mass_asked_for_and_leaves_out_what_is_clear
     assert (b >= qp.lo).all()
     assert (b <= qp.hi).all()
     assert np.abs(b).sum() <= 2 * mass * (1 + 1e-9)
-    assert np.abs(started(qp, f, 0.9 * mass)[0]).sum() == pytest.approx(1.8 * mass)  # rows in the loss have that much room
+    assert np.abs(started(qp, f, 0.9 * mass)[0]).sum() == pytest.approx(1.8 * mass)  # room for that
     assert abs(b.sum()) < 1e-9 * mass
     assert np.isin(np.flatnonzero(b), some).all()
     assert np.isin(np.flatnonzero(solved), some).all()

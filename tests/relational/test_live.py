@@ -440,15 +440,33 @@ def test_ctrl_c_ends_a_query(name, duckdb_connection, postgres):
     assert select(connection, "SELECT 1", dialect) == [(1,)]
 
 
+PASS = "GREATEST(t.bin"  # stands in the SELECT of a hinge's pass alone
+
+
+def calls_done(monkeypatch):
+    """A list that grows with every call of a SqlOracle that returns."""
+    done = []
+    call = SqlOracle.__call__
+
+    def noted(self, *arguments):
+        seen = call(self, *arguments)
+        done.append(1)
+        return seen
+
+    monkeypatch.setattr(SqlOracle, "__call__", noted)
+    return done
+
+
 def test_ctrl_c_within_a_query_of_a_fit_keeps_the_best_model(monkeypatch, duckdb_connection):
     """SIGINT while DuckDB computes the third pass: the query is cancelled, the model that of the passes before."""
     join = joined(1, rows=12)
     there = in_database(join, duckdb_connection, duckdb_connection.execute, DUCKDB, "sigint")
     passes = []
+    done = calls_done(monkeypatch)
     send = SqlOracle._select
 
     def slow(self, statement):
-        if "AS bin" in statement:
+        if PASS in statement:
             passes.append(1)
             if len(passes) == 3:
                 threading.Timer(0.5, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
@@ -458,7 +476,7 @@ def test_ctrl_c_within_a_query_of_a_fit_keeps_the_best_model(monkeypatch, duckdb
     monkeypatch.setattr(SqlOracle, "_select", slow)
     with pytest.warns(InterruptedWarning, match="best state"):
         model = RelationalLinearSVC(alpha=0.05, tol=1e-9, n_samples=1, engine="sql", random_state=0).fit(there)
-    assert model.n_oracle_calls_ == 2
+    assert model.n_oracle_calls_ == len(done) >= 2  # some passes serve several calls
     plain = RelationalLinearSVC(alpha=0.05, tol=1e-6, random_state=0).fit(join)
     assert model.objective_interval_[0] <= plain.objective_interval_[1]
     assert plain.objective_interval_[0] <= model.objective_interval_[1]
@@ -470,10 +488,11 @@ def test_the_time_of_a_pass_and_of_the_preparation_counts(monkeypatch, duckdb_co
     join = joined(1, rows=12)
     there = in_database(join, duckdb_connection, duckdb_connection.execute, DUCKDB, "time")
     seen = []
+    done = calls_done(monkeypatch)
     send = SqlOracle._select
 
     def slow(self, statement):
-        if "AS bin" in statement:
+        if PASS in statement:
             seen.append(1)
             if len(seen) > calls:
                 return send(self, SLOW_QUERIES["DuckDB"])
@@ -488,7 +507,7 @@ def test_the_time_of_a_pass_and_of_the_preparation_counts(monkeypatch, duckdb_co
         return
     with pytest.warns(NotConvergedWarning, match="max_time"):
         model.fit(there)
-    assert model.n_oracle_calls_ == calls
+    assert model.n_oracle_calls_ == len(done) >= calls  # some passes serve several calls
     assert isinstance(GridOracle(prepare(join)).total, float)
 
 

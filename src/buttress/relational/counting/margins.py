@@ -15,17 +15,23 @@ from scipy.special import expit
 from buttress._checks import Array, check_option
 
 FIRST_BINS = 1 << 10  # steps of the grid that a fit begins with, coarse so that its first calls are cheap
+HINGE_WIDTHS = (0.05, 0.01)  # half-widths, in margins, of the rounded hinge that L-BFGS minimises, one after the other
 
 
 @dataclass(frozen=True)
 class MarginLoss:
-    """f(z), u(z) = -f'(z) and the plane's constant A(z); ``smooth`` is what u is the slope of."""
+    """f(z), u(z) = -f'(z) and the plane's constant A(z); ``smooth`` is what u is the slope of.
+
+    Where z < 1 - ``bend`` the loss is 1 - z, where z > 1 + ``bend`` it is 0: which such margin it is makes no
+    difference to the plane, the bounds and ``smooth``.
+    """
 
     name: str
     value: Callable[[Array], Array]
     slope: Callable[[Array], Array]
     constant: Callable[[Array], Array]
     smooth: Callable[[Array], Array]
+    bend: float = np.inf
 
 
 def hinge(width: float = 0.0) -> MarginLoss:
@@ -35,7 +41,10 @@ def hinge(width: float = 0.0) -> MarginLoss:
         return np.maximum(0, 1 - z)
 
     if not width:
-        return MarginLoss("hinge", value, lambda z: (z <= 1).astype(float), lambda z: (z <= 1).astype(float), value)
+        def step(z: Array) -> Array:
+            return (z <= 1).astype(float)
+
+        return MarginLoss("hinge", value, step, step, value, 0.0)
 
     def slope(z: Array) -> Array:
         return np.clip((1 - z + width) / (2 * width), 0, 1)
@@ -44,7 +53,7 @@ def hinge(width: float = 0.0) -> MarginLoss:
         q = 1 - z
         return np.where(q >= width, q, np.clip(q + width, 0, None) ** 2 / (4 * width))
 
-    return MarginLoss("hinge", value, slope, slope, smooth)
+    return MarginLoss("hinge", value, slope, slope, smooth, width)
 
 
 def squared_hinge() -> MarginLoss:

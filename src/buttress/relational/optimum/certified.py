@@ -11,14 +11,13 @@ import numpy as np
 from buttress._checks import Array
 from buttress.checkpoints.journal import kept
 from buttress.checkpoints.memory import Memory
-from buttress.relational.counting.margins import FIRST_BINS, Evaluation, MarginOracle, margin_loss
+from buttress.relational.counting.margins import FIRST_BINS, HINGE_WIDTHS, Evaluation, MarginOracle, margin_loss
 from buttress.relational.optimum.planes import PlanePool
 from buttress.relational.sources.databases import SourceChangedError
 from buttress.solvers.gradient.lbfgs import lbfgs_points
 from buttress.solvers.run import Step, Steps
 
 # An oracle call is the expensive part; each of these trades calls of one kind for calls of another.
-HINGE_WIDTHS = (0.05, 0.01)  # half-widths, in margins, of the rounded hinge that L-BFGS minimises, one after the other
 MOST_BINS = 1 << 20  # steps of the finest grid: a step is then 1e-6 of the range of the scores
 REFINEMENT = 4  # factor by which a grid is refined: its error falls with the square where margins are spread out
 ROUNDING_SHARE = 1 / 3  # of tol: a rounding error above it keeps the interval open, so the grid is refined

@@ -26,7 +26,7 @@ from buttress.relational.checks import (
 )
 from buttress.relational.counting.grid import step_of
 from buttress.relational.counting.listed import ListedOracle
-from buttress.relational.counting.margins import FIRST_BINS, Evaluation, MarginLoss, evaluation
+from buttress.relational.counting.margins import FIRST_BINS, HINGE_WIDTHS, Evaluation, MarginLoss, evaluation
 from buttress.relational.declare import Join, key_columns
 from buttress.relational.plan.features import ROBUST_QUANTILE
 from buttress.relational.plan.keys import check_exact, check_kinds
@@ -45,7 +45,8 @@ from buttress.relational.sources.databases import (
 from buttress.relational.sources.dialects import SPARK
 from buttress.relational.sources.files import is_files, marks_of
 from buttress.relational.sql import text
-from buttress.relational.sql.listing import every_row, label_means
+from buttress.relational.sql.listing import FINER, PLAIN_ROWS, every_row, label_means, rows_by_bin
+from buttress.relational.sql.meeting import Window, completed, meeting_pass, numbers, window_around
 from buttress.relational.sql.plan import column_sample, sql_home, sql_tree
 from buttress.relational.sql.sample import sample_rows
 
@@ -87,6 +88,7 @@ class SqlOracle:
         self.can_refine = True
         self.join = join
         self.encoding = encoding or Encoding()
+        self._base_rows = 0
         self.intercept = intercept
         self.connection, self.dialect, items = sql_home(join, pairs, memory)
         self._marks = self._files()
@@ -113,6 +115,9 @@ class SqlOracle:
         self.plan = Plan(data, [], np.zeros(0), classes, join.root, [], n_rows, [], [], 0.0, np.zeros(0),
                          optional=join.optional(pairs))
         self._owners = self.tree.owners(self.tree.root)
+        self._ranges: tuple[Array, list[tuple[float, float]]] | None = None
+        self._totals: Array | None = None
+        self._kept: tuple[Array, tuple[float, Window | None, bool], Array] | None = None
 
     def _files(self) -> list[list[tuple[Path, int, int]]]:
         return [marks_of(table.source) for table in self.join.tables if is_files(table.source)]
@@ -168,16 +173,26 @@ class SqlOracle:
         return parts, float(beta[slices[self.join.root].stop - 1]) if self.intercept else 0.0
 
     def __call__(self, beta: Array, loss: MarginLoss, bins: int = FIRST_BINS) -> Evaluation:
-        """Return the plane and bounds at ``beta``, shape (plan.width,), by two SELECTs."""
-        parts, offset = self._shares(beta)
-        rows = self._select(text.ranges(self.tree, parts)) if self._owners else []
-        spans = [(float(row[1] or 0), float(row[2] or 0)) for row in rows]
-        return self.at_step(beta, loss, step_of([*spans, (offset, offset)], bins))
+        """Return the plane and bounds at ``beta``, shape (plan.width,), by two SELECTs or what is kept of them."""
+        few = self.plan.n_rows <= PLAIN_ROWS * self._base_rows
+        return self.at_step(beta, loss, self._step(beta, bins * (FINER if few else 1)), one_by_one=few)
 
-    def at_step(self, beta: Array, loss: MarginLoss, step: float) -> Evaluation:
-        """Evaluate with a given step of the grid."""
-        rows = self._select(text.counting_pass(self.tree, *self._shares(beta), step))
-        found = np.array([[float(value) for value in row] for row in rows])
+    def _step(self, beta: Array, bins: int) -> float:
+        """Return the step of a grid of ``bins`` over the range of scores, which is kept for the next call."""
+        if self._ranges is None or not np.array_equal(self._ranges[0], beta):
+            parts, offset = self._shares(beta)
+            rows = self._select(text.ranges(self.tree, parts)) if self._owners else []
+            spans = [(float(row[1] or 0), float(row[2] or 0)) for row in rows]
+            self._ranges = beta.copy(), [*spans, (offset, offset)]
+        return step_of(self._ranges[1], bins)
+
+    def at_step(self, beta: Array, loss: MarginLoss, step: float, *, one_by_one: bool = False) -> Evaluation:
+        """Evaluate with a given step of the grid, by tables or over the rows of the join ``one_by_one``."""
+        rounded = 1 if one_by_one else text.rounded_shares(self.tree)
+        error = rounded * step / 2 * (1 + BOUND_ROUNDING)
+        reach = max(loss.bend, error, *HINGE_WIDTHS)
+        window = window_around(reach, step) if reach < np.inf else None
+        found = self._counted_rows(beta, step, window, one_by_one)
         label = np.where(found[:, 0] == 1, 1.0, -1.0)
         z = label * step * found[:, 1]
         mass = found[:, 2] / self.total
@@ -187,8 +202,39 @@ class SqlOracle:
             b[self.plan.slices[table].start + j] = push @ found[:, 3 + column]
         if self.intercept:
             b[self.plan.slices[self.join.root].stop - 1] = push @ found[:, 2]
-        error = text.rounded_shares(self.tree) * step / 2 * (1 + BOUND_ROUNDING)
         return evaluation(loss, beta, b, z, mass, error)
+
+    def _counted_rows(self, beta: Array, step: float, window: Window | None, one_by_one: bool) -> Array:
+        """Return (side, bin, weight, sums) of the join's rows; with a window its bins alone are told apart.
+
+        These are kept: a fit asks for several slopes at one point, and they serve all of them.
+        """
+        asked = step, window, one_by_one
+        if self._kept is None or self._kept[1] != asked or not np.array_equal(self._kept[0], beta):
+            found = self._sent(*self._shares(beta), step, window, one_by_one)
+            if window is None:
+                return found
+            self._kept = beta.copy(), asked, found
+        return self._kept[2]
+
+    def _sent(self, parts: list[Array], offset: float, step: float, window: Window | None, one_by_one: bool) -> Array:
+        """Return (side, bin, weight, sums) of the join's rows by one SELECT."""
+        if window is None or not (one_by_one or self.dialect.shares_parts):
+            statement = (rows_by_bin(self.tree, parts, offset, step, None) if one_by_one else
+                         text.counting_pass(self.tree, parts, offset, step))
+            return numbers(self._select(statement))
+        totals = self._whole()
+        near = rows_by_bin if one_by_one or not self.tree.nodes[self.tree.root].children else meeting_pass
+        counted = numbers(self._select(near(self.tree, parts, offset, step, window)))
+        return completed(counted.reshape(-1, 2 + totals.shape[1]), totals, window)
+
+    def _whole(self) -> Array:
+        """Return weight and sums over all rows of the join of each class, shape (2, ...)."""
+        if self._totals is None:
+            zeros = [np.zeros(len(node.features)) for node in self.tree.nodes]
+            rows = numbers(self._select(text.counting_pass(self.tree, zeros, 0.0, 1.0)))
+            self._totals = np.array([rows[rows[:, 0] == side, 2:].sum(axis=0) for side in range(2)])
+        return self._totals
 
     def sample(self, n: int) -> tuple[Array, Array, Array]:
         """Return about n rows drawn by weight: scaled features (k, plan.width), labels -1/+1, and how often each.
@@ -225,7 +271,7 @@ class SqlOracle:
         X = np.zeros((len(rows), self.plan.width))
         if not rows:  # few were asked for, and chance gave none
             return X, np.zeros(0), np.zeros(0)
-        found = np.array([[float(value or 0) for value in row] for row in rows])
+        found = numbers(rows)
         for column, (table, j) in enumerate(owners):
             X[:, self.plan.slices[table].start + j] = found[:, 2 + column]
         if self.intercept:
@@ -252,6 +298,7 @@ class SqlOracle:
         far_off = self.dialect.quantile.format(ROBUST_QUANTILE, "NULLIF(ABS({0}), 0)")
         more = ["AVG({0})", far_off if self.encoding.scaling == "robust" else "MAX({0})"]
         found = self._select(text.statistics(self.tree, self.node_of[i], list(read.values()), more))[0]
+        self._base_rows += int(found[0])
         data = TableData(table.name, np.zeros((0, 0)), np.zeros(0), np.zeros(0), [], np.zeros(0, dtype=np.int64))
         scales: list[float] = []
         for j, name in enumerate(table.features):

@@ -174,15 +174,37 @@ def counting_pass(tree: SqlTree, betas: Sequence[Array], offset: float, step: fl
 
     ``offset`` is added to the root's share of the score. With ``sums`` False: (label side, weight, number of rows).
     """
+    root = tree.root
+    whole = f"{tree.prefix}m{root}"
+    parts = [*message_parts(tree, betas, offset, step, sums), f"{whole} AS ({message(tree, root, sums)})"]
+    return f"WITH {', '.join(parts)} SELECT * FROM {whole}"
+
+
+def message_parts(tree: SqlTree, betas: Sequence[Array], offset: float, step: float, sums: bool = True) -> list[str]:
+    """Return the expressions t<i>, f<i> and m<i> of every node, of the root its rows t<i> alone."""
     parts = []
     our = tree.prefix
     for i in reversed(tree.order):
         start = offset if i == tree.root else 0.0
-        parts.append(f"{our}t{i} AS ({base(tree, i, _row_columns(tree, i, betas[i], start, step, sums))})")
-        if tree.per_label_row and i != tree.root:
+        rows = base(tree, i, _row_columns(tree, i, betas[i], start, step, sums)) + (_clustered(tree, i) if sums else "")
+        parts.append(f"{our}t{i} AS ({rows})")
+        if i == tree.root:
+            continue
+        if tree.per_label_row:
             parts.append(f"{our}f{i} AS ({fan_out(tree, i)})")
-        parts.append(f"{our}m{i} AS ({_message(tree, i, sums)})")
-    return f"WITH {', '.join(parts)} SELECT * FROM {our}m{tree.root}"
+        parts.append(f"{our}m{i} AS ({message(tree, i, sums)})")
+    return parts
+
+
+def _clustered(tree: SqlTree, i: int) -> str:
+    """Return the ORDER BY that brings rows together whose pairs with a child's entries share a key, or none.
+
+    A database that keeps this order while it joins then adds pairs up in few places of its memory at a time.
+    """
+    node = tree.nodes[i]
+    by = node.shared if node.parent >= 0 else [a for c in node.children[:0:-1] for a in tree.nodes[c].shared]
+    wanted = tree.dialect.keeps_order and node.children and by
+    return f" ORDER BY {', '.join(f'k{a}' for a in by)}" if wanted else ""
 
 
 def weight_columns(tree: SqlTree, i: int) -> list[str]:
@@ -242,8 +264,10 @@ def own_weight(tree: SqlTree, i: int) -> tuple[str, str]:
     return f"(t.w / ({' * '.join(column.format('n', 1) for column in read.values())}))", text
 
 
-def _message(tree: SqlTree, i: int, sums: bool) -> str:
+def message(tree: SqlTree, i: int, sums: bool, most: int | None = None) -> str:
     """Return the SELECT of a message: group rows times children's messages by key (label side at the root) and bin.
+
+    With ``most`` the rows meet as many children only, and are grouped by the keys of the others too.
 
     One child after the other is joined and its key summed out, so that rows meet the last one in groups of equal bins:
     without that a row with several children meets every combination of their entries.
@@ -252,7 +276,7 @@ def _message(tree: SqlTree, i: int, sums: bool) -> str:
     if not children:
         return _step(tree, i, None, keys_of(tree, i), sums)
     source = ""
-    for place, child in enumerate(children):
+    for place, child in enumerate(children[:most]):
         left = sorted({a for c in children[place + 1:] for a in tree.nodes[c].shared})
         by = list(dict.fromkeys([*keys_of(tree, i), *(f"t.k{a}" for a in left)]))
         source = _step(tree, i, child, by, sums, source)

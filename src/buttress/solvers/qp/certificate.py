@@ -89,8 +89,8 @@ def _sampled(qp: QP, b: Array, rough: Array) -> tuple[Certificate, float]:
 
     That of row i, e_i, is taken to be at most ``SPREAD`` times the largest one of the sample, both in units of the
     rows' lengths in feature space, to which rounding is proportional. The dual is then off by at most
-    sum e_i |b_i| / 2, and the primal by at most sum e_i |b_i / 2 - t_i|, where -t_i is the slope of the loss of row i in
-    f_i, or the worse of two next to a kink.
+    sum e_i |b_i| / 2, and the primal by at most sum e_i |b_i / 2 - t_i|, where -t_i is the slope of the loss of row i
+    in f_i, or the worse of two next to a kink.
     """
     counting = np.flatnonzero(_worst_shares(qp, b, rough))
     checked = counting[:: max(1, len(counting) // CHECKED)]
