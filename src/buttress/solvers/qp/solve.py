@@ -2,7 +2,7 @@
 
     0. up to 1,500 rows whose Gram matrix is stored, 1 and 2 in one compiled pass, where nobody follows the steps
     1. block SMO on the stored rows (float32 where they are precise enough) until the KKT violation is at most tol; from
-       40,000 rows on by parts and chunks of them
+       25,000 rows on by parts and chunks of them
     2. up to 1,500 rows, the active-set method, which finishes to rounding
     3. the certificate in float64. While it is not good enough, pairs go on: first from its exact gradient, then with
        float64 rows, then with a smaller tol
