@@ -15,6 +15,7 @@ from buttress.gram.unstored import unstored_sums
 from buttress.kernels import RBF, Custom, Laplacian, Linear, Polynomial
 from buttress.solvers.linear.intercept import best_intercept
 from buttress.solvers.qp import chunks
+from buttress.solvers.qp.chunks import _sums as sums
 from buttress.solvers.qp.chunks import chunked_smo, suits
 from buttress.solvers.qp.levels import filled, in_question, level_of, level_sizes, part_of, started, unit
 from buttress.solvers.qp.machines import classifier_qp, regressor_qp
@@ -209,6 +210,45 @@ def test_ctrl_c_leaves_the_model_of_the_last_step(by_chunks):
     assert not model.converged_
     assert 0 < model.dual_gap_ < np.inf
     assert len(model.support_) > 0
+
+
+def test_a_fit_that_is_cut_short_says_a_gap_that_holds(by_chunks):
+    X, y = data()
+    K = RBF(0.2)(X, X)
+    for calls in (60, 2000, 8000):
+        with pytest.warns(NotConvergedWarning):
+            model = SVC(C=3.0, gamma=0.2, cache_size=MEMORY, max_iter=calls).fit(X, y)
+        b = np.zeros(ROWS)
+        b[model.support_] = model.dual_coef_[0]
+        primal, dual = proven(b, K, y, np.where(y > 0, 0, -3.0), np.where(y > 0, 3.0, 0), np.zeros(ROWS))
+        assert primal <= model.primal_objective_ * (1 + 1e-12)
+        assert dual >= model.dual_objective_ - 1e-12 * primal
+        assert model.dual_gap_ <= 1.25 * (primal - dual) + 1e-9 * primal
+
+
+def test_a_known_product_of_a_start_is_not_computed_again():
+    qp, X = program()
+    point = run(block_smo(qp, tol=0.05), tol=0.05).state
+    asked = []
+    with patch.object(chunks, "_sums", lambda *arguments: asked.append(arguments) or sums(*arguments)):
+        first = next(chunked_smo(qp, tol=1e-3, start=Point(point.b, stored=RBF(0.2)(X, X) @ point.b)))
+        assert not asked
+        again = next(chunked_smo(qp, tol=1e-3, start=Point(point.b)))
+    assert len(asked) == 1
+    assert first.gap == pytest.approx(again.gap, abs=1e-4)
+
+
+@pytest.mark.parametrize("regression", [False, True])
+def test_levels_that_hold_no_row_of_interest_are_gone_through(by_chunks, regression):
+    X, _ = data()
+    rare = np.zeros(ROWS)
+    rare[[3, 4, 1001]] = 1.0  # in none of the parts but the whole
+    assert not np.isin([3, 4, 1001], part_of(ROWS, level_sizes(ROWS, 256)[0])).any()
+    model = (SVR if regression else SVC)(C=3.0, gamma=0.2, cache_size=MEMORY).fit(X, rare)
+    assert by_chunks
+    assert model.converged_
+    other = (SVR if regression else SVC)(C=3.0, gamma=0.2, cache_size=200, solver="ipm").fit(X, rare)
+    assert model.primal_objective_ == pytest.approx(other.primal_objective_, rel=2e-3)
 
 
 def test_small_sparse_wide_and_slow_rows_are_not_solved_by_chunks(monkeypatch):

@@ -28,6 +28,7 @@ from buttress.solvers.ridge.leave_one_out import Ridge
 from buttress.solvers.run import Step, Steps
 
 TOGETHER = 16  # factors of a product
+LEAST_FACTOR = 1e-18  # float64 holds a product of so many of them
 
 
 @dataclass(frozen=True)
@@ -135,16 +136,16 @@ def label_likelihoods(scores: Array, codes: NDArray[np.intp], rates: Array) -> A
 def _mean_log(given: Array, slope: Array, least: Array) -> Array:
     """Return the mean over n numbers q of log(slope q + least), for each of R slopes, from products of a few factors.
 
-    Factors of at least 1e-18 are multiplied sixteen at a time, which float64 holds; where least is smaller, singly.
+    Logarithms are of products of several factors; where ``least`` is below LEAST_FACTOR, of single ones.
     """
     few = TOGETHER
     n = len(given) // few * few
-    safe = least > 1e-18
+    safe = least > LEAST_FACTOR
     sums = np.empty(len(least))
     alone = slope[~safe] * given[:, None] + least[~safe]
     sums[~safe] = np.log(alone + TINY).sum(axis=0)
     factors = slope[safe] * given[:, None] + least[safe]
-    products = factors[:n].reshape(-1, few, factors.shape[1]).prod(axis=1)
+    products = factors[:n].reshape(n // few, few, factors.shape[1]).prod(axis=1)
     sums[safe] = np.log(products).sum(axis=0) + np.log(factors[n:]).sum(axis=0)
     return np.asarray(sums / len(given))
 

@@ -1,7 +1,7 @@
 """The program of ``program.py`` with many rows: solved on the rows in question, the others looked at now and then.
 
 A machine of a million rows needs the entries of its support vectors with all rows once, to know that the others are
-none. Block SMO (``smo.py``) computes them a dozen times. Here
+none. Block SMO (``smo.py``) computes them several times. Here
 
 1. a part of the rows is solved first, with larger bounds, and a part of that before it: the levels of ``levels.py``;
 2. K b of that solution on the rows of the next level tells which of them may have a coefficient. K b is then kept on
@@ -54,11 +54,15 @@ LEAST_SLICE = 4096  # rows of a slice, so that threads have some each
 
 @dataclass
 class _Product:
-    """A sum over columns of K (numbers of all rows) that is being added to f at the ``wanted`` rows of a level."""
+    """A sum over columns of K (numbers of all rows) that is being added to f at the ``wanted`` rows of a level.
+
+    ``guess`` says that it is K b of the b with which a level starts.
+    """
 
     columns: Index
     weights: Array
     wanted: Index
+    guess: bool = False
     done: int = 0
 
 
@@ -161,16 +165,17 @@ def chunk_rows(rows: KernelRows) -> int:
 
 def _first(qp: QP, at: Point, sizes: list[int]) -> _State:
     """Return the state at the first level, or at the last one if the point is not 0."""
-    started = bool(at.b.any())
-    index = part_of(len(qp.p), len(qp.p) if started else sizes[0])
+    given = bool(at.b.any())
+    index = part_of(len(qp.p), len(qp.p) if given else sizes[0])
     b = at.b[index]
     everything = np.arange(len(index))
     f = np.zeros(len(b))
-    if started:
-        f = _sums(qp, np.flatnonzero(b), b[b != 0], everything) if at.f is None else at.f.copy()
-    found = violation(f - qp.p, b, qp.lo, qp.hi, qp.l1) if started else violation(-qp.p, at.b, qp.lo, qp.hi, qp.l1)
+    if given:
+        known = at.stored if at.f is None else at.f
+        f = products(qp, b) if known is None else known.copy()
+    found = violation(f - qp.p, b, qp.lo, qp.hi, qp.l1) if given else violation(-qp.p, at.b, qp.lo, qp.hi, qp.l1)
     objective = _objective(level_of(qp, index), b, f)
-    return _State(len(sizes) - 1 if started else 0, index, b, f, [_Circle(everything, np.zeros(len(b)))], at.b.copy(),
+    return _State(len(sizes) - 1 if given else 0, index, b, f, [_Circle(everything, np.zeros(len(b)))], at.b.copy(),
                   objective, found, objective, downwards=at.downwards)
 
 
@@ -201,18 +206,19 @@ def _advance(qp: QP, level: QP, state: _State, last: bool) -> None:
     if not state.guessed:
         _set_out(level, state, last)
     else:
-        _reach(qp, level, state)
+        _reach(qp, level, state, guess=product.guess)
 
 
 def _set_out(level: QP, state: _State, last: bool) -> None:
     """Choose b and the first circle from K b of the level before, and begin to compute K b."""
     state.guessed = True
     state.b, known = started(level, state.f, state.mass)
+    known = known if len(known) else np.arange(len(state.b))  # its targets may all be equal, which tells nothing
     state.f = np.zeros(len(state.b))
     circle = _Circle(known, np.zeros(len(state.b)))
     state.circles = [state.circles[0], circle] if last else [circle]  # only the last level looks at all its rows
     support = np.flatnonzero(state.b)
-    state.product = _Product(state.index[support], state.b[support], known)
+    state.product = _Product(state.index[support], state.b[support], known, guess=True)
 
 
 def _view(level: QP, state: _State) -> _View:
@@ -265,7 +271,7 @@ def _narrowed(level: QP, state: _State, view: _View) -> _View:
     """
     inner = state.circles[-1].rows
     some = inner[in_question(view.qp, state.b[inner], state.f[inner], view.gap, unit(level))]
-    if len(some) > NARROWER * len(inner):
+    if not len(some) or len(some) > NARROWER * len(inner):
         return view
     state.circles.append(_Circle(some, state.b.copy()))
     found = _view(level, state)
@@ -286,8 +292,7 @@ def _close_circle(state: _State) -> None:
 
 
 def _solve_chunk(qp: QP, level: QP, state: _State, view: _View, aim: float) -> int:
-    """Solve for the variables of the inner circle that violate the conditions most; return the number of pair updates.
-    """
+    """Solve for the inner circle's variables that violate the conditions most; return the number of pair updates."""
     inner = state.circles[-1].rows
     last = np.flatnonzero(np.isin(inner, state.chunk, assume_unique=True))
     chosen = working_set(view.up, view.down, min(chunk_rows(qp.rows), len(inner)), last)
@@ -333,8 +338,10 @@ def _rows_among(rows: KernelRows, index: Index) -> KernelRows:
     return KernelRows(cache.kernel, cache.X[rows.index[index]], cache.megabytes, rows.real)
 
 
-def _reach(qp: QP, level: QP, state: _State) -> None:
+def _reach(qp: QP, level: QP, state: _State, *, guess: bool = False) -> None:
     """Note the point of the whole program that b is, or makes when divided by how much larger its bounds are.
+
+    Where b is the guess at the start of a level, the point of the level before stays if it is better.
 
     Where all of b is in the inner circle, the objective is computed anew, without the rounding of changes to it.
     """
@@ -342,10 +349,13 @@ def _reach(qp: QP, level: QP, state: _State) -> None:
     if np.count_nonzero(state.b) == np.count_nonzero(state.b[inner]):
         state.objective = _objective(_restricted(level, inner), state.b[inner], state.f[inner])
     share = len(state.index) / len(qp.p)
+    linear = float(level.p @ state.b - level.l1 @ np.abs(state.b))
+    objective = share**2 * (state.objective + linear) - share * linear
+    if guess and objective > state.reached_objective:
+        return
     state.reached = np.zeros(len(qp.p))
     state.reached[state.index] = np.clip(share * state.b, qp.lo[state.index], qp.hi[state.index])
-    linear = float(level.p @ state.b - level.l1 @ np.abs(state.b))
-    state.reached_objective = share**2 * (state.objective + linear) - share * linear
+    state.reached_objective = objective
 
 
 def _objective(qp: QP, b: Array, f: Array) -> float:
@@ -357,6 +367,11 @@ def _restricted(level: QP, rows: Index) -> QP:
     if len(rows) == len(level.p):
         return level
     return QP(level.rows, level.p[rows], level.lo[rows], level.hi[rows], level.start[rows], level.l1[rows])
+
+
+def products(qp: QP, b: Array) -> Array:
+    """Return K b, of which nothing is stored."""
+    return _sums(qp, np.flatnonzero(b), b[b != 0], np.arange(len(b)))
 
 
 def _sums(qp: QP, columns: Index, weights: Array, wanted: Index) -> Array:

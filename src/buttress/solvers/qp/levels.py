@@ -4,7 +4,8 @@ A *level* is the program on a part of the rows, with bounds as many times larger
 solution is near that of the whole. The last level is the whole program.
 
 The constants were chosen on ``exact.synthetic(n, 30, seed=s)`` of ``benchmarks/`` with n of 40,000, 50,000 and 100,000
-and s of 1, 2 and 3, C=1, which no figure in the docs is of; docs/svm.md says what other values cost.
+and s of 1, 2 and 3, C=1, of which the figure of docs/svm.md is not; its table of ideas says what other values of some
+of them cost.
 """
 
 import numpy as np

@@ -33,7 +33,7 @@ from buttress.solvers.qp.active_set import (
 )
 from buttress.solvers.qp.at_once import one_pass
 from buttress.solvers.qp.certificate import Certificate, certify, objectives, whole_certificate
-from buttress.solvers.qp.chunks import chunked_smo, suits
+from buttress.solvers.qp.chunks import chunked_smo, products, suits
 from buttress.solvers.qp.interior_point import INTERIOR_ROWS, interior_point, snapped
 from buttress.solvers.qp.program import QP, Point, bias
 from buttress.solvers.qp.smo import block_smo
@@ -154,7 +154,8 @@ def _solve(qp: QP, limits: Limits) -> SVMSolution:
             plan = _Plan("ipm", INTERIOR_TARGET * limits.gap_tol)
     while True:
         outcome, point = _phase(qp, point, limits, plan, left(), total)
-        found = _Candidate(point, certify(qp, point, partial(_surely_enough, plan=plan, limits=limits)))
+        over = outcome.status not in ("converged", "exhausted", "stalled")
+        found = _Candidate(point, certify(qp, point, partial(_surely_enough, plan=plan, limits=limits, over=over)))
         proof = found.proof
         small = _good_enough(proof, plan, limits)
         done = outcome.status in ("converged", "exhausted")
@@ -210,8 +211,10 @@ def _good_enough(proof: Certificate, plan: _Plan, limits: Limits) -> bool:
     return gap and (plan.solver == "ipm" or limits.by_gap or proof.violation <= MET * limits.tol)
 
 
-def _surely_enough(proof: Certificate, plan: _Plan, limits: Limits) -> bool:
-    """Say whether the certificate is good enough, and float32 values add little to it."""
+def _surely_enough(proof: Certificate, plan: _Plan, limits: Limits, over: bool) -> bool:
+    """Say whether the certificate is good enough, or that of a run that is ``over``, and float32 values add little."""
+    if over:
+        return proof.doubt <= DOUBTED * proof.gap
     return _good_enough(proof, plan, limits) and proof.doubt <= DOUBTED * limits.gap_tol * abs(proof.primal)
 
 
@@ -271,6 +274,8 @@ def _pairs_phase(
     by_chunks = limits.convex and suits(qp)
     steps = (chunked_smo if by_chunks else block_smo)(qp, tol=plan.target, start=point, gap=plan.gap)
     outcome = _run(steps, limits, plan.target, max_time, allowed, patience, keep="last" if by_chunks else "best")
+    if by_chunks and outcome.state.stored is None:  # it was cut short; no row of K is stored
+        return outcome, replace(outcome.state, stored=products(qp, outcome.state.b))
     small = n <= ACTIVE_SET_ROWS and qp.rows.real == np.float64
     finish = small and outcome.status in ("converged", "exhausted")
     return outcome, exact_finish(qp, outcome.state, left=left) if finish else outcome.state
