@@ -177,7 +177,7 @@ def wrong_labels(folder: str | None) -> Iterator[Row]:
     learners = {who: learner for who, learner in known.items() if who in ("ours", *peers)}
     for name in [name for name in NAMES["labels"] if name not in CHOOSING["labels"]][::7]:
         for kind, rate in trial.LABELS[1:]:
-            trial.label_cell(name, kind, rate, 0, learners, results, defaultdict(list))
+            trial.label_cell(name, kind, rate, 0, learners, results, defaultdict(list), defaultdict(list))
     means = {who: {key: np.mean([value for (_, _, other), row in results.items() if other == who for value in row[key]])
                    for key in ("auroc", "accuracy", "time")} for who in learners}
     for who, peer in peers.items():
