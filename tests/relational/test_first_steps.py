@@ -109,6 +109,15 @@ def test_a_join_is_of_a_list_of_tables():
             Join(tables)
     with pytest.raises(ValueError, match="using must be a list"):
         Join([people], using=[3])
+    with pytest.raises(ValueError, match="It holds a int"):
+        Join(one for one in (people, 3))
+
+
+def test_a_join_keeps_what_is_given_once():
+    """Generators of tables, pairs and names declare the join that lists of them do."""
+    tables = shop().tables
+    assert repr(Join(iter(tables), iter([("people.id", "visits.id")]), using=iter(["id"]))) == repr(
+        Join(tables, [("people.id", "visits.id")], using=["id"]))
 
 
 @pytest.mark.parametrize("engine", ["memory", "sql"])

@@ -152,11 +152,10 @@ class Join:
 
     def __init__(self, tables: Sequence[Table], on: Sequence[Sequence[str]] = (), *, using: Sequence[str] = (),
                  max_bag_rows: int = 10_000_000, as_of: str | None = None):
-        _check_form(on, using)
-        _check_tables(tables)
-        self.tables = list(tables)
+        _check_form(on)
+        self.tables = _tables(tables)
         self.on = [_texts_of(pair) for pair in on]
-        self.using = list(using)
+        self.using = _columns("using", using)
         self.max_bag_rows = max_bag_rows
         self.as_of = as_of
         if as_of is not None:
@@ -278,20 +277,22 @@ def _columns(what: str, columns: object) -> list[str]:
     return found
 
 
-def _check_tables(tables: object) -> None:
+def _tables(tables: object) -> list[Table]:
+    """Return tables as a list; ValueError for what is no list of them."""
     if isinstance(tables, Table):
         raise ValueError(f"tables must be a list of Table. Got one. Use [{tables!r}].")
     if not isinstance(tables, Iterable):
         raise ValueError(f"tables must be a list of Table. Got {type(tables).__name__}.")
-    other = next((one for one in tables if not isinstance(one, Table)), None)
+    found = list(tables)
+    other = next((one for one in found if not isinstance(one, Table)), None)
     if other is not None:
         raise ValueError(f"tables must be a list of Table. It holds a {type(other).__name__}. Use Table('name', "
                          "source, features=[...]).")
+    return found
 
 
-def _check_form(on: object, using: object) -> None:
-    """Refuse an ``on`` that is no list of pairs, and a ``using`` that is no list of names, with how to write it."""
-    _columns("using", using)
+def _check_form(on: object) -> None:
+    """Refuse an ``on`` that is no list of pairs, with how to write it."""
     if isinstance(on, dict):
         raise ValueError(f"on must be a list of pairs. Got a dict. Use on={list(on.items())!r}.")
     if isinstance(on, str) or not isinstance(on, Iterable):
