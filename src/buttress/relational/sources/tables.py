@@ -88,23 +88,35 @@ def gathered(source: Frame | FileSource, names: Sequence[str]) -> Frame:
 
 def check_source(name: str, source: Any) -> None:
     """Refuse what is no source of the table ``name``, with how to write one."""
-    if isinstance(source, tuple):
-        turned = len(source) == 2 and isinstance(source[0], str) and hasattr(source[1], "execute")
-        fix = " Give the connection first: (connection, 'table')." if turned else \
-            "" if len(source) == 2 and _is_table_name(source[1]) else \
-            " A table's schema goes with its name: (connection, ('schema', 'table'))."
-    elif isinstance(source, list) and not all(isinstance(path, (str, Path)) for path in source):
-        fix = " A list must hold paths of files. Make a frame of rows: pandas.DataFrame(rows)."
-    elif is_files(source) or any(hasattr(source, part) for part in ("collect_schema", "column_names", "columns")) \
-            or _is_dataset(source):
-        fix = ""
-    elif hasattr(source, "execute") or hasattr(source, "raw_connection") or hasattr(source, "sparkContext"):
-        fix = f" Name the table in the database too: (connection, {name!r})."
-    else:
-        fix = " Make a frame of it, with pandas.DataFrame and named columns."
-    if fix:
+    hint = _hint(name, source)
+    if hint is not None:
         raise ValueError(f"The source of table {name!r} must be a frame, a file or (connection, table name). Got "
-                         f"{type(source).__name__}.{fix}")
+                         f"{type(source).__name__}. {hint}")
+
+
+def _hint(name: str, source: Any) -> str | None:
+    """Return how to write the source of the table ``name``, or None for what is one."""
+    if isinstance(source, tuple):
+        return _tuple_hint(source)
+    if isinstance(source, list) and not all(isinstance(path, (str, Path)) for path in source):
+        return "A list must hold paths of files. Make a frame of rows: pandas.DataFrame(rows)."
+    if is_files(source) or _has(source, "collect_schema", "column_names", "columns") or _is_dataset(source):
+        return None
+    if _has(source, "execute", "raw_connection", "sparkContext"):
+        return f"Name the table in the database too: (connection, {name!r})."
+    return "Make a frame of it, with pandas.DataFrame and named columns."
+
+
+def _tuple_hint(source: tuple[Any, ...]) -> str | None:
+    if len(source) == 2 and isinstance(source[0], str) and hasattr(source[1], "execute"):
+        return "Give the connection first: (connection, 'table')."
+    if len(source) == 2 and _is_table_name(source[1]):
+        return None
+    return "A table's schema goes with its name: (connection, ('schema', 'table'))."
+
+
+def _has(source: object, *parts: str) -> bool:
+    return any(hasattr(source, part) for part in parts)
 
 
 def _is_table_name(value: object) -> TypeGuard[TableName]:
