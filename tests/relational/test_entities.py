@@ -192,6 +192,32 @@ def test_keys_of_text_and_several_columns(engine):
     np.testing.assert_allclose(found, wanted, rtol=1e-12)
 
 
+@pytest.mark.parametrize("empty", [(), ("b",), ("c",), ("b", "c")], ids=str)
+def test_tables_without_rows_have_keys_of_the_other_side(postgres, empty):
+    """A uuid and an enum of an empty table are not known to be words, which the keys of the rows are."""
+    owner, reader = postgres
+    owner.execute("CREATE TYPE hue AS ENUM ('red', 'blue')")
+    owner.execute("CREATE TABLE hued (id uuid, hue hue, x real)")
+    owner.execute("CREATE TABLE hued_more (hue hue, z real)")
+    ids = [f"00000000-0000-0000-0000-{i:012d}" for i in range(3)]
+    if "b" not in empty:
+        owner.execute("INSERT INTO hued VALUES (%s, 'red', 1), (%s, 'red', 3), (%s, NULL, 5)", (ids[0], ids[0], ids[1]))
+    if "c" not in empty:
+        owner.execute("INSERT INTO hued_more VALUES ('red', 1), ('red', 2), ('blue', 4)")
+    rows = pd.DataFrame({"id": ids})
+    join = Join([Table("a", rows), Table("b", (reader, "hued"), features=["x"]),
+                 Table("c", (reader, "hued_more"), features=["z"])], [("a.id", "b.id"), ("b.hue", "c.hue")])
+    try:
+        found = EntityFeatures(join, ("count", "sum"), engine="sql").fit_transform(rows)
+    finally:
+        reader.rollback()
+        owner.execute("DROP TABLE hued, hued_more")
+        owner.execute("DROP TYPE hue")
+    b = [[0, 0]] * 3 if "b" in empty else [[2, 4], [1, 5], [0, 0]]
+    c = [[0, 0]] * 3 if empty else [[4, 6], [0, 0], [0, 0]]
+    np.testing.assert_array_equal(found, np.hstack([b, c]))
+
+
 def shop_with_a_leak(seed=0, n=400):
     """Customers whose visits after the label's date tell the label, and whose visits before say nothing of it."""
     rng = np.random.default_rng(seed)

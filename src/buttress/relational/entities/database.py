@@ -41,32 +41,47 @@ class Place:
 
 
 def find_place(join: Join, paths: Mapping[int, list[Hop]], numbers: Sequence[int], memory: float,
-               owner: object = None) -> Place:
+               owner: object = None, asked: Mapping[str, Column] | None = None) -> Place:
     """Return where the tables with these numbers are, and how their columns in use read.
 
+    ``asked`` are the columns of the rows that features are for; without them, it is for a SELECT that is kept.
     Tables of Spark, which has no transactions, are read once for an ``owner``, and kept as long as it lives.
     """
     columns = {t: used(join, paths, t) for t in numbers}
     connection, dialect, items = home_of([join.tables[t] for t in numbers], [columns[t] for t in numbers], memory)
     if dialect is SPARK and owner is not None:
         items = pinned_tables(owner, cast(SparkSession, connection), items, [columns[t] for t in numbers])
-    tables = {}
+    timed = {}
     samples = {}
     for t, item in zip(numbers, items):
         table = join.tables[t]
         as_of = [join.find_column(join.as_of)[1]] if join.as_of is not None and t == join.root else []
         read = list(dict.fromkeys([*columns[t], *as_of]))
         samples[t] = column_sample(connection, dialect, item, read)
-        tables[t] = _sql_table(table.features, item, samples[t], as_of[0] if as_of else table.time, dialect)
+        timed[t] = as_of[0] if as_of else table.time
+    texts = _text_columns(paths, samples if asked is None else {**samples, join.root: asked})
+    tables = {t: _sql_table(join.tables[t].features, item, samples[t], timed[t], dialect,
+                            [name for name in samples[t] if (t, name) in texts]) for t, item in zip(numbers, items)}
     return Place(connection, dialect, tables, samples)
 
 
+def _text_columns(paths: Mapping[int, list[Hop]], samples: Mapping[int, Mapping[str, Column]]) -> set[tuple[int, str]]:
+    """Return (table, column) of text, and of columns without a value that are equal to one of text."""
+    found = {(t, name) for t, columns in samples.items() for name, column in columns.items() if column.kind == "text"}
+    pairs = {((hop.parent, above), (hop.child, below)) for hops in paths.values() for hop in hops
+             for above, below in hop.columns}
+    for _ in pairs:  # as far as a chain of them may reach
+        found |= {(t, name) for pair in pairs if not found.isdisjoint(pair) for t, name in pair
+                  if samples[t][name].null.all()}
+    return found
+
+
 def _sql_table(features: Sequence[str], item: str, sample: dict[str, Column], time: str | None,
-               dialect: Dialect) -> SqlTable:
+               dialect: Dialect, texts: Sequence[str]) -> SqlTable:
     quoted = {name: ALIASED.format(dialect.quote(name)) for name in sample}
     nan = dialect.number(np.nan)
     keys = {name: f"NULLIF({quoted[name]}, {nan})" if column.values.dtype.kind == "f" and not column.null.all()
-            else f"CAST({quoted[name]} AS TEXT)" if column.kind == "text" and dialect is POSTGRES  # uuid, enum, char(n)
+            else f"CAST({quoted[name]} AS TEXT)" if name in texts and dialect is POSTGRES  # uuid, enum, char(n)
             else quoted[name] for name, column in sample.items()}
     values = {name: quoted[name] if sample[name].kind == "text"
               else as_number(quoted[name], sample[name], dialect, nan_is_null=True) for name in features}
@@ -90,7 +105,7 @@ class InDatabase:
         self.paths = paths
         self.asked = asked
         self.as_of = as_of
-        self.place = find_place(join, paths, list(paths), memory, self)
+        self.place = find_place(join, paths, list(paths), memory, self, asked)
         self.keys = root_keys(paths)
         self._check_keys()
 
