@@ -8,7 +8,7 @@ from relational_problems import joined
 from relational_storage import in_database, store
 from sklearn.model_selection import GridSearchCV
 
-from buttress.relational import Join, RelationalLinearSVC, Table
+from buttress.relational import EntityFeatures, Join, RelationalLinearSVC, Table
 from buttress.relational.command import read_join
 from buttress.relational.plan.prepare import prepare
 from buttress.relational.sources.dialects import DUCKDB, POSTGRES
@@ -147,6 +147,46 @@ def test_scores_inside_a_database_fill_null_as_in_training(duckdb_connection):
     model = RelationalLinearSVC(alpha=0.1, missing="mean").fit(join)
     with pytest.raises(ValueError, match="one database"):
         model.to_sql(join)
+
+
+def check_kept(rows, there, execute, run, spoil):
+    """Scores and features are the same where their SELECTs were written while ``spoil`` had taken the values away."""
+    timeless = Join(there.tables, there.on)
+    model = RelationalLinearSVC(alpha=0.1, missing="mean", random_state=0).fit(timeless)
+    made = EntityFeatures(there, missing="mean", engine="sql").fit(rows)
+    wanted = np.column_stack([model.decision_function(timeless), made.transform(rows)])
+    for name in ("kept_a", "kept_b"):
+        execute(f"CREATE TABLE {name}_full AS SELECT * FROM {name}")
+        execute(spoil.format(name))
+    statements = model.to_sql(timeless, ["id"]), made.to_sql(["id"])
+    for name in ("kept_a", "kept_b"):
+        execute(f"DELETE FROM {name}")
+        execute(f"INSERT INTO {name} SELECT * FROM {name}_full")
+    scores, features = ({row[0]: row[1:] for row in run(statement).fetchall()} for statement in statements)
+    np.testing.assert_allclose([scores[i] + features[i] for i in rows["id"]], wanted, rtol=1e-9, atol=1e-9)
+    for name in ("kept_a", "kept_b"):
+        execute(f"DROP TABLE {name}")
+        execute(f"DROP TABLE {name}_full")
+
+
+@pytest.mark.parametrize("spoil", ["DELETE FROM {}", 'UPDATE {} SET x = NULL, vip = NULL, c = NULL, "at" = NULL'],
+                         ids=["no rows", "NULL alone"])
+def test_selects_that_are_written_before_there_are_values_are_right_later(duckdb_connection, postgres, spoil):
+    owner, reader = postgres
+    a, b = (pd.DataFrame({"k": [1, 1, 2, 3], "x": [0.5, -1.0, 2.0, 3.0], "vip": [True, False, True, True],
+                          "c": ["u", "v", "v", "u"], "at": pd.date_range(day, periods=4)})
+            for day in ("2020-01-03", "2020-01-01"))
+    a["id"], a["y"] = np.arange(4), [0, 1, 1, 0]
+    join = Join([Table("a", a, features=["x", "vip", "c"], label="y"),
+                 Table("b", b, features=["x", "vip", "c"], time="at")], [("a.k", "b.k")], as_of="a.at")
+    there = in_database(join, duckdb_connection, duckdb_connection.execute, DUCKDB, "kept")
+    check_kept(a, there, duckdb_connection.execute, duckdb_connection.execute, spoil)
+    there = in_database(join, reader, owner.execute, POSTGRES, "kept")
+    reader.autocommit = True  # so that no transaction of the reader holds its tables
+    try:
+        check_kept(a, there, owner.execute, reader.execute, spoil)
+    finally:
+        reader.autocommit = False
 
 
 def test_spark_frames_are_scored_where_they_are(spark):

@@ -17,7 +17,7 @@ from buttress.relational.plan.keys import check_exact, check_kinds
 from buttress.relational.sources.columns import Column
 from buttress.relational.sources.databases import Connection, SparkSession, pinned_tables, select
 from buttress.relational.sources.dialects import POSTGRES, SPARK, Dialect
-from buttress.relational.sql.plan import column_sample, home_of
+from buttress.relational.sql.plan import column_sample, home_of, typed_sample
 from buttress.relational.sql.text import as_number, own_prefix
 
 ALIASED = "b.{}"  # columns of tables are read under this alias, beside those of expressions
@@ -53,11 +53,12 @@ def find_place(join: Join, paths: Mapping[int, list[Hop]], numbers: Sequence[int
         items = pinned_tables(owner, cast(SparkSession, connection), items, [columns[t] for t in numbers])
     timed = {}
     samples = {}
+    sample = typed_sample if asked is None else column_sample
     for t, item in zip(numbers, items):
         table = join.tables[t]
         as_of = [join.find_column(join.as_of)[1]] if join.as_of is not None and t == join.root else []
         read = list(dict.fromkeys([*columns[t], *as_of]))
-        samples[t] = column_sample(connection, dialect, item, read)
+        samples[t] = sample(connection, dialect, item, read)
         timed[t] = as_of[0] if as_of else table.time
     texts = _text_columns(paths, samples if asked is None else {**samples, join.root: asked})
     tables = {t: _sql_table(join.tables[t].features, item, samples[t], timed[t], dialect,

@@ -1,5 +1,6 @@
 """Where the tables of a join live in SQL, and the tree of FROM items that counting is written over."""
 
+import re
 import tempfile
 import weakref
 from collections.abc import Sequence
@@ -20,6 +21,9 @@ from buttress.relational.sql.text import SqlNode, SqlTree
 KIND_ROWS = 100  # rows read of a column to learn what kind of values it holds
 LEAST_MEMORY = 200  # megabytes without which DuckDB cannot sort or join
 VALUE_MEGABYTES = 8e-6  # megabytes of a value: a 64-bit float or integer
+TYPES = (("bool", "bool"), (r"u?(tiny|small|big|huge)?int(eger)?$", "int64"),
+         ("numeric|decimal|real|float|double", "float64"),
+         ("timestamp|date$", "datetime64[us]"), ("time|interval", "timedelta64[us]"))  # others read as text
 Columns = dict[tuple[int, str], str]  # (table, column) -> its quoted name in the node that holds the table
 
 
@@ -71,6 +75,20 @@ def column_sample(connection: Connection, dialect: Dialect, item: str, names: Se
         more = select(connection, f"SELECT {quoted[name]} FROM {item} q WHERE {quoted[name]} IS NOT NULL "
                                   f"LIMIT {KIND_ROWS}", dialect)
         out[name] = make_column(objects([row[0] for row in more]), zoned=name in zoned)
+    return out
+
+
+def typed_sample(connection: Connection, dialect: Dialect, item: str, names: Sequence[str]) -> dict[str, Column]:
+    """Return ``column_sample``, with one value of the type of each column that holds none: for a SELECT that is kept.
+
+    What such a SELECT finds when it is run may be more than NULL.
+    """
+    out = column_sample(connection, dialect, item, names)
+    for name in [name for name in names if out[name].null.all()]:
+        held = f"(SELECT {dialect.quote(name)} FROM {item} q LIMIT 1)"  # NULL of that type where there is no row
+        kind = str(select(connection, f"SELECT {dialect.type_of.format(held)}", dialect)[0][0])
+        out[name] = make_column(np.zeros(1, next((dtype for pattern, dtype in TYPES if re.match(pattern, kind, re.I)),
+                                                 "str")))
     return out
 
 

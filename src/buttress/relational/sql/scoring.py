@@ -6,7 +6,7 @@ from buttress.relational.declare import Join
 from buttress.relational.plan.plan import indicator_name
 from buttress.relational.sources.columns import Column
 from buttress.relational.sources.dialects import Dialect
-from buttress.relational.sql.plan import column_sample, sql_home, sql_tree
+from buttress.relational.sql.plan import sql_home, sql_tree, typed_sample
 from buttress.relational.sql.text import SqlTree, as_number, base, joins, keys_of, weight_columns
 
 
@@ -22,7 +22,7 @@ def scoring(join: Join, coefficients: Mapping[str, float], intercept: float, fea
     connection, dialect, items = sql_home(join, pairs, 0.0)
     tree, names, node_of = sql_tree(join, pairs, connection, dialect, items, False)
     numbers = {table.name: i for i, table in enumerate(join.tables)}
-    samples = [column_sample(connection, dialect, item, [column for name, column in features if name == table.name])
+    samples = [typed_sample(connection, dialect, item, [column for name, column in features if name == table.name])
                for table, item in zip(join.tables, items)]
     for table, column in features:
         i = numbers[table]
