@@ -104,6 +104,7 @@ def solve_ball(
         small = ball.gap <= gap_tol * max(ball.primal, NO_GAP * scale)
         if ended and not small and rows.real == np.float32:
             rows.cache.widen()
+            point = replace(point, stored=None)
         elif small or not outcome.converged or target < tightest:
             ball.converged = small and ended
             outcome.n_iter = used

@@ -165,12 +165,14 @@ def _solve(qp: QP, limits: Limits) -> SVMSolution:
             best = found
         improved = proof.violation < FASTER * worst
         worst = proof.violation
+        real = qp.rows.real
         following = _next(qp, limits, outcome, plan, proof, improved)
         if following is None:
             best = replace(best, point=replace(best.point, downwards=point.downwards))
             return _solution(qp, best, total, limits, converged=small and limits.convex and done)
         plan = following
-        point = replace(point, f=proof.f)  # float32 rows then add only the changes to it
+        # Float32 rows then add only the changes to f. Float64 rows begin anew, for parts of f are from float32 ones.
+        point = replace(point, f=proof.f if qp.rows.real == real else None, stored=None)
 
 
 def _unfollowed(qp: QP, limits: Limits) -> bool:
