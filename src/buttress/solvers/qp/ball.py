@@ -98,8 +98,7 @@ def solve_ball(
                       callback=callback, progress=progress, name="SVDD", warn=not inner, inner=inner)
         used += outcome.n_iter
         ended = outcome.status in ("converged", "exhausted")
-        finish = ended and len(rows) <= exact_rows
-        point = exact_finish(qp, outcome.state, left=left) if finish else outcome.state
+        point = exact_finish(qp, outcome.state, left=left) if ended and len(rows) <= exact_rows else outcome.state
         ball = certified(qp, point.b, total, outcome)
         small = ball.gap <= gap_tol * max(ball.primal, NO_GAP * scale)
         if ended and not small and rows.real == np.float32:
