@@ -9,6 +9,7 @@ from sklearn.base import clone
 from sklearn.exceptions import UnsetMetadataPassedError
 from sklearn.kernel_ridge import KernelRidge
 from sklearn.linear_model import LinearRegression, LogisticRegression, PoissonRegressor, Ridge
+from sklearn.metrics import get_scorer
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MaxAbsScaler, StandardScaler, scale
@@ -356,7 +357,9 @@ def test_sever_in_a_search_passes_weights_on(routing):
     weight = np.random.default_rng(0).uniform(0.1, 5, size=60)
     sever = SeverRegressor(Ridge().set_fit_request(sample_weight=True), kernel="linear")
     inside = make_pipeline(StandardScaler().set_fit_request(sample_weight=False), sever)
-    search = GridSearchCV(inside, {"severregressor__contamination": [0.1, 0.2]}, cv=3).fit(X, y, sample_weight=weight)
+    scoring = get_scorer("r2").set_score_request(sample_weight=False)
+    search = GridSearchCV(inside, {"severregressor__contamination": [0.1, 0.2]}, cv=3, scoring=scoring)
+    search.fit(X, y, sample_weight=weight)
     best = search.best_estimator_
     left = best[-1].inlier_mask_
     direct = Ridge().fit(best[0].transform(X)[left], y[left], sample_weight=weight[left])
