@@ -276,7 +276,7 @@ def check_values(X: Array, columns: Sequence[str], who: str = "buttress") -> Non
     """Raise ValueError, naming the first column of ``X`` (n, d) that holds NaN, inf or a value beyond 1e100."""
     if _surely_within(X):
         return
-    with np.errstate(invalid="ignore"):
+    with np.errstate(invalid="ignore", over="ignore"):  # 1e100 overflows beside float32 values
         bad = ~(np.abs(np.asarray(X.data) if issparse(X) else X) <= LARGEST)
     if not bad.any():
         return

@@ -22,8 +22,3 @@ def give_back(buffer: Array) -> None:
     """Keep the buffer for the next fit, unless it is large or one is kept already."""
     if buffer.size <= WAITING_BYTES and not _kept:
         _kept.append(buffer)
-
-
-def release_memory() -> None:
-    """Give the memory that is kept for the next fit back to the system."""
-    _kept.clear()
