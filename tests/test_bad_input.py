@@ -162,6 +162,7 @@ def test_nan_among_float32_values_is_named_without_a_warning():
     """The largest value allowed is beyond what float32 holds."""
     X = np.random.default_rng(0).normal(size=(20, 3)).astype(np.float32)
     X[7, 2] = np.nan
-    with warnings.catch_warnings(), pytest.raises(ValueError, match="column 2 .* row 7"):
+    with warnings.catch_warnings():
         warnings.simplefilter("error")
-        SVC().fit(X, np.arange(20) % 2)
+        with pytest.raises(ValueError, match=r"column 2 .* row 7"):
+            SVC().fit(X, np.arange(20) % 2)
