@@ -254,6 +254,9 @@ class RelationalLinearSVC(Probabilities, CallbackSupportMixin, ClassifierMixin, 
         self.n_iter_ = outcome.n_iter
         self.history_ = outcome.history
         self.coef_per_deviation_ = np.full_like(self.coef_, np.nan)
+        if outcome.status == "interrupted" and not plan.nodes:  # a database's transaction may have ended with its query
+            self._certainty = Certainty(missing="Ctrl-C came before rows for them were drawn. Call fit again.")
+            return self
         try:
             held, spread = sampled_scores(plan, oracle, found.beta, check_random_state(self.random_state))
             self._certainty = Certainty(held)

@@ -15,6 +15,7 @@ from buttress.relational.sources.databases import (
     reading,
     stand_in,
 )
+from buttress.relational.sources.deadline import heard
 from buttress.relational.sources.dialects import DUCKDB, POSTGRES, Dialect
 
 BLOCK_ROWS = 50_000  # rows of a block, about: each is a few megabytes
@@ -41,14 +42,14 @@ def blocks(connection: Connection, statement: str, dialect: Dialect, width: int)
 
 
 def _duckdb_blocks(connection: DuckDBConnection, statement: str) -> Iterator[Array]:
-    result: Any = connection.execute(statement)
+    result: Any = heard(lambda: connection.execute(statement), connection.interrupt)
     try:
         import pandas  # noqa: F401 (DuckDB hands over columns by it, which is many times faster than rows)
     except ImportError:
-        while rows := result.fetchmany(BLOCK_ROWS):
+        while rows := heard(lambda: result.fetchmany(BLOCK_ROWS), connection.interrupt):
             yield np.array(rows, dtype=np.float64)
         return
-    while len(frame := result.fetch_df_chunk(BLOCK_ROWS // VECTOR_ROWS)):
+    while len(frame := heard(lambda: result.fetch_df_chunk(BLOCK_ROWS // VECTOR_ROWS), connection.interrupt)):
         yield frame.to_numpy(dtype=np.float64)
 
 

@@ -12,7 +12,7 @@ from uuid import uuid4
 
 import numpy as np
 
-from buttress.relational.sources.deadline import cancelled_in_time
+from buttress.relational.sources.deadline import cancelled_in_time, heard
 from buttress.relational.sources.dialects import DUCKDB, POSTGRES, SPARK, Dialect, dialect_of
 
 LONGEST_LINE = 300  # characters of a line of a database's error that are shown
@@ -125,7 +125,7 @@ def one_snapshot(connections: Iterable[Connection]) -> Iterator[None]:
 def _busy(connection: DuckDBConnection) -> bool:
     """Say whether a connection has a result that is not fetched yet, which another query on it would lose."""
     try:
-        connection.sql("SELECT 1").fetchall()
+        _duckdb_rows(connection, "SELECT 1")
     except Exception as error:
         return "ResourceInUse" in type(error).__name__
     return False
@@ -134,16 +134,22 @@ def _busy(connection: DuckDBConnection) -> bool:
 @contextmanager
 def _duckdb_snapshot(connection: DuckDBConnection) -> Iterator[DuckDBConnection]:
     place = connection.cursor() if _busy(connection) else connection
-    with reading(place, DUCKDB):
-        first, second = (place.sql("SELECT txid_current()").fetchall() for _ in range(2))
-        ours = first != second  # else the user has begun a transaction, which is a snapshot
-        if ours:
-            place.sql("BEGIN TRANSACTION")  # begin() would drop a result that is not fetched yet, in DuckDB 1
+    ours: list[bool] = []  # filled by another thread, which ends what it began, whenever Ctrl-C comes
     try:
+        with reading(place, DUCKDB):
+            heard(lambda: ours.append(_begun(place)), place.interrupt)
         yield place
     finally:
-        if ours:
-            place.sql("ROLLBACK")
+        if any(ours):
+            heard(lambda: place.sql("ROLLBACK"), lambda: None)
+
+
+def _begun(connection: DuckDBConnection) -> bool:
+    """Begin a transaction, and say so, unless the user has begun one, which is a snapshot too."""
+    first, second = (connection.sql("SELECT txid_current()").fetchall() for _ in range(2))
+    if first != second:
+        connection.sql("BEGIN TRANSACTION")  # begin() would drop a result that is not fetched yet, in DuckDB 1
+    return first != second
 
 
 @contextmanager
@@ -227,8 +233,6 @@ def reading(connection: Connection, dialect: Dialect) -> Iterator[None]:
     except (ValueError, TimeoutError, SourceChangedError, SourceLostError):
         raise
     except Exception as error:
-        if type(error) is RuntimeError and "interrupted" in str(error):  # how DuckDB passes Ctrl-C on
-            raise KeyboardInterrupt from error
         raise SourceLostError(f"{dialect.name} failed while the join was read: {reason(error)}. {_fix(error)}") \
             from error
     finally:
@@ -317,7 +321,7 @@ def select_arrays(connection: Connection, statement: str) -> dict[str, Any]:
     """Run one SELECT on DuckDB and return its columns as arrays."""
     place = cast(DuckDBConnection, stand_in(connection, DUCKDB))
     with reading(place, DUCKDB):
-        return place.sql(statement).fetchnumpy()
+        return heard(lambda: place.sql(statement).fetchnumpy(), place.interrupt)
 
 
 def pinned(spark: SparkSession, statement: str) -> str:
@@ -353,8 +357,12 @@ def _rows(place: Connection, statement: str, dialect: Dialect) -> list[tuple[Any
     if dialect is SPARK:
         return [tuple(row) for row in cast(SparkSession, place).sql(statement).collect()]
     if dialect is DUCKDB:
-        return cast(DuckDBConnection, place).sql(statement).fetchall()
+        return _duckdb_rows(cast(DuckDBConnection, place), statement)
     return _postgres_rows(cast(PostgresConnection, place), statement)
+
+
+def _duckdb_rows(connection: DuckDBConnection, statement: str) -> list[tuple[Any, ...]]:
+    return heard(lambda: connection.sql(statement).fetchall(), connection.interrupt)
 
 
 def _run(connection: PostgresConnection, statement: str) -> None:

@@ -1,10 +1,14 @@
-"""How long a fit may take: the end of its time, known to every query that it sends."""
+"""What ends a query before its time: the limit of a fit, known to every query that it sends, and Ctrl-C."""
 
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future, wait
 from contextlib import contextmanager
 from contextvars import ContextVar
+from typing import TypeVar
+
+Found = TypeVar("Found")
 
 CANCEL_EVERY = 0.2  # seconds between two requests to cancel a query, which may not have begun at the first
 
@@ -65,3 +69,31 @@ def cancelled_in_time(cancel: Callable[[], object]) -> Iterator[None]:
     finally:
         ended.set()
         watcher.join()
+
+
+def heard(query: Callable[[], Found], cancel: Callable[[], object]) -> Found:
+    """Return ``query()``, made by another thread while this one listens: after Ctrl-C ``cancel`` until it ends.
+
+    DuckDB listens too, but not from the first: version 2.0 loses Ctrl-C that comes while it plans a query. Only the
+    main thread hears signals; from any other the query is made there.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        return query()
+    pending: Future[Found] = Future()
+
+    def make() -> None:
+        if pending.set_running_or_notify_cancel():
+            try:
+                pending.set_result(query())
+            except BaseException as error:
+                pending.set_exception(error)
+
+    try:
+        threading.Thread(target=make, daemon=True).start()
+        while not wait([pending], CANCEL_EVERY).done:
+            pass
+    except KeyboardInterrupt:
+        while not (pending.cancel() or wait([pending], CANCEL_EVERY).done):  # it cannot be where it has begun
+            cancel()
+        raise
+    return pending.result()

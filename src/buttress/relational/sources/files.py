@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, TypeGuard
 
 from buttress.relational.sources.databases import reason, remedy
-from buttress.relational.sources.deadline import cancelled_in_time
+from buttress.relational.sources.deadline import cancelled_in_time, heard
 from buttress.relational.sources.dialects import DUCKDB
 
 FileSource = str | Path | list[str] | list[Path]
@@ -36,10 +36,8 @@ def scanned(path: FileSource, statement: Callable[[str], str], fetch: str = "fet
     scan = scan_of(path)
     try:
         with cancelled_in_time(connection.interrupt):
-            return getattr(connection.execute(statement(scan)), fetch)()
+            return heard(lambda: getattr(connection.execute(statement(scan)), fetch)(), connection.interrupt)
     except Exception as error:
-        if type(error) is RuntimeError and "interrupted" in str(error):  # how DuckDB passes Ctrl-C on
-            raise KeyboardInterrupt from error
         if not type(error).__module__.startswith(("duckdb", "_duckdb")):
             raise
         why = reason(error) + remedy(error, matching(path)[0].name)

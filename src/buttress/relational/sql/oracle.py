@@ -5,6 +5,7 @@ Only SELECT is sent. Files and frames are counted by a DuckDB of our own, which 
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -42,6 +43,7 @@ from buttress.relational.sources.databases import (
     reading,
     select,
 )
+from buttress.relational.sources.deadline import heard
 from buttress.relational.sources.dialects import SPARK
 from buttress.relational.sources.files import is_files, marks_of
 from buttress.relational.sql import text
@@ -133,7 +135,8 @@ class SqlOracle:
         statements = text.prepared(self.tree)
         for i, (node, statement) in enumerate(zip(self.tree.nodes, statements)):
             with reading(self.connection, self.dialect):
-                cast(DuckDBConnection, self.connection).execute(f"CREATE TABLE prepared{i} AS {statement}")
+                duckdb = cast(DuckDBConnection, self.connection)
+                heard(partial(duckdb.execute, f"CREATE TABLE prepared{i} AS {statement}"), duckdb.interrupt)
             self.tree.nodes[i] = replace(
                 node, item=f"prepared{i}", keys={a: [f"k{a}"] for a in node.keys}, weights=["w"],
                 label=None if node.label is None else "side", features=[f"x{j}" for j in range(len(node.features))])
