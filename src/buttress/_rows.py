@@ -13,10 +13,16 @@ from buttress._tuned import tuned
 
 
 @dataclass(frozen=True)
+class Samples:
+    """How many rows stand for all where a law, a ridge or a width is learned from many."""
+
+    rows: int = tuned(10_000, "rows", "drawn of more: a share of one half is then known to .005")
+
+
+@dataclass(frozen=True)
 class Copies:
     """Constants that decide when rows count as near copies of one another."""
 
-    rows: int = tuned(10_000, "rows", "drawn to measure a column by")
     single: float = tuned(1e-9, "column widths", "distance at which one pair is enough", "the precision of float64")
     single_chance: float = tuned(0.01, "column widths, times n^2", "the same, for many rows: a bound on chance")
     several: float = tuned(1e-6, "column widths", "distance at which several pairs are", "the precision of float32")
@@ -28,15 +34,17 @@ class Copies:
     rounding: float = tuned(4e-16, "column sizes", "distance that rounding alone explains", "the precision of float64")
 
 
+SAMPLES = Samples()
 COPIES = Copies()
 CACHED_ROWS = 2000  # summed at once, column by column, while they are in the processor's cache
 
 
-def drawn_rows(n: int, most: int) -> slice | NDArray[np.intp]:
-    """Return all of n rows, or ``most`` of them, drawn at random but always the same ones.
+def drawn_rows(n: int, most: int | None = None) -> slice | NDArray[np.intp]:
+    """Return all of n rows, or ``most`` of them (``SAMPLES.rows``), drawn at random but always the same ones.
 
     Every k-th row would be a bad choice: rows often come in a repeating order, and some kinds would never be drawn.
     """
+    most = SAMPLES.rows if most is None else most
     if n <= most:
         return slice(None)
     return np.sort(np.random.default_rng(0).choice(n, most, replace=False))
@@ -153,7 +161,7 @@ def near_copies(X: Array) -> NDArray[np.intp]:
 
 def _centre_and_width(X: Array) -> tuple[Array, Array]:
     """Return the median of each column of X (n, d), and the median distance to it of the other entries, (d,)."""
-    part = np.asarray(X[drawn_rows(len(X), COPIES.rows)], dtype=np.float64)
+    part = np.asarray(X[drawn_rows(len(X))], dtype=np.float64)
     centre = np.median(part, axis=0)
     off = np.abs(part - centre)
     width = np.array([np.median(column[column > 0]) if column.any() else 1.0 for column in off.T])

@@ -75,7 +75,7 @@ def deviating_cells(X: Array) -> Cells:
     judged = np.flatnonzero(_deviation(X) > 0)
     if not 0 < len(judged) <= ENTRIES.columns or len(X) < FEWEST:
         return Cells(np.ones(len(X)), [np.empty(0, dtype=np.intp)] * len(X))
-    law = cell_law(X[drawn_rows(len(X), ENTRIES.rows)][:, judged])
+    law = cell_law(X[drawn_rows(len(X))][:, judged])
     U = law.scaled(X[:, judged])
     p = row_chances(law.log_chances(U))
     columns = [np.empty(0, dtype=np.intp)] * len(X)

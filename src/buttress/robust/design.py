@@ -14,7 +14,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.extmath import row_norms
 
 from buttress._checks import Array, check_contamination_or_auto, check_count, check_limits, check_number, warn_user
-from buttress._rows import COPIES, distinct_rows, drawn_rows, equal_rows, near_copies, row_sums
+from buttress._rows import distinct_rows, drawn_rows, equal_rows, near_copies, row_sums
 from buttress._threads import own_threads, threads_for
 from buttress.expansion import KernelExpansion
 from buttress.features import NystroemMap, nystroem
@@ -176,7 +176,7 @@ def default_kernel(estimator: Any, X: Any) -> Kernel:
 
 
 def _ordinary_length(X: Any) -> float:
-    some = X[drawn_rows(X.shape[0], COPIES.rows)]
+    some = X[drawn_rows(X.shape[0])]
     columns = float(X.shape[1])
     length = float(np.median(row_norms(some.astype(np.float64), squared=True))) or columns
     filled = some.count_nonzero() if issparse(some) else np.count_nonzero(some)

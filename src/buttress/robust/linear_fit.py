@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 from scipy.linalg import lstsq
 
 from buttress._checks import Array
-from buttress._rows import equal_rows
+from buttress._rows import SAMPLES, equal_rows
 from buttress.checkpoints.memory import Memory
 from buttress.robust.tuning import LINEAR
 from buttress.solvers.contamination.residual_law import Explained, Limits, explain, gains_enough, reweighted_steps
@@ -87,8 +87,8 @@ def linear_fit(rows: Rows, n_starts: int, max_iter: int, rng: np.random.RandomSt
         ones = np.ones(len(rows.y))
         return LinearFit(plain, replace(known, responsibility=ones), ones[None, :] > 0, [], n_iter=1, clean=True)
     part = rows
-    if len(rows.y) > LINEAR.searched:
-        part = rows.drawn(rng.choice(len(rows.y), LINEAR.searched, replace=False))
+    if len(rows.y) > SAMPLES.rows:
+        part = rows.drawn(rng.choice(len(rows.y), SAMPLES.rows, replace=False))
     fits, ends = _kept_starts(part, n_starts, rng, budget)
     votes = np.array([within(rows.y - rows.ridge.Z @ coef, TRIMMING.good_within, rows.limits.floor) for coef in ends])
     robust = budget.attempt(

@@ -330,7 +330,7 @@ def mixed_of_many(task: Task, start: Mixed) -> tuple[Mixed, float]:
     if best is None:
         best = design.unit if task.budget.spent() else best_alpha_of_many(design, task.y, state.responsibility)
     fit = ridge.solve(task.y, state.responsibility, float(np.sqrt(best * design.steady)))
-    part = drawn_rows(len(task.y), RESIDUALS.rows)
+    part = drawn_rows(len(task.y))
     missed = None if ridge.missed is None else ridge.missed[part]
     law = em_rounds(state.law, fit.loo[part], fit.spread[part], missed, task.limits, rounds)
     responsibility, total = law.e_step(fit.loo, law.spread(fit.spread, ridge.missed))
@@ -355,7 +355,7 @@ def best_alpha_of_many(design: Design, y: Array, responsibility: Array) -> float
     evidence for a larger ridge. The error usually falls and then rises with the ridge, so the search stops at the first
     rise.
     """
-    rows = np.arange(len(y))[drawn_rows(len(y), MIXTURE.judges)]
+    rows = np.arange(len(y))[drawn_rows(len(y))]
     alphas = MIXTURE.ridges[::2] * design.unit
     least = np.inf
     best = 0

@@ -60,7 +60,6 @@ class Mixtures:
     rounds: int = tuned(1, "EM rounds", "of the law between two exact fits: more settle it too early")
     rounds_of_many: int = tuned(6, "EM rounds", "between two fits on landmark features, which are expensive")
     settled_of_many: float = tuned(0.1, "nats a row", "change that ends the mixture fit of many rows")
-    judges: int = tuned(10_000, "rows", "that choose the ridge of many rows", SCALE)
     bounded_at: float = tuned(4.0, "deviations", "error beyond which a row counts no more for the ridge")
     least_scale: float = tuned(1e-6, "spread of the targets", "least scale of a residual")
     reread: float = tuned(0.05, "of the rows", "corrupt, by which a law with a shape must differ to be taken",
@@ -76,7 +75,6 @@ class Mixtures:
 class LinearFits:
     """Least trimmed squares, then Tukey's loss, then reweighting."""
 
-    searched: int = tuned(10_000, "rows", "that the starts are tried on")
     far: float = tuned(1e8, "widths of a column", "beyond which an entry counts as so far", THEORY)
     gain: float = tuned(0.01, "nats a row", "that another reweighting must gain")
     random_below: int = tuned(50, "columns", "below which random starts are made")
@@ -130,7 +128,6 @@ class Entries:
     bound: float = tuned(4.0, "deviations", "that an entry counts for where others are predicted from it")
     degrees: tuple[float, ...] = tuned((1.0, 2.0, 4.0, 8.0, 30.0), "degrees of freedom", "Student's laws tried")
     rounds: int = tuned(30, "EM rounds", "for the scale of a column")
-    rows: int = tuned(10_000, "rows", "drawn to learn the law from")
     level: float = tuned(0.05, "p-value", "of a row from which it is ordinary", THEORY)
     most: int = tuned(3, "entries", "named of a row")
     candidates: int = tuned(8, "entries", "of a row whose replacement is tried")

@@ -77,7 +77,7 @@ def learn_confusion(
     a tenth of each class has other labels. It is then learned again with fewer and fewer directions.
     """
     C = scores.shape[1]
-    part = drawn_rows(len(codes), LABELS.rows)
+    part = drawn_rows(len(codes))
     some = scores[part]
     labels = codes[part]
     law = Confusion(one_rate(C, CONFUSION.first_given) if start is None else start, 1.0, np.zeros(C))

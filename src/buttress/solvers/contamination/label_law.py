@@ -68,7 +68,7 @@ def explain_labels(scores: Array, codes: NDArray[np.intp], rate: float | None = 
     It is learned from at most 10,000 rows, drawn at random, on a grid of temperatures and of rates up to one half.
     """
     rates = rates_tried(rate)
-    part = drawn_rows(len(codes), LABELS.rows)
+    part = drawn_rows(len(codes))
     total = label_likelihoods(scores[part], codes[part], rates)
     best = np.unravel_index(int(total.argmax()), total.shape)
     wrong, classes = _averaged(scores, codes, rates, _weights(total * len(codes[part]), rates))

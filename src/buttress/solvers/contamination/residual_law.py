@@ -242,11 +242,11 @@ def explain(
     """Return the law of greatest likelihood for given residuals: Student's t alone, or with an outlier density.
 
     With levels (n,) laws with a shape are tried as well. A parameter costs log(n)/2 (Schwarz's criterion): the outlier
-    density has three, a shape three. With more than 4,000 rows the law is learned from a random part of them. Heavier
+    density has three, a shape three. With more than 10,000 rows the law is learned from a random part of them. Heavier
     tails may explain a single large residual about as well as an outlier density. So responsibilities are the mean over
     all laws tried, weighted by Schwarz's criterion.
     """
-    part = drawn_rows(len(r), RESIDUALS.rows)
+    part = drawn_rows(len(r))
     found = _tried(r[part], spread[part], None if missed is None else missed[part], limits, None)
     if level is not None:
         cost = shape_cost(len(r[part]))
@@ -327,11 +327,11 @@ def mixture_steps(
 ) -> Steps:
     """Yield :class:`Mixed` states from the residuals of ``fit``; the change is that of the log likelihood per row.
 
-    With more than 4,000 rows the law is learned from a random part of them. Weights that a ridge rounds may alternate
+    With more than 10,000 rows the law is learned from a random part of them. Weights that a ridge rounds may alternate
     for ever between two sets; the steps are done when a set comes back.
     """
     missed = ridge.missed
-    part = drawn_rows(len(y), RESIDUALS.rows)
+    part = drawn_rows(len(y))
     some = None if missed is None else missed[part]
 
     def learned(law: Law, level: Array | None) -> Law:

@@ -98,10 +98,10 @@ def residual_shares(
 ) -> Array:
     """Return the interval for the outlier share of leave-one-out residuals r (n,), shape (2,), from their law.
 
-    The law is learned anew at each share. With more than 4,000 rows it is learned from a random part of them. Arguments
-    are those of :func:`explain`.
+    The law is learned anew at each share. With more than 10,000 rows it is learned from a random part of them.
+    Arguments are those of :func:`explain`.
     """
-    part = drawn_rows(len(r), RESIDUALS.rows)
+    part = drawn_rows(len(r))
     r = r[part]
     spread = spread[part]
     missed = None if missed is None else missed[part]
@@ -122,7 +122,7 @@ def label_shares(scores: Array, codes: NDArray[np.intp], directed: Confusion | N
     The scores must be of the fit to the labels as given, since a fit to relabelled rows agrees with what it takes as
     wrong. ``directed`` is the law of directions learned from them, where one was.
     """
-    part = drawn_rows(len(codes), LABELS.rows)
+    part = drawn_rows(len(codes))
     scores = scores[part]
     codes = codes[part]
     n = len(codes)

@@ -34,7 +34,6 @@ class Residuals:
     """The law of the residuals and how it is learned."""
 
     most_bad: float = tuned(0.5, "share of rows", "largest outlier share: a majority is good by definition", THEORY)
-    rows: int = tuned(4000, "rows", "drawn to learn the law from")
     degrees: tuple[float, ...] = tuned((2.0, 4.0, 8.0, 30.0), "degrees of freedom", "Student's laws tried")
     cauchy_share: float = tuned(0.1, "share", "Cauchy part of the outlier density: nothing is too far out for it")
     first_scale: float = tuned(0.8, "of the scale of the better half", "inlier scale to start from")
@@ -81,7 +80,6 @@ class Labels:
     most_rate: float = tuned(0.49, "share of labels", "largest rate", THEORY)
     low_rates: int = tuned(12, "values", "of low rates")
     high_rates: int = tuned(44, "values", "of other rates")
-    rows: int = tuned(10_000, "rows", "drawn to learn the law from")
     neglected: float = tuned(1e-4, "of the largest weight", "pairs of less weight are left out of the mean")
 
     @property
