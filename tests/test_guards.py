@@ -13,12 +13,12 @@ from sklearn.preprocessing import scale
 
 from buttress import RobustKernelClassifier, RobustLinearRegressor
 from buttress._checks import TINY
+from buttress._rows import SAMPLES
 from buttress._tuned import changed
 from buttress.kernels import MultiscaleRBF, kernel
 from buttress.robust.confused_fit import with_directions
 from buttress.robust.design import kernel_design
 from buttress.robust.label_fit import LabelTask, fit_labels
-from buttress.robust.tuning import LINEAR
 from buttress.solvers.contamination.label_law import Flips, explain_labels, judge_labels, label_likelihoods
 from buttress.solvers.contamination.residual_law import Limits, explain, reweighted_steps
 from buttress.solvers.contamination.tuning import LABELS
@@ -240,7 +240,7 @@ def test_many_columns_give_a_robust_fit_little_advantage_on_clean_data(d):
 def test_starts_tried_on_a_part_of_the_rows_end_where_those_on_all_do():
     X, y, w = scattered(0, 0.3, n=2000)
     whole = RobustLinearRegressor(random_state=0).fit(X, y)
-    with changed(LINEAR, searched=300):
+    with changed(SAMPLES, rows=300):
         part = RobustLinearRegressor(random_state=0).fit(X, y)
     assert np.linalg.norm(part.coef_ - whole.coef_) < 0.2 * np.linalg.norm(whole.coef_ - w)
     assert np.mean(part.inlier_mask_ == whole.inlier_mask_) > 0.99
