@@ -287,38 +287,28 @@ def mixed_of_few(task: Task, start: Mixed) -> tuple[Mixed, float]:
     """Fit the mixture to all rows from the rows found, then again at the ridge that is best for the rows it kept.
 
     A law with a shape is taken only where it gains by Schwarz's criterion and judges otherwise how many rows are
-    corrupt: where both laws agree on that, the simpler one predicts better. It is then fitted from two starts, and the
-    likelier fit stays: the first ridge may smooth so much away that a shape takes corrupt rows for the skew of good
-    ones, and the rows that the simpler law keeps at its best ridge are then the better start.
+    corrupt: where both laws agree on that, the simpler one predicts better.
 
-    Returns the mixture (``n_iter`` counts the fits that led to it) and the ridge of the last fit.
+    Returns the mixture (``n_iter`` counts both fits) and the ridge of the last fit.
     """
-    first = task.design.unit if task.alpha is None else task.alpha
-    simple = Schedule(MIXTURE.degrees, rounds_of(task.design), task.max_iter, RESIDUALS.settled)
-    shaped = replace(simple, shaped=True)
-    state = mixed_at(task, start.responsibility, first, first, simple)
-    other = mixed_at(task, start.responsibility, first, first, shaped) if task.shaped else state
-    taken = _reads_otherwise(task, other, state)
+    design = task.design
+    first = design.unit if task.alpha is None else task.alpha
+    schedule = Schedule(MIXTURE.degrees, rounds_of(design), task.max_iter, RESIDUALS.settled)
+    state = mixed_at(task, start.responsibility, first, first, schedule)
+    if task.shaped:
+        shaped = replace(schedule, shaped=True)
+        other = mixed_at(task, start.responsibility, first, first, shaped)
+        gain = other.likelihood - state.likelihood - shape_cost(len(task.y)) / len(task.y)
+        if gain > 0 and abs(other.law.share - state.law.share) > MIXTURE.reread:
+            schedule = shaped
+            state = other
     if task.alpha is not None or task.budget.spent():
-        return (other if taken else state), first
-    end = _at_best_ridge(task, state, simple)
-    ends = [_at_best_ridge(task, each, shaped) for each in (other, end[0])] if taken else [end]
-    return max(ends, key=lambda found: found[0].likelihood)
-
-
-def _reads_otherwise(task: Task, shaped: Mixed, simple: Mixed) -> bool:
-    """Say whether a law with a shape gains by Schwarz's criterion, and how many rows it takes as corrupt differs."""
-    gain = shaped.likelihood - simple.likelihood - shape_cost(len(task.y)) / len(task.y)
-    return gain > 0 and abs(shaped.law.share - simple.law.share) > MIXTURE.reread
-
-
-def _at_best_ridge(task: Task, state: Mixed, schedule: Schedule) -> tuple[Mixed, float]:
-    """Return the mixture fitted again at the best ridge for the rows it kept, and the best one for those kept then."""
-    ridge = task.design.ridge
+        return state, first
+    before = state.n_iter
     alpha = _best_alpha(task, state)
-    fit = ridge.solve(task.y, state.responsibility, alpha)
-    end = mixture(ridge, task.y, fit, alpha=alpha, limits=task.limits, schedule=schedule, budget=task.budget)
-    return replace(end, n_iter=state.n_iter + end.n_iter), _best_alpha(task, end)
+    fit = design.ridge.solve(task.y, state.responsibility, alpha)
+    state = mixture(design.ridge, task.y, fit, alpha=alpha, limits=task.limits, schedule=schedule, budget=task.budget)
+    return replace(state, n_iter=before + state.n_iter), _best_alpha(task, state)
 
 
 def mixed_of_many(task: Task, start: Mixed) -> tuple[Mixed, float]:
