@@ -118,7 +118,7 @@ class AuditResult:
         return frame(columns, self.data["source"])
 
     def save(self, folder: "str | Path") -> "list[Path]":
-        """Write audit.json, audit.html and suspicious.csv into ``folder``, made if need be; returns their paths."""
+        """Write audit.json, suspicious.csv and, with jinja2, audit.html into ``folder``; returns their paths."""
         from pathlib import Path
 
         from buttress.audit.writing.report import write
