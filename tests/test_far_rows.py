@@ -48,7 +48,7 @@ def assert_stated(model, primal, dual):
     assert primal - dual <= np.squeeze(model.dual_gap_) + 2 * small
 
 
-@pytest.mark.parametrize("kind, seed", TABLES)
+@pytest.mark.parametrize(("kind", "seed"), TABLES)
 def test_the_gap_of_a_classifier_is_true(kind, seed):
     X, rng = table(kind, seed)
     y = np.where(X[:, 0] + X[:, 1] > 0, 1, -1)
@@ -60,7 +60,7 @@ def test_the_gap_of_a_classifier_is_true(kind, seed):
     assert_stated(model, 0.5 * b @ f + 10 * np.maximum(0, h).sum(), np.abs(b).sum() - 0.5 * b @ f)
 
 
-@pytest.mark.parametrize("kind, seed", TABLES)
+@pytest.mark.parametrize(("kind", "seed"), TABLES)
 def test_the_gap_of_a_regressor_is_true(kind, seed):
     X, rng = table(kind, seed)
     y = np.sin(X[:, 0] + X[:, 1]) + 0.3 * rng.normal(size=len(X))
@@ -79,14 +79,14 @@ def ball_objectives(a, f, nu):
     return radius2 + np.maximum(0, d2 - radius2).sum() / (nu * len(d2)), 1 - a @ f
 
 
-@pytest.mark.parametrize("kind, seed", TABLES)
+@pytest.mark.parametrize(("kind", "seed"), TABLES)
 def test_the_gap_of_a_ball_is_true(kind, seed):
     X, _ = table(kind, seed)
     model = SVDD(nu=0.1, kernel="rbf", gamma=0.2).fit(X)
     assert_stated(model, *ball_objectives(*sums(model, X, 0.2), 0.1))
 
 
-@pytest.mark.parametrize("kind, seed", TABLES)
+@pytest.mark.parametrize(("kind", "seed"), TABLES)
 def test_the_objectives_of_a_mixture_are_true(kind, seed):
     X, _ = table(kind, seed, 600)
     model = MultiKernelSVDD([RBF(0.2), RBF(0.02)], nu=0.1, normalize=None).fit(X)
