@@ -8,10 +8,10 @@ import numpy as np
 
 from buttress._checks import Array
 from buttress.losses import Squared
-from buttress.reproduce.subquantile.protocol import Problem, problem, trial
 from buttress.risks import Subquantile
 from buttress.solvers.gradient.descent import descent
 from buttress.solvers.gradient.space import Dual
+from reproduce.subquantile.protocol import Problem, problem, trial
 
 Curve = dict[str, Any]
 RATES = (0.1, 0.2, 0.3, 0.4)

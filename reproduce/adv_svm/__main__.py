@@ -1,4 +1,4 @@
-"""python -m buttress.reproduce.adv_svm: the paper's tables 2 and 3 and figures 2 and 3, its numbers beside ours."""
+"""python -m reproduce.adv_svm: the paper's tables 2 and 3 and figures 2 and 3, its numbers beside ours."""
 
 import argparse
 import json
@@ -10,17 +10,17 @@ from typing import Any
 
 import numpy as np
 
-from buttress.reproduce.adv_svm.data import SETS, Split, digits_pair
-from buttress.reproduce.adv_svm.protocol import MODELS, figure_2, figure_3, measure
-from buttress.reproduce.adv_svm.published import PUBLISHED
-from buttress.reproduce.finished import Parts, finished_parts
+from reproduce.adv_svm.data import SETS, Split, digits_pair
+from reproduce.adv_svm.protocol import MODELS, figure_2, figure_3, measure
+from reproduce.adv_svm.published import PUBLISHED
+from reproduce.finished import Parts, finished_parts
 
 SIZES = ("trials", "attacked", "folds", "sample", "features", "nearest", "nearest_trials")
 ITERATIVE = ("Natural", "adv-SVM(D)", "adv-SVM(C)")  # the rows of figure 3
 
 
 def parser() -> argparse.ArgumentParser:
-    p = argparse.ArgumentParser(prog="python -m buttress.reproduce.adv_svm", description=__doc__)
+    p = argparse.ArgumentParser(prog="python -m reproduce.adv_svm", description=__doc__)
     p.add_argument("--data-dir", type=Path, help="local copies of MNIST and CIFAR-10; default: download from OpenML")
     p.add_argument("--output", type=Path, default=Path("adv-svm-reproduction"), help="where to write the results")
     p.add_argument("--sets", nargs="*", choices=tuple(SETS), default=list(SETS), metavar="SET", help="only these sets")

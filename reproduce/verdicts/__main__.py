@@ -1,10 +1,10 @@
-"""python -m buttress.reproduce.verdicts NAME: print the figures that decide one statement, as lines "name = value"."""
+"""python -m reproduce.verdicts NAME: print the figures that decide one statement, as lines "name = value"."""
 
 import argparse
 import sys
 from collections.abc import Callable, Sequence
 
-from buttress.reproduce.verdicts import attacked, joins, stochastic, trimming, trimming_bounds
+from reproduce.verdicts import attacked, joins, stochastic, trimming, trimming_bounds
 
 ROOMS = {"trimming": trimming, "bounds": trimming_bounds, "joins": joins, "stochastic": stochastic,
          "attacked": attacked}
@@ -18,7 +18,7 @@ def experiments() -> dict[str, Callable[[], dict[str, float]]]:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the experiments named; returns the exit status."""
     known = experiments()
-    parser = argparse.ArgumentParser(prog="python -m buttress.reproduce.verdicts", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m reproduce.verdicts", description=__doc__)
     parser.add_argument("names", nargs="+", choices=sorted(known), metavar="NAME", help=", ".join(sorted(known)))
     for name in parser.parse_args(arguments).names:
         for figure, value in known[name]().items():

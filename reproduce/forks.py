@@ -1,6 +1,6 @@
 """Run commands in forks of one process that has imported what they need: each is a process of its own, started at once.
 
-Half the time of a command that runs a few tests goes into importing the package. ``python -m buttress.reproduce.forks``
+Half the time of a command that runs a few tests goes into importing the package. ``python -m reproduce.forks``
 imports all of it, then reads one command a line of its standard input and answers each with a line, both JSON.
 """
 
@@ -17,6 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import NoReturn, Self
+
+from reproduce.imported import PACKAGES
 
 # what tests and pytest's plugins import besides the package itself
 TESTS_IMPORT = ("pytest", "hypothesis", "hypothesis.internal.observability", "cvxpy", "duckdb", "pandas")
@@ -54,7 +56,7 @@ class Forks:
 
     def _answer(self, command: str, root: Path) -> Ran:
         if self._process is None:
-            line = [sys.executable, "-m", "buttress.reproduce.forks"]
+            line = [sys.executable, "-m", "reproduce.forks"]
             self._process = subprocess.Popen(line, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         assert self._process.stdin is not None
         assert self._process.stdout is not None
@@ -128,9 +130,10 @@ def _called(command: str) -> int:
 
 
 def _import_all() -> None:
-    """Import every module of the package that can be, and what its tests import."""
-    package = importlib.import_module("buttress")
-    inside = [found.name for found in pkgutil.walk_packages(package.__path__, "buttress.")]
+    """Import every module of the packages that can be, and what the tests import."""
+    packages = [importlib.import_module(name) for name in PACKAGES]
+    inside = [found.name for package in packages
+              for found in pkgutil.walk_packages(package.__path__, f"{package.__name__}.")]
     for name in (*inside, *TESTS_IMPORT):
         if not name.endswith("__main__") and name != __spec__.name:
             try:

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
-PACKAGE = "buttress"
+PACKAGES = ("buttress", "reproduce")
 
 
 def files_of(command: str, root: Path) -> frozenset[str] | str:
@@ -29,7 +29,7 @@ def files_of(command: str, root: Path) -> frozenset[str] | str:
         return f"only commands of python are followed, and this begins with {first}"
     program = rest[:2] if rest[0] == "-m" else rest[:1]
     root = root.resolve()
-    path = os.pathsep.join(filter(None, [str(root / "src"), os.environ.get("PYTHONPATH", "")]))
+    path = os.pathsep.join(filter(None, [str(root / "src"), str(root), os.environ.get("PYTHONPATH", "")]))
     line = [sys.executable, "-P", __file__, *program]  # -P: the files beside this one are no modules of their own
     done = subprocess.run(line, cwd=root, env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True,
                           check=False)
@@ -52,7 +52,7 @@ def _import(program: list[str]) -> None:
 
 def _loaded() -> dict[str, ModuleType]:
     return {name: module for name, module in sys.modules.items()
-            if name.partition(".")[0] == PACKAGE and getattr(module, "__file__", None)}
+            if name.partition(".")[0] in PACKAGES and getattr(module, "__file__", None)}
 
 
 def _import_inside_functions() -> None:
@@ -66,10 +66,10 @@ def _import_inside_functions() -> None:
 
 
 def _inner(tree: ast.Module) -> Iterator[tuple[str, list[str]]]:
-    """Yield the modules of the package, with names, that functions import."""
+    """Yield the modules of the packages, with names, that functions import."""
     functions = (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef))
     for node in (node for function in functions for node in ast.walk(function)):
-        if isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] == PACKAGE:
+        if isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] in PACKAGES:
             yield str(node.module), [alias.name for alias in node.names]
 
 

@@ -1,4 +1,4 @@
-"""python -m buttress.reproduce.subquantile: the paper's tables and figures, its numbers beside ours."""
+"""python -m reproduce.subquantile: the paper's tables and figures, its numbers beside ours."""
 
 import argparse
 import sys
@@ -8,16 +8,16 @@ from typing import Any
 
 import numpy as np
 
-from buttress.reproduce.finished import Parts, finished_parts
-from buttress.reproduce.subquantile import figures, tables
-from buttress.reproduce.subquantile.protocol import FILES
+from reproduce.finished import Parts, finished_parts
+from reproduce.subquantile import figures, tables
+from reproduce.subquantile.protocol import FILES
 
 TABLES = (1, 2, 3)
 FIGURES = (1, 2, 3, 4)
 
 
 def parser() -> argparse.ArgumentParser:
-    p = argparse.ArgumentParser(prog="python -m buttress.reproduce.subquantile", description=__doc__)
+    p = argparse.ArgumentParser(prog="python -m reproduce.subquantile", description=__doc__)
     p.add_argument("--data-dir", type=Path, help="local copies of the sets; default: download from OpenML and UCI")
     p.add_argument("--output", type=Path, default=Path("subquantile-reproduction"), help="where to write the results")
     p.add_argument("--trials", type=int, default=10, help="random splits a column (at most 5 for Drug)")

@@ -5,7 +5,7 @@ import math
 import numpy as np
 
 from buttress._checks import Array
-from buttress.reproduce.subquantile.figures import Curve, figure_3, figure_4
+from reproduce.subquantile.figures import Curve, figure_3, figure_4
 
 __all__ = ["equation_72", "equation_74", "equation_82", "equation_96", "equation_109", "equation_115", "lemma_29",
            "lemma_30", "lemma_31", "lemma_35", "theorem_2", "theorem_17", "theorem_36"]

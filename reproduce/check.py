@@ -1,4 +1,4 @@
-"""python -m buttress.reproduce.check: reread the claims pages, rerun their quick commands, and compare the figures.
+"""python -m reproduce.check: reread the claims pages, rerun their quick commands, and compare the figures.
 
 A page is a table of claim, verdict, command and run. A command stands in backquotes; its first word may be an
 abbreviation that the page explains as: `T` stands for `pytest ...`. Run is one of
@@ -23,8 +23,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from buttress.reproduce.forks import Forks
-from buttress.reproduce.long_rows import Run, lines
+from reproduce.forks import Forks
+from reproduce.long_rows import Run, lines
 
 VERDICTS = ("reproduces", "does not", "cannot be told")
 MOST_SECONDS = 60.0  # of processor time, which a busy machine does not stretch, for a quick command
@@ -172,7 +172,7 @@ def long_runs(folder: Path, only: str = "") -> dict[Run, list[str]]:
 
 
 def parser() -> argparse.ArgumentParser:
-    p = argparse.ArgumentParser(prog="python -m buttress.reproduce.check",
+    p = argparse.ArgumentParser(prog="python -m reproduce.check",
                                 description="Reread the claims pages and rerun their quick commands.")
     p.add_argument("--docs", type=Path, default=Path("docs"), help="folder with claims.md and claims/")
     p.add_argument("--only", default="", help="only rows whose PAGE.md:LINE contains this")

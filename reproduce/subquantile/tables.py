@@ -13,9 +13,9 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from buttress._types import Predictor
-from buttress.reproduce.finished import Parts
-from buttress.reproduce.subquantile import published, rows
-from buttress.reproduce.subquantile.protocol import Trial, problem, trial
+from reproduce.finished import Parts
+from reproduce.subquantile import published, rows
+from reproduce.subquantile.protocol import Trial, problem, trial
 
 
 @dataclass(frozen=True)

@@ -6,9 +6,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from buttress.reproduce.imported import files_of
+from reproduce.imported import files_of
 
-CODE = ("src", "benchmarks")
+CODE = ("src", "benchmarks", "reproduce")
+TOPS = ("", "src/", "src/buttress/")  # where modules lie; the last held reproduce/ in older commits
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,7 @@ class Code:
         """Say whether the script or module of a command was in its commit."""
         words = run.command.split()
         module = words[2].replace(".", "/") if words[1] == "-m" else ""
-        names = [f"src/{module}.py", f"src/{module}/__main__.py"] if module else [words[1]]
+        names = [f"{top}{module}{end}" for top in TOPS for end in (".py", "/__main__.py")] if module else [words[1]]
         return any(_git(self.root, "cat-file", "-e", f"{run.commit}:{name}") is not None for name in names)
 
     def imported_by(self, command: str) -> frozenset[str] | str:

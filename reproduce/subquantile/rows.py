@@ -16,7 +16,6 @@ from sklearn.svm import SVC
 
 from buttress._types import Labels, MatrixLike, Predictor
 from buttress.kernels import RBF, Kernel, MultiscaleRBF
-from buttress.reproduce.subquantile.protocol import Trial
 from buttress.risks import Mean, Risk, Subquantile, Tilted
 from buttress.robust import (
     CRR,
@@ -28,6 +27,7 @@ from buttress.robust import (
     TrimmedLikelihoodRegressor,
 )
 from buttress.robust.tuning import DESIGN
+from reproduce.subquantile.protocol import Trial
 
 Row = Callable[[Trial], Predictor]
 Rows = slice | NDArray[np.bool_]  # of a trial

@@ -23,9 +23,9 @@ from buttress.adversarial import AdversarialLinearSVC, AdversarialSVC
 from buttress.attacks import AttackInfo
 from buttress.features import input_radius
 from buttress.kernels import RBF
-from buttress.reproduce.adv_svm.data import Split
-from buttress.reproduce.adv_svm.published_file import PublishedFile
 from buttress.solvers.qp.rkhs_path import first_point
+from reproduce.adv_svm.data import Split
+from reproduce.adv_svm.published_file import PublishedFile
 
 Attack = Callable[[Predictor, Array, NDArray[np.intp]], Array]
 POWERS = [2.0**k for k in (-1, 3, 7, 11)]
