@@ -16,11 +16,11 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import buttress
-from buttress.audit.measure import Cell, accuracy, attacked_correct, rmse
+from buttress.audit.conclude import recommend
+from buttress.audit.measuring.cells import Cell, accuracy, attacked_correct, rmse
+from buttress.audit.measuring.suspicion import judge, suspects
 from buttress.audit.reading.source import kind_of, load, read_call
 from buttress.audit.reading.table import columns_of, make_table, settle_task
-from buttress.audit.result import recommend
-from buttress.audit.suspicion import judge, suspects
 from buttress.audit.writing.paste import paste
 from buttress.audit.writing.report import html
 
@@ -208,7 +208,7 @@ def test_fits_that_were_cut_short_are_named(frame):
 @pytest.fixture
 def still(monkeypatch):
     """No moves of the columns as they came, hundreds of frames for each model: tests/test_moves.py is about them."""
-    monkeypatch.setattr("buttress.audit.study.measure", lambda study, space: None)
+    monkeypatch.setattr("buttress.audit.measuring.course.measure_moves", lambda study, space: None)
 
 
 def test_a_fitted_model_is_judged_as_it_is_in_its_own_units(still):
@@ -238,7 +238,7 @@ def test_a_fitted_pipeline_that_names_its_columns_is_judged(library, still, monk
             stands &= model.predict(X + eps * rng.choice([-1, 1], size=X.shape)) == y
         return stands
 
-    monkeypatch.setattr("buttress.audit.study.attacked_correct", corners)
+    monkeypatch.setattr("buttress.audit.measuring.study.attacked_correct", corners)
     X, y = (part[::3] for part in load_iris(return_X_y=True))
     frame = library.DataFrame(dict(zip("abcd", X.T, strict=True)))
     prepare = make_column_transformer((make_pipeline(SimpleImputer(), StandardScaler()), list("abcd")))
@@ -300,7 +300,7 @@ def test_categories_are_never_attacked(monkeypatch):
         seen["bounds"] = bounds
         return X
 
-    monkeypatch.setattr("buttress.audit.measure.pgd", spy)
+    monkeypatch.setattr("buttress.audit.measuring.cells.pgd", spy)
     model = LogisticRegression().fit([[0.0, 1.0], [1.0, 0.0]], [0, 1])
     X = np.array([[0.2, 1.0]])
     attacked_correct(model, X, np.array([0]), 0.3, 1, 0)

@@ -25,9 +25,9 @@ from buttress._checks import warn_user
 from buttress.audit.baselines import BOOSTING, MAJORITY
 from buttress.audit.conclude import _best
 from buttress.audit.findings import Finding
-from buttress.audit.measure import Cell, accuracy, attacked_correct, has_gradients, median_error, number, shown
-from buttress.audit.proving import certified, proven_share
-from buttress.audit.suspicion import _order
+from buttress.audit.measuring.cells import Cell, accuracy, attacked_correct, has_gradients, median_error, number, shown
+from buttress.audit.measuring.proving import certified, proven_share
+from buttress.audit.measuring.suspicion import _order
 from buttress.audit.writing.advice import next_step
 from buttress.audit.writing.paste import _home
 from buttress.audit.writing.report import html, terminal_table
@@ -171,7 +171,7 @@ def test_an_attack_that_would_take_too_long_is_left_out_with_a_note(monkeypatch)
         time.sleep(0 if has_gradients(model) else 0.15 * len(X))
         return np.ones(len(X), dtype=bool)
 
-    monkeypatch.setattr("buttress.audit.study.attacked_correct", slow)
+    monkeypatch.setattr("buttress.audit.measuring.study.attacked_correct", slow)
     X = np.random.default_rng(0).normal(size=(120, 3))
     forest = RandomForestClassifier(5, random_state=0)
     result = buttress.audit(forest, X, (X[:, 0] > 0).astype(int), rows=40, budget=15)
@@ -293,7 +293,7 @@ def test_an_empty_table_of_suspicious_rows_is_not_drawn(regression):
 def test_the_file_of_suspicious_rows_is_written_in_parts_as_in_one(mislabelled, tmp_path, monkeypatch):
     _, result = mislabelled
     result.sheet.write(tmp_path / "one.csv")
-    monkeypatch.setattr("buttress.audit.writing.sheet.CHUNK", 7)
+    monkeypatch.setattr("buttress.audit.sheet.CHUNK", 7)
     result.sheet.write(tmp_path / "parts.csv")
     text = (tmp_path / "one.csv").read_text()
     assert (tmp_path / "parts.csv").read_text() == text

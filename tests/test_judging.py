@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from buttress.audit.findings.rows import NEAR, _near
-from buttress.audit.judging import Jury
+from buttress.audit.measuring.judging import Jury
+from buttress.audit.measuring.suspicion import judge
 from buttress.audit.reading.texts import factorised, texts_of
-from buttress.audit.suspicion import judge
 
 
 @pytest.mark.parametrize("task", ["classification", "regression"])
