@@ -20,7 +20,8 @@ from pathlib import Path
 
 from .grammar import Mutant
 
-LIBRARIES = ("numpy", "scipy.optimize", "scipy.stats", "sklearn.ensemble", "sklearn.svm", "numba", "pandas", "pytest", "hypothesis", "cvxpy", "coverage")
+LIBRARIES = ("numpy", "scipy.optimize", "scipy.stats", "sklearn.ensemble", "sklearn.svm", "numba", "pandas",
+             "pytest", "hypothesis", "cvxpy", "coverage")
 QUIETLY = ("-q", "-p", "no:cacheprovider", "-p", "no:xdist", "-p", "no:timeout")
 MOST_TESTS = 40  # that meet one mutant, the quickest first
 SECONDS = 120  # of processor time for one mutant: an endless loop is noticed
