@@ -26,6 +26,7 @@ from buttress._checks import Array, check_number
 from buttress._compiling import compile_kernel
 from buttress._predicting import rows_to_score
 from buttress._rows import drawn_rows, equal_rows
+from buttress._state import Attribute, State
 from buttress._tuned import tuned
 from buttress._types import DenseOrSparse, MatrixLike, Rows
 from buttress.certainty.one_step import landmark_root
@@ -59,6 +60,14 @@ class HeldOutFits:
     ``fold[i]`` left row i out; ``distance`` (n,) are |y_i - mu_i(x_i)| / s_i, ``weight`` (n,) says how much rows count,
     and ``least`` is the least local scale.
     """
+
+    _state = State(
+        Attribute("coef", "finite", "n_coef, n_fits"),
+        Attribute("intercept", "finite", "n_fits"),
+        Attribute("fold", "index", "n_judged", below="n_fits"),
+        Attribute("distance", "real", "n_judged"),
+        Attribute("weight", "nonnegative", "n_judged"),
+        Attribute("least", "nonnegative"))
 
     coef: Array
     intercept: Array
