@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from buttress.reproduce.check import claims, complaints_of_form, differing, index_line, pages, report
-from buttress.reproduce.forks import Forks
-from buttress.reproduce.imported import files_of
-from buttress.reproduce.verdicts.__main__ import experiments
+from reproduce.check import claims, complaints_of_form, differing, index_line, pages, report
+from reproduce.forks import Forks
+from reproduce.imported import files_of
+from reproduce.verdicts.__main__ import experiments
 
 ROOT = Path(__file__).parents[1]
-HEAD = "`T` stands for `pytest tests/test_parts.py -k`, `V` stands for `python -m buttress.reproduce.verdicts`.\n\n"
+HEAD = "`T` stands for `pytest tests/test_parts.py -k`, `V` stands for `python -m reproduce.verdicts`.\n\n"
 HEAD += "| claim | verdict | command | run |\n|---|---|---|---|\n"
 
 
@@ -67,7 +67,7 @@ def test_every_experiment_is_stated_and_every_stated_one_exists():
 
 def decided():
     """The rows whose figures an experiment of the verdicts prints; others' are compared by the check alone."""
-    return [row for row in all_rows() if row.figures and " -m buttress.reproduce.verdicts " in row.commands[0]]
+    return [row for row in all_rows() if row.figures and " -m reproduce.verdicts " in row.commands[0]]
 
 
 @pytest.mark.parametrize("row", decided(), ids=lambda row: row.where)

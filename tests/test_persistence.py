@@ -534,7 +534,7 @@ def classes_of_the_package():
     """Every final scikit-learn object of this package that a model may hold: estimators, kernels, risks."""
     found = set()
     for module in pkgutil.walk_packages(buttress.__path__, "buttress."):
-        if module.name.startswith(("buttress.reproduce", "buttress.attacks.art")):  # not part of models
+        if module.name.startswith("buttress.attacks.art"):  # not part of models
             continue
         for _, cls in getmembers(import_module(module.name), isclass):
             own = cls.__module__ == module.name and issubclass(cls, BaseEstimator)

@@ -9,10 +9,10 @@ from sklearn.base import clone
 
 from buttress.adversarial import AdversarialSVC
 from buttress.attacks.targets import by_differences
-from buttress.reproduce.adv_svm.__main__ import figures_text, main
-from buttress.reproduce.adv_svm.data import SETS, deformation_fields, deformed, digits_pair, read_idx
-from buttress.reproduce.adv_svm.protocol import MODELS, Candidate, figure_3, fitted
-from buttress.reproduce.adv_svm.published_file import RIDGE, C, PublishedFile
+from reproduce.adv_svm.__main__ import figures_text, main
+from reproduce.adv_svm.data import SETS, deformation_fields, deformed, digits_pair, read_idx
+from reproduce.adv_svm.protocol import MODELS, Candidate, figure_3, fitted
+from reproduce.adv_svm.published_file import RIDGE, C, PublishedFile
 
 
 def write_idx(path, data):

@@ -5,9 +5,9 @@ import json
 import numpy as np
 import pytest
 
-from buttress.reproduce.subquantile import figures, published, tables
-from buttress.reproduce.subquantile.__main__ import main
-from buttress.reproduce.subquantile.protocol import problem, trial
+from reproduce.subquantile import figures, published, tables
+from reproduce.subquantile.__main__ import main
+from reproduce.subquantile.protocol import problem, trial
 
 
 def test_every_published_row_has_every_column_and_a_row_of_ours():

@@ -147,9 +147,6 @@ class BallDetector(Documented, CallbackSupportMixin, OutlierMixin, BaseEstimator
 
     def _left_out(self) -> tuple[Array, Array]:
         """Return the squared distances of training rows left out and their weights, of rows that have one."""
-        if not hasattr(self, "loo_distance2_"):
-            raise ValueError(f"This {type(self).__name__} was fitted by a version without p-values, and holds no "
-                             "distances of its training rows. Fit it again.")
         used = self.loo_weight_ > 0
         return self.loo_distance2_[used], self.loo_weight_[used]
 

@@ -368,5 +368,4 @@ class SVC(Probabilities, CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         if not hasattr(self, "expansion_"):
             check_is_fitted(self)
         rows = rows_to_score(self, X, single=True)
-        device = getattr(self, "device", None)  # models pickled by an earlier version have none
-        return rows, scorer(self.expansion_, rows, device)(rows)
+        return rows, scorer(self.expansion_, rows, self.device)(rows)

@@ -91,10 +91,7 @@ class KeepsLeftOut(Protocol):
 
 def left_out_scores(model: KeepsLeftOut) -> Array:
     """Return the scores (n, k) of the training rows of a fitted machine, each left out with its equals."""
-    kept = getattr(model, "_left_out", None)
-    if kept is None:
-        raise ValueError(f"This {type(model).__name__} was fitted by an earlier version, which kept no scores of "
-                         "training rows. Fit it again.")
+    kept = model._left_out
     if kept.done:
         return kept.scores
     kernel = model.expansion_.kernel

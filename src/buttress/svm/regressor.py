@@ -209,8 +209,7 @@ class SVR(Documented, ExpansionIntervals, CallbackSupportMixin, RegressorMixin, 
         """Return the predicted numbers of X (n, d), shape (n,), in float32 for a float32 X."""
         check_is_fitted(self)
         rows = rows_to_score(self, X, single=True)
-        device = getattr(self, "device", None)  # models pickled by an earlier version have none
-        return as_input(scorer(self.expansion_, rows, device)(rows)[:, 0], rows)
+        return as_input(scorer(self.expansion_, rows, self.device)(rows)[:, 0], rows)
 
     def predict_interval(self, X: MatrixLike, coverage: float = 0.9) -> Array:
         """Return the lower and upper ends, shape (n, 2), of intervals that hold new targets with this probability.

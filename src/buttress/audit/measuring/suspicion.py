@@ -1,0 +1,299 @@
+"""Which rows look wrong, and why: a robust fit's verdict on each row without it, and what contradicts the row."""
+
+from collections import Counter
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.neighbors import NearestNeighbors
+
+from buttress.audit.protocols import Labels
+from buttress.audit.reading.table import Table
+from buttress.robust import RobustKernelClassifier, RobustKernelRegressor
+
+NEIGHBOURS = 10
+COMPARED = 10_000  # rows among which the nearest of a row are looked for
+LISTED = 1000  # rows that are listed with their values and what contradicts them; all have a verdict
+PEERS = 20_000  # rows that a row is compared with, of more some
+Robust = RobustKernelClassifier | RobustKernelRegressor
+Plain = bool | int | float | str | None
+WRONG = 0.5  # probability from which a row is called wrong
+BORDERLINE = 0.25  # and from which it is worth a look
+SHOWN_NEIGHBOURS = 3  # rows that contradict one
+UNUSUAL = 3  # columns named for a row, at most
+ALIKE = 20  # rows of the nearest targets that a row of a regression is compared with, at least
+ODD = 1.5  # a column is unusual for a row from here: robust deviations, or -log10 of the share of its category
+NORMAL_QUARTILES = 1.349  # standard deviations of a normal column between its quartiles
+
+
+@dataclass(frozen=True)
+class Suspicion:
+    """How many rows were judged and look wrong; ``share`` is the estimated share of wrong targets among all rows.
+
+    ``above_half`` rows are more likely wrong than right, of which ``held_out_above_half`` were held out from the
+    models; ``isolated`` ones resemble no other row.
+    """
+
+    judged: int
+    rows: int
+    share: float
+    above_half: int
+    held_out_above_half: int
+    borderline: int
+    isolated: int
+
+
+@dataclass(frozen=True)
+class Neighbour:
+    """A near row that contradicts another one."""
+
+    row: Plain
+    given: Plain
+    values: dict[str, Plain]
+
+
+@dataclass(frozen=True)
+class Unusual:
+    """A column in which a row differs from the rows of its target, and what these have there."""
+
+    column: str
+    value: Plain
+    usual: str
+
+
+@dataclass(frozen=True)
+class Suspect:
+    """A row that looks wrong or is borderline, what is unusual about it, and the nearest rows that contradict it."""
+
+    row: Plain
+    given: Plain
+    expected: Plain
+    probability: float
+    score: float
+    verdict: str
+    why: str
+    values: dict[str, Plain]
+    unusual: list[Unusual]
+    neighbours: list[Neighbour]
+
+
+@dataclass(frozen=True)
+class Quartiles:
+    """Of the numbers of a column, and a robust standard deviation."""
+
+    low: float
+    middle: float
+    high: float
+    spread: float
+
+
+@dataclass
+class Verdicts:
+    """What the robust fit says of each judged row, in their order: arrays of length n.
+
+    ``score`` is by how much the fit without the row prefers another class, or its distance from y in standard
+    deviations; ``alone`` says that no other row resembles it; ``near`` (n, k) holds the nearest rows.
+    """
+
+    given: Labels
+    expected: Labels
+    probability: NDArray[np.float64]
+    score: NDArray[np.float64]
+    alone: NDArray[np.bool_]
+    near: NDArray[np.intp]
+    share: float
+    held_out: int
+    classifies: bool
+
+    @property
+    def wrong(self) -> NDArray[np.bool_]:
+        """The rows that are more likely wrong than right."""
+        return (self.probability >= WRONG) & ~self.alone
+
+    @property
+    def borderline(self) -> NDArray[np.bool_]:
+        """The rows that are probably right, but worth a look."""
+        return (self.probability >= BORDERLINE) & (self.probability < WRONG) & ~self.alone
+
+    def kinds(self) -> list[str]:
+        """Return the verdict on each row in a word or two."""
+        kinds = np.full(len(self.given), "fine", dtype=object)
+        kinds[self.borderline] = "borderline"
+        kinds[self.wrong] = "wrong"
+        kinds[self.alone] = "resembles no other row"
+        return kinds.tolist()
+
+    def counts(self, rows: int) -> Suspicion:
+        """Return how many of a table's ``rows`` were judged, and how many look wrong."""
+        held_out = np.arange(len(self.given)) >= len(self.given) - self.held_out
+        return Suspicion(len(self.given), rows, self.share, int(self.wrong.sum()), int((self.wrong & held_out).sum()),
+                         int(self.borderline.sum()), int(self.alone.sum()))
+
+    def why(self, i: int) -> str:
+        """Return a sentence about row i: what the fit without it expects, and what its neighbours are."""
+        if self.alone[i]:
+            return "no other row resembles it, so its label cannot be checked"
+        verdict = _class_verdict if self.classifies else _target_verdict
+        return (f"{verdict(self.expected[i], self.score[i])}; "
+                f"{_neighbourhood(self.given, self.near[i, :NEIGHBOURS], self.expected[i], self.classifies)}")
+
+
+def judge(
+    X: NDArray[np.float64], y: Labels, task: str, *, held_out: int, seed: int, logarithms: bool = False,
+    max_time: float | None = None,
+) -> tuple[Verdicts, Robust]:
+    """Return the verdict on each row of prepared features X (n, d) by a fit without it, and that fit.
+
+    The last ``held_out`` rows were not trained on. ``logarithms`` says to judge the logarithms of the targets.
+    """
+    classifies = task == "classification"
+    model = (RobustKernelClassifier if classifies else RobustKernelRegressor)(random_state=seed, max_time=max_time)
+    targets = np.log(y) if logarithms else y
+    model.fit(X, targets)
+    if isinstance(model, RobustKernelClassifier):
+        expected = model.classes_[model.loo_proba_.argmax(axis=1)]
+        score = -model.loo_score_
+    else:
+        expected = targets - model.loo_residual_
+        score = np.abs(model.loo_sigma_)
+    verdicts = Verdicts(y, np.exp(expected) if logarithms else expected, model.outlier_proba_, score,
+                        getattr(model, "isolated_", np.zeros(len(X), dtype=bool)), np.empty((0, 0), dtype=np.intp),
+                        float(model.contamination_), held_out, classifies)
+    verdicts.near = _nearest(X, verdicts)
+    return verdicts, model
+
+
+def _nearest(X: NDArray[np.float64], verdicts: Verdicts) -> NDArray[np.intp]:
+    """Return the nearest rows of each, of many rows only of those that are not fine, among the first."""
+    index = NearestNeighbors(n_neighbors=min(5 * NEIGHBOURS, len(X) - 1)).fit(X[:COMPARED])
+    if len(X) <= COMPARED:
+        return np.asarray(index.kneighbors(return_distance=False))
+    near = np.zeros((len(X), index.n_neighbors), dtype=np.int32)
+    doubtful = np.flatnonzero(verdicts.wrong | verdicts.borderline)
+    if len(doubtful):
+        found = index.kneighbors(X[doubtful], index.n_neighbors + 1, return_distance=False)
+        own = found == doubtful[:, None]
+        own[:, -1] |= ~own.any(axis=1)  # a row is no neighbour of itself; else the farthest is left out
+        near[doubtful] = found[~own].reshape(len(doubtful), -1)
+    return near
+
+
+def suspects(verdicts: Verdicts, table: Table, judged: NDArray[np.intp]) -> list[Suspect]:
+    """Return the rows that look wrong or are borderline, the most suspicious first, each with what contradicts it.
+
+    ``judged`` (n,) are the rows of the table in the order of the verdicts.
+    """
+    order = _order(verdicts.probability, verdicts.score, verdicts.wrong, verdicts.alone)
+    kinds = verdicts.kinds()
+    shown = [int(i) for i in order if kinds[i] in ("wrong", "borderline")][:LISTED]
+    usual = _Usual(verdicts, table, judged)
+
+    def row(k: int) -> tuple[Plain, Plain]:
+        return plain(table.row_numbers[judged[k]]), plain(verdicts.given[k])
+
+    return [Suspect(*row(i), plain(verdicts.expected[i]), float(verdicts.probability[i]), float(verdicts.score[i]),
+                    kinds[i], verdicts.why(i), values_of(table, int(judged[i])), usual.broken_by(i),
+                    [Neighbour(*row(k), values_of(table, int(judged[k]))) for k in _contradicting(verdicts, i)])
+            for i in shown]
+
+
+def values_of(table: Table, place: int) -> dict[str, Plain]:
+    """Return the features of one row of the table as plain values, None where missing."""
+    numbers = {name: float(column[place]) for name, column in table.numeric.items()}
+    return ({name: None if np.isnan(value) else value for name, value in numbers.items()}
+            | {name: str(column[place]) for name, column in table.categorical.items()})
+
+
+def _contradicting(verdicts: Verdicts, i: int) -> list[int]:
+    """Return the nearest rows of the expected class, or the nearest rows of a regression."""
+    near = verdicts.near[i]
+    if verdicts.classifies:
+        near = near[verdicts.given[near] == verdicts.expected[i]]
+    return [int(k) for k in near[:SHOWN_NEIGHBOURS]]
+
+
+Usual = Quartiles | Counter[str]
+
+
+class _Usual:
+    """What is usual among the rows of a target: quartiles of numbers, shares of categories."""
+
+    def __init__(self, verdicts: Verdicts, table: Table, judged: NDArray[np.intp]):
+        self.verdicts = verdicts
+        self.table = table
+        self.judged = judged
+        step = -(-len(judged) // PEERS)  # of very many rows only every step-th
+        self.looked = slice(None, None, step)
+        self.known: dict[object, dict[str, Usual]] = {}
+
+    def broken_by(self, i: int) -> list[Unusual]:
+        """Return the columns in which row i differs most from the rows that have its target."""
+        place = int(self.judged[i])
+        found: list[tuple[float, str, float | str, str]] = []
+        for name, among in self._among_peers(i).items():
+            if isinstance(among, Quartiles):
+                entry = float(self.table.numeric[name][place])
+                if among.spread > 0 and not np.isnan(entry):
+                    usual = f"{among.low:.4g} to {among.high:.4g}" if among.high > among.low else f"{among.middle:.4g}"
+                    found.append((abs(entry - among.middle) / among.spread, name, entry, usual))
+            else:
+                text = str(self.table.categorical[name][place])
+                n = sum(among.values())
+                commonest = max(sorted(among), key=lambda value: among[value])
+                found.append((-2 * np.log10(max(among.get(text, 0) / n, 1 / n)), name, text,
+                              f"{commonest} ({among[commonest] / n:.0%})"))
+        found.sort(key=lambda entry: -entry[0])
+        return [Unusual(name, plain(value), usual)
+                for how, name, value, usual in found[:UNUSUAL] if how >= ODD]
+
+    def _among_peers(self, i: int) -> dict[str, Usual]:
+        given = self.verdicts.given[self.looked]
+        rows = self.judged[self.looked]
+        if self.verdicts.classifies:
+            key: object = self.verdicts.given[i]
+            if key not in self.known:
+                peers = rows[given == key]
+                self.known[key] = self._of(peers if len(peers) else self.judged[self.verdicts.given == key])
+            return self.known[key]
+        order = np.argsort(np.abs(given - self.verdicts.given[i]), kind="stable")
+        return self._of(rows[order[: max(ALIKE, len(rows) // 10)]])
+
+    def _of(self, peers: NDArray[np.intp]) -> dict[str, Usual]:
+        """Return the quartiles of each column of numbers, and the counts of each category."""
+        found: dict[str, Usual] = {}
+        for name, column in self.table.numeric.items():
+            low, middle, high = np.nanquantile(column[peers], [0.25, 0.5, 0.75])
+            found[name] = Quartiles(low, middle, high, (high - low) / NORMAL_QUARTILES or float(np.nanstd(column[peers])))
+        for name, texts in self.table.categorical.items():
+            found[name] = Counter(texts[peers].tolist())
+        return found
+
+
+def _order(
+    probability: NDArray[np.float64], score: NDArray[np.float64], wrong: NDArray[np.bool_], alone: NDArray[np.bool_]
+) -> NDArray[np.intp]:
+    """Return rows that are probably wrong, then those that resemble no other, of which nothing can be expected, then
+    the rest; within each by the probability as it is shown, then by the score."""
+    return np.lexsort((-score, -np.round(probability, 2), np.where(alone, 1, np.where(wrong, 0, 2))))
+
+
+def _class_verdict(expected: object, score: float) -> str:
+    if score > 0:
+        return f"the robust fit without it prefers {plain(expected)!r} by {score:.2f}"
+    return f"the robust fit without it agrees by only {-score:.2f}"
+
+
+def _target_verdict(expected: object, score: float) -> str:
+    return f"it lies {score:.1f} standard deviations from what the robust fit without it expects"
+
+
+def _neighbourhood(y: Labels, near: NDArray[np.intp], expected: object, classifies: bool) -> str:
+    if classifies:
+        return f"{int((y[near] == expected).sum())} of its {len(near)} nearest rows are {plain(expected)!r}"
+    return f"its {len(near)} nearest rows have the median {np.median(y[near]):.4g}"
+
+
+def plain(value: object) -> Plain:
+    """Return a numpy scalar as a Python one, and a label such as a date or a pair as text, for JSON."""
+    value = value.item() if isinstance(value, np.generic) and value.dtype.kind not in "mM" else value
+    return value if value is None or isinstance(value, (bool, int, float, str)) else str(value)

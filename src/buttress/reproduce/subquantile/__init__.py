@@ -1,4 +1,0 @@
-"""Tables 1 to 3 and figures 1 to 4 of the subquantile paper (Rathnashyam & Gittens 2023).
-
-Run ``python -m buttress.reproduce.subquantile --help``.
-"""
