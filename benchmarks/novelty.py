@@ -96,7 +96,7 @@ def minimax(n=2000):
 
 
 def joint(n=2000):
-    """Print balls solved and the certified gap of the joint objective ."""
+    """Print balls solved and the certified gap of the joint objective."""
     for name, (X, kernels) in mixtures(n).items():
         for normalize in ("variance", None):
             model = MultiKernelSVDD(kernels, objective="joint", normalize=normalize, tol=1e-5)

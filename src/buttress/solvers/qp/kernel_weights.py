@@ -12,7 +12,7 @@ J(eta) - min_p V_p(a) is a certificate for any eta and a.
 
 The kernel of sum_p gamma_p Phi_p is sum_p gamma_p^2 K_p, and the program is jointly convex: min over gamma of
 F(gamma) = max_a sum_p gamma_p^2 V_p(a). For a given dual point a the best gamma_p is proportional to 1/V_p(a). So the
-dual is max over a of H(V(a)) with H(V) = 1 / sum_p (1/V_p), and F(gamma) - H(V(a)) is a certificate for any gamma and a.
+dual is max over a of H(V(a)), H(V) = 1 / sum_p (1/V_p), and F(gamma) - H(V(a)) is a certificate for any gamma and a.
 
 Both are solved by cuts. "spread" is max_a ||V(a)||_2. It is not convex; ``alternate`` increases it step by step.
 
