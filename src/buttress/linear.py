@@ -112,8 +112,8 @@ class LinearSVC(Probabilities, CallbackSupportMixin, ClassifierMixin, BaseEstima
     n_iter_ : int
         Newton steps, gradient steps or passes begun, of the class that took most.
     history_ : list of dict
-        n_iter, seconds, gap and objective after each step (of the last class). The gap of all but "sgd" is a
-        certificate: the relative duality gap, which the distance to the optimum cannot exceed. That of "sgd" is an
+        n_iter, seconds, gap and objective after each step (of the last class). The gap of all but "sgd" is
+        the optimality gap, relative, which the distance to the optimum cannot exceed. That of "sgd" is an
         estimate, by how much the objective has changed since half as many steps, and its objective is that of at most
         5,000 rows.
 
