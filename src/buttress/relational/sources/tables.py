@@ -7,6 +7,7 @@ import re
 import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, TypeGuard
 from uuid import uuid4
@@ -93,6 +94,9 @@ def under_own_names(frame: Frame, names: Sequence[str]) -> tuple[Frame, dict[str
     if hasattr(frame, "rename_columns"):  # Arrow
         return frame.rename_columns(own), called
     if not hasattr(frame, "iloc"):  # polars
+        if find_spec("pyarrow") is None:
+            raise ImportError("DuckDB reads polars frames by pyarrow. Install it with: pip install pyarrow, or use "
+                              "engine='memory'.")
         return frame.rename(dict(zip(there, own))), called
     shallow = frame.copy(deep=False)
     shallow.columns = own
