@@ -75,14 +75,14 @@ def taken_up(
     current, then = now(), kept["fingerprint"]
     others = [*differences(current, then, "parameters"), *differences(current, then, "data")]
     if others:
-        raise ValueError(f"checkpoint={str(folder.path)!r} is of another fit: {'; '.join(others)}. Delete the folder, "
-                         "or use resume=False, to start anew in its place, or name another one.")
+        raise ValueError(f"checkpoint={str(folder.path)!r} is of another fit: {'; '.join(others)}. Delete the "
+                         "folder, or use resume=False, to start anew in its place, or name another one.")
     elsewhere = differences(current, then, "environment")
     if elsewhere and resume != "approximately":
         raise ValueError(f"checkpoint={str(folder.path)!r} was written elsewhere, where numbers are rounded otherwise: "
-                         f"{'; '.join(elsewhere)}. Delete the folder to start anew. An estimator with resume='approximately' "
-                         "goes on from it all the same: the model then meets the tolerance, but is not the same to the "
-                         "bit.")
+                         f"{'; '.join(elsewhere)}. Delete the folder to start anew. An estimator with "
+                         "resume='approximately' goes on from it all the same: the model then meets the tolerance, but "
+                         "is not the same to the bit.")
     if rng is not None and kept["rng"] is not None:
         set_rng_state(rng, kept["rng"])
     journal.load()
