@@ -22,6 +22,8 @@ from buttress import (
     SVR,
     AdversarialLinearSVC,
     AdversarialSVC,
+    AdvSVM,
+    CertifiedSVC,
     FeatureNoiseWarning,
     InterruptedWarning,
     KernelClassifier,
@@ -52,7 +54,7 @@ WIDE, wide = make_classification(300, 140, n_informative=30, random_state=0, fli
 TARGET = X[:, 0] + 0.1 * y
 OFF = TARGET + 8.0 * (np.arange(len(y)) % 9 == 0)  # corrupt targets
 TWO = np.where(y == 2, 0, y)
-RKHS = partial(AdversarialSVC, defense="rkhs", gamma=0.1, eps=0.01, batch_size=50, n_passes=3, random_state=0)
+RKHS = partial(AdvSVM, gamma=0.1, eps=0.01, batch_size=50, n_passes=3, random_state=0)
 
 CASES = {
     "pairs of classes": (SVC(C=10, cache_size=0.1), X, y),
@@ -82,8 +84,8 @@ CASES = {
     "doubly stochastic": (RKHS(solver="dsg", n_features=32), X, y),
     "exact kernel, batches": (RKHS(solver="sgd"), X, y),
     "path": (RKHS(C=100), X, y),
-    "worst inputs": (AdversarialSVC(defense="input", n_landmarks=30, gamma=0.1, max_iter=20, random_state=0), X, y),
-    "certified": (AdversarialSVC(defense="certified", n_landmarks=15, gamma=0.1, max_iter=40, eps=0.01,
+    "worst inputs": (AdversarialSVC(n_landmarks=30, gamma=0.1, max_iter=20, random_state=0), X, y),
+    "certified": (CertifiedSVC(n_landmarks=15, gamma=0.1, max_iter=40, eps=0.01,
                                  random_state=0), X, y),
 }
 SHORT = ["pairs of classes", "float32 rows", "chunks of many rows", "SVDD", "stochastic", "Nesterov",

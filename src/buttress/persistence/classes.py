@@ -17,9 +17,12 @@ from buttress.persistence.sklearn_classes import SKLEARN
 
 CLASSES = {
     # estimators
+    "AdvSVM": "buttress.adversarial:AdvSVM",
+    "AdversarialClassifier": "buttress.adversarial:AdversarialClassifier",
     "AdversarialLinearSVC": "buttress.adversarial:AdversarialLinearSVC",
     "AdversarialSVC": "buttress.adversarial:AdversarialSVC",
     "CRR": "buttress.robust:CRR",
+    "CertifiedSVC": "buttress.adversarial:CertifiedSVC",
     "EntityFeatures": "buttress.relational:EntityFeatures",
     "KernelClassifier": "buttress.robust:KernelClassifier",
     "KernelRegressor": "buttress.robust:KernelRegressor",
