@@ -31,15 +31,16 @@ from buttress.audit import contenders
 from buttress.audit.against.tests import unlike
 from buttress.audit.baselines import MAJORITY, MEAN, baselines, takes_logarithms
 from buttress.audit.conclude import NO_VOTE, _best
-from buttress.audit.curves import noise_curve
 from buttress.audit.findings import CHECKS, Evidence, find_all
 from buttress.audit.findings.models import FragileToLabels, FragileToMoves, NoBetter
-from buttress.audit.measure import Cell
+from buttress.audit.measuring.cells import Cell
+from buttress.audit.measuring.course import NOVELTY, as_is_and_attacked
+from buttress.audit.measuring.curves import noise_curve
+from buttress.audit.measuring.study import Study
+from buttress.audit.measuring.suspicion import Verdicts, judge
 from buttress.audit.options import Options
 from buttress.audit.reading.split import split
 from buttress.audit.reading.table import make_table
-from buttress.audit.study import NOVELTY, Study
-from buttress.audit.suspicion import Verdicts, judge
 
 TRIALS = 3  # of each fault, strength and table
 Columns = dict[str, np.ndarray]
@@ -231,11 +232,11 @@ def measured(X: Columns, y: np.ndarray) -> set[str]:
     plain = dict(list(contenders.contenders(task, 0.25, 0).items())[:1])
     options = Options(rows=min(150, int(0.7 * len(y))), budget=900)
     study = Study(table, task, plain | baselines(table, task, 0), options, lambda what, share: None, time.monotonic())
-    study._split()
+    study.split_rows()
     columns = study.columns()
     study.rows = {name: {key: Cell() for key in columns} for name in study.entries}
-    study._subsample()
-    study._as_is_and_attacked()
+    study.subsample()
+    as_is_and_attacked(study)
     noise_curve(study)
     best = _best(study, [key for key in columns if key not in NO_VOTE], "accuracy" if study.classifies else "rmse")
     n = len(table)

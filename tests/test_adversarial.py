@@ -114,7 +114,7 @@ def test_larger_radius_gives_lower_scores_on_clean_rows():
 
 def test_three_classes_are_each_set_against_the_rest():
     X, y = iris()
-    model = AdversarialSVC(C=10.0, eps=0.1, random_state=0).fit(X, y)
+    model = AdversarialSVC(eps=0.1, random_state=0).fit(X, y)
     scores = model.decision_function(X)
     np.testing.assert_array_equal(model.predict(X), scores.argmax(axis=1))
     assert attacked_accuracy(model, X, y, 0.1) > 0.8

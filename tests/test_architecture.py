@@ -1,4 +1,4 @@
-"""The map in docs/architecture.md is that of the source: its picture, its rooms, its paths and its large folders."""
+"""The map in docs/architecture.md is that of the source: its picture, its rooms and its paths."""
 
 import ast
 import importlib
@@ -11,7 +11,6 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "buttress"
-LARGEST = 14  # files in a folder without a reason
 
 if not (ROOT / "pyproject.toml").exists() or not SOURCE.exists():
     pytest.skip("the map is drawn from a checkout", allow_module_level=True)
@@ -59,13 +58,6 @@ def test_every_room_has_its_line():
     rooms = folders() | {file.name for file in files_of(SOURCE)}
     listed = first_cells(section("The rooms"))
     assert sorted(listed) == sorted(rooms)
-
-
-def test_large_folders_have_a_reason():
-    every = {file.parent for top in (SOURCE, ROOT / "tests") for file in top.rglob("*.py")}
-    large = {f"{folder.name}/" for folder in every if len(list(folder.glob("*.py"))) > LARGEST}
-    reasons = section("Folders of more than 14 files")
-    assert set(re.findall(rf"^- `([^`]+)` has more than {LARGEST} files", reasons, flags=re.M)) == large
 
 
 @pytest.mark.parametrize("text", [PAGE, GUIDE], ids=["architecture", "contributing"])

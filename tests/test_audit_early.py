@@ -13,10 +13,10 @@ from buttress.audit import baselines, contenders
 from buttress.audit.baselines import attacked_by_columns
 from buttress.audit.call import audit_table
 from buttress.audit.contenders import key_of, settled
-from buttress.audit.early import tell_of_labels
+from buttress.audit.measuring.early import tell_of_labels
+from buttress.audit.measuring.suspicion import Verdicts
 from buttress.audit.options import Options
 from buttress.audit.reading.table import make_table
-from buttress.audit.suspicion import Verdicts
 
 from audit_problems import only
 

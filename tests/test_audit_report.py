@@ -25,9 +25,9 @@ from buttress._checks import warn_user
 from buttress.audit.baselines import BOOSTING, MAJORITY
 from buttress.audit.conclude import _best
 from buttress.audit.findings import Finding
-from buttress.audit.measure import Cell, accuracy, attacked_correct, has_gradients, median_error, number, shown
-from buttress.audit.proving import certified, proven_share
-from buttress.audit.suspicion import _order
+from buttress.audit.measuring.cells import Cell, accuracy, attacked_correct, has_gradients, median_error, number, shown
+from buttress.audit.measuring.proving import certified, proven_share
+from buttress.audit.measuring.suspicion import Suspect, _order
 from buttress.audit.writing.advice import next_step
 from buttress.audit.writing.paste import _home
 from buttress.audit.writing.report import html, terminal_table
@@ -67,11 +67,11 @@ def printed(result, width):
 
 def test_every_row_that_looks_wrong_is_listed_by_its_label(mislabelled):
     swapped, result = mislabelled
-    wrong = {found["row"] for found in result.suspects if found["probability"] > 0.5}
+    wrong = {found.row for found in result.suspects if found.probability > 0.5}
     assert len(wrong & swapped) > 20
-    assert len(wrong) == result.suspicion["above_half"] > 10
-    assert result.suspicion["judged"] == result.suspicion["rows"] == 160
-    assert abs(result.suspicion["share"] - 24 / 160) < 0.05
+    assert len(wrong) == result.suspicion.above_half > 10
+    assert result.suspicion.judged == result.suspicion.rows == 160
+    assert abs(result.suspicion.share - 24 / 160) < 0.05
     assert {found["row"] for found in json.loads(json.dumps(result.to_dict()))["suspicious"]} >= wrong
     page = html(result)
     assert all(f"Row <b>{row}</b>" in page for row in wrong)
@@ -81,8 +81,8 @@ def test_every_row_that_looks_wrong_is_listed_by_its_label(mislabelled):
 
 def test_held_out_rows_that_look_wrong_are_said_to_be(mislabelled):
     _, result = mislabelled
-    count = result.suspicion["held_out_above_half"]
-    assert 0 < count < result.suspicion["above_half"]
+    count = result.suspicion.held_out_above_half
+    assert 0 < count < result.suspicion.above_half
     assert any(note.startswith(f"{count} of the 48 held-out rows look wrong themselves") for note in result.notes)
     assert "clean" not in " ".join(result.columns.values())
 
@@ -171,7 +171,7 @@ def test_an_attack_that_would_take_too_long_is_left_out_with_a_note(monkeypatch)
         time.sleep(0 if has_gradients(model) else 0.15 * len(X))
         return np.ones(len(X), dtype=bool)
 
-    monkeypatch.setattr("buttress.audit.study.attacked_correct", slow)
+    monkeypatch.setattr("buttress.audit.measuring.study.attacked_correct", slow)
     X = np.random.default_rng(0).normal(size=(120, 3))
     forest = RandomForestClassifier(5, random_state=0)
     result = buttress.audit(forest, X, (X[:, 0] > 0).astype(int), rows=40, budget=15)
@@ -286,14 +286,14 @@ def test_a_kill_leaves_no_files_of_two_audits_side_by_side(regression, tmp_path,
 def test_an_empty_table_of_suspicious_rows_is_not_drawn(regression):
     quiet = replace(regression, suspects=[])
     assert "Most suspicious" not in printed(quiet, 80)
-    assert "Most suspicious" in printed(replace(regression, suspects=[{
-        "row": 1, "given": 1.0, "expected": 2.0, "probability": 0.9, "why": "far"}]), 80)
+    assert "Most suspicious" in printed(replace(regression, suspects=[
+        Suspect(1, 1.0, 2.0, 0.9, 3.0, "wrong", "far", {}, [], [])]), 80)
 
 
 def test_the_file_of_suspicious_rows_is_written_in_parts_as_in_one(mislabelled, tmp_path, monkeypatch):
     _, result = mislabelled
     result.sheet.write(tmp_path / "one.csv")
-    monkeypatch.setattr("buttress.audit.writing.sheet.CHUNK", 7)
+    monkeypatch.setattr("buttress.audit.sheet.CHUNK", 7)
     result.sheet.write(tmp_path / "parts.csv")
     text = (tmp_path / "one.csv").read_text()
     assert (tmp_path / "parts.csv").read_text() == text

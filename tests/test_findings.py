@@ -15,10 +15,10 @@ from buttress.audit.baselines import attacked_by_columns
 from buttress.audit.findings import CHECKS, Check, Evidence, Severity, check_codes, find_all
 from buttress.audit.findings.columns import far_out
 from buttress.audit.findings.leaks import association
-from buttress.audit.measure import Cell
+from buttress.audit.measuring.cells import Cell
+from buttress.audit.measuring.suspicion import Verdicts
 from buttress.audit.reading.split import split
 from buttress.audit.reading.table import make_table
-from buttress.audit.suspicion import Verdicts
 from buttress.audit.verdict import verdict
 
 from audit_problems import only

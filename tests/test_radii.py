@@ -9,10 +9,11 @@ from sklearn.linear_model import LogisticRegression
 
 from buttress import SVC
 from buttress.attacks.radii import Fallen
-from buttress.audit.curves import eps_curve
+from buttress.audit.measuring.course import as_is_and_attacked
+from buttress.audit.measuring.curves import eps_curve
+from buttress.audit.measuring.study import Study
 from buttress.audit.options import Options
 from buttress.audit.reading.table import make_table
-from buttress.audit.study import Study
 
 from problems import moons
 
@@ -46,14 +47,14 @@ def lazy(model, X, y, eps, n_numeric, seed):
 
 
 def test_the_curve_of_an_audit_never_rises_and_its_table_agrees(monkeypatch):
-    monkeypatch.setattr("buttress.audit.study.attacked_correct", lazy)
+    monkeypatch.setattr("buttress.audit.measuring.study.attacked_correct", lazy)
     X, y = moons(120)
     table, _ = make_table({"a": X[:, 0], "b": X[:, 1]}, y, "y", "classification")
     models = {"plain": SVC().fit(X, y), "linear": LogisticRegression().fit(X, y)}
     study = Study(table, "classification", models, Options(eps=0.5, budget=1000.0), lambda *_: None, time.monotonic())
-    study._split()
+    study.split_rows()
     study.rows = {name: {} for name in models}
-    study._as_is_and_attacked()
+    as_is_and_attacked(study)
     before = {name: study.rows[name]["attacked"].value for name in models}
     eps_curve(study)
     for name in models:

@@ -48,8 +48,9 @@ class AdversarialSVC(AttackedMachine):
 
     Parameters
     ----------
-    C : float, default=1.0
-        Weight of the sum of the losses relative to the norm, > 0.
+    C : float, default=10.0
+        Weight of the sum of the losses relative to the norm, > 0. On five small sets 10 kept more rows than 1, as they
+        are and moved; this loss of a row right by 1 is still .31, where a hinge is 0.
     eps : float, default=0.1
         Radius of the perturbations, >= 0, in the units of X; 0 moves nothing.
     norm : {"linf", "l2"}, default="linf"
@@ -102,7 +103,7 @@ class AdversarialSVC(AttackedMachine):
     >>> from sklearn.datasets import make_moons
     >>> from buttress import AdversarialSVC
     >>> X, y = make_moons(100, noise=0.1, random_state=0)
-    >>> model = AdversarialSVC(C=10, eps=0.1, gamma=1.0, random_state=0).fit(X, y)
+    >>> model = AdversarialSVC(eps=0.1, gamma=1.0, random_state=0).fit(X, y)
     >>> bool(model.score(X, y) > 0.9)
     True
     """
@@ -111,7 +112,7 @@ class AdversarialSVC(AttackedMachine):
     def __init__(
         self,
         *,
-        C: float = 1.0,
+        C: float = 10.0,
         eps: float = 0.1,
         norm: str = "linf",
         kernel: KernelLike = "rbf",

@@ -16,11 +16,12 @@ from buttress.audit.contenders import contenders
 from buttress.audit.findings import Check
 from buttress.audit.fitted import check_task, is_fitted, name_of, order_columns, takes_numbers
 from buttress.audit.keeping import kept_in
+from buttress.audit.measuring.course import run
+from buttress.audit.measuring.study import Study
 from buttress.audit.options import Options
 from buttress.audit.protocols import Frame, Report, is_frame
 from buttress.audit.reading.table import Table, columns_of, kind_of_frame, labels_of, make_table
 from buttress.audit.result import AuditResult
-from buttress.audit.study import Study
 
 Newer = tuple[Mapping[str, object], str]  # columns and what they are called
 
@@ -153,7 +154,7 @@ def audit_table(
         warnings.filterwarnings("ignore", "X does not have valid feature names")  # a model fitted on a frame
         try:
             with kept_in(checkpoint, table, task, options, entries):
-                study.run()
+                run(study)
             comparison = None if newer is None else compare(table, study.classifies, *newer, study.train, study.test,
                                                             options.seed)
         except InterruptedWarning:

@@ -2,23 +2,21 @@
 
 import time
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from buttress._suggest import counted
 from buttress.audit.against.compare import Comparison
 from buttress.audit.baselines import GUESSES, NAMES, SIMPLER
 from buttress.audit.findings import Check, Evidence, find_all
-from buttress.audit.measure import beats
-from buttress.audit.moves.measuring import KINDS
+from buttress.audit.measuring.cells import Cell, beats
+from buttress.audit.measuring.moves import KINDS
+from buttress.audit.measuring.study import Study
+from buttress.audit.measuring.suspicion import suspects
 from buttress.audit.reading.split import HELD_OUT
-from buttress.audit.result import AuditResult, recommend
-from buttress.audit.suspicion import suspects
+from buttress.audit.result import AuditResult
+from buttress.audit.sheet import Sheet
 from buttress.audit.verdict import verdict
 from buttress.audit.writing.paste import paste
-from buttress.audit.writing.sheet import Sheet
-
-if TYPE_CHECKING:
-    from buttress.audit.study import Study  # which imports this module
 
 NO_VOTE = ("certified", "median", "r2", *KINDS)  # columns that do not count for the recommendation
 # Two estimators differ beyond chance (sign test, 5%) when six rows or more are right with one of them only; of fewer
@@ -30,7 +28,7 @@ ATTACK = ("PGD, 40 steps, 2 starts; for scores without gradients the worst of se
 
 
 def conclude(
-    study: "Study", source: str, checks: Sequence[Check] = (), against: Comparison | None = None
+    study: Study, source: str, checks: Sequence[Check] = (), against: Comparison | None = None
 ) -> AuditResult:
     """Return the result of a finished study of the data called ``source``; ``checks`` are the user's own."""
     table, options, columns = study.table, study.options, study.columns()
@@ -62,7 +60,7 @@ def conclude(
     )
 
 
-def _best(study: "Study", judged: list[str], metric: str) -> str:
+def _best(study: Study, judged: list[str], metric: str) -> str:
     """Return the simplest of the estimators that are as good as any over the judged columns.
 
     One that predicts the majority everywhere cannot be moved by any attack. Where some are clearly better than the
@@ -75,20 +73,20 @@ def _best(study: "Study", judged: list[str], metric: str) -> str:
     return recommend({name: {key: study.rows[name][key] for key in judged} for name in order}, metric)
 
 
-def _data(study: "Study", source: str) -> dict[str, Any]:
+def _data(study: Study, source: str) -> dict[str, Any]:
     table = study.table
     return {"source": source, "target": table.target_name, "rows": len(table), **study.sizes,
             "numeric": list(table.numeric), "categorical": list(table.categorical)}
 
 
-def _settings(study: "Study", interval: str) -> dict[str, Any]:
+def _settings(study: Study, interval: str) -> dict[str, Any]:
     options = study.options
     return {"eps": options.eps, "eps_unit": "standard deviations of each numeric feature", "norm": "linf",
             "attack": ATTACK, "swaps": options.swaps, "budget": options.budget, "rows": options.rows,
             "seed": options.seed, "ignore": list(options.ignore), "interval": interval}
 
 
-def _notes(study: "Study") -> list[str]:
+def _notes(study: Study) -> list[str]:
     notes = [*study.table.notes, *study.notes]
     if study.classifies and not study.table.numeric:
         notes.append("No numeric features: the attack had nothing to perturb.")
@@ -98,10 +96,25 @@ def _notes(study: "Study") -> list[str]:
     if study.unfinished:
         notes.append(f"Not all fits converged of: {', '.join(sorted(study.unfinished))}. Raise the budget, or use "
                      "fewer rows.")
-    wrong = study.suspicion["held_out_above_half"]
+    wrong = study.suspicion.held_out_above_half
     if wrong:
         regression = "" if study.classifies else " RMSE, and what it recommends, follow those rows: see the median."
         notes.append(f"{wrong} of the {len(study.y_test)} held-out rows "
                      f"{'looks wrong itself' if wrong == 1 else 'look wrong themselves'}; every figure takes "
                      f"their targets as they are.{regression}")
     return notes
+
+
+def recommend(rows: dict[str, dict[str, Cell]], metric: str, margin: float = 0.01) -> str:
+    """Return the first estimator whose mean over the columns measured of all is clearly beaten by none.
+
+    ``rows`` are in order of simplicity. Clearly means by more than ``margin``; for RMSE that is a share of its mean.
+    """
+    shared = [key for key in next(iter(rows.values())) if all(cells[key].value is not None for cells in rows.values())]
+    if not shared:
+        return next(iter(rows))
+    means = {name: sum(cells[key].value or 0.0 for key in shared) / len(shared) for name, cells in rows.items()}
+    sign = 1 if metric == "accuracy" else -1
+    best = max(sign * mean for mean in means.values())
+    needed = {name: margin if metric == "accuracy" else margin * abs(mean) for name, mean in means.items()}
+    return next(name for name, mean in means.items() if best - sign * mean <= needed[name])

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from buttress._checks import check_count, check_number, check_option
 
+NOISE = (0.0, 0.1, 0.2, 0.3, 0.4)  # shares of the training targets corrupted, the curve
 TRAINING_ROWS = (2000, 1400, 1000, 700, 500, 350, 250, 150, 80)  # each about .7 of the one before
 TEST_ROWS = 500  # a 95% interval of an accuracy is then at most .09 wide
 SCALING_ROWS = 50_000  # training rows whose medians, means and deviations prepare all rows; all of fewer

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from buttress.audit.baselines import BOOSTING, GUESSES, LINEAR, NAMES, OF_LOG, RIDGE
 from buttress.audit.findings import Evidence, Finding, Severity
 from buttress.audit.findings.rows import MANY
-from buttress.audit.measure import number
+from buttress.audit.measuring.cells import number
 
 LABELS = ("BUT007", "BUT008", "BUT011")
 INPUTS = ("BUT001", "BUT002", "BUT003", "BUT004", "BUT006", "BUT009", "BUT010", "BUT014", "BUT016")

@@ -23,7 +23,7 @@ def predict(
 ) -> None:
     """Write a prediction for every row of DATA: its number, the prediction, and the probability if there is one."""
     check_file(output)
-    from buttress.audit.measure import printable
+    from buttress.audit.measuring.cells import printable
     from buttress.audit.models.answering import check_format, write
 
     check_format(output)

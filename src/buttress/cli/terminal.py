@@ -64,7 +64,7 @@ def progress() -> Iterator[Watch]:
         return
 
     def tell(line: str) -> None:
-        from buttress.audit.measure import printable
+        from buttress.audit.measuring.cells import printable
 
         console.print(Text(printable(line)))
 
@@ -76,7 +76,7 @@ def progress() -> Iterator[Watch]:
 
 
 def stop(message: str, code: int) -> NoReturn:
-    from buttress.audit.measure import printable
+    from buttress.audit.measuring.cells import printable
 
     typer.echo(f"buttress: {printable(' '.join(message.split()))}", err=True)
     sys.exit(code)

@@ -87,7 +87,7 @@ def _recommended(table: "Table", task: str, eps: float, budget: float, seed: int
 
 def _show(model: "TableModel", output: Path) -> None:
     """Say what became of the columns, and what the model scored."""
-    from buttress.audit.measure import printable
+    from buttress.audit.measuring.cells import printable
 
     for note in model.trained_on["notes"]:  # type: ignore[attr-defined]
         typer.echo(f"buttress: {printable(str(note))}", err=True)

@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from buttress.audit.against.compare import Comparison
-from buttress.audit.measure import Cell
+from buttress.audit.measuring.cells import Cell
+from buttress.audit.measuring.suspicion import Verdicts
 from buttress.audit.protocols import Labels
 from buttress.audit.reading.table import Table
-from buttress.audit.suspicion import Verdicts
 
 
 class Severity(StrEnum):

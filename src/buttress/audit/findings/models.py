@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from buttress._suggest import agreeing
 from buttress.audit.findings.finding import Check, Evidence, Finding, Severity
-from buttress.audit.measure import beats, number
+from buttress.audit.measuring.cells import beats, number
 
 MOVED = 0.1  # drop of the accuracy under small moves that is a finding
 MUCH_MOVED = 0.3

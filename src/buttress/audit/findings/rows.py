@@ -8,7 +8,7 @@ from scipy.stats import beta, binom
 
 from buttress._suggest import agreeing, counted
 from buttress.audit.findings.finding import Check, Evidence, Finding, Severity
-from buttress.audit.measure import number
+from buttress.audit.measuring.cells import number
 from buttress.audit.reading.cautions import skewed
 from buttress.audit.reading.entries import MISSING_WORDS
 from buttress.audit.reading.split import groups

@@ -13,7 +13,7 @@ from buttress._types import Mask, Rows
 from buttress.attacks.radii import Fallen
 from buttress.audit.baselines import attacked_by_columns, reads_columns
 from buttress.audit.fitted import on_prepared, order_columns
-from buttress.audit.measure import has_gradients, has_scores
+from buttress.audit.measuring.cells import has_gradients, has_scores
 from buttress.audit.models.table_model import TableModel
 from buttress.audit.protocols import Labels
 from buttress.audit.reading.table import make_table

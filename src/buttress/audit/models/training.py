@@ -9,7 +9,7 @@ from sklearn.pipeline import Pipeline
 from buttress._types import Supervised
 from buttress.audit.baselines import OF_LOG, baselines, reads_columns
 from buttress.audit.contenders import contenders
-from buttress.audit.measure import accuracy, rmse
+from buttress.audit.measuring.cells import accuracy, rmse
 from buttress.audit.models.table_model import TableModel
 from buttress.audit.protocols import Labels
 from buttress.audit.reading.split import split

@@ -2,10 +2,10 @@
 
 from pathlib import Path
 
-from buttress.audit.result import AuditResult
+from buttress.audit.data import AuditData
 
 
-def next_step(result: AuditResult) -> str:
+def next_step(result: AuditData) -> str:
     """Return the advice on the worst finding that has one, else the command, or the section, that trains the model."""
     for finding in result.findings:
         if finding.advice and finding.severity != "note":

@@ -1,10 +1,8 @@
 """The audit's curves as SVG that follows the page's colours, light or dark, with a text for who cannot see them."""
 
 from html import escape
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from buttress.audit.result import AuditResult
+from buttress.audit.data import AuditData
 
 WIDTH = 460
 HEIGHT = 260
@@ -21,16 +19,16 @@ SAYS = {
 }
 
 
-def figures(result: "AuditResult") -> list[tuple[str, str]]:
+def figures(result: AuditData) -> list[tuple[str, str]]:
     """Return (SVG, caption) of each curve."""
     return [(_figure(result, key), _caption(result, key)) for key in SAYS if key in result.curves]
 
 
-def _caption(result: "AuditResult", key: str) -> str:
+def _caption(result: AuditData, key: str) -> str:
     return f"{'Accuracy' if result.metric == 'accuracy' else 'RMSE'} by {SAYS[key]}"
 
 
-def _figure(result: "AuditResult", key: str) -> str:
+def _figure(result: AuditData, key: str) -> str:
     curve = result.curves[key]
     right, top = max(curve["x"]) or 1.0, _top(result, key)
 
@@ -51,7 +49,7 @@ def _figure(result: "AuditResult", key: str) -> str:
             f'<title>{said}</title>{"".join(parts)}</svg>')
 
 
-def _top(result: "AuditResult", key: str) -> float:
+def _top(result: AuditData, key: str) -> float:
     if result.metric == "accuracy":
         return 1.0
     values = [y for name in result.rows for y in result.curves[key][name] if y is not None]
@@ -72,7 +70,7 @@ def _grid(right: float, top: float) -> str:
     return "".join(parts)
 
 
-def _in_words(result: "AuditResult", key: str) -> str:
+def _in_words(result: AuditData, key: str) -> str:
     curve = result.curves[key]
     said = []
     for name in result.rows:

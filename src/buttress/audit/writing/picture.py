@@ -3,11 +3,12 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, cast
 
+from buttress.audit.data import AuditData
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from buttress.audit.result import AuditResult
 
 INCHES_A_CURVE = 5.2
 LABELS = {
@@ -18,7 +19,7 @@ HEIGHT = 3.6  # inches
 COLOURS = ("#8a8f98", "#0b6e99", "#c2571a", "#4a7c3a", "#7b4ea3", "#a33b5e", "#54606e")
 
 
-def draw(result: "AuditResult", axes: "Sequence[Axes] | None" = None) -> "Figure":
+def draw(result: AuditData, axes: "Sequence[Axes] | None" = None) -> "Figure":
     """Draw each curve of ``result`` on one of ``axes`` (made when None); returns the figure."""
     try:
         import matplotlib as mpl
@@ -36,7 +37,7 @@ def draw(result: "AuditResult", axes: "Sequence[Axes] | None" = None) -> "Figure
     return cast("Figure", axes[0].figure)  # what you gave axes of, be it part of a larger figure
 
 
-def _draw_curve(ax: "Axes", result: "AuditResult", key: str) -> None:
+def _draw_curve(ax: "Axes", result: AuditData, key: str) -> None:
     curve = result.curves[key]
     for k, name in enumerate(result.rows):
         points = [(x, value) for x, value in zip(curve["x"], curve[name], strict=True) if value is not None]

@@ -5,42 +5,46 @@ import json
 import os
 import tempfile
 from html import escape
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from buttress.audit.measure import number, printable
-from buttress.audit.result import AuditResult
+from buttress.audit.data import AuditData
+from buttress.audit.measuring.cells import number, printable
 from buttress.audit.writing.advice import next_step
 from buttress.audit.writing.curves import figures
 from buttress.audit.writing.words import GLOSSARY, HEADINGS, WITHOUT_JINJA, term_of, term_of_column
 
+FILES = ("audit.json", "audit.html", "suspicious.csv")
 TEMPLATE = Path(__file__).with_name("report.html.jinja")
 TERMINAL_ROWS = 5  # suspicious rows shown in the terminal; audit.json holds all
 PAGE_ROWS = 60  # and on the page
 FRAME_HEIGHT = 820  # pixels of the page in a notebook
 
 
-def write(result: AuditResult, folder: Path) -> list[Path]:
+def write(result: AuditData, folder: Path) -> list[Path]:
     """Write audit.json, audit.html and suspicious.csv into ``folder`` (made if need be), each whole or not at all.
 
     Those of an earlier audit go before the first of this one comes, so that files that stand side by side are of one.
+    Without jinja2 there is no audit.html.
     """
-    texts = {"audit.json": json.dumps(result.to_dict(), indent=1, allow_nan=False, default=str) + "\n",
-             "audit.html": html(result)}
+    texts = {"audit.json": json.dumps(result.to_dict(), indent=1, allow_nan=False, default=str) + "\n"}
+    if find_spec("jinja2"):
+        texts["audit.html"] = html(result)
     names = [*texts, "suspicious.csv"]
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder, prefix=".audit-") as scratch:
         for name, text in texts.items():
             (Path(scratch) / name).write_text(text, encoding="utf-8")
         result.sheet.write(Path(scratch) / "suspicious.csv")
-        for name in names:
+        for name in FILES:
             (folder / name).unlink(missing_ok=True)
         for name in names:
             os.replace(Path(scratch) / name, folder / name)
     return [folder / name for name in names]
 
 
-def html(result: AuditResult) -> str:
+def html(result: AuditData) -> str:
     """Return the report as one HTML page that needs nothing else."""
     try:
         import jinja2
@@ -58,19 +62,19 @@ def html(result: AuditResult) -> str:
                        headings=HEADINGS, glossary=_glossary(result))
 
 
-def embedded(result: AuditResult) -> str:
+def embedded(result: AuditData) -> str:
     """Return the page inside a frame of its own, so that a notebook and it do not share styles."""
     page = escape(html(result), quote=True)
     return f'<iframe title="audit" style="width:100%;height:{FRAME_HEIGHT}px;border:0" srcdoc="{page}"></iframe>'
 
 
-def _glossary(result: AuditResult) -> dict[str, tuple[str, str]]:
+def _glossary(result: AuditData) -> dict[str, tuple[str, str]]:
     """Return the paragraphs on the terms that this page uses."""
     used = {term_of(name) for name in result.rows} | {term_of_column(key) for key in result.columns}
     return {key: said for key, said in GLOSSARY.items() if key in used | {"interval", "wrong"}}
 
 
-def _best(result: AuditResult, key: str) -> float | None:
+def _best(result: AuditData, key: str) -> float | None:
     """Return the best value of a column, None where it is no better than the baseline's."""
     values = [cell.value for cells in result.rows.values() if (cell := cells[key]).value is not None]
     higher = result.metric == "accuracy" or key == "r2"
@@ -79,7 +83,7 @@ def _best(result: AuditResult, key: str) -> float | None:
     return best if best is not None and (guess is None or (best > guess if higher else best < guess)) else None
 
 
-def terminal_table(result: AuditResult, width: int = 80) -> Any:
+def terminal_table(result: AuditData, width: int = 80) -> Any:
     """Return the result as a rich renderable; intervals are left to the report where the table would be too wide."""
     from rich.console import Console, Group
 
@@ -101,7 +105,7 @@ def terminal_table(result: AuditResult, width: int = 80) -> Any:
                  _text("\n".join(judged)))
 
 
-def _table(result: AuditResult, interval: bool) -> Any:
+def _table(result: AuditData, interval: bool) -> Any:
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
 
@@ -116,7 +120,7 @@ def _table(result: AuditResult, interval: bool) -> Any:
     return table
 
 
-def _suspicious(result: AuditResult) -> Any:
+def _suspicious(result: AuditData) -> Any:
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
 
@@ -124,7 +128,7 @@ def _suspicious(result: AuditResult) -> Any:
     for heading in ("row", "given", "expected", "p", "why"):
         rows.add_column(heading, overflow="fold")
     for found in result.suspects[:TERMINAL_ROWS]:
-        entries = (found["row"], found["given"], found["expected"], f"{found['probability']:.2f}", found["why"])
+        entries = (found.row, found.given, found.expected, f"{found.probability:.2f}", found.why)
         rows.add_row(*(_text(_entry(entry)) for entry in entries))
     return rows
 

@@ -1,19 +1,16 @@
 """What is known before any model is fitted, and what is known of the labels: told while the rest still runs."""
 
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from buttress._suggest import agreeing, counted
 from buttress.audit.baselines import MAJORITY, MEAN
 from buttress.audit.findings import Evidence, Finding, find_first
-from buttress.audit.suspicion import Verdicts, plain
-
-if TYPE_CHECKING:
-    from buttress.audit.study import Study  # which imports this module
+from buttress.audit.measuring.study import Study
+from buttress.audit.measuring.suspicion import Verdicts, plain
 
 
-def look_at_columns(study: "Study") -> dict[str, list[Finding]]:
+def look_at_columns(study: Study) -> dict[str, list[Finding]]:
     """Return what the checks that need no model find, by code, and tell each finding."""
     table = study.table
     none = np.zeros(0)
@@ -29,7 +26,7 @@ def look_at_columns(study: "Study") -> dict[str, list[Finding]]:
     return found
 
 
-def tell_of_labels(study: "Study") -> None:
+def tell_of_labels(study: Study) -> None:
     """Tell how many targets look wrong among the rows of the robust fit, and the first of them."""
     verdicts, fitted = study.jury.first, study.jury.fitted
     wrong = np.flatnonzero(verdicts.wrong)

@@ -6,7 +6,6 @@ the attack left.
 
 import time
 from functools import partial
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,17 +14,15 @@ from buttress._types import Predictor
 from buttress.audit import options as spending
 from buttress.audit.baselines import MAJORITY, reads_columns
 from buttress.audit.keeping import kept_stage
-from buttress.audit.measure import Cell, accuracy
+from buttress.audit.measuring.cells import Cell, accuracy
+from buttress.audit.measuring.study import Study
 from buttress.certificates import certified_within
 from buttress.checkpoints.memory import Memory
-
-if TYPE_CHECKING:
-    from buttress.audit.study import Study  # which imports this module
 
 PROVEN_FIRST = 50  # rows whose proofs tell how long those of the others take
 
 
-def prove(study: "Study") -> None:
+def prove(study: Study) -> None:
     """Fill in what is proven of each model that has a certificate, and note on how many rows where not on all."""
     for name, model in study.models.items():
         if name == MAJORITY:  # a constant cannot be moved
@@ -45,7 +42,7 @@ def prove(study: "Study") -> None:
             study.subsampled.setdefault("certified", said)
 
 
-def _certified(study: "Study", model: Predictor, standing: NDArray[np.bool_]) -> Memory:
+def _certified(study: Study, model: Predictor, standing: NDArray[np.bool_]) -> Memory:
     seconds = spending.ONE_CERTIFICATE * study.left()
     return {"proven": certified(model, study.X_test[standing], study.options.eps, seconds)}
 

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.neighbors import NearestNeighbors
 
+from buttress.audit.measuring.suspicion import BORDERLINE, COMPARED, Robust, Verdicts
 from buttress.audit.protocols import Labels
-from buttress.audit.suspicion import BORDERLINE, COMPARED, Robust, Verdicts
 from buttress.robust import RobustKernelClassifier
 
 CHUNK = 10_000  # rows judged at a time, between two looks at the clock

@@ -9,8 +9,8 @@ from typing import Any, TextIO
 import numpy as np
 from numpy.typing import NDArray
 
+from buttress.audit.measuring.suspicion import Verdicts
 from buttress.audit.reading.table import Table, as_array
-from buttress.audit.suspicion import Verdicts
 
 VERDICT_COLUMNS = ("row", "verdict", "probability", "expected", "why", "target", "corrected", "drop")
 CHUNK = 50_000  # rows written at a time

@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,14 +10,12 @@ from buttress.attacks.cells import WRONG
 from buttress.audit.baselines import reads_columns
 from buttress.audit.fitted import takes_numbers
 from buttress.audit.keeping import kept_stage
-from buttress.audit.measure import Cell, accuracy, rmse
+from buttress.audit.measuring.cells import Cell, accuracy, rmse
+from buttress.audit.measuring.study import Study
 from buttress.audit.moves.asking import Asked, InPlace, on_prepared_rows
 from buttress.audit.moves.search import CORNERS, SWEEPS, blanks_of, swaps_of, worst_changes, worst_numbers
 from buttress.audit.moves.space import Axis, Space
 from buttress.checkpoints.memory import Memory
-
-if TYPE_CHECKING:
-    from buttress.audit.study import Study  # which calls this module
 
 KINDS = ("moved", "swapped", "blanked")
 RADII = (0.5, 1.0, 2.0)  # of moved numbers, in multiples of eps
@@ -28,7 +25,7 @@ ONE_SEARCH = 0.04  # of the time left may go to one search of one estimator
 PILOT = 20  # rows that, with all of them, tell how long a model takes to answer
 
 
-def pose(study: "Study") -> None:
+def pose(study: Study) -> None:
     """Try a fitted model of the user's on a few rows, and settle which moves of its columns are measured.
 
     Sets ``space``, ``yours``, ``in_place`` (models that can be asked in no other way), ``moves`` and notes of it.
@@ -47,7 +44,7 @@ def pose(study: "Study") -> None:
             study.in_place.add(name)
 
 
-def _columns(study: "Study", space: Space) -> dict[str, str]:
+def _columns(study: Study, space: Space) -> dict[str, str]:
     """Return the columns of the table, and what they say, for the moves there are in these data."""
     what, swaps = "accuracy" if study.classifies else "RMSE", study.options.swaps
     said = {}
@@ -80,7 +77,7 @@ def _keep_takeable(space: Space, yours: InPlace, places: NDArray[np.intp], name:
             "were not left empty."]
 
 
-def measure(study: "Study", space: Space) -> None:
+def measure_moves(study: Study, space: Space) -> None:
     """Fill the cells and the curves of moves for every fitted estimator, on as many held-out rows as time allows."""
     keys, yours = list(study.moves), study.yours
     for key in keys:
@@ -101,7 +98,7 @@ def measure(study: "Study", space: Space) -> None:
                                      f"{len(few)} cells about moves in the data as they came,")
 
 
-def _steps(study: "Study", space: Space, key: str) -> Sequence[float]:
+def _steps(study: Study, space: Space, key: str) -> Sequence[float]:
     if key == "moved":
         return [0.0, *(share * study.options.eps for share in RADII)]
     axes = [axis for axis in space.axes if (axis.levels if key == "swapped" else axis.gap is not None)]
@@ -109,7 +106,7 @@ def _steps(study: "Study", space: Space, key: str) -> Sequence[float]:
     return [float(count) for count in range(most + 1)]
 
 
-def _kept_search(study: "Study", space: Space, name: str, asked: Asked, key: str) -> int:
+def _kept_search(study: Study, space: Space, name: str, asked: Asked, key: str) -> int:
     """Return :func:`_search`, or fill the cell and the curve from what the checkpoint of the audit keeps."""
 
     def searched() -> Memory:
@@ -123,7 +120,7 @@ def _kept_search(study: "Study", space: Space, name: str, asked: Asked, key: str
     return count
 
 
-def _search(study: "Study", space: Space, name: str, asked: Asked, key: str) -> int:
+def _search(study: Study, space: Space, name: str, asked: Asked, key: str) -> int:
     """Fill one cell and one curve; return on how many rows, 0 where there was no time for the fewest."""
     xs = study.curves[key]["x"]
     changes = swaps_of(space.axes) if key == "swapped" else blanks_of(space.axes)
@@ -160,7 +157,7 @@ def _affordable(ask: Callable[[int], object], rows: int, asks: int, seconds: flo
     return max(0, min(rows, int((seconds / asks - fixed) / a_row)))
 
 
-def _cell(harms: NDArray[np.float64], study: "Study") -> Cell:
+def _cell(harms: NDArray[np.float64], study: Study) -> Cell:
     return accuracy(harms < WRONG) if study.classifies else rmse(harms, study.options.seed)
 
 

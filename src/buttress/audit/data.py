@@ -1,0 +1,120 @@
+"""What an audit found, as data (``to_dict``, a versioned schema), as a picture and as text."""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field, fields
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any
+
+from buttress._suggest import agreeing
+from buttress.audit.baselines import NAMES
+from buttress.audit.findings import Finding
+from buttress.audit.measuring.cells import Cell
+from buttress.audit.measuring.suspicion import Suspect, Suspicion
+from buttress.audit.sheet import Sheet
+
+# attributes that the file has in another form, under another name, or not at all
+REMADE = ("sheet", "suspicion", "suspects", "rows", "findings")
+SCHEMA = "buttress.audit/2"
+
+
+@dataclass(repr=False)
+class AuditData:
+    """What an audit found, as data: the base of :class:`buttress.audit.AuditResult`, which says what each field is."""
+
+    task: str
+    metric: str
+    columns: dict[str, str]
+    rows: dict[str, dict[str, Cell]]
+    curves: dict[str, dict[str, list[Any]]]
+    suspicion: Suspicion
+    suspects: list[Suspect]
+    novel: list[Any]
+    recommended: str | None
+    code: str
+    data: dict[str, Any]
+    settings: dict[str, Any]
+    findings: list[Finding]
+    verdict: list[str]
+    baseline: str
+    sheet: Sheet
+    against: dict[str, Any] | None = None
+    subsampled: dict[str, str] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+    seconds: float = 0.0
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as plain lists, dicts, numbers and text, under the key "schema" the schema's version."""
+        from buttress import __version__
+
+        plain = {item.name: getattr(self, item.name) for item in fields(self) if item.name not in REMADE}
+        estimators = {name: {key: asdict(cell) for key, cell in cells.items()} for name, cells in self.rows.items()}
+        return {"schema": SCHEMA, "buttress": __version__, **plain, "estimators": estimators,
+                "suspicion": asdict(self.suspicion), "suspicious": [asdict(suspect) for suspect in self.suspects],
+                "findings": [asdict(finding) for finding in self.findings]}
+
+    @property
+    def suspicious(self) -> Any:
+        """The rows that look wrong or are borderline, as they came, as a frame like the user's, the worst first."""
+        return frame(self.sheet.suspicious(), self.data["source"])
+
+    @property
+    def table(self) -> Any:
+        """The table as a frame: a row an estimator, its cells' values."""
+        columns: dict[str, list[Any]] = {"estimator": list(self.rows)}
+        columns |= {key: [cells[key].value for cells in self.rows.values()] for key in self.columns}
+        return frame(columns, self.data["source"])
+
+    def left_out(self) -> list[str]:
+        """Return a sentence for each thing that was left out, with the reason."""
+        budget = f"to keep the budget of {self.settings['budget']:g} seconds"
+        asked = f"{self.settings['rows']} were asked for" if self.settings["rows"] else budget
+        said = {"train": f"are used: {asked}", "test": "are used: more would hardly narrow the intervals",
+                "judged": f"have their labels judged: {asked}", "novel": budget, "moves": f"were moved {budget}",
+                "certified": f"were certified {budget}", "skipped": f"were skipped {budget}"}
+        return [f"{what} {said[key]}." for key, what in self.subsampled.items()]
+
+    def judged(self) -> str:
+        """Return a sentence about how many rows look wrong, of which."""
+        found = self.suspicion
+        all_of = "all" if found.judged == found.rows else f"{found.judged} of the"
+        alone = found.isolated
+        resembling = f" {alone} {agreeing(alone, 'resembles', 'resemble')} no other row." if alone else ""
+        return (f"{all_of} {found.rows} rows were judged, held-out ones too: {found.above_half} "
+                f"{agreeing(found.above_half, 'is', 'are')} more likely wrong than right, and about "
+                f"{found.share:.1%} are estimated to be wrong.{resembling}").capitalize()
+
+    def missed(self, floors: dict[str, float]) -> list[str]:
+        """Return a sentence for each column of the recommended estimator that is worse than its floor, or was skipped.
+
+        Where none is recommended, the plain one is judged. A floor is the least accuracy, or the largest RMSE, allowed
+        in that column.
+        """
+        name = self.recommended or next(name for name in self.rows if name not in NAMES)
+        sentences = []
+        for key, floor in floors.items():
+            value = self.rows[name][key].value
+            higher = self.metric == "accuracy" or key == "r2"
+            worse = value is None or (value < floor if higher else value > floor)
+            if worse:
+                found = "was skipped for the budget" if value is None else f"is {value:.3f}"
+                sentences.append(f"{key} of {name} {found}, required {floor:g}")
+        return sentences
+
+
+    def failing(self, fail_on: Sequence[str]) -> list[str]:
+        """Return a sentence for each finding of a code in ``fail_on``, or of a severity in it or a worse one."""
+        order = ["error", "warning", "note"]
+        worst = [order.index(name) for name in fail_on if name in order]
+        return [f"{finding.severity} {finding.code}: {finding.title}" for finding in self.findings
+                if finding.code in fail_on or any(order.index(finding.severity) <= limit for limit in worst)]
+
+
+def frame(columns: dict[str, list[Any]], source: str) -> Any:
+    """Return columns as a frame: pandas if the data came so, else polars, or whichever is installed; else a dict."""
+    libraries = ("pandas", "polars") if source.startswith("pandas") else ("polars", "pandas")
+    for library in libraries:
+        if find_spec(library):
+            extra = {"strict": False} if library == "polars" else {}
+            return import_module(library).DataFrame(columns, **extra)
+    return columns

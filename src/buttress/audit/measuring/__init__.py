@@ -1,0 +1,1 @@
+"""What an audit measures: a study of a split table, and a file for each kind of measurement."""
