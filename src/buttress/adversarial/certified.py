@@ -6,6 +6,7 @@ from buttress._arrays import Place, to_numpy
 from buttress._callbacks import showing, with_callbacks
 from buttress._checks import Array, check_limits
 from buttress._documented import CERTIFIED, advises
+from buttress._state import Attribute, State
 from buttress._types import BoundsLike, MatrixLike, RandomStateLike, VectorLike
 from buttress.adversarial.held_out import hinge_held_out
 from buttress.adversarial.linear import AdversarialLinearSVC
@@ -66,17 +67,6 @@ class CertifiedSVC(AttackedMachine):
         True: go on from what ``checkpoint`` holds of this fit, to the same bits, or start if it holds nothing.
         "approximately" accepts other versions or threads.
 
-    Attributes
-    ----------
-    classes_ : array of shape (n_classes,)
-    landmarks_ : array of shape (m, d)
-        The centres.
-    certified_margin_ : array of shape (n,)
-        L of the training rows; where it is positive, no attack within eps changes the class.
-    n_iter_ : int
-    history_ : list of dict
-        n_iter, seconds, gap and objective, divided by C n.
-
     Examples
     --------
     >>> from sklearn.datasets import make_moons
@@ -86,6 +76,14 @@ class CertifiedSVC(AttackedMachine):
     >>> bool((model.certified_margin_ > 0).mean() > 0.8)
     True
     """
+
+    _state = State(
+        Attribute("landmarks_", "finite", "n_landmarks, n_features", "The centres."),
+        Attribute("certified_margin_", "real", "n_rows",
+                  "L of the training rows; where it is positive, no attack within eps changes the class."),
+        Attribute("n_iter_", "count", meaning="Iterations."),
+        Attribute("history_", "history", columns="n_iter, seconds, gap, change, objective",
+                  meaning="The objective is divided by C n."))
 
     @advises(**CERTIFIED)
     def __init__(

@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 from buttress._callbacks import without_callbacks
 from buttress._checks import Array, check_classes, check_number, check_option, check_X, check_X_y
 from buttress._documented import CHOOSER, Documented, advises
+from buttress._state import Attribute, State
 from buttress._types import BoundsLike, Labels, MatrixLike, RandomStateLike, Rows, VectorLike
 from buttress.adversarial.certified import CertifiedSVC
 from buttress.adversarial.machine import MOST_CENTRES, box_of
@@ -62,15 +63,6 @@ class AdversarialClassifier(Documented, MetaEstimatorMixin, ClassifierMixin, Bas
         True: go on from what ``checkpoint`` holds of this fit, to the same bits, or start if it holds nothing.
         "approximately" accepts other versions or threads.
 
-    Attributes
-    ----------
-    classes_ : array of shape (n_classes,)
-    estimator_ : the candidate chosen, fitted to all rows
-    chosen_ : str
-        The name of its class.
-    tuned_params_ : dict
-        C and gamma that ``tune`` chose, else empty.
-
     Examples
     --------
     >>> from sklearn.datasets import make_moons
@@ -80,6 +72,13 @@ class AdversarialClassifier(Documented, MetaEstimatorMixin, ClassifierMixin, Bas
     >>> model.chosen_
     'CertifiedSVC'
     """
+
+    _state = State(
+        Attribute("classes_", "label", "n_classes", "The labels, sorted."),
+        Attribute("estimator_", "part", of="BaseEstimator", shares="n_features, n_classes",
+                  meaning="The candidate chosen, fitted to all rows."),
+        Attribute("chosen_", "text", meaning="The name of its class."),
+        Attribute("tuned_params_", "any", meaning="C and gamma that ``tune`` chose, else empty."))
 
     @advises(**CHOOSER)
     def __init__(

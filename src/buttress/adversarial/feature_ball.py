@@ -18,6 +18,7 @@ from buttress._checks import (
 )
 from buttress._documented import ADV_SVM, advises
 from buttress._rows import drawn_rows
+from buttress._state import Attribute, State
 from buttress._types import MatrixLike, RandomStateLike, VectorLike
 from buttress.adversarial.held_out import feature_ball_held_out
 from buttress.adversarial.machine import AttackedMachine, Problem
@@ -97,24 +98,6 @@ class AdvSVM(AttackedMachine):
         True: go on from what ``checkpoint`` holds of this fit, to the same bits, or start if it holds nothing.
         "approximately" accepts other versions or threads.
 
-    Attributes
-    ----------
-    classes_ : array of shape (n_classes,)
-    feature_radius_ : float
-        r.
-    norm_ : array of shape (k,)
-        ||f||; of "dsg" and "sgd" by its recursion.
-    natural_C_ : array of shape (k,)
-        Of "exact": the C (the weight of the mean loss) of the natural machine that gives the same classes.
-    dual_gap_ : array of shape (k,)
-        Of "exact": primal minus dual objective, with C mean as stated above.
-    gradient_noise_, gradient_signal_ : array of shape (k,)
-        Of "dsg": l1 norms of the noise that random features add to the input gradient, and of the rest of it.
-    n_iter_ : int
-        Natural machines solved, or batches.
-    history_ : list of dict
-        n_iter, seconds, gap and objective of the last class; for "dsg" and "sgd" an estimate from one batch.
-
     References
     ----------
     Wu, Hu & Gu, Fast and scalable adversarial training of kernel SVM via doubly stochastic gradients, AAAI 2021.
@@ -128,6 +111,21 @@ class AdvSVM(AttackedMachine):
     >>> bool(model.natural_C_[0] < 100)
     True
     """
+
+    _state = State(
+        Attribute("feature_radius_", "nonnegative", meaning="r."),
+        Attribute("norm_", "nonnegative", "n_scores", '||f||; of "dsg" and "sgd" by its recursion.'),
+        Attribute("natural_C_", "real", "n_scores",
+                  "The C (the weight of the mean loss) of the natural machine that gives the same classes.",
+                  when='with "exact"'),
+        Attribute("dual_gap_", "real", "n_scores", "Primal minus dual objective, with C mean as stated above.",
+                  when='with "exact"'),
+        Attribute("gradient_noise_", "real", "n_scores",
+                  "l1 norm of the noise that random features add to the input gradient.", when='with "dsg"'),
+        Attribute("gradient_signal_", "real", "n_scores", "l1 norm of the rest of it.", when='with "dsg"'),
+        Attribute("n_iter_", "count", meaning="Natural machines solved, or batches."),
+        Attribute("history_", "history", columns="n_iter, seconds, gap, change, objective",
+                  meaning='Of the last class; for "dsg" and "sgd" an estimate from one batch.'))
 
     @advises(**ADV_SVM)
     def __init__(

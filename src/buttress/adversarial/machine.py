@@ -20,6 +20,7 @@ from buttress._checks import (
     warn_user,
 )
 from buttress._predicting import ExpansionPredictions
+from buttress._state import Attribute, State
 from buttress._types import BoundsLike, MatrixLike, RandomStateLike, Rows, VectorLike
 from buttress.certainty.probabilities import Probabilities
 from buttress.expansion import binary_contrasts, rival_contrasts
@@ -54,6 +55,12 @@ class Problem:
 
 class AttackedMachine(Probabilities, CallbackSupportMixin, ExpansionPredictions, ClassifierMixin, BaseEstimator):
     """A kernel machine for a radius ``eps`` of perturbations in a norm, in the units of X."""
+
+    _state = State(
+        Attribute("contrasts_", "finite", "n_classes, *, n_scores",
+                  "``contrasts_[c] @ scores`` are the leads of class c over its rivals."),
+        Attribute("expansion_", "part", of="KernelExpansion, RandomExpansion", shares="n_features, n_scores",
+                  meaning="The scores as a function of rows, for attacks."))
 
     C: float
     eps: float

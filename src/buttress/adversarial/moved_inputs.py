@@ -10,6 +10,7 @@ from buttress._arrays import Place, namespace, place_of, to_numpy
 from buttress._callbacks import showing, with_callbacks
 from buttress._checks import Array, check_count, check_limits, check_option, warn_user
 from buttress._documented import ATTACKED_INPUTS, advises
+from buttress._state import Attribute, State
 from buttress._types import BoundsLike, MatrixLike, RandomStateLike, Rows, VectorLike
 from buttress.adversarial.held_out import cross_entropy_held_out
 from buttress.adversarial.machine import MOST_CENTRES, AttackedMachine, Problem, box_of, check_landmarks
@@ -80,15 +81,6 @@ class AdversarialSVC(AttackedMachine):
         True: go on from what ``checkpoint`` holds of this fit, to the same bits, or start if it holds nothing.
         "approximately" accepts other versions or threads.
 
-    Attributes
-    ----------
-    classes_ : array of shape (n_classes,)
-    landmarks_ : array of shape (m, d)
-        The centres.
-    n_iter_ : int
-    history_ : list of dict
-        n_iter, seconds, gap and objective, divided by C n, on at most 250 rows.
-
     Notes
     -----
     There is no ``sample_weight``: the search for worst inputs depends on signs of gradients, so one row of weight two
@@ -107,6 +99,12 @@ class AdversarialSVC(AttackedMachine):
     >>> bool(model.score(X, y) > 0.9)
     True
     """
+
+    _state = State(
+        Attribute("landmarks_", "finite", "n_landmarks, n_features", "The centres."),
+        Attribute("n_iter_", "count", meaning="Iterations."),
+        Attribute("history_", "history", columns="n_iter, seconds, gap, change, objective",
+                  meaning="The objective is divided by C n, on at most 250 rows."))
 
     @advises(**ATTACKED_INPUTS)
     def __init__(
