@@ -25,7 +25,6 @@ from buttress import (
     FeatureNoiseWarning,
     InterruptedWarning,
     LinearSVC,
-    MultiKernelSVDD,
     NotConvergedWarning,
 )
 from buttress.checkpoints import fingerprint, journal
@@ -52,13 +51,6 @@ CASES = {
     "hard margin": (SVC(C=np.inf, gamma=2.0), X[:, :2], (X[:, 0] > 0).astype(int)),
     "SVR": (SVR(C=10, cache_size=0.1), X, TARGET),
     "SVDD": (SVDD(nu=0.2, cache_size=0.1), X, None),
-    "level cuts": (MultiKernelSVDD(objective="minimax", tol=1e-8, cache_size=0.5), X, None),
-    "reduced gradient": (MultiKernelSVDD(objective="minimax", solver="reduced-gradient", tol=1e-6, cache_size=0.5),
-                         X, None),
-    "spread": (MultiKernelSVDD(objective="spread", tol=1e-8), X, None),
-    "joint cuts": (MultiKernelSVDD(objective="joint", tol=1e-6, cache_size=0.5), X, None),
-    "joint gradient": (MultiKernelSVDD(objective="joint", solver="reduced-gradient", tol=1e-5), X, None),
-    "given weights": (MultiKernelSVDD(weights="uniform"), X, None),
     "Newton": (LinearSVC(C=10), X, y),
     "coordinates": (LinearSVC(solver="dual", tol=1e-9), X, y),
     "gradient descent": (LinearSVC(solver="gd", max_iter=40), X, y),
