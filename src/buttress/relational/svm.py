@@ -305,10 +305,7 @@ class RelationalLinearSVC(Probabilities, CallbackSupportMixin, ClassifierMixin, 
         categories = {f"{table}.{column}": values for table, column, values in self.features_ if values is not None}
         with one_snapshot(join.connections):
             return scoring(join, dict(zip(self.coef_names_, self.coef_[0])), float(self.intercept_[0]),
-                           [(table, column) for table, column, _ in self.features_], categories, self._fills(), chosen)
-
-    def _fills(self) -> dict[str, float]:
-        return getattr(self, "fills_", {})  # models saved before NULL could be filled have none
+                           [(table, column) for table, column, _ in self.features_], categories, self.fills_, chosen)
 
     def _plan(self, join: Join) -> tuple[Plan, Array]:
         """Return the plan of another join over the same tables, and this model's coefficients in its scales."""
@@ -317,7 +314,7 @@ class RelationalLinearSVC(Probabilities, CallbackSupportMixin, ClassifierMixin, 
             raise ValueError(f"The join has no table {self.label_table_!r}, whose rows the model was trained to label. "
                              f"Got {', '.join(names)}.")
         plan = prepare(join, intercept=self.fit_intercept, root=names.index(self.label_table_), classes=self.classes_,
-                       encoding=Encoding(self.missing, "max", self._fills()))
+                       encoding=Encoding(self.missing, "max", self.fills_))
         return plan, plan_beta(plan, self)
 
     def decision_function(self, X: Any) -> Array:
@@ -333,7 +330,7 @@ class RelationalLinearSVC(Probabilities, CallbackSupportMixin, ClassifierMixin, 
         if isinstance(X, Join):
             plan, beta = self._plan(X)
             return self._label_scores(plan, mean_scores(plan, beta))
-        return joined_features(X, self.features_, self.optional_tables_, self._fills(),
+        return joined_features(X, self.features_, self.optional_tables_, self.fills_,
                                set(self.coef_names_)) @ self.coef_[0] + self.intercept_[0]
 
     def label_rows(self, join: Join) -> NDArray[np.int64]:

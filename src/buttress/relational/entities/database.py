@@ -8,7 +8,7 @@ import numpy as np
 
 from buttress._checks import Array
 from buttress.relational.declare import Join
-from buttress.relational.entities.features import Feature, Learned, statistics_of
+from buttress.relational.entities.features import Feature, statistics_of
 from buttress.relational.entities.memory import check_size
 from buttress.relational.entities.paths import Hop, root_keys, used
 from buttress.relational.entities.text import Path, SqlTable, expression, own_expression, path_size, whole
@@ -129,11 +129,11 @@ class InDatabase:
             test += f" AND {place.time} < {self.place.dialect.number(float(self.as_of.max()))}"
         return self.place.select(f"SELECT {chosen} FROM {place.item} b WHERE {test}{end}")
 
-    def values(self, features: Sequence[Feature], learned: Learned) -> Array:
+    def values(self, features: Sequence[Feature], centers: Mapping[str, float]) -> Array:
         """Return the features' values, shape (n, n_features), NaN where an entity has no row with a value."""
         n = len(next(iter(self.asked.values())).null)
         out = np.zeros((n, len(features)))
-        paths = paths_of(self.join, self.paths, features, learned, self.place)
+        paths = paths_of(self.join, self.paths, features, centers, self.place)
         for path, _ in paths:
             self._check_size(path)
         if not paths:
@@ -202,8 +202,8 @@ def _texts(column: Column, dialect: Dialect, name: str) -> tuple[list[str | None
     return texts, types.get(kind, dialect.text_type)
 
 
-def paths_of(join: Join, paths: Mapping[int, list[Hop]], features: Sequence[Feature], learned: Learned,
-             place: Place) -> list[tuple[Path, list[str]]]:
+def paths_of(join: Join, paths: Mapping[int, list[Hop]], features: Sequence[Feature],
+             centers: Mapping[str, float], place: Place) -> list[tuple[Path, list[str]]]:
     """Return the paths that features need, each with the names of the columns of "asked" that hold its keys."""
     keys = root_keys(paths)
     found = []
@@ -211,14 +211,13 @@ def paths_of(join: Join, paths: Mapping[int, list[Hop]], features: Sequence[Feat
         name = join.tables[t].name
         mine = [feature for feature in features if feature.table == name]
         if mine:
-            path = Path(hops, statistics_of(mine), place.tables, learned.centers_of(name), join.as_of is not None,
-                        place.dialect)
+            path = Path(hops, statistics_of(mine, centers), place.tables, join.as_of is not None, place.dialect)
             found.append((path, [f"a{keys.index(key)}" for key in hops[0].above]))
     return found
 
 
-def feature_select(join: Join, paths: Mapping[int, list[Hop]], features: Sequence[Feature], learned: Learned,
-                   fills: Array | None, columns: Sequence[str]) -> str:
+def feature_select(join: Join, paths: Mapping[int, list[Hop]], features: Sequence[Feature],
+                   centers: Mapping[str, float], fills: Array | None, columns: Sequence[str]) -> str:
     """Return the SELECT of ``columns`` of the label's table and the features of each of its rows."""
     place = find_place(join, paths, [join.root, *paths], 0.0)
     root = place.tables[join.root]
@@ -229,7 +228,7 @@ def feature_select(join: Join, paths: Mapping[int, list[Hop]], features: Sequenc
     chosen += [f"{root.keys[name]} AS a{j}" for j, name in enumerate(keys)]
     chosen += [f"{root.time} AS t"] if join.as_of is not None else []
     chosen += [f"{own_expression(feature, root, dialect)} AS x{j}" for j, feature in enumerate(own)]
-    found = paths_of(join, paths, features, learned, place)
+    found = paths_of(join, paths, features, centers, place)
     held = {join.tables[path.number].name: path for path, _ in found}
     outside = [f"a.o{j} AS {dialect.quote(name)}" for j, name in enumerate(columns)]
     for j, feature in enumerate(features):

@@ -8,7 +8,7 @@ then over the dates by a window. Identifiers are always quoted by the dialect.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from buttress.relational.entities.features import Feature, Statistic, share_name
+from buttress.relational.entities.features import ROWS, SQL, Feature, Statistic, letters_of, share_name
 from buttress.relational.entities.paths import Hop
 from buttress.relational.sources.dialects import Dialect
 from buttress.relational.sql.text import own_prefix
@@ -33,7 +33,6 @@ class Path:
     hops: Sequence[Hop]
     statistics: Sequence[Statistic]
     tables: Mapping[int, SqlTable]
-    centers: Mapping[str, float]
     dated: bool
     dialect: Dialect
 
@@ -97,7 +96,8 @@ def _up_the_path(path: Path) -> tuple[list[str], bool]:
         up = path.hops[level - 1].below
         above = path.time_of(path.hops[level].parent)
         times = [part for part in ("m.t" if time else None, above) if part]
-        chosen = _keys(table, up) + ([f"{_latest(times)} AS t"] if times else [])
+        latest = times[0] if len(times) == 1 else f"GREATEST({', '.join(times)})"
+        chosen = _keys(table, up) + ([f"{latest} AS t"] if times else [])
         same = " AND ".join(f"{table.keys[name]} = m.{key}" for name, key in zip(path.hops[level].above, keys))
         parts.append(f"{our}r{t}_{level} AS (SELECT {', '.join([*chosen, *(f'm.{name}' for name in path.names)])} "
                      f"FROM {table.item} b JOIN {below} m ON {same}{_known(table, up, above)})")
@@ -151,10 +151,6 @@ def _known(table: SqlTable, keys: Sequence[str], time: str | None) -> str:
     return f" WHERE {' AND '.join(tests)}"
 
 
-def _latest(times: Sequence[str]) -> str:
-    return times[0] if len(times) == 1 else f"GREATEST({', '.join(times)})"
-
-
 def _merged(path: Path) -> str:
     return ", ".join(f"{AGGREGATE[statistic.merge]}({name}) AS {name}"
                      for statistic, name in zip(path.statistics, path.names))
@@ -162,55 +158,41 @@ def _merged(path: Path) -> str:
 
 def _of_row(path: Path, statistic: Statistic) -> str:
     """Return the expression of a statistic of one row."""
-    one, zero = path.dialect.number(1.0), path.dialect.number(0.0)
+    one = path.dialect.number(1.0)
     if statistic.of == "row":
         return one
     table = path.tables[path.number]
     value = table.values[statistic.column]
     if statistic.of == "category":
-        return f"CASE WHEN {value} = {path.dialect.text(statistic.category)} THEN {one} ELSE {zero} END"
+        return _is(value, statistic.category, path.dialect)
     if statistic.of == "known":
-        return f"CASE WHEN {value} IS NOT NULL THEN {one} ELSE {zero} END"
+        return f"CASE WHEN {value} IS NOT NULL THEN {one} ELSE {path.dialect.number(0.0)} END"
     if statistic.merge == "LAST":
         pair = path.dialect.pair.format(table.time, value)
         return f"CASE WHEN {value} IS NOT NULL AND {table.time} IS NOT NULL THEN {pair} END"
-    less = f"({value} - {path.dialect.number(path.centers.get(statistic.column, 0.0))})"
+    less = f"({value} - {path.dialect.number(statistic.center)})"
     return {"value": value, "centred": less, "square": f"{less} * {less}"}[statistic.of]
+
+
+def _is(value: str, category: str, dialect: Dialect) -> str:
+    return f"CASE WHEN {value} = {dialect.text(category)} THEN {dialect.number(1.0)} ELSE {dialect.number(0.0)} END"
 
 
 def expression(feature: Feature, path: Path) -> str:
     """Return the expression of a feature from f<number>, NULL where an entity has no value."""
-    number = path.dialect.number
     read = {s.name: f"f{path.number}.{name}" for s, name in zip(path.statistics, path.names)}
-    if feature.function == "count":
-        return f"COALESCE({read['rows']}, {number(0.0)})"
-    if feature.function == "share":
-        return f"COALESCE({read[share_name(feature)]} / {read['rows']}, {number(0.0)})"
-
-    def of(letter: str) -> str:
-        return read[f"{letter}:{feature.column}"]
-
-    if feature.function == "sum":
-        return f"COALESCE({of('s')}, {number(0.0)})"
-    if feature.function == "mean":
-        return f"{of('s')} / NULLIF({of('n')}, {number(0.0)})"
-    if feature.function == "last":
-        return path.dialect.second.format(of("p"))
-    if feature.function == "std":
-        n = of("n")
-        spread = f"GREATEST({of('q')} - {of('d')} * {of('d')} / {n}, {number(0.0)}) / ({n} - {number(1.0)})"
-        return (f"CASE WHEN {n} > {number(1.0)} THEN CASE WHEN {of('l')} = {of('h')} THEN {number(0.0)} "
-                f"ELSE SQRT({spread}) END END")
-    return of("l" if feature.function == "min" else "h")
+    of = {letter: read[f"{letter}:{feature.column}"] for letter in letters_of(feature)}
+    if "p" in of:
+        of["p"] = path.dialect.second.format(of["p"])
+    number = path.dialect.number
+    return SQL[feature.function][1].format(rows=read[ROWS.name], share=read.get(share_name(feature)),
+                                           zero=number(0.0), one=number(1.0), **of)
 
 
 def own_expression(feature: Feature, table: SqlTable, dialect: Dialect) -> str:
     """Return the expression of a feature of the label table's own row, of the alias b of its table."""
     value = table.values[feature.column]
-    if feature.function == "value":
-        return value
-    return f"CASE WHEN {value} = {dialect.text(feature.category)} THEN {dialect.number(1.0)} ELSE " \
-           f"{dialect.number(0.0)} END"
+    return value if feature.function == "value" else _is(value, feature.category, dialect)
 
 
 def whole(asked: str, paths: Sequence[tuple[Path, list[str]]], chosen: Sequence[str], prefix: str) -> str:
