@@ -18,11 +18,9 @@ from buttress import (
     SVC,
     SVDD,
     SVR,
-    AdversarialLinearSVC,
     AdversarialSVC,
     FeatureNoiseWarning,
     InterruptedWarning,
-    LinearSVC,
     NotConvergedWarning,
 )
 from buttress.checkpoints import fingerprint, journal
@@ -49,11 +47,6 @@ CASES = {
     "hard margin": (SVC(C=np.inf, gamma=2.0), X[:, :2], (X[:, 0] > 0).astype(int)),
     "SVR": (SVR(C=10, cache_size=0.1), X, TARGET),
     "SVDD": (SVDD(nu=0.2, cache_size=0.1), X, None),
-    "Newton": (LinearSVC(C=10), X, y),
-    "coordinates": (LinearSVC(solver="dual", tol=1e-9), X, y),
-    "gradient descent": (LinearSVC(solver="gd", max_iter=40), X, y),
-    "stochastic": (LinearSVC(solver="sgd", max_iter=40, random_state=0), X, y),
-    "stochastic, blocks": (LinearSVC(solver="sgd", max_iter=4, random_state=0, average=False), MANY, many),
     "doubly stochastic": (RKHS(solver="dsg", n_features=32), X, y),
     "exact kernel, batches": (RKHS(solver="sgd"), X, y),
     "path": (RKHS(C=100), X, y),
@@ -61,7 +54,7 @@ CASES = {
     "certified": (AdversarialSVC(defense="certified", n_landmarks=15, gamma=0.1, max_iter=40, eps=0.01,
                                  random_state=0), X, y),
 }
-SHORT = ["pairs of classes", "float32 rows", "chunks of many rows", "SVDD", "stochastic",
+SHORT = ["pairs of classes", "float32 rows", "chunks of many rows", "SVDD",
          "doubly stochastic", "path"]
 EVERY = pytest.mark.parametrize("case", CASES)
 
@@ -77,12 +70,10 @@ def joined(seed=0):
 
 # fits that keep calls beside runs, or runs alone that are short
 CASES |= {
-    "free range": (AdversarialLinearSVC(), X, y),
     "join": (RelationalLinearSVC(tol=1e-5, random_state=0), joined(), None),
     "join, in a database": (RelationalLinearSVC(tol=1e-4, engine="sql", random_state=0), joined(), None),
-    "balls": (AdversarialLinearSVC(attack="ball", norm="l2", eps=0.1), X, y),
 }
-SHORT += ["balls", "join"]
+SHORT += ["join"]
 
 
 class Killed(BaseException):
@@ -218,8 +209,8 @@ def test_another_fit_is_refused_with_the_reason(tmp_path, monkeypatch):
         fit("pairs of classes", C=11, checkpoint=str(tmp_path), resume=True)
     with pytest.raises(ValueError, match="X differs"):
         SVC(C=10, cache_size=0.1, checkpoint=str(tmp_path), resume=True).fit(X + 1e-9, y)
-    with pytest.raises(ValueError, match="estimator was SVC, now LinearSVC"):
-        LinearSVC(checkpoint=str(tmp_path), resume=True).fit(X, y)
+    with pytest.raises(ValueError, match="estimator was SVC, now SVR"):
+        SVR(checkpoint=str(tmp_path), resume=True).fit(X, y)
     fit("pairs of classes", C=11, checkpoint=str(tmp_path))  # starts anew in its place
 
 
@@ -280,7 +271,7 @@ def test_a_changed_or_shortened_file_is_refused(place, tmp_path, monkeypatch):
 def test_a_folder_that_cannot_be_written_is_refused_before_the_fit(tmp_path):
     (tmp_path / "file").write_text("a file, no folder")
     with pytest.raises(OSError, match="checkpoint must be a folder in which files can be made"):
-        fit("Newton", checkpoint=str(tmp_path / "file"))
+        fit("SVR", checkpoint=str(tmp_path / "file"))
 
 
 def test_a_full_disk_costs_the_checkpoint_but_not_the_fit(tmp_path, monkeypatch):
@@ -300,23 +291,23 @@ def test_a_full_disk_costs_the_checkpoint_but_not_the_fit(tmp_path, monkeypatch)
 
 def test_two_fits_cannot_share_a_folder(tmp_path):
     with Folder(str(tmp_path)).held(), pytest.raises(ValueError, match="in use by another fit"):
-        fit("Newton", checkpoint=str(tmp_path))
-    fit("Newton", checkpoint=str(tmp_path))
+        fit("SVR", checkpoint=str(tmp_path))
+    fit("SVR", checkpoint=str(tmp_path))
 
 
 def test_leftovers_of_a_killed_process_are_removed_and_nothing_else(tmp_path):
     (tmp_path / f"now.0123{UNFINISHED}").write_bytes(b"half")
     (tmp_path / LOCK).touch()
     (tmp_path / "notes.txt").write_text("the user's")
-    fit("Newton", checkpoint=str(tmp_path))
+    fit("SVR", checkpoint=str(tmp_path))
     assert [file.name for file in tmp_path.iterdir()] == ["notes.txt"]
 
 
 def test_resume_needs_a_folder_and_a_known_word():
     with pytest.raises(ValueError, match="needs a checkpoint"):
-        fit("Newton", resume=True)
+        fit("SVR", resume=True)
     with pytest.raises(ValueError, match="resume must be"):
-        fit("Newton", checkpoint="unused", resume="yes")
+        fit("SVR", checkpoint="unused", resume="yes")
 
 
 def test_a_record_of_another_problem_is_not_used(tmp_path, monkeypatch):
