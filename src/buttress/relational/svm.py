@@ -1,6 +1,6 @@
 """The linear support vector classifier over a join of tables."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from typing import Any
 
@@ -222,18 +222,15 @@ class RelationalLinearSVC(Probabilities, CallbackSupportMixin, ClassifierMixin, 
             kept(plan, dict)  # other tables than those of the checkpoint are noticed here
             return self._fit_plan(plan, oracle, PlanePool(plan.width))
 
-    def _settings(self, total: float, callback: Callable[[Any], bool | None] | None) -> Settings:
-        alpha = self.alpha if self.C is None else 1 / (2 * self.C * total)
-        return Settings(alpha, self.loss, self.tol, self.solver, self.n_samples, self.sketch_error, self.step_rule,
-                        self.max_iter, self.max_time if seconds_left() is None else seconds_left(), self.progress,
-                        callback)
-
     def _fit_plan(
         self, plan: Plan, oracle: MarginOracle, pool: PlanePool, start: Array | None = None
     ) -> "RelationalLinearSVC":
         """Solve for a plan with an oracle and a pool that may hold planes of other values of alpha."""
         report = step_callback(self, None, None, self.max_iter)
-        settings = self._settings(oracle.total, report)
+        alpha = self.alpha if self.C is None else 1 / (2 * self.C * oracle.total)
+        seconds = self.max_time if seconds_left() is None else seconds_left()
+        settings = Settings(alpha, self.loss, self.tol, self.solver, self.n_samples, self.sketch_error, self.step_rule,
+                            self.max_iter, seconds, self.progress, report)
         rng = check_random_state(self.random_state)
 
         def begin() -> Array:

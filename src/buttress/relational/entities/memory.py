@@ -59,9 +59,8 @@ class InProcess:
         """Return the features' values, shape (n, n_features), NaN where an entity has no row with a value."""
         n = len(next(iter(self.columns[self.join.root].values())).null)
         out = np.zeros((n, len(features)))
-        numbers = {table.name: t for t, table in enumerate(self.join.tables)}
         for t in self.paths:
-            mine = [(j, feature) for j, feature in enumerate(features) if numbers[feature.table] == t]
+            mine = [(j, feature) for j, feature in enumerate(features) if feature.table == self.join.tables[t].name]
             if not mine:
                 continue
             found = self._along(t, statistics_of((feature for _, feature in mine), centers))

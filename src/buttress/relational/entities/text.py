@@ -5,7 +5,7 @@ nothing larger than a table is made. What must be known before a date is added u
 then over the dates by a window. Identifiers are always quoted by the dialect.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from buttress.relational.entities.features import ROWS, SQL, Feature, Statistic, letters_of, share_name
@@ -28,9 +28,13 @@ class SqlTable:
 
 @dataclass(frozen=True)
 class Path:
-    """One table's path: its hops, its statistics, the tables by number, and whether entities have a date."""
+    """One table's path: its hops, its statistics, the tables by number, and whether entities have a date.
+
+    ``asked`` are the columns of "asked" that hold the keys of the first hop.
+    """
 
     hops: Sequence[Hop]
+    asked: Sequence[str]
     statistics: Sequence[Statistic]
     tables: Mapping[int, SqlTable]
     dated: bool
@@ -55,15 +59,15 @@ class Path:
         return self.tables[table].time if self.dated else None
 
 
-def path_parts(path: Path, asked: Sequence[str]) -> tuple[list[str], bool]:
+def path_parts(path: Path) -> tuple[list[str], bool]:
     """Return the expressions that end in f<number>: the statistics per key, and per date where rows have a time.
 
-    ``asked`` names the columns of "asked" with the keys of the first hop. Also returns whether there are dates.
+    Also returns whether there are dates.
     """
     parts, timed = _up_the_path(path)
-    keys = _numbered(len(asked))
+    keys = _numbered(len(path.asked))
     t = path.number
-    same = " AND ".join(f"a.{name} = r.{key}" for name, key in zip(asked, keys))
+    same = " AND ".join(f"a.{name} = r.{key}" for name, key in zip(path.asked, keys))
     our = path.prefix
     wanted = f"SELECT r.* FROM {our}r{t} r WHERE EXISTS (SELECT 1 FROM {our}asked a WHERE {same})"
     parts.append(f"{our}w{t} AS ({wanted})")
@@ -71,7 +75,7 @@ def path_parts(path: Path, asked: Sequence[str]) -> tuple[list[str], bool]:
         by = ", ".join(keys)
         parts.append(f"{our}f{t} AS (SELECT {by}, {_merged(path)} FROM {our}w{t} w GROUP BY {by})")
         return parts, False
-    return parts + _until_dates(path, asked, keys), True
+    return parts + _until_dates(path, keys), True
 
 
 def _up_the_path(path: Path) -> tuple[list[str], bool]:
@@ -106,7 +110,7 @@ def _up_the_path(path: Path) -> tuple[list[str], bool]:
     return parts, time is not None
 
 
-def _until_dates(path: Path, asked: Sequence[str], keys: Sequence[str]) -> list[str]:
+def _until_dates(path: Path, keys: Sequence[str]) -> list[str]:
     """Return the expressions from rows with a time to f<number>, a row for each key and date that is asked.
 
     ``seg`` counts the dates of a key from the latest one back to a row: the first date that may see the row.
@@ -114,8 +118,8 @@ def _until_dates(path: Path, asked: Sequence[str], keys: Sequence[str]) -> list[
     t = path.number
     our = path.prefix
     listed = ", ".join(keys)
-    dates = ", ".join(f"a.{name} AS {key}" for name, key in zip(asked, keys))
-    there = " AND ".join(f"a.{name} IS NOT NULL" for name in asked)
+    dates = ", ".join(f"a.{name} AS {key}" for name, key in zip(path.asked, keys))
+    there = " AND ".join(f"a.{name} IS NOT NULL" for name in path.asked)
     empty = ", ".join("NULL" for _ in path.names)
     back = f"OVER (PARTITION BY {listed} ORDER BY t DESC, later DESC ROWS UNBOUNDED PRECEDING)"
     forward = f"OVER (PARTITION BY {listed} ORDER BY seg DESC ROWS UNBOUNDED PRECEDING)"
@@ -195,18 +199,17 @@ def own_expression(feature: Feature, table: SqlTable, dialect: Dialect) -> str:
     return value if feature.function == "value" else _is(value, feature.category, dialect)
 
 
-def whole(asked: str, paths: Sequence[tuple[Path, list[str]]], chosen: Sequence[str], prefix: str) -> str:
+def whole(asked: str, paths: Iterable[Path], chosen: Sequence[str], prefix: str) -> str:
     """Return the SELECT of ``chosen`` expressions over "asked a" and the statistics f<number> of every path.
 
-    ``asked`` is the SELECT of the entities; with each path go the names of the columns of its keys there.
-    ``prefix`` is that of every path.
+    ``asked`` is the SELECT of the entities, ``prefix`` that of every path.
     """
     parts = [f"{prefix}asked AS ({asked})"]
     joined = [f"{prefix}asked a"]
-    for path, names in paths:
-        more, dated = path_parts(path, names)
+    for path in paths:
+        more, dated = path_parts(path)
         parts += more
-        tests = [f"a.{name} = f{path.number}.k{j}" for j, name in enumerate(names)]
+        tests = [f"a.{name} = f{path.number}.k{j}" for j, name in enumerate(path.asked)]
         tests += [f"a.t = f{path.number}.t"] if dated else []
         joined.append(f"LEFT JOIN {prefix}f{path.number} f{path.number} ON {' AND '.join(tests)}")
     return f"WITH {', '.join(parts)} SELECT {', '.join(chosen)} FROM {' '.join(joined)}"
