@@ -11,7 +11,6 @@ from buttress._checks import Array, NotConvergedWarning, check_X, warn_user
 from buttress._state import Attribute, State
 from buttress._types import MatrixLike, VectorLike
 from buttress._weights import check_weights
-from buttress.checkpoints.resumable import resumable
 from buttress.gram.rows import KernelRows
 from buttress.gram.spectrum import known_diagonal
 from buttress.kernels import Combination, Kernel, Precomputed, centers, fitted_kernel, is_precomputed
@@ -31,7 +30,7 @@ from buttress.solvers.run import Step, all_or_nothing
 
 
 class SVDD(BallDetector):
-    """Support vector data description: the smallest soft ball around the rows, exact, with a certificate.
+    """Support vector data description: the smallest soft ball around the rows, exact, with an optimality gap.
 
     Minimises R^2 + 1/(nu n) sum_i w_i max(0, ||phi(x_i) - c||^2 - R^2) over R^2 and the centre c. The weights w are
     scaled to sum to n. About a share nu of the rows is outside the ball. For a kernel that depends only on x - z, the
@@ -65,11 +64,6 @@ class SVDD(BallDetector):
         Most seconds.
     progress : bool, default=False
         Show a progress line.
-    checkpoint : str or None, default=None
-        Folder in which the fit keeps, every few seconds, what it needs to go on if its process is killed.
-    resume : bool or "approximately", default=False
-        True: go on from what ``checkpoint`` holds of this fit, to the same bits, or start if it holds nothing.
-        "approximately" accepts other versions or threads.
 
     References
     ----------
@@ -111,8 +105,6 @@ class SVDD(BallDetector):
         max_iter: int = -1,
         max_time: float | None = None,
         progress: bool = False,
-        checkpoint: str | None = None,
-        resume: bool | str = False,
     ):
         self.kernel = kernel
         self.nu = nu
@@ -126,8 +118,6 @@ class SVDD(BallDetector):
         self.max_iter = max_iter
         self.max_time = max_time
         self.progress = progress
-        self.checkpoint = checkpoint
-        self.resume = resume
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -135,7 +125,6 @@ class SVDD(BallDetector):
         return tags
 
     @all_or_nothing
-    @resumable
     @with_callbacks
     def fit(self, X: MatrixLike, y: VectorLike | None = None, sample_weight: ArrayLike | None = None) -> "SVDD":
         """Fit to X of shape (n, d), rows counted by ``sample_weight`` (n,); returns self. y is ignored.
