@@ -14,7 +14,8 @@ from buttress._state import Attribute, State
 from buttress._types import MatrixLike, RandomStateLike, Rows, VectorLike
 from buttress._weights import check_weights
 from buttress.certainty.calibration import HeldOut
-from buttress.certainty.intervals import ExpansionIntervals, HeldOutFits, check_coverage, hold_out
+from buttress.certainty.conformal import check_coverage
+from buttress.certainty.intervals import ExpansionIntervals, HeldOutFits, hold_out
 from buttress.certainty.one_step import Slopes, kernel_features, kernel_leverages, one_step
 from buttress.certainty.probabilities import Certainty, Probabilities
 from buttress.expansion import binary_contrasts, rival_contrasts
