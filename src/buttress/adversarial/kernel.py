@@ -184,10 +184,8 @@ class AdversarialSVC(Probabilities, CallbackSupportMixin, ExpansionPredictions, 
                   "l1 norm of the noise that random features add to the input gradient.", when='with "dsg"'),
         Attribute("gradient_signal_", "real", "n_scores", "l1 norm of the rest of it.", when='with "dsg"'),
         Attribute("n_iter_", "count", meaning="Steps against perturbed inputs, natural machines solved, or batches."),
-        Attribute("history_", "history", columns="n_iter, seconds, gap, change, objective",
-                  meaning='Of the last class; of "input" divided by C n, on at most 250 rows; for "dsg" and "sgd" an '
-                          'estimate '
-                          "from one batch."))
+        Attribute("history_", "history", meaning='Of the last class; of "input" divided by C n, on at most 250 rows; '
+                                                 'for "dsg" and "sgd" an estimate from one batch.'))
 
     @advises(**ADVERSARIAL)
     def __init__(

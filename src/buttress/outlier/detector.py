@@ -34,8 +34,8 @@ OF_BALLS = (
     Attribute("loo_weight_", "nonnegative", "n_rows", "How much each counts in p-values."),
     Attribute("offset_", "finite",
               meaning="-R^2, minus the error that rounding and ``tol`` allow, so that rows on the boundary are inside; "
-                      "with ``contamination`` minus the quantile of ``loo_distance2_``. "
-                      "``decision_function(X) = score_samples(X) - offset_``."),
+                      "with ``contamination`` minus the quantile of ``loo_distance2_``. ``decision_function(X) = "
+                      "score_samples(X) - offset_``."),
     Attribute("kernel_", "part", of="Kernel", meaning="The fitted kernel; of several their weighted sum."),
     Attribute("expansion_", "part", of="KernelExpansion", meaning="The scores as a function of rows, for attacks."),
     Attribute("_fit_diagonal", "finite", "n_rows or *, n_rows or none"))

@@ -95,8 +95,7 @@ class KernelRegressor(ExpansionValues, ExpansionIntervals, RegressorMixin, Kerne
     _state = State(
         Attribute("dual_coef_", "finite", "n_centers or n_centers, *",
                   "Coefficients, a column a class beyond two; of a linear kernel ``coef_``, with one more for a coef0 "
-                  "> 0, in "
-                  "its place."),
+                  "> 0, in its place."),
         Attribute("inlier_mask_", "bool", "n_rows",
                   "Training rows that are kept: those with at least half the weight of the heaviest."),
         Attribute("weights_", "nonnegative", "n_rows",
@@ -286,8 +285,7 @@ class KernelClassifier(Probabilities, ExpansionPredictions, ClassifierMixin, Ker
     _state = State(
         Attribute("dual_coef_", "finite", "n_centers or n_centers, *",
                   "Coefficients, a column a class beyond two; of a linear kernel ``coef_``, with one more for a coef0 "
-                  "> 0, in "
-                  "its place."),
+                  "> 0, in its place."),
         Attribute("inlier_mask_", "bool", "n_rows",
                   "Training rows that are kept: those with at least half the weight of the heaviest."),
         Attribute("weights_", "nonnegative", "n_rows",
