@@ -181,7 +181,7 @@ def _width(size: Array, scale: Array, weight: Array) -> float:
     return float(size[order[k]] / scale[order[k]] * (weight @ scale) / reach[-1])
 
 
-def interval(held: HeldOutFits, values: Array, coverage: object) -> Array:
+def interval(held: HeldOutFits, values: Array, coverage: float) -> Array:
     """Return the lower and upper ends (n_new, 2) from the columns of ``held`` at the new rows, ``values`` (n_new, K+1).
 
     Raises ValueError for a coverage outside (0, 1) or one that asks for more rows than there are.

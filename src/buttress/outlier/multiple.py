@@ -36,17 +36,17 @@ DEFAULT_KERNELS = ("linear", "poly", "rbf", "laplacian", "imq", "log", "cauchy")
 
 
 class MultiKernelSVDD(BallDetector):
-    """Support vector data description in a mixture of kernels whose weights are learned, with a certificate.
+    """Support vector data description in a mixture of kernels whose weights are learned, with an optimality gap.
 
     The kernel is K = sum_p eta_p K_p / s_p with eta >= 0 summing to 1. With V_p(a) = sum_i a_i ||phi_p(x_i) - c_p||^2,
     the variance of the rows under a dual point a of SVDD, in the p-th kernel divided by s_p:
 
     - ``objective="minimax"``: min over eta of max_a sum_p eta_p V_p(a), the ball of least cost over all weights. It is
-      convex and solved with a certificate. It prefers kernels in which the outermost rows are close to the others.
+      convex and solved to a stated gap. It prefers kernels in which the outermost rows are close to the others.
     - ``objective="spread"``: max over a of ||V(a)||_2 by gamma_p = V_p / ||V||, eta = gamma / sum(gamma). It is not
       convex; each round increases it. It prefers kernels in which the outermost rows are far from the others.
     - ``objective="joint"``: min over gamma >= 0 of sum 1 of max_a sum_p gamma_p^2 V_p(a), the ball of the feature map
-      sum_p gamma_p phi_p / sqrt(s_p), with eta = gamma^2. It is convex and solved with a certificate. gamma_p is
+      sum_p gamma_p phi_p / sqrt(s_p), with eta = gamma^2. It is convex and solved to a stated gap. gamma_p is
       proportional to 1/V_p: every kernel gets a weight, and kernels with a small variance get more.
 
     Parameters

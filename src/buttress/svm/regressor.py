@@ -42,7 +42,7 @@ from buttress.svm.machine import (
 
 
 class SVR(Documented, ExpansionIntervals, CallbackSupportMixin, RegressorMixin, BaseEstimator):
-    """Kernel support vector regressor, exact, with a certificate of optimality.
+    """Kernel support vector regressor, exact, with an optimality gap.
 
     Minimises 1/2 ||w||^2 + sum_i C_i max(0, |y_i - w'phi(x_i) - b| - epsilon), C_i = C * sample weight, by block
     decomposition of its dual in n variables (not 2n: the two multipliers of a row are never both positive).
