@@ -13,7 +13,7 @@ import numpy as np
 from buttress._checks import Array
 from buttress.checkpoints.memory import Memory
 from buttress.gram.rows import Index, KernelRows
-from buttress.solvers.qp.active_set import padded_width
+from buttress.solvers.qp.active_set import padded
 from buttress.solvers.qp.certificate import objectives
 from buttress.solvers.qp.compiled import violators
 from buttress.solvers.qp.pairs import pair_updates
@@ -56,16 +56,14 @@ def block_smo(
         objective = 0.5 * float(b @ (g - qp.p)) + float(qp.l1 @ np.abs(b))
         point = Point(b.copy(), None, stored, state.gram, state.downwards)
         _look(qp, state, viol, gap)
-        yield Step(point, gap=viol, objective=objective, done=state.enough, iterations=state.pairs,
+        yield Step(point, violation=viol, objective=objective, done=state.enough, iterations=state.pairs,
                    memory=partial(_memory, state, rows))
         block = working_set(up, down, state.size, state.block)
         K = state.K
         K = rows.block(block) if K is None or len(K) < len(b) else K  # the block of all rows stays the same
         share = SHARE_OF_GAP if len(block) < len(b) else SHARE_OF_WHOLE
         inner = b[block]
-        gradient = np.zeros(padded_width(len(block)), dtype=rows.real)
-        gradient[: len(block)] = g[block]
-        pairs, curved = pair_updates(K, gradient, inner, qp.lo[block], qp.hi[block], qp.l1[block],
+        pairs, curved = pair_updates(K, padded(g[block], rows.real), inner, qp.lo[block], qp.hi[block], qp.l1[block],
                                      max(tol / 2, share * viol), PAIRS_A_ROW * state.size)
         state.K = K
         state.block = block
