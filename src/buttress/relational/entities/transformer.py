@@ -87,8 +87,8 @@ class EntityFeatures(Documented, TransformerMixin, BaseEstimator):
     """
 
     _state = State(
-        Attribute("features_", "any", meaning='(table, function, column, category) of each feature, "" for what it '
-                                              'has not.'),
+        Attribute("features_", "any", meaning='(table, function, column, category) of each feature, "" for what it has '
+                                              "not."),
         Attribute("categories_", "any", meaning='By "table.column" of text: the values that have a feature.'),
         Attribute("centers_", "any",
                   meaning='By "table.column" of numbers: the mean that is subtracted before squares are added up.'),
