@@ -23,8 +23,8 @@ from buttress.outlier.detector import (
     settle,
     training_rows,
 )
-from buttress.solvers.qp.kernel_stack import KernelStack, Trial, find_copies, variance
-from buttress.solvers.qp.kernel_weights import Found, alternate, fixed, joint_cuts, level_cuts
+from buttress.solvers.ball.kernel_stack import KernelStack, Trial, find_copies, variance
+from buttress.solvers.ball.kernel_weights import Found, alternate, fixed, joint_cuts, level_cuts
 from buttress.solvers.run import Outcome, Steps, all_or_nothing, countdown, run
 
 METHODS: dict[str, Callable[[KernelStack, Array], Steps]] = {

@@ -17,14 +17,13 @@ from buttress._state import Attribute, State
 from buttress.certainty.probabilities import Certainty, Probabilities
 from buttress.checkpoints.journal import kept
 from buttress.checkpoints.resumable import resumable
-from buttress.relational.checks import used_columns
+from buttress.relational.checks import check_parameters, used_columns
 from buttress.relational.choice import choose_oracle
 from buttress.relational.counting.margins import MarginOracle
 from buttress.relational.counting.queries import class_accuracy, mean_scores
 from buttress.relational.declare import Join, key_columns
 from buttress.relational.optimum.planes import PlanePool
 from buttress.relational.optimum.solve import Settings, kept_start, sampled_scores, solve
-from buttress.relational.parameters import check_parameters
 from buttress.relational.plan.plan import Encoding, Plan
 from buttress.relational.plan.prepare import prepare
 from buttress.relational.plan.weighting import ClassWeight
