@@ -16,7 +16,6 @@ from sklearn.svm import LinearSVC
 
 from buttress import NotConvergedWarning
 from buttress.relational import Join, RelationalLinearSVC, SourceChangedError, Table, explain
-from buttress.relational.counting import spectral
 from buttress.relational.counting.grid import GridOracle
 from buttress.relational.counting.margins import hinge, logistic
 from buttress.relational.plan.prepare import prepare
@@ -82,10 +81,8 @@ def test_a_key_of_many_chunks_takes_the_memory_of_one_list(monkeypatch):
     assert oracle(np.ones(oracle.width), hinge(), 1 << 10).lower > 0
 
 
-@pytest.mark.parametrize("spectra", [True, False])
-def test_a_root_of_many_children_is_counted_by_spectra_or_by_products(spectra, monkeypatch):
+def test_a_root_of_many_children_is_counted_by_products(monkeypatch):
     small_chunks(monkeypatch, 3)
-    monkeypatch.setattr(spectral, "pays", lambda *arguments: spectra)
     join = joined(4, shape="star", left=True)
     check_pass(join, join, "label_row")
 

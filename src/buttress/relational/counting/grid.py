@@ -6,7 +6,7 @@ Source: our own derivation on top of message passing (see docs/relational/counti
 import numpy as np
 
 from buttress._checks import Array
-from buttress.relational.counting import compiled, spectral
+from buttress.relational.counting import compiled
 from buttress.relational.counting.lists import Lists, block_lists, leaf_lists, no_lists, product_lists
 from buttress.relational.counting.margins import FIRST_BINS, Evaluation, MarginLoss, evaluation
 from buttress.relational.counting.schedule import (
@@ -41,16 +41,13 @@ class GridOracle:
         The nodes' rows of every row of the join, where they are so few that they can be listed: exact as well.
     memory : float
         Megabytes that the lists of a call may take.
-    most_lists : int
-        Of the root; where it has more children, their lists are multiplied, or their spectra are, whichever is faster.
     """
 
-    def __init__(self, plan: Plan, *, fold: bool = True, rows: list[Index] | None = None, memory: float = np.inf,
-                 most_lists: int = 2):
+    def __init__(self, plan: Plan, *, fold: bool = True, rows: list[Index] | None = None, memory: float = np.inf):
         self.plan = plan
         self.memory = memory
         self.can_refine = True
-        self.schedule: Schedule = schedule(plan, root_lists=most_lists, fold=fold) if rows is None else listed(rows)
+        self.schedule: Schedule = schedule(plan, fold=fold) if rows is None else listed(rows)
         self.schedule.operations[-1], order = self.schedule.root.sorted_by_lists()
         self.y = (plan.y if rows is None else plan.y[rows[0]])[order]
         weights = plan.weights()
@@ -58,16 +55,9 @@ class GridOracle:
         self.side = (self.y > 0).astype(np.int64)
         self.total = total_weight(plan)
         self.exact = len(self.schedule.operations) == 1
-        n_lists = 0 if rows is not None else len(plan.nodes[0].down)
-        wide = GridOracle(plan, fold=fold, memory=memory, most_lists=n_lists) if n_lists > most_lists else None
-        self.star = wide if wide is not None and len(wide.schedule.root.lists) > most_lists else None
 
     def __call__(self, beta: Array, loss: MarginLoss, bins: int = FIRST_BINS) -> Evaluation:
         """Return the plane and bounds at ``beta``, shape (plan.width,), in one pass up and one down."""
-        if self.star is not None and spectral.pays(*spectral.lengths_of(self.star.schedule, bins), bins, self.memory):
-            found = self.star(beta, loss, bins)
-            self.can_refine = self.star.can_refine
-            return found
         scores = node_scores(self.plan, beta)
         local = [block_values(block, scores) for block in self.schedule.blocks]
         if self.exact:
@@ -130,10 +120,6 @@ class GridOracle:
             (op, key), (op2, key2) = root.lists
             compiled.root_two(shifted[i], self.weights[i], self.side, key, key2, *lists[op].arrays,
                               *lists[op2].arrays, slope, histogram, adjoint[op], adjoint[op2], count)
-        elif len(root.lists) > 2:
-            meeting = spectral.Meeting([lists[op] for op, _ in root.lists], int(shifted[i].max()) + 1, slope)
-            count = meeting.add(shifted[i], self.weights[i], self.side, [key for _, key in root.lists])
-            histogram = meeting.end([adjoint[op] for op, _ in root.lists])
         else:
             op, key = root.lists[0]
             compiled.root_one(shifted[i], self.weights[i], self.side, key, *lists[op].arrays, slope, histogram,

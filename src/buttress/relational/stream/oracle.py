@@ -11,7 +11,7 @@ from numpy.random import RandomState
 from sklearn.utils import check_random_state
 
 from buttress._checks import Array
-from buttress.relational.counting import compiled, spectral
+from buttress.relational.counting import compiled
 from buttress.relational.counting.grid import REFINABLE_SHARE, step_of
 from buttress.relational.counting.lists import Lists, block_lists, leaf_lists, no_lists, product_lists
 from buttress.relational.counting.margins import FIRST_BINS, Evaluation, MarginLoss, evaluation
@@ -130,12 +130,6 @@ class _Pass:
     def root(self, messages: dict[int, Message]) -> None:
         """Meet the root's rows with its children's lists: histograms, the gradient and what each entry is worth."""
         i = self.tree.root
-        below = [messages[c].lists for c in self.tree.children[i]]
-        if len(below) > 2 and spectral.pays([len(part.mass) / len(part.begin) for part in below],
-                                            [len(part.begin) for part in below], sum(part.width for part in below),
-                                            self.free):
-            self._root_by_spectra(messages)
-            return
         for chunk in self.oracle.store.nodes[i].chunks():
             q, low = self._bins(i, chunk)
             part = self._consulted(i, chunk, messages, most=2)
@@ -152,24 +146,6 @@ class _Pass:
                 count[order] = count.copy()
             self._spread(part)
             self._add(i, chunk, count)
-
-    def _root_by_spectra(self, messages: dict[int, Message]) -> None:
-        """Meet the root's rows with the spectra of its children's lists, which are made once for all chunks."""
-        i = self.tree.root
-        node = self.oracle.store.nodes[i]
-        below = [messages[c] for c in self.tree.children[i]]
-        ends = [(low, low + int(q.max()) + 1) for q, low in (self._bins(i, chunk) for chunk in node.chunks())]
-        low = min(start for start, _ in ends)
-        n_bins = max(end for _, end in ends) - low
-        lowest = low + sum(message.low for message in below)
-        slope = self._slope(lowest, n_bins + sum(message.lists.width - 1 for message in below))
-        meeting = spectral.Meeting([message.lists for message in below], n_bins, slope)
-        for chunk in node.chunks():
-            q, start = self._bins(i, chunk)
-            q += start - low
-            keys = self._keys(chunk, [message.lists for message in below])
-            self._add(i, chunk, meeting.add(q, chunk.weight, chunk.up.astype(np.int64), keys))
-        self.histograms = [(lowest, meeting.end([message.adjoint for message in below]))]
 
     def _slope(self, low: int, width: int) -> Array:
         """Return y u of both labels at ``width`` bins from ``low`` on."""
