@@ -1,7 +1,8 @@
 """Compiled passes over lists of (bin, weight): up the tree, at the root, and back down.
 
-The lists of an operation are slices [begin[k], end[k]) of two flat arrays, bins ascending. Adjoints run parallel to
-the weights: adjoint[e] is the derivative of sum w y u with respect to the weight of entry e.
+The lists of an operation are slices [begin[k], end[k]) of two flat arrays, bins ascending; those that are made here
+follow each other without a gap. Adjoints run parallel to the weights: adjoint[e] is the derivative of sum w y u with
+respect to the weight of entry e.
 """
 
 import numba
@@ -110,6 +111,7 @@ def leaf_up(q: Index, w: Array, start: Index, width: int, out_begin: Index, out_
     """
     acc = np.zeros(width)
     for k in range(start.size - 1):
+        out_begin[k] = out_end[k - 1] if k else 0
         n_rows = start[k + 1] - start[k]
         low = width
         high = -1
@@ -136,6 +138,7 @@ def block_up(q: Index, w: Array, start: Index, key: Index, begin: Index, end: In
     """
     acc = np.zeros(width)
     for k in range(start.size - 1):
+        out_begin[k] = out_end[k - 1] if k else 0
         if start[k + 1] - start[k] == 1 or _few(q, key, start[k], start[k + 1], begin, end, bins, mass, width):
             out_end[k] = _in_order(q, w, key, start[k], start[k + 1], begin, end, bins, mass, out_bins, out_mass,
                                    out_begin[k])
@@ -188,6 +191,7 @@ def product_up(first: Index, second: Index, begin: Index, end: Index, bins: Inde
     """Minkowski sums of pairs of lists."""
     acc = np.zeros(width)
     for p in range(first.size):
+        out_begin[p] = out_end[p - 1] if p else 0
         a = begin[first[p]]
         z = end[first[p]]
         a2 = begin2[second[p]]
@@ -224,16 +228,12 @@ def product_down(first: Index, second: Index, begin: Index, end: Index, bins: In
                 "float64[::1], float64[::1])")
 def root_one(q: Index, w: Array, side: Index, key: Index, begin: Index, end: Index, bins: Index, mass: Array,
              slope: Array, histogram: Array, adjoint: Array, count: Array) -> None:
-    """Root with at most one list: histograms per label, rows' signed counts, adjoints of the list.
+    """Root with one list: histograms per label, rows' signed counts, adjoints of the list.
 
     ``side`` is 1 for label +1 and 0 for -1; ``slope[side, z]`` is y u at score bin z.
     """
     for t in range(q.size):
         s = side[t]
-        if key.size == 0:
-            histogram[s, q[t]] += w[t]
-            count[t] = w[t] * slope[s, q[t]]
-            continue
         total = 0.0
         for e in range(begin[key[t]], end[key[t]]):
             z = q[t] + bins[e]

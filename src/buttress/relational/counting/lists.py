@@ -1,5 +1,6 @@
 """Lists of (bin, weight), one a key: what goes up the join tree, and their products."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,7 +14,7 @@ ENTRY_MEGABYTES = 20e-6  # of an entry of a list: bin (4 bytes), weight and adjo
 _NONE = np.zeros(0, dtype=np.int64)
 
 
-@dataclass
+@dataclass(frozen=True)
 class Lists:
     """Lists of (bin, weight), one per key, as slices of flat arrays; ``width`` bounds the bins."""
 
@@ -31,6 +32,11 @@ class Lists:
     def arrays(self) -> tuple[Index, Index, Index, Array]:
         return self.begin, self.end, self.bins, self.mass
 
+    def filled(self) -> "Lists":
+        """Return the lists without the room behind the last, once they are made."""
+        used = int(self.end[-1])
+        return Lists(self.begin, self.end, self.bins[:used].copy(), self.mass[:used].copy(), self.width)
+
 
 def no_lists() -> Lists:
     return Lists(_NONE, _NONE, np.zeros(0, dtype=np.int32), np.zeros(0), 1)
@@ -43,23 +49,43 @@ def product_lists(product: Product, lists: list[Lists], free: float) -> Lists:
     sizes = (one.end - one.begin)[product.keys[0]] * (two.end - two.begin)[product.keys[1]]
     out = room(sizes, width, free)
     compiled.product_up(*product.keys, *one.arrays, *two.arrays, width, *out.arrays)
-    return out
+    return out.filled()
 
 
-def leaf_lists(q: Index, w: Array, start: Index, free: float) -> Lists:
-    """Return the lists of the keys of rows that consult none, from the rows' bins and weights."""
-    width = int(q.max(initial=0)) + 1
-    out = room(np.diff(start), width, free)
-    compiled.leaf_up(q, w, start, width, *out.arrays)
-    return out
-
-
-def block_lists(q: Index, w: Array, start: Index, key: Index, below: Lists, free: float) -> Lists:
-    """Return the lists of the keys of rows that consult the list ``key`` of ``below``."""
+def summed_lists(q: Index, w: Array, start: Index, key: Index, below: Lists, free: float) -> Lists:
+    """Return the lists of the keys of rows, from their bins and weights and the list ``key`` of ``below``, if any."""
     width = int(q.max(initial=0)) + below.width
-    out = room(np.add.reduceat((below.end - below.begin)[key], start[:-1]), width, free)
-    compiled.block_up(q, w, start, key, *below.arrays, width, *out.arrays)
-    return out
+    if not len(key):
+        out = room(np.diff(start), width, free)
+        compiled.leaf_up(q, w, start, width, *out.arrays)
+    else:
+        out = room(np.add.reduceat((below.end - below.begin)[key], start[:-1]), width, free)
+        compiled.block_up(q, w, start, key, *below.arrays, width, *out.arrays)
+    return out.filled()
+
+
+def joined_lists(found: Sequence[tuple[Lists, int]], numbers: Index, free: float) -> tuple[Lists, int]:
+    """Return the lists of several chunks of rows as one, and its least bin; a key may be in two chunks.
+
+    ``found`` are a chunk's lists and its least bin, ``numbers`` the keys of all chunks, ascending.
+    """
+    if len(found) == 1:
+        return found[0]
+    low = min(place for _, place in found)
+    before = np.cumsum([0, *(len(lists.mass) for lists, _ in found)])
+    whole = Lists(np.concatenate([lists.begin + at for (lists, _), at in zip(found, before)]),
+                  np.concatenate([lists.end + at for (lists, _), at in zip(found, before)]),
+                  np.concatenate([lists.bins for lists, _ in found]),
+                  np.concatenate([lists.mass for lists, _ in found]), max(lists.width for lists, _ in found))
+    q = np.repeat([place - low for _, place in found], [len(lists.begin) for lists, _ in found]).astype(np.int32)
+    start, _ = groups(numbers)
+    return summed_lists(q, np.ones(len(q)), start, np.arange(len(q)), whole, free), low
+
+
+def groups(numbers: Index) -> tuple[Index, Index]:
+    """Return where each key's rows begin, and the end of the last; and the numbers of the keys."""
+    start = np.flatnonzero(np.diff(numbers, prepend=-1))
+    return np.append(start, len(numbers)).astype(np.int64), numbers[start]
 
 
 def room(sizes: Index, width: int, free: float) -> Lists:

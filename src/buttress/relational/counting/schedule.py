@@ -88,8 +88,11 @@ def is_exact(plan: Plan, child: int) -> bool:
     return plan.nodes[child].n_rows == plan.nodes[child].n_keys
 
 
-def schedule(plan: Plan, *, root_lists: int = 2, fold: bool = True) -> Schedule:
-    """Return the operations for a plan; the root consults at most ``root_lists`` lists, other blocks one."""
+def schedule(plan: Plan, *, root_lists: int | None = 2, fold: bool = True) -> Schedule:
+    """Return the operations for a plan; the root consults at most ``root_lists`` lists, other blocks one.
+
+    With None there are no products: blocks consult the lists of all their children.
+    """
     operations: list[Block | Product] = []
 
     def gather(i: int) -> tuple[list[Part], list[tuple[int, Index]]]:
@@ -103,11 +106,11 @@ def schedule(plan: Plan, *, root_lists: int = 2, fold: bool = True) -> Schedule:
             else:
                 node = plan.nodes[child]
                 start = np.searchsorted(node.key, np.arange(node.n_keys + 1))
-                lists.append((emit(below, consulted, start, 1), key))
+                lists.append((emit(below, consulted, start, None if root_lists is None else 1), key))
         return parts, lists
 
-    def emit(parts: list[Part], lists: list[tuple[int, Index]], start: Index, most: int) -> int:
-        products, lists = multiplied(lists, most, len(operations))
+    def emit(parts: list[Part], lists: list[tuple[int, Index]], start: Index, most: int | None) -> int:
+        products, lists = multiplied(lists, len(lists) if most is None else most, len(operations))
         operations.extend(products)
         operations.append(Block(parts, start, lists))
         return len(operations) - 1

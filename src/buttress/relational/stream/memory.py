@@ -38,7 +38,7 @@ def streamed_megabytes(join: Join, plan: Plan, memory: float) -> float:
 
 def _row_bytes(join: Join, plan: Plan, node: Node, i: int) -> int:
     """Return the bytes of a row of a node in memory."""
-    width = sum(column_count(join.tables[t]) for t, _ in node.members)
+    width = sum(column_count(join.tables[t]) for t, _ in node.members) + (i == 0)  # the root's ones
     return Layout(i == 0, list(node.down), [False] * width).row_bytes
 
 

@@ -1,0 +1,110 @@
+"""Rows of a node of the join tree, all of them in memory or some of them from a file: what the grid oracle counts."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+
+from buttress._checks import Array
+from buttress.relational.counting.schedule import Block, listed, schedule
+from buttress.relational.plan.plan import Index, Plan
+from buttress.relational.sources.deadline import check_time
+
+
+@dataclass(frozen=True)
+class Features:
+    """Features that rows get from one table: those of its row ``place``, or of the same row."""
+
+    columns: Any  # slice or numbers of the coefficients
+    X: Any
+    place: Index | None = None
+
+    def scores(self, beta: Array) -> Array:
+        own = np.asarray(self.X @ beta[self.columns])
+        return own if self.place is None else own[self.place]
+
+    def add(self, count: Array, gradient: Array) -> None:
+        """Add the sum of the features, each row times its count, to the gradient."""
+        own = count if self.place is None else np.bincount(self.place, count, minlength=self.X.shape[0])
+        gradient[self.columns] += self.X.T @ own
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Rows in the order of their keys ``numbers``, which begin at ``start`` (and end at its last).
+
+    ``down`` says which list of each child a row consults. In the root there is one key, ``side`` is 1 where the label
+    is the second class, and rows follow each other by the lists they consult.
+    """
+
+    features: Sequence[Features]
+    weight: Array
+    start: Index
+    numbers: Index
+    down: Sequence[Index]
+    side: Index = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+
+    def scores(self, beta: Array) -> Array:
+        """Return the rows' shares of the score."""
+        total = np.zeros(len(self.weight))
+        for part in self.features:
+            total += part.scores(beta)
+        return total
+
+
+class Node(Protocol):
+    """A node whose rows come in chunks; ``children`` are the numbers of the nodes whose lists they consult."""
+
+    children: Sequence[int]
+
+    def chunks(self) -> Iterator[Rows]:
+        """Yield the rows; TimeoutError when the time of the fit is up."""
+        ...
+
+    def span(self, beta: Array) -> tuple[float, float]:
+        """Return the least and the largest share of the score."""
+        ...
+
+
+@dataclass(frozen=True)
+class MemoryNode:
+    """A node whose rows are one chunk."""
+
+    children: Sequence[int]
+    rows: Rows
+
+    def chunks(self) -> Iterator[Rows]:
+        check_time()
+        yield self.rows
+
+    def span(self, beta: Array) -> tuple[float, float]:
+        score = self.rows.scores(beta)
+        return float(score.min()), float(score.max())
+
+
+def memory_nodes(plan: Plan, fold: bool, rows: list[Index] | None) -> list[MemoryNode]:
+    """Return the nodes of a plan, children before their parents.
+
+    With ``fold`` children with unique keys are part of their parents' rows, and with ``rows``, the nodes' rows of every
+    row of the join, there is one node.
+    """
+    blocks = (schedule(plan, root_lists=None, fold=fold) if rows is None else listed(rows)).blocks
+    y = plan.y if rows is None else plan.y[rows[0]]
+    root, order = blocks[-1].sorted_by_lists()
+    weights = plan.weights()
+    made = [_memory_node(plan, block, weights) for block in blocks[:-1]]
+    return [*made, _memory_node(plan, root, weights, (y[order] > 0).astype(np.int64))]
+
+
+def _memory_node(plan: Plan, block: Block, weights: list[Array], side: Index | None = None) -> MemoryNode:
+    weight = np.ones(block.n_rows)
+    features = []
+    for node, at in block.parts:
+        weight *= weights[node] if at is None else weights[node][at]
+        for table, place in plan.nodes[node].members:
+            features.append(Features(plan.slices[table], plan.tables[table].X, place if at is None else place[at]))
+    down = [key for _, key in block.lists]
+    numbers = np.arange(len(block.start) - 1)
+    rows = Rows(features, weight, block.start, numbers, down, np.zeros(0, np.int64) if side is None else side)
+    return MemoryNode([op for op, _ in block.lists], rows)
