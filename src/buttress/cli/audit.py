@@ -3,7 +3,6 @@
 import math
 import os
 from enum import StrEnum
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -130,6 +129,8 @@ def _show(result: "AuditResult", paths: list[Path]) -> None:
     console = Console()
     console.print(terminal_table(result, console.width))
     console.print(f"Written: {', '.join(str(path) for path in paths)}", soft_wrap=True, markup=False, highlight=False)
+    if not any(path.suffix == ".html" for path in paths):
+        console.print(WITHOUT_JINJA, soft_wrap=True, markup=False, highlight=False)
 
 
 def _check_files(against: Path | None, model: Path | None, trusted: bool) -> None:
@@ -200,9 +201,7 @@ def _check_floors(floors: dict[str, float], columns: list[str]) -> None:
 
 
 def _check_output(folder: Path) -> None:
-    """Refuse a folder that could not be written, or a page that could not be made, before any work is done."""
-    if find_spec("jinja2") is None:
-        raise ImportError(WITHOUT_JINJA)
+    """Refuse a folder that could not be written before any work is done."""
     folder = folder.absolute()
     if ".." in folder.parts:
         folder = folder.resolve()

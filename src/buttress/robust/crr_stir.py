@@ -18,7 +18,6 @@ from buttress._documented import Documented
 from buttress._rows import counted_once
 from buttress._types import MatrixLike, VectorLike
 from buttress._weights import check_weights
-from buttress.checkpoints.resumable import resumable
 from buttress.robust.scoring import NORMAL_MEDIAN
 from buttress.solvers.contamination.crr import column_basis, crr
 from buttress.solvers.contamination.stir import stir, weighted_median
@@ -77,11 +76,6 @@ class CRR(RegressorMixin, LinearModel):
         Most iterations (-1 for no limit) and seconds.
     progress : bool, default=False
         Show a progress line.
-    checkpoint : str or None, default=None
-        Folder in which the fit keeps, every few seconds, what it needs to go on if its process is killed.
-    resume : bool or "approximately", default=False
-        True: go on from what ``checkpoint`` holds of this fit, to the same bits, or start if it holds nothing.
-        "approximately" accepts other versions or threads.
 
     Attributes
     ----------
@@ -109,19 +103,15 @@ class CRR(RegressorMixin, LinearModel):
     """
 
     def __init__(self, *, contamination: float = 0.2, fit_intercept: bool = True, tol: float = 1e-6,
-                 max_iter: int = 10_000, max_time: float | None = None, progress: bool = False,
-                 checkpoint: str | None = None, resume: bool | str = False):
+                 max_iter: int = 10_000, max_time: float | None = None, progress: bool = False):
         self.contamination = contamination
         self.fit_intercept = fit_intercept
         self.tol = tol
         self.max_iter = max_iter
         self.max_time = max_time
         self.progress = progress
-        self.checkpoint = checkpoint
-        self.resume = resume
 
     @all_or_nothing
-    @resumable
     @with_callbacks
     def fit(self, X: MatrixLike, y: VectorLike) -> "CRR":
         """Fit to X of shape (n, d) and real targets y of shape (n,); returns self.
@@ -166,11 +156,6 @@ class STIR(RegressorMixin, LinearModel):
         Most iterations (-1 for no limit) and seconds.
     progress : bool, default=False
         Show a progress line.
-    checkpoint : str or None, default=None
-        Folder in which the fit keeps, every few seconds, what it needs to go on if its process is killed.
-    resume : bool or "approximately", default=False
-        True: go on from what ``checkpoint`` holds of this fit, to the same bits, or start if it holds nothing.
-        "approximately" accepts other versions or threads.
 
     Attributes
     ----------
@@ -199,8 +184,7 @@ class STIR(RegressorMixin, LinearModel):
     """
 
     def __init__(self, *, truncation: float = 10.0, growth: float = 1.5, fit_intercept: bool = True, tol: float = 1e-6,
-                 max_iter: int = 1000, max_time: float | None = None, progress: bool = False,
-                 checkpoint: str | None = None, resume: bool | str = False):
+                 max_iter: int = 1000, max_time: float | None = None, progress: bool = False):
         self.truncation = truncation
         self.growth = growth
         self.fit_intercept = fit_intercept
@@ -208,11 +192,8 @@ class STIR(RegressorMixin, LinearModel):
         self.max_iter = max_iter
         self.max_time = max_time
         self.progress = progress
-        self.checkpoint = checkpoint
-        self.resume = resume
 
     @all_or_nothing
-    @resumable
     @with_callbacks
     def fit(self, X: MatrixLike, y: VectorLike, sample_weight: ArrayLike | None = None) -> "STIR":
         """Fit to X of shape (n, d) and real targets y of shape (n,), rows counted by ``sample_weight``; returns self.

@@ -12,7 +12,6 @@ from buttress._checks import Array, check_classes, check_contamination_or_auto, 
 from buttress._predicting import ExpansionPredictions, sparse_or_dense
 from buttress.certainty.calibration import HeldOut
 from buttress.certainty.probabilities import Certainty, Probabilities
-from buttress.checkpoints.resumable import resumable
 from buttress.expansion import binary_contrasts, rival_contrasts
 from buttress.features.batched import some_rows
 from buttress.kernels import is_precomputed
@@ -70,11 +69,6 @@ class RobustKernelClassifier(
     progress : bool, default=False
         Show a progress line.
     random_state : int, RandomState or None
-    checkpoint : str or None, default=None
-        Folder in which the fit keeps, every few seconds, what it needs to go on if its process is killed.
-    resume : bool or "approximately", default=False
-        True: go on from what ``checkpoint`` holds of this fit, to the same bits, or start if it holds nothing.
-        "approximately" accepts other versions or threads.
 
     Attributes
     ----------
@@ -147,8 +141,6 @@ class RobustKernelClassifier(
         max_time: float | None = None,
         progress: bool = False,
         random_state: Any = None,
-        checkpoint: str | None = None,
-        resume: bool | str = False,
     ):
         self.contamination = contamination
         self.alpha = alpha
@@ -161,14 +153,11 @@ class RobustKernelClassifier(
         self.max_time = max_time
         self.progress = progress
         self.random_state = random_state
-        self.checkpoint = checkpoint
-        self.resume = resume
 
     def __sklearn_tags__(self) -> Any:
         return sparse_or_dense(super().__sklearn_tags__(), is_precomputed(self.kernel))
 
     @all_or_nothing
-    @resumable
     @with_callbacks
     def fit(self, X: Any, y: Any) -> "RobustKernelClassifier":
         """Fit to X of shape (n, d), dense or sparse, and class labels y of shape (n,); returns self.
@@ -203,7 +192,7 @@ class RobustKernelClassifier(
         y : Dask array or series, with a Dask collection only
             Its blocks must be those of ``batches``.
 
-        Raises ValueError as :meth:`fit`, naming the batch, where batches change between passes, and for a checkpoint.
+        Raises ValueError as :meth:`fit`, naming the batch, and where batches change between passes.
         """
         budget = Budget(self.max_time, progress=self.progress, name=type(self).__name__)
         share = check_robust_parameters(self)

@@ -11,7 +11,6 @@ from buttress._checks import Array, check_count, check_X_y, warn_user
 from buttress._documented import Documented
 from buttress._predicting import ExpansionValues, sparse_or_dense
 from buttress.certainty.intervals import ExpansionIntervals, HeldOutFits, hold_out
-from buttress.checkpoints.resumable import resumable
 from buttress.kernels import is_precomputed
 from buttress.robust.batches import batched_table
 from buttress.robust.design import Design, check_robust_parameters, fit_setting, given
@@ -60,11 +59,6 @@ class RobustKernelRegressor(
     progress : bool, default=False
         Show a progress line.
     random_state : int, RandomState or None
-    checkpoint : str or None, default=None
-        Folder in which the fit keeps, every few seconds, what it needs to go on if its process is killed.
-    resume : bool or "approximately", default=False
-        True: go on from what ``checkpoint`` holds of this fit, to the same bits, or start if it holds nothing.
-        "approximately" accepts other versions or threads.
 
     Attributes
     ----------
@@ -133,8 +127,6 @@ class RobustKernelRegressor(
         max_time: float | None = None,
         progress: bool = False,
         random_state: Any = None,
-        checkpoint: str | None = None,
-        resume: bool | str = False,
     ):
         self.contamination = contamination
         self.alpha = alpha
@@ -148,14 +140,11 @@ class RobustKernelRegressor(
         self.max_time = max_time
         self.progress = progress
         self.random_state = random_state
-        self.checkpoint = checkpoint
-        self.resume = resume
 
     def __sklearn_tags__(self) -> Any:
         return sparse_or_dense(super().__sklearn_tags__(), is_precomputed(self.kernel))
 
     @all_or_nothing
-    @resumable
     @with_callbacks
     def fit(self, X: Any, y: Any) -> "RobustKernelRegressor":
         """Fit to X of shape (n, d), dense or sparse, and real targets y of shape (n,); returns self.
@@ -189,7 +178,7 @@ class RobustKernelRegressor(
         y : Dask array or series, with a Dask collection only
             Its blocks must be those of ``batches``.
 
-        Raises ValueError as :meth:`fit`, naming the batch, where batches change between passes, and for a checkpoint.
+        Raises ValueError as :meth:`fit`, naming the batch, and where batches change between passes.
         """
         budget = Budget(self.max_time, progress=self.progress, name=type(self).__name__)
         share = check_robust_parameters(self)

@@ -21,8 +21,7 @@ from buttress._documented import Documented
 from buttress._rows import equal_rows
 from buttress._threads import threads_for
 from buttress._types import MatrixLike
-from buttress.certainty.intervals import HeldOutFits, held_out_of, hold_out, interval
-from buttress.checkpoints.resumable import resumable
+from buttress.certainty.intervals import held_out_of, hold_out, interval
 from buttress.robust.columns import ColumnUnits, robust_columns
 from buttress.robust.design import warn_of_near_copies
 from buttress.robust.kernel_regressor import centre_and_spread, chosen_inliers, share_interval
@@ -33,7 +32,6 @@ from buttress.robust.report import row_keys
 from buttress.robust.summary import LinearSummary, estimate_of, summary_of
 from buttress.solvers.contamination.residual_law import Limits
 from buttress.solvers.contamination.share_interval import residual_shares
-from buttress.solvers.ridge.kept import kept_with
 from buttress.solvers.ridge.leave_one_out import FeatureRidge
 from buttress.solvers.run import Budget, all_or_nothing
 
@@ -69,8 +67,6 @@ class RobustLinearRegressor(Documented, CallbackSupportMixin, RegressorMixin, Ba
     progress : bool, default=False
         Show a progress line.
     random_state : int, RandomState or None
-    checkpoint, resume
-        As in :class:`buttress.RobustKernelRegressor`.
 
     Attributes
     ----------
@@ -115,8 +111,6 @@ class RobustLinearRegressor(Documented, CallbackSupportMixin, RegressorMixin, Ba
         max_time: float | None = None,
         progress: bool = False,
         random_state: Any = None,
-        checkpoint: str | None = None,
-        resume: bool | str = False,
     ):
         self.contamination = contamination
         self.alpha = alpha
@@ -126,11 +120,8 @@ class RobustLinearRegressor(Documented, CallbackSupportMixin, RegressorMixin, Ba
         self.max_time = max_time
         self.progress = progress
         self.random_state = random_state
-        self.checkpoint = checkpoint
-        self.resume = resume
 
     @all_or_nothing
-    @resumable
     @with_callbacks
     def fit(self, X: Any, y: Any) -> "RobustLinearRegressor":
         """Fit to X of shape (n, d) and real targets y of shape (n,); returns self.
@@ -162,8 +153,7 @@ class RobustLinearRegressor(Documented, CallbackSupportMixin, RegressorMixin, Ba
         with threads_for(Z.size * Z.shape[1]):
             found = linear_fit(rows, self.n_starts, self.max_iter, rng, budget)
             weight = np.ones(len(y)) if found.clean else found.known.responsibility
-            held = HeldOutFits(**kept_with(ridge, ["held out", found.fit.coef], lambda: vars(hold_out(
-                ridge, scaled, found.fit, self.alpha, groups=ridge.groups, by_folds=True, weight=weight))))
+            held = hold_out(ridge, scaled, found.fit, self.alpha, groups=ridge.groups, by_folds=True, weight=weight)
             self.mm_ = estimate_of(ridge, scaled, np.array([found.fit.coef, *found.ends]), columns, middle)
         budget.tell(found.n_iter)
         for name, value in _described(columns, found.fit.coef, middle).items():

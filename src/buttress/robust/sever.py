@@ -37,7 +37,6 @@ from buttress._types import (
     Trainable,
     VectorLike,
 )
-from buttress.checkpoints.resumable import resumable
 from buttress.features import landmarks, nystroem
 from buttress.kernels import (
     Kernel,
@@ -76,8 +75,6 @@ class Sever(Documented, MetaEstimatorMixin, BaseEstimator):
         degree: float = 3,
         coef0: float = 0.0,
         random_state: RandomStateLike = None,
-        checkpoint: str | None = None,
-        resume: bool | str = False,
     ):
         self.estimator = estimator
         self.contamination = contamination
@@ -90,8 +87,6 @@ class Sever(Documented, MetaEstimatorMixin, BaseEstimator):
         self.degree = degree
         self.coef0 = coef0
         self.random_state = random_state
-        self.checkpoint = checkpoint
-        self.resume = resume
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -198,11 +193,6 @@ class SeverRegressor(RegressorMixin, Sever):
         the given estimator if it has one, else a linear one. Above 5,000 rows gradients use 1,000 Nystroem features.
     random_state : int, RandomState or None
         For ``rule="random"``.
-    checkpoint : str or None, default=None
-        Folder in which the fit keeps, every few seconds, what it needs to go on if its process is killed.
-    resume : bool or "approximately", default=False
-        True: go on from what ``checkpoint`` holds of this fit, to the same bits, or start if it holds nothing.
-        "approximately" accepts other versions or threads.
 
     Attributes
     ----------
@@ -229,7 +219,6 @@ class SeverRegressor(RegressorMixin, Sever):
     """
 
     @all_or_nothing
-    @resumable
     def fit(self, X: MatrixLike, y: VectorLike, **metadata: Any) -> "SeverRegressor":
         """Fit to X of shape (n, d), sparse where the estimator takes that, and real targets y (n,); returns self.
 
@@ -272,7 +261,7 @@ class SeverClassifier(ClassifierMixin, Sever):
         What is fitted, cloned each round.
     share : float in [0, 1), default=contamination / n_rounds
         What ``rule="share"`` drops each round.
-    contamination, rule, tolerance, n_rounds, kernel, gamma, degree, coef0, random_state, checkpoint, resume
+    contamination, rule, tolerance, n_rounds, kernel, gamma, degree, coef0, random_state
         As in :class:`SeverRegressor`.
     balanced : bool, default=True
         Score and drop rows within each class. Otherwise a whole class may be dropped.
@@ -312,16 +301,13 @@ class SeverClassifier(ClassifierMixin, Sever):
         degree: float = 3,
         coef0: float = 0.0,
         random_state: RandomStateLike = None,
-        checkpoint: str | None = None,
-        resume: bool | str = False,
     ):
         super().__init__(estimator, contamination=contamination, rule=rule, share=share, tolerance=tolerance,
                          n_rounds=n_rounds, kernel=kernel, gamma=gamma, degree=degree, coef0=coef0,
-                         random_state=random_state, checkpoint=checkpoint, resume=resume)
+                         random_state=random_state)
         self.balanced = balanced
 
     @all_or_nothing
-    @resumable
     def fit(self, X: MatrixLike, y: VectorLike, **metadata: Any) -> "SeverClassifier":
         """Fit to X of shape (n, d), sparse where the estimator takes that, and class labels y (n,); returns self.
 

@@ -16,7 +16,6 @@ from buttress.certainty.calibration import HeldOut
 from buttress.certainty.intervals import ExpansionIntervals, HeldOutFits, check_coverage, hold_out
 from buttress.certainty.one_step import Slopes, kernel_features, kernel_leverages, one_step
 from buttress.certainty.probabilities import Certainty, Probabilities
-from buttress.checkpoints.resumable import resumable
 from buttress.expansion import binary_contrasts, rival_contrasts
 from buttress.kernels import KernelLike, Linear, Precomputed
 from buttress.losses import Logistic, Multinomial, Squared
@@ -73,11 +72,6 @@ class KernelRegressor(ExpansionValues, ExpansionIntervals, RegressorMixin, Kerne
         For ``init="glorot"``, ``"normal"`` and the landmarks.
     progress : bool, default=False
         Show a progress line.
-    checkpoint : str or None, default=None
-        Folder in which the fit keeps, every few seconds, what it needs to go on if its process is killed.
-    resume : bool or "approximately", default=False
-        True: go on from what ``checkpoint`` holds of this fit, to the same bits, or start if it holds nothing.
-        "approximately" accepts other versions or threads.
 
     Attributes
     ----------
@@ -128,17 +122,14 @@ class KernelRegressor(ExpansionValues, ExpansionIntervals, RegressorMixin, Kerne
         max_time: float | None = None,
         random_state: RandomStateLike = None,
         progress: bool = False,
-        checkpoint: str | None = None,
-        resume: bool | str = False,
     ):
         super().__init__(risk=risk, alpha=alpha, kernel=kernel, degree=degree, gamma=gamma, coef0=coef0,
                          acceleration=acceleration, momentum=momentum, step=step, radius=radius, init=init,
                          n_landmarks=n_landmarks, tol=tol, max_iter=max_iter, max_time=max_time,
-                         random_state=random_state, progress=progress, checkpoint=checkpoint, resume=resume)
+                         random_state=random_state, progress=progress)
         self.fit_intercept = fit_intercept
 
     @all_or_nothing
-    @resumable
     @with_callbacks
     def fit(self, X: MatrixLike, y: VectorLike, sample_weight: VectorLike | None = None) -> "KernelRegressor":
         """Fit to X of shape (n, d) and real targets y of shape (n,); returns self.
@@ -268,11 +259,6 @@ class KernelClassifier(Probabilities, ExpansionPredictions, ClassifierMixin, Ker
         For ``init="glorot"``, ``"normal"`` and the landmarks.
     progress : bool, default=False
         Show a progress line.
-    checkpoint : str or None, default=None
-        Folder in which the fit keeps, every few seconds, what it needs to go on if its process is killed.
-    resume : bool or "approximately", default=False
-        True: go on from what ``checkpoint`` holds of this fit, to the same bits, or start if it holds nothing.
-        "approximately" accepts other versions or threads.
 
     Attributes
     ----------
@@ -321,17 +307,14 @@ class KernelClassifier(Probabilities, ExpansionPredictions, ClassifierMixin, Ker
         max_time: float | None = None,
         random_state: RandomStateLike = None,
         progress: bool = False,
-        checkpoint: str | None = None,
-        resume: bool | str = False,
     ):
         super().__init__(risk=risk, alpha=alpha, kernel=kernel, degree=degree, gamma=gamma, coef0=coef0,
                          acceleration=acceleration, momentum=momentum, step=step, radius=radius, init=init,
                          n_landmarks=n_landmarks, tol=tol, max_iter=max_iter, max_time=max_time,
-                         random_state=random_state, progress=progress, checkpoint=checkpoint, resume=resume)
+                         random_state=random_state, progress=progress)
         self.balanced = balanced
 
     @all_or_nothing
-    @resumable
     @with_callbacks
     def fit(self, X: MatrixLike, y: VectorLike, sample_weight: VectorLike | None = None) -> "KernelClassifier":
         """Fit to X of shape (n, d) and class labels y of shape (n,); returns self.

@@ -54,9 +54,12 @@ class Rows:
 
 
 class Node(Protocol):
-    """A node whose rows come in chunks; ``children`` are the numbers of the nodes whose lists they consult."""
+    """A node whose rows come in chunks."""
 
-    children: Sequence[int]
+    @property
+    def children(self) -> Sequence[int]:
+        """The numbers of the nodes whose lists they consult."""
+        ...
 
     def chunks(self) -> Iterator[Rows]:
         """Yield the rows; TimeoutError when the time of the fit is up."""
