@@ -12,7 +12,7 @@ import numpy as np
 
 from buttress._checks import Array
 from buttress.relational.counting import compiled
-from buttress.relational.counting.lists import Lists, joined_lists, no_lists, product_lists, summed_lists
+from buttress.relational.counting.lists import Lists, joined_lists, product_lists, summed_lists, unit_lists
 from buttress.relational.counting.margins import FIRST_BINS, Evaluation, MarginLoss, evaluation
 from buttress.relational.counting.rows import Node, Rows, memory_nodes
 from buttress.relational.counting.schedule import Product, multiplied
@@ -20,7 +20,6 @@ from buttress.relational.plan.plan import Index, Plan, total_weight
 
 FINEST_STEP = 1e-9  # share of the largest score; finer steps would be lost in the rounding of 64-bit sums
 REFINABLE_SHARE = 1 / 4  # of the memory: a call that took more could not be repeated on a grid four times as fine
-_NONE = np.zeros(0, dtype=np.int64)
 
 
 class GridOracle:
@@ -101,9 +100,7 @@ class Consulted:
     low: int
 
     def only(self) -> tuple[Lists, Index, Array]:
-        """Return the one list that rows consult, its key for each row, and what it is worth; empty ones for none."""
-        if not self.keys:
-            return no_lists(), _NONE, np.zeros(0)
+        """Return the lists that rows consult where each has one, its key for each row, and what they are worth."""
         op, key = self.keys[0]
         return self.lists[op], key, self.worth[op]
 
@@ -206,6 +203,8 @@ class _Pass:
         lists = [messages[c].lists for c in node.children]
         worth = [messages[c].worth for c in node.children]
         products, keys = multiplied(list(enumerate(rows.down)), most, len(lists))
+        if not lists:
+            return Consulted([unit_lists()], [np.zeros(1)], [(0, np.zeros(len(rows.weight), dtype=np.int64))], [], 0)
         free = self.free
         for product in products:
             lists.append(product_lists(product, lists, free))

@@ -11,7 +11,6 @@ from buttress.relational.counting.schedule import Product
 from buttress.relational.plan.plan import Index
 
 ENTRY_MEGABYTES = 20e-6  # of an entry of a list: bin (4 bytes), weight and adjoint (8 each)
-_NONE = np.zeros(0, dtype=np.int64)
 
 
 @dataclass(frozen=True)
@@ -38,8 +37,9 @@ class Lists:
         return Lists(self.begin, self.end, self.bins[:used].copy(), self.mass[:used].copy(), self.width)
 
 
-def no_lists() -> Lists:
-    return Lists(_NONE, _NONE, np.zeros(0, dtype=np.int32), np.zeros(0), 1)
+def unit_lists() -> Lists:
+    """Return the one list that all rows consult where they have no child: its entry leaves their bin and weight."""
+    return Lists(np.zeros(1, dtype=np.int64), np.ones(1, dtype=np.int64), np.zeros(1, dtype=np.int32), np.ones(1), 1)
 
 
 def product_lists(product: Product, lists: list[Lists], free: float) -> Lists:
@@ -53,14 +53,10 @@ def product_lists(product: Product, lists: list[Lists], free: float) -> Lists:
 
 
 def summed_lists(q: Index, w: Array, start: Index, key: Index, below: Lists, free: float) -> Lists:
-    """Return the lists of the keys of rows, from their bins and weights and the list ``key`` of ``below``, if any."""
+    """Return the lists of the keys of rows, from their bins and weights and the list ``key`` of ``below``."""
     width = int(q.max(initial=0)) + below.width
-    if not len(key):
-        out = room(np.diff(start), width, free)
-        compiled.leaf_up(q, w, start, width, *out.arrays)
-    else:
-        out = room(np.add.reduceat((below.end - below.begin)[key], start[:-1]), width, free)
-        compiled.block_up(q, w, start, key, *below.arrays, width, *out.arrays)
+    out = room(np.add.reduceat((below.end - below.begin)[key], start[:-1]), width, free)
+    compiled.block_up(q, w, start, key, *below.arrays, width, *out.arrays)
     return out.filled()
 
 

@@ -64,9 +64,6 @@ class Schedule:
     def blocks(self) -> list[Block]:
         return [operation for operation in self.operations if isinstance(operation, Block)]
 
-    @property
-    def n_products(self) -> int:
-        return len(self.operations) - len(self.blocks)
 
 
 def multiplied(

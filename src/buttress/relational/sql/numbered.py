@@ -14,7 +14,7 @@ def numbered(tree: SqlTree, i: int) -> str:
     """
     rows = base(tree, i, ", ".join(feature_columns(tree, i)))  # those that the joins leave are in r<i>
     our = tree.prefix
-    parts = [f"{our}x{i} AS ({rows})", *reduced(tree, ["1 AS one"] * len(tree.nodes))]
+    parts = [f"{our}x{i} AS ({rows})", *reduced(tree)]
     if tree.per_label_row and i == tree.root:
         parts += [f"{our}f{c} AS ({fan_out(tree, c)})" for c in reversed(tree.order) if c != tree.root]
     edges = [*([i] if i != tree.root else []), *tree.nodes[i].children]

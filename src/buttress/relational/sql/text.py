@@ -121,15 +121,18 @@ def same(left: str, right: str, attributes: Sequence[int]) -> str:
     return " AND ".join(f"{left}.k{a} = {right}.k{a}" for a in attributes)
 
 
-def reduced(tree: SqlTree, columns: Sequence[str]) -> list[str]:
-    """Return the expressions u<i> (after semi-joins up the tree) and r<i> (up and down) for every node."""
+def reduced(tree: SqlTree, read: int = -1, columns: str = "") -> list[str]:
+    """Return the expressions u<i> (after semi-joins up the tree) and r<i> (up and down) for every node.
+
+    Beside its keys node ``read`` has ``columns``.
+    """
     parts = []
     nodes = tree.nodes
     our = tree.prefix
     for i in reversed(tree.order):
         kept = [f"EXISTS (SELECT 1 FROM {our}u{c} c WHERE {same('c', 't', nodes[c].shared)})"
                 for c in nodes[i].children if not nodes[c].optional]
-        parts.append(f"{our}t{i} AS ({base(tree, i, columns[i])})")
+        parts.append(f"{our}t{i} AS ({base(tree, i, columns if i == read else '1 AS one')})")
         parts.append(f"{our}u{i} AS (SELECT t.* FROM {our}t{i} t{_where(kept)})")
     for i in tree.order:
         p = nodes[i].parent
@@ -140,12 +143,8 @@ def reduced(tree: SqlTree, columns: Sequence[str]) -> list[str]:
 
 def prepared(tree: SqlTree) -> list[str]:
     """Return per node the SELECT of its rows that take part in the join: weight, label side, features x<j>, keys."""
-    statements = []
-    for i in range(len(tree.nodes)):
-        columns = ["1 AS one"] * len(tree.nodes)
-        columns[i] = ", ".join(feature_columns(tree, i))
-        statements.append(f"WITH {', '.join(reduced(tree, columns))} SELECT * FROM {tree.prefix}r{i}")
-    return statements
+    return [f"WITH {', '.join(reduced(tree, i, ', '.join(feature_columns(tree, i))))} SELECT * FROM {tree.prefix}r{i}"
+            for i in range(len(tree.nodes))]
 
 
 def statistics(tree: SqlTree, i: int, expressions: Sequence[str], more: Sequence[str] = ()) -> str:
@@ -153,21 +152,18 @@ def statistics(tree: SqlTree, i: int, expressions: Sequence[str], more: Sequence
 
     ``more`` are further aggregates, of a value {}.
     """
-    columns = ["1 AS one"] * len(tree.nodes)
-    columns[i] = ", ".join(["1 AS one", *(f"{e} AS x{j}" for j, e in enumerate(expressions))])
+    columns = ", ".join(["1 AS one", *(f"{e} AS x{j}" for j, e in enumerate(expressions))])
     wanted = ["COUNT(*)"]
     nan = tree.dialect.number(np.nan)
     for j in range(len(expressions)):
         wanted += [f"MAX(ABS(x{j}))", f"SUM(CASE WHEN x{j} IS NULL OR x{j} = {nan} THEN 1 ELSE 0 END)"]
         wanted += [aggregate.format(f"x{j}") for aggregate in more]
-    return f"WITH {', '.join(reduced(tree, columns))} SELECT {', '.join(wanted)} FROM {tree.prefix}r{i}"
+    return f"WITH {', '.join(reduced(tree, i, columns))} SELECT {', '.join(wanted)} FROM {tree.prefix}r{i}"
 
 
 def distinct(tree: SqlTree, i: int, column: str, chosen: str = "DISTINCT x") -> str:
     """Return the SELECT of the distinct values x of a column over the reduced rows of node i, or what is ``chosen``."""
-    columns = ["1 AS one"] * len(tree.nodes)
-    columns[i] = f"{column} AS x"
-    return f"WITH {', '.join(reduced(tree, columns))} SELECT {chosen} FROM {tree.prefix}r{i}"
+    return f"WITH {', '.join(reduced(tree, i, f'{column} AS x'))} SELECT {chosen} FROM {tree.prefix}r{i}"
 
 
 def score(tree: SqlTree, i: int, beta: Array) -> str:
