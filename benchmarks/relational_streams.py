@@ -30,7 +30,7 @@ from buttress.relational.sources.dialects import POSTGRES, SPARK
 from buttress.relational.sql.listing import FINER, rows_by_bin
 from buttress.relational.sql.oracle import SqlOracle
 from buttress.relational.sql.text import counting_pass, ranges
-from buttress.relational.stream import build
+from buttress.relational.stream.build import streamed
 
 TURNS = 5
 
@@ -56,16 +56,14 @@ def speed(rows, engines, bins, streams):
                 began = time.perf_counter()
                 sql = SqlOracle(there)
                 prepared = time.perf_counter() - began
-                for kept, what in ((build.KEPT_SHARE, "rows kept"), (0.0, "rows in files"))[: 2 * streams]:
-                    build.KEPT_SHARE, before = kept, build.KEPT_SHARE
+                if streams:
                     began = time.perf_counter()
-                    streamed = build.streamed(sql, 4000, 0)
+                    rows_of = streamed(sql, 4000, 0)
                     read = time.perf_counter() - began
-                    build.KEPT_SHARE = before
-                    found = streamed(beta, hinge(), bins)
+                    found = rows_of(beta, hinge(), bins)
                     assert abs(found.lower - seen.lower) <= found.upper - found.lower + seen.upper - seen.lower
-                    took = least(lambda streamed=streamed, beta=beta: streamed(beta, hinge(), bins))
-                    print(f"    {name}, streamed, {what}: {took / best:.1f} times; once {prepared:.1f} s to plan, "
+                    took = least(lambda rows_of=rows_of, beta=beta: rows_of(beta, hinge(), bins))
+                    print(f"    {name}, streamed: {took / best:.1f} times; once {prepared:.1f} s to plan, "
                           f"{read:.1f} s to read", flush=True)
                 if m <= SQL_TABLES:
                     as_sql(sql, name, beta, bins, best)

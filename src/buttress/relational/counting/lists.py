@@ -1,7 +1,7 @@
 """Lists of (bin, weight), one a key: what goes up the join tree, and their products."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -15,17 +15,17 @@ ENTRY_MEGABYTES = 20e-6  # of an entry of a list: bin (4 bytes), weight and adjo
 
 @dataclass(frozen=True)
 class Lists:
-    """Lists of (bin, weight), one per key, as slices of flat arrays; ``width`` bounds the bins."""
+    """Lists of (bin, weight), one per key, as slices of flat arrays; ``width`` bounds the bins.
+
+    ``megabytes`` are what they may come to, of which they were given room.
+    """
 
     begin: Index
     end: Index
     bins: Index
     mass: Array
     width: int
-
-    @property
-    def megabytes(self) -> float:
-        return ENTRY_MEGABYTES * len(self.mass)
+    megabytes: float = 0.0
 
     @property
     def arrays(self) -> tuple[Index, Index, Index, Array]:
@@ -34,7 +34,7 @@ class Lists:
     def filled(self) -> "Lists":
         """Return the lists without the room behind the last, once they are made."""
         used = int(self.end[-1])
-        return Lists(self.begin, self.end, self.bins[:used].copy(), self.mass[:used].copy(), self.width)
+        return replace(self, bins=self.bins[:used].copy(), mass=self.mass[:used].copy())
 
 
 def unit_lists() -> Lists:
@@ -92,8 +92,10 @@ def room(sizes: Index, width: int, free: float) -> Lists:
     ends = np.cumsum(np.minimum(sizes, width))
     begin = np.concatenate([[0], ends[:-1]]).astype(np.int64)
     total = int(ends[-1])
-    if ENTRY_MEGABYTES * total > free:
-        raise MemoryError(f"A pass over this join needs lists of {ENTRY_MEGABYTES * total:.3g} megabytes, where "
+    megabytes = ENTRY_MEGABYTES * total
+    if megabytes > free:
+        raise MemoryError(f"A pass over this join needs lists of {megabytes:.3g} megabytes, where "
                           f"memory_limit leaves {free:.3g}. Raise memory_limit, or use engine='sql', which spills "
                           "to disk.")
-    return Lists(begin, begin.copy(), np.zeros(total + 1, dtype=np.int32), np.zeros(total + 1), width)
+    return Lists(begin, begin.copy(), np.zeros(total + 1, dtype=np.int32), np.zeros(total + 1), width,
+                 megabytes)

@@ -14,7 +14,6 @@ from buttress.relational.stream.oracle import StreamedOracle
 from buttress.relational.stream.store import Layout, Store
 
 # shares of the memory of a fit; arrays of a chunk's size are alive some ten times over while it is counted
-KEPT_SHARE = 1 / 4  # of chunks that stay in memory
 LIST_SHARE = 1 / 3  # of lists
 CHUNK_SHARE = 1 / 64  # of one chunk
 MEGABYTE = 1e6
@@ -28,7 +27,7 @@ def streamed(oracle: SqlOracle, memory: float, random_state: RandomState | int |
     SourceChangedError when a file of the join is written to meanwhile.
     """
     order = oracle.tree.order[::-1]
-    rows_of = Store([_layout(oracle, i, order) for i in order], KEPT_SHARE * memory * MEGABYTE)
+    rows_of = Store([_layout(oracle, i, order) for i in order])
     for i, node in zip(order, rows_of.nodes):
         rows = blocks(oracle.connection, numbered(oracle.tree, i), oracle.dialect, node.layout.width)
         absent = [rows_of.nodes[child].n_keys - 1 for child in node.children]
