@@ -13,8 +13,8 @@ from buttress.features import RandomExpansion, random_features
 from buttress.gram.rows import KernelRows
 from buttress.kernels import RBF, Linear
 from buttress.solvers.gradient.doubly_stochastic import KernelBasis, RandomBasis, doubly_stochastic, step_sizes
-from buttress.solvers.qp.machines import solve_svm
 from buttress.solvers.qp.rkhs_path import first_point, natural_path, path_search
+from buttress.solvers.qp.solve import solve_svm
 from buttress.solvers.run import run
 
 from problems import breast_cancer, moons, points

@@ -20,7 +20,7 @@ from buttress.gram.rows import KernelRows
 from buttress.kernels import Kernel, Linear, Radial
 from buttress.kernels.named import can_stretch
 from buttress.solvers.gradient.worst_inputs import Machine, Trained, joint_descent, kernel_of, score_slopes
-from buttress.solvers.qp.machines import solve_svm
+from buttress.solvers.qp.solve import solve_svm
 from buttress.solvers.run import run
 
 if TYPE_CHECKING:

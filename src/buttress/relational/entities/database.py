@@ -15,7 +15,7 @@ from buttress.relational.entities.paths import Hop, root_keys, used
 from buttress.relational.entities.text import Path, SqlTable, expression, own_expression, path_size, whole
 from buttress.relational.plan.keys import check_exact, check_kinds
 from buttress.relational.sources.columns import Column
-from buttress.relational.sources.databases import Connection, SparkSession, pinned_tables, select
+from buttress.relational.sources.databases import Connection, Item, SparkSession, pinned_tables, select
 from buttress.relational.sources.dialects import POSTGRES, SPARK, Dialect
 from buttress.relational.sql.plan import column_sample, home_of, typed_sample
 from buttress.relational.sql.text import as_number, own_prefix
@@ -47,19 +47,17 @@ def find_place(join: Join, paths: Mapping[int, list[Hop]], numbers: Sequence[int
     ``asked`` are the columns of the rows that features are for; without them, it is for a SELECT that is kept.
     Tables of Spark, which has no transactions, are read once for an ``owner``, and kept as long as it lives.
     """
-    columns = {t: used(join, paths, t) for t in numbers}
+    as_of = {join.root: join.find_column(join.as_of)[1]} if join.as_of is not None else {}
+    columns = {t: list(dict.fromkeys([*used(join, paths, t), *filter(None, [as_of.get(t)])])) for t in numbers}
     connection, dialect, items = home_of([join.tables[t] for t in numbers], [columns[t] for t in numbers], memory)
     if dialect is SPARK and owner is not None:
-        items = pinned_tables(owner, cast(SparkSession, connection), items, [columns[t] for t in numbers])
+        items = pinned_tables(owner, cast(SparkSession, connection), items)
     timed = {}
     samples = {}
     sample = typed_sample if asked is None else column_sample
     for t, item in zip(numbers, items):
-        table = join.tables[t]
-        as_of = [join.find_column(join.as_of)[1]] if join.as_of is not None and t == join.root else []
-        read = list(dict.fromkeys([*columns[t], *as_of]))
-        samples[t] = sample(connection, dialect, item, read)
-        timed[t] = as_of[0] if as_of else table.time
+        samples[t] = sample(connection, dialect, item, columns[t])
+        timed[t] = as_of.get(t, join.tables[t].time)
     texts = _text_columns(paths, samples if asked is None else {**samples, join.root: asked})
     tables = {t: _sql_table(join.tables[t].features, item, samples[t], timed[t], dialect,
                             [name for name in samples[t] if (t, name) in texts]) for t, item in zip(numbers, items)}
@@ -77,9 +75,9 @@ def _text_columns(paths: Mapping[int, list[Hop]], samples: Mapping[int, Mapping[
     return found
 
 
-def _sql_table(features: Sequence[str], item: str, sample: dict[str, Column], time: str | None,
+def _sql_table(features: Sequence[str], item: Item, sample: dict[str, Column], time: str | None,
                dialect: Dialect, texts: Sequence[str]) -> SqlTable:
-    quoted = {name: ALIASED.format(dialect.quote(name)) for name in sample}
+    quoted = {name: ALIASED.format(item.columns[name]) for name in sample}
     nan = dialect.number(np.nan)
     keys = {name: f"NULLIF({quoted[name]}, {nan})" if column.values.dtype.kind == "f" and not column.null.all()
             else f"CAST({quoted[name]} AS TEXT)" if name in texts and dialect is POSTGRES  # uuid, enum, char(n)
@@ -87,10 +85,10 @@ def _sql_table(features: Sequence[str], item: str, sample: dict[str, Column], ti
     values = {name: quoted[name] if sample[name].kind == "text"
               else as_number(quoted[name], sample[name], dialect, nan_is_null=True) for name in features}
     if time is None:
-        return SqlTable(item, keys, values, None)
+        return SqlTable(item.text, keys, values, None)
     known = as_number(quoted[time], sample[time], dialect, nan_is_null=True) if sample[time].kind != "time" else \
         dialect.moment.format(quoted[time])
-    return SqlTable(item, keys, values, known)
+    return SqlTable(item.text, keys, values, known)
 
 
 class InDatabase:

@@ -7,6 +7,7 @@ import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from contextvars import ContextVar
+from dataclasses import dataclass
 from typing import Any, Protocol, cast
 from uuid import uuid4
 
@@ -80,6 +81,23 @@ class SparkSession(Protocol):
 
 
 Connection = SqlConnection | SparkSession
+
+
+@dataclass(frozen=True)
+class Item:
+    """A table inside a database: what stands for it after FROM, and how each of its columns in use is written.
+
+    Columns that go to a database are called c0, c1, ... there, for DuckDB and Spark do not tell names apart that
+    differ in case alone; a user's own table has its own names.
+    """
+
+    text: str
+    columns: Mapping[str, str]
+
+
+def item_of(dialect: Dialect, table: str | tuple[str, ...], names: Iterable[str]) -> Item:
+    """Return the item of a table that a database holds, with the named columns."""
+    return Item(dialect.table(table), {name: dialect.quote(name) for name in names})
 
 
 class SourceLostError(RuntimeError):
@@ -336,14 +354,15 @@ def pinned(spark: SparkSession, statement: str) -> str:
     return name
 
 
-def pinned_tables(owner: object, spark: SparkSession, items: Sequence[str],
-                  used: Sequence[Sequence[str]]) -> list[str]:
-    """Return views of the columns ``used`` of FROM items, each read once; they are freed with their ``owner``."""
+def pinned_tables(owner: object, spark: SparkSession, items: Sequence[Item]) -> list[Item]:
+    """Return views of the columns of tables, each read once; they are freed with their ``owner``."""
     views = []
-    for item, names in zip(items, used, strict=True):
-        chosen = ", ".join(SPARK.quote(name) for name in names) or "1 AS one"
-        views.append(pinned(spark, f"SELECT {chosen} FROM {item} q"))
-        weakref.finalize(owner, unpinned, spark, views[-1]).atexit = False
+    for item in items:
+        own = {name: f"c{j}" for j, name in enumerate(item.columns)}
+        chosen = ", ".join(f"{quoted} AS {own[name]}" for name, quoted in item.columns.items()) or "1 AS one"
+        view = pinned(spark, f"SELECT {chosen} FROM {item.text} q")
+        weakref.finalize(owner, unpinned, spark, view).atexit = False
+        views.append(Item(view, own))
     return views
 
 

@@ -7,6 +7,7 @@ import re
 import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Protocol, TypeGuard, cast
 from uuid import uuid4
@@ -19,7 +20,7 @@ from buttress._checks import near
 from buttress.relational.sources.columns import Column, make_column, objects
 from buttress.relational.sources.databases import Connection, SourceLostError, reason, select, select_arrays
 from buttress.relational.sources.dialects import DUCKDB, POSTGRES, SPARK, dialect_of
-from buttress.relational.sources.files import FileSource, connect_duckdb, is_files, scanned
+from buttress.relational.sources.files import FileSource, connect_duckdb, file_columns, is_files, scanned
 
 
 class Frame(Protocol):
@@ -37,7 +38,7 @@ def column_names(source: Source) -> list[str]:
     if isinstance(source, tuple):
         return _Query(source).names()
     if is_files(source):
-        return [row[0] for row in scanned(source, lambda scan: f"DESCRIBE {scan}")]
+        return file_columns(source)
     frame: Any = source
     if hasattr(frame, "collect_schema"):  # a polars LazyFrame
         return list(frame.collect_schema().names())
@@ -84,6 +85,27 @@ def gathered(source: Frame | FileSource, names: Sequence[str]) -> Frame:
         chosen = ", ".join(DUCKDB.quote(name) for name in names) or "1 AS one"
         return cast(Frame, lazy.project(chosen).df())
     return cast(Frame, source)
+
+
+def under_own_names(frame: Any, names: Sequence[str]) -> tuple[Frame, dict[str, str]]:
+    """Return a frame with its columns called c0, c1, ..., and what the named ones are called.
+
+    Text of pandas becomes objects, for a DuckDB older than pandas' own text type.
+    """
+    there = [str(name) for name in getattr(frame, "column_names", frame.columns)]
+    own = [f"c{j}" for j in range(len(there))]
+    called = {name: own[there.index(name)] for name in names}
+    if hasattr(frame, "rename_columns"):  # Arrow
+        return frame.rename_columns(own), called
+    if not hasattr(frame, "iloc"):  # polars
+        if find_spec("pyarrow") is None:
+            raise ImportError("DuckDB reads polars frames by pyarrow. Install it with: pip install pyarrow, or use "
+                              "engine='memory'.")
+        return frame.rename(dict(zip(there, own))), called
+    shallow = frame.copy(deep=False)
+    shallow.columns = own
+    text = [name for name in called.values() if str(shallow[name].dtype) in ("str", "string")]
+    return (shallow.astype(dict.fromkeys(text, object)) if text else shallow), called
 
 
 def check_source(name: str, source: Any) -> None:

@@ -21,12 +21,11 @@ from buttress.relational.checks import (
     check_total,
     check_weights,
     check_weights_kind,
-    used_columns,
 )
 from buttress.relational.counting.grid import step_of
 from buttress.relational.counting.listed import ListedOracle
 from buttress.relational.counting.margins import FIRST_BINS, Evaluation, MarginLoss, evaluation
-from buttress.relational.declare import Join, key_columns
+from buttress.relational.declare import Join
 from buttress.relational.plan.features import ROBUST_QUANTILE, Statistics, encoded
 from buttress.relational.plan.keys import check_exact, check_kinds
 from buttress.relational.plan.plan import Encoding, Plan, TableData
@@ -35,6 +34,7 @@ from buttress.relational.plan.weighting import ClassWeight, class_factors
 from buttress.relational.sources.columns import Column, make_column, objects
 from buttress.relational.sources.databases import (
     DuckDBConnection,
+    Item,
     SourceChangedError,
     SparkSession,
     pinned_tables,
@@ -91,8 +91,7 @@ class SqlOracle:
         self.connection, self.dialect, items = sql_home(join, pairs, memory)
         self._marks = self._files()
         if self.dialect is SPARK:
-            used = [used_columns(table, key_columns(pairs, i)) for i, table in enumerate(join.tables)]
-            items = pinned_tables(self, cast(SparkSession, self.connection), items, used)
+            items = pinned_tables(self, cast(SparkSession, self.connection), items)
         self.tree, self.columns, self.node_of = sql_tree(join, pairs, self.connection, self.dialect, items,
                                                          per_label_row)
         samples = [self._sample(i, item) for i, item in enumerate(items)]
@@ -234,15 +233,15 @@ class SqlOracle:
         X[:, self._columns] = found[:, 2:]
         return X, np.where(found[:, 0] == 1, 1.0, -1.0), found[:, 1]
 
-    def _magnitude(self, item: str, name: str) -> float:
+    def _magnitude(self, item: Item, name: str) -> float:
         """Return the largest magnitude of a column of numbers."""
-        number = f"NULLIF(CAST({self.dialect.quote(name)} AS {self.dialect.double}), {self.dialect.number(np.nan)})"
-        return float(self._select(f"SELECT MAX(ABS({number})) FROM {item} q")[0][0] or 0)
+        number = f"NULLIF(CAST({item.columns[name]} AS {self.dialect.double}), {self.dialect.number(np.nan)})"
+        return float(self._select(f"SELECT MAX(ABS({number})) FROM {item.text} q")[0][0] or 0)
 
     def _select(self, statement: str) -> list[tuple[Any, ...]]:
         return select(self.connection, statement, self.dialect)
 
-    def _sample(self, i: int, item: str) -> dict[str, Column]:
+    def _sample(self, i: int, item: Item) -> dict[str, Column]:
         return column_sample(self.connection, self.dialect, item, [name for t, name in self.columns if t == i])
 
     def _features(self, i: int, sample: dict[str, Column], intercept: bool, first: int) -> TableData:

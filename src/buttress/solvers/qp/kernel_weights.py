@@ -3,76 +3,104 @@
     V_p(a) = diag(K_p)'a - a'K_p a,    J(eta) = max_a sum_p eta_p V_p(a) over the dual points a of ``ball.py``
 
 "minimax" minimises J over the simplex. J is convex with gradient V(a), and its minimum equals max_a min_p V_p(a), so
-J(eta) - min_p V_p(a) is a certificate for any eta and a. ``level_cuts`` and ``reduced_gradient`` solve it.
-"spread" is max_a ||V(a)||_2. It is not convex; ``alternate`` increases it step by step.
+J(eta) - min_p V_p(a) is a certificate for any eta and a.
 
-Sources: Liu, A demo of reduced gradient descent optimization (2020), Eq. 7 (min over gamma) and Eq. 10-11 (max over
-gamma), which are different problems; Rakotomamonjy et al., SimpleMKL (JMLR 2008); Lemarechal, Nemirovskii & Nesterov,
-New variants of bundle methods (1995) for the level method.
+"joint" learns the weights gamma >= 0 of sum 1 with which feature maps are mixed:
+
+    min over R2, c, xi, gamma   R2 + 1/(nu n) sum_i w_i xi_i
+    subject to                  |sum_p gamma_p Phi_p(x_i) - c|^2 <= R2 + xi_i,  xi >= 0
+
+The kernel of sum_p gamma_p Phi_p is sum_p gamma_p^2 K_p, and the program is jointly convex: min over gamma of
+F(gamma) = max_a sum_p gamma_p^2 V_p(a). For a given dual point a the best gamma_p is proportional to 1/V_p(a). So the
+dual is max over a of H(V(a)), H(V) = 1 / sum_p (1/V_p), and F(gamma) - H(V(a)) is a certificate for any gamma and a.
+
+Both are solved by cuts. "spread" is max_a ||V(a)||_2. It is not convex; ``alternate`` increases it step by step.
+
+Sources: Liu, A demo of reduced gradient descent optimization (2020), Eq. 3 (joint), Eq. 7 (min over gamma) and Eq.
+10-11 (max over gamma), which are different problems; Lemarechal, Nemirovskii & Nesterov, New variants of bundle methods
+(1995) for the level method.
 """
 
 from collections.abc import Callable
-from functools import partial
+from typing import NamedTuple
 
 import numpy as np
-from scipy.optimize import linprog, nnls
+from scipy.optimize import linprog, minimize, nnls
 
 from buttress._checks import TINY, Array
-from buttress.checkpoints.memory import Memory
-from buttress.solvers.qp.kernel_stack import KernelStack, Trial, trial_of
-from buttress.solvers.run import Step, Steps, restartable
+from buttress.solvers.qp.kernel_stack import KernelStack, Trial
+from buttress.solvers.run import Step, Steps
 
 LEVEL = 0.3  # how far up from the lower bound to the best value the next weights may lie (the level method's lambda)
-CUT_ROUNDS = 2  # mixtures of dual points added after each ball; these cuts need no further program to be solved
-NO_WEIGHT = 1e-12  # weights below this become 0
-NO_SLOPE = 1e-12  # of the largest: slopes below this are rounding
+MIXTURES = 2  # of dual points, added after each ball; these cuts need no further program to be solved
+NO_WEIGHT = 1e-12  # weights below this become 0, and variances below this share of the largest count as this much
 INFEASIBLE = 1e-14  # if the last entry of the residual is smaller than this, no weights reach the level
-FLAT = 0.01  # of the first slope: the line search ends at a slope this small
-LINE_TRIALS = 12  # most balls solved in one line search
+MASTER_TOL = 1e-14  # of SLSQP on the program of the strongest mixture, whose variances are of the order of 1
 
 
-@restartable
-def level_cuts(stack: KernelStack, eta: Array, *, memory: Memory | None = None) -> Steps:
-    """Yield the best weights so far; the next are the closest to them at which all cuts eta'V are below the level.
+class Found(NamedTuple):
+    """The best trial so far; a lower bound of the objective over all weights, and the dual point that proves it."""
 
-    Here and below the state is the trial, a lower bound of J over all weights, and the dual point that proves it.
+    trial: Trial
+    lower: float = float("nan")
+    point: Array | None = None
 
-    The linear program over the cuts bounds J from below. The mixture of dual points that attains it is a dual point
-    too, and by concavity its bound is at least as good. So it adds a cut without solving another program. The gap is
-    relative.
+
+def level_cuts(stack: KernelStack, eta: Array) -> Steps:
+    """Yield the best weights of "minimax" so far; the next are the closest to them at which all cuts are below a level.
+
+    The linear program over the cuts bounds J from below, and its multipliers mix the dual points.
+    """
+
+    def following(best: Trial, cuts: Array, strongest: Array) -> Array:
+        lower = float(strongest.min())
+        return nearest_low(best.eta, cuts, lower + LEVEL * (best.upper - lower))
+
+    return _by_cuts(stack, eta, lambda cuts: lowest(cuts)[1], lambda V: float(V.min()), following)
+
+
+def joint_cuts(stack: KernelStack, gamma: Array) -> Steps:
+    """Yield the best weights of "joint" so far; the next are optimal for the strongest mixture of all dual points."""
+
+    def following(best: Trial, cuts: Array, strongest: Array) -> Array:
+        return best_mix(strongest) ** 2
+
+    return _by_cuts(stack, gamma**2, strongest_mixture, harmonic, following)
+
+
+def _by_cuts(
+    stack: KernelStack, eta: Array, mixture: Callable[[Array], Array], bound: Callable[[Array], float],
+    following: Callable[[Trial, Array, Array], Array],
+) -> Steps:
+    """Yield what is :class:`Found` after each ball; the gap is relative.
+
+    The V of each dual point a is a cut, which gives a lower ``bound`` of the objective. The mixture of dual points that
+    attains the minimum over the weights of the largest cut is a dual point too, and by concavity its bound is at least
+    as good. So it adds a cut without solving another program. ``following`` chooses the next weights from the best
+    trial, all cuts and the strongest one.
     """
     cuts: list[Array] = []
     points: list[Array] = []
     best: Trial | None = None
     start: Array | None = None
-    if memory is not None:
-        cuts, points, best = list(memory["cuts"]), list(memory["points"]), memory["best"] and trial_of(memory["best"])
-        start, eta = memory["start"], memory["eta"]
-        stack.restore(memory["stack"])
     while True:
-        known: Callable[[], Memory] = partial(
-            dict, cuts=tuple(cuts), points=tuple(points), best=best and best.memory(), start=start, eta=eta,
-            stack=stack.memory())
         trial = stack.evaluate(eta, start)
-        cuts.append(trial.variances)
-        points.append(trial.ball.a)
         best = trial if best is None or trial.upper < best.upper else best
-        for _ in range(CUT_ROUNDS):
-            _, mix = lowest(cuts)
-            points.append(np.tensordot(mix, points, axes=1))
+        points.append(trial.ball.a)
+        cuts.append(trial.variances)
+        for _ in range(MIXTURES):
+            points.append(np.tensordot(mixture(np.array(cuts)), points, axes=1))
             cuts.append(stack.variances(points[-1]))
-        strongest = int(np.argmax([V.min() for V in cuts]))
-        lower = float(cuts[strongest].min())
-        gap = best.upper - lower
-        yield Step((best, lower, points[strongest]), gap=gap / max(abs(best.upper), TINY), objective=best.upper,
-                   memory=known)
+        strongest = int(np.argmax([bound(V) for V in cuts]))
+        lower = bound(cuts[strongest])
+        yield Step(Found(best, lower, points[strongest]), gap=(best.upper - lower) / max(abs(best.upper), TINY),
+                   objective=best.upper)
         start = points[-1]
-        eta = nearest_low(best.eta, np.array(cuts), lower + LEVEL * gap)
+        eta = following(best, np.array(cuts), cuts[strongest])
 
 
-def lowest(cuts: list[Array]) -> tuple[Array, Array]:
-    """Return the weights that minimise max_k cuts_k'eta over the simplex, and the multipliers of the cuts."""
-    V = np.array(cuts)
+def lowest(V: Array) -> tuple[Array, Array]:
+    """Return the weights that minimise max_k V_k'eta over the simplex, and the multipliers of the cuts V."""
     K, m = V.shape
     scale = max(float(np.abs(V).max()), TINY)
     found = linprog(np.append(np.zeros(m), 1.0), A_ub=np.column_stack([V / scale, -np.ones(K)]), b_ub=np.zeros(K),
@@ -102,134 +130,62 @@ def nearest_low(eta: Array, cuts: Array, level: float) -> Array:
     target = np.append(np.zeros(m - 1), 1.0)
     residual = E @ nnls(E, target)[0] - target
     if not abs(residual[-1]) > INFEASIBLE:
-        return lowest(list(cuts))[0]
+        return lowest(cuts)[0]
     moved = eta + B @ (-unit * residual[:-1] / residual[-1])
     moved[moved < NO_WEIGHT] = 0.0
     return np.asarray(moved / moved.sum())
 
 
-@restartable
-def reduced_gradient(stack: KernelStack, eta: Array, *, memory: Memory | None = None) -> Steps:
-    """Yield weights along SimpleMKL's reduced gradient: to faces of the simplex while J falls, then a line search."""
-    trial = stack.evaluate(eta, None) if memory is None else trial_of(memory["trial"])
-    lower = -np.inf
-    point = trial.ball.a
-    if memory is not None:
-        lower, point = memory["lower"], memory["point"]
-        stack.restore(memory["stack"])
-    while True:
-        if trial.variances.min() > lower:
-            lower = float(trial.variances.min())
-            point = trial.ball.a
-        gap = (trial.upper - lower) / max(abs(trial.upper), TINY)
-        yield Step((trial, lower, point), gap=gap, objective=trial.upper,
-                   memory=partial(dict, trial=trial.memory(), lower=lower, point=point, stack=stack.memory()))
-        D = descent_direction(trial.eta, trial.variances)
-        if not D.any():
-            return
-        trial, D, reach, end = to_the_face(stack, trial, D)
-        if end is not None:
-            trial = along_weights(stack, trial, D, reach, end)
+def best_mix(V: Array) -> Array:
+    """Return the gamma (m,) >= 0 of sum 1 that minimises sum_p gamma_p^2 V_p: proportional to 1/V_p."""
+    inverse = 1 / np.maximum(V, NO_WEIGHT * max(float(V.max()), TINY))
+    return np.asarray(inverse / inverse.sum())
 
 
-def descent_direction(eta: Array, V: Array) -> Array:
-    """Return the reduced gradient direction: the sum stays 1, and weights of 0 that would turn negative stay 0."""
-    m = int(eta.argmax())
-    reduced = V - V[m]
-    reduced[np.abs(reduced) <= NO_SLOPE * np.abs(V).max()] = 0.0
-    D = np.where((eta == 0) & (reduced > 0), 0.0, -reduced)
-    D[m] = 0.0
-    D[m] = -D.sum()
-    return D
+def harmonic(V: Array) -> float:
+    """Return H(V) = 1 / sum_p (1/V_p), 0 if a variance is not positive."""
+    return float(1 / (1 / V).sum()) if (V > 0).all() else 0.0
 
 
-def to_the_face(stack: KernelStack, trial: Trial, D: Array) -> tuple[Trial, Array, float, Trial | None]:
-    """Follow D until a weight becomes 0. If J still falls there, fix that weight at 0 and repeat.
+def strongest_mixture(cuts: Array) -> Array:
+    """Return the lambda (K,) >= 0 of sum 1 that maximises H(lambda'cuts) for V of dual points as the rows of ``cuts``.
 
-    Returns the trial reached, the remaining direction, the step to the next face and the trial there (None if no
-    direction remains).
+    H is concave. The search starts from the best single row. Any lambda gives a valid bound, so stopping early costs
+    only progress.
     """
-    tallest = np.abs(D).max()
-    while (D < 0).any():
-        ratio = np.divide(-trial.eta, D, out=np.full(len(D), np.inf), where=D < 0)
-        reach, first = float(ratio.min()), int(ratio.argmin())
-        eta = np.maximum(trial.eta + reach * D, 0)
-        eta[first] = 0.0
-        end = stack.evaluate(eta / eta.sum(), trial.ball.a)
-        if D @ end.variances > 0:
-            return trial, D, reach, end
-        trial = end
-        D = D.copy()
-        D[int(eta.argmax())] += D[first]
-        D[first] = 0.0
-        D[np.abs(D) <= NO_SLOPE * tallest] = 0.0
-        if not D @ trial.variances < 0:
-            return trial, D, 0.0, None
-    return trial, D, 0.0, None
+    V = np.maximum(cuts, NO_WEIGHT * cuts.max())
+    singles = 1 / (1 / V).sum(axis=1)
+    unit = singles.max()
+    start = np.zeros(len(V))
+    start[int(singles.argmax())] = 1.0
+    if len(V) == 1:
+        return start
+
+    def value(mix: Array) -> tuple[float, Array]:
+        total = mix @ V / unit
+        level = 1 / (1 / total).sum()
+        return -level, -(V / unit) @ (level / total) ** 2
+
+    found = minimize(value, start, jac=True, method="SLSQP", bounds=[(0, 1)] * len(V),
+                     constraints={"type": "eq", "fun": lambda mix: mix.sum() - 1, "jac": np.ones_like},
+                     options={"ftol": MASTER_TOL}).x
+    found = np.maximum(found, 0) / max(float(np.maximum(found, 0).sum()), TINY)
+    return found if value(found)[0] <= value(start)[0] else start
 
 
-def along_weights(stack: KernelStack, trial: Trial, D: Array, reach: float, end: Trial) -> Trial:
-    """Return the trial with the smallest J along D."""
-    eta = trial.eta
-
-    def at(s: float, start: Array) -> Trial:
-        return stack.evaluate(eta + s * D, start)
-
-    return line_search(at, lambda t: float(D @ t.variances), trial, reach, end)
-
-
-def line_search(at: Callable[[float, Array], Trial], slope: Callable[[Trial], float], trial: Trial, reach: float,
-                end: Trial) -> Trial:
-    """Return the trial with the smallest J between ``trial`` (at 0) and ``end`` (at ``reach``).
-
-    J is convex, so its slope increases; the root of the slope is found by false position (Illinois). ``at`` solves
-    for the ball at one point of the line, from a given dual point.
-    """
-    low = 0.0
-    high = reach
-    left = slope(trial)
-    right = slope(end)
-    small = FLAT * abs(left)
-    best = min(trial, end, key=lambda t: t.upper)
-    for _ in range(LINE_TRIALS):
-        if not left < 0 < right:
-            break
-        s = (low * right - high * left) / (right - left)
-        middle = at(s, best.ball.a)
-        here = slope(middle)
-        best = min(best, middle, key=lambda t: t.upper)
-        if abs(here) <= small:
-            break
-        if here < 0:
-            low = s
-            left = here
-            right /= 2
-        else:
-            high = s
-            right = here
-            left /= 2
-    return best
-
-
-@restartable
-def alternate(stack: KernelStack, eta: Array, *, memory: Memory | None = None) -> Steps:
+def alternate(stack: KernelStack, eta: Array) -> Steps:
     """Yield the balls of gamma <- V(a) / ||V(a)||, the closed form of Eq. 11; the objective is -gamma'V(a).
 
     No round lowers gamma'V(a). The change is the larger of its relative rise and the change of gamma. The weights of
     the kernels are gamma / sum(gamma), which give the same ball.
     """
     gamma = eta / np.linalg.norm(eta)
-    trial = stack.evaluate(gamma / gamma.sum(), None) if memory is None else trial_of(memory["trial"])
+    trial = stack.evaluate(gamma / gamma.sum(), None)
     last = -np.inf
     change = np.inf
-    if memory is not None:
-        gamma, last, change = memory["gamma"], memory["last"], memory["change"]
-        stack.restore(memory["stack"])
     while True:
         spread = float(gamma @ trial.variances)
-        most = max(change, abs(spread - last) / max(spread, TINY))
-        yield Step((trial, np.nan, None), change=most, objective=-spread, memory=partial(
-            dict, trial=trial.memory(), gamma=gamma, last=last, change=change, stack=stack.memory()))
+        yield Step(Found(trial), change=max(change, abs(spread - last) / max(spread, TINY)), objective=-spread)
         following = trial.variances / np.linalg.norm(trial.variances)
         last = spread
         change = float(np.abs(following - gamma).max())
@@ -237,12 +193,7 @@ def alternate(stack: KernelStack, eta: Array, *, memory: Memory | None = None) -
         trial = stack.evaluate(gamma / gamma.sum(), trial.ball.a)
 
 
-@restartable
-def fixed(stack: KernelStack, eta: Array, *, memory: Memory | None = None) -> Steps:
+def fixed(stack: KernelStack, eta: Array) -> Steps:
     """Yield the ball of the given weights, once."""
-    trial = stack.evaluate(eta, None) if memory is None else trial_of(memory["trial"])
-    if memory is not None:
-        stack.restore(memory["stack"])
-    whole = trial.ball.outcome.status != "max_time"
-    yield Step((trial, np.nan, None), objective=trial.upper, done=whole,
-               memory=partial(dict, trial=trial.memory(), stack=stack.memory()))
+    trial = stack.evaluate(eta, None)
+    yield Step(Found(trial), objective=trial.upper, done=trial.ball.outcome.status != "max_time")
