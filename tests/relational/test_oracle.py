@@ -362,3 +362,16 @@ def test_scores_that_hardly_differ_do_not_overflow_the_grid():
     seen = grid_oracle(plan)(beta, hinge(), 1024)
     assert seen.lower == pytest.approx(hinge_mean(X, y, weight, beta), rel=1e-6)
     assert seen.lower - 1e-12 <= hinge_mean(X, y, weight, beta) <= seen.upper + 1e-12
+
+
+def test_a_root_of_many_children_is_counted_in_parts(monkeypatch):
+    """Its products take memory for every row, so that few rows are met at once."""
+    plan, *_ = problem(4, shape="star", left=True)
+    beta = np.random.default_rng(0).normal(size=plan.width)
+    whole = grid_oracle(plan, fold=False).at_step(beta, margin_loss("logistic"), 0.0371)
+    monkeypatch.setattr("buttress.relational.counting.rows.PRODUCT_ROWS", 3)
+    oracle = grid_oracle(plan, fold=False)
+    assert len(oracle.nodes[-1].parts) > 1
+    found = oracle.at_step(beta, margin_loss("logistic"), 0.0371)
+    assert (found.a, found.lower, found.upper) == pytest.approx((whole.a, whole.lower, whole.upper), abs=1e-12)
+    np.testing.assert_allclose(found.b, whole.b, atol=1e-12)

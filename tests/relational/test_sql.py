@@ -60,7 +60,7 @@ def test_balanced_classes_weigh_the_same():
     weigh(plan, "join", "balanced")
     oracle = grid_oracle(plan)
     assert oracle.total == pytest.approx(len(y))
-    weight = oracle.nodes[0].rows.weight if len(oracle.nodes) == 1 else plan.root_weight()
+    weight = oracle.nodes[0].parts[0].weight if len(oracle.nodes) == 1 else plan.root_weight()
     by_label = [(weight * plan.counts[0].astype(float))[plan.y == label].sum() for label in (-1, 1)]
     np.testing.assert_allclose(by_label, len(y) / 2)
 

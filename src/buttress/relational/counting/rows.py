@@ -1,7 +1,7 @@
 """Rows of a node of the join tree, all of them in memory or some of them from a file: what the grid oracle counts."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
@@ -10,6 +10,8 @@ from buttress._checks import Array
 from buttress.relational.counting.schedule import Block, listed, schedule
 from buttress.relational.plan.plan import Index, Plan
 from buttress.relational.sources.deadline import check_time
+
+PRODUCT_ROWS = 10_000  # rows whose lists are multiplied at once: a product takes memory for every row
 
 
 @dataclass(frozen=True)
@@ -43,7 +45,7 @@ class Rows:
     start: Index
     numbers: Index
     down: Sequence[Index]
-    side: Index = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    side: Index
 
     def scores(self, beta: Array) -> Array:
         """Return the rows' shares of the score."""
@@ -72,18 +74,19 @@ class Node(Protocol):
 
 @dataclass(frozen=True)
 class MemoryNode:
-    """A node whose rows are one chunk."""
+    """A node whose rows are in memory, as one chunk or several."""
 
     children: Sequence[int]
-    rows: Rows
+    parts: Sequence[Rows]
 
     def chunks(self) -> Iterator[Rows]:
-        check_time()
-        yield self.rows
+        for rows in self.parts:
+            check_time()
+            yield rows
 
     def span(self, beta: Array) -> tuple[float, float]:
-        score = self.rows.scores(beta)
-        return float(score.min()), float(score.max())
+        scores = [rows.scores(beta) for rows in self.parts]
+        return min(float(score.min()) for score in scores), max(float(score.max()) for score in scores)
 
 
 def memory_nodes(plan: Plan, fold: bool, rows: list[Index] | None) -> list[MemoryNode]:
@@ -93,21 +96,22 @@ def memory_nodes(plan: Plan, fold: bool, rows: list[Index] | None) -> list[Memor
     row of the join, there is one node.
     """
     blocks = (schedule(plan, root_lists=None, fold=fold) if rows is None else listed(rows)).blocks
-    y = plan.y if rows is None else plan.y[rows[0]]
-    root, order = blocks[-1].sorted_by_lists()
+    side = ((plan.y if rows is None else plan.y[rows[0]]) > 0).astype(np.int64)
     weights = plan.weights()
-    made = [_memory_node(plan, block, weights) for block in blocks[:-1]]
-    return [*made, _memory_node(plan, root, weights, (y[order] > 0).astype(np.int64))]
+    *others, root = blocks
+    made = [MemoryNode([op for op, _ in block.lists], [_rows(plan, block, weights, side[:0])]) for block in others]
+    order = root.order()
+    step = PRODUCT_ROWS if len(root.lists) > 2 else root.n_rows
+    parts = [order[first : first + step] for first in range(0, root.n_rows, step)]
+    return [*made, MemoryNode([op for op, _ in root.lists],
+                              [_rows(plan, root.part(part), weights, side[part]) for part in parts])]
 
 
-def _memory_node(plan: Plan, block: Block, weights: list[Array], side: Index | None = None) -> MemoryNode:
+def _rows(plan: Plan, block: Block, weights: list[Array], side: Index) -> Rows:
     weight = np.ones(block.n_rows)
     features = []
     for node, at in block.parts:
         weight *= weights[node] if at is None else weights[node][at]
         for table, place in plan.nodes[node].members:
             features.append(Features(plan.slices[table], plan.tables[table].X, place if at is None else place[at]))
-    down = [key for _, key in block.lists]
-    numbers = np.arange(len(block.start) - 1)
-    rows = Rows(features, weight, block.start, numbers, down, np.zeros(0, np.int64) if side is None else side)
-    return MemoryNode([op for op, _ in block.lists], rows)
+    return Rows(features, weight, block.start, np.arange(len(block.start) - 1), [key for _, key in block.lists], side)

@@ -29,14 +29,17 @@ class Block:
     def n_rows(self) -> int:
         return int(self.start[-1])
 
-    def sorted_by_lists(self) -> tuple["Block", Index]:
-        """Return the root's block with its rows sorted by the lists they consult, the last one first, and the order.
+    def order(self) -> Index:
+        """Return the root's rows sorted by the lists they consult, the last one first.
 
         Rows that consult the same list then follow each other, which finds it in the processor's cache.
         """
-        order = np.lexsort([key for _, key in self.lists]) if self.lists else np.arange(self.n_rows)
-        parts: list[Part] = [(node, order if rows is None else rows[order]) for node, rows in self.parts]
-        return Block(parts, self.start, [(op, key[order]) for op, key in self.lists]), order
+        return np.lexsort([key for _, key in self.lists]) if self.lists else np.arange(self.n_rows)
+
+    def part(self, rows: Index) -> "Block":
+        """Return some of the root's rows."""
+        parts: list[Part] = [(node, rows if at is None else at[rows]) for node, at in self.parts]
+        return Block(parts, np.array([0, len(rows)]), [(op, key[rows]) for op, key in self.lists])
 
 
 @dataclass
