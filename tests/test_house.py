@@ -129,6 +129,28 @@ def test_a_folder_is_taken_in_at_a_glance():
     assert {folder: count for folder, count in counts.items() if count > allowed[folder]} == {}
 
 
+def imports_between_files() -> dict[str, set[str]]:
+    """The modules of the package that each module imports anywhere, in functions and for types too."""
+    modules = {".".join(path.relative_to(ROOT / "src").with_suffix("").parts).removesuffix(".__init__"): path
+               for path in SOURCES}
+    found: dict[str, set[str]] = {module: set() for module in modules}
+    for module, path in modules.items():
+        for node in nodes(path, ast.ImportFrom):
+            whole = {f"{node.module}.{alias.name}" for alias in node.names}
+            found[module] |= (whole & modules.keys()) or ({node.module} & modules.keys())
+        for node in nodes(path, ast.Import):
+            found[module] |= {alias.name for alias in node.names} & modules.keys()
+        found[module].discard(module)
+    return found
+
+
+def test_no_import_circles():
+    left = imports_between_files()
+    while free := {module for module, imported in left.items() if not imported & left.keys()}:
+        left = {module: imported for module, imported in left.items() if module not in free}
+    assert sorted(left) == [], "these import each other, or what does"
+
+
 if __name__ == "__main__":
     for what, size in sizes().items():
         sys.stdout.write(f"{what:20}{size:8,}  at most {MOST[what]:,}\n")
