@@ -14,7 +14,6 @@ from buttress.adversarial.machine import MOST_CENTRES, AttackedMachine, Problem,
 from buttress.certainty.probabilities import Certainty
 from buttress.certificates.region import Attacker
 from buttress.certificates.relaxation import can_relax, radial_lines
-from buttress.checkpoints.resumable import resumable
 from buttress.expansion import KernelExpansion
 from buttress.features import landmarks
 from buttress.kernels import KernelLike, Radial
@@ -61,11 +60,6 @@ class CertifiedSVC(AttackedMachine):
         None is numpy. The fitted model holds numpy arrays.
     progress : bool, default=False
         Show a progress line.
-    checkpoint : str or None, default=None
-        Folder in which the fit keeps, every few seconds, what it needs to go on if its process is killed.
-    resume : bool or "approximately", default=False
-        True: go on from what ``checkpoint`` holds of this fit, to the same bits, or start if it holds nothing.
-        "approximately" accepts other versions or threads.
 
     Examples
     --------
@@ -101,8 +95,6 @@ class CertifiedSVC(AttackedMachine):
         random_state: RandomStateLike = None,
         device: str | None = None,
         progress: bool = False,
-        checkpoint: str | None = None,
-        resume: bool | str = False,
     ):
         self.C = C
         self.eps = eps
@@ -116,11 +108,8 @@ class CertifiedSVC(AttackedMachine):
         self.random_state = random_state
         self.device = device
         self.progress = progress
-        self.checkpoint = checkpoint
-        self.resume = resume
 
     @all_or_nothing
-    @resumable
     @with_callbacks
     def fit(self, X: MatrixLike, y: VectorLike) -> "CertifiedSVC":
         """Fit to X of shape (n, d) and class labels y of shape (n,); returns self.

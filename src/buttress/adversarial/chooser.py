@@ -18,7 +18,6 @@ from buttress.adversarial.machine import MOST_CENTRES, box_of
 from buttress.adversarial.moved_inputs import AdversarialSVC
 from buttress.attacks.scoring import AttackedAccuracy
 from buttress.attacks.tuning import Tried, best_of, movable, search, trial
-from buttress.checkpoints.resumable import resumable
 from buttress.solvers.run import all_or_nothing, countdown
 
 TUNING_FITS = 6  # most fits a candidate that choose its C and gamma
@@ -57,11 +56,6 @@ class AdversarialClassifier(Documented, MetaEstimatorMixin, ClassifierMixin, Bas
         For the rows held out, and for the candidates.
     progress : bool, default=False
         Show a progress line of the last fit.
-    checkpoint : str or None, default=None
-        Folder in which the fit keeps, every few seconds, what it needs to go on if its process is killed.
-    resume : bool or "approximately", default=False
-        True: go on from what ``checkpoint`` holds of this fit, to the same bits, or start if it holds nothing.
-        "approximately" accepts other versions or threads.
 
     Examples
     --------
@@ -92,8 +86,6 @@ class AdversarialClassifier(Documented, MetaEstimatorMixin, ClassifierMixin, Bas
         max_time: float | None = None,
         random_state: RandomStateLike = None,
         progress: bool = False,
-        checkpoint: str | None = None,
-        resume: bool | str = False,
     ):
         self.candidates = candidates
         self.eps = eps
@@ -103,11 +95,8 @@ class AdversarialClassifier(Documented, MetaEstimatorMixin, ClassifierMixin, Bas
         self.max_time = max_time
         self.random_state = random_state
         self.progress = progress
-        self.checkpoint = checkpoint
-        self.resume = resume
 
     @all_or_nothing
-    @resumable
     def fit(self, X: MatrixLike, y: VectorLike) -> "AdversarialClassifier":
         """Fit to X of shape (n, d) and class labels y of shape (n,); returns self.
 

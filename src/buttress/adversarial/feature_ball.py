@@ -23,7 +23,6 @@ from buttress._types import MatrixLike, RandomStateLike, VectorLike
 from buttress.adversarial.held_out import feature_ball_held_out
 from buttress.adversarial.machine import AttackedMachine, Problem
 from buttress.certainty.probabilities import Certainty
-from buttress.checkpoints.resumable import resumable
 from buttress.expansion import KernelExpansion
 from buttress.features import (
     RandomExpansion,
@@ -92,11 +91,6 @@ class AdvSVM(AttackedMachine):
         numpy. The fitted model holds numpy arrays.
     progress : bool, default=False
         Show a progress line.
-    checkpoint : str or None, default=None
-        Folder in which the fit keeps, every few seconds, what it needs to go on if its process is killed.
-    resume : bool or "approximately", default=False
-        True: go on from what ``checkpoint`` holds of this fit, to the same bits, or start if it holds nothing.
-        "approximately" accepts other versions or threads.
 
     References
     ----------
@@ -149,8 +143,6 @@ class AdvSVM(AttackedMachine):
         random_state: RandomStateLike = None,
         device: str | None = None,
         progress: bool = False,
-        checkpoint: str | None = None,
-        resume: bool | str = False,
     ):
         self.C = C
         self.eps = eps
@@ -170,11 +162,8 @@ class AdvSVM(AttackedMachine):
         self.random_state = random_state
         self.device = device
         self.progress = progress
-        self.checkpoint = checkpoint
-        self.resume = resume
 
     @all_or_nothing
-    @resumable
     @with_callbacks
     def fit(self, X: MatrixLike, y: VectorLike) -> "AdvSVM":
         """Fit to X of shape (n, d) and class labels y of shape (n,); returns self.

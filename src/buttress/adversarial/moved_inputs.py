@@ -17,7 +17,6 @@ from buttress.adversarial.machine import MOST_CENTRES, AttackedMachine, Problem,
 from buttress.attacks.ball import direction, into_ball, random_in_ball
 from buttress.attacks.gradient import REACH
 from buttress.certainty.probabilities import Certainty
-from buttress.checkpoints.resumable import resumable
 from buttress.expansion import KernelExpansion, winners
 from buttress.features import NystroemMap, landmarks, nystroem
 from buttress.kernels import KernelLike, Radial
@@ -75,11 +74,6 @@ class AdversarialSVC(AttackedMachine):
         distance or an inner product; None is numpy. The fitted model holds numpy arrays.
     progress : bool, default=False
         Show a progress line.
-    checkpoint : str or None, default=None
-        Folder in which the fit keeps, every few seconds, what it needs to go on if its process is killed.
-    resume : bool or "approximately", default=False
-        True: go on from what ``checkpoint`` holds of this fit, to the same bits, or start if it holds nothing.
-        "approximately" accepts other versions or threads.
 
     Notes
     -----
@@ -123,8 +117,6 @@ class AdversarialSVC(AttackedMachine):
         random_state: RandomStateLike = None,
         device: str | None = None,
         progress: bool = False,
-        checkpoint: str | None = None,
-        resume: bool | str = False,
     ):
         self.C = C
         self.eps = eps
@@ -139,11 +131,8 @@ class AdversarialSVC(AttackedMachine):
         self.random_state = random_state
         self.device = device
         self.progress = progress
-        self.checkpoint = checkpoint
-        self.resume = resume
 
     @all_or_nothing
-    @resumable
     @with_callbacks
     def fit(self, X: MatrixLike, y: VectorLike) -> "AdversarialSVC":
         """Fit to X of shape (n, d) and class labels y of shape (n,); returns self.

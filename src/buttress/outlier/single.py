@@ -11,7 +11,6 @@ from buttress._checks import Array, NotConvergedWarning, check_X, warn_user
 from buttress._state import Attribute, State
 from buttress._types import MatrixLike, VectorLike
 from buttress._weights import check_weights
-from buttress.checkpoints.resumable import resumable
 from buttress.gram.rows import KernelRows
 from buttress.gram.spectrum import known_diagonal
 from buttress.kernels import Combination, Kernel, Precomputed, centers, fitted_kernel, is_precomputed
@@ -64,11 +63,6 @@ class SVDD(BallDetector):
         Most seconds.
     progress : bool, default=False
         Show a progress line.
-    checkpoint : str or None, default=None
-        Folder in which the fit keeps, every few seconds, what it needs to go on if its process is killed.
-    resume : bool or "approximately", default=False
-        True: go on from what ``checkpoint`` holds of this fit, to the same bits, or start if it holds nothing.
-        "approximately" accepts other versions or threads.
 
     References
     ----------
@@ -110,8 +104,6 @@ class SVDD(BallDetector):
         max_iter: int = -1,
         max_time: float | None = None,
         progress: bool = False,
-        checkpoint: str | None = None,
-        resume: bool | str = False,
     ):
         self.kernel = kernel
         self.nu = nu
@@ -125,8 +117,6 @@ class SVDD(BallDetector):
         self.max_iter = max_iter
         self.max_time = max_time
         self.progress = progress
-        self.checkpoint = checkpoint
-        self.resume = resume
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -134,7 +124,6 @@ class SVDD(BallDetector):
         return tags
 
     @all_or_nothing
-    @resumable
     @with_callbacks
     def fit(self, X: MatrixLike, y: VectorLike | None = None, sample_weight: ArrayLike | None = None) -> "SVDD":
         """Fit to X of shape (n, d), rows counted by ``sample_weight`` (n,); returns self. y is ignored.

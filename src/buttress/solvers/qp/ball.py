@@ -16,17 +16,15 @@ Source: Tax & Duin, Support Vector Data Description, Machine Learning 54, 2004.
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
 
 import numpy as np
 
 from buttress._checks import Array
-from buttress.checkpoints.memory import Memory
 from buttress.gram.rows import KernelRows
 from buttress.solvers.qp.active_set import ACTIVE_SET_ROWS, exact_finish
 from buttress.solvers.qp.program import QP, Point, violation
 from buttress.solvers.qp.smo import block_smo
-from buttress.solvers.run import Outcome, Restartable, Step, Steps, countdown, restartable, run
+from buttress.solvers.run import Outcome, Step, Steps, countdown, run
 
 CENTRE_ROWS = 64  # rows whose mean is the first guess of the centre
 TIGHTEST_TOL = 1e-4  # of the first tolerance: the smallest tolerance that pairs are run with
@@ -127,26 +125,16 @@ def ball_program(rows: KernelRows, weight: Array, total: float, start: Array | N
     return QP(rows, total / 2 * rows.diagonal, none, weight, b, none), scale
 
 
-@restartable
-def advancing(steps: Restartable, memory: Memory | None = None) -> Steps:
+def advancing(steps: Steps) -> Steps:
     """Yield the steps until ``IDLE_STEPS`` in a row do not lower the objective: the rest is rounding."""
     least = np.inf
     idle = 0
-    if memory is not None:
-        least = memory["least"]
-        idle = memory["idle"]
-        steps.restart(memory["steps"])
     for step in steps:
-        yield replace(step, memory=partial(_advanced, step, least, idle))
+        yield step
         idle = 0 if step.objective < least else idle + 1
         least = min(least, step.objective)
         if idle >= IDLE_STEPS:
             return
-
-
-def _advanced(step: Step, least: float, idle: int) -> Memory:
-    assert step.memory is not None, "block SMO can be restarted"
-    return {"steps": step.memory(), "least": least, "idle": idle}
 
 
 def first_distances(rows: KernelRows, weight: Array) -> tuple[Array, float]:
