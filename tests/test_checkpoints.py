@@ -14,16 +14,11 @@ import pytest
 from sklearn.base import clone
 from sklearn.datasets import make_classification
 
-from buttress import (
-    SVC,
-    SVR,
-    InterruptedWarning,
-    NotConvergedWarning,
-)
+from buttress import SVC, SVR, InterruptedWarning, ModelFileError, NotConvergedWarning, load, save
 from buttress.checkpoints import fingerprint, journal
-from buttress.checkpoints.answers import Answers
-from buttress.checkpoints.folder import LOCK, SUFFIX, UNFINISHED, Folder
-from buttress.checkpoints.memory import from_bytes, rng_state, set_rng_state, to_parts
+from buttress.checkpoints.folder import LOCK, SUFFIX, Folder
+from buttress.checkpoints.memory import rng_state, set_rng_state
+from buttress.files.disk import UNFINISHED
 from buttress.relational import Join, RelationalLinearSVC, Table
 from buttress.solvers.keeper import Keeper
 from buttress.solvers.qp import chunks
@@ -43,9 +38,8 @@ CASES = {
     "hard margin": (SVC(C=np.inf, gamma=2.0), X[:, :2], (X[:, 0] > 0).astype(int)),
     "SVR": (SVR(C=10, cache_size=0.1), X, TARGET),
 }
-SHORT = ["pairs of classes", "float32 rows", "chunks of many rows"]
+SHORT = ["pairs of classes", "float32 rows", "chunks of many rows", "SVR"]
 EVERY = pytest.mark.parametrize("case", CASES)
-
 
 def joined(seed=0):
     """Return a join whose rows are few and whose fit takes some dozen counts."""
@@ -57,7 +51,7 @@ def joined(seed=0):
     return Join(tables, on=[("loan.account", "account.id")])
 
 
-# fits that keep calls beside runs
+# fits that keep calls
 CASES |= {
     "join": (RelationalLinearSVC(tol=1e-5, random_state=0), joined(), None),
     "join, in a database": (RelationalLinearSVC(tol=1e-4, engine="sql", random_state=0), joined(), None),
@@ -96,13 +90,15 @@ def ended_at(monkeypatch, last, end=Killed):
     """
     steps = []
     is_over = Keeper.over
-    note = Answers.note
+    ended = journal.Journal.end
 
-    def called(self, *answer):
-        note(self, *answer)
-        steps.append(answer)
+    def called(self, number, question, value):
+        ended(self, number, question, value)
+        if "best" in value:  # the end of a run, whose steps are counted
+            return
+        steps.append(value)
         if len(steps) == last:
-            journal.current_journal()._write({})
+            self._write({})
             raise end
 
     def noted(self, step):
@@ -117,7 +113,7 @@ def ended_at(monkeypatch, last, end=Killed):
 
     with monkeypatch.context() as patched, suppress(Killed):
         patched.setattr(Keeper, "over", noted)
-        patched.setattr(Answers, "note", called)
+        patched.setattr(journal.Journal, "end", called)
         yield steps
 
 
@@ -193,12 +189,12 @@ def test_a_process_killed_at_fifty_random_moments(case, tmp_path):
 
 def test_another_fit_is_refused_with_the_reason(tmp_path, monkeypatch):
     killed("pairs of classes", tmp_path, monkeypatch)
-    with pytest.raises(ValueError, match=r"of another fit: C was 10, now 11\. Use resume=False"):
+    with pytest.raises(ValueError, match=r"of another fit: C was 10, now 11\. .*resume=False"):
         fit("pairs of classes", C=11, checkpoint=str(tmp_path), resume=True)
     with pytest.raises(ValueError, match="X differs"):
         SVC(C=10, cache_size=0.1, checkpoint=str(tmp_path), resume=True).fit(X + 1e-9, y)
     with pytest.raises(ValueError, match="estimator was SVC, now SVR"):
-        SVR(checkpoint=str(tmp_path), resume=True).fit(X, TARGET)
+        SVR(checkpoint=str(tmp_path), resume=True).fit(X, y)
     fit("pairs of classes", C=11, checkpoint=str(tmp_path))  # starts anew in its place
 
 
@@ -215,7 +211,7 @@ def test_other_versions_are_refused_unless_bits_do_not_matter(tmp_path, monkeypa
 def test_other_rows_of_a_join_are_noticed(tmp_path, monkeypatch):
     killed("join", tmp_path, monkeypatch)
     model = clone(CASES["join"][0]).set_params(checkpoint=str(tmp_path), resume=True)
-    with pytest.warns(UserWarning, match="Call 0 of this fit differs"):
+    with pytest.warns(UserWarning, match="Step 0 of this fit differs"):
         model.fit(joined(1))
     assert bits(model) == bits(clone(CASES["join"][0]).fit(joined(1)))
 
@@ -302,15 +298,15 @@ def test_a_record_of_another_problem_is_not_used(tmp_path, monkeypatch):
     killed("pairs of classes", tmp_path, monkeypatch)
     folder = Folder(str(tmp_path))
     kept = folder.read("now")
-    kept["record"]["start"] = (1.5).hex()
+    kept["question"] = (1.5).hex()
     folder.write("now", kept)
-    with pytest.warns(UserWarning, match="starts elsewhere"):
+    with pytest.warns(UserWarning, match="differs from the one in the checkpoint"):
         model = fit("pairs of classes", checkpoint=str(tmp_path), resume=True)
     assert bits(model) == bits(fit("pairs of classes"))
 
 
 def test_no_seed_is_no_obstacle(tmp_path, monkeypatch):
-    model, join = RelationalLinearSVC(tol=1e-5), joined()
+    model, join = RelationalLinearSVC(tol=1e-5, random_state=None), joined()
     np.random.seed(7)  # noqa: NPY002
     whole = bits(clone(model).fit(join))
     np.random.seed(7)  # noqa: NPY002
@@ -320,14 +316,16 @@ def test_no_seed_is_no_obstacle(tmp_path, monkeypatch):
     assert bits(clone(model).set_params(checkpoint=str(tmp_path), resume=True).fit(join)) == whole
 
 
-def test_values_come_back_as_they_were():
+def test_values_come_back_as_they_were(tmp_path):
     rng = np.random.RandomState(0)
     rng.normal(size=3)
     value = {"f": np.asfortranarray(rng.normal(size=(3, 4))), "c": np.arange(3, dtype=np.int8), "e": np.zeros((0, 2)),
              "inf": -np.inf, "tiny": 5e-324, "large": 2**100, "none": None, "deep": [{"a": (1, 2.5)}, "text"],
              "rng": rng_state(rng), "array": {"array": 3}}
     value["again"] = [value["c"], partial(dict, inner=value["f"])]
-    back = from_bytes("it", b"".join(to_parts(value)))
+    Folder(str(tmp_path)).write("it", value)
+    back = Folder(str(tmp_path)).read("it")
+    assert back["again"][0] is back["c"]
     assert back["f"].flags.f_contiguous
     for name in ("f", "c", "e"):
         assert back[name].dtype == value[name].dtype
@@ -343,6 +341,16 @@ def test_values_come_back_as_they_were():
 
 
 @pytest.mark.parametrize("value", [object(), {"a": lambda: 0}, np.array([object()])])
-def test_only_data_are_kept(value):
-    with pytest.raises(TypeError, match="A checkpoint holds"):
-        to_parts(value)
+def test_only_data_are_kept(value, tmp_path):
+    with pytest.raises(ModelFileError, match="which is not data"):
+        Folder(str(tmp_path)).write("it", value)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_files_are_of_the_format_of_models_and_hold_no_model(tmp_path):
+    Folder(str(tmp_path)).write("it", {"a": np.arange(3.0)})
+    with pytest.raises(ModelFileError, match="no estimator and no kernel"):
+        load(tmp_path / f"it{SUFFIX}")
+    save(SVR().fit(X, TARGET), tmp_path / f"model{SUFFIX}")
+    with pytest.raises(ValueError, match="not a whole checkpoint file"):
+        Folder(str(tmp_path)).read("model")

@@ -25,7 +25,8 @@ from buttress.kernels import (
     Precomputed,
     centers,
 )
-from buttress.solvers.qp.ball import quantile_radius, solve_ball
+from buttress.solvers.ball.soft_ball import quantile_radius, solve_ball
+from buttress.solvers.qp.solve import Limits
 
 from ball_problems import EIGHT, SIGMOID, best_dual
 from problems import points
@@ -194,7 +195,7 @@ def test_many_rows_are_certified_too():
 
 def test_float32_rows_give_way_where_they_are_not_good_enough():
     rows = KernelRows(RBF(1e-3), points(400), real=np.float32)
-    ball = solve_ball(rows, np.ones(400), 0.1, gap_tol=1e-9, exact_rows=0)
+    ball = solve_ball(rows, np.ones(400), 0.1, Limits(gap_tol=1e-9), exact_rows=0)
     assert rows.real == np.float64
     assert ball.converged
     assert ball.gap <= 1e-9 * ball.primal

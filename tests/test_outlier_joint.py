@@ -5,7 +5,7 @@ import pytest
 
 from buttress import SVDD, MultiKernelSVDD
 from buttress.kernels import RBF, Combination, Laplacian, Linear, Log, Polynomial
-from buttress.solvers.qp.kernel_weights import best_mix, harmonic, strongest_mixture
+from buttress.solvers.ball.kernel_weights import best_mix, harmonic, strongest_mixture
 
 from ball_problems import normalised
 from problems import points

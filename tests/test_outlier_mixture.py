@@ -15,8 +15,8 @@ from buttress.kernels import (
     Log,
     Polynomial,
 )
-from buttress.solvers.qp.kernel_stack import KernelStack
-from buttress.solvers.qp.kernel_weights import alternate, nearest_low
+from buttress.solvers.ball.kernel_stack import KernelStack
+from buttress.solvers.ball.kernel_weights import alternate, nearest_low
 from buttress.solvers.run import run
 
 from ball_problems import EIGHT, SIGMOID, best_dual, normalised

@@ -50,7 +50,7 @@ def advises(**advice: str) -> Callable[[F], F]:
 
 
 REGRESSOR = {
-    "shrinking": "Remove it: the solver decides by itself, and the certificate of the fit holds either way.",
+    "shrinking": "Remove it: the solver decides by itself, and the optimality gap of the fit holds either way.",
     "verbose": "Use progress=True for a progress bar, or a callback of scikit-learn.",
 }
 CLASSIFIER = {

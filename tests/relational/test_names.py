@@ -62,7 +62,19 @@ def check_fits(here, there, engines):
 def test_columns_that_differ_in_case_are_told_apart_in_frames(seed, columns):
     join = two_cases(seed, columns)
     check_fits(join, join, ["sql", "stream"])
+
+
+@pytest.mark.parametrize("seed", range(len(ALIKE)))
+def test_columns_of_polars_that_differ_in_case_are_told_apart(seed):
+    pytest.importorskip("pyarrow", reason="by which DuckDB reads polars frames")
+    join = two_cases(seed)
     check_fits(join, in_polars(join), ["sql"])
+
+
+def test_polars_without_pyarrow_is_refused_with_what_to_install(monkeypatch):
+    monkeypatch.setattr("buttress.relational.sources.tables.find_spec", lambda name: None)
+    with pytest.raises(ImportError, match="pip install pyarrow"):
+        RelationalLinearSVC(engine="sql").fit(in_polars(two_cases(0)))
 
 
 @pytest.mark.filterwarnings("ignore:.*have no row of the join")

@@ -76,8 +76,7 @@ class CertifiedSVC(AttackedMachine):
         Attribute("certified_margin_", "real", "n_rows",
                   "L of the training rows; where it is positive, no attack within eps changes the class."),
         Attribute("n_iter_", "count", meaning="Iterations."),
-        Attribute("history_", "history", columns="n_iter, seconds, gap, change, objective",
-                  meaning="The objective is divided by C n."))
+        Attribute("history_", "history", meaning="The objective is divided by C n."))
 
     @advises(**CERTIFIED)
     def __init__(

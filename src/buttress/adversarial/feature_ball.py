@@ -118,8 +118,7 @@ class AdvSVM(AttackedMachine):
                   "l1 norm of the noise that random features add to the input gradient.", when='with "dsg"'),
         Attribute("gradient_signal_", "real", "n_scores", "l1 norm of the rest of it.", when='with "dsg"'),
         Attribute("n_iter_", "count", meaning="Natural machines solved, or batches."),
-        Attribute("history_", "history", columns="n_iter, seconds, gap, change, objective",
-                  meaning='Of the last class; for "dsg" and "sgd" an estimate from one batch.'))
+        Attribute("history_", "history", meaning='Of the last class; for "dsg" and "sgd" an estimate from one batch.'))
 
     @advises(**ADV_SVM)
     def __init__(

@@ -114,8 +114,7 @@ class AdversarialLinearSVC(Documented, CallbackSupportMixin, ExpansionPrediction
         Attribute("primal_objective_", "real", "n_scores", "The objective as stated above."),
         Attribute("dual_gap_", "real", "n_scores", "How far above the optimum it can be at most."),
         Attribute("n_iter_", "count", meaning="Interior-point steps, plus one."),
-        Attribute("history_", "history", columns="n_iter, seconds, gap, change, objective",
-                  meaning="Of the last class, in the solver's own scaling."))
+        Attribute("history_", "history", meaning="Of the last class, in the solver's own scaling."))
 
     @advises(**ADVERSARIAL_LINEAR)
     def __init__(

@@ -97,8 +97,7 @@ class AdversarialSVC(AttackedMachine):
     _state = State(
         Attribute("landmarks_", "finite", "n_landmarks, n_features", "The centres."),
         Attribute("n_iter_", "count", meaning="Iterations."),
-        Attribute("history_", "history", columns="n_iter, seconds, gap, change, objective",
-                  meaning="The objective is divided by C n, on at most 250 rows."))
+        Attribute("history_", "history", meaning="The objective is divided by C n, on at most 250 rows."))
 
     @advises(**ATTACKED_INPUTS)
     def __init__(

@@ -23,8 +23,8 @@ from buttress.outlier.detector import (
     settle,
     training_rows,
 )
-from buttress.solvers.qp.kernel_stack import KernelStack, Trial, find_copies, variance
-from buttress.solvers.qp.kernel_weights import Found, alternate, fixed, joint_cuts, level_cuts
+from buttress.solvers.ball.kernel_stack import KernelStack, Trial, find_copies, variance
+from buttress.solvers.ball.kernel_weights import Found, alternate, fixed, joint_cuts, level_cuts
 from buttress.solvers.run import Outcome, Steps, all_or_nothing, countdown, run
 
 METHODS: dict[str, Callable[[KernelStack, Array], Steps]] = {
@@ -36,17 +36,17 @@ DEFAULT_KERNELS = ("linear", "poly", "rbf", "laplacian", "imq", "log", "cauchy")
 
 
 class MultiKernelSVDD(BallDetector):
-    """Support vector data description in a mixture of kernels whose weights are learned, with a certificate.
+    """Support vector data description in a mixture of kernels whose weights are learned, with an optimality gap.
 
     The kernel is K = sum_p eta_p K_p / s_p with eta >= 0 summing to 1. With V_p(a) = sum_i a_i ||phi_p(x_i) - c_p||^2,
     the variance of the rows under a dual point a of SVDD, in the p-th kernel divided by s_p:
 
     - ``objective="minimax"``: min over eta of max_a sum_p eta_p V_p(a), the ball of least cost over all weights. It is
-      convex and solved with a certificate. It prefers kernels in which the outermost rows are close to the others.
+      convex and solved to a stated gap. It prefers kernels in which the outermost rows are close to the others.
     - ``objective="spread"``: max over a of ||V(a)||_2 by gamma_p = V_p / ||V||, eta = gamma / sum(gamma). It is not
       convex; each round increases it. It prefers kernels in which the outermost rows are far from the others.
     - ``objective="joint"``: min over gamma >= 0 of sum 1 of max_a sum_p gamma_p^2 V_p(a), the ball of the feature map
-      sum_p gamma_p phi_p / sqrt(s_p), with eta = gamma^2. It is convex and solved with a certificate. gamma_p is
+      sum_p gamma_p phi_p / sqrt(s_p), with eta = gamma^2. It is convex and solved to a stated gap. gamma_p is
       proportional to 1/V_p: every kernel gets a weight, and kernels with a small variance get more.
 
     Parameters
@@ -105,8 +105,7 @@ class MultiKernelSVDD(BallDetector):
         Attribute("kernel_scales_", "positive", "n_kernels", "s_p; all 1 for a single kernel."),
         Attribute("kernel_variances_", "real", "n_kernels",
                   'V_p at the solution. Under "minimax" equal for all kernels with weight, and larger for the others; '
-                  'under '
-                  '"joint" gamma_p V_p is the same for all.'),
+                  'under "joint" gamma_p V_p is the same for all.'),
         Attribute("kernels_", "part", "n_kernels", "The fitted kernels.", of="Kernel"),
         Attribute("bound_coef_", "nonnegative", "n_rows", "The dual point that proves the lower bound of "
                                                           "``dual_gap_``.",
@@ -116,14 +115,12 @@ class MultiKernelSVDD(BallDetector):
         Attribute("dual_objective_", "finite", meaning="A lower bound of the optimum of the ball for these weights."),
         Attribute("dual_gap_", "real",
                   meaning='After normalisation. "minimax" and "joint": the objective minus a lower bound of its '
-                          'minimum over '
-                          "all weights. Otherwise the gap of the ball for these weights. NaN if a kernel is "
-                          "indefinite and "
-                          "not corrected."),
+                          "minimum over all weights. Otherwise the gap of the ball for these weights. NaN if a kernel "
+                          "is indefinite and not corrected."),
         Attribute("converged_", "bool", meaning="Whether ``tol`` was met."),
         Attribute("n_iter_", "count", meaning="Rounds."),
         Attribute("n_solved_", "count", meaning="Balls solved for."),
-        Attribute("history_", "history", columns="n_iter, seconds, gap, change, objective, weights",
+        Attribute("history_", "history", columns="n_iter, seconds, gap, violation, change, objective, weights",
                   meaning="After each round."))
 
     def __init__(

@@ -24,12 +24,13 @@ from buttress.outlier.detector import (
     training_rows,
     unit_of,
 )
-from buttress.solvers.qp.ball import ball_of, solve_ball
+from buttress.solvers.ball.soft_ball import ball_of, solve_ball
+from buttress.solvers.qp.solve import Limits
 from buttress.solvers.run import Step, all_or_nothing
 
 
 class SVDD(BallDetector):
-    """Support vector data description: the smallest soft ball around the rows, exact, with a certificate.
+    """Support vector data description: the smallest soft ball around the rows, exact, with an optimality gap.
 
     Minimises R^2 + 1/(nu n) sum_i w_i max(0, ||phi(x_i) - c||^2 - R^2) over R^2 and the centre c. The weights w are
     scaled to sum to n. About a share nu of the rows is outside the ball. For a kernel that depends only on x - z, the
@@ -87,7 +88,7 @@ class SVDD(BallDetector):
         Attribute("converged_", "bool",
                   meaning="Whether ``tol`` was met and the gap is at most 1e-3 of the primal objective."),
         Attribute("n_iter_", "count", meaning="Pair updates."),
-        Attribute("history_", "history", columns="n_iter, seconds, gap, objective", meaning="After each block."))
+        Attribute("history_", "history", meaning="After each block."))
 
     def __init__(
         self,
@@ -155,18 +156,18 @@ class SVDD(BallDetector):
             return {"kernel_": kernel, **self._described(kernel, rows, Z, keep, ball.times(unit), weight)}
 
         gram_rows = KernelRows(trained, part, self.cache_size, real=np.float64 if given else None)
-        ball = solve_ball(
-            gram_rows, weight[keep], self.nu, tol=self.tol,
-            max_iter=None if self.max_iter == -1 else self.max_iter, max_time=self.max_time,
+        limits = Limits(
+            tol=self.tol, max_iter=None if self.max_iter == -1 else self.max_iter, max_time=self.max_time,
             callback=showing(step_callback(self, rows, y, None), at), progress=self.progress,
-        ).times(unit)
+        )
+        ball = solve_ball(gram_rows, weight[keep], self.nu, limits).times(unit)
         self._set_ball(kernel, rows, Z, keep, ball, weight)
         self.kernel_ = kernel
         self.dual_gap_ = ball.gap if certified else float("nan")
         self.converged_ = ball.converged
         self.n_iter_ = ball.outcome.n_iter
         self.history_ = ball.outcome.history
-        if ball.outcome.status == "exhausted" and not ball.converged:
+        if ball.outcome.status in ("exhausted", "stalled") and not ball.converged:
             warn_user(f"SVDD stopped where rounding hides further progress, with a duality gap of {ball.gap:.3g}. "
                       "Scale the columns of X to similar ranges.", NotConvergedWarning)
         return self

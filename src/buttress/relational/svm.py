@@ -17,14 +17,13 @@ from buttress._state import Attribute, State
 from buttress.certainty.probabilities import Certainty, Probabilities
 from buttress.checkpoints.journal import kept
 from buttress.checkpoints.resumable import resumable
-from buttress.relational.checks import used_columns
+from buttress.relational.checks import check_parameters, used_columns
 from buttress.relational.choice import choose_oracle
 from buttress.relational.counting.margins import MarginOracle
 from buttress.relational.counting.queries import class_accuracy, mean_scores
 from buttress.relational.declare import Join, key_columns
 from buttress.relational.optimum.planes import PlanePool
 from buttress.relational.optimum.solve import Settings, kept_start, sampled_scores, solve
-from buttress.relational.parameters import check_parameters
 from buttress.relational.plan.plan import Encoding, Plan
 from buttress.relational.plan.prepare import prepare
 from buttress.relational.plan.weighting import ClassWeight
@@ -127,8 +126,7 @@ class RelationalLinearSVC(Probabilities, CallbackSupportMixin, ClassifierMixin, 
         Attribute("intercept_", "finite", "1"),
         Attribute("coef_per_deviation_", "real", "1, n_columns",
                   "What the score gains where a column is one standard deviation larger, taken over at most 10,000 "
-                  "rows of "
-                  "the join; comparable among columns. NaN where ``max_time`` was spent before."),
+                  "rows of the join; comparable among columns. NaN where ``max_time`` was spent before."),
         Attribute("coef_names_", "label", "n_columns",
                   "Name of each coefficient: ``table.column`` or ``table.column=category``."),
         Attribute("class_texts_", "label", "n_classes", "The labels as they stand in the file.",
@@ -151,8 +149,7 @@ class RelationalLinearSVC(Probabilities, CallbackSupportMixin, ClassifierMixin, 
                   meaning="Cutting planes (a, B): mean loss >= a - B beta for every beta, in scaled features."),
         Attribute("converged_", "bool", meaning="Whether the interval is as narrow as ``tol``."),
         Attribute("n_iter_", "count", meaning="Steps of the solver."),
-        Attribute("history_", "history", columns="n_iter, seconds, gap, change, objective",
-                  meaning="After each oracle call."))
+        Attribute("history_", "history", meaning="After each oracle call."))
 
     def __init__(
         self,

@@ -41,7 +41,7 @@ def _check_codes(model: "SVC", lengths: Lengths) -> None:
 
 
 class SVC(Probabilities, CallbackSupportMixin, ClassifierMixin, BaseEstimator):
-    """Kernel support vector classifier, exact, with a certificate of optimality.
+    """Kernel support vector classifier, exact, with an optimality gap.
 
     Minimises 1/2 ||w||^2 + sum_i C_i max(0, 1 - y_i (w'phi(x_i) + b)), C_i = C * class weight * sample weight, by block
     decomposition of its dual; more than two classes are split into pairs that vote, as in libsvm, or into one problem
@@ -80,7 +80,7 @@ class SVC(Probabilities, CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         Beyond two classes: one problem a pair of classes, which vote, or one a class against the rest.
     indefinite : {"warn", "raise", "clip", "flip", "shift", "krein"}, default="warn"
         For a kernel that is not positive definite on the data (sigmoid, some functions and Gram matrices): solve to a
-        stationary point with a warning and no certificate, refuse, or change the spectrum of the Gram matrix (up to
+        stationary point with a warning and no optimality gap, refuse, or change the spectrum of the Gram matrix (up to
         5,000 rows): negative eigenvalues to 0, to their absolute values, all shifted up, or the Krein-space machine.
     warm_start : bool, default=False
         Start from the previous fit's solution if it had as many rows; they should be the same rows in the same order.

@@ -17,7 +17,8 @@ from buttress._rows import drawn_rows, equal_rows
 from buttress._state import Attribute, State
 from buttress._types import DenseOrSparse, MatrixLike
 from buttress._weights import check_weights
-from buttress.certainty.intervals import INTERVALS, ExpansionIntervals, HeldOutFits, check_coverage, jackknife
+from buttress.certainty.conformal import check_coverage
+from buttress.certainty.intervals import INTERVALS, ExpansionIntervals, HeldOutFits, jackknife
 from buttress.checkpoints.resumable import resumable
 from buttress.gram.entries import Index
 from buttress.kernels import Kernel, Precomputed, fitted_kernel, is_precomputed
@@ -41,7 +42,7 @@ from buttress.svm.machine import (
 
 
 class SVR(Documented, ExpansionIntervals, CallbackSupportMixin, RegressorMixin, BaseEstimator):
-    """Kernel support vector regressor, exact, with a certificate of optimality.
+    """Kernel support vector regressor, exact, with an optimality gap.
 
     Minimises 1/2 ||w||^2 + sum_i C_i max(0, |y_i - w'phi(x_i) - b| - epsilon), C_i = C * sample weight, by block
     decomposition of its dual in n variables (not 2n: the two multipliers of a row are never both positive).

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,10 +35,8 @@ from buttress.relational.plan.shape import attributes
 from buttress.relational.plan.weighting import ClassWeight, class_factors
 from buttress.relational.sources.columns import Column, make_column, objects
 from buttress.relational.sources.databases import (
-    DuckDBConnection,
     Item,
     SourceChangedError,
-    SparkSession,
     pinned_tables,
     reading,
     select,
@@ -95,7 +93,7 @@ class SqlOracle:
         self.connection, self.dialect, items = sql_home(join, pairs, memory)
         self._marks = self._files()
         if self.dialect is SPARK:
-            items = pinned_tables(self, cast(SparkSession, self.connection), items)
+            items = pinned_tables(self, self.connection, items)
         self.tree, self.columns, self.node_of = sql_tree(join, pairs, self.connection, self.dialect, items,
                                                          per_label_row)
         samples = [self._sample(i, item) for i, item in enumerate(items)]
@@ -134,7 +132,7 @@ class SqlOracle:
         statements = text.prepared(self.tree)
         for i, (node, statement) in enumerate(zip(self.tree.nodes, statements)):
             with reading(self.connection, self.dialect):
-                duckdb = cast(DuckDBConnection, self.connection)
+                duckdb = self.connection
                 heard(partial(duckdb.execute, f"CREATE TABLE prepared{i} AS {statement}"), duckdb.interrupt)
             self.tree.nodes[i] = replace(
                 node, item=f"prepared{i}", keys={a: [f"k{a}"] for a in node.keys}, weights=["w"],

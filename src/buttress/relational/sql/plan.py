@@ -11,7 +11,7 @@ from buttress.relational.checks import check_bag, used_columns
 from buttress.relational.declare import Join, Pair, Table, key_columns
 from buttress.relational.plan.shape import Shape, find_shape
 from buttress.relational.sources.columns import Column, make_column, objects
-from buttress.relational.sources.databases import Connection, DuckDBConnection, Item, item_of, select
+from buttress.relational.sources.databases import Connection, Item, item_of, select
 from buttress.relational.sources.dialects import DUCKDB, Dialect, dialect_of
 from buttress.relational.sources.files import connect_duckdb, is_files, scan_of
 from buttress.relational.sources.tables import column_names, gathered, under_own_names
@@ -95,7 +95,7 @@ def typed_sample(connection: Connection, dialect: Dialect, item: Item, names: Se
     return out
 
 
-def _spilling(memory: float) -> DuckDBConnection:
+def _spilling(memory: float) -> Connection:
     """Return a DuckDB in memory that spills to a folder of its own, removed with the connection."""
     connection = connect_duckdb()
     folder = tempfile.TemporaryDirectory(prefix="buttress-", ignore_cleanup_errors=True)

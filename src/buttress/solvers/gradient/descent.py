@@ -72,7 +72,7 @@ def descent(
         new = into_ball(space, here - move, radius)
         size = float(np.sqrt(max(space.inner(g, here - new), 0.0) / rate))
         first = size if first is None else first
-        yield Step(here.c, gap=size / first if first else 0.0, objective=objective)
+        yield Step(here.c, violation=size / first if first else 0.0, objective=objective)
         if acceleration == "polyak":
             velocity = momentum * velocity + move
             new = into_ball(space, here - velocity, radius)

@@ -7,7 +7,6 @@ not penalised.
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from itertools import count
 
 import numpy as np
 from numpy.typing import NDArray
@@ -172,14 +171,13 @@ def stochastic_descent(
     z = np.zeros(d + 1)
     objectives = [judge.primal(z[:d], np.ones(len(judge.y)))]
     changes = [np.inf, np.inf, np.inf]
-    drawn = draws(problem.bound[rows] * problem.lam, rng)
-    for block in count():
-        yield Step(z, change=max(changes[-3:]), objective=objectives[block])
-        some = rows[next(drawn)]
-        mean.add(walk.steps(problem, rate, some), len(some))
+    for block in draws(problem.bound[rows] * problem.lam, rng):
+        yield Step(z, change=max(changes[-3:]), objective=objectives[-1])
+        mean.add(walk.steps(problem, rate, rows[block]), len(block))
         z = mean.value if average else walk.iterate
+        half = objectives[len(objectives) // 2]
         objectives.append(judge.primal(z[:d], judge.slack(z[:d], float(z[d]))))
-        changes.append(abs(objectives[(block + 1) // 2] / max(objectives[-1], TINY) - 1))
+        changes.append(abs(half / max(objectives[-1], TINY) - 1))
 
 
 def judges(problem: LinearProblem, rng: np.random.RandomState, rows: NDArray[np.intp]) -> LinearProblem:

@@ -66,7 +66,7 @@ def block_smo(
         objective = 0.5 * float(b @ (g - qp.p)) + float(qp.l1 @ np.abs(b))
         point = Point(b.copy(), None, stored, state.gram, state.downwards)
         _look(qp, state, viol, gap)
-        yield Step(point, gap=viol, objective=objective, done=state.enough, iterations=state.pairs,
+        yield Step(point, violation=viol, objective=objective, done=state.enough, iterations=state.pairs,
                    memory=partial(_memory, state, rows))
         block = working_set(up, down, state.size, state.block)
         K = state.K

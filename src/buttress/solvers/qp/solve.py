@@ -183,9 +183,8 @@ def _at_once(qp: QP, plan: _Plan, total: Outcome) -> tuple[Point, Certificate]:
         point = exact_finish(qp, replace(point, gram=padded_gram(qp.rows, lasting=False)))
         f = qp.rows.times(point.b)
     proof = whole_certificate(qp, point.b, f)
-    total.gap = proof.violation
     total.objective = -proof.dual
-    total.history.append({"n_iter": pairs, "seconds": time.monotonic() - started, "gap": proof.violation,
+    total.history.append({"n_iter": pairs, "seconds": time.monotonic() - started, "violation": proof.violation,
                           "objective": -proof.dual})
     return point, proof
 
@@ -233,7 +232,6 @@ def _phase(
     total.history += outcome.history
     total.n_iter += outcome.n_iter
     total.status = outcome.status
-    total.gap = outcome.gap
     total.objective = outcome.objective
     return outcome, reached
 
@@ -247,7 +245,7 @@ def _pairs_phase(
     patience = stall_limit(n) if plan.solver == "auto" and limits.convex else guard(n, limits)
     by_chunks = limits.convex and suits(qp)
     steps = (chunked_smo if by_chunks else block_smo)(qp, tol=plan.target, start=point, gap=plan.gap)
-    outcome = _run(steps, limits, plan.target, max_time, allowed, patience, keep="last" if by_chunks else "best")
+    outcome = follow(steps, limits, plan.target, max_time, allowed, patience, keep="last" if by_chunks else "best")
     small = n <= ACTIVE_SET_ROWS and qp.rows.real == np.float64
     finish = small and outcome.status in ("converged", "exhausted")
     return outcome, exact_finish(qp, outcome.state, left=left) if finish else outcome.state
@@ -260,20 +258,21 @@ def _interior_phase(
     left = countdown(max_time)
     K = padded_gram(qp.rows)
     steps = interior_point(K[:, : len(K)], qp.p, qp.lo, qp.hi, qp.l1)
-    outcome = _run(steps, limits, INTERIOR_TARGET * limits.gap_tol, max_time, allowed, np.inf)
+    outcome = follow(steps, limits, INTERIOR_TARGET * limits.gap_tol, max_time, allowed, np.inf)
     b = on_bounds(qp, K, outcome.state, limits.gap_tol, left)
     return outcome, Point(b, gram=point.gram, downwards=point.downwards)
 
 
-def _run(
-    steps: Steps, limits: Limits, target: float, max_time: float | None, allowed: float, patience: float,
-    keep: str = "best",
+def follow(
+    steps: Steps, limits: Limits, target: float, max_time: float | None, allowed: float, patience: float, *,
+    name: str = "SVM", keep: str = "best", warn: bool = False,
 ) -> Outcome:
     """Run one phase; its status is "stalled" if it used up ``patience`` before the limit of the user."""
     most = min(allowed, patience)
+    limited: tuple[str, ...] = ("max_iter", "max_time") if most == allowed else ("max_time",)
     outcome = run(steps, tol=target, max_iter=None if np.isinf(most) else int(most), max_time=max_time,
-                  callback=limits.callback, progress=limits.progress, name="SVM", warn=False, inner=limits.inner,
-                  keep=keep)
+                  callback=limits.callback, progress=limits.progress, name=name, warn=limited if warn else False,
+                  inner=limits.inner, keep=keep)
     if outcome.status == "max_iter" and most < allowed:
         outcome.status = "stalled"
     return outcome

@@ -8,7 +8,8 @@ import numpy as np
 from buttress._checks import TINY, Array
 from buttress.gram.rows import Index, KernelRows
 from buttress.kernels import Kernel
-from buttress.solvers.qp.ball import Ball, solve_ball
+from buttress.solvers.ball.soft_ball import Ball, solve_ball
+from buttress.solvers.qp.solve import Limits
 
 FETCHED_ROWS = 512  # rows of each kernel computed at a time: 4 kB of scratch memory for each column
 FINISHED_ROWS = 200  # rows: with more, only the last ball is finished exactly, to save time; runs not recorded
@@ -131,8 +132,8 @@ class KernelStack:
         ones that were cut short raise TimeoutError, since the trials before them are as good.
         """
         rows = MixtureRows(self, eta / self.scales)
-        ball = solve_ball(rows, self.weight, self.nu, gap_tol=self.gap_tol, start=start, exact_rows=FINISHED_ROWS,
-                          max_time=self.left(), inner=True)
+        limits = Limits(gap_tol=self.gap_tol, max_time=self.left(), inner=True)
+        ball = solve_ball(rows, self.weight, self.nu, limits, start=start, exact_rows=FINISHED_ROWS)
         if ball.outcome.status == "max_time" and self.n_solved > 0:
             raise TimeoutError("No time is left for another ball.")
         self.n_solved += 1

@@ -1,6 +1,6 @@
 """Learn the weights of several kernels in support vector data description.
 
-    V_p(a) = diag(K_p)'a - a'K_p a,    J(eta) = max_a sum_p eta_p V_p(a) over the dual points a of ``ball.py``
+    V_p(a) = diag(K_p)'a - a'K_p a,    J(eta) = max_a sum_p eta_p V_p(a) over the dual points a of ``soft_ball.py``
 
 "minimax" minimises J over the simplex. J is convex with gradient V(a), and its minimum equals max_a min_p V_p(a), so
 J(eta) - min_p V_p(a) is a certificate for any eta and a.
@@ -28,7 +28,7 @@ import numpy as np
 from scipy.optimize import linprog, minimize, nnls
 
 from buttress._checks import TINY, Array
-from buttress.solvers.qp.kernel_stack import KernelStack, Trial
+from buttress.solvers.ball.kernel_stack import KernelStack, Trial
 from buttress.solvers.run import Step, Steps
 
 LEVEL = 0.3  # how far up from the lower bound to the best value the next weights may lie (the level method's lambda)
