@@ -153,7 +153,7 @@ def certified_descent(
     n, xp = len(regions.anchor), namespace(Z)
     judged = regions[rng.permutation(n)[:JUDGED_ROWS]]
     z, rate, kernel = flat(machine), _rates(machine), int(np.prod(machine.p.shape)) * 2
-    adam = Adam(0 * z, rate=FIRST_RATE)
+    adam = Adam(0 * z, first_rate=FIRST_RATE, cooling=np.inf)
     while True:
         a = machine.p - machine.q
         hinge = (1 - bounds_of(judged, Z, machine)).clip(0, None).mean()
@@ -168,7 +168,7 @@ def certified_descent(
                                W=gradient.W + linear_ridge * machine.W)
             z = z - (1 - adam.t / iterations) * rate * adam.step(flat(gradient))
             z = xp.concatenate([z[:kernel].clip(0, None), z[kernel:]])
-            machine = shaped(machine, z)
+            machine = shaped(z, machine)
 
 
 def _rates(machine: Machine) -> Array:

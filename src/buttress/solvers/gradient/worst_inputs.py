@@ -25,12 +25,10 @@ from buttress.kernels.named import stretched
 from buttress.kernels.points import Point, centred
 from buttress.solvers.run import SPENT, Step, Steps
 
-# Adam's running means: the share of the old value that is kept, the share of the new one, and the least divisor. The
+# Adam's running means: the share of the old value that is kept, and the least divisor. The
 # share kept of squares is below the usual .999. The trial that chose it is not recorded.
 TRAINING_MEAN_KEPT = 0.9
-TRAINING_MEAN_NEW = 0.1
 TRAINING_SQUARE_KEPT = 0.99
-TRAINING_SQUARE_NEW = 0.01
 TRAINING_LEAST_SIZE = 1e-8
 ITERATIONS = 20  # Adam iterations between two objectives
 JUDGED_ROWS = 250  # most rows on which the objective is computed
@@ -67,7 +65,7 @@ class Trained:
     stretch: bool
 
 
-M = TypeVar("M")
+T = TypeVar("T")
 # (the kernel's values at any inputs, machine, row numbers, share of the radius, whether by all steps)
 # -> those rows of X, perturbed
 Worst = Callable[[Any, Machine, Rows, float, bool], Array]
@@ -90,21 +88,13 @@ def cross_entropy(leads: Array) -> tuple[Array, Array]:
 
 def score_slopes(point: Point, machine: Machine, V: Array) -> tuple[Array, Array]:
     """Return the losses (n,) at a point, and minus their gradient in the scores (n, k); V (n, r, k) are contrasts."""
-    losses, shares = cross_entropy(_leads(point.values, machine, V))
-    return losses, (shares[:, None] @ V)[:, 0]
+    return _slopes(point.values, machine, V)
 
 
-def _leads(values: Array, machine: Machine, V: Array) -> Array:
+def _slopes(values: Array, machine: Machine, V: Array) -> tuple[Array, Array]:
     scores = values @ machine.coef + machine.intercept
-    leads: Array = (V @ scores[:, :, None])[:, :, 0]
-    return leads
-
-
-def _pull(values: Array, machine: Machine, V: Array) -> Array:
-    """Return minus the losses' gradient in the scores (n, k), given the kernel's values (n, m)."""
-    _, shares = cross_entropy(_leads(values, machine, V))
-    pull: Array = (shares[:, None] @ V)[:, 0]
-    return pull
+    losses, shares = cross_entropy((V @ scores[:, :, None])[:, :, 0])
+    return losses, (shares[:, None] @ V)[:, 0]
 
 
 def joint_descent(
@@ -120,7 +110,7 @@ def joint_descent(
     n, ridge = len(X), 1 / (C * len(X))
     judged = rng.permutation(n)[:JUDGED_ROWS]
     z, rates = flat(machine), _rates(machine, _deviation(X), trained)
-    adam = Adam(0 * z, rate=1.0)
+    adam = Adam(0 * z, first_rate=1.0, cooling=np.inf)
     while True:
         objective = _objective(kernel, V, judged, machine, ridge, worst)
         yield Step(machine, objective=objective, done=adam.t >= iterations, iterations=min(adam.t, ITERATIONS))
@@ -135,7 +125,7 @@ def joint_descent(
             step = adam.step(flat(g))
             step *= size * rates
             z = z - step
-            machine = shaped(machine, z)
+            machine = shaped(z, machine)
 
 
 def _drawn(m: int, rng: np.random.RandomState) -> Rows:
@@ -167,7 +157,7 @@ def _gradient(
     n = len(moved)
     xp = namespace(moved)
     point = at(xp.concatenate([moved, machine.centers[drawn]]))
-    pull = _pull(point.values[:n], machine, V) / -n
+    pull = _slopes(point.values[:n], machine, V)[1] / -n
     share = ridge * len(machine.coef) / len(drawn)
     weights = xp.concatenate([pull, share * machine.coef[drawn]])
     centers, stretch = 0 * machine.centers, 0 * machine.stretch
@@ -184,8 +174,8 @@ def _rates(machine: Machine, spread: float, trained: Trained) -> Array:
     """Return the longest step of each parameter."""
     coef = COEF_RATE * max(LEAST_SPREAD, 3 * _deviation(machine.coef))
     return flat(Machine(0 * machine.coef + coef, 0 * machine.intercept + INTERCEPT_RATE,
-                        0 * machine.centers + (CENTRE_RATE * spread if trained.centers else 0.0),
-                        0 * machine.stretch + (STRETCH_RATE if trained.stretch else 0.0)))
+                         0 * machine.centers + (CENTRE_RATE * spread if trained.centers else 0.0),
+                         0 * machine.stretch + (STRETCH_RATE if trained.stretch else 0.0)))
 
 
 def _deviation(A: Array) -> float:
@@ -194,37 +184,39 @@ def _deviation(A: Array) -> float:
 
 
 def flat(machine: Any) -> Array:
-    """Return all entries of the arrays of a dataclass, one after another."""
+    """Return the parameters of a machine, a dataclass of arrays, in one array."""
     parts = list(vars(machine).values())
     return namespace(parts[0]).concatenate([part.reshape(-1) for part in parts])
 
 
-def shaped(like: M, z: Array) -> M:
-    """Return the entries as a dataclass with arrays of the shapes of those of ``like``."""
-    shapes = [tuple(part.shape) for part in vars(like).values()]
+def shaped(z: Array, like: T) -> T:
+    """Return the machine of the parameters z, laid out as those of another one."""
+    shapes = [part.shape for part in vars(like).values()]
     ends = np.cumsum([int(np.prod(shape)) for shape in shapes])
     starts = [0, *ends[:-1]]
     return type(like)(*(z[start:end].reshape(shape) for start, end, shape in zip(starts, ends, shapes, strict=True)))
 
 
 class Adam:
-    """Adam's steps: running means of the gradient and of its square after t gradients."""
+    """Adam's steps, with decreasing size: running means of the gradient and of its square after t gradients."""
 
-    def __init__(self, start: Array, rate: float):
+    def __init__(self, start: Array, first_rate: float, cooling: float):
         self.mean = 0 * start
         self.square = 0 * start
         self.t = 0
-        self.rate = rate * max(1.0, float(abs(start).max()))
+        self.cooling = cooling
+        self.rate = first_rate * max(1.0, float(abs(start).max()))
 
     def step(self, g: Array) -> Array:
         """Return what to subtract for the gradient g."""
         self.t += 1
         self.mean *= TRAINING_MEAN_KEPT
-        self.mean += TRAINING_MEAN_NEW * g
+        self.mean += (1 - TRAINING_MEAN_KEPT) * g
         self.square *= TRAINING_SQUARE_KEPT
-        self.square += TRAINING_SQUARE_NEW * g**2
+        self.square += (1 - TRAINING_SQUARE_KEPT) * g**2
+        step = float(self.rate / np.sqrt(1 + self.t / self.cooling))
         size = namespace(g).sqrt(self.square / (1 - TRAINING_SQUARE_KEPT**self.t))
         size += TRAINING_LEAST_SIZE
         direction = self.mean / size
-        direction *= self.rate / (1 - TRAINING_MEAN_KEPT**self.t)
+        direction *= step / (1 - TRAINING_MEAN_KEPT**self.t)
         return direction
