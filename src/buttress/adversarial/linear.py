@@ -231,10 +231,10 @@ class AdversarialLinearSVC(Documented, CallbackSupportMixin, ExpansionPrediction
         scaled, bottom, top = ((part - centre) / unit for part in (X[:, varying], low[varying], high[varying]))
         weight = self.C * unit**2 * counts
         if self.attack == "ball":
-            steps = ball_descent(scaled, y, weight, eps=self.eps / unit, norm=self.norm, tol=self.tol)
+            steps = ball_descent(scaled, y, weight, eps=self.eps / unit, norm=self.norm)
         else:
             margins = free_range_margins(scaled, y, bottom, top, share=self.C_f, both=self.attacked_class == "both")
-            steps = free_range_descent(margins, y, weight, tol=self.tol)
+            steps = free_range_descent(margins, y, weight)
         units = _Units(X.shape[1], varying, centre, unit)
         if not inner:
             known = [(w, b) for w, b, _ in before]

@@ -19,7 +19,7 @@ from buttress._checks import Array
 from buttress._types import Targets
 from buttress.losses import Loss
 from buttress.risks import Risk
-from buttress.solvers.gradient.space import Dual, Point, Space, heaviest
+from buttress.solvers.gradient.space import Point, Space, heaviest
 from buttress.solvers.run import Step, Steps
 
 SLACK = 8  # the preconditioner is factorised again once its bound is more than this many times what is needed
@@ -157,20 +157,3 @@ def into_ball(space: Space, h: Point, radius: float) -> Point:
         return h
     norm = space.norm(h)
     return radius / norm * h if norm > radius else h
-
-
-def kernel_descent(
-    K: Array,
-    y: Targets,
-    loss: Loss,
-    risk: Risk,
-    *,
-    ridge: float,
-    w: Array,
-    sample_weight: Array,
-    accelerate: bool = True,
-) -> Steps:
-    """Yield the coefficients w of f = sum_i w_i k(x_i, .) for a Gram matrix K (n, n)."""
-    space = Dual(K, sample_weight / sample_weight.sum())
-    return descent(space, y, loss, risk, ridge=ridge, start=w, sample_weight=sample_weight,
-                   acceleration="nesterov" if accelerate else None)
