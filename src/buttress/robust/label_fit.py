@@ -226,4 +226,4 @@ def _concentrated(task: LabelTask, scores: Array, kept: float, max_iter: int) ->
     steps = concentrate_classes(ridge, task.targets[task.codes], task.codes, label_margins(scores, task.codes),
                                 alpha=alpha, kept=kept)
     outcome = task.budget.run(steps, max_iter=max_iter)
-    return outcome.state[1], max(outcome.n_iter, 1)
+    return outcome.state[0], max(outcome.n_iter, 1)

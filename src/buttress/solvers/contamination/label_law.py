@@ -23,9 +23,10 @@ from scipy.special import logsumexp, softmax
 
 from buttress._checks import TINY, Array
 from buttress._rows import drawn_rows
+from buttress.solvers.contamination.trimmed import trimming
 from buttress.solvers.contamination.tuning import LABELS
 from buttress.solvers.ridge.leave_one_out import Ridge
-from buttress.solvers.run import Step, Steps
+from buttress.solvers.run import Steps
 
 TOGETHER = 16  # factors of a product
 LEAST_FACTOR = 1e-18  # float64 holds a product of so many of them
@@ -177,15 +178,14 @@ def best_of_each_class(margin: Array, codes: NDArray[np.intp], kept: float) -> A
 def concentrate_classes(
     ridge: Ridge, targets: Array, codes: NDArray[np.intp], margin: Array, *, alpha: float, kept: float
 ) -> Steps:
-    """Yield (kept rows, leave-one-out scores), starting from margins (n,), until a set of rows repeats.
+    """Yield (leave-one-out scores, kept rows), starting from margins (n,), until a set of rows repeats.
 
     ``targets`` (n, C) are 1 for the label and -1 elsewhere; the objective is the share of kept rows with margin <= 0.
     """
-    seen = set()
-    while True:
-        keep = best_of_each_class(margin, codes, kept)
-        done = keep.tobytes() in seen
-        seen.add(keep.tobytes())
-        scores = targets - ridge.solve(targets, keep, alpha).loo
-        margin = label_margins(scores, codes)
-        yield Step((keep, scores), objective=float(np.mean(margin[keep > 0] <= 0)), done=done)
+
+    def judge(scores: Array, rows: Array) -> tuple[Array, float]:
+        left_out = label_margins(scores, codes)
+        return best_of_each_class(left_out, codes, kept), float(np.mean(left_out[rows > 0] <= 0))
+
+    return trimming(lambda rows: targets - ridge.solve(targets, rows, alpha).loo, judge,
+                    best_of_each_class(margin, codes, kept))

@@ -26,6 +26,7 @@ from scipy.special import gammaln
 
 from buttress._checks import TINY, Array
 from buttress._rows import drawn_rows
+from buttress._weights import weighted_median
 from buttress.solvers.contamination.trimmed import lts_scale
 from buttress.solvers.contamination.tuning import GUARD, RESIDUALS
 from buttress.solvers.ridge.leave_one_out import Fit, Ridge
@@ -374,13 +375,6 @@ def gains_enough(plain: Explained, robust: Explained, needed: float | None = Non
     """
     a_row = GUARD.gain_a_row if needed is None else needed
     return robust.likelihood - plain.likelihood > max(a_row, GUARD.gain_in_all / len(robust.responsibility))
-
-
-def weighted_median(x: Array, weight: Array) -> float:
-    """Return the smallest entry of x such that the entries up to it have at least half of the weight."""
-    order = np.argsort(x)
-    reach = np.cumsum(weight[order])
-    return float(x[order[min(int(np.searchsorted(reach, reach[-1] / 2)), len(x) - 1)]])
 
 
 def _log_student(r: Array, s: Array, nu: float) -> Array:
