@@ -67,7 +67,7 @@ def outlier_report(estimator: JudgesRows, X: MatrixLike, y: VectorLike, *, fdr: 
         Report as many of the likeliest rows as can be such that, by their probabilities, at most this share of them is
         right, and none that is likelier right than corrupt; None reports all. Isolated rows are left out then: nothing
         is known of them. The share is as true as the probabilities are, and they are too small for targets a little off
-        and for labels flipped next to a border; docs/certainty.md measures what is returned.
+        and for labels flipped next to a border; docs/suspicious-rows/measured.md measures what is returned.
 
     Returns
     -------

@@ -128,7 +128,7 @@ def _suspicious(result: AuditData) -> Any:
     for heading in ("row", "given", "expected", "p", "why"):
         rows.add_column(heading, overflow="fold")
     for found in result.suspects[:TERMINAL_ROWS]:
-        entries = (found["row"], found["given"], found["expected"], f"{found['probability']:.2f}", found["why"])
+        entries = (found.row, found.given, found.expected, f"{found.probability:.2f}", found.why)
         rows.add_row(*(_text(_entry(entry)) for entry in entries))
     return rows
 

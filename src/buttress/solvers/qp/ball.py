@@ -34,7 +34,6 @@ TIGHTENING = 10.0  # the tolerance is divided by this while the gap is too large
 IDLE_STEPS = 20  # blocks in a row without a lower objective after which only rounding is left
 NO_SPREAD = 1e-13  # of the largest k(x, x): a smaller mean squared distance is rounding and is replaced by 1
 NO_GAP = 1e-12  # of the mean squared distance: a gap this small counts as 0, even if the primal objective is 0
-WELL_INSIDE = 1e-4  # of the range of distances: for rows this far inside the ball, float32 is precise enough
 SAME_WEIGHT = 1e-12  # relative: cumulative weights this close to the total count as equal to it
 
 
@@ -172,12 +171,7 @@ def certified(qp: QP, b: Array, total: float, outcome: Outcome) -> Ball:
     """Return the ball of b, its radius and its two objectives, from distances computed in float64."""
     a = b / total
     diagonal = qp.rows.diagonal
-    product = qp.rows.times(a)
-    if qp.rows.real == np.float32:  # distances of rows well inside do not matter; compute all others in float64
-        d2 = diagonal - 2 * product
-        inside = quantile_radius(d2, qp.hi, total) - WELL_INSIDE * float(np.ptp(d2))
-        counts = np.union1d(np.flatnonzero(a), np.flatnonzero(d2 >= inside))
-        product[counts] = qp.rows.exact_times(a, counts)[counts]
+    product = (qp.rows.exact_times if qp.rows.real == np.float32 else qp.rows.times)(a)
     norm2 = float(a @ product)
     d2 = diagonal - 2 * product + norm2
     radius2 = quantile_radius(d2, qp.hi, total)

@@ -8,7 +8,7 @@ import numpy as np
 from buttress._checks import TINY, Array
 from buttress.checkpoints.memory import Memory
 from buttress.gram.rows import Index, KernelRows
-from buttress.kernels import Kernel, centers
+from buttress.kernels import Kernel
 from buttress.solvers.qp.ball import Ball, solve_ball
 from buttress.solvers.run import Outcome
 
@@ -26,13 +26,12 @@ class Source:
     def __init__(self, kernel: Kernel, X: Array, cache_size: float):
         self.kernel = kernel
         self.X = X
-        self.Z = centers(kernel, X)
         self.rows = KernelRows(kernel, X, cache_size)
         self.block = min(FETCHED_ROWS, self.rows.capacity)
 
     def panel(self, rows: Index | slice, columns: Index | slice) -> Array:
         """Return the entries of these rows and columns, computed anew."""
-        return self.kernel(self.X[rows], self.Z[columns])
+        return self.rows.cache.entries(rows, columns)
 
     def add_entries(self, total: Array, weight: float, index: Index, columns: Index) -> None:
         """Add weight times the entries to ``total`` in place; for few columns, without computing whole rows."""

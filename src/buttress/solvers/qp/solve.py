@@ -14,7 +14,6 @@ Each phase takes a :class:`Point` and returns the next one; the program itself n
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
 
 import numpy as np
 
@@ -42,7 +41,6 @@ from buttress.solvers.run import Outcome, Step, Steps, countdown, run
 SOLVERS = ("auto", "smo", "ipm")
 SINGLE_TARGET = 0.9  # of tol: the target on float32 rows, lower so that the result meets tol in float64 too
 GAP_TARGET = 0.9  # of the gap asked for: the same for a gap measured on float32 rows
-DOUBTED = 0.2  # of the gap allowed: where float32 values may add more to it, more rows are computed in float64
 TIGHTEST = 1e-4  # of tol: the smallest violation that pairs are asked for
 MET = 1.01  # times tol: a certified violation up to this counts as met, because the run measured its own rounded g
 FASTER = 0.5  # of the last violation: float32 rows are kept if a phase brings it below this
@@ -154,8 +152,7 @@ def _solve(qp: QP, limits: Limits) -> SVMSolution:
             plan = _Plan("ipm", INTERIOR_TARGET * limits.gap_tol)
     while True:
         outcome, point = _phase(qp, point, limits, plan, left(), total)
-        over = outcome.status not in ("converged", "exhausted", "stalled")
-        found = _Candidate(point, certify(qp, point, partial(_surely_enough, plan=plan, limits=limits, over=over)))
+        found = _Candidate(point, certify(qp, point))
         proof = found.proof
         small = _good_enough(proof, plan, limits)
         done = outcome.status in ("converged", "exhausted")
@@ -211,13 +208,6 @@ def _good_enough(proof: Certificate, plan: _Plan, limits: Limits) -> bool:
     """Say whether the gap is small enough, and the violation too unless the interior-point method was used."""
     gap = proof.gap <= limits.gap_tol * abs(proof.primal) + proof.rounding
     return gap and (plan.solver == "ipm" or limits.by_gap or proof.violation <= MET * limits.tol)
-
-
-def _surely_enough(proof: Certificate, plan: _Plan, limits: Limits, over: bool) -> bool:
-    """Say whether the certificate is good enough, or that of a run that is ``over``, and float32 values add little."""
-    if over:
-        return proof.doubt <= DOUBTED * proof.gap
-    return _good_enough(proof, plan, limits) and proof.doubt <= DOUBTED * limits.gap_tol * abs(proof.primal)
 
 
 def _tighter(proof: Certificate, limits: Limits, target: float) -> float:
