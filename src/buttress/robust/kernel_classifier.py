@@ -24,7 +24,7 @@ from buttress.robust.design import (
     fit_setting,
     given,
 )
-from buttress.robust.kernel_regressor import chosen_inliers
+from buttress.robust.judged import chosen_inliers
 from buttress.robust.label_fit import LabelFit, LabelTask, fit_detailed, fit_labels
 from buttress.robust.report import row_keys
 from buttress.robust.tuning import DESIGN, RELABEL

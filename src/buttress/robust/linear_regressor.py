@@ -22,12 +22,9 @@ from buttress._rows import equal_rows
 from buttress._threads import threads_for
 from buttress._types import MatrixLike
 from buttress.certainty.intervals import held_out_of, hold_out, interval
-from buttress.robust.columns import ColumnUnits, robust_columns
 from buttress.robust.design import warn_of_near_copies
-from buttress.robust.kernel_regressor import centre_and_spread, chosen_inliers, share_interval
-from buttress.robust.linear_fit import LinearFit, Rows, linear_fit, trimmed_size
-from buttress.robust.misleading import warn_of_misleading
-from buttress.robust.regression_fit import least_residual_scale
+from buttress.robust.judged import keep_rows, least_residual_scale, scaled_targets, warn_of_misleading
+from buttress.robust.linear_fit import ColumnUnits, Rows, linear_fit, robust_columns, trimmed_size
 from buttress.robust.report import row_keys
 from buttress.robust.summary import LinearSummary, estimate_of, summary_of
 from buttress.solvers.contamination.residual_law import Limits
@@ -141,9 +138,7 @@ class RobustLinearRegressor(Documented, CallbackSupportMixin, RegressorMixin, Ba
         rng = check_random_state(self.random_state)
         intercept = bool(self.fit_intercept)
         Z, centre, width = robust_columns(X, intercept)
-        middle, unit = centre_and_spread(y.astype(np.float64))
-        middle = middle if intercept else 0.0
-        scaled = (y - middle) / unit
+        scaled, middle, unit = scaled_targets(y, intercept)
         ridge = FeatureRidge(Z, groups=equal_rows(X))
         limits = Limits(least_residual_scale(scaled), share)
         rows = Rows(ridge, scaled, self.alpha, trimmed_size(len(scaled), share), limits)
@@ -152,34 +147,18 @@ class RobustLinearRegressor(Documented, CallbackSupportMixin, RegressorMixin, Ba
                                 lambda step: _described(columns, step.state[0].coef, middle))
         with threads_for(Z.size * Z.shape[1]):
             found = linear_fit(rows, self.n_starts, self.max_iter, rng, budget)
-            weight = np.ones(len(y)) if found.clean else found.known.responsibility
-            held = hold_out(ridge, scaled, found.fit, self.alpha, groups=ridge.groups, by_folds=True, weight=weight)
+            held = hold_out(ridge, scaled, found.fit, self.alpha, groups=ridge.groups, by_folds=True,
+                            weight=found.weight)
             self.mm_ = estimate_of(ridge, scaled, np.array([found.fit.coef, *found.ends]), columns, middle)
         budget.tell(found.n_iter)
-        for name, value in _described(columns, found.fit.coef, middle).items():
-            setattr(self, name, value)
+        self.__dict__.update(_described(columns, found.fit.coef, middle))
         self.held_out_ = held.times(unit, middle, *columns.original(held.coef))
-        self._keep(found, share, unit)
-        bounds = None if share is not None else residual_shares(
+        shares = None if share is not None else residual_shares(
             found.known.law, found.fit.loo, found.fit.spread, None, limits, None)
-        self.contamination_interval_ = share_interval(bounds, self)
+        keep_rows(self, found, found.known.law.sigma(found.fit), share, unit, shares)
         if share is None:
             warn_of_misleading(y, self.loo_residual_, ~self.inlier_mask_, together=False)
         return self
-
-    def _keep(self, found: "LinearFit", share: float | None, unit: float) -> None:
-        """Set the attributes that speak of rows, from a fit to targets in this unit."""
-        fit = found.fit
-        self.clean_ = found.clean
-        self.n_iter_ = found.n_iter
-        self.weights_ = fit.weight
-        self.outlier_proba_ = 1 - found.known.responsibility
-        self.loo_residual_ = fit.loo * unit
-        self.scale_ = found.known.law.scale * unit
-        self.loo_sigma_ = fit.loo / (found.known.law.scale * fit.spread)
-        self.inlier_mask_ = chosen_inliers(self.outlier_proba_, share)
-        self.contamination_ = float(self.outlier_proba_.mean()) if share is None else share
-        self.agreement_ = np.mean(found.votes == self.inlier_mask_[None, :], axis=0)
 
     def predict(self, X: Any) -> Array:
         """Return f(x) for each row of X (n, d)."""

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from buttress._checks import Array
 from buttress.robust.design import Design
 from buttress.robust.tuning import MIXTURE, SEARCH
-from buttress.solvers.contamination.residual_law import Limits, Mixed, Schedule, levels, mixture
+from buttress.solvers.contamination.residual_law import Fitted, Limits, Schedule, levels, mixture
 from buttress.solvers.contamination.trimmed import concentrate, smallest, within
 from buttress.solvers.contamination.tuning import RESIDUALS, TRIMMING
 from buttress.solvers.ridge.leave_one_out import FeatureRidge, Fit
@@ -33,11 +33,6 @@ class Task:
     budget: Budget
 
     @property
-    def known_share(self) -> bool:
-        """Whether the share of corrupt rows was given."""
-        return self.limits.share is not None
-
-    @property
     def missed(self) -> Array | None:
         """The part of each row that the features miss, as in :class:`Ridge`."""
         return self.design.ridge.missed
@@ -47,33 +42,45 @@ class Task:
         """Whether a law with a shape is tried: what landmarks miss has a law of its own."""
         return self.design.regime.exact
 
+    @property
+    def rounds(self) -> int:
+        """The number of EM rounds of the law between two fits; it depends on the cost of a fit."""
+        return MIXTURE.rounds if self.design.regime.exact else MIXTURE.rounds_of_many
+
     def levels(self, fit: Fit) -> Array | None:
         """Return the levels (n,) of a law with a shape; None where none is tried."""
         return levels(self.y, fit) if self.shaped else None
 
+    def sigma(self, found: Fitted) -> Array:
+        """Return the leave-one-out residuals (n,) in standard deviations."""
+        return found.known.law.sigma(found.fit, self.missed, self.levels(found.fit))
 
-def search(task: Task) -> tuple[Mixed, NDArray[np.bool_]]:
+
+def search(task: Task) -> tuple[Fitted, NDArray[np.bool_] | None]:
     """Concentrate from several starts on coarse features; of the three best, return the most likely mixture.
 
-    The second result, (starts, n), says which rows each start classified as good.
+    The second result, (starts, n), says which rows each start classified as good; None on landmarks, where the
+    starts see a part of the rows.
     """
     design = task.design
     y = task.y[design.searched]
     ends = _concentrated(task, y)
-    votes = np.array([within(end.state[0].loo / end.state[0].spread, TRIMMING.good_within, task.limits.floor)
-                      for end in ends])
+    votes = None
+    if design.regime.exact:
+        votes = np.array([within(end.state[0].loo / end.state[0].spread, TRIMMING.good_within, task.limits.floor)
+                          for end in ends])
     best = sorted(ends, key=lambda end: end.objective)[: TRIMMING.followed]
-    schedule = Schedule(MIXTURE.degrees, rounds_of(design), SEARCH.mixture_steps, RESIDUALS.settled)
+    schedule = Schedule(MIXTURE.degrees, task.rounds, SEARCH.mixture_steps, RESIDUALS.settled)
     states = [mixture(design.coarse, y, end.state[0], alpha=design.unit, limits=task.limits, schedule=schedule,
                       budget=Budget()) for end in best]
-    return max(states, key=lambda state: state.likelihood), votes
+    return max(states, key=lambda state: state.known.likelihood), votes
 
 
 def _concentrated(task: Task, y: Array) -> list[Outcome]:
     """Return the end of concentration from each start; random starts are skipped once the time is used up."""
     h = max(int(TRIMMING.trusted * len(y)), min(len(y), 2))
     ends: list[Outcome] = []
-    fixed = _fixed_starts(y, h) + _asymmetric_starts(task.design.coarse, y, h, task.design.unit)
+    fixed = _fixed_starts(task.design.coarse, y, h, task.design.unit)
     for k, u in enumerate(fixed + _random_starts(len(y), task.n_starts, task.rng)):
         if k >= len(fixed) and task.budget.spent():
             break
@@ -82,19 +89,16 @@ def _concentrated(task: Task, y: Array) -> list[Outcome]:
     return ends
 
 
-def _fixed_starts(y: Array, h: int) -> list[Array]:
-    """Return the weights of three starts: all rows, and the half and the quarter nearest the centre."""
-    return [np.ones(len(y)), smallest(np.abs(y), h), smallest(np.abs(y), max(len(y) // SEARCH.central_part, 1))]
+def _fixed_starts(ridge: FeatureRidge, y: Array, h: int, alpha: float) -> list[Array]:
+    """Return the weights of five starts: all rows, the half and the quarter nearest the centre, and two to the sides.
 
-
-def _asymmetric_starts(ridge: FeatureRidge, y: Array, h: int, alpha: float) -> list[Array]:
-    """Return the weights of the h rows nearest to a lower and to an upper quantile of the targets given x.
-
-    Where two fifths of the rows are shifted to one side the middle of the targets lies between the good rows and the
-    bad ones, but one of these quantiles among the good ones.
+    The latter are the h rows nearest to a lower and to an upper quantile of the targets given x. Where two fifths of
+    the rows are shifted to one side the middle of the targets lies between the good rows and the bad ones, but one of
+    these quantiles among the good ones.
     """
-    lower, upper = SEARCH.lower_quantile, 1 - SEARCH.lower_quantile
-    return [smallest(np.abs(y - quantile_fit(ridge, y, part, alpha)), h) for part in (lower, upper)]
+    central = [smallest(np.abs(y), size) for size in (h, max(len(y) // SEARCH.central_part, 1))]
+    sides = [quantile_fit(ridge, y, part, alpha) for part in (SEARCH.lower_quantile, 1 - SEARCH.lower_quantile)]
+    return [np.ones(len(y)), *central, *(smallest(np.abs(y - side), h) for side in sides)]
 
 
 def quantile_fit(ridge: FeatureRidge, y: Array, quantile: float, alpha: float) -> Array:
@@ -116,8 +120,3 @@ def _random_starts(n: int, n_starts: int, rng: np.random.RandomState) -> list[Ar
     """Return the weights of starts from random tenths of the rows."""
     size = min(n, max(n // SEARCH.random_part, SEARCH.random_least))
     return [np.isin(np.arange(n), rng.permutation(n)[:size]).astype(np.float64) for _ in range(n_starts)]
-
-
-def rounds_of(design: Design) -> int:
-    """Return the number of EM rounds of the law between two fits; it depends on the cost of a fit."""
-    return MIXTURE.rounds if design.regime.exact else MIXTURE.rounds_of_many

@@ -8,7 +8,7 @@ from scipy.stats import t as student
 
 from buttress._checks import Array, check_number
 from buttress._types import Labels
-from buttress.robust.columns import ColumnUnits
+from buttress.robust.linear_fit import ColumnUnits
 from buttress.solvers.contamination.mm import MMEstimate, mm_estimate
 from buttress.solvers.ridge.leave_one_out import FeatureRidge
 

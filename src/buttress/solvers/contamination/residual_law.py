@@ -87,6 +87,11 @@ class Law:
         off = r - self.mode * c
         return off, self.scale * np.exp(np.where(off > 0, self.skew, -self.skew)) * c
 
+    def sigma(self, fit: Fit, missed: Array | None = None, level: Array | None = None) -> Array:
+        """Return the leave-one-out residuals of a fit in standard deviations, shape (n,)."""
+        off, side = self.sides(fit.loo, self.spread(fit.spread, missed, level))
+        return off / side
+
     def log_inlier(self, r: Array, c: Array) -> Array:
         """Return the log densities of r under the inlier density, shape (n,)."""
         off, side = self.sides(r, c)
@@ -313,20 +318,18 @@ def reweighted_steps(ridge: Ridge, y: Array, fit: Fit, known: Explained, *, alph
 
 
 @dataclass(frozen=True)
-class Mixed:
-    """One state of the mixture fit: fit, law, responsibilities, log likelihood per row and number of fits so far."""
+class Fitted:
+    """A fit, its residuals explained, and the number of fits that led to it."""
 
     fit: Fit
-    law: Law
-    responsibility: Array
-    likelihood: float
+    known: Explained
     n_iter: int
 
 
 def mixture_steps(
     ridge: Ridge, y: Array, fit: Fit, *, alpha: float, limits: Limits, schedule: Schedule
 ) -> Steps:
-    """Yield :class:`Mixed` states from the residuals of ``fit``; the change is that of the log likelihood per row.
+    """Yield :class:`Fitted` states from the residuals of ``fit``; the change is that of the log likelihood per row.
 
     With more than 10,000 rows the law is learned from a random part of them. Weights that a ridge rounds may alternate
     for ever between two sets; the steps are done when a set comes back.
@@ -352,17 +355,17 @@ def mixture_steps(
         law = learned(law, level)
         responsibility, total = law.e_step(fit.loo, law.spread(fit.spread, missed, level))
         mean = total / len(y)
-        yield Step(Mixed(fit, law, responsibility, mean, n_iter), change=abs(mean - last), objective=-mean,
+        yield Step(Fitted(fit, Explained(law, responsibility, mean), n_iter), change=abs(mean - last), objective=-mean,
                    done=alternates)
         last = mean
 
 
 def mixture(
     ridge: Ridge, y: Array, fit: Fit, *, alpha: float, limits: Limits, schedule: Schedule, budget: Budget
-) -> Mixed:
+) -> Fitted:
     """Run :func:`mixture_steps` from ``fit`` to the end of the schedule or of the budget."""
     steps = mixture_steps(ridge, y, fit, alpha=alpha, limits=limits, schedule=schedule)
-    found: Mixed = budget.run(steps, tol=schedule.tol, max_iter=schedule.max_iter, callback=budget.report).state
+    found: Fitted = budget.run(steps, tol=schedule.tol, max_iter=schedule.max_iter, callback=budget.report).state
     return found
 
 
