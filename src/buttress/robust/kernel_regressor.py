@@ -195,11 +195,11 @@ class RobustKernelRegressor(
         self, X: Any, y: Array, share: float | None, budget: Budget, report: Report = None
     ) -> "RobustKernelRegressor":
         """Fit to checked rows X, an array, CSR or in batches, and targets y (n,)."""
-        setting = fit_setting(self, X, budget)
+        setting = fit_setting(self, X)
         scaled, middle, unit = scaled_targets(y)
-        with setting.threads(X):
-            design = setting.design(X)
-            setting.warn_of_scale(X, design)
+        with setting.threads():
+            design = setting.design()
+            setting.warn_of_scale(design)
             budget.report = showing(report, lambda step: _described(design, step.state.fit, middle, unit))
             task = Task(design, scaled, Limits(least_residual_scale(scaled), share), given(self.alpha), self.max_iter,
                         self.n_starts, setting.rng, budget)
@@ -219,7 +219,7 @@ class RobustKernelRegressor(
                       "The kernel may not suit X: scale its columns (RobustScaler), or give gamma.")
         if share is None:
             bad = ~self.inlier_mask_
-            with setting.threads(X):
+            with setting.threads():
                 together = enough(bad) and place_explains(design, bad)
             warn_of_misleading(y, self.loo_residual_, bad, together=together)
         return self

@@ -151,10 +151,10 @@ def _mean_log(given: Array, slope: Array, least: Array) -> Array:
     return np.asarray(sums / len(given))
 
 
-def given_chances(q: Array, codes: NDArray[np.intp], rates: Array) -> tuple[Array, Array]:
-    """Return P(label and it is right) and P(label and it is wrong) of each row at each of R rates, both (n, R)."""
-    given = q[np.arange(len(codes)), codes][:, None]
-    return (1 - rates) * given, rates / (q.shape[1] - 1) * (1 - given)
+def given_chances(q: Array, codes: NDArray[np.intp], rates: Array | float) -> tuple[Array, Array]:
+    """Return P(label and it is right) and P(label and it is wrong) of each row, (n,), or at each of R rates, (n, R)."""
+    given = q[np.arange(len(codes)), codes]
+    return np.multiply.outer(given, 1 - rates), np.multiply.outer(1 - given, rates / (q.shape[1] - 1))
 
 
 def label_margins(scores: Array, codes: NDArray[np.intp]) -> Array:
