@@ -27,6 +27,7 @@ from buttress._checks import (
 )
 from buttress._documented import LINEAR, advises
 from buttress._rows import equal_rows
+from buttress._state import Attribute, State
 from buttress._types import DenseOrSparse, Mask, MatrixLike
 from buttress._weights import check_weights, class_weights
 from buttress.certainty.calibration import HeldOut
@@ -95,28 +96,6 @@ class LinearSVC(Probabilities, CallbackSupportMixin, ClassifierMixin, BaseEstima
         True: go on from what ``checkpoint`` holds of this fit, to the same bits, or start if it holds nothing.
         "approximately" accepts other versions or threads.
 
-    Attributes
-    ----------
-    classes_ : array of shape (n_classes,)
-    coef_ : array of shape (1, d), or (n_classes, d) beyond two classes
-    intercept_ : array of shape (1,) or (n_classes,)
-    primal_objective_ : float, or array of shape (n_classes,)
-        The objective as stated above.
-    dual_objective_, dual_gap_ : float, or array of shape (n_classes,)
-        A lower bound of the optimum and its distance to ``primal_objective_``; minus infinity and infinity for "sgd",
-        which has no dual point.
-    dual_coef_ : array of shape (1, n), or (n_classes, n) beyond two classes
-        The dual point of ``dual_objective_``: y_i a_i of each row. Not for "sgd".
-    converged_ : bool
-        Whether ``tol`` was met, which for "sgd" proves nothing.
-    n_iter_ : int
-        Newton steps, gradient steps or passes begun, of the class that took most.
-    history_ : list of dict
-        n_iter, seconds, gap and objective after each step (of the last class). The gap of all but "sgd" is a
-        certificate: the relative duality gap, which the distance to the optimum cannot exceed. That of "sgd" is an
-        estimate, by how much the objective has changed since half as many steps, and its objective is that of at most
-        5,000 rows.
-
     Notes
     -----
     ``sample_weight`` multiplies C row by row, exactly, in every solver: a row of weight two is two equal rows. "sgd"
@@ -138,6 +117,35 @@ class LinearSVC(Probabilities, CallbackSupportMixin, ClassifierMixin, BaseEstima
     >>> bool(model.dual_gap_ <= 1e-4 * model.primal_objective_)
     True
     """
+
+    _state = State(
+        Attribute("coef_", "finite", "n_scores, n_features", "One row for two classes, else one a class."),
+        Attribute("intercept_", "finite", "n_scores"),
+        Attribute("primal_objective_", "real", "one or n_scores", "The objective as stated above; a number for two "
+                                                                  "classes.",
+                  when="after fit"),
+        Attribute("dual_objective_", "real", "one or n_scores", 'A lower bound of the optimum; minus infinity for '
+                                                                '"sgd".',
+                  when="after fit"),
+        Attribute("dual_gap_", "real", "one or n_scores", 'Their difference; infinity for "sgd", which has no dual '
+                                                          'point.',
+                  when="after fit"),
+        Attribute("dual_coef_", "finite", "n_scores, n_rows",
+                  "The dual point of ``dual_objective_``: y_i a_i of each row.", when='for solvers other than "sgd"'),
+        Attribute("converged_", "bool", meaning='Whether ``tol`` was met, which for "sgd" proves '
+                                                'nothing.', when="after fit"),
+        Attribute("n_iter_", "count",
+                  meaning="Newton steps, gradient steps or passes begun, of the class that took most."),
+        Attribute("history_", "history", columns="n_iter, seconds, gap, change, objective", when="after fit",
+                  meaning='After each step, of the last class. The gap is a certificate: the relative duality gap, '
+                          'which the '
+                          'distance to the optimum cannot exceed. "sgd" has instead the change of the objective since '
+                          'half '
+                          "as many steps, and its objective is that of at most 5,000 rows."),
+        Attribute("_walks", "part", of="Walk, SuffixMean", shares="n_features"),
+        Attribute("_rng", "any", when="after partial_fit"),
+        Attribute("_lam", "nonnegative", when="after partial_fit"),
+        Attribute("_steps", "part", of="Rate", when="after partial_fit"))
 
     @advises(**LINEAR)
     def __init__(

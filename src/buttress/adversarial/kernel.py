@@ -20,6 +20,7 @@ from buttress._checks import (
 )
 from buttress._documented import ADVERSARIAL, advises
 from buttress._predicting import ExpansionPredictions
+from buttress._state import Attribute, State
 from buttress._types import BoundsLike, MatrixLike, RandomStateLike, Rows, VectorLike
 from buttress.adversarial.certified import can_certify, fit_certified
 from buttress.adversarial.chosen import chosen
@@ -136,33 +137,6 @@ class AdversarialSVC(Probabilities, CallbackSupportMixin, ExpansionPredictions, 
         True: go on from what ``checkpoint`` holds of this fit, to the same bits, or start if it holds nothing.
         "approximately" accepts other versions or threads.
 
-    Attributes
-    ----------
-    classes_ : array of shape (n_classes,)
-    defense_ : str
-        The defence of the model: what "auto" chose, or "certified" where "input" did not pay.
-    landmarks_ : array of shape (m, d)
-        The centres of "input" and "certified".
-    certified_margin_ : array of shape (n,)
-        Of "certified": L of the training rows; where it is positive, no attack within eps changes the class.
-    feature_radius_ : float
-        r of "rkhs".
-    tuned_params_ : dict
-        C, gamma and defense that ``tune`` chose.
-    natural_C_ : array of shape (k,)
-        Of "exact": the C (the weight of the mean loss) of the natural machine that gives the same classes.
-    dual_gap_ : array of shape (k,)
-        Of "exact": primal minus dual objective, with C mean as stated above.
-    norm_ : array of shape (k,)
-        Of "dsg" and "sgd": ||f||, by its recursion.
-    gradient_noise_, gradient_signal_ : array of shape (k,)
-        Of "dsg": l1 norms of the noise that random features add to the input gradient, and of the rest of it.
-    n_iter_ : int
-        Steps against perturbed inputs, natural machines solved, or batches.
-    history_ : list of dict
-        n_iter, seconds, gap and objective (of the last class); of "input" divided by C n, on at most 250 rows; for
-        "dsg" and "sgd" an estimate from one batch.
-
     Notes
     -----
     There is no ``sample_weight``: the search for worst inputs depends on signs of gradients, so one row of weight two
@@ -185,6 +159,35 @@ class AdversarialSVC(Probabilities, CallbackSupportMixin, ExpansionPredictions, 
     >>> bool(model.natural_C_[0] < 100)
     True
     """
+
+    _state = State(
+        Attribute("contrasts_", "finite", "n_classes, *, n_scores",
+                  "``contrasts_[c] @ scores`` are the leads of class c over its rivals."),
+        Attribute("expansion_", "part", of="KernelExpansion, RandomExpansion", shares="n_features, n_scores",
+                  meaning="The scores as a function of rows, for attacks."),
+        Attribute("defense_", "text",
+                  meaning='The defence of the model: what "auto" chose, or "certified" where "input" did not pay.'),
+        Attribute("landmarks_", "finite", "n_landmarks, n_features",
+                  "The centres.", when='with "input" and "certified"'),
+        Attribute("certified_margin_", "real", "n_rows",
+                  "L of the training rows; where it is positive, no attack within eps changes the class.",
+                  when='with "certified"'),
+        Attribute("feature_radius_", "nonnegative", meaning="r.", when='with "rkhs"'),
+        Attribute("tuned_params_", "any", meaning="C, gamma and defense that ``tune`` chose.", when="with ``tune``"),
+        Attribute("natural_C_", "real", "n_scores",
+                  "The C (the weight of the mean loss) of the natural machine that gives the same classes.",
+                  when='with "exact"'),
+        Attribute("dual_gap_", "real", "n_scores", "Primal minus dual objective, with C mean as stated above.",
+                  when='with "exact"'),
+        Attribute("norm_", "nonnegative", "n_scores", "||f||, by its recursion.", when='with "dsg" and "sgd"'),
+        Attribute("gradient_noise_", "real", "n_scores",
+                  "l1 norm of the noise that random features add to the input gradient.", when='with "dsg"'),
+        Attribute("gradient_signal_", "real", "n_scores", "l1 norm of the rest of it.", when='with "dsg"'),
+        Attribute("n_iter_", "count", meaning="Steps against perturbed inputs, natural machines solved, or batches."),
+        Attribute("history_", "history", columns="n_iter, seconds, gap, change, objective",
+                  meaning='Of the last class; of "input" divided by C n, on at most 250 rows; for "dsg" and "sgd" an '
+                          'estimate '
+                          "from one batch."))
 
     @advises(**ADVERSARIAL)
     def __init__(

@@ -21,6 +21,7 @@ from buttress._checks import (
 from buttress._documented import ADVERSARIAL_LINEAR, Documented, advises
 from buttress._predicting import ExpansionPredictions
 from buttress._rows import counted_once
+from buttress._state import Attribute, State
 from buttress._suggest import LARGEST
 from buttress._types import BoundsLike, MatrixLike, Rows, VectorLike
 from buttress._weights import check_weights
@@ -88,19 +89,6 @@ class AdversarialLinearSVC(Documented, CallbackSupportMixin, ExpansionPrediction
         True: go on from what ``checkpoint`` holds of this fit, to the same bits, or start if it holds nothing.
         "approximately" accepts other versions or threads.
 
-    Attributes
-    ----------
-    classes_ : array of shape (n_classes,)
-    coef_ : array of shape (k, d)
-        w; k = 1 for two classes.
-    intercept_ : array of shape (k,)
-    primal_objective_, dual_gap_ : array of shape (k,)
-        The objective as stated above, and how far above the optimum it can be at most.
-    n_iter_ : int
-        Interior-point steps, plus one.
-    history_ : list of dict
-        n_iter, seconds, gap and objective (of the last class, in the solver's own scaling).
-
     References
     ----------
     Zhou, Kantarcioglu, Thuraisingham & Xi, Adversarial support vector machine learning, KDD 2012.
@@ -120,6 +108,20 @@ class AdversarialLinearSVC(Documented, CallbackSupportMixin, ExpansionPrediction
     >>> bool(((2 * y - 1) * model.decision_function(scale(X)) > fall).mean() > 0.88)  # proven for these rows
     True
     """
+
+    _state = State(
+        Attribute("classes_", "label", "n_classes", "The labels, sorted."),
+        Attribute("coef_", "finite", "n_scores, n_features", "w; one row for two classes."),
+        Attribute("intercept_", "finite", "n_scores"),
+        Attribute("contrasts_", "finite", "n_classes, *, n_scores",
+                  "``contrasts_[c] @ scores`` are the leads of class c over its rivals."),
+        Attribute("expansion_", "part", of="KernelExpansion", shares="n_features, n_scores",
+                  meaning="The scores as a function of rows, for attacks."),
+        Attribute("primal_objective_", "real", "n_scores", "The objective as stated above."),
+        Attribute("dual_gap_", "real", "n_scores", "How far above the optimum it can be at most."),
+        Attribute("n_iter_", "count", meaning="Interior-point steps, plus one."),
+        Attribute("history_", "history", columns="n_iter, seconds, gap, change, objective",
+                  meaning="Of the last class, in the solver's own scaling."))
 
     @advises(**ADVERSARIAL_LINEAR)
     def __init__(

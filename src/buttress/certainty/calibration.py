@@ -12,6 +12,7 @@ import numpy as np
 from scipy.special import expit, logit, softmax
 
 from buttress._checks import Array
+from buttress._state import Attribute, State
 from buttress._types import Rows
 from buttress.certainty.likeliest import logistic_curve, softmax_curves
 
@@ -28,6 +29,14 @@ class HeldOut:
     Where labels may be wrong ``true`` (n, n_classes) holds the probability of each class given the label.
     """
 
+    _state = State(
+        Attribute("scores", "real", "n_rows, n_scores"),
+        Attribute("codes", "index", "n_rows", below="n_classes"),
+        Attribute("weight", "nonnegative", "n_rows"),
+        Attribute("n_classes", "count", length="n_classes"),
+        Attribute("pairs", "bool"),
+        Attribute("true", "share", "n_rows, n_classes or none"))
+
     scores: Array
     codes: Rows
     weight: Array
@@ -39,6 +48,13 @@ class HeldOut:
 @dataclass
 class Calibration:
     """Slopes and shifts (k,) of the scores, ``pairs`` where each is of a pair of classes."""
+
+    _state = State(
+        Attribute("slope", "finite", "n_scores"),
+        Attribute("shift", "finite", "n_scores"),
+        Attribute("n_classes", "count", length="n_classes"),
+        Attribute("pairs", "bool"),
+        Attribute("rows", "nonnegative"))
 
     slope: Array
     shift: Array

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from buttress._callbacks import showing, step_callback, with_callbacks
 from buttress._checks import Array, NotConvergedWarning, check_option, check_values, check_X, warn_user
+from buttress._state import Attribute, State
 from buttress._types import MatrixLike, VectorLike
 from buttress._weights import check_weights
 from buttress.checkpoints.memory import Memory
@@ -17,6 +18,7 @@ from buttress.checkpoints.resumable import resumable
 from buttress.gram.spectrum import known_diagonal
 from buttress.kernels import Combination, Kernel, Precomputed, as_kernel, centers, is_precomputed
 from buttress.outlier.detector import (
+    OF_BALLS,
     BallDetector,
     Settling,
     check_ball_parameters,
@@ -95,34 +97,6 @@ class MultiKernelSVDD(BallDetector):
         True: go on from what ``checkpoint`` holds of this fit, to the same bits, or start if it holds nothing.
         "approximately" accepts other versions or threads.
 
-    Attributes
-    ----------
-    kernel_weights_ : array of shape (m,)
-        eta, which sums to 1; under "joint" gamma^2, which does not.
-    mixing_ : array of shape (m,)
-        The weights of the feature maps, sqrt(eta) divided by its sum; under "joint" this is gamma.
-    kernel_scales_ : array of shape (m,)
-        s_p; all 1 for a single kernel.
-    kernel_ : Combination
-        The fitted kernel, with weights eta_p / s_p (a Precomputed one for a stack of Gram matrices).
-    kernel_variances_ : array of shape (m,)
-        V_p at the solution. Under "minimax" equal for all kernels with weight, and larger for the others; under
-        "joint" gamma_p V_p is the same for all.
-    bound_coef_ : array of shape (n,)
-        Under "minimax" and "joint" with learned weights, the dual point that proves the lower bound of ``dual_gap_``.
-    dual_gap_ : float
-        An absolute gap, after normalisation. "minimax" and "joint": the objective minus a lower bound of its minimum
-        over all weights. Otherwise the gap of the ball for these weights. NaN if a kernel is indefinite and not
-        corrected.
-    primal_objective_, dual_objective_ : float
-        Objectives of the ball for the weights found; under "joint" the first is the value of Liu's Eq. 3.
-    n_iter_, n_solved_ : int
-        Rounds, and balls solved for.
-    history_ : list of dict
-        n_iter, seconds, gap, objective and weights after each round.
-    support_, support_vectors_, dual_coef_, radius_, center_norm2_, offset_, loo_distance2_, loo_weight_, converged_
-        As in :class:`SVDD`.
-
     References
     ----------
     Liu, A demo of reduced gradient descent optimization, 2020, Eq. 3-11; the documentation lists its errors.
@@ -136,6 +110,36 @@ class MultiKernelSVDD(BallDetector):
     >>> bool(model.dual_gap_ <= 1e-4 * model.primal_objective_), round(float(model.kernel_weights_.sum()), 12)
     (True, 1.0)
     """
+
+    _state = State(
+        *OF_BALLS,
+        Attribute("kernel_weights_", "nonnegative", "n_kernels",
+                  'eta, which sums to 1; under "joint" gamma^2, which does not.'),
+        Attribute("mixing_", "nonnegative", "n_kernels",
+                  'The weights of the feature maps, sqrt(eta) divided by its sum; under "joint" this is gamma.'),
+        Attribute("kernel_scales_", "positive", "n_kernels", "s_p; all 1 for a single kernel."),
+        Attribute("kernel_variances_", "real", "n_kernels",
+                  'V_p at the solution. Under "minimax" equal for all kernels with weight, and larger for the others; '
+                  'under '
+                  '"joint" gamma_p V_p is the same for all.'),
+        Attribute("kernels_", "part", "n_kernels", "The fitted kernels.", of="Kernel"),
+        Attribute("bound_coef_", "nonnegative", "n_rows", "The dual point that proves the lower bound of "
+                                                          "``dual_gap_``.",
+                  when='under "minimax" and "joint" with learned weights'),
+        Attribute("primal_objective_", "finite",
+                  meaning="Objective of the ball for the weights found; under \"joint\" the value of Liu's Eq. 3."),
+        Attribute("dual_objective_", "finite", meaning="A lower bound of the optimum of the ball for these weights."),
+        Attribute("dual_gap_", "real",
+                  meaning='After normalisation. "minimax" and "joint": the objective minus a lower bound of its '
+                          'minimum over '
+                          "all weights. Otherwise the gap of the ball for these weights. NaN if a kernel is "
+                          "indefinite and "
+                          "not corrected."),
+        Attribute("converged_", "bool", meaning="Whether ``tol`` was met."),
+        Attribute("n_iter_", "count", meaning="Rounds."),
+        Attribute("n_solved_", "count", meaning="Balls solved for."),
+        Attribute("history_", "history", columns="n_iter, seconds, gap, change, objective, weights",
+                  meaning="After each round."))
 
     def __init__(
         self,

@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike
 
 from buttress._callbacks import showing, step_callback, with_callbacks
 from buttress._checks import Array, NotConvergedWarning, check_X, warn_user
+from buttress._state import Attribute, State
 from buttress._types import MatrixLike, VectorLike
 from buttress._weights import check_weights
 from buttress.checkpoints.resumable import resumable
@@ -15,6 +16,7 @@ from buttress.gram.rows import KernelRows
 from buttress.gram.spectrum import known_diagonal
 from buttress.kernels import Combination, Kernel, Precomputed, centers, fitted_kernel, is_precomputed
 from buttress.outlier.detector import (
+    OF_BALLS,
     BallDetector,
     check_ball_parameters,
     checked_diag,
@@ -68,33 +70,6 @@ class SVDD(BallDetector):
         True: go on from what ``checkpoint`` holds of this fit, to the same bits, or start if it holds nothing.
         "approximately" accepts other versions or threads.
 
-    Attributes
-    ----------
-    support_, support_vectors_
-        Row numbers and rows of the support vectors.
-    dual_coef_ : array of shape (1, n_SV)
-        Their coefficients, which sum to 1: c = sum_i dual_coef_i phi(x_i).
-    radius_ : float
-        R; R^2 is a (1 - nu)-quantile of the squared distances of the training rows.
-    center_norm2_ : float
-        ||c||^2.
-    loo_distance2_ : array of shape (n,)
-        Squared distance of each training row to the centre without it, NaN for rows without weight.
-    loo_weight_ : array of shape (n,)
-        How much each counts in p-values.
-    offset_ : float
-        -R^2, minus the error that rounding and ``tol`` allow, so that rows on the boundary are inside; with
-        ``contamination`` minus the quantile of ``loo_distance2_``.
-        ``decision_function(X) = score_samples(X) - offset_``.
-    primal_objective_, dual_objective_, dual_gap_ : float
-        The objective above, its dual and their difference, in float64. The optimum lies between them.
-    converged_ : bool
-        Whether ``tol`` was met and the gap is at most 1e-3 of the primal objective.
-    n_iter_ : int
-        Pair updates.
-    history_ : list of dict
-        n_iter, seconds, gap and objective after each block.
-
     References
     ----------
     Tax & Duin, Support Vector Data Description, Machine Learning 54, 2004.
@@ -108,6 +83,17 @@ class SVDD(BallDetector):
     >>> model.radius_, model.predict([[1.0, -0.9], [1.0, -1.1]])
     (1.0, array([ 1, -1]))
     """
+
+    _state = State(
+        *OF_BALLS,
+        Attribute("primal_objective_", "finite", meaning="The objective above."),
+        Attribute("dual_objective_", "finite", meaning="A lower bound of the optimum."),
+        Attribute("dual_gap_", "real",
+                  meaning="Their difference, in float64: the optimum lies between them. NaN for an indefinite kernel."),
+        Attribute("converged_", "bool",
+                  meaning="Whether ``tol`` was met and the gap is at most 1e-3 of the primal objective."),
+        Attribute("n_iter_", "count", meaning="Pair updates."),
+        Attribute("history_", "history", columns="n_iter, seconds, gap, objective", meaning="After each block."))
 
     def __init__(
         self,

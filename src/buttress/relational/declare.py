@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from buttress._checks import near
+from buttress._state import Attribute, State
 from buttress.relational.sources.databases import Connection
 from buttress.relational.sources.tables import Source, check_source, column_names, connected
 
@@ -42,6 +43,13 @@ class Table:
     >>> Table("account", "account.parquet", features=["age"])
     Table('account', features=['age'])
     """
+
+    _state = State(
+        Attribute("name", "text"),
+        Attribute("features", "label", "*"),
+        Attribute("label", "text", "one or none"),
+        Attribute("weights", "text", "one or none"),
+        Attribute("time", "text", "one or none"))
 
     def __init__(self, name: str, source: Source, *, features: Sequence[str] = (), label: str | None = None,
                  weights: str | None = None, time: str | None = None):
@@ -149,6 +157,13 @@ class Join:
     >>> explain(join).n_join_rows
     4
     """
+
+    _state = State(
+        Attribute("tables", "part", of="Table"),
+        Attribute("on", "any"),
+        Attribute("using", "label", "*"),
+        Attribute("max_bag_rows", "count"),
+        Attribute("as_of", "text", "one or none"))
 
     def __init__(self, tables: Sequence[Table], on: Sequence[Sequence[str]] = (), *, using: Sequence[str] = (),
                  max_bag_rows: int = 10_000_000, as_of: str | None = None):

@@ -19,13 +19,14 @@ from buttress._checks import (
 )
 from buttress._documented import Documented
 from buttress._rows import equal_rows
+from buttress._state import Attribute, State
 from buttress._threads import threads_for
 from buttress._types import MatrixLike
-from buttress.certainty.intervals import held_out_of, hold_out, interval
+from buttress.certainty.intervals import hold_out, interval
 from buttress.robust.design import warn_of_near_copies
 from buttress.robust.judged import keep_rows, least_residual_scale, scaled_targets, warn_of_misleading
 from buttress.robust.linear_fit import ColumnUnits, Rows, linear_fit, robust_columns, trimmed_size
-from buttress.robust.report import row_keys
+from buttress.robust.report import OF_ROWS, row_keys
 from buttress.robust.summary import LinearSummary, estimate_of, summary_of
 from buttress.solvers.contamination.residual_law import Limits
 from buttress.solvers.contamination.share_interval import residual_shares
@@ -65,19 +66,6 @@ class RobustLinearRegressor(Documented, CallbackSupportMixin, RegressorMixin, Ba
         Show a progress line.
     random_state : int, RandomState or None
 
-    Attributes
-    ----------
-    coef_ : array of shape (d,)
-    intercept_ : float
-    inlier_mask_, outlier_proba_, weights_, loo_residual_, loo_sigma_, scale_, contamination_, contamination_interval_,
-    agreement_, row_keys_
-        As in :class:`buttress.RobustKernelRegressor`; ``weights_`` are 0 where the bisquare rejects a row, 1 throughout
-        where the plain fit stays.
-    held_out_, mm_
-        Fits without a tenth of the rows each, for :meth:`predict_interval`; the estimate that :meth:`summary` shows.
-    clean_, n_iter_
-        Whether the guard found nothing wrong; iterations of the M-step.
-
     References
     ----------
     Rousseeuw, Least median of squares regression, 1984; Yohai, High breakdown-point and high efficiency robust
@@ -96,6 +84,16 @@ class RobustLinearRegressor(Documented, CallbackSupportMixin, RegressorMixin, Ba
     >>> model.coef_.round(1)
     array([ 3., -1.])
     """
+
+    _state = State(
+        *OF_ROWS,
+        Attribute("coef_", "finite", "n_features"),
+        Attribute("intercept_", "finite"),
+        Attribute("loo_residual_", "real", "n_rows", "y_i minus what the fit without row i predicts for it."),
+        Attribute("loo_sigma_", "real", "n_rows", "The same in standard deviations to be expected of it."),
+        Attribute("held_out_", "part", "one or none", of="HeldOutFits",
+                  meaning="Fits without a tenth of the rows each, for :meth:`predict_interval`."),
+        Attribute("mm_", "part", "one or none", of="MMEstimate", meaning="The estimate that :meth:`summary` shows."))
 
     def __init__(
         self,
@@ -185,7 +183,7 @@ class RobustLinearRegressor(Documented, CallbackSupportMixin, RegressorMixin, Ba
         Raises ValueError for a coverage outside (0, 1), or with fewer rows than coverage / (1 - coverage).
         """
         check_is_fitted(self)
-        held = held_out_of(self)
+        held = self.held_out_
         return interval(held, check_X(self, X) @ held.coef + held.intercept, coverage)
 
 

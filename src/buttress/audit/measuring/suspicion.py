@@ -263,7 +263,8 @@ class _Usual:
         found: dict[str, Usual] = {}
         for name, column in self.table.numeric.items():
             low, middle, high = np.nanquantile(column[peers], [0.25, 0.5, 0.75])
-            found[name] = Quartiles(low, middle, high, (high - low) / NORMAL_QUARTILES or float(np.nanstd(column[peers])))
+            spread = (high - low) / NORMAL_QUARTILES or float(np.nanstd(column[peers]))
+            found[name] = Quartiles(low, middle, high, spread)
         for name, texts in self.table.categorical.items():
             found[name] = Counter(texts[peers].tolist())
         return found

@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from buttress._checks import Array, check_count, check_number, check_option, near
 from buttress._documented import Documented
+from buttress._state import Attribute, State
 from buttress.relational.checks import check_feature
 from buttress.relational.declare import Join
 from buttress.relational.entities.asked import asked_columns, check_times, moments
@@ -53,20 +54,6 @@ class EntityFeatures(Documented, TransformerMixin, BaseEstimator):
         holds them all. "auto" takes the database when these columns exceed ``memory_limit`` megabytes.
     memory_limit : float, default=4000
 
-    Attributes
-    ----------
-    features_ : list of tuples
-        (table, function, column, category) of each feature, "" for what it has not.
-    categories_ : dict
-        By "table.column" of text: the values that have a feature.
-    centers_ : dict
-        By "table.column" of numbers: the mean that is subtracted before squares are added up.
-    fills_ : array of shape (n_features,)
-        What stands for missing values.
-    feature_names_in_ : array of str
-        Columns of the label's table that are asked for: keys, the date, features.
-    n_features_in_ : int
-
     Notes
     -----
     ``fit`` and ``transform`` take rows of the label's table, or only these columns, in any order: a frame, or an array
@@ -89,6 +76,14 @@ class EntityFeatures(Documented, TransformerMixin, BaseEstimator):
     array([[10.,  1.,  4.],
            [20.,  1.,  5.]])
     """
+
+    _state = State(
+        Attribute("features_", "any", meaning='(table, function, column, category) of each feature, "" for what it '
+                                              'has not.'),
+        Attribute("categories_", "any", meaning='By "table.column" of text: the values that have a feature.'),
+        Attribute("centers_", "any",
+                  meaning='By "table.column" of numbers: the mean that is subtracted before squares are added up.'),
+        Attribute("fills_", "real", "*", "What stands for missing values."))
 
     def __init__(self, join: Join, functions: Sequence[str] = FUNCTIONS, *, max_categories: int = 20,
                  missing: str = "mean", engine: str = "auto", memory_limit: float = 4000):

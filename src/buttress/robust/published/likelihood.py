@@ -29,10 +29,12 @@ from buttress._checks import (
     check_option,
     check_X_y,
 )
+from buttress._state import Attribute, State
 from buttress._types import Labels, MatrixLike, VectorLike
 from buttress.expansion import KernelExpansion, binary_contrasts
 from buttress.kernels import Linear
 from buttress.robust.published.linear import LinearModel
+from buttress.robust.report import OF_RUN
 from buttress.solvers.contamination.trimmed import smallest, trimming
 from buttress.solvers.run import Steps, all_or_nothing
 
@@ -120,14 +122,6 @@ class TrimmedLikelihoodRegressor(RegressorMixin, TrimmedLikelihood):
     progress : bool, default=False
         Show a progress line.
 
-    Attributes
-    ----------
-    coef_, intercept_ : array of shape (d,), float
-    inlier_mask_ : bool array of shape (n,)
-        Rows kept at the end.
-    objective_, n_iter_, converged_, history_
-        How the run ended; the objective is the trimmed negative log-likelihood.
-
     References
     ----------
     Awasthi, Das, Kong & Sen, Trimmed maximum likelihood estimation for robust generalized linear model, NeurIPS 2022;
@@ -144,6 +138,12 @@ class TrimmedLikelihoodRegressor(RegressorMixin, TrimmedLikelihood):
     >>> TrimmedLikelihoodRegressor(contamination=0.2).fit(X, y).coef_.round(3)
     array([3.])
     """
+
+    _state = State(
+        *OF_RUN,
+        Attribute("coef_", "finite", "n_features"),
+        Attribute("intercept_", "finite"),
+        Attribute("inlier_mask_", "bool", "n_rows", "Rows kept at the end."))
 
     def __init__(self, *, contamination: float = 0.2, family: str = "normal", radius: float | None = None,
                  fit_intercept: bool = True, max_iter: int = 100, max_time: float | None = None,
@@ -185,12 +185,6 @@ class TrimmedLikelihoodClassifier(ClassifierMixin, TrimmedLikelihood):
     contamination, radius, fit_intercept, max_iter, max_time, progress
         As in :class:`TrimmedLikelihoodRegressor`.
 
-    Attributes
-    ----------
-    classes_ : array of shape (2,)
-    coef_, intercept_, inlier_mask_, objective_, n_iter_, converged_, history_
-        As in :class:`TrimmedLikelihoodRegressor`.
-
     Examples
     --------
     >>> from sklearn.datasets import load_breast_cancer
@@ -200,6 +194,13 @@ class TrimmedLikelihoodClassifier(ClassifierMixin, TrimmedLikelihood):
     >>> bool(TrimmedLikelihoodClassifier(contamination=0.05).fit(scale(X), y).score(scale(X), y) > 0.9)
     True
     """
+
+    _state = State(
+        Attribute("classes_", "label", "2"),
+        *OF_RUN,
+        Attribute("coef_", "finite", "n_features"),
+        Attribute("intercept_", "finite"),
+        Attribute("inlier_mask_", "bool", "n_rows", "Rows kept at the end."))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

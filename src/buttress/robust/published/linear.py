@@ -35,8 +35,10 @@ from buttress._checks import (
 )
 from buttress._documented import Documented
 from buttress._rows import counted_once
+from buttress._state import Attribute, State
 from buttress._types import MatrixLike, VectorLike
 from buttress._weights import check_weights, weighted_median
+from buttress.robust.report import OF_RUN
 from buttress.robust.scoring import NORMAL_MEDIAN
 from buttress.solvers.run import Outcome, Step, Steps, all_or_nothing, run
 
@@ -96,16 +98,6 @@ class CRR(RegressorMixin, LinearModel):
     progress : bool, default=False
         Show a progress line.
 
-    Attributes
-    ----------
-    coef_, intercept_ : array of shape (d,), float
-    inlier_mask_ : bool array of shape (n,)
-        Rows whose target was not corrected.
-    correction_ : array of shape (n,)
-        b, what was subtracted from the targets.
-    objective_, n_iter_, converged_, history_
-        How the run ended.
-
     References
     ----------
     Bhatia, Jain, Kamalaruban & Kar, Consistent robust regression, NIPS 2017, algorithm 1.
@@ -120,6 +112,13 @@ class CRR(RegressorMixin, LinearModel):
     >>> CRR(contamination=0.2).fit(X, y).coef_.round(3)
     array([3.])
     """
+
+    _state = State(
+        *OF_RUN,
+        Attribute("coef_", "finite", "n_features"),
+        Attribute("intercept_", "finite"),
+        Attribute("inlier_mask_", "bool", "n_rows", "Rows whose target was not corrected."),
+        Attribute("correction_", "finite", "n_rows", "b, what was subtracted from the targets."))
 
     def __init__(self, *, contamination: float = 0.2, fit_intercept: bool = True, tol: float = 1e-6,
                  max_iter: int = 10_000, max_time: float | None = None, progress: bool = False):
@@ -172,16 +171,6 @@ class STIR(RegressorMixin, LinearModel):
     progress : bool, default=False
         Show a progress line.
 
-    Attributes
-    ----------
-    coef_, intercept_ : array of shape (d,), float
-    scale_ : float
-        Median absolute residual / 0.6745, the standard deviation if the residuals are normal.
-    inlier_mask_ : bool array of shape (n,)
-        Rows with a residual of at most 3 ``scale_``.
-    objective_, n_iter_, converged_, history_
-        How the run ended.
-
     References
     ----------
     Mukhoty, Gopakumar, Jain & Kar, Globally-convergent iteratively reweighted least squares for robust regression
@@ -197,6 +186,14 @@ class STIR(RegressorMixin, LinearModel):
     >>> STIR().fit(X, y).coef_.round(3)
     array([3.])
     """
+
+    _state = State(
+        *OF_RUN,
+        Attribute("coef_", "finite", "n_features"),
+        Attribute("intercept_", "finite"),
+        Attribute("scale_", "nonnegative",
+                  meaning="Median absolute residual / 0.6745, the standard deviation if the residuals are normal."),
+        Attribute("inlier_mask_", "bool", "n_rows", "Rows with a residual of at most 3 ``scale_``."))
 
     def __init__(self, *, truncation: float = 10.0, growth: float = 1.5, fit_intercept: bool = True, tol: float = 1e-6,
                  max_iter: int = 1000, max_time: float | None = None, progress: bool = False):

@@ -28,6 +28,7 @@ from buttress._checks import (
     silent,
 )
 from buttress._documented import Documented, advises
+from buttress._state import Attribute, State
 from buttress._types import (
     Labels,
     MatrixLike,
@@ -193,14 +194,6 @@ class SeverRegressor(RegressorMixin, Sever):
     random_state : int, RandomState or None
         For ``tolerance``.
 
-    Attributes
-    ----------
-    estimator_ : the last model
-    inlier_mask_ : bool array of shape (n,)
-        Training rows it was fitted on.
-    n_iter_ : int
-        Rounds run.
-
     References
     ----------
     Diakonikolas, Kamath, Kane, Li, Steinhardt & Stewart, Sever: a robust meta-algorithm for stochastic optimization,
@@ -216,6 +209,11 @@ class SeverRegressor(RegressorMixin, Sever):
     >>> int(SeverRegressor(contamination=0.1).fit(X, y).inlier_mask_[::10].sum())
     0
     """
+
+    _state = State(
+        Attribute("estimator_", "part", of="BaseEstimator", shares="n_features", meaning="The last model."),
+        Attribute("inlier_mask_", "bool", "n_rows", "Training rows it was fitted on."),
+        Attribute("n_iter_", "count", meaning="Rounds run."))
 
     @all_or_nothing
     def fit(self, X: MatrixLike, y: VectorLike, **metadata: Any) -> "SeverRegressor":
@@ -259,12 +257,6 @@ class SeverClassifier(ClassifierMixin, Sever):
     balanced : bool, default=True
         Score and drop rows within each class. Otherwise a whole class may be dropped.
 
-    Attributes
-    ----------
-    classes_ : array of shape (n_classes,)
-    estimator_, inlier_mask_, n_iter_
-        As in :class:`SeverRegressor`.
-
     References
     ----------
     Diakonikolas, Kamath, Kane, Li, Steinhardt & Stewart, Sever: a robust meta-algorithm for stochastic optimization,
@@ -278,6 +270,12 @@ class SeverClassifier(ClassifierMixin, Sever):
     >>> bool(SeverClassifier(contamination=0.1).fit(X, y).score(X, y) > 0.9)
     True
     """
+
+    _state = State(
+        Attribute("classes_", "label", "n_classes"),
+        Attribute("estimator_", "part", of="BaseEstimator", shares="n_features", meaning="The last model."),
+        Attribute("inlier_mask_", "bool", "n_rows", "Training rows it was fitted on."),
+        Attribute("n_iter_", "count", meaning="Rounds run."))
 
     _machine = KernelClassifier
 

@@ -10,6 +10,7 @@ from buttress._callbacks import step_callback, with_callbacks
 from buttress._checks import Array, check_classes, check_number, check_X_y
 from buttress._predicting import ExpansionPredictions, ExpansionValues
 from buttress._rows import equal_rows
+from buttress._state import Attribute, State
 from buttress._types import MatrixLike, RandomStateLike, Rows, VectorLike
 from buttress._weights import check_weights, weighted_median
 from buttress.certainty.calibration import HeldOut
@@ -21,6 +22,7 @@ from buttress.kernels import KernelLike, Linear, Precomputed
 from buttress.losses import Logistic, Multinomial, Squared
 from buttress.risks import PerClass, Risk
 from buttress.robust.published.descent import KernelRisk
+from buttress.robust.report import OF_RUN
 from buttress.solvers.gradient.descent import StepLike
 from buttress.solvers.gradient.envelope import EnvelopeGradient, envelope_gradient
 from buttress.solvers.gradient.space import Dual
@@ -71,18 +73,6 @@ class KernelRegressor(ExpansionValues, ExpansionIntervals, RegressorMixin, Kerne
     progress : bool, default=False
         Show a progress line.
 
-    Attributes
-    ----------
-    dual_coef_ : array of shape (n,) or (n_landmarks,)
-        Coefficients; of a linear kernel ``coef_``, with one more for a coef0 > 0, in its place.
-    intercept_ : float
-    inlier_mask_ : bool array of shape (n,)
-        Training rows that are kept: those with at least half the weight of the heaviest.
-    weights_ : array of shape (n,)
-        Weight of each training row at the solution, summing to 1.
-    objective_, n_iter_, converged_, history_
-        How the descent ended.
-
     References
     ----------
     Rathnashyam & Gittens, Subquantile minimization for kernel learning in the Huber epsilon-contamination model, 2023.
@@ -98,6 +88,24 @@ class KernelRegressor(ExpansionValues, ExpansionIntervals, RegressorMixin, Kerne
     >>> int((~model.inlier_mask_[::5]).sum())
     10
     """
+
+    _state = State(
+        Attribute("dual_coef_", "finite", "n_centers or n_centers, *",
+                  "Coefficients, a column a class beyond two; of a linear kernel ``coef_``, with one more for a coef0 "
+                  "> 0, in "
+                  "its place."),
+        Attribute("inlier_mask_", "bool", "n_rows",
+                  "Training rows that are kept: those with at least half the weight of the heaviest."),
+        Attribute("weights_", "nonnegative", "n_rows",
+                  "Weight of each training row at the solution, summing to 1."),
+        *OF_RUN,
+        Attribute("intercept_", "finite"),
+        Attribute("expansion_", "part", of="KernelExpansion", shares="n_features",
+                  meaning="The prediction as a function of rows, for attacks."),
+        Attribute("held_out_", "part", of="HeldOutFits", meaning="What the intervals are made of.",
+                  when="once predict_interval was called"),
+        Attribute("_targets", "finite", "n_rows"),
+        Attribute("_row_weights", "nonnegative", "n_rows"))
 
     def __init__(
         self,
@@ -232,13 +240,9 @@ class KernelClassifier(Probabilities, ExpansionPredictions, ClassifierMixin, Ker
     progress
         As in :class:`KernelRegressor`.
 
-    Attributes
+    References
     ----------
-    classes_ : array of shape (n_classes,)
-    dual_coef_ : array of shape (n or n_landmarks,), with a column a class beyond two
-        Coefficients; of a linear kernel ``coef_``, with one more for a coef0 > 0, in its place.
-    inlier_mask_, weights_, objective_, n_iter_, converged_, history_
-        As in :class:`KernelRegressor`.
+    Rathnashyam & Gittens, Subquantile minimization for kernel learning in the Huber epsilon-contamination model, 2023.
 
     Examples
     --------
@@ -249,6 +253,21 @@ class KernelClassifier(Probabilities, ExpansionPredictions, ClassifierMixin, Ker
     >>> bool(model.score(X, y) > 0.9)
     True
     """
+
+    _state = State(
+        Attribute("dual_coef_", "finite", "n_centers or n_centers, *",
+                  "Coefficients, a column a class beyond two; of a linear kernel ``coef_``, with one more for a coef0 "
+                  "> 0, in "
+                  "its place."),
+        Attribute("inlier_mask_", "bool", "n_rows",
+                  "Training rows that are kept: those with at least half the weight of the heaviest."),
+        Attribute("weights_", "nonnegative", "n_rows",
+                  "Weight of each training row at the solution, summing to 1."),
+        *OF_RUN,
+        Attribute("expansion_", "part", of="KernelExpansion", shares="n_features, n_scores",
+                  meaning="The scores as a function of rows, for attacks."),
+        Attribute("contrasts_", "finite", "n_classes, *, n_scores",
+                  "``contrasts_[c] @ scores`` are the leads of class c over its rivals."))
 
     def __init__(
         self,

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from buttress._checks import TINY, Array
+from buttress._state import Attribute, State
 from buttress._types import DenseOrSparse, is_csr
 from buttress.checkpoints.memory import Memory
 from buttress.gram.power_iteration import top_eigenvalue
@@ -88,6 +89,11 @@ class Rate:
     Steps in the intercept are ``intercept`` times as long: next to columns whose size is far from 1 it would move too
     slowly or too fast. Because b is not penalised, the optimum stays the same.
     """
+
+    _state = State(
+        Attribute("first", "nonnegative"),
+        Attribute("decay", "nonnegative"),
+        Attribute("intercept", "nonnegative"))
 
     first: float
     decay: float = 0.0

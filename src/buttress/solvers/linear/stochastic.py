@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from scipy.sparse import issparse
 
 from buttress._checks import TINY, Array
+from buttress._state import Attribute, Lengths, State
 from buttress._types import is_csr
 from buttress.checkpoints.memory import Memory, rng_state, set_rng_state
 from buttress.solvers.linear.epoch import dense_steps, sparse_steps
@@ -28,9 +29,15 @@ MERGED = 10_000  # most rows among which equal ones are merged; with more, findi
 JUDGES = 5_000  # most rows on which the objective is computed; with fewer rows it is exact
 
 
+def _learn_width(mean: "SuffixMean", lengths: Lengths) -> None:
+    lengths["n_features"] = lengths["n_coefficients"] - 1  # the last one is the intercept
+
+
 @dataclass
 class Walk:
     """Where a stochastic descent stands: v and ``carry`` of ``epoch.py``."""
+
+    _state = State(Attribute("v", "finite", "n_features"), Attribute("carry", "finite", "5"))
 
     v: Array
     carry: Array
@@ -66,6 +73,14 @@ class SuffixMean:
     A new sum starts at the additions 1, 2, 4, 8, ...; it replaces the older sum once it holds more than half as many
     iterates.
     """
+
+    _state = State(
+        Attribute("added", "count"),
+        Attribute("size", "count"),
+        Attribute("young_size", "count"),
+        Attribute("total", "finite", "n_coefficients"),
+        Attribute("young", "finite", "n_coefficients"),
+        together=_learn_width)
 
     def __init__(self, d: int):
         self.added = 0

@@ -13,7 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 from uuid import uuid4
 
-from buttress.persistence.errors import ModelFileError
+from buttress.files.container import ModelFileError, Part
 
 # a pipe without a writer would otherwise be waited for
 READ_ONLY = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
@@ -36,7 +36,7 @@ def read_bytes(path: Path, max_bytes: int) -> bytes:
     return content
 
 
-def write_bytes(path: Path, parts: Sequence[bytes]) -> None:
+def write_bytes(path: Path, parts: Sequence[Part]) -> None:
     """Write the parts to ``path``, in place of the file that is there; an OSError names ``path``.
 
     Raises
@@ -56,7 +56,7 @@ def write_bytes(path: Path, parts: Sequence[bytes]) -> None:
         raise type(error)(error.errno, error.strerror, str(path)) from None
 
 
-def _replace(target: Path, parts: Sequence[bytes], mode: int | None) -> None:
+def _replace(target: Path, parts: Sequence[Part], mode: int | None) -> None:
     """Write a temporary file beside ``target``, read it back, and move it there."""
     temporary = target.parent / f"{target.name}.{uuid4().hex}"
     try:
