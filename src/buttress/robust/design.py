@@ -156,8 +156,8 @@ def default_kernel(estimator: Any, X: Any) -> Kernel:
     """Return the estimator's kernel; if neither it nor gamma was chosen, an RBF kernel of several widths.
 
     The gammas are in units of one over the squared length of a typical row. That length is d if columns are scaled.
-    Where nearly all entries are 0, as in counts of words, or rows are much shorter, as pixels between 0 and 1, columns
-    are not scaled; it is then the median of the squared lengths.
+    Where rows are much shorter, as pixels between 0 and 1 or shares of words, columns are not scaled; it is then the
+    median of the squared lengths.
 
     Corrupt rows affect errors, likelihoods and moments of X, so none of these can choose a width. The mean of several
     kernels loses little accuracy where a single width would be enough.
@@ -171,9 +171,7 @@ def _ordinary_length(X: Any) -> float:
     some = X[drawn_rows(X.shape[0])]
     columns = float(X.shape[1])
     length = float(np.median(row_norms(some.astype(np.float64), squared=True))) or columns
-    filled = some.count_nonzero() if issparse(some) else np.count_nonzero(some)
-    mostly_zero = filled < DESIGN.mostly_zero * some.shape[0] * some.shape[1]
-    return length if mostly_zero or length < columns * DESIGN.short else columns
+    return length if length < columns * DESIGN.short else columns
 
 
 def warn_of_near_copies(kernel: Any, X: Any) -> None:
@@ -218,13 +216,13 @@ def _exact_design(kernel: Kernel, X: Any, Z: Any, rng: np.random.RandomState) ->
     unit = _unit(np.diagonal(K))
     features, pivots, L = pivoted_cholesky(np.array(K, order="F"))
     probe = rng.normal(size=len(K))
-    if np.abs(features @ (features.T @ probe) - K @ probe).max() > DESIGN.indefinite * np.abs(K).max() * len(K):
+    if np.abs(features @ (features.T @ probe) - K @ probe).max() > 1e-5 * np.abs(K).max() * len(K):
         raise ValueError(f"The Gram matrix of {kernel!r} is not positive semi-definite. Use such a kernel.")
     few = rng.permutation(len(K))[: DESIGN.coarse]
     coarse = _coarse(K, few)
     isolated = _isolated(K)
     groups = equal_rows(X)
-    if features.shape[1] > DESIGN.full_rank * len(K):
+    if features.shape[1] > 0.6 * len(K):  # so many features cost more than the matrix itself
         ridge: Ridge = GramRidge(K + unit, groups)
 
         def expand(coef: Array) -> KernelExpansion:
@@ -297,4 +295,4 @@ def _isolated(K: Array) -> NDArray[np.bool_]:
     length[length == 0] = np.inf
     near = (np.abs(K) / length).sum(axis=1) / length - 1
     upper = np.median(np.sort(near)[len(near) // 2 :])
-    return (near < max(DESIGN.isolated * upper, DESIGN.isolated_least)) & np.isfinite(length)
+    return (near < max(DESIGN.isolated * upper, 1e-6)) & np.isfinite(length)

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from buttress._checks import Array, warn_user
-from buttress.robust.tuning import MISLEADING, MIXTURE
+from buttress.robust.tuning import MIXTURE
 from buttress.solvers.contamination.residual_law import Fitted
 from buttress.solvers.contamination.share_interval import around
 from buttress.solvers.contamination.trimmed import least_scale, lts_scale
@@ -117,7 +117,7 @@ def what_they_share(
                 "the good rows and the others for corrupt",
                 "model apart whether a target has this value and how large the others are")
     above = float(np.mean(residual[bad] > 0))
-    if max(above, 1 - above) >= MISLEADING.one_side:
+    if max(above, 1 - above) >= 0.95:  # nearly all on one side
         side = "above" if above > 0.5 else "below"
         return (f"they lie {side} what is expected, nearly all of them, as the long tail of prices or salaries does",
                 "fit the logarithm of the targets" if side == "above" and y.min() > 0 else
@@ -126,5 +126,9 @@ def what_they_share(
 
 
 def enough(bad: NDArray[np.bool_]) -> bool:
-    """Say whether the rows named corrupt are enough to ask what they have in common."""
-    return bool(bad.sum() >= max(MISLEADING.named * len(bad), MISLEADING.fewest))
+    """Say whether the rows named corrupt are enough to ask what they have in common.
+
+    A fiftieth is the most that may be named on clean data in silence; fewer than ten have something in common by
+    chance.
+    """
+    return bool(bad.sum() >= max(0.02 * len(bad), 10))

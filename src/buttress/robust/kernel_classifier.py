@@ -290,7 +290,7 @@ def _better_on_landmarks(
 def warn_of_isolated(classes: NDArray[Any], codes: NDArray[np.intp], isolated: NDArray[np.bool_]) -> None:
     """Warn where many rows resemble no other, or all rows of a class, which is then never predicted."""
     fix = "Scale the columns of X (RobustScaler), or lower gamma."
-    if isolated.mean() > RELABEL.many_isolated:
+    if isolated.mean() > 0.1:
         warn_user(f"{isolated.sum()} of {len(isolated)} rows resemble no other row, so their labels cannot be "
                   f"judged and they are left out. {fix}")
     lost = np.setdiff1d(np.arange(len(classes)), codes[~isolated])

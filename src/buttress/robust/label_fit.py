@@ -131,7 +131,7 @@ def _relabelled(task: LabelTask, plain: Scored, tried: "Ridges", first: Flips) -
     """Trim from the plain fit to all rows, then fit all to the labels that are likeliest after that."""
     codes = task.codes
     rate = first.rate if task.share is None else task.share
-    trims = [_concentrated(task, plain.scores, kept, RELABEL.trim_steps) for kept in RELABEL.trims]
+    trims = [_concentrated(task, plain.scores, kept, 3) for kept in RELABEL.trims]
     votes = np.array([label_margins(scores, codes) > 0 for scores, _ in trims])
     flips = first
     last = plain
@@ -151,7 +151,7 @@ def _nothing_to_trim(task: LabelTask, rate: float) -> bool:
     Where rows are many, errors of the labels average out in the plain fit, and trimming blurs its detail.
     """
     slight = RELABEL.slight if task.share is None else 0
-    return not task.design.regime.exact or rate <= slight or len(task.codes) < RELABEL.fewest
+    return not task.design.regime.exact or rate <= slight or len(task.codes) < 4
 
 
 def _alternated(task: LabelTask, alpha: float, flips: Flips, rate: float) -> tuple[Scored, Flips]:
@@ -284,7 +284,7 @@ def confused_fit(task: LabelTask, scores: Array, law: Confusion) -> tuple[Scored
     None where every direction has the rate 0, at first or in the end.
     """
     found = None
-    part = CONFUSION.reopened
+    part = 0.01
     for _ in range(RELABEL.rounds):
         if not law.directions() or (found is not None and task.budget.spent()):
             break
@@ -301,6 +301,6 @@ def _best_alpha(task: LabelTask, likely: NDArray[np.intp], law: Confusion) -> fl
     """Return the ridge under whose scores the labels given are likeliest, the law learned anew for each."""
     alphas, tried = _scores_at_ridges(task, likely, None)
     codes = task.codes[task.design.searched]
-    laws = [run(confusion_steps(scores, codes, law), max_iter=CONFUSION.tried, warn=False, inner=True).state
+    laws = [run(confusion_steps(scores, codes, law), max_iter=8, warn=False, inner=True).state
             for scores in tried]
     return float(alphas[np.argmax([each.objective for each in laws])])

@@ -9,7 +9,6 @@ from scipy.linalg import lstsq
 from buttress._checks import Array
 from buttress._rows import SAMPLES, equal_rows
 from buttress.robust.judged import Found
-from buttress.robust.tuning import LINEAR
 from buttress.solvers.contamination.residual_law import (
     MAD,
     Explained,
@@ -89,7 +88,7 @@ def linear_fit(rows: Rows, n_starts: int, max_iter: int, rng: np.random.RandomSt
         known = looked_again(plain, known, rows.limits)
         return Found(plain, known, robust.n_iter, rows.alpha, clean=True, votes=votes, ends=ends)
     steps = reweighted_steps(rows.ridge, rows.y, robust.fit, robust.known, alpha=rows.alpha, limits=rows.limits)
-    fit, known = budget.run(steps, tol=LINEAR.gain, max_iter=max_iter, inner=False, callback=budget.report).state
+    fit, known = budget.run(steps, tol=0.01, max_iter=max_iter, inner=False, callback=budget.report).state
     known = looked_again(fit, known, rows.limits)
     return Found(fit, known, robust.n_iter, rows.alpha, clean=False, votes=votes, ends=ends)
 
@@ -133,11 +132,11 @@ def _efficient(rows: Rows, part: Rows, fits: list[Fit], max_iter: int, budget: B
 def _m_fit(rows: Rows, start: Fit, max_iter: int, budget: Budget) -> Fitted:
     """Return the M-fit from a trimmed fit, its scale corrected for the degrees of freedom the h rows paid for."""
     residual = rows.y - start.values
-    spent = min(float(np.sum(1 - 1 / start.spread**2)), LINEAR.most_spent * rows.h)
+    spent = min(float(np.sum(1 - 1 / start.spread**2)), TRIMMING.most_spent * rows.h)
     correction = np.sqrt(rows.h / (rows.h - spent))
     scale = max(lts_scale(residual, len(residual) // 2 + 1) * correction, rows.limits.floor)
     steps = m_steps(rows.ridge, rows.y, residual, alpha=rows.alpha, scale=scale)
-    outcome = budget.run(steps, tol=LINEAR.settled, max_iter=max_iter, warn=("max_iter",))
+    outcome = budget.run(steps, tol=1e-4, max_iter=max_iter, warn=("max_iter",))
     fit = outcome.state[0]
     return Fitted(fit, rows.explained(fit), max(outcome.n_iter, 1))
 
@@ -171,7 +170,7 @@ def least_trimmed(
     absolute = _absolute(rows.ridge, rows.y, rows.alpha)
     bounded = rows.ridge.solve(rows.y, _absolute_weights(absolute), rows.alpha)
     tried = 0 if budget.spent() else n_starts
-    ends = [budget.run(concentrate(rows.ridge, rows.y, u, alpha=rows.alpha, h=rows.h), max_iter=LINEAR.steps,
+    ends = [budget.run(concentrate(rows.ridge, rows.y, u, alpha=rows.alpha, h=rows.h), max_iter=30,
                        progress=False) for u in _starts(rows, absolute, tried, rng)]
     different = {end.state[1].tobytes(): end for end in ends}.values()
     best = [end.state[0] for end in sorted(different, key=lambda end: end.objective)[: TRIMMING.followed]]
@@ -187,8 +186,8 @@ def _starts(rows: Rows, absolute: Array, n_starts: int, rng: np.random.RandomSta
     Z = rows.ridge.Z
     n, m = Z.shape
     residuals = [rows.y, absolute, _trimmed_descent(Z, rows.y, rows.h)]
-    for _ in range(n_starts if m < LINEAR.random_below else 0):
-        part = rng.permutation(n)[: min(n, m + LINEAR.beyond_columns)]
+    for _ in range(n_starts if m < 50 else 0):  # of more columns a few rows seldom are all good
+        part = rng.permutation(n)[: min(n, m + 2)]
         exact = lstsq(Z[part], rows.y[part], check_finite=False)[0]
         residuals.append(rows.y - Z @ exact)
     return [smallest(np.abs(r), rows.h) for r in residuals]
@@ -202,19 +201,19 @@ def trimmed_size(n: int, share: float | None) -> int:
 def _absolute(ridge: FeatureRidge, y: Array, alpha: float) -> Array:
     """Return residuals of reweighting towards least absolute deviations."""
     r = y
-    for _ in range(LINEAR.absolute_rounds):
+    for _ in range(30):
         r = y - ridge.solve(y, _absolute_weights(r), alpha).values
     return r
 
 
 def _absolute_weights(r: Array) -> Array:
-    return np.asarray(1 / np.maximum(np.abs(r), LINEAR.least_deviation))
+    return np.asarray(1 / np.maximum(np.abs(r), 1e-3))
 
 
 def _trimmed_descent(Z: Array, y: Array, h: int) -> Array:
     """Return residuals after gradient steps on the h smallest, each of length one over their curvature."""
     w = np.zeros(Z.shape[1])
-    for _ in range(LINEAR.descent_steps):
+    for _ in range(100):
         r = Z @ w - y
         kept = np.flatnonzero(smallest(np.abs(r), h))
         g = Z[kept].T @ r[kept]
@@ -243,7 +242,7 @@ def robust_columns(X: Array, intercept: bool) -> tuple[Array, Array, Array]:
             width[j] *= np.median(off[off > 0])
     Z = np.ones((n, d + intercept))
     np.divide(np.subtract(X, centre, out=Z[:, :d]), width, out=Z[:, :d])
-    return np.clip(Z, -LINEAR.far, LINEAR.far, out=Z), centre, width
+    return np.clip(Z, -1e8, 1e8, out=Z), centre, width
 
 
 @dataclass(frozen=True)

@@ -223,7 +223,7 @@ def mixed_of_many(task: Task, start: Fitted) -> tuple[Fitted, float]:
     """
     design = task.design
     ridge = design.ridge
-    schedule = Schedule(MIXTURE.degrees_of_many, task.rounds, task.max_iter, MIXTURE.settled_of_many)
+    schedule = Schedule(MIXTURE.degrees_of_many, task.rounds, task.max_iter, 0.1)
     state = mixed_at(task, start.known.responsibility, design.unit, design.steady, schedule)
     best = task.alpha
     if best is None:

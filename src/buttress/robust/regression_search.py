@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from buttress._checks import Array
 from buttress.robust.design import Design
-from buttress.robust.tuning import MIXTURE, SEARCH
+from buttress.robust.tuning import MIXTURE
 from buttress.solvers.contamination.residual_law import Fitted, Limits, Schedule, levels, mixture
 from buttress.solvers.contamination.trimmed import concentrate, smallest, within
 from buttress.solvers.contamination.tuning import RESIDUALS, TRIMMING
@@ -70,7 +70,7 @@ def search(task: Task) -> tuple[Fitted, NDArray[np.bool_] | None]:
         votes = np.array([within(end.state[0].loo / end.state[0].spread, TRIMMING.good_within, task.limits.floor)
                           for end in ends])
     best = sorted(ends, key=lambda end: end.objective)[: TRIMMING.followed]
-    schedule = Schedule(MIXTURE.degrees, task.rounds, SEARCH.mixture_steps, RESIDUALS.settled)
+    schedule = Schedule(MIXTURE.degrees, task.rounds, 12, RESIDUALS.settled)
     states = [mixture(design.coarse, y, end.state[0], alpha=design.unit, limits=task.limits, schedule=schedule,
                       budget=Budget()) for end in best]
     return max(states, key=lambda state: state.known.likelihood), votes
@@ -85,7 +85,7 @@ def _concentrated(task: Task, y: Array) -> list[Outcome]:
         if k >= len(fixed) and task.budget.spent():
             break
         steps = concentrate(task.design.coarse, y, u, alpha=task.design.unit, h=h, leave_out=True)
-        ends.append(task.budget.run(steps, max_iter=SEARCH.steps, progress=False))
+        ends.append(task.budget.run(steps, max_iter=10, progress=False))
     return ends
 
 
@@ -96,8 +96,8 @@ def _fixed_starts(ridge: FeatureRidge, y: Array, h: int, alpha: float) -> list[A
     the rows are shifted to one side the middle of the targets lies between the good rows and the bad ones, but one of
     these quantiles among the good ones.
     """
-    central = [smallest(np.abs(y), size) for size in (h, max(len(y) // SEARCH.central_part, 1))]
-    sides = [quantile_fit(ridge, y, part, alpha) for part in (SEARCH.lower_quantile, 1 - SEARCH.lower_quantile)]
+    central = [smallest(np.abs(y), size) for size in (h, max(len(y) // 4, 1))]
+    sides = [quantile_fit(ridge, y, part, alpha) for part in (0.2, 0.8)]
     return [np.ones(len(y)), *central, *(smallest(np.abs(y - side), h) for side in sides)]
 
 
@@ -109,14 +109,14 @@ def quantile_fit(ridge: FeatureRidge, y: Array, quantile: float, alpha: float) -
     """
     values = ridge.solve(y, np.ones(len(y)), alpha).values
     size = float(np.median(np.abs(y - values))) or 1.0
-    for _ in range(SEARCH.quantile_rounds):
+    for _ in range(20):
         r = y - values
         slope = np.where(r > 0, quantile, 1 - quantile)
-        values = ridge.solve(y, slope * size / np.maximum(np.abs(r), SEARCH.smoothed * size), alpha).values
+        values = ridge.solve(y, slope * size / np.maximum(np.abs(r), 0.1 * size), alpha).values
     return values
 
 
 def _random_starts(n: int, n_starts: int, rng: np.random.RandomState) -> list[Array]:
     """Return the weights of starts from random tenths of the rows."""
-    size = min(n, max(n // SEARCH.random_part, SEARCH.random_least))
+    size = min(n, max(n // 10, 5))
     return [np.isin(np.arange(n), rng.permutation(n)[:size]).astype(np.float64) for _ in range(n_starts)]

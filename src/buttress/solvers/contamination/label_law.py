@@ -103,7 +103,7 @@ def _weights(total: Array, rates: Array) -> Array:
     """Return the weights, of sum 1, of log likelihoods (..., R) at R rates, those that are next to 0 left out."""
     cell = np.convolve(np.diff(rates), [0.5, 0.5]) if len(rates) > 1 else np.ones(1)
     weight = np.exp(total - total.max()) * cell
-    weight[weight < LABELS.neglected * weight.max()] = 0
+    weight[weight < 1e-4 * weight.max()] = 0
     return np.asarray(weight / weight.sum())
 
 

@@ -115,7 +115,7 @@ class NoisyLogistic:
     def _follow(self, path: list[Tried], alphas: Array, rate: float | None, held: NDArray[np.bool_]) -> None:
         """Append to ``path`` the fits to the rows not ``held``, one per ridge, until these rows' likelihood falls."""
         coef = self._start()
-        rho = NOISY_LABELS.first_rate if rate is None else rate
+        rho = 0.1 if rate is None else rate
         for alpha in alphas:
             coef, steps = self._rounds(coef, float(alpha), rho)
             scores = self._scores(coef)
@@ -164,7 +164,7 @@ class NoisyLogistic:
             q = self.chances(coef)
             s = curvature(q)
             factor, pull = self._factor(s * self.used, alpha, self.residuals(q, rho) / s[:, None])
-            outcome = self.budget.run(self.steps(coef, factor, alpha, rho, pull), tol=NOISY_LABELS.settled,
+            outcome = self.budget.run(self.steps(coef, factor, alpha, rho, pull), tol=1e-5,
                                       max_iter=NOISY_LABELS.steps, max_time=left, inner=False)
             coef = outcome.state
             n_iter += max(outcome.n_iter, 1)
@@ -265,7 +265,7 @@ class NoisyLogistic:
         (factor, _), _ = self._factor(s, alpha)
         v = np.sum(self.features.times(directions(factor)) ** 2, axis=1)
         sharpen(v, own * v > LEVERAGES.exact_from, factor, self.features.__getitem__)
-        return np.asarray(scores - (v / np.maximum(1 - own * v, NOISY_LABELS.least_free))[:, None] * pull)
+        return np.asarray(scores - (v / np.maximum(1 - own * v, 0.05))[:, None] * pull)
 
 
 def _pull(rho: float, scores: Array, codes: NDArray[np.intp], used: Array) -> Array:

@@ -136,7 +136,7 @@ class Law:
             return good
         bad = 1 - responsibility
         location, width = _outliers(r, bad)
-        least = RESIDUALS.least_rows / len(r)
+        least = 0.5 / len(r)
         share = float(np.clip(bad.mean(), least, RESIDUALS.most_bad)) if limits.share is None else limits.share
         return replace(good, share=share, location=location, width=max(width, RESIDUALS.least_width * good.scale))
 
@@ -198,7 +198,7 @@ def _outliers(r: Array, bad: Array) -> tuple[float, float]:
     """Return the location and width of residuals r (n,) weighted by ``bad`` (n,), robust to a few residuals of 1e9."""
     location = weighted_median(r, bad)
     middle = MAD * weighted_median(np.abs(r - location), bad)
-    clipped = np.minimum(np.abs(r - location), RESIDUALS.clip * middle)
+    clipped = np.minimum(np.abs(r - location), 10.0 * middle)
     return location, float(np.sqrt((bad * clipped**2).sum() / max(bad.sum(), 1e-12)))
 
 
@@ -223,14 +223,14 @@ def _variance(
     near, far = np.linalg.solve(A, aim)
     if far <= 0:
         return one, 0.0
-    return max(float(near), RESIDUALS.least_own * one), float(far)
+    return max(float(near), 1e-3 * one), float(far)
 
 
 def first_law(r: Array, spread: Array, nu: float, limits: Limits) -> Law:
     """Return the law to start from: the scale of the smaller half of residuals, and a wide outlier density around 0."""
-    scale = max(RESIDUALS.first_scale * lts_scale(r / spread, len(r) // 2 + 1), limits.floor)
-    width = max(float(np.quantile(np.abs(r), RESIDUALS.first_quantile)), RESIDUALS.first_width * scale)
-    return Law(scale, nu, RESIDUALS.first_share if limits.share is None else limits.share, 0.0, width)
+    scale = max(0.8 * lts_scale(r / spread, len(r) // 2 + 1), limits.floor)
+    width = max(float(np.quantile(np.abs(r), 0.9)), 4.0 * scale)
+    return Law(scale, nu, 0.3 if limits.share is None else limits.share, 0.0, width)
 
 
 @dataclass(frozen=True)
@@ -258,7 +258,7 @@ def explain(
         cost = shape_cost(len(r[part]))
         found += [(other - cost, law) for other, law in _tried(r[part], spread[part], None, limits, level[part])]
     best, law = max(found, key=lambda pair: pair[0])
-    likely = [(np.exp(other - best), tried) for other, tried in found if other > best - RESIDUALS.neglected]
+    likely = [(np.exp(other - best), tried) for other, tried in found if other > best - 10.0]
     summed = sum(weight * tried.e_step(r, tried.spread(spread, missed, level))[0] for weight, tried in likely)
     responsibility = np.minimum(summed / sum(weight for weight, _ in likely), 1)
     return Explained(law, responsibility, float(best) / len(r[part]))

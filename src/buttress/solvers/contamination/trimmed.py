@@ -66,18 +66,18 @@ def least_scale(y: Array) -> float:
       rain, a code for missing values).
     """
     values, number, counts = np.unique(y, return_inverse=True, return_counts=True)
-    repeated = counts >= max(2, TRIMMING.repeated_share * len(y))
+    repeated = counts >= max(2, 0.01 * len(y))
     if len(values) == 1 or not repeated.any():
         return 0.0
     shared = values[counts.argmax()]
     others = y[number != counts.argmax()]
     near, away = np.quantile(np.abs(others - shared), [NEAR, 0.5])
     floor = 0.0
-    if repeated.sum() > 1 and counts[repeated].sum() > TRIMMING.mostly_repeated * len(y):
+    if repeated.sum() > 1 and counts[repeated].sum() > 0.5 * len(y):
         step = _median_step(values[repeated], counts[repeated])
-        floor = min(step, away) * TRIMMING.part_of_step  # one repeated value may be a code, far from the others
+        floor = min(step, away) * 0.5  # one repeated value may be a code, far from the others
     if counts.max() > TRIMMING.shared_share * len(y):
-        floor = max(floor, min(_spread(others) or away, near) * TRIMMING.part_of_spread)
+        floor = max(floor, min(_spread(others) or away, near) * 0.25)
     return float(floor)
 
 
