@@ -180,12 +180,12 @@ def least_trimmed(
 def _starts(rows: Rows, absolute: Array, n_starts: int, rng: np.random.RandomState) -> list[Array]:
     """Return the weights to start from, each of h rows.
 
-    They are the h targets nearest their middle, the smallest residuals of least absolute deviations and of a trimmed
-    gradient descent from zero, and those of fits to random subsets of d + 2 rows where there are few columns.
+    They are the h targets nearest their middle, the smallest residuals of least absolute deviations, and those of fits
+    to random subsets of d + 2 rows where there are few columns.
     """
     Z = rows.ridge.Z
     n, m = Z.shape
-    residuals = [rows.y, absolute, _trimmed_descent(Z, rows.y, rows.h)]
+    residuals = [rows.y, absolute]
     for _ in range(n_starts if m < 50 else 0):  # of more columns a few rows seldom are all good
         part = rng.permutation(n)[: min(n, m + 2)]
         exact = lstsq(Z[part], rows.y[part], check_finite=False)[0]
@@ -208,21 +208,6 @@ def _absolute(ridge: FeatureRidge, y: Array, alpha: float) -> Array:
 
 def _absolute_weights(r: Array) -> Array:
     return np.asarray(1 / np.maximum(np.abs(r), 1e-3))
-
-
-def _trimmed_descent(Z: Array, y: Array, h: int) -> Array:
-    """Return residuals after gradient steps on the h smallest, each of length one over their curvature."""
-    w = np.zeros(Z.shape[1])
-    for _ in range(100):
-        r = Z @ w - y
-        kept = np.flatnonzero(smallest(np.abs(r), h))
-        g = Z[kept].T @ r[kept]
-        Zg = Z[kept] @ g
-        curvature = Zg @ Zg
-        if not curvature > 0:
-            break
-        w = w - (g @ g) / curvature * g
-    return y - Z @ w
 
 
 def robust_columns(X: Array, intercept: bool) -> tuple[Array, Array, Array]:

@@ -63,7 +63,7 @@ def _fit_and_guard(task: Task, start: Fitted, votes: NDArray[np.bool_] | None) -
     if task.limits.share is not None:
         return robust
     return task.budget.attempt(
-        lambda: guarded(task, start, mixed.fit, robust), otherwise=lambda: robust,
+        lambda: guarded(task, mixed.fit, robust), otherwise=lambda: robust,
         message="The fit was interrupted. The robust fit stays; it was not compared with plain kernel ridge.")
 
 
@@ -75,7 +75,7 @@ def _of_rows_found(task: Task, start: Fitted, votes: NDArray[np.bool_] | None) -
     return Found(mixed.fit, mixed.known, 1, alpha, clean=False, votes=votes)
 
 
-def guarded(task: Task, start: Fitted, mixed: Fit, robust: Found) -> Found:
+def guarded(task: Task, mixed: Fit, robust: Found) -> Found:
     """Return the robust fit where it predicts rows it has not seen better, else the plain one.
 
     The plain fit leaves rows with a huge error out: one of 1e9 would make any fit better than the plain one. Where bad
@@ -84,14 +84,11 @@ def guarded(task: Task, start: Fitted, mixed: Fit, robust: Found) -> Found:
     """
     sigma = np.abs(task.sigma(robust))
     used = np.where((sigma > GUARD.gross) & (np.abs(robust.fit.loo) > GUARD.gross), 0.0, 1.0)
-    gains = task.design.regime.many and _gains_on_coarse_features(task, used, start)
-    found = robust
-    if not gains:
-        plain = _plain_beside(task, used, robust)
-        gains = _gains(task, plain.known, mixed)
-        if not gains and used.all():
-            return plain
-        found = robust if gains else plain
+    plain = _plain_beside(task, used, robust)
+    gains = _gains(task, plain.known, mixed)
+    if not gains and used.all():
+        return plain
+    found = robust if gains else plain
     bad = found.known.responsibility < 0.5
     if not lie_together(task.design, bad):
         return found
@@ -103,16 +100,6 @@ def guarded(task: Task, start: Fitted, mixed: Fit, robust: Found) -> Found:
               "has a step: none is taken as corrupt, and plain kernel ridge is fitted. If they are corrupt, say so by "
               "contamination=.")
     return unsuspecting
-
-
-def _gains_on_coarse_features(task: Task, used: Array, start: Fitted) -> bool:
-    """Say whether the robust fit gains enough already on the coarse features."""
-    coarse = task.design.coarse
-    rows = task.design.searched
-    limits = Limits(task.limits.floor)
-    plain = coarse.solve(task.y[rows], used[rows], task.design.unit)
-    return gains_enough(explain(plain.loo, plain.spread, coarse.missed, limits),
-                        explain(start.fit.loo, start.fit.spread, coarse.missed, limits))
 
 
 def _plain_beside(task: Task, used: Array, robust: Found) -> Found:
