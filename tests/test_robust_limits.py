@@ -11,7 +11,7 @@ from buttress import (
     RobustKernelRegressor,
     RobustLinearRegressor,
 )
-from buttress.robust import label_fit, linear_fit, regression_fit, regression_search
+from buttress.robust import label_fit, linear_fit, regression_fit
 from buttress.robust.design import FEWEST_LANDMARKS, LANDMARK_SECONDS, affordable
 from buttress.solvers.contamination.noisy_logistic import NoisyLogistic
 from buttress.solvers.ridge.leave_one_out import FeatureRidge
@@ -151,8 +151,8 @@ def test_a_fit_that_leaves_nothing_out_says_nothing_of_time(model):
 
 
 def test_random_starts_end_with_the_time(monkeypatch):
-    starts, concentrate = [], regression_search.concentrate
-    monkeypatch.setattr(regression_search, "concentrate",
+    starts, concentrate = [], regression_fit.concentrate
+    monkeypatch.setattr(regression_fit, "concentrate",
                         lambda *args, **options: starts.append(1) or concentrate(*args, **options))
     with pytest.warns(NotConvergedWarning):
         RobustKernelRegressor(n_starts=50, max_time=1e-9, random_state=0).fit(X, Y)

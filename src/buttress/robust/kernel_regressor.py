@@ -21,8 +21,7 @@ from buttress.robust.judged import (
     scaled_targets,
     warn_of_misleading,
 )
-from buttress.robust.regression_fit import place_explains, robust_fit
-from buttress.robust.regression_search import Task
+from buttress.robust.regression_fit import Task, place_explains, robust_fit
 from buttress.robust.report import OF_ROWS, row_keys
 from buttress.solvers.contamination.residual_law import Limits
 from buttress.solvers.contamination.share_interval import residual_shares
