@@ -29,7 +29,8 @@ TABLE = re.compile(r"(?:^\|.*\|[ ]*\n?)+", flags=re.M)
 class Result:
     """A table and where it comes from.
 
-    ``commit`` and ``date`` are those of the run. ``transcribed`` says that it was copied from a page that stated the
+    ``commit`` and ``date`` are those of the run; a commit that ends in "-dirty" had changes beside it, and the tests
+    refuse the table. ``transcribed`` says that it was copied from a page that stated the
     command alone: they are then those of the last change to its rows there.
     """
 
@@ -72,7 +73,8 @@ def write(name: str, result: Result) -> Path:
 
 def of_today(command: str, columns: Sequence[str], rows: Iterable[Sequence[object]], machine: str = "") -> Result:
     """Return a table measured just now, at the commit that is checked out."""
-    asked = subprocess.run(["git", "describe", "--always", "--dirty"], cwd=ROOT, capture_output=True, text=True)
+    asked = subprocess.run(["git", "describe", "--always", "--dirty", "--exclude=*"], cwd=ROOT, capture_output=True,
+                           text=True)
     cells = [[str(cell) for cell in row] for row in rows]
     today = f"{datetime.now(UTC):%Y-%m-%d}"
     return Result(command, asked.stdout.strip() or "unknown", today, list(columns), cells, machine=machine)
@@ -98,9 +100,10 @@ def main() -> None:
     printed = tables(ran.stdout)
     if len(names) > len(printed):
         sys.exit(f"{len(names)} names were given, and {len(printed)} tables printed.")
-    for name, (columns, *rows) in zip(names, printed, strict=False):
+    made = [of_today(shlex.join(command), columns, rows) for columns, *rows in printed]
+    for name, table in zip(names, made, strict=False):
         if name != "-":
-            print(f"Written: {write(name, of_today(shlex.join(command), columns, rows))}")
+            print(f"Written: {write(name, table)}")
 
 
 if __name__ == "__main__":

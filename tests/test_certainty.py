@@ -19,6 +19,7 @@ from buttress import (
     SVC,
     SVR,
     AdversarialSVC,
+    AdvSVM,
     KernelClassifier,
     LinearSVC,
     RobustKernelClassifier,
@@ -37,7 +38,7 @@ from buttress.solvers.run import Budget
 from buttress.svm import classifier
 from buttress.svm.selection import CS, GAMMAS, left_out_error, left_out_risk, walk
 
-RKHS = {"defense": "rkhs", "C": 100.0, "eps": 1e-3, "random_state": 0}
+RKHS = {"C": 100.0, "eps": 1e-3, "random_state": 0}
 CLASSIFIERS = [
     SVC(),
     SVC(multi_class="ovr"),
@@ -46,8 +47,8 @@ CLASSIFIERS = [
     LinearSVC(loss="squared_hinge"),
     LinearSVC(solver="gd", max_iter=100),
     LinearSVC(solver="sgd", random_state=0, max_iter=10),
-    AdversarialSVC(defense="input", random_state=0, max_iter=20),
-    AdversarialSVC(**RKHS),
+    AdversarialSVC(random_state=0, max_iter=20),
+    AdvSVM(**RKHS),
     KernelClassifier(),
     RobustKernelClassifier(random_state=0),
 ]
@@ -368,7 +369,7 @@ def test_the_threshold_is_the_exact_conformal_one():
 def test_some_rows_stand_for_all_in_the_curvature(solver, monkeypatch):
     """A drawn half of the rows has nearly the left-out scores that it has among all, and each class is in it."""
     X, y = make_blobs([400, 400, 2], centers=[[0, 0], [1, 1], [4, 0]], cluster_std=0.8, random_state=0)
-    model = AdversarialSVC(solver=solver, **RKHS)
+    model = AdvSVM(solver=solver, **RKHS)
     every = clone(model).fit(X, y)._certainty.held
     monkeypatch.setattr(held_out, "SCORED", 400)
     some = clone(model).fit(X, y)._certainty.held
@@ -381,7 +382,7 @@ def test_some_rows_stand_for_all_in_the_curvature(solver, monkeypatch):
     assert moved < 0.2 * np.sqrt(np.mean(away**2))
 
 
-KINDS = [SVC(), LinearSVC(), AdversarialSVC(defense="input", random_state=0, max_iter=20), AdversarialSVC(**RKHS),
+KINDS = [SVC(), LinearSVC(), AdversarialSVC(random_state=0, max_iter=20), AdvSVM(**RKHS),
          KernelClassifier(), RobustKernelClassifier(random_state=0)]
 @pytest.mark.parametrize("model", KINDS, ids=str)
 def test_coverages_that_cannot_be_had_are_refused(model):

@@ -44,7 +44,7 @@ def test_every_table_has_its_file_and_every_file_is_shown_once():
 def test_a_table_says_how_it_came_to_be(name):
     kept = results.read(name)
     assert re.fullmatch(r"\d{4}-\d{2}-\d{2}", kept.date)
-    assert re.fullmatch(r"[0-9a-f]{7,40}(-dirty)?", kept.commit)
+    assert re.fullmatch(r"[0-9a-f]{7,40}", kept.commit), "commit the code first, then run it"
     assert kept.rows
     scripts = re.findall(r"\S+\.py\b", kept.command)
     assert scripts or kept.command.startswith(("python -m ", "buttress ", "pytest "))

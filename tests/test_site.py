@@ -14,6 +14,7 @@ ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 MADE = {"gallery", "generated", "uses"}  # folders that the build writes
+MOST_WORDS = 1500  # of a page; those of the claims are read by their check
 
 if not (DOCS / "conf.py").exists():
     pytest.skip("the site is built from a checkout", allow_module_level=True)
@@ -127,3 +128,9 @@ def places(page):
     """The anchors of a page's headings."""
     headings = re.findall(r"^#+ (.*)$", page.read_text(encoding="utf-8"), flags=re.M)
     return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("page", [page for page in pages() if "claims" not in page.parts], ids=lambda page: page.stem)
+def test_a_page_is_for_a_reader(page):
+    words = len(page.read_text(encoding="utf-8").split())
+    assert words <= MOST_WORDS, f"{words} words, tables too: split the page by its purposes, or cut it"

@@ -10,8 +10,7 @@ from buttress.checkpoints.memory import from_bytes, to_parts
 from buttress.gram.rows import KernelRows
 from buttress.kernels import RBF
 from buttress.solvers.qp import smo
-from buttress.solvers.qp.interior_point import feasible
-from buttress.solvers.qp.program import QP
+from buttress.solvers.qp.program import QP, feasible
 from buttress.solvers.qp.smo import block_smo
 from buttress.solvers.qp.subspace import PAST, Past, remembered, subspace_step
 from buttress.solvers.run import run

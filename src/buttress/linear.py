@@ -33,7 +33,6 @@ from buttress._weights import check_weights, class_weights
 from buttress.certainty.calibration import HeldOut
 from buttress.certainty.linear_machine import left_out_scores
 from buttress.certainty.probabilities import Certainty, Probabilities
-from buttress.checkpoints.resumable import resumable
 from buttress.expansion import KernelExpansion, binary_contrasts, rival_contrasts
 from buttress.kernels import Linear
 from buttress.solvers.linear.one_machine import SOLVERS, Machine, chosen_solver, course, hyperplane, machine_of
@@ -90,11 +89,6 @@ class LinearSVC(Probabilities, CallbackSupportMixin, ClassifierMixin, BaseEstima
         Of the order of the rows in "sgd".
     progress : bool, default=False
         Show a progress line.
-    checkpoint : str or None, default=None
-        Folder in which the fit keeps, every few seconds, what it needs to go on if its process is killed.
-    resume : bool or "approximately", default=False
-        True: go on from what ``checkpoint`` holds of this fit, to the same bits, or start if it holds nothing.
-        "approximately" accepts other versions or threads.
 
     Notes
     -----
@@ -165,8 +159,6 @@ class LinearSVC(Probabilities, CallbackSupportMixin, ClassifierMixin, BaseEstima
         max_time: float | None = None,
         random_state: int | np.random.RandomState | None = None,
         progress: bool = False,
-        checkpoint: str | None = None,
-        resume: bool | str = False,
     ):
         self.C = C
         self.loss = loss
@@ -182,8 +174,6 @@ class LinearSVC(Probabilities, CallbackSupportMixin, ClassifierMixin, BaseEstima
         self.max_time = max_time
         self.random_state = random_state
         self.progress = progress
-        self.checkpoint = checkpoint
-        self.resume = resume
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -191,7 +181,6 @@ class LinearSVC(Probabilities, CallbackSupportMixin, ClassifierMixin, BaseEstima
         return tags
 
     @all_or_nothing
-    @resumable
     @with_callbacks
     def fit(self, X: MatrixLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> "LinearSVC":
         """Fit to X of shape (n, d), dense or sparse, and class labels y of shape (n,); returns self.

@@ -25,7 +25,6 @@ from buttress._state import Attribute, State
 from buttress._suggest import LARGEST
 from buttress._types import BoundsLike, MatrixLike, Rows, VectorLike
 from buttress._weights import check_weights
-from buttress.checkpoints.resumable import resumable
 from buttress.expansion import KernelExpansion, binary_contrasts, rival_contrasts
 from buttress.kernels import Linear
 from buttress.solvers.linear.ball_attack import ball_descent
@@ -83,11 +82,6 @@ class AdversarialLinearSVC(Documented, CallbackSupportMixin, ExpansionPrediction
         Most seconds a fit.
     progress : bool, default=False
         Show a progress line.
-    checkpoint : str or None, default=None
-        Folder in which the fit keeps, every few seconds, what it needs to go on if its process is killed.
-    resume : bool or "approximately", default=False
-        True: go on from what ``checkpoint`` holds of this fit, to the same bits, or start if it holds nothing.
-        "approximately" accepts other versions or threads.
 
     References
     ----------
@@ -138,8 +132,6 @@ class AdversarialLinearSVC(Documented, CallbackSupportMixin, ExpansionPrediction
         max_iter: int = 200,
         max_time: float | None = None,
         progress: bool = False,
-        checkpoint: str | None = None,
-        resume: bool | str = False,
     ):
         self.C = C
         self.attack = attack
@@ -152,11 +144,8 @@ class AdversarialLinearSVC(Documented, CallbackSupportMixin, ExpansionPrediction
         self.max_iter = max_iter
         self.max_time = max_time
         self.progress = progress
-        self.checkpoint = checkpoint
-        self.resume = resume
 
     @all_or_nothing
-    @resumable
     @with_callbacks
     def fit(self, X: MatrixLike, y: VectorLike, sample_weight: ArrayLike | None = None) -> "AdversarialLinearSVC":
         """Fit to X of shape (n, d) and class labels y of shape (n,); returns self.

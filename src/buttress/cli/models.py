@@ -207,7 +207,7 @@ def _as_lines(found: "Robustness") -> str:
 
 @app.command(short_help="Show what is in a model file.")
 def inspect(model: Annotated[Path, typer.Argument(help="A model file, of buttress train, fit or save.")]) -> None:
-    """Show what is in a model file: when and by what it was written, its columns, classes, score and certificate."""
+    """Show what is in a model file: when and by what it was written, its columns, classes, score and optimality gap."""
     check_input(model)
     from buttress.audit.models.describing import describe
     from buttress.persistence import read

@@ -15,6 +15,7 @@ from uuid import uuid4
 
 from buttress.files.container import ModelFileError, Part
 
+UNFINISHED = ".unfinished"  # how the names of files end that are being written, or were when their process was killed
 # a pipe without a writer would otherwise be waited for
 READ_ONLY = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
 
@@ -58,7 +59,7 @@ def write_bytes(path: Path, parts: Sequence[Part]) -> None:
 
 def _replace(target: Path, parts: Sequence[Part], mode: int | None) -> None:
     """Write a temporary file beside ``target``, read it back, and move it there."""
-    temporary = target.parent / f"{target.name}.{uuid4().hex}"
+    temporary = target.parent / f"{target.name}.{uuid4().hex}{UNFINISHED}"
     try:
         with temporary.open("xb") as file:
             file.writelines(parts)

@@ -39,6 +39,7 @@ TRIED_COLUMNS = 512  # columns of that comparison
 # |x|^2 + |z|^2 - 2 x'z is off by a few roundings of |x|^2 + |z|^2. Closer pairs than this share of it are computed from
 # differences of their coordinates, which keeps 12 digits of the distance.
 CLOSE = 1e-4
+FAR = 9.0  # times the median squared distance from the middle: rows beyond are never left in float32
 # gamma |x|^2: of the RBF kernel so are pairs of rows that are both longer than this. Where one is shorter, rounding
 # changes the value by some 1e-12 at most, or it is below 1e-37.
 LONG = 500.0
@@ -352,6 +353,17 @@ def shifted(X: Array, centre: Array | float, real: DTypeLike) -> Array:
         np.subtract(X[start : start + PANEL], centre, out=moved[start : start + PANEL], dtype=np.float64,
                     casting="same_kind")
     return moved
+
+
+def far_rows(X: DenseOrSparse) -> Mask:
+    """Return which rows are three times as far from the middle (sparse ones: from 0) as half of them are."""
+    if is_csr(X):
+        squared = squared_lengths(X)
+    else:
+        centre = middle(X).astype(np.float64)
+        squared = np.concatenate([squared_lengths(X[top : top + PANEL] - centre) for top in range(0, len(X), PANEL)])
+    found: Mask = squared > FAR * np.median(squared)
+    return found
 
 
 def worst_error(kernel: Kernel, X: DenseOrSparse, single: Entries) -> float:

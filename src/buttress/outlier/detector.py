@@ -17,7 +17,7 @@ from buttress.certainty.novelty import left_out_distances, p_values, rejected, r
 from buttress.expansion import KernelExpansion
 from buttress.gram.spectrum import POLICIES, correct, is_definite
 from buttress.kernels import Kernel, centers
-from buttress.solvers.qp.ball import Ball
+from buttress.solvers.ball.soft_ball import Ball
 
 # what both estimators hold alike
 OF_BALLS = (

@@ -20,16 +20,6 @@ def used_columns(table: Table, keys: Sequence[str]) -> list[str]:
     return list(dict.fromkeys([*table.features, *filter(None, (table.label, table.weights)), *keys]))
 
 
-def check_case(table: str, columns: Sequence[str]) -> None:
-    """Refuse two columns of a frame that differ in case alone: DuckDB takes them for one."""
-    known: dict[str, str] = {}
-    for column in columns:
-        other = known.setdefault(column.casefold(), column)
-        if other != column:
-            raise ValueError(f"DuckDB takes columns {other!r} and {column!r} of table {table!r} for one. Rename one of "
-                             "them, or use engine='memory'.")
-
-
 def check_feature(table: str, column: str, kind: str, n_null: int, largest: float) -> None:
     """Refuse NULL, NaN, times, and numbers whose ``largest`` magnitude is beyond 1e100."""
     if n_null:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from buttress._checks import near
 from buttress._state import Attribute, State
 from buttress.relational.sources.databases import Connection
+from buttress.relational.sources.dialects import dialect_of
 from buttress.relational.sources.tables import Source, check_source, column_names, connected
 
 OF_A_PAIR = 'Each entry of on must be ("table.column", "table.column"), or have "left" as third. Got {!r}.'
@@ -336,6 +337,12 @@ def _check_once(column: str, table: Table, columns: Sequence[str]) -> None:
         raise missing(column, table, columns)
     if columns.count(column) > 1:
         raise ValueError(f"Table {table.name!r} has {columns.count(column)} columns called {column!r}. Rename one.")
+    if isinstance(table.source, tuple):
+        dialect = dialect_of(table.source[0])
+        alike = [name for name in columns if dialect.fold(name) == dialect.fold(column)]
+        if len(alike) > 1:
+            raise ValueError(f"{dialect.name} takes columns {alike[0]!r} and {alike[1]!r} of table {table.name!r} for "
+                             "one. Rename one of them, in a view.")
 
 
 def missing(column: str, table: Table, columns: Sequence[str]) -> ValueError:

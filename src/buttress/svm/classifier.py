@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
-from buttress._callbacks import CallbackSupportMixin, showing, step_callback, with_callbacks
+from buttress._callbacks import CallbackSupportMixin, step_callback, with_callbacks
 from buttress._checks import Array, check_classes, check_option, check_X_y
 from buttress._documented import CLASSIFIER, advises
 from buttress._predicting import rows_to_score, sparse_or_dense
@@ -22,8 +22,8 @@ from buttress.certainty.probabilities import Certainty, Probabilities
 from buttress.checkpoints.resumable import resumable
 from buttress.gram.rows import KernelRows
 from buttress.kernels import Kernel, fitted_kernel, is_precomputed
-from buttress.solvers.qp.machines import Start, SVMSolution, classifier_qp, hard_margin
-from buttress.solvers.qp.solve import solve
+from buttress.solvers.qp.program import Start, classifier_qp
+from buttress.solvers.qp.solve import SVMSolution, hard_margin, solve
 from buttress.solvers.run import all_or_nothing, countdown
 from buttress.svm.device import scorer
 from buttress.svm.indefinite import Settled, settled_on
@@ -41,7 +41,7 @@ def _check_codes(model: "SVC", lengths: Lengths) -> None:
 
 
 class SVC(Probabilities, CallbackSupportMixin, ClassifierMixin, BaseEstimator):
-    """Kernel support vector classifier, exact, with a certificate of optimality.
+    """Kernel support vector classifier, exact, with an optimality gap.
 
     Minimises 1/2 ||w||^2 + sum_i C_i max(0, 1 - y_i (w'phi(x_i) + b)), C_i = C * class weight * sample weight, by block
     decomposition of its dual; more than two classes are split into pairs that vote, as in libsvm, or into one problem
@@ -80,7 +80,7 @@ class SVC(Probabilities, CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         Beyond two classes: one problem a pair of classes, which vote, or one a class against the rest.
     indefinite : {"warn", "raise", "clip", "flip", "shift", "krein"}, default="warn"
         For a kernel that is not positive definite on the data (sigmoid, some functions and Gram matrices): solve to a
-        stationary point with a warning and no certificate, refuse, or change the spectrum of the Gram matrix (up to
+        stationary point with a warning and no optimality gap, refuse, or change the spectrum of the Gram matrix (up to
         5,000 rows): negative eigenvalues to 0, to their absolute values, all shifted up, or the Krein-space machine.
     warm_start : bool, default=False
         Start from the previous fit's solution if it had as many rows; they should be the same rows in the same order.
@@ -203,7 +203,8 @@ class SVC(Probabilities, CallbackSupportMixin, ClassifierMixin, BaseEstimator):
             return self
         previous = recalled(self) if self.warm_start else None
         task = self._prepare(X, y, sample_weight)
-        self._solve(task, None if previous is None else self._starts(task, previous))
+        starts = None if previous is None else self._starts(task, previous)
+        self._solve(task, starts)
         return self
 
     def _adopt(self, best: "SVC") -> None:
@@ -267,8 +268,8 @@ class SVC(Probabilities, CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         solutions: list[SVMSolution] = []
         for column, (rows, index, y) in enumerate(problems):
             last = column == len(problems) - 1  # only then a step is a model
-            report = showing(task.report, task.at(coef, solutions, index, y)) if last else task.report
-            limits = limits_of(self, report, convex=task.settled.convex, max_time=left(), inner=inner or not last)
+            limits = limits_of(self, convex=task.settled.convex, max_time=left(), inner=inner or not last,
+                               report=task.reporting(coef, solutions, index, y) if last else task.report)
             if np.isinf(self.C):
                 solution = hard_margin(rows, y, limits)
             else:
@@ -299,9 +300,9 @@ class SVC(Probabilities, CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         start[task.order] = coef
         remember(self, start)
         intercept = np.array([solution.intercept for solution in solutions])
+        self._set_certificate(task, solutions)
         for name, value in task.described(coef, intercept).items():
             setattr(self, name, value)
-        self._set_certificate(task, solutions)
 
     def _keep_left_out(self, task: Task, problems: list[Solved]) -> None:
         n = task.X.shape[0]

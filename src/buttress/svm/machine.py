@@ -95,7 +95,7 @@ def kernel_rows(
 
 
 def limits_of(
-    model: Machine, report: Callable[[Step], bool | None] | None, *, convex: bool, max_time: float | None = None,
+    model: Machine, *, convex: bool, max_time: float | None, report: Callable[[Step], bool | None] | None,
     inner: bool = False,
 ) -> Limits:
     """Return the limits that a model's parameters ask for."""

@@ -22,9 +22,8 @@ from buttress.checkpoints.resumable import resumable
 from buttress.gram.entries import Index
 from buttress.kernels import Kernel, Precomputed, fitted_kernel, is_precomputed
 from buttress.solvers.linear.intercept import best_intercept
-from buttress.solvers.qp.machines import Start, SVMSolution, regressor_qp
-from buttress.solvers.qp.program import Point
-from buttress.solvers.qp.solve import solve
+from buttress.solvers.qp.program import Point, Start, regressor_qp
+from buttress.solvers.qp.solve import SVMSolution, solve
 from buttress.solvers.run import Step, all_or_nothing
 from buttress.svm.device import scorer
 from buttress.svm.indefinite import Settled, settled_on
@@ -42,7 +41,7 @@ from buttress.svm.machine import (
 
 
 class SVR(Documented, ExpansionIntervals, CallbackSupportMixin, RegressorMixin, BaseEstimator):
-    """Kernel support vector regressor, exact, with a certificate of optimality.
+    """Kernel support vector regressor, exact, with an optimality gap.
 
     Minimises 1/2 ||w||^2 + sum_i C_i max(0, |y_i - w'phi(x_i) - b| - epsilon), C_i = C * sample weight, by block
     decomposition of its dual in n variables (not 2n: the two multipliers of a row are never both positive).
@@ -155,7 +154,7 @@ class SVR(Documented, ExpansionIntervals, CallbackSupportMixin, RegressorMixin, 
         qp = regressor_qp(shared, targets[used], self.C * weight[used], self.epsilon, near)
         model_of = partial(self._at, kernel, rows, used, settled, targets, weight)
         report = showing(step_callback(self, rows, targets, None), model_of)
-        solution = solve(qp, limits_of(self, report, convex=settled.convex, max_time=self.max_time))
+        solution = solve(qp, limits_of(self, convex=settled.convex, max_time=self.max_time, report=report))
         self.n_kernel_rows_ = shared.n_computed
         self.n_negative_curvature_ = 0 if settled.convex else solution.downwards
         numbers = np.unique(targets, return_inverse=True)[1].reshape(-1)

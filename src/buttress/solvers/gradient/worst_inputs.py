@@ -13,19 +13,17 @@ over the first quarter, and steps shrink to 0. All of it runs on the device of X
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
 
-from buttress._arrays import Place, namespace, place_of, to_numpy
+from buttress._arrays import namespace
 from buttress._checks import Array
 from buttress._types import Rows
-from buttress.checkpoints.memory import Memory, rng_state, set_rng_state
 from buttress.kernels import Kernel
 from buttress.kernels.named import stretched
 from buttress.kernels.points import Point, centred
-from buttress.solvers.run import SPENT, Step, Steps, restartable
+from buttress.solvers.run import SPENT, Step, Steps
 
 # Adam's running means: the share of the old value that is kept, the share of the new one, and the least divisor. The
 # share kept of squares is below the usual .999. The trial that chose it is not recorded.
@@ -108,11 +106,9 @@ def _pull(values: Array, machine: Machine, V: Array) -> Array:
     return pull
 
 
-@restartable
 def joint_descent(
     kernel: Kernel, X: Array, V: Array, machine: Machine, *, C: float, worst: Worst, batch: int, iterations: int,
     trained: Trained, rng: np.random.RandomState, left: Callable[[], float | None] = lambda: None,
-    memory: Memory | None = None,
 ) -> Steps:
     """Yield machines from a start; V (n, r, k) are the contrasts of each row's class.
 
@@ -121,21 +117,13 @@ def joint_descent(
     are ``left`` within a step.
     """
     n, ridge = len(X), 1 / (C * len(X))
-    if memory is not None:
-        set_rng_state(rng, memory["first"])
-    first = rng_state(rng)
     judged = rng.permutation(n)[:JUDGED_ROWS]
     shapes = [part.shape for part in vars(machine).values()]
     z, rates = _flat(machine), _rates(machine, _deviation(X), trained)
     adam = Adam(0 * z, first_rate=1.0, cooling=np.inf)
-    if memory is not None:
-        z = resumed(memory, adam, rng, place_of(X))
-        machine = _shaped(z, shapes) if adam.t else machine
     while True:
-        drawn = rng_state(rng)  # before the objective, whose worst inputs start at random
         objective = _objective(kernel, V, judged, machine, ridge, worst)
-        yield Step(machine, objective=objective, done=adam.t >= iterations, iterations=min(adam.t, ITERATIONS),
-                   memory=partial(descent_memory, z, adam, drawn, first))
+        yield Step(machine, objective=objective, done=adam.t >= iterations, iterations=min(adam.t, ITERATIONS))
         for _ in range(ITERATIONS):
             check_time(left)
             rows = np.arange(n) if n <= batch else rng.choice(n, batch, replace=False)
@@ -216,19 +204,6 @@ def _shaped(z: Array, shapes: list[tuple[int, ...]]) -> Machine:
     return Machine(*(z[start:end].reshape(shape) for start, end, shape in zip(starts, ends, shapes, strict=True)))
 
 
-def descent_memory(z: Array, adam: "Adam", drawn: Memory, first: Memory) -> Memory:
-    """Return what a descent goes on from: its random generator now, and first of all, when it drew the rows it judges.
-    """
-    return {"z": to_numpy(z), "adam": adam.memory(), "rng": drawn, "first": first}
-
-
-def resumed(memory: Memory, adam: "Adam", rng: np.random.RandomState, place: Place) -> Array:
-    """Put ``adam`` and the random generator back where a descent's memory left them, and return its parameters z."""
-    adam.restore(memory["adam"], place)
-    set_rng_state(rng, memory["rng"])
-    return place(memory["z"])
-
-
 class Adam:
     """Adam's steps, with decreasing size: running means of the gradient and of its square after t gradients."""
 
@@ -238,16 +213,6 @@ class Adam:
         self.t = 0
         self.cooling = cooling
         self.rate = first_rate * max(1.0, float(abs(start).max()))
-
-    def memory(self) -> Memory:
-        """Return the running means and how many gradients they are of."""
-        return {"mean": to_numpy(self.mean + 0), "square": to_numpy(self.square + 0), "t": self.t}
-
-    def restore(self, memory: Memory, place: Place) -> None:
-        """Return to an earlier state."""
-        self.mean = place(memory["mean"]) + 0  # both change in place
-        self.square = place(memory["square"]) + 0
-        self.t = memory["t"]
 
     def step(self, g: Array) -> Array:
         """Return what to subtract for the gradient g."""

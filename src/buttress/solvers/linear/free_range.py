@@ -17,8 +17,7 @@ Sources: Zhou, Kantarcioglu, Thuraisingham & Xi (2012), their free-range model; 
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import dataclass
 from typing import cast
 
 import numpy as np
@@ -27,9 +26,8 @@ from scipy.linalg import LinAlgError, blas, cho_factor, cho_solve
 
 from buttress._checks import TINY, Array
 from buttress._rows import drawn_rows
-from buttress.checkpoints.memory import Memory
 from buttress.solvers.linear.intercept import hinge_intercept
-from buttress.solvers.run import Step, Steps, restartable, run
+from buttress.solvers.run import Step, Steps, run
 
 RIDGES = (0.0, 1e-14, 1e-11, 1e-8)  # of the diagonal: what is added to it, in turn, until its matrix has a factor
 BAND = 1500  # rows near the margin in the first round; the number doubles while fixed rows are violated
@@ -179,13 +177,12 @@ class Point:
         return Point(*(value + length * change for value, change in pairs))
 
 
-@restartable
-def interior_point(program: Program, *, memory: Memory | None = None) -> Steps:
+def interior_point(program: Program) -> Steps:
     """Yield (w, b, a) of the rows solved for; the gap is relative to the primal objective with the fixed rows."""
-    point = starting_point(program) if memory is None else Point(**memory)
+    point = starting_point(program)
     c = program.c
     while True:
-        yield replace(progress(program, point), memory=partial(vars, point))
+        yield progress(program, point)
         products = [(point.a, point.slack), (c - point.a, point.loss), (point.v, point.z)]
         count = sum(len(left) for left, _ in products)
         mu = sum(float(left @ right) for left, right in products) / count

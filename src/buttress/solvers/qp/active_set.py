@@ -13,6 +13,7 @@ import scipy.linalg
 from buttress._checks import Array
 from buttress.gram.compiled import WIDTH_MULTIPLE
 from buttress.gram.rows import Index, KernelRows
+from buttress.kernels import Linear
 from buttress.solvers.qp.pairs import pair_updates
 from buttress.solvers.qp.program import QP, Point, violation
 
@@ -22,6 +23,7 @@ ROUNDED_VIOLATION = 1e-12  # a KKT violation this small, relative to the largest
 LEAST_ROUNDS = 100  # rounds that every program gets
 SPARE_ROUNDS = 30_000  # divided by n: rounds added to those, because the rounds of small programs are cheap
 STEP_SECONDS = 1e-9  # times n^3: what a step takes at most, where K is singular and all variables are free; one thread
+ROUGH = 1e-7  # of the range of the linear terms: the violation from which on Newton steps minimise over a simplex
 SINGULAR = 1e-13  # relative singular values below this count as 0 where K is singular on the free variables
 
 
@@ -36,6 +38,25 @@ def exact_finish(
     gram = padded_gram(qp.rows) if at.gram is None else at.gram
     most = rounds_of(len(at.b)) if rounds is None else rounds
     return replace(at, b=_rounds(qp, gram, at.b, most, left), stored=None, gram=gram)
+
+
+def simplex_minimiser(U: Array, a: Array) -> Array:
+    """Return the v of shape (k,) that minimises 1/2 ||U'v||^2 - a.v over v >= 0 with sum(v) = 1, U of shape (k, d).
+
+    >>> simplex_minimiser(np.eye(2), np.array([0.0, 0.5])).round(6)
+    array([0.25, 0.75])
+    """
+    k = len(a)
+    none = np.zeros(k)
+    v = np.zeros(k)
+    rows = KernelRows(Linear(), U, real=np.float64)
+    v[(a - 0.5 * rows.diagonal).argmax()] = 1.0
+    qp = QP(rows, a, none, np.ones(k), v, none)
+    gram = padded_gram(rows)
+    g = np.zeros(gram.shape[1])
+    g[:k] = gram[:, :k] @ v - a
+    pair_updates(gram, g, v, none, qp.hi, none, ROUGH * float(np.ptp(a)), LEAST_ROUNDS * k)
+    return exact_finish(qp, Point(v, gram=gram)).b
 
 
 def rounds_of(n: int) -> int:

@@ -14,9 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from buttress._checks import Array
-from buttress._types import DenseOrSparse, Mask, is_csr
-from buttress.gram.entries import PANEL
-from buttress.kernels.kernel import middle, squared_lengths
+from buttress._types import Mask
 from buttress.solvers.linear.intercept import best_intercept
 from buttress.solvers.qp.compiled import gap_and_dual
 from buttress.solvers.qp.program import QP, Point, violation
@@ -25,7 +23,6 @@ from buttress.solvers.qp.program import QP, Point, violation
 # largest entry. A row whose loss is 0 by this much in float32 is taken to have loss 0 in float64 too.
 CLEAR = 1e-2
 SUSPECT = CLEAR / 10  # if f from float32 rows is wrong by more than this, none of it is used
-FAR = 9.0  # times the median squared distance from the middle: rows beyond are never left in float32
 
 
 @dataclass
@@ -56,7 +53,7 @@ def certify(qp: QP, at: Point) -> Certificate:
     if qp.rows.real != np.float32:
         return whole_certificate(qp, b, qp.rows.exact_times(b))
     rough = qp.rows.times(b) if at.stored is None else at.stored
-    far = far_rows(qp.rows.cache.X)[qp.rows.index]
+    far = qp.rows.cache.far[qp.rows.index]
     exact = np.flatnonzero((b != 0) | far | ~lossless(qp, b, rough))
     f = rough.copy()
     f[exact] = qp.rows.exact_times(b, exact)[exact]
@@ -71,17 +68,6 @@ def whole_certificate(qp: QP, b: Array, f: Array) -> Certificate:
     primal, dual, _ = objectives(f, b, qp.p, qp.lo, qp.hi, qp.l1)
     rounding = 4 * np.finfo(float).eps * float((qp.hi - qp.lo) @ np.abs(qp.p))
     return Certificate(primal, dual, violation(f - qp.p, b, qp.lo, qp.hi, qp.l1), f, rounding)
-
-
-def far_rows(X: DenseOrSparse) -> Mask:
-    """Return which rows are three times as far from the middle (for sparse rows, from 0) as half of them are."""
-    if is_csr(X):
-        squared = squared_lengths(X)
-    else:
-        centre = middle(X).astype(np.float64)
-        squared = np.concatenate([squared_lengths(X[top : top + PANEL] - centre) for top in range(0, len(X), PANEL)])
-    found: Mask = squared > FAR * np.median(squared)
-    return found
 
 
 def lossless(qp: QP, b: Array, f: Array) -> Mask:

@@ -172,7 +172,7 @@ def _first(qp: QP, at: Point, sizes: list[int]) -> _State:
     f = np.zeros(len(b))
     if given:
         known = at.stored if at.f is None else at.f
-        f = products(qp, b) if known is None else known.copy()
+        f = qp.rows.times(b) if known is None else known.copy()
     found = violation(f - qp.p, b, qp.lo, qp.hi, qp.l1) if given else violation(-qp.p, at.b, qp.lo, qp.hi, qp.l1)
     objective = _objective(level_of(qp, index), b, f)
     return _State(len(sizes) - 1 if given else 0, index, b, f, [_Circle(everything, np.zeros(len(b)))], at.b.copy(),
@@ -367,11 +367,6 @@ def _restricted(level: QP, rows: Index) -> QP:
     if len(rows) == len(level.p):
         return level
     return QP(level.rows, level.p[rows], level.lo[rows], level.hi[rows], level.start[rows], level.l1[rows])
-
-
-def products(qp: QP, b: Array) -> Array:
-    """Return K b, of which nothing is stored."""
-    return _sums(qp, np.flatnonzero(b), b[b != 0], np.arange(len(b)))
 
 
 def _sums(qp: QP, columns: Index, weights: Array, wanted: Index) -> Array:

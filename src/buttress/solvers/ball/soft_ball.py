@@ -14,24 +14,20 @@ Adding u_i + u_j to K_ij changes nothing, so conditionally positive definite ker
 Source: Tax & Duin, Support Vector Data Description, Machine Learning 54, 2004.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
 
 import numpy as np
 
 from buttress._checks import Array
-from buttress.checkpoints.memory import Memory
 from buttress.gram.rows import KernelRows
 from buttress.solvers.qp.active_set import ACTIVE_SET_ROWS, exact_finish
 from buttress.solvers.qp.program import QP, Point, violation
 from buttress.solvers.qp.smo import block_smo
-from buttress.solvers.run import Outcome, Restartable, Step, Steps, countdown, restartable, run
+from buttress.solvers.qp.solve import TIGHTEST, Limits, follow, stall_limit
+from buttress.solvers.run import Outcome, Step, countdown
 
 CENTRE_ROWS = 64  # rows whose mean is the first guess of the centre
-TIGHTEST_TOL = 1e-4  # of the first tolerance: the smallest tolerance that pairs are run with
 TIGHTENING = 10.0  # the tolerance is divided by this while the gap is too large
-IDLE_STEPS = 20  # blocks in a row without a lower objective after which only rounding is left
 NO_SPREAD = 1e-13  # of the largest k(x, x): a smaller mean squared distance is rounding and is replaced by 1
 NO_GAP = 1e-12  # of the mean squared distance: a gap this small counts as 0, even if the primal objective is 0
 SAME_WEIGHT = 1e-12  # relative: cumulative weights this close to the total count as equal to it
@@ -62,19 +58,8 @@ class Ball:
 
 
 def solve_ball(
-    rows: KernelRows,
-    weight: Array,
-    nu: float,
-    *,
-    tol: float = 1e-3,
-    gap_tol: float = 1e-3,
-    start: Array | None = None,
+    rows: KernelRows, weight: Array, nu: float, limits: Limits, *, start: Array | None = None,
     exact_rows: int = ACTIVE_SET_ROWS,
-    max_iter: int | None = None,
-    max_time: float | None = None,
-    callback: Callable[[Step], bool | None] | None = None,
-    progress: bool = False,
-    inner: bool = False,
 ) -> Ball:
     """Solve the program for positive weights of shape (n,), from the dual point ``start`` if one is given.
 
@@ -87,23 +72,22 @@ def solve_ball(
     total = nu * len(weight)
     qp, scale = ball_program(rows, weight, total, start)
     point = Point(qp.start)
-    target = tol * scale
-    tightest = TIGHTEST_TOL * tol * scale
-    left = countdown(max_time)
+    target = limits.tol * scale
+    left = countdown(limits.max_time)
     used = 0
     while True:
-        outcome = run(advancing(block_smo(qp, tol=target, start=point)), tol=target,
-                      max_iter=None if max_iter is None else max_iter - used, max_time=left(),
-                      callback=callback, progress=progress, name="SVDD", warn=not inner, inner=inner)
+        allowed = np.inf if limits.max_iter is None else limits.max_iter - used
+        outcome = follow(block_smo(qp, tol=target, start=point), limits, target, left(), allowed,
+                         stall_limit(len(rows)), name="SVDD", warn=not limits.inner)
         used += outcome.n_iter
-        ended = outcome.status in ("converged", "exhausted")
+        ended = outcome.status in ("converged", "exhausted", "stalled")
         point = exact_finish(qp, outcome.state, left=left) if ended and len(rows) <= exact_rows else outcome.state
         ball = certified(qp, point.b, total, outcome)
-        small = ball.gap <= gap_tol * max(ball.primal, NO_GAP * scale)
+        small = ball.gap <= limits.gap_tol * max(ball.primal, NO_GAP * scale)
         if ended and not small and rows.real == np.float32:
             rows.cache.widen()
             point = replace(point, stored=None)
-        elif small or not outcome.converged or target < tightest:
+        elif small or not outcome.converged or target < TIGHTEST * limits.tol * scale:
             ball.converged = small and ended
             outcome.n_iter = used
             return ball
@@ -125,28 +109,6 @@ def ball_program(rows: KernelRows, weight: Array, total: float, start: Array | N
     b = farthest(away, weight, total) if start is None else start * total
     none = np.zeros(len(b))
     return QP(rows, total / 2 * rows.diagonal, none, weight, b, none), scale
-
-
-@restartable
-def advancing(steps: Restartable, memory: Memory | None = None) -> Steps:
-    """Yield the steps until ``IDLE_STEPS`` in a row do not lower the objective: the rest is rounding."""
-    least = np.inf
-    idle = 0
-    if memory is not None:
-        least = memory["least"]
-        idle = memory["idle"]
-        steps.restart(memory["steps"])
-    for step in steps:
-        yield replace(step, memory=partial(_advanced, step, least, idle))
-        idle = 0 if step.objective < least else idle + 1
-        least = min(least, step.objective)
-        if idle >= IDLE_STEPS:
-            return
-
-
-def _advanced(step: Step, least: float, idle: int) -> Memory:
-    assert step.memory is not None, "block SMO can be restarted"
-    return {"steps": step.memory(), "least": least, "idle": idle}
 
 
 def first_distances(rows: KernelRows, weight: Array) -> tuple[Array, float]:

@@ -6,11 +6,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from buttress._checks import TINY, Array
-from buttress.checkpoints.memory import Memory
 from buttress.gram.rows import Index, KernelRows
 from buttress.kernels import Kernel
-from buttress.solvers.qp.ball import Ball, solve_ball
-from buttress.solvers.run import Outcome
+from buttress.solvers.ball.soft_ball import Ball, solve_ball
+from buttress.solvers.qp.solve import Limits
 
 FETCHED_ROWS = 512  # rows of each kernel computed at a time: 4 kB of scratch memory for each column
 FINISHED_ROWS = 200  # rows: with more, only the last ball is finished exactly, to save time; runs not recorded
@@ -106,17 +105,6 @@ class Trial:
     def upper(self) -> float:
         return self.ball.primal
 
-    def memory(self) -> Memory:
-        """Return the trial as data; of how its run ended only the status."""
-        ball = {name: value for name, value in vars(self.ball).items() if name != "outcome"}
-        return {"eta": self.eta, "variances": self.variances, "ball": ball, "status": self.ball.outcome.status}
-
-
-def trial_of(memory: Memory) -> Trial:
-    """Return the trial of this memory."""
-    outcome = Outcome(None, memory["status"], 0, np.inf)
-    return Trial(memory["eta"], Ball(**memory["ball"], outcome=outcome), memory["variances"])
-
 
 class KernelStack:
     """m kernels on the same n training rows, each divided by its scale; ``evaluate`` solves for one choice of weights.
@@ -137,19 +125,6 @@ class KernelStack:
         self._b = np.zeros(len(weight))
         self._products = np.zeros((len(kernels), len(weight)))
 
-    def memory(self) -> Memory:
-        """Return what the next ball depends on besides its weights: the last products, and which rows are stored."""
-        return {"n_solved": self.n_solved, "b": self._b, "products": self._products,
-                "rows": [source.rows.cache.memory() for source in self.sources]}
-
-    def restore(self, memory: Memory) -> None:
-        """Return to an earlier state."""
-        self.n_solved = memory["n_solved"]
-        self._b = memory["b"]
-        self._products = memory["products"]
-        for source, rows in zip(self.sources, memory["rows"], strict=True):
-            source.rows.cache.restore(rows)
-
     def evaluate(self, eta: Array, start: Array | None) -> Trial:
         """Return the ball of sum_p eta_p K_p / scales_p, from the dual point ``start``.
 
@@ -157,8 +132,8 @@ class KernelStack:
         ones that were cut short raise TimeoutError, since the trials before them are as good.
         """
         rows = MixtureRows(self, eta / self.scales)
-        ball = solve_ball(rows, self.weight, self.nu, gap_tol=self.gap_tol, start=start, exact_rows=FINISHED_ROWS,
-                          max_time=self.left(), inner=True)
+        limits = Limits(gap_tol=self.gap_tol, max_time=self.left(), inner=True)
+        ball = solve_ball(rows, self.weight, self.nu, limits, start=start, exact_rows=FINISHED_ROWS)
         if ball.outcome.status == "max_time" and self.n_solved > 0:
             raise TimeoutError("No time is left for another ball.")
         self.n_solved += 1
