@@ -100,14 +100,15 @@ def trimming(fit: Callable[[Kept], Model], judge: Callable[[Model, Kept], tuple[
     """Fit some rows, judge all, keep the best and fit again: yield (model, the rows it was fitted to).
 
     ``judge`` returns the rows to fit next, a mask or weights (n,), and the objective. Done when a set of rows comes
-    back.
+    back, at once where it is the one just fitted.
     """
-    seen = {rows.tobytes()}
+    seen: set[bytes] = set()
     while True:
         model = fit(rows)
         after, objective = judge(model, rows)
-        yield Step((model, rows), objective=objective, done=after.tobytes() in seen)
-        seen.add(after.tobytes())
+        done = rows.tobytes() in seen or np.array_equal(after, rows)
+        yield Step((model, rows), objective=objective, done=done)
+        seen.add(rows.tobytes())
         rows = after
 
 
