@@ -39,7 +39,7 @@ def interrupt_call(monkeypatch, place, name, number):
     (SVC(max_iter=10_000), "buttress.solvers.qp.smo", "pair_updates"),
     (SVC(multi_class="ovr", max_iter=10_000), "buttress.solvers.qp.smo", "pair_updates"),
     (LinearSVC(), "buttress.linear", "run"),
-    (AdversarialLinearSVC(), "buttress.solvers.linear.free_range", "run"),
+    (AdversarialLinearSVC(), "buttress.adversarial.linear", "run"),
     (AdvSVM(eps=0), "buttress.solvers.qp.smo", "pair_updates"),
     (AdvSVM(eps=0.01, gamma=0.5), "buttress.solvers.qp.smo", "pair_updates"),
 ], ids=str)

@@ -135,7 +135,7 @@ def test_too_few_rows_for_a_coverage_are_counted(model):
     X, y = scattered(25, 0)
     model.fit(X, y)
     assert model.predict_interval(X[:3], coverage=0.9).shape == (3, 2)
-    with pytest.raises(ValueError, match=r"coverage of 0\.99 needs at least 99 rows"):
+    with pytest.raises(ValueError, match=r"coverage=0\.99 needs at least 99 training rows"):
         model.predict_interval(X, coverage=0.99)
 
 

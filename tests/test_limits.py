@@ -8,7 +8,8 @@ from buttress import SVC, AdvSVM, KernelClassifier, KernelRegressor, attacks
 from buttress.kernels import RBF, Combination, Linear
 from buttress.losses import Squared
 from buttress.risks import Mean, Subquantile, Tilted
-from buttress.solvers.gradient.descent import kernel_descent
+from buttress.solvers.gradient.descent import descent
+from buttress.solvers.gradient.space import Dual
 
 from problems import iris, moons, noisy, points
 
@@ -17,7 +18,8 @@ def test_quantile_one_and_tilt_zero_are_the_mean_iterate_by_iterate():
     X, y = points(40), points(40, 1, seed=1)[:, 0]
     K = RBF(0.5)(X, X)
     runs = [
-        kernel_descent(K, y, Squared(), risk, ridge=0.01, w=np.zeros(40), sample_weight=np.ones(40))
+        descent(Dual(K, np.full(40, 1 / 40)), y, Squared(), risk, ridge=0.01, start=np.zeros(40),
+                sample_weight=np.ones(40))
         for risk in (Mean(), Subquantile(1.0), Tilted(0.0))
     ]
     for _, mean, subquantile, tilted in zip(range(50), *runs, strict=False):

@@ -7,7 +7,7 @@ from scipy.stats import false_discovery_control
 from sklearn.exceptions import NotFittedError
 
 from buttress import SVDD, MultiKernelSVDD, load, save
-from buttress.certainty.novelty import p_values, rejected, threshold
+from buttress.certainty.conformal import p_values, rejected, threshold
 from buttress.kernels import RBF
 
 DETECTORS = [SVDD(), SVDD(nu=0.3), MultiKernelSVDD([RBF(0.2), RBF(1.0)])]

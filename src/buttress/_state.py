@@ -95,7 +95,9 @@ class Attribute:
     shares : str
         Symbols that mean the same in the part. ``"a=b"``: what the part calls ``a`` is ``b`` here.
     columns : str
-        The keys of the entries of a history.
+        The keys that the entries of a history may have. ``gap`` is the duality gap as a share of the objective,
+        ``violation`` of the conditions of optimality (the largest KKT violation, or the gradient's norm as a share of
+        the first one), ``change`` how much the last iteration changed: an algorithm has those that it measures.
     when : str
         In which case the attribute is there, empty where it always is.
     """
@@ -110,7 +112,7 @@ class Attribute:
     length: str = ""
     of: str = ""
     shares: str = ""
-    columns: str = ""
+    columns: str = "n_iter, seconds, gap, violation, change, objective"
     when: str = ""
 
     def fits(self, value: object, lengths: Lengths) -> bool:
@@ -181,7 +183,8 @@ class Attribute:
                  for shape in self.shape.split(" or ")]
         shown = KINDS[self.kind].shown if self.kind in KINDS else {"history": "list of dict"}.get(self.kind, self.of)
         types = " or ".join({"one": shown, "none": "None"}.get(word, word) for word in words)
-        columns = f"{self.columns}. " if self.columns else ""
+        columns = "n_iter, seconds, objective, and of gap, violation, change what the solver measures. "
+        columns = columns if self.kind == "history" else ""
         unit = f" In {self.unit}." if self.unit else ""
         when = f" Only {self.when}." if self.when else ""
         return f"{self.name} : {types or 'object'}\n    {columns}{self.meaning}{unit}{when}"
@@ -264,6 +267,12 @@ def check_attributes(thing: object, declared: Iterable[Attribute], lengths: Leng
             if not check(entry, value, lengths):
                 raise StateError(f"{type(thing).__name__}.{entry.name} is {said(value)}. Expected "
                                  f"{entry.expected(lengths)}.")
+
+
+def one_or_each(values: Iterable[float]) -> Any:
+    """Return what fits state of their problems: a number for one problem, else an array with one a problem."""
+    found = np.array(list(values), dtype=np.float64)
+    return float(found[0]) if len(found) == 1 else found
 
 
 def leaves(value: object) -> Iterator[object]:

@@ -27,11 +27,11 @@ from buttress._checks import (
 )
 from buttress._documented import LINEAR, advises
 from buttress._rows import equal_rows
-from buttress._state import Attribute, State
+from buttress._state import Attribute, State, one_or_each
 from buttress._types import DenseOrSparse, Mask, MatrixLike
 from buttress._weights import check_weights, class_weights
 from buttress.certainty.calibration import HeldOut
-from buttress.certainty.linear_machine import left_out_scores
+from buttress.certainty.one_step import left_out_scores
 from buttress.certainty.probabilities import Certainty, Probabilities
 from buttress.expansion import KernelExpansion, binary_contrasts, rival_contrasts
 from buttress.kernels import Linear
@@ -115,27 +115,25 @@ class LinearSVC(Probabilities, CallbackSupportMixin, ClassifierMixin, BaseEstima
     _state = State(
         Attribute("coef_", "finite", "n_scores, n_features", "One row for two classes, else one a class."),
         Attribute("intercept_", "finite", "n_scores"),
-        Attribute("primal_objective_", "real", "one or n_scores", "The objective as stated above; a number for two "
-                                                                  "classes.",
+        Attribute("primal_objective_", "real", "one or n_scores",
+                  "The objective as stated above; a number for two classes.",
                   when="after fit"),
-        Attribute("dual_objective_", "real", "one or n_scores", 'A lower bound of the optimum; minus infinity for '
-                                                                '"sgd".',
+        Attribute("dual_objective_", "real", "one or n_scores",
+                  'A lower bound of the optimum; minus infinity for "sgd".',
                   when="after fit"),
         Attribute("dual_gap_", "real", "one or n_scores", 'Their difference; infinity for "sgd", which has no dual '
-                                                          'point.',
+                                                          "point.",
                   when="after fit"),
         Attribute("dual_coef_", "finite", "n_scores, n_rows",
                   "The dual point of ``dual_objective_``: y_i a_i of each row.", when='for solvers other than "sgd"'),
         Attribute("converged_", "bool", meaning='Whether ``tol`` was met, which for "sgd" proves '
-                                                'nothing.', when="after fit"),
+                                                "nothing.", when="after fit"),
         Attribute("n_iter_", "count",
                   meaning="Newton steps, gradient steps or passes begun, of the class that took most."),
-        Attribute("history_", "history", columns="n_iter, seconds, gap, change, objective", when="after fit",
-                  meaning='After each step, of the last class. The gap is a certificate: the relative duality gap, '
-                          'which the '
-                          'distance to the optimum cannot exceed. "sgd" has instead the change of the objective since '
-                          'half '
-                          "as many steps, and its objective is that of at most 5,000 rows."),
+        Attribute("history_", "history", when="after fit",
+                  meaning="After each step, of the last class. The gap is a certificate: the relative duality gap, "
+                          'which the distance to the optimum cannot exceed. "sgd" has instead the change of the '
+                          "objective since half as many steps, and its objective is that of at most 5,000 rows."),
         Attribute("_walks", "part", of="Walk, SuffixMean", shares="n_features"),
         Attribute("_rng", "any", when="after partial_fit"),
         Attribute("_lam", "nonnegative", when="after partial_fit"),
@@ -270,7 +268,7 @@ class LinearSVC(Probabilities, CallbackSupportMixin, ClassifierMixin, BaseEstima
         primal = np.array([fit.primal for fit in fits])
         dual = np.array([fit.dual for fit in fits])
         for name, values in (("primal_objective_", primal), ("dual_objective_", dual), ("dual_gap_", primal - dual)):
-            setattr(self, name, float(values[0]) if len(fits) == 1 else values)
+            setattr(self, name, one_or_each(values))
         self.converged_ = all(fit.outcome.converged for fit in fits)
         self.n_iter_ = max(fit.outcome.n_iter for fit in fits)
         self.history_ = fits[-1].outcome.history

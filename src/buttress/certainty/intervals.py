@@ -22,13 +22,14 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from buttress._checks import Array, check_number
+from buttress._checks import Array
 from buttress._compiling import compile_kernel
 from buttress._predicting import rows_to_score
 from buttress._rows import drawn_rows, equal_rows
 from buttress._state import Attribute, State
 from buttress._tuned import tuned
 from buttress._types import DenseOrSparse, MatrixLike, Rows
+from buttress.certainty.conformal import check_coverage
 from buttress.certainty.one_step import landmark_root
 from buttress.expansion import KernelExpansion
 from buttress.solvers.ridge.leave_one_out import FeatureRidge, Fit, Ridge
@@ -180,17 +181,7 @@ def _width(size: Array, scale: Array, weight: Array) -> float:
     return float(size[order[k]] / scale[order[k]] * (weight @ scale) / reach[-1])
 
 
-def check_coverage(coverage: object, rows: float) -> float:
-    """Return ``coverage`` if it is in (0, 1) and ``rows`` are enough for it; ValueError with the number needed."""
-    value = check_number("coverage", coverage, 0, 1)
-    needed = int(np.ceil(round(value / (1 - value), 9)))
-    if rows + 1e-9 < needed:
-        raise ValueError(f"A coverage of {value:g} needs at least {needed} rows, and the model has {rows:.4g} that "
-                         "count. Ask for less coverage, or fit to more rows.")
-    return value
-
-
-def interval(held: HeldOutFits, values: Array, coverage: object) -> Array:
+def interval(held: HeldOutFits, values: Array, coverage: float) -> Array:
     """Return the lower and upper ends (n_new, 2) from the columns of ``held`` at the new rows, ``values`` (n_new, K+1).
 
     Raises ValueError for a coverage outside (0, 1) or one that asks for more rows than there are.

@@ -13,7 +13,7 @@ from buttress._checks import Array, check_limits, check_number, check_option, ch
 from buttress._documented import Documented
 from buttress._state import Attribute
 from buttress._types import Mask, MatrixLike, VectorLike
-from buttress.certainty.novelty import left_out_distances, p_values, rejected, rows_needed, threshold
+from buttress.certainty.conformal import left_out_distances, p_values, rejected, rows_needed, threshold
 from buttress.expansion import KernelExpansion
 from buttress.gram.spectrum import POLICIES, correct, is_definite
 from buttress.kernels import Kernel, centers
@@ -34,8 +34,8 @@ OF_BALLS = (
     Attribute("loo_weight_", "nonnegative", "n_rows", "How much each counts in p-values."),
     Attribute("offset_", "finite",
               meaning="-R^2, minus the error that rounding and ``tol`` allow, so that rows on the boundary are inside; "
-                      "with ``contamination`` minus the quantile of ``loo_distance2_``. "
-                      "``decision_function(X) = score_samples(X) - offset_``."),
+                      "with ``contamination`` minus the quantile of ``loo_distance2_``. ``decision_function(X) = "
+                      "score_samples(X) - offset_``."),
     Attribute("kernel_", "part", of="Kernel", meaning="The fitted kernel; of several their weighted sum."),
     Attribute("expansion_", "part", of="KernelExpansion", meaning="The scores as a function of rows, for attacks."),
     Attribute("_fit_diagonal", "finite", "n_rows or *, n_rows or none"))

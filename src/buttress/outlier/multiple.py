@@ -105,8 +105,7 @@ class MultiKernelSVDD(BallDetector):
         Attribute("kernel_scales_", "positive", "n_kernels", "s_p; all 1 for a single kernel."),
         Attribute("kernel_variances_", "real", "n_kernels",
                   'V_p at the solution. Under "minimax" equal for all kernels with weight, and larger for the others; '
-                  'under '
-                  '"joint" gamma_p V_p is the same for all.'),
+                  'under "joint" gamma_p V_p is the same for all.'),
         Attribute("kernels_", "part", "n_kernels", "The fitted kernels.", of="Kernel"),
         Attribute("bound_coef_", "nonnegative", "n_rows", "The dual point that proves the lower bound of "
                                                           "``dual_gap_``.",
@@ -116,14 +115,12 @@ class MultiKernelSVDD(BallDetector):
         Attribute("dual_objective_", "finite", meaning="A lower bound of the optimum of the ball for these weights."),
         Attribute("dual_gap_", "real",
                   meaning='After normalisation. "minimax" and "joint": the objective minus a lower bound of its '
-                          'minimum over '
-                          "all weights. Otherwise the gap of the ball for these weights. NaN if a kernel is "
-                          "indefinite and "
-                          "not corrected."),
+                          "minimum over all weights. Otherwise the gap of the ball for these weights. NaN if a kernel "
+                          "is indefinite and not corrected."),
         Attribute("converged_", "bool", meaning="Whether ``tol`` was met."),
         Attribute("n_iter_", "count", meaning="Rounds."),
         Attribute("n_solved_", "count", meaning="Balls solved for."),
-        Attribute("history_", "history", columns="n_iter, seconds, gap, change, objective, weights",
+        Attribute("history_", "history", columns="n_iter, seconds, gap, violation, change, objective, weights",
                   meaning="After each round."))
 
     def __init__(

@@ -88,7 +88,7 @@ class SVDD(BallDetector):
         Attribute("converged_", "bool",
                   meaning="Whether ``tol`` was met and the gap is at most 1e-3 of the primal objective."),
         Attribute("n_iter_", "count", meaning="Pair updates."),
-        Attribute("history_", "history", columns="n_iter, seconds, gap, objective", meaning="After each block."))
+        Attribute("history_", "history", meaning="After each block."))
 
     def __init__(
         self,

@@ -1,6 +1,6 @@
 """The linear support vector classifier over a join of tables."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from typing import Any
 
@@ -17,14 +17,13 @@ from buttress._state import Attribute, State
 from buttress.certainty.probabilities import Certainty, Probabilities
 from buttress.checkpoints.journal import kept
 from buttress.checkpoints.resumable import resumable
-from buttress.relational.checks import used_columns
+from buttress.relational.checks import check_parameters, used_columns
 from buttress.relational.choice import choose_oracle
 from buttress.relational.counting.margins import MarginOracle
 from buttress.relational.counting.queries import class_accuracy, mean_scores
 from buttress.relational.declare import Join, key_columns
 from buttress.relational.optimum.planes import PlanePool
 from buttress.relational.optimum.solve import Settings, kept_start, sampled_scores, solve
-from buttress.relational.parameters import check_parameters
 from buttress.relational.plan.plan import Encoding, Plan
 from buttress.relational.plan.prepare import prepare
 from buttress.relational.plan.weighting import ClassWeight
@@ -127,8 +126,7 @@ class RelationalLinearSVC(Probabilities, CallbackSupportMixin, ClassifierMixin, 
         Attribute("intercept_", "finite", "1"),
         Attribute("coef_per_deviation_", "real", "1, n_columns",
                   "What the score gains where a column is one standard deviation larger, taken over at most 10,000 "
-                  "rows of "
-                  "the join; comparable among columns. NaN where ``max_time`` was spent before."),
+                  "rows of the join; comparable among columns. NaN where ``max_time`` was spent before."),
         Attribute("coef_names_", "label", "n_columns",
                   "Name of each coefficient: ``table.column`` or ``table.column=category``."),
         Attribute("class_texts_", "label", "n_classes", "The labels as they stand in the file.",
@@ -151,8 +149,7 @@ class RelationalLinearSVC(Probabilities, CallbackSupportMixin, ClassifierMixin, 
                   meaning="Cutting planes (a, B): mean loss >= a - B beta for every beta, in scaled features."),
         Attribute("converged_", "bool", meaning="Whether the interval is as narrow as ``tol``."),
         Attribute("n_iter_", "count", meaning="Steps of the solver."),
-        Attribute("history_", "history", columns="n_iter, seconds, gap, change, objective",
-                  meaning="After each oracle call."))
+        Attribute("history_", "history", meaning="After each oracle call."))
 
     def __init__(
         self,
@@ -223,18 +220,15 @@ class RelationalLinearSVC(Probabilities, CallbackSupportMixin, ClassifierMixin, 
             kept(plan, dict)  # other tables than those of the checkpoint are noticed here
             return self._fit_plan(plan, oracle, PlanePool(plan.width))
 
-    def _settings(self, total: float, callback: Callable[[Any], bool | None] | None) -> Settings:
-        alpha = self.alpha if self.C is None else 1 / (2 * self.C * total)
-        return Settings(alpha, self.loss, self.tol, self.solver, self.n_samples, self.sketch_error, self.step_rule,
-                        self.max_iter, self.max_time if seconds_left() is None else seconds_left(), self.progress,
-                        callback)
-
     def _fit_plan(
         self, plan: Plan, oracle: MarginOracle, pool: PlanePool, start: Array | None = None
     ) -> "RelationalLinearSVC":
         """Solve for a plan with an oracle and a pool that may hold planes of other values of alpha."""
         report = step_callback(self, None, None, self.max_iter)
-        settings = self._settings(oracle.total, report)
+        alpha = self.alpha if self.C is None else 1 / (2 * self.C * oracle.total)
+        seconds = self.max_time if seconds_left() is None else seconds_left()
+        settings = Settings(alpha, self.loss, self.tol, self.solver, self.n_samples, self.sketch_error, self.step_rule,
+                            self.max_iter, seconds, self.progress, report)
         rng = check_random_state(self.random_state)
 
         def begin() -> Array:
@@ -306,10 +300,7 @@ class RelationalLinearSVC(Probabilities, CallbackSupportMixin, ClassifierMixin, 
         categories = {f"{table}.{column}": values for table, column, values in self.features_ if values is not None}
         with one_snapshot(join.connections):
             return scoring(join, dict(zip(self.coef_names_, self.coef_[0])), float(self.intercept_[0]),
-                           [(table, column) for table, column, _ in self.features_], categories, self._fills(), chosen)
-
-    def _fills(self) -> dict[str, float]:
-        return getattr(self, "fills_", {})  # models saved before NULL could be filled have none
+                           [(table, column) for table, column, _ in self.features_], categories, self.fills_, chosen)
 
     def _plan(self, join: Join) -> tuple[Plan, Array]:
         """Return the plan of another join over the same tables, and this model's coefficients in its scales."""
@@ -318,7 +309,7 @@ class RelationalLinearSVC(Probabilities, CallbackSupportMixin, ClassifierMixin, 
             raise ValueError(f"The join has no table {self.label_table_!r}, whose rows the model was trained to label. "
                              f"Got {', '.join(names)}.")
         plan = prepare(join, intercept=self.fit_intercept, root=names.index(self.label_table_), classes=self.classes_,
-                       encoding=Encoding(self.missing, "max", self._fills()))
+                       encoding=Encoding(self.missing, "max", self.fills_))
         return plan, plan_beta(plan, self)
 
     def decision_function(self, X: Any) -> Array:
@@ -334,7 +325,7 @@ class RelationalLinearSVC(Probabilities, CallbackSupportMixin, ClassifierMixin, 
         if isinstance(X, Join):
             plan, beta = self._plan(X)
             return self._label_scores(plan, mean_scores(plan, beta))
-        return joined_features(X, self.features_, self.optional_tables_, self._fills(),
+        return joined_features(X, self.features_, self.optional_tables_, self.fills_,
                                set(self.coef_names_)) @ self.coef_[0] + self.intercept_[0]
 
     def label_rows(self, join: Join) -> NDArray[np.int64]:

@@ -85,8 +85,7 @@ class RobustKernelRegressor(
         *OF_ROWS,
         Attribute("loo_residual_", "real", "n_rows",
                   "y_i minus what the fit without row i predicts for it, rows of equal x being left out with it. With "
-                  "more "
-                  "than 20 rows a landmark the correction is estimated, except where it is large."),
+                  "more than 20 rows a landmark the correction is estimated, except where it is large."),
         Attribute("loo_sigma_", "real", "n_rows", "The same in standard deviations to be expected of it."),
         Attribute("alpha_", "nonnegative", meaning="The ridge."),
         Attribute("intercept_", "finite"),
@@ -94,8 +93,7 @@ class RobustKernelRegressor(
                   meaning="The prediction as a function of rows, for attacks."),
         Attribute("held_out_", "part", "one or none", of="HeldOutFits",
                   meaning="What :meth:`predict_interval` needs: fits without a tenth of the rows each. On landmarks, "
-                          "or when "
-                          "``max_time`` is up, leave-one-out residuals take their place."))
+                          "or when ``max_time`` is up, leave-one-out residuals take their place."))
 
     def __init__(
         self,

@@ -27,8 +27,7 @@ OF_RUN = (
     Attribute("objective_", "real", meaning="What was reached of the objective."),
     Attribute("n_iter_", "count", meaning="Iterations."),
     Attribute("converged_", "bool", meaning="Whether ``tol`` was met."),
-    Attribute("history_", "history", columns="n_iter, seconds, gap, change, objective", meaning="After each "
-                                                                                                "iteration."))
+    Attribute("history_", "history", meaning="After each iteration."))
 OF_ROWS = (
     Attribute("inlier_mask_", "bool", "n_rows", "Training rows taken as good."),
     Attribute("outlier_proba_", "share", "n_rows", "Probability that a row is corrupt."),

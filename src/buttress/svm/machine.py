@@ -30,14 +30,13 @@ OF_MACHINES = (
     Attribute("dual_gap_", "real", "one or n_problems",
               "Their difference, in float64: the optimum lies between them. NaN for an indefinite kernel."),
     Attribute("converged_", "bool",
-              meaning="Whether ``tol`` was met and the gap is at most 1e-3 of the primal objective (of an interior-"
-                      "point solution: the latter; with ``gap``, whether that was met)."),
+              meaning="Whether ``tol`` was met and the gap is at most 1e-3 of the primal objective (of an "
+                      "interior-point solution: the latter; with ``gap``, whether that was met)."),
     Attribute("n_iter_", "count", meaning="Pair updates, or interior-point steps, over all problems."),
     Attribute("n_kernel_rows_", "nonnegative", meaning="Kernel rows computed, in whole rows of all training rows."),
     Attribute("n_negative_curvature_", "count",
               meaning="Pair updates along which the kernel curved downwards: 0 for a positive definite one."),
-    Attribute("history_", "history", columns="n_iter, seconds, gap, objective",
-              meaning="After each block, of the last problem."),
+    Attribute("history_", "history", meaning="After each block, of the last problem."),
     Attribute("expansion_", "part", of="KernelExpansion", shares="n_features, n_scores",
               meaning="The scores as a function of rows, for attacks."),
     Attribute("_left_out", "part", of="LeftOut", shares="n_rows, n_scores"),

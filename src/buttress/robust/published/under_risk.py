@@ -14,7 +14,8 @@ from buttress._state import Attribute, State
 from buttress._types import MatrixLike, RandomStateLike, Rows, VectorLike
 from buttress._weights import check_weights, weighted_median
 from buttress.certainty.calibration import HeldOut
-from buttress.certainty.intervals import ExpansionIntervals, HeldOutFits, check_coverage, hold_out
+from buttress.certainty.conformal import check_coverage
+from buttress.certainty.intervals import ExpansionIntervals, HeldOutFits, hold_out
 from buttress.certainty.one_step import Slopes, kernel_features, kernel_leverages, one_step
 from buttress.certainty.probabilities import Certainty, Probabilities
 from buttress.expansion import binary_contrasts, rival_contrasts
@@ -92,8 +93,7 @@ class KernelRegressor(ExpansionValues, ExpansionIntervals, RegressorMixin, Kerne
     _state = State(
         Attribute("dual_coef_", "finite", "n_centers or n_centers, *",
                   "Coefficients, a column a class beyond two; of a linear kernel ``coef_``, with one more for a coef0 "
-                  "> 0, in "
-                  "its place."),
+                  "> 0, in its place."),
         Attribute("inlier_mask_", "bool", "n_rows",
                   "Training rows that are kept: those with at least half the weight of the heaviest."),
         Attribute("weights_", "nonnegative", "n_rows",
@@ -257,8 +257,7 @@ class KernelClassifier(Probabilities, ExpansionPredictions, ClassifierMixin, Ker
     _state = State(
         Attribute("dual_coef_", "finite", "n_centers or n_centers, *",
                   "Coefficients, a column a class beyond two; of a linear kernel ``coef_``, with one more for a coef0 "
-                  "> 0, in "
-                  "its place."),
+                  "> 0, in its place."),
         Attribute("inlier_mask_", "bool", "n_rows",
                   "Training rows that are kept: those with at least half the weight of the heaviest."),
         Attribute("weights_", "nonnegative", "n_rows",

@@ -21,7 +21,7 @@ import numpy as np
 from buttress._arrays import namespace
 from buttress._checks import TINY, Array
 from buttress._types import Rows
-from buttress.solvers.gradient.worst_inputs import Adam, check_time
+from buttress.solvers.gradient.worst_inputs import Adam, check_time, flat, shaped
 from buttress.solvers.run import Step, Steps
 
 ITERATIONS = 10  # Adam iterations between two objectives
@@ -152,8 +152,7 @@ def certified_descent(
     """
     n, xp = len(regions.anchor), namespace(Z)
     judged = regions[rng.permutation(n)[:JUDGED_ROWS]]
-    sizes = [part.shape for part in (machine.p, machine.q, machine.W, machine.b)]
-    z, rate, kernel = _flat(machine), _rates(machine), int(np.prod(machine.p.shape)) * 2
+    z, rate, kernel = flat(machine), _rates(machine), int(np.prod(machine.p.shape)) * 2
     adam = Adam(0 * z, first_rate=FIRST_RATE, cooling=np.inf)
     while True:
         a = machine.p - machine.q
@@ -167,24 +166,13 @@ def certified_descent(
             pull = ridge * (K @ (machine.p - machine.q))
             gradient = replace(gradient, p=gradient.p + pull, q=gradient.q - pull,
                                W=gradient.W + linear_ridge * machine.W)
-            z = z - (1 - adam.t / iterations) * rate * adam.step(_flat(gradient))
+            z = z - (1 - adam.t / iterations) * rate * adam.step(flat(gradient))
             z = xp.concatenate([z[:kernel].clip(0, None), z[kernel:]])
-            machine = _shaped(z, sizes)
+            machine = shaped(z, machine)
 
 
 def _rates(machine: Machine) -> Array:
     """Return the share of a step that each parameter takes."""
     slow = replace(machine, p=0 * machine.p + 1, q=0 * machine.q + 1, W=0 * machine.W + LINEAR_RATE,
                    b=0 * machine.b + LINEAR_RATE)
-    return _flat(slow)
-
-
-def _flat(machine: Machine) -> Array:
-    parts = (machine.p, machine.q, machine.W, machine.b)
-    return namespace(machine.p).concatenate([part.reshape(-1) for part in parts])
-
-
-def _shaped(z: Array, sizes: list[tuple[int, ...]]) -> Machine:
-    ends = np.cumsum([int(np.prod(size)) for size in sizes])
-    starts = [0, *ends[:-1]]
-    return Machine(*(z[start:end].reshape(size) for start, end, size in zip(starts, ends, sizes, strict=True)))
+    return flat(slow)

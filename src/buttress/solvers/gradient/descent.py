@@ -19,7 +19,7 @@ from buttress._checks import Array
 from buttress._types import Targets
 from buttress.losses import Loss
 from buttress.risks import Risk
-from buttress.solvers.gradient.space import Dual, Point, Space, heaviest
+from buttress.solvers.gradient.space import Point, Space, heaviest
 from buttress.solvers.run import Step, Steps
 
 SLACK = 8  # the preconditioner is factorised again once its bound is more than this many times what is needed
@@ -71,7 +71,7 @@ def descent(
         new = into_ball(space, here - move, radius)
         size = float(np.sqrt(max(space.inner(g, here - new), 0.0) / rate))
         first = size if first is None else first
-        yield Step(here.c, gap=size / first if first else 0.0, objective=objective)
+        yield Step(here.c, violation=size / first if first else 0.0, objective=objective)
         if isinstance(acceleration, int | float):
             velocity = acceleration * velocity + move
             new = into_ball(space, here - velocity, radius)
@@ -156,20 +156,3 @@ def into_ball(space: Space, h: Point, radius: float) -> Point:
         return h
     norm = space.norm(h)
     return radius / norm * h if norm > radius else h
-
-
-def kernel_descent(
-    K: Array,
-    y: Targets,
-    loss: Loss,
-    risk: Risk,
-    *,
-    ridge: float,
-    w: Array,
-    sample_weight: Array,
-    accelerate: bool = True,
-) -> Steps:
-    """Yield the coefficients w of f = sum_i w_i k(x_i, .) for a Gram matrix K (n, n)."""
-    space = Dual(K, sample_weight / sample_weight.sum())
-    return descent(space, y, loss, risk, ridge=ridge, start=w, sample_weight=sample_weight,
-                   acceleration="nesterov" if accelerate else None)

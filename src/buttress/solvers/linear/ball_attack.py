@@ -19,7 +19,7 @@ import numpy as np
 from scipy.linalg import blas, cho_solve
 
 from buttress._checks import TINY, Array
-from buttress.solvers.linear.free_range import Margins, factored, free_range_descent
+from buttress.solvers.linear.free_range import Margins, balanced, factored, free_range_descent
 from buttress.solvers.linear.intercept import hinge_intercept
 from buttress.solvers.run import Step, Steps
 
@@ -32,7 +32,7 @@ BISECTIONS = 50
 OVERSHOOT = 0.3  # the slope may rise to this share of the slope with which the step began
 
 
-def ball_descent(X: Array, y: Array, c: Array, *, eps: float, norm: str, tol: float) -> Steps:
+def ball_descent(X: Array, y: Array, c: Array, *, eps: float, norm: str) -> Steps:
     """Yield (w, b, a) with the duality gap relative to the primal objective.
 
     X is (n, d), y (n,) holds -1 and 1, and c (n,) the weights of the losses, all > 0. ``norm`` is that of the moves.
@@ -41,7 +41,7 @@ def ball_descent(X: Array, y: Array, c: Array, *, eps: float, norm: str, tol: fl
         rows = y[:, None] * X
         ends = np.full((2, 2 * X.shape[1]), -eps)
         margins = Margins(rows, ends, (y > 0).astype(np.float64), np.einsum("ij,ij->i", rows, rows))
-        return free_range_descent(margins, y, c, tol=tol)
+        return free_range_descent(margins, y, c)
     return _barrier_descent(X, y, c, eps, norm)
 
 
@@ -156,9 +156,7 @@ class Program:
 
     def dual(self, a: Array) -> float:
         """Return the objective of (D), where the heavier class has given up what y'a = 0 asks for."""
-        positive = self.y > 0
-        up, down = float(a[positive].sum()), float(a[~positive].sum())
-        a = a * np.where(positive, min(1.0, down / max(up, TINY)), min(1.0, up / max(down, TINY)))
+        a = balanced(a, self.y)
         pull = -(a @ self.rows[:, :-2])
         return float(a.sum()) - 0.5 * distance_to_ball(pull, self.eps * float(a.sum()), self.norm) ** 2
 

@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 import scipy.linalg
+from numpy.typing import DTypeLike
 
 from buttress._checks import Array
 from buttress.gram.compiled import WIDTH_MULTIPLE
@@ -53,9 +54,7 @@ def simplex_minimiser(U: Array, a: Array) -> Array:
     v[(a - 0.5 * rows.diagonal).argmax()] = 1.0
     qp = QP(rows, a, none, np.ones(k), v, none)
     gram = padded_gram(rows)
-    g = np.zeros(gram.shape[1])
-    g[:k] = gram[:, :k] @ v - a
-    pair_updates(gram, g, v, none, qp.hi, none, ROUGH * float(np.ptp(a)), LEAST_ROUNDS * k)
+    pair_updates(gram, padded(gram[:, :k] @ v - a), v, none, qp.hi, none, ROUGH * float(np.ptp(a)), LEAST_ROUNDS * k)
     return exact_finish(qp, Point(v, gram=gram)).b
 
 
@@ -72,6 +71,13 @@ def affords_step(left: float | None, n: int) -> bool:
 def padded_width(n: int) -> int:
     """Return the next multiple of 64 from n."""
     return -(-n // WIDTH_MULTIPLE) * WIDTH_MULTIPLE
+
+
+def padded(values: Array, real: DTypeLike = np.float64) -> Array:
+    """Return the values (n,) in a precision, with zeros up to the next multiple of 64."""
+    found = np.zeros(padded_width(len(values)), dtype=real)
+    found[: len(values)] = values
+    return found
 
 
 def padded_gram(rows: KernelRows, *, lasting: bool = True) -> Array:
@@ -98,8 +104,7 @@ def _rounds(qp: QP, gram: Array, b: Array, most: int, left: Callable[[], float |
         b, blocked = newton_step(K, qp, b)
         if blocked:
             continue
-        g = np.zeros(gram.shape[1])
-        g[:n] = K @ b - qp.p
+        g = padded(K @ b - qp.p)
         if violation(g[:n], b, qp.lo, qp.hi, qp.l1) <= tiny:
             return b
         before = b

@@ -183,9 +183,8 @@ def _at_once(qp: QP, plan: _Plan, total: Outcome) -> tuple[Point, Certificate]:
         point = exact_finish(qp, replace(point, gram=padded_gram(qp.rows, lasting=False)))
         f = qp.rows.times(point.b)
     proof = whole_certificate(qp, point.b, f)
-    total.gap = proof.violation
     total.objective = -proof.dual
-    total.history.append({"n_iter": pairs, "seconds": time.monotonic() - started, "gap": proof.violation,
+    total.history.append({"n_iter": pairs, "seconds": time.monotonic() - started, "violation": proof.violation,
                           "objective": -proof.dual})
     return point, proof
 
@@ -233,7 +232,6 @@ def _phase(
     total.history += outcome.history
     total.n_iter += outcome.n_iter
     total.status = outcome.status
-    total.gap = outcome.gap
     total.objective = outcome.objective
     return outcome, reached
 
