@@ -18,7 +18,9 @@ RATES = (0.1, 0.2, 0.3, 0.4)
 SCHEMES = {"plain": None, "Polyak (60)-(61)": 0.9, "Nesterov": "nesterov"}
 
 
-def trace(source: Problem, rate: float, seed: int, iterations: int, acceleration: str | float | None) -> tuple[Array, Array]:
+def trace(
+    source: Problem, rate: float, seed: int, iterations: int, acceleration: str | float | None
+) -> tuple[Array, Array]:
     """Return test RMSE and the share of the kept rows that are corrupt at each iteration, RBF kernel, paper's step."""
     t = trial(source, rate, "label", seed)
     n = len(t.y)
