@@ -7,6 +7,7 @@ Source: our own derivation on top of message passing (see docs/relational/counti
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -152,14 +153,14 @@ class _Pass:
             q, low, rounding = self._bins(rows)
             off = max(off, rounding)
             part = self._consulted(node, rows, messages, most=2)
-            order = np.argsort(part.keys[1][1], kind="stable") if part.products else np.arange(len(q))
+            order: Any = np.argsort(part.keys[1][1], kind="stable") if part.products else slice(None)
             count = np.empty(len(q))
             count[order] = self._met(q[order], rows.weight[order], rows.side[order], part, order, low + part.low)
             part.spread()
             self._add(rows, count)
         self.error += off
 
-    def _met(self, q: Index, weight: Array, side: Index, part: Consulted, order: Index, low: int) -> Array:
+    def _met(self, q: Index, weight: Array, side: Index, part: Consulted, order: Any, low: int) -> Array:
         """Run the root's kernel on rows, which follow each other by the second list; returns their signed counts."""
         width = int(q.max(initial=0)) + 1 + sum(part.lists[op].width - 1 for op, _ in part.keys)
         score: Array = (self.step * (np.arange(width) + float(low))).astype(np.float64)

@@ -32,7 +32,7 @@ class Features:
         gradient[self.columns] += self.X.T @ own
 
 
-@dataclass(frozen=True)
+@dataclass
 class Rows:
     """Rows in the order of their keys ``numbers``, which begin at ``start`` (and end at its last).
 
@@ -46,13 +46,17 @@ class Rows:
     numbers: Index
     down: Sequence[Index]
     side: Index
+    last: tuple[bytes, Array] | None = None  # coefficients and scores: a pass asks for them three times
 
     def scores(self, beta: Array) -> Array:
         """Return the rows' shares of the score."""
-        total = np.zeros(len(self.weight))
-        for part in self.features:
-            total += part.scores(beta)
-        return total
+        asked = beta.tobytes()
+        if self.last is None or self.last[0] != asked:
+            total = np.zeros(len(self.weight))
+            for part in self.features:
+                total += part.scores(beta)
+            self.last = asked, total
+        return self.last[1]
 
 
 class Node(Protocol):
