@@ -146,6 +146,7 @@ class Sever(Documented, MetaEstimatorMixin, BaseEstimator):
         outcome = run(steps, max_iter=self.n_rounds, name=type(self).__name__, warn=False)
         self.inlier_mask_, self.estimator_ = outcome.state
         self.n_iter_ = outcome.n_iter
+        self.converged_ = outcome.status in ("converged", "exhausted")
 
     def _kernel_machine(self, machine: KernelRegressor | KernelClassifier) -> Trainable:
         """Return the default estimator with the kernel given, or RBF."""
@@ -214,7 +215,8 @@ class SeverRegressor(RegressorMixin, Sever):
     _state = State(
         Attribute("estimator_", "part", of="BaseEstimator", shares="n_features", meaning="The last model."),
         Attribute("inlier_mask_", "bool", "n_rows", "Training rows it was fitted on."),
-        Attribute("n_iter_", "count", meaning="Rounds run."))
+        Attribute("n_iter_", "count", meaning="Rounds run."),
+        Attribute("converged_", "bool", meaning="Whether the last round found no row to leave out."))
 
     @all_or_nothing
     def fit(self, X: MatrixLike, y: VectorLike, **metadata: Any) -> "SeverRegressor":
@@ -282,7 +284,8 @@ class SeverClassifier(ClassifierMixin, Sever):
         Attribute("classes_", "label", "n_classes"),
         Attribute("estimator_", "part", of="BaseEstimator", shares="n_features", meaning="The last model."),
         Attribute("inlier_mask_", "bool", "n_rows", "Training rows it was fitted on."),
-        Attribute("n_iter_", "count", meaning="Rounds run."))
+        Attribute("n_iter_", "count", meaning="Rounds run."),
+        Attribute("converged_", "bool", meaning="Whether the last round found no row to leave out."))
 
     def __init__(
         self,
