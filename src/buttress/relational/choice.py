@@ -56,21 +56,19 @@ def choose_oracle(join: Join, model: CountingOptions, held: ExitStack) -> tuple[
     large = model.engine == "auto" and needed_megabytes(join, join.check(), outside_only=True) > model.memory_limit
     if model.engine in ("sql", "stream") or large:
         oracle = sql_oracle(join, model, large)
+        here: MarginOracle
         if model.objective == "mean":
             check_means(oracle.label_rows(), oracle.plan.width, model)
-            means = oracle.label_means()
-            held.close()
-            return means, oracle.plan
-        if oracle.plan.n_rows * oracle.plan.width * VALUE_MEGABYTES > model.memory_limit \
-                or oracle.plan.n_rows > model.n_samples:
-            if model.engine == "sql":
-                return oracle, oracle.plan
-            rows = streamed(oracle, max(model.memory_limit, LEAST_MEMORY), model.random_state)
-            held.close()
-            return rows, oracle.plan
-        few = oracle.listed()
+            here = oracle.label_means()
+        elif oracle.plan.n_rows * oracle.plan.width * VALUE_MEGABYTES <= model.memory_limit \
+                and oracle.plan.n_rows <= model.n_samples:
+            here = oracle.listed()
+        elif model.engine == "sql":
+            return oracle, oracle.plan
+        else:
+            here = streamed(oracle, max(model.memory_limit, LEAST_MEMORY), model.random_state)
         held.close()
-        return few, oracle.plan
+        return here, oracle.plan
     plan = prepare(join, intercept=model.fit_intercept, encoding=encoding_of(model))
     held.close()
     weigh(plan, model.row_weight, model.class_weight)

@@ -1,6 +1,6 @@
 """Tables and how they join: the declaration and the checks of its names."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -100,8 +100,10 @@ class Table:
         for name in columns:
             if "\0" in name:
                 raise ValueError(f"Table {self.name!r} has a column {name!r} with a NUL character. Rename it.")
-        for name in [*self.features, *filter(None, (self.label, self.weights, self.time))]:
+        used = [*self.features, *filter(None, (self.label, self.weights, self.time))]
+        for name in used:
             _check_once(name, self, columns)
+        _check_case(used, self, columns)
         if len(set(self.features)) < len(self.features):
             raise ValueError(f"features of table {self.name!r} name a column twice: {self.features}.")
         if self.label is not None and self.label in self.features:
@@ -273,6 +275,7 @@ class Join:
             raise ValueError(f"{key!r} may be {one} and {other}. Rename one of the tables.")
         i = held[0] if held else max(fits, key=lambda i: len(self.tables[i].name))
         _check_once(parts[i], self.tables[i], there[i])
+        _check_case([parts[i]], self.tables[i], there[i])
         return i, parts[i]
 
     def check_asked(self, columns: Sequence[str]) -> None:
@@ -281,6 +284,7 @@ class Join:
         there = column_names(table.source)
         for name in _columns("columns", columns):
             _check_once(name, table, there)
+        _check_case(columns, table, there)
 
 
 def _columns(what: str, columns: object) -> list[str]:
@@ -337,12 +341,19 @@ def _check_once(column: str, table: Table, columns: Sequence[str]) -> None:
         raise missing(column, table, columns)
     if columns.count(column) > 1:
         raise ValueError(f"Table {table.name!r} has {columns.count(column)} columns called {column!r}. Rename one.")
-    if isinstance(table.source, tuple):
-        dialect = dialect_of(table.source[0])
-        alike = [name for name in columns if dialect.fold(name) == dialect.fold(column)]
-        if len(alike) > 1:
-            raise ValueError(f"{dialect.name} takes columns {alike[0]!r} and {alike[1]!r} of table {table.name!r} for "
-                             "one. Rename one of them, in a view.")
+
+
+def _check_case(used: Collection[str], table: Table, columns: Sequence[str]) -> None:
+    """Refuse columns in use that the table's database does not tell from others, whose names differ in case alone."""
+    if not isinstance(table.source, tuple):
+        return
+    dialect = dialect_of(table.source[0])
+    known: dict[str, str] = {}
+    for name in columns:
+        other = known.setdefault(dialect.fold(name), name)
+        if other != name and not {name, other}.isdisjoint(used):
+            raise ValueError(f"{dialect.name} takes columns {other!r} and {name!r} of table {table.name!r} for one. "
+                             "Rename one of them, in a view.")
 
 
 def missing(column: str, table: Table, columns: Sequence[str]) -> ValueError:

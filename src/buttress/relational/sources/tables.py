@@ -89,14 +89,15 @@ def under_own_names(frame: Frame, names: Sequence[str]) -> tuple[Frame, dict[str
     """
     there = frame_names(frame)
     own = [f"c{j}" for j in range(len(there))]
-    called = {name: own[there.index(name)] for name in names}
+    places = dict(zip(there, own))
+    called = {name: places[name] for name in names}
     if hasattr(frame, "rename_columns"):  # Arrow
         return frame.rename_columns(own), called
     if not hasattr(frame, "iloc"):  # polars
         if find_spec("pyarrow") is None:
             raise ImportError("DuckDB reads polars frames by pyarrow. Install it with: pip install pyarrow, or use "
                               "engine='memory'.")
-        return frame.rename(dict(zip(there, own))), called
+        return frame.rename(places), called
     shallow = frame.copy(deep=False)
     shallow.columns = own
     text = [name for name in called.values() if str(shallow[name].dtype) in ("str", "string")]
@@ -188,8 +189,8 @@ def connect(address: str, folder: Path | None = None) -> Any:
 
 def frame_column(frame: Frame, name: str) -> Column:
     """Return a column of a frame; names of pandas need not be texts."""
-    places = [str(one) for one in frame.columns] if hasattr(frame, "iloc") else []
-    column = frame.iloc[:, places.index(name)] if hasattr(frame, "iloc") else frame[name]
+    plain = not hasattr(frame, "iloc") or name in frame.columns
+    column = frame[name] if plain else frame.iloc[:, frame_names(frame).index(name)]
     missing = column.isna() if hasattr(column, "isna") else column.is_null()
     kind = column.type if hasattr(column, "combine_chunks") else column.dtype
     zone = getattr(kind, "tz", None) or getattr(kind, "time_zone", None)
