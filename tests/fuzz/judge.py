@@ -5,6 +5,7 @@ import resource
 import sys
 import time
 import warnings
+from contextlib import suppress
 
 import numpy as np
 
@@ -47,10 +48,9 @@ def _ask(model, rows):
     """Predict: errors are allowed, a crash is seen by whoever started this process."""
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
-        try:
-            getattr(model, "predict", getattr(model, "transform", None))(rows)
-        except Exception:
-            return
+        for method in ("predict", "transform", "decision_function", "predict_proba", "predict_set", "predict_interval"):
+            with suppress(Exception):
+                getattr(model, method)(rows)
 
 
 def _hold(model, path):
