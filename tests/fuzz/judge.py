@@ -39,8 +39,8 @@ def judge(content, path, rows=None, *, measured=True):
         raise Broken(f"{taken:,} bytes of memory for a file of {len(content):,}")
     if model is None:
         return "refused"
+    _hold(model, path.with_name(f"{path.name}.again"))  # as it was read: what it is asked may leave something in it
     _ask(model, rows)
-    _hold(model, path.with_name(f"{path.name}.again"))
     return "equal"
 
 
