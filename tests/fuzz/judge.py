@@ -5,6 +5,7 @@ import resource
 import sys
 import time
 import warnings
+from contextlib import suppress
 
 import numpy as np
 
@@ -38,8 +39,8 @@ def judge(content, path, rows=None, *, measured=True):
         raise Broken(f"{taken:,} bytes of memory for a file of {len(content):,}")
     if model is None:
         return "refused"
+    _hold(model, path.with_name(f"{path.name}.again"))  # as it was read: what it is asked may leave something in it
     _ask(model, rows)
-    _hold(model, path.with_name(f"{path.name}.again"))
     return "equal"
 
 
@@ -47,10 +48,9 @@ def _ask(model, rows):
     """Predict: errors are allowed, a crash is seen by whoever started this process."""
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
-        try:
-            getattr(model, "predict", getattr(model, "transform", None))(rows)
-        except Exception:
-            return
+        for method in ("predict", "transform", "decision_function", "predict_proba", "predict_set", "predict_interval"):
+            with suppress(Exception):
+                getattr(model, method)(rows)
 
 
 def _hold(model, path):

@@ -1,5 +1,6 @@
 """Accuracy against the radius of perturbations."""
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -76,7 +77,7 @@ class RobustnessCurveDisplay:
         cls, estimator: BaseEstimator, X: MatrixLike, y: ArrayLike, *, eps: ArrayLike | None = None, norm: str = "linf",
         bounds: Bounds | None = None, attack: str = "pgd", random_state: int | np.random.RandomState | None = None,
         name: str | None = None, ax: "Axes | None" = None, plot: bool = True,
-        attack_options: dict[str, Any] | None = None, **line_options: Any,
+        attack_options: Mapping[str, Any] | None = None, **line_options: Any,
     ) -> "RobustnessCurveDisplay":
         """Attack and certify a fitted classifier on labelled rows at each radius, and plot the curves.
 
@@ -143,7 +144,7 @@ class RobustnessCurveDisplay:
 
 def _attacked(
     attack: str, estimator: BaseEstimator, X: MatrixLike, y: NDArray[Any], right: NDArray[np.bool_], radii: Array,
-    bounds: Bounds | None, options: dict[str, Any],
+    bounds: Bounds | None, options: Mapping[str, Any],
 ) -> tuple[Array, NDArray[np.bool_]]:
     """Return the accuracy after an attack within each radius, and where it was blind; a row that fell stays fallen."""
     fallen = Fallen(right)

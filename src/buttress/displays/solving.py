@@ -1,6 +1,6 @@
 """How a fit proceeded, and what it gave weight to."""
 
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
@@ -19,7 +19,7 @@ CERTIFIED = ("AdversarialLinearSVC", "LinearSVC", "RelationalLinearSVC")
 class KeepsHistory(Estimator, Protocol):
     """A fitted estimator that iterated."""
 
-    history_: list[dict[str, Any]]
+    history_: list[dict[str, float]]
 
 
 class WeighsKernels(Estimator, Protocol):
