@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from buttress.checkpoints.digest import digest
+
 from buttress.checkpoints.fingerprint import environment
 from buttress.checkpoints.folder import Folder
 
