@@ -267,7 +267,7 @@ class _Units(NamedTuple):
         return w, float(state[1] - w[self.varying] @ self.centre)
 
 
-def _described(planes: list[tuple[Array, float]]) -> dict[str, Any]:
+def _described(planes: list[tuple[Array, float]]) -> dict[str, Array | KernelExpansion]:
     """Return the attributes of a model of these hyperplanes, one for two classes, else one a class."""
     coef = np.stack([w for w, _ in planes])
     intercept = np.array([b for _, b in planes])

@@ -273,8 +273,8 @@ class RelationalLinearSVC(Probabilities, CallbackSupportMixin, ClassifierMixin, 
         self.beta_ = beta
         self.coef_ = np.concatenate(parts)[None, :]
         self.coef_names_ = np.array([name for table in plan.tables for name in table.names], dtype=object)
-        self.features_ = [(table.name, column, categories) for table in plan.tables
-                          for column, categories in table.features]
+        self.features_ = [(table.name, feature.name, feature.categories) for table in plan.tables
+                          for feature in table.features]
         self.feature_names_in_ = np.array([f"{name}.{column}" for name, column, _ in self.features_], dtype=object)
         self.n_features_in_ = len(self.features_)
         self.label_table_ = plan.tables[plan.label_table].name
@@ -297,10 +297,9 @@ class RelationalLinearSVC(Probabilities, CallbackSupportMixin, ClassifierMixin, 
             raise ValueError(f"Rows of {self.label_table_!r} are scored. Put that table first, or give it its label.")
         join.check_asked(columns)
         chosen = columns or used_columns(join.tables[join.root], key_columns(join.check(), join.root))
-        categories = {f"{table}.{column}": values for table, column, values in self.features_ if values is not None}
         with one_snapshot(join.connections):
             return scoring(join, dict(zip(self.coef_names_, self.coef_[0])), float(self.intercept_[0]),
-                           [(table, column) for table, column, _ in self.features_], categories, self.fills_, chosen)
+                           self.features_, self.fills_, chosen)
 
     def _plan(self, join: Join) -> tuple[Plan, Array]:
         """Return the plan of another join over the same tables, and this model's coefficients in its scales."""
