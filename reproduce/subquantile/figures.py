@@ -39,7 +39,9 @@ def trace(
     return np.array(errors), np.array(left)
 
 
-def mean_trace(source: Problem, rate: float, trials: int, iterations: int, acceleration: str | float | None) -> Curve:
+def mean_trace(
+    source: Problem, rate: float, trials: int, iterations: int, acceleration: str | float | None
+) -> Curve:
     runs = [trace(source, rate, seed, iterations, acceleration) for seed in range(trials)]
     errors, left = (np.mean([run[part] for run in runs], axis=0) for part in (0, 1))
     return {"rmse": errors.tolist(), "corrupt_share": left.tolist()}
