@@ -91,5 +91,11 @@ def compile_kernel(
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Return a decorator that compiles a function for its signatures, cached on disk where that is possible."""
     signatures = [signature] if isinstance(signature, str) else signature
-    options: dict[str, Any] = {"error_model": "numpy", "nogil": True, "fastmath": fastmath}
+    options: dict[str, Any] = {"error_model": "numpy", "nogil": True, "no_cfunc_wrapper": True, "no_rewrites": True,
+                               "fastmath": fastmath}
     return lambda function: function if _SETTINGS.DISABLE_JIT else Compiled(function, signatures, options)
+
+
+def compile_inner(fastmath: bool | set[str] = False) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Return a decorator for functions that only compiled ones call: they get no wrapper for Python."""
+    return numba.njit(error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True, no_rewrites=True, _nrt=False, fastmath=fastmath)

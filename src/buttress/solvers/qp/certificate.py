@@ -19,7 +19,6 @@ from buttress._checks import Array
 from buttress._types import Mask
 from buttress.gram.rows import Index
 from buttress.solvers.linear.intercept import best_intercept
-from buttress.solvers.qp.compiled import gap_and_dual
 from buttress.solvers.qp.program import QP, Point, violation
 
 # In the units of p, which for a classifier are those of the margin. Float32 rows have errors of about 1e-5 of the
@@ -167,6 +166,11 @@ def clear_rows(qp: QP, b: Array, f: Array) -> Mask:
 
 def objectives(f: Array, b: Array, p: Array, lo: Array, hi: Array, l1: Array) -> tuple[float, float, float]:
     """Return the primal value at its best intercept, the dual value, and that intercept."""
-    b0 = best_intercept(p - f, lo, hi, l1)
-    gap, dual = gap_and_dual(f, b, p, lo, hi, l1, b0)
-    return dual + gap, dual, b0
+    residual = p - f
+    b0 = best_intercept(residual, lo, hi, l1)
+    r = residual - b0
+    cost = l1 * np.abs(b)
+    losses = hi * np.maximum(0.0, r - l1) - lo * np.maximum(0.0, -r - l1)
+    gap = np.maximum(0.0, losses + cost - b * r).sum()  # of terms that are each at least 0, which do not cancel
+    dual = float((b * (p - 0.5 * f) - cost).sum())
+    return dual + float(gap), dual, b0

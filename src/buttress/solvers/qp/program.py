@@ -13,7 +13,6 @@ import numpy as np
 
 from buttress._checks import Array
 from buttress.gram.rows import KernelRows
-from buttress.solvers.qp.compiled import both_slopes, largest_violation, middle_slope
 
 
 @dataclass(frozen=True)
@@ -60,21 +59,29 @@ class Point:
     downwards: int = 0
 
 
-def slopes(g: Array, b: Array, lo: Array, hi: Array, l1: Array) -> tuple[Array, Array]:
+def slopes(g: Array, b: Array, lo: Array, hi: Array, l1: Array | None = None) -> tuple[Array, Array]:
     """Return the slopes of raising (inf where b = hi) and of lowering each variable (-inf where b = lo)."""
-    up = np.empty(len(b))
-    down = np.empty(len(b))
-    both_slopes(g, b, lo, hi, l1, up, down)
-    return up, down
+    up = down = g
+    if l1 is not None and l1.any():
+        up = g + np.where(b >= 0, l1, -l1)
+        down = g + np.where(b > 0, l1, -l1)
+    return np.where(b < hi, up, np.inf), np.where(b > lo, down, -np.inf)
 
 
 def violation(g: Array, b: Array, lo: Array, hi: Array, l1: Array | None = None) -> float:
     """Return max_{b > lo} (slope down) - min_{b < hi} (slope up); -inf when one of the sets is empty."""
-    value: float = largest_violation(g, b, lo, hi, np.zeros(len(b)) if l1 is None else l1)
-    return value
+    up, down = slopes(g, b, lo, hi, l1)
+    return float(down.max(initial=-np.inf) - up.min(initial=np.inf))
 
 
 def bias(g: Array, b: Array, lo: Array, hi: Array, l1: Array | None = None) -> float:
     """Return the intercept: minus the mean slope of the free variables; if none is free, the middle of its interval."""
-    slope: float = middle_slope(g, b, lo, hi, np.zeros(len(b)) if l1 is None else l1)
-    return -slope
+    up, down = slopes(g, b, lo, hi, l1)
+    free = up[up == down]
+    if free.size:
+        return -float(free.sum()) / free.size
+    least = up.min()
+    most = down.max()
+    if not np.isfinite(least):
+        return -float(most)
+    return -float(0.5 * (most + least) if np.isfinite(most) else least)

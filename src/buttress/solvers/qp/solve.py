@@ -23,15 +23,11 @@ from buttress._threads import own_threads
 from buttress.solvers.linear.intercept import best_intercept
 from buttress.solvers.qp.active_set import (
     ACTIVE_SET_ROWS,
-    ROUNDED_VIOLATION,
     affords_step,
+    at_once,
     exact_finish,
     newton_step,
-    padded_gram,
-    padded_width,
-    rounds_of,
 )
-from buttress.solvers.qp.at_once import one_pass
 from buttress.solvers.qp.certificate import Certificate, certify, objectives, whole_certificate
 from buttress.solvers.qp.chunks import chunked_smo, products, suits
 from buttress.solvers.qp.interior_point import INTERIOR_ROWS, interior_point, snapped
@@ -184,21 +180,12 @@ def _unfollowed(qp: QP, limits: Limits) -> bool:
 
 
 def _at_once(qp: QP, plan: _Plan, total: Outcome) -> _Candidate:
-    """Solve the program in one compiled pass, and record it as a run of two steps."""
-    n = len(qp.p)
+    """Solve the program without steps that others could follow, and record it as a run of one."""
     started = time.monotonic()
-    cache = qp.rows.cache
-    b = qp.start.copy()
-    f = np.empty(n)
-    K = cache.spare(n, padded_width(n))
-    finished, pairs, downwards = one_pass(K, cache.store, qp.rows.index, qp.p, qp.lo, qp.hi, qp.l1, b, f, plan.target,
-                                          ROUNDED_VIOLATION, stall_limit(n), rounds_of(n))
-    point = Point(b, downwards=downwards)
+    most = stall_limit(len(qp.p))
+    point, f, pairs = at_once(qp, plan.target, most)
     total.n_iter = pairs
-    total.status = "stalled" if pairs == stall_limit(n) else "converged"
-    if not finished and total.converged:
-        point = exact_finish(qp, replace(point, gram=padded_gram(qp.rows, lasting=False)))
-        f = qp.rows.times(point.b)
+    total.status = "stalled" if pairs == most else "converged"
     proof = whole_certificate(qp, point.b, f)
     total.gap = proof.violation
     total.objective = -proof.dual
@@ -338,7 +325,7 @@ def on_bounds(
             if blocked and not affords_step(left(), len(b)):
                 return inner
             if blocked:
-                b, blocked = newton_step(K, qp, b)
+                b, blocked = newton_step(K, qp, b, K @ b - qp.p)
         top, bottom, _ = objectives(K @ b, b, qp.p, qp.lo, qp.hi, qp.l1)
         if top - bottom <= max(SNAP_GAP * gap_tol * abs(top), primal - dual):
             return b
