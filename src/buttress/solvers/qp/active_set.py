@@ -22,6 +22,7 @@ ROUNDED_VIOLATION = 1e-12  # a KKT violation this small, relative to the largest
 LEAST_ROUNDS = 100  # rounds that every program gets
 SPARE_ROUNDS = 30_000  # divided by n: rounds added to those, because the rounds of small programs are cheap
 STEP_SECONDS = 1e-9  # times n^3: what a step takes at most, where K is singular and all variables are free; one thread
+DPOSV = scipy.linalg.lapack.dposv
 SINGULAR = 1e-13  # relative pivots and singular values below this count as 0: K is singular on the free variables
 
 
@@ -174,11 +175,12 @@ def _bordered_solve(K: Array, right: Array) -> Array:
     With the sum fixed, K + s 11' is the same program as K for every s.
     """
     size = len(K)
-    sides = np.ones((size, 2), order="F")
-    sides[:, 1] = right
-    factor, found, failed = scipy.linalg.lapack.dposv((K + K.trace() / size).T, sides, overwrite_a=1, overwrite_b=1)
-    pivots = factor.diagonal()
-    if not failed and pivots.min() ** 2 > SINGULAR * pivots.max() ** 2:
+    shift = K.trace() / size
+    sides = np.empty((2, size))
+    sides[0] = 1.0
+    sides[1] = right
+    factor, found, failed = DPOSV((K + shift).T, sides.T, overwrite_a=1, overwrite_b=1)
+    if not failed and factor.diagonal().min() ** 2 > SINGULAR * shift:
         level, move = found.T
         share: float = move.sum() / level.sum()
         return move - share * level

@@ -19,7 +19,8 @@ from buttress._checks import Array
 from buttress._types import Mask
 from buttress.gram.rows import Index
 from buttress.solvers.linear.intercept import best_intercept
-from buttress.solvers.qp.program import QP, Point, violation
+from buttress.solvers.qp.compiled import measures
+from buttress.solvers.qp.program import QP, Point
 
 # In the units of p, which for a classifier are those of the margin. Float32 rows have errors of about 1e-5 of the
 # largest entry. A row whose loss is 0 by this much in float32 has loss 0 in float64 too, and likewise one with a loss.
@@ -27,6 +28,7 @@ CLEAR = 1e-2
 SUSPECT = CLEAR / 10  # if f from float32 rows is wrong by more than this, none of it is used
 CHECKED = 256  # rows whose float32 values are checked, evenly chosen; the others count as alike
 SPREAD = 2.0  # of a million normal errors the largest is 1.7 times the largest of 256 of them
+EPS = float(np.finfo(float).eps)
 DOUBT = 1e-5  # of the dual value: if float32 values may move it by more than this, none with a coefficient is used
 
 
@@ -77,10 +79,11 @@ def certify(qp: QP, at: Point, enough: Callable[[Certificate], bool] | None = No
 
 def whole_certificate(qp: QP, b: Array, f: Array, doubt: Doubt = SURE) -> Certificate:
     """Return the certificate of b, for f = K b in float64 up to the doubt."""
-    primal, dual, _ = objectives(f, b, qp.p, qp.lo, qp.hi, qp.l1)
-    rounding = 4 * np.finfo(float).eps * float((qp.hi - qp.lo) @ np.abs(qp.p))
-    found = violation(f - qp.p, b, qp.lo, qp.hi, qp.l1) + doubt.violation
-    return Certificate(primal + doubt.primal, dual - doubt.dual, found, f, rounding, doubt.primal + doubt.dual)
+    b0 = best_intercept(qp.p - f, qp.lo, qp.hi, qp.l1)
+    gap, dual, found, _ = measures(f, b, qp.p, qp.lo, qp.hi, qp.l1, b0)
+    rounding = 4 * EPS * float((qp.hi - qp.lo) @ np.abs(qp.p))
+    return Certificate(dual + gap + doubt.primal, dual - doubt.dual, found + doubt.violation, f, rounding,
+                       doubt.primal + doubt.dual)
 
 
 def _sampled(qp: QP, b: Array, rough: Array) -> tuple[Certificate, float]:
@@ -166,11 +169,6 @@ def clear_rows(qp: QP, b: Array, f: Array) -> Mask:
 
 def objectives(f: Array, b: Array, p: Array, lo: Array, hi: Array, l1: Array) -> tuple[float, float, float]:
     """Return the primal value at its best intercept, the dual value, and that intercept."""
-    residual = p - f
-    b0 = best_intercept(residual, lo, hi, l1)
-    r = residual - b0
-    cost = l1 * np.abs(b)
-    losses = hi * np.maximum(0.0, r - l1) - lo * np.maximum(0.0, -r - l1)
-    gap = np.maximum(0.0, losses + cost - b * r).sum()  # of terms that are each at least 0, which do not cancel
-    dual = float((b * (p - 0.5 * f) - cost).sum())
-    return dual + float(gap), dual, b0
+    b0 = best_intercept(p - f, lo, hi, l1)
+    gap, dual, *_ = measures(f, b, p, lo, hi, l1, b0)
+    return dual + gap, dual, b0

@@ -13,6 +13,7 @@ import numpy as np
 
 from buttress._checks import Array
 from buttress.gram.rows import KernelRows
+from buttress.solvers.qp.compiled import measures
 
 
 @dataclass(frozen=True)
@@ -70,16 +71,17 @@ def slopes(g: Array, b: Array, lo: Array, hi: Array, l1: Array | None = None) ->
 
 def violation(g: Array, b: Array, lo: Array, hi: Array, l1: Array | None = None) -> float:
     """Return max_{b > lo} (slope down) - min_{b < hi} (slope up); -inf when one of the sets is empty."""
-    up, down = slopes(g, b, lo, hi, l1)
-    return float(down.max(initial=-np.inf) - up.min(initial=np.inf))
+    none = np.zeros(len(b))
+    found: float = measures(g, b, none, lo, hi, none if l1 is None else l1, 0.0)[2]
+    return found
 
 
-def bias(g: Array, b: Array, lo: Array, hi: Array, l1: Array | None = None) -> float:
+def bias(g: Array, b: Array, lo: Array, hi: Array, l1: Array) -> float:
     """Return the intercept: minus the mean slope of the free variables; if none is free, the middle of its interval."""
+    mean: float = measures(g, b, np.zeros(len(b)), lo, hi, l1, 0.0)[3]
+    if not np.isnan(mean):
+        return -mean
     up, down = slopes(g, b, lo, hi, l1)
-    free = up[up == down]
-    if free.size:
-        return -float(free.sum()) / free.size
     least = up.min()
     most = down.max()
     if not np.isfinite(least):
