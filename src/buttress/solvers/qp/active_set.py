@@ -13,6 +13,7 @@ import scipy.linalg
 from buttress._checks import Array
 from buttress.gram.compiled import WIDTH_MULTIPLE
 from buttress.gram.rows import KernelRows
+from buttress.solvers.qp.compiled import SINGULAR, newton
 from buttress.solvers.qp.pairs import pair_updates
 from buttress.solvers.qp.program import QP, Point, violation
 
@@ -23,7 +24,7 @@ LEAST_ROUNDS = 100  # rounds that every program gets
 SPARE_ROUNDS = 30_000  # divided by n: rounds added to those, because the rounds of small programs are cheap
 STEP_SECONDS = 1e-9  # times n^3: what a step takes at most, where K is singular and all variables are free; one thread
 DPOSV = scipy.linalg.lapack.dposv
-SINGULAR = 1e-13  # relative pivots and singular values below this count as 0: K is singular on the free variables
+FEW = 64  # free variables: for more, LAPACK is faster than a compiled loop without blocks
 
 
 def at_once(qp: QP, tol: float, most: int) -> tuple[Point, Array, int]:
@@ -35,7 +36,7 @@ def at_once(qp: QP, tol: float, most: int) -> tuple[Point, Array, int]:
     gram = padded_gram(qp.rows, lasting=False)
     b = qp.start.copy()
     g = np.zeros(gram.shape[1])
-    g[: len(b)] = _product(gram, b) - qp.p
+    g[: len(b)] = (_product(gram, b) if qp.start_f is None else qp.start_f) - qp.p
     pairs, downwards = pair_updates(gram, g, b, qp.lo, qp.hi, qp.l1, tol, most)
     if pairs < most and not downwards:
         b, f = _rounds(qp, gram, b, g[: len(b)], rounds_of(len(b)), lambda: None)
@@ -135,13 +136,19 @@ def newton_step(K: Array, qp: QP, b: Array, g: Array) -> tuple[Array, bool]:
     inside = (b > qp.lo) & (b < qp.hi)
     kinks = bool(qp.l1.any())
     free = (inside & ((b != 0) | (qp.l1 == 0)) if kinks else inside).nonzero()[0]
-    if len(free) < 2:
+    size = len(free)
+    if size < 2:
         return b, False
+    if size <= FEW:
+        reached = b.copy()
+        met = newton(K, g, reached, qp.lo, qp.hi, qp.l1, free, np.empty((size, size + 2)))
+        if met >= 0:
+            return reached, met > 0
     at = b[free]
     gradient = g[free] + qp.l1[free] * np.sign(at) if kinks else g[free]
     K_free = K[free[:, None], free]
     move = _bordered_solve(K_free, -gradient)
-    move -= move.sum() / len(move)  # the sum stays as it is, whatever the rounding
+    move -= move.sum() / size  # the sum stays as it is, whatever the rounding
     if not gradient @ move + 0.5 * (move @ K_free @ move) < 0:
         return b, False
     lo, hi = qp.lo[free], qp.hi[free]

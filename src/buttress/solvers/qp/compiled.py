@@ -8,6 +8,9 @@ import numpy as np
 from buttress._checks import Array
 from buttress._compiling import compile_kernel
 from buttress._intrinsics import maximum, minimum
+from buttress.gram.rows import Index
+
+SINGULAR = 1e-13  # relative pivots and singular values below this count as 0: K is singular on the free variables
 
 
 @compile_kernel("UniTuple(float64, 4)(" + 6 * "float64[::1], " + "float64)")
@@ -43,3 +46,53 @@ def measures(
         gap += maximum(maximum(hi[i] * over, lo[i] * over) + cost - at * r, 0.0)
         dual += at * (p[i] - 0.5 * f[i]) - cost
     return gap, dual, most - least, total / free
+
+
+@compile_kernel("int64(float64[:,::1], " + 5 * "float64[::1], " + "int64[::1], float64[:,::1])")
+def newton(K: Array, g: Array, b: Array, lo: Array, hi: Array, l1: Array, free: Index, system: Array) -> int:
+    """Move the free variables of b to their unbounded optimum, or to the first bound or kink on the way.
+
+    Returns 1 if a bound or kink stopped it, 0 if none did, -1 where K is singular on the ``free``; ``system`` is memory
+    of shape (s, s + 2), s their number. The step x minimises 1/2 x'K_F x + g_F'x with sum(x) = 0, which is the same
+    program for K_F + c 11' for every c: x is found by elimination in the columns K_F + c 11', 1 and -g_F.
+    """
+    size = free.size
+    shift = K[free[0], free[0]]
+    for k in range(size):
+        i = free[k]
+        system[k, size] = 1.0
+        system[k, size + 1] = (-l1[i] if b[i] > 0 else l1[i]) - g[i]
+        for j in range(size):
+            system[k, j] = K[i, free[j]] + shift
+    for k in range(size):
+        pivot = system[k, k]
+        if not pivot > SINGULAR * shift:
+            return -1
+        for i in range(size):
+            weight = system[i, k] / pivot
+            if i != k:
+                for j in range(k, size + 2):
+                    system[i, j] -= weight * system[k, j]
+    level = 0.0
+    total = 0.0
+    for k in range(size):
+        level += system[k, size] / system[k, k]
+        total += system[k, size + 1] / system[k, k]
+    length = 1.0
+    first = -1
+    for k in range(size):
+        i = free[k]
+        step = (system[k, size + 1] - total / level * system[k, size]) / system[k, k]
+        end = hi[i] if step > 0 else lo[i]
+        if l1[i] > 0 and step * b[i] < 0:
+            end = 0.0
+        if abs(step) * length > abs(end - b[i]):
+            length = (end - b[i]) / step
+            first = k
+        system[k, k] = step
+        system[k, size] = end
+    for k in range(size):
+        i = free[k]
+        moved = minimum(maximum(b[i] + length * system[k, k], lo[i]), hi[i])
+        b[i] = system[k, size] if k == first else moved
+    return 1 if first >= 0 else 0

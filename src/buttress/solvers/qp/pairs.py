@@ -118,7 +118,7 @@ def _updates(
             downwards += 1
         end_i = 0.0 if b[i] < 0 and l1[i] > 0 else hi[i]
         end_j = 0.0 if b[j] > 0 and l1[j] > 0 else lo[j]
-        length = minimum(rise / maximum(curvature, K.dtype.type(TAU)), minimum(end_i - b[i], b[j] - end_j))
+        length = minimum(rise / (curvature if curvature > TAU else TAU), minimum(end_i - b[i], b[j] - end_j))
         # a variable is set to the bound or kink that it reaches, so that rounding cannot miss it
         b[i] = end_i if length == end_i - b[i] else b[i] + length
         b[j] = end_j if length == b[j] - end_j else b[j] - length
