@@ -1,6 +1,6 @@
 """The scoreboard: this package beside scikit-learn, scikit-learn-intelex, ART, PyOD, cleanlab, statsmodels and MAPIE.
 
-    python -m benchmarks [--data-dir DIR]            writes docs/scoreboard.md, in some ten minutes of the processor
+    python -m benchmarks [--data-dir DIR]            writes the tables of docs/scoreboard.md, in some ten minutes
     python -m benchmarks --only linear attacks       prints the tables of these groups
     python -m benchmarks --keep FOLDER               keeps what each group measured, and goes on from there
 
@@ -22,8 +22,9 @@ for pool in ("OMP", "OPENBLAS", "MKL"):
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))
 
+from results import write  # noqa: E402
 from rows import GROUPS, rows_of  # noqa: E402
-from scoreboard import Better, Row, page  # noqa: E402
+from scoreboard import Better, Row, tables  # noqa: E402
 
 
 def measured(group: str, folder: str | None, keep: Path | None) -> tuple[list[Row], float]:
@@ -43,29 +44,22 @@ def measured(group: str, folder: str | None, keep: Path | None) -> tuple[list[Ro
 
 
 def main() -> None:
-    """Measure the groups one after the other, and write or print the page."""
+    """Measure the groups one after the other, and write or print their tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data-dir", help="folder with mnist/ and uci/")
     parser.add_argument("--only", nargs="+", choices=GROUPS, help="these groups, printed")
     parser.add_argument("--keep", type=Path, help="folder for what each group measured")
-    parser.add_argument("--output", type=Path, help="file of the page, docs/scoreboard.md unless --only is given")
     given = parser.parse_args()
-    tables = {}
+    groups = {}
     spent = 0.0
     command = "python -m benchmarks" + " --data-dir DIR" * bool(given.data_dir)
     for group in given.only or GROUPS:
-        title, more, _ = GROUPS[group]
         rows, seconds = measured(group, given.data_dir, given.keep)
-        tables[title] = more, rows
+        groups[group] = rows
         spent += seconds
-        print(f"{title}: {spent:.0f} s of the processor so far", file=sys.stderr, flush=True)
-    absent = [title for title, _, _ in GROUPS.values() if title not in tables]
-    text = page(tables, command, spent, absent)
-    output = given.output or (None if given.only else HERE.parent / "docs" / "scoreboard.md")
-    if output is None:
-        print(text)
-    else:
-        output.write_text(text, encoding="utf-8")
+        print(f"{GROUPS[group][0]}: {spent:.0f} s of the processor so far", file=sys.stderr, flush=True)
+    for name, table in tables(groups, command).items():
+        print(f"{name}\n\n{table.markdown()}\n" if given.only else f"Written: {write(name, table)}")
 
 
 if __name__ == "__main__":

@@ -30,7 +30,15 @@ from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassif
 from sklearn.neural_network import MLPClassifier  # noqa: E402
 from sklearn.preprocessing import StandardScaler  # noqa: E402
 
-from buttress import SVC, AdversarialLinearSVC, AdversarialSVC, attacks, certificates  # noqa: E402
+from buttress import (  # noqa: E402
+    SVC,
+    AdversarialClassifier,
+    AdversarialLinearSVC,
+    AdversarialSVC,
+    CertifiedSVC,
+    attacks,
+    certificates,
+)
 
 TEN_CLASSES = "MNIST, ten classes"
 SIZES = {  # rows to fit, to choose on, to judge
@@ -64,12 +72,14 @@ class AttackedNetwork(MLPClassifier):
 def machines(eps, bounds, seed):
     """Name, candidates."""
     yield "linear, ball", [AdversarialLinearSVC(attack="ball", eps=eps, C=C) for C in (0.1, 1.0)]
-    yield "certified", [AdversarialSVC(defense="certified", eps=eps, C=C, gamma=Width(1.0), bounds=bounds,
-                                       random_state=seed) for C in (0.1, 1.0)]
+    yield "certified", [CertifiedSVC(eps=eps, C=C, gamma=Width(1.0), bounds=bounds, random_state=seed)
+                        for C in (0.1, 1.0)]
     tried = [(0.1, 1.0), (1.0, 1.0), (10.0, 1.0), (10.0, 3.0)][0 if bounds is None else 2 :]  # C and width
-    for name, defense in (("input", "input"), ("AdversarialSVC()", "auto")):
-        yield name, [AdversarialSVC(defense=defense, eps=eps, C=C, gamma=Width(width), bounds=bounds, random_state=seed)
-                     for C, width in tried]
+    moved = [AdversarialSVC(eps=eps, C=C, gamma=Width(width), bounds=bounds, random_state=seed) for C, width in tried]
+    yield "input", moved
+    yield "AdversarialClassifier()", [
+        AdversarialClassifier([CertifiedSVC(C=one.C, gamma=one.gamma), one], eps=eps, bounds=bounds, random_state=seed)
+        for one in moved]
     plain = [(C, width) for C in (0.1, 1.0, 10.0) for width in (0.1, 0.3, 1.0, 3.0)][0 if bounds is None else 8 :]
     yield "SVC", [SVC(C=C, gamma=Width(width)) for C, width in plain]
     yield "network on PGD rows", [AttackedNetwork(eps, bounds, alpha, random_state=seed) for alpha in (1e-4, 1e-2)]
@@ -154,7 +164,7 @@ def one_split(name, folder, seed, only):
         model = models[int(np.argmax(score))]
         rows[machine] = (*judged(model, X_judge, y_judge, eps, bounds), spent)
         figures = " ".join(f"{figure:.3f}" for figure in rows[machine])
-        chose = getattr(model, "defense_", "")
+        chose = getattr(model, "chosen_", "")
         print(f"{name}, split {seed}, {machine}: {figures} {chose}", file=sys.stderr, flush=True)
     return eps, rows
 

@@ -69,7 +69,7 @@ def machines(rng):
     alpha = float(10 ** rng.uniform(-9, 6))
     kernel = str(rng.choice(["rbf", "linear", "poly"]))
     small = {"n_landmarks": 100, "random_state": 0}
-    rkhs = {"defense": "rkhs", "eps": 1e-3, "random_state": 0}
+    rkhs = {"eps": 1e-3, "random_state": 0}
     return {
         "SVC": bt.SVC(C=C, kernel=kernel),
         "SVC ovr, tol 1e-9": bt.SVC(C=C, kernel=kernel, multi_class="ovr", tol=1e-9),
@@ -82,11 +82,11 @@ def machines(rng):
         "LinearSVC": bt.LinearSVC(C=C, loss=str(rng.choice(["hinge", "squared_hinge"]))),
         "LinearSVC gd": bt.LinearSVC(C=C, solver="gd", max_iter=-1),
         "LinearSVC sgd": bt.LinearSVC(C=C, solver="sgd", max_iter=-1, random_state=0),
-        "AdversarialSVC input": bt.AdversarialSVC(defense="input", C=C, eps=1e-3, **small),
-        "AdversarialSVC certified": bt.AdversarialSVC(C=C, eps=1e-3, defense="certified", **small),
-        "AdversarialSVC exact": bt.AdversarialSVC(C=C, **rkhs),
-        "AdversarialSVC dsg": bt.AdversarialSVC(C=C, solver="dsg", n_features=256, n_passes=20, **rkhs),
-        "AdversarialSVC sgd": bt.AdversarialSVC(C=C, solver="sgd", n_passes=20, **rkhs),
+        "AdversarialSVC": bt.AdversarialSVC(C=C, eps=1e-3, **small),
+        "CertifiedSVC": bt.CertifiedSVC(C=C, eps=1e-3, **small),
+        "AdvSVM exact": bt.AdvSVM(C=C, **rkhs),
+        "AdvSVM dsg": bt.AdvSVM(C=C, solver="dsg", n_features=256, n_passes=20, **rkhs),
+        "AdvSVM sgd": bt.AdvSVM(C=C, solver="sgd", n_passes=20, **rkhs),
         "AdversarialLinearSVC ball": bt.AdversarialLinearSVC(C=C, attack="ball", eps=1e-3),
         "AdversarialLinearSVC range": bt.AdversarialLinearSVC(C=C, C_f=0.01),
         "KernelClassifier": bt.KernelClassifier(alpha=alpha),

@@ -169,7 +169,7 @@ def log_losses(only=None):
     models = {"SVC": (SVC(), sklearn.svm.SVC()), "LinearSVC": (LinearSVC(), LinearSVC()),
               "KernelClassifier": (KernelClassifier(max_iter=200), None),
               "RobustKernelClassifier": (RobustKernelClassifier(random_state=0), None),
-              "AdversarialSVC": (AdversarialSVC(defense="input", random_state=0, eps=0.02), None)}
+              "AdversarialSVC": (AdversarialSVC(random_state=0, eps=0.02), None)}
     print("| estimator | sets | median ratio | worst (set) | more than 1.1 | time, of theirs | of a fit "
           "|\n| --- | --- | --- | --- | --- | --- | --- |")
     for name, (model, peer) in models.items():

@@ -22,7 +22,7 @@ from sklearn.datasets import load_breast_cancer, load_digits, load_wine, make_mo
 from sklearn.pipeline import make_pipeline  # noqa: E402
 from sklearn.preprocessing import StandardScaler, scale  # noqa: E402
 
-from buttress import SVC, AdversarialLinearSVC, AdversarialSVC, attacks, certificates  # noqa: E402
+from buttress import SVC, AdversarialLinearSVC, CertifiedSVC, attacks, certificates  # noqa: E402
 from buttress.certificates.leads import Leads  # noqa: E402
 from buttress.certificates.radius import largest_by_norm  # noqa: E402
 from buttress.scores import read_scores  # noqa: E402
@@ -67,11 +67,11 @@ def further_cases():
     X_wine, y_wine = load_wine(return_X_y=True)
     wine = split(scale(X_wine), y_wine, 120)
     linear = AdversarialLinearSVC(attack="ball", norm="l1", eps=0.25)
-    trained = {"defense": "certified", "eps": 0.25, "gamma": 0.03, "n_landmarks": 100, "max_iter": 100}
-    yield "breast cancer, certified", cancer, AdversarialSVC(**trained, random_state=0), "linf", 0.25, None
-    yield "wine, certified", wine, AdversarialSVC(**trained, norm="l2", random_state=0), "l2", 0.25, None
+    trained = {"eps": 0.25, "gamma": 0.03, "n_landmarks": 100, "max_iter": 100}
+    yield "breast cancer, certified", cancer, CertifiedSVC(**trained, random_state=0), "linf", 0.25, None
+    yield "wine, certified", wine, CertifiedSVC(**trained, norm="l2", random_state=0), "l2", 0.25, None
     yield "breast cancer, exact linear", cancer, linear, "l1", 0.25, None
-    yield "wine, certified", wine, AdversarialSVC(**trained, norm="l2", random_state=0), "l1", 0.25, None
+    yield "wine, certified", wine, CertifiedSVC(**trained, norm="l2", random_state=0), "l1", 0.25, None
     yield "breast cancer, degree 2", cancer, SVC(kernel="poly", degree=2, gamma=1 / 30, coef0=1.0), "l2", 0.25, None
     away = make_pipeline(StandardScaler(), SVC(gamma=0.02))
     yield "breast cancer + 1e7, RBF .02", split(X + 1e7, y, 400), away, "linf", 0.25, None

@@ -40,7 +40,8 @@ def first_fits(checkout):
     with tempfile.TemporaryDirectory() as cache:
         environment = os.environ | dict.fromkeys(THREADS, "1")
         environment |= {"NUMBA_CACHE_DIR": cache, "PYTHONPATH": str(checkout / "src")}
-        ended = subprocess.run([sys.executable, "-c", FITS], env=environment, capture_output=True, text=True, check=True)
+        command = [sys.executable, "-c", FITS]
+        ended = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
     return json.loads(ended.stdout)
 
 

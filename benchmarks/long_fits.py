@@ -31,10 +31,8 @@ FITS = {
     "SVR, 5,000 x 30": (bt.SVR(C=10, epsilon=0.01), data(5_000, 30)),
     "LinearSVC sgd, 100,000 x 50": (bt.LinearSVC(solver="sgd", tol=1e-9, max_iter=100, random_state=0),
                                     data(100_000, 50)),
-    "AdversarialSVC dsg, 20,000 x 30": (bt.AdversarialSVC(defense="rkhs", solver="dsg", eps=1e-3, gamma=0.01,
-                                                          n_passes=2, random_state=0), data(20_000, 30)),
-    "RobustKernelRegressor, 5,000 x 30": (bt.RobustKernelRegressor(n_starts=1, random_state=0), data(5_000, 30)),
-    "KernelClassifier, 4,000 x 30": (bt.KernelClassifier(tol=1e-12, max_iter=300), data(4_000, 30)),
+    "AdvSVM dsg, 20,000 x 30": (bt.AdvSVM(solver="dsg", eps=1e-3, gamma=0.01, n_passes=2, random_state=0),
+                                data(20_000, 30)),
 }
 
 

@@ -10,7 +10,7 @@
     python benchmarks/robust.py linear-scale [--rows 1000000]
     python benchmarks/robust.py small
     python benchmarks/robust.py lone [--trials 10]
-    python benchmarks/robust.py sensitivity [--quick] [--only Guard] [--output docs/constants.md]
+    python benchmarks/robust.py sensitivity [--quick] [--only Guard]
 
 Protocol: columns and target standardised on the whole set, a random four fifths to train on, the last share ``rate``
 of them corrupted, test rows clean; means over trials, deviation in brackets. DIR holds boston_housing.csv,
@@ -325,7 +325,6 @@ if __name__ == "__main__":
     parser.add_argument("--repeats", type=int, default=1, help="times the run scale takes floor and fit, in turns")
     parser.add_argument("--quick", action="store_true", help="fewer cells in the run sensitivity")
     parser.add_argument("--only", default=None, help="families of constants in the run sensitivity")
-    parser.add_argument("--output", default=None, help="file for the table of the run sensitivity")
     chosen = parser.parse_args()
     chosen.sets = [name for name in (chosen.sets or RUNS[chosen.run][1]).split(",") if name]
     chosen.rows = chosen.rows or (20_000 if chosen.run == "descent" else 100_000)

@@ -1,13 +1,13 @@
-"""What the scoreboard is made of: comparisons, who is better in each, and the page of their tables."""
+"""What the scoreboard is made of: comparisons, who is better in each, and their tables."""
 
 import platform
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from enum import Enum
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+
+import results
 
 EVEN_RATIO = 0.1  # a ratio of times or errors nearer to 1 is even: runs on a shared machine differ as much
 EVEN_SCORE = 0.005  # scores and shares that differ by less are even
@@ -50,13 +50,12 @@ class Row:
         package = self.peer.split(",")[0]
         return "even" if abs(ahead) <= even else "buttress" if ahead > 0 else package
 
-    def line(self) -> str:
+    def cells(self) -> list[str]:
         """Return the row of the table; the ratio says how many times theirs is ours."""
         theirs = "not installed" if self.theirs is None else shown(self.theirs)
         ours = "" if self.ours != self.ours else shown(self.ours)
         ratio = f"{self.theirs / self.ours:.2f}" if self.better is Better.LESS and self.theirs is not None else ""
-        cells = (self.what, self.unit, ours, theirs, self.peer, ratio, self.verdict())
-        return "| " + " | ".join(cells) + " |"
+        return [self.what, self.unit, ours, theirs, self.peer, ratio, self.verdict()]
 
 
 def shown(value: float) -> str:
@@ -84,31 +83,14 @@ def versions() -> str:
     return ", ".join(found)
 
 
-def page(tables: dict[str, tuple[str, list[Row]]], command: str, seconds: float, absent: Sequence[str] = ()) -> str:
-    """Return the page: ``tables`` maps a title to the command that measures more, and its rows.
-
-    ``absent`` are the titles of tables that were not asked for.
-    """
-    verdicts = Counter(row.verdict() for _, rows in tables.values() for row in rows)
-    peers = sum(verdicts.values()) - verdicts["buttress"] - verdicts["even"] - verdicts["not measured"]
-    lines = ["# Scoreboard", "",
-             "This package beside others, on the same rows in the same process. The last column says who is better.",
-             "",
-             "| buttress better | even | the peer better | not measured |", "| --- | --- | --- | --- |",
-             f"| {verdicts['buttress']} | {verdicts['even']} | {peers} | {verdicts['not measured']} |", "",
-             f"- Written by `{command}` on {datetime.now(UTC):%Y-%m-%d}, in {seconds / 60:.0f} minutes of the "
-             "processor.",
-             f"- {machine()}. {versions()}.",
-             "- Seconds are of the processor, on one thread; the machine was shared, so read ratios, and small ones as "
-             "rough. \"Ratio\" is the peer's number over ours, where less is better.",
-             f"- Even: a ratio within {EVEN_RATIO:.0%} of 1, a score or share within {EVEN_SCORE:g}. Settings are "
-             "defaults unless a row says otherwise, and none was chosen on these sets.",
-             "- Few sets and one or two splits each, to end in some ten minutes. The command beside a title "
-             "measures more."]
-    if absent:
-        lines.append(f"- Not measured in this run, though `python -m benchmarks` can: {', '.join(absent)}.")
-    for title, (more, rows) in tables.items():
-        lines += ["", f"## {title}", "", f"`python {more}`", "",
-                  "| what | measured in | buttress | peer's | peer | ratio | better |", "| --- " * 7 + "|",
-                  *[row.line() for row in rows]]
-    return "\n".join([*lines, ""])
+def tables(groups: dict[str, list[Row]], command: str) -> dict[str, results.Result]:
+    """Return the results to keep: a table for each group, and "scoreboard", which counts who is better."""
+    columns = ["what", "measured in", "buttress", "peer's", "peer", "ratio", "better"]
+    found = {f"scoreboard-{name}": results.of_today(command, columns, [row.cells() for row in rows])
+             for name, rows in groups.items()}
+    verdicts = Counter(row.verdict() for rows in groups.values() for row in rows)
+    ours, even, absent = (verdicts[name] for name in ("buttress", "even", "not measured"))
+    counts = [ours, even, verdicts.total() - ours - even - absent, absent]
+    found["scoreboard"] = results.of_today(
+        command, ["buttress better", "even", "the peer better", "not measured"], [counts], f"{machine()}. {versions()}")
+    return found

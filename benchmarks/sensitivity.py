@@ -1,6 +1,7 @@
 """What a change of each tuned constant by a quarter, down and up, does to the corrupted-data fits.
 
-    python benchmarks/robust.py sensitivity [--quick] [--only Guard,Labels] [--output docs/constants.md]
+    python benchmarks/robust.py sensitivity [--quick] [--only Guard,Labels]
+    python benchmarks/results.py constants-seeds constants -- python benchmarks/robust.py sensitivity
 
 Every constant of ``buttress.*.tuning`` and ``buttress._rows`` is varied alone, whole numbers rounded (and changed by at
 least one), those of a tuple all together. The cells are small, clean and corrupted, and some are
@@ -8,13 +9,13 @@ made so that a branch is taken (many rows a landmark, steps, repeated targets, n
 estimators that use a family are run. Errors are RMSE to the true function over the spread of the truth, or the share of
 labels predicted wrongly; false alarms are the share of good rows named corrupt. Both are given as the largest change,
 with its sign, in any cell, in hundredths; 0 stands for no change at all, "~0" for less than .005. "stops" means that
-the fit refuses. Families that are not of fits have measures of their own, said in the page. Set OMP_NUM_THREADS=1.
+the fit refuses. Families that are not of fits have measures of their own, said in docs/constants.md. Set
+OMP_NUM_THREADS=1.
 """
 
 import warnings
 from dataclasses import dataclass, fields
 from functools import cache
-from pathlib import Path
 
 import numpy as np
 from sklearn.base import clone
@@ -231,13 +232,10 @@ def outcomes(kinds, quick, seed=0):
 
 
 def noise(quick):
-    """Return the lines of the table of what another seed of the fits does, a line a kind of cell."""
-    made = []
+    """Print the lines of the table of what another seed of the fits does, a line a kind of cell."""
     for kind in ("kernel", "landmarks", "linear", "labels", "many labels", "directions"):
         before, after = (outcomes((kind,), quick, seed) for seed in (0, 1))
-        made.append(f"| {kind} | {largest(before, after, 0)} | {largest(before, after, 1)} |")
-        print(made[-1], flush=True)
-    return "\n".join(made)
+        print(f"| {kind} | {largest(before, after, 0)} | {largest(before, after, 1)} |", flush=True)
 
 
 def tenfold(family, name, before, kinds, quick):
@@ -271,58 +269,19 @@ def row(name, family, constant, before, kinds, quick):
     return "| " + " | ".join(text.replace("|", "\\|") for text in texts) + " |"
 
 
-HEAD = """# Constants chosen by trial
-
-The fits to corrupted data hold constants that were chosen by trial. They lie in `buttress.robust.tuning`,
-`buttress.solvers.contamination.tuning`, `buttress.solvers.ridge.tuning`, `buttress._rows` and
-`buttress.certainty.intervals`, one dataclass a family. This table shows what a change of each by a quarter does. It is
-made by
-
-    {command}
-
-from {count} small cells, clean and corrupted. "error" is the change of the RMSE to the true function, in hundredths of
-its spread, or of the share of labels predicted wrongly, in hundredths; "false alarms" is that of the share of good rows
-named corrupt. Each is the largest in any cell. Four families have measures of their own. For `Copies` the error is the
-number of rows found, times 100. For `Entries` it is the share of wrong entries that are not named first, and the false
-alarms are good rows named. For `Intervals` it is the share of new targets outside, and the width of the intervals over
-four deviations of the target stands in the place of the false alarms. For `Shares` it is the share of cells whose true
-share the interval misses, and its width.
-
-A constant without any effect at a quarter is also tried at a tenth and tenfold, and the column "effect" says what that
-does. "none" there means none at all: limits of size that small cells do not reach, limits that only bad cases reach, or
-constants that matter to time only.
-
-Three are of a law with a shape, which no cell reaches; these were varied once by hand. `Mixtures.reread`: on Concrete
-the two laws differ by at most .009 of the rows, on long tails by .16 and more. On three cells of the choosing sets of
-`benchmarks/trial_sets.py` (first 260 rows; long tail clean and gross .3, cars mirrored .3) `Residuals.most_shape`
-changes the error by +.22 and ~0, and `Residuals.far_level` by -9.00 and ~0, its false alarms by -17.03 and 0.
-
-The fits draw starts and landmarks at random. This is what another seed alone does, the largest change in any cell of
-each kind; a smaller effect of a constant says nothing:
-
-| cells | error | false alarms |
-| --- | --- | --- |
-{noise}
-
-| constant | unit | value | meaning | error, -25 % | +25 % | false alarms, -25 % | +25 % | effect | chosen on |
-| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |
-"""
+SEEDS = "| cells | error | false alarms |\n| --- | --- | --- |"
+EFFECTS = ("| constant | unit | value | meaning | error, -25 % | +25 % | false alarms, -25 % | +25 % | effect | "
+           "chosen on |\n" + "| --- " * 10 + "|")
 
 
 def sensitivity(arguments):
-    """Vary every constant by a quarter, print a table, and write it if an output is named."""
+    """Print what another seed does, and what a change of every constant by a quarter does."""
     warnings.simplefilter("ignore")
-    of_seeds = noise(arguments.quick)
-    chosen = arguments.only.split(",") if arguments.only else list(FAMILIES)
-    lines_made = []
-    for name in chosen:
+    print(SEEDS, flush=True)
+    noise(arguments.quick)
+    print(f"\n{EFFECTS}", flush=True)
+    for name in arguments.only.split(",") if arguments.only else list(FAMILIES):
         family, kinds = FAMILIES[name]
         before = outcomes(kinds, arguments.quick)
         for constant in fields(family):
-            lines_made.append(row(name, family, constant, before, kinds, arguments.quick))
-            print(lines_made[-1], flush=True)
-    if arguments.output:
-        command = "python benchmarks/robust.py sensitivity" + (" --quick" if arguments.quick else "")
-        head = HEAD.format(command=f"{command} --output {arguments.output}", count=len(cells(arguments.quick)),
-                           noise=of_seeds)
-        Path(arguments.output).write_text(head + "\n".join(lines_made) + "\n")
+            print(row(name, family, constant, before, kinds, arguments.quick), flush=True)

@@ -21,8 +21,9 @@ extensions = [
     "sphinx_copybutton",
     "sphinx_design",
     "sphinx_gallery.gen_gallery",
-    "docstrings",  # the five from here on are in docs/_ext
+    "docstrings",  # the six from here on are in docs/_ext
     "files_of_the_root",
+    "measured",
     "lean_pages",
     "markdown_beside_pages",
     "links_within_the_site",

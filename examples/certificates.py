@@ -1,9 +1,9 @@
 """
-What does a certificate look like?
-==================================
+What does a certified radius look like?
+=======================================
 
 Around each row a region (here a square) in which no input, found or not, changes the prediction. No region crosses the
-boundary. :class:`buttress.CertifiedBoundaryDisplay` draws them. See :doc:`/attacks`.
+boundary. :class:`buttress.CertifiedBoundaryDisplay` draws them. See :doc:`/certified-radius`.
 """
 
 import matplotlib.pyplot as plt

@@ -2,7 +2,7 @@
 Newton or stochastic gradients for a linear machine?
 ====================================================
 
-:class:`buttress.LinearSVC` does both. ``"newton"`` ends at the optimum with a certificate; ``"sgd"`` takes cheap
+:class:`buttress.LinearSVC` does both. ``"newton"`` ends at the optimum with an optimality gap; ``"sgd"`` takes cheap
 steps and proves nothing. See :doc:`/sgd`.
 """
 

@@ -11,9 +11,9 @@ from sklearn.base import clone
 from sklearn.metrics import log_loss
 from sklearn.model_selection import train_test_split
 
-from buttress import SVC, AdversarialSVC, NotConvergedWarning, attacks
-from buttress.adversarial.centres import centre_count
-from buttress.adversarial.input import attack_of
+from buttress import SVC, AdversarialClassifier, AdversarialSVC, CertifiedSVC, NotConvergedWarning, attacks
+from buttress._arrays import NUMPY
+from buttress.adversarial.moved_inputs import attack_of
 from buttress.expansion import rival_contrasts
 from buttress.kernels import RBF, Cauchy, Laplacian
 from buttress.kernels.points import centred
@@ -39,17 +39,17 @@ def test_trained_machine_withstands_more_than_the_natural_one(problem, eps, norm
     X, y = problem()
     X, X_test, y, y_test = train_test_split(X, y, random_state=0)
     natural = SVC(C=10.0).fit(X, y)
-    robust = AdversarialSVC(defense="input", C=10.0, eps=eps, norm=norm, random_state=0).fit(X, y)
+    robust = AdversarialSVC(C=10.0, eps=eps, norm=norm, random_state=0).fit(X, y)
     before, after = (attacked_accuracy(model, X_test, y_test, eps, norm) for model in (natural, robust))
     assert after > before + 0.03
     assert robust.score(X_test, y_test) > 0.85
 
 
-@pytest.mark.parametrize("norm", ["linf", "l2"])
-def test_linear_kernel_reaches_the_optimum_of_the_closed_form(norm):
+@pytest.mark.parametrize(("norm", "eps"), [("linf", 0.2), ("l2", 0.2), ("linf", 0.0)])
+def test_linear_kernel_reaches_the_optimum_of_the_closed_form(norm, eps):
     X = points(40, 2)
     y = np.where(X @ [1.0, 0.5] + 0.3 * points(40, 1, seed=1)[:, 0] > 0, 1, -1)
-    C, eps = 0.5, 0.2
+    C = 0.5
     dual = 1 if norm == "linf" else 2
 
     def value(w, b):
@@ -58,7 +58,7 @@ def test_linear_kernel_reaches_the_optimum_of_the_closed_form(norm):
     best = min(minimize(lambda z: value(z[:2], z[2]), start, method="Nelder-Mead",
                         options={"maxiter": 5000, "xatol": 1e-9, "fatol": 1e-9}).fun
                for start in 2 * points(5, 3, seed=2))
-    model = AdversarialSVC(defense="input", C=C, eps=eps, norm=norm, kernel="linear", random_state=0).fit(X, y)
+    model = AdversarialSVC(C=C, eps=eps, norm=norm, kernel="linear", random_state=0).fit(X, y)
     w = model.expansion_.gradient(X[:1], np.ones((1, 1)))[0]
     b = model.decision_function(np.zeros((1, 2)))[0]
     assert value(w, b) <= 1.01 * best
@@ -68,7 +68,7 @@ def test_linear_kernel_reaches_the_optimum_of_the_closed_form(norm):
 def test_reported_objective_is_the_loss_at_the_worst_point_of_a_grid():
     X, y = moons(30)
     eps = 0.2
-    model = AdversarialSVC(defense="input", C=2.0, eps=eps, gamma=1.0, attack_steps=20, random_state=0).fit(X, y)
+    model = AdversarialSVC(C=2.0, eps=eps, gamma=1.0, attack_steps=20, random_state=0).fit(X, y)
     steps = np.linspace(-eps, eps, 41)
     square = np.stack(np.meshgrid(steps, steps), axis=-1).reshape(-1, 2)
     f = model.decision_function((X[:, None] + square).reshape(-1, 2)).reshape(30, -1)
@@ -82,19 +82,21 @@ def test_reported_objective_is_the_loss_at_the_worst_point_of_a_grid():
 
 
 @pytest.mark.parametrize("C", [0.1, 1.0])
-def test_a_fit_that_gives_up_is_replaced_and_told(C):
-    """At this radius gradient steps end with one class for nearly all rows; the exact linear machine does not."""
+def test_a_fit_that_gives_up_is_told_and_never_chosen(C):
+    """At this radius gradient steps end with one class for nearly all rows; the certified machine does not."""
     X, y = breast_cancer()
-    options = {"eps": 0.6, "gamma": 0.5, "C": C, "n_landmarks": 100, "max_iter": 100, "random_state": 0}
+    options = {"gamma": 0.5, "C": C, "n_landmarks": 100, "max_iter": 100}
     with pytest.warns(UserWarning, match="no better than one class"):
-        model = AdversarialSVC(defense="input", **options).fit(X, y)
+        AdversarialSVC(eps=0.6, random_state=0, **options).fit(X, y)
+    chooser = AdversarialClassifier([AdversarialSVC(**options), CertifiedSVC(**options)], eps=0.6, random_state=0)
+    model = chooser.fit(X, y).estimator_
     assert model.score(X, y) > 0.8
     assert (model.certified_margin_ > 0).mean() > 0.7
 
 
 def test_same_seed_same_model_and_other_seed_other_model():
     X, y = moons(150)
-    first, same, other = (AdversarialSVC(defense="input", n_landmarks=20, random_state=s).fit(X, y).decision_function(X)
+    first, same, other = (AdversarialSVC(n_landmarks=20, random_state=s).fit(X, y).decision_function(X)
                           for s in (0, 0, 1))
     np.testing.assert_array_equal(first, same)
     assert not np.array_equal(first, other)
@@ -105,14 +107,14 @@ def test_larger_radius_gives_lower_scores_on_clean_rows():
     signs = np.where(y == 1, 1, -1)
     losses = []
     for eps in (0.1, 0.2, 0.3):
-        model = AdversarialSVC(defense="input", C=10.0, eps=eps, gamma=1.0, random_state=0).fit(X, y)
+        model = AdversarialSVC(C=10.0, eps=eps, gamma=1.0, random_state=0).fit(X, y)
         losses.append(np.maximum(0, 1 - signs * model.decision_function(X)).mean())
     assert losses == sorted(losses)
 
 
 def test_three_classes_are_each_set_against_the_rest():
     X, y = iris()
-    model = AdversarialSVC(defense="input", eps=0.1, random_state=0).fit(X, y)
+    model = AdversarialSVC(eps=0.1, random_state=0).fit(X, y)
     scores = model.decision_function(X)
     np.testing.assert_array_equal(model.predict(X), scores.argmax(axis=1))
     assert attacked_accuracy(model, X, y, 0.1) > 0.8
@@ -124,7 +126,6 @@ def test_three_classes_are_each_set_against_the_rest():
         ({"eps": -0.1}, "eps must be in .*radius in the units of X"),
         ({"eps": np.nan}, "eps must be in"),
         ({"norm": "l1"}, "norm must be one of 'linf', 'l2'"),
-        ({"defense": "inputs"}, "Did you mean 'input'"),
         ({"C": 0}, "C must be in"),
         ({"attack_steps": 0}, "attack_steps must be a whole number of at least 1"),
         ({"n_landmarks": 0}, "n_landmarks must be a whole number"),
@@ -148,7 +149,7 @@ def test_a_time_limit_that_stops_training_is_told(limit, told):
     X, y = moons(60)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        AdversarialSVC(defense="input", eps=0.1, tol=1e-12, random_state=0, **limit).fit(X, y)
+        AdversarialSVC(eps=0.1, random_state=0, **limit).fit(X, y)
     stopped = [w for w in caught if "adversarial training stopped at" in str(w.message)]
     assert len(stopped) == told
 
@@ -191,7 +192,7 @@ def test_the_width_is_trained_with_the_rest():
 
     def fitted(kernel):
         options = {"C": 10.0, "eps": 0.1, "n_landmarks": 10, "random_state": 0}
-        return AdversarialSVC(defense="input", kernel=kernel, **options).fit(X, y)
+        return AdversarialSVC(kernel=kernel, **options).fit(X, y)
 
     def least(model):
         return min(step["objective"] for step in model.history_)
@@ -205,10 +206,13 @@ def test_the_width_is_trained_with_the_rest():
     assert least(trained) < least(fitted(Fixed(20.0)))
 
 
-def test_centres_by_default():
-    assert [centre_count("auto", 1000, classes) for classes in (0, 2, 10)] == [300, 300, 500]
-    assert [centre_count("auto", 40, 10), centre_count(None, 40), centre_count(7, 40), centre_count(70, 40)] == [
-        40, 40, 7, 40]
+@pytest.mark.parametrize(("n_landmarks", "classes", "count"), [
+    ("auto", 2, 300), ("auto", 10, 500), (None, 2, 600), (7, 2, 7), (700, 2, 600)])
+def test_centres(n_landmarks, classes, count):
+    X, y = points(600, 3), np.arange(600) % classes
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # there is nothing to learn
+        assert AdversarialSVC(n_landmarks=n_landmarks, max_iter=1).fit(X, y).landmarks_.shape == (count, 3)
 
 
 def test_drawn_centres_give_the_gradient_of_the_norm_in_the_mean():
@@ -230,9 +234,9 @@ def test_drawn_centres_give_the_gradient_of_the_norm_in_the_mean():
 def test_inputs_that_are_trained_on_stay_in_the_ball_and_the_box_and_cost_more(norm):
     X, y = moons(40)
     low, high = X.min(axis=0), X.max(axis=0)
-    model = AdversarialSVC(defense="input", eps=0.2, norm=norm, bounds=(low, high), gamma=1.0, max_iter=100,
+    model = AdversarialSVC(eps=0.2, norm=norm, bounds=(low, high), gamma=1.0, max_iter=100,
                            random_state=0).fit(X, y)
-    attack = attack_of(model, X, model.contrasts_[y], np.random.RandomState(0))
+    attack = attack_of(model, model._problem(X, y), NUMPY)
     f = model.expansion_
     machine = worst_inputs.Machine(f.coef, f.intercept, f.centers, np.zeros(1))
     moved = attack(centred(f.kernel, f.centers), machine, np.arange(40), 0.5)
@@ -242,14 +246,14 @@ def test_inputs_that_are_trained_on_stay_in_the_ball_and_the_box_and_cost_more(n
     assert (signs * model.decision_function(moved)).mean() < (signs * model.decision_function(X)).mean()
 
 
-@pytest.mark.parametrize("defense", ["input", "certified"])
-def test_a_fit_ends_within_a_step_when_its_time_is_up(defense, monkeypatch):
+@pytest.mark.parametrize("machine", [AdversarialSVC, CertifiedSVC])
+def test_a_fit_ends_within_a_step_when_its_time_is_up(machine, monkeypatch):
     """The clock says that the time is up while the third step is computed: the model is that of a step before."""
     calls = iter(range(10_000))
-    monkeypatch.setattr("buttress.adversarial.kernel.countdown",
+    monkeypatch.setattr("buttress.adversarial.machine.countdown",
                         lambda _: lambda: SPENT if next(calls) > 2 * worst_inputs.ITERATIONS else 60.0)
     X, y = moons(60)
     with pytest.warns(NotConvergedWarning, match="max_time"):
-        model = AdversarialSVC(defense=defense, random_state=0, max_time=60.0).fit(X, y)
+        model = machine(random_state=0, max_time=60.0).fit(X, y)
     assert 0 < len(model.history_) < 5
     assert model.score(X, y) > 0.5

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sklearn.model_selection import train_test_split
 
-from buttress import AdversarialLinearSVC, AdversarialSVC, attacks, certificates, explain
+from buttress import AdversarialLinearSVC, CertifiedSVC, attacks, certificates, explain
 from buttress.adversarial.certified import regions_of
 from buttress.expansion import KernelExpansion, binary_contrasts
 from buttress.kernels import RBF, Cauchy, Laplacian
@@ -16,7 +16,7 @@ DISC = SQUARE[np.linalg.norm(SQUARE, axis=1) <= 1]
 
 
 def certified(**options):
-    return AdversarialSVC(**{"defense": "certified", "random_state": 0, **options})
+    return CertifiedSVC(**{"random_state": 0, **options})
 
 
 def test_objective_is_that_of_a_conic_solver():
@@ -110,9 +110,6 @@ def test_a_box_leaves_attackers_less():
     [
         ({"kernel": "poly"}, "needs lines below its kernel's values"),
         ({"bounds": (0, 1)}, "bounds exclude the data"),
-        ({"defense": "rkhs", "bounds": (0, 1)}, "bounds limit moved inputs"),
-        ({"solver": "dsg"}, "Got defense='certified'"),
-        ({"fit_intercept": False}, "always has an intercept"),
     ],
 )
 def test_what_cannot_be_certified_is_refused(options, message):

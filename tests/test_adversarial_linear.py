@@ -9,7 +9,6 @@ from sklearn.base import clone
 
 from buttress import SVC, AdversarialLinearSVC, NotConvergedWarning
 from buttress.certificates import certified_within
-from buttress.solvers.linear import free_range
 
 from problems import breast_cancer, iris, moons, noisy, points
 
@@ -94,16 +93,6 @@ def test_no_share_is_the_plain_linear_machine():
     ours = AdversarialLinearSVC(C=0.3, C_f=0.0, tol=1e-9).fit(X, y)
     np.testing.assert_allclose(ours.decision_function(X), plain.decision_function(X), atol=1e-3)
     assert ours.primal_objective_[0] == pytest.approx(plain.primal_objective_, rel=1e-5)
-
-
-@pytest.mark.parametrize("share", [0.0, 0.05])
-def test_rows_taken_in_bands_give_the_same_solution(monkeypatch, share):
-    X, y = breast_cancer()
-    whole = AdversarialLinearSVC(C=1.0, C_f=share, tol=1e-9).fit(X, y)
-    monkeypatch.setattr(free_range, "BAND", 60)
-    banded = AdversarialLinearSVC(C=1.0, C_f=share, tol=1e-9).fit(X, y)
-    np.testing.assert_allclose(banded.coef_, whole.coef_, atol=1e-5)
-    assert banded.primal_objective_[0] == pytest.approx(whole.primal_objective_[0], rel=1e-8)
 
 
 def test_share_buys_accuracy_against_free_range_attackers():

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from buttress import SVC, AdversarialSVC, FeatureNoiseWarning, NotConvergedWarning
+from buttress import SVC, AdversarialSVC, AdvSVM, FeatureNoiseWarning, NotConvergedWarning
 from buttress.features import feature_radius
 from buttress.kernels import RBF, Cauchy, InverseMultiquadric, Laplacian
 from buttress.solvers.qp.rkhs_path import attacked, first_point, natural_path, path_search
@@ -91,7 +91,7 @@ def test_exact_solver_agrees_with_a_conic_solver(kernel, C):
 def test_the_defence_only_relabels_C(problem):
     """Scores of the attacked machine are a multiple of those of the natural one with ``natural_C_``."""
     X, y = problem()
-    model = AdversarialSVC(defense="rkhs", C=20.0, eps=0.05, norm="l2", tol=1e-7).fit(X, y)
+    model = AdvSVM(C=20.0, eps=0.05, norm="l2", tol=1e-7).fit(X, y)
     assert model.natural_C_[0] < 0.95 * 20.0
     natural = SVC(C=model.natural_C_[0] / len(X), kernel=model.expansion_.kernel, tol=1e-7).fit(X, y)
     ours, theirs = model.decision_function(X), natural.decision_function(X)
@@ -117,14 +117,14 @@ def test_any_natural_machine_bounds_the_optimum_from_both_sides():
 def test_collapse_is_refused_with_the_largest_radius(fit_intercept):
     X, y = moons(80, noise=0.1)
     X, y = X[20:], y[20:]
-    options = {"defense": "rkhs", "gamma": 1.0, "norm": "l2", "fit_intercept": fit_intercept, "C": 1e3}
+    options = {"gamma": 1.0, "norm": "l2", "fit_intercept": fit_intercept, "C": 1e3}
     with pytest.raises(ValueError, match="f = 0 is optimal for every C") as error:
-        AdversarialSVC(eps=5.0, **options).fit(X, y)
+        AdvSVM(eps=5.0, **options).fit(X, y)
     largest = float(str(error.value).split("Use eps < ")[1].split(",")[0])
-    model = AdversarialSVC(eps=0.999 * largest, **options).fit(X, y)
+    model = AdvSVM(eps=0.999 * largest, **options).fit(X, y)
     assert np.abs(model.decision_function(X) - model.expansion_.intercept[0]).max() > 1e-3
     with pytest.raises(ValueError, match="is too large"):
-        AdversarialSVC(eps=1.001 * largest, **options).fit(X, y)
+        AdvSVM(eps=1.001 * largest, **options).fit(X, y)
 
 
 def test_beyond_the_collapse_nothing_beats_zero():
@@ -143,8 +143,8 @@ def test_beyond_the_collapse_nothing_beats_zero():
 
 def test_linf_radius_is_converted_by_the_root_of_the_width():
     X, y = breast_cancer()
-    linf = AdversarialSVC(defense="rkhs", C=50.0, eps=0.01).fit(X, y)
-    l2 = AdversarialSVC(defense="rkhs", C=50.0, eps=0.01 * np.sqrt(30), norm="l2").fit(X, y)
+    linf = AdvSVM(C=50.0, eps=0.01).fit(X, y)
+    l2 = AdvSVM(C=50.0, eps=0.01 * np.sqrt(30), norm="l2").fit(X, y)
     np.testing.assert_allclose(linf.decision_function(X), l2.decision_function(X), rtol=1e-9)
 
 
@@ -152,7 +152,7 @@ def test_linf_radius_is_converted_by_the_root_of_the_width():
 @pytest.mark.parametrize("solver", ["exact", "dsg", "sgd"])
 def test_three_classes_and_the_same_model_after_pickling(solver):
     X, y = iris()
-    model = AdversarialSVC(defense="rkhs", solver=solver, C=50.0, eps=0.01, norm="l2", n_features=200, batch_size=10,
+    model = AdvSVM(solver=solver, C=50.0, eps=0.01, norm="l2", n_features=200, batch_size=10,
                            n_passes=10, step_size=1.0, random_state=0).fit(X, y)
     scores = model.decision_function(X)
     assert scores.shape == (150, 3)
@@ -168,8 +168,6 @@ def test_three_classes_and_the_same_model_after_pickling(solver):
         ({"solver": "dgs"}, "Did you mean"),
         ({"step": "decreasing"}, "step must be one of"),
         ({"step_size": 0}, "step_size must be in"),
-        ({"defense": "input", "solver": "dsg"}, "defense='rkhs'"),
-        ({"defense": "input", "fit_intercept": False}, "always has an intercept"),
         ({"n_features": 0}, "n_features must be a whole number"),
         ({"batch_size": 2.5}, "batch_size must be a whole number"),
         ({"n_passes": 0}, "n_passes must be a whole number"),
@@ -178,12 +176,12 @@ def test_three_classes_and_the_same_model_after_pickling(solver):
 def test_bad_parameters_are_named(parameters, message):
     X, y = moons(20)
     with pytest.raises(ValueError, match=message):
-        AdversarialSVC(**{"defense": "rkhs", **parameters}).fit(X, y)
+        AdvSVM(**parameters).fit(X, y)
 
 
 def test_rows_beyond_single_precision_are_refused():
     with pytest.raises(ValueError, match="Scale the columns"):
-        AdversarialSVC(defense="rkhs", solver="dsg", eps=0).fit(1e60 * points(20, 2), np.arange(20) % 2)
+        AdvSVM(solver="dsg", eps=0).fit(1e60 * points(20, 2), np.arange(20) % 2)
 
 
 def test_pixels_with_a_radius_below_one_are_warned_of():
@@ -195,26 +193,24 @@ def test_pixels_with_a_radius_below_one_are_warned_of():
 
 def test_a_second_fit_keeps_nothing_of_another_solver_and_no_block_of_training():
     X, y = moons(60)
-    settings = [{"defense": "input"}, {"defense": "rkhs", "solver": "exact"}, {"defense": "rkhs", "solver": "dsg"},
-                {"defense": "rkhs", "solver": "sgd"}]
-    common = {"eps": 0.01, "norm": "l2", "gamma": 1.0, "n_features": 64, "n_landmarks": 20, "random_state": 0}
-    for first in settings:
-        for second in settings:
-            model = AdversarialSVC(**common, **first)
+    common = {"eps": 0.01, "norm": "l2", "gamma": 1.0, "n_features": 64, "random_state": 0}
+    for first in ("exact", "dsg", "sgd"):
+        for second in ("exact", "dsg", "sgd"):
+            model = AdvSVM(solver=first, **common)
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", FeatureNoiseWarning)
-                model.fit(X, y).set_params(**{"solver": "exact", **second}).fit(X, y)
-                fresh = AdversarialSVC(**common, **second).fit(X, y)
+                model.fit(X, y).set_params(solver=second).fit(X, y)
+                fresh = AdvSVM(solver=second, **common).fit(X, y)
             assert set(vars(model)) == set(vars(fresh))
-            if second.get("solver") == "dsg":
+            if second == "dsg":
                 assert {place.dtype for _, place in model.expansion_.features._kept} <= {"float64"}
 
 
 def test_a_fit_that_is_refused_leaves_the_last_one():
     X, y = moons(60)
-    model = AdversarialSVC(defense="rkhs", eps=0.01, norm="l2", gamma=1.0).fit(X, y)
+    model = AdvSVM(eps=0.01, norm="l2", gamma=1.0).fit(X, y)
     before, scores = dict(vars(model)), model.decision_function(X)
-    with pytest.raises(ValueError, match="is too large for defense='rkhs'"):
+    with pytest.raises(ValueError, match="is too large for AdvSVM"):
         model.set_params(eps=50.0).fit(X + 1.0, np.where(y == 1, "b", "a"))
     assert {**vars(model), "eps": 0.01} == before
     np.testing.assert_array_equal(model.decision_function(X), scores)
@@ -226,7 +222,7 @@ def test_the_exact_path_keeps_to_its_time_and_its_certificate_holds(eps):
     rng = np.random.RandomState(3)
     X = rng.standard_cauchy(size=(1500, 1)) * rng.normal(size=(1500, 10)) * 10 ** rng.uniform(-4, 4, 10)
     y = np.sign(rng.normal(size=1500))
-    machine = AdversarialSVC(defense="rkhs", eps=eps, C=1e6, kernel="rbf", gamma=0.1, max_time=1e-3)
+    machine = AdvSVM(eps=eps, C=1e6, kernel="rbf", gamma=0.1, max_time=1e-3)
     with pytest.warns(NotConvergedWarning):
         model = machine.fit(X, y)
     assert np.isfinite(model.decision_function(X)).all()

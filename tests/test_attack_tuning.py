@@ -2,13 +2,13 @@
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 from sklearn.model_selection import train_test_split
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from buttress import SVC, AdversarialLinearSVC, AdversarialSVC, attacks
+from buttress import SVC, AdversarialClassifier, AdversarialLinearSVC, AdversarialSVC, CertifiedSVC, attacks
 from buttress._checks import InterruptedWarning, warn_user
-from buttress.adversarial import chosen
 from buttress.attacks.tuning import Tried, best_of, search
 from buttress.kernels import RBF
 
@@ -18,13 +18,18 @@ NAMES = [("gamma", 3.0), ("C", 10.0)]
 START = {"gamma": 1.0, "C": 1.0}
 
 
+def tried_at(parameters, percent):
+    """One fit of a search that keeps this share of a thousand rows."""
+    return Tried(parameters, np.arange(1000) < 10 * percent)
+
+
 @pytest.mark.parametrize(("gamma", "C"), [(9.0, 10.0), (1 / 27, 0.1), (1.0, 1.0), (3.0, 0.01)])
 def test_the_search_walks_to_the_top_of_a_hill_and_fits_no_point_twice(gamma, C):
     asked = []
 
     def hill(at):
         asked.append((at["gamma"], at["C"]))
-        return -abs(np.log(at["gamma"] / gamma)) - abs(np.log(at["C"] / C))
+        return tried_at(at, 100 - 10 * abs(np.log(at["gamma"] / gamma)) - 10 * abs(np.log(at["C"] / C)))
 
     tried = search(hill, NAMES, START, fits=30)
     assert best_of(tried).parameters == pytest.approx({"gamma": gamma, "C": C})
@@ -32,10 +37,10 @@ def test_the_search_walks_to_the_top_of_a_hill_and_fits_no_point_twice(gamma, C)
 
 
 def test_the_search_ends_with_its_fits_and_keeps_the_first_of_equals():
-    tried = search(lambda at: 0.5, NAMES, START, fits=30)
+    tried = search(lambda at: tried_at(at, 50), NAMES, START, fits=30)
     assert best_of(tried).parameters == START
     assert len(tried) == 5  # the start, and a step up and down of each
-    assert len(search(lambda at: at["gamma"], NAMES, START, fits=3)) == 3
+    assert len(search(lambda at: tried_at(at, at["gamma"]), NAMES, START, fits=3)) == 3
 
 
 def test_what_is_reported_is_the_accuracy_under_attack_and_the_best_is_fitted_to_all_rows():
@@ -65,26 +70,14 @@ def test_the_parameters_that_there_are_move(estimator, names):
     assert set(tried[0].parameters) == names
 
 
-def test_an_adversarial_machine_tunes_itself(tmp_path):
+def test_the_chooser_tunes_its_candidates(tmp_path):
     X, y = moons(60, noise=0.1)
-    options = {"eps": 0.2, "max_iter": 20, "n_landmarks": 20, "random_state": 0}
-    tuned = AdversarialSVC(tune="attacked", checkpoint=str(tmp_path), **options).fit(X, y)
-    assert set(tuned.tuned_params_) == {"C", "gamma", "defense"}
-    same = AdversarialSVC(**options, **tuned.tuned_params_).fit(X, y)
+    options = {"eps": 0.2, "random_state": 0}
+    candidates = [CertifiedSVC(max_iter=20, n_landmarks=20), AdversarialSVC(max_iter=20, n_landmarks=20)]
+    tuned = AdversarialClassifier(candidates, tune="attacked", checkpoint=str(tmp_path), **options).fit(X, y)
+    assert set(tuned.tuned_params_) == {"C", "gamma"}
+    same = clone(candidates[tuned.chosen_ == "AdversarialSVC"]).set_params(**options, **tuned.tuned_params_).fit(X, y)
     np.testing.assert_array_equal(tuned.decision_function(X), same.decision_function(X))
-
-
-@pytest.mark.parametrize(("kept", "taken"), [((0.8, 0.7), "input"), ((0.7, 0.7), "certified")])
-def test_of_the_two_defences_the_one_that_keeps_more_is_taken_and_of_equals_the_proven_one(kept, taken, monkeypatch):
-    def as_if(model, X, y, score, fits):
-        return [Tried({"C": 2.0, "gamma": 0.5}, dict(zip(("input", "certified"), kept, strict=True))[model.defense])]
-
-    monkeypatch.setattr(chosen, "fits_tried", as_if)
-    X, y = moons(40)
-    model = AdversarialSVC(tune="attacked", max_iter=5, random_state=0).fit(X, y)
-    assert model.tuned_params_ == {"C": 2.0, "gamma": 0.5, "defense": taken}
-    same = AdversarialSVC(max_iter=5, random_state=0, **model.tuned_params_).fit(X, y)
-    np.testing.assert_array_equal(model.decision_function(X), same.decision_function(X))
 
 
 def test_what_cannot_be_tuned_is_refused():
@@ -95,8 +88,6 @@ def test_what_cannot_be_tuned_is_refused():
         attacks.tuned(SVC(), X, y, eps=0.1, held_out=1.0)
     with pytest.raises(ValueError, match="fits"):
         attacks.tuned(SVC(), X, y, eps=0.1, fits=0)
-    with pytest.raises(ValueError, match="tune='attacked' compares machines under attack"):
-        AdversarialSVC(tune="attacked", eps=0).fit(X, y)
 
 
 class Stopped(SVC):

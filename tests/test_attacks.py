@@ -30,7 +30,7 @@ CLASSIFIERS = [
     SVC(gamma=0.5),
     SVC(kernel="poly", degree=2, coef0=1.0),
     SVC(kernel="laplacian", gamma=0.5, break_ties=True),
-    AdversarialSVC(defense="input", gamma=0.5, max_iter=30, random_state=0),
+    AdversarialSVC(gamma=0.5, max_iter=30, random_state=0),
     KernelClassifier(kernel="cauchy"),
 ]
 names = pytest.mark.parametrize("model", CLASSIFIERS, ids=lambda e: f"{type(e).__name__}-{e.kernel}")

@@ -258,11 +258,11 @@ def test_regression_measures_errors_and_finds_a_planted_row():
     assert set(found.columns) - {"novel"} == {"as_is", "r2", "median", "noise_10", "noise_30"}
     table, _ = make_table(columns_of(X), y, "y", "auto")
     rows = suspects(judge(X, table.target, "regression", held_out=0, seed=0)[0], table, np.arange(120))
-    assert rows[0]["row"] == 7
-    assert rows[0]["given"] == 40.0
-    assert rows[0]["values"] == {"x0": X[7, 0], "x1": X[7, 1]}
+    assert rows[0].row == 7
+    assert rows[0].given == 40.0
+    assert rows[0].values == {"x0": X[7, 0], "x1": X[7, 1]}
     distance = ((X - X[7]) ** 2).sum(axis=1)
-    assert [near["row"] for near in rows[0]["neighbours"]] == np.argsort(distance)[1:4].tolist()
+    assert [near.row for near in rows[0].neighbours] == np.argsort(distance)[1:4].tolist()
 
 
 def test_rows_unlike_the_training_rows_are_novel():
@@ -282,15 +282,15 @@ def test_suspicious_rows_are_the_flipped_ones():
     flipped[[3, 60, 100]] = 1 - flipped[[3, 60, 100]]
     table, _ = make_table(columns_of(X), flipped, "y", "auto", np.arange(150) + 1000)
     verdicts, _ = judge(X, flipped, "classification", held_out=60, seed=0)
-    found, rows = verdicts.counts(), suspects(verdicts, table, np.arange(150))
-    assert found["judged"] == 150
-    assert found["above_half"] == sum(row["verdict"] == "wrong" for row in rows) >= 3
-    assert found["held_out_above_half"] == sum(row["probability"] >= 0.5 and row["row"] >= 1090 for row in rows) >= 1
-    assert all(row["probability"] >= 0.25 for row in rows)
-    assert all(near["given"] == row["expected"] for row in rows for near in row["neighbours"])
-    assert 0.01 < found["share"] < 0.05
-    assert {1003, 1060, 1100} <= {row["row"] for row in rows}
-    assert rows[0]["expected"] != rows[0]["given"]
+    found, rows = verdicts.counts(150), suspects(verdicts, table, np.arange(150))
+    assert found.judged == 150
+    assert found.above_half == sum(row.verdict == "wrong" for row in rows) >= 3
+    assert found.held_out_above_half == sum(row.probability >= 0.5 and row.row >= 1090 for row in rows) >= 1
+    assert all(row.probability >= 0.25 for row in rows)
+    assert all(near.given == row.expected for row in rows for near in row.neighbours)
+    assert 0.01 < found.share < 0.05
+    assert {1003, 1060, 1100} <= {row.row for row in rows}
+    assert rows[0].expected != rows[0].given
 
 
 def test_categories_are_never_attacked(monkeypatch):

@@ -5,9 +5,10 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 from sklearn.datasets import make_classification
 
-from buttress.adversarial import AdversarialSVC
+from buttress.adversarial import AdversarialClassifier, AdversarialSVC, CertifiedSVC
 from buttress.audit import baselines, contenders
 from buttress.audit.baselines import attacked_by_columns
 from buttress.audit.call import audit_table
@@ -19,7 +20,8 @@ from buttress.audit.reading.table import make_table
 
 from audit_problems import only
 
-SHORT = {"eps": 0.25, "n_landmarks": 20, "max_iter": 10, "random_state": 0}
+SHORT = {"n_landmarks": 20, "max_iter": 10}
+THREAT = {"eps": 0.25, "random_state": 0}
 
 
 def told(y_wrong):
@@ -54,21 +56,22 @@ def test_nothing_found_is_told_too():
     assert lines == ["No label of the first 3 rows judged looks wrong."]
 
 
-@pytest.mark.parametrize("defense", ["input", "certified"])
-def test_a_defence_left_open_is_chosen_once(defense):
-    model = AdversarialSVC(**SHORT)
-    model.defense_ = defense
-    again = settled(AdversarialSVC(**SHORT), model)
-    assert again.get_params() == AdversarialSVC(defense=defense, **SHORT).get_params()
-    assert key_of("adversarial SVC", again) == key_of("other", AdversarialSVC(defense=defense, **SHORT))
-    named = AdversarialSVC(defense="rkhs")
-    assert settled(named, model) is named
+@pytest.mark.parametrize("machine", [AdversarialSVC, CertifiedSVC])
+def test_the_machine_that_was_chosen_is_fitted_again_without_a_choice(machine):
+    X, y = make_classification(40, 3, n_informative=3, n_redundant=0, random_state=0)
+    chooser = AdversarialClassifier([machine(**SHORT)], **THREAT)
+    again = settled(chooser, clone(chooser).set_params(max_time=60.0).fit(X, y))
+    assert again.get_params() == machine(**SHORT, **THREAT).get_params()
+    assert key_of("adversarial SVC", again) == key_of("other", machine(**SHORT, **THREAT))
+    named = AdversarialSVC()
+    assert settled(named, named) is named
 
 
 def test_a_machine_that_is_in_the_table_twice_has_the_same_scores_in_both_rows(monkeypatch):
-    """The row of the open defence is that of the defence it chose, fitted to the same corrupt targets."""
-    few = {"certified SVC": lambda eps, seed: AdversarialSVC(defense="certified", **SHORT),
-           "adversarial SVC": lambda eps, seed: AdversarialSVC(**SHORT)}
+    """The row of the chooser is that of the machine it chose, fitted to the same corrupt targets."""
+    few = {"certified SVC": lambda eps, seed: CertifiedSVC(**SHORT, **THREAT),
+           "adversarial SVC": lambda eps, seed: AdversarialClassifier([CertifiedSVC(**SHORT), AdversarialSVC(**SHORT)],
+                                                                      **THREAT)}
     monkeypatch.setattr(contenders, "_CONTENDERS", {"classification": few, "regression": {}})
     X, y = make_classification(80, 3, n_informative=3, n_redundant=0, class_sep=2.0, random_state=1)
     table, task = make_table({f"c{j}": X[:, j] for j in range(3)}, y, "y", "auto")

@@ -27,7 +27,7 @@ from buttress.audit.conclude import _best
 from buttress.audit.findings import Finding
 from buttress.audit.measuring.cells import Cell, accuracy, attacked_correct, has_gradients, median_error, number, shown
 from buttress.audit.measuring.proving import certified, proven_share
-from buttress.audit.measuring.suspicion import _order
+from buttress.audit.measuring.suspicion import Suspect, _order
 from buttress.audit.writing.advice import next_step
 from buttress.audit.writing.paste import _home
 from buttress.audit.writing.report import html, terminal_table
@@ -67,11 +67,11 @@ def printed(result, width):
 
 def test_every_row_that_looks_wrong_is_listed_by_its_label(mislabelled):
     swapped, result = mislabelled
-    wrong = {found["row"] for found in result.suspects if found["probability"] > 0.5}
+    wrong = {found.row for found in result.suspects if found.probability > 0.5}
     assert len(wrong & swapped) > 20
-    assert len(wrong) == result.suspicion["above_half"] > 10
-    assert result.suspicion["judged"] == result.suspicion["rows"] == 160
-    assert abs(result.suspicion["share"] - 24 / 160) < 0.05
+    assert len(wrong) == result.suspicion.above_half > 10
+    assert result.suspicion.judged == result.suspicion.rows == 160
+    assert abs(result.suspicion.share - 24 / 160) < 0.05
     assert {found["row"] for found in json.loads(json.dumps(result.to_dict()))["suspicious"]} >= wrong
     page = html(result)
     assert all(f"Row <b>{row}</b>" in page for row in wrong)
@@ -81,8 +81,8 @@ def test_every_row_that_looks_wrong_is_listed_by_its_label(mislabelled):
 
 def test_held_out_rows_that_look_wrong_are_said_to_be(mislabelled):
     _, result = mislabelled
-    count = result.suspicion["held_out_above_half"]
-    assert 0 < count < result.suspicion["above_half"]
+    count = result.suspicion.held_out_above_half
+    assert 0 < count < result.suspicion.above_half
     assert any(note.startswith(f"{count} of the 48 held-out rows look wrong themselves") for note in result.notes)
     assert "clean" not in " ".join(result.columns.values())
 
@@ -286,8 +286,8 @@ def test_a_kill_leaves_no_files_of_two_audits_side_by_side(regression, tmp_path,
 def test_an_empty_table_of_suspicious_rows_is_not_drawn(regression):
     quiet = replace(regression, suspects=[])
     assert "Most suspicious" not in printed(quiet, 80)
-    assert "Most suspicious" in printed(replace(regression, suspects=[{
-        "row": 1, "given": 1.0, "expected": 2.0, "probability": 0.9, "why": "far"}]), 80)
+    assert "Most suspicious" in printed(replace(regression, suspects=[
+        Suspect(1, 1.0, 2.0, 0.9, 3.0, "wrong", "far", {}, [], [])]), 80)
 
 
 def test_the_file_of_suspicious_rows_is_written_in_parts_as_in_one(mislabelled, tmp_path, monkeypatch):

@@ -166,8 +166,6 @@ def test_bad_batches_are_refused_by_number():
         model.fit_batches(iter(pairs(X, y, [0, 200])))
     with pytest.raises(ValueError, match="y goes with a Dask collection"):
         model.fit_batches(pairs(X, y, [0, 200]), y)
-    with pytest.raises(ValueError, match="checkpoint"):
-        RobustKernelRegressor(checkpoint="folder").fit_batches(pairs(X, y, [0, 200]))
     with pytest.raises(ValueError, match="precomputed"):
         RobustKernelRegressor(kernel="precomputed").fit_batches(pairs(X, y, [0, 200]))
     with pytest.raises(ValueError, match="at least 2 rows"):

@@ -11,6 +11,8 @@ from buttress import (
     SVR,
     AdversarialLinearSVC,
     AdversarialSVC,
+    AdvSVM,
+    CertifiedSVC,
     KernelClassifier,
     KernelRegressor,
     LinearSVC,
@@ -47,7 +49,7 @@ class Counter:
         return self.seen >= self.most
 
 
-MOVED = AdversarialSVC(defense="input", max_iter=50, random_state=0)
+MOVED = AdversarialSVC(max_iter=50, random_state=0)
 
 
 @pytest.mark.parametrize("estimator", [SVC(), KernelClassifier(), MOVED], ids=lambda e: type(e).__name__)
@@ -142,11 +144,11 @@ CLASSIFIERS = [
     AdversarialLinearSVC(attack="ball"),
     KernelClassifier(max_iter=5),
     KernelClassifier(kernel="linear", max_iter=5),
-    AdversarialSVC(defense="input", max_iter=20, n_landmarks=10, random_state=0),
-    AdversarialSVC(defense="certified", max_iter=20, n_landmarks=10, random_state=0),
-    AdversarialSVC(defense="rkhs", random_state=0),
-    AdversarialSVC(defense="rkhs", solver="sgd", batch_size=20, random_state=0),
-    AdversarialSVC(defense="rkhs", solver="dsg", batch_size=20, n_features=64, random_state=0),
+    AdversarialSVC(max_iter=20, n_landmarks=10, random_state=0),
+    CertifiedSVC(max_iter=20, n_landmarks=10, random_state=0),
+    AdvSVM(random_state=0),
+    AdvSVM(solver="sgd", batch_size=20, random_state=0),
+    AdvSVM(solver="dsg", batch_size=20, n_features=64, random_state=0),
     RobustKernelClassifier(random_state=0),
 ]
 REGRESSORS = [
@@ -189,9 +191,9 @@ def test_a_scoring_monitor_logs_a_score_of_each_step(model, data):
 
 @pytest.mark.parametrize("model", [
     LinearSVC(tol=1e-8), KernelClassifier(), KernelRegressor(risk=Subquantile(0.8)), AdversarialLinearSVC(),
-    AdversarialSVC(defense="input", max_iter=20, n_landmarks=10, random_state=0),
-    AdversarialSVC(defense="certified", max_iter=20, n_landmarks=10, random_state=0),
-    AdversarialSVC(defense="rkhs", solver="sgd", batch_size=20, random_state=0),
+    AdversarialSVC(max_iter=20, n_landmarks=10, random_state=0),
+    CertifiedSVC(max_iter=20, n_landmarks=10, random_state=0),
+    AdvSVM(solver="sgd", batch_size=20, random_state=0),
 ], ids=named)
 def test_the_last_step_of_a_run_is_the_model_where_it_is_the_best(model):
     X, y = wavy() if isinstance(model, KernelRegressor) else mislabelled()
@@ -214,7 +216,7 @@ def test_scores_of_steps_approach_that_of_the_model(model):
 
 @pytest.mark.parametrize("model", [
     SVC(), SVC(multi_class="ovr"), LinearSVC(), KernelClassifier(max_iter=5), RobustKernelClassifier(random_state=0),
-    AdversarialSVC(defense="rkhs", eps=0.01),
+    AdvSVM(eps=0.01),
 ], ids=named)
 def test_with_many_classes_a_step_is_a_model_once_every_class_has_a_score(model):
     X = np.random.default_rng(0).normal(size=(60, 2))

@@ -1,6 +1,5 @@
 """Scores of rows left out, probabilities and prediction sets, against refits, closed forms and scikit-learn."""
 
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -20,6 +19,7 @@ from buttress import (
     SVC,
     SVR,
     AdversarialSVC,
+    AdvSVM,
     KernelClassifier,
     LinearSVC,
     RobustKernelClassifier,
@@ -38,8 +38,7 @@ from buttress.solvers.run import Budget
 from buttress.svm import classifier
 from buttress.svm.selection import CS, GAMMAS, left_out_error, left_out_risk, walk
 
-DATA = Path(__file__).parent / "data" / "format1"
-RKHS = {"defense": "rkhs", "C": 100.0, "eps": 1e-3, "random_state": 0}
+RKHS = {"C": 100.0, "eps": 1e-3, "random_state": 0}
 CLASSIFIERS = [
     SVC(),
     SVC(multi_class="ovr"),
@@ -48,8 +47,8 @@ CLASSIFIERS = [
     LinearSVC(loss="squared_hinge"),
     LinearSVC(solver="gd", max_iter=100),
     LinearSVC(solver="sgd", random_state=0, max_iter=10),
-    AdversarialSVC(defense="input", random_state=0, max_iter=20),
-    AdversarialSVC(**RKHS),
+    AdversarialSVC(random_state=0, max_iter=20),
+    AdvSVM(**RKHS),
     KernelClassifier(),
     RobustKernelClassifier(random_state=0),
 ]
@@ -370,7 +369,7 @@ def test_the_threshold_is_the_exact_conformal_one():
 def test_some_rows_stand_for_all_in_the_curvature(solver, monkeypatch):
     """A drawn half of the rows has nearly the left-out scores that it has among all, and each class is in it."""
     X, y = make_blobs([400, 400, 2], centers=[[0, 0], [1, 1], [4, 0]], cluster_std=0.8, random_state=0)
-    model = AdversarialSVC(solver=solver, **RKHS)
+    model = AdvSVM(solver=solver, **RKHS)
     every = clone(model).fit(X, y)._certainty.held
     monkeypatch.setattr(held_out, "SCORED", 400)
     some = clone(model).fit(X, y)._certainty.held
@@ -383,12 +382,8 @@ def test_some_rows_stand_for_all_in_the_curvature(solver, monkeypatch):
     assert moved < 0.2 * np.sqrt(np.mean(away**2))
 
 
-KINDS = [SVC(), LinearSVC(), AdversarialSVC(defense="input", random_state=0, max_iter=20), AdversarialSVC(**RKHS),
+KINDS = [SVC(), LinearSVC(), AdversarialSVC(random_state=0, max_iter=20), AdvSVM(**RKHS),
          KernelClassifier(), RobustKernelClassifier(random_state=0)]
-FILES = ["svc", "svc-precomputed", "linear-svc", "adversarial-svc-input", "adversarial-svc-rkhs", "kernel-classifier",
-         "robust-kernel-classifier", "relational-linear-svc"]
-
-
 @pytest.mark.parametrize("model", KINDS, ids=str)
 def test_coverages_that_cannot_be_had_are_refused(model):
     X, y = problem()
@@ -398,21 +393,6 @@ def test_coverages_that_cannot_be_had_are_refused(model):
             fitted.predict_set(X, coverage=coverage)
     with pytest.raises(ValueError, match=r"at least 99 training rows\. Got \d"):
         fitted.predict_set(X, coverage=0.99)
-
-
-@pytest.mark.parametrize("file", FILES)
-def test_models_of_an_earlier_version_say_so(file):
-    model = load(DATA / f"{file}.buttress")
-    X = np.zeros((2, model.n_features_in_))
-    for ask in (model.predict_proba, model.predict_log_proba, model.predict_set):
-        with pytest.raises(ValueError, match=r"earlier version.*(Call fit|Fit it) again"):
-            ask(X)
-
-
-def test_left_out_scores_of_an_earlier_version_say_so():
-    for file in ("svc", "svr"):
-        with pytest.raises(ValueError, match="Fit it again"):
-            _ = load(DATA / f"{file}.buttress").loo_decision_
 
 
 @pytest.mark.parametrize("model", [*KINDS, SVC(multi_class="ovr")], ids=str)

@@ -33,7 +33,7 @@ STATIONARY = [
 MODELS = [SVC(kernel=kernel, C=5.0) for kernel in STATIONARY] + [
     SVC(kernel="linear"),
     SVC(kernel="rbf", gamma=1.0, class_weight="balanced", break_ties=True),
-    AdversarialSVC(defense="input", max_iter=20, gamma=0.5, random_state=0),
+    AdversarialSVC(max_iter=20, gamma=0.5, random_state=0),
     KernelClassifier(kernel=RBF(0.5)),
     KernelClassifier(kernel=Log(2, 0.5)),
     SKLearnSVC(gamma=0.4, C=10.0),
@@ -218,10 +218,10 @@ def test_no_rows_give_no_radii():
 @pytest.mark.parametrize(
     ("model", "X", "message"),
     [
-        (SVC(kernel=Polynomial(5)), None, "No certificate is known for Polynomial"),
+        (SVC(kernel=Polynomial(5)), None, "No certified radius is known for Polynomial"),
         (SVC(kernel=Sigmoid()), None, "stationary kernel"),
-        (SVC(kernel=Log(3)), None, "No certificate is known for Log"),
-        (GaussianNB(), None, "No certificate is known for GaussianNB"),
+        (SVC(kernel=Log(3)), None, "No certified radius is known for Log"),
+        (GaussianNB(), None, "No certified radius is known for GaussianNB"),
         (SVC(), points(5, 3), "fitted on 2"),
         (SVC(), np.full((3, 2), np.nan), "NaN in column 0"),
     ],

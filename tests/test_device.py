@@ -11,10 +11,10 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from buttress import SVC, SVR, AdversarialSVC, attacks
+from buttress import SVC, SVR, AdversarialSVC, AdvSVM, CertifiedSVC, attacks
 from buttress._arrays import Place, namespace, to_numpy
 from buttress.features import RandomExpansion, nystroem, random_features
-from buttress.kernels import RBF, Cauchy, Combination
+from buttress.kernels import RBF, Cauchy, Combination, Polynomial
 from buttress.kernels.points import centred
 
 from problems import KERNELS, iris, moons, points
@@ -133,23 +133,23 @@ def test_nystroem_features_agree(dtype):
 @QUIET
 @pytest.mark.parametrize("problem", [moons, iris], ids=["two-classes", "three-classes"])
 @pytest.mark.parametrize(
-    ("parameters", "accuracy"),
+    ("machine", "parameters", "accuracy"),
     [
-        ({"defense": "rkhs", "solver": "dsg", "n_features": 64, "batch_size": 20, "n_passes": 2}, 1e-5),
-        ({"defense": "rkhs", "solver": "sgd", "batch_size": 20, "n_passes": 2}, 1e-10),
-        ({"defense": "certified", "max_iter": 20, "n_landmarks": 30}, 1e-6),
-        ({"defense": "certified", "max_iter": 20, "n_landmarks": 30, "norm": "l2"}, 1e-6),
+        (AdvSVM, {"solver": "dsg", "n_features": 64, "batch_size": 20, "n_passes": 2}, 1e-5),
+        (AdvSVM, {"solver": "sgd", "batch_size": 20, "n_passes": 2}, 1e-10),
+        (CertifiedSVC, {"max_iter": 20, "n_landmarks": 30}, 1e-6),
+        (CertifiedSVC, {"max_iter": 20, "n_landmarks": 30, "norm": "l2"}, 1e-6),
         # its steps follow signs: rounding is amplified a little
-        ({"defense": "input", "max_iter": 30, "n_landmarks": 30}, 1e-6),
-        ({"max_iter": 30, "n_landmarks": 30, "norm": "l2", "kernel": "poly", "coef0": 1.0, "degree": 2}, 1e-6),
+        (AdversarialSVC, {"max_iter": 30, "n_landmarks": 30}, 1e-6),
+        (AdversarialSVC, {"max_iter": 30, "n_landmarks": 30, "norm": "l2", "kernel": Polynomial(2, 0.5, 1.0)}, 1e-6),
     ],
     ids=["dsg", "sgd", "certified", "certified-l2", "input", "input-poly"],
 )
-def test_training_on_a_device_gives_the_same_model(problem, parameters, accuracy):
+def test_training_on_a_device_gives_the_same_model(problem, machine, parameters, accuracy):
     X, y = problem()
     settings = {"C": 5.0, "eps": 0.05, "gamma": 0.5, "random_state": 0, **parameters}
-    here = AdversarialSVC(**settings).fit(X, y)
-    there = AdversarialSVC(device="cpu", **settings).fit(X, y)
+    here = machine(**settings).fit(X, y)
+    there = machine(device="cpu", **settings).fit(X, y)
     scores = here.decision_function(X)
     np.testing.assert_allclose(there.decision_function(X), scores, atol=accuracy * np.abs(scores).max())
     assert type(there.expansion_.coef) is np.ndarray
@@ -202,7 +202,7 @@ def test_single_precision_rows_on_a_device_meet_the_tolerance():
 
 def test_a_model_of_random_features_is_attacked_on_a_device():
     X, y = moons(60)
-    model = AdversarialSVC(defense="rkhs", solver="dsg", C=5.0, eps=0, gamma=0.5, n_features=256, batch_size=20,
+    model = AdvSVM(solver="dsg", C=5.0, eps=0, gamma=0.5, n_features=256, batch_size=20,
                            random_state=0).fit(X, y)
     here, there = (attacks.pgd(model, X, y, eps=0.2, steps=5, device=device) for device in (None, "cpu"))
     np.testing.assert_allclose(there, here, atol=1e-10)
@@ -217,7 +217,7 @@ def test_a_model_of_random_features_is_attacked_on_a_device():
         (lambda X, y: attacks.pgd(SVC(kernel=Combination([RBF(1.0)])).fit(X, y), X, y, eps=0.1, device="cpu"),
          "a distance or an inner product"),
         (lambda X, y: AdversarialSVC(device="meta:").fit(X, y), "device must be None or one"),
-        (lambda X, y: AdversarialSVC(defense="rkhs", device="cpu").fit(X, y), "solver='exact' computes with numpy"),
+        (lambda X, y: AdvSVM(device="cpu").fit(X, y), "solver='exact' computes with numpy"),
         (lambda X, y: SVC(device="gpu").fit(X, y), "device must be None or one"),
         (lambda X, y: SVC(device="cpu").fit(csr_matrix(X), y), "dense rows"),
         (lambda X, y: SVC(device="cpu", kernel=Combination([RBF(1.0)])).fit(X, y), "a distance or an inner product"),

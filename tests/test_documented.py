@@ -12,7 +12,17 @@ from sklearn.svm import LinearSVC as SklearnLinearSVC
 from sklearn.utils import estimator_html_repr
 
 import buttress
-from buttress import SVC, SVR, AdversarialLinearSVC, AdversarialSVC, LinearSVC, _documented
+from buttress import (
+    SVC,
+    SVR,
+    AdversarialClassifier,
+    AdversarialLinearSVC,
+    AdversarialSVC,
+    AdvSVM,
+    CertifiedSVC,
+    LinearSVC,
+    _documented,
+)
 from buttress.relational import EntityFeatures
 
 ESTIMATORS = [kind for name in buttress.__all__ if inspect.isclass(kind := getattr(buttress, name))
@@ -61,11 +71,18 @@ def test_keywords_of_scikit_learn_that_are_missing_come_with_advice(ours, theirs
             ours(**{name: True})
 
 
-@pytest.mark.parametrize("ours", [AdversarialSVC, AdversarialLinearSVC])
+@pytest.mark.parametrize("ours", [AdversarialClassifier, AdversarialSVC, AdvSVM, CertifiedSVC, AdversarialLinearSVC])
 @pytest.mark.parametrize("name", ["class_weight", "probability", "shrinking", "verbose"])
 def test_so_do_those_of_an_svm_in_the_adversarial_ones(ours, name):
     with pytest.raises(TypeError, match=f"has no parameter '{name}'. "):
         ours(**{name: True})
+
+
+@pytest.mark.parametrize(("name", "home"), [("defense", "CertifiedSVC"), ("solver", "AdvSVM"), ("n_passes", "AdvSVM"),
+                                            ("tune", "AdversarialClassifier"), ("degree", "Polynomial")])
+def test_a_keyword_that_is_of_another_machine_names_it(name, home):
+    with pytest.raises(TypeError, match=f"AdversarialSVC has no parameter '{name}'. .*{home}"):
+        AdversarialSVC(**{name: 1})
 
 
 def test_other_unknown_keywords_are_refused_as_always():

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_digits
 
-from buttress import AdversarialSVC, FeatureNoiseWarning, attacks
-from buttress.features import RandomExpansion, random_features
+from buttress import AdvSVM, FeatureNoiseWarning, attacks
+from buttress.features import RandomExpansion, landmarks, nystroem, random_features
 from buttress.gram.rows import KernelRows
 from buttress.kernels import RBF, Linear
 from buttress.solvers.gradient.doubly_stochastic import KernelBasis, RandomBasis, doubly_stochastic, step_sizes
-from buttress.solvers.qp.machines import solve_svm
 from buttress.solvers.qp.rkhs_path import first_point, natural_path, path_search
+from buttress.solvers.qp.solve import solve_svm
 from buttress.solvers.run import run
 
 from problems import breast_cancer, moons, points
@@ -164,7 +164,7 @@ def test_constant_steps_reach_a_floor_that_falls_with_the_step():
 @QUIET
 def test_large_steps_do_not_turn_the_model_around():
     X, y = moons(100)
-    model = AdversarialSVC(defense="rkhs", solver="sgd", step="constant", step_size=5.0, C=1.0, eps=0.05, norm="l2",
+    model = AdvSVM(solver="sgd", step="constant", step_size=5.0, C=1.0, eps=0.05, norm="l2",
                            gamma=1.0, batch_size=20, n_passes=3, fit_intercept=False, random_state=0).fit(X, y)
     assert model.score(X, y) > 0.7
 
@@ -218,22 +218,30 @@ def test_without_a_limit_on_the_shrinkage_a_long_step_turns_the_model_around():
 @QUIET
 def test_features_are_never_stored():
     X, y = points(300, 200), np.arange(300) % 2
-    model = AdversarialSVC(defense="rkhs", solver="dsg", eps=0, batch_size=50, random_state=0).fit(X, y)
+    model = AdvSVM(solver="dsg", eps=0, batch_size=50, random_state=0).fit(X, y)
     one_block = 200 * 1024 * 8
     assert len(pickle.dumps(model)) < one_block / 10
+
+
+def solved(features, signs):
+    """The coefficients and the intercept of the plain linear machine on features."""
+    solution = solve_svm(KernelRows(Linear(), features), signs, np.ones(len(signs)))
+    return features.T @ solution.b, np.array([solution.intercept])
 
 
 def test_random_features_fall_to_attacks_that_landmarks_withstand():
     """The same kernel, C and rows; both maps classify alike without an attack."""
     X, y = load_digits(return_X_y=True)
     X, y = X[(y == 3) | (y == 8)] / 16, y[(y == 3) | (y == 8)]
-    model = AdversarialSVC(eps=0, C=1.0, gamma=0.05, n_landmarks=100, random_state=0).fit(X, y)
+    signs = np.where(y == 8, 1.0, -1.0)
     waves = random_features(RBF(0.05), 64, 200, seed=0)
-    features, signs = waves(X, 0), np.where(y == 8, 1.0, -1.0)
-    solution = solve_svm(KernelRows(Linear(), features), signs, np.ones(len(y)))
-    twin = copy.copy(model)
-    coef, intercept = (features.T @ solution.b)[None, :, None], np.array([solution.intercept])
-    twin.expansion_ = RandomExpansion(waves, coef, intercept)
+    phi = nystroem(RBF(0.05), landmarks(X, 100, rng=np.random.RandomState(0)))
+    twin = AdvSVM(eps=0, gamma=0.05).fit(X, y)
+    model = copy.copy(twin)
+    coef, intercept = solved(waves(X, 0), signs)
+    twin.expansion_ = RandomExpansion(waves, coef[None, :, None], intercept)
+    coef, intercept = solved(phi(X), signs)
+    model.expansion_ = phi.expansion(coef[:, None], intercept)
     assert twin.score(X, y) > 0.98
     assert model.score(X, y) > 0.98
     X, y = X[:100], y[:100]
@@ -245,10 +253,10 @@ def test_noise_of_random_features_is_warned_of_where_it_is_large():
     X, y = breast_cancer()
     X = np.hstack([X, points(len(X), 70)])
     with pytest.warns(FeatureNoiseWarning, match="noise of l1 norm"):
-        noisy = AdversarialSVC(defense="rkhs", solver="dsg", C=8.0, eps=0, n_features=64, batch_size=100,
+        noisy = AdvSVM(solver="dsg", C=8.0, eps=0, n_features=64, batch_size=100,
                                random_state=0).fit(X, y)
     assert (noisy.gradient_noise_ > noisy.gradient_signal_).all()
     with warnings.catch_warnings():
         warnings.simplefilter("error", FeatureNoiseWarning)
-        AdversarialSVC(defense="rkhs", solver="dsg", C=8.0, eps=0, gamma=0.5, n_features=4096, batch_size=50,
+        AdvSVM(solver="dsg", C=8.0, eps=0, gamma=0.5, n_features=4096, batch_size=50,
                        random_state=0).fit(*moons(400))

@@ -19,8 +19,11 @@ from buttress import (
     SVC,
     SVDD,
     SVR,
+    AdversarialClassifier,
     AdversarialLinearSVC,
     AdversarialSVC,
+    AdvSVM,
+    CertifiedSVC,
     KernelClassifier,
     KernelRegressor,
     LinearSVC,
@@ -39,19 +42,19 @@ from buttress.kernels import RBF
 
 from problems import iris, moons
 
-RKHS = {"defense": "rkhs", "C": 100.0, "eps": 1e-3, "random_state": 0}
+RKHS = {"C": 100.0, "eps": 1e-3, "random_state": 0}
 ESTIMATORS = [
     SVC(),
     SVR(),
     LinearSVC(),
     SVDD(),
     MultiKernelSVDD(),
+    AdversarialClassifier([CertifiedSVC(max_iter=30), AdversarialSVC(max_iter=30)], random_state=0),
     AdversarialSVC(max_iter=30, random_state=0),
-    AdversarialSVC(defense="input", max_iter=30, random_state=0),
-    AdversarialSVC(defense="certified", max_iter=30, random_state=0),
-    AdversarialSVC(**RKHS),
-    AdversarialSVC(**RKHS, solver="dsg", n_features=256, batch_size=20, n_passes=10),
-    AdversarialSVC(**RKHS, solver="sgd", batch_size=20, n_passes=10),
+    CertifiedSVC(max_iter=30, random_state=0),
+    AdvSVM(**RKHS),
+    AdvSVM(**RKHS, solver="dsg", n_features=256, batch_size=20, n_passes=10),
+    AdvSVM(**RKHS, solver="sgd", batch_size=20, n_passes=10),
     AdversarialLinearSVC(C_f=0.01),
     AdversarialLinearSVC(attack="ball", eps=0.01),
     AdversarialLinearSVC(attack="ball", norm="l2", eps=0.01),

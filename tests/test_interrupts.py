@@ -11,7 +11,7 @@ from sklearn.datasets import load_iris
 from buttress import (
     SVC,
     AdversarialLinearSVC,
-    AdversarialSVC,
+    AdvSVM,
     InterruptedWarning,
     LinearSVC,
     NotConvergedWarning,
@@ -39,9 +39,9 @@ def interrupt_call(monkeypatch, place, name, number):
     (SVC(max_iter=10_000), "buttress.solvers.qp.smo", "pair_updates"),
     (SVC(multi_class="ovr", max_iter=10_000), "buttress.solvers.qp.smo", "pair_updates"),
     (LinearSVC(), "buttress.linear", "run"),
-    (AdversarialLinearSVC(), "buttress.solvers.linear.free_range", "run"),
-    (AdversarialSVC(eps=0), "buttress.solvers.qp.smo", "pair_updates"),
-    (AdversarialSVC(eps=0.01, defense="rkhs", solver="exact", gamma=0.5), "buttress.solvers.qp.smo", "pair_updates"),
+    (AdversarialLinearSVC(), "buttress.adversarial.linear", "run"),
+    (AdvSVM(eps=0), "buttress.solvers.qp.smo", "pair_updates"),
+    (AdvSVM(eps=0.01, gamma=0.5), "buttress.solvers.qp.smo", "pair_updates"),
 ], ids=str)
 def test_ctrl_c_before_the_last_problem_leaves_the_estimator_as_it_was(model, monkeypatch):
     model, place, name = model

@@ -1,6 +1,5 @@
 """Intervals of regressors: the definition of CV+, coverage of new rows, and what is refused."""
 
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -136,7 +135,7 @@ def test_too_few_rows_for_a_coverage_are_counted(model):
     X, y = scattered(25, 0)
     model.fit(X, y)
     assert model.predict_interval(X[:3], coverage=0.9).shape == (3, 2)
-    with pytest.raises(ValueError, match=r"coverage of 0\.99 needs at least 99 rows"):
+    with pytest.raises(ValueError, match=r"coverage=0\.99 needs at least 99 training rows"):
         model.predict_interval(X, coverage=0.99)
 
 
@@ -145,14 +144,6 @@ def test_a_loaded_model_has_the_same_intervals(model, tmp_path):
     X, y = scattered(60, 0)
     save(model.fit(X, y), tmp_path / "model")
     np.testing.assert_array_equal(load(tmp_path / "model").predict_interval(X), model.predict_interval(X))
-
-
-@pytest.mark.parametrize("file", ["robust-kernel-regressor", "robust-linear-regressor", "kernel-regressor", "svr"])
-def test_models_of_older_files_say_so(file):
-    folder = Path(__file__).parent / "data" / "format1"
-    model = load(folder / f"{file}.buttress")
-    with np.load(folder / "answers.npz") as answers, pytest.raises(ValueError, match=r"Fit it again"):
-        model.predict_interval(answers["X"])
 
 
 @pytest.mark.parametrize("options", [{"kernel": "linear"}, {"n_landmarks": 10}, {"alpha": 0.0}], ids=str)

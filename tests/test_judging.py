@@ -26,7 +26,7 @@ def test_wrong_targets_of_rows_the_fit_has_not_seen_are_found(task):
     others = np.setdiff1d(np.arange(360), fitted)
     first, model = judge(X[fitted], y[fitted], task, held_out=20, seed=0)
     jury = Jury(model, lambda rows: X[rows], y, fitted, first, others, False)
-    assert jury.verdicts(held_out)[0].counts()["judged"] == 120
+    assert jury.verdicts(held_out)[0].counts(120).judged == 120
     assert list(jury.go_on(time.monotonic() + 60)) == [0]
     verdicts, judged = jury.verdicts(held_out)
     assert sorted(judged) == list(range(360))

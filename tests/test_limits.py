@@ -4,11 +4,12 @@ import numpy as np
 import pytest
 from sklearn.kernel_ridge import KernelRidge
 
-from buttress import SVC, AdversarialSVC, KernelClassifier, KernelRegressor, attacks
+from buttress import SVC, AdvSVM, KernelClassifier, KernelRegressor, attacks
 from buttress.kernels import RBF, Combination, Linear
 from buttress.losses import Squared
 from buttress.risks import Mean, Subquantile, Tilted
-from buttress.solvers.gradient.descent import kernel_descent
+from buttress.solvers.gradient.descent import descent
+from buttress.solvers.gradient.space import Dual
 
 from problems import iris, moons, noisy, points
 
@@ -17,7 +18,8 @@ def test_quantile_one_and_tilt_zero_are_the_mean_iterate_by_iterate():
     X, y = points(40), points(40, 1, seed=1)[:, 0]
     K = RBF(0.5)(X, X)
     runs = [
-        kernel_descent(K, y, Squared(), risk, ridge=0.01, w=np.zeros(40), sample_weight=np.ones(40))
+        descent(Dual(K, np.full(40, 1 / 40)), y, Squared(), risk, ridge=0.01, start=np.zeros(40),
+                sample_weight=np.ones(40))
         for risk in (Mean(), Subquantile(1.0), Tilted(0.0))
     ]
     for _, mean, subquantile, tilted in zip(range(50), *runs, strict=False):
@@ -42,8 +44,7 @@ def test_mean_risk_is_kernel_ridge(alpha):
 @pytest.mark.parametrize("problem", [moons, iris])
 def test_eps_zero_is_the_natural_machine(problem):
     X, y = problem()
-    n = len(np.unique(X, axis=0))
-    robust = AdversarialSVC(eps=0, gamma=0.5, n_landmarks=n).fit(X, y)
+    robust = AdvSVM(eps=0, gamma=0.5, C=len(X), tol=1e-6).fit(X, y)  # C of the mean of the losses
     if len(robust.classes_) == 2:
         natural = SVC(gamma=0.5, tol=1e-6).fit(X, y)
         np.testing.assert_allclose(robust.decision_function(X), natural.decision_function(X), atol=1e-5)

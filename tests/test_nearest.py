@@ -104,7 +104,7 @@ def test_entries_at_the_ends_of_the_box_are_slow_to_leave_in_the_tanh_variable()
 
 def test_an_unlimited_attack_tells_models_apart_by_distance_only():
     X, y = make_moons(150, noise=0.1, random_state=0)
-    natural, trained = SVC(C=10).fit(X, y), AdversarialSVC(defense="input", C=10, eps=0.25, random_state=0).fit(X, y)
+    natural, trained = SVC(C=10).fit(X, y), AdversarialSVC(C=10, eps=0.25, random_state=0).fit(X, y)
     attack = partial(attacks.carlini_wagner, X=X, y=y, random_state=0, return_info=True)
     near, far = (attack(model)[1] for model in (natural, trained))
     assert near.success.all()

@@ -1,6 +1,5 @@
 """p-values of the ball detectors: refits without a row, uniform on typical rows, and the share of false discoveries."""
 
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -8,7 +7,7 @@ from scipy.stats import false_discovery_control
 from sklearn.exceptions import NotFittedError
 
 from buttress import SVDD, MultiKernelSVDD, load, save
-from buttress.certainty.novelty import p_values, rejected, threshold
+from buttress.certainty.conformal import p_values, rejected, threshold
 from buttress.kernels import RBF
 
 DETECTORS = [SVDD(), SVDD(nu=0.3), MultiKernelSVDD([RBF(0.2), RBF(1.0)])]
@@ -134,10 +133,3 @@ def test_a_rate_that_no_row_can_meet_is_told():
     with pytest.raises(NotFittedError):
         SVDD().novel(far)
     assert model.novel(far, fdr=1 / 31).all()
-
-
-def test_models_of_older_files_say_so():
-    folder = Path(__file__).parent / "data" / "format1"
-    model = load(folder / "svdd-shift.buttress")
-    with np.load(folder / "answers.npz") as answers, pytest.raises(ValueError, match="Fit it again"):
-        model.p_values(answers["X"])

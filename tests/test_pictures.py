@@ -84,7 +84,7 @@ def test_convergence_is_the_history():
     assert shown.iteration.tolist() == [step["n_iter"] for step in model.history_]
     assert shown.objective.tolist() == [step["objective"] for step in model.history_]
     assert shown.lines_[1].get_ydata()[-1] == shown.distance[-1]
-    assert ConvergenceDisplay.from_estimator(SVC().fit(X, Y), plot=False).measure == "gap"
+    assert ConvergenceDisplay.from_estimator(SVC().fit(X, Y), plot=False).measure == "violation"
     with pytest.raises(ValueError, match="LinearRegression keeps no history_"):
         ConvergenceDisplay.from_estimator(LinearRegression().fit(X, Y))
 

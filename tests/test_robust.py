@@ -25,7 +25,7 @@ from buttress import (
 from buttress.datasets import contaminate
 from buttress.kernels import RBF, Linear
 from buttress.losses import Logistic, Multinomial, Squared
-from buttress.solvers.gradient.descent import descent, kernel_descent
+from buttress.solvers.gradient.descent import descent
 from buttress.solvers.gradient.space import Dual, Primal, StoredRows
 
 from problems import moons, points
@@ -50,8 +50,8 @@ def test_descent_without_acceleration_never_rises(name):
     loss, targets = LOSSES[name]
     y = targets(np.random.default_rng(0))
     w = np.zeros((50, 3)) if name == "multinomial" else np.zeros(50)
-    steps = kernel_descent(RBF(0.5)(points(50), points(50)), y, loss, Subquantile(0.7), ridge=1e-3, w=w,
-                           sample_weight=np.ones(50), accelerate=False)
+    space = Dual(RBF(0.5)(points(50), points(50)), np.full(50, 1 / 50))
+    steps = descent(space, y, loss, Subquantile(0.7), ridge=1e-3, start=w, sample_weight=np.ones(50), acceleration=None)
     objective = [step.objective for _, step in zip(range(200), steps, strict=False)]
     assert np.diff(objective).max() <= 1e-12
     assert objective[-1] < 0.9 * objective[0]

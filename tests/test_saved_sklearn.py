@@ -124,8 +124,9 @@ from sklearn.svm import LinearSVR
 from sklearn.utils.fixes import parse_version
 
 from buttress import SVC, KernelRegressor, ModelFileError, load, save
-from buttress.persistence.container import pack, unpack
-from buttress.persistence.encode import Arrays, encode
+from buttress.files.container import pack, unpack
+from buttress.files.values import Encoder
+from buttress.persistence.models import encoded
 from buttress.persistence.sklearn_classes import SKLEARN
 
 RNG = np.random.default_rng(0)
@@ -198,9 +199,8 @@ PARTS_OF_OTHERS = {"FeatureUnion", "IsotonicRegression", "Pipeline", "TfidfTrans
 
 def write_unchecked(model, path):
     """Write a model's file without the check that it comes back, as an attacker would."""
-    arrays = Arrays()
-    encoded = encode(model, arrays, "model")
-    path.write_bytes(b"".join(pack(encoded, arrays.held, {}, grown=arrays.grown)))
+    encoder = Encoder(encoded)
+    path.write_bytes(b"".join(pack(encoder.encode(model, "model"), encoder.arrays, {}, grown=encoder.grown)))
 
 
 def again(model, path):

@@ -1,4 +1,4 @@
-"""The scoreboard: who is better in a row, and a page whose rows all look alike."""
+"""The scoreboard: who is better in a row, and tables whose rows all look alike."""
 
 import importlib.util
 import sys
@@ -13,6 +13,7 @@ if not FILE.exists():
 spec = importlib.util.spec_from_file_location("scoreboard", FILE)
 scoreboard = importlib.util.module_from_spec(spec)
 sys.modules["scoreboard"] = scoreboard
+sys.path.insert(0, str(FILE.parent))
 spec.loader.exec_module(scoreboard)
 Better, Row = scoreboard.Better, scoreboard.Row
 
@@ -27,11 +28,12 @@ def test_the_verdict_of_a_row(ours, theirs, better, verdict):
     assert Row("task", "s", ours, "PyOD, OCSVM", theirs, better).verdict() == verdict
 
 
-def test_a_page_counts_wins_and_losses_and_names_an_absent_peer():
+def test_wins_and_losses_are_counted_and_an_absent_peer_is_named():
     rows = [Row("first", "s", 1.0, "ART", 3.0), Row("second", "s", 3.0, "ART", 1.0),
             Row("third", "s", float("nan"), "MAPIE", None)]
-    page = scoreboard.page({"Attacks": ("benchmarks/attacks.py", rows)}, "python -m benchmarks", 60.0)
-    assert "| 1 | 0 | 1 | 1 |" in page
-    assert "| first | s | 1 | 3 | ART | 3.00 | buttress |" in page
-    assert "| second | s | 3 | 1 | ART | 0.33 | ART |" in page
-    assert "| third | s |  | not installed | MAPIE |  | not measured |" in page
+    found = scoreboard.tables({"attacks": rows}, "python -m benchmarks")
+    assert found["scoreboard"].rows == [["1", "0", "1", "1"]]
+    table = found["scoreboard-attacks"].markdown()
+    assert "| first | s | 1 | 3 | ART | 3.00 | buttress |" in table
+    assert "| second | s | 3 | 1 | ART | 0.33 | ART |" in table
+    assert "| third | s |  | not installed | MAPIE |  | not measured |" in table

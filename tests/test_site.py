@@ -14,6 +14,7 @@ ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 MADE = {"gallery", "generated", "uses"}  # folders that the build writes
+MOST_WORDS = 1500  # of a page; those of the claims are read by their check
 
 if not (DOCS / "conf.py").exists():
     pytest.skip("the site is built from a checkout", allow_module_level=True)
@@ -107,3 +108,29 @@ def test_the_readme_compares_in_the_words_of_the_page():
     rows = [row.removesuffix("|") for row in table.strip().splitlines()[2:]]
     assert len(rows) >= 5
     assert [row for row in rows if row not in page] == []
+
+
+def test_links_of_the_readme_are_absolute_in_the_package_and_lead_to_files():
+    hook = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["hatch"]["metadata"]["hooks"]
+    built = (ROOT / "README.md").read_text(encoding="utf-8")
+    for rule in hook["fancy-pypi-readme"]["substitutions"]:
+        built = re.sub(rule["pattern"], rule["replacement"], built)
+    links = re.findall(r"\]\(([^)]+)\)", built)
+    assert len(links) > 20
+    for link in links:
+        path, _, place = link.removeprefix("https://example.org/buttress/").partition("#")
+        assert path != link
+        assert (ROOT / path).exists(), link
+        assert not place or place in places(ROOT / path), link
+
+
+def places(page):
+    """The anchors of a page's headings."""
+    headings = re.findall(r"^#+ (.*)$", page.read_text(encoding="utf-8"), flags=re.M)
+    return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("page", [page for page in pages() if "claims" not in page.parts], ids=lambda page: page.stem)
+def test_a_page_is_for_a_reader(page):
+    words = len(page.read_text(encoding="utf-8").split())
+    assert words <= MOST_WORDS, f"{words} words, tables too: split the page by its purposes, or cut it"

@@ -6,12 +6,11 @@ import numpy as np
 import pytest
 from test_smo import PROGRAMS, general, objective, program
 
-from buttress.checkpoints.memory import from_bytes, to_parts
+from buttress.checkpoints.folder import Folder
 from buttress.gram.rows import KernelRows
 from buttress.kernels import RBF
 from buttress.solvers.qp import smo
-from buttress.solvers.qp.interior_point import feasible
-from buttress.solvers.qp.program import QP
+from buttress.solvers.qp.program import QP, feasible
 from buttress.solvers.qp.smo import block_smo
 from buttress.solvers.qp.subspace import PAST, Past, remembered, subspace_step
 from buttress.solvers.run import run
@@ -95,17 +94,17 @@ def test_the_past_keeps_the_newest_points():
     assert past.g[-1, 0] == 10.0 * (PAST + 1)
 
 
-def test_a_restart_repeats_the_steps_to_the_same_bits(monkeypatch):
+def test_a_restart_repeats_the_steps_to_the_same_bits(monkeypatch, tmp_path):
     steps = small_blocks(monkeypatch)
     qp = program(C=100.0, kernel=RBF(5.0), real=np.float32)
     states = []
-    memory = b""
+    folder = Folder(tmp_path)
     for number, step in enumerate(itertools.islice(block_smo(qp, tol=1e-5), 60)):
         states.append(step.state.b)
         if number == 30:  # before the next step
-            memory = b"".join(to_parts(step.memory()))
+            folder.write("memory", step.memory())
     assert any(steps)
     again = program(C=100.0, kernel=RBF(5.0), real=np.float32)
-    resumed = block_smo(again, tol=1e-5, memory=from_bytes("memory", memory))
+    resumed = block_smo(again, tol=1e-5, memory=folder.read("memory"))
     for expected, step in zip(states[30:], resumed, strict=False):
         np.testing.assert_array_equal(step.state.b, expected)

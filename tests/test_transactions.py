@@ -17,7 +17,9 @@ from test_estimators import ESTIMATORS, data_for
 
 import buttress
 from buttress import (
+    AdversarialClassifier,
     AdversarialSVC,
+    CertifiedSVC,
     InterruptedWarning,
     LinearSVC,
     NotConvergedWarning,
@@ -81,7 +83,7 @@ def test_a_refused_fit_leaves_the_model(estimator):
 @CASES
 def test_a_fit_refused_for_a_parameter_leaves_the_model(estimator):
     model = fitted(estimator)
-    name = "gamma" if "gamma" in model.get_params() else "max_iter"
+    name = next(name for name in ("gamma", "max_iter", "eps") if name in model.get_params())
     model.set_params(**{name: -7})
     before = dict(vars(model))
     with pytest.raises(ValueError, match=name):
@@ -232,8 +234,8 @@ def test_a_refused_partial_fit_leaves_the_model():
 
 @pytest.mark.parametrize(("estimator", "scale"), [
     (SeverClassifier(n_rounds=2), 1e4),
-    (AdversarialSVC(max_iter=2, n_landmarks=5), 1.0),  # which fits others and attacks them, without their warnings
-    (AdversarialSVC(defense="input", max_iter=2, n_landmarks=5), 1.0),
+    (AdversarialClassifier([CertifiedSVC(max_iter=2, n_landmarks=5), AdversarialSVC(max_iter=2, n_landmarks=5)]), 1.0),
+    (AdversarialSVC(max_iter=2, n_landmarks=5), 1.0),
 ], ids=str)
 def test_threads_leave_the_warning_filters_as_they_were(estimator, scale):
     X, y = data_for(estimator)

@@ -8,6 +8,7 @@ OURS = "buttress"
 LITERAL = re.compile(r"(``[^`]*``|:[a-z]+:`[^`]*`|`[^`]*`)")  # across lines too
 NAME = re.compile(r"(?<![\w`\\])(\w+_)(?=[\s,.;:)]|$)")  # coef_ in a sentence, which docutils takes for a link
 PARAMETER = re.compile(r"^\s*\w+(, \w+)*( :.*|)$")
+ANY_LENGTH = re.compile(r"(?<=[( ])\*(?=[,)])")  # in a shape, which docutils takes for emphasis
 
 
 def skip(app: Sphinx, kind: str, name: str, member: object, skipped: bool, options: object) -> bool | None:
@@ -21,7 +22,10 @@ def skip(app: Sphinx, kind: str, name: str, member: object, skipped: bool, optio
 
 def plain(line: str) -> str:
     """Return a line, or a piece of one, in which | and names that end in _ stand for themselves."""
-    if line.lstrip().startswith((">>>", "...")) or PARAMETER.match(line):
+    if line.lstrip().startswith((">>>", "...")):
+        return line
+    line = ANY_LENGTH.sub(r"\*", line)
+    if PARAMETER.match(line):
         return line
     return NAME.sub(lambda name: name[1][:-1] + r"\_", line.replace("|", r"\|"))
 

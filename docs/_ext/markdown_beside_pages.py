@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import files_of_the_root
+import measured
 from sphinx.application import Sphinx
 
 HEAD = """# buttress
@@ -51,7 +52,7 @@ def markdown(app: Sphinx, docname: str) -> str | None:
     if source.suffix == ".md":
         sources = [source.read_text(encoding="utf-8")]
         files_of_the_root.read(app, docname, sources)
-        return sources[0]
+        return measured.shown(sources[0])
     if docname.startswith("reference/generated/"):
         return markdown_of_object(docname.rpartition("/")[2])
     return markdown_of_notebook(notebook) if notebook.exists() else None

@@ -19,7 +19,7 @@ from sklearn.model_selection import StratifiedKFold
 from buttress import attacks
 from buttress._checks import Array, FeatureNoiseWarning, NotConvergedWarning
 from buttress._types import Predictor
-from buttress.adversarial import AdversarialLinearSVC, AdversarialSVC
+from buttress.adversarial import AdversarialLinearSVC, AdversarialSVC, AdvSVM
 from buttress.attacks import AttackInfo
 from buttress.features import input_radius
 from buttress.kernels import RBF
@@ -78,8 +78,8 @@ def rows_of_table(split: Split, eps: float, features: int) -> dict[str, list[Can
     radius = 0.5 * input_radius(kernel, first.norm / first.total)
 
     def dsg(step: str, attacked: float, sizes: list[float]) -> list[Candidate]:
-        return [Candidate(AdversarialSVC(defense="rkhs", solver="dsg", kernel=kernel, norm="l2", eps=attacked, C=C,
-                                         step=step, step_size=size, fit_intercept=False, n_features=features))
+        return [Candidate(AdvSVM(solver="dsg", kernel=kernel, norm="l2", eps=attacked, C=C, step=step, step_size=size,
+                                 fit_intercept=False, n_features=features))
                 for C in POWERS for size in sizes]
 
     return {
@@ -89,9 +89,9 @@ def rows_of_table(split: Split, eps: float, features: int) -> dict[str, list[Can
         "adv-SVM(D)": dsg("diminishing", radius, [1.0]),
         "adv-SVM(C)": dsg("constant", radius, [0.02, 0.1]),
         "published file": [Candidate(PublishedFile(n_frequencies=features))],
-        "exact rkhs": [Candidate(AdversarialSVC(defense="rkhs", kernel=kernel, norm="l2", eps=radius, C=C, tol=1e-2),
-                                 3000) for C in (30.0, 300.0)],
-        "input": [Candidate(AdversarialSVC(defense="input", eps=eps, kernel=kernel, C=C, n_landmarks=250), 5000)
+        "exact rkhs": [Candidate(AdvSVM(kernel=kernel, norm="l2", eps=radius, C=C, tol=1e-2), 3000)
+                       for C in (30.0, 300.0)],
+        "input": [Candidate(AdversarialSVC(eps=eps, kernel=kernel, C=C, n_landmarks=250), 5000)
                   for C in (0.1, 1.0)],
     }
 

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from buttress._checks import Array
-from buttress.adversarial import AdversarialSVC
+from buttress.adversarial import AdvSVM
 from buttress.features import feature_radius
 from buttress.kernels import RBF
 from buttress.solvers.linear.primal import Rate, best_rate
@@ -33,7 +33,7 @@ def problem(eps: float) -> Problem:
     rng = np.random.default_rng(0)
     X = rng.normal(size=(ROWS, 2))
     y = np.sign(X[:, 0] + 0.3 * rng.normal(size=ROWS))
-    exact = AdversarialSVC(defense="rkhs", kernel=KERNEL, norm="l2", eps=eps, C=1.0, fit_intercept=False, tol=1e-8)
+    exact = AdvSVM(kernel=KERNEL, norm="l2", eps=eps, C=1.0, fit_intercept=False, tol=1e-8)
     scores = exact.fit(X, y).decision_function(X)
     best = np.linalg.lstsq(KERNEL(X, X), scores, rcond=1e-10)[0]
     return Problem(X, y, feature_radius(KERNEL, eps), np.asarray(best, dtype=np.float64))

@@ -10,12 +10,15 @@ from typing import Any
 __version__ = "0.1.0"
 
 _HOME = {
+    "AdvSVM": "buttress.adversarial",
+    "AdversarialClassifier": "buttress.adversarial",
     "AdversarialLinearSVC": "buttress.adversarial",
     "AdversarialSVC": "buttress.adversarial",
     "AuditResult": "buttress.audit.result",
     "bounded_loss": "buttress.robust",
     "bounded_loss_scorer": "buttress.robust",
     "CRR": "buttress.robust",
+    "CertifiedSVC": "buttress.adversarial",
     "CertifiedBoundaryDisplay": "buttress.displays",
     "ConvergenceDisplay": "buttress.displays",
     "explain": "buttress.explaining",

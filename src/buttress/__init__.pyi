@@ -12,8 +12,11 @@ from buttress._checks import FeatureNoiseWarning as FeatureNoiseWarning
 from buttress._checks import InterruptedWarning as InterruptedWarning
 from buttress._checks import KernelScaleWarning as KernelScaleWarning
 from buttress._checks import NotConvergedWarning as NotConvergedWarning
+from buttress.adversarial import AdversarialClassifier as AdversarialClassifier
 from buttress.adversarial import AdversarialLinearSVC as AdversarialLinearSVC
 from buttress.adversarial import AdversarialSVC as AdversarialSVC
+from buttress.adversarial import AdvSVM as AdvSVM
+from buttress.adversarial import CertifiedSVC as CertifiedSVC
 from buttress.audit.call import audit as audit
 from buttress.audit.result import AuditResult as AuditResult
 from buttress.displays import CertifiedBoundaryDisplay as CertifiedBoundaryDisplay

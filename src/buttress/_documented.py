@@ -50,7 +50,7 @@ def advises(**advice: str) -> Callable[[F], F]:
 
 
 REGRESSOR = {
-    "shrinking": "Remove it: the solver decides by itself, and the certificate of the fit holds either way.",
+    "shrinking": "Remove it: the solver decides by itself, and the optimality gap of the fit holds either way.",
     "verbose": "Use progress=True for a progress bar, or a callback of scikit-learn.",
 }
 CLASSIFIER = {
@@ -58,11 +58,32 @@ CLASSIFIER = {
     "probability": "Remove it: predict_proba is always there, and agrees with predict.",
     "random_state": "Remove it: nothing in this fit is drawn at random.",
 }
-ADVERSARIAL = {
+_ATTACKED = {
     "class_weight": "Remove it: rows are weighed alike; repeat those of a class to weigh it.",
     "probability": CLASSIFIER["probability"],
     **REGRESSOR,
+    "defense": "Each defence is an estimator: AdversarialSVC ('input'), CertifiedSVC ('certified'), AdvSVM ('rkhs'), "
+               "and AdversarialClassifier, which chooses ('auto').",
+    "tune": "Use AdversarialClassifier(tune='attacked'), or attacks.tuned.",
+    "degree": "Give a kernel object, such as kernels.Polynomial(degree, gamma, coef0).",
+    "coef0": "Give a kernel object, such as kernels.Polynomial(degree, gamma, coef0).",
 }
+_OF_ADV_SVM = dict.fromkeys(
+    ("solver", "step", "step_size", "n_features", "batch_size", "n_passes", "fit_intercept"),
+    "It is one of AdvSVM, the machine against a ball in feature space.")
+_OF_INPUTS = {"n_landmarks": "It is one of AdversarialSVC and CertifiedSVC.",
+              "bounds": "Features are moved, not inputs. It is one of AdversarialSVC and CertifiedSVC.",
+              "attack_steps": "It is one of AdversarialSVC."}
+_TOLERANCE = {"tol": "Remove it: training ends after max_iter iterations."}
+ADV_SVM = {**_ATTACKED, **_OF_INPUTS}
+ATTACKED_INPUTS = {**_ATTACKED, **_OF_ADV_SVM, **_TOLERANCE}
+CERTIFIED = {**ATTACKED_INPUTS, "attack_steps": _OF_INPUTS["attack_steps"]}
+CHOOSER = {
+    **CERTIFIED,
+    **dict.fromkeys(("C", "gamma", "kernel", "n_landmarks", "max_iter", "device"),
+                    "Give it to the candidates, as in candidates=[CertifiedSVC(...), AdversarialSVC(...)]."),
+}
+CHOOSER.pop("tune")
 ADVERSARIAL_LINEAR = {
     "class_weight": "Give sample_weight to fit instead.",
     "probability": "Remove it: wrap the model in CalibratedClassifierCV for probabilities.",

@@ -12,10 +12,11 @@ from numpy.typing import NDArray
 
 from buttress._arrays import Place, namespace
 from buttress._checks import Array
+from buttress._state import Attribute, Lengths, State
 from buttress._threads import BLOCK_ENTRIES
 from buttress._types import Estimator, Labels
 from buttress.gram.sums import Sums, weighted_sums
-from buttress.kernels import Kernel
+from buttress.kernels import Combination, Kernel, Precomputed
 
 KEPT_ENTRIES = 1 << 20  # of the centers, 8 MB: with at most this many, what depends on them alone is kept
 
@@ -50,6 +51,18 @@ class HasScores(Protocol):
     classes_: Labels
 
 
+def _by_number(kernel: Kernel) -> bool:
+    """Say whether a kernel knows training rows by their number only, so that centers are numbers."""
+    inner = kernel.kernels if isinstance(kernel, Combination) else ()
+    return isinstance(kernel, Precomputed) or getattr(kernel, "known", None) is not None or any(map(_by_number, inner))
+
+
+def _learn_width(expansion: "KernelExpansion", lengths: Lengths) -> None:
+    """Learn from the centers how many columns rows have; numbers of rows say nothing of them."""
+    if not _by_number(expansion.kernel):
+        lengths.setdefault("n_features", expansion.centers.shape[1])
+
+
 @dataclass
 class KernelExpansion:
     """k scores per row, ``expansion(X)[i, c] = sum_j coef[j, c] * kernel(x_i, centers_j) + intercept[c]``, and more.
@@ -64,6 +77,14 @@ class KernelExpansion:
     intercept : array of shape (k,)
     linear : array of shape (d, k) or None
     """
+
+    _state = State(
+        Attribute("kernel", "part", of="Kernel"),
+        Attribute("centers", "finite", "n_centers, *"),
+        Attribute("coef", "finite", "n_centers, n_scores"),
+        Attribute("intercept", "finite", "n_scores"),
+        Attribute("linear", "finite", "n_features, n_scores or none"),
+        together=_learn_width)
 
     kernel: Kernel
     centers: Array

@@ -27,12 +27,12 @@ from buttress._checks import (
 )
 from buttress._documented import LINEAR, advises
 from buttress._rows import equal_rows
+from buttress._state import Attribute, State
 from buttress._types import DenseOrSparse, Mask, MatrixLike
 from buttress._weights import check_weights, class_weights
 from buttress.certainty.calibration import HeldOut
-from buttress.certainty.linear_machine import left_out_scores
+from buttress.certainty.one_step import left_out_scores
 from buttress.certainty.probabilities import Certainty, Probabilities
-from buttress.checkpoints.resumable import resumable
 from buttress.expansion import KernelExpansion, binary_contrasts, rival_contrasts
 from buttress.kernels import Linear
 from buttress.solvers.linear.one_machine import SOLVERS, Machine, chosen_solver, course, hyperplane, machine_of
@@ -89,33 +89,6 @@ class LinearSVC(Probabilities, CallbackSupportMixin, ClassifierMixin, BaseEstima
         Of the order of the rows in "sgd".
     progress : bool, default=False
         Show a progress line.
-    checkpoint : str or None, default=None
-        Folder in which the fit keeps, every few seconds, what it needs to go on if its process is killed.
-    resume : bool or "approximately", default=False
-        True: go on from what ``checkpoint`` holds of this fit, to the same bits, or start if it holds nothing.
-        "approximately" accepts other versions or threads.
-
-    Attributes
-    ----------
-    classes_ : array of shape (n_classes,)
-    coef_ : array of shape (1, d), or (n_classes, d) beyond two classes
-    intercept_ : array of shape (1,) or (n_classes,)
-    primal_objective_ : float, or array of shape (n_classes,)
-        The objective as stated above.
-    dual_objective_, dual_gap_ : float, or array of shape (n_classes,)
-        A lower bound of the optimum and its distance to ``primal_objective_``; minus infinity and infinity for "sgd",
-        which has no dual point.
-    dual_coef_ : array of shape (1, n), or (n_classes, n) beyond two classes
-        The dual point of ``dual_objective_``: y_i a_i of each row. Not for "sgd".
-    converged_ : bool
-        Whether ``tol`` was met, which for "sgd" proves nothing.
-    n_iter_ : int
-        Newton steps, gradient steps or passes begun, of the class that took most.
-    history_ : list of dict
-        n_iter, seconds, gap and objective after each step (of the last class). The gap of all but "sgd" is a
-        certificate: the relative duality gap, which the distance to the optimum cannot exceed. That of "sgd" is an
-        estimate, by how much the objective has changed since half as many steps, and its objective is that of at most
-        5,000 rows.
 
     Notes
     -----
@@ -139,6 +112,33 @@ class LinearSVC(Probabilities, CallbackSupportMixin, ClassifierMixin, BaseEstima
     True
     """
 
+    _state = State(
+        Attribute("coef_", "finite", "n_scores, n_features", "One row for two classes, else one a class."),
+        Attribute("intercept_", "finite", "n_scores"),
+        Attribute("primal_objective_", "real", "one or n_scores",
+                  "The objective as stated above; a number for two classes.",
+                  when="after fit"),
+        Attribute("dual_objective_", "real", "one or n_scores",
+                  'A lower bound of the optimum; minus infinity for "sgd".',
+                  when="after fit"),
+        Attribute("dual_gap_", "real", "one or n_scores", 'Their difference; infinity for "sgd", which has no dual '
+                                                          "point.",
+                  when="after fit"),
+        Attribute("dual_coef_", "finite", "n_scores, n_rows",
+                  "The dual point of ``dual_objective_``: y_i a_i of each row.", when='for solvers other than "sgd"'),
+        Attribute("converged_", "bool", meaning='Whether ``tol`` was met, which for "sgd" proves '
+                                                "nothing.", when="after fit"),
+        Attribute("n_iter_", "count",
+                  meaning="Newton steps, gradient steps or passes begun, of the class that took most."),
+        Attribute("history_", "history", when="after fit",
+                  meaning="After each step, of the last class. The gap is a certificate: the relative duality gap, "
+                          'which the distance to the optimum cannot exceed. "sgd" has instead the change of the '
+                          "objective since half as many steps, and its objective is that of at most 5,000 rows."),
+        Attribute("_walks", "part", of="Walk, SuffixMean", shares="n_features"),
+        Attribute("_rng", "any", when="after partial_fit"),
+        Attribute("_lam", "nonnegative", when="after partial_fit"),
+        Attribute("_steps", "part", of="Rate", when="after partial_fit"))
+
     @advises(**LINEAR)
     def __init__(
         self,
@@ -157,8 +157,6 @@ class LinearSVC(Probabilities, CallbackSupportMixin, ClassifierMixin, BaseEstima
         max_time: float | None = None,
         random_state: int | np.random.RandomState | None = None,
         progress: bool = False,
-        checkpoint: str | None = None,
-        resume: bool | str = False,
     ):
         self.C = C
         self.loss = loss
@@ -174,8 +172,6 @@ class LinearSVC(Probabilities, CallbackSupportMixin, ClassifierMixin, BaseEstima
         self.max_time = max_time
         self.random_state = random_state
         self.progress = progress
-        self.checkpoint = checkpoint
-        self.resume = resume
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -183,7 +179,6 @@ class LinearSVC(Probabilities, CallbackSupportMixin, ClassifierMixin, BaseEstima
         return tags
 
     @all_or_nothing
-    @resumable
     @with_callbacks
     def fit(self, X: MatrixLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> "LinearSVC":
         """Fit to X of shape (n, d), dense or sparse, and class labels y of shape (n,); returns self.

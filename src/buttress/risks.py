@@ -23,6 +23,7 @@ from scipy.special import expit, logit, logsumexp, softmax
 from sklearn.base import BaseEstimator
 
 from buttress._checks import Array, check_number
+from buttress._state import Attribute, State
 
 SHARE_ROUNDING = 1e-12  # of a sum of shares
 TIED = 1e-9  # two losses count as equal if they differ by at most this share
@@ -51,6 +52,8 @@ class Risk(BaseEstimator, ABC):
 
 class Mean(Risk):
     """The (weighted) mean of the losses."""
+
+    _state = State()
 
     def __call__(self, losses: Array, sample_weight: Array | None = None) -> float:
         return float(np.average(losses, weights=sample_weight))
@@ -84,6 +87,8 @@ class Subquantile(Risk):
     >>> Subquantile(0.5, smoothing=0.1).weights(np.array([1.0, 9.0, 2.0, 3.0])).round(3)
     array([0.5  , 0.   , 0.497, 0.003])
     """
+
+    _state = State(Attribute("quantile", "share"), Attribute("smoothing", "nonnegative"))
 
     def __init__(self, quantile: float = 0.8, smoothing: float = 0.0):
         self.quantile = quantile
@@ -135,6 +140,8 @@ class Tilted(Risk):
         t < 0 gives large losses less weight (robust), t > 0 gives them more, 0 is the mean itself.
     """
 
+    _state = State(Attribute("tilt", "finite"))
+
     def __init__(self, tilt: float = -2.0):
         self.tilt = tilt
 
@@ -158,6 +165,10 @@ class PerClass(Risk):
     codes : array of shape (n,)
         Class number of each row.
     """
+
+    _state = State(
+        Attribute("risk", "part", of="Risk"),
+        Attribute("codes", "count", "n_rows"))
 
     def __init__(self, risk: Risk, codes: NDArray[np.intp]):
         self.risk = risk

@@ -64,22 +64,22 @@ def plus(values: Array) -> Array:
 
 
 def read_model(path: str) -> Model:
-    """Return the model of a file of format 2: dicts with "class" and attributes, lists, arrays, numbers and text."""
-    with open(path, "rb") as file:
-        content = file.read()
-    if hashlib.sha256(content[:-32]).digest() != content[-32:] or content[:8] != b"BUTTRESS" or content[8] != 2:
-        raise ValueError(f"{path} is no model file of format 2, or was changed: its SHA-256 is wrong.")
+    """Return the model of a file of format 3: dicts with "class" and attributes, lists, arrays, numbers and text."""
+    content = np.fromfile(path, np.uint8).tobytes()
+    if hashlib.sha256(content[:-32]).digest() != content[-32:] or content[:8] != b"BUTTRESS" or content[8] != 3:
+        raise ValueError(f"{path} is no model file of format 3, or was changed: its SHA-256 is wrong.")
     begin = 20 + int.from_bytes(content[12:20], "little")
-    arrays = [np.frombuffer(content, entry["dtype"], math.prod(entry["shape"]), begin + entry["start"])
-              .reshape(entry["shape"]) for entry in json.loads(content[20:begin])["arrays"]]
+    arrays, place = [], begin
+    for entry in json.loads(content[20:begin])["arrays"]:
+        flat = np.frombuffer(content, entry["dtype"], math.prod(entry["shape"]), place)
+        arrays.append(flat.reshape(entry["shape"]))
+        place += flat.nbytes
 
     def plain(part: Any) -> Any:
         kind, held = next(iter([*part.items(), ("", part)]))
-        if kind == "class":
-            return {"class": held, **part["state"]}
         readers: dict[str, Callable[[Any], Any]] = {
             "array": lambda i: arrays[i], "scalar": lambda i: arrays[i][()], "float": float, "dict": dict,
-            "tuple": list, "objects": list}
+            "tuple": list, "objects": list, "class": lambda name: {"class": name, **part["state"]}}
         return readers[kind](held) if kind in readers else part
 
     return dict(json.loads(content[20:begin], object_hook=plain)["model"])

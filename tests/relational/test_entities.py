@@ -152,14 +152,14 @@ def test_features_on_spark_are_of_the_rows_that_a_fit_began_with(spark, monkeypa
     rows = join.tables[0].source
     wanted = EntityFeatures(join, ("count", "mean"), missing="nan").fit_transform(rows)
     there = in_spark(join, spark, "bank")
-    learn = InDatabase.learn
+    summary = InDatabase.mean_and_largest
 
-    def meddled(self, limit):
+    def meddled(self, *arguments):
         for _, name in (table.source for table in there.tables[1:]):
             spark.sql(f"SELECT * FROM {name} WHERE 1 = 0").createOrReplaceTempView(name)
-        return learn(self, limit)
+        return summary(self, *arguments)
 
-    monkeypatch.setattr(InDatabase, "learn", meddled)
+    monkeypatch.setattr(InDatabase, "mean_and_largest", meddled)
     found = EntityFeatures(there, ("count", "mean"), missing="nan", engine="sql").fit_transform(rows)
     np.testing.assert_allclose(found, wanted, rtol=1e-9, atol=1e-9)
     assert spark.table("bank_moves").count() == 0

@@ -170,7 +170,7 @@ def test_other_estimators_train_on_batches():
                  Table("petal", petal, features=["length", "width"])], [("sepal.id", "petal.id")])
     sampler = JoinSampler(join, random_state=0)
     (A, a), (B, b) = sampler.batches(80, 2)
-    for model in (AdversarialSVC(defense="input", eps=0.05, n_landmarks=20, random_state=0), KernelClassifier()):
+    for model in (AdversarialSVC(eps=0.05, n_landmarks=20, random_state=0), KernelClassifier()):
         assert model.fit(A, a).score(B, b) > 0.9
     again = JoinSampler(join, random_state=0).sample(80)
     np.testing.assert_array_equal(again[0], A)

@@ -1,6 +1,9 @@
-"""Classifiers trained against perturbed inputs: kernel machines, and the linear free-range machine."""
+"""Classifiers trained against perturbed inputs: a machine an objective, and the one that chooses between them."""
 
-from buttress.adversarial.kernel import AdversarialSVC
+from buttress.adversarial.certified import CertifiedSVC
+from buttress.adversarial.chooser import AdversarialClassifier
+from buttress.adversarial.feature_ball import AdvSVM
 from buttress.adversarial.linear import AdversarialLinearSVC
+from buttress.adversarial.moved_inputs import AdversarialSVC
 
-__all__ = ["AdversarialLinearSVC", "AdversarialSVC"]
+__all__ = ["AdvSVM", "AdversarialClassifier", "AdversarialLinearSVC", "AdversarialSVC", "CertifiedSVC"]

@@ -1,82 +1,172 @@
-"""``defense="certified"``: trained on the certificate itself, from the exact linear machine."""
-
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+"""The kernel classifier trained on its certificate, from the exact linear machine."""
 
 import numpy as np
 
 from buttress._arrays import Place, to_numpy
-from buttress._callbacks import Report, showing
-from buttress._checks import Array, check_box
-from buttress._types import BoundsLike, Rows
-from buttress.adversarial.centres import centre_count
+from buttress._callbacks import showing, with_callbacks
+from buttress._checks import Array, check_limits
+from buttress._documented import CERTIFIED, advises
+from buttress._state import Attribute, State
+from buttress._types import BoundsLike, MatrixLike, RandomStateLike, VectorLike
+from buttress.adversarial.held_out import hinge_held_out
 from buttress.adversarial.linear import AdversarialLinearSVC
+from buttress.adversarial.machine import MOST_CENTRES, AttackedMachine, Problem, box_of, check_landmarks
+from buttress.certainty.probabilities import Certainty
 from buttress.certificates.region import Attacker
 from buttress.certificates.relaxation import can_relax, radial_lines
 from buttress.expansion import KernelExpansion
 from buttress.features import landmarks
-from buttress.kernels import Kernel, Radial
+from buttress.kernels import KernelLike, Radial
 from buttress.solvers.gradient.certified_hinge import Machine, Regions, bounds_of, certified_descent
-from buttress.solvers.run import run
-
-if TYPE_CHECKING:
-    from buttress.adversarial.kernel import AdversarialSVC
+from buttress.solvers.run import all_or_nothing, run
 
 BATCH = 250  # rows of one Adam iteration
-MOST_STEPS = 300  # the default of max_iter
+START_TOL = 1e-3  # relative duality gap of the linear machine at which training starts
 
 
-def fit_certified(
-    model: "AdversarialSVC", kernel: Kernel, X: Array, codes: Rows, contrasts: Array, rng: np.random.RandomState,
-    report: Report, clock: Callable[[], float | None],
-) -> dict[str, Any]:
-    """Return the attributes of a model fitted to classes ``codes`` (n,), all scores jointly.
+class CertifiedSVC(AttackedMachine):
+    """Kernel support vector classifier trained on what can be proven of it within a radius.
 
-    The rows are centred and divided by one number for it, so that W is of the size of p and q in any units.
+    With a linear part, f(x) = sum_j (p_j - q_j) k(x, z_j) + W'x + b with p, q >= 0, lines below and above the kernel's
+    values bound every lead from below over the whole ball, by a concave function L_i of all parameters. It minimises
+
+        1/2 ||f||^2 + 1/2 ||W||^2 + C sum_i max(0, 1 - L_i),   L_i <= the least lead of row i within eps,
+
+    jointly for all classes, from the exact linear machine, which is its case p = q = 0. The bounds are those of
+    :func:`buttress.certificates.certified_within`: what it learns, it can prove.
+
+    Parameters
+    ----------
+    C : float, default=1.0
+        Weight of the sum of the losses relative to the norm, > 0.
+    eps : float, default=0.1
+        Radius of the perturbations, >= 0, in the units of X.
+    norm : {"linf", "l2"}, default="linf"
+    kernel : str or kernel, default="rbf"
+        RBF, Laplacian (l2), Cauchy or InverseMultiquadric.
+    gamma : float, "scale" or "auto", default="scale"
+    n_landmarks : int or None, default=300
+        Most centres; None takes every row, which is the exact kernel.
+    bounds : (low, high) or None
+        A box that holds the rows and that attackers stay in, numbers or arrays that broadcast to X.
+    max_iter : int, default=300
+        Iterations of the training, which ends after them; its steps get shorter until the last.
+    max_time : float or None
+        Most seconds a fit.
+    random_state : int, RandomState or None
+        For landmarks and batches.
+    device : str or None, default=None
+        Train (except the linear start) with torch on this device, such as "cuda" (``pip install buttress[torch]``);
+        None is numpy. The fitted model holds numpy arrays.
+    progress : bool, default=False
+        Show a progress line.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_moons
+    >>> from buttress import CertifiedSVC
+    >>> X, y = make_moons(100, noise=0.1, random_state=0)
+    >>> model = CertifiedSVC(eps=0.1, gamma=1.0, random_state=0).fit(X, y)
+    >>> bool((model.certified_margin_ > 0).mean() > 0.8)
+    True
     """
-    if not can_certify(kernel):
-        raise ValueError(f"defense='certified' needs lines below its kernel's values. Got {kernel!r}. Use 'rbf', "
-                         "'laplacian', 'cauchy' or 'inverse_multiquadric', or defense='input'.")
-    n = len(X)
-    start = AdversarialLinearSVC(C=model.C, attack="ball", norm=model.norm, eps=model.eps, tol=model.tol,
-                                 max_time=clock()).fit(X, codes)
-    Z = landmarks(X, centre_count(model.n_landmarks, n), rng=rng)
-    assert isinstance(kernel, Radial)
-    regions = regions_of(kernel, X, Z, model.eps, model.norm, model.bounds, contrasts[codes])
-    middle = X.mean(axis=0)
-    unit = float(np.sqrt(np.mean(np.sum((X - middle) ** 2, axis=1)))) or 1.0
-    place = Place(model.device)
-    zeros = np.zeros((len(Z), contrasts.shape[2]))
-    parts = (zeros, zeros, unit * start.coef_.T, start.intercept_ + start.coef_ @ middle)
-    iterations = MOST_STEPS if model.max_iter is None else model.max_iter
-    steps = certified_descent(_scaled(regions, middle, unit, place), place((Z - middle) / unit), place(kernel(Z, Z)),
-                              Machine(*map(place, parts)), ridge=1 / (model.C * n),
-                              linear_ridge=1 / (model.C * n * unit**2), batch=BATCH, iterations=iterations, rng=rng,
-                              left=clock)
 
-    def at(machine: Machine) -> dict[str, Any]:
-        return {"expansion_": KernelExpansion(kernel, Z, machine.p - machine.q, machine.b, machine.W), "landmarks_": Z}
+    _state = State(
+        Attribute("landmarks_", "finite", "n_landmarks, n_features", "The centres."),
+        Attribute("certified_margin_", "real", "n_rows",
+                  "L of the training rows; where it is positive, no attack within eps changes the class."),
+        Attribute("n_iter_", "count", meaning="Iterations."),
+        Attribute("history_", "history", meaning="The objective is divided by C n."))
 
-    outcome = run(steps, max_iter=iterations, max_time=clock(), progress=model.progress, name="certified training",
-                  callback=showing(report, lambda step: at(_original(step.state, middle, unit))), warn=("max_time",))
-    found = _original(outcome.state, middle, unit)
-    return {
-        **at(found),
-        "certified_margin_": bounds_of(regions, Z, found),
-        "n_iter_": outcome.n_iter,
-        "history_": outcome.history,
-    }
+    @advises(**CERTIFIED)
+    def __init__(
+        self,
+        *,
+        C: float = 1.0,
+        eps: float = 0.1,
+        norm: str = "linf",
+        kernel: KernelLike = "rbf",
+        gamma: float | str = "scale",
+        n_landmarks: int | None = MOST_CENTRES,
+        bounds: BoundsLike | None = None,
+        max_iter: int = 300,
+        max_time: float | None = None,
+        random_state: RandomStateLike = None,
+        device: str | None = None,
+        progress: bool = False,
+    ):
+        self.C = C
+        self.eps = eps
+        self.norm = norm
+        self.kernel = kernel
+        self.gamma = gamma
+        self.n_landmarks = n_landmarks
+        self.bounds = bounds
+        self.max_iter = max_iter
+        self.max_time = max_time
+        self.random_state = random_state
+        self.device = device
+        self.progress = progress
+
+    @all_or_nothing
+    @with_callbacks
+    def fit(self, X: MatrixLike, y: VectorLike) -> "CertifiedSVC":
+        """Fit to X of shape (n, d) and class labels y of shape (n,); returns self.
+
+        Raises ValueError for parameters out of range, a kernel without such lines, NaN, inf or entries beyond 1e100
+        (naming the column), or fewer than two classes.
+        """
+        check_limits(self.max_iter, self.max_time)
+        check_landmarks(self.n_landmarks)
+        problem = self._problem(X, y)
+        kernel = problem.kernel
+        if not (isinstance(kernel, Radial) and can_relax(kernel) and kernel.definiteness == "pd"):
+            raise ValueError(f"CertifiedSVC needs lines below its kernel's values. Got {kernel!r}. Use 'rbf', "
+                             "'laplacian', 'cauchy' or 'inverse_multiquadric', or AdversarialSVC.")
+        linear = AdversarialLinearSVC(C=self.C, attack="ball", norm=self.norm, eps=self.eps, tol=START_TOL,
+                                      max_time=problem.clock()).fit(problem.X, problem.codes)
+        Z = landmarks(problem.X, self.n_landmarks or len(problem.X), rng=problem.rng)
+        contrasts = problem.contrasts[problem.codes]
+        regions = regions_of(kernel, problem.X, Z, self.eps, self.norm, self.bounds, contrasts)
+        machine = self._train(problem, linear, Z, regions)
+        self.expansion_ = _expansion(kernel, Z, machine)
+        self.landmarks_ = Z
+        self.certified_margin_ = bounds_of(regions, Z, machine)
+        self._certainty = Certainty(hinge_held_out(problem, self.expansion_, self.certified_margin_, self.C))
+        return self
+
+    def _train(self, problem: Problem, linear: AdversarialLinearSVC, Z: Array, regions: Regions) -> Machine:
+        """Return the trained machine, and set what its run leaves.
+
+        The rows are centred and divided by one number for it, so that W is of the size of p and q in any units.
+        """
+        X, kernel = problem.X, problem.kernel
+        middle = X.mean(axis=0)
+        unit = float(np.sqrt(np.mean(np.sum((X - middle) ** 2, axis=1)))) or 1.0
+        place = Place(self.device)
+        zeros = np.zeros((len(Z), problem.contrasts.shape[2]))
+        parts = (zeros, zeros, unit * linear.coef_.T, linear.intercept_ + linear.coef_ @ middle)
+        steps = certified_descent(_scaled(regions, middle, unit, place), place((Z - middle) / unit),
+                                  place(kernel(Z, Z)), Machine(*map(place, parts)), ridge=1 / (self.C * len(X)),
+                                  linear_ridge=1 / (self.C * len(X) * unit**2), batch=BATCH, iterations=self.max_iter,
+                                  rng=problem.rng, left=problem.clock)
+        report = showing(problem.report,
+                         lambda step: {"expansion_": _expansion(kernel, Z, _original(step.state, middle, unit))})
+        outcome = run(steps, max_iter=self.max_iter, max_time=problem.clock(), progress=self.progress,
+                      name="certified training", callback=report, warn=("max_time",))
+        self.n_iter_ = outcome.n_iter
+        self.history_ = outcome.history
+        return _original(outcome.state, middle, unit)
+
+
+def _expansion(kernel: Radial, Z: Array, machine: Machine) -> KernelExpansion:
+    return KernelExpansion(kernel, Z, machine.p - machine.q, machine.b, machine.W)
 
 
 def _original(state: Machine, middle: Array, unit: float) -> Machine:
     """Return the machine for rows as they came, from one for rows less ``middle`` over ``unit``."""
     p, q, W, b = (to_numpy(part) for part in vars(state).values())
     return Machine(p, q, W / unit, b - middle @ W / unit)
-
-
-def can_certify(kernel: Kernel) -> bool:
-    """Say whether the kernel's values have lines that training can use."""
-    return isinstance(kernel, Radial) and can_relax(kernel) and kernel.definiteness == "pd"
 
 
 def regions_of(
@@ -87,9 +177,9 @@ def regions_of(
     For l_2 it is the whole ball, whatever the box: what holds in the ball holds in its part.
     """
     attacker = Attacker(norm, np.ones(X.shape[1]))
-    if bounds is not None:
-        low, high = (np.broadcast_to(side, X.shape) for side in check_box(bounds, X))
-        attacker = Attacker(norm, attacker.scale, low, high) if norm == "linf" else attacker
+    box = box_of(bounds, X)
+    if box is not None and norm == "linf":
+        attacker = Attacker(norm, attacker.scale, *box)
     region = attacker.region(X, np.full(len(X), float(eps)))
     lines = radial_lines(kernel, Z, region, region.spans(Z), np.zeros_like(X), np.zeros((len(X), len(Z))))
     half = region.half if norm == "linf" else None

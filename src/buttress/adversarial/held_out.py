@@ -1,6 +1,10 @@
-"""Scores of rows left out of an adversarial fit, by one Newton step of its smoothed hinge losses."""
+"""Scores of rows left out of an adversarial fit, by one Newton step of its smoothed losses.
 
-from typing import TYPE_CHECKING, Any
+At most SCORED rows are taken, drawn at random, and stand for all: to score a row takes as long as all centres, or all
+random features, of f.
+"""
+
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -8,74 +12,91 @@ from buttress._arrays import NUMPY
 from buttress._checks import Array
 from buttress._rows import drawn_rows
 from buttress._types import Rows
+from buttress.adversarial.machine import Problem
 from buttress.certainty.calibration import HeldOut
-from buttress.certainty.one_step import (
-    Slopes,
-    hinge_slopes,
-    kernel_features,
-    kernel_leverages,
-    left_over,
-    leverages,
-    one_step,
-)
+from buttress.certainty.one_step import Slopes, hinge_slopes, kernel_features, left_over, leverages, one_step
 from buttress.expansion import KernelExpansion, margins
 from buttress.features import RandomExpansion
-from buttress.kernels import Kernel
 from buttress.solvers.gradient.worst_inputs import cross_entropy
-
-if TYPE_CHECKING:
-    from buttress.adversarial.kernel import AdversarialSVC
 
 SCORED = 2000  # rows whose scores tell how sure the machine is
 LANDMARKS = 500  # rows that stand for all of them in the curvature, where the fit has no landmarks of its own
 LEAST_NORM = 1e-100  # a smaller norm of f, as at the start of a fit, counts as this, so that no ridge is infinite
 
 
-def left_out(model: "AdversarialSVC", kernel: Kernel, X: Array, codes: Rows, found: dict[str, Any]) -> HeldOut:
-    """Return the scores of the training rows left out of the fit ``found``, whichever defence made it."""
-    if "certified_margin_" in found:
-        return certified_held_out(model, kernel, X, codes, found)
-    if model.defense == "input" and model.eps > 0:
-        return input_held_out(model, X, codes, found)
-    return held_out(model, kernel, X, codes, signs_of(codes, found["contrasts_"]), found)
+@dataclass(frozen=True)
+class Losses:
+    """One score's losses at the rows scored, their ``weight`` in the sum of all, and the ridge of 1/2 ||f||^2."""
+
+    slopes: Slopes
+    weight: float
+    ridge: float = 1.0
 
 
-def signs_of(codes: Rows, contrasts: Array) -> Array:
-    """Return the labels -1 and 1 (n, k) of each score: one for two classes, else each class against the rest."""
-    k = contrasts.shape[2]
-    return np.where(codes[:, None] == ([1] if k == 1 else range(k)), 1.0, -1.0)
+def cross_entropy_held_out(problem: Problem, expansion: KernelExpansion, C: float) -> HeldOut:
+    """Return the left-out scores of a machine trained on moved inputs, its losses taken at the rows themselves."""
+    some = _drawn(problem.codes)
+    scores = expansion(problem.X[some])
+    V = problem.contrasts[problem.codes[some]]
+    _, shares = cross_entropy(np.einsum("irk,ik->ir", V, scores))
+    pull = np.einsum("ir,irk->ik", shares, V)
+    curvature = np.einsum("ir,irk->ik", shares, V**2) - pull**2
+    losses = [Losses(Slopes(-first, second), C) for first, second in zip(pull.T, curvature.T, strict=True)]
+    Z, missed = kernel_features(expansion.kernel, problem.X[some], expansion.centers)
+    return _held_out(problem, some, scores, losses, Z, missed)
 
 
-def held_out(
-    model: "AdversarialSVC", kernel: Kernel, X: Array, codes: Rows, signs: Array, found: dict[str, Any]
-) -> HeldOut:
-    """Return the scores of the training rows left out of the fit ``found`` to labels ``signs`` (n, k).
+def hinge_held_out(problem: Problem, expansion: KernelExpansion, bounds: Array, C: float) -> HeldOut:
+    """Return those of a machine trained on ``bounds`` (n,) of its leads.
 
-    Of the plain machine (eps = 0) the losses are hinges, C times their sum; of "rkhs" with the margin 1 + r ||f||
-    and C times their mean, and r sum_i C_i l_i' / ||f|| adds to the ridge of 1/2 ||f||^2. At most SCORED rows are
-    taken, drawn at random, and stand for all: to score a row takes as long as all random features, or all rows, of f.
+    A row's hinge pulls its score and its rival's. The linear part has features of its own.
     """
-    n = len(X)
-    expansion = found["expansion_"]
-    landmarks = found.get("landmarks_", X[drawn_rows(n, LANDMARKS)])
-    n_classes = int(codes.max()) + 1
-    some = _drawn(codes)
-    X, codes, signs = X[some], codes[some], signs[some]
-    share = len(X) / n
+    some = _drawn(problem.codes)
+    X, codes = problem.X[some], problem.codes[some]
+    scores = expansion(X)
+    _, closest = margins(scores, codes, problem.contrasts)
+    hinge = hinge_slopes(np.ones(len(X)), 1 - bounds[some], np.full(len(X), C))
+    losses = [Losses(Slopes(sign * hinge.first, sign**2 * hinge.second), C) for sign in closest.T]
+    Z, missed = kernel_features(expansion.kernel, X, expansion.centers)
+    return _held_out(problem, some, scores, losses, np.hstack([Z, X - problem.X.mean(axis=0)]), missed)
+
+
+def feature_ball_held_out(
+    problem: Problem, expansion: KernelExpansion | RandomExpansion, C: float, radius: float, norm: Array, *,
+    intercept: bool,
+) -> HeldOut:
+    """Return those of the machine against a ball in feature space, with the norms of f held fixed.
+
+    Its hinges have the margin 1 + r ||f|| and C times their mean, and r sum_i C_i l_i' / ||f|| adds to the ridge.
+    """
+    X, n = problem.X, len(problem.X)
+    landmarks = X[drawn_rows(n, LANDMARKS)]
+    some = _drawn(problem.codes)
+    X, signs = X[some], problem.signs[some]
     scores = _scores(expansion, X)
-    Z, missed = kernel_features(kernel, X, landmarks)
-    feature_space = model.defense == "rkhs"
-    radius = found["feature_radius_"] if feature_space else 0.0
-    weight = np.full(len(X), model.C / n if feature_space else float(model.C))
+    losses = []
+    for y, score, length in zip(signs.T, scores.T, norm, strict=True):
+        weight = np.full(len(X), C / n)
+        slopes = hinge_slopes(y, 1 + radius * length - y * score, weight)
+        added = radius / max(length, LEAST_NORM) * float(weight @ np.abs(slopes.first)) * n / len(X)
+        losses.append(Losses(slopes, C / n, 1 + added))
+    Z, missed = kernel_features(problem.kernel, X, landmarks)
+    return _held_out(problem, some, scores, losses, Z, missed, intercept=intercept)
+
+
+def _held_out(
+    problem: Problem, some: Rows, scores: Array, losses: list[Losses], Z: Array, missed: Array, *,
+    intercept: bool = True,
+) -> HeldOut:
+    """Return the scores (n, k) of the rows ``some`` moved by the leverages of their features, a loss a column."""
     out = np.empty_like(scores)
-    for column, y in enumerate(signs.T):
-        norm = _norm(expansion, found, column) if feature_space else 1.0
-        slopes = hinge_slopes(y, 1 + radius * norm - y * scores[:, column], weight)
-        ridge = 1 + radius / max(norm, LEAST_NORM) * float(weight @ np.abs(slopes.first)) / share
-        curvature = weight * slopes.second
-        h = leverages(Z, curvature / share, ridge, intercept=model.fit_intercept) + left_over(missed, curvature, ridge)
-        out[:, column] = one_step(scores[:, column], slopes, weight, h, None)
-    return HeldOut(out, codes, np.ones(len(X)), n_classes)
+    for column, loss in enumerate(losses):
+        weight = np.full(len(some), loss.weight)
+        curvature = weight * loss.slopes.second
+        h = leverages(Z, curvature * len(problem.X) / len(some), loss.ridge, intercept=intercept)
+        h += left_over(missed, curvature, loss.ridge)
+        out[:, column] = one_step(scores[:, column], loss.slopes, weight, h, None)
+    return HeldOut(out, problem.codes[some], np.ones(len(some)), len(problem.contrasts))
 
 
 def _drawn(codes: Rows) -> Rows:
@@ -91,57 +112,3 @@ def _scores(expansion: KernelExpansion | RandomExpansion, X: Array) -> Array:
         fresh = expansion.moved(NUMPY)  # so that the model keeps no features in single precision
         return np.asarray(fresh(X.astype(np.float32)), dtype=np.float64)
     return expansion(X)
-
-
-def input_held_out(model: "AdversarialSVC", X: Array, codes: Rows, found: dict[str, Any]) -> HeldOut:
-    """Return the same for a fit to perturbed inputs, its cross-entropy taken at the rows themselves.
-
-    At most SCORED rows are taken, drawn at random, and stand for all.
-    """
-    n, n_classes, expansion = len(X), int(codes.max()) + 1, found["expansion_"]
-    some = _drawn(codes)
-    X, codes = X[some], codes[some]
-    scores = expansion(X)
-    V = found["contrasts_"][codes]
-    _, shares = cross_entropy(np.einsum("irk,ik->ir", V, scores))
-    pull = np.einsum("ir,irk->ik", shares, V)
-    curvature = np.einsum("ir,irk->ik", shares, V**2) - pull**2
-    Z, missed = kernel_features(expansion.kernel, X, found["landmarks_"])
-    weight = np.full(len(X), float(model.C))
-    out = np.empty_like(scores)
-    for column in range(scores.shape[1]):
-        slopes = Slopes(-pull[:, column], curvature[:, column])
-        second = weight * slopes.second
-        h = leverages(Z, second * n / len(X), 1.0, intercept=True) + left_over(missed, second, 1.0)
-        out[:, column] = one_step(scores[:, column], slopes, weight, h, None)
-    return HeldOut(out, codes, np.ones(len(X)), n_classes)
-
-
-def certified_held_out(
-    model: "AdversarialSVC", kernel: Kernel, X: Array, codes: Rows, found: dict[str, Any]
-) -> HeldOut:
-    """Return the same for a fit to the bounds ``certified_margin_``, whose hinge pulls the row's score and its rival's.
-
-    The linear part has features of its own.
-    """
-    n, expansion = len(X), found["expansion_"]
-    scores = expansion(X)
-    _, closest = margins(scores, codes, found["contrasts_"])
-    Z, missed = kernel_features(kernel, X, found["landmarks_"])
-    features = (np.hstack([Z, X - X.mean(axis=0)]), missed)
-    weight = np.full(n, float(model.C))
-    hinge = hinge_slopes(np.ones(n), 1 - found["certified_margin_"], weight)
-    out = np.empty_like(scores)
-    for column, sign in enumerate(closest.T):
-        slopes = Slopes(sign * hinge.first, sign**2 * hinge.second)
-        h = kernel_leverages(features, weight * slopes.second, 1.0, intercept=True)
-        out[:, column] = one_step(scores[:, column], slopes, weight, h, None)
-    return HeldOut(out, codes, np.ones(n), int(codes.max()) + 1)
-
-
-def _norm(expansion: KernelExpansion, found: dict[str, Any], column: int) -> float:
-    """Return ||f||, from ||f||^2 = sum_j c_j (f(z_j) - b) where the fit did not keep it."""
-    if "norm_" in found:
-        return float(found["norm_"][column])
-    values = expansion(expansion.centers)[:, column] - expansion.intercept[column]
-    return float(np.sqrt(max(expansion.coef[:, column] @ values, 0.0)))

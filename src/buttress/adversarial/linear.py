@@ -21,10 +21,10 @@ from buttress._checks import (
 from buttress._documented import ADVERSARIAL_LINEAR, Documented, advises
 from buttress._predicting import ExpansionPredictions
 from buttress._rows import counted_once
+from buttress._state import Attribute, State
 from buttress._suggest import LARGEST
 from buttress._types import BoundsLike, MatrixLike, Rows, VectorLike
 from buttress._weights import check_weights
-from buttress.checkpoints.resumable import resumable
 from buttress.expansion import KernelExpansion, binary_contrasts, rival_contrasts
 from buttress.kernels import Linear
 from buttress.solvers.linear.ball_attack import ball_descent
@@ -82,24 +82,6 @@ class AdversarialLinearSVC(Documented, CallbackSupportMixin, ExpansionPrediction
         Most seconds a fit.
     progress : bool, default=False
         Show a progress line.
-    checkpoint : str or None, default=None
-        Folder in which the fit keeps, every few seconds, what it needs to go on if its process is killed.
-    resume : bool or "approximately", default=False
-        True: go on from what ``checkpoint`` holds of this fit, to the same bits, or start if it holds nothing.
-        "approximately" accepts other versions or threads.
-
-    Attributes
-    ----------
-    classes_ : array of shape (n_classes,)
-    coef_ : array of shape (k, d)
-        w; k = 1 for two classes.
-    intercept_ : array of shape (k,)
-    primal_objective_, dual_gap_ : array of shape (k,)
-        The objective as stated above, and how far above the optimum it can be at most.
-    n_iter_ : int
-        Interior-point steps, plus one.
-    history_ : list of dict
-        n_iter, seconds, gap and objective (of the last class, in the solver's own scaling).
 
     References
     ----------
@@ -121,6 +103,19 @@ class AdversarialLinearSVC(Documented, CallbackSupportMixin, ExpansionPrediction
     True
     """
 
+    _state = State(
+        Attribute("classes_", "label", "n_classes", "The labels, sorted."),
+        Attribute("coef_", "finite", "n_scores, n_features", "w; one row for two classes."),
+        Attribute("intercept_", "finite", "n_scores"),
+        Attribute("contrasts_", "finite", "n_classes, *, n_scores",
+                  "``contrasts_[c] @ scores`` are the leads of class c over its rivals."),
+        Attribute("expansion_", "part", of="KernelExpansion", shares="n_features, n_scores",
+                  meaning="The scores as a function of rows, for attacks."),
+        Attribute("primal_objective_", "real", "n_scores", "The objective as stated above."),
+        Attribute("dual_gap_", "real", "n_scores", "How far above the optimum it can be at most."),
+        Attribute("n_iter_", "count", meaning="Interior-point steps, plus one."),
+        Attribute("history_", "history", meaning="Of the last class, in the solver's own scaling."))
+
     @advises(**ADVERSARIAL_LINEAR)
     def __init__(
         self,
@@ -136,8 +131,6 @@ class AdversarialLinearSVC(Documented, CallbackSupportMixin, ExpansionPrediction
         max_iter: int = 200,
         max_time: float | None = None,
         progress: bool = False,
-        checkpoint: str | None = None,
-        resume: bool | str = False,
     ):
         self.C = C
         self.attack = attack
@@ -150,11 +143,8 @@ class AdversarialLinearSVC(Documented, CallbackSupportMixin, ExpansionPrediction
         self.max_iter = max_iter
         self.max_time = max_time
         self.progress = progress
-        self.checkpoint = checkpoint
-        self.resume = resume
 
     @all_or_nothing
-    @resumable
     @with_callbacks
     def fit(self, X: MatrixLike, y: VectorLike, sample_weight: ArrayLike | None = None) -> "AdversarialLinearSVC":
         """Fit to X of shape (n, d) and class labels y of shape (n,); returns self.
@@ -241,10 +231,10 @@ class AdversarialLinearSVC(Documented, CallbackSupportMixin, ExpansionPrediction
         scaled, bottom, top = ((part - centre) / unit for part in (X[:, varying], low[varying], high[varying]))
         weight = self.C * unit**2 * counts
         if self.attack == "ball":
-            steps = ball_descent(scaled, y, weight, eps=self.eps / unit, norm=self.norm, tol=self.tol)
+            steps = ball_descent(scaled, y, weight, eps=self.eps / unit, norm=self.norm)
         else:
             margins = free_range_margins(scaled, y, bottom, top, share=self.C_f, both=self.attacked_class == "both")
-            steps = free_range_descent(margins, y, weight, tol=self.tol)
+            steps = free_range_descent(margins, y, weight)
         units = _Units(X.shape[1], varying, centre, unit)
         if not inner:
             known = [(w, b) for w, b, _ in before]

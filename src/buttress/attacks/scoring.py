@@ -2,9 +2,10 @@
 
 from dataclasses import dataclass
 
+import numpy as np
 from numpy.typing import ArrayLike
 
-from buttress._types import BoundsLike, MatrixLike, VectorLike
+from buttress._types import BoundsLike, Mask, MatrixLike, VectorLike
 from buttress.attacks.gradient import pgd
 from buttress.scores import Scorable
 
@@ -45,6 +46,10 @@ class AttackedAccuracy:
 
     def __call__(self, model: Scorable, X: MatrixLike, y: VectorLike) -> float:
         """Return the share of rows that a fitted classifier still gets right."""
+        return float(self.kept(model, X, y).mean())
+
+    def kept(self, model: Scorable, X: MatrixLike, y: VectorLike) -> Mask:
+        """Return which rows it still gets right."""
         info = pgd(model, X, y, eps=self.eps, norm=self.norm, bounds=self.bounds, steps=self.steps,
                    restarts=self.restarts, random_state=self.random_state, return_info=True)[1]
-        return float(1 - info.success.mean())
+        return np.asarray(~info.success)

@@ -11,7 +11,7 @@ from sklearn.base import clone
 from sklearn.model_selection import train_test_split
 
 from buttress._checks import check_count, check_number, silent
-from buttress._types import BoundsLike, MatrixLike, RandomStateLike, VectorLike
+from buttress._types import BoundsLike, Mask, MatrixLike, RandomStateLike, VectorLike
 from buttress.attacks.scoring import AttackedAccuracy
 from buttress.kernels import resolve_gamma
 
@@ -22,10 +22,15 @@ FEWEST_A_CLASS = 2  # rows that a class must have to be held out in its share
 
 @dataclass
 class Tried:
-    """One fit of a search: its parameters, and its accuracy under attack on the rows held out."""
+    """One fit of a search: its parameters, and which of the rows held out it keeps under attack."""
 
     parameters: dict[str, float]
-    accuracy: float
+    kept: Mask
+
+    @property
+    def accuracy(self) -> float:
+        """The share of the rows that it keeps."""
+        return float(self.kept.mean())
 
 
 def tuned(
@@ -80,31 +85,32 @@ def tuned(
     >>> len(tried) <= 8, max(each.accuracy for each in tried) >= tried[0].accuracy
     (True, True)
     """
+    check_count("fits", fits)
+    check_number("held_out", held_out, 0, 1, closed="neither")
+    names, start = movable(estimator, X, y)
+    if not names:
+        raise ValueError(f"tuned chooses the C and gamma of a classifier. Got {estimator!r}, which has no C. Use "
+                         "GridSearchCV with scoring=attacks.AttackedAccuracy(eps) for other parameters.")
+    y = np.asarray(y)
+    enough = np.unique(y, return_counts=True)[1].min() >= FEWEST_A_CLASS
+    parts = train_test_split(X, y, test_size=held_out, random_state=random_state, stratify=y if enough else None)
+    score = AttackedAccuracy(eps=eps, norm=norm, bounds=bounds)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of machines of scikit-learn that are only tried
-        tried = fits_tried(estimator, X, y, AttackedAccuracy(eps=eps, norm=norm, bounds=bounds), fits, held_out,
-                           random_state)
+        tried = search(lambda parameters: trial(estimator, parameters, score, *parts), names, start, fits)
     model = clone(estimator).set_params(**best_of(tried).parameters).fit(X, y)
     return (model, tried) if return_info else model
 
 
-def fits_tried(
-    estimator: Any, X: MatrixLike, y: VectorLike, score: AttackedAccuracy, fits: int = 8, held_out: float = 0.25,
-    random_state: RandomStateLike = 0,
-) -> list[Tried]:
-    """Return the fits of the search of :func:`tuned`, which :func:`best_of` chooses from."""
-    check_count("fits", fits)
-    check_number("held_out", held_out, 0, 1, closed="neither")
-    names, start = _start(estimator, X, y)
-    y = np.asarray(y)
-    enough = np.unique(y, return_counts=True)[1].min() >= FEWEST_A_CLASS
-    parts = train_test_split(X, y, test_size=held_out, random_state=random_state, stratify=y if enough else None)
-
-    def accuracy(parameters: dict[str, float]) -> float:
-        model = clone(estimator).set_params(**parameters)
-        return score(quietly(lambda: model.fit(parts[0], parts[2])), parts[1], parts[3])
-
-    return search(accuracy, names, start, fits)
+def trial(
+    estimator: Any, parameters: dict[str, float], score: AttackedAccuracy, X: Any, X_held: Any, y: Any, y_held: Any
+) -> Tried:
+    """Fit a copy with these parameters to X and y, and attack the rows held out; Ctrl-C in the fit is passed on."""
+    model = clone(estimator).set_params(**parameters)
+    with silent(UserWarning, pass_on=True):
+        model.fit(X, y)
+    with silent(UserWarning):
+        return Tried(parameters, score.kept(model, X_held, y_held))
 
 
 def best_of(tried: list[Tried]) -> Tried:
@@ -113,13 +119,13 @@ def best_of(tried: list[Tried]) -> Tried:
 
 
 def search(
-    accuracy: Callable[[dict[str, float]], float], names: list[tuple[str, float]], start: dict[str, float], fits: int
+    try_at: Callable[[dict[str, float]], Tried], names: list[tuple[str, float]], start: dict[str, float], fits: int
 ) -> list[Tried]:
     """Return what was tried: from the start, each name in turn is moved by its factor up, else down, while that helps.
 
     A pass over all names without a better point ends the search, as do ``fits`` fits.
     """
-    tried = [Tried(start, accuracy(start))]
+    tried = [try_at(start)]
     best = tried[0]
     improved = True
     while improved:
@@ -130,10 +136,10 @@ def search(
                 while moved and len(tried) < fits:
                     point = {**best.parameters, name: best.parameters[name] * step}
                     known = any(_same(point, each.parameters) for each in tried)
-                    trial = best if known else Tried(point, accuracy(point))
-                    tried += [] if known else [trial]
-                    moved = trial.accuracy > best.accuracy
-                    best = trial if moved else best
+                    now = best if known else try_at(point)
+                    tried += [] if known else [now]
+                    moved = now.accuracy > best.accuracy
+                    best = now if moved else best
                     improved |= moved
     return tried
 
@@ -142,14 +148,13 @@ def _same(one: dict[str, float], other: dict[str, float]) -> bool:
     return all(np.isclose(one[name], other[name]) for name in one)
 
 
-def _start(estimator: Any, X: MatrixLike, y: VectorLike) -> tuple[list[tuple[str, float]], dict[str, float]]:
-    """Return the names of the parameters that are moved with their factors, and where they start."""
+def movable(estimator: Any, X: MatrixLike, y: VectorLike) -> tuple[list[tuple[str, float]], dict[str, float]]:
+    """Return which of C and gamma can be moved, with their factors, and where they start; none without a C."""
     steps = getattr(estimator, "steps", None)
     prefix = "" if steps is None else f"{steps[-1][0]}__"
     parameters = estimator.get_params()
     if prefix + "C" not in parameters:
-        raise ValueError(f"tuned chooses the C and gamma of a classifier. Got {estimator!r}, which has no C. Use "
-                         "GridSearchCV with scoring=attacks.AttackedAccuracy(eps) for other parameters.")
+        return [], {}
     names = [(prefix + "C", C_FACTOR)]
     start = {prefix + "C": check_number("C", parameters[prefix + "C"], 0)}
     kernel = parameters.get(prefix + "kernel", "linear")
@@ -158,9 +163,3 @@ def _start(estimator: Any, X: MatrixLike, y: VectorLike) -> tuple[list[tuple[str
         start[prefix + "gamma"] = resolve_gamma(parameters[prefix + "gamma"], np.asarray(inner, dtype=np.float64))
         names.insert(0, (prefix + "gamma", GAMMA_FACTOR))
     return names, start
-
-
-def quietly(fit: Callable[[], Any]) -> Any:
-    """Return a fit of this package whose warnings are of no interest; Ctrl-C during it is passed on."""
-    with silent(UserWarning, pass_on=True):
-        return fit()

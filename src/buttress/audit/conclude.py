@@ -96,7 +96,7 @@ def _notes(study: Study) -> list[str]:
     if study.unfinished:
         notes.append(f"Not all fits converged of: {', '.join(sorted(study.unfinished))}. Raise the budget, or use "
                      "fewer rows.")
-    wrong = study.suspicion["held_out_above_half"]
+    wrong = study.suspicion.held_out_above_half
     if wrong:
         regression = "" if study.classifies else " RMSE, and what it recommends, follow those rows: see the median."
         notes.append(f"{wrong} of the {len(study.y_test)} held-out rows "

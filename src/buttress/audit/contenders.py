@@ -8,7 +8,7 @@ from sklearn.base import clone
 
 from buttress._checks import NotConvergedWarning
 from buttress._types import MatrixLike, Predictor, Supervised
-from buttress.adversarial import AdversarialLinearSVC, AdversarialSVC
+from buttress.adversarial import AdversarialClassifier, AdversarialLinearSVC, AdversarialSVC, CertifiedSVC
 from buttress.risks import Mean, Subquantile
 from buttress.robust import KernelClassifier, KernelRegressor, RobustKernelClassifier, RobustKernelRegressor
 from buttress.svm import SVC
@@ -44,20 +44,20 @@ def fitted_within(seconds: float, estimator: Supervised, X: MatrixLike, y: Array
 
 
 def settled(estimator: Supervised, model: Predictor) -> Supervised:
-    """Return the estimator with the defence that its fit ``model`` chose, where it left that open, to fit it again.
+    """Return the machine that a fit of the chooser chose, to fit it again; any other estimator as it is.
 
     The choice takes two fits and two attacks; to make it anew for each share of corrupt targets would take most of an
     audit.
     """
-    if isinstance(estimator, AdversarialSVC) and isinstance(model, AdversarialSVC) and estimator.defense == "auto":
-        again: Supervised = clone(estimator).set_params(defense=model.defense_)
-        return again
-    return estimator
+    if not isinstance(model, AdversarialClassifier):
+        return estimator
+    again: Supervised = clone(model.estimator_).set_params(max_time=None)
+    return again
 
 
 def key_of(name: str, estimator: Supervised) -> str:
-    """Return a text that is equal for rows of the table that are one machine: the settled one and the certified."""
-    return repr(estimator) if isinstance(estimator, AdversarialSVC) else name
+    """Return a text that is equal for rows of the table that are one machine: the chosen one and the certified."""
+    return repr(estimator) if isinstance(estimator, AdversarialSVC | CertifiedSVC) else name
 
 
 # of the machines trained against moved inputs, half and a third of their defaults, for the time of an audit
@@ -68,12 +68,13 @@ register("classification", "plain SVC", lambda eps, seed: SVC())
 register("classification", "adversarial linear SVC", lambda eps, seed: AdversarialLinearSVC(attack="ball", eps=eps))
 register(
     "classification", "certified SVC",
-    lambda eps, seed: AdversarialSVC(defense="certified", eps=eps, n_landmarks=LANDMARKS, max_iter=ITERATIONS,
-                                     random_state=seed),
+    lambda eps, seed: CertifiedSVC(eps=eps, n_landmarks=LANDMARKS, max_iter=ITERATIONS, random_state=seed),
 )
 register(
     "classification", "adversarial SVC",
-    lambda eps, seed: AdversarialSVC(eps=eps, n_landmarks=LANDMARKS, max_iter=ITERATIONS, random_state=seed),
+    lambda eps, seed: AdversarialClassifier(
+        [CertifiedSVC(n_landmarks=LANDMARKS, max_iter=ITERATIONS),
+         AdversarialSVC(n_landmarks=LANDMARKS, max_iter=ITERATIONS)], eps=eps, random_state=seed),
 )
 register(
     "classification", "subquantile, class-balanced",

@@ -10,9 +10,11 @@ from buttress._suggest import agreeing
 from buttress.audit.baselines import NAMES
 from buttress.audit.findings import Finding
 from buttress.audit.measuring.cells import Cell
+from buttress.audit.measuring.suspicion import Suspect, Suspicion
 from buttress.audit.sheet import Sheet
 
-RENAMED = ("sheet", "suspects", "rows", "findings")  # attributes that the file has under another name, or not at all
+# attributes that the file has in another form, under another name, or not at all
+REMADE = ("sheet", "suspicion", "suspects", "rows", "findings")
 SCHEMA = "buttress.audit/2"
 
 
@@ -25,8 +27,8 @@ class AuditData:
     columns: dict[str, str]
     rows: dict[str, dict[str, Cell]]
     curves: dict[str, dict[str, list[Any]]]
-    suspicion: dict[str, Any]
-    suspects: list[dict[str, Any]]
+    suspicion: Suspicion
+    suspects: list[Suspect]
     novel: list[Any]
     recommended: str | None
     code: str
@@ -37,7 +39,7 @@ class AuditData:
     baseline: str
     sheet: Sheet
     against: dict[str, Any] | None = None
-    subsampled: dict[str, Any] = field(default_factory=dict)
+    subsampled: dict[str, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     seconds: float = 0.0
 
@@ -45,10 +47,11 @@ class AuditData:
         """Return everything as plain lists, dicts, numbers and text, under the key "schema" the schema's version."""
         from buttress import __version__
 
-        plain = {item.name: getattr(self, item.name) for item in fields(self) if item.name not in RENAMED}
+        plain = {item.name: getattr(self, item.name) for item in fields(self) if item.name not in REMADE}
         estimators = {name: {key: asdict(cell) for key, cell in cells.items()} for name, cells in self.rows.items()}
         return {"schema": SCHEMA, "buttress": __version__, **plain, "estimators": estimators,
-                "suspicious": self.suspects, "findings": [asdict(finding) for finding in self.findings]}
+                "suspicion": asdict(self.suspicion), "suspicious": [asdict(suspect) for suspect in self.suspects],
+                "findings": [asdict(finding) for finding in self.findings]}
 
     @property
     def suspicious(self) -> Any:
@@ -74,12 +77,12 @@ class AuditData:
     def judged(self) -> str:
         """Return a sentence about how many rows look wrong, of which."""
         found = self.suspicion
-        all_of = "all" if found["judged"] == found["rows"] else f"{found['judged']} of the"
-        alone = found["isolated"]
+        all_of = "all" if found.judged == found.rows else f"{found.judged} of the"
+        alone = found.isolated
         resembling = f" {alone} {agreeing(alone, 'resembles', 'resemble')} no other row." if alone else ""
-        return (f"{all_of} {found['rows']} rows were judged, held-out ones too: {found['above_half']} "
-                f"{agreeing(found['above_half'], 'is', 'are')} more likely wrong than right, and about "
-                f"{found['share']:.1%} are estimated to be wrong.{resembling}").capitalize()
+        return (f"{all_of} {found.rows} rows were judged, held-out ones too: {found.above_half} "
+                f"{agreeing(found.above_half, 'is', 'are')} more likely wrong than right, and about "
+                f"{found.share:.1%} are estimated to be wrong.{resembling}").capitalize()
 
     def missed(self, floors: dict[str, float]) -> list[str]:
         """Return a sentence for each column of the recommended estimator that is worse than its floor, or was skipped.

@@ -14,14 +14,12 @@ from buttress._checks import warn_user
 from buttress._types import Predictor
 from buttress.audit.options import Options
 from buttress.audit.reading.table import Table
-from buttress.checkpoints.digest import digest
-from buttress.checkpoints.fingerprint import Fingerprint, environment
+from buttress.checkpoints.fingerprint import Fingerprint, digest, environment
 from buttress.checkpoints.folder import Folder
 from buttress.checkpoints.journal import current_journal, journal_of_fit, kept
 from buttress.checkpoints.memory import Memory, rng_state, set_rng_state
-from buttress.checkpoints.resumable import FIT, Hints, taken_up
+from buttress.checkpoints.resumable import FIT, taken_up
 
-HINTS = Hints("Delete the folder to start anew", "Delete the folder to start anew.")
 NO_PART = ("budget", "ignore")  # options that do not change what is measured
 
 
@@ -44,7 +42,7 @@ def kept_in(
     folder = Folder(checkpoint)
     with folder.held():
         now = _fingerprint(table, task, options, entries)
-        journal = taken_up(folder, True, lambda: now, None, hints=HINTS)
+        journal = taken_up(folder, True, lambda: now, None)
         try:
             with journal_of_fit(journal):
                 yield

@@ -30,10 +30,9 @@ class AuditResult(AuditData):
         Estimator name -> column key -> value with its interval; a Cell of None was skipped for the budget.
     curves : dict
         "eps" and "noise", and for a fitted model "moved", "swapped" and "blanked": {"x": [...], estimator: [...]}.
-    suspicion : dict
-        judged (rows that were), rows (rows there are), share (estimate of the share of wrong targets), above_half (rows
-        more likely wrong than right), held_out_above_half (of these, held out), isolated (rows that resemble no other).
-    suspects : list of dict
+    suspicion : Suspicion
+        How many rows were judged and look wrong, and the estimated share of wrong targets.
+    suspects : list of Suspect
         row, given, expected, probability, score, verdict ("wrong" from probability .5 on, "borderline" from .25), why,
         values, unusual (columns in which it differs from the rows of its target) and neighbours (those that contradict
         it); most suspicious first. A row is called by its label in a pandas index, else by its number.
@@ -64,13 +63,13 @@ class AuditResult(AuditData):
 
     def __repr__(self) -> str:
         """Return what it says in a line; everything is in its attributes."""
-        wrong = self.suspicion["above_half"]
+        wrong = self.suspicion.above_half
         looking = f"{counted(wrong, 'row')} {agreeing(wrong, 'looks', 'look')} wrong"
         return (f"<AuditResult: {self.task} of {self.data['target']!r}, {self.data['rows']} rows; recommended: "
                 f"{self.recommended}; {looking}; {counted(len(self.notes), 'note')}>")
 
     def save(self, folder: str | Path) -> list[Path]:
-        """Write audit.json, audit.html and suspicious.csv into ``folder``, made if need be; returns their paths."""
+        """Write audit.json, suspicious.csv and, with jinja2, audit.html into ``folder``; returns their paths."""
         return write(self, Path(folder))
 
     def _repr_html_(self) -> str:

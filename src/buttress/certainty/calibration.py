@@ -12,8 +12,9 @@ import numpy as np
 from scipy.special import expit, logit, softmax
 
 from buttress._checks import Array
+from buttress._state import Attribute, State
 from buttress._types import Rows
-from buttress.certainty.likeliest import logistic_curve, softmax_curves
+from buttress.certainty.likeliest import softmax_curves
 
 LEAST_SLOPE = 1e-6  # in deviations of the score: scores that point the wrong way, as of noise, say next to nothing
 LEAD = 1e-9  # by how much the predicted class leads the others where calibration alone would put it behind
@@ -28,6 +29,14 @@ class HeldOut:
     Where labels may be wrong ``true`` (n, n_classes) holds the probability of each class given the label.
     """
 
+    _state = State(
+        Attribute("scores", "real", "n_rows, n_scores"),
+        Attribute("codes", "index", "n_rows", below="n_classes"),
+        Attribute("weight", "nonnegative", "n_rows"),
+        Attribute("n_classes", "count", length="n_classes"),
+        Attribute("pairs", "bool"),
+        Attribute("true", "share", "n_rows, n_classes or none"))
+
     scores: Array
     codes: Rows
     weight: Array
@@ -39,6 +48,13 @@ class HeldOut:
 @dataclass
 class Calibration:
     """Slopes and shifts (k,) of the scores, ``pairs`` where each is of a pair of classes."""
+
+    _state = State(
+        Attribute("slope", "finite", "n_scores"),
+        Attribute("shift", "finite", "n_scores"),
+        Attribute("n_classes", "count", length="n_classes"),
+        Attribute("pairs", "bool"),
+        Attribute("rows", "nonnegative"))
 
     slope: Array
     shift: Array
@@ -124,14 +140,13 @@ def _one_score(s: Array, codes: Rows, weight: Array, true: Array | None = None) 
     totals = _totals(codes, weight, 2)
     if not totals.all():
         return LEAST_SLOPE, 0.0
-    target = platts_targets(codes, totals, true)[:, 1]
+    targets = platts_targets(codes, totals, true)
     share = weight / totals.sum()
     unit = _deviation(s, share)
-    slope, shift = logistic_curve(s / unit, np.ascontiguousarray(target), share)
+    slope, shifts = softmax_curves(np.column_stack([np.zeros_like(s), s / unit]), targets, share)
     if slope < LEAST_SLOPE:
-        slope = LEAST_SLOPE
-        shift = float(logit(share @ target))
-    return slope / unit, shift
+        return LEAST_SLOPE / unit, float(logit(share @ targets[:, 1]))
+    return slope / unit, float(shifts[1])
 
 
 def _score_a_class(

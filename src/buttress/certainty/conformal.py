@@ -1,21 +1,38 @@
-"""Prediction sets that hold the true class of a given share of new rows, from scores of rows left out.
+"""What rows left out say of new ones: prediction sets, p-values, and which rows to call novel.
 
 A class is in the set of a row where its lead over the strongest rival class is at least the threshold: the lead that
 the right classes of left-out rows fall short of with the probability that the set may miss. Source: Vovk,
 Cross-conformal predictors, 2015; Barber, Candes, Ramdas & Tibshirani, Predictive inference with the jackknife+, 2021.
+
+A new row that is like the training rows is as likely to be the k-th farthest of all n + 1 as any of them. So
+
+    p(x) = (1 + sum_i w_i [d_i >= d(x)]) / (1 + sum_i w_i)
+
+is a p-value if the d_i are found as d(x) is, by a fit that does not know the row (Vovk, Gammerman & Shafer,
+Algorithmic learning in a random world, 2005). Weights count rows. Of many p-values from one set of training rows,
+Benjamini & Hochberg's procedure keeps the share of typical rows among those called novel (Bates, Candes, Lei, Romano &
+Sesia, Testing for outliers with conformal p-values, 2023, theorem 2; section 2.4 for the adaptive version).
 """
 
 import numpy as np
+from numpy.typing import NDArray
 
 from buttress._checks import Array, check_number
+from buttress._types import Mask
 
 ROUNDING = 1e-9  # of a number of rows
+HALF = 0.5  # p-values above it count as typical rows' in the adaptive version: Storey's usual choice
+
+
+def rows_needed(p: float) -> int:
+    """Return how many training rows must count for any p-value to be as small as ``p``."""
+    return int(np.ceil(1 / p - 1 - ROUNDING))
 
 
 def check_coverage(coverage: float, rows: float) -> float:
     """Return the coverage; ValueError outside (0, 1), or where the rows (their summed weight) are too few."""
     share = check_number("coverage", coverage, 0, 1)
-    needed = int(np.ceil(1 / (1 - share) - 1 - ROUNDING))
+    needed = rows_needed(1 - share)
     if rows < needed * (1 - ROUNDING):
         raise ValueError(f"coverage={share:g} needs at least {needed} training rows. Got {rows:g}. Lower the coverage, "
                          "or fit to more rows.")
@@ -32,3 +49,56 @@ def lower_threshold(values: Array, weight: Array, coverage: float) -> float:
     below = np.cumsum(weight[order])
     allowed = (1 - share) * (weight.sum() + 1)
     return float(values[order][np.searchsorted(below, np.floor(allowed + ROUNDING) - ROUNDING)])
+
+
+def left_out_distances(distance2: Array, a: Array) -> Array:
+    """Return the squared distance (n,) of each row to the centre without it, the other coefficients in proportion.
+
+    For c = sum_j a_j phi_j with coefficients that sum to 1 the centre without row i is (c - a_i phi_i) / (1 - a_i), and
+    its distance to the row that of c over 1 - a_i. That is exact where a_i = 0. Elsewhere the optimum without the row,
+    which may shift weight to rows nearby, is mostly a little closer, so p-values are a little too large.
+    """
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(a < 1, distance2 / (1 - a) ** 2, np.inf)
+
+
+def p_values(distance2: Array, left_out: Array, weight: Array) -> Array:
+    """Return p(x), in (0, 1], of rows at these squared distances, from those of rows left out (n,) and weights (n,)."""
+    order = np.argsort(left_out)
+    below = np.concatenate([[0.0], np.cumsum(weight[order])])
+    beyond = below[-1] - below[np.searchsorted(left_out[order], distance2, side="left")]
+    return np.asarray((1 + np.maximum(beyond, 0)) / (1 + below[-1]))
+
+
+def threshold(left_out: Array, weight: Array, contamination: float) -> float:
+    """Return the largest squared distance whose p-value is above ``contamination``.
+
+    Raises ValueError where the rows are too few for any p-value to be as small.
+    """
+    total = float(weight.sum())
+    needed = rows_needed(contamination)
+    if total < needed:
+        raise ValueError(f"contamination={contamination:g} needs at least {needed} rows, to tell so rare a row "
+                         f"from the others. Got {total:.4g}. Use a larger contamination or more rows.")
+    order = np.argsort(-left_out, kind="stable")
+    p = (1 + np.cumsum(weight[order])) / (1 + total)
+    kept = p > contamination * (1 + 1e-12)
+    return float(left_out[order[kept.argmax()]]) if kept.any() else -np.inf
+
+
+def rejected(p: Array, fdr: object, *, adaptive: bool) -> Mask:
+    """Return which p-values (m,) Benjamini and Hochberg's procedure rejects at the false discovery rate ``fdr``.
+
+    The ``adaptive`` version divides by an estimate of the share of true nulls, (1 + #{p > 1/2}) / (m / 2) (Storey,
+    Taylor & Siegmund 2004), and rejects no p-value above 1/2.
+    """
+    level = check_number("fdr", fdr, 0, 1)
+    m = len(p)
+    if m == 0:
+        return np.zeros(0, dtype=np.bool_)
+    nulls = min(1.0, (1 + np.count_nonzero(p > HALF)) / (m * (1 - HALF))) if adaptive else 1.0
+    order: NDArray[np.intp] = np.argsort(p)
+    small = p[order] * nulls * m <= level * np.arange(1, m + 1) * (1 + 1e-12)
+    last = m - int(small[::-1].argmax()) if small.any() else 0
+    cut = p[order[last - 1]] if last else 0.0
+    return np.asarray(p <= (min(cut, HALF) if adaptive else cut))

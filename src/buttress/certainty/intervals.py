@@ -22,12 +22,14 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from buttress._checks import Array, check_number
+from buttress._checks import Array
 from buttress._compiling import compile_kernel
 from buttress._predicting import rows_to_score
 from buttress._rows import drawn_rows, equal_rows
+from buttress._state import Attribute, State
 from buttress._tuned import tuned
 from buttress._types import DenseOrSparse, MatrixLike, Rows
+from buttress.certainty.conformal import check_coverage
 from buttress.certainty.one_step import landmark_root
 from buttress.expansion import KernelExpansion
 from buttress.solvers.ridge.leave_one_out import FeatureRidge, Fit, Ridge
@@ -59,6 +61,14 @@ class HeldOutFits:
     ``fold[i]`` left row i out; ``distance`` (n,) are |y_i - mu_i(x_i)| / s_i, ``weight`` (n,) says how much rows count,
     and ``least`` is the least local scale.
     """
+
+    _state = State(
+        Attribute("coef", "finite", "n_coef, n_fits"),
+        Attribute("intercept", "finite", "n_fits"),
+        Attribute("fold", "index", "n_judged", below="n_fits"),
+        Attribute("distance", "real", "n_judged"),
+        Attribute("weight", "nonnegative", "n_judged"),
+        Attribute("least", "nonnegative"))
 
     coef: Array
     intercept: Array
@@ -171,17 +181,7 @@ def _width(size: Array, scale: Array, weight: Array) -> float:
     return float(size[order[k]] / scale[order[k]] * (weight @ scale) / reach[-1])
 
 
-def check_coverage(coverage: object, rows: float) -> float:
-    """Return ``coverage`` if it is in (0, 1) and ``rows`` are enough for it; ValueError with the number needed."""
-    value = check_number("coverage", coverage, 0, 1)
-    needed = int(np.ceil(round(value / (1 - value), 9)))
-    if rows + 1e-9 < needed:
-        raise ValueError(f"A coverage of {value:g} needs at least {needed} rows, and the model has {rows:.4g} that "
-                         "count. Ask for less coverage, or fit to more rows.")
-    return value
-
-
-def interval(held: HeldOutFits, values: Array, coverage: object) -> Array:
+def interval(held: HeldOutFits, values: Array, coverage: float) -> Array:
     """Return the lower and upper ends (n_new, 2) from the columns of ``held`` at the new rows, ``values`` (n_new, K+1).
 
     Raises ValueError for a coverage outside (0, 1) or one that asks for more rows than there are.
@@ -242,22 +242,12 @@ def upper_ends(
             best, end = farthest(centre[row], scale[row], distance, start, last)
 
 
-def held_out_of(model: object) -> HeldOutFits:
-    """Return what a fitted model holds for intervals; ValueError for one fitted before there were any."""
-    held = getattr(model, "held_out_", None)
-    if held is None:
-        name = type(model).__name__
-        raise ValueError(f"This {name} was fitted by a version without intervals, and holds no fits without its "
-                         "training rows. Fit it again.")
-    kept: HeldOutFits = held
-    return kept
-
-
 class ExpansionIntervals:
     """Intervals of a regressor that predicts with its ``expansion_`` and holds fits without its rows."""
 
     get_params: Callable[..., dict[str, Any]]  # of the estimator that this is mixed into
     expansion_: KernelExpansion
+    held_out_: HeldOutFits
 
     def predict_interval(self, X: MatrixLike, coverage: float = 0.9) -> Array:
         """Return the lower and upper ends, shape (n, 2), of intervals that hold new targets with this probability.
@@ -267,6 +257,6 @@ class ExpansionIntervals:
         Raises ValueError for a coverage outside (0, 1), or with fewer rows than coverage / (1 - coverage).
         """
         check_is_fitted(self)
-        held = held_out_of(self)
+        held = self.held_out_
         columns = KernelExpansion(self.expansion_.kernel, self.expansion_.centers, held.coef, held.intercept)
         return interval(held, columns(rows_to_score(self, X)), coverage)

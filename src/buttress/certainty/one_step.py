@@ -12,7 +12,7 @@ dimensions, ICML 2018). Rows equal in x and y are left out together.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -23,6 +23,7 @@ from sklearn.utils.extmath import row_norms
 from buttress._checks import Array
 from buttress._types import DenseOrSparse, Rows, is_csr
 from buttress.kernels import Kernel
+from buttress.solvers.linear.primal import LinearProblem
 
 MOST_LANDMARKS = 1000  # rows that span the features of a kernel
 MOST_FEATURES = 2000  # columns whose curvature is factored; of more, that of so many rows is
@@ -120,6 +121,25 @@ def _by_rows(Z: DenseOrSparse, curvature: Array, ridge: float, intercept: bool, 
     own[active] = 0.0
     together = own if groups is None else np.bincount(groups, own)[groups]
     return np.asarray(out / (1 + together * out))
+
+
+def left_out_scores(
+    problem: LinearProblem, w: Array, b: float, multipliers: Array | None, groups: Rows | None
+) -> Array:
+    """Return the scores (n,) of each row under the fit without it and its equals, by one Newton step.
+
+    The hinge's ``multipliers`` (n,) are, where they are known, its slopes times C_i: a row that the margin rests on
+    seldom has as much as C_i.
+    """
+    scores = np.asarray(problem.X @ w + b)
+    u = 1 - problem.y * scores
+    slopes = squared_hinge_slopes(problem.y, u) if problem.squared else hinge_slopes(problem.y, u, problem.bound)
+    h = leverages(problem.X, problem.bound * slopes.second, 1.0, intercept=problem.intercept, groups=groups)
+    if multipliers is not None and not problem.squared:
+        pull = multipliers if groups is None else np.bincount(groups, multipliers)[groups]
+        bound = problem.bound if groups is None else np.bincount(groups, problem.bound)[groups]
+        slopes = replace(slopes, first=-problem.y * pull / bound)
+    return one_step(scores, slopes, problem.bound, h, groups)
 
 
 def kernel_features(kernel: Kernel, X: DenseOrSparse, landmarks: DenseOrSparse) -> tuple[Array, Array]:

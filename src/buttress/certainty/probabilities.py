@@ -9,6 +9,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from buttress._checks import Array
 from buttress._documented import Documented
+from buttress._state import Attribute, State
 from buttress._types import Labels, MatrixLike, Rows
 from buttress.certainty.calibration import Calibration, HeldOut, calibrate
 from buttress.certainty.conformal import lower_threshold
@@ -21,6 +22,11 @@ class Certainty:
     ``missing`` says why there are no scores, where there are none.
     """
 
+    _state = State(
+        Attribute("held", "part", "one or none", of="HeldOut", shares="n_classes, n_scores"),
+        Attribute("calibration", "part", "one or none", of="Calibration", shares="n_classes, n_scores"),
+        Attribute("missing", "text"))
+
     held: HeldOut | None = None
     calibration: Calibration | None = None
     missing: str = ""
@@ -31,6 +37,10 @@ class Probabilities(Documented):
 
     A class that is mixed with this sets ``_certainty`` when it is fitted, and has ``_scores_of``.
     """
+
+    _state = State(
+        Attribute("classes_", "label", "n_classes", "The labels, sorted."),
+        Attribute("_certainty", "part", of="Certainty", shares="n_classes", when="if rows were left out"))
 
     classes_: Labels
     _certainty: Certainty

@@ -200,7 +200,7 @@ def _posed(
         check_is_fitted(model)
     score = read_scores(model)
     if score is None:
-        raise ValueError(f"No certificate is known for {type(model).__name__}. It must be a kernel expansion: an "
+        raise ValueError(f"No certified radius is known for {type(model).__name__}. It must be a kernel expansion: an "
                          "estimator of this package, SVC, a linear classifier, or one behind scalers or Nystroem.")
     names = getattr(model, "feature_names_in_", None)
     rows = check_rows(X, getattr(model, "n_features_in_", None), "A certificate", names)

@@ -53,7 +53,7 @@ class Leads:
         self.relaxing = None if self.linear or not isinstance(expansion, KernelExpansion) else _Relaxing.of(expansion)
         if self.terms is None and self.relaxing is None:
             kernel = expansion.kernel if isinstance(expansion, KernelExpansion) else expansion
-            raise ValueError(f"No certificate is known for {kernel!r}. Use a stationary kernel (RBF, Laplacian, "
+            raise ValueError(f"No certified radius is known for {kernel!r}. Use a stationary kernel (RBF, Laplacian, "
                              "Cauchy, InverseMultiquadric, Log of degree <= 2), a linear one, a polynomial of degree 3 "
                              "or an even one, or a sum of them.")
 

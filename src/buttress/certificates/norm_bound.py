@@ -44,7 +44,7 @@ def certified_terms(expansion: Scores) -> "list[LinearTerm | RadialTerm | WaveTe
     if isinstance(expansion, RandomExpansion):
         return [WaveTerm(expansion)]
     if not isinstance(expansion, KernelExpansion):
-        raise ValueError(f"No certificate is known for scores that are a {type(expansion).__name__}.")
+        raise ValueError(f"No certified radius is known for scores that are a {type(expansion).__name__}.")
     terms: list[LinearTerm | RadialTerm | WaveTerm] = []
     for kernel, weight in summands(expansion.kernel):
         part = KernelExpansion(kernel, expansion.centers, weight * expansion.coef, np.zeros(expansion.coef.shape[1]))

@@ -215,7 +215,7 @@ def radial_lines(
     at = np.clip(squared_distances(region.anchor + guess, centers), low, high)
     at = np.maximum(at, 1e-6 * high)  # a cusp at 0 has no tangent
     F_low, F_high, tangent = kernel.profile(low), kernel.profile(high), kernel.slope(at)
-    chord = np.where(high > low, (F_high - F_low) / (high - low), tangent)
+    chord = np.divide(F_high - F_low, high - low, out=tangent.copy(), where=high > low)
     return RadialLines(kernel.profile(at) + tangent * (square - at), tangent, F_low + chord * (square - low), chord,
                        np.maximum(np.abs(F_low), np.abs(F_high)))
 

@@ -1,13 +1,17 @@
 """The folder of a checkpoint: one fit at a time, files written whole or not at all, leftovers removed."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import IO, Any
-from uuid import uuid4
 
-from buttress.checkpoints.memory import from_bytes, to_parts
+import numpy as np
+
+from buttress.files.container import ModelFileError, pack, unpack
+from buttress.files.disk import UNFINISHED, write_bytes
+from buttress.files.values import Decoder, Encoder
 
 try:
     import fcntl
@@ -15,7 +19,6 @@ except ImportError:  # Windows, where two fits in one folder are not told apart
     fcntl = None  # type: ignore[assignment]
 
 SUFFIX = ".checkpoint"
-UNFINISHED = ".unfinished"  # of files being written: where no fit is at work, what a killed process left
 LOCK = "in-use"
 TRIES = 10  # at a lock whose file another fit is just removing
 
@@ -78,27 +81,21 @@ class Folder:
         return ValueError(f"checkpoint={str(self.path)!r} is in use by another fit. Give each fit its own folder.")
 
     def write(self, name: str, value: object) -> None:
-        """Write a file beside its place, sync it, and move it there."""
-        temporary = self.path / f"{name}.{uuid4().hex}{UNFINISHED}"
-        try:
-            with temporary.open("xb") as file:
-                for part in to_parts(value):
-                    file.write(part)
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(temporary, self._file(name))
-        except BaseException:
-            with suppress(OSError):
-                temporary.unlink(missing_ok=True)
-            raise
+        """Write a file beside its place, sync it, and move it there; ModelFileError for what is not data."""
+        encoder = Encoder()
+        content = encoder.encode(_called(value, {}), name)
+        write_bytes(self._file(name), pack(content, encoder.arrays, {}, grown=encoder.grown))
 
     def read(self, name: str) -> Any:
         """Return the value of this name, None where there is none; ValueError for a file that is not whole."""
         try:
-            content = self._file(name).read_bytes()
+            held = unpack(name, self._file(name).read_bytes())
+            return Decoder(held).decode(held.model)
         except FileNotFoundError:
             return None
-        return from_bytes(str(self._file(name)), content)
+        except ModelFileError as error:
+            raise ValueError(f"{self._file(name)} is not a whole checkpoint file of this release: {error} Delete it, "
+                             "or use resume=False, which starts anew.") from None
 
     def names(self, start: str) -> list[str]:
         """Return the names that begin so, in their order."""
@@ -110,3 +107,16 @@ class Folder:
 
     def _file(self, name: str) -> Path:
         return self.path / f"{name}{SUFFIX}"
+
+
+def _called(value: Any, known: dict[int, tuple[object, object]]) -> Any:
+    """Return the value with what its partials return in their place, each called once, and Python's numbers."""
+    if isinstance(value, partial):
+        if id(value) not in known:
+            known[id(value)] = (value, _called(value(), known))  # the partial is held, so that its id stays its own
+        return known[id(value)][1]
+    if isinstance(value, Mapping):
+        return {key: _called(entry, known) for key, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return [_called(entry, known) for entry in value]
+    return value.item() if isinstance(value, np.generic) else value

@@ -3,7 +3,7 @@
 import functools
 import inspect
 from collections.abc import Callable
-from typing import Any, NamedTuple, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 import numpy as np
 
@@ -17,14 +17,6 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 FIT = "fit"  # the name of what is kept of the fit itself
 RESUME = (False, True, "approximately")
-
-
-class Hints(NamedTuple):
-    """How to go on where a folder is of another fit, and where it was written elsewhere."""
-
-    of_another: str = "Use resume=False to start anew in its place"
-    of_elsewhere: str = ("Use resume='approximately' to go on from it all the same: the model then meets the "
-                         "tolerance, but is not the same to the bit.")
 
 
 def resumable(fit: F) -> F:
@@ -65,13 +57,12 @@ def _global_rng(model: object) -> np.random.RandomState | None:
 
 
 def taken_up(
-    folder: Folder, resume: bool | str, now: Callable[[], Fingerprint], rng: np.random.RandomState | None,
-    *, hints: Hints | None = None,
+    folder: Folder, resume: bool | str, now: Callable[[], Fingerprint], rng: np.random.RandomState | None
 ) -> Journal:
     """Return the journal of a fit, with what the folder holds of it, or empty where the fit starts anew.
 
-    A global generator is put into the state in which the first fit found it. ``hints`` end the errors. The fingerprint
-    of a fit that starts anew is written with its first records, so that a short fit pays for none.
+    A global generator is put into the state in which the first fit found it. The fingerprint of a fit that starts anew
+    is written with its first records, so that a short fit pays for none. ValueError where the folder is of another fit.
     """
     journal = Journal(folder)
     kept = folder.read(FIT) if resume else None
@@ -81,20 +72,18 @@ def taken_up(
         state = None if rng is None else rng_state(rng)
         journal.opening = lambda: folder.write(FIT, {"fingerprint": now(), "rng": state})
         return journal
-    refuse_another(folder, now(), kept["fingerprint"], resume, hints or Hints())
+    current, then = now(), kept["fingerprint"]
+    others = [*differences(current, then, "parameters"), *differences(current, then, "data")]
+    if others:
+        raise ValueError(f"checkpoint={str(folder.path)!r} is of another fit: {'; '.join(others)}. Delete the "
+                         "folder, or use resume=False, to start anew in its place, or name another one.")
+    elsewhere = differences(current, then, "environment")
+    if elsewhere and resume != "approximately":
+        raise ValueError(f"checkpoint={str(folder.path)!r} was written elsewhere, where numbers are rounded otherwise: "
+                         f"{'; '.join(elsewhere)}. Delete the folder to start anew. An estimator with "
+                         "resume='approximately' goes on from it all the same: the model then meets the tolerance, but "
+                         "is not the same to the bit.")
     if rng is not None and kept["rng"] is not None:
         set_rng_state(rng, kept["rng"])
     journal.load()
     return journal
-
-
-def refuse_another(folder: Folder, now: Fingerprint, then: Fingerprint, resume: bool | str, hints: Hints) -> None:
-    """Raise ValueError where the folder is of another fit than this one, and say in what they differ."""
-    others = [*differences(now, then, "parameters"), *differences(now, then, "data")]
-    if others:
-        raise ValueError(f"checkpoint={str(folder.path)!r} is of another fit: {'; '.join(others)}. "
-                         f"{hints.of_another}, or another folder.")
-    elsewhere = differences(now, then, "environment")
-    if elsewhere and resume != "approximately":
-        raise ValueError(f"checkpoint={str(folder.path)!r} was written elsewhere, where numbers are rounded otherwise: "
-                         f"{'; '.join(elsewhere)}. {hints.of_elsewhere}")

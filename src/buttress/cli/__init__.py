@@ -5,11 +5,11 @@ import sys
 import typer
 
 # the commands join the application as they are imported
-from buttress.cli import apply, attack, audit, inspect, joins, predict, train
+from buttress.cli import audit, joins, models
 from buttress.cli.app import app
 from buttress.cli.terminal import stop
 
-__all__ = ["app", "apply", "attack", "audit", "inspect", "joins", "main", "predict", "train"]
+__all__ = ["app", "audit", "joins", "main", "models"]
 
 
 def main() -> None:

@@ -1,18 +1,17 @@
-"""``buttress audit``."""
+"""``buttress audit``, and ``buttress apply``, which writes its corrections into a copy of the data."""
 
 import math
 import os
 from enum import StrEnum
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from buttress._suggest import near
+from buttress._suggest import counted, near
 from buttress.audit.writing.words import HEADINGS, WITHOUT_JINJA, columns_of_task
 from buttress.cli.app import STARTED, app
-from buttress.cli.terminal import ctrl_c, progress
+from buttress.cli.terminal import check_file, check_input, ctrl_c, progress
 
 if TYPE_CHECKING:
     from buttress.audit.reading.table import Table
@@ -130,6 +129,8 @@ def _show(result: "AuditResult", paths: list[Path]) -> None:
     console = Console()
     console.print(terminal_table(result, console.width))
     console.print(f"Written: {', '.join(str(path) for path in paths)}", soft_wrap=True, markup=False, highlight=False)
+    if not any(path.suffix == ".html" for path in paths):
+        console.print(WITHOUT_JINJA, soft_wrap=True, markup=False, highlight=False)
 
 
 def _check_files(against: Path | None, model: Path | None, trusted: bool) -> None:
@@ -200,9 +201,7 @@ def _check_floors(floors: dict[str, float], columns: list[str]) -> None:
 
 
 def _check_output(folder: Path) -> None:
-    """Refuse a folder that could not be written, or a page that could not be made, before any work is done."""
-    if find_spec("jinja2") is None:
-        raise ImportError(WITHOUT_JINJA)
+    """Refuse a folder that could not be written before any work is done."""
     folder = folder.absolute()
     if ".." in folder.parts:
         folder = folder.resolve()
@@ -222,3 +221,19 @@ def check_numbers(eps: float, budget: float, rows: int | None, seed: int) -> Non
         raise ValueError(f"rows must be a whole number of at least 20. Got {rows}.")
     if seed < 0:
         raise ValueError(f"seed must be a whole number of at least 0. Got {seed}.")
+
+
+@app.command(short_help="Write corrections into a copy of the data.")
+def apply(
+    fixes: Annotated[Path, typer.Argument(help="suspicious.csv with its columns corrected and drop filled in.")],
+    data: Annotated[Path, typer.Argument(help="The file that was audited.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="Where to write the corrected file.")],
+) -> None:
+    """Write DATA with the corrections of FIXES: targets from its column corrected, without the rows to drop."""
+    check_file(output)
+    for path in (fixes, data):
+        check_input(path, output)
+    from buttress.audit.reading.corrections import apply_corrections, read_corrections
+
+    corrected, dropped = apply_corrections(read_corrections(fixes), data, output)
+    typer.echo(f"{counted(corrected, 'target')} corrected, {counted(dropped, 'row')} dropped. Written: {output}")

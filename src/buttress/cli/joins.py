@@ -34,7 +34,7 @@ def fit(
     seed: Annotated[int, typer.Option(help="Seed of the sample it starts from.")] = 0,
     all_coefficients: Annotated[bool, typer.Option("--all-coefficients", help="Print every coefficient.")] = False,
 ) -> None:
-    """Train a linear SVM over a join that is never materialised, and write it with its certificate."""
+    """Train a linear SVM over a join that is never materialised, and write it with its interval."""
     from buttress.persistence import save
     from buttress.relational.command import fit_file, summary
 

@@ -71,7 +71,7 @@ class CertifiedBoundaryDisplay:
     ) -> "CertifiedBoundaryDisplay":
         """Ask a fitted classifier on a grid, certify the rows X (n, 2), and plot.
 
-        Raises ValueError for rows of another width than 2, and for models without a certificate.
+        Raises ValueError for rows of another width than 2, and for models without certified radii.
         """
         check_option("norm", norm, ("linf", "l2"))
         check_count("resolution", resolution, 2)

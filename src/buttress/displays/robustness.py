@@ -176,11 +176,11 @@ def _certified(right: NDArray[np.bool_], radius: Array | None, radii: Array) -> 
 
 
 def _radius(estimator: BaseEstimator, X: Array, norm: str, bounds: Bounds | None) -> Array | None:
-    """Return the certified radii, None for a model that has no certificate."""
+    """Return the certified radii, None for a model that has none."""
     try:
         radius: Array = getattr(certified_radius(estimator, X, bounds=bounds), norm)
     except ValueError as error:
-        if "No certificate" not in str(error):
+        if "No certified radius" not in str(error):
             raise
         return None
     return radius

@@ -42,8 +42,9 @@ class ConvergenceDisplay:
     objective : array of shape (m,)
     distance : array of shape (m,)
         What the solver stops by.
-    measure : {"gap", "change"}
-        A gap is a distance from optimal, in the units of ``tol``; a change only says how much the last step moved.
+    measure : {"gap", "violation", "change"}
+        A gap bounds the distance from the optimum, as a share of the objective; a violation is of the conditions of
+        optimality; a change only says how much the last step moved.
     lower : array of shape (m,) or None
         The highest lower bound of the optimum so far, in the units of the objective.
     estimator_name : str or None
@@ -91,7 +92,7 @@ class ConvergenceDisplay:
         if not history:
             raise ValueError(f"{type(estimator).__name__} keeps no history_ of its fit. Those that iterate do, such as "
                              "SVC, LinearSVC, KernelClassifier or MultiKernelSVDD.")
-        measure = "gap" if "gap" in history[-1] else "change"
+        measure = next(name for name in ("gap", "violation", "change") if name in history[-1])
         columns = [np.array([float(step.get(key, np.nan)) for step in history])
                    for key in ("n_iter", "objective", measure)]
         name = type(estimator).__name__

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from buttress._arrays import NUMPY, Place, namespace, place_of
 from buttress._checks import Array, check_count
+from buttress._state import Attribute, State
 from buttress._threads import BLOCK_ENTRIES
 from buttress.features.bits import exponentials, normals, shares, words
 from buttress.features.spectral import Spectrum, spectrum_of
@@ -41,6 +42,12 @@ class RandomFeatures:
         m, features a block.
     seed : int
     """
+
+    _state = State(
+        Attribute("kernel", "part", of="Kernel"),
+        Attribute("width", "count", length="n_features"),
+        Attribute("size", "count", length="n_waves", low=1),
+        Attribute("seed", "count"))
 
     kernel: Kernel
     width: int
@@ -119,6 +126,11 @@ class RandomExpansion:
     coef : array of shape (T, m, k)
     intercept : array of shape (k,)
     """
+
+    _state = State(
+        Attribute("features", "part", of="RandomFeatures", shares="n_features, n_waves"),
+        Attribute("coef", "finite", "n_blocks, n_waves, n_scores"),
+        Attribute("intercept", "finite", "n_scores"))
 
     features: RandomFeatures
     coef: Array

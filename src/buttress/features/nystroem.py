@@ -12,6 +12,7 @@ from scipy.sparse import issparse
 
 from buttress._arrays import Place
 from buttress._checks import Array, check_count, check_option
+from buttress._state import Attribute, State
 from buttress._threads import BLOCK_ENTRIES
 from buttress.expansion import KernelExpansion
 from buttress.kernels import Kernel
@@ -41,6 +42,11 @@ def landmarks(X: Array, n_landmarks: int, *, rng: np.random.RandomState, method:
 @dataclass
 class NystroemMap:
     """phi(x) = kernel(x, landmarks) @ root, root the pseudo-inverse square root of the landmark Gram matrix."""
+
+    _state = State(
+        Attribute("kernel", "part", of="Kernel"),
+        Attribute("landmarks", "finite", "n_landmarks, n_features"),
+        Attribute("root", "finite", "n_landmarks, n_landmarks"))
 
     kernel: Kernel
     landmarks: Array

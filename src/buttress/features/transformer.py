@@ -11,6 +11,7 @@ from sklearn.utils.validation import _num_samples, check_is_fitted
 from buttress._all_or_nothing import all_or_nothing
 from buttress._checks import Array, check_count, check_option, check_X, check_X_y
 from buttress._documented import Documented
+from buttress._state import Attribute, State
 from buttress._types import MatrixLike, RandomStateLike, VectorLike
 from buttress.features.nystroem import NystroemMap, landmarks, nystroem
 from buttress.kernels import fitted_kernel, is_precomputed
@@ -38,17 +39,6 @@ class Nystroem(Documented, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
     random_state : int, RandomState instance or None, default=None
         Draws the landmarks.
 
-    Attributes
-    ----------
-    components_ : array of shape (m, d)
-        The landmarks; CSR if X was sparse.
-    normalization_ : array of shape (m, m)
-        K_ZZ^(-1/2), its pseudo-inverse where landmarks are nearly alike: eigenvalues below 1e-10 of the largest are 0.
-    kernel_ : kernel object
-        The kernel, with its parameters.
-    n_features_in_ : int
-        Columns d.
-
     References
     ----------
     Williams & Seeger, Using the Nystroem method to speed up kernel machines, NIPS 2000.
@@ -64,6 +54,13 @@ class Nystroem(Documented, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
     >>> model.fit(X[:200], y[:200]).score(X[200:], y[200:])
     1.0
     """
+
+    _state = State(
+        Attribute("components_", "finite", "n_landmarks, n_features", "The landmarks; CSR if X was sparse."),
+        Attribute("normalization_", "finite", "n_landmarks, n_landmarks",
+                  "K_ZZ^(-1/2), its pseudo-inverse where landmarks are nearly alike: eigenvalues below 1e-10 of the "
+                  "largest are 0."),
+        Attribute("kernel_", "part", of="Kernel", meaning="The kernel, with its parameters."))
 
     def __init__(
         self,

@@ -11,12 +11,13 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
+from scipy.spatial.distance import cdist
 from sklearn.utils.extmath import row_norms
 
 from buttress._arrays import Place, to_numpy
 from buttress._checks import Array
 from buttress._threads import BLOCK_ENTRIES, share
-from buttress._types import DenseOrSparse, is_csr
+from buttress._types import DenseOrSparse, Mask, is_csr
 from buttress.gram.compiled import rbf_entries, rbf_in_place, rbf_sums
 from buttress.gram.sparse import Numbers, SparseProducts
 from buttress.kernels import RBF, Combination, DotProduct, Kernel, Precomputed, Radial, centers
@@ -35,6 +36,14 @@ DENSE = 0.15  # a sparse X with a larger share of non-zeros is faster as a dense
 PROFILE = 20  # multiplications that evaluating a function of one inner product or distance takes, about
 TRIED_ROWS = 31  # rows, besides the longest one, on which float32 entries are compared with float64 ones
 TRIED_COLUMNS = 512  # columns of that comparison
+# |x|^2 + |z|^2 - 2 x'z is off by a few roundings of |x|^2 + |z|^2. Closer pairs than this share of it are computed from
+# differences of their coordinates, which keeps 12 digits of the distance.
+CLOSE = 1e-4
+FAR = 9.0  # times the median squared distance from the middle: rows beyond are never left in float32
+# gamma |x|^2: of the RBF kernel so are pairs of rows that are both longer than this. Where one is shorter, rounding
+# changes the value by some 1e-12 at most, or it is below 1e-37.
+LONG = 500.0
+PAIRS = 4096  # pairs of sparse rows whose differences are held at a time
 
 
 class Entries:
@@ -124,6 +133,7 @@ class DistanceEntries(Entries):
         self.kernel = plain(kernel)
         self.inner = InnerProducts(X, real, centred=True)
         self.real = real
+        self.X = X
 
     def cost(self, height: int, width: int) -> float:
         return self.inner.cost(height, width)
@@ -135,18 +145,44 @@ class DistanceEntries(Entries):
         r2 *= -2
         r2 += xx[:, None]
         r2 += zz
-        clear_rounding(r2, xx, zz)
+        if self.real == np.float64:
+            self._correct(rows, columns, r2 <= CLOSE * (xx[:, None] + zz), r2, np.positive)
+        else:
+            clear_rounding(r2, xx, zz)
         return self.kernel.profile(r2).astype(self.real, copy=False)
+
+    def _correct(
+        self, rows: Numbers, columns: Numbers, near: Mask, out: Array, profile: Callable[[Array], Array]
+    ) -> None:
+        """Put profile(|x_i - x_j|^2) from differences of the coordinates into ``out`` (n, m) where ``near`` is True."""
+        i, j = np.nonzero(near)
+        if i.size == 0:
+            return
+        if not is_csr(self.X):
+            i, j = np.unique(i), np.unique(j)
+            out[np.ix_(i, j)] = profile(cdist(self.X[rows][i], self.X[columns][j], "sqeuclidean"))
+            return
+        left, right = self.X[rows].astype(np.float64), self.X[columns].astype(np.float64)
+        for top in range(0, len(i), PAIRS):
+            pairs = i[top : top + PAIRS], j[top : top + PAIRS]
+            out[pairs] = profile(squared_lengths(left[pairs[0]] - right[pairs[1]]))
 
 
 class GaussianEntries(DistanceEntries):
     """Entries of the RBF kernel, by one fused pass over each panel of inner products."""
+
+    def __init__(self, kernel: RBF, X: DenseOrSparse, real: DTypeLike):
+        super().__init__(kernel, X, real)
+        self.long = float(kernel.gamma) * self.inner.norms > LONG
 
     def __call__(self, rows: Numbers, columns: Numbers) -> Array:
         panel = self.inner(rows, columns)
         norms = self.inner.norms
         if panel.dtype == np.float64:  # of sparse rows too
             rbf_in_place(panel, norms[rows], norms[columns], float(self.kernel.gamma))
+            left, right = self.long[rows], self.long[columns]
+            if left.any() and right.any():
+                self._correct(rows, columns, left[:, None] & right, panel, self.kernel.profile)
             return panel.astype(self.real, copy=False)
         values = np.empty_like(panel)
         self._finish(panel, norms[rows], norms[columns], values, np.arange(len(panel)), 0)
@@ -317,6 +353,17 @@ def shifted(X: Array, centre: Array | float, real: DTypeLike) -> Array:
         np.subtract(X[start : start + PANEL], centre, out=moved[start : start + PANEL], dtype=np.float64,
                     casting="same_kind")
     return moved
+
+
+def far_rows(X: DenseOrSparse) -> Mask:
+    """Return which rows are three times as far from the middle (sparse ones: from 0) as half of them are."""
+    if is_csr(X):
+        squared = squared_lengths(X)
+    else:
+        centre = middle(X).astype(np.float64)
+        squared = np.concatenate([squared_lengths(X[top : top + PANEL] - centre) for top in range(0, len(X), PANEL)])
+    found: Mask = squared > FAR * np.median(squared)
+    return found
 
 
 def worst_error(kernel: Kernel, X: DenseOrSparse, single: Entries) -> float:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from copy import copy
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 from weakref import finalize
 
@@ -11,12 +11,13 @@ from numpy.typing import DTypeLike, NDArray
 
 from buttress._checks import Array
 from buttress._threads import share
-from buttress._types import DenseOrSparse
+from buttress._types import DenseOrSparse, Mask
 from buttress.checkpoints.memory import Memory
 from buttress.gram.buffers import borrow, give_back
 from buttress.gram.compiled import WIDTH_MULTIPLE, add_rows, gather
-from buttress.gram.entries import Entries, Exact, Index, entries, exact_entries, worst_error
+from buttress.gram.entries import Entries, Exact, Index, entries, exact_entries, far_rows, worst_error
 from buttress.gram.tiles import tile_products, tiles
+from buttress.gram.unstored import unstored_sums
 from buttress.kernels import Kernel
 
 FLOAT64_ROWS = 2000  # up to this many rows float64 costs little, and the solution can be finished to rounding
@@ -72,6 +73,11 @@ class RowCache:
         self._fills: list[tuple[Index, int]] = []  # the rows and the section of each filling
         self._filling = np.full(self._filled.shape, -1)  # which of them each stored row's section is from
         self._due: Memory | None = None  # what is to be restored before the stored rows are next used
+
+    @cached_property
+    def far(self) -> Mask:
+        """Which rows are so far from the others that they are never left in float32."""
+        return far_rows(self.X)
 
     def spare(self, height: int, width: int) -> Array:
         """Return memory for a matrix in float64, which the next call returns again."""
@@ -150,12 +156,6 @@ class RowCache:
         del self.store
         self._lease()
         self._allocate(entries(self.kernel, self.X, np.float64))
-
-    def exact(self, index: Index) -> Exact:
-        """Return a function of (rows, columns) that gives float64 entries among the rows ``index``, by place in it."""
-        if self.real == np.float64:
-            return lambda rows, columns: self.entries(index[rows], index[columns])
-        return exact_entries(self.kernel, self.X, index)
 
     def stored(self, index: Index, sections: list[int]) -> tuple[NDArray[np.bool_], Index]:
         """Return which of these rows are stored in all of these sections, and their places in ``store``."""
@@ -335,9 +335,12 @@ class KernelRows:
         share(work, range(start, stop, COLUMNS_A_THREAD), 2.0 * len(slots) * (stop - start))
 
     def times(self, b: Array) -> Array:
-        """Return K b from the stored rows, shape (n,)."""
-        total = np.zeros(len(self))
+        """Return K b in the precision of the stored rows, shape (n,); where these have no room, nothing is stored."""
         active = np.flatnonzero(b)
+        if len(active) > self.capacity:
+            self.cache.n_computed += len(active) * len(self) / len(self.cache.diagonal)
+            return unstored_sums(self.cache.entries, self.index[active], b[active], self.index)
+        total = np.zeros(len(self))
         self.add(total, active, b[active])
         return total
 
@@ -369,10 +372,13 @@ class KernelRows:
 
     def exact(self, index: Index) -> Exact:
         """Return a function of (rows, columns) that gives float64 entries among the rows ``index``, by place in it."""
-        return self.cache.exact(self.index[index])
+        cache, numbers = self.cache, self.index[index]
+        if self.real == np.float64:
+            return lambda rows, columns: cache.entries(numbers[rows], numbers[columns])
+        return exact_entries(cache.kernel, cache.X, numbers)
 
     def _copy_sections(self, K: Array) -> Array:
-        """Copy the Gram matrix from a cache that holds all of it into the first columns of K, section by section."""
+        """Copy the Gram matrix from a cache that holds all of it into the first columns of K."""
         top = 0
         for first, last in self.ranges:
             left = 0

@@ -13,6 +13,7 @@ adds s = -min l to the entries of two equal rows.
 import numpy as np
 
 from buttress._checks import Array, check_option
+from buttress._state import Attribute, State
 from buttress._types import DenseOrSparse
 from buttress.gram.entries import entries
 from buttress.kernels import Kernel, Precomputed, centers, squared_distances
@@ -29,6 +30,12 @@ class SpectrumCorrected(Kernel):
 
     For a Gram matrix given in advance, rows are known by their number only, and ``known`` holds K V (n, r).
     """
+
+    _state = State(
+        Attribute("kernel", "part", of="Kernel"),
+        Attribute("landmarks", "finite", "n_landmarks, n_features or none"),
+        Attribute("vectors", "finite", "n_landmarks, n_vectors"),
+        Attribute("known", "finite", "*, n_vectors or none"))
 
     def __init__(self, kernel: Kernel, landmarks: Array, vectors: Array, known: Array | None = None):
         self.kernel = kernel
@@ -66,6 +73,11 @@ class DiagonalShifted(Kernel):
 
     For a Gram matrix given in advance, ``known`` is that matrix, and rows are equal if their kernel values are.
     """
+
+    _state = State(
+        Attribute("kernel", "part", of="Kernel"),
+        Attribute("shift", "finite"),
+        Attribute("known", "finite", "*, * or none"))
 
     def __init__(self, kernel: Kernel, shift: float, known: Array | None = None):
         self.kernel = kernel

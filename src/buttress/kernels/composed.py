@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from buttress._checks import Array, check_number
+from buttress._state import Attribute, State
 from buttress.kernels.kernel import Kernel
 
 CENTRAL_STEP = 6e-6  # step of a central difference: the cube root of the machine epsilon balances its two errors
@@ -12,6 +13,10 @@ CENTRAL_STEP = 6e-6  # step of a central difference: the cube root of the machin
 
 class Combination(Kernel):
     """k(x, z) = sum_p weights[p] * kernels[p](x, z) with weights >= 0 (default: equal, summing to 1)."""
+
+    _state = State(
+        Attribute("kernels", "part", "n_kernels", of="Kernel"),
+        Attribute("weights", "nonnegative", "n_kernels or none"))
 
     def __init__(self, kernels: Sequence[Kernel], weights: Sequence[float] | None = None):
         self.kernels = kernels
@@ -47,6 +52,8 @@ class Precomputed(Kernel):
 
     Z is then an (m, 1) array of training row numbers, see :func:`centers`, and k(X, Z) picks those columns.
     """
+
+    _state = State()
 
     @property
     def definiteness(self) -> str:

@@ -12,13 +12,24 @@ from sklearn.utils.extmath import row_norms, safe_sparse_dot
 
 from buttress._arrays import namespace
 from buttress._checks import Array
+from buttress._state import Lengths, State
 
 MEDIAN_ROWS = 16  # rows whose median is the centre for squared distances; any point among the rows will do
 ROUNDINGS = 16  # rounding error of the squared distance of two equal rows, in machine epsilons of their squared lengths
 
 
+def _check_sound(kernel: "Kernel", lengths: Lengths) -> None:
+    """Raise ValueError where the kernel's own check of its parameters fails."""
+    assert isinstance(kernel.definiteness, str), "a kernel says how definite it is"
+
+
 class Kernel(BaseEstimator, ABC):
-    """A function k(x, z) with its diagonal and its gradient in x."""
+    """A function k(x, z) with its diagonal and its gradient in x.
+
+    Every class of kernels declares its parameters in a ``_state`` of its own.
+    """
+
+    _state = State(together=_check_sound)
 
     @property
     @abstractmethod

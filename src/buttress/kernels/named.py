@@ -9,6 +9,7 @@ import numpy as np
 
 from buttress._arrays import namespace
 from buttress._checks import Array, check_number
+from buttress._state import Attribute, State
 from buttress.kernels.composed import Precomputed
 from buttress.kernels.kernel import DotProduct, Kernel, Radial
 
@@ -17,6 +18,8 @@ LARGEST_COSH = 350.0  # for larger arguments the square of the hyperbolic cosine
 
 class Linear(DotProduct):
     """k(x, z) = x'z + coef0. Positive definite for coef0 >= 0, conditionally positive definite for any coef0."""
+
+    _state = State(Attribute("coef0", "finite"))
 
     def __init__(self, coef0: float = 0.0):
         self.coef0 = coef0
@@ -34,6 +37,8 @@ class Linear(DotProduct):
 
 class Polynomial(DotProduct):
     """k(x, z) = (gamma x'z + coef0)^degree. Positive definite for coef0 >= 0 and a whole degree."""
+
+    _state = State(Attribute("degree", "positive"), Attribute("gamma", "positive"), Attribute("coef0", "finite"))
 
     def __init__(self, degree: float = 3, gamma: float = 1.0, coef0: float = 0.0):
         self.degree = degree
@@ -64,6 +69,8 @@ class Polynomial(DotProduct):
 class Sigmoid(DotProduct):
     """k(x, z) = tanh(gamma x'z + coef0). Not positive definite for any parameters used in practice."""
 
+    _state = State(Attribute("gamma", "positive"), Attribute("coef0", "finite"))
+
     def __init__(self, gamma: float = 1.0, coef0: float = 0.0):
         self.gamma = gamma
         self.coef0 = coef0
@@ -84,6 +91,8 @@ class Sigmoid(DotProduct):
 
 class RBF(Radial):
     """k(x, z) = exp(-gamma r^2), positive definite."""
+
+    _state = State(Attribute("gamma", "positive"))
 
     def __init__(self, gamma: float = 1.0):
         self.gamma = gamma
@@ -108,6 +117,8 @@ class MultiscaleRBF(Radial):
     ones. For example, with few labels, some of them wrong, the likelihood of the labels is too flat and too noisy to
     select gamma. A wrong gamma costs more accuracy than the mean of several does.
     """
+
+    _state = State(Attribute("gammas", "positive", "n_kernels"))
 
     def __init__(self, gammas: Sequence[float] = (1.0, 0.3, 0.1, 0.03)):
         self.gammas = gammas
@@ -140,6 +151,8 @@ class Laplacian(Radial):
     scikit-learn's ``laplacian_kernel`` has the L1 distance in place of r: a different kernel.
     """
 
+    _state = State(Attribute("gamma", "positive"))
+
     def __init__(self, gamma: float = 1.0):
         self.gamma = gamma
 
@@ -161,6 +174,8 @@ class Laplacian(Radial):
 class InverseMultiquadric(Radial):
     """k(x, z) = (r^2 + offset^2)^(-1/2), positive definite."""
 
+    _state = State(Attribute("offset", "positive"))
+
     def __init__(self, offset: float = 1.0):
         self.offset = offset
 
@@ -178,6 +193,8 @@ class InverseMultiquadric(Radial):
 
 class Log(Radial):
     """k(x, z) = -log(1 + (gamma r^2)^(degree/2)), conditionally positive definite for 0 < degree <= 2."""
+
+    _state = State(Attribute("degree", "positive"), Attribute("gamma", "positive"))
 
     def __init__(self, degree: float = 2, gamma: float = 1.0):
         self.degree = degree
@@ -200,6 +217,8 @@ class Log(Radial):
 
 class Cauchy(Radial):
     """k(x, z) = 1 / (1 + gamma r^2), positive definite (gamma = 1/sigma)."""
+
+    _state = State(Attribute("gamma", "positive"))
 
     def __init__(self, gamma: float = 1.0):
         self.gamma = gamma

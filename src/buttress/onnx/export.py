@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from onnx import ModelProto
 
 ARRAY_MODELS = {
-    "buttress.adversarial": ("AdversarialLinearSVC", "AdversarialSVC"),
+    "buttress.adversarial": ("AdvSVM", "AdversarialLinearSVC", "AdversarialSVC", "CertifiedSVC"),
     "buttress.linear": ("LinearSVC",),
     "buttress.outlier": ("MultiKernelSVDD", "SVDD"),
     "buttress.robust": (
@@ -23,7 +23,8 @@ ARRAY_MODELS = {
         "RobustLinearRegressor", "STIR", "TrimmedLikelihoodClassifier", "TrimmedLikelihoodRegressor"),
     "buttress.svm": ("SVC", "SVR"),
 }
-META_MODELS = {"buttress.robust": ("SeverClassifier", "SeverRegressor")}
+META_MODELS = {"buttress.adversarial": ("AdversarialClassifier",),
+               "buttress.robust": ("SeverClassifier", "SeverRegressor")}
 
 
 def to_onnx(model: Estimator, X: MatrixLike | None = None, *, target_opset: int | None = None) -> "ModelProto":

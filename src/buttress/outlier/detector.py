@@ -11,12 +11,34 @@ from sklearn.utils.validation import _num_samples, check_is_fitted
 from buttress._callbacks import CallbackSupportMixin
 from buttress._checks import Array, check_limits, check_number, check_option, check_values, check_X_y, warn_user
 from buttress._documented import Documented
+from buttress._state import Attribute
 from buttress._types import Mask, MatrixLike, VectorLike
-from buttress.certainty.novelty import left_out_distances, p_values, rejected, rows_needed, threshold
+from buttress.certainty.conformal import left_out_distances, p_values, rejected, rows_needed, threshold
 from buttress.expansion import KernelExpansion
 from buttress.gram.spectrum import POLICIES, correct, is_definite
 from buttress.kernels import Kernel, centers
-from buttress.solvers.qp.ball import Ball
+from buttress.solvers.ball.soft_ball import Ball
+
+# what both estimators hold alike
+OF_BALLS = (
+    Attribute("support_", "index", "n_support", "Row numbers of the support vectors.", below="n_rows"),
+    Attribute("support_vectors_", "finite", "n_support, * or *, n_support, *",
+              "Their rows; of a stack of Gram matrices, of each."),
+    Attribute("dual_coef_", "nonnegative", "1, n_support",
+              "Their coefficients, which sum to 1: c = sum_i dual_coef_i phi(x_i)."),
+    Attribute("radius_", "nonnegative",
+              meaning="R; R^2 is a (1 - nu)-quantile of the squared distances of the training rows."),
+    Attribute("center_norm2_", "finite", meaning="||c||^2."),
+    Attribute("loo_distance2_", "real", "n_rows",
+              "Squared distance of each training row to the centre without it, NaN for rows without weight."),
+    Attribute("loo_weight_", "nonnegative", "n_rows", "How much each counts in p-values."),
+    Attribute("offset_", "finite",
+              meaning="-R^2, minus the error that rounding and ``tol`` allow, so that rows on the boundary are inside; "
+                      "with ``contamination`` minus the quantile of ``loo_distance2_``. ``decision_function(X) = "
+                      "score_samples(X) - offset_``."),
+    Attribute("kernel_", "part", of="Kernel", meaning="The fitted kernel; of several their weighted sum."),
+    Attribute("expansion_", "part", of="KernelExpansion", meaning="The scores as a function of rows, for attacks."),
+    Attribute("_fit_diagonal", "finite", "n_rows or *, n_rows or none"))
 
 
 class BallDetector(Documented, CallbackSupportMixin, OutlierMixin, BaseEstimator, ABC):
@@ -125,9 +147,6 @@ class BallDetector(Documented, CallbackSupportMixin, OutlierMixin, BaseEstimator
 
     def _left_out(self) -> tuple[Array, Array]:
         """Return the squared distances of training rows left out and their weights, of rows that have one."""
-        if not hasattr(self, "loo_distance2_"):
-            raise ValueError(f"This {type(self).__name__} was fitted by a version without p-values, and holds no "
-                             "distances of its training rows. Fit it again.")
         used = self.loo_weight_ > 0
         return self.loo_distance2_[used], self.loo_weight_[used]
 

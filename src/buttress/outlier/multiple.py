@@ -1,22 +1,20 @@
 """Support vector data description in a learned mixture of kernels."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from buttress._callbacks import showing, step_callback, with_callbacks
-from buttress._checks import Array, NotConvergedWarning, check_option, check_values, check_X, warn_user
+from buttress._checks import Array, check_option, check_values, check_X, warn_user
+from buttress._state import Attribute, State
 from buttress._types import MatrixLike, VectorLike
 from buttress._weights import check_weights
-from buttress.checkpoints.memory import Memory
-from buttress.checkpoints.resumable import resumable
 from buttress.gram.spectrum import known_diagonal
 from buttress.kernels import Combination, Kernel, Precomputed, as_kernel, centers, is_precomputed
 from buttress.outlier.detector import (
+    OF_BALLS,
     BallDetector,
     Settling,
     check_ball_parameters,
@@ -25,15 +23,12 @@ from buttress.outlier.detector import (
     settle,
     training_rows,
 )
-from buttress.solvers.qp.joint_weights import joint_cuts, joint_gradient
-from buttress.solvers.qp.kernel_stack import KernelStack, Trial, find_copies, variance
-from buttress.solvers.qp.kernel_weights import alternate, fixed, level_cuts, reduced_gradient
-from buttress.solvers.run import Outcome, Restartable, Step, Steps, all_or_nothing, countdown, restartable, run
+from buttress.solvers.ball.kernel_stack import KernelStack, Trial, find_copies, variance
+from buttress.solvers.ball.kernel_weights import Found, alternate, fixed, joint_cuts, level_cuts
+from buttress.solvers.run import Outcome, Steps, all_or_nothing, countdown, run
 
-SOLVERS: dict[str, dict[str, Callable[[KernelStack, Array], Restartable]]] = {
-    "minimax": {"cutting-plane": level_cuts, "reduced-gradient": reduced_gradient},
-    "joint": {"cutting-plane": joint_cuts, "reduced-gradient": joint_gradient},
-    "spread": {"alternate": alternate},
+METHODS: dict[str, Callable[[KernelStack, Array], Steps]] = {
+    "minimax": level_cuts, "joint": joint_cuts, "spread": alternate,
 }
 KernelLike = str | Kernel | Callable[[Array, Array], Array]
 # The kernels of Liu's note that are positive definite, or conditionally so. The sigmoid is neither.
@@ -41,17 +36,17 @@ DEFAULT_KERNELS = ("linear", "poly", "rbf", "laplacian", "imq", "log", "cauchy")
 
 
 class MultiKernelSVDD(BallDetector):
-    """Support vector data description in a mixture of kernels whose weights are learned, with a certificate.
+    """Support vector data description in a mixture of kernels whose weights are learned, with an optimality gap.
 
     The kernel is K = sum_p eta_p K_p / s_p with eta >= 0 summing to 1. With V_p(a) = sum_i a_i ||phi_p(x_i) - c_p||^2,
     the variance of the rows under a dual point a of SVDD, in the p-th kernel divided by s_p:
 
     - ``objective="minimax"``: min over eta of max_a sum_p eta_p V_p(a), the ball of least cost over all weights. It is
-      convex and solved with a certificate. It prefers kernels in which the outermost rows are close to the others.
+      convex and solved to a stated gap. It prefers kernels in which the outermost rows are close to the others.
     - ``objective="spread"``: max over a of ||V(a)||_2 by gamma_p = V_p / ||V||, eta = gamma / sum(gamma). It is not
       convex; each round increases it. It prefers kernels in which the outermost rows are far from the others.
     - ``objective="joint"``: min over gamma >= 0 of sum 1 of max_a sum_p gamma_p^2 V_p(a), the ball of the feature map
-      sum_p gamma_p phi_p / sqrt(s_p), with eta = gamma^2. It is convex and solved with a certificate. gamma_p is
+      sum_p gamma_p phi_p / sqrt(s_p), with eta = gamma^2. It is convex and solved to a stated gap. gamma_p is
       proportional to 1/V_p: every kernel gets a weight, and kernels with a small variance get more.
 
     Parameters
@@ -68,9 +63,6 @@ class MultiKernelSVDD(BallDetector):
     normalize : {"variance", None}, default="variance"
         ``"variance"`` divides each kernel by s_p, its variance tr(H K_p H)/n over the rows. None does not; the weights
         then depend on the units of the kernels.
-    solver : {"cutting-plane", "reduced-gradient", "alternate"} or None
-        The first two solve "minimax" and "joint", the third "spread"; None takes the first that solves the objective.
-        For "minimax", "cutting-plane" is a level method.
     weights : None, "uniform" or array of shape (m,)
         None learns the weights. Weights that are given are divided by their sum and kept; they are eta, or gamma for
         "joint".
@@ -89,39 +81,6 @@ class MultiKernelSVDD(BallDetector):
         Most seconds, checked between rounds.
     progress : bool, default=False
         Show a progress line.
-    checkpoint : str or None, default=None
-        Folder in which the fit keeps, every few seconds, what it needs to go on if its process is killed.
-    resume : bool or "approximately", default=False
-        True: go on from what ``checkpoint`` holds of this fit, to the same bits, or start if it holds nothing.
-        "approximately" accepts other versions or threads.
-
-    Attributes
-    ----------
-    kernel_weights_ : array of shape (m,)
-        eta, which sums to 1; under "joint" gamma^2, which does not.
-    mixing_ : array of shape (m,)
-        The weights of the feature maps, sqrt(eta) divided by its sum; under "joint" this is gamma.
-    kernel_scales_ : array of shape (m,)
-        s_p; all 1 for a single kernel.
-    kernel_ : Combination
-        The fitted kernel, with weights eta_p / s_p (a Precomputed one for a stack of Gram matrices).
-    kernel_variances_ : array of shape (m,)
-        V_p at the solution. Under "minimax" equal for all kernels with weight, and larger for the others; under
-        "joint" gamma_p V_p is the same for all.
-    bound_coef_ : array of shape (n,)
-        Under "minimax" and "joint" with learned weights, the dual point that proves the lower bound of ``dual_gap_``.
-    dual_gap_ : float
-        An absolute gap, after normalisation. "minimax" and "joint": the objective minus a lower bound of its minimum
-        over all weights. Otherwise the gap of the ball for these weights. NaN if a kernel is indefinite and not
-        corrected.
-    primal_objective_, dual_objective_ : float
-        Objectives of the ball for the weights found; under "joint" the first is the value of Liu's Eq. 3.
-    n_iter_, n_solved_ : int
-        Rounds, and balls solved for.
-    history_ : list of dict
-        n_iter, seconds, gap, objective and weights after each round.
-    support_, support_vectors_, dual_coef_, radius_, center_norm2_, offset_, loo_distance2_, loo_weight_, converged_
-        As in :class:`SVDD`.
 
     References
     ----------
@@ -137,6 +96,33 @@ class MultiKernelSVDD(BallDetector):
     (True, 1.0)
     """
 
+    _state = State(
+        *OF_BALLS,
+        Attribute("kernel_weights_", "nonnegative", "n_kernels",
+                  'eta, which sums to 1; under "joint" gamma^2, which does not.'),
+        Attribute("mixing_", "nonnegative", "n_kernels",
+                  'The weights of the feature maps, sqrt(eta) divided by its sum; under "joint" this is gamma.'),
+        Attribute("kernel_scales_", "positive", "n_kernels", "s_p; all 1 for a single kernel."),
+        Attribute("kernel_variances_", "real", "n_kernels",
+                  'V_p at the solution. Under "minimax" equal for all kernels with weight, and larger for the others; '
+                  'under "joint" gamma_p V_p is the same for all.'),
+        Attribute("kernels_", "part", "n_kernels", "The fitted kernels.", of="Kernel"),
+        Attribute("bound_coef_", "nonnegative", "n_rows", "The dual point that proves the lower bound of "
+                                                          "``dual_gap_``.",
+                  when='under "minimax" and "joint" with learned weights'),
+        Attribute("primal_objective_", "finite",
+                  meaning="Objective of the ball for the weights found; under \"joint\" the value of Liu's Eq. 3."),
+        Attribute("dual_objective_", "finite", meaning="A lower bound of the optimum of the ball for these weights."),
+        Attribute("dual_gap_", "real",
+                  meaning='After normalisation. "minimax" and "joint": the objective minus a lower bound of its '
+                          "minimum over all weights. Otherwise the gap of the ball for these weights. NaN if a kernel "
+                          "is indefinite and not corrected."),
+        Attribute("converged_", "bool", meaning="Whether ``tol`` was met."),
+        Attribute("n_iter_", "count", meaning="Rounds."),
+        Attribute("n_solved_", "count", meaning="Balls solved for."),
+        Attribute("history_", "history", columns="n_iter, seconds, gap, violation, change, objective, weights",
+                  meaning="After each round."))
+
     def __init__(
         self,
         kernels: Sequence[KernelLike] | str | None = None,
@@ -145,7 +131,6 @@ class MultiKernelSVDD(BallDetector):
         contamination: float | None = None,
         objective: str = "minimax",
         normalize: str | None = "variance",
-        solver: str | None = None,
         weights: ArrayLike | None = None,
         degree: float = 3,
         gamma: float | str = "scale",
@@ -156,15 +141,12 @@ class MultiKernelSVDD(BallDetector):
         max_iter: int = 100,
         max_time: float | None = None,
         progress: bool = False,
-        checkpoint: str | None = None,
-        resume: bool | str = False,
     ):
         self.kernels = kernels
         self.nu = nu
         self.contamination = contamination
         self.objective = objective
         self.normalize = normalize
-        self.solver = solver
         self.weights = weights
         self.degree = degree
         self.gamma = gamma
@@ -175,14 +157,11 @@ class MultiKernelSVDD(BallDetector):
         self.max_iter = max_iter
         self.max_time = max_time
         self.progress = progress
-        self.checkpoint = checkpoint
-        self.resume = resume
 
     def _stacked(self) -> bool:
         return isinstance(self.kernels, str) and self.kernels == "precomputed"
 
     @all_or_nothing
-    @resumable
     @with_callbacks
     def fit(
         self, X: MatrixLike, y: VectorLike | None = None, sample_weight: ArrayLike | None = None
@@ -202,15 +181,12 @@ class MultiKernelSVDD(BallDetector):
         stack = self._stack(parts, settled, weight, keep, clock)
         self.kernels_ = [kernel for kernel, _, _ in settled]
         report = showing(step_callback(self, X, y, None),
-                         lambda step: self._of_trial(parts, keep, stack, step.state[0], weight))
+                         lambda step: self._of_trial(parts, keep, stack, step.state.trial, weight))
         seen: list[Array] = []
         outcome = run(noting_weights(steps(stack, eta), seen), tol=self.tol, max_time=clock(), callback=report,
                       progress=self.progress, max_iter=None if self.max_iter == -1 else self.max_iter,
                       name="MultiKernelSVDD")
         self._set_solution(parts, keep, stack, outcome, all(sure for _, _, sure in settled), weight)
-        if outcome.status == "exhausted":
-            warn_user(f"MultiKernelSVDD found no descent at a relative gap of {outcome.gap:.3g} > tol. "
-                      "Use solver='cutting-plane' or a larger tol.", NotConvergedWarning)
         sign = -1 if steps is alternate else 1
         self.history_ = [{**entry, "objective": sign * entry["objective"], "weights": weights}
                          for entry, weights in zip(outcome.history, seen, strict=False)]  # Ctrl-C may come between
@@ -230,17 +206,12 @@ class MultiKernelSVDD(BallDetector):
         ]
         return [rows] * len(kernels), kernels, weight
 
-    def _method(self, m: int) -> tuple[Array, Callable[[KernelStack, Array], Restartable]]:
-        """Return the first weights and the algorithm; raise ValueError for a solver of another objective."""
-        check_option("objective", self.objective, tuple(SOLVERS))
+    def _method(self, m: int) -> tuple[Array, Callable[[KernelStack, Array], Steps]]:
+        """Return the first weights and the algorithm."""
+        check_option("objective", self.objective, tuple(METHODS))
         check_option("normalize", self.normalize, ("variance", None))
-        check_option("solver", self.solver, (None, "cutting-plane", "reduced-gradient", "alternate"))
-        solvers = SOLVERS[self.objective]
-        if self.solver is not None and self.solver not in solvers:
-            raise ValueError(f"solver={self.solver!r} does not solve objective={self.objective!r}. Use solver="
-                             f"{' or '.join(map(repr, solvers))}, or None.")
         if self.weights is None:
-            return np.full(m, 1 / m), solvers[self.solver or next(iter(solvers))]
+            return np.full(m, 1 / m), METHODS[self.objective]
         given = given_weights(self.weights, m)
         return given**2 if self.objective == "joint" else given, fixed
 
@@ -278,14 +249,16 @@ class MultiKernelSVDD(BallDetector):
         self, parts: list[Array], keep: NDArray[np.intp], stack: KernelStack, outcome: Outcome, certified: bool,
         weight: Array,
     ) -> None:
-        trial, lower, point = outcome.state
+        found: Found = outcome.state
+        trial = found.trial
         for name, value in self._of_trial(parts, keep, stack, trial, weight).items():
             setattr(self, name, value)
         self.__dict__.pop("bound_coef_", None)
-        if point is not None:
+        gap = trial.ball.gap
+        if found.point is not None:
             self.bound_coef_ = np.zeros(len(weight))
-            self.bound_coef_[keep] = point
-        gap = max(0.0, trial.upper - lower) if np.isfinite(lower) else trial.ball.gap
+            self.bound_coef_[keep] = found.point
+            gap = max(0.0, trial.upper - found.lower)
         self.dual_gap_ = float(gap) if certified else float("nan")
         self.converged_ = outcome.converged
         self.n_iter_ = outcome.n_iter
@@ -328,21 +301,11 @@ class MultiKernelSVDD(BallDetector):
         return self._rows_and_diagonal(X, self._fit_diagonal)
 
 
-@restartable
-def noting_weights(steps: Restartable, seen: list[Array], *, memory: Memory | None = None) -> Steps:
+def noting_weights(steps: Steps, seen: list[Array]) -> Steps:
     """Yield the steps, and put the weights of each into ``seen``."""
-    seen.clear()
-    if memory is not None:
-        seen.extend(memory["seen"][:-1])
-        steps.restart(memory["steps"])
     for step in steps:
-        seen.append(step.state[0].eta)
-        yield replace(step, memory=partial(_noted, step, tuple(seen)))
-
-
-def _noted(step: Step, seen: tuple[Array, ...]) -> Memory:
-    assert step.memory is not None, "all of these algorithms can be restarted"
-    return {"steps": step.memory(), "seen": seen}
+        seen.append(step.state.trial.eta)
+        yield step
 
 
 def listed(kernels: Sequence[KernelLike] | str | None) -> list[KernelLike]:

@@ -8,13 +8,14 @@ from numpy.typing import ArrayLike
 
 from buttress._callbacks import showing, step_callback, with_callbacks
 from buttress._checks import Array, NotConvergedWarning, check_X, warn_user
+from buttress._state import Attribute, State
 from buttress._types import MatrixLike, VectorLike
 from buttress._weights import check_weights
-from buttress.checkpoints.resumable import resumable
 from buttress.gram.rows import KernelRows
 from buttress.gram.spectrum import known_diagonal
 from buttress.kernels import Combination, Kernel, Precomputed, centers, fitted_kernel, is_precomputed
 from buttress.outlier.detector import (
+    OF_BALLS,
     BallDetector,
     check_ball_parameters,
     checked_diag,
@@ -23,12 +24,13 @@ from buttress.outlier.detector import (
     training_rows,
     unit_of,
 )
-from buttress.solvers.qp.ball import ball_of, solve_ball
+from buttress.solvers.ball.soft_ball import ball_of, solve_ball
+from buttress.solvers.qp.solve import Limits
 from buttress.solvers.run import Step, all_or_nothing
 
 
 class SVDD(BallDetector):
-    """Support vector data description: the smallest soft ball around the rows, exact, with a certificate.
+    """Support vector data description: the smallest soft ball around the rows, exact, with an optimality gap.
 
     Minimises R^2 + 1/(nu n) sum_i w_i max(0, ||phi(x_i) - c||^2 - R^2) over R^2 and the centre c. The weights w are
     scaled to sum to n. About a share nu of the rows is outside the ball. For a kernel that depends only on x - z, the
@@ -62,38 +64,6 @@ class SVDD(BallDetector):
         Most seconds.
     progress : bool, default=False
         Show a progress line.
-    checkpoint : str or None, default=None
-        Folder in which the fit keeps, every few seconds, what it needs to go on if its process is killed.
-    resume : bool or "approximately", default=False
-        True: go on from what ``checkpoint`` holds of this fit, to the same bits, or start if it holds nothing.
-        "approximately" accepts other versions or threads.
-
-    Attributes
-    ----------
-    support_, support_vectors_
-        Row numbers and rows of the support vectors.
-    dual_coef_ : array of shape (1, n_SV)
-        Their coefficients, which sum to 1: c = sum_i dual_coef_i phi(x_i).
-    radius_ : float
-        R; R^2 is a (1 - nu)-quantile of the squared distances of the training rows.
-    center_norm2_ : float
-        ||c||^2.
-    loo_distance2_ : array of shape (n,)
-        Squared distance of each training row to the centre without it, NaN for rows without weight.
-    loo_weight_ : array of shape (n,)
-        How much each counts in p-values.
-    offset_ : float
-        -R^2, minus the error that rounding and ``tol`` allow, so that rows on the boundary are inside; with
-        ``contamination`` minus the quantile of ``loo_distance2_``.
-        ``decision_function(X) = score_samples(X) - offset_``.
-    primal_objective_, dual_objective_, dual_gap_ : float
-        The objective above, its dual and their difference, in float64. The optimum lies between them.
-    converged_ : bool
-        Whether ``tol`` was met and the gap is at most 1e-3 of the primal objective.
-    n_iter_ : int
-        Pair updates.
-    history_ : list of dict
-        n_iter, seconds, gap and objective after each block.
 
     References
     ----------
@@ -108,6 +78,17 @@ class SVDD(BallDetector):
     >>> model.radius_, model.predict([[1.0, -0.9], [1.0, -1.1]])
     (1.0, array([ 1, -1]))
     """
+
+    _state = State(
+        *OF_BALLS,
+        Attribute("primal_objective_", "finite", meaning="The objective above."),
+        Attribute("dual_objective_", "finite", meaning="A lower bound of the optimum."),
+        Attribute("dual_gap_", "real",
+                  meaning="Their difference, in float64: the optimum lies between them. NaN for an indefinite kernel."),
+        Attribute("converged_", "bool",
+                  meaning="Whether ``tol`` was met and the gap is at most 1e-3 of the primal objective."),
+        Attribute("n_iter_", "count", meaning="Pair updates."),
+        Attribute("history_", "history", meaning="After each block."))
 
     def __init__(
         self,
@@ -124,8 +105,6 @@ class SVDD(BallDetector):
         max_iter: int = -1,
         max_time: float | None = None,
         progress: bool = False,
-        checkpoint: str | None = None,
-        resume: bool | str = False,
     ):
         self.kernel = kernel
         self.nu = nu
@@ -139,8 +118,6 @@ class SVDD(BallDetector):
         self.max_iter = max_iter
         self.max_time = max_time
         self.progress = progress
-        self.checkpoint = checkpoint
-        self.resume = resume
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -148,7 +125,6 @@ class SVDD(BallDetector):
         return tags
 
     @all_or_nothing
-    @resumable
     @with_callbacks
     def fit(self, X: MatrixLike, y: VectorLike | None = None, sample_weight: ArrayLike | None = None) -> "SVDD":
         """Fit to X of shape (n, d), rows counted by ``sample_weight`` (n,); returns self. y is ignored.
@@ -180,18 +156,18 @@ class SVDD(BallDetector):
             return {"kernel_": kernel, **self._described(kernel, rows, Z, keep, ball.times(unit), weight)}
 
         gram_rows = KernelRows(trained, part, self.cache_size, real=np.float64 if given else None)
-        ball = solve_ball(
-            gram_rows, weight[keep], self.nu, tol=self.tol,
-            max_iter=None if self.max_iter == -1 else self.max_iter, max_time=self.max_time,
+        limits = Limits(
+            tol=self.tol, max_iter=None if self.max_iter == -1 else self.max_iter, max_time=self.max_time,
             callback=showing(step_callback(self, rows, y, None), at), progress=self.progress,
-        ).times(unit)
+        )
+        ball = solve_ball(gram_rows, weight[keep], self.nu, limits).times(unit)
         self._set_ball(kernel, rows, Z, keep, ball, weight)
         self.kernel_ = kernel
         self.dual_gap_ = ball.gap if certified else float("nan")
         self.converged_ = ball.converged
         self.n_iter_ = ball.outcome.n_iter
         self.history_ = ball.outcome.history
-        if ball.outcome.status == "exhausted" and not ball.converged:
+        if ball.outcome.status in ("exhausted", "stalled") and not ball.converged:
             warn_user(f"SVDD stopped where rounding hides further progress, with a duality gap of {ball.gap:.3g}. "
                       "Scale the columns of X to similar ranges.", NotConvergedWarning)
         return self

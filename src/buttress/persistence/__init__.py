@@ -1,20 +1,16 @@
 """The model file: fitted estimators and kernels in one checked file that cannot run code.
 
-A file is, in this order: 8 bytes ``BUTTRESS``, the format version (4 bytes) and the length of the header (8 bytes),
-both little-endian; the header, JSON in ASCII; the raw bytes of the arrays, one after the other; with a key, the
-HMAC-SHA256 of all of that (32 bytes); and the SHA-256 of everything before it (32 bytes). The header says what reading
-takes, which classes and values make up the model, and which slice of the bytes is which array. Nothing is compressed,
-and what parts of JSON take in memory is limited before any is parsed.
+The bytes are those of ``files/container.py``: a checksum, a header that says what reading takes, which classes and
+values make up the model, and its arrays.
 
-Reading builds instances of the classes in the table of ``classes.py``, by the name they have there, and fills in
-numbers, text and arrays. No constructor, setter or function named by the file is called.
+Reading builds instances of the classes that declare their state (``_state.py``), by name, and fills in numbers, text
+and arrays. No constructor, setter or function named by the file is called. What is read is then written again: unless
+that gives what the file says, the file is refused, so whatever loads can be saved.
 
-The names of classes in a file are stable names, not module paths: a class can move without a change of format. The
-names of attributes are part of the format: renaming a parameter, a fitted attribute or a field of a class in the table
-needs a new format version, or a reader of the old name. Format 1, which named classes by module path, is still read.
+The names of classes and of attributes are the format: renaming a parameter, a fitted attribute or a field needs a new
+format version.
 
-``container.py`` holds the bytes, ``disk.py`` reads and writes them, ``encode.py`` and ``decode.py`` turn models into
-JSON and arrays and back, ``classes.py`` is the table, and ``schema.py`` says what the attributes of each class are.
+``classes.py`` says which names a file may hold, and ``models.py`` how what they name becomes JSON and arrays and back.
 
 Examples
 --------
@@ -32,6 +28,7 @@ True
 import os
 import pickle
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -41,12 +38,12 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
 from buttress._checks import check_count
+from buttress._state import StateError
+from buttress.files.container import MAGIC, VERSION, AnyArray, Content, ModelFileError, Part, check_key, pack, unpack
+from buttress.files.disk import read_bytes, write_bytes
+from buttress.files.values import Decoder, Encoder
 from buttress.persistence.classes import name_of
-from buttress.persistence.container import MAGIC, Content, check_key, pack, unpack
-from buttress.persistence.decode import decode
-from buttress.persistence.disk import read_bytes, write_bytes
-from buttress.persistence.encode import Arrays, encode
-from buttress.persistence.errors import ModelFileError
+from buttress.persistence.models import decoded, encoded
 from buttress.persistence.sklearn_classes import WITHOUT_FIT
 
 __all__ = ["FileContent", "ModelFileError", "load", "read", "save"]
@@ -96,21 +93,18 @@ def save(model: object, path: StrPath, *, key: bytes | None = None) -> None:
     write_bytes(Path(path), parts)
 
 
-def _packed(model: object, key: bytes | None) -> list[bytes]:
+def _packed(model: object, key: bytes | None) -> Sequence[Part]:
     """Return the parts of the model's file; ModelFileError unless a model that holds the same comes back."""
     name = type(model).__name__
-    arrays = Arrays()
-    encoded = encode(model, arrays, name)
-    if not (isinstance(encoded, dict) and "class" in encoded):
+    written = Encoder(encoded)
+    content = written.encode(model, name)
+    if not (isinstance(content, dict) and "class" in content):
         raise ModelFileError(f"Only estimators and kernels can be saved. Got {name}.")
-    parts = pack(encoded, arrays.held, _versions(), grown=arrays.grown, key=key)
-    again = Arrays()
-    if encode(_decoded(name, unpack(name, b"".join(parts), key)), again, name) != encoded:
+    parts = pack(content, written.arrays, _versions(), grown=written.grown, key=key)
+    held = unpack(name, b"".join(parts), key)
+    _decoded(name, held)
+    if held.model != content or not _same_arrays(written.arrays, held.arrays):
         raise ModelFileError(f"{name} does not come back from a file as it is. Please report this with the model.")
-    for one, other in zip(arrays.held, again.held, strict=True):
-        order = [(held.flags.c_contiguous, held.flags.f_contiguous) for held in (one, other)]
-        if (one.dtype, one.shape, one.tobytes()) != (other.dtype, other.shape, other.tobytes()) or order[0] != order[1]:
-            raise ModelFileError(f"An array of {name} does not come back from a file. Please report this.")
     return parts
 
 
@@ -159,19 +153,39 @@ def read(path: StrPath, *, max_bytes: int = LARGEST_FILE, key: bytes | None = No
         raise ModelFileError(_foreign_file(path.name, content))
     held = unpack(path.name, content, check_key(key))
     model = _decoded(path.name, held)
-    return FileContent(model, held.version, dict(held.written_by), held.written_at, len(content))
+    return FileContent(model, VERSION, dict(held.written_by), held.written_at, len(content))
 
 
 def _decoded(name: str, held: Content) -> Any:
-    """Return the model; whatever goes wrong with what a file holds is the file's fault, and a ModelFileError."""
+    """Return the model, which gives the same file again; ModelFileError for what does not, or is no model.
+
+    Whatever goes wrong with what a file holds is the file's fault.
+    """
+    decoder = Decoder(held, decoded)
+    again = Encoder(encoded)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of numpy about numbers that are then refused
-            return decode(held)
-    except ModelFileError as error:
+            model = decoder.decode(held.model)
+            decoder.finish()
+            same = again.encode(model, name) == held.model and _same_arrays(again.arrays, held.arrays)
+    except (ModelFileError, StateError) as error:
         raise ModelFileError(f"{name}: {error}") from None
     except Exception as error:  # numpy, scipy and scikit-learn raise of every kind for what they cannot be made of
         raise ModelFileError(f"{name} is not a well-formed model file: {error!r}.") from None
+    if not (isinstance(held.model, dict) and "class" in held.model):
+        raise ModelFileError(f"{name} holds no estimator and no kernel.")
+    if not same:
+        raise ModelFileError(f"{name} holds more, or other, than the model that it describes would be saved as.")
+    return model
+
+
+def _same_arrays(some: Sequence[AnyArray], others: Sequence[AnyArray]) -> bool:
+    """Say whether arrays are the same to the bit, in the order of their entries in memory too."""
+    return len(some) == len(others) and all(one is other or (
+        (one.dtype, one.shape) == (other.dtype, other.shape) and one.tobytes() == other.tobytes()
+        and (one.flags.c_contiguous, one.flags.f_contiguous) == (other.flags.c_contiguous, other.flags.f_contiguous))
+        for one, other in zip(some, others, strict=True))
 
 
 def _check_fitted(model: object) -> None:

@@ -17,7 +17,7 @@ from sklearn.ensemble._hist_gradient_boosting.common import PREDICTOR_RECORD_DTY
 from sklearn.ensemble._hist_gradient_boosting.predictor import TreePredictor
 from sklearn.preprocessing import FunctionTransformer, OrdinalEncoder
 
-from buttress.persistence.errors import ModelFileError
+from buttress.files.container import ModelFileError
 
 BOOSTED = {"sklearn.HistGradientBoostingClassifier": HistGradientBoostingClassifier,
            "sklearn.HistGradientBoostingRegressor": HistGradientBoostingRegressor}

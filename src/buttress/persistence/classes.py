@@ -1,173 +1,87 @@
-"""Which classes a model file may name: one table from stable names to where the classes live today.
+"""Which classes, functions and types a model file may name: those that declare a state, and a closed list of others.
 
-A file says ``"class": "SVC"``. Moving or renaming a class changes the right side of one row here and no file. A class
-without a row is refused, both when saving and when loading, so nothing in a file chooses what is imported.
-
-To let models hold a new class, add a row to ``CLASSES``. Its name stands in files for ever: never reuse one, and never
-change ``FORMAT_1``, which records the names that the first format wrote.
+A file says ``"class": "SVC"``. A class of this package is known by its name if it declares its state (``_state.py``)
+and is exported where users find it, or is a part in ``PARTS``. So a class can move without a change of format, and
+nothing in a file chooses what is imported.
 """
 
 from importlib import import_module
-from typing import cast
+from typing import Any
 
-import numpy as np
-
-from buttress.persistence.errors import ModelFileError
+from buttress.files.container import ModelFileError
 from buttress.persistence.sklearn_classes import SKLEARN
 
-CLASSES = {
-    # estimators
-    "AdversarialLinearSVC": "buttress.adversarial:AdversarialLinearSVC",
-    "AdversarialSVC": "buttress.adversarial:AdversarialSVC",
-    "CRR": "buttress.robust:CRR",
-    "EntityFeatures": "buttress.relational:EntityFeatures",
-    "KernelClassifier": "buttress.robust:KernelClassifier",
-    "KernelRegressor": "buttress.robust:KernelRegressor",
-    "LinearSVC": "buttress.linear:LinearSVC",
-    "MultiKernelSVDD": "buttress.outlier:MultiKernelSVDD",
-    "Nystroem": "buttress.features:Nystroem",
-    "RelationalLinearSVC": "buttress.relational:RelationalLinearSVC",
-    "RobustKernelClassifier": "buttress.robust:RobustKernelClassifier",
-    "RobustKernelRegressor": "buttress.robust:RobustKernelRegressor",
-    "RobustLinearRegressor": "buttress.robust:RobustLinearRegressor",
-    "STIR": "buttress.robust:STIR",
-    "SVC": "buttress.svm:SVC",
-    "SVDD": "buttress.outlier:SVDD",
-    "SVR": "buttress.svm:SVR",
-    "SeverClassifier": "buttress.robust:SeverClassifier",
-    "SeverRegressor": "buttress.robust:SeverRegressor",
-    "TrimmedLikelihoodClassifier": "buttress.robust:TrimmedLikelihoodClassifier",
-    "TrimmedLikelihoodRegressor": "buttress.robust:TrimmedLikelihoodRegressor",
-    # what fits keep of rows left out
-    "Calibration": "buttress.certainty.calibration:Calibration",
-    "Certainty": "buttress.certainty.probabilities:Certainty",
-    "HeldOut": "buttress.certainty.calibration:HeldOut",
-    "LeftOut": "buttress.svm.left_out:LeftOut",
-    # a model behind the columns of a table
-    "Notation": "buttress.audit.reading.entries:Notation",
-    "TableModel": "buttress.audit.models.table_model:TableModel",
-    # joins, without the rows of their tables
-    "Join": "buttress.relational:Join",
-    "Table": "buttress.relational:Table",
-    # kernels
-    "Cauchy": "buttress.kernels:Cauchy",
-    "Combination": "buttress.kernels:Combination",
-    "DiagonalShifted": "buttress.gram.spectrum:DiagonalShifted",
-    "InverseMultiquadric": "buttress.kernels:InverseMultiquadric",
-    "Laplacian": "buttress.kernels:Laplacian",
-    "Linear": "buttress.kernels:Linear",
-    "Log": "buttress.kernels:Log",
-    "MultiscaleRBF": "buttress.kernels:MultiscaleRBF",
-    "Polynomial": "buttress.kernels:Polynomial",
-    "Precomputed": "buttress.kernels:Precomputed",
-    "RBF": "buttress.kernels:RBF",
-    "Sigmoid": "buttress.kernels:Sigmoid",
-    "SpectrumCorrected": "buttress.gram.spectrum:SpectrumCorrected",
-    # risks
-    "Mean": "buttress.risks:Mean",
-    "PerClass": "buttress.risks:PerClass",
-    "Subquantile": "buttress.risks:Subquantile",
-    "Tilted": "buttress.risks:Tilted",
-    # score functions and feature maps
-    "KernelExpansion": "buttress.expansion:KernelExpansion",
-    "NystroemMap": "buttress.features:NystroemMap",
-    "RandomExpansion": "buttress.features:RandomExpansion",
-    "RandomFeatures": "buttress.features:RandomFeatures",
-    # what models keep to say how sure they are
-    "HeldOutFits": "buttress.certainty.intervals:HeldOutFits",
-    "MMEstimate": "buttress.solvers.contamination.mm:MMEstimate",
-    # where a stochastic descent stands, for partial_fit to go on
-    "Rate": "buttress.solvers.linear.primal:Rate",
-    "SuffixMean": "buttress.solvers.linear.stochastic:SuffixMean",
-    "Walk": "buttress.solvers.linear.stochastic:Walk",
-    # scikit-learn's
-    **SKLEARN,
-}
-
-# Format 1 wrote "module:Class", the module being the shortest that offered the class at that time.
-_MODULES_OF_FORMAT_1 = {
-    "buttress.adversarial": ("AdversarialLinearSVC", "AdversarialSVC"),
+PUBLIC = ("buttress.kernels", "buttress", "buttress.relational", "buttress.features")  # where users find classes
+PARTS = {  # what models are made of and users do not name
+    "buttress.audit.models.table_model": ("TableModel",),
+    "buttress.audit.reading.entries": ("Notation",),
+    "buttress.certainty.calibration": ("Calibration", "HeldOut"),
+    "buttress.certainty.intervals": ("HeldOutFits",),
+    "buttress.certainty.probabilities": ("Certainty",),
     "buttress.expansion": ("KernelExpansion",),
-    "buttress.features": ("NystroemMap", "RandomExpansion", "RandomFeatures"),
-    "buttress.kernels": (
-        "Cauchy", "Combination", "InverseMultiquadric", "Laplacian", "Linear", "Log", "MultiscaleRBF", "Polynomial",
-        "Precomputed", "RBF", "Sigmoid"),
-    "buttress.linear": ("LinearSVC",),
-    "buttress.outlier": ("MultiKernelSVDD", "SVDD"),
-    "buttress.relational": ("RelationalLinearSVC",),
+    "buttress.gram.spectrum": ("DiagonalShifted", "SpectrumCorrected"),
     "buttress.risks": ("Mean", "PerClass", "Subquantile", "Tilted"),
-    "buttress.robust": (
-        "CRR", "KernelClassifier", "KernelRegressor", "RobustKernelClassifier", "RobustKernelRegressor",
-        "RobustLinearRegressor", "STIR", "SeverClassifier", "SeverRegressor", "TrimmedLikelihoodClassifier",
-        "TrimmedLikelihoodRegressor"),
-    "buttress.solvers.definite": ("DiagonalShifted", "SpectrumCorrected"),
-    "buttress.svm": ("SVC", "SVR"),
-    "sklearn.compose": ("ColumnTransformer",),
-    "sklearn.impute": ("SimpleImputer",),
-    "sklearn.pipeline": ("Pipeline",),
-    "sklearn.preprocessing": ("MaxAbsScaler", "MinMaxScaler", "OneHotEncoder", "RobustScaler", "StandardScaler"),
-}
-FORMAT_1 = {
-    f"{module}:{name}": f"sklearn.{name}" if module.startswith("sklearn.") else name
-    for module, names in _MODULES_OF_FORMAT_1.items()
-    for name in names
+    "buttress.solvers.contamination.mm": ("MMEstimate",),
+    "buttress.solvers.linear.primal": ("Rate",),
+    "buttress.solvers.linear.stochastic": ("SuffixMean", "Walk"),
+    "buttress.svm.left_out": ("LeftOut",),
 }
 
 # Functions and types that may stand in a parameter, such as SelectKBest's score_func. Reading a file calls none.
-FUNCTIONS = {
+NAMED: dict[str, str] = {
     **{f"sklearn.{name}": f"sklearn.feature_selection:{name}"
        for name in ("chi2", "f_classif", "f_regression", "mutual_info_classif", "mutual_info_regression",
                     "r_regression")},
     **{f"numpy.{name}": f"numpy:{name}"
        for name in ("abs", "arcsinh", "arctan", "cbrt", "cos", "exp", "expm1", "log", "log10", "log1p", "log2",
-                    "reciprocal", "sign", "sin", "sinh", "sqrt", "square", "tan", "tanh")},
+                    "reciprocal", "sign", "sin", "sinh", "sqrt", "square", "tan", "tanh", "floating", "integer",
+                    "number")},
+    **{name: f"builtins:{name}" for name in ("bool", "float", "int", "object", "str")},
+    "numpy.bool": "numpy:bool_", "numpy.object": "numpy:object_",
 }
-TYPES: dict[str, type] = {
-    "bool": bool, "float": float, "int": int, "object": object, "str": str,
-    "numpy.bool": np.bool_, "numpy.floating": np.floating, "numpy.integer": np.integer, "numpy.number": np.number,
-    "numpy.object": np.object_,
-}
+
+
+def class_named(name: object) -> Any:
+    """Return the class that a file calls ``name``; ModelFileError for one that no model is made of."""
+    text = str(name)
+    for module, names in PARTS.items():
+        if text in names:
+            return getattr(import_module(module), text)
+    if text in SKLEARN:
+        return _at(SKLEARN[text])
+    for place in PUBLIC if text[:1].isupper() else ():
+        room = import_module(place)
+        found = getattr(room, text) if text in room.__all__ else None
+        if isinstance(found, type) and "_state" in vars(found):
+            return found
+    raise ModelFileError(f"The file names the class {name!r}, which is not on the list of those a model is made of. If "
+                         "a later release wrote the file, update buttress.")
 
 
 def name_of(cls: type) -> str | None:
-    """Return the name a class has in model files, None for a class that is not in the table."""
-    for name, place in CLASSES.items():
-        if place.endswith(f":{cls.__name__}") and _class_at(place) is cls:
-            return name
-    return None
+    """Return the name a class has in model files, None for a class that no model is made of."""
+    name = cls.__name__ if cls.__module__.startswith("buttress.") else f"sklearn.{cls.__name__}"
+    try:
+        return name if class_named(name) is cls else None
+    except ModelFileError:
+        return None
 
 
-def class_named(name: object, version: int) -> type:
-    """Return the class that a file of format ``version`` calls ``name``; ModelFileError for one not in the table."""
-    known = FORMAT_1.get(str(name)) if version == 1 else str(name)
-    if known not in CLASSES:
-        raise ModelFileError(f"The file names the class {name!r}, which is not on the list of those a model is made "
-                             "of. If a later release wrote the file, update buttress.")
-    return _class_at(CLASSES[known])
-
-
-def function_name_of(value: object) -> str | None:
-    """Return the name a function has in model files, None for one that is not in the table."""
-    called = getattr(value, "__name__", None)
-    for name, place in FUNCTIONS.items():
-        if called is not None and _at(place) is value:
-            return name
-    return None
-
-
-def function_named(name: object) -> object:
-    """Return the function that a file calls ``name``; ModelFileError for one not in the table."""
-    if str(name) not in FUNCTIONS:
-        raise ModelFileError(f"The file names the function {name!r}, which is not on the list of those a model may "
+def thing_named(name: object) -> object:
+    """Return the function or type that a file calls ``name``; ModelFileError for one not in the table."""
+    if str(name) not in NAMED:
+        raise ModelFileError(f"The file names {name!r}, which is not on the list of functions and types a model may "
                              "have. If a later release wrote the file, update buttress.")
-    return _at(FUNCTIONS[str(name)])
+    return _at(NAMED[str(name)])
 
 
-def _class_at(place: str) -> type:
-    return cast(type, _at(place))
+def name_of_thing(value: object) -> str | None:
+    """Return the name a function or type has in model files, None for one that is not in the table."""
+    if not callable(value) or not hasattr(value, "__name__"):
+        return None
+    return next((name for name, place in NAMED.items() if _at(place) is value), None)
 
 
-def _at(place: str) -> object:
+def _at(place: str) -> Any:
     module, _, name = place.partition(":")
-    found: object = getattr(import_module(module), name)
-    return found
+    return getattr(import_module(module), name)

@@ -4,6 +4,8 @@ What predicts in compiled code that trusts its arrays (trees, forests, nearest n
 a forged file could make it read outside them. Gradient boosting is, because ``boosting.py`` checks its trees.
 """
 
+from buttress._state import Attribute
+
 _MODULES = {
     "calibration": ("CalibratedClassifierCV", "_CalibratedClassifier", "_SigmoidCalibration"),
     "compose": ("ColumnTransformer", "TransformedTargetRegressor", "make_column_selector"),
@@ -56,3 +58,15 @@ OF_TRAINING = {
     "sklearn.Perceptron": ("_loss_function_",),
     "sklearn.SGDClassifier": ("_loss_function_",),
 }
+
+# where scikit-learn's classes have such attributes at all, and they are not lists or None
+STATE_OF_SKLEARN = (
+    Attribute("n_features_in_", "count", length="n_features"),
+    Attribute("classes_", "label", "* or list"),
+    Attribute("coef_", "finite", "* or *, n_features or list"),
+    Attribute("components_", "finite", "*, n_features"),
+    Attribute("mean_", "finite", "n_features or none"),
+    Attribute("var_", "finite", "n_features or *, n_features or none"),
+    Attribute("scale_", "finite", "one or n_features or none"),
+    Attribute("intercept_", "finite", "one or * or list"),
+)

@@ -9,7 +9,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from buttress._checks import LARGEST
+from buttress._checks import LARGEST, check_count, check_limits, check_number, check_option
 from buttress.relational.declare import Join, Table
 
 ALWAYS_CATEGORIES = 50  # values of a text column that are one-hot encoded however few rows there are
@@ -18,16 +18,6 @@ ALWAYS_CATEGORIES = 50  # values of a text column that are one-hot encoded howev
 def used_columns(table: Table, keys: Sequence[str]) -> list[str]:
     """Return the columns of a table that a join with these key columns uses, each once."""
     return list(dict.fromkeys([*table.features, *filter(None, (table.label, table.weights)), *keys]))
-
-
-def check_case(table: str, columns: Sequence[str]) -> None:
-    """Refuse two columns of a frame that differ in case alone: DuckDB takes them for one."""
-    known: dict[str, str] = {}
-    for column in columns:
-        other = known.setdefault(column.casefold(), column)
-        if other != column:
-            raise ValueError(f"DuckDB takes columns {other!r} and {column!r} of table {table!r} for one. Rename one of "
-                             "them, or use engine='memory'.")
 
 
 def check_feature(table: str, column: str, kind: str, n_null: int, largest: float) -> None:
@@ -65,14 +55,10 @@ def check_weights_kind(table: str, column: str, kind: str) -> None:
 def check_weights(table: str, column: str, n_null: int, n_negative: int, largest: float) -> None:
     """Refuse weights that are NULL, NaN, negative, or of a ``largest`` magnitude beyond 1e100."""
     if n_null:
-        raise _null(f"Weights {table}.{column} are", n_null)
+        raise ValueError(f"Weights {table}.{column} are NULL or NaN in {n_null} rows. Impute or drop those rows.")
     if n_negative or not largest <= LARGEST:
         raise ValueError(f"Weights {table}.{column} must be in [0, {LARGEST:g}]. Got {n_negative} negative ones, and "
                          f"up to {largest:g} in magnitude. Correct or drop those rows.")
-
-
-def _null(what: str, n_rows: int) -> ValueError:
-    return ValueError(f"{what} NULL or NaN in {n_rows} rows. Impute or drop those rows.")
 
 
 def check_label(table: str, column: str, n_null: int) -> None:
@@ -124,3 +110,38 @@ def check_bag(join: Join, tables: Sequence[int], n_rows: int) -> None:
         names = ", ".join(join.tables[t].name for t in tables)
         raise ValueError(f"The join is cyclic and its cycle ({names}) needs {n_rows:,} rows or more joined beforehand, "
                          f"more than max_bag_rows={join.max_bag_rows}. Raise max_bag_rows or drop a pair from on.")
+
+
+def check_parameters(model: Any, join: object, y: object) -> None:
+    """Raise ValueError for parameters of the estimator ``model`` out of range, or what is no join with a label."""
+    if not isinstance(join, Join):
+        raise ValueError(f"RelationalLinearSVC is fitted to a Join. Got {type(join).__name__}. For one table use "
+                         "Join([Table(name, source, features=..., label=...)]).")
+    if y is not None:
+        raise ValueError("The target is the label of one of the join's tables. Leave y out.")
+    if not any(table.label for table in join.tables):
+        raise ValueError("No table of the join has a label. Give one table label='column'.")
+    if model.C is None:
+        check_number("alpha", model.alpha, 0)
+    if model.C is not None:
+        check_number("C", model.C, 0)
+    check_number("tol", model.tol, 0)
+    check_number("sketch_error", model.sketch_error, 0, 1, closed="right")
+    check_number("memory_limit", model.memory_limit, 0)
+    check_count("n_samples", model.n_samples)
+    check_limits(model.max_iter, model.max_time)
+    for name, options in (("missing", ("raise", "zero", "mean")), ("scaling", ("max", "robust")),
+                          ("loss", ("hinge", "squared_hinge", "logistic")),
+                          ("solver", ("auto", "sample", "lbfgs", "bundle", "paper", "projected")),
+                          ("sketch", ("grid", "rank")), ("objective", ("rows", "mean")),
+                          ("row_weight", ("join", "label_row")), ("unmatched", ("intercept", "nan")),
+                          ("step_rule", ("theorem", "section")), ("engine", ("auto", "memory", "stream", "sql"))):
+        check_option(name, getattr(model, name), options)
+    if model.loss != "hinge" and (model.sketch == "rank" or model.solver in ("paper", "projected")):
+        raise ValueError("sketch='rank' and the solvers paper and projected are for loss='hinge'. Got "
+                         f"loss={model.loss!r}, sketch={model.sketch!r}, solver={model.solver!r}.")
+    if model.scaling != "max" and model.solver in ("paper", "projected"):
+        raise ValueError(f"solver={model.solver!r} looks for the optimum in a ball that holds it where features lie in "
+                         f"[-1, 1]. Got scaling={model.scaling!r}. Use scaling='max', or solver='auto'.")
+    if model.objective == "mean" and (model.sketch == "rank" or model.solver == "paper"):
+        raise ValueError("sketch='rank' and solver='paper' count join rows. Use objective='rows'.")

@@ -19,6 +19,7 @@
 
 import tomllib
 from collections import Counter
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -30,11 +31,52 @@ from buttress.relational.declare import Join, Table
 from buttress.relational.explanation import explain
 from buttress.relational.sources.dialects import DUCKDB
 from buttress.relational.sources.files import is_files, matching, scanned
-from buttress.relational.sources.tables import connect
+from buttress.relational.sources.tables import Source, connect
 from buttress.relational.svm import RelationalLinearSVC
 
-_ENTRIES = ("on", "using", "table", "max_bag_rows", "as_of")
-_KEYS = ("name", "source", "database", "table", "features", "label", "weights", "time")
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str)
+
+
+def _are_texts(value: object) -> bool:
+    return isinstance(value, list) and all(isinstance(part, str) for part in value)
+
+
+def _are_tables(value: object) -> bool:
+    return isinstance(value, list) and all(isinstance(part, dict) for part in value)
+
+
+def _is_count(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 1
+
+
+def _is_anything(value: object) -> bool:
+    """Leave an entry to the Join that is made of it."""
+    return True
+
+
+Kinds = Mapping[str, tuple[Callable[[object], bool], str]]  # of entries: what they must be, and that in words
+_OF_JOINS: Kinds = {
+    "on": (_is_anything, ""),
+    "using": (_are_texts, "a list of columns, such as ['id']"),
+    "table": (_are_tables, "tables, each under [[table]]"),
+    "max_bag_rows": (_is_count, "a whole number of at least 1"),
+    "as_of": (_is_text, "'table.column'"),
+}
+_OF_TABLES: Kinds = {
+    **dict.fromkeys(("name", "source", "database", "table", "label", "weights", "time"), (_is_text, "text")),
+    "features": (_are_texts, "a list of columns, such as ['amount']"),
+}
+
+
+def _check_entries(entries: Mapping[str, Any], kinds: Kinds, where: str) -> None:
+    for key, value in entries.items():
+        if key not in kinds:
+            raise ValueError(f"There is an unknown entry {key!r} in {where}.{near(key, kinds)}")
+        fits, words = kinds[key]
+        if not fits(value):
+            raise ValueError(f"{key} of {where} must be {words}. Got {value!r}.")
 
 
 def read_join(path: str | Path, target: str | None = None) -> Join:
@@ -51,57 +93,30 @@ def read_join(path: str | Path, target: str | None = None) -> Join:
         raise ValueError(f"There is no file {str(path)!r}.") from None
     except tomllib.TOMLDecodeError as error:
         raise ValueError(f"{path.name} is not valid TOML: {error}.") from None
-    unknown = sorted(set(content) - set(_ENTRIES))
-    if unknown:
-        raise ValueError(f"{path.name} has an unknown entry {unknown[0]!r}.{near(unknown[0], _ENTRIES)}")
-    if not content.get("table"):
+    _check_entries(content, _OF_JOINS, path.name)
+    entries = content.pop("table", [])
+    if not entries:
         raise ValueError(f"{path.name} declares no [[table]]. Add one for each table of the join.")
-    _check_kinds(content, path)
     connections: dict[str, Any] = {}
-    tables = [_table(entry, path, connections) for entry in content["table"]]
-    on = content.get("on", [])
-    using = content.get("using", [])
-    join = Join(tables, on, using=using, max_bag_rows=content.get("max_bag_rows", 10_000_000))
+    tables = [_table(entry, path, connections) for entry in entries]
     if target is not None:
-        number, column = join.find_column(target)
-        for i, table in enumerate(tables):
-            table.label = column if i == number else None
-        if column in tables[number].features:
-            tables[number].features.remove(column)
-    return Join(tables, on, using=using, max_bag_rows=join.max_bag_rows, as_of=content.get("as_of"))
+        number, column = Join(tables).find_column(target)
+        for table in tables:
+            table.label = None
+        tables[number].label = column
+        tables[number].features = [name for name in tables[number].features if name != column]
+    return Join(tables, **content)
 
 
-def _check_kinds(content: dict[str, Any], path: Path) -> None:
-    """Refuse entries of a join, but for those of its tables, that are of another kind than they must be."""
-    if not isinstance(content["table"], list) or not all(isinstance(entry, dict) for entry in content["table"]):
-        raise ValueError(f"table of {path.name} must be tables, each under [[table]]. Got {content['table']!r}.")
-    rows = content.get("max_bag_rows", 1)
-    if isinstance(rows, bool) or not isinstance(rows, int) or rows < 1:
-        raise ValueError(f"max_bag_rows of {path.name} must be a whole number of at least 1. Got {rows!r}.")
-    if not _are_texts(content.get("using", [])):
-        raise ValueError(f"using of {path.name} must be a list of columns, such as ['id']. Got {content['using']!r}.")
-    if not isinstance(content.get("as_of", ""), str):
-        raise ValueError(f"as_of of {path.name} must be 'table.column'. Got {content['as_of']!r}.")
-
-
-def _are_texts(value: object) -> bool:
-    return isinstance(value, list) and all(isinstance(part, str) for part in value)
-
-
-def _table(entry: dict[str, Any], path: Path, connections: dict[str, Any]) -> Table:
-    unknown = sorted(set(entry) - set(_KEYS))
-    if unknown:
-        raise ValueError(f"A [[table]] of {path.name} has an unknown entry {unknown[0]!r}.{near(unknown[0], _KEYS)}")
-    for key, value in entry.items():
-        if not (_are_texts(value) if key == "features" else isinstance(value, str)):
-            kind = "a list of columns, such as ['amount']" if key == "features" else "text"
-            raise ValueError(f"{key} of a [[table]] of {path.name} must be {kind}. Got {value!r}.")
+def _table(entry: Mapping[str, Any], path: Path, connections: dict[str, Any]) -> Table:
+    _check_entries(entry, _OF_TABLES, f"a [[table]] of {path.name}")
     if "name" not in entry:
         raise ValueError(f"A [[table]] of {path.name} has no name. Add name = '...'.")
     if ("source" in entry) == ("database" in entry) or ("database" in entry) != ("table" in entry):
         raise ValueError(f"Table {entry['name']!r} of {path.name} needs either source, or database and table.")
-    source: Any = path.parent / entry["source"] if "source" in entry else None
-    if source is None:
+    if "source" in entry:
+        source: Source = path.parent / entry["source"]
+    else:
         address = entry["database"]
         if address not in connections:
             connections[address] = connect(address, path.parent)

@@ -8,7 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from buttress._checks import near
+from buttress._state import Attribute, State
 from buttress.relational.sources.databases import Connection
+from buttress.relational.sources.dialects import dialect_of
 from buttress.relational.sources.tables import Source, check_source, column_names, connected
 
 OF_A_PAIR = 'Each entry of on must be ("table.column", "table.column"), or have "left" as third. Got {!r}.'
@@ -42,6 +44,13 @@ class Table:
     >>> Table("account", "account.parquet", features=["age"])
     Table('account', features=['age'])
     """
+
+    _state = State(
+        Attribute("name", "text"),
+        Attribute("features", "label", "*"),
+        Attribute("label", "text", "one or none"),
+        Attribute("weights", "text", "one or none"),
+        Attribute("time", "text", "one or none"))
 
     def __init__(self, name: str, source: Source, *, features: Sequence[str] = (), label: str | None = None,
                  weights: str | None = None, time: str | None = None):
@@ -149,6 +158,13 @@ class Join:
     >>> explain(join).n_join_rows
     4
     """
+
+    _state = State(
+        Attribute("tables", "part", of="Table"),
+        Attribute("on", "any"),
+        Attribute("using", "label", "*"),
+        Attribute("max_bag_rows", "count"),
+        Attribute("as_of", "text", "one or none"))
 
     def __init__(self, tables: Sequence[Table], on: Sequence[Sequence[str]] = (), *, using: Sequence[str] = (),
                  max_bag_rows: int = 10_000_000, as_of: str | None = None):
@@ -321,6 +337,12 @@ def _check_once(column: str, table: Table, columns: Sequence[str]) -> None:
         raise missing(column, table, columns)
     if columns.count(column) > 1:
         raise ValueError(f"Table {table.name!r} has {columns.count(column)} columns called {column!r}. Rename one.")
+    if isinstance(table.source, tuple):
+        dialect = dialect_of(table.source[0])
+        alike = [name for name in columns if dialect.fold(name) == dialect.fold(column)]
+        if len(alike) > 1:
+            raise ValueError(f"{dialect.name} takes columns {alike[0]!r} and {alike[1]!r} of table {table.name!r} for "
+                             "one. Rename one of them, in a view.")
 
 
 def missing(column: str, table: Table, columns: Sequence[str]) -> ValueError:

@@ -9,7 +9,7 @@ Source: Abo Khamis et al., On functional aggregate queries with additive inequal
 Abo-Khamis, Im, Moseley, Pruhs & Samadian (APOCS 2021).
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -33,10 +33,8 @@ from buttress.relational.query import (
     check_ring,
     coefficient,
 )
+from buttress.relational.sources.columns import Column, objects
 from buttress.relational.sources.databases import one_snapshot
-from buttress.relational.sources.tables import Column
-
-ColumnOf = dict[tuple[int, str], str]  # (table number, column) -> "table.column"
 
 
 @dataclass(frozen=True)
@@ -121,7 +119,9 @@ def evaluate(
         raise ValueError(f"evaluate answers queries over a Join. Got {type(join).__name__}. For one table use "
                          "Join([Table(name, source)]).")
     check_option("form", form, ("product", "sum"))
-    rule = _known(ring)
+    if not isinstance(ring, Semiring):
+        check_option("ring", ring, tuple(DECLARED))
+    rule = ring if isinstance(ring, Semiring) else DECLARED[ring]
     functions = check_functions(values)
     scores, threshold = check_inequality(where, len(join.tables))
     plain = Join([Table(table.name, table.source) for table in join.tables], join.on, max_bag_rows=join.max_bag_rows)
@@ -129,8 +129,8 @@ def evaluate(
     if any(pair.left for pair in pairs):
         raise ValueError("evaluate answers queries over inner joins. Got a left join. Leave out 'left', or add a row "
                          "for what is missing.")
-    terms = {at: functions[key] for at, key in _located(plain, functions).items()}
-    parts = {at: coefficient(key, scores[key]) for at, key in _located(plain, scores).items()}
+    terms = {plain.find_column(key): function for key, function in functions.items()}
+    parts = {plain.find_column(key): coefficient(key, g) for key, g in scores.items()}
     wanted = [[column for t, column in {**terms, **parts} if t == i] for i in range(len(plain.tables))]
     with one_snapshot(plain.connections):
         columns = [read(plain, i, pairs, wanted[i]) for i in range(len(plain.tables))]
@@ -141,17 +141,6 @@ def evaluate(
     used, annotations = _annotations(plan, columns, rule, form, terms)
     entries, error = lists_or_grid(plan, _node_sums(plan, columns, parts), used, annotations)
     return _answer(entries, used, threshold, 0.0 if error <= EXACT_SCORE else error)
-
-
-def _known(ring: str | Semiring) -> Semiring:
-    if isinstance(ring, Semiring):
-        return ring
-    check_option("ring", ring, tuple(DECLARED))
-    return DECLARED[ring]
-
-
-def _located(join: Join, named: Mapping[str, Any]) -> ColumnOf:
-    return {join.find_column(key): key for key in named}
 
 
 def _applied(plan: Plan, columns: list[dict[str, Column]], at: tuple[int, str],
@@ -175,15 +164,21 @@ def _applied(plan: Plan, columns: list[dict[str, Column]], at: tuple[int, str],
     return found
 
 
+def _placed(plan: Plan, table: int, values: NDArray[Any]) -> Iterator[tuple[int, NDArray[Any]]]:
+    """Yield each node that holds a table, and the values of the table's rows for each row of the node."""
+    for i, node in enumerate(plan.nodes):
+        for t, place in node.members:
+            if t == table:
+                yield i, values[place]
+
+
 def _node_sums(plan: Plan, columns: list[dict[str, Column]],
                functions: dict[tuple[int, str], Function]) -> list[Array]:
     """Return for each node's rows the sum of functions of their columns."""
     totals = [np.zeros(node.n_rows) for node in plan.nodes]
     for at, function in functions.items():
-        found = _applied(plan, columns, at, function, "")
-        for i, node in enumerate(plan.nodes):
-            for table, place in node.members:
-                totals[i] += found[place] if table == at[0] else 0.0
+        for i, values in _placed(plan, at[0], _applied(plan, columns, at, function, "")):
+            totals[i] += values
     return totals
 
 
@@ -192,38 +187,17 @@ def _annotations(plan: Plan, columns: list[dict[str, Column]], rule: Semiring, f
     """Return the semiring to count in and each node's annotations in it."""
     declared = rule.name in DECLARED
     used, lift, one = _summing(rule, declared) if form == "sum" else (rule, _column, rule.one)
-    kind: type = float if declared else object
-    annotations = [_constant(one, node.n_rows, kind) for node in plan.nodes]
+    row = np.array(one, dtype=np.float64).reshape(1, -1) if declared else _column(objects([one]))
+    annotations = [np.repeat(row, node.n_rows, axis=0) for node in plan.nodes]
     for at, function in functions.items():
         found = lift(_applied(plan, columns, at, function, rule.name if declared else None))
-        for i, node in enumerate(plan.nodes):
-            for table, place in node.members:
-                if table == at[0]:
-                    annotations[i] = used.multiply(annotations[i], found[place])
+        for i, values in _placed(plan, at[0], found):
+            annotations[i] = used.multiply(annotations[i], values)
     return used, annotations
 
 
 def _column(values: NDArray[Any]) -> NDArray[Any]:
     return values[:, None]
-
-
-def _constant(one: Any, n: int, kind: type) -> Array:
-    """Return n rows of the annotation ``one``; a list is a row of several numbers."""
-    width = len(one) if isinstance(one, list) else 1
-    out: NDArray[Any] = np.empty((n, width), dtype=kind)
-    if isinstance(one, list):
-        out[:] = one
-    else:
-        out[:, 0] = [one] * n if kind is float else _objects([one] * n)
-    return out
-
-
-def _objects(values: list[Any]) -> NDArray[np.object_]:
-    """Return an array of Python objects, tuples kept whole."""
-    out = np.empty(len(values), dtype=object)
-    for i, value in enumerate(values):
-        out[i] = value
-    return out
 
 
 def _summing(rule: Semiring, declared: bool) -> tuple[Semiring, Callable[[NDArray[Any]], NDArray[Any]], Any]:
@@ -244,7 +218,7 @@ def _summing(rule: Semiring, declared: bool) -> tuple[Semiring, Callable[[NDArra
         return rule.add(_times(rule, a[0], b[1]), _times(rule, b[0], a[1])), a[1] * b[1]
 
     pairs = semiring(add, multiply, zero=(rule.zero, 0), one=(rule.zero, 1), name=rule.name)
-    return pairs, lambda values: _objects([(value, 1) for value in values])[:, None], (rule.zero, 1)
+    return pairs, lambda values: _column(objects([(value, 1) for value in values])), (rule.zero, 1)
 
 
 def _times(rule: Semiring, a: Any, k: int) -> Any:

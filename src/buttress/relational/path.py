@@ -9,12 +9,12 @@ from sklearn.base import clone
 from sklearn.utils import check_random_state
 
 from buttress._checks import Array, check_count
+from buttress.relational.checks import check_parameters
 from buttress.relational.choice import bare, choose_oracle, encoding_of, memory_oracle
 from buttress.relational.counting.listed import label_means
 from buttress.relational.counting.queries import class_accuracy
 from buttress.relational.declare import Join
 from buttress.relational.optimum.planes import PlanePool
-from buttress.relational.parameters import check_parameters
 from buttress.relational.plan.plan import Plan
 from buttress.relational.plan.prepare import prepare
 from buttress.relational.plan.weighting import weigh

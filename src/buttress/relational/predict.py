@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from buttress._checks import Array, check_values, near
 from buttress.relational.plan.plan import Plan, indicator_name
 from buttress.relational.sources.columns import Column, make_column
+from buttress.relational.sources.tables import frame_column, frame_names
 
 Features = list[tuple[str, str, list[str] | None]]
 
@@ -24,11 +25,11 @@ def joined_features(
     the coefficients, indicators of NULL among them. Raises ValueError naming a missing column, NaN, or a wrong number
     of columns.
     """
-    if not _names(X) and _is_encoded(np.asarray(X), features, len(columns_known)):
+    if not frame_names(X) and _is_encoded(np.asarray(X), features, len(columns_known)):
         encoded = np.asarray(X, dtype=np.float64)
         check_values(encoded, [str(j) for j in range(encoded.shape[1])], "RelationalLinearSVC")
         return encoded
-    columns = [make_column(_column(X, f"{table}.{column}", j, len(features)))
+    columns = [_column(X, f"{table}.{column}", j, len(features))
                for j, (table, column, _) in enumerate(features)]
     unmatched = {name: np.all([columns[j].null for j, (table, _, _) in enumerate(features) if table == name], axis=0)
                  for name in {table for table, _, _ in features} & set(optional)}
@@ -68,22 +69,18 @@ def _block(name: str, column: Column, categories: list[str] | None) -> Array:
     return block
 
 
-def _names(X: Any) -> list[Any]:
-    return list(getattr(X, "column_names", getattr(X, "columns", [])))
-
-
-def _column(X: Any, name: str, j: int, width: int) -> Any:
-    columns = _names(X)
+def _column(X: Any, name: str, j: int, width: int) -> Column:
+    columns = frame_names(X)
     if columns:
         if name not in columns:
-            raise ValueError(f"The frame has no column {name!r}.{near(name, map(str, columns))} Rows of the join have "
+            raise ValueError(f"The frame has no column {name!r}.{near(name, columns)} Rows of the join have "
                              "a column 'table.column' for each feature. For one answer a row of the label's table, "
                              "give a Join of the new tables.")
-        return np.asarray(X[name].to_numpy())
+        return frame_column(X, name)
     X = np.asarray(X)
     if X.ndim != 2 or X.shape[1] != width:
         raise ValueError(f"Expected joined rows of {width} columns (feature_names_in_). Got shape {X.shape}.")
-    return X[:, j]
+    return make_column(X[:, j])
 
 
 class LinearModel(Protocol):

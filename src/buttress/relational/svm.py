@@ -13,17 +13,17 @@ from sklearn.utils.validation import check_is_fitted
 
 from buttress._callbacks import CallbackSupportMixin, step_callback, with_callbacks
 from buttress._checks import Array, warn_user
+from buttress._state import Attribute, State
 from buttress.certainty.probabilities import Certainty, Probabilities
 from buttress.checkpoints.journal import kept
 from buttress.checkpoints.resumable import resumable
-from buttress.relational.checks import used_columns
+from buttress.relational.checks import check_parameters, used_columns
 from buttress.relational.choice import choose_oracle
 from buttress.relational.counting.margins import MarginOracle
 from buttress.relational.counting.queries import class_accuracy, mean_scores
 from buttress.relational.declare import Join, key_columns
 from buttress.relational.optimum.planes import PlanePool
 from buttress.relational.optimum.solve import Settings, kept_start, sampled_scores, solve
-from buttress.relational.parameters import check_parameters
 from buttress.relational.plan.plan import Encoding, Plan
 from buttress.relational.plan.prepare import prepare
 from buttress.relational.plan.weighting import ClassWeight
@@ -100,39 +100,6 @@ class RelationalLinearSVC(Probabilities, CallbackSupportMixin, ClassifierMixin, 
         True: go on from what ``checkpoint`` holds of this fit, to the same bits, or start if it holds nothing.
         "approximately" accepts other versions or threads.
 
-    Attributes
-    ----------
-    classes_ : array of shape (2,)
-    coef_ : array of shape (1, n_columns)
-        In original units, in table then feature order, a column per category of text features.
-    intercept_ : array of shape (1,)
-    coef_per_deviation_ : array of shape (1, n_columns)
-        What the score gains where a column is one standard deviation larger, taken over at most 10,000 rows of the
-        join; comparable among columns. NaN where ``max_time`` was spent before.
-    coef_names_ : array of str
-        Name of each coefficient: ``table.column`` or ``table.column=category``.
-    feature_names_in_ : array of str
-        ``table.column`` of each feature.
-    label_table_ : str
-    fills_ : dict
-        What stands for NULL in each feature of numbers, unless ``missing="raise"``.
-    optional_tables_ : list of str
-        Tables that a left join may find no row of: where all its columns are NULL they count as zeros.
-    objective_interval_ : tuple of two floats
-        Holds the optimum; the objective of the model is at most its upper end.
-    dual_bound_ : float
-        The lower end.
-    gap_ : float
-        Relative width of the interval.
-    n_join_rows_ : int
-        Exact number of rows of the join.
-    n_oracle_calls_ : int
-    planes_ : tuple of arrays (k,), (k, n_columns + 1)
-        Cutting planes (a, B): mean loss >= a - B beta for every beta, in scaled features.
-    converged_ : bool
-    history_ : list of dict
-        n_iter, seconds, gap and objective after each oracle call.
-
     References
     ----------
     Abo-Khamis, Im, Moseley, Pruhs & Samadian, A relational gradient descent algorithm for support vector machine
@@ -152,6 +119,37 @@ class RelationalLinearSVC(Probabilities, CallbackSupportMixin, ClassifierMixin, 
     >>> bool(model.gap_ <= 1e-3), bool(model.score(join) > 0.9)
     (True, True)
     """
+
+    _state = State(
+        Attribute("coef_", "finite", "1, n_columns",
+                  "In original units, in table then feature order, a column per category of text features."),
+        Attribute("intercept_", "finite", "1"),
+        Attribute("coef_per_deviation_", "real", "1, n_columns",
+                  "What the score gains where a column is one standard deviation larger, taken over at most 10,000 "
+                  "rows of the join; comparable among columns. NaN where ``max_time`` was spent before."),
+        Attribute("coef_names_", "label", "n_columns",
+                  "Name of each coefficient: ``table.column`` or ``table.column=category``."),
+        Attribute("class_texts_", "label", "n_classes", "The labels as they stand in the file.",
+                  when="after ``buttress fit``"),
+        Attribute("features_", "any", meaning="(table, column, categories) of each feature."),
+        Attribute("label_table_", "text", meaning="The table of the label."),
+        Attribute("fills_", "any",
+                  meaning='What stands for NULL in each feature of numbers, unless ``missing="raise"``.'),
+        Attribute("optional_tables_", "label", "*",
+                  "Tables that a left join may find no row of: where all its columns are NULL they count as zeros."),
+        Attribute("objective_interval_", "finite", "2",
+                  "Holds the optimum; the objective of the model is at most its upper end."),
+        Attribute("dual_bound_", "real", meaning="The lower end."),
+        Attribute("gap_", "real", meaning="Relative width of the interval."),
+        Attribute("alpha_", "nonnegative", meaning="The ridge."),
+        Attribute("n_join_rows_", "count", meaning="Exact number of rows of the join."),
+        Attribute("n_oracle_calls_", "count", meaning="Counts over the join."),
+        Attribute("beta_", "finite", "*", "The coefficients in scaled features, the intercept among them."),
+        Attribute("planes_", "any",
+                  meaning="Cutting planes (a, B): mean loss >= a - B beta for every beta, in scaled features."),
+        Attribute("converged_", "bool", meaning="Whether the interval is as narrow as ``tol``."),
+        Attribute("n_iter_", "count", meaning="Steps of the solver."),
+        Attribute("history_", "history", meaning="After each oracle call."))
 
     def __init__(
         self,

@@ -44,12 +44,9 @@ class Look:
 def batched_table(estimator: Any, batches: Any, y: Any) -> BatchedTable:
     """Return the table of batches, checked in a first pass.
 
-    Raises ValueError for a batch that :func:`check_X_y` refuses, fewer than two rows, an iterator, a checkpoint, Dask
+    Raises ValueError for a batch that :func:`check_X_y` refuses, fewer than two rows, an iterator, Dask
     collections whose blocks do not match, and precomputed kernels.
     """
-    if estimator.checkpoint is not None:
-        raise ValueError(f"fit_batches keeps no checkpoint. Got checkpoint={estimator.checkpoint!r}. Use fit, or "
-                         "checkpoint=None.")
     if isinstance(estimator.kernel, str) and estimator.kernel == "precomputed":
         raise ValueError("fit_batches evaluates the kernel between rows and landmarks. Got kernel='precomputed'. Use "
                          "fit, or a kernel by name.")

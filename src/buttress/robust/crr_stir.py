@@ -16,9 +16,10 @@ from buttress._checks import (
 )
 from buttress._documented import Documented
 from buttress._rows import counted_once
+from buttress._state import Attribute, State
 from buttress._types import MatrixLike, VectorLike
 from buttress._weights import check_weights
-from buttress.checkpoints.resumable import resumable
+from buttress.robust.report import OF_RUN
 from buttress.robust.scoring import NORMAL_MEDIAN
 from buttress.solvers.contamination.crr import column_basis, crr
 from buttress.solvers.contamination.stir import stir, weighted_median
@@ -77,21 +78,6 @@ class CRR(RegressorMixin, LinearModel):
         Most iterations (-1 for no limit) and seconds.
     progress : bool, default=False
         Show a progress line.
-    checkpoint : str or None, default=None
-        Folder in which the fit keeps, every few seconds, what it needs to go on if its process is killed.
-    resume : bool or "approximately", default=False
-        True: go on from what ``checkpoint`` holds of this fit, to the same bits, or start if it holds nothing.
-        "approximately" accepts other versions or threads.
-
-    Attributes
-    ----------
-    coef_, intercept_ : array of shape (d,), float
-    inlier_mask_ : bool array of shape (n,)
-        Rows whose target was not corrected.
-    correction_ : array of shape (n,)
-        b, what was subtracted from the targets.
-    objective_, n_iter_, converged_, history_
-        How the run ended.
 
     References
     ----------
@@ -108,20 +94,23 @@ class CRR(RegressorMixin, LinearModel):
     array([3.])
     """
 
+    _state = State(
+        *OF_RUN,
+        Attribute("coef_", "finite", "n_features"),
+        Attribute("intercept_", "finite"),
+        Attribute("inlier_mask_", "bool", "n_rows", "Rows whose target was not corrected."),
+        Attribute("correction_", "finite", "n_rows", "b, what was subtracted from the targets."))
+
     def __init__(self, *, contamination: float = 0.2, fit_intercept: bool = True, tol: float = 1e-6,
-                 max_iter: int = 10_000, max_time: float | None = None, progress: bool = False,
-                 checkpoint: str | None = None, resume: bool | str = False):
+                 max_iter: int = 10_000, max_time: float | None = None, progress: bool = False):
         self.contamination = contamination
         self.fit_intercept = fit_intercept
         self.tol = tol
         self.max_iter = max_iter
         self.max_time = max_time
         self.progress = progress
-        self.checkpoint = checkpoint
-        self.resume = resume
 
     @all_or_nothing
-    @resumable
     @with_callbacks
     def fit(self, X: MatrixLike, y: VectorLike) -> "CRR":
         """Fit to X of shape (n, d) and real targets y of shape (n,); returns self.
@@ -166,21 +155,6 @@ class STIR(RegressorMixin, LinearModel):
         Most iterations (-1 for no limit) and seconds.
     progress : bool, default=False
         Show a progress line.
-    checkpoint : str or None, default=None
-        Folder in which the fit keeps, every few seconds, what it needs to go on if its process is killed.
-    resume : bool or "approximately", default=False
-        True: go on from what ``checkpoint`` holds of this fit, to the same bits, or start if it holds nothing.
-        "approximately" accepts other versions or threads.
-
-    Attributes
-    ----------
-    coef_, intercept_ : array of shape (d,), float
-    scale_ : float
-        Median absolute residual / 0.6745, the standard deviation if the residuals are normal.
-    inlier_mask_ : bool array of shape (n,)
-        Rows with a residual of at most 3 ``scale_``.
-    objective_, n_iter_, converged_, history_
-        How the run ended.
 
     References
     ----------
@@ -198,9 +172,16 @@ class STIR(RegressorMixin, LinearModel):
     array([3.])
     """
 
+    _state = State(
+        *OF_RUN,
+        Attribute("coef_", "finite", "n_features"),
+        Attribute("intercept_", "finite"),
+        Attribute("scale_", "nonnegative",
+                  meaning="Median absolute residual / 0.6745, the standard deviation if the residuals are normal."),
+        Attribute("inlier_mask_", "bool", "n_rows", "Rows with a residual of at most 3 ``scale_``."))
+
     def __init__(self, *, truncation: float = 10.0, growth: float = 1.5, fit_intercept: bool = True, tol: float = 1e-6,
-                 max_iter: int = 1000, max_time: float | None = None, progress: bool = False,
-                 checkpoint: str | None = None, resume: bool | str = False):
+                 max_iter: int = 1000, max_time: float | None = None, progress: bool = False):
         self.truncation = truncation
         self.growth = growth
         self.fit_intercept = fit_intercept
@@ -208,11 +189,8 @@ class STIR(RegressorMixin, LinearModel):
         self.max_iter = max_iter
         self.max_time = max_time
         self.progress = progress
-        self.checkpoint = checkpoint
-        self.resume = resume
 
     @all_or_nothing
-    @resumable
     @with_callbacks
     def fit(self, X: MatrixLike, y: VectorLike, sample_weight: ArrayLike | None = None) -> "STIR":
         """Fit to X of shape (n, d) and real targets y of shape (n,), rows counted by ``sample_weight``; returns self.

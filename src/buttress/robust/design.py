@@ -24,7 +24,6 @@ from buttress.features.stored import LandmarkFeatures, features_of_batches
 from buttress.gram.entries import entries
 from buttress.kernels import Kernel, MultiscaleRBF, centers, fitted_kernel, is_precomputed, warn_of_scale
 from buttress.robust.tuning import DESIGN
-from buttress.solvers.ridge.kept import kept_ridge
 from buttress.solvers.ridge.landmarks import LandmarkRidge
 from buttress.solvers.ridge.leave_one_out import FeatureRidge, GramRidge, Ridge, pivoted_cholesky
 from buttress.solvers.ridge.spectrum import spectral
@@ -107,7 +106,7 @@ class Setting:
         """Return the design of the rows of X, on as many landmarks as the setting or the caller says."""
         chosen = self.n_landmarks if n_landmarks is None else n_landmarks
         design = kernel_design(self.kernel, X, n_landmarks=chosen, rng=self.rng)
-        return replace(design, ridge=kept_ridge(spectral(design.ridge) if self.alike else design.ridge))
+        return replace(design, ridge=spectral(design.ridge) if self.alike else design.ridge)
 
     def threads(self, X: Any) -> AbstractContextManager[None]:
         """Return the block to make designs of rows of X and fit in."""

@@ -10,9 +10,9 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from buttress._callbacks import CallbackSupportMixin, Report, showing, step_callback, with_callbacks
 from buttress._checks import Array, check_classes, check_contamination_or_auto, check_X_y, warn_user
 from buttress._predicting import ExpansionPredictions, sparse_or_dense
+from buttress._state import Attribute, State
 from buttress.certainty.calibration import HeldOut
 from buttress.certainty.probabilities import Certainty, Probabilities
-from buttress.checkpoints.resumable import resumable
 from buttress.expansion import binary_contrasts, rival_contrasts
 from buttress.features.batched import some_rows
 from buttress.kernels import is_precomputed
@@ -27,7 +27,7 @@ from buttress.robust.design import (
 )
 from buttress.robust.kernel_regressor import chosen_inliers
 from buttress.robust.label_fit import LabelFit, LabelTask, fit_detailed, fit_labels
-from buttress.robust.report import row_keys
+from buttress.robust.report import OF_ROWS, row_keys
 from buttress.robust.tuning import DESIGN, RELABEL
 from buttress.solvers.contamination.confusion_law import one_rate
 from buttress.solvers.contamination.share_interval import around, label_shares
@@ -70,48 +70,6 @@ class RobustKernelClassifier(
     progress : bool, default=False
         Show a progress line.
     random_state : int, RandomState or None
-    checkpoint : str or None, default=None
-        Folder in which the fit keeps, every few seconds, what it needs to go on if its process is killed.
-    resume : bool or "approximately", default=False
-        True: go on from what ``checkpoint`` holds of this fit, to the same bits, or start if it holds nothing.
-        "approximately" accepts other versions or threads.
-
-    Attributes
-    ----------
-    classes_ : array of shape (n_classes,)
-    inlier_mask_ : bool array of shape (n,)
-        Training rows whose label is taken as right and that resemble others.
-    outlier_proba_ : array of shape (n,)
-        Probability that the label is wrong, averaged over the rates, temperatures and ridges that explain the labels;
-        for rows that no other row resembles, the mean of the others.
-    weights_ : array of shape (n,)
-        1 for rows fitted to the label given, 0 for those fitted to another and for isolated ones. (On landmark features
-        wrong labels are not relabelled but discounted in the loss.)
-    loo_score_ : array of shape (n,)
-        Margin of the given label under the fit without the row: negative when another class wins.
-    loo_proba_ : array of shape (n, n_classes)
-        Probability of each class under the fit without the row.
-    isolated_ : bool array of shape (n,)
-        Rows whose kernel values with all others are close to 0: left out, their labels not judged.
-    scale_ : float
-        Median size of ``loo_score_``.
-    contamination_ : float
-        Share of wrong labels: the mean of ``outlier_proba_``; or the number given.
-    contamination_interval_ : array of shape (2,)
-        Meant to hold the share with probability .9, as far as wrong labels contradict the others: those near borders do
-        not. In trials it did so in .84 of fits, labels wrong near a border left out. From the likelihood of all shares
-        (``solvers/contamination/share_interval.py``).
-    confusion_ : array of shape (n_classes, n_classes)
-        Share of the rows of each true class (row) that is given each label (column). Unless labels wrong in some
-        directions only explain the data decisively better, all directions are alike.
-    agreement_ : array of shape (n,)
-        Share of the fits with 0, 20 and 40 per cent trimmed (on landmark features: of the ridges tried) that judge the
-        row as ``inlier_mask_`` does.
-    row_keys_ : array of shape (n,)
-        One number a row, by which :func:`outlier_report` recognises the training rows.
-    alpha_, clean_, n_iter_
-        The ridge, whether nothing was trimmed or relabelled, and the number of concentration steps (on landmark
-        features, of descent).
 
     References
     ----------
@@ -133,6 +91,23 @@ class RobustKernelClassifier(
     (True, True)
     """
 
+    _state = State(
+        *OF_ROWS,
+        Attribute("loo_score_", "real", "n_rows",
+                  "Margin of the given label under the fit without the row: negative when another class wins."),
+        Attribute("loo_proba_", "real", "n_rows, n_classes",
+                  "Probability of each class under the fit without the row."),
+        Attribute("isolated_", "bool", "n_rows",
+                  "Rows whose kernel values with all others are close to 0: left out, their labels not judged."),
+        Attribute("confusion_", "real", "n_classes, n_classes",
+                  "Share of the rows of each true class (row) that is given each label (column). Unless labels wrong "
+                  "in some directions only explain the data decisively better, all directions are alike."),
+        Attribute("alpha_", "nonnegative", meaning="The ridge."),
+        Attribute("expansion_", "part", of="KernelExpansion", shares="n_features, n_scores",
+                  meaning="The scores as a function of rows, for attacks."),
+        Attribute("contrasts_", "finite", "n_classes, *, n_scores",
+                  "``contrasts_[c] @ scores`` are the leads of class c over its rivals."))
+
     def __init__(
         self,
         *,
@@ -147,8 +122,6 @@ class RobustKernelClassifier(
         max_time: float | None = None,
         progress: bool = False,
         random_state: Any = None,
-        checkpoint: str | None = None,
-        resume: bool | str = False,
     ):
         self.contamination = contamination
         self.alpha = alpha
@@ -161,14 +134,11 @@ class RobustKernelClassifier(
         self.max_time = max_time
         self.progress = progress
         self.random_state = random_state
-        self.checkpoint = checkpoint
-        self.resume = resume
 
     def __sklearn_tags__(self) -> Any:
         return sparse_or_dense(super().__sklearn_tags__(), is_precomputed(self.kernel))
 
     @all_or_nothing
-    @resumable
     @with_callbacks
     def fit(self, X: Any, y: Any) -> "RobustKernelClassifier":
         """Fit to X of shape (n, d), dense or sparse, and class labels y of shape (n,); returns self.
@@ -203,7 +173,7 @@ class RobustKernelClassifier(
         y : Dask array or series, with a Dask collection only
             Its blocks must be those of ``batches``.
 
-        Raises ValueError as :meth:`fit`, naming the batch, where batches change between passes, and for a checkpoint.
+        Raises ValueError as :meth:`fit`, naming the batch, and where batches change between passes.
         """
         budget = Budget(self.max_time, progress=self.progress, name=type(self).__name__)
         share = check_robust_parameters(self)

@@ -10,15 +10,15 @@ from buttress._callbacks import CallbackSupportMixin, Report, showing, step_call
 from buttress._checks import Array, check_count, check_X_y, warn_user
 from buttress._documented import Documented
 from buttress._predicting import ExpansionValues, sparse_or_dense
+from buttress._state import Attribute, State
 from buttress.certainty.intervals import ExpansionIntervals, HeldOutFits, hold_out
-from buttress.checkpoints.resumable import resumable
 from buttress.kernels import is_precomputed
 from buttress.robust.batches import batched_table
 from buttress.robust.design import Design, check_robust_parameters, fit_setting, given
 from buttress.robust.misleading import enough, warn_of_misleading
 from buttress.robust.regression_fit import Found, least_residual_scale, place_explains, robust_fit
 from buttress.robust.regression_search import Task
-from buttress.robust.report import row_keys
+from buttress.robust.report import OF_ROWS, row_keys
 from buttress.solvers.contamination.residual_law import Limits
 from buttress.solvers.contamination.share_interval import around, residual_shares
 from buttress.solvers.contamination.trimmed import lts_scale
@@ -60,46 +60,6 @@ class RobustKernelRegressor(
     progress : bool, default=False
         Show a progress line.
     random_state : int, RandomState or None
-    checkpoint : str or None, default=None
-        Folder in which the fit keeps, every few seconds, what it needs to go on if its process is killed.
-    resume : bool or "approximately", default=False
-        True: go on from what ``checkpoint`` holds of this fit, to the same bits, or start if it holds nothing.
-        "approximately" accepts other versions or threads.
-
-    Attributes
-    ----------
-    inlier_mask_ : bool array of shape (n,)
-        Training rows taken as good.
-    outlier_proba_ : array of shape (n,)
-        Probability that a row is corrupt.
-    weights_ : array of shape (n,)
-        Weight of each row in the last fit, 0 to 1.
-    loo_residual_ : array of shape (n,)
-        y_i minus what the fit without row i predicts for it, rows of equal x being left out with it. With more than
-        20 rows a landmark the correction is estimated, except where it is large.
-    loo_sigma_ : array of shape (n,)
-        The same in standard deviations to be expected of it.
-    scale_ : float
-        Scale of the noise of the good rows.
-    contamination_ : float
-        Share of corrupt rows: the mean of ``outlier_proba_``, or the number given.
-    contamination_interval_ : array of shape (2,)
-        Meant to hold the share with probability .9, as far as corrupt rows contradict the others: those that lie within
-        the noise cannot be counted. In trials it did so in .86 of fits, those with heavy tails left out. From the
-        likelihood of all shares (``solvers/contamination/share_interval.py``); the lower end is 0 where the plain fit
-        stays.
-    agreement_ : array of shape (n,)
-        Share of the starts that judge the row as ``inlier_mask_`` does; 1 where the fit is not exact.
-    alpha_ : float
-    clean_ : bool
-        Whether the guard found nothing wrong.
-    row_keys_ : array of shape (n,)
-        One number a row, by which :func:`outlier_report` recognises the training rows.
-    held_out_ : HeldOutFits
-        What :meth:`predict_interval` needs: fits without a tenth of the rows each. On landmarks, or when ``max_time``
-        is up, leave-one-out residuals take their place.
-    n_iter_ : int
-        Iterations of the mixture fit.
 
     References
     ----------
@@ -118,6 +78,20 @@ class RobustKernelRegressor(
     (12, True)
     """
 
+    _state = State(
+        *OF_ROWS,
+        Attribute("loo_residual_", "real", "n_rows",
+                  "y_i minus what the fit without row i predicts for it, rows of equal x being left out with it. With "
+                  "more than 20 rows a landmark the correction is estimated, except where it is large."),
+        Attribute("loo_sigma_", "real", "n_rows", "The same in standard deviations to be expected of it."),
+        Attribute("alpha_", "nonnegative", meaning="The ridge."),
+        Attribute("intercept_", "finite"),
+        Attribute("expansion_", "part", of="KernelExpansion", shares="n_features",
+                  meaning="The prediction as a function of rows, for attacks."),
+        Attribute("held_out_", "part", "one or none", of="HeldOutFits",
+                  meaning="What :meth:`predict_interval` needs: fits without a tenth of the rows each. On landmarks, "
+                          "or when ``max_time`` is up, leave-one-out residuals take their place."))
+
     def __init__(
         self,
         *,
@@ -133,8 +107,6 @@ class RobustKernelRegressor(
         max_time: float | None = None,
         progress: bool = False,
         random_state: Any = None,
-        checkpoint: str | None = None,
-        resume: bool | str = False,
     ):
         self.contamination = contamination
         self.alpha = alpha
@@ -148,14 +120,11 @@ class RobustKernelRegressor(
         self.max_time = max_time
         self.progress = progress
         self.random_state = random_state
-        self.checkpoint = checkpoint
-        self.resume = resume
 
     def __sklearn_tags__(self) -> Any:
         return sparse_or_dense(super().__sklearn_tags__(), is_precomputed(self.kernel))
 
     @all_or_nothing
-    @resumable
     @with_callbacks
     def fit(self, X: Any, y: Any) -> "RobustKernelRegressor":
         """Fit to X of shape (n, d), dense or sparse, and real targets y of shape (n,); returns self.
@@ -189,7 +158,7 @@ class RobustKernelRegressor(
         y : Dask array or series, with a Dask collection only
             Its blocks must be those of ``batches``.
 
-        Raises ValueError as :meth:`fit`, naming the batch, where batches change between passes, and for a checkpoint.
+        Raises ValueError as :meth:`fit`, naming the batch, and where batches change between passes.
         """
         budget = Budget(self.max_time, progress=self.progress, name=type(self).__name__)
         share = check_robust_parameters(self)

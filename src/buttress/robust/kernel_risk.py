@@ -68,8 +68,6 @@ class KernelRisk(Documented, CallbackSupportMixin, BaseEstimator):
         max_time: float | None = None,
         random_state: RandomStateLike = None,
         progress: bool = False,
-        checkpoint: str | None = None,
-        resume: bool | str = False,
     ):
         self.risk = risk
         self.alpha = alpha
@@ -88,8 +86,6 @@ class KernelRisk(Documented, CallbackSupportMixin, BaseEstimator):
         self.max_time = max_time
         self.random_state = random_state
         self.progress = progress
-        self.checkpoint = checkpoint
-        self.resume = resume
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -8,12 +8,10 @@ from scipy.linalg import lstsq
 
 from buttress._checks import Array
 from buttress._rows import SAMPLES, equal_rows
-from buttress.checkpoints.memory import Memory
 from buttress.robust.tuning import LINEAR
 from buttress.solvers.contamination.residual_law import Explained, Limits, explain, gains_enough, reweighted_steps
 from buttress.solvers.contamination.trimmed import concentrate, lts_scale, m_steps, smallest, within
 from buttress.solvers.contamination.tuning import GUARD, TRIMMING
-from buttress.solvers.ridge.kept import kept_with
 from buttress.solvers.ridge.leave_one_out import FeatureRidge, Fit
 from buttress.solvers.run import Budget
 
@@ -89,7 +87,7 @@ def linear_fit(rows: Rows, n_starts: int, max_iter: int, rng: np.random.RandomSt
     part = rows
     if len(rows.y) > SAMPLES.rows:
         part = rows.drawn(rng.choice(len(rows.y), SAMPLES.rows, replace=False))
-    fits, ends = _kept_starts(part, n_starts, rng, budget)
+    fits, ends = least_trimmed(part, n_starts=n_starts, rng=rng, budget=budget)
     votes = np.array([within(rows.y - rows.ridge.Z @ coef, TRIMMING.good_within, rows.limits.floor) for coef in ends])
     robust = budget.attempt(
         lambda: _efficient(rows, part, fits, max_iter, budget), otherwise=lambda: None,
@@ -131,19 +129,6 @@ def looked_again(fit: Fit, known: Explained, limits: Limits) -> Explained:
     return replace(known, law=law, responsibility=responsibility)
 
 
-def _kept_starts(
-    part: Rows, n_starts: int, rng: np.random.RandomState, budget: Budget
-) -> tuple[list[Fit], list[Array]]:
-    """Return :func:`least_trimmed`, or what the checkpoint of the fit keeps of it; it is the last to draw from rng."""
-
-    def trimmed() -> Memory:
-        fits, ends = least_trimmed(part, n_starts=n_starts, rng=rng, budget=budget)
-        return {"fits": [vars(fit) for fit in fits], "ends": ends}
-
-    found = kept_with(part.ridge, ["starts", part.y, n_starts], trimmed)
-    return [Fit(**fit) for fit in found["fits"]], found["ends"]
-
-
 def _efficient(rows: Rows, part: Rows, fits: list[Fit], max_iter: int, budget: Budget) -> MFit:
     """Return the M-fit to all rows from fits to some, of which the last is the cautious one."""
     cautious = _m_fit(part, fits[-1], max_iter, budget)
@@ -162,14 +147,9 @@ def _m_fit(rows: Rows, start: Fit, max_iter: int, budget: Budget) -> MFit:
     correction = np.sqrt(rows.h / (rows.h - spent))
     scale = max(lts_scale(residual, len(residual) // 2 + 1) * correction, rows.limits.floor)
     steps = m_steps(rows.ridge, rows.y, residual, alpha=rows.alpha, scale=scale)
-
-    def settled() -> Memory:
-        outcome = budget.run(steps, tol=LINEAR.settled, max_iter=max_iter, warn=("max_iter",))
-        return {"fit": vars(outcome.state[0]), "n_iter": outcome.n_iter}
-
-    found = kept_with(rows.ridge, ["m", residual, scale], settled)
-    fit = Fit(**found["fit"])
-    return MFit(fit, rows.explained(fit), max(found["n_iter"], 1))
+    outcome = budget.run(steps, tol=LINEAR.settled, max_iter=max_iter, warn=("max_iter",))
+    fit = outcome.state[0]
+    return MFit(fit, rows.explained(fit), max(outcome.n_iter, 1))
 
 
 def plainly_contaminated(plain: Explained, robust: Explained) -> bool:

@@ -19,21 +19,20 @@ from buttress._checks import (
 )
 from buttress._documented import Documented
 from buttress._rows import equal_rows
+from buttress._state import Attribute, State
 from buttress._threads import threads_for
 from buttress._types import MatrixLike
-from buttress.certainty.intervals import HeldOutFits, held_out_of, hold_out, interval
-from buttress.checkpoints.resumable import resumable
+from buttress.certainty.intervals import hold_out, interval
 from buttress.robust.columns import ColumnUnits, robust_columns
 from buttress.robust.design import warn_of_near_copies
 from buttress.robust.kernel_regressor import centre_and_spread, chosen_inliers, share_interval
 from buttress.robust.linear_fit import LinearFit, Rows, linear_fit, trimmed_size
 from buttress.robust.misleading import warn_of_misleading
 from buttress.robust.regression_fit import least_residual_scale
-from buttress.robust.report import row_keys
+from buttress.robust.report import OF_ROWS, row_keys
 from buttress.robust.summary import LinearSummary, estimate_of, summary_of
 from buttress.solvers.contamination.residual_law import Limits
 from buttress.solvers.contamination.share_interval import residual_shares
-from buttress.solvers.ridge.kept import kept_with
 from buttress.solvers.ridge.leave_one_out import FeatureRidge
 from buttress.solvers.run import Budget, all_or_nothing
 
@@ -69,21 +68,6 @@ class RobustLinearRegressor(Documented, CallbackSupportMixin, RegressorMixin, Ba
     progress : bool, default=False
         Show a progress line.
     random_state : int, RandomState or None
-    checkpoint, resume
-        As in :class:`buttress.RobustKernelRegressor`.
-
-    Attributes
-    ----------
-    coef_ : array of shape (d,)
-    intercept_ : float
-    inlier_mask_, outlier_proba_, weights_, loo_residual_, loo_sigma_, scale_, contamination_, contamination_interval_,
-    agreement_, row_keys_
-        As in :class:`buttress.RobustKernelRegressor`; ``weights_`` are 0 where the bisquare rejects a row, 1 throughout
-        where the plain fit stays.
-    held_out_, mm_
-        Fits without a tenth of the rows each, for :meth:`predict_interval`; the estimate that :meth:`summary` shows.
-    clean_, n_iter_
-        Whether the guard found nothing wrong; iterations of the M-step.
 
     References
     ----------
@@ -104,6 +88,16 @@ class RobustLinearRegressor(Documented, CallbackSupportMixin, RegressorMixin, Ba
     array([ 3., -1.])
     """
 
+    _state = State(
+        *OF_ROWS,
+        Attribute("coef_", "finite", "n_features"),
+        Attribute("intercept_", "finite"),
+        Attribute("loo_residual_", "real", "n_rows", "y_i minus what the fit without row i predicts for it."),
+        Attribute("loo_sigma_", "real", "n_rows", "The same in standard deviations to be expected of it."),
+        Attribute("held_out_", "part", "one or none", of="HeldOutFits",
+                  meaning="Fits without a tenth of the rows each, for :meth:`predict_interval`."),
+        Attribute("mm_", "part", "one or none", of="MMEstimate", meaning="The estimate that :meth:`summary` shows."))
+
     def __init__(
         self,
         *,
@@ -115,8 +109,6 @@ class RobustLinearRegressor(Documented, CallbackSupportMixin, RegressorMixin, Ba
         max_time: float | None = None,
         progress: bool = False,
         random_state: Any = None,
-        checkpoint: str | None = None,
-        resume: bool | str = False,
     ):
         self.contamination = contamination
         self.alpha = alpha
@@ -126,11 +118,8 @@ class RobustLinearRegressor(Documented, CallbackSupportMixin, RegressorMixin, Ba
         self.max_time = max_time
         self.progress = progress
         self.random_state = random_state
-        self.checkpoint = checkpoint
-        self.resume = resume
 
     @all_or_nothing
-    @resumable
     @with_callbacks
     def fit(self, X: Any, y: Any) -> "RobustLinearRegressor":
         """Fit to X of shape (n, d) and real targets y of shape (n,); returns self.
@@ -162,8 +151,7 @@ class RobustLinearRegressor(Documented, CallbackSupportMixin, RegressorMixin, Ba
         with threads_for(Z.size * Z.shape[1]):
             found = linear_fit(rows, self.n_starts, self.max_iter, rng, budget)
             weight = np.ones(len(y)) if found.clean else found.known.responsibility
-            held = HeldOutFits(**kept_with(ridge, ["held out", found.fit.coef], lambda: vars(hold_out(
-                ridge, scaled, found.fit, self.alpha, groups=ridge.groups, by_folds=True, weight=weight))))
+            held = hold_out(ridge, scaled, found.fit, self.alpha, groups=ridge.groups, by_folds=True, weight=weight)
             self.mm_ = estimate_of(ridge, scaled, np.array([found.fit.coef, *found.ends]), columns, middle)
         budget.tell(found.n_iter)
         for name, value in _described(columns, found.fit.coef, middle).items():
@@ -216,7 +204,7 @@ class RobustLinearRegressor(Documented, CallbackSupportMixin, RegressorMixin, Ba
         Raises ValueError for a coverage outside (0, 1), or with fewer rows than coverage / (1 - coverage).
         """
         check_is_fitted(self)
-        held = held_out_of(self)
+        held = self.held_out_
         return interval(held, check_X(self, X) @ held.coef + held.intercept, coverage)
 
 

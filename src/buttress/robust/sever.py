@@ -28,6 +28,7 @@ from buttress._checks import (
 )
 from buttress._documented import Documented
 from buttress._rows import distinct_rows
+from buttress._state import Attribute, State
 from buttress._types import (
     Labels,
     MatrixLike,
@@ -37,7 +38,6 @@ from buttress._types import (
     Trainable,
     VectorLike,
 )
-from buttress.checkpoints.resumable import resumable
 from buttress.features import landmarks, nystroem
 from buttress.kernels import (
     Kernel,
@@ -76,8 +76,6 @@ class Sever(Documented, MetaEstimatorMixin, BaseEstimator):
         degree: float = 3,
         coef0: float = 0.0,
         random_state: RandomStateLike = None,
-        checkpoint: str | None = None,
-        resume: bool | str = False,
     ):
         self.estimator = estimator
         self.contamination = contamination
@@ -90,8 +88,6 @@ class Sever(Documented, MetaEstimatorMixin, BaseEstimator):
         self.degree = degree
         self.coef0 = coef0
         self.random_state = random_state
-        self.checkpoint = checkpoint
-        self.resume = resume
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -198,19 +194,6 @@ class SeverRegressor(RegressorMixin, Sever):
         the given estimator if it has one, else a linear one. Above 5,000 rows gradients use 1,000 Nystroem features.
     random_state : int, RandomState or None
         For ``rule="random"``.
-    checkpoint : str or None, default=None
-        Folder in which the fit keeps, every few seconds, what it needs to go on if its process is killed.
-    resume : bool or "approximately", default=False
-        True: go on from what ``checkpoint`` holds of this fit, to the same bits, or start if it holds nothing.
-        "approximately" accepts other versions or threads.
-
-    Attributes
-    ----------
-    estimator_ : the last model
-    inlier_mask_ : bool array of shape (n,)
-        Training rows it was fitted on.
-    n_iter_ : int
-        Rounds run.
 
     References
     ----------
@@ -228,8 +211,12 @@ class SeverRegressor(RegressorMixin, Sever):
     0
     """
 
+    _state = State(
+        Attribute("estimator_", "part", of="BaseEstimator", shares="n_features", meaning="The last model."),
+        Attribute("inlier_mask_", "bool", "n_rows", "Training rows it was fitted on."),
+        Attribute("n_iter_", "count", meaning="Rounds run."))
+
     @all_or_nothing
-    @resumable
     def fit(self, X: MatrixLike, y: VectorLike, **metadata: Any) -> "SeverRegressor":
         """Fit to X of shape (n, d), sparse where the estimator takes that, and real targets y (n,); returns self.
 
@@ -272,16 +259,10 @@ class SeverClassifier(ClassifierMixin, Sever):
         What is fitted, cloned each round.
     share : float in [0, 1), default=contamination / n_rounds
         What ``rule="share"`` drops each round.
-    contamination, rule, tolerance, n_rounds, kernel, gamma, degree, coef0, random_state, checkpoint, resume
+    contamination, rule, tolerance, n_rounds, kernel, gamma, degree, coef0, random_state
         As in :class:`SeverRegressor`.
     balanced : bool, default=True
         Score and drop rows within each class. Otherwise a whole class may be dropped.
-
-    Attributes
-    ----------
-    classes_ : array of shape (n_classes,)
-    estimator_, inlier_mask_, n_iter_
-        As in :class:`SeverRegressor`.
 
     References
     ----------
@@ -296,6 +277,12 @@ class SeverClassifier(ClassifierMixin, Sever):
     >>> bool(SeverClassifier(contamination=0.1).fit(X, y).score(X, y) > 0.9)
     True
     """
+
+    _state = State(
+        Attribute("classes_", "label", "n_classes"),
+        Attribute("estimator_", "part", of="BaseEstimator", shares="n_features", meaning="The last model."),
+        Attribute("inlier_mask_", "bool", "n_rows", "Training rows it was fitted on."),
+        Attribute("n_iter_", "count", meaning="Rounds run."))
 
     def __init__(
         self,
@@ -312,16 +299,13 @@ class SeverClassifier(ClassifierMixin, Sever):
         degree: float = 3,
         coef0: float = 0.0,
         random_state: RandomStateLike = None,
-        checkpoint: str | None = None,
-        resume: bool | str = False,
     ):
         super().__init__(estimator, contamination=contamination, rule=rule, share=share, tolerance=tolerance,
                          n_rounds=n_rounds, kernel=kernel, gamma=gamma, degree=degree, coef0=coef0,
-                         random_state=random_state, checkpoint=checkpoint, resume=resume)
+                         random_state=random_state)
         self.balanced = balanced
 
     @all_or_nothing
-    @resumable
     def fit(self, X: MatrixLike, y: VectorLike, **metadata: Any) -> "SeverClassifier":
         """Fit to X of shape (n, d), sparse where the estimator takes that, and class labels y (n,); returns self.
 

@@ -73,8 +73,6 @@ def estimate_of(ridge: FeatureRidge, y: Array, starts: Array, units: ColumnUnits
 
 def summary_of(model: Summarised, coverage: object) -> LinearSummary:
     """Return the table of a fitted linear model; ValueError where it holds no estimate."""
-    if not hasattr(model, "mm_"):
-        raise ValueError("This RobustLinearRegressor was fitted by a version without summaries. Fit it again.")
     if model.mm_ is None:
         raise ValueError("There are no standard errors: the rows are no more than the columns, columns depend on "
                          "others, or half of the rows lie on one plane. Drop columns, or add rows.")

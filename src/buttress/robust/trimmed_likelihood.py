@@ -8,11 +8,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from buttress._callbacks import Report, step_callback, with_callbacks
 from buttress._checks import Array, check_classes, check_contamination, check_number, check_option, check_X_y
+from buttress._state import Attribute, State
 from buttress._types import Labels, MatrixLike, VectorLike
-from buttress.checkpoints.resumable import resumable
 from buttress.expansion import KernelExpansion, binary_contrasts
 from buttress.kernels import Linear
 from buttress.robust.crr_stir import LinearModel
+from buttress.robust.report import OF_RUN
 from buttress.solvers.contamination.trimmed_likelihood import FAMILIES, trimmed_likelihood
 from buttress.solvers.run import all_or_nothing
 
@@ -21,16 +22,13 @@ class TrimmedLikelihood(LinearModel):
     """The parameters and the alternation of the two trimmed-likelihood estimators."""
 
     def __init__(self, *, contamination: float = 0.2, radius: float | None = None, fit_intercept: bool = True,
-                 max_iter: int = 100, max_time: float | None = None, progress: bool = False,
-                 checkpoint: str | None = None, resume: bool | str = False):
+                 max_iter: int = 100, max_time: float | None = None, progress: bool = False):
         self.contamination = contamination
         self.radius = radius
         self.fit_intercept = fit_intercept
         self.max_iter = max_iter
         self.max_time = max_time
         self.progress = progress
-        self.checkpoint = checkpoint
-        self.resume = resume
 
     def _alternate(self, X: Array, y: Array, family: str, report: Report) -> None:
         """Trim to (1 - 2 contamination) n of the (1 - contamination) n rows of least |y|, and set the coefficients."""
@@ -71,19 +69,6 @@ class TrimmedLikelihoodRegressor(RegressorMixin, TrimmedLikelihood):
         Most alternations (-1 for no limit) and seconds; few are needed.
     progress : bool, default=False
         Show a progress line.
-    checkpoint : str or None, default=None
-        Folder in which the fit keeps, every few seconds, what it needs to go on if its process is killed.
-    resume : bool or "approximately", default=False
-        True: go on from what ``checkpoint`` holds of this fit, to the same bits, or start if it holds nothing.
-        "approximately" accepts other versions or threads.
-
-    Attributes
-    ----------
-    coef_, intercept_ : array of shape (d,), float
-    inlier_mask_ : bool array of shape (n,)
-        Rows kept at the end.
-    objective_, n_iter_, converged_, history_
-        How the run ended; the objective is the trimmed negative log-likelihood.
 
     References
     ----------
@@ -102,16 +87,20 @@ class TrimmedLikelihoodRegressor(RegressorMixin, TrimmedLikelihood):
     array([3.])
     """
 
+    _state = State(
+        *OF_RUN,
+        Attribute("coef_", "finite", "n_features"),
+        Attribute("intercept_", "finite"),
+        Attribute("inlier_mask_", "bool", "n_rows", "Rows kept at the end."))
+
     def __init__(self, *, contamination: float = 0.2, family: str = "normal", radius: float | None = None,
                  fit_intercept: bool = True, max_iter: int = 100, max_time: float | None = None,
-                 progress: bool = False,
-                 checkpoint: str | None = None, resume: bool | str = False):
+                 progress: bool = False):
         super().__init__(contamination=contamination, radius=radius, fit_intercept=fit_intercept, max_iter=max_iter,
-                         max_time=max_time, progress=progress, checkpoint=checkpoint, resume=resume)
+                         max_time=max_time, progress=progress)
         self.family = family
 
     @all_or_nothing
-    @resumable
     @with_callbacks
     def fit(self, X: MatrixLike, y: VectorLike) -> "TrimmedLikelihoodRegressor":
         """Fit to X of shape (n, d) and real targets y of shape (n,); returns self.
@@ -141,13 +130,7 @@ class TrimmedLikelihoodClassifier(ClassifierMixin, TrimmedLikelihood):
 
     Parameters
     ----------
-    contamination, radius, fit_intercept, max_iter, max_time, progress, checkpoint, resume
-        As in :class:`TrimmedLikelihoodRegressor`.
-
-    Attributes
-    ----------
-    classes_ : array of shape (2,)
-    coef_, intercept_, inlier_mask_, objective_, n_iter_, converged_, history_
+    contamination, radius, fit_intercept, max_iter, max_time, progress
         As in :class:`TrimmedLikelihoodRegressor`.
 
     Examples
@@ -160,13 +143,19 @@ class TrimmedLikelihoodClassifier(ClassifierMixin, TrimmedLikelihood):
     True
     """
 
+    _state = State(
+        Attribute("classes_", "label", "2"),
+        *OF_RUN,
+        Attribute("coef_", "finite", "n_features"),
+        Attribute("intercept_", "finite"),
+        Attribute("inlier_mask_", "bool", "n_rows", "Rows kept at the end."))
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.classifier_tags.multi_class = False
         return tags
 
     @all_or_nothing
-    @resumable
     @with_callbacks
     def fit(self, X: MatrixLike, y: VectorLike) -> "TrimmedLikelihoodClassifier":
         """Fit to X of shape (n, d) and labels y of shape (n,) of two classes; returns self.

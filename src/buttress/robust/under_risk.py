@@ -10,18 +10,20 @@ from buttress._callbacks import step_callback, with_callbacks
 from buttress._checks import Array, check_classes, check_number, check_X_y
 from buttress._predicting import ExpansionPredictions, ExpansionValues
 from buttress._rows import equal_rows
+from buttress._state import Attribute, State
 from buttress._types import MatrixLike, RandomStateLike, Rows, VectorLike
 from buttress._weights import check_weights
 from buttress.certainty.calibration import HeldOut
-from buttress.certainty.intervals import ExpansionIntervals, HeldOutFits, check_coverage, hold_out
+from buttress.certainty.conformal import check_coverage
+from buttress.certainty.intervals import ExpansionIntervals, HeldOutFits, hold_out
 from buttress.certainty.one_step import Slopes, kernel_features, kernel_leverages, one_step
 from buttress.certainty.probabilities import Certainty, Probabilities
-from buttress.checkpoints.resumable import resumable
 from buttress.expansion import binary_contrasts, rival_contrasts
 from buttress.kernels import KernelLike, Linear, Precomputed
 from buttress.losses import Logistic, Multinomial, Squared
 from buttress.risks import SHARE_ROUNDING, PerClass, Risk
 from buttress.robust.kernel_risk import KernelRisk
+from buttress.robust.report import OF_RUN
 from buttress.solvers.gradient.descent import StepLike
 from buttress.solvers.gradient.envelope import EnvelopeGradient, envelope_gradient
 from buttress.solvers.gradient.space import Dual
@@ -73,23 +75,6 @@ class KernelRegressor(ExpansionValues, ExpansionIntervals, RegressorMixin, Kerne
         For ``init="glorot"``, ``"normal"`` and the landmarks.
     progress : bool, default=False
         Show a progress line.
-    checkpoint : str or None, default=None
-        Folder in which the fit keeps, every few seconds, what it needs to go on if its process is killed.
-    resume : bool or "approximately", default=False
-        True: go on from what ``checkpoint`` holds of this fit, to the same bits, or start if it holds nothing.
-        "approximately" accepts other versions or threads.
-
-    Attributes
-    ----------
-    dual_coef_ : array of shape (n,) or (n_landmarks,)
-        Coefficients; of a linear kernel ``coef_``, with one more for a coef0 > 0, in its place.
-    intercept_ : float
-    inlier_mask_ : bool array of shape (n,)
-        Training rows that are kept: those with at least half the weight of the heaviest.
-    weights_ : array of shape (n,)
-        Weight of each training row at the solution, summing to 1.
-    objective_, n_iter_, converged_, history_
-        How the descent ended.
 
     References
     ----------
@@ -106,6 +91,23 @@ class KernelRegressor(ExpansionValues, ExpansionIntervals, RegressorMixin, Kerne
     >>> int((~model.inlier_mask_[::5]).sum())
     10
     """
+
+    _state = State(
+        Attribute("dual_coef_", "finite", "n_centers or n_centers, *",
+                  "Coefficients, a column a class beyond two; of a linear kernel ``coef_``, with one more for a coef0 "
+                  "> 0, in its place."),
+        Attribute("inlier_mask_", "bool", "n_rows",
+                  "Training rows that are kept: those with at least half the weight of the heaviest."),
+        Attribute("weights_", "nonnegative", "n_rows",
+                  "Weight of each training row at the solution, summing to 1."),
+        *OF_RUN,
+        Attribute("intercept_", "finite"),
+        Attribute("expansion_", "part", of="KernelExpansion", shares="n_features",
+                  meaning="The prediction as a function of rows, for attacks."),
+        Attribute("held_out_", "part", of="HeldOutFits", meaning="What the intervals are made of.",
+                  when="once predict_interval was called"),
+        Attribute("_targets", "finite", "n_rows"),
+        Attribute("_row_weights", "nonnegative", "n_rows"))
 
     def __init__(
         self,
@@ -128,17 +130,14 @@ class KernelRegressor(ExpansionValues, ExpansionIntervals, RegressorMixin, Kerne
         max_time: float | None = None,
         random_state: RandomStateLike = None,
         progress: bool = False,
-        checkpoint: str | None = None,
-        resume: bool | str = False,
     ):
         super().__init__(risk=risk, alpha=alpha, kernel=kernel, degree=degree, gamma=gamma, coef0=coef0,
                          acceleration=acceleration, momentum=momentum, step=step, radius=radius, init=init,
                          n_landmarks=n_landmarks, tol=tol, max_iter=max_iter, max_time=max_time,
-                         random_state=random_state, progress=progress, checkpoint=checkpoint, resume=resume)
+                         random_state=random_state, progress=progress)
         self.fit_intercept = fit_intercept
 
     @all_or_nothing
-    @resumable
     @with_callbacks
     def fit(self, X: MatrixLike, y: VectorLike, sample_weight: VectorLike | None = None) -> "KernelRegressor":
         """Fit to X of shape (n, d) and real targets y of shape (n,); returns self.
@@ -268,23 +267,6 @@ class KernelClassifier(Probabilities, ExpansionPredictions, ClassifierMixin, Ker
         For ``init="glorot"``, ``"normal"`` and the landmarks.
     progress : bool, default=False
         Show a progress line.
-    checkpoint : str or None, default=None
-        Folder in which the fit keeps, every few seconds, what it needs to go on if its process is killed.
-    resume : bool or "approximately", default=False
-        True: go on from what ``checkpoint`` holds of this fit, to the same bits, or start if it holds nothing.
-        "approximately" accepts other versions or threads.
-
-    Attributes
-    ----------
-    classes_ : array of shape (n_classes,)
-    dual_coef_ : array of shape (n or n_landmarks,), with a column a class beyond two
-        Coefficients; of a linear kernel ``coef_``, with one more for a coef0 > 0, in its place.
-    inlier_mask_ : bool array of shape (n,)
-        Training rows that are kept: those with at least half the weight of the heaviest.
-    weights_ : array of shape (n,)
-        Weight of each training row at the solution, summing to 1.
-    objective_, n_iter_, converged_, history_
-        How the descent ended.
 
     References
     ----------
@@ -299,6 +281,20 @@ class KernelClassifier(Probabilities, ExpansionPredictions, ClassifierMixin, Ker
     >>> bool(model.score(X, y) > 0.9)
     True
     """
+
+    _state = State(
+        Attribute("dual_coef_", "finite", "n_centers or n_centers, *",
+                  "Coefficients, a column a class beyond two; of a linear kernel ``coef_``, with one more for a coef0 "
+                  "> 0, in its place."),
+        Attribute("inlier_mask_", "bool", "n_rows",
+                  "Training rows that are kept: those with at least half the weight of the heaviest."),
+        Attribute("weights_", "nonnegative", "n_rows",
+                  "Weight of each training row at the solution, summing to 1."),
+        *OF_RUN,
+        Attribute("expansion_", "part", of="KernelExpansion", shares="n_features, n_scores",
+                  meaning="The scores as a function of rows, for attacks."),
+        Attribute("contrasts_", "finite", "n_classes, *, n_scores",
+                  "``contrasts_[c] @ scores`` are the leads of class c over its rivals."))
 
     def __init__(
         self,
@@ -321,17 +317,14 @@ class KernelClassifier(Probabilities, ExpansionPredictions, ClassifierMixin, Ker
         max_time: float | None = None,
         random_state: RandomStateLike = None,
         progress: bool = False,
-        checkpoint: str | None = None,
-        resume: bool | str = False,
     ):
         super().__init__(risk=risk, alpha=alpha, kernel=kernel, degree=degree, gamma=gamma, coef0=coef0,
                          acceleration=acceleration, momentum=momentum, step=step, radius=radius, init=init,
                          n_landmarks=n_landmarks, tol=tol, max_iter=max_iter, max_time=max_time,
-                         random_state=random_state, progress=progress, checkpoint=checkpoint, resume=resume)
+                         random_state=random_state, progress=progress)
         self.balanced = balanced
 
     @all_or_nothing
-    @resumable
     @with_callbacks
     def fit(self, X: MatrixLike, y: VectorLike, sample_weight: VectorLike | None = None) -> "KernelClassifier":
         """Fit to X of shape (n, d) and class labels y of shape (n,); returns self.

@@ -4,10 +4,10 @@ import time
 from collections.abc import Generator
 from contextlib import AbstractContextManager, nullcontext
 
-from buttress.checkpoints.journal import Journal, Record, columns_of, current_journal, journal_of_fit
+from buttress.checkpoints.journal import Journal, current_journal, journal_of_fit
 from buttress.checkpoints.memory import Memory
 from buttress.solvers.steps import Restartable, Step, Steps
-from buttress.solvers.watch import Watch
+from buttress.solvers.watch import Record, Watch
 
 SHARE = 0.005  # of the time of a run that memories may take which are perhaps not written
 FROM_OUTSIDE = ("max_time", "stopped")  # ends of a run that another time would not come at the same step
@@ -41,7 +41,8 @@ class Keeper:
             return
         first = next(self.run)
         self.start = float(first.objective).hex()
-        record = self.journal.saved(self.number, self.start)
+        found = self.journal.saved(self.number, self.start)
+        record = None if found is None else Record(**found)
         if record is None:
             yield first
         else:
@@ -72,7 +73,7 @@ class Keeper:
             return over
         from_outside = over and self.watch.outcome.status in FROM_OUTSIDE
         if from_outside or (due and not over):
-            self.journal.keep(self.number, self._record(""))
+            self.journal.keep(self.number, self.start, self._record(""))
         self.journal.cut |= from_outside
         return over
 
@@ -92,14 +93,13 @@ class Keeper:
     def end(self) -> None:
         """Keep how the run ended."""
         if self.journal is not None and self.last is not None and self.best is not None and not self.restored:
-            self.journal.end(self.number, self._record(self.watch.outcome.status))
+            self.journal.end(self.number, self.start, self._record(self.watch.outcome.status))
 
-    def _record(self, status: str) -> Record:
+    def _record(self, status: str) -> Memory:
         assert self.best is not None, "the first step is the best so far"
         assert self.last is not None, "a step was noted"
         outcome = self.watch.outcome
-        return Record(self.start, self.best, self.last, outcome.n_iter, self.watch.seconds, status,
-                      columns_of(outcome.history))
+        return vars(Record(self.best, self.last, outcome.n_iter, self.watch.seconds, status, list(outcome.history)))
 
 
 def cut_short() -> None:

@@ -23,7 +23,11 @@ class Step:
     objective : float
         What is minimised; the state with the least is the best.
     gap : float or None
-        How far from optimal, in the algorithm's own measure, where it has one. At most ``tol`` means converged.
+        The duality gap, as a share of the objective, where the algorithm bounds the optimum. At most ``tol`` means
+        converged.
+    violation : float or None
+        By how much the conditions of optimality are violated, for algorithms that know that: the largest KKT violation,
+        or the norm of the gradient as a share of the first one. At most ``tol`` means converged.
     change : float or None
         How much the last iteration changed, for algorithms that can tell no more. At most ``tol`` means converged.
     done : bool
@@ -40,6 +44,7 @@ class Step:
     state: Any
     objective: float
     gap: float | None = None
+    violation: float | None = None
     change: float | None = None
     done: bool = False
     iterations: int = 1
@@ -48,12 +53,12 @@ class Step:
 
     def converged(self, tol: float) -> bool:
         """Say whether the algorithm is done, or within ``tol`` by its own measure."""
-        return self.done or any(measure is not None and measure <= tol for measure in (self.gap, self.change))
+        return self.done or any(measure <= tol for measure in self.measures.values())
 
     @property
     def measures(self) -> dict[str, float]:
         """The measures that the algorithm has, by name."""
-        named = {"gap": self.gap, "change": self.change}
+        named = {"gap": self.gap, "violation": self.violation, "change": self.change}
         return {name: value for name, value in named.items() if value is not None}
 
     def measured(self) -> str:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from buttress.checkpoints.journal import Record, history_of
+from buttress.checkpoints.memory import Memory
 from buttress.solvers.steps import Step
 
 
@@ -24,6 +24,29 @@ class Outcome:
     @property
     def converged(self) -> bool:
         return self.status == "converged"
+
+
+@dataclass
+class Record:
+    """What is kept of one run.
+
+    Parameters
+    ----------
+    best, last : Memory
+        Of the best step, whose state is the outcome, and of the last one, from which the algorithm goes on.
+    n_iter, seconds : number
+        Of the run so far.
+    status : str
+        How it ended, empty while it goes on.
+    history : list of dict
+    """
+
+    best: Memory
+    last: Memory
+    n_iter: int
+    seconds: float
+    status: str
+    history: list[dict[str, float]]
 
 
 @dataclass
@@ -74,13 +97,12 @@ class Watch:
         self.outcome.gap = float("inf") if best.gap is None else best.gap
         return self.outcome
 
-
     def go_on_from(self, record: Record, best: Step) -> None:
         """Take over what an earlier run of the same problem knew."""
         self.best = best
         self.earlier = record.seconds
         self.outcome.n_iter = record.n_iter
-        self.outcome.history = history_of(record.history)
+        self.outcome.history = record.history
         self.outcome.status = record.status or self.outcome.status
 
 

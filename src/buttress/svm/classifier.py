@@ -9,11 +9,12 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
-from buttress._callbacks import CallbackSupportMixin, showing, step_callback, with_callbacks
+from buttress._callbacks import CallbackSupportMixin, step_callback, with_callbacks
 from buttress._checks import Array, check_classes, check_option, check_X_y
 from buttress._documented import CLASSIFIER, advises
 from buttress._predicting import rows_to_score, sparse_or_dense
 from buttress._rows import equal_rows
+from buttress._state import Attribute, Lengths, State
 from buttress._types import DenseOrSparse, MatrixLike
 from buttress._weights import check_weights, class_weights
 from buttress.certainty.calibration import HeldOut
@@ -21,20 +22,26 @@ from buttress.certainty.probabilities import Certainty, Probabilities
 from buttress.checkpoints.resumable import resumable
 from buttress.gram.rows import KernelRows
 from buttress.kernels import Kernel, fitted_kernel, is_precomputed
-from buttress.solvers.qp.machines import Start, SVMSolution, classifier_qp, hard_margin
-from buttress.solvers.qp.solve import solve
+from buttress.solvers.qp.program import Start, classifier_qp
+from buttress.solvers.qp.solve import SVMSolution, hard_margin, solve
 from buttress.solvers.run import all_or_nothing, countdown
 from buttress.svm.device import scorer
 from buttress.svm.indefinite import Settled, settled_on
 from buttress.svm.left_out import Solved, left_out, left_out_scores
-from buttress.svm.machine import as_input, check_machine, kernel_rows, limits_of, recalled, remember
+from buttress.svm.machine import OF_MACHINES, as_input, check_machine, kernel_rows, limits_of, recalled, remember
 from buttress.svm.multiclass import Codes, class_pairs, votes
 from buttress.svm.selection import LOO, choose
 from buttress.svm.task import Task
 
 
+def _check_codes(model: "SVC", lengths: Lengths) -> None:
+    """Raise ValueError where a row left out has the number of no class."""
+    if hasattr(model, "_left_out") and model._left_out.codes.max(initial=0) >= len(model.classes_):
+        raise ValueError("SVC._left_out has the code of a class that there is not.")
+
+
 class SVC(Probabilities, CallbackSupportMixin, ClassifierMixin, BaseEstimator):
-    """Kernel support vector classifier, exact, with a certificate of optimality.
+    """Kernel support vector classifier, exact, with an optimality gap.
 
     Minimises 1/2 ||w||^2 + sum_i C_i max(0, 1 - y_i (w'phi(x_i) + b)), C_i = C * class weight * sample weight, by block
     decomposition of its dual; more than two classes are split into pairs that vote, as in libsvm, or into one problem
@@ -73,7 +80,7 @@ class SVC(Probabilities, CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         Beyond two classes: one problem a pair of classes, which vote, or one a class against the rest.
     indefinite : {"warn", "raise", "clip", "flip", "shift", "krein"}, default="warn"
         For a kernel that is not positive definite on the data (sigmoid, some functions and Gram matrices): solve to a
-        stationary point with a warning and no certificate, refuse, or change the spectrum of the Gram matrix (up to
+        stationary point with a warning and no optimality gap, refuse, or change the spectrum of the Gram matrix (up to
         5,000 rows): negative eigenvalues to 0, to their absolute values, all shifted up, or the Krein-space machine.
     warm_start : bool, default=False
         Start from the previous fit's solution if it had as many rows; they should be the same rows in the same order.
@@ -93,35 +100,6 @@ class SVC(Probabilities, CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         True: go on from what ``checkpoint`` holds of this fit, to the same bits, or start if it holds nothing.
         "approximately" accepts other versions or threads.
 
-    Attributes
-    ----------
-    classes_ : array of shape (n_classes,)
-    support_, support_vectors_, n_support_
-        Row numbers, rows, and numbers per class of the support vectors, ordered by class.
-    dual_coef_ : array of shape (n_classes - 1, n_SV)
-        y_i alpha_i; laid out as in scikit-learn.
-        One row a class with ``multi_class="ovr"``.
-    intercept_ : array of shape (n_problems,)
-    primal_objective_, dual_objective_, dual_gap_ : float, or array of shape (n_problems,) beyond two classes
-        Both objectives as stated above and their difference, in float64. The optimum lies between them. NaN for an
-        indefinite kernel.
-    converged_ : bool
-        Whether ``tol`` was met and the gap is at most 1e-3 of the primal objective (of an interior-point solution:
-        the latter; with ``gap``, whether that was met).
-    n_iter_ : int
-        Pair updates (interior-point steps), over all problems.
-    n_kernel_rows_ : float
-        Kernel rows computed, in whole rows of all training rows.
-    n_negative_curvature_ : int
-        Pair updates along which the kernel curved downwards: 0 for a positive definite one.
-    history_ : list of dict
-        n_iter, seconds, gap and objective after each block (the last problem).
-    C_, gamma_, loo_error_ : float
-        With "loo": what was chosen, and the share of the rows that are misclassified when they are left out.
-    loo_decision_ : array of shape (n,), or (n, n_problems) beyond two classes
-        Score of each training row under the fit without it, computed when first asked for: exact for rows that are no
-        support vectors, else as long as the same rows stay on their bounds.
-
     References
     ----------
     Fan, Chen & Lin, Working set selection using second order information, JMLR 6, 2005.
@@ -135,6 +113,25 @@ class SVC(Probabilities, CallbackSupportMixin, ClassifierMixin, BaseEstimator):
     >>> bool(model.dual_gap_ <= 1e-3 * model.primal_objective_)
     True
     """
+
+    _state = State(
+        Attribute("classes_", "label", "n_classes", "The labels, sorted."),
+        Attribute("support_", "index", "n_support", "Row numbers of the support vectors, ordered by class.",
+                  below="n_rows"),
+        Attribute("support_vectors_", "finite", "n_support, n_features", "Their rows."),
+        Attribute("n_support_", "count", "n_classes", "How many there are of each class."),
+        Attribute("dual_coef_", "finite", "*, n_support",
+                  "y_i alpha_i; laid out as in scikit-learn, n_classes - 1 rows. One row a class with "
+                  '``multi_class="ovr"``.'),
+        Attribute("intercept_", "finite", "n_scores", "One a problem."),
+        *OF_MACHINES,
+        Attribute("contrasts_", "finite", "n_classes, *, n_scores",
+                  "``contrasts_[c] @ scores`` are the leads of class c over its rivals."),
+        Attribute("C_", "positive", meaning="The C that was chosen.", when='with "loo"'),
+        Attribute("gamma_", "any", meaning="The gamma that was chosen.", when='with "loo"'),
+        Attribute("loo_error_", "share", meaning="Rows that are misclassified when they are left out.",
+                  unit="share of rows", when='with "loo"'),
+        together=_check_codes)
 
     @advises(**CLASSIFIER)
     def __init__(
@@ -206,7 +203,8 @@ class SVC(Probabilities, CallbackSupportMixin, ClassifierMixin, BaseEstimator):
             return self
         previous = recalled(self) if self.warm_start else None
         task = self._prepare(X, y, sample_weight)
-        self._solve(task, None if previous is None else self._starts(task, previous))
+        starts = None if previous is None else self._starts(task, previous)
+        self._solve(task, starts)
         return self
 
     def _adopt(self, best: "SVC") -> None:
@@ -270,8 +268,8 @@ class SVC(Probabilities, CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         solutions: list[SVMSolution] = []
         for column, (rows, index, y) in enumerate(problems):
             last = column == len(problems) - 1  # only then a step is a model
-            report = showing(task.report, task.at(coef, solutions, index, y)) if last else task.report
-            limits = limits_of(self, report, convex=task.settled.convex, max_time=left(), inner=inner or not last)
+            limits = limits_of(self, convex=task.settled.convex, max_time=left(), inner=inner or not last,
+                               report=task.reporting(coef, solutions, index, y) if last else task.report)
             if np.isinf(self.C):
                 solution = hard_margin(rows, y, limits)
             else:
@@ -302,9 +300,9 @@ class SVC(Probabilities, CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         start[task.order] = coef
         remember(self, start)
         intercept = np.array([solution.intercept for solution in solutions])
+        self._set_certificate(task, solutions)
         for name, value in task.described(coef, intercept).items():
             setattr(self, name, value)
-        self._set_certificate(task, solutions)
 
     def _keep_left_out(self, task: Task, problems: list[Solved]) -> None:
         n = task.X.shape[0]
@@ -371,5 +369,4 @@ class SVC(Probabilities, CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         if not hasattr(self, "expansion_"):
             check_is_fitted(self)
         rows = rows_to_score(self, X, single=True)
-        device = getattr(self, "device", None)  # models pickled by an earlier version have none
-        return rows, scorer(self.expansion_, rows, device)(rows)
+        return rows, scorer(self.expansion_, rows, self.device)(rows)

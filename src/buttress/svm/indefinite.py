@@ -21,7 +21,7 @@ MACHINE_POLICIES = (*POLICIES, "krein")
 
 
 class IndefiniteKernelWarning(UserWarning):
-    """The kernel is not positive definite on these rows: the model is a stationary point without a certificate."""
+    """The kernel is not positive definite on these rows: the model is a stationary point without an optimality gap."""
 
 
 @dataclass
@@ -57,7 +57,7 @@ def settle(kernel: Kernel, X: DenseOrSparse, policy: str) -> Settled:
                 "negative eigenvalues)")
         if policy == "raise":
             raise ValueError(f'{text}. Use another kernel, or indefinite="clip", "flip", "shift" or "krein".')
-        warn_user(f'{text}: the model is a stationary point without a certificate. indefinite="clip", "flip", '
+        warn_user(f'{text}: the model is a stationary point without an optimality gap. indefinite="clip", "flip", '
                   '"shift" or "krein" solves a convex problem instead.', IndefiniteKernelWarning)
         return Settled(kernel, X, False)
     return spectral(kernel, X, policy)

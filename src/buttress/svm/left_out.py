@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from buttress._checks import Array
+from buttress._state import Attribute, State
 from buttress._types import DenseOrSparse, Mask, Rows
 from buttress.certainty.spans import Real, squared_spans
 from buttress.expansion import KernelExpansion
@@ -42,6 +43,17 @@ class LeftOut:
     spans : array of shape (s, k) or None
         Squared distances S_i^2 where they are known already.
     """
+
+    _state = State(
+        Attribute("scores", "real", "n_rows, n_scores"),
+        Attribute("codes", "index", "n_rows", below="n_rows"),
+        Attribute("weight", "nonnegative", "n_rows"),
+        Attribute("support", "index", "n_support", below="n_rows"),
+        Attribute("coef", "finite", "n_support, n_scores"),
+        Attribute("free", "bool", "n_support, n_scores"),
+        Attribute("first", "integer", "n_rows", low=-1, below="n_support"),
+        Attribute("spans", "real", "n_support, n_scores or none"),
+        Attribute("done", "bool"))
 
     scores: Array
     codes: Rows
@@ -78,10 +90,7 @@ class KeepsLeftOut(Protocol):
 
 def left_out_scores(model: KeepsLeftOut) -> Array:
     """Return the scores (n, k) of the training rows of a fitted machine, each left out with its equals."""
-    kept = getattr(model, "_left_out", None)
-    if kept is None:
-        raise ValueError(f"This {type(model).__name__} was fitted by an earlier version, which kept no scores of "
-                         "training rows. Fit it again.")
+    kept = model._left_out
     if kept.done:
         return kept.scores
     kernel = model.expansion_.kernel

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from buttress._checks import Array, check_limits, check_number, check_option
+from buttress._state import Attribute
 from buttress._types import DenseOrSparse
 from buttress.expansion import KernelExpansion
 from buttress.gram.entries import Index
@@ -19,6 +20,29 @@ from buttress.svm.indefinite import MACHINE_POLICIES, Settled
 
 GAP = 1e-3  # of the primal objective: what the duality gap is brought to beside ``tol``
 LARGEST_ENTRY = 1e30  # curvatures and bounds of larger kernels overflow in products
+
+
+# what SVC and SVR hold alike; of one problem an objective is a number, of several an array with one a problem
+OF_MACHINES = (
+    Attribute("primal_objective_", "real", "one or n_problems",
+              "What was reached of the objective above; a number for one problem, else one a problem."),
+    Attribute("dual_objective_", "real", "one or n_problems", "A lower bound of the optimum."),
+    Attribute("dual_gap_", "real", "one or n_problems",
+              "Their difference, in float64: the optimum lies between them. NaN for an indefinite kernel."),
+    Attribute("converged_", "bool",
+              meaning="Whether ``tol`` was met and the gap is at most 1e-3 of the primal objective (of an "
+                      "interior-point solution: the latter; with ``gap``, whether that was met)."),
+    Attribute("n_iter_", "count", meaning="Pair updates, or interior-point steps, over all problems."),
+    Attribute("n_kernel_rows_", "nonnegative", meaning="Kernel rows computed, in whole rows of all training rows."),
+    Attribute("n_negative_curvature_", "count",
+              meaning="Pair updates along which the kernel curved downwards: 0 for a positive definite one."),
+    Attribute("history_", "history", meaning="After each block, of the last problem."),
+    Attribute("expansion_", "part", of="KernelExpansion", shares="n_features, n_scores",
+              meaning="The scores as a function of rows, for attacks."),
+    Attribute("_left_out", "part", of="LeftOut", shares="n_rows, n_scores"),
+    Attribute("_start_size", "count", length="n_rows"),
+    Attribute("_start_rows", "index", "n_start", below="n_rows"),
+    Attribute("_start_coef", "finite", "n_start, n_scores"))
 
 
 class Machine(Protocol):
@@ -70,7 +94,7 @@ def kernel_rows(
 
 
 def limits_of(
-    model: Machine, report: Callable[[Step], bool | None] | None, *, convex: bool, max_time: float | None = None,
+    model: Machine, *, convex: bool, max_time: float | None, report: Callable[[Step], bool | None] | None,
     inner: bool = False,
 ) -> Limits:
     """Return the limits that a model's parameters ask for."""

@@ -14,21 +14,23 @@ from buttress._checks import Array, check_number, check_X_y
 from buttress._documented import REGRESSOR, Documented, advises
 from buttress._predicting import rows_to_score, sparse_or_dense
 from buttress._rows import drawn_rows, equal_rows
+from buttress._state import Attribute, State
 from buttress._types import DenseOrSparse, MatrixLike
 from buttress._weights import check_weights
-from buttress.certainty.intervals import INTERVALS, ExpansionIntervals, HeldOutFits, check_coverage, jackknife
+from buttress.certainty.conformal import check_coverage
+from buttress.certainty.intervals import INTERVALS, ExpansionIntervals, HeldOutFits, jackknife
 from buttress.checkpoints.resumable import resumable
 from buttress.gram.entries import Index
 from buttress.kernels import Kernel, Precomputed, fitted_kernel, is_precomputed
 from buttress.solvers.linear.intercept import best_intercept
-from buttress.solvers.qp.machines import Start, SVMSolution, regressor_qp
-from buttress.solvers.qp.program import Point
-from buttress.solvers.qp.solve import solve
+from buttress.solvers.qp.program import Point, Start, regressor_qp
+from buttress.solvers.qp.solve import SVMSolution, solve
 from buttress.solvers.run import Step, all_or_nothing
 from buttress.svm.device import scorer
 from buttress.svm.indefinite import Settled, settled_on
 from buttress.svm.left_out import left_out, left_out_scores
 from buttress.svm.machine import (
+    OF_MACHINES,
     as_input,
     check_machine,
     expansion,
@@ -40,7 +42,7 @@ from buttress.svm.machine import (
 
 
 class SVR(Documented, ExpansionIntervals, CallbackSupportMixin, RegressorMixin, BaseEstimator):
-    """Kernel support vector regressor, exact, with a certificate of optimality.
+    """Kernel support vector regressor, exact, with an optimality gap.
 
     Minimises 1/2 ||w||^2 + sum_i C_i max(0, |y_i - w'phi(x_i) - b| - epsilon), C_i = C * sample weight, by block
     decomposition of its dual in n variables (not 2n: the two multipliers of a row are never both positive).
@@ -58,23 +60,6 @@ class SVR(Documented, ExpansionIntervals, CallbackSupportMixin, RegressorMixin, 
     gap, cache_size, max_iter, max_time, solver, indefinite, warm_start, device, progress
         As in :class:`SVC`.
 
-    Attributes
-    ----------
-    support_, support_vectors_
-        Row numbers and rows of the support vectors.
-    dual_coef_ : array of shape (1, n_SV)
-    intercept_ : array of shape (1,)
-    primal_objective_, dual_objective_, dual_gap_ : float
-        Both objectives as stated above and their difference, in float64; NaN for an indefinite kernel.
-    converged_ : bool
-        Whether ``tol`` was met and the gap is at most 1e-3 of the primal objective; with ``gap``, whether that was met.
-    n_iter_, n_kernel_rows_, n_negative_curvature_, history_
-        As in :class:`SVC`.
-    loo_decision_ : array of shape (n,)
-        Value of each training row under the fit without it, computed when first asked for; see :class:`SVC`.
-    held_out_ : HeldOutFits
-        What :meth:`predict_interval` needs, once it was called: the residuals of rows left out, and their local scale.
-
     References
     ----------
     Smola & Schoelkopf, A tutorial on support vector regression, Statistics and Computing 14, 2004, equations 3 and 10.
@@ -88,6 +73,18 @@ class SVR(Documented, ExpansionIntervals, CallbackSupportMixin, RegressorMixin, 
     >>> bool(np.abs(model.predict(x) - np.sin(x[:, 0])).max() < 0.06)
     True
     """
+
+    _state = State(
+        Attribute("support_", "index", "n_support", "Row numbers of the support vectors.", below="n_rows"),
+        Attribute("support_vectors_", "finite", "n_support, n_features", "Their rows."),
+        Attribute("dual_coef_", "finite", "n_scores, n_support", "The coefficients of the support vectors."),
+        Attribute("intercept_", "finite", "n_scores"),
+        *OF_MACHINES,
+        Attribute("held_out_", "part", of="HeldOutFits", when="once predict_interval was called",
+                  meaning="The residuals of rows left out, and their local scale."),
+        Attribute("_judged", "index", "n_judged", below="n_rows"),
+        Attribute("_judged_targets", "finite", "n_judged"),
+        Attribute("_judged_rows", "finite", "n_judged, n_features or none"))
 
     @advises(**REGRESSOR)
     def __init__(
@@ -158,7 +155,7 @@ class SVR(Documented, ExpansionIntervals, CallbackSupportMixin, RegressorMixin, 
         qp = regressor_qp(shared, targets[used], self.C * weight[used], self.epsilon, near)
         model_of = partial(self._at, kernel, rows, used, settled, targets, weight)
         report = showing(step_callback(self, rows, targets, None), model_of)
-        solution = solve(qp, limits_of(self, report, convex=settled.convex, max_time=self.max_time))
+        solution = solve(qp, limits_of(self, convex=settled.convex, max_time=self.max_time, report=report))
         self.n_kernel_rows_ = shared.n_computed
         self.n_negative_curvature_ = 0 if settled.convex else solution.downwards
         numbers = np.unique(targets, return_inverse=True)[1].reshape(-1)
@@ -212,8 +209,7 @@ class SVR(Documented, ExpansionIntervals, CallbackSupportMixin, RegressorMixin, 
         """Return the predicted numbers of X (n, d), shape (n,), in float32 for a float32 X."""
         check_is_fitted(self)
         rows = rows_to_score(self, X, single=True)
-        device = getattr(self, "device", None)  # models pickled by an earlier version have none
-        return as_input(scorer(self.expansion_, rows, device)(rows)[:, 0], rows)
+        return as_input(scorer(self.expansion_, rows, self.device)(rows)[:, 0], rows)
 
     def predict_interval(self, X: MatrixLike, coverage: float = 0.9) -> Array:
         """Return the lower and upper ends, shape (n, 2), of intervals that hold new targets with this probability.

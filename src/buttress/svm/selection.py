@@ -8,7 +8,7 @@ rival)), in the log odds of the model's own calibration.
 from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -21,12 +21,10 @@ from buttress._types import MatrixLike
 from buttress._weights import check_weights
 from buttress.certainty.calibration import HeldOut, calibrate, pairs_of
 from buttress.kernels.choose import resolve_gamma
-from buttress.solvers.qp.machines import Start, SVMSolution
+from buttress.solvers.qp.program import Start
+from buttress.solvers.qp.solve import SVMSolution
 from buttress.solvers.run import Budget
-
-if TYPE_CHECKING:
-    from buttress.svm.classifier import SVC
-    from buttress.svm.task import Task
+from buttress.svm.task import Task
 
 LOO = "loo"  # the value of C and gamma that asks for a choice
 CS = (0.1, 0.316, 1.0, 3.16, 10.0, 31.6, 100.0)  # tried for C="loo", half a decade apart
@@ -60,15 +58,37 @@ def left_out_risk(held: HeldOut) -> float:
     return float(np.average(expit(-own[used]), weights=held.weight[used]))
 
 
+class Refitted(Protocol):
+    """An estimator that is fitted for one value of C and gamma after another."""
+
+    C: float | str
+    gamma: float | str
+    kernel: Any
+    max_time: float | None
+    converged_: bool
+    loo_error_: float
+
+    def _prepare(self, X: MatrixLike, y: ArrayLike, sample_weight: ArrayLike | None) -> Task: ...
+
+    def _with_kernel(self, task: Task) -> Task: ...
+
+    def _solve(self, task: Task, starts: Sequence[Start] | None, *, inner: bool) -> list[SVMSolution]: ...
+
+    def _held_out(self) -> HeldOut: ...
+
+
+Model = TypeVar("Model", bound=Refitted)
+
+
 @dataclass
-class Tried:
+class Tried(Generic[Model]):
     """The best fit so far, its risk, and how many there were."""
 
-    best: "SVC | None" = None
+    best: Model | None = None
     risk: float = np.inf
     fits: int = 0
 
-    def note(self, fit: "SVC", risk: float) -> None:
+    def note(self, fit: Model, risk: float) -> None:
         """Count a fit, and keep it if it is the best. One that ran out of time is no rival of one that did not."""
         self.fits += 1
         if self.best is None or (risk < self.risk and fit.converged_ >= self.best.converged_):
@@ -76,7 +96,7 @@ class Tried:
             self.risk = risk
 
 
-def choose(model: "SVC", X: MatrixLike, y: ArrayLike, sample_weight: ArrayLike | None) -> "SVC":
+def choose(model: Model, X: MatrixLike, y: ArrayLike, sample_weight: ArrayLike | None) -> Model:
     """Return the best fit, by :func:`left_out_risk`, of a walk over values of C and gamma that starts from C = 1.
 
     For a gamma C grows while the risk falls, or shrinks if at first it grew; then gamma does so, from ``"scale"`` on,
@@ -92,7 +112,7 @@ def choose(model: "SVC", X: MatrixLike, y: ArrayLike, sample_weight: ArrayLike |
                                                        gamma="scale" if model.gamma == LOO else model.gamma)
     task = first._prepare(X, y, sample_weight)
     gammas = _gammas(model, task, sample_weight)
-    tried = Tried()
+    tried: Tried[Model] = Tried()
     budget.attempt(
         lambda: _walk(Line(first, task), Cs, gammas, tried, budget), otherwise=lambda: None,
         known=lambda: tried.best is not None,
@@ -106,14 +126,14 @@ def choose(model: "SVC", X: MatrixLike, y: ArrayLike, sample_weight: ArrayLike |
     return tried.best
 
 
-def _gammas(model: "SVC", task: "Task", sample_weight: ArrayLike | None) -> list[Any]:
+def _gammas(model: Refitted, task: Task, sample_weight: ArrayLike | None) -> list[Any]:
     if model.gamma != LOO:
         return [model.gamma]
     unit = resolve_gamma("scale", task.X, check_weights(sample_weight, task.X))
     return [factor * unit for factor in GAMMAS]
 
 
-def _walk(line: "Line", Cs: Sequence[float], gammas: Sequence[Any], tried: Tried, budget: Budget) -> None:
+def _walk(line: "Line[Model]", Cs: Sequence[float], gammas: Sequence[Any], tried: Tried[Model], budget: Budget) -> None:
     """Try values of C and gamma, the first of them those of ``line``."""
     start = GAMMAS.index(1.0) if len(gammas) > 1 else 0
     line.first.gamma = gammas[start]
@@ -155,15 +175,15 @@ def walk(value: Callable[[int], float], start: int, many: int, budget: Budget) -
 
 
 @dataclass
-class Line:
+class Line(Generic[Model]):
     """Fits of one kernel for one C after another, each started from the one before, on the same kernel rows."""
 
-    first: "SVC"
-    task: "Task"
+    first: Model
+    task: Task
     C: float = 0.0
     solved: Sequence[SVMSolution] = ()
 
-    def fit(self, C: float, max_time: float | None) -> "SVC":
+    def fit(self, C: float, max_time: float | None) -> Model:
         """Return the fit at C. Ctrl-C is passed on."""
         model = copy(self.first)
         model.C = float(C)
@@ -173,7 +193,7 @@ class Line:
         self.C = model.C
         return model
 
-    def with_gamma(self, gamma: float) -> "Line":
+    def with_gamma(self, gamma: float) -> "Line[Model]":
         """Return the line of another gamma."""
         first = copy(self.first)
         first.gamma = gamma

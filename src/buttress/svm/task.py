@@ -1,20 +1,19 @@
 """The task of a classifier: checked training data, and the model that coefficients of its rows make."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from buttress._callbacks import Report
+from buttress._callbacks import Report, showing
 from buttress._checks import Array
 from buttress._types import DenseOrSparse
 from buttress.expansion import binary_contrasts, pair_contrasts, rival_contrasts
 from buttress.gram.rows import KernelRows
 from buttress.kernels import Kernel
 from buttress.solvers.linear.intercept import hinge_intercept
-from buttress.solvers.qp.machines import SVMSolution
 from buttress.solvers.qp.program import Point
+from buttress.solvers.qp.solve import SVMSolution
 from buttress.solvers.run import Step
 from buttress.svm.indefinite import Settled
 from buttress.svm.machine import expansion
@@ -46,15 +45,15 @@ class Task:
         support = self.order[used].astype(np.int32)
         codes = self.codes[used]
         found = expansion(self.kernel, self.X, support, whole, original)
-        layout = found.coef.T.copy()
+        pairs = class_pairs(self.n_classes)
+        apart = self.n_classes > 2 and self.multi_class == "ovo"
+        layout = libsvm_layout(found.coef, codes, pairs) if apart else found.coef.T.copy()
         if self.n_classes == 2:
             contrasts = binary_contrasts()
-        elif self.multi_class == "ovr":
-            contrasts = rival_contrasts(self.n_classes)
-        else:
-            pairs = class_pairs(self.n_classes)
+        elif apart:
             contrasts = pair_contrasts(pairs, self.n_classes)
-            layout = libsvm_layout(found.coef, codes, pairs)
+        else:
+            contrasts = rival_contrasts(self.n_classes)
         return {
             "support_": support,
             "support_vectors_": self.X[support],
@@ -65,10 +64,10 @@ class Task:
             "dual_coef_": layout,
         }
 
-    def at(
+    def reporting(
         self, coef: Array, solutions: list[SVMSolution], index: Codes, y: Array
-    ) -> Callable[[Step], dict[str, Any]]:
-        """Return a function of the attributes that a step of the last problem makes, with the ``solutions`` of others.
+    ) -> Report:
+        """Return the report of steps of the last problem as models, with the ``solutions`` of the others.
 
         Its rows are ``index`` of those solved on, of signs y. The intercept is the one of least loss on them.
         """
@@ -80,4 +79,4 @@ class Task:
             last = hinge_intercept(y - free[:, -1], y, self.weight[index])
             return self.described(here, np.array([*(solution.intercept for solution in solutions), last]))
 
-        return model_of
+        return showing(self.report, model_of)

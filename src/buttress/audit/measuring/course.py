@@ -148,7 +148,7 @@ def _conclude_judging(study: Study) -> None:
     """Judge what rows the time left allows, and sum up."""
     _judge_others(study, study.left() - spending.FOR_WRITING * (study.began - study.started))
     study.verdicts, study.judged = study.jury.verdicts(study.test)
-    study.suspicion = {**study.verdicts.counts(), "rows": len(study.table)}
+    study.suspicion = study.verdicts.counts(len(study.table))
     if len(study.judged) < len(study.table):
         study.subsampled["judged"] = f"{len(study.judged)} of {len(study.table)} rows"
     if len(study.judged) > len(study.jury.fitted):

@@ -32,7 +32,7 @@ from buttress.audit.measuring.cells import (
     rmse,
 )
 from buttress.audit.measuring.judging import Jury
-from buttress.audit.measuring.suspicion import Verdicts
+from buttress.audit.measuring.suspicion import Suspicion, Verdicts
 from buttress.audit.moves.asking import InPlace
 from buttress.audit.moves.space import Space
 from buttress.audit.options import Options
@@ -60,14 +60,13 @@ class Study:
     rows: dict[str, dict[str, Cell]] = field(default_factory=dict)
     curves: dict[str, dict[str, list[Any]]] = field(default_factory=dict)
     verdicts: Verdicts | None = None
-    suspicion: dict[str, Any] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     unattacked: set[str] = field(default_factory=set)
     unfinished: set[str] = field(default_factory=set)
     attack_seconds: dict[str, float] = field(default_factory=dict)
     fallen: dict[str, Fallen] = field(default_factory=dict)  # the held-out rows of each attacked model
     novel: list[Any] = field(default_factory=list)
-    subsampled: dict[str, Any] = field(default_factory=dict)
+    subsampled: dict[str, str] = field(default_factory=dict)
     space: Space | None = None
     in_place: set[str] = field(default_factory=set)
     yours: dict[str, InPlace] = field(default_factory=dict)
@@ -75,6 +74,7 @@ class Study:
     models: dict[str, Predictor] = field(default_factory=dict)
     began: float = 0.0  # when measuring began, after reading
     jury: Jury = field(init=False)
+    suspicion: Suspicion = field(init=False)
     judged: NDArray[np.intp] = field(init=False)
 
     @property

@@ -2,7 +2,6 @@
 
 from collections import Counter
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +24,67 @@ UNUSUAL = 3  # columns named for a row, at most
 ALIKE = 20  # rows of the nearest targets that a row of a regression is compared with, at least
 ODD = 1.5  # a column is unusual for a row from here: robust deviations, or -log10 of the share of its category
 NORMAL_QUARTILES = 1.349  # standard deviations of a normal column between its quartiles
+
+
+@dataclass(frozen=True)
+class Suspicion:
+    """How many rows were judged and look wrong; ``share`` is the estimated share of wrong targets among all rows.
+
+    ``above_half`` rows are more likely wrong than right, of which ``held_out_above_half`` were held out from the
+    models; ``isolated`` ones resemble no other row.
+    """
+
+    judged: int
+    rows: int
+    share: float
+    above_half: int
+    held_out_above_half: int
+    borderline: int
+    isolated: int
+
+
+@dataclass(frozen=True)
+class Neighbour:
+    """A near row that contradicts another one."""
+
+    row: Plain
+    given: Plain
+    values: dict[str, Plain]
+
+
+@dataclass(frozen=True)
+class Unusual:
+    """A column in which a row differs from the rows of its target, and what these have there."""
+
+    column: str
+    value: Plain
+    usual: str
+
+
+@dataclass(frozen=True)
+class Suspect:
+    """A row that looks wrong or is borderline, what is unusual about it, and the nearest rows that contradict it."""
+
+    row: Plain
+    given: Plain
+    expected: Plain
+    probability: float
+    score: float
+    verdict: str
+    why: str
+    values: dict[str, Plain]
+    unusual: list[Unusual]
+    neighbours: list[Neighbour]
+
+
+@dataclass(frozen=True)
+class Quartiles:
+    """Of the numbers of a column, and a robust standard deviation."""
+
+    low: float
+    middle: float
+    high: float
+    spread: float
 
 
 @dataclass
@@ -63,12 +123,11 @@ class Verdicts:
         kinds[self.alone] = "resembles no other row"
         return kinds.tolist()
 
-    def counts(self) -> dict[str, Any]:
-        """Return how many rows were judged, and how many look wrong."""
+    def counts(self, rows: int) -> Suspicion:
+        """Return how many of a table's ``rows`` were judged, and how many look wrong."""
         held_out = np.arange(len(self.given)) >= len(self.given) - self.held_out
-        return {"judged": len(self.given), "share": self.share, "above_half": int(self.wrong.sum()),
-                "held_out_above_half": int((self.wrong & held_out).sum()), "borderline": int(self.borderline.sum()),
-                "isolated": int(self.alone.sum())}
+        return Suspicion(len(self.given), rows, self.share, int(self.wrong.sum()), int((self.wrong & held_out).sum()),
+                         int(self.borderline.sum()), int(self.alone.sum()))
 
     def why(self, i: int) -> str:
         """Return a sentence about row i: what the fit without it expects, and what its neighbours are."""
@@ -119,25 +178,23 @@ def _nearest(X: NDArray[np.float64], verdicts: Verdicts) -> NDArray[np.intp]:
     return near
 
 
-def suspects(verdicts: Verdicts, table: Table, judged: NDArray[np.intp]) -> list[dict[str, Any]]:
+def suspects(verdicts: Verdicts, table: Table, judged: NDArray[np.intp]) -> list[Suspect]:
     """Return the rows that look wrong or are borderline, the most suspicious first, each with what contradicts it.
 
-    ``judged`` (n,) are the rows of the table in the order of the verdicts. A row has row, given, expected, probability,
-    score, verdict, why, values, unusual (columns, with its value and the usual ones) and neighbours (the nearest rows
-    that contradict it).
+    ``judged`` (n,) are the rows of the table in the order of the verdicts.
     """
     order = _order(verdicts.probability, verdicts.score, verdicts.wrong, verdicts.alone)
     kinds = verdicts.kinds()
     shown = [int(i) for i in order if kinds[i] in ("wrong", "borderline")][:LISTED]
     usual = _Usual(verdicts, table, judged)
-    return [{
-        "row": plain(table.row_numbers[judged[i]]), "given": plain(verdicts.given[i]),
-        "expected": plain(verdicts.expected[i]), "probability": float(verdicts.probability[i]),
-        "score": float(verdicts.score[i]), "verdict": kinds[i], "why": verdicts.why(i),
-        "values": values_of(table, int(judged[i])), "unusual": usual.broken_by(i),
-        "neighbours": [{"row": plain(table.row_numbers[judged[k]]), "given": plain(verdicts.given[k]),
-                        "values": values_of(table, int(judged[k]))} for k in _contradicting(verdicts, i)],
-    } for i in shown]
+
+    def row(k: int) -> tuple[Plain, Plain]:
+        return plain(table.row_numbers[judged[k]]), plain(verdicts.given[k])
+
+    return [Suspect(*row(i), plain(verdicts.expected[i]), float(verdicts.probability[i]), float(verdicts.score[i]),
+                    kinds[i], verdicts.why(i), values_of(table, int(judged[i])), usual.broken_by(i),
+                    [Neighbour(*row(k), values_of(table, int(judged[k]))) for k in _contradicting(verdicts, i)])
+            for i in shown]
 
 
 def values_of(table: Table, place: int) -> dict[str, Plain]:
@@ -155,6 +212,9 @@ def _contradicting(verdicts: Verdicts, i: int) -> list[int]:
     return [int(k) for k in near[:SHOWN_NEIGHBOURS]]
 
 
+Usual = Quartiles | Counter[str]
+
+
 class _Usual:
     """What is usual among the rows of a target: quartiles of numbers, shares of categories."""
 
@@ -164,19 +224,18 @@ class _Usual:
         self.judged = judged
         step = -(-len(judged) // PEERS)  # of very many rows only every step-th
         self.looked = slice(None, None, step)
-        self.known: dict[object, dict[str, Any]] = {}
+        self.known: dict[object, dict[str, Usual]] = {}
 
-    def broken_by(self, i: int) -> list[dict[str, Any]]:
+    def broken_by(self, i: int) -> list[Unusual]:
         """Return the columns in which row i differs most from the rows that have its target."""
         place = int(self.judged[i])
         found: list[tuple[float, str, float | str, str]] = []
         for name, among in self._among_peers(i).items():
-            if name in self.table.numeric:
-                low, middle, high, spread = among
+            if isinstance(among, Quartiles):
                 entry = float(self.table.numeric[name][place])
-                if spread > 0 and not np.isnan(entry):
-                    usual = f"{low:.4g} to {high:.4g}" if high > low else f"{middle:.4g}"
-                    found.append((abs(entry - middle) / spread, name, entry, usual))
+                if among.spread > 0 and not np.isnan(entry):
+                    usual = f"{among.low:.4g} to {among.high:.4g}" if among.high > among.low else f"{among.middle:.4g}"
+                    found.append((abs(entry - among.middle) / among.spread, name, entry, usual))
             else:
                 text = str(self.table.categorical[name][place])
                 n = sum(among.values())
@@ -184,10 +243,10 @@ class _Usual:
                 found.append((-2 * np.log10(max(among.get(text, 0) / n, 1 / n)), name, text,
                               f"{commonest} ({among[commonest] / n:.0%})"))
         found.sort(key=lambda entry: -entry[0])
-        return [{"column": name, "value": plain(value), "usual": usual}
+        return [Unusual(name, plain(value), usual)
                 for how, name, value, usual in found[:UNUSUAL] if how >= ODD]
 
-    def _among_peers(self, i: int) -> dict[str, Any]:
+    def _among_peers(self, i: int) -> dict[str, Usual]:
         given = self.verdicts.given[self.looked]
         rows = self.judged[self.looked]
         if self.verdicts.classifies:
@@ -199,12 +258,13 @@ class _Usual:
         order = np.argsort(np.abs(given - self.verdicts.given[i]), kind="stable")
         return self._of(rows[order[: max(ALIKE, len(rows) // 10)]])
 
-    def _of(self, peers: NDArray[np.intp]) -> dict[str, Any]:
-        """Return (quartiles, spread) of each column of numbers, and the counts of each category."""
-        found: dict[str, Any] = {}
+    def _of(self, peers: NDArray[np.intp]) -> dict[str, Usual]:
+        """Return the quartiles of each column of numbers, and the counts of each category."""
+        found: dict[str, Usual] = {}
         for name, column in self.table.numeric.items():
             low, middle, high = np.nanquantile(column[peers], [0.25, 0.5, 0.75])
-            found[name] = low, middle, high, (high - low) / NORMAL_QUARTILES or np.nanstd(column[peers])
+            spread = (high - low) / NORMAL_QUARTILES or float(np.nanstd(column[peers]))
+            found[name] = Quartiles(low, middle, high, spread)
         for name, texts in self.table.categorical.items():
             found[name] = Counter(texts[peers].tolist())
         return found

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.pipeline import Pipeline
 
+from buttress._state import Attribute, State
 from buttress._suggest import agreeing, column_called, counted, near
 from buttress.audit.protocols import Frame, Labels
 from buttress.audit.reading.entries import Notation
@@ -40,6 +41,19 @@ class TableModel:
     trained_on : dict
         "source", "rows" and "notes": what became of the columns.
     """
+
+    _state = State(
+        Attribute("target", "text"),
+        Attribute("task", "text"),
+        Attribute("estimator", "text"),
+        Attribute("pipeline", "part", of="Pipeline"),
+        Attribute("numeric", "label", "*"),
+        Attribute("categorical", "label", "*"),
+        Attribute("read_as", "any"),
+        Attribute("given", "any"),
+        Attribute("written", "label", "*"),
+        Attribute("score", "any"),
+        Attribute("trained_on", "any"))
 
     target: str
     task: str

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from buttress._state import Attribute, State
 from buttress.audit.reading.texts import Texts
 
 NEARLY_ALL = 0.9
@@ -30,6 +31,11 @@ def _short(text: str) -> str:
 @dataclass(frozen=True)
 class Notation:
     """How numbers are written: the pattern of an entry, and the replacements after which Python and polars read it."""
+
+    _state = State(
+        Attribute("name", "text"),
+        Attribute("pattern", "text"),
+        Attribute("replacements", "any"))
 
     name: str
     pattern: str

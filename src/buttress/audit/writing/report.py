@@ -5,6 +5,7 @@ import json
 import os
 import tempfile
 from html import escape
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from buttress.audit.writing.advice import next_step
 from buttress.audit.writing.curves import figures
 from buttress.audit.writing.words import GLOSSARY, HEADINGS, WITHOUT_JINJA, term_of, term_of_column
 
+FILES = ("audit.json", "audit.html", "suspicious.csv")
 TEMPLATE = Path(__file__).with_name("report.html.jinja")
 TERMINAL_ROWS = 5  # suspicious rows shown in the terminal; audit.json holds all
 PAGE_ROWS = 60  # and on the page
@@ -24,16 +26,18 @@ def write(result: AuditData, folder: Path) -> list[Path]:
     """Write audit.json, audit.html and suspicious.csv into ``folder`` (made if need be), each whole or not at all.
 
     Those of an earlier audit go before the first of this one comes, so that files that stand side by side are of one.
+    Without jinja2 there is no audit.html.
     """
-    texts = {"audit.json": json.dumps(result.to_dict(), indent=1, allow_nan=False, default=str) + "\n",
-             "audit.html": html(result)}
+    texts = {"audit.json": json.dumps(result.to_dict(), indent=1, allow_nan=False, default=str) + "\n"}
+    if find_spec("jinja2"):
+        texts["audit.html"] = html(result)
     names = [*texts, "suspicious.csv"]
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder, prefix=".audit-") as scratch:
         for name, text in texts.items():
             (Path(scratch) / name).write_text(text, encoding="utf-8")
         result.sheet.write(Path(scratch) / "suspicious.csv")
-        for name in names:
+        for name in FILES:
             (folder / name).unlink(missing_ok=True)
         for name in names:
             os.replace(Path(scratch) / name, folder / name)
@@ -124,7 +128,7 @@ def _suspicious(result: AuditData) -> Any:
     for heading in ("row", "given", "expected", "p", "why"):
         rows.add_column(heading, overflow="fold")
     for found in result.suspects[:TERMINAL_ROWS]:
-        entries = (found["row"], found["given"], found["expected"], f"{found['probability']:.2f}", found["why"])
+        entries = (found.row, found.given, found.expected, f"{found.probability:.2f}", found.why)
         rows.add_row(*(_text(_entry(entry)) for entry in entries))
     return rows
 

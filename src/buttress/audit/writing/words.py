@@ -1,6 +1,6 @@
 """The words of the page: short headings of the columns, and one paragraph on each term."""
 
-WITHOUT_JINJA = "The HTML report needs jinja2. Install it with: pip install 'buttress[report]'"
+WITHOUT_JINJA = "The page audit.html needs jinja2. Install it with: pip install 'buttress[report]'"
 
 HEADINGS = {
     "as_is": "as it is", "r2": "R²", "median": "median error", "attacked": "moved inputs", "certified": "proven",

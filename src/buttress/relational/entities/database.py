@@ -2,12 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
 from buttress._checks import Array
-from buttress.relational.checks import check_feature
 from buttress.relational.declare import Join
 from buttress.relational.entities.features import Feature, Learned, statistics_of
 from buttress.relational.entities.memory import check_size
@@ -15,7 +14,7 @@ from buttress.relational.entities.paths import Hop, root_keys, used
 from buttress.relational.entities.text import Path, SqlTable, expression, own_expression, path_size, whole
 from buttress.relational.plan.keys import check_exact, check_kinds
 from buttress.relational.sources.columns import Column
-from buttress.relational.sources.databases import Connection, SparkSession, pinned_tables, select
+from buttress.relational.sources.databases import Connection, Item, pinned_tables, select
 from buttress.relational.sources.dialects import POSTGRES, SPARK, Dialect
 from buttress.relational.sql.plan import column_sample, home_of, typed_sample
 from buttress.relational.sql.text import as_number, own_prefix
@@ -47,19 +46,17 @@ def find_place(join: Join, paths: Mapping[int, list[Hop]], numbers: Sequence[int
     ``asked`` are the columns of the rows that features are for; without them, it is for a SELECT that is kept.
     Tables of Spark, which has no transactions, are read once for an ``owner``, and kept as long as it lives.
     """
-    columns = {t: used(join, paths, t) for t in numbers}
+    as_of = {join.root: join.find_column(join.as_of)[1]} if join.as_of is not None else {}
+    columns = {t: list(dict.fromkeys([*used(join, paths, t), *filter(None, [as_of.get(t)])])) for t in numbers}
     connection, dialect, items = home_of([join.tables[t] for t in numbers], [columns[t] for t in numbers], memory)
     if dialect is SPARK and owner is not None:
-        items = pinned_tables(owner, cast(SparkSession, connection), items, [columns[t] for t in numbers])
+        items = pinned_tables(owner, connection, items)
     timed = {}
     samples = {}
     sample = typed_sample if asked is None else column_sample
     for t, item in zip(numbers, items):
-        table = join.tables[t]
-        as_of = [join.find_column(join.as_of)[1]] if join.as_of is not None and t == join.root else []
-        read = list(dict.fromkeys([*columns[t], *as_of]))
-        samples[t] = sample(connection, dialect, item, read)
-        timed[t] = as_of[0] if as_of else table.time
+        samples[t] = sample(connection, dialect, item, columns[t])
+        timed[t] = as_of.get(t, join.tables[t].time)
     texts = _text_columns(paths, samples if asked is None else {**samples, join.root: asked})
     tables = {t: _sql_table(join.tables[t].features, item, samples[t], timed[t], dialect,
                             [name for name in samples[t] if (t, name) in texts]) for t, item in zip(numbers, items)}
@@ -77,9 +74,9 @@ def _text_columns(paths: Mapping[int, list[Hop]], samples: Mapping[int, Mapping[
     return found
 
 
-def _sql_table(features: Sequence[str], item: str, sample: dict[str, Column], time: str | None,
+def _sql_table(features: Sequence[str], item: Item, sample: dict[str, Column], time: str | None,
                dialect: Dialect, texts: Sequence[str]) -> SqlTable:
-    quoted = {name: ALIASED.format(dialect.quote(name)) for name in sample}
+    quoted = {name: ALIASED.format(item.columns[name]) for name in sample}
     nan = dialect.number(np.nan)
     keys = {name: f"NULLIF({quoted[name]}, {nan})" if column.values.dtype.kind == "f" and not column.null.all()
             else f"CAST({quoted[name]} AS TEXT)" if name in texts and dialect is POSTGRES  # uuid, enum, char(n)
@@ -87,10 +84,10 @@ def _sql_table(features: Sequence[str], item: str, sample: dict[str, Column], ti
     values = {name: quoted[name] if sample[name].kind == "text"
               else as_number(quoted[name], sample[name], dialect, nan_is_null=True) for name in features}
     if time is None:
-        return SqlTable(item, keys, values, None)
+        return SqlTable(item.text, keys, values, None)
     known = as_number(quoted[time], sample[time], dialect, nan_is_null=True) if sample[time].kind != "time" else \
         dialect.moment.format(quoted[time])
-    return SqlTable(item, keys, values, known)
+    return SqlTable(item.text, keys, values, known)
 
 
 class InDatabase:
@@ -107,36 +104,23 @@ class InDatabase:
         self.asked = asked
         self.as_of = as_of
         self.place = find_place(join, paths, list(paths), memory, self, asked)
+        self.columns = self.place.samples
         self.keys = root_keys(paths)
         self._check_keys()
 
-    def time_columns(self) -> dict[str, Column]:
-        """Return some values of the columns of times, by "table.column"."""
-        found = {}
-        for t in self.paths:
-            name = self.join.tables[t].time
-            if name is not None:
-                found[f"{self.join.tables[t].name}.{name}"] = self.place.samples[t][name]
-        return found
+    def mean_and_largest(self, t: int, name: str) -> tuple[float, float]:
+        """Return the mean and the largest magnitude of a column of numbers, of what the latest entity sees."""
+        value = self.place.tables[t].values[name]
+        mean, largest = self._from(t, f"AVG({value}), MAX(ABS({value}))")[0]
+        return float(mean or 0), float(largest or 0)
 
-    def learn(self, limit: int) -> Learned:
-        """Return means of numbers and the ``limit`` most frequent values of text, of what the latest entity sees."""
-        centers = {}
-        categories = {}
-        for t in self.paths:
-            table = self.join.tables[t]
-            for name in table.features:
-                sample = self.place.samples[t][name]
-                full = f"{table.name}.{name}"
-                check_feature(table.name, name, sample.kind, 0, 0.0)
-                if sample.kind == "text":
-                    categories[full] = self._most_frequent(t, name, limit)
-                    continue
-                value = self.place.tables[t].values[name]
-                mean, largest = self._from(t, f"AVG({value}), MAX(ABS({value}))")[0]
-                check_feature(table.name, name, sample.kind, 0, float(largest or 0))
-                centers[full] = float(mean or 0)
-        return Learned(centers, categories)
+    def most_frequent(self, t: int, name: str, limit: int) -> list[str]:
+        """Return the most frequent values of text, of what the latest entity sees."""
+        value = f"CAST({self.place.tables[t].values[name]} AS {self.place.dialect.text_type})"
+        ordered = f'{value} COLLATE "C"' if self.place.dialect is POSTGRES else value
+        rows = self._from(t, f"{value}, COUNT(*)", f"{value} IS NOT NULL",
+                          f" GROUP BY {value} ORDER BY COUNT(*) DESC, {ordered} LIMIT {limit}")
+        return sorted(str(row[0]) for row in rows)
 
     def _from(self, t: int, chosen: str, test: str = "1 = 1", end: str = "") -> list[tuple[Any, ...]]:
         """Select from the rows of a table that the latest entity sees."""
@@ -144,13 +128,6 @@ class InDatabase:
         if self.as_of is not None and place.time is not None:
             test += f" AND {place.time} < {self.place.dialect.number(float(self.as_of.max()))}"
         return self.place.select(f"SELECT {chosen} FROM {place.item} b WHERE {test}{end}")
-
-    def _most_frequent(self, t: int, name: str, limit: int) -> list[str]:
-        value = f"CAST({self.place.tables[t].values[name]} AS {self.place.dialect.text_type})"
-        ordered = f'{value} COLLATE "C"' if self.place.dialect is POSTGRES else value
-        rows = self._from(t, f"{value}, COUNT(*)", f"{value} IS NOT NULL",
-                          f" GROUP BY {value} ORDER BY COUNT(*) DESC, {ordered} LIMIT {limit}")
-        return sorted(str(row[0]) for row in rows)
 
     def values(self, features: Sequence[Feature], learned: Learned) -> Array:
         """Return the features' values, shape (n, n_features), NaN where an entity has no row with a value."""

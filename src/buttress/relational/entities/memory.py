@@ -4,20 +4,21 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from buttress._checks import Array
-from buttress.relational.checks import check_feature
 from buttress.relational.declare import Join
-from buttress.relational.entities.asked import moments
 from buttress.relational.entities.features import ROWS, Feature, Learned, Statistic, statistics_of, value_of
-from buttress.relational.entities.merging import NEUTRAL, Found, merged, merged_by, of_rows, taken, when
-from buttress.relational.entities.paths import Hop, used
+from buttress.relational.entities.paths import Hop, moments, used
 from buttress.relational.plan.keys import combine, encode, match, match_count
 from buttress.relational.plan.plan import Index
 from buttress.relational.sources.columns import Column
 from buttress.relational.sources.tables import read_columns
 
 Columns = dict[str, Column]
+Found = dict[str, Array]  # statistics by name; of a LAST also the time, under the name that ``when`` gives
+MERGE = {"SUM": np.add, "MIN": np.minimum, "MAX": np.maximum, "LAST": np.maximum}
+NEUTRAL = {"SUM": 0.0, "MIN": np.inf, "MAX": -np.inf, "LAST": -np.inf}  # of no rows
 
 
 class InProcess:
@@ -41,34 +42,18 @@ class InProcess:
                 self.times[t] = moments(self.columns[t][table.time], f"Time {table.name}.{table.time}")
         self._numbered: dict[Hop, tuple[Index, Index]] = {}
 
-    def time_columns(self) -> Columns:
-        """Return the columns of times, by "table.column"."""
-        return {f"{self.join.tables[t].name}.{self.join.tables[t].time}": self.columns[t][str(self.join.tables[t].time)]
-                for t in self.times}
+    def mean_and_largest(self, t: int, name: str) -> tuple[float, float]:
+        """Return the mean and the largest magnitude of a column of numbers, of what the latest entity sees."""
+        values = np.asarray(self.columns[t][name].values[self._seen(t, name)], dtype=np.float64)
+        return float(values.mean()) if len(values) else 0.0, float(np.abs(values).max(initial=0.0))
 
-    def learn(self, limit: int) -> Learned:
-        """Return means of numbers and the ``limit`` most frequent values of text, of what the latest entity sees."""
-        centers = {}
-        categories = {}
-        for t in self.paths:
-            table = self.join.tables[t]
-            for name in table.features:
-                column = self.columns[t][name]
-                known = ~column.null & self._in_time(t, len(column.null))
-                kind = "text" if column.kind not in ("number", "time", "nested") else column.kind
-                check_feature(table.name, name, kind, 0, 0.0)
-                if kind == "text":
-                    categories[f"{table.name}.{name}"] = most_frequent(column, known, limit)
-                    continue
-                values = np.asarray(column.values[known], dtype=np.float64)
-                check_feature(table.name, name, kind, 0, float(np.abs(values).max(initial=0.0)))
-                centers[f"{table.name}.{name}"] = float(values.mean()) if len(values) else 0.0
-        return Learned(centers, categories)
+    def most_frequent(self, t: int, name: str, limit: int) -> list[str]:
+        """Return the most frequent values of text, of what the latest entity sees."""
+        return most_frequent(self.columns[t][name], self._seen(t, name), limit)
 
-    def _in_time(self, t: int, n: int) -> np.ndarray:
-        if self.as_of is None or t not in self.times:
-            return np.ones(n, dtype=bool)
-        return self.times[t] < self.as_of.max()
+    def _seen(self, t: int, name: str) -> NDArray[np.bool_]:
+        known = ~self.columns[t][name].null
+        return known if self.as_of is None or t not in self.times else known & (self.times[t] < self.as_of.max())
 
     def values(self, features: Sequence[Feature], learned: Learned) -> Array:
         """Return the features' values, shape (n, n_features), NaN where an entity has no row with a value."""
@@ -88,15 +73,14 @@ class InProcess:
     def _along(self, t: int, statistics: list[Statistic], centers: Mapping[str, float]) -> Found:
         """Return the statistics of the rows of table t that belong to each entity, one table after the other."""
         n = len(next(iter(self.columns[t].values())).null)
-        self._check_kinds(t, statistics)
-        found = of_rows(statistics, self.columns[t], centers, self.times.get(t), n)
+        found = of_rows(statistics, self.join.tables[t].name, self.columns[t], centers, self.times.get(t), n)
         at = np.arange(n)
         time = self._known_at(t)
         for hop in reversed(self.paths[t][1:]):
             above, below = self._codes(hop)
             if time is None:
-                groups = merged(statistics, found, below[at], int(max(above.max(initial=0), below.max(initial=0))) + 1)
-                at = np.flatnonzero((above >= 0) & (groups[ROWS.name][above] > 0))
+                groups = merged(statistics, found, below[at], _groups(above, below))
+                at = np.flatnonzero(groups[ROWS.name][above] > 0)
                 found = taken(groups, above[at])
                 time = self._known_at(hop.parent)
                 time = None if time is None else time[at]
@@ -109,20 +93,7 @@ class InProcess:
         above, below = self._codes(self.paths[t][0])
         if time is not None and self.as_of is not None:
             return merged_by(statistics, found, below[at], time, above, self.as_of)
-        groups = merged(statistics, found, below[at], int(max(above.max(initial=0), below.max(initial=0))) + 1)
-        return self._given(statistics, groups, above)
-
-    def _given(self, statistics: Sequence[Statistic], groups: Found, keys: Index) -> Found:
-        """Return the statistics of each key's group; those of no rows where the key is NULL."""
-        found = taken(groups, keys)
-        none = keys < 0
-        if none.any():
-            found = {name: np.where(none, NEUTRAL["SUM"], values) for name, values in found.items()}
-            for statistic in statistics:
-                found[statistic.name][none] = NEUTRAL[statistic.merge]
-                if statistic.merge == "LAST":
-                    found[when(statistic.name)][none] = -np.inf
-        return found
+        return taken(merged(statistics, found, below[at], _groups(above, below)), above)
 
     def _known_at(self, t: int) -> Array | None:
         """Return when each row of a table became known, None where that does not matter."""
@@ -139,18 +110,13 @@ class InProcess:
             self._numbered[hop] = both[:n], both[n:]
         return self._numbered[hop]
 
-    def _check_kinds(self, t: int, statistics: Sequence[Statistic]) -> None:
-        """Refuse a column that held numbers in training and now holds something else."""
-        table = self.join.tables[t].name
-        for statistic in statistics:
-            if statistic.of in ("value", "centred", "square"):
-                column = self.columns[t][statistic.column]
-                if column.kind != "number" and not column.null.all():
-                    raise ValueError(f"Feature {table}.{statistic.column} held numbers in training, and holds "
-                                     f"{column.kind} now. Convert it.")
+
+def _groups(above: Index, below: Index) -> int:
+    """Return one more than there are keys: the last group, of key -1, has no rows."""
+    return int(max(above.max(initial=0), below.max(initial=0))) + 2
 
 
-def most_frequent(column: Column, known: np.ndarray, limit: int) -> list[str]:
+def most_frequent(column: Column, known: NDArray[np.bool_], limit: int) -> list[str]:
     """Return the ``limit`` most frequent values of text, of equally frequent ones the first in order; sorted."""
     counts = Counter(column.values[known].tolist())
     return sorted(sorted(counts, key=lambda value: (-counts[value], value))[:limit])
@@ -164,3 +130,122 @@ def check_size(join: Join, hop: Hop, t: int, n_rows: float, largest: int) -> Non
                          f"as_of looks at the time of each of the {n_rows:.3g} pairs. Only {largest:.3g} are allowed, "
                          f"the rows of a table. Leave out the time of {join.tables[t].name!r} or of {other!r}, or make "
                          "a view with one row a pair.")
+
+
+def when(name: str) -> str:
+    """Return the name under which the time of a last value is kept."""
+    return f"{name}@"
+
+
+def of_rows(statistics: Sequence[Statistic], table: str, columns: Columns, centers: Mapping[str, float],
+            time: Array | None, n: int) -> Found:
+    """Return the statistics of each of a table's n rows; equal arrays are one object, so that they are merged once.
+
+    Raises ValueError for a column that held numbers in training and now holds something else.
+    """
+    ones = np.ones(n)
+    found: Found = {}
+    for statistic in statistics:
+        if statistic.of == "row":
+            found[statistic.name] = ones
+            continue
+        column = columns[statistic.column]
+        if statistic.of == "category":
+            found[statistic.name] = (~column.null & (column.values == statistic.category)).astype(float)
+        elif statistic.of == "known":
+            found[statistic.name] = (~column.null).astype(float) if column.null.any() else ones
+        else:
+            if column.kind != "number" and not column.null.all():
+                raise ValueError(f"Feature {table}.{statistic.column} held numbers in training, and holds "
+                                 f"{column.kind} now. Convert it.")
+            less = 0.0 if statistic.of == "value" else centers.get(statistic.column, 0.0)
+            shifted = np.where(column.null, 0, column.values).astype(np.float64) - less
+            value = np.square(shifted) if statistic.of == "square" else shifted
+            known = ~column.null
+            if statistic.merge == "LAST" and time is not None:
+                known = known & ~np.isnan(time)
+                found[when(statistic.name)] = np.where(known, time, -np.inf)
+            found[statistic.name] = np.where(known, value, NEUTRAL[statistic.merge])
+    return found
+
+
+def taken(found: Found, rows: Index) -> Found:
+    """Return the statistics of some rows, in their order; one object stays one."""
+    done = {id(values): values[rows] for values in found.values()}
+    return {name: done[id(values)] for name, values in found.items()}
+
+
+def merged(statistics: Sequence[Statistic], found: Found, group: Index, n_groups: int) -> Found:
+    """Return the statistics of each group of rows; rows of group -1 are left out."""
+    kept = np.flatnonzero(group >= 0)
+    if len(kept) < len(group):
+        group, found = group[kept], taken(found, kept)
+    done: dict[tuple[int, str], Array] = {}
+    out: Found = {}
+    for statistic in statistics:
+        values = found[statistic.name]
+        same = id(values), statistic.merge
+        if statistic.merge == "LAST":
+            times = found[when(statistic.name)]
+            latest = _of_groups("MAX", times, group, n_groups)
+            values = np.where(times == latest[group], values, -np.inf)
+            out[when(statistic.name)] = latest
+        if same not in done:
+            done[same] = _of_groups(statistic.merge, values, group, n_groups)
+        out[statistic.name] = done[same]
+    return out
+
+
+def _of_groups(merge: str, values: Array, group: Index, n_groups: int) -> Array:
+    out = np.full(n_groups, NEUTRAL[merge])
+    MERGE[merge].at(out, group, values)
+    return out
+
+
+def merged_by(statistics: Sequence[Statistic], found: Found, group: Index, time: Array, asked: Index,
+              as_of: Array) -> Found:
+    """Return for each question (key, as_of) the statistics of the rows of its key whose time is before it.
+
+    Every row goes to the first question of its key that may see it; then questions of one key take over, in the order
+    of their times, what those before them have seen. Rows and questions of key -1, and rows without a time, are left
+    out.
+    """
+    dates, date = np.unique(as_of, return_inverse=True)
+    width = len(dates) + 1
+    question = asked * width + date
+    order = np.argsort(question, kind="stable")
+    place = np.searchsorted(question[order], group * width + np.searchsorted(dates, time, side="right"))
+    there = place < len(order)
+    first = np.full(len(group), -1)
+    first[there] = order[place[there]]
+    first[(group < 0) | (asked[first] != group)] = -1
+    seen = merged(statistics, found, first, len(asked))
+    return _taken_over(statistics, seen, asked, as_of)
+
+
+def _taken_over(statistics: Sequence[Statistic], seen: Found, asked: Index, as_of: Array) -> Found:
+    """Add to each question what the questions of its key before it have seen: all second ones, then all third ones."""
+    order = np.lexsort([as_of, asked])
+    starts = np.flatnonzero(np.diff(asked[order], prepend=np.iinfo(np.int64).min))
+    place = np.arange(len(order)) - np.repeat(starts, np.diff(np.append(starts, len(order))))
+    by_place = np.argsort(place, kind="stable")
+    ends = np.searchsorted(place[by_place], np.arange(place.max(initial=0) + 2))
+    once = list({id(seen[statistic.name]): statistic for statistic in statistics}.values())
+    for r in range(1, len(ends) - 1):
+        here = by_place[ends[r] : ends[r + 1]]
+        now = order[here]
+        before = order[here - 1]
+        for statistic in once:
+            _add(seen, statistic, now, before)
+    return seen
+
+
+def _add(seen: Found, statistic: Statistic, now: Index, before: Index) -> None:
+    values = seen[statistic.name]
+    if statistic.merge == "LAST":
+        times = seen[when(statistic.name)]
+        earlier = (times[before] > times[now]) | ((times[before] == times[now]) & (values[before] > values[now]))
+        values[now] = np.where(earlier, values[before], values[now])
+        times[now] = np.maximum(times[now], times[before])
+    else:
+        values[now] = MERGE[statistic.merge](values[now], values[before])

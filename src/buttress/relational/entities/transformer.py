@@ -11,13 +11,23 @@ from sklearn.utils.validation import check_is_fitted
 
 from buttress._checks import Array, check_count, check_number, check_option, near
 from buttress._documented import Documented
+from buttress._state import Attribute, State
 from buttress.relational.checks import check_feature
 from buttress.relational.declare import Join
-from buttress.relational.entities.asked import asked_columns, check_times, moments
 from buttress.relational.entities.database import InDatabase, feature_select
 from buttress.relational.entities.features import FUNCTIONS, Feature, Learned, features_of, kept, own_features
 from buttress.relational.entities.memory import InProcess, most_frequent
-from buttress.relational.entities.paths import Hop, asked_names, date_column, find_paths, root_keys, used
+from buttress.relational.entities.paths import (
+    Hop,
+    asked_columns,
+    asked_names,
+    check_times,
+    date_column,
+    find_paths,
+    moments,
+    root_keys,
+    used,
+)
 from buttress.relational.sources.columns import Column
 from buttress.relational.sources.databases import one_snapshot
 from buttress.relational.sources.files import is_files
@@ -53,20 +63,6 @@ class EntityFeatures(Documented, TransformerMixin, BaseEstimator):
         holds them all. "auto" takes the database when these columns exceed ``memory_limit`` megabytes.
     memory_limit : float, default=4000
 
-    Attributes
-    ----------
-    features_ : list of tuples
-        (table, function, column, category) of each feature, "" for what it has not.
-    categories_ : dict
-        By "table.column" of text: the values that have a feature.
-    centers_ : dict
-        By "table.column" of numbers: the mean that is subtracted before squares are added up.
-    fills_ : array of shape (n_features,)
-        What stands for missing values.
-    feature_names_in_ : array of str
-        Columns of the label's table that are asked for: keys, the date, features.
-    n_features_in_ : int
-
     Notes
     -----
     ``fit`` and ``transform`` take rows of the label's table, or only these columns, in any order: a frame, or an array
@@ -89,6 +85,14 @@ class EntityFeatures(Documented, TransformerMixin, BaseEstimator):
     array([[10.,  1.,  4.],
            [20.,  1.,  5.]])
     """
+
+    _state = State(
+        Attribute("features_", "any", meaning='(table, function, column, category) of each feature, "" for what it has '
+                                              "not."),
+        Attribute("categories_", "any", meaning='By "table.column" of text: the values that have a feature.'),
+        Attribute("centers_", "any",
+                  meaning='By "table.column" of numbers: the mean that is subtracted before squares are added up.'),
+        Attribute("fills_", "real", "*", "What stands for missing values."))
 
     def __init__(self, join: Join, functions: Sequence[str] = FUNCTIONS, *, max_categories: int = 20,
                  missing: str = "mean", engine: str = "auto", memory_limit: float = 4000):
@@ -159,7 +163,7 @@ class EntityFeatures(Documented, TransformerMixin, BaseEstimator):
             self.feature_names_in_ = np.array(names, dtype=object)
             self.n_features_in_ = len(names)
             aggregates = self._aggregates(paths, own)
-            learned = aggregates.learn(self.max_categories)
+            learned = self._learned_of(paths, aggregates)
             self.centers_ = dict(learned.centers)
             self.categories_ = {**_own_categories(table.name, table.features, own, self.max_categories),
                                 **learned.categories}
@@ -176,6 +180,23 @@ class EntityFeatures(Documented, TransformerMixin, BaseEstimator):
         self.features_ = [(f.table, f.function, f.column, f.category) for f in left]
         self.fills_ = _fills(values, self.missing)
         return values
+
+    def _learned_of(self, paths: dict[int, list[Hop]], aggregates: Aggregates) -> Learned:
+        """Return means of numbers and the most frequent values of text, of what the latest entity sees."""
+        centers = {}
+        categories = {}
+        for t in paths:
+            table = self.join.tables[t]
+            for name in table.features:
+                kind = aggregates.columns[t][name].kind
+                check_feature(table.name, name, kind, 0, 0.0)
+                if kind == "text":
+                    categories[f"{table.name}.{name}"] = aggregates.most_frequent(t, name, self.max_categories)
+                else:
+                    mean, largest = aggregates.mean_and_largest(t, name)
+                    check_feature(table.name, name, kind, 0, largest)
+                    centers[f"{table.name}.{name}"] = mean
+        return Learned(centers, categories)
 
     @property
     def _label_table(self) -> str:
@@ -218,7 +239,10 @@ class EntityFeatures(Documented, TransformerMixin, BaseEstimator):
         else:
             made = InProcess(self.join, paths, own, as_of)
         if as_of is not None:
-            check_times({**times, **made.time_columns()})
+            for t, time in ((t, self.join.tables[t].time) for t in paths):
+                if time is not None:
+                    times[f"{self.join.tables[t].name}.{time}"] = made.columns[t][time]
+            check_times(times)
         return made
 
     def _megabytes(self, paths: dict[int, list[Hop]]) -> float:

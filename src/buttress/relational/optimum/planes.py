@@ -9,11 +9,10 @@ The planes do not depend on alpha, so one pool serves a whole path of them.
 import numpy as np
 
 from buttress._checks import Array
-from buttress.solvers.qp.simplex import simplex_qp
+from buttress.solvers.qp.active_set import simplex_minimiser
 
 MOST_PLANES = 200  # planes kept: time and memory of the bound's quadratic program grow with them
 ACTIVE = 1e-6  # weight in the bound above which a plane counts as used
-BOUND_PRECISION = 1e-13  # tolerance of that program, absolute: far below any tol that a fit may ask for
 
 
 class PlanePool:
@@ -38,9 +37,9 @@ class PlanePool:
         self.B = np.vstack([self.B, b])
         self.age = np.append(self.age, 0)
 
-    def bound(self, alpha: float, precision: float = BOUND_PRECISION) -> tuple[float, Array]:
+    def bound(self, alpha: float) -> tuple[float, Array]:
         """Return the best lower bound the planes prove and the point where their model is least."""
-        v = simplex_qp(self.B / np.sqrt(2 * alpha), self.a, tol=precision)
+        v = simplex_minimiser(self.B / np.sqrt(2 * alpha), self.a)
         self.age = np.where(v > ACTIVE, 0, self.age + 1)
         combined = self.B.T @ v
         return float(v @ self.a - combined @ combined / (4 * alpha)), combined / (2 * alpha)

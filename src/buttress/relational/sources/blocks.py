@@ -8,9 +8,6 @@ import numpy as np
 from buttress._checks import Array
 from buttress.relational.sources.databases import (
     Connection,
-    DuckDBConnection,
-    PostgresConnection,
-    SparkSession,
     postgres_cursor,
     reading,
     stand_in,
@@ -30,18 +27,17 @@ def blocks(connection: Connection, statement: str, dialect: Dialect, width: int)
     place = stand_in(connection, dialect)
     with reading(place, dialect):
         if dialect is DUCKDB:
-            yield from _duckdb_blocks(cast(DuckDBConnection, place), statement)
+            yield from _duckdb_blocks(place, statement)
         elif dialect is POSTGRES:
-            postgres = cast(PostgresConnection, place)
-            idle = postgres.info.transaction_status.name == "IDLE"
-            yield from _postgres_blocks(postgres, statement, width)
+            idle = place.info.transaction_status.name == "IDLE"
+            yield from _postgres_blocks(place, statement, width)
             if idle:
-                postgres.rollback()
+                place.rollback()
         else:
-            yield from _spark_blocks(cast(SparkSession, place), statement)
+            yield from _spark_blocks(place, statement)
 
 
-def _duckdb_blocks(connection: DuckDBConnection, statement: str) -> Iterator[Array]:
+def _duckdb_blocks(connection: Connection, statement: str) -> Iterator[Array]:
     result: Any = heard(lambda: connection.execute(statement), connection.interrupt)
     try:
         import pandas  # noqa: F401 (DuckDB hands over columns by it, which is many times faster than rows)
@@ -53,7 +49,7 @@ def _duckdb_blocks(connection: DuckDBConnection, statement: str) -> Iterator[Arr
         yield frame.to_numpy(dtype=np.float64)
 
 
-def _postgres_blocks(connection: PostgresConnection, statement: str, width: int) -> Iterator[Array]:
+def _postgres_blocks(connection: Connection, statement: str, width: int) -> Iterator[Array]:
     """Read PostgreSQL's binary format, in which rows of 64-bit floats all have one length."""
     columns = [("n", ">i2")] + [(f"{part}{j}", kind) for j in range(width) for part, kind in (("l", ">i4"),
                                                                                          ("v", ">f8"))]
@@ -80,7 +76,7 @@ def _floats(held: bytearray, row: Any, skip: int, whole: int, width: int) -> Arr
     return np.column_stack([found[f"v{j}"].astype(np.float64) for j in range(width)])
 
 
-def _spark_blocks(spark: SparkSession, statement: str) -> Iterator[Array]:
+def _spark_blocks(spark: Connection, statement: str) -> Iterator[Array]:
     held: list[tuple[Any, ...]] = []
     for row in spark.sql(statement).toLocalIterator():
         held.append(tuple(row))

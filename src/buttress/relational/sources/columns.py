@@ -94,7 +94,5 @@ def _from_times(values: list[Any]) -> NDArray[Any] | None:
 
 
 def objects(values: Sequence[object]) -> NDArray[np.object_]:
-    """Return a one-dimensional array of objects."""
-    array = np.empty(len(values), dtype=object)
-    array[:] = values
-    return array
+    """Return a one-dimensional array of objects, tuples and lists kept whole."""
+    return np.fromiter(values, dtype=object, count=len(values))

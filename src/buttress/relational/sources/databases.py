@@ -7,7 +7,8 @@ import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from contextvars import ContextVar
-from typing import Any, Protocol, cast
+from dataclasses import dataclass
+from typing import Any
 from uuid import uuid4
 
 import numpy as np
@@ -21,65 +22,24 @@ REAL = 700  # PostgreSQL's number of the type real, a 32-bit float
 PADDED = 1042  # of char(n), whose trailing blanks mean nothing
 
 
-class Cursor(Protocol):
-    """What a statement returns; ``description`` gives each column's name first."""
-
-    @property
-    def description(self) -> Sequence[tuple[Any, ...]] | None: ...
-
-    def fetchall(self) -> Sequence[tuple[Any, ...]]: ...
+Connection = Any  # of DuckDB or psycopg, or a Spark session: none need be installed, and dialect_of tells them apart
 
 
-class SqlConnection(Protocol):
-    """A DuckDB or psycopg connection. The drivers type their statements differently, hence Any."""
+@dataclass(frozen=True)
+class Item:
+    """A table inside a database: what stands for it after FROM, and how each of its columns in use is written.
 
-    def execute(self, statement: Any, /) -> Cursor: ...
+    Columns that go to a database are called c0, c1, ... there, for DuckDB and Spark do not tell names apart that
+    differ in case alone; a user's own table has its own names.
+    """
 
-
-class Relation(Protocol):
-    """What a DuckDB connection makes of a SELECT."""
-
-    columns: list[str]
-
-    def fetchall(self) -> list[tuple[Any, ...]]: ...
-
-    def fetchnumpy(self) -> dict[str, Any]: ...
+    text: str
+    columns: Mapping[str, str]
 
 
-class DuckDBConnection(SqlConnection, Protocol):
-    """A DuckDB connection, which can also read a frame under a name."""
-
-    def register(self, name: str, frame: Any, /) -> object: ...
-
-    def sql(self, statement: str, /) -> Relation: ...
-
-    def cursor(self) -> "DuckDBConnection": ...
-
-    def interrupt(self) -> None: ...
-
-
-class PostgresConnection(SqlConnection, Protocol):
-    """A psycopg connection."""
-
-    closed: bool
-    info: Any
-    autocommit: bool
-
-    def cancel(self) -> None: ...
-
-    def rollback(self) -> None: ...
-
-
-class SparkSession(Protocol):
-    """A Spark session."""
-
-    sparkContext: Any  # Spark's own spelling
-    catalog: Any
-
-    def sql(self, statement: str, /) -> Any: ...
-
-
-Connection = SqlConnection | SparkSession
+def item_of(dialect: Dialect, table: str | tuple[str, ...], names: Iterable[str]) -> Item:
+    """Return the item of a table that a database holds, with the named columns."""
+    return Item(dialect.table(table), {name: dialect.quote(name) for name in names})
 
 
 class SourceLostError(RuntimeError):
@@ -112,9 +72,9 @@ def one_snapshot(connections: Iterable[Connection]) -> Iterator[None]:
             dialect = dialect_of(connection)
             places[key] = connection
             if dialect is DUCKDB:
-                places[key] = stack.enter_context(_duckdb_snapshot(cast(DuckDBConnection, connection)))
+                places[key] = stack.enter_context(_duckdb_snapshot(connection))
             elif dialect is POSTGRES:
-                stack.enter_context(_postgres_snapshot(cast(PostgresConnection, connection), exported, len(fresh) > 1))
+                stack.enter_context(_postgres_snapshot(connection, exported, len(fresh) > 1))
         token = _OPEN.set(places)
         try:
             yield
@@ -122,7 +82,7 @@ def one_snapshot(connections: Iterable[Connection]) -> Iterator[None]:
             _OPEN.reset(token)
 
 
-def _busy(connection: DuckDBConnection) -> bool:
+def _busy(connection: Connection) -> bool:
     """Say whether a connection has a result that is not fetched yet, which another query on it would lose."""
     try:
         _duckdb_rows(connection, "SELECT 1")
@@ -132,7 +92,7 @@ def _busy(connection: DuckDBConnection) -> bool:
 
 
 @contextmanager
-def _duckdb_snapshot(connection: DuckDBConnection) -> Iterator[DuckDBConnection]:
+def _duckdb_snapshot(connection: Connection) -> Iterator[Connection]:
     place = connection.cursor() if _busy(connection) else connection
     ours: list[bool] = []  # filled by another thread, which ends what it began, whenever Ctrl-C comes
     try:
@@ -144,7 +104,7 @@ def _duckdb_snapshot(connection: DuckDBConnection) -> Iterator[DuckDBConnection]
             heard(lambda: place.sql("ROLLBACK"), lambda: None)
 
 
-def _begun(connection: DuckDBConnection) -> bool:
+def _begun(connection: Connection) -> bool:
     """Begin a transaction, and say so, unless the user has begun one, which is a snapshot too."""
     first, second = (connection.sql("SELECT txid_current()").fetchall() for _ in range(2))
     if first != second:
@@ -154,7 +114,7 @@ def _begun(connection: DuckDBConnection) -> bool:
 
 @contextmanager
 def _postgres_snapshot(
-    connection: PostgresConnection, exported: dict[tuple[Any, ...], str], shared: bool
+    connection: Connection, exported: dict[tuple[Any, ...], str], shared: bool
 ) -> Iterator[None]:
     """Hold a snapshot; where it is ``shared``, ``exported`` keeps its name for more connections to the database."""
     if _status(connection) == "INTRANS":
@@ -173,7 +133,7 @@ def _postgres_snapshot(
             connection.rollback()
 
 
-def _begin(connection: PostgresConnection, snapshot: str | None) -> None:
+def _begin(connection: Connection, snapshot: str | None) -> None:
     """Begin a read-only transaction; psycopg begins one by itself where autocommit is off."""
     _run(connection, f"BEGIN {READ_ONLY}" if connection.autocommit else f"SET {READ_ONLY}")
     if snapshot is not None:
@@ -185,7 +145,7 @@ def _begin(connection: PostgresConnection, snapshot: str | None) -> None:
 
 
 @contextmanager
-def _users_transaction(connection: PostgresConnection) -> Iterator[None]:
+def _users_transaction(connection: Connection) -> Iterator[None]:
     """Read inside the user's transaction; SourceChangedError when it does not keep one snapshot and others commit."""
     isolation = select(connection, "SELECT current_setting('transaction_isolation')", POSTGRES)[0][0]
     if isolation in ("repeatable read", "serializable"):
@@ -209,7 +169,7 @@ def _committed_between(before: str, after: str) -> bool:
     return any(number not in under_way for number in asked)
 
 
-def _status(connection: PostgresConnection) -> str:
+def _status(connection: Connection) -> str:
     status = "CLOSED" if connection.closed else str(connection.info.transaction_status.name)
     if status == "INERROR":
         raise SourceLostError("The PostgreSQL connection's transaction has failed before. Roll it back first: "
@@ -223,11 +183,10 @@ def reading(connection: Connection, dialect: Dialect) -> Iterator[None]:
 
     Raises TimeoutError when the time limit ended the query, and KeyboardInterrupt after Ctrl-C.
     """
-    postgres = cast(PostgresConnection, connection) if dialect is POSTGRES else None
-    status = _status(postgres) if postgres is not None else ""
+    status = _status(connection) if dialect is POSTGRES else ""
     try:
-        if postgres is not None and status == "INTRANS":
-            _run(postgres, "SAVEPOINT buttress")
+        if status == "INTRANS":
+            _run(connection, "SAVEPOINT buttress")
         with cancelled_in_time(lambda: _cancel(connection, dialect)):
             yield
     except (ValueError, TimeoutError, SourceChangedError, SourceLostError):
@@ -236,11 +195,11 @@ def reading(connection: Connection, dialect: Dialect) -> Iterator[None]:
         raise SourceLostError(f"{dialect.name} failed while the join was read: {reason(error)}. {_fix(error)}") \
             from error
     finally:
-        if postgres is not None and not postgres.closed:
-            _leave(postgres, status)
+        if status and not connection.closed:
+            _leave(connection, status)
 
 
-def _leave(connection: PostgresConnection, before: str) -> None:
+def _leave(connection: Connection, before: str) -> None:
     """Bring a connection's transaction back to where it was before a query."""
     after = connection.info.transaction_status.name
     if before == "IDLE" and after == "INERROR":
@@ -252,11 +211,11 @@ def _leave(connection: PostgresConnection, before: str) -> None:
 
 def _cancel(connection: Connection, dialect: Dialect) -> None:
     if dialect is POSTGRES:
-        cast(PostgresConnection, connection).cancel()
+        connection.cancel()
     elif dialect is DUCKDB:
-        cast(DuckDBConnection, connection).interrupt()
+        connection.interrupt()
     else:
-        cast(SparkSession, connection).sparkContext.cancelAllJobs()
+        connection.sparkContext.cancelAllJobs()
 
 
 def _fix(error: Exception) -> str:
@@ -300,31 +259,30 @@ def stand_in(connection: Connection, dialect: Dialect) -> Connection:
     already = _OPEN.get() or {}
     if id(connection) in already:
         return already[id(connection)]
-    if dialect is DUCKDB and _busy(cast(DuckDBConnection, connection)):
-        return cast(DuckDBConnection, connection).cursor()
+    if dialect is DUCKDB and _busy(connection):
+        return connection.cursor()
     return connection
 
 
 def select(connection: Connection, statement: str, dialect: Dialect) -> list[tuple[Any, ...]]:
     """Run one SELECT and return its rows; outside of a snapshot no transaction is left open."""
     place = stand_in(connection, dialect)
-    postgres = cast(PostgresConnection, place) if dialect is POSTGRES else None
-    idle = postgres is not None and _status(postgres) == "IDLE"
+    idle = dialect is POSTGRES and _status(place) == "IDLE"
     with reading(place, dialect):
         rows = _rows(place, statement, dialect)
-        if idle and postgres is not None:
-            postgres.rollback()
+        if idle:
+            place.rollback()
         return rows
 
 
 def select_arrays(connection: Connection, statement: str) -> dict[str, Any]:
     """Run one SELECT on DuckDB and return its columns as arrays."""
-    place = cast(DuckDBConnection, stand_in(connection, DUCKDB))
+    place = stand_in(connection, DUCKDB)
     with reading(place, DUCKDB):
         return heard(lambda: place.sql(statement).fetchnumpy(), place.interrupt)
 
 
-def pinned(spark: SparkSession, statement: str) -> str:
+def pinned(spark: Connection, statement: str) -> str:
     """Return a view of the rows that a SELECT gives now, whatever becomes of its tables: Spark has no transactions.
 
     The rows are kept by Spark's workers, in memory and on their disks, and nothing is written where tables are.
@@ -336,18 +294,19 @@ def pinned(spark: SparkSession, statement: str) -> str:
     return name
 
 
-def pinned_tables(owner: object, spark: SparkSession, items: Sequence[str],
-                  used: Sequence[Sequence[str]]) -> list[str]:
-    """Return views of the columns ``used`` of FROM items, each read once; they are freed with their ``owner``."""
+def pinned_tables(owner: object, spark: Connection, items: Sequence[Item]) -> list[Item]:
+    """Return views of the columns of tables, each read once; they are freed with their ``owner``."""
     views = []
-    for item, names in zip(items, used, strict=True):
-        chosen = ", ".join(SPARK.quote(name) for name in names) or "1 AS one"
-        views.append(pinned(spark, f"SELECT {chosen} FROM {item} q"))
-        weakref.finalize(owner, unpinned, spark, views[-1]).atexit = False
+    for item in items:
+        own = {name: f"c{j}" for j, name in enumerate(item.columns)}
+        chosen = ", ".join(f"{quoted} AS {own[name]}" for name, quoted in item.columns.items()) or "1 AS one"
+        view = pinned(spark, f"SELECT {chosen} FROM {item.text} q")
+        weakref.finalize(owner, unpinned, spark, view).atexit = False
+        views.append(Item(view, own))
     return views
 
 
-def unpinned(spark: SparkSession, name: str) -> None:
+def unpinned(spark: Connection, name: str) -> None:
     """Drop the view of :func:`pinned` rows, unless the session has ended."""
     with suppress(Exception):
         spark.catalog.dropTempView(name)
@@ -355,30 +314,30 @@ def unpinned(spark: SparkSession, name: str) -> None:
 
 def _rows(place: Connection, statement: str, dialect: Dialect) -> list[tuple[Any, ...]]:
     if dialect is SPARK:
-        return [tuple(row) for row in cast(SparkSession, place).sql(statement).collect()]
+        return [tuple(row) for row in place.sql(statement).collect()]
     if dialect is DUCKDB:
-        return _duckdb_rows(cast(DuckDBConnection, place), statement)
-    return _postgres_rows(cast(PostgresConnection, place), statement)
+        return _duckdb_rows(place, statement)
+    return _postgres_rows(place, statement)
 
 
-def _duckdb_rows(connection: DuckDBConnection, statement: str) -> list[tuple[Any, ...]]:
+def _duckdb_rows(connection: Connection, statement: str) -> list[tuple[Any, ...]]:
     return heard(lambda: connection.sql(statement).fetchall(), connection.interrupt)
 
 
-def _run(connection: PostgresConnection, statement: str) -> None:
+def _run(connection: Connection, statement: str) -> None:
     with postgres_cursor(connection) as cursor:
         cursor.execute(statement)
 
 
-def postgres_cursor(connection: PostgresConnection) -> Any:
+def postgres_cursor(connection: Connection) -> Any:
     """Return a cursor of our own: the connection's may return rows of other kinds."""
     import psycopg
     from psycopg.rows import tuple_row
 
-    return psycopg.Cursor(cast(Any, connection), row_factory=tuple_row)
+    return psycopg.Cursor(connection, row_factory=tuple_row)
 
 
-def _postgres_rows(connection: PostgresConnection, statement: str) -> list[tuple[Any, ...]]:
+def _postgres_rows(connection: Connection, statement: str) -> list[tuple[Any, ...]]:
     """Return the rows with 32-bit floats as such, and char(n) without the blanks that PostgreSQL pads it with."""
     with postgres_cursor(connection) as cursor:
         cursor.execute(statement, prepare=False)  # a plan that the server keeps fails once a table is altered

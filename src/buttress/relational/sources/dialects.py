@@ -50,6 +50,12 @@ class Dialect:
             raise ValueError(f"The name {identifier!r} holds a NUL character, which no database can quote. Rename it.")
         return self.mark + identifier.replace(self.mark, self.mark * 2) + self.mark
 
+    def fold(self, name: str) -> str:
+        """Return what the database compares a column's name by: in any case but PostgreSQL's, DuckDB's A to Z alone."""
+        if self.name == "PostgreSQL":
+            return name
+        return name.lower() if self.name == "Spark" else name.encode().lower().decode()
+
     def table(self, name: str | tuple[str, ...]) -> str:
         """Return a table name quoted; a tuple is (schema, table) or (catalog, schema, table)."""
         return ".".join(self.quote(part) for part in ((name,) if isinstance(name, str) else name))

@@ -44,6 +44,8 @@ def scanned(path: FileSource, statement: Callable[[str], str], fetch: str = "fet
         raise ValueError(f"The file {str(path)!r} cannot be read: {why}") from None
 
 
+SCAN = "SELECT * FROM "
+RENAMED = re.compile(r"_\d+$")  # how the name ends that DuckDB gives a column whose own it has seen
 GLOB = re.compile(r"[*?[]")  # characters that stand for others in the patterns of DuckDB and of Python
 
 
@@ -66,6 +68,52 @@ def marks_of(path: FileSource) -> list[tuple[Path, int, int]]:
     return [(file, file.stat().st_size, file.stat().st_mtime_ns) for file in matching(path)]
 
 
+def file_columns(path: FileSource) -> list[str]:
+    """Return the columns of files.
+
+    Raises ValueError where one has two columns whose names differ in case alone: DuckDB calls the second one otherwise,
+    which may be the name of a third, and takes the one for the other where another file has them in another order.
+    """
+    found = [str(row[0]) for row in scanned(path, lambda scan: f"DESCRIBE {scan}")]
+    files = matching(path)
+    if files[0].suffix.lower() == ".parquet":
+        headers = [_parquet_header(file) for file in files]
+    elif any(RENAMED.search(name) for name in found):
+        headers = [_text_header(file) for file in files]
+    else:
+        headers = []
+    for file, header in zip(files, headers):
+        known: dict[str, str] = {}
+        for name in header:
+            folded = DUCKDB.fold(name)
+            if folded in known:
+                raise ValueError(f"DuckDB, which reads files, takes columns {known[folded]!r} and {name!r} of "
+                                 f"{file.name!r} for one. Rename one of them, or read the file into a frame and give "
+                                 "that.")
+            known[folded] = name
+    return found
+
+
+def _parquet_header(file: Path) -> list[str]:
+    """Return the columns that a file names, without the parts of nested ones, which follow them."""
+    header = []
+    parts = 0
+    for name, children in scanned(file, lambda scan: "SELECT name, num_children FROM parquet_schema"
+                                                     + scan.removeprefix(SCAN + "read_parquet"))[1:]:
+        if parts:
+            parts += (children or 0) - 1
+        else:
+            header.append(str(name))
+            parts = children or 0
+    return header
+
+
+def _text_header(file: Path) -> list[str]:
+    """Return the first line of a file, but for columns without a name."""
+    rows = scanned(file, lambda scan: f"{scan[:-1]}, header=false, all_varchar=true) LIMIT 1")
+    return [name for row in rows for name in row if name]
+
+
 def scan_of(path: FileSource) -> str:
     """Return the SELECT that reads a Parquet or CSV file, or all files of a pattern such as ``"part-*.parquet"``.
 
@@ -80,4 +128,4 @@ def scan_of(path: FileSource) -> str:
     if len(kinds) > 1 or kinds[0] not in readers:
         raise ValueError(f"A file must end in .parquet, .csv, .tsv or .csv.gz. Got {str(path)!r}.")
     names = ", ".join(DUCKDB.text(GLOB.sub(lambda mark: f"[{mark[0]}]", str(file))) for file in files)
-    return f"SELECT * FROM {readers[kinds[0]]}([{names}])"
+    return f"{SCAN}{readers[kinds[0]]}([{names}])"

@@ -7,8 +7,9 @@ import re
 import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Protocol, TypeGuard, cast
+from typing import Any, TypeGuard
 from uuid import uuid4
 from weakref import WeakValueDictionary
 
@@ -19,15 +20,9 @@ from buttress._checks import near
 from buttress.relational.sources.columns import Column, make_column, objects
 from buttress.relational.sources.databases import Connection, SourceLostError, reason, select, select_arrays
 from buttress.relational.sources.dialects import DUCKDB, POSTGRES, SPARK, dialect_of
-from buttress.relational.sources.files import FileSource, connect_duckdb, is_files, scanned
+from buttress.relational.sources.files import FileSource, connect_duckdb, file_columns, is_files, scanned
 
-
-class Frame(Protocol):
-    """A pandas, polars or Arrow frame: columns by name."""
-
-    def __getitem__(self, name: str, /) -> Any: ...
-
-
+Frame = Any  # of pandas, polars or Arrow: none need be installed
 TableName = str | tuple[str, ...]
 Source = Frame | FileSource | tuple[Connection, TableName]
 
@@ -37,14 +32,12 @@ def column_names(source: Source) -> list[str]:
     if isinstance(source, tuple):
         return _Query(source).names()
     if is_files(source):
-        return [row[0] for row in scanned(source, lambda scan: f"DESCRIBE {scan}")]
-    frame: Any = source
-    if hasattr(frame, "collect_schema"):  # a polars LazyFrame
-        return list(frame.collect_schema().names())
-    if _is_dataset(frame):
-        return list(frame.schema.names)
-    names = frame.column_names if hasattr(frame, "column_names") else frame.columns
-    return [str(name) for name in names]
+        return file_columns(source)
+    if hasattr(source, "collect_schema"):  # a polars LazyFrame
+        return list(source.collect_schema().names())
+    if _is_dataset(source):
+        return list(source.schema.names)
+    return frame_names(source)
 
 
 def read_columns(source: Source, names: Sequence[str]) -> dict[str, Column]:
@@ -53,8 +46,8 @@ def read_columns(source: Source, names: Sequence[str]) -> dict[str, Column]:
         return _Query(source).read(names)
     if is_files(source):
         chosen = ", ".join(DUCKDB.quote(name) for name in names) or "1 AS one"
-        read = _masked(scanned(source, lambda scan: f"SELECT {chosen} FROM ({scan})", "fetchnumpy"))
-        return _with_zones(read, lambda: scanned(source, lambda scan: f"DESCRIBE SELECT {chosen} FROM ({scan})"))
+        return _of_arrays(scanned(source, lambda scan: f"SELECT {chosen} FROM ({scan})", "fetchnumpy"),
+                          lambda: scanned(source, lambda scan: f"DESCRIBE SELECT {chosen} FROM ({scan})"))
     frame = gathered(source, names)
     return {name: frame_column(frame, name) for name in names}
 
@@ -65,25 +58,50 @@ def row_count(source: Source) -> int:
         return _Query(source).count()
     if is_files(source):
         return int(scanned(source, lambda scan: f"SELECT COUNT(*) FROM ({scan})")[0][0])
-    frame: Any = gathered(source, column_names(source)[:1])
+    frame = gathered(source, column_names(source)[:1])
     return int(frame.num_rows if hasattr(frame, "num_rows") else len(frame))
 
 
-def _is_dataset(frame: object) -> bool:
+def frame_names(frame: Frame) -> list[str]:
+    """Return the column names of a frame, none of what is no frame."""
+    return [str(name) for name in getattr(frame, "column_names", getattr(frame, "columns", []))]
+
+
+def _is_dataset(frame: object) -> TypeGuard[Frame]:
     return hasattr(frame, "to_table") and hasattr(frame, "schema")
 
 
-def gathered(source: Frame | FileSource, names: Sequence[str]) -> Frame:
-    """Return the named columns of a source that is read when asked, as a frame; a frame as it is."""
-    lazy: Any = source
+def gathered(lazy: Frame, names: Sequence[str]) -> Frame:
+    """Return the named columns of a frame that is read when asked; a frame as it is."""
     if hasattr(lazy, "collect_schema") and hasattr(lazy, "collect"):  # a polars LazyFrame
-        return cast(Frame, lazy.select(names).collect())
+        return lazy.select(names).collect()
     if _is_dataset(lazy):  # Arrow's
-        return cast(Frame, lazy.to_table(columns=list(names)))
+        return lazy.to_table(columns=list(names))
     if hasattr(lazy, "fetchnumpy"):  # a DuckDB relation
         chosen = ", ".join(DUCKDB.quote(name) for name in names) or "1 AS one"
-        return cast(Frame, lazy.project(chosen).df())
-    return cast(Frame, source)
+        return lazy.project(chosen).df()
+    return lazy
+
+
+def under_own_names(frame: Frame, names: Sequence[str]) -> tuple[Frame, dict[str, str]]:
+    """Return a frame with its columns called c0, c1, ..., and what the named ones are called.
+
+    Text of pandas becomes objects, for a DuckDB older than pandas' own text type.
+    """
+    there = frame_names(frame)
+    own = [f"c{j}" for j in range(len(there))]
+    called = {name: own[there.index(name)] for name in names}
+    if hasattr(frame, "rename_columns"):  # Arrow
+        return frame.rename_columns(own), called
+    if not hasattr(frame, "iloc"):  # polars
+        if find_spec("pyarrow") is None:
+            raise ImportError("DuckDB reads polars frames by pyarrow. Install it with: pip install pyarrow, or use "
+                              "engine='memory'.")
+        return frame.rename(dict(zip(there, own))), called
+    shallow = frame.copy(deep=False)
+    shallow.columns = own
+    text = [name for name in called.values() if str(shallow[name].dtype) in ("str", "string")]
+    return (shallow.astype(dict.fromkeys(text, object)) if text else shallow), called
 
 
 def check_source(name: str, source: Any) -> None:
@@ -183,36 +201,28 @@ def connect(address: str, folder: Path | None = None) -> Any:
 
 
 def frame_column(frame: Frame, name: str) -> Column:
-    column = frame[name] if not hasattr(frame, "iloc") else _of_pandas(frame, name)
-    if hasattr(column, "isna"):  # pandas
-        return make_column(column.to_numpy(), column.isna().to_numpy(), getattr(column.dtype, "tz", None) is not None)
-    if hasattr(column, "combine_chunks"):  # Arrow
-        return make_column(column.to_numpy(), column.is_null().to_numpy(), getattr(column.type, "tz", None) is not None)
-    null = column.is_null().to_numpy()  # polars
-    return make_column(column.to_numpy(), null, getattr(column.dtype, "time_zone", None) is not None)
+    """Return a column of a frame; names of pandas need not be texts."""
+    places = [str(one) for one in frame.columns] if hasattr(frame, "iloc") else []
+    column = frame.iloc[:, places.index(name)] if hasattr(frame, "iloc") else frame[name]
+    missing = column.isna() if hasattr(column, "isna") else column.is_null()
+    kind = column.type if hasattr(column, "combine_chunks") else column.dtype
+    zone = getattr(kind, "tz", None) or getattr(kind, "time_zone", None)
+    return make_column(column.to_numpy(), missing.to_numpy(), zone is not None)
 
 
-def _of_pandas(frame: Any, name: str) -> Any:
-    """Return a column of a pandas frame, whose names need not be texts."""
-    return frame[name] if name in frame.columns else frame.iloc[:, [str(one) for one in frame.columns].index(name)]
-
-
-def _with_zones(columns: dict[str, Column], described: Callable[[], Sequence[tuple[Any, ...]]]) -> dict[str, Column]:
-    """Mark the dates that DuckDB holds with a time zone; ``described`` gives (name, type) of each column."""
-    if not any(column.kind == "time" for column in columns.values()):
-        return columns
-    kinds = {row[0]: str(row[1]) for row in described()}
-    return {name: replace(column, zoned="WITH TIME ZONE" in kinds[name]) if column.kind == "time" else column
-            for name, column in columns.items()}
-
-
-def _masked(columns: dict[str, NDArray[Any]]) -> dict[str, Column]:
+def _of_arrays(
+    arrays: dict[str, NDArray[Any]], described: Callable[[], Sequence[tuple[Any, ...]]]
+) -> dict[str, Column]:
+    """Return columns that DuckDB gave; ``described`` gives (name, type) of each, for dates may have a time zone."""
     result = {}
-    for name, values in columns.items():
+    for name, values in arrays.items():
         if hasattr(values, "categories"):  # an ENUM comes as a pandas categorical
             values = np.asarray(values, dtype=object)
         mask = np.ma.getmaskarray(values) if isinstance(values, np.ma.MaskedArray) else None
         result[name] = make_column(np.ma.getdata(values), mask)
+    if any(column.kind == "time" for column in result.values()):
+        zoned = {row[0] for row in described() if "WITH TIME ZONE" in str(row[1])}
+        result |= {name: replace(result[name], zoned=True) for name in zoned if result[name].kind == "time"}
     return result
 
 
@@ -283,8 +293,8 @@ class _Query:
         chosen = ", ".join(self.dialect.quote(name) for name in names) or "1 AS one"
         statement = f"SELECT {chosen} FROM {self.table}"
         if self.dialect is DUCKDB:
-            return _with_zones(_masked(select_arrays(self.connection, statement)),
-                               lambda: select(self.connection, f"DESCRIBE {statement}", self.dialect))
+            return _of_arrays(select_arrays(self.connection, statement),
+                              lambda: select(self.connection, f"DESCRIBE {statement}", self.dialect))
         rows = select(self.connection, statement, self.dialect)
         columns = list(zip(*rows)) if rows else [()] * len(names)
         return {name: make_column(objects(values)) for name, values in zip(names, columns)}

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from buttress.relational.checks import used_columns
 from buttress.relational.declare import Join, Pair, Table, key_columns
 from buttress.relational.sources.columns import Column, make_column, objects
+from buttress.relational.sources.databases import item_of
 from buttress.relational.sources.dialects import DUCKDB, dialect_of
 from buttress.relational.sources.files import is_files, scanned
 from buttress.relational.sources.tables import row_count
@@ -61,7 +62,7 @@ def _few_rows(table: Table, names: Sequence[str]) -> dict[str, Column]:
     """Return up to KIND_ROWS rows of a table outside of this process."""
     if isinstance(table.source, tuple):
         dialect = dialect_of(table.source[0])
-        return column_sample(table.source[0], dialect, dialect.table(table.source[1]), names)
+        return column_sample(table.source[0], dialect, item_of(dialect, table.source[1], names), names)
     source = table.source
     if not names or not is_files(source):
         return {}

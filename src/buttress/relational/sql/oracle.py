@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,12 +23,11 @@ from buttress.relational.checks import (
     check_total,
     check_weights,
     check_weights_kind,
-    used_columns,
 )
 from buttress.relational.counting.grid import step_of
 from buttress.relational.counting.listed import ListedOracle
 from buttress.relational.counting.margins import FIRST_BINS, HINGE_WIDTHS, Evaluation, MarginLoss, evaluation
-from buttress.relational.declare import Join, key_columns
+from buttress.relational.declare import Join
 from buttress.relational.plan.features import ROBUST_QUANTILE
 from buttress.relational.plan.keys import check_exact, check_kinds
 from buttress.relational.plan.plan import Encoding, Plan, TableData
@@ -36,9 +35,8 @@ from buttress.relational.plan.shape import attributes
 from buttress.relational.plan.weighting import ClassWeight, class_factors
 from buttress.relational.sources.columns import Column, make_column, objects
 from buttress.relational.sources.databases import (
-    DuckDBConnection,
+    Item,
     SourceChangedError,
-    SparkSession,
     pinned_tables,
     reading,
     select,
@@ -95,8 +93,7 @@ class SqlOracle:
         self.connection, self.dialect, items = sql_home(join, pairs, memory)
         self._marks = self._files()
         if self.dialect is SPARK:
-            used = [used_columns(table, key_columns(pairs, i)) for i, table in enumerate(join.tables)]
-            items = pinned_tables(self, cast(SparkSession, self.connection), items, used)
+            items = pinned_tables(self, self.connection, items)
         self.tree, self.columns, self.node_of = sql_tree(join, pairs, self.connection, self.dialect, items,
                                                          per_label_row)
         samples = [self._sample(i, item) for i, item in enumerate(items)]
@@ -135,7 +132,7 @@ class SqlOracle:
         statements = text.prepared(self.tree)
         for i, (node, statement) in enumerate(zip(self.tree.nodes, statements)):
             with reading(self.connection, self.dialect):
-                duckdb = cast(DuckDBConnection, self.connection)
+                duckdb = self.connection
                 heard(partial(duckdb.execute, f"CREATE TABLE prepared{i} AS {statement}"), duckdb.interrupt)
             self.tree.nodes[i] = replace(
                 node, item=f"prepared{i}", keys={a: [f"k{a}"] for a in node.keys}, weights=["w"],
@@ -281,15 +278,15 @@ class SqlOracle:
             X[:, self.plan.slices[self.join.root].stop - 1] = 1.0
         return X, np.where(found[:, 0] == 1, 1.0, -1.0), found[:, 1]
 
-    def _magnitude(self, item: str, name: str) -> float:
+    def _magnitude(self, item: Item, name: str) -> float:
         """Return the largest magnitude of a column of numbers."""
-        number = f"NULLIF(CAST({self.dialect.quote(name)} AS {self.dialect.double}), {self.dialect.number(np.nan)})"
-        return float(self._select(f"SELECT MAX(ABS({number})) FROM {item} q")[0][0] or 0)
+        number = f"NULLIF(CAST({item.columns[name]} AS {self.dialect.double}), {self.dialect.number(np.nan)})"
+        return float(self._select(f"SELECT MAX(ABS({number})) FROM {item.text} q")[0][0] or 0)
 
     def _select(self, statement: str) -> list[tuple[Any, ...]]:
         return select(self.connection, statement, self.dialect)
 
-    def _sample(self, i: int, item: str) -> dict[str, Column]:
+    def _sample(self, i: int, item: Item) -> dict[str, Column]:
         return column_sample(self.connection, self.dialect, item, [name for t, name in self.columns if t == i])
 
     def _features(self, i: int, sample: dict[str, Column], intercept: bool) -> TableData:

@@ -4,18 +4,17 @@ import re
 import tempfile
 import weakref
 from collections.abc import Sequence
-from typing import Any, cast
 
 import numpy as np
 
-from buttress.relational.checks import check_bag, check_case, used_columns
+from buttress.relational.checks import check_bag, used_columns
 from buttress.relational.declare import Join, Pair, Table, key_columns
 from buttress.relational.plan.shape import Shape, find_shape
 from buttress.relational.sources.columns import Column, make_column, objects
-from buttress.relational.sources.databases import Connection, DuckDBConnection, select
+from buttress.relational.sources.databases import Connection, Item, item_of, select
 from buttress.relational.sources.dialects import DUCKDB, Dialect, dialect_of
 from buttress.relational.sources.files import connect_duckdb, is_files, scan_of
-from buttress.relational.sources.tables import Frame, column_names, gathered
+from buttress.relational.sources.tables import column_names, gathered, under_own_names
 from buttress.relational.sql.text import SqlNode, SqlTree
 
 KIND_ROWS = 100  # rows read of a column to learn what kind of values it holds
@@ -27,15 +26,15 @@ TYPES = (("bool", "bool"), (r"u?(tiny|small|big|huge)?int(eger)?$", "int64"),
 Columns = dict[tuple[int, str], str]  # (table, column) -> its quoted name in the node that holds the table
 
 
-def sql_home(join: Join, pairs: Sequence[Pair], memory: float) -> tuple[Connection, Dialect, list[str]]:
-    """Return the connection of a join's tables, its dialect and each table as a FROM item; see ``home_of``."""
+def sql_home(join: Join, pairs: Sequence[Pair], memory: float) -> tuple[Connection, Dialect, list[Item]]:
+    """Return the connection of a join's tables, its dialect and each table as an item; see ``home_of``."""
     return home_of(join.tables, [used_columns(t, key_columns(pairs, i)) for i, t in enumerate(join.tables)], memory)
 
 
 def home_of(
     tables: Sequence[Table], used: Sequence[Sequence[str]], memory: float
-) -> tuple[Connection, Dialect, list[str]]:
-    """Return the connection of tables whose columns ``used`` are read, its dialect and each table as a FROM item.
+) -> tuple[Connection, Dialect, list[Item]]:
+    """Return the connection of tables whose columns ``used`` are read, its dialect and each table as an item.
 
     A DuckDB of our own takes ``memory`` megabytes, or the least it can work with, and spills to disk beyond. Raises
     ValueError when the tables live in more than one database.
@@ -47,58 +46,56 @@ def home_of(
     if connections:
         connection = next(iter(connections.values()))
         dialect = dialect_of(connection)
-        return connection, dialect, [dialect.table(t.source[1]) for t in tables if isinstance(t.source, tuple)]
+        return connection, dialect, [item_of(dialect, t.source[1], names) for t, names in zip(tables, used)
+                                     if isinstance(t.source, tuple)]
     database = _spilling(memory)
     items = []
     for i, table in enumerate(tables):
         if is_files(table.source):
-            items.append(f"({scan_of(table.source)})")
+            items.append(Item(f"({scan_of(table.source)})", {name: DUCKDB.quote(name) for name in used[i]}))
         elif not isinstance(table.source, tuple):
             read = list(used[i]) or column_names(table.source)[:1]
-            check_case(table.name, read)
-            database.register(f"frame{i}", _plain_text(gathered(table.source, read)))
-            items.append(f"frame{i}")
+            frame, columns = under_own_names(gathered(table.source, read), read)
+            database.register(f"frame{i}", frame)
+            items.append(Item(f"frame{i}", columns))
     return database, DUCKDB, items
 
 
-def column_sample(connection: Connection, dialect: Dialect, item: str, names: Sequence[str]) -> dict[str, Column]:
+def column_sample(connection: Connection, dialect: Dialect, item: Item, names: Sequence[str]) -> dict[str, Column]:
     """Read up to KIND_ROWS values of each named column that are not NULL, to learn what kind they are."""
     if not names:
         return {}
-    quoted = {name: dialect.quote(name) for name in names}
-    zoned = _zoned(connection, f"SELECT {', '.join(quoted.values())} FROM {item} q") if dialect is DUCKDB else set()
+    quoted = {name: item.columns[name] for name in names}
+    zoned = set()
+    if dialect is DUCKDB:  # which hands over what it holds with a time zone only by another library
+        kinds = select(connection, f"DESCRIBE SELECT {', '.join(quoted.values())} FROM {item.text} q", DUCKDB)
+        zoned = {name for name, row in zip(quoted, kinds) if "WITH TIME ZONE" in str(row[1])}
     quoted |= {name: f"make_timestamp(epoch_us({quoted[name]}))" for name in zoned}
-    rows = select(connection, f"SELECT {', '.join(quoted.values())} FROM {item} q LIMIT {KIND_ROWS}", dialect)
+    rows = select(connection, f"SELECT {', '.join(quoted.values())} FROM {item.text} q LIMIT {KIND_ROWS}", dialect)
     read = list(zip(*rows)) if rows else [()] * len(names)
     out = {name: make_column(objects(values), zoned=name in zoned) for name, values in zip(names, read)}
     for name in [name for name in names if out[name].null.all() and rows]:
-        more = select(connection, f"SELECT {quoted[name]} FROM {item} q WHERE {quoted[name]} IS NOT NULL "
+        more = select(connection, f"SELECT {quoted[name]} FROM {item.text} q WHERE {quoted[name]} IS NOT NULL "
                                   f"LIMIT {KIND_ROWS}", dialect)
         out[name] = make_column(objects([row[0] for row in more]), zoned=name in zoned)
     return out
 
 
-def typed_sample(connection: Connection, dialect: Dialect, item: str, names: Sequence[str]) -> dict[str, Column]:
+def typed_sample(connection: Connection, dialect: Dialect, item: Item, names: Sequence[str]) -> dict[str, Column]:
     """Return ``column_sample``, with one value of the type of each column that holds none: for a SELECT that is kept.
 
     What such a SELECT finds when it is run may be more than NULL.
     """
     out = column_sample(connection, dialect, item, names)
     for name in [name for name in names if out[name].null.all()]:
-        held = f"(SELECT {dialect.quote(name)} FROM {item} q LIMIT 1)"  # NULL of that type where there is no row
+        held = f"(SELECT {item.columns[name]} FROM {item.text} q LIMIT 1)"  # NULL of that type where there is no row
         kind = str(select(connection, f"SELECT {dialect.type_of.format(held)}", dialect)[0][0])
         out[name] = make_column(np.zeros(1, next((dtype for pattern, dtype in TYPES if re.match(pattern, kind, re.I)),
                                                  "str")))
     return out
 
 
-def _zoned(connection: Connection, statement: str) -> set[str]:
-    """Return the columns of a SELECT that DuckDB holds with a time zone: it hands them over only by another library."""
-    return {str(row[0]) for row in select(connection, f"DESCRIBE {statement}", DUCKDB)
-            if "WITH TIME ZONE" in str(row[1])}
-
-
-def _spilling(memory: float) -> DuckDBConnection:
+def _spilling(memory: float) -> Connection:
     """Return a DuckDB in memory that spills to a folder of its own, removed with the connection."""
     connection = connect_duckdb()
     folder = tempfile.TemporaryDirectory(prefix="buttress-", ignore_cleanup_errors=True)
@@ -108,16 +105,7 @@ def _spilling(memory: float) -> DuckDBConnection:
     return connection
 
 
-def _plain_text(frame: Frame) -> Frame:
-    """Return a pandas frame with its text columns as objects, for a DuckDB older than pandas' own text type."""
-    if not hasattr(frame, "iloc"):
-        return frame
-    pandas: Any = frame
-    text = [name for name in pandas.columns if str(pandas[name].dtype) in ("str", "string")]
-    return cast(Frame, pandas.astype(dict.fromkeys(text, object))) if text else frame
-
-
-def sql_tree(join: Join, pairs: Sequence[Pair], connection: Connection, dialect: Dialect, items: Sequence[str],
+def sql_tree(join: Join, pairs: Sequence[Pair], connection: Connection, dialect: Dialect, items: Sequence[Item],
              per_label_row: bool) -> tuple[SqlTree, Columns, list[int]]:
     """Return the tree, the names of the columns in use, and the node of each table.
 
@@ -127,18 +115,18 @@ def sql_tree(join: Join, pairs: Sequence[Pair], connection: Connection, dialect:
     def counted(item: str) -> int:
         return int(select(connection, f"SELECT COUNT(*) FROM {item} q", dialect)[0][0])
 
-    shape = find_shape(join, pairs, join.root, lambda: [np.log(max(counted(item), 1)) for item in items],
+    shape = find_shape(join, pairs, join.root, lambda: [np.log(max(counted(item.text), 1)) for item in items],
                        unique=lambda table, keys: False)  # so that every table is a node by itself
     nodes = []
     columns = {}
     for bag, tables in enumerate(shape.bags):
         if tables:
-            item, here = _item(join, shape, bag, items, dialect)
+            item, here = _item(join, shape, bag, items)
             columns.update(here)
             held = {a: [here[t, name] for t in tables for name in shape.attributes[a].get(t, [])]
                     for a in sorted(shape.shared[bag])}
         else:
-            item, held = _keys_item(shape, bag, items, dialect)
+            item, held = _keys_item(shape, bag, items)
         if len(tables) != 1:
             check_bag(join, tables or _touched(shape, bag), counted(item))
         parent = shape.tree.parent[bag]
@@ -156,19 +144,19 @@ def _keys(shape: Shape, table: int) -> list[str]:
     return [name for attribute in shape.attributes for name in attribute.get(table, [])]
 
 
-def _item(join: Join, shape: Shape, bag: int, items: Sequence[str], dialect: Dialect) -> tuple[str, Columns]:
+def _item(join: Join, shape: Shape, bag: int, items: Sequence[Item]) -> tuple[str, Columns]:
     """Return the FROM item of a bag and what its columns are called there."""
     tables = shape.bags[bag]
     used = [(t, name) for t in tables for name in used_columns(join.tables[t], _keys(shape, t))]
     if len(tables) == 1:
-        return items[tables[0]], {(t, name): dialect.quote(name) for t, name in used}
+        return items[tables[0]].text, {(t, name): items[t].columns[name] for t, name in used}
     alias = {key: f"c{j}" for j, key in enumerate(used)}
-    listed = ", ".join(f"b{t}.{dialect.quote(name)} AS {short}" for (t, name), short in alias.items())
+    listed = ", ".join(f"b{t}.{items[t].columns[name]} AS {short}" for (t, name), short in alias.items())
     equal = []
     for group in shape.attributes:
-        equals = [f"b{t}.{dialect.quote(name)}" for t in tables for name in group.get(t, [])]
+        equals = [f"b{t}.{items[t].columns[name]}" for t in tables for name in group.get(t, [])]
         equal += [f"{equals[0]} = {other}" for other in equals[1:]]
-    sources = ", ".join(f"{items[t]} b{t}" for t in tables)
+    sources = ", ".join(f"{items[t].text} b{t}" for t in tables)
     return f"(SELECT {listed} FROM {sources} WHERE {' AND '.join(equal)})", dict(alias)
 
 
@@ -178,7 +166,7 @@ def _touched(shape: Shape, bag: int) -> list[int]:
     return sorted(found - shape.right_tables)
 
 
-def _keys_item(shape: Shape, bag: int, items: Sequence[str], dialect: Dialect) -> tuple[str, dict[int, list[str]]]:
+def _keys_item(shape: Shape, bag: int, items: Sequence[Item]) -> tuple[str, dict[int, list[str]]]:
     """Return the FROM item of a bag of keys, and its key columns.
 
     Each table gives its distinct keys of the bag, and the item is their join: every combination once.
@@ -187,12 +175,12 @@ def _keys_item(shape: Shape, bag: int, items: Sequence[str], dialect: Dialect) -
     place: dict[int, str] = {}
     equal = []
     for t in _touched(shape, bag):
-        names = {a: [dialect.quote(name) for name in shape.attributes[a][t]]
+        names = {a: [items[t].columns[name] for name in shape.attributes[a][t]]
                  for a in sorted(shape.bound[bag]) if t in shape.attributes[a]}
         listed = ", ".join(f"{first[0]} AS k{a}" for a, first in names.items())
         tests = [f"{first[0]} IS NOT NULL" for first in names.values()]
         tests += [f"{first[0]} = {other}" for first in names.values() for other in first[1:]]
-        parts.append(f"(SELECT DISTINCT {listed} FROM {items[t]} q{t} WHERE {' AND '.join(tests)}) p{t}")
+        parts.append(f"(SELECT DISTINCT {listed} FROM {items[t].text} q{t} WHERE {' AND '.join(tests)}) p{t}")
         equal += [f"{place[a]} = p{t}.k{a}" for a in names if a in place]
         place = {a: f"p{t}.k{a}" for a in names} | place
     columns = ", ".join(f"{place[a]} AS k{a}" for a in sorted(place))

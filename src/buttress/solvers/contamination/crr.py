@@ -9,31 +9,24 @@ least squares on the other rows.
 Source: Bhatia, Jain, Kamalaruban & Kar (2017), algorithm 1.
 """
 
-from functools import partial
-
 import numpy as np
 
 from buttress._checks import Array
-from buttress.checkpoints.memory import Memory
-from buttress.solvers.run import Step, Steps, restartable
+from buttress.solvers.run import Step, Steps
 
 LEAST_SINGULAR = 1e-10  # share of the largest singular value; smaller ones are rounding
 
 
-@restartable
-def crr(basis: Array, y: Array, k: int, *, memory: Memory | None = None) -> Steps:
+def crr(basis: Array, y: Array, k: int) -> Steps:
     """Yield b, shape (n,), for an orthonormal ``basis`` (n, r) of the columns; the change is that of |b| / |y - b|."""
     b = np.zeros_like(y)
     last = np.full_like(y, np.inf)
-    if memory is not None:
-        b, last = memory["b"], memory["last"]
     while True:
         rest = y - b
         residual = rest - basis @ (basis.T @ rest)
         # of y - b and not of y: a corrupt target of 1e9 in y would hide any change
         size = max(float(np.linalg.norm(rest)), np.finfo(float).tiny)
-        yield Step(b, change=float(np.linalg.norm(b - last)) / size, objective=0.5 * float(residual @ residual),
-                   memory=partial(dict, b=b, last=last))
+        yield Step(b, change=float(np.linalg.norm(b - last)) / size, objective=0.5 * float(residual @ residual))
         last = b
         b = hard_threshold(b + residual, k)
 

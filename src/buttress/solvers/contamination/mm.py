@@ -20,6 +20,7 @@ from scipy.linalg import cho_solve, lapack
 
 from buttress._checks import Array
 from buttress._rows import drawn_rows
+from buttress._state import Attribute, State
 from buttress.solvers.contamination.tuning import TRIMMING
 
 BREAKDOWN_BEND = 1.547645  # deviations: the S scale is then that of normal errors, and half of the rows may be bad
@@ -36,6 +37,13 @@ DEPENDENT = 1e-10  # of the largest singular value: a smaller one means columns 
 @dataclass(frozen=True)
 class MMEstimate:
     """Coefficients (p,), their covariance (p, p), the scale of the errors, the weights of the rows (n,), and n - p."""
+
+    _state = State(
+        Attribute("coef", "finite", "n_coef"),
+        Attribute("covariance", "real", "n_coef, n_coef"),
+        Attribute("scale", "nonnegative"),
+        Attribute("weights", "nonnegative", "n_rows"),
+        Attribute("freedom", "integer"))
 
     coef: Array
     covariance: Array

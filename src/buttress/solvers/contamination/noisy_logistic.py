@@ -28,15 +28,13 @@ from scipy.linalg import cho_solve
 from scipy.special import softmax
 
 from buttress._checks import TINY, Array
-from buttress.checkpoints.journal import kept
-from buttress.checkpoints.memory import Memory
 from buttress.features.made import FeaturesOfRows
 from buttress.solvers.contamination.label_law import Flips, explain_labels, label_margins
 from buttress.solvers.contamination.tuning import NOISY_LABELS
 from buttress.solvers.ridge.landmarks import directions, sharpen
 from buttress.solvers.ridge.leave_one_out import factorised, together
 from buttress.solvers.ridge.tuning import LEVERAGES
-from buttress.solvers.run import Budget, Step, Steps, restartable
+from buttress.solvers.run import Budget, Step, Steps
 
 
 @dataclass(frozen=True)
@@ -196,14 +194,7 @@ class NoisyLogistic:
         return seen[-1], n_iter
 
     def _round(self, seen: list[Array], alpha: float, rho: float) -> int:
-        """Descend with one Gram matrix from the last entry of ``seen``, append the last iterate; return the steps."""
-        found = kept(["round", seen[-1], self.used, alpha, rho], lambda: self._descended(seen, alpha, rho))
-        seen.append(found["coef"])
-        steps: int = found["steps"]
-        return steps
-
-    def _descended(self, seen: list[Array], alpha: float, rho: float) -> Memory:
-        """Return coefficients and steps of one round, appending iterates to ``seen`` for the case of an interrupt."""
+        """Descend with one Gram matrix from the last entry of ``seen``, append iterates there; return the steps."""
         coef = seen[-1]
         left = self.budget.left() if coef.any() else None
         q = self.chances(coef)
@@ -212,12 +203,11 @@ class NoisyLogistic:
         outcome = self.budget.run(self.steps(coef, factor, alpha, rho, pull), tol=NOISY_LABELS.settled,
                                   max_iter=NOISY_LABELS.steps, max_time=left,
                                   callback=lambda step: seen.append(step.state))
-        return {"coef": outcome.state, "steps": max(outcome.n_iter, 1)}
+        seen.append(outcome.state)
+        return max(outcome.n_iter, 1)
 
-    @restartable
     def steps(
-        self, coef: Array, factor: tuple[Array, bool], alpha: float, rho: float, pull: Array | None = None, *,
-        memory: Memory | None = None
+        self, coef: Array, factor: tuple[Array, bool], alpha: float, rho: float, pull: Array | None = None
     ) -> Steps:
         """Yield coefficients by accelerated steps scaled by the Cholesky factor of Z'SZ + alpha I.
 
@@ -230,29 +220,25 @@ class NoisyLogistic:
         t = size = 1.0
         last = np.inf
         plain = True
-        if memory is not None:
-            coef, point, t, size, last, gain = memory["at"]
         while True:
             if first is not None and np.array_equal(point, first[0]):
                 scores, pull = self._scores(point), first[1]
             else:
                 scores, pull = self._pulled(point, rho)
             q = np.asarray(softmax(scores, axis=1))
-            value = self.objective(q, point, alpha, rho) if memory is None else last
+            value = self.objective(q, point, alpha, rho)
             if value > last:
                 size = size / 2 if plain else size
                 t = gain = 1.0
                 coef = point = good
                 pull = known
             else:
-                gain = last - value if memory is None else gain
+                gain = last - value
                 good = point
                 known = pull
                 last = value
                 self._scored = good, scores
-            yield Step(good, change=gain, objective=last,
-                       memory=partial(dict, at=[coef, good, t, size, last, gain]))
-            memory = None
+            yield Step(good, change=gain, objective=last)
             slope = alpha * point - pull
             moved = point - size * cho_solve(factor, slope, check_finite=False)
             plain = t == 1.0

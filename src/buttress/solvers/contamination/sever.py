@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from scipy.sparse.linalg import LinearOperator, eigsh
 
 from buttress._checks import Array
-from buttress.checkpoints.journal import kept as kept_call
 from buttress.solvers.run import Step, Steps
 
 CHI_SQUARE_MEDIAN = 0.4549364  # of the square of a standard normal number
@@ -50,15 +49,9 @@ def sever(
         after = kept.copy()
         for rows in groups:
             left = rows[kept[rows]]
-            after[left] = keep(kept_scores(R[left], gram, left))
+            after[left] = keep(scores(R[left], gram(left)))
         yield Step((kept, model), objective=0.0, done=bool(after.sum() >= kept.sum()))
         kept = after
-
-
-def kept_scores(R: Array, gram: Callable[[NDArray[np.intp]], Gram], rows: NDArray[np.intp]) -> Array:
-    """Return the scores of the numbered rows, of derivatives R, or what the checkpoint of the fit keeps of them."""
-    found: Array = kept_call(["scores", R, rows], lambda: {"tau": scores(R, gram(rows))})["tau"]
-    return found
 
 
 def scores(R: Array, gram: Gram) -> Array:

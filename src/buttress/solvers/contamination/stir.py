@@ -7,23 +7,18 @@ deviations.
 Source: Mukhoty, Gopakumar, Jain & Kar (2019), algorithm 1.
 """
 
-from functools import partial
-
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
 from buttress._checks import Array
-from buttress.checkpoints.memory import Memory
-from buttress.solvers.run import Step, Steps, restartable
+from buttress.solvers.run import Step, Steps
 
 SMALL_TRUNCATION = 100  # times 1/M: if the median residual is larger than this, the truncation no longer matters
 EXACT_FIT = 1e-9  # share of the norm of y: a median residual this small means that half of the rows are fitted exactly
 RIDGE = 1e-12  # of columns scaled to norm 1: keeps the normal equations solvable if columns depend on each other
 
 
-@restartable
-def stir(X: Array, y: Array, *, weight: Array | None = None, truncation: float, growth: float,
-         memory: Memory | None = None) -> Steps:
+def stir(X: Array, y: Array, *, weight: Array | None = None, truncation: float, growth: float) -> Steps:
     """Yield w, shape (d,), starting at w = 0 and M = ``truncation``; the change is that of the fitted values, relative.
 
     ``weight`` (n,) counts the rows: a row of weight two is two equal rows. A stage ends when the fitted values move by
@@ -35,12 +30,9 @@ def stir(X: Array, y: Array, *, weight: Array | None = None, truncation: float, 
     M = truncation
     size = max(norm(y, counted), np.finfo(float).tiny)
     change = np.inf
-    if memory is not None:
-        w, M, change = memory["at"]
     while True:
         r = np.abs(y - X @ w)
-        yield Step(w, change=change, objective=float(counted @ np.where(r > 1 / M, r, M * r**2 / 2 + 1 / (2 * M))),
-                   memory=partial(dict, at=[w, M, change]))
+        yield Step(w, change=change, objective=float(counted @ np.where(r > 1 / M, r, M * r**2 / 2 + 1 / (2 * M))))
         new = weighted_least_squares(X, y, counted * np.minimum(1 / np.maximum(r, 1 / M), M))
         moved = norm(X @ (new - w), counted)
         middle = weighted_median(r, counted)

@@ -9,7 +9,6 @@ Source: Awasthi, Das, Kong & Sen (2022); eqs. 175 and 176 of Rathnashyam & Gitte
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,8 +17,7 @@ from scipy.optimize import brentq
 from scipy.special import expit, gammaln
 
 from buttress._checks import Array
-from buttress.checkpoints.memory import Memory
-from buttress.solvers.run import Step, Steps, restartable
+from buttress.solvers.run import Step, Steps
 
 LARGEST_EXPONENT = 50  # of a Poisson mean, e^50 counts: a step that is too long would overflow with more
 LEAST_RIDGE = 1e-8  # share of the mean squared length of the rows
@@ -55,21 +53,17 @@ FAMILIES = {
 }
 
 
-@restartable
 def trimmed_likelihood(
-    X: Array, y: Array, family: Family, pool: NDArray[np.intp], h: int, radius: float, *, memory: Memory | None = None
+    X: Array, y: Array, family: Family, pool: NDArray[np.intp], h: int, radius: float
 ) -> Steps:
     """Yield (beta, kept row numbers), h rows out of ``pool``; the change is the share of them that are new."""
     beta = np.zeros(X.shape[1])
     kept = np.empty(0, dtype=np.intp)
-    if memory is not None:
-        beta, kept = memory["beta"], memory["kept"]
     while True:
         loss = family.loss(y[pool], X[pool] @ beta)
         chosen = np.sort(pool[np.argsort(loss, kind="stable")[:h]])
         changed = len(np.setdiff1d(chosen, kept)) / h
-        yield Step((beta, chosen), change=changed, objective=float(np.sort(loss)[:h].sum()),
-                   memory=partial(dict, beta=beta, kept=kept))
+        yield Step((beta, chosen), change=changed, objective=float(np.sort(loss)[:h].sum()))
         kept = chosen
         beta = likelihood_in_ball(X[kept], y[kept], family, radius, beta)
 

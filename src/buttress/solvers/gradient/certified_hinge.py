@@ -15,16 +15,14 @@ tensors.
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from functools import partial
 
 import numpy as np
 
-from buttress._arrays import namespace, place_of
+from buttress._arrays import namespace
 from buttress._checks import TINY, Array
 from buttress._types import Rows
-from buttress.checkpoints.memory import Memory, rng_state, set_rng_state
-from buttress.solvers.gradient.worst_inputs import Adam, check_time, descent_memory, resumed
-from buttress.solvers.run import Step, Steps, restartable
+from buttress.solvers.gradient.worst_inputs import Adam, check_time, flat, shaped
+from buttress.solvers.run import Step, Steps
 
 ITERATIONS = 10  # Adam iterations between two objectives
 JUDGED_ROWS = 2000  # most rows on which the objective is computed
@@ -142,11 +140,9 @@ def hinge_gradient(regions: Regions, Z: Array, machine: Machine) -> Machine:
                    -V.sum(0))
 
 
-@restartable
 def certified_descent(
     regions: Regions, Z: Array, K: Array, machine: Machine, *, ridge: float, linear_ridge: float, batch: int,
     iterations: int, rng: np.random.RandomState, left: Callable[[], float | None] = lambda: None,
-    memory: Memory | None = None,
 ) -> Steps:
     """Yield machines from a start; K (m, m) is the kernel between the centres Z (m, d).
 
@@ -155,22 +151,14 @@ def certified_descent(
     step with the best objective is the model. Raises TimeoutError where no seconds are ``left`` within a step.
     """
     n, xp = len(regions.anchor), namespace(Z)
-    if memory is not None:
-        set_rng_state(rng, memory["first"])
-    first = rng_state(rng)
     judged = regions[rng.permutation(n)[:JUDGED_ROWS]]
-    sizes = [part.shape for part in (machine.p, machine.q, machine.W, machine.b)]
-    z, rate, kernel = _flat(machine), _rates(machine), int(np.prod(machine.p.shape)) * 2
+    z, rate, kernel = flat(machine), _rates(machine), int(np.prod(machine.p.shape)) * 2
     adam = Adam(0 * z, first_rate=FIRST_RATE, cooling=np.inf)
-    if memory is not None:
-        z = resumed(memory, adam, rng, place_of(z))
-        machine = _shaped(z, sizes) if adam.t else machine
     while True:
         a = machine.p - machine.q
         hinge = (1 - bounds_of(judged, Z, machine)).clip(0, None).mean()
         objective = float(hinge + 0.5 * ridge * (a * (K @ a)).sum() + 0.5 * linear_ridge * (machine.W**2).sum())
-        yield Step(machine, objective=objective, done=adam.t >= iterations, iterations=min(adam.t, ITERATIONS),
-                   memory=partial(descent_memory, z, adam, rng_state(rng), first))
+        yield Step(machine, objective=objective, done=adam.t >= iterations, iterations=min(adam.t, ITERATIONS))
         for _ in range(ITERATIONS):
             check_time(left)
             some = regions if n <= batch else regions[rng.choice(n, batch, replace=False)]
@@ -178,24 +166,13 @@ def certified_descent(
             pull = ridge * (K @ (machine.p - machine.q))
             gradient = replace(gradient, p=gradient.p + pull, q=gradient.q - pull,
                                W=gradient.W + linear_ridge * machine.W)
-            z = z - (1 - adam.t / iterations) * rate * adam.step(_flat(gradient))
+            z = z - (1 - adam.t / iterations) * rate * adam.step(flat(gradient))
             z = xp.concatenate([z[:kernel].clip(0, None), z[kernel:]])
-            machine = _shaped(z, sizes)
+            machine = shaped(z, machine)
 
 
 def _rates(machine: Machine) -> Array:
     """Return the share of a step that each parameter takes."""
     slow = replace(machine, p=0 * machine.p + 1, q=0 * machine.q + 1, W=0 * machine.W + LINEAR_RATE,
                    b=0 * machine.b + LINEAR_RATE)
-    return _flat(slow)
-
-
-def _flat(machine: Machine) -> Array:
-    parts = (machine.p, machine.q, machine.W, machine.b)
-    return namespace(machine.p).concatenate([part.reshape(-1) for part in parts])
-
-
-def _shaped(z: Array, sizes: list[tuple[int, ...]]) -> Machine:
-    ends = np.cumsum([int(np.prod(size)) for size in sizes])
-    starts = [0, *ends[:-1]]
-    return Machine(*(z[start:end].reshape(size) for start, end, size in zip(starts, ends, sizes, strict=True)))
+    return flat(slow)

@@ -11,19 +11,16 @@ differently; ``acceleration="nesterov"`` is Nesterov's (1983), its gradient take
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from functools import partial
 from itertools import count
 
 import numpy as np
 
 from buttress._checks import Array
 from buttress._types import Targets
-from buttress.checkpoints.memory import Memory
 from buttress.losses import Loss
 from buttress.risks import Risk
-from buttress.solvers.gradient.space import Dual, Point, Space, heaviest
-from buttress.solvers.run import Step, Steps, restartable
+from buttress.solvers.gradient.space import Point, Space, heaviest
+from buttress.solvers.run import Step, Steps
 
 SLACK = 8  # the preconditioner is factorised again once its bound is more than this many times what is needed
 ROUNDED = 1e-9  # share by which the heaviest row may exceed the bound through rounding
@@ -34,7 +31,6 @@ StepLike = str | float | Callable[[int], float]
 StepRule = Callable[[Array, Array, int], tuple[Array, float]]
 
 
-@restartable
 def descent(
     space: Space,
     y: Targets,
@@ -48,7 +44,6 @@ def descent(
     momentum: float = 0.9,
     step: StepLike = "spectral",
     radius: float = np.inf,
-    memory: Memory | None = None,
 ) -> Steps:
     """Yield coefficients shaped like ``start``, with the norm of the functional gradient as gap.
 
@@ -56,17 +51,18 @@ def descent(
     left as published, so its objective may rise. A function outside the ball is scaled to the norm ``radius``. It ends
     where steps too long have made the objective larger than any number.
     """
-    at = _begun(space, into_ball(space, space.point(start), radius), acceleration, memory)
-    rule = step_rule(space, loss, sample_weight / sample_weight.sum(), ridge, step, at.bound)
-    for iteration in count(at.iteration):
-        here = at.here
-        known = at.memory(iteration)
+    here = into_ball(space, space.point(start), radius)
+    velocity = 0.0 * here
+    nesterov = Nesterov(here) if acceleration == "nesterov" else None
+    rule = step_rule(space, loss, sample_weight / sample_weight.sum(), ridge, step)
+    first = None  # the norm of the gradient at the start
+    for iteration in count():
         losses = loss.value(y, here.f)
         objective = risk(losses, sample_weight) + ridge * space.inner(here.c, here)
-        if not np.isfinite(objective) and at.first is not None:
+        if not np.isfinite(objective) and first is not None:
             return
-        if at.nesterov is not None and at.nesterov.overshot(objective):
-            at.here = at.nesterov.dropped()
+        if nesterov is not None and nesterov.overshot(objective):
+            here = nesterov.dropped()
             continue
         q = risk.weights(losses, sample_weight)
         slope = loss.derivative(y, here.f)
@@ -75,61 +71,12 @@ def descent(
         move = space.point(change)
         new = into_ball(space, here - move, radius)
         size = float(np.sqrt(max(space.inner(g, here - new), 0.0) / rate))
-        yield Step(here.c, gap=at.relative(size), objective=objective, memory=partial(dict, known))
+        first = size if first is None else first
+        yield Step(here.c, violation=size / first if first else 0.0, objective=objective)
         if acceleration == "polyak":
-            at.velocity = momentum * at.velocity + move
-            new = into_ball(space, here - at.velocity, radius)
-        at.here = into_ball(space, new if at.nesterov is None else at.nesterov.ahead(new, objective), radius)
-
-
-@dataclass
-class Bound:
-    """The M of preconditioned steps, 0 before the first."""
-
-    value: float = 0.0
-
-
-@dataclass
-class _State:
-    """Where a descent stands; ``first`` is the norm of the gradient at the start."""
-
-    space: Space
-    here: Point
-    velocity: Point
-    nesterov: "Nesterov | None"
-    first: float | None = None
-    iteration: int = 0
-    bound: Bound = field(default_factory=Bound)
-
-    def relative(self, size: float) -> float:
-        """Return the norm of a gradient relative to the first one."""
-        self.first = size if self.first is None else self.first
-        return size / self.first if self.first else 0.0
-
-    def memory(self, iteration: int) -> Memory:
-        """Return what the descent goes on from at this iteration."""
-        return {"here": vars(self.here), "velocity": vars(self.velocity), "first": self.first,
-                "iteration": iteration, "bound": self.bound.value, "space": self.space.memory(),
-                "nesterov": None if self.nesterov is None else self.nesterov.memory()}
-
-    def restore(self, memory: Memory) -> None:
-        """Return to an earlier state."""
-        self.here = Point(**memory["here"])
-        self.velocity = Point(**memory["velocity"])
-        self.first = memory["first"]
-        self.iteration = memory["iteration"]
-        self.bound.value = memory["bound"]
-        self.space.restore(memory["space"])
-        if self.nesterov is not None:
-            self.nesterov.restore(memory["nesterov"])
-
-
-def _begun(space: Space, here: Point, acceleration: str | None, memory: Memory | None) -> _State:
-    """Return the state at the start, or that of an earlier step."""
-    state = _State(space, here, 0.0 * here, Nesterov(here) if acceleration == "nesterov" else None)
-    if memory is not None:
-        state.restore(memory)
-    return state
+            velocity = momentum * velocity + move
+            new = into_ball(space, here - velocity, radius)
+        here = into_ball(space, new if nesterov is None else nesterov.ahead(new, objective), radius)
 
 
 class Nesterov:
@@ -139,16 +86,6 @@ class Nesterov:
         self.last = start
         self.objective = np.inf  # at the last point
         self.age = 0  # steps since the momentum was dropped
-
-    def memory(self) -> Memory:
-        """Return the last point, its objective and the age of the momentum."""
-        return {"last": vars(self.last), "objective": self.objective, "age": self.age}
-
-    def restore(self, memory: Memory) -> None:
-        """Return to an earlier state."""
-        self.last = Point(**memory["last"])
-        self.objective = memory["objective"]
-        self.age = memory["age"]
 
     def overshot(self, objective: float) -> bool:
         """Say whether momentum has raised the objective."""
@@ -169,16 +106,14 @@ class Nesterov:
         return ahead
 
 
-def step_rule(
-    space: Space, loss: Loss, share: Array, ridge: float, step: StepLike, bound: Bound
-) -> StepRule:
+def step_rule(space: Space, loss: Loss, share: Array, ridge: float, step: StepLike) -> StepRule:
     """Return the step rule of this name; a number or a function of the iteration gives the step itself.
 
     ``"paper"`` computes beta from the trace over all rows (48), ``"spectral"`` from the largest eigenvalue over the
-    kept rows. ``bound`` is where preconditioned steps keep theirs.
+    kept rows.
     """
     if step == "preconditioned":
-        return preconditioned(space, loss, share, ridge, bound)
+        return preconditioned(space, loss, share, ridge)
     if step == "spectral":
         return lambda g, q, iteration: scaled(g, loss.curvature * space.largest(q) + 2 * ridge)
     if step == "paper":
@@ -188,22 +123,23 @@ def step_rule(
     return lambda g, q, iteration: scaled(g, 1 / size(iteration))
 
 
-def preconditioned(space: Space, loss: Loss, share: Array, ridge: float, bound: Bound) -> StepRule:
+def preconditioned(space: Space, loss: Loss, share: Array, ridge: float) -> StepRule:
     """Return steps by the inverse of curvature * M sum_i share_i k_i k_i' + 2 ridge, where M bounds q / share.
 
     This matrix is an upper bound of the curvature of the objective. For a subquantile M is 1/p and never changes. For a
     tilt it changes; the matrix is then factorised again with twice the M that is needed.
     """
+    bound = 0.0
     solve: Callable[[Array], Array] | None = None
 
     def rule(g: Array, q: Array, iteration: int) -> tuple[Array, float]:
-        nonlocal solve
+        nonlocal solve, bound
         most = heaviest(q, share)
-        if not bound.value / SLACK <= most <= bound.value * (1 + ROUNDED):
-            bound.value = most if bound.value == 0 else 2 * most
+        if not bound / SLACK <= most <= bound * (1 + ROUNDED):
+            bound = most if bound == 0 else 2 * most
             solve = None
         if solve is None:
-            solve = space.inverse(loss.curvature * bound.value * share, 2 * ridge)
+            solve = space.inverse(loss.curvature * bound * share, 2 * ridge)
         return solve(g), 1.0
 
     return rule
@@ -221,20 +157,3 @@ def into_ball(space: Space, h: Point, radius: float) -> Point:
         return h
     norm = space.norm(h)
     return radius / norm * h if norm > radius else h
-
-
-def kernel_descent(
-    K: Array,
-    y: Targets,
-    loss: Loss,
-    risk: Risk,
-    *,
-    ridge: float,
-    w: Array,
-    sample_weight: Array,
-    accelerate: bool = True,
-) -> Steps:
-    """Yield the coefficients w of f = sum_i w_i k(x_i, .) for a Gram matrix K (n, n)."""
-    space = Dual(K, sample_weight / sample_weight.sum())
-    return descent(space, y, loss, risk, ridge=ridge, start=w, sample_weight=sample_weight,
-                   acceleration="nesterov" if accelerate else None)

@@ -15,19 +15,17 @@ of y, with numpy arrays or torch tensors.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from buttress._arrays import Place, cast, namespace, place_of, to_numpy
+from buttress._arrays import Place, cast, namespace
 from buttress._checks import Array
-from buttress.checkpoints.memory import Memory, rng_state, set_rng_state
 from buttress.features import RandomFeatures
 from buttress.kernels import Kernel
 from buttress.kernels.points import centred
-from buttress.solvers.run import Step, Steps, restartable
+from buttress.solvers.run import Step, Steps
 
 Rows = slice
 PANEL_ROWS = 2048  # rows scored at a time; with fewer, the matrix product copies the frequencies too often
@@ -52,9 +50,6 @@ class Basis(Protocol):
     def state(self) -> Array:
         """Return a copy of the coefficients."""
 
-    def restore(self, order: NDArray[np.intp], state: Array) -> None:
-        """Use the rows in this order (of the rows as they were given), and the coefficients of an earlier ``state``."""
-
 
 class RandomBasis:
     """f = sum_t features(x, t) @ coef[t]: Algorithm 1's coefficients, with block t drawn from its seed."""
@@ -63,12 +58,10 @@ class RandomBasis:
         self.features = features
         self.X = Place(device, "float32")(X)  # float32 rounds phases by 1e-6, far below the features' noise
         self.coef = Place(device)(np.zeros((n_terms, features.size, k)))
-        self.order = np.arange(len(X))
         self.used = 0
 
     def reorder(self, order: NDArray[np.intp]) -> None:
         self.X = self.X[order]
-        self.order = self.order[order]
 
     def add(self, t: int, rows: Rows, z: Array) -> Array:
         features = self.features(self.X[rows], t)
@@ -89,12 +82,6 @@ class RandomBasis:
 
     def state(self) -> Array:
         return self.coef[: self.used] + 0
-
-    def restore(self, order: NDArray[np.intp], state: Array) -> None:
-        self.reorder(np.argsort(self.order)[order])
-        self.used = len(state)
-        self.coef[: self.used] = place_of(self.coef)(state)
-        self.coef[self.used :] = 0
 
 
 class KernelBasis:
@@ -129,17 +116,12 @@ class KernelBasis:
         coef[self.order] = self.coef
         return coef
 
-    def restore(self, order: NDArray[np.intp], state: Array) -> None:
-        self.reorder(np.argsort(self.order)[order])
-        self.coef = place_of(self.coef)(state[self.order])
-
 
 def step_sizes(step: str, size: float) -> Callable[[int], float]:
     """Return the step of iteration t = 1, 2, ...: ``size`` if constant, ``size`` / t if diminishing."""
     return (lambda t: size) if step == "constant" else (lambda t: size / t)
 
 
-@restartable
 def doubly_stochastic(
     basis: Basis,
     y: Array,
@@ -151,7 +133,6 @@ def doubly_stochastic(
     n_passes: int,
     fit_intercept: bool,
     rng: np.random.RandomState,
-    memory: Memory | None = None,
 ) -> Steps:
     """Yield (coefficients, intercept (k,), norm (k,)) before each batch and at the end; y is (n, k) of -1 and 1.
 
@@ -160,18 +141,16 @@ def doubly_stochastic(
     """
     n = len(y)
     starts = range(0, n, batch)
-    at = _State(y, 0 * y, 0 * y[0], 0 * y[0], np.arange(n))
-    begun = 0 if memory is None else at.restore(memory, basis, rng)
-    for t in range(begun, n_passes * len(starts)):
+    at = _State(y, 0 * y, 0 * y[0], 0 * y[0])
+    for t in range(n_passes * len(starts)):
         start = starts[t % len(starts)]
         rows = slice(start, min(start + batch, n))
-        if start == 0 and (memory is None or t > memory["t"]):
+        if start == 0:
             at.reorder(rng.permutation(n), basis)
         y = at.y
         f = at.f
         loss = 1 - y[rows] * (f[rows] + at.b) + radius * at.norm
-        yield Step((basis.state(), at.b, at.norm), objective=_objective(at.square, loss, C), shown=f"batch {t}",
-                   memory=partial(at.memory, basis, rng, t))
+        yield Step((basis.state(), at.b, at.norm), objective=_objective(at.square, loss, C), shown=f"batch {t}")
         factor, z = _change(y[rows], loss, at.norm, step(t + 1), C, radius)
         basis.shrink(factor)
         own = basis.add(t, rows, z)
@@ -182,19 +161,17 @@ def doubly_stochastic(
         at.b = at.b + z.sum(axis=0) * fit_intercept
     rows = slice(starts[-1], n)
     loss = 1 - at.y[rows] * (at.f[rows] + at.b) + radius * at.norm
-    yield Step((basis.state(), at.b, at.norm), objective=_objective(at.square, loss, C), done=True,
-               memory=partial(at.memory, basis, rng, n_passes * len(starts)))
+    yield Step((basis.state(), at.b, at.norm), objective=_objective(at.square, loss, C), done=True)
 
 
 @dataclass
 class _State:
-    """y and the scores f of all rows, in the order of the pass; b, ||f||^2, and that order."""
+    """y and the scores f of all rows, in the order of the pass; b and ||f||^2."""
 
     y: Array
     f: Array
     b: Array
     square: Array
-    order: NDArray[np.intp]
 
     @property
     def norm(self) -> Array:
@@ -207,23 +184,6 @@ class _State:
         basis.reorder(order)
         self.y = self.y[order]
         self.f = self.f[order]
-        self.order = self.order[order]
-
-    def memory(self, basis: Basis, rng: np.random.RandomState, t: int) -> Memory:
-        """Return what doubly stochastic gradients go on from before batch t."""
-        arrays = {"coef": basis.state(), "f": self.f + 0, "b": self.b, "square": self.square}
-        return {"t": t, "order": self.order, "rng": rng_state(rng),
-                **{name: to_numpy(array) for name, array in arrays.items()}}
-
-    def restore(self, memory: Memory, basis: Basis, rng: np.random.RandomState) -> int:
-        """Return to an earlier state, from that of the start; returns its t."""
-        place = place_of(self.y)
-        self.order = memory["order"]
-        self.y = self.y[self.order]
-        self.f, self.b, self.square = (place(memory[name]) + 0 for name in ("f", "b", "square"))
-        basis.restore(self.order, memory["coef"])
-        set_rng_state(rng, memory["rng"])
-        return int(memory["t"])
 
 
 def _change(y: Array, loss: Array, norm: Array, g: float, C: float, radius: float) -> tuple[Array, Array]:

@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve, lu_factor, lu_solve
 
 from buttress._checks import Array
-from buttress.checkpoints.memory import Memory
 from buttress.features.stored import LandmarkFeatures
 from buttress.features.weighted import weighted_gram
 from buttress.gram.power_iteration import top_eigenvalue
@@ -68,14 +67,6 @@ class Space(ABC):
     @abstractmethod
     def inverse(self, s: Array, ridge: float) -> Callable[[Array], Array]:
         """The map (sum_i s_i k(x_i, .) k(x_i, .)' + ridge)^-1 on coefficients, s >= 0."""
-
-    def memory(self) -> Memory:
-        """Return what ``largest`` depends on besides its argument."""
-        return {}
-
-    def restore(self, memory: Memory) -> None:
-        """Return to an earlier state."""
-        _ = memory
 
     def norm(self, h: Point) -> float:
         """||h||."""
@@ -164,13 +155,6 @@ class Primal(Space):
             self._weights = q
             gained = 0.0
         return min(self._top + gained, float(q @ self.diagonal))
-
-    def memory(self) -> Memory:
-        return {"weights": self._weights, "top": self._top}
-
-    def restore(self, memory: Memory) -> None:
-        self._weights = memory["weights"]
-        self._top = memory["top"]
 
     def inverse(self, s: Array, ridge: float) -> Callable[[Array], Array]:
         summed = partial(weighted_gram, self.features.__getitem__, self.features.shape[1])

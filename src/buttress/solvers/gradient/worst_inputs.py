@@ -13,26 +13,22 @@ over the first quarter, and steps shrink to 0. All of it runs on the device of X
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
-from buttress._arrays import Place, namespace, place_of, to_numpy
+from buttress._arrays import namespace
 from buttress._checks import Array
 from buttress._types import Rows
-from buttress.checkpoints.memory import Memory, rng_state, set_rng_state
 from buttress.kernels import Kernel
 from buttress.kernels.named import stretched
 from buttress.kernels.points import Point, centred
-from buttress.solvers.run import SPENT, Step, Steps, restartable
+from buttress.solvers.run import SPENT, Step, Steps
 
-# Adam's running means: the share of the old value that is kept, the share of the new one, and the least divisor. The
+# Adam's running means: the share of the old value that is kept, and the least divisor. The
 # share kept of squares is below the usual .999. The trial that chose it is not recorded.
 TRAINING_MEAN_KEPT = 0.9
-TRAINING_MEAN_NEW = 0.1
 TRAINING_SQUARE_KEPT = 0.99
-TRAINING_SQUARE_NEW = 0.01
 TRAINING_LEAST_SIZE = 1e-8
 ITERATIONS = 20  # Adam iterations between two objectives
 JUDGED_ROWS = 250  # most rows on which the objective is computed
@@ -69,6 +65,7 @@ class Trained:
     stretch: bool
 
 
+T = TypeVar("T")
 # (the kernel's values at any inputs, machine, row numbers, share of the radius, whether by all steps)
 # -> those rows of X, perturbed
 Worst = Callable[[Any, Machine, Rows, float, bool], Array]
@@ -91,28 +88,18 @@ def cross_entropy(leads: Array) -> tuple[Array, Array]:
 
 def score_slopes(point: Point, machine: Machine, V: Array) -> tuple[Array, Array]:
     """Return the losses (n,) at a point, and minus their gradient in the scores (n, k); V (n, r, k) are contrasts."""
-    losses, shares = cross_entropy(_leads(point.values, machine, V))
+    return _slopes(point.values, machine, V)
+
+
+def _slopes(values: Array, machine: Machine, V: Array) -> tuple[Array, Array]:
+    scores = values @ machine.coef + machine.intercept
+    losses, shares = cross_entropy((V @ scores[:, :, None])[:, :, 0])
     return losses, (shares[:, None] @ V)[:, 0]
 
 
-def _leads(values: Array, machine: Machine, V: Array) -> Array:
-    scores = values @ machine.coef + machine.intercept
-    leads: Array = (V @ scores[:, :, None])[:, :, 0]
-    return leads
-
-
-def _pull(values: Array, machine: Machine, V: Array) -> Array:
-    """Return minus the losses' gradient in the scores (n, k), given the kernel's values (n, m)."""
-    _, shares = cross_entropy(_leads(values, machine, V))
-    pull: Array = (shares[:, None] @ V)[:, 0]
-    return pull
-
-
-@restartable
 def joint_descent(
     kernel: Kernel, X: Array, V: Array, machine: Machine, *, C: float, worst: Worst, batch: int, iterations: int,
     trained: Trained, rng: np.random.RandomState, left: Callable[[], float | None] = lambda: None,
-    memory: Memory | None = None,
 ) -> Steps:
     """Yield machines from a start; V (n, r, k) are the contrasts of each row's class.
 
@@ -121,21 +108,12 @@ def joint_descent(
     are ``left`` within a step.
     """
     n, ridge = len(X), 1 / (C * len(X))
-    if memory is not None:
-        set_rng_state(rng, memory["first"])
-    first = rng_state(rng)
     judged = rng.permutation(n)[:JUDGED_ROWS]
-    shapes = [part.shape for part in vars(machine).values()]
-    z, rates = _flat(machine), _rates(machine, _deviation(X), trained)
+    z, rates = flat(machine), _rates(machine, _deviation(X), trained)
     adam = Adam(0 * z, first_rate=1.0, cooling=np.inf)
-    if memory is not None:
-        z = resumed(memory, adam, rng, place_of(X))
-        machine = _shaped(z, shapes) if adam.t else machine
     while True:
-        drawn = rng_state(rng)  # before the objective, whose worst inputs start at random
         objective = _objective(kernel, V, judged, machine, ridge, worst)
-        yield Step(machine, objective=objective, done=adam.t >= iterations, iterations=min(adam.t, ITERATIONS),
-                   memory=partial(descent_memory, z, adam, drawn, first))
+        yield Step(machine, objective=objective, done=adam.t >= iterations, iterations=min(adam.t, ITERATIONS))
         for _ in range(ITERATIONS):
             check_time(left)
             rows = np.arange(n) if n <= batch else rng.choice(n, batch, replace=False)
@@ -144,10 +122,10 @@ def joint_descent(
             moved = worst(at, machine, rows, min(1.0, 0.1 + GROWTH * done), done >= 1 - LAST_SHARE)
             g = _gradient(at, moved, V[rows], machine, ridge, _drawn(len(machine.coef), rng), trained)
             size = min(1.0, 0.1 + done / WARM_UP) * max(0.0, 1 - done)
-            step = adam.step(_flat(g))
+            step = adam.step(flat(g))
             step *= size * rates
             z = z - step
-            machine = _shaped(z, shapes)
+            machine = shaped(z, machine)
 
 
 def _drawn(m: int, rng: np.random.RandomState) -> Rows:
@@ -179,7 +157,7 @@ def _gradient(
     n = len(moved)
     xp = namespace(moved)
     point = at(xp.concatenate([moved, machine.centers[drawn]]))
-    pull = _pull(point.values[:n], machine, V) / -n
+    pull = _slopes(point.values[:n], machine, V)[1] / -n
     share = ridge * len(machine.coef) / len(drawn)
     weights = xp.concatenate([pull, share * machine.coef[drawn]])
     centers, stretch = 0 * machine.centers, 0 * machine.stretch
@@ -195,7 +173,7 @@ def _gradient(
 def _rates(machine: Machine, spread: float, trained: Trained) -> Array:
     """Return the longest step of each parameter."""
     coef = COEF_RATE * max(LEAST_SPREAD, 3 * _deviation(machine.coef))
-    return _flat(Machine(0 * machine.coef + coef, 0 * machine.intercept + INTERCEPT_RATE,
+    return flat(Machine(0 * machine.coef + coef, 0 * machine.intercept + INTERCEPT_RATE,
                          0 * machine.centers + (CENTRE_RATE * spread if trained.centers else 0.0),
                          0 * machine.stretch + (STRETCH_RATE if trained.stretch else 0.0)))
 
@@ -205,28 +183,18 @@ def _deviation(A: Array) -> float:
     return float(((A - A.mean()) ** 2).mean()) ** 0.5
 
 
-def _flat(machine: Machine) -> Array:
-    parts = vars(machine).values()
-    return namespace(machine.coef).concatenate([part.reshape(-1) for part in parts])
+def flat(machine: Any) -> Array:
+    """Return the parameters of a machine, a dataclass of arrays, in one array."""
+    parts = list(vars(machine).values())
+    return namespace(parts[0]).concatenate([part.reshape(-1) for part in parts])
 
 
-def _shaped(z: Array, shapes: list[tuple[int, ...]]) -> Machine:
+def shaped(z: Array, like: T) -> T:
+    """Return the machine of the parameters z, laid out as those of another one."""
+    shapes = [part.shape for part in vars(like).values()]
     ends = np.cumsum([int(np.prod(shape)) for shape in shapes])
     starts = [0, *ends[:-1]]
-    return Machine(*(z[start:end].reshape(shape) for start, end, shape in zip(starts, ends, shapes, strict=True)))
-
-
-def descent_memory(z: Array, adam: "Adam", drawn: Memory, first: Memory) -> Memory:
-    """Return what a descent goes on from: its random generator now, and first of all, when it drew the rows it judges.
-    """
-    return {"z": to_numpy(z), "adam": adam.memory(), "rng": drawn, "first": first}
-
-
-def resumed(memory: Memory, adam: "Adam", rng: np.random.RandomState, place: Place) -> Array:
-    """Put ``adam`` and the random generator back where a descent's memory left them, and return its parameters z."""
-    adam.restore(memory["adam"], place)
-    set_rng_state(rng, memory["rng"])
-    return place(memory["z"])
+    return type(like)(*(z[start:end].reshape(shape) for start, end, shape in zip(starts, ends, shapes, strict=True)))
 
 
 class Adam:
@@ -239,23 +207,13 @@ class Adam:
         self.cooling = cooling
         self.rate = first_rate * max(1.0, float(abs(start).max()))
 
-    def memory(self) -> Memory:
-        """Return the running means and how many gradients they are of."""
-        return {"mean": to_numpy(self.mean + 0), "square": to_numpy(self.square + 0), "t": self.t}
-
-    def restore(self, memory: Memory, place: Place) -> None:
-        """Return to an earlier state."""
-        self.mean = place(memory["mean"]) + 0  # both change in place
-        self.square = place(memory["square"]) + 0
-        self.t = memory["t"]
-
     def step(self, g: Array) -> Array:
         """Return what to subtract for the gradient g."""
         self.t += 1
         self.mean *= TRAINING_MEAN_KEPT
-        self.mean += TRAINING_MEAN_NEW * g
+        self.mean += (1 - TRAINING_MEAN_KEPT) * g
         self.square *= TRAINING_SQUARE_KEPT
-        self.square += TRAINING_SQUARE_NEW * g**2
+        self.square += (1 - TRAINING_SQUARE_KEPT) * g**2
         step = float(self.rate / np.sqrt(1 + self.t / self.cooling))
         size = namespace(g).sqrt(self.square / (1 - TRAINING_SQUARE_KEPT**self.t))
         size += TRAINING_LEAST_SIZE

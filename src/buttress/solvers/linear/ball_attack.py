@@ -14,16 +14,14 @@ variables (w, b, t). Source: Boyd & Vandenberghe, Convex Optimization, chapter 1
 """
 
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 from scipy.linalg import blas, cho_solve
 
 from buttress._checks import TINY, Array
-from buttress.checkpoints.memory import Memory
-from buttress.solvers.linear.free_range import Margins, factored, free_range_descent
+from buttress.solvers.linear.free_range import Margins, balanced, factored, free_range_descent
 from buttress.solvers.linear.intercept import hinge_intercept
-from buttress.solvers.run import Step, Steps, restartable
+from buttress.solvers.run import Step, Steps
 
 SHRINK = 0.2  # factor of the barriers' weight once the iterate is near their centre
 CENTRED = 1.0  # squared Newton decrement, in units of that weight, at which it is
@@ -34,7 +32,7 @@ BISECTIONS = 50
 OVERSHOOT = 0.3  # the slope may rise to this share of the slope with which the step began
 
 
-def ball_descent(X: Array, y: Array, c: Array, *, eps: float, norm: str, tol: float) -> Steps:
+def ball_descent(X: Array, y: Array, c: Array, *, eps: float, norm: str) -> Steps:
     """Yield (w, b, a) with the duality gap relative to the primal objective.
 
     X is (n, d), y (n,) holds -1 and 1, and c (n,) the weights of the losses, all > 0. ``norm`` is that of the moves.
@@ -43,7 +41,7 @@ def ball_descent(X: Array, y: Array, c: Array, *, eps: float, norm: str, tol: fl
         rows = y[:, None] * X
         ends = np.full((2, 2 * X.shape[1]), -eps)
         margins = Margins(rows, ends, (y > 0).astype(np.float64), np.einsum("ij,ij->i", rows, rows))
-        return free_range_descent(margins, y, c, tol=tol)
+        return free_range_descent(margins, y, c)
     return _barrier_descent(X, y, c, eps, norm)
 
 
@@ -158,24 +156,17 @@ class Program:
 
     def dual(self, a: Array) -> float:
         """Return the objective of (D), where the heavier class has given up what y'a = 0 asks for."""
-        positive = self.y > 0
-        up, down = float(a[positive].sum()), float(a[~positive].sum())
-        a = a * np.where(positive, min(1.0, down / max(up, TINY)), min(1.0, up / max(down, TINY)))
+        a = balanced(a, self.y)
         pull = -(a @ self.rows[:, :-2])
         return float(a.sum()) - 0.5 * distance_to_ball(pull, self.eps * float(a.sum()), self.norm) ** 2
 
 
-@restartable
-def _barrier_descent(
-    X: Array, y: Array, c: Array, eps: float, norm: str, *, memory: Memory | None = None
-) -> Steps:
+def _barrier_descent(X: Array, y: Array, c: Array, eps: float, norm: str) -> Steps:
     """Yield a state after each Newton step; the barriers' weight falls whenever the iterate is near their centre."""
     rows = np.column_stack([-y[:, None] * X, -y, np.full(len(y), eps)])
     program = Program(rows, y, c, eps, norm)
     point, mu = Point(np.zeros(X.shape[1]), 0.0, 1.0), float(c.mean())
     least, bound, state = np.inf, 0.0, (point.w, 0.0, np.zeros(len(y)))
-    if memory is not None:
-        point, mu, least, bound, state = _from_memory(memory)
     while mu > LEAST_WEIGHT * float(c.mean()):
         gradient = program.gradient(point, mu)
         step, a = program.newton(point, mu, gradient)
@@ -183,8 +174,7 @@ def _barrier_descent(
         if objective < least:
             least, state = objective, (point.w, b, a)
         bound = max(bound, program.dual(a))
-        yield Step(state, gap=(least - bound) / max(least, TINY), objective=least,
-                   memory=partial(dict, point=vars(point), mu=mu, least=least, bound=bound, state=state))
+        yield Step(state, gap=(least - bound) / max(least, TINY), objective=least)
         fall, length = -float(gradient @ step), 1.0
         while True:  # the objective is convex: where it does not rise steeply, the step was not too long
             ahead = point.moved(length, step)
@@ -194,12 +184,6 @@ def _barrier_descent(
         point = program.with_best_t(ahead, mu)
         if fall <= CENTRED * mu:
             mu *= SHRINK
-
-
-def _from_memory(memory: Memory) -> tuple[Point, float, float, float, tuple[Array, float, Array]]:
-    """Return the iterate, the barriers' weight, the best objective, bound and state; a step made again changes none."""
-    w, b, a = memory["state"]
-    return Point(**memory["point"]), memory["mu"], memory["least"], memory["bound"], (w, b, a)
 
 
 def _inside(point: Point, norm: str) -> bool:

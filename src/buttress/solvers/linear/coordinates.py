@@ -15,7 +15,6 @@ Source: Hsieh, Chang, Lin, Keerthi & Sundararajan, A dual coordinate descent met
 """
 
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,17 +22,15 @@ from scipy.sparse import csr_matrix
 
 from buttress._checks import Array
 from buttress._compiling import compile_kernel
-from buttress.checkpoints.memory import Memory
 from buttress.solvers.linear.intercept import hinge_intercept
 from buttress.solvers.linear.primal import LinearProblem
-from buttress.solvers.run import Step, Steps, restartable
+from buttress.solvers.run import Step, Steps
 
 FIRST = 3  # passes before the first certificate, which costs about as much as one
 PASSES = 5  # later ones are made after so many, and a fifth of the passes so far
 
 
-@restartable
-def coordinate_descent(problem: LinearProblem, most: int | None = None, *, memory: Memory | None = None) -> Steps:
+def coordinate_descent(problem: LinearProblem, most: int | None = None) -> Steps:
     """Yield (w, b, dual objective, multipliers) after passes over the rows, in orders that are always the same.
 
     The gap is the relative duality gap, at the best b for the w of the hinge. Iterations are passes, of which a step
@@ -44,16 +41,13 @@ def coordinate_descent(problem: LinearProblem, most: int | None = None, *, memor
     b = 0.0
     made = 0
     passes = 0
-    if memory is not None:
-        a, b = memory["a"].copy(), memory["b"]
-        made, passes = memory["made"], memory["passes"]
     while True:
         w = rows.X.T @ (problem.y * a)
         shown = _best_intercept(problem, w, b)
         primal = problem.primal(w, problem.slack(w, shown))
         dual = problem.dual(a)
         yield Step((w, shown, dual, a.copy()), gap=problem.relative_gap(primal, dual), objective=primal,
-                   iterations=max(passes, 1), memory=partial(dict, a=a.copy(), b=b, made=made, passes=passes))
+                   iterations=max(passes, 1))
         passes = FIRST + made // PASSES
         if most is not None:
             passes = max(1, min(passes, most - made))

@@ -11,14 +11,12 @@ z = (p, q) >= 0 this is a quadratic program with margins G z + y b. G differs fr
     dual     max  sum(a) - 1/2 |max(0, G'a)|^2,   0 <= a <= c,  y'a = 0
 
 At the optimum p_j and q_j are never both positive, because lowering both lowers both terms. Zhou's program has n d more
-variables. Rows far from the margin have a_i = 0 or a_i = c_i. They are fixed there, and the program is solved for the
-other rows. This is repeated until no fixed row violates its condition.
+variables.
 Sources: Zhou, Kantarcioglu, Thuraisingham & Xi (2012), their free-range model; Mehrotra (1992).
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import dataclass
 from typing import cast
 
 import numpy as np
@@ -26,17 +24,12 @@ from numpy.typing import NDArray
 from scipy.linalg import LinAlgError, blas, cho_factor, cho_solve
 
 from buttress._checks import TINY, Array
-from buttress._rows import drawn_rows
-from buttress.checkpoints.memory import Memory
 from buttress.solvers.linear.intercept import hinge_intercept
-from buttress.solvers.run import Step, Steps, restartable, run
+from buttress.solvers.run import Step, Steps
 
 RIDGES = (0.0, 1e-14, 1e-11, 1e-8)  # of the diagonal: what is added to it, in turn, until its matrix has a factor
-BAND = 1500  # rows near the margin in the first round; the number doubles while fixed rows are violated
-ROUGH_TOL = 1e-3  # relative gap of the first guess, which is only used to find the rows near the margin
-ROUND_STEPS = 100  # most steps of one interior-point run: a guard; counts not recorded
 NEGLIGIBLE = 1e-3  # rows that together add less than this to the trace, next to the ridge's 1, are left out
-BALANCE = 0.9  # largest y'a of the fixed rows, as a share of what the rows solved for can balance
+NO_STEP = 1e-8  # a step shorter than this ends the method
 TO_THE_BOUND = 0.995  # share of the way to the nearest bound that a step takes
 REFINEMENTS = 5  # corrections of a solved system, at most
 SOLVED = 1e-12  # residual, relative to the largest entry of the right-hand side, at which corrections end
@@ -96,73 +89,6 @@ def free_range_margins(X: Array, y: Array, low: Array, high: Array, *, share: fl
 
 
 @dataclass
-class Program:
-    """The rows to solve for (G, y, c); fixed rows add ``pull`` to G'a, ``balance`` to y'a and ``sum`` to sum(a)."""
-
-    G: Margins
-    y: Array
-    c: Array
-    pull: Array
-    balance: float
-    sum: float
-
-
-def free_range_descent(G: Margins, y: Array, c: Array, *, tol: float) -> Steps:
-    """Yield (w, b, a) after each round, with the duality gap of the whole program relative to its primal objective.
-
-    c (n,) are the weights of the losses, all > 0. A round solves for the rows nearest the margin, by the interior-point
-    method.
-    """
-    n = len(y)
-    band = min(BAND, n)
-    w, b = first_guess(G, y, c, band, tol)
-    used = 0
-    while True:
-        margin = G.times(np.maximum(np.append(w, -w), 0)) + y * b
-        distance = np.abs(margin - 1)
-        near = np.sort(np.argpartition(distance, band - 1)[:band])
-        a = np.where(margin < 1, c, 0.0)
-        a[near] = 0
-        program = Program(G.part(near), y[near], c[near], G.transposed(a), float(a @ y), float(a.sum()))
-        if balanced(program):
-            inner = run(interior_point(program), tol=tol / 2, max_iter=ROUND_STEPS, warn=False, inner=True)
-            w, b, a[near] = inner.state
-            used += inner.n_iter
-            step = certified(G, w, a, y, c, used)
-            yield step
-            b = step.state[1]
-            used = 0
-            if band == n and not step.converged(tol):
-                return
-        band = min(n, 2 * band)
-
-
-def first_guess(G: Margins, y: Array, c: Array, size: int, tol: float) -> tuple[Array, float]:
-    """Return w and b of the program of ``size`` rows, drawn at random, solved roughly."""
-    sample = np.arange(len(y))[drawn_rows(len(y), size)]
-    weight = c[sample] * (c.sum() / c[sample].sum())
-    program = Program(G.part(sample), y[sample], weight, np.zeros(2 * G.rows.shape[1]), 0.0, 0.0)
-    outcome = run(interior_point(program), tol=max(tol, ROUGH_TOL), max_iter=ROUND_STEPS, warn=False, inner=True)
-    w, b, _ = outcome.state
-    return w, b
-
-
-def balanced(program: Program) -> bool:
-    """Say whether the rows solved for can make y'a = 0, with a margin of ``BALANCE``."""
-    positive, negative = (float(program.c[program.y == sign].sum()) for sign in (1, -1))
-    return -BALANCE * positive < program.balance < BALANCE * negative
-
-
-def certified(G: Margins, w: Array, a: Array, y: Array, c: Array, iterations: int) -> Step:
-    """Return the step of w with its best intercept; the gap is relative to the primal objective."""
-    margin = G.times(np.maximum(np.append(w, -w), 0))
-    b = hinge_intercept(y * (1 - margin), y, c)
-    primal = 0.5 * float(w @ w) + float(c @ np.maximum(0, 1 - margin - y * b))
-    dual = float(a.sum()) - 0.5 * float(np.sum(np.maximum(0, G.transposed(a)) ** 2))
-    return Step((w, b, a), gap=(primal - dual) / max(primal, TINY), objective=primal, iterations=iterations)
-
-
-@dataclass
 class Point:
     """The iterate: z, b, and the slacks and multipliers of the interior-point method."""
 
@@ -179,52 +105,58 @@ class Point:
         return Point(*(value + length * change for value, change in pairs))
 
 
-@restartable
-def interior_point(program: Program, *, memory: Memory | None = None) -> Steps:
-    """Yield (w, b, a) of the rows solved for; the gap is relative to the primal objective with the fixed rows."""
-    point = starting_point(program) if memory is None else Point(**memory)
-    c = program.c
-    while True:
-        yield replace(progress(program, point), memory=partial(vars, point))
+def free_range_descent(G: Margins, y: Array, c: Array) -> Steps:
+    """Yield (w, b, a) after each interior-point step, with the duality gap relative to the primal objective.
+
+    c (n,) are the weights of the losses, all > 0. It ends where steps get nowhere: the rest is rounding.
+    """
+    point = starting_point(G, c)
+    length = 1.0
+    while length > NO_STEP:
+        yield certified(G, point, y, c)
         products = [(point.a, point.slack), (c - point.a, point.loss), (point.v, point.z)]
         count = sum(len(left) for left, _ in products)
         mu = sum(float(left @ right) for left, right in products) / count
-        solve = newton(program, point)
+        solve = newton(G, y, c, point)
         guess = solve(0.0, None)
         ahead = point.moved(step_length(point, guess, c), guess)
         after = float(ahead.a @ ahead.slack + (c - ahead.a) @ ahead.loss + ahead.v @ ahead.z) / count
         step = solve(mu * (after / mu) ** 3, guess)
-        point = point.moved(min(1.0, TO_THE_BOUND * step_length(point, step, c)), step)
+        length = min(1.0, TO_THE_BOUND * step_length(point, step, c))
+        point = point.moved(length, step)
 
 
-def starting_point(program: Program) -> Point:
+def starting_point(G: Margins, c: Array) -> Point:
     """Return a point with all inequalities strict, at which the equations in xi and s hold."""
-    G = program.G
-    a = 0.5 * program.c
+    a = 0.5 * c
     z = np.ones(2 * G.rows.shape[1])
     loss = 1 - G.times(z)
     xi = np.maximum(loss, 0) + 1
-    return Point(z, 0.0, xi - loss, xi, a, np.maximum(z - G.transposed(a) - program.pull, 0) + 1)
+    return Point(z, 0.0, xi - loss, xi, a, np.maximum(z - G.transposed(a), 0) + 1)
 
 
-def progress(program: Program, point: Point) -> Step:
-    """Return the step of w = p - q; its gap includes a penalty for y'a different from 0, which is infeasible."""
+def certified(G: Margins, point: Point, y: Array, c: Array) -> Step:
+    """Return the step of w = p - q with its best intercept, and a with the sum y'a = 0 that the dual asks for."""
     p, q = np.split(point.z, 2)
-    z = np.append(p - np.minimum(p, q), q - np.minimum(p, q))
-    margin = program.G.times(z) + program.y * point.b
-    fixed = program.sum - float(program.pull @ z) - program.balance * point.b
-    primal = 0.5 * float(z @ z) + float(program.c @ np.maximum(0, 1 - margin)) + fixed
-    slope = np.maximum(0, program.G.transposed(point.a) + program.pull)
-    dual = float(point.a.sum()) + program.sum - 0.5 * float(slope @ slope)
-    off = abs(float(point.a @ program.y) + program.balance) * (1 + abs(point.b))
-    return Step((p - q, point.b, point.a), gap=(abs(primal - dual) + off) / max(abs(primal), TINY), objective=primal)
+    w = p - q
+    a = balanced(point.a, y)
+    margin = G.times(np.maximum(np.append(w, -w), 0))
+    b = hinge_intercept(y * (1 - margin), y, c)
+    primal = 0.5 * float(w @ w) + float(c @ np.maximum(0, 1 - margin - y * b))
+    dual = float(a.sum()) - 0.5 * float(np.sum(np.maximum(0, G.transposed(a)) ** 2))
+    return Step((w, b, a), gap=(primal - dual) / max(primal, TINY), objective=primal)
 
 
-def newton(program: Program, point: Point) -> Callable[[float, Point | None], Point]:
+def balanced(a: Array, y: Array) -> Array:
+    """Return a, of which the heavier class has given up what y'a = 0 asks for."""
+    positive = y > 0
+    up, down = float(a[positive].sum()), float(a[~positive].sum())
+    shares: Array = np.where(positive, min(1.0, down / max(up, TINY)), min(1.0, up / max(down, TINY)))
+    return a * shares
+
+
+def newton(G: Margins, y: Array, c: Array, point: Point) -> Callable[[float, Point | None], Point]:
     """Return the function of (mu, predictor or None) that solves the linearised conditions at ``point``."""
-    G = program.G
-    y = program.y
-    c = program.c
     z = point.z
     a = point.a
     s = point.slack
@@ -236,7 +168,7 @@ def newton(program: Program, point: Point) -> Callable[[float, Point | None], Po
     border = G.transposed(weight * y)
     inner = system(border)
     corner = float(weight.sum() - border @ inner)
-    rest_z = z - G.transposed(a) - program.pull - v
+    rest_z = z - G.transposed(a) - v
     rest = G.times(z) + y * point.b + xi - s - 1
 
     def solve(mu: float, guess: Point | None) -> Point:
@@ -249,7 +181,7 @@ def newton(program: Program, point: Point) -> Callable[[float, Point | None], Po
             r_v = r_v - guess.v * guess.z
         target = weight * (r_s / a - r_xi / u - rest)
         right = system(G.transposed(target) - rest_z + r_v / z)
-        db = (float(y @ (a + target)) + program.balance - float(border @ right)) / corner
+        db = (float(y @ (a + target)) - float(border @ right)) / corner
         dz = right - db * inner
         da = target - weight * (G.times(dz) + y * db)
         return Point(dz, db, (r_s - s * da) / a, (r_xi + xi * da) / u, da, (r_v - v * dz) / z)

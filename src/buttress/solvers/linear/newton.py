@@ -13,7 +13,6 @@ Sources: Rockafellar (1976) for the multipliers, Mangasarian (2002) and Chapelle
 """
 
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,9 +23,8 @@ from scipy.sparse.linalg import LinearOperator, cg
 
 from buttress._checks import Array
 from buttress._types import DenseOrSparse, is_csr
-from buttress.checkpoints.memory import Memory
 from buttress.solvers.linear.primal import LinearProblem
-from buttress.solvers.run import Step, Steps, restartable
+from buttress.solvers.run import Step, Steps
 
 DIRECT = 3000  # largest system that is factorised; larger ones are solved by conjugate gradients
 FIRST_S = 0.25  # s of the first proximal step (hinge): larger means fewer proximal steps and harder Newton problems
@@ -96,8 +94,7 @@ class _Proximal(NamedTuple):
     s: float
 
 
-@restartable
-def multiplier_newton(problem: LinearProblem, *, memory: Memory | None = None) -> Steps:
+def multiplier_newton(problem: LinearProblem) -> Steps:
     """Yield (w, b, dual objective, multipliers) after each proximal step; iterations are Newton's.
 
     The gap is the relative duality gap.
@@ -114,15 +111,11 @@ def multiplier_newton(problem: LinearProblem, *, memory: Memory | None = None) -
     retreats = 0
     taken = 1
     best = _Proximal(np.inf, w, b, share, s)
-    if memory is not None:
-        w, b, share, s, growth, retreats, taken = memory["at"]
-        best = _Proximal(*memory["best"])
     while retreats < RETREATS:
         primal = problem.primal(w, problem.slack(w, b))
         dual = problem.dual(problem.bound * share)
         gap = problem.relative_gap(primal, dual)
-        yield Step((w, b - float(mean @ w), dual, problem.bound * share), gap=gap, objective=primal, iterations=taken,
-                   memory=partial(dict, at=(w, b, share, s, growth, retreats, taken), best=best))
+        yield Step((w, b - float(mean @ w), dual, problem.bound * share), gap=gap, objective=primal, iterations=taken)
         if gap < best.gap:
             best = _Proximal(gap, w, b, share, s)
         else:

@@ -9,17 +9,16 @@ Steps are taken in the mean form, objectives and gaps are the sum form's.
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import count
 
 import numpy as np
 from numpy.typing import NDArray
 
 from buttress._checks import TINY, Array
+from buttress._state import Attribute, State
 from buttress._types import DenseOrSparse, is_csr
-from buttress.checkpoints.memory import Memory
 from buttress.gram.power_iteration import top_eigenvalue
-from buttress.solvers.run import Step, Steps, restartable
+from buttress.solvers.run import Step, Steps
 
 RATE_ROWS = 10_000  # rows from which the rate of stochastic steps is estimated: an error of a tenth does no harm
 BENT = 0.2  # of the mean squared column: the curvature that rows near the margin add to the mean loss
@@ -88,6 +87,11 @@ class Rate:
     Steps in the intercept are ``intercept`` times as long: next to columns whose size is far from 1 it would move too
     slowly or too fast. Because b is not penalised, the optimum stays the same.
     """
+
+    _state = State(
+        Attribute("first", "nonnegative"),
+        Attribute("decay", "nonnegative"),
+        Attribute("intercept", "nonnegative"))
 
     first: float
     decay: float = 0.0
@@ -167,22 +171,15 @@ def largest_variance(problem: LinearProblem, size: float) -> float:
     return top_eigenvalue(times, start / np.linalg.norm(start))[0]
 
 
-@restartable
-def gradient_descent(
-    oracle: Oracle, z: Array, rate: Callable[[int], float], *, memory: Memory | None = None
-) -> Steps:
+def gradient_descent(oracle: Oracle, z: Array, rate: Callable[[int], float]) -> Steps:
     """Yield z, then z - rate(t) g for t = 0, 1, ...; ``oracle(z)`` returns the objective, a gap and a gradient g.
 
     With mu <= Hessian <= L and a constant step eta, the distance to the minimum is multiplied by at most
     max(|1 - eta mu|, |1 - eta L|) in each step. A noisy g makes this stochastic gradient descent.
     """
-    first = 0
-    if memory is not None:
-        z = memory["z"]
-        first = memory["t"]
-    for t in count(first):
+    for t in count():
         objective, gap, g = oracle(z)
-        yield Step(z, gap=gap, objective=objective, memory=partial(dict, z=z, t=t))
+        yield Step(z, gap=gap, objective=objective)
         z = z - rate(t) * g
 
 

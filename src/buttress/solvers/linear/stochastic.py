@@ -7,19 +7,17 @@ not penalised.
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import partial
-from itertools import chain, count, islice
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import issparse
 
 from buttress._checks import TINY, Array
+from buttress._state import Attribute, Lengths, State
 from buttress._types import is_csr
-from buttress.checkpoints.memory import Memory, rng_state, set_rng_state
 from buttress.solvers.linear.epoch import dense_steps, sparse_steps
 from buttress.solvers.linear.primal import LinearProblem, Rate
-from buttress.solvers.run import Step, Steps, restartable
+from buttress.solvers.run import Step, Steps
 
 BLOCKS = 16  # blocks of one pass over many rows; a step is reported after each
 SMALL_PASS = 1000  # with fewer rows a pass is one block: the objective would take as long as the steps
@@ -28,9 +26,15 @@ MERGED = 10_000  # most rows among which equal ones are merged; with more, findi
 JUDGES = 5_000  # most rows on which the objective is computed; with fewer rows it is exact
 
 
+def _learn_width(mean: "SuffixMean", lengths: Lengths) -> None:
+    lengths["n_features"] = lengths["n_coefficients"] - 1  # the last one is the intercept
+
+
 @dataclass
 class Walk:
     """Where a stochastic descent stands: v and ``carry`` of ``epoch.py``."""
+
+    _state = State(Attribute("v", "finite", "n_features"), Attribute("carry", "finite", "5"))
 
     v: Array
     carry: Array
@@ -66,6 +70,14 @@ class SuffixMean:
     A new sum starts at the additions 1, 2, 4, 8, ...; it replaces the older sum once it holds more than half as many
     iterates.
     """
+
+    _state = State(
+        Attribute("added", "count"),
+        Attribute("size", "count"),
+        Attribute("young_size", "count"),
+        Attribute("total", "finite", "n_coefficients"),
+        Attribute("young", "finite", "n_coefficients"),
+        together=_learn_width)
 
     def __init__(self, d: int):
         self.added = 0
@@ -141,10 +153,9 @@ def merged(problem: LinearProblem) -> tuple[LinearProblem, NDArray[np.intp]]:
     return replace(problem, bound=bound), rows
 
 
-@restartable
 def stochastic_descent(
     problem: LinearProblem, rate: Rate, *, average: bool, rng: np.random.RandomState,
-    rows: NDArray[np.intp] | None = None, memory: Memory | None = None,
+    rows: NDArray[np.intp] | None = None,
 ) -> Steps:
     """Yield z = (w, b) after each block of ``rows``: a sixteenth of a pass, or a whole pass of fewer than 1,000 rows.
 
@@ -154,43 +165,19 @@ def stochastic_descent(
     """
     d = problem.X.shape[1]
     rows = np.arange(len(problem.y)) if rows is None else rows
-    if memory is not None:
-        set_rng_state(rng, memory["first"])
-    first = rng_state(rng)
     judge = judges(problem, rng, rows)
     walk = Walk.start(np.zeros(d))
     mean = SuffixMean(d + 1)
     z = np.zeros(d + 1)
     objectives = [judge.primal(z[:d], np.ones(len(judge.y)))]
     changes = [np.inf, np.inf, np.inf]
-    if memory is not None:
-        walk = Walk(memory["v"].copy(), memory["carry"].copy())
-        vars(mean).update(memory["mean"])
-        z, changes = memory["z"], memory["changes"]
-        objectives = memory["objectives"].tolist()
-        set_rng_state(rng, memory["pass"])
-    a_pass = blocks(len(rows))
-    done = len(objectives) - 1
-    of_pass = rng_state(rng)  # where the pass under way began
-    drawn: Iterator[NDArray[np.int64]] = islice(draws(problem.bound[rows] * problem.lam, rng), done % a_pass, None)
-    for block in count(done):
-        if block % a_pass == 0:
-            of_pass = rng_state(rng)
-        elif block == done:
-            drawn = chain([next(drawn)], drawn)  # the order of a pass under way is drawn before the step is shown
-        yield Step(z, change=max(changes[-3:]), objective=objectives[block], memory=partial(
-            _memory, walk, mean, first=first, **{"pass": of_pass}, z=z, changes=changes[-3:], objectives=objectives))
-        some = rows[next(drawn)]
-        mean.add(walk.steps(problem, rate, some), len(some))
+    for block in draws(problem.bound[rows] * problem.lam, rng):
+        yield Step(z, change=max(changes[-3:]), objective=objectives[-1])
+        mean.add(walk.steps(problem, rate, rows[block]), len(block))
         z = mean.value if average else walk.iterate
+        half = objectives[len(objectives) // 2]
         objectives.append(judge.primal(z[:d], judge.slack(z[:d], float(z[d]))))
-        changes.append(abs(objectives[(block + 1) // 2] / max(objectives[-1], TINY) - 1))
-
-
-def _memory(walk: Walk, mean: SuffixMean, *, objectives: list[float], **others: object) -> Memory:
-    """Return what stochastic descent goes on from."""
-    return {"v": walk.v.copy(), "carry": walk.carry.copy(), "mean": dict(vars(mean)),
-            "objectives": np.array(objectives), **others}
+        changes.append(abs(half / max(objectives[-1], TINY) - 1))
 
 
 def judges(problem: LinearProblem, rng: np.random.RandomState, rows: NDArray[np.intp]) -> LinearProblem:

@@ -9,10 +9,12 @@ from dataclasses import replace
 
 import numpy as np
 import scipy.linalg
+from numpy.typing import DTypeLike
 
 from buttress._checks import Array
 from buttress.gram.compiled import WIDTH_MULTIPLE
 from buttress.gram.rows import KernelRows
+from buttress.kernels import Linear
 from buttress.solvers.qp.compiled import SINGULAR, newton
 from buttress.solvers.qp.pairs import pair_updates
 from buttress.solvers.qp.program import QP, Point, violation
@@ -23,6 +25,7 @@ ROUNDED_VIOLATION = 1e-12  # a KKT violation this small, relative to the largest
 LEAST_ROUNDS = 100  # rounds that every program gets
 SPARE_ROUNDS = 30_000  # divided by n: rounds added to those, because the rounds of small programs are cheap
 STEP_SECONDS = 1e-9  # times n^3: what a step takes at most, where K is singular and all variables are free; one thread
+ROUGH = 1e-7  # of the range of the linear terms: the violation from which on Newton steps minimise over a simplex
 DPOSV = scipy.linalg.lapack.dposv
 FEW = 64  # free variables: for more, LAPACK is faster than a compiled loop without blocks
 
@@ -35,8 +38,7 @@ def at_once(qp: QP, tol: float, most: int) -> tuple[Point, Array, int]:
     """
     gram = padded_gram(qp.rows, lasting=False)
     b = qp.start.copy()
-    g = np.zeros(gram.shape[1])
-    g[: len(b)] = (_product(gram, b) if qp.start_f is None else qp.start_f) - qp.p
+    g = padded((_product(gram, b) if qp.start_f is None else qp.start_f) - qp.p)
     pairs, downwards = pair_updates(gram, g, b, qp.lo, qp.hi, qp.l1, tol, most)
     if pairs < most and not downwards:
         b, f = _rounds(qp, gram, b, g[: len(b)], rounds_of(len(b)), lambda: None)
@@ -59,6 +61,23 @@ def exact_finish(
     return replace(at, b=b, stored=None, gram=gram)
 
 
+def simplex_minimiser(U: Array, a: Array) -> Array:
+    """Return the v of shape (k,) that minimises 1/2 ||U'v||^2 - a.v over v >= 0 with sum(v) = 1, U of shape (k, d).
+
+    >>> simplex_minimiser(np.eye(2), np.array([0.0, 0.5])).round(6)
+    array([0.25, 0.75])
+    """
+    k = len(a)
+    none = np.zeros(k)
+    v = np.zeros(k)
+    rows = KernelRows(Linear(), U, real=np.float64)
+    v[(a - 0.5 * rows.diagonal).argmax()] = 1.0
+    qp = QP(rows, a, none, np.ones(k), v, none)
+    gram = padded_gram(rows)
+    pair_updates(gram, padded(gram[:, :k] @ v - a), v, none, qp.hi, none, ROUGH * float(np.ptp(a)), LEAST_ROUNDS * k)
+    return exact_finish(qp, Point(v, gram=gram)).b
+
+
 def rounds_of(n: int) -> int:
     """Return how many rounds a program of n rows gets."""
     return LEAST_ROUNDS + SPARE_ROUNDS // n
@@ -67,6 +86,18 @@ def rounds_of(n: int) -> int:
 def affords_step(left: float | None, n: int) -> bool:
     """Say whether the seconds left, None for no limit, do for one more Newton step on n rows."""
     return left is None or left > STEP_SECONDS * n**3
+
+
+def padded_width(n: int) -> int:
+    """Return the next multiple of 64 from n."""
+    return -(-n // WIDTH_MULTIPLE) * WIDTH_MULTIPLE
+
+
+def padded(values: Array, real: DTypeLike = np.float64) -> Array:
+    """Return the values (n,) in a precision, with zeros up to the next multiple of 64."""
+    found = np.zeros(padded_width(len(values)), dtype=real)
+    found[: len(values)] = values
+    return found
 
 
 def padded_gram(rows: KernelRows, *, lasting: bool = True) -> Array:
@@ -111,9 +142,7 @@ def _rounds(
             break
         before, before_f = b, f
         b = b.copy()
-        slope = np.zeros(gram.shape[1])
-        slope[:n] = g
-        pair_updates(gram, slope, b, qp.lo, qp.hi, qp.l1, tiny, 2 * n)
+        pair_updates(gram, padded(g), b, qp.lo, qp.hi, qp.l1, tiny, 2 * n)
         f = _product(gram, b)
         g = f - qp.p
         if not _rise(qp, before, before_f, b, f) < 0:

@@ -172,7 +172,7 @@ def _first(qp: QP, at: Point, sizes: list[int]) -> _State:
     f = np.zeros(len(b))
     if given:
         known = at.stored if at.f is None else at.f
-        f = products(qp, b) if known is None else known.copy()
+        f = qp.rows.times(b) if known is None else known.copy()
     found = violation(f - qp.p, b, qp.lo, qp.hi, qp.l1) if given else violation(-qp.p, at.b, qp.lo, qp.hi, qp.l1)
     objective = _objective(level_of(qp, index), b, f)
     return _State(len(sizes) - 1 if given else 0, index, b, f, [_Circle(everything, np.zeros(len(b)))], at.b.copy(),
@@ -243,14 +243,14 @@ def _enough(state: _State, view: _View | None, gap: float | None) -> bool:
 def _step(qp: QP, state: _State, view: _View | None, pairs: int, enough: bool) -> Step:
     """Return the step of the point reached."""
     whole = view is not None and len(state.circles) == 1 and len(state.index) == len(qp.p)
-    gap = state.violation
+    violation = state.violation
     if view is not None:
-        gap = view.violation if whole else max(view.violation, gap)
+        violation = view.violation if whole else max(view.violation, violation)
     if whole:
-        state.violation = gap
+        state.violation = violation
         state.looked = True
     point = Point(state.reached.copy(), stored=state.f.copy() if whole else None, downwards=state.downwards)
-    return Step(point, state.reached_objective, gap=gap, done=whole and enough, iterations=pairs,
+    return Step(point, state.reached_objective, violation=violation, done=whole and enough, iterations=pairs,
                 shown=_shown(qp, state, view), memory=partial(_memory, state, pairs, qp.rows.cache.n_computed))
 
 
@@ -326,8 +326,8 @@ def _solved(part: QP, start: Point, target: float) -> tuple[Point, int]:
     with closing(block_smo(part, tol=target, start=start)) as steps:
         for step in steps:
             pairs += step.iterations
-            assert step.gap is not None, "block SMO says its violation"
-            if step.gap <= target or pairs >= PAIRS_A_ROW * len(part.p):
+            assert step.violation is not None, "block SMO says its violation"
+            if step.violation <= target or pairs >= PAIRS_A_ROW * len(part.p):
                 break
     return step.state, pairs
 
@@ -367,11 +367,6 @@ def _restricted(level: QP, rows: Index) -> QP:
     if len(rows) == len(level.p):
         return level
     return QP(level.rows, level.p[rows], level.lo[rows], level.hi[rows], level.start[rows], level.l1[rows])
-
-
-def products(qp: QP, b: Array) -> Array:
-    """Return K b, of which nothing is stored."""
-    return _sums(qp, np.flatnonzero(b), b[b != 0], np.arange(len(b)))
 
 
 def _sums(qp: QP, columns: Index, weights: Array, wanted: Index) -> Array:

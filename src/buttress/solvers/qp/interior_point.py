@@ -7,15 +7,14 @@ vectors of sum 0.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 import scipy.linalg
 
 from buttress._checks import Array
-from buttress.checkpoints.memory import Memory
 from buttress.solvers.qp.certificate import objectives
-from buttress.solvers.run import Step, Steps, restartable
+from buttress.solvers.qp.program import feasible
+from buttress.solvers.run import Step, Steps
 
 INTERIOR_ROWS = 3000  # rows: beyond this, one factorisation usually takes longer than pairs need for the whole problem
 SMALLER = 0.9  # of the least gap so far: only a gap below this counts as progress
@@ -47,10 +46,7 @@ class _Point:
                                                                        strict=True)))
 
 
-@restartable
-def interior_point(
-    K: Array, p: Array, lo: Array, hi: Array, l1: Array, *, memory: Memory | None = None
-) -> Steps:
+def interior_point(K: Array, p: Array, lo: Array, hi: Array, l1: Array) -> Steps:
     """Yield feasible b for sum(b) = 0 with their relative duality gap, by Mehrotra's predictor and corrector (1992).
 
     K is first centred and scaled to mean diagonal 1. That only changes the conditioning. With l1 > 0, b is split into
@@ -70,16 +66,11 @@ def interior_point(
     point = _start(K, linear, signs, floor, share * (ceiling - floor), ceiling)
     least = np.inf
     idle = 0
-    if memory is not None:
-        point = _Point(**memory["point"])
-        least = memory["least"]
-        idle = memory["idle"]
     while idle < (STUCK_STEPS if least < EARLY_GAP else EARLY_PATIENCE):
         b = feasible((signs * point.x).sum(axis=0) / scale, lo, hi)
         primal, dual, _ = objectives(scale * (K @ b), b, p, lo, hi, l1)
         gap = (primal - dual) / max(abs(primal), abs(dual), np.finfo(float).tiny)
-        yield Step(b, gap=gap, objective=primal - dual,
-                   memory=partial(dict, point=vars(point), least=least, idle=idle))
+        yield Step(b, gap=gap, objective=primal - dual)
         if gap < SMALLER * least:
             least = gap
             idle = 0
@@ -195,23 +186,3 @@ def _reach(at: _Point, move: _Point) -> float:
         with np.errstate(divide="ignore", invalid="ignore"):
             reach = min(reach, float(np.where(change < 0, -value / change, np.inf).min()))
     return reach
-
-
-def feasible(b: Array, lo: Array, hi: Array) -> Array:
-    """Return b clipped to its bounds, its larger side scaled towards 0 so that sum(b) = 0 (lo <= 0 <= hi)."""
-    b = np.clip(b, lo, hi)
-    excess = float(b.sum())
-    heavy = b > 0 if excess > 0 else b < 0
-    free = heavy & (b > lo) & (b < hi)
-    side = free if np.abs(b[free]).sum() > abs(excess) else heavy  # move only free variables if they suffice
-    weight = float(np.abs(b[side]).sum())
-    if weight > 0:
-        b[side] *= 1 - abs(excess) / weight
-    return b
-
-
-def snapped(b: Array, lo: Array, hi: Array, near: float) -> Array:
-    """Return b with values within ``near`` (of hi - lo) of a bound or of 0 set to it; the sum stays 0."""
-    width = hi - lo
-    b = np.where(b - lo <= near * width, lo, np.where(hi - b <= near * width, hi, b))
-    return feasible(np.where(np.abs(b) <= near * width, 0.0, b), lo, hi)

@@ -133,10 +133,10 @@ def pair_updates(
 ) -> tuple[int, int]:
     """Sequential minimal optimisation with second-order pairs (Fan, Chen & Lin 2005) on a whole Gram matrix.
 
-    Minimises 1/2 b'Kb - p'b + l1'|b| over lo <= b <= hi with the sum of b fixed; K is (q, m) and g (m,), m the next
-    multiple of 64 from q or one that is larger for K. ``g = K b - p`` and ``b`` are updated in place until the largest slope down is within
-    ``tol`` of the least slope up. Returns the number of pairs updated, and the number of those along which K has
-    negative curvature. Ties go to the lowest index.
+    Minimises 1/2 b'Kb - p'b + l1'|b| over lo <= b <= hi with the sum of b fixed; g is (m,), m the next multiple of 64
+    from q, and K (q, m) or wider by such multiples. ``g = K b - p`` and ``b`` are updated in place until the largest
+    slope down is within ``tol`` of the least slope up. Returns the number of pairs updated, and the number of those
+    along which K has negative curvature. Ties go to the lowest index.
     """
     blocks = (-1, WIDTH_MULTIPLE)
     diagonal = np.zeros(len(g), K.dtype)

@@ -1,13 +1,21 @@
-"""The quadratic program behind SVC, SVR and SVDD, and the point that one solver passes to the next.
+"""The quadratic program behind SVC, SVR and SVDD, and the point that one phase of a solve passes to the next.
 
     minimise over b   1/2 b'Kb - p'b + l1'|b|     subject to   lo <= b <= hi,  sum(b) = c
 
 Let g = Kb - p. Raising b_i has slope g_i + l1_i if b_i >= 0, and g_i - l1_i below 0. Lowering b_i has slope g_i + l1_i
 if b_i > 0, and g_i - l1_i elsewhere. b is optimal if viol = max_{b > lo} (slope down) - min_{b < hi} (slope up) <= 0.
 ``tol`` bounds viol, which is libsvm's measure.
+
+The two-class support vector machine is this program with sum(b) = 0:
+
+    primal   min_{w, b0}  1/2 ||w||^2 + sum_i C_i max(0, 1 - y_i (w'phi(x_i) + b0))
+    dual     max_a        sum_i a_i - 1/2 (y a)'K(y a),   0 <= a_i <= C_i,  sum_i y_i a_i = 0
+
+with b = y a and p = y. The regressor's has p = y, bounds -C_i and C_i, and l1 = epsilon.
 """
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -60,6 +68,40 @@ class Point:
     downwards: int = 0
 
 
+class Start(NamedTuple):
+    """Where a problem starts: coefficients of its rows (n,), and K times these from the stored rows, where known."""
+
+    coef: Array
+    f: Array | None = None
+
+
+def classifier_qp(rows: KernelRows, y: Array, bound: Array, start: Start | None = None) -> QP:
+    """Return the classifier's program, started from the feasible point nearest to ``start``."""
+    lo = np.where(y > 0, 0.0, -bound)
+    hi = np.where(y > 0, bound, 0.0)
+    b, f = _first(rows, start, lo, hi)
+    return QP(rows, y, lo, hi, b, np.zeros(len(y)), f)
+
+
+def _first(rows: KernelRows, start: Start | None, lo: Array, hi: Array) -> tuple[Array, Array | None]:
+    """Return the feasible point b nearest to ``start``, 0 if no start is given, and K b where that is known."""
+    if start is None:
+        return np.zeros(len(lo)), np.zeros(len(lo))
+    b = feasible(start.coef, lo, hi)
+    if start.f is None:
+        return b, None
+    f = start.f.copy()
+    changed = np.flatnonzero(b != start.coef)
+    rows.add(f, changed, (b - start.coef)[changed])
+    return b, f
+
+
+def regressor_qp(rows: KernelRows, y: Array, bound: Array, epsilon: float, start: Start | None = None) -> QP:
+    """Return the regressor's program, started from the feasible point nearest to ``start``."""
+    b, f = _first(rows, start, -bound, bound)
+    return QP(rows, y, -bound, bound, b, np.full(len(y), float(epsilon)), f)
+
+
 def slopes(g: Array, b: Array, lo: Array, hi: Array, l1: Array | None = None) -> tuple[Array, Array]:
     """Return the slopes of raising (inf where b = hi) and of lowering each variable (-inf where b = lo)."""
     up = down = g
@@ -87,3 +129,23 @@ def bias(g: Array, b: Array, lo: Array, hi: Array, l1: Array) -> float:
     if not np.isfinite(least):
         return -float(most)
     return -float(0.5 * (most + least) if np.isfinite(most) else least)
+
+
+def feasible(b: Array, lo: Array, hi: Array) -> Array:
+    """Return b clipped to its bounds, its larger side scaled towards 0 so that sum(b) = 0 (lo <= 0 <= hi)."""
+    b = np.clip(b, lo, hi)
+    excess = float(b.sum())
+    heavy = b > 0 if excess > 0 else b < 0
+    free = heavy & (b > lo) & (b < hi)
+    side = free if np.abs(b[free]).sum() > abs(excess) else heavy  # move only free variables if they suffice
+    weight = float(np.abs(b[side]).sum())
+    if weight > 0:
+        b[side] *= 1 - abs(excess) / weight
+    return b
+
+
+def snapped(b: Array, lo: Array, hi: Array, near: float) -> Array:
+    """Return b with values within ``near`` (of hi - lo) of a bound or of 0 set to it; the sum stays 0."""
+    width = hi - lo
+    b = np.where(b - lo <= near * width, lo, np.where(hi - b <= near * width, hi, b))
+    return feasible(np.where(np.abs(b) <= near * width, 0.0, b), lo, hi)

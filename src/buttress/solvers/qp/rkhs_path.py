@@ -22,7 +22,7 @@ import numpy as np
 from buttress._checks import TINY, Array
 from buttress.gram.rows import KernelRows
 from buttress.kernels import Kernel
-from buttress.solvers.qp.machines import solve_svm
+from buttress.solvers.qp.solve import solve_svm
 from buttress.solvers.run import SPENT, Step, Steps
 
 

@@ -7,14 +7,13 @@ Sources: Fan, Chen & Lin (JMLR 2005) for the pairs inside a block; Joachims (199
 
 from dataclasses import dataclass
 from functools import partial
-from typing import NamedTuple
 
 import numpy as np
 
 from buttress._checks import Array
 from buttress.checkpoints.memory import Memory
-from buttress.gram.compiled import WIDTH_MULTIPLE
 from buttress.gram.rows import Index, KernelRows
+from buttress.solvers.qp.active_set import padded
 from buttress.solvers.qp.certificate import objectives
 from buttress.solvers.qp.pairs import pair_updates
 from buttress.solvers.qp.program import QP, Point, slopes
@@ -26,21 +25,12 @@ SMALL_BLOCK = 512  # at first, at most
 LEAST_BLOCK = 128  # at first, where all rows are few
 SHARE_OF_ROWS = 8  # at first at most one row in so many: a pair of ten classes has 300 support vectors among 2,000 rows
 LARGE_BLOCK = 1024  # at last, and at once where all of K is stored
-FULL_MOVE = 0.75  # where entries are expensive, a block grows only if more than this share of its rows move
 NEW_ROWS = 0.25  # a block grows once a smaller share than this of the rows it moves had to be computed
 SHARE_OF_GAP = 0.1  # a block is solved to this share of the whole violation: the next block would undo more precision
 SHARE_OF_WHOLE = 0.02  # the same for a block of all rows, which no other undoes: fewer steps, and yet some for limits
 LOOK_AGAIN = 0.8  # of the violation at which the duality gap was last computed: it takes a sort of all rows
 SHARE_OF_PASS = 0.5  # of the free variables move between two steps in the span of the past; 0.25 and 1: as good
 PAIRS_A_ROW = 100  # most pair updates in a block, for each of its rows
-
-
-class _Solved(NamedTuple):
-    """The solved block: its variables, the number of pair updates, and of those with negative curvature of K."""
-
-    inner: Array
-    pairs: int
-    downwards: int
 
 
 @restartable
@@ -50,8 +40,8 @@ def block_smo(
     """Yield a :class:`Point` after each block; the last one once the duality gap is at most ``gap`` of the primal.
 
     A block holds the variables that violate the KKT conditions most. Pair updates solve it, and g is updated from the
-    rows of the variables that moved. The block grows once few of those rows had to be computed. Where entries are
-    expensive, most of its rows must move as well. Where all rows are stored it is large from the start.
+    rows of the variables that moved. The block grows once few of those rows had to be computed. Where all rows are
+    stored it is large from the start.
     """
     at = Point(qp.start) if start is None else start
     rows = qp.rows
@@ -65,14 +55,15 @@ def block_smo(
         objective = 0.5 * float(b @ (g - qp.p)) + float(qp.l1 @ np.abs(b))
         point = Point(b.copy(), None, stored, state.gram, state.downwards)
         _look(qp, state, viol, gap)
-        yield Step(point, gap=viol, objective=objective, done=state.enough, iterations=state.pairs,
+        yield Step(point, violation=viol, objective=objective, done=state.enough, iterations=state.pairs,
                    memory=partial(_memory, state, rows))
         block = working_set(up, down, state.size, state.block)
         K = state.K
         K = rows.block(block) if K is None or len(K) < len(b) else K  # the block of all rows stays the same
         share = SHARE_OF_GAP if len(block) < len(b) else SHARE_OF_WHOLE
-        most = PAIRS_A_ROW * state.size
-        inner, pairs, curved = _solve_block(qp, K, g, b, block, max(tol / 2, share * viol), most)
+        inner = b[block]
+        pairs, curved = pair_updates(K, padded(g[block], rows.real), inner, qp.lo[block], qp.hi[block], qp.l1[block],
+                                     max(tol / 2, share * viol), PAIRS_A_ROW * state.size)
         state.K = K
         state.block = block
         state.pairs = pairs
@@ -85,11 +76,9 @@ def block_smo(
         before = rows.n_computed
         rows.add(g, block[moved], (inner - b[block])[moved])
         b[block] = inner
-        full = not rows.wide or len(moved) > FULL_MOVE * state.size
         if rows.n_computed - before < NEW_ROWS * len(moved):
             _step_in_span(qp, state, len(moved))
-            if full:
-                state.size = min(LARGE_BLOCK, rows.capacity, 2 * state.size)
+            state.size = min(LARGE_BLOCK, rows.capacity, 2 * state.size)
 
 
 @dataclass
@@ -132,7 +121,9 @@ def _first(qp: QP, at: Point) -> _State:
     b = at.b.copy()
     f = at.stored if at.f is None else at.f
     g = (qp.rows.times(b) if f is None else f) - qp.p
-    return _State(b, g, first_size(qp.rows), np.empty(0, dtype=np.intp), None, at.gram, 0, at.downwards)
+    n = len(b)
+    size = LARGE_BLOCK if qp.rows.cache.whole else min(SMALL_BLOCK, max(LEAST_BLOCK, n // SHARE_OF_ROWS))
+    return _State(b, g, min(size, qp.rows.capacity), np.empty(0, dtype=np.intp), gram=at.gram, downwards=at.downwards)
 
 
 def _look(qp: QP, state: _State, viol: float, gap: float | None) -> None:
@@ -162,21 +153,6 @@ def _recalled(qp: QP, at: Point, memory: Memory) -> _State:
     return _State(memory["b"].copy(), memory["g"].copy(), memory["size"], memory["block"], K,
                   K if memory["gram"] else at.gram, memory["pairs"], memory["downwards"], memory["looked"],
                   memory["enough"], None if memory["past"] is None else Past(**memory["past"]), memory["moved"])
-
-
-def first_size(rows: KernelRows) -> int:
-    """Return how many rows the first block has."""
-    if rows.cache.whole:
-        return min(LARGE_BLOCK, rows.capacity)
-    return min(SMALL_BLOCK, max(LEAST_BLOCK, len(rows) // SHARE_OF_ROWS), rows.capacity)
-
-
-def _solve_block(qp: QP, K: Array, g: Array, b: Array, block: Index, tol: float, most: int) -> _Solved:
-    """Update pairs of the ``block`` until its own violation is at most ``tol``, with at most ``most`` updates."""
-    inner = b[block]
-    gradient = np.zeros(-(-len(block) // WIDTH_MULTIPLE) * WIDTH_MULTIPLE, dtype=qp.rows.real)
-    gradient[: len(block)] = g[block]
-    return _Solved(inner, *pair_updates(K, gradient, inner, qp.lo[block], qp.hi[block], qp.l1[block], tol, most))
 
 
 def working_set(up: Array, down: Array, size: int, last: Index) -> Index:

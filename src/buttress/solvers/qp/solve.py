@@ -14,46 +14,41 @@ Each phase takes a :class:`Point` and returns the next one; the program itself n
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
 
 import numpy as np
 
 from buttress._checks import TINY, Array, NotConvergedWarning, warn_user
 from buttress._threads import own_threads
+from buttress.gram.rows import KernelRows
 from buttress.solvers.linear.intercept import best_intercept
 from buttress.solvers.qp.active_set import (
     ACTIVE_SET_ROWS,
     affords_step,
     at_once,
     exact_finish,
-    newton_step,
+    padded_gram,
 )
 from buttress.solvers.qp.certificate import Certificate, certify, objectives, whole_certificate
-from buttress.solvers.qp.chunks import chunked_smo, products, suits
-from buttress.solvers.qp.interior_point import INTERIOR_ROWS, interior_point, snapped
-from buttress.solvers.qp.program import QP, Point, bias
+from buttress.solvers.qp.chunks import chunked_smo, suits
+from buttress.solvers.qp.interior_point import INTERIOR_ROWS, interior_point
+from buttress.solvers.qp.program import QP, Point, Start, bias, classifier_qp, snapped
 from buttress.solvers.qp.smo import block_smo
 from buttress.solvers.run import Outcome, Step, Steps, countdown, run
 
 SOLVERS = ("auto", "smo", "ipm")
-SINGLE_TARGET = 0.9  # of tol: the target on float32 rows, lower so that the result meets tol in float64 too
-GAP_TARGET = 0.9  # of the gap asked for: the same for a gap measured on float32 rows
-DOUBTED = 0.2  # of the gap allowed: where float32 values may add more to it, more rows are computed in float64
+SINGLE_TARGET = 0.9  # of tol, or of the gap asked for: the target on float32 rows, so that float64 meets it too
 TIGHTEST = 1e-4  # of tol: the smallest violation that pairs are asked for
 MET = 1.01  # times tol: a certified violation up to this counts as met, because the run measured its own rounded g
-FASTER = 0.5  # of the last violation: float32 rows are kept if a phase brings it below this
-LEAST_TIGHTENING = 2.0  # the target is divided by at least this from one phase to the next
-FLOAT64_TIGHTENING = 10.0  # the same in float64, where only a smaller target can lower the gap
+FASTER = 0.5  # of the last violation: float32 rows are kept, and the target halved, if a phase brings it below this
 STALL_PAIRS = 100_000  # pair updates that every program gets before pairs count as stalled
 STALL_CUBE = 8000.0  # n^3 / this further ones: the interior-point method's time grows with n^3; runs not recorded
-GUARD_PAIRS = 1e7  # libsvm's limit: this many pair updates, or GUARD_PAIRS_A_ROW for each row
-GUARD_PAIRS_A_ROW = 100
-PASS_SECONDS = 1.0  # a pass over 1,500 rows takes less, so that it keeps to every longer limit
-INTERIOR_STEPS = 200  # most steps of the interior-point method: a guard, far above what was seen; counts not recorded
+GUARD_PAIRS = 1e7  # libsvm's limit: this many pair updates, or 100 for each row
 INTERIOR_TARGET = 1e-3  # of gap_tol: the target of the interior-point method, which needs few steps near the end
-SNAP_GAP = 0.5  # of gap_tol: how much the gap may grow when variables are put on their bounds
-SNAP_WIDTHS = (1e-4, 1e-5, 1e-6, 1e-7, 1e-8, 1e-9, 1e-10, 1e-11)  # of hi - lo: closer to a bound counts as on it
-SNAP_STEPS = 10  # Newton steps that then solve for the other variables again
+SNAP_WIDTHS = (1e-4, 1e-7, 1e-10)  # of hi - lo: variables of an interior point closer to a bound are put on it
+SNAP_ROUNDS = 10  # Newton steps that then solve for the other variables again
+C_FACTOR = 100.0  # C is multiplied by this on the way to the hard margin: few solves, each started near its end
+HARDEST = 1e10  # C times the variance in feature space: beyond this a margin is below rounding
+VARIANCE_ROWS = 500  # rows for the estimate of the variance, of which only the order of magnitude matters
 
 
 @dataclass(frozen=True)
@@ -109,14 +104,6 @@ class _Plan:
     gap: float | None = None
 
 
-@dataclass(frozen=True)
-class _Candidate:
-    """A point with its certificate."""
-
-    point: Point
-    proof: Certificate
-
-
 def solve(qp: QP, limits: Limits) -> SVMSolution:
     """Solve the program of ``program.py`` with sum(b) = 0 from ``qp.start``.
 
@@ -137,35 +124,33 @@ def _solve(qp: QP, limits: Limits) -> SVMSolution:
     left = countdown(limits.max_time)
     total = Outcome(None, "", 0, np.inf, np.inf)
     plan = _Plan(limits.solver, limits.tol * (SINGLE_TARGET if qp.rows.real == np.float32 else 1.0),
-                 GAP_TARGET * limits.gap_tol if limits.by_gap and limits.convex else None)
+                 SINGLE_TARGET * limits.gap_tol if limits.by_gap and limits.convex else None)
     point = Point(qp.start, stored=qp.start_f)
-    best: _Candidate | None = None
+    best: tuple[Point, Certificate] | None = None
     worst = np.inf
     if _unfollowed(qp, limits):
         best = _at_once(qp, plan, total)
-        if _good_enough(best.proof, plan, limits):
-            return _solution(qp, best, total, limits, converged=True)
-        point = replace(best.point, f=best.proof.f)
+        if _good_enough(best[1], plan, limits):
+            return _solution(qp, *best, total, limits, converged=True)
+        point = replace(best[0], f=best[1].f)
         if total.status == "stalled":
             plan = _Plan("ipm", INTERIOR_TARGET * limits.gap_tol)
     while True:
         outcome, point = _phase(qp, point, limits, plan, left(), total)
-        over = outcome.status not in ("converged", "exhausted", "stalled")
-        found = _Candidate(point, certify(qp, point, partial(_surely_enough, plan=plan, limits=limits, over=over)))
-        proof = found.proof
+        proof = certify(qp, point)
         small = _good_enough(proof, plan, limits)
         done = outcome.status in ("converged", "exhausted")
         if (small if limits.convex else outcome.status == "converged") and done:
-            return _solution(qp, found, total, limits, converged=True)
-        if best is None or proof.gap < best.proof.gap:
-            best = found
+            return _solution(qp, point, proof, total, limits, converged=True)
+        if best is None or proof.gap < best[1].gap:
+            best = (point, proof)
         improved = proof.violation < FASTER * worst
         worst = proof.violation
         real = qp.rows.real
         following = _next(qp, limits, outcome, plan, proof, improved)
         if following is None:
-            best = replace(best, point=replace(best.point, downwards=point.downwards))
-            return _solution(qp, best, total, limits, converged=small and limits.convex and done)
+            last = replace(best[0], downwards=point.downwards)
+            return _solution(qp, last, best[1], total, limits, converged=small and limits.convex and done)
         plan = following
         # Float32 rows then add only the changes to f. Float64 rows begin anew, for parts of f are from float32 ones.
         point = replace(point, f=proof.f if qp.rows.real == real else None, stored=None)
@@ -173,13 +158,12 @@ def _solve(qp: QP, limits: Limits) -> SVMSolution:
 
 def _unfollowed(qp: QP, limits: Limits) -> bool:
     """Say whether the program is small and nobody counts, watches or limits its steps, so that one pass will do."""
-    free = limits.callback is None and not limits.progress and limits.max_iter is None
-    soon = limits.max_time is None or limits.max_time >= PASS_SECONDS
+    free = limits.callback is None and not limits.progress and limits.max_iter is None and limits.max_time is None
     small = qp.rows.cache.whole and len(qp.p) <= ACTIVE_SET_ROWS
-    return small and free and soon and limits.convex and limits.solver == "auto"
+    return small and free and limits.convex and limits.solver == "auto"
 
 
-def _at_once(qp: QP, plan: _Plan, total: Outcome) -> _Candidate:
+def _at_once(qp: QP, plan: _Plan, total: Outcome) -> tuple[Point, Certificate]:
     """Solve the program without steps that others could follow, and record it as a run of one."""
     started = time.monotonic()
     most = stall_limit(len(qp.p))
@@ -187,11 +171,10 @@ def _at_once(qp: QP, plan: _Plan, total: Outcome) -> _Candidate:
     total.n_iter = pairs
     total.status = "stalled" if pairs == most else "converged"
     proof = whole_certificate(qp, point.b, f)
-    total.gap = proof.violation
     total.objective = -proof.dual
-    total.history.append({"n_iter": pairs, "seconds": time.monotonic() - started, "gap": proof.violation,
+    total.history.append({"n_iter": pairs, "seconds": time.monotonic() - started, "violation": proof.violation,
                           "objective": -proof.dual})
-    return _Candidate(point, proof)
+    return point, proof
 
 
 def _good_enough(proof: Certificate, plan: _Plan, limits: Limits) -> bool:
@@ -200,35 +183,24 @@ def _good_enough(proof: Certificate, plan: _Plan, limits: Limits) -> bool:
     return gap and (plan.solver == "ipm" or limits.by_gap or proof.violation <= MET * limits.tol)
 
 
-def _surely_enough(proof: Certificate, plan: _Plan, limits: Limits, over: bool) -> bool:
-    """Say whether the certificate is good enough, or that of a run that is ``over``, and float32 values add little."""
-    if over:
-        return proof.doubt <= DOUBTED * proof.gap
-    return _good_enough(proof, plan, limits) and proof.doubt <= DOUBTED * limits.gap_tol * abs(proof.primal)
-
-
-def _tighter(proof: Certificate, limits: Limits, target: float) -> float:
-    """Return the KKT violation to aim at next; it is lowered in proportion to how much the gap is too large."""
-    share = limits.gap_tol * abs(proof.primal) / max(proof.gap, TINY)
-    return min(target / LEAST_TIGHTENING, 0.5 * proof.violation * min(share, 1.0))
-
-
 def _next(
     qp: QP, limits: Limits, outcome: Outcome, plan: _Plan, proof: Certificate, improved: bool
 ) -> _Plan | None:
-    """Return the phase to go on with when the certificate is not good enough, or None to stop."""
-    solver = plan.solver
-    target = plan.target
-    if solver == "ipm" or outcome.status not in ("converged", "exhausted", "stalled") or not limits.convex:
+    """Return the phase to go on with when the certificate is not good enough, or None to stop.
+
+    The KKT violation aimed at is lowered in proportion to how much the gap is too large.
+    """
+    if plan.solver == "ipm" or outcome.status not in ("converged", "exhausted", "stalled") or not limits.convex:
         return None
-    goal = _tighter(proof, limits, target)
+    share = limits.gap_tol * abs(proof.primal) / max(proof.gap, TINY)
+    goal = _Plan(plan.solver, min(FASTER * plan.target, FASTER * proof.violation * min(share, 1.0)))
     if outcome.status != "stalled" and qp.rows.real == np.float32:
         if improved:
-            return _Plan(solver, goal)
+            return goal
         qp.rows.cache.widen()
         return plan
-    if outcome.status == "converged" and target > TIGHTEST * limits.tol:
-        return _Plan(solver, min(goal, target / FLOAT64_TIGHTENING))
+    if outcome.status == "converged" and plan.target > TIGHTEST * limits.tol:
+        return goal
     rescue = limits.solver == "auto" and len(qp.p) <= INTERIOR_ROWS
     return _Plan("ipm", INTERIOR_TARGET * limits.gap_tol) if rescue else None
 
@@ -248,7 +220,6 @@ def _phase(
     total.history += outcome.history
     total.n_iter += outcome.n_iter
     total.status = outcome.status
-    total.gap = outcome.gap
     total.objective = outcome.objective
     return outcome, reached
 
@@ -262,9 +233,7 @@ def _pairs_phase(
     patience = stall_limit(n) if plan.solver == "auto" and limits.convex else guard(n, limits)
     by_chunks = limits.convex and suits(qp)
     steps = (chunked_smo if by_chunks else block_smo)(qp, tol=plan.target, start=point, gap=plan.gap)
-    outcome = _run(steps, limits, plan.target, max_time, allowed, patience, keep="last" if by_chunks else "best")
-    if by_chunks and outcome.state.stored is None:  # it was cut short; no row of K is stored
-        return outcome, replace(outcome.state, stored=products(qp, outcome.state.b))
+    outcome = follow(steps, limits, plan.target, max_time, allowed, patience, keep="last" if by_chunks else "best")
     small = n <= ACTIVE_SET_ROWS and qp.rows.real == np.float64
     finish = small and outcome.status in ("converged", "exhausted")
     return outcome, exact_finish(qp, outcome.state, left=left) if finish else outcome.state
@@ -275,22 +244,23 @@ def _interior_phase(
 ) -> tuple[Outcome, Point]:
     """Run the interior-point method on the whole Gram matrix, and put its variables on their bounds."""
     left = countdown(max_time)
-    K = qp.rows.gram()
-    steps = interior_point(K, qp.p, qp.lo, qp.hi, qp.l1)
-    outcome = _run(steps, limits, INTERIOR_TARGET * limits.gap_tol, max_time, allowed, INTERIOR_STEPS)
+    K = padded_gram(qp.rows)
+    steps = interior_point(K[:, : len(K)], qp.p, qp.lo, qp.hi, qp.l1)
+    outcome = follow(steps, limits, INTERIOR_TARGET * limits.gap_tol, max_time, allowed, np.inf)
     b = on_bounds(qp, K, outcome.state, limits.gap_tol, left)
     return outcome, Point(b, gram=point.gram, downwards=point.downwards)
 
 
-def _run(
-    steps: Steps, limits: Limits, target: float, max_time: float | None, allowed: float, patience: float,
-    keep: str = "best",
+def follow(
+    steps: Steps, limits: Limits, target: float, max_time: float | None, allowed: float, patience: float, *,
+    name: str = "SVM", keep: str = "best", warn: bool = False,
 ) -> Outcome:
     """Run one phase; its status is "stalled" if it used up ``patience`` before the limit of the user."""
     most = min(allowed, patience)
+    limited: tuple[str, ...] = ("max_iter", "max_time") if most == allowed else ("max_time",)
     outcome = run(steps, tol=target, max_iter=None if np.isinf(most) else int(most), max_time=max_time,
-                  callback=limits.callback, progress=limits.progress, name="SVM", warn=False, inner=limits.inner,
-                  keep=keep)
+                  callback=limits.callback, progress=limits.progress, name=name, warn=limited if warn else False,
+                  inner=limits.inner, keep=keep)
     if outcome.status == "max_iter" and most < allowed:
         outcome.status = "stalled"
     return outcome
@@ -301,55 +271,93 @@ def stall_limit(n: int) -> int:
 
     With more rows than that method takes, it is libsvm's limit, a guard against running for ever.
     """
-    return int(STALL_PAIRS + n**3 / STALL_CUBE if n <= INTERIOR_ROWS else max(GUARD_PAIRS, GUARD_PAIRS_A_ROW * n))
+    return int(STALL_PAIRS + n**3 / STALL_CUBE if n <= INTERIOR_ROWS else max(GUARD_PAIRS, 100 * n))
 
 
 def guard(n: int, limits: Limits) -> float:
     """Return libsvm's limit on pair updates, or inf if the user set a limit."""
-    return max(GUARD_PAIRS, GUARD_PAIRS_A_ROW * n) if limits.max_iter is None else np.inf
+    return max(GUARD_PAIRS, 100 * n) if limits.max_iter is None else np.inf
 
 
 def on_bounds(
-    qp: QP, K: Array, inner: Array, gap_tol: float, left: Callable[[], float | None] = lambda: None
+    qp: QP, gram: Array, inner: Array, gap_tol: float, left: Callable[[], float | None] = lambda: None
 ) -> Array:
     """Put variables of an interior point on their bounds, as many as half of the allowed gap permits.
 
     Variables near a bound are set to it. Newton steps then solve for the others again, which restores the optimum.
-    Without the time for such a step, by the seconds that are ``left``, the interior point stays as it is.
+    Where there is no time for such a step the interior point stays as it is. ``gram`` is K with its padding.
     """
+    if not affords_step(left(), len(inner)):
+        return inner
+    K = gram[:, : len(gram)]
     primal, dual, _ = objectives(K @ inner, inner, qp.p, qp.lo, qp.hi, qp.l1)
     for near in SNAP_WIDTHS:
-        b = snapped(inner, qp.lo, qp.hi, near)
-        blocked = True
-        for _ in range(SNAP_STEPS):
-            if blocked and not affords_step(left(), len(b)):
-                return inner
-            if blocked:
-                b, blocked = newton_step(K, qp, b, K @ b - qp.p)
+        b = exact_finish(qp, Point(snapped(inner, qp.lo, qp.hi, near), gram=gram), SNAP_ROUNDS, left).b
         top, bottom, _ = objectives(K @ b, b, qp.p, qp.lo, qp.hi, qp.l1)
-        if top - bottom <= max(SNAP_GAP * gap_tol * abs(top), primal - dual):
+        if top - bottom <= max(0.5 * gap_tol * abs(top), primal - dual):
             return b
     return inner
 
 
-def _solution(qp: QP, found: _Candidate, total: Outcome, limits: Limits, *, converged: bool) -> SVMSolution:
-    """Return the candidate as a solution; warn if it did not converge and the user did not stop it."""
-    b = found.point.b
-    proof = found.proof
+def _solution(
+    qp: QP, point: Point, proof: Certificate, total: Outcome, limits: Limits, *, converged: bool
+) -> SVMSolution:
+    """Return the point with its certificate as a solution; warn if it did not converge and the user did not stop it."""
     ended = ("stopped", "interrupted") if limits.convex else ("stopped", "interrupted", "exhausted", "converged")
     if not converged and total.status not in ended:
-        _warn_of_limit(proof, total, limits)
-    intercept = bias(proof.f - qp.p, b, qp.lo, qp.hi, qp.l1)
+        reason = {"max_iter": "at max_iter", "max_time": "at max_time"}.get(total.status, "without further progress")
+        warn_user(f"SVM stopped {reason} after {total.n_iter} iterations with KKT violation {proof.violation:.3g} "
+                  f"> tol {limits.tol:.3g} or relative gap {proof.gap / max(abs(proof.primal), TINY):.3g} > "
+                  f"{limits.gap_tol:.3g}. Raise the limit or tol, scale the columns of X, or lower C.",
+                  NotConvergedWarning)
+    intercept = bias(proof.f - qp.p, point.b, qp.lo, qp.hi, qp.l1)
     apart = limits.by_gap and proof.violation > MET * limits.tol
     if apart or not converged:  # free variables do not agree on it yet, and the primal objective is that of the best
         intercept = best_intercept(qp.p - proof.f, qp.lo, qp.hi, qp.l1)
-    return SVMSolution(b, intercept, proof.primal, proof.dual, total, converged, proof.f, found.point.downwards,
-                       found.point.stored)
+    return SVMSolution(point.b, intercept, proof.primal, proof.dual, total, converged, proof.f, point.downwards,
+                       point.stored)
 
 
-def _warn_of_limit(proof: Certificate, total: Outcome, limits: Limits) -> None:
-    reason = {"max_iter": "at max_iter", "max_time": "at max_time"}.get(total.status, "without further progress")
-    warn_user(f"SVM stopped {reason} after {total.n_iter} iterations with KKT violation {proof.violation:.3g} "
-              f"> tol {limits.tol:.3g} or relative gap {proof.gap / max(abs(proof.primal), TINY):.3g} > "
-              f"{limits.gap_tol:.3g}. Raise the limit or tol, scale the columns of X, or lower C.",
-              NotConvergedWarning)
+def solve_svm(
+    rows: KernelRows, y: Array, bound: Array, *, tol: float = 1e-3, gap_tol: float = 1e-3, max_time: float | None = None
+) -> SVMSolution:
+    """Solve the program for targets y in {-1, +1} and bounds C_i > 0, both of shape (n,), see :class:`Limits`.
+
+    For use inside another algorithm: Ctrl-C is passed on to it.
+    """
+    return solve(classifier_qp(rows, y, bound), Limits(tol=tol, gap_tol=gap_tol, max_time=max_time, inner=True))
+
+
+def hard_margin(rows: KernelRows, y: Array, limits: Limits) -> SVMSolution:
+    """Solve max_a sum_i a_i - 1/2 (y a)'K(y a), a >= 0, sum_i y_i a_i = 0: the hard margin.
+
+    The hard margin equals the soft margin at any C that no a_i reaches. So C grows a hundredfold until none does. Each
+    soft dual value is a lower bound on 1/2 ||w||^2 = 1 / (2 margin^2), and so an upper bound on the margin.
+
+    Raises ValueError if some a_i still reaches C at C = 1e10 / (mean squared distance to the centre): rounding hides
+    a margin below 1e-5 of the root of that distance.
+    """
+    left = countdown(limits.max_time)
+    scale = _variance(rows)
+    C = 1.0 / scale
+    start = None
+    while C * scale <= HARDEST:
+        qp = classifier_qp(rows, y, np.full(len(y), C), start)
+        solution = solve(qp, replace(limits, max_time=left()))
+        if solution.outcome.status in ("max_iter", "max_time", "stopped", "interrupted"):
+            return solution
+        if np.abs(solution.b).max() < C * (1 - 1e-9):
+            return solution
+        start = Start(solution.b, solution.stored)
+        C *= C_FACTOR
+    raise ValueError("C=inf asks for a hard margin, but the data cannot be separated by this kernel: every margin is "
+                     f"below {HARDEST**-0.5:g} of the data's spread. Give a finite C, or a kernel that separates.")
+
+
+def _variance(rows: KernelRows) -> float:
+    """Return the mean squared distance to the centre in feature space, from at most 500 rows; 1 if all are equal."""
+    some = np.unique(np.linspace(0, len(rows) - 1, VARIANCE_ROWS, dtype=np.intp))
+    everything = slice(0, VARIANCE_ROWS)
+    K = rows.exact(some)(everything, everything)
+    variance = float(np.diagonal(K).mean() - K.mean())
+    return variance if variance > 0 else 1.0

@@ -19,7 +19,6 @@ from scipy.linalg import blas, cho_solve
 
 from buttress._checks import Array
 from buttress._threads import slices
-from buttress.checkpoints.memory import Memory
 from buttress.features.made import FeaturesOfRows
 from buttress.features.thin import thin_product
 from buttress.solvers.ridge.leave_one_out import (
@@ -94,14 +93,6 @@ class LandmarkRidge:
                 values = values[:, 0]
             yield fit_of(coef, values, y[rows], variance, u[rows], own, aimed)
 
-    def memory(self) -> Memory:
-        """Return the weighted sums, which each fit changes."""
-        return self.sums.memory()
-
-    def recall(self, memory: Memory) -> None:
-        """Go on from what ``memory`` returned."""
-        self.sums.recall(memory)
-
     def _of(self, y: Array, u: Array) -> tuple[Array, Array]:
         """Return Z'UZ and Z'Uy as (m, 1) or (m, k), fresh arrays.
 
@@ -149,14 +140,6 @@ class WeightedSums:
         else:
             moments = features.transposed_times(aimed)
         return np.hstack([sums[:, : len(sums)], moments])
-
-    def memory(self) -> Memory:
-        """Return the weights and targets of the last call, and what it returned."""
-        return dict(zip(("u", "y", "sums"), self._last, strict=True))
-
-    def recall(self, memory: Memory) -> None:
-        """Go on from what ``memory`` returned."""
-        self._last = memory["u"], memory["y"], memory["sums"]
 
 
 def _drowned(u: Array, used: Array, targets: Array) -> bool:

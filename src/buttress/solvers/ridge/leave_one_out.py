@@ -27,7 +27,6 @@ from scipy.linalg import LinAlgError, blas, cho_factor, cho_solve, lapack
 
 from buttress._checks import Array
 from buttress._threads import slices
-from buttress.checkpoints.memory import Memory
 from buttress.features.weighted import weighted_gram
 from buttress.solvers.ridge.tuning import ROUNDING_OF_RIDGE
 
@@ -81,12 +80,6 @@ class Ridge(Protocol):
     def path(self, y: Array, u: Array, alphas: Array, rows: NDArray[np.intp]) -> Iterable[Fit]:
         """Return the fits for each alpha, u fixed, seen at ``rows``."""
 
-    def memory(self) -> Memory:
-        """Return what solving changes, and the rounding of later fits depends on."""
-
-    def recall(self, memory: Memory) -> None:
-        """Go on from what ``memory`` returned."""
-
 
 Summed = Callable[[NDArray[np.intp], Array], Array]  # row numbers and their weights, of one sign, to a weighted sum
 
@@ -125,15 +118,6 @@ class WeightedGram:
         self._u = u.copy()
         return gram
 
-    def memory(self) -> Memory:
-        """Return the weights of the last call, and what it returned."""
-        return {"u": self._u, "gram": self._gram}
-
-    def recall(self, memory: Memory) -> None:
-        """Go on from what ``memory`` returned."""
-        self._u = memory["u"]
-        self._gram = memory["gram"]
-
 
 class FeatureRidge:
     """f(x) = coef'z(x): the rows of Z (n, m) are the features of the training rows.
@@ -165,14 +149,6 @@ class FeatureRidge:
         rows = np.arange(len(u)) if rows is None else rows
         own, aimed = together(self.groups, y, u)
         return feature_path(self.Z[rows] @ vectors, values, b, y[rows], u[rows], alphas, own[rows], aimed[rows])
-
-    def memory(self) -> Memory:
-        """Return the weighted Gram matrix, which each fit changes."""
-        return self.gram.memory()
-
-    def recall(self, memory: Memory) -> None:
-        """Go on from what ``memory`` returned."""
-        self.gram.recall(memory)
 
     def _variances(self, factor: Array) -> Array:
         return np.concatenate([lengths_in(factor, self.Z[part]) for part in slices(*self.Z.shape)])
@@ -239,13 +215,6 @@ class GramRidge:
             variance = (1 - alpha * (squared @ inverse)) / used[rows]
             out.append(fit_of(b, back @ (b.T * inverse).T, y[rows], variance, u[rows], own[rows], aimed[rows]))
         return out
-
-    def memory(self) -> Memory:
-        """Return nothing: fits do not depend on those before them."""
-        return {}
-
-    def recall(self, memory: Memory) -> None:
-        """Do nothing."""
 
 
 def _floored(u: Array, y: Array) -> tuple[Array, Array]:

@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from buttress._checks import Array
-from buttress.checkpoints.memory import Memory
 from buttress.solvers.ridge.leave_one_out import FeatureRidge, Fit, GramRidge, Ridge, feature_path, fit_of, together
 from buttress.solvers.ridge.tuning import ROUNDING_OF_RIDGE
 
@@ -54,14 +53,6 @@ class SpectralRidge:
         T, values, _ = self._spectrum
         own, aimed = together(self.groups, y, u)
         return feature_path(T[rows], values, T.T @ y, y[rows], u[rows], alphas, own[rows], aimed[rows])
-
-    def memory(self) -> Memory:
-        """Return what solving changes in the solver."""
-        return self.ridge.memory()
-
-    def recall(self, memory: Memory) -> None:
-        """Have the solver go on from what ``memory`` returned."""
-        self.ridge.recall(memory)
 
 
 def _positive(A: Array) -> tuple[Array, Array]:

@@ -1,0 +1,32 @@
+"""Measured tables: a block ``{measured} NAME`` becomes the table kept in ``benchmarks/results/NAME.json``."""
+
+import re
+import sys
+from pathlib import Path
+
+from sphinx.application import Sphinx
+
+BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
+sys.path.insert(0, str(BENCHMARKS))
+
+import results  # noqa: E402
+
+BLOCK = re.compile(r"^```\{measured\} (\S+)\n(.*?)^```$", flags=re.M | re.S)
+
+
+def shown(text: str) -> str:
+    """Return a page with its measured tables in place of their names."""
+    return BLOCK.sub(lambda block: f"{block[2]}\n{results.read(block[1]).markdown()}", text)
+
+
+def read(app: Sphinx, docname: str, source: list[str]) -> None:
+    """Fill in the tables of a page, which is made anew when one of them changes."""
+    for name, _ in BLOCK.findall(source[0]):
+        app.env.note_dependency(str(results.FOLDER / f"{name}.json"))
+    source[0] = shown(source[0])
+
+
+def setup(app: Sphinx) -> dict[str, bool]:
+    """Register with Sphinx."""
+    app.connect("source-read", read, priority=400)
+    return {"parallel_read_safe": True}

@@ -1,0 +1,214 @@
+"""The classifier that chooses between machines trained against attacks, by what they keep on held-out rows."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from buttress._callbacks import without_callbacks
+from buttress._checks import Array, check_classes, check_number, check_option, check_X, check_X_y
+from buttress._documented import CHOOSER, Documented, advises
+from buttress._state import Attribute, State
+from buttress._types import BoundsLike, Labels, MatrixLike, RandomStateLike, Rows, VectorLike
+from buttress.adversarial.certified import CertifiedSVC
+from buttress.adversarial.machine import MOST_CENTRES, box_of
+from buttress.adversarial.moved_inputs import AdversarialSVC
+from buttress.attacks.scoring import AttackedAccuracy
+from buttress.attacks.tuning import Tried, best_of, movable, search, trial
+from buttress.solvers.run import all_or_nothing, countdown
+
+TUNING_FITS = 6  # most fits a candidate that choose its C and gamma
+COMPARED_ROWS = 2000  # most rows with which candidates are compared, a quarter of them held out
+HELD_OUT = 4  # of so many rows of a class one is held out
+# the most that the certified machine may cost to be a candidate by default: rows times columns^2 times scores of its
+# linear start, about 10 s, and rows times centres of its lines, about 1 GB
+MOST_WORK = 1e10
+MOST_LINES = 3e7
+
+
+class AdversarialClassifier(Documented, MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
+    """Classifier for inputs that may be moved within a radius: it fits candidates, attacks them, and keeps the best.
+
+    Each candidate is fitted to three quarters of the rows (of 2,000 at most) and attacked on the other quarter. A later
+    candidate is taken where it keeps more rows than an earlier one by more than chance would (the standard error of
+    paired differences), and fitted to all rows. By default the first is :class:`buttress.CertifiedSVC`, which has
+    proofs, and the second :class:`buttress.AdversarialSVC`; the first is left out of so many rows and columns that it
+    would take minutes (ten classes of 784 columns from 1,600 rows on).
+
+    Parameters
+    ----------
+    candidates : list of classifiers or None
+        In the order in which they are preferred. ``eps``, ``norm`` and ``bounds`` are set on those that have them.
+    eps : float, default=0.1
+        Radius of the perturbations, >= 0, in the units of X.
+    norm : {"linf", "l2"}, default="linf"
+    bounds : (low, high) or None
+        A box that holds the rows and that attackers stay in, numbers or arrays that broadcast to X.
+    tune : {None, "attacked"}
+        "attacked": C and gamma of each candidate are chosen too, from those given, as by
+        :func:`buttress.attacks.tuned`, at up to 6 fits a candidate to three quarters of all rows.
+    max_time : float or None
+        Most seconds a fit, which the candidates that have the parameter share.
+    random_state : int, RandomState or None
+        For the rows held out, and for the candidates.
+    progress : bool, default=False
+        Show a progress line of the last fit.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_moons
+    >>> from buttress import AdversarialClassifier
+    >>> X, y = make_moons(100, noise=0.1, random_state=0)
+    >>> model = AdversarialClassifier(eps=0.1, random_state=0).fit(X, y)
+    >>> model.chosen_
+    'CertifiedSVC'
+    """
+
+    _state = State(
+        Attribute("classes_", "label", "n_classes", "The labels, sorted."),
+        Attribute("estimator_", "part", of="BaseEstimator", shares="n_features, n_classes",
+                  meaning="The candidate chosen, fitted to all rows."),
+        Attribute("chosen_", "text", meaning="The name of its class."),
+        Attribute("tuned_params_", "any", meaning="C and gamma that ``tune`` chose, else empty."))
+
+    @advises(**CHOOSER)
+    def __init__(
+        self,
+        candidates: list[Any] | None = None,
+        *,
+        eps: float = 0.1,
+        norm: str = "linf",
+        bounds: BoundsLike | None = None,
+        tune: str | None = None,
+        max_time: float | None = None,
+        random_state: RandomStateLike = None,
+        progress: bool = False,
+    ):
+        self.candidates = candidates
+        self.eps = eps
+        self.norm = norm
+        self.bounds = bounds
+        self.tune = tune
+        self.max_time = max_time
+        self.random_state = random_state
+        self.progress = progress
+
+    @all_or_nothing
+    def fit(self, X: MatrixLike, y: VectorLike) -> "AdversarialClassifier":
+        """Fit to X of shape (n, d) and class labels y of shape (n,); returns self.
+
+        Raises ValueError for parameters out of range, NaN, inf or entries beyond 1e100 (naming the column), fewer than
+        two classes, or what a candidate refuses.
+        """
+        clock = countdown(self.max_time)
+        check_number("eps", self.eps, 0, closed="left", fix="It is a radius in the units of X; 0 is natural training.")
+        check_option("norm", self.norm, ("linf", "l2"))
+        if self.tune is not None:
+            check_option("tune", self.tune, ("attacked",))
+        X, y = check_X_y(self, X, y)
+        self.classes_, codes = check_classes(y, "AdversarialClassifier")
+        candidates = default_candidates(X, len(self.classes_)) if self.candidates is None else self.candidates
+        best, self.tuned_params_ = candidates[0], dict[str, float]()
+        if len(candidates) > 1 or self.tune is not None:
+            best, self.tuned_params_ = self._chosen(candidates, X, y, codes)
+        self.estimator_ = self._set(best, self.bounds, random_state=self.random_state, progress=self.progress,
+                                    max_time=clock(), **self.tuned_params_).fit(X, y)
+        self.chosen_ = type(self.estimator_).__name__
+        return self
+
+    def _set(self, candidate: Any, bounds: BoundsLike | None, **parameters: Any) -> Any:
+        """Return a copy of the candidate with what it has of these parameters and of the threat."""
+        copy = clone(candidate)
+        has = copy.get_params()
+        wanted = {"eps": self.eps, "norm": self.norm, "bounds": bounds, **parameters}
+        return copy.set_params(**{name: value for name, value in wanted.items() if name in has})
+
+    def _chosen(self, candidates: list[Any], X: Array, y: Labels, codes: Rows) -> tuple[Any, dict[str, float]]:
+        """Return the candidate that keeps most held-out rows, and its C and gamma where they are tuned.
+
+        b rows that only one of two keeps and c that only the other does differ by b - c, whose standard error is
+        sqrt(b + c) where neither is better (McNemar 1947). A smaller difference leaves the earlier candidate.
+        """
+        seed = check_random_state(self.random_state).randint(2**31) if self.random_state is not None else 0
+        most = len(X) if self.tune is not None else COMPARED_ROWS  # the best C depends on the number of rows
+        fitted, held_out = parts(codes, check_random_state(seed), most)
+        if not len(held_out):
+            return candidates[0], {}
+        fits = len(candidates) * (1 if self.tune is None else TUNING_FITS) + 1
+        share = None if self.max_time is None else self.max_time / fits  # all fits share it equally
+        box = box_of(self.bounds, X)
+        inside, outside = (None if box is None else (box[0][rows], box[1][rows]) for rows in (fitted, held_out))
+        copies = [without_callbacks(self._set(candidate, inside, random_state=seed, max_time=share))
+                  for candidate in candidates]
+        score = AttackedAccuracy(eps=self.eps, norm=self.norm, bounds=outside)
+        trials = [self._tried(copy, X, y, fitted, held_out, score) for copy in copies]
+        best = 0
+        for number, other in enumerate(trials):
+            gained, lost = (other.kept & ~trials[best].kept).sum(), (trials[best].kept & ~other.kept).sum()
+            best = number if gained - lost > np.sqrt(gained + lost) else best
+        return candidates[best], trials[best].parameters
+
+    def _tried(
+        self, candidate: Any, X: Array, y: Labels, fitted: Rows, held_out: Rows, score: AttackedAccuracy
+    ) -> Tried:
+        """Return the candidate's fit that keeps most rows; the only one where nothing is tuned."""
+        sides = X[fitted], X[held_out], y[fitted], y[held_out]
+        names, start = ([], {}) if self.tune is None else movable(candidate, X, y)
+        return best_of(search(lambda at: trial(candidate, at, score, *sides), names, start, TUNING_FITS))
+
+    def predict(self, X: MatrixLike) -> Labels:
+        """Return the class of each row of X (n, d)."""
+        check_is_fitted(self)
+        labels: Labels = self.estimator_.predict(check_X(self, X))
+        return labels
+
+    def decision_function(self, X: MatrixLike) -> Array:
+        """Return the scores of X (n, d): (n,) for two classes, positive for ``classes_[1]``, else (n, n_classes)."""
+        check_is_fitted(self)
+        scores: Array = self.estimator_.decision_function(check_X(self, X))
+        return scores
+
+    def predict_proba(self, X: MatrixLike) -> Array:
+        """Return the probability of each class for the rows of X (n, d), shape (n, n_classes), columns as ``classes_``.
+
+        Rows sum to 1, and the class that :meth:`predict` names has the largest probability.
+        """
+        check_is_fitted(self)
+        shares: Array = self.estimator_.predict_proba(check_X(self, X))
+        return shares
+
+    def predict_log_proba(self, X: MatrixLike) -> Array:
+        """Return the logarithms of :meth:`predict_proba`."""
+        return np.log(self.predict_proba(X))
+
+    def predict_set(self, X: MatrixLike, coverage: float = 0.9) -> NDArray[np.bool_]:
+        """Return which classes are in the prediction set of each row of X, as the candidates of this package do."""
+        check_is_fitted(self)
+        inside: NDArray[np.bool_] = self.estimator_.predict_set(check_X(self, X), coverage)
+        return inside
+
+
+def default_candidates(X: Array, n_classes: int) -> list[Any]:
+    """Return the machine with proofs, where it takes some seconds and not hours, and the one on moved inputs."""
+    n, d = X.shape
+    scores = 1 if n_classes == 2 else n_classes
+    if n * d**2 * scores <= MOST_WORK and n * min(n, MOST_CENTRES) <= MOST_LINES:
+        return [CertifiedSVC(), AdversarialSVC()]
+    return [AdversarialSVC()]
+
+
+def parts(codes: Rows, rng: np.random.RandomState, most: int) -> tuple[Rows, Rows]:
+    """Draw rows to fit to and rows to hold out, every class in its proportion; none of a class of fewer than 4."""
+    order = rng.permutation(len(codes))
+    share = min(1.0, most / len(codes))
+    fitted, held_out = [], []
+    for code in np.unique(codes):
+        of_class = order[codes[order] == code]
+        of_class = of_class[: max(HELD_OUT, int(share * len(of_class)))]
+        count = len(of_class) // HELD_OUT
+        held_out.append(of_class[:count])
+        fitted.append(of_class[count:])
+    return np.concatenate(fitted), np.concatenate(held_out)

@@ -1,0 +1,109 @@
+"""What kernel machines trained against attacks have in common: their input, checked, and how their time is counted."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils import check_random_state
+
+from buttress._arrays import check_device
+from buttress._callbacks import CallbackSupportMixin, Report, step_callback
+from buttress._checks import (
+    Array,
+    check_box,
+    check_classes,
+    check_count,
+    check_number,
+    check_option,
+    check_X_y,
+    warn_user,
+)
+from buttress._predicting import ExpansionPredictions
+from buttress._state import Attribute, State
+from buttress._types import BoundsLike, MatrixLike, RandomStateLike, Rows, VectorLike
+from buttress.certainty.probabilities import Probabilities
+from buttress.expansion import binary_contrasts, rival_contrasts
+from buttress.kernels import Kernel, KernelLike, as_kernel
+from buttress.solvers.run import countdown
+
+MOST_CENTRES = 300  # the default
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What a machine is trained on: rows X (n, d) of classes ``codes`` (n,), and within which means.
+
+    ``contrasts`` (n_classes, rivals, k) are the leads of each class over its rivals. ``clock`` returns the seconds
+    left.
+    """
+
+    X: Array
+    codes: Rows
+    contrasts: Array
+    kernel: Kernel
+    rng: np.random.RandomState
+    report: Report
+    clock: Callable[[], float | None]
+
+    @property
+    def signs(self) -> Array:
+        """The labels -1 and 1 (n, k) of each score: one for two classes, else each class against the rest."""
+        k = self.contrasts.shape[2]
+        return np.where(self.codes[:, None] == ([1] if k == 1 else range(k)), 1.0, -1.0)
+
+
+class AttackedMachine(Probabilities, CallbackSupportMixin, ExpansionPredictions, ClassifierMixin, BaseEstimator):
+    """A kernel machine for a radius ``eps`` of perturbations in a norm, in the units of X."""
+
+    _state = State(
+        Attribute("contrasts_", "finite", "n_classes, *, n_scores",
+                  "``contrasts_[c] @ scores`` are the leads of class c over its rivals."),
+        Attribute("expansion_", "part", of="KernelExpansion, RandomExpansion", shares="n_features, n_scores",
+                  meaning="The scores as a function of rows, for attacks."))
+
+    C: float
+    eps: float
+    norm: str
+    kernel: KernelLike
+    gamma: float | str
+    max_time: float | None
+    random_state: RandomStateLike
+    device: str | None
+
+    def _problem(self, X: MatrixLike, y: VectorLike) -> Problem:
+        """Return the checked problem, and set ``classes_`` and ``contrasts_``; ValueError for what fits share."""
+        clock = countdown(self.max_time)
+        check_number("C", self.C, 0)
+        check_number("eps", self.eps, 0, closed="left", fix="It is a radius in the units of X; 0 is natural training.")
+        check_option("norm", self.norm, ("linf", "l2"))
+        check_device(self.device)
+        X, y = check_X_y(self, X, y)
+        self.classes_, codes = check_classes(y, type(self).__name__)
+        warn_of_units(X, self.eps)
+        n_classes = len(self.classes_)
+        self.contrasts_ = binary_contrasts() if n_classes == 2 else rival_contrasts(n_classes)
+        report = step_callback(self, X, y, None, {"classes_": self.classes_, "contrasts_": self.contrasts_})
+        kernel = as_kernel(self.kernel, gamma=self.gamma, X=X)
+        return Problem(X, codes, self.contrasts_, kernel, check_random_state(self.random_state), report, clock)
+
+
+def check_landmarks(n_landmarks: int | None) -> None:
+    """Raise ValueError unless it is a number of centres, or None for every row."""
+    if n_landmarks is not None:
+        check_count("n_landmarks", n_landmarks)
+
+
+def box_of(bounds: BoundsLike | None, X: Array) -> tuple[Array, Array] | None:
+    """Return the two ends of the box of each row of X, (n, d) each, checked; None where there is none."""
+    if bounds is None:
+        return None
+    low, high = (np.broadcast_to(side, X.shape) for side in check_box(bounds, X))
+    return low, high
+
+
+def warn_of_units(X: Array, eps: float) -> None:
+    """Warn if X looks like pixels from 0 to 255 while eps is for pixels from 0 to 1."""
+    if 0 < eps < 1 and X.min() >= 0 and 128 <= X.max() <= 255 and (np.rint(X) == X).all():
+        warn_user(f"X holds whole numbers from 0 to {X.max():g}, and eps={eps:g} is less than one of them. Divide "
+                  "X by 255, or give eps in the units of X.", UserWarning)

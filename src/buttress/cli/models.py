@@ -1,0 +1,215 @@
+"""The commands on models: ``buttress train``, ``predict``, ``attack`` and ``inspect``."""
+
+import math
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from buttress._suggest import counted
+from buttress.cli.app import STARTED, app
+from buttress.cli.audit import Task, check_numbers
+from buttress.cli.terminal import check_file, check_input, ctrl_c, progress
+
+if TYPE_CHECKING:
+    from buttress.audit.models.attacking import Robustness
+    from buttress.audit.models.table_model import TableModel
+    from buttress.audit.protocols import Labels
+    from buttress.audit.reading.table import Table
+
+
+class Family(StrEnum):
+    """What the audit compares, by a word each; -log is fitted to the logarithm of a skewed target."""
+
+    recommended = "recommended"
+    baseline = "baseline"
+    linear = "linear"
+    boosting = "boosting"
+    plain = "plain"
+    adversarial_linear = "adversarial-linear"
+    certified = "certified"
+    adversarial = "adversarial"
+    subquantile = "subquantile"
+    robust = "robust"
+    linear_log = "linear-log"
+    boosting_log = "boosting-log"
+
+
+@app.command(short_help="Train a model on a table, and write it to a file.")
+def train(
+    data: Annotated[str, typer.Argument(help="A CSV or Parquet file, or a bundled set such as breast_cancer.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="Where to write the model.")],
+    target: Annotated[str | None, typer.Option(help="The column to predict.")] = None,
+    estimator: Annotated[Family, typer.Option(help="What to train; by default what an audit recommends.")] = (
+        Family.recommended),
+    file_format: Annotated[
+        str | None, typer.Option("--format", help="csv or parquet, when the name does not say.")] = None,
+    task: Annotated[Task, typer.Option(help="What the target is.")] = Task.auto,
+    eps: Annotated[float, typer.Option(help="Radius the audit attacks at, and adversarial training is for.")] = 0.25,
+    budget: Annotated[float, typer.Option(help="Seconds for the audit that recommends.")] = 60.0,
+    max_time: Annotated[float | None, typer.Option(help="Most seconds of a fit, where the estimator can stop.")] = None,
+    seed: Annotated[int, typer.Option(help="Seed of everything random.")] = 0,
+) -> None:
+    """Train a model on all rows of DATA and write it with its columns, its labels as written, and its score."""
+    check_file(output)
+    check_numbers(eps, budget, None, seed)
+    from buttress.audit.reading.source import load
+    from buttress.audit.reading.table import make_table
+
+    columns, y, target = load(data, target, file_format)
+    table, settled = make_table(columns, y, target, task.value)
+    table.origin = data, file_format or ""
+    from buttress.audit.models.labels import texts_of
+    from buttress.audit.models.training import estimators, named
+    from buttress.audit.models.training import train as fitted
+    from buttress.persistence import save
+
+    entries = estimators(table, settled, eps, seed)
+    with ctrl_c():
+        chosen = estimator is not Family.recommended
+        name = named(estimator.value, entries) if chosen else _recommended(table, settled, eps, budget, seed)
+        model = fitted(table, settled, name, entries[name], source=data, seed=seed, max_time=max_time,
+                       written=texts_of(data, target, file_format, y))
+    save(model, output)
+    _show(model, output)
+
+
+def _recommended(table: "Table", task: str, eps: float, budget: float, seed: int) -> str:
+    """Return what an audit recommends; ValueError where it recommends nothing."""
+    from buttress.audit.call import audit_table
+    from buttress.audit.options import Options
+
+    with progress() as watch:
+        result = audit_table(None, table, task, Options(task, eps, budget, None, seed), watch.report, STARTED, "",
+                             tell=watch.tell)
+    if result.recommended is None:
+        raise ValueError("The rows are too few for a recommendation. Choose an estimator, such as --estimator linear.")
+    typer.echo(result.verdict[-1])
+    return result.recommended
+
+
+def _show(model: "TableModel", output: Path) -> None:
+    """Say what became of the columns, and what the model scored."""
+    from buttress.audit.measuring.cells import printable
+
+    for note in model.trained_on["notes"]:  # type: ignore[attr-defined]
+        typer.echo(f"buttress: {printable(str(note))}", err=True)
+    score = model.score
+    typer.echo(f"{model.estimator}: {score['metric']} {float(score['value']):.3g} ({score['interval']}) on "
+               f"{score['rows']} rows held out of a first fit, one split of the rows: another may differ by some "
+               f"hundredths. The model is fitted to all {model.trained_on['rows']}.")
+    typer.echo(f"Written: {output}")
+
+
+@app.command(short_help="Predict every row of a file with a model.")
+def predict(
+    model: Annotated[Path, typer.Argument(help="A model file, of buttress train, fit or save.")],
+    data: Annotated[Path, typer.Argument(help="CSV or Parquet of new rows; for a model over a join, the join's TOML.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="Where to write the predictions, CSV or Parquet.")],
+    file_format: Annotated[
+        str | None, typer.Option("--format", help="csv or parquet, when the name does not say.")] = None,
+) -> None:
+    """Write a prediction for every row of DATA: its number, the prediction, and the probability if there is one."""
+    check_file(output)
+    from buttress.audit.measuring.cells import printable
+    from buttress.audit.models.answering import check_format, write
+
+    check_format(output)
+    for path in (model, data):
+        check_input(path, output)
+    answer, said = _answer(model, data, file_format)
+    write(answer, output)
+    for remark in said:
+        typer.echo(f"buttress: {printable(remark)}", err=True)
+    typer.echo(f"{counted(len(answer['row']), 'row')} predicted. Written: {output}")
+
+
+def _answer(path: Path, data: Path, file_format: str | None) -> tuple[dict[str, "Labels"], list[str]]:
+    """Return the predictions for a table, or for the rows of a join's label table, and what is to be said of them."""
+    from buttress.persistence import load
+    from buttress.relational import RelationalLinearSVC
+
+    model = load(path)
+    joined = isinstance(model, RelationalLinearSVC)
+    if joined != (data.suffix.lower() == ".toml"):
+        needed = "the TOML file that declares its join" if joined else "a CSV or Parquet file, not a join"
+        raise ValueError(f"{path.name} holds a {type(model).__name__}, which predicts from {needed}. Got {data.name}.")
+    if joined:
+        from buttress.relational.command import predict_file
+
+        return predict_file(model, data), []
+    from buttress.audit.models.answering import predictions, remarks
+    from buttress.audit.reading.source import read_file
+
+    columns = read_file(str(data), file_format)
+    return predictions(model, columns), remarks(model, columns)
+
+
+@app.command(short_help="How accurate a model stays when inputs are moved.")
+def attack(
+    model: Annotated[Path, typer.Argument(help="A model file of a classifier, of buttress train or save.")],
+    data: Annotated[Path, typer.Argument(help="CSV or Parquet of labelled rows, best not those of the training.")],
+    target: Annotated[str, typer.Option(help="The column of the labels.")],
+    eps: Annotated[str, typer.Option(
+        help="Radii in standard deviations of each numeric column, as in 0.1,0.25.")] = "0.1,0.25,0.5",
+    rows: Annotated[int, typer.Option(help="Most rows to attack; of more they are drawn.")] = 500,
+    fail_under: Annotated[float | None, typer.Option(
+        help="Exit with 1 if the accuracy at the largest radius is lower.")] = None,
+    file_format: Annotated[
+        str | None, typer.Option("--format", help="csv or parquet, when the name does not say.")] = None,
+    seed: Annotated[int, typer.Option(help="Seed of everything random.")] = 0,
+) -> None:
+    """Show the accuracy that is left when somebody moves the numbers of DATA within each radius."""
+    radii = [_radius(text) for text in eps.split(",")]
+    for path in (model, data):
+        check_input(path)
+    if rows < 1:
+        raise ValueError(f"--rows must be at least 1. Got {rows}.")
+    if fail_under is not None and not 0 <= fail_under <= 1:
+        raise ValueError(f"--fail-under is a share of the rows, in [0, 1]. Got {fail_under:g}.")
+    from buttress.audit.models.attacking import attack as attacked
+    from buttress.audit.reading.source import load
+    from buttress.persistence import load as load_model
+
+    columns, y, target = load(str(data), target, file_format)
+    with ctrl_c():
+        found = attacked(load_model(model), columns, y, target, radii, rows=rows, seed=seed)
+    typer.echo(_as_lines(found))
+    if fail_under is not None and found.attacked[-1] < fail_under:
+        typer.echo(f"buttress: accuracy {found.attacked[-1]:.3f} at eps {found.eps[-1]:g}, required {fail_under:g}",
+                   err=True)
+        raise typer.Exit(1)
+
+
+def _radius(text: str) -> float:
+    try:
+        radius = float(text)
+    except ValueError:
+        raise ValueError(f"--eps must look like 0.1,0.25. Got {text!r}.") from None
+    if not 0 <= radius < math.inf:
+        raise ValueError(f"--eps must be at least 0. Got {text}.")
+    return radius
+
+
+def _as_lines(found: "Robustness") -> str:
+    """Return the accuracies as lines, blind ones marked."""
+    proven = [None] * len(found.eps) if found.proven is None else found.proven
+    lines = [f"{'eps':>6} {'accuracy':>9} {'proven':>7}"]
+    lines += [f"{radius:>6g} {share:>8.3f}{'*' if blind else ' '} {'-' if least is None else f'{least:.3f}':>7}"
+              for radius, share, blind, least in zip(found.eps, found.attacked, found.blind, proven, strict=True)]
+    lines.append(f"{counted(found.rows, 'row')}, attacked by {found.how}. The true accuracy is between the two "
+                 "columns.")
+    if any(found.blind):
+        lines.append("* the attack was blind: near most rows no score changed, so that this accuracy says nothing.")
+    return "\n".join(lines)
+
+
+@app.command(short_help="Show what is in a model file.")
+def inspect(model: Annotated[Path, typer.Argument(help="A model file, of buttress train, fit or save.")]) -> None:
+    """Show what is in a model file: when and by what it was written, its columns, classes, score and optimality gap."""
+    check_input(model)
+    from buttress.audit.models.describing import describe
+    from buttress.persistence import read
+
+    typer.echo(describe(read(model)))

@@ -1,0 +1,88 @@
+"""Bytes from a file and to a file: never more than was asked for, and whole or not at all.
+
+Reading takes regular files only, as the size of a pipe or a device is not known in advance. Writing goes through a
+temporary file beside the target, which is read back before it takes the target's place. What stands there already is
+respected: the mode of a file is kept, a symbolic link goes on pointing where it did, and a pipe or a device is written
+to as it is.
+"""
+
+import os
+import stat
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from uuid import uuid4
+
+from buttress.files.container import ModelFileError, Part
+
+UNFINISHED = ".unfinished"  # how the names of files end that are being written, or were when their process was killed
+# a pipe without a writer would otherwise be waited for
+READ_ONLY = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
+
+
+def read_bytes(path: Path, max_bytes: int) -> bytes:
+    """Return the bytes of a regular file of at most ``max_bytes``; ModelFileError for any other, OSError as usual."""
+    descriptor = os.open(path, READ_ONLY)
+    status = os.fstat(descriptor)
+    if not stat.S_ISREG(status.st_mode):
+        os.close(descriptor)
+        raise ModelFileError(f"{path.name} is no regular file, but a folder, a pipe or a device. Copy what it gives to "
+                             "a file first.")
+    with os.fdopen(descriptor, "rb") as file:
+        if status.st_size > max_bytes:
+            raise ModelFileError(f"{path.name} is {status.st_size:,} bytes. Expected at most max_bytes={max_bytes:,}.")
+        content = file.read(status.st_size + 1)
+    if len(content) > status.st_size:
+        raise ModelFileError(f"{path.name} grew while it was read. Load it when it is complete.")
+    return content
+
+
+def write_bytes(path: Path, parts: Sequence[Part]) -> None:
+    """Write the parts to ``path``, in place of the file that is there; an OSError names ``path``.
+
+    Raises
+    ------
+    ModelFileError
+        When the disk gives back other bytes than were written. The file that was there stays.
+    """
+    target = Path(os.path.realpath(path))
+    try:
+        status = target.stat() if target.exists() else None
+        if status is None or stat.S_ISREG(status.st_mode):
+            _replace(target, parts, None if status is None else stat.S_IMODE(status.st_mode))
+        else:
+            with target.open("wb") as file:
+                file.writelines(parts)
+    except OSError as error:
+        raise type(error)(error.errno, error.strerror, str(path)) from None
+
+
+def _replace(target: Path, parts: Sequence[Part], mode: int | None) -> None:
+    """Write a temporary file beside ``target``, read it back, and move it there."""
+    temporary = target.parent / f"{target.name}.{uuid4().hex}{UNFINISHED}"
+    try:
+        with temporary.open("xb") as file:
+            file.writelines(parts)
+            file.flush()
+            if mode is not None:
+                temporary.chmod(mode)
+            os.fsync(file.fileno())
+        with temporary.open("rb") as file:
+            if any(file.read(len(part)) != part for part in parts) or file.read(1):
+                raise ModelFileError(f"{target.name} was not written: the disk gives back other bytes. Save elsewhere.")
+        os.replace(temporary, target)
+    except BaseException:
+        with suppress(OSError):
+            temporary.unlink(missing_ok=True)
+        raise
+    _sync_folder(target.parent)
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make the new name of the file survive a loss of power, where the system lets folders be synchronised."""
+    with suppress(OSError):  # Windows opens no folders, and some network file systems sync none
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)

@@ -1,0 +1,207 @@
+"""What models hold beside plain data, as JSON and back. Instances are filled in; none of their methods is called.
+
+==========================================================  ======================================================
+``{"class": name, "state": {...}}``                         an instance: a name of ``classes.py`` and its attributes
+``{"objects": [...], "shape": [...]}``                      an array of objects
+``{"csr_array": [...], "shape": [...]}``                    data, indices and indptr; also ``csr_matrix``
+``{"slice": [start, stop, step]}``
+``{"dtype": text}``, ``{"type": text}``                     a dtype, or a number type of numpy
+``{"named": name}``                                         another type or a function, of ``classes.NAMED``
+``{"random_state": ...}``                                   the state of a RandomState
+``{"bunch": [[key, value]]}``                               scikit-learn's dict with attributes
+``{"spline": [...]}``                                       a BSpline: knots, coefficients, degree, extrapolate, axis
+==========================================================  ======================================================
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, fields, is_dataclass
+from inspect import Parameter
+from typing import Any
+
+import numpy as np
+from scipy.interpolate import BSpline
+from scipy.sparse import csr_array, csr_matrix
+from sklearn.base import BaseEstimator
+from sklearn.isotonic import IsotonicRegression
+from sklearn.model_selection._search import BaseSearchCV
+from sklearn.utils import Bunch
+
+from buttress._state import attributes_of, check_attributes, check_state, parameters_of
+from buttress.files.container import NUMBERS_AND_TEXT, AnyArray, ModelFileError, named_dtype
+from buttress.files.values import InnerDecoder, InnerEncoder, Json
+from buttress.persistence.boosting import BOOSTED, flattened, regrow
+from buttress.persistence.classes import class_named, name_of, name_of_thing, thing_named
+from buttress.persistence.sklearn_classes import OF_TRAINING, STATE_OF_SKLEARN
+
+WORDS_OF_STATE = 624  # of a Mersenne Twister
+UNSAVED = ("_sklearn_version", "_skl_callbacks")  # attributes scikit-learn adds to what it copies or runs
+DATA = {"Table": ("source",)}  # a model holds what a table is called and what of it is used, never its rows
+REBUILT = {"sklearn.IsotonicRegression": ("f_",)}  # a function that follows from the thresholds beside it
+SPLINE = ("t", "c", "k", "extrapolate", "axis")  # what its constructor takes, in this order
+
+
+def encoded(value: Any, where: str, inner: InnerEncoder) -> object:
+    """Return as JSON what is no plain data; ModelFileError for what a file cannot hold, which ``where`` names."""
+    if type(value) is np.ndarray and value.dtype.kind == "O":
+        return {"objects": [inner(entry, "[...]") for entry in value.ravel()], "shape": list(value.shape)}
+    if isinstance(value, BaseSearchCV):
+        return inner(_best_of(value, where), ".best_estimator_")
+    if type(value) in (csr_matrix, csr_array):
+        parts = [inner(part, "") for part in (value.data, value.indices, value.indptr)]
+        return {type(value).__name__: parts, "shape": list(value.shape)}
+    if type(value) is slice:
+        return {"slice": [inner(part, "") for part in (value.start, value.stop, value.step)]}
+    if isinstance(value, np.dtype) and value.kind in f"{NUMBERS_AND_TEXT}O":
+        return {"dtype": value.str}
+    if type(value) is np.random.RandomState:
+        return {"random_state": inner(value.get_state(legacy=True), ".state")}
+    if type(value) is Bunch:
+        return {"bunch": [[key, inner(entry, f"[{key!r}]")] for key, entry in value.items()]}
+    if type(value) is BSpline:
+        return {"spline": [inner(getattr(value, name), f".{name}") for name in SPLINE]}
+    named = name_of_thing(value)
+    if named is not None:
+        return {"named": named}
+    if isinstance(value, type) and issubclass(value, np.number) and np.dtype(value).kind in NUMBERS_AND_TEXT:
+        return {"type": np.dtype(value).str}
+    return _encoded_instance(value, where, inner)
+
+
+def _best_of(search: object, where: str) -> object:
+    """Return the best estimator of a fitted search over parameters; ModelFileError where there is none."""
+    best: object = getattr(search, "best_estimator_", None)
+    if best is None:
+        raise ModelFileError(f"{where} is a {type(search).__name__} without a best estimator, of which alone a model "
+                             "file takes something. Fit it first, with refit=True.")
+    return best
+
+
+def _encoded_instance(value: object, where: str, inner: InnerEncoder) -> object:
+    cls = type(value)
+    name = name_of(cls)
+    if name is None:
+        raise ModelFileError(f"{where} is a {cls.__module__}.{cls.__name__}, which a model file cannot hold. It holds "
+                             "estimators and kernels of this package, scikit-learn's pipelines, preprocessing, linear "
+                             "and other models whose state is arrays, numbers, text and arrays, dense or CSR.")
+    if name in BOOSTED and hasattr(value, "_predictors"):
+        state = flattened(value, where)
+    elif is_dataclass(value):
+        state = {field.name: getattr(value, field.name) for field in fields(value) if not field.name.startswith("_")}
+    else:
+        left_out = (*UNSAVED, *OF_TRAINING.get(name, ()), *DATA.get(name, ()), *REBUILT.get(name, ()))
+        state = {key: entry for key, entry in vars(value).items() if key not in left_out}
+    return {"class": name, "state": {key: inner(entry, f".{key}") for key, entry in state.items()}}
+
+
+def decoded(part: Json, inner: InnerDecoder) -> Any:
+    """Return what JSON stands for that is no plain data."""
+    if "class" in part:
+        return _instance(part, inner)
+    (kind,) = part.keys() - {"shape"}
+    if kind not in _READERS:
+        raise ModelFileError(f"The file holds a value of the kind {kind!r}, which this release does not know. If a "
+                             "later release wrote the file, update buttress.")
+    return _READERS[kind](part, inner)
+
+
+def _instance(part: Json, inner: InnerDecoder) -> object:
+    """Return an instance with these attributes, without calling anything of its class."""
+    cls = class_named(part["class"])
+    _add_defaults(cls, part["state"])
+    state = {str(key): inner(entry) for key, entry in part["state"].items()}
+    own = cls.__module__.startswith("buttress.")
+    declared = {*attributes_of(cls), *parameters_of(cls)}
+    for key in state:
+        known = key in declared if own else key.isidentifier() and not key.startswith("__")
+        if not known or callable(getattr(cls, key, None)):
+            raise ModelFileError(f"The file sets {key!r} of {cls.__name__}, which is no attribute that it declares.")
+    made: Any = object.__new__(cls)
+    made.__dict__.update(state)
+    for field in fields(cls) if is_dataclass(cls) else ():
+        if field.name not in state and field.default_factory is not MISSING:
+            made.__dict__[field.name] = field.default_factory()
+    if own:
+        check_state(made)
+    else:
+        _complete(made, state)
+    return made
+
+
+def _add_defaults(cls: Any, state: Json) -> None:
+    """Put the defaults of parameters that came after the file was written into what it says; ModelFileError for others.
+    """
+    own = cls.__module__.startswith("buttress.") and (issubclass(cls, BaseEstimator) or is_dataclass(cls))
+    for name, parameter in parameters_of(cls).items() if own else ():
+        if name in state or name.startswith("_") or name in DATA.get(cls.__name__, ()):
+            continue
+        if parameter.default is Parameter.empty or not isinstance(parameter.default, bool | int | float | str | None):
+            raise ModelFileError(f"The file has no {name!r} of {cls.__name__}.")
+        state[name] = parameter.default
+
+
+def _complete(made: Any, state: Mapping[str, Any]) -> None:
+    """Check of a class of scikit-learn what its code takes on trust, and make again what no file holds."""
+    check_attributes(made, STATE_OF_SKLEARN, {})
+    words = state.get("vocabulary_")
+    if words is not None and sorted(int(place) for place in words.values()) != list(range(len(words))):
+        raise ModelFileError(f"The vocabulary of {type(made).__name__} in the file does not number its words.")
+    if "_trees" in state and type(made) in BOOSTED.values():
+        regrow(made)
+    if type(made) is IsotonicRegression and "X_thresholds_" in state:
+        made._build_f(state["X_thresholds_"], state["y_thresholds_"])
+
+
+def _objects(part: Json, inner: InnerDecoder) -> AnyArray:
+    made: AnyArray = np.empty(len(part["objects"]), dtype=object)
+    for place, entry in enumerate(part["objects"]):
+        made[place] = inner(entry)
+    return made.reshape([int(n) for n in part["shape"]])
+
+
+def _csr(cls: Any, part: Json, inner: InnerDecoder) -> object:
+    """Return a CSR matrix; ModelFileError for indices that point outside it.
+
+    scipy's own check does not look at the row pointers of a matrix whose last one is 0, but its products follow them.
+    """
+    data, indices, indptr = (inner(entry) for entry in part[cls.__name__])
+    n_rows, n_columns = (int(n) for n in part["shape"])
+    whole_numbers = all(isinstance(index, np.ndarray) and index.dtype.kind == "i" for index in (indices, indptr))
+    sound = whole_numbers and data.ndim == indices.ndim == indptr.ndim == 1 and len(indptr) == n_rows + 1
+    sound = sound and indptr[0] == 0 and indptr[-1] == len(data) == len(indices) and bool((np.diff(indptr) >= 0).all())
+    if not (sound and indices.min(initial=0) >= 0 and indices.max(initial=-1) < n_columns):
+        raise ModelFileError("A sparse matrix in the file has indices that point outside it.")
+    return cls((data, indices, indptr), shape=(n_rows, n_columns))
+
+
+def _random_state(part: Json, inner: InnerDecoder) -> np.random.RandomState:
+    """Return a generator; ModelFileError for a position outside its state, which numpy would follow out of it."""
+    kind, words, position, has_gauss, gauss = inner(part["random_state"])
+    sound = kind == "MT19937" and type(position) is int and 0 <= position <= WORDS_OF_STATE and has_gauss in (0, 1)
+    sound = sound and isinstance(words, np.ndarray) and words.shape == (WORDS_OF_STATE,) and words.dtype == np.uint32
+    if not (sound and np.any(words) and np.isfinite(gauss)):
+        raise ModelFileError("A random generator in the file has a state that no generator has.")
+    made = np.random.RandomState()
+    made.set_state((kind, words, position, has_gauss, gauss))
+    return made
+
+
+def _spline(part: Json, inner: InnerDecoder) -> BSpline:
+    """Return a spline; its constructor refuses knots and coefficients that do not fit together."""
+    knots, coefficients, degree, extrapolate, axis = (inner(entry) for entry in part["spline"])
+    if axis != 0:  # its constructor would turn the coefficients again each time
+        raise ModelFileError(f"A spline in the file has axis {axis!r}. SplineTransformer makes splines along axis 0.")
+    return BSpline(knots, coefficients, degree, extrapolate=extrapolate, axis=axis)
+
+
+_READERS: dict[str, Callable[[Json, InnerDecoder], object]] = {
+    "objects": _objects,
+    "csr_matrix": lambda part, inner: _csr(csr_matrix, part, inner),
+    "csr_array": lambda part, inner: _csr(csr_array, part, inner),
+    "slice": lambda part, inner: slice(*(inner(entry) for entry in part["slice"])),
+    "dtype": lambda part, inner: named_dtype(part["dtype"]),
+    "type": lambda part, inner: named_dtype(part["type"]).type,
+    "named": lambda part, inner: thing_named(part["named"]),
+    "random_state": _random_state,
+    "bunch": lambda part, inner: Bunch(**{str(key): inner(value) for key, value in part["bunch"]}),
+    "spline": _spline,
+}

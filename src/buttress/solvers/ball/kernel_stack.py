@@ -1,0 +1,189 @@
+"""Several kernels on the same training rows, and the ball of any mixture of them."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from buttress._checks import TINY, Array
+from buttress.gram.rows import Index, KernelRows
+from buttress.kernels import Kernel
+from buttress.solvers.ball.soft_ball import Ball, solve_ball
+from buttress.solvers.qp.solve import Limits
+
+FETCHED_ROWS = 512  # rows of each kernel computed at a time: 4 kB of scratch memory for each column
+FINISHED_ROWS = 200  # rows: with more, only the last ball is finished exactly, to save time; runs not recorded
+ALONE = 0.1  # if a smaller share of the columns is wanted, only those entries are computed, not whole rows
+NO_VARIANCE = 1e-12  # a variance below this share of the two sums it is the difference of is rounding
+COPY_ROWS = 200  # rows on which kernels are compared
+COPY = 1e-9  # relative distance of two centred and scaled Gram matrices below which they are the same kernel
+
+
+class Source:
+    """One kernel on the training rows, with the rows of its Gram matrix that are kept."""
+
+    def __init__(self, kernel: Kernel, X: Array, cache_size: float):
+        self.kernel = kernel
+        self.X = X
+        self.rows = KernelRows(kernel, X, cache_size)
+        self.block = min(FETCHED_ROWS, self.rows.capacity)
+
+    def panel(self, rows: Index | slice, columns: Index | slice) -> Array:
+        """Return the entries of these rows and columns, computed anew."""
+        return self.rows.cache.entries(rows, columns)
+
+    def add_entries(self, total: Array, weight: float, index: Index, columns: Index) -> None:
+        """Add weight times the entries to ``total`` in place; for few columns, without computing whole rows."""
+        whole = len(columns) == len(self.X)
+        for start in range(0, len(index), self.block):
+            part = index[start : start + self.block]
+            if len(columns) < ALONE * len(self.X):
+                total[start : start + self.block] += weight * self.panel(part, columns)
+            else:
+                rows = self.rows.fetch(part)
+                total[start : start + self.block] += weight * (rows if whole else rows[:, columns])
+
+    def add_product(self, total: Array, b: Array, moved: Index) -> None:
+        """Add the rows ``moved`` times their entries of b to ``total`` (n,) in place."""
+        for start in range(0, len(moved), self.block):
+            part = moved[start : start + self.block]
+            total += b[part] @ self.rows.fetch(part)
+
+
+class RowMixture(Kernel):
+    """sum_p weights[p] K_p between training rows, which are given by number; uses the stored rows of each K_p."""
+
+    def __init__(self, sources: "list[Source]", weights: Array):
+        self.sources = sources
+        self.weights = weights
+
+    @property
+    def definiteness(self) -> str:
+        return "cpd"
+
+    def __call__(self, X: Array, Z: Array) -> Array:
+        index = X[:, 0].astype(np.intp)
+        columns = Z[:, 0].astype(np.intp)
+        total = np.zeros((len(X), len(Z)))
+        for source, weight in zip(self.sources, self.weights, strict=True):
+            if weight > 0:
+                source.add_entries(total, weight, index, columns)
+        return total
+
+    def diagonal(self, X: Array) -> Array:
+        index = X[:, 0].astype(np.intp)
+        parts = (w * s.rows.diagonal[index] for s, w in zip(self.sources, self.weights, strict=True))
+        return sum(parts, np.zeros(len(X)))
+
+    def gradient(self, X: Array, Z: Array, V: Array) -> Array:
+        raise ValueError("A kernel on row numbers has no gradient in the inputs.")
+
+
+class MixtureRows(KernelRows):
+    """Rows of one mixture. Its products with b are sums of the products that the stack stores for each kernel."""
+
+    def __init__(self, stack: "KernelStack", weights: Array):
+        numbers = np.arange(len(stack.weight), dtype=np.float64)[:, None]
+        super().__init__(RowMixture(stack.sources, weights), numbers, stack.share)
+        self.stack = stack
+        self.weights = weights
+
+    def times(self, b: Array) -> Array:
+        """Return K b, shape (n,)."""
+        return self.weights @ self.stack.products(b)
+
+
+@dataclass
+class Trial:
+    """Weights eta with their ball, V(a) (m,) at its dual point, and an upper bound of J(eta): the primal objective."""
+
+    eta: Array
+    ball: Ball
+    variances: Array
+
+    @property
+    def upper(self) -> float:
+        return self.ball.primal
+
+
+class KernelStack:
+    """m kernels on the same n training rows, each divided by its scale; ``evaluate`` solves for one choice of weights.
+
+    All kernels together store ``cache_size`` megabytes of rows, never m whole Gram matrices.
+    """
+
+    def __init__(self, kernels: list[Kernel], inputs: list[Array], weight: Array, nu: float, *, cache_size: float,
+                 gap_tol: float, left: Callable[[], float | None] = lambda: None):
+        self.share = cache_size / (len(kernels) + 1)
+        self.sources = [Source(kernel, X, self.share) for kernel, X in zip(kernels, inputs, strict=True)]
+        self.scales = np.ones(len(kernels))
+        self.weight = weight
+        self.nu = nu
+        self.gap_tol = gap_tol
+        self.left = left
+        self.n_solved = 0
+        self._b = np.zeros(len(weight))
+        self._products = np.zeros((len(kernels), len(weight)))
+
+    def evaluate(self, eta: Array, start: Array | None) -> Trial:
+        """Return the ball of sum_p eta_p K_p / scales_p, from the dual point ``start``.
+
+        The first ball may be cut short where no seconds are ``left``: its objectives are bounds all the same. Later
+        ones that were cut short raise TimeoutError, since the trials before them are as good.
+        """
+        rows = MixtureRows(self, eta / self.scales)
+        limits = Limits(gap_tol=self.gap_tol, max_time=self.left(), inner=True)
+        ball = solve_ball(rows, self.weight, self.nu, limits, start=start, exact_rows=FINISHED_ROWS)
+        if ball.outcome.status == "max_time" and self.n_solved > 0:
+            raise TimeoutError("No time is left for another ball.")
+        self.n_solved += 1
+        return Trial(eta, ball, self.variances(ball.a))
+
+    def variances(self, a: Array) -> Array:
+        """Return V(a), shape (m,)."""
+        total = self.nu * len(a)
+        means = self.products(a * total) @ a / total
+        return np.array([a @ source.rows.diagonal for source in self.sources] - means) / self.scales
+
+    def products(self, b: Array) -> Array:
+        """Return K_p b for every kernel, (m, n): the products of the last b plus those of the entries that changed."""
+        change = b - self._b
+        if np.count_nonzero(change) > np.count_nonzero(b):
+            self._products = np.zeros_like(self._products)
+            change = b
+        rounding = 4 * np.finfo(float).eps * np.abs(b).max()
+        moved = np.flatnonzero(np.abs(change) > rounding)
+        products = self._products.copy()
+        for product, source in zip(products, self.sources, strict=True):
+            source.add_product(product, change, moved)
+        self._b = b.copy()
+        self._products = products
+        return products
+
+
+def variance(source: Source, share: Array) -> float:
+    """Return share'diag(K) - share'K share by blocks of one triangle: tr(HKH)/n for equal shares summing to 1.
+
+    A value as small as rounding counts as 0.
+    """
+    mean = 0.0
+    n = len(share)
+    for start in range(0, n, FETCHED_ROWS):
+        stop = min(start + FETCHED_ROWS, n)
+        panel = share[start:stop] @ source.panel(slice(start, stop), slice(start, None))
+        mean += float(panel[: stop - start] @ share[start:stop] + 2 * panel[stop - start :] @ share[stop:])
+    diagonal = float(share @ source.rows.diagonal)
+    return diagonal - mean if diagonal - mean > NO_VARIANCE * max(abs(diagonal), abs(mean)) else 0.0
+
+
+def find_copies(sources: list[Source], sample: int = COPY_ROWS) -> list[tuple[int, int]]:
+    """Return the pairs of kernels that are equal on a sample of the rows, up to scale, centring and rounding."""
+    some = np.unique(np.linspace(0, len(sources[0].X) - 1, sample).astype(np.intp))
+    shapes = []
+    for source in sources:
+        K = source.panel(some, some)
+        K = K - K.mean(axis=0) - K.mean(axis=1)[:, None] + K.mean()
+        shapes.append(K / max(float(np.linalg.norm(K)), TINY))
+    m = len(shapes)
+    return [(p, q) for p in range(m) for q in range(p + 1, m) if np.linalg.norm(shapes[p] - shapes[q]) < COPY]
+

@@ -1,0 +1,157 @@
+"""The smallest soft ball: the program of support vector data description (SVDD) and its certificate.
+
+    primal   min_{R2, c}  R2 + 1/(nu n) sum_i w_i max(0, |phi(x_i) - c|^2 - R2)
+    dual     max_a        diag(K)'a - a'Ka,   0 <= a_i <= w_i / (nu n),  sum_i a_i = 1
+
+The weights are scaled so that sum_i w_i = n, and c = sum_i a_i phi(x_i). With b = nu n a and p = nu n diag(K) / 2 this
+is the program of ``program.py`` with 0 <= b <= w.
+For any c the best R2 is a (1 - nu)-quantile of the squared distances d2, so any a gives a certificate:
+
+    gap = sum_i (w_i/(nu n) - a_i) [d2_i - R2]_+ + a_i [R2 - d2_i]_+ >= 0.
+
+Adding u_i + u_j to K_ij changes nothing, so conditionally positive definite kernels are solved exactly too.
+
+Source: Tax & Duin, Support Vector Data Description, Machine Learning 54, 2004.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from buttress._checks import Array
+from buttress.gram.rows import KernelRows
+from buttress.solvers.qp.active_set import ACTIVE_SET_ROWS, exact_finish
+from buttress.solvers.qp.program import QP, Point, violation
+from buttress.solvers.qp.smo import block_smo
+from buttress.solvers.qp.solve import TIGHTEST, Limits, follow, stall_limit
+from buttress.solvers.run import Outcome, Step, countdown
+
+CENTRE_ROWS = 64  # rows whose mean is the first guess of the centre
+TIGHTENING = 10.0  # the tolerance is divided by this while the gap is too large
+NO_SPREAD = 1e-13  # of the largest k(x, x): a smaller mean squared distance is rounding and is replaced by 1
+NO_GAP = 1e-12  # of the mean squared distance: a gap this small counts as 0, even if the primal objective is 0
+SAME_WEIGHT = 1e-12  # relative: cumulative weights this close to the total count as equal to it
+
+
+@dataclass
+class Ball:
+    """a (summing to 1), |c|^2 = a'Ka, d2, R2 and its possible error, both objectives, and how the run ended."""
+
+    a: Array
+    norm2: float
+    distance2: Array
+    radius2: float
+    slack: float
+    primal: float
+    dual: float
+    outcome: Outcome
+    converged: bool
+
+    @property
+    def gap(self) -> float:
+        return max(0.0, self.primal - self.dual)
+
+    def times(self, unit: float) -> "Ball":
+        """Return the ball of the kernel times ``unit``: same coefficients, all squared distances times ``unit``."""
+        return replace(self, norm2=self.norm2 * unit, distance2=self.distance2 * unit, radius2=self.radius2 * unit,
+                       slack=self.slack * unit, primal=self.primal * unit, dual=self.dual * unit)
+
+
+def solve_ball(
+    rows: KernelRows, weight: Array, nu: float, limits: Limits, *, start: Array | None = None,
+    exact_rows: int = ACTIVE_SET_ROWS,
+) -> Ball:
+    """Solve the program for positive weights of shape (n,), from the dual point ``start`` if one is given.
+
+    Stops when two conditions hold. The KKT violation of b is at most ``tol`` times the mean squared distance to the
+    centre (libsvm's measure for the one-class machine), and the gap is at most ``gap_tol`` times the primal objective.
+    If the first holds and the second does not, ``tol`` is lowered. With up to ``exact_rows`` rows the active-set
+    method then finishes to rounding. The certificate is always computed in float64. If it is not good enough and the
+    stored rows are float32, they are discarded and computed again in float64.
+    """
+    total = nu * len(weight)
+    qp, scale = ball_program(rows, weight, total, start)
+    point = Point(qp.start)
+    target = limits.tol * scale
+    left = countdown(limits.max_time)
+    used = 0
+    while True:
+        allowed = np.inf if limits.max_iter is None else limits.max_iter - used
+        outcome = follow(block_smo(qp, tol=target, start=point), limits, target, left(), allowed,
+                         stall_limit(len(rows)), name="SVDD", warn=not limits.inner)
+        used += outcome.n_iter
+        ended = outcome.status in ("converged", "exhausted", "stalled")
+        point = exact_finish(qp, outcome.state, left=left) if ended and len(rows) <= exact_rows else outcome.state
+        ball = certified(qp, point.b, total, outcome)
+        small = ball.gap <= limits.gap_tol * max(ball.primal, NO_GAP * scale)
+        if ended and not small and rows.real == np.float32:
+            rows.cache.widen()
+            point = replace(point, stored=None)
+        elif small or not outcome.converged or target < TIGHTEST * limits.tol * scale:
+            ball.converged = small and ended
+            outcome.n_iter = used
+            return ball
+        else:
+            target /= TIGHTENING
+
+
+def ball_of(rows: KernelRows, weight: Array, nu: float, step: Step) -> Ball:
+    """Return the ball of a step of :func:`solve_ball`, on rows of which it keeps none: theirs depend on the solve."""
+    total = nu * len(weight)
+    qp, _ = ball_program(rows, weight, total, None)
+    return certified(qp, step.state.b, total, Outcome(None, "", 0, step.objective))
+
+
+def ball_program(rows: KernelRows, weight: Array, total: float, start: Array | None) -> tuple[QP, float]:
+    """Return the program of ``program.py`` for b, which sums to ``total``, and the mean squared distance."""
+    weight = weight * (len(weight) / weight.sum())
+    away, scale = first_distances(rows, weight)
+    b = farthest(away, weight, total) if start is None else start * total
+    none = np.zeros(len(b))
+    return QP(rows, total / 2 * rows.diagonal, none, weight, b, none), scale
+
+
+def first_distances(rows: KernelRows, weight: Array) -> tuple[Array, float]:
+    """Return squared distances to the mean of a few rows, up to a constant, and their weighted mean (1 if it is 0)."""
+    some = np.unique(np.linspace(0, len(rows) - 1, min(CENTRE_ROWS, rows.capacity)).astype(np.intp))
+    panel = rows.fetch(some)
+    away = rows.diagonal - 2 * panel.mean(axis=0)
+    scale = float(weight @ (away + panel[:, some].mean())) / len(rows)
+    return away, scale if scale > NO_SPREAD * float(np.abs(rows.diagonal).max()) else 1.0
+
+
+def farthest(away: Array, weight: Array, total: float) -> Array:
+    """Return b with the rows farthest away at their bounds until the sum is ``total``."""
+    order = np.argsort(-away, kind="stable")
+    left = np.maximum(total - np.cumsum(weight[order]) + weight[order], 0)
+    b = np.zeros(len(weight))
+    b[order] = np.minimum(weight[order], left)
+    return b
+
+
+def certified(qp: QP, b: Array, total: float, outcome: Outcome) -> Ball:
+    """Return the ball of b, its radius and its two objectives, from distances computed in float64."""
+    a = b / total
+    diagonal = qp.rows.diagonal
+    product = (qp.rows.exact_times if qp.rows.real == np.float32 else qp.rows.times)(a)
+    norm2 = float(a @ product)
+    d2 = diagonal - 2 * product + norm2
+    radius2 = quantile_radius(d2, qp.hi, total)
+    dual = float(diagonal @ a) - norm2
+    primal = radius2 + float(qp.hi @ np.maximum(0, d2 - radius2)) / total
+    rounding = 64 * np.finfo(float).eps * (np.abs(diagonal).max() + 2 * np.abs(product).max() + abs(norm2))
+    slack = max(float(rounding), violation(-d2, b, qp.lo, qp.hi))
+    return Ball(a, norm2, d2, radius2, slack, primal, dual, outcome, converged=False)
+
+
+def quantile_radius(d2: Array, weight: Array, total: float) -> float:
+    """Return the R2 that minimises R2 + sum_i weight_i [d2_i - R2]_+ / total, the middle one if there are several.
+
+    This is the (1 - nu)-quantile: the largest d2 such that the rows at least that far away weigh ``total`` or more.
+    If they weigh exactly ``total``, every R2 down to the next smaller distance is optimal too.
+    """
+    order = np.argsort(-d2, kind="stable")
+    outside = np.cumsum(weight[order])
+    k = min(int(np.searchsorted(outside, total * (1 - SAME_WEIGHT))), len(d2) - 1)
+    k_next = k + 1 if k + 1 < len(d2) and outside[k] <= total * (1 + SAME_WEIGHT) else k
+    return float(d2[order[k]] + d2[order[k_next]]) / 2

@@ -1,0 +1,70 @@
+"""Hunt mutants: ``python -m tests.mutants --seed 1 --count 60``; the exit code is 1 if more than a tenth survive.
+
+They are drawn by the seed from all that the grammar makes of the code of proofs, gaps, intervals and verdicts. Mutants
+that change nothing are listed in ``equivalent.txt``, each with its proof, and are not drawn.
+"""
+
+import argparse
+import random
+import sys
+from pathlib import Path
+
+from .grammar import Mutant, mutants
+from .hunt import clone, followed, hunted, import_libraries
+
+ROOT = Path(__file__).parents[2]
+SHARE = 0.9  # of the mutants drawn must die
+ROOMS = {  # what promises something, and the tests of it
+    "certificates": (["src/buttress/certificates/*.py"],
+                     ["tests/test_certificates.py", "tests/test_certificate_bounds.py", "tests/test_radii.py"]),
+    "verify": (["src/buttress/verify.py"], ["tests/test_verify.py"]),
+    "gaps": (["src/buttress/solvers/qp/certificate.py", "src/buttress/solvers/qp/ball.py",
+              "src/buttress/solvers/linear/intercept.py"],
+             ["tests/test_gap.py", "tests/test_smo.py", "tests/test_svm.py", "tests/test_svm_regressor.py",
+              "tests/test_outlier.py", "tests/test_chunks.py", "tests/test_linear.py"]),
+    "intervals": (["src/buttress/relational/optimum/*.py", "src/buttress/certainty/intervals.py"],
+                  ["tests/relational/test_fit.py", "tests/relational/test_oracle.py", "tests/relational/test_stars.py",
+                   "tests/test_intervals.py"]),
+    "verdicts": (["src/buttress/audit/verdict.py", "src/buttress/audit/conclude.py"],
+                 ["tests/test_audit.py", "tests/test_audit_report.py", "tests/test_findings.py"]),
+}
+
+
+def drawn(files: list[str], seed: str, count: int) -> list[Mutant]:
+    """Return so many mutants of the files, by the seed alone."""
+    known = {line.partition(" # ")[0] for line in (Path(__file__).parent / "equivalent.txt").read_text().splitlines()}
+    every = [one for file in files for one in mutants(file, (ROOT / file).read_text(encoding="utf-8"))]
+    every = [one for one in every if said(one, with_line=False) not in known]
+    return random.Random(seed).sample(every, min(count, len(every)))
+
+
+def said(one: Mutant, with_line: bool = True) -> str:
+    source = (ROOT / one.file).read_text(encoding="utf-8")
+    line = f":{one.line}" if with_line else ""
+    return f"{one.file}{line} {one.kind}: {' '.join(source[one.start:one.end].split())} -> {one.text}"
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.mutants", description=__doc__.splitlines()[0])
+    parser.add_argument("--seed", default="0", help="any word, as the hash of a commit")
+    parser.add_argument("--count", type=int, default=60)
+    parser.add_argument("--rooms", nargs="*", choices=tuple(ROOMS), default=list(ROOMS))
+    given = parser.parse_args(arguments)
+    patterns = [pattern for room in given.rooms for pattern in ROOMS[room][0]]
+    files = sorted({str(path.relative_to(ROOT)) for pattern in patterns for path in ROOT.glob(pattern)})
+    tests = [test for room in given.rooms for test in ROOMS[room][1]]
+    some = drawn(files, given.seed, given.count)
+    import_libraries()
+    died = 0
+    with clone(ROOT) as folder:
+        where = followed(folder, sorted({one.file for one in some}), tests)
+        for one in hunted(folder, some, where):
+            died += one.died
+            sys.stdout.write(f"{'died    ' if one.died else 'SURVIVED'} of {one.tests:3} tests  {said(one.mutant)}\n")
+            sys.stdout.flush()
+    sys.stdout.write(f"{died} of {len(some)} died\n")
+    return int(died < SHARE * len(some))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
