@@ -111,5 +111,6 @@ def compile_inner(fastmath: bool | set[str] = False) -> Any:
 
     They may not allocate, and an integer written in a call is a type of its own, for which they are compiled again.
     """
-    return numba.njit(error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True, no_rewrites=True, _nrt=False,
-                      fastmath=fastmath)
+    options: dict[str, Any] = {"error_model": "numpy", "no_cpython_wrapper": True, "no_cfunc_wrapper": True,
+                               "no_rewrites": True, "_nrt": False, "fastmath": fastmath}
+    return numba.njit(**options)

@@ -176,11 +176,11 @@ def _together(groups: Rows | None, coef: Array, on_bound: Mask) -> tuple[Rows, A
     lead = np.arange(len(coef))
     summed = np.zeros_like(coef)
     loose: Mask = np.zeros(coef.shape, dtype=bool)
-    holding = coef.any(axis=1).nonzero()[0]
+    holding = np.flatnonzero(coef.any(axis=1))
     firsts = np.full(groups.max() + 1, -1)
     firsts[groups[holding[::-1]]] = holding[::-1]  # of a number assigned twice the last one stays
     first = firsts[groups]
-    held = (first >= 0).nonzero()[0]
+    held = np.flatnonzero(first >= 0)
     lead[held] = first[held]
     np.add.at(summed, lead[held], coef[held])
     np.logical_or.at(loose, lead[held], ~on_bound[held])

@@ -7,9 +7,9 @@ import numpy as np
 
 from buttress._checks import Array
 from buttress._compiling import compile_kernel
-from buttress._intrinsics import maximum, minimum
 from buttress.gram.rows import Index
 
+PART = 256  # terms that are summed on their own, so that rounding grows with their number and not with n
 SINGULAR = 1e-13  # relative pivots and singular values below this count as 0: K is singular on the free variables
 
 
@@ -27,24 +27,29 @@ def measures(
     most = -np.inf
     total = 0.0
     free = 0
-    for i in range(b.size):
-        at = b[i]
-        kink = l1[i]
-        g = f[i] - p[i]
-        up = g + kink if at >= 0 else g - kink
-        down = g + kink if at > 0 else g - kink
-        if at < hi[i]:
-            least = minimum(least, up)
-        if at > lo[i]:
-            most = maximum(most, down)
-        if lo[i] < at < hi[i] and up == down:
-            total += up
-            free += 1
-        r = -g - intercept
-        over = maximum(r - kink, 0.0) + minimum(r + kink, 0.0)
-        cost = kink * abs(at)
-        gap += maximum(maximum(hi[i] * over, lo[i] * over) + cost - at * r, 0.0)
-        dual += at * (p[i] - 0.5 * f[i]) - cost
+    for start in range(0, b.size, PART):
+        some = 0.0
+        half = 0.0
+        for i in range(start, min(start + PART, b.size)):
+            at = b[i]
+            kink = l1[i]
+            g = f[i] - p[i]
+            up = g + kink if at >= 0 else g - kink
+            down = g + kink if at > 0 else g - kink
+            if at < hi[i] and up < least:
+                least = up
+            if at > lo[i] and down > most:
+                most = down
+            if lo[i] < at < hi[i] and up == down:
+                total += up
+                free += 1
+            r = -g - intercept
+            cost = kink * abs(at)
+            loss = hi[i] * (r - kink) if r > kink else (lo[i] * (r + kink) if r < -kink else 0.0)
+            some += abs(loss + cost - at * r)
+            half += at * (p[i] - 0.5 * f[i]) - cost
+        gap += some
+        dual += half
     return gap, dual, most - least, total / free
 
 
@@ -65,11 +70,10 @@ def newton(K: Array, g: Array, b: Array, lo: Array, hi: Array, l1: Array, free: 
         for j in range(size):
             system[k, j] = K[i, free[j]] + shift
     for k in range(size):
-        pivot = system[k, k]
-        if not pivot > SINGULAR * shift:
+        if not system[k, k] > SINGULAR * shift:
             return -1
         for i in range(size):
-            weight = system[i, k] / pivot
+            weight = system[i, k] / system[k, k]
             if i != k:
                 for j in range(k, size + 2):
                     system[i, j] -= weight * system[k, j]
@@ -93,6 +97,6 @@ def newton(K: Array, g: Array, b: Array, lo: Array, hi: Array, l1: Array, free: 
         system[k, size] = end
     for k in range(size):
         i = free[k]
-        moved = minimum(maximum(b[i] + length * system[k, k], lo[i]), hi[i])
+        moved = min(max(b[i] + length * system[k, k], lo[i]), hi[i])
         b[i] = system[k, size] if k == first else moved
     return 1 if first >= 0 else 0
