@@ -29,10 +29,6 @@ FITS = {
     "SVC, 12,000 x 30": (bt.SVC(C=30), data(12_000, 30)),
     "SVC, 10 classes, 10,000 x 30": (bt.SVC(C=30), data(10_000, 30, 10)),
     "SVR, 5,000 x 30": (bt.SVR(C=10, epsilon=0.01), data(5_000, 30)),
-    "LinearSVC sgd, 100,000 x 50": (bt.LinearSVC(solver="sgd", tol=1e-9, max_iter=100, random_state=0),
-                                    data(100_000, 50)),
-    "AdvSVM dsg, 20,000 x 30": (bt.AdvSVM(solver="dsg", eps=1e-3, gamma=0.01, n_passes=2, random_state=0),
-                                data(20_000, 30)),
 }
 
 

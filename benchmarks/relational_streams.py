@@ -22,16 +22,15 @@ import numpy as np
 from relational import frames, in_postgres, in_spark, joins
 
 from buttress.relational import Join, RelationalLinearSVC, Table, explain
-from buttress.relational.counting.grid import GridOracle
-from buttress.relational.counting.margins import FIRST_BINS, HINGE_WIDTHS, hinge
+from buttress.relational.counting.grid import grid_oracle
+from buttress.relational.counting.margins import FIRST_BINS, hinge
 from buttress.relational.plan.prepare import prepare
 from buttress.relational.sources.databases import one_snapshot
 from buttress.relational.sources.dialects import POSTGRES, SPARK
 from buttress.relational.sql.listing import FINER, rows_by_bin
-from buttress.relational.sql.meeting import meeting_pass, window_around
 from buttress.relational.sql.oracle import SqlOracle
-from buttress.relational.sql.text import counting_pass, ranges, rounded_shares
-from buttress.relational.stream import build
+from buttress.relational.sql.text import counting_pass, ranges
+from buttress.relational.stream.build import streamed
 
 TURNS = 5
 
@@ -44,8 +43,8 @@ def speed(rows, engines, bins, streams):
     """A pass over chains and stars, 10 and 100 rows a key: streamed, and of three tables as SQL, over in process."""
     for shape, fan, m in CASES:
         join = joins(shape, frames(shape, rows, fan, m))
-        here = GridOracle(prepare(join))
-        beta = np.random.default_rng(1).normal(size=here.plan.width)
+        here = grid_oracle(prepare(join))
+        beta = np.random.default_rng(1).normal(size=here.width)
         seen = here(beta, hinge(), bins)
         best = least(lambda here=here, beta=beta: here(beta, hinge(), bins))
         print(f"  {shape} of {m}, {rows:.0e} rows, {fan} rows a key, {bins} bins: here {best:.3f} s CPU", flush=True)
@@ -57,41 +56,36 @@ def speed(rows, engines, bins, streams):
                 began = time.perf_counter()
                 sql = SqlOracle(there)
                 prepared = time.perf_counter() - began
-                for kept, what in ((build.KEPT_SHARE, "rows kept"), (0.0, "rows in files"))[: 2 * streams]:
-                    build.KEPT_SHARE, before = kept, build.KEPT_SHARE
+                if streams:
                     began = time.perf_counter()
-                    streamed = build.streamed(sql, 4000, 0)
+                    rows_of = streamed(sql, 4000, 0)
                     read = time.perf_counter() - began
-                    build.KEPT_SHARE = before
-                    found = streamed(beta, hinge(), bins)
+                    found = rows_of(beta, hinge(), bins)
                     assert abs(found.lower - seen.lower) <= found.upper - found.lower + seen.upper - seen.lower
-                    took = least(lambda streamed=streamed, beta=beta: streamed(beta, hinge(), bins))
-                    print(f"    {name}, streamed, {what}: {took / best:.1f} times; once {prepared:.1f} s to plan, "
+                    took = least(lambda rows_of=rows_of, beta=beta: rows_of(beta, hinge(), bins))
+                    print(f"    {name}, streamed: {took / best:.1f} times; once {prepared:.1f} s to plan, "
                           f"{read:.1f} s to read", flush=True)
                 if m <= SQL_TABLES:
                     as_sql(sql, name, beta, bins, best)
 
 
 def as_sql(sql, name, beta, bins, best):
-    """A pass as SQL: of a hinge, whose bins near margin 1 are told apart; of a logistic loss; the range of scores."""
-    parts, offset = sql._shares(beta)
+    """A pass as SQL, the same over no rows, and the range of scores."""
+    parts = sql._shares(beta)
     step = sql._step(beta, bins)
-    error = rounded_shares(sql.tree) * step / 2
-    near = meeting_pass(sql.tree, parts, offset, step, window_around(max(error, *HINGE_WIDTHS), step))
-    whole = counting_pass(sql.tree, parts, offset, step)
     none = f"WHERE {sql.dialect.random} < -1"
     empty = replace(sql.tree, nodes=[replace(node, item=f"(SELECT * FROM {node.item} q {none})")
                                      for node in sql.tree.nodes])
-    nothing = meeting_pass(empty, parts, offset, step, window_around(max(error, *HINGE_WIDTHS), step))
     pid = server_of(sql)
-    for what, statement in (("a hinge", near), ("the same over no rows", nothing),
-                            ("the range of scores", ranges(sql.tree, parts)), ("a logistic loss", whole)):
+    for what, statement in (("a pass", counting_pass(sql.tree, parts, step)),
+                            ("the same over no rows", counting_pass(empty, parts, step)),
+                            ("the range of scores", ranges(sql.tree, parts))):
         took = least(lambda statement=statement: sql._select(statement), 2, pid)
         print(f"    {name}, as SQL, {what}: {took:.2f} s, {took / best:.1f} times", flush=True)
 
 
 def one_by_one(rows, engines):
-    """A hinge's pass over the rows of joins of low fan-out one by one, against going up the tree."""
+    """A pass over the rows of joins of low fan-out one by one, against going up the tree."""
     for shape in ("chain", "star"):
         for fan in (1, 2, 5, 10):
             for name, place in (("DuckDB", in_duckdb), ("PostgreSQL", in_postgres), ("Spark", in_spark)):
@@ -102,10 +96,9 @@ def one_by_one(rows, engines):
                     sql = SqlOracle(there)
                     shares = sql._shares(np.random.default_rng(1).normal(size=sql.plan.width))
                     took = []
-                    for select, bins in ((meeting_pass, FIRST_BINS), (rows_by_bin, FINER * FIRST_BINS)):
+                    for select, bins in ((counting_pass, FIRST_BINS), (rows_by_bin, FINER * FIRST_BINS)):
                         step = sql._step(np.random.default_rng(1).normal(size=sql.plan.width), bins)
-                        near = window_around(max(*HINGE_WIDTHS, rounded_shares(sql.tree) * step / 2), step)
-                        statement = select(sql.tree, *shares, step, near)
+                        statement = select(sql.tree, shares, step)
                         took.append(least(lambda s=statement, sql=sql: sql._select(s), 2, server_of(sql)))
                 print(f"  {name}, {shape} of 3, {fan} rows a key, {sql.plan.n_rows / sql._base_rows:.1f} rows of the "
                       f"join a row: {took[0]:.2f} s up the tree, {took[1]:.2f} s one by one", flush=True)

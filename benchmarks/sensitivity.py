@@ -27,7 +27,7 @@ from buttress._rows import COPIES, SAMPLES, near_copies
 from buttress._tuned import changed
 from buttress.certainty.intervals import INTERVALS
 from buttress.robust.cells import deviating_cells
-from buttress.robust.tuning import DESIGN, ENTRIES, LINEAR, MISLEADING, MIXTURE, RELABEL, SEARCH
+from buttress.robust.tuning import DESIGN, ENTRIES, MIXTURE, RELABEL
 from buttress.solvers.contamination.tuning import (
     CONFUSION,
     GUARD,
@@ -159,14 +159,14 @@ def copies():
 
 FAMILIES = {"Samples": (SAMPLES, ("landmarks", "linear", "many labels")), "Copies": (COPIES, ("copies",)),
             "Designs": (DESIGN, ("kernel", "landmarks", "labels")),
-            "Search": (SEARCH, ("kernel",)), "Mixtures": (MIXTURE, ("kernel", "landmarks")),
-            "LinearFits": (LINEAR, ("linear",)), "Relabelling": (RELABEL, ("labels", "many labels")),
+            "Mixtures": (MIXTURE, ("kernel", "landmarks")),
+            "Relabelling": (RELABEL, ("labels", "many labels")),
             "Trimming": (TRIMMING, ("kernel", "linear")), "Residuals": (RESIDUALS, ("kernel", "linear", "landmarks")),
             "Guard": (GUARD, ("kernel", "linear")), "Labels": (LABELS, ("labels", "many labels")),
             "NoisyLabels": (NOISY_LABELS, ("many labels",)),
             "Directions": (CONFUSION, ("directions",)), "Entries": (ENTRIES, ("entries",)),
             "Shares": (SHARES, ("shares",)),
-            "Intervals": (INTERVALS, ("intervals",)), "Misleading": (MISLEADING, ("kernel", "linear")),
+            "Intervals": (INTERVALS, ("intervals",)),
             "Leverages": (LEVERAGES, ("landmarks", "many labels")),
             "Rounding": (ROUNDING_OF_RIDGE, ("kernel", "labels"))}
 

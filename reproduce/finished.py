@@ -5,8 +5,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from buttress.checkpoints.digest import digest
-from buttress.checkpoints.fingerprint import environment
+from buttress.checkpoints.fingerprint import digest, environment
 from buttress.checkpoints.folder import Folder
 
 PART = "part-"  # how the names of files begin

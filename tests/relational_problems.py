@@ -90,12 +90,12 @@ def design(join, plan, rows):
     blocks, weight = [], np.ones(len(rows))
     for i, (table, data) in enumerate(zip(join.tables, plan.tables)):
         scale = iter(data.scale)
-        for column, categories in data.features:
-            values = rows[f"{table.name}.{column}"]
-            if categories is None:
+        for feature in data.features:
+            values = rows[f"{table.name}.{feature.name}"]
+            if feature.categories is None:
                 blocks.append(values.astype(object).fillna(0).to_numpy(float) / next(scale))
             else:
-                blocks += [(values == category).to_numpy(float) / next(scale) for category in categories]
+                blocks += [(values == category).to_numpy(float) / next(scale) for category in feature.categories]
         if i == join.root and data.X.shape[1] > len(data.names):
             blocks.append(np.ones(len(rows)))
         if table.weights:

@@ -30,8 +30,8 @@ def test_objective_is_the_worst_case_and_no_neighbour_is_lower(attacked_class, s
     model = AdversarialLinearSVC(C=0.5, C_f=share, attacked_class=attacked_class, tol=1e-9).fit(X, codes)
     w, b = model.coef_[0], model.intercept_[0]
     best = objective(X, y, w, b, 0.5, share, both)
-    assert model.primal_objective_[0] == pytest.approx(best, rel=1e-9)
-    assert -1e-12 * best <= model.dual_gap_[0] <= 1e-9 * best
+    assert model.primal_objective_ == pytest.approx(best, rel=1e-9)
+    assert -1e-12 * best <= model.dual_gap_ <= 1e-9 * best
     for size in (1e-3, 1e-1):
         for move in size * points(100, 9, seed=1):
             assert objective(X, y, w + move[:8], b + move[8], 0.5, share, both) >= best * (1 - 1e-9)
@@ -66,7 +66,7 @@ def test_solution_is_that_of_the_full_program(attacked_class):
                       bounds=bounds, constraints=[{"type": "ineq", "fun": hinge}, {"type": "eq", "fun": split}],
                       options={"maxiter": 500, "ftol": 1e-13})
     model = AdversarialLinearSVC(C=C, C_f=share, attacked_class=attacked_class, tol=1e-9).fit(X, codes)
-    assert model.primal_objective_[0] == pytest.approx(theirs.fun, rel=1e-6)
+    assert model.primal_objective_ == pytest.approx(theirs.fun, rel=1e-6)
     np.testing.assert_allclose(model.coef_[0], theirs.x[:d], atol=1e-4)
 
 
@@ -83,7 +83,7 @@ def test_solution_is_that_of_a_conic_solver(C, share):
     problem = cp.Problem(cp.Minimize(0.5 * cp.sum_squares(w) + C * loss))
     problem.solve(solver=cp.CLARABEL)
     model = AdversarialLinearSVC(C=C, C_f=share, tol=1e-8).fit(X, codes)
-    assert model.primal_objective_[0] == pytest.approx(problem.value, rel=1e-5)
+    assert model.primal_objective_ == pytest.approx(problem.value, rel=1e-5)
     np.testing.assert_allclose(model.coef_[0], w.value, atol=1e-3 * np.abs(w.value).max())
 
 
@@ -92,7 +92,7 @@ def test_no_share_is_the_plain_linear_machine():
     plain = SVC(kernel="linear", C=0.3, tol=1e-6).fit(X, y)
     ours = AdversarialLinearSVC(C=0.3, C_f=0.0, tol=1e-9).fit(X, y)
     np.testing.assert_allclose(ours.decision_function(X), plain.decision_function(X), atol=1e-3)
-    assert ours.primal_objective_[0] == pytest.approx(plain.primal_objective_, rel=1e-5)
+    assert ours.primal_objective_ == pytest.approx(plain.primal_objective_, rel=1e-5)
 
 
 def test_share_buys_accuracy_against_free_range_attackers():
@@ -122,7 +122,7 @@ def test_bounds_widen_the_attack_and_must_hold_the_rows():
     same = AdversarialLinearSVC(C_f=0.02, attacked_class="both", bounds=(X.min(axis=0), X.max(axis=0))).fit(X, y)
     wide = AdversarialLinearSVC(C_f=0.02, attacked_class="both", bounds=(-50, 50)).fit(X, y)
     np.testing.assert_array_equal(narrow.coef_, same.coef_)
-    assert wide.primal_objective_[0] > narrow.primal_objective_[0]
+    assert wide.primal_objective_ > narrow.primal_objective_
     with pytest.raises(ValueError, match="bounds exclude the data: row"):
         AdversarialLinearSVC(bounds=(0, 1)).fit(X, y)
 
@@ -207,5 +207,5 @@ def test_one_row_far_beyond_all_others_is_refused_with_the_remedy_or_fitted(mode
             raise
     assert np.isfinite(model.coef_).all()
     constant = 2 * min((y == 0).sum(), (y == 1).sum())  # the objective of w = 0 with the best intercept
-    assert model.primal_objective_[0] - model.dual_gap_[0] <= constant * (1 + 1e-9)
-    assert model.dual_gap_[0] >= 0
+    assert model.primal_objective_ - model.dual_gap_ <= constant * (1 + 1e-9)
+    assert model.dual_gap_ >= 0

@@ -226,4 +226,4 @@ def test_the_exact_path_keeps_to_its_time_and_its_certificate_holds(eps):
     with pytest.warns(NotConvergedWarning):
         model = machine.fit(X, y)
     assert np.isfinite(model.decision_function(X)).all()
-    assert (model.dual_gap_ >= 0).all()
+    assert np.all(model.dual_gap_ >= 0)

@@ -70,11 +70,11 @@ def test_the_parameters_that_there_are_move(estimator, names):
     assert set(tried[0].parameters) == names
 
 
-def test_the_chooser_tunes_its_candidates(tmp_path):
+def test_the_chooser_tunes_its_candidates():
     X, y = moons(60, noise=0.1)
     options = {"eps": 0.2, "random_state": 0}
     candidates = [CertifiedSVC(max_iter=20, n_landmarks=20), AdversarialSVC(max_iter=20, n_landmarks=20)]
-    tuned = AdversarialClassifier(candidates, tune="attacked", checkpoint=str(tmp_path), **options).fit(X, y)
+    tuned = AdversarialClassifier(candidates, tune="attacked", **options).fit(X, y)
     assert set(tuned.tuned_params_) == {"C", "gamma"}
     same = clone(candidates[tuned.chosen_ == "AdversarialSVC"]).set_params(**options, **tuned.tuned_params_).fit(X, y)
     np.testing.assert_array_equal(tuned.decision_function(X), same.decision_function(X))

@@ -30,9 +30,9 @@ def test_solution_is_that_of_a_conic_solver(norm, C, eps):
     problem = cp.Problem(cp.Minimize(0.5 * cp.sum_squares(w) + C * cp.sum(hinge)))
     problem.solve(solver=cp.CLARABEL)
     model = AdversarialLinearSVC(attack="ball", norm=norm, C=C, eps=eps, tol=1e-8).fit(X, codes)
-    assert model.primal_objective_[0] == pytest.approx(problem.value, rel=1e-6)
+    assert model.primal_objective_ == pytest.approx(problem.value, rel=1e-6)
     np.testing.assert_allclose(model.coef_[0], w.value, atol=1e-3 * np.abs(w.value).max())
-    np.testing.assert_allclose(model.primal_objective_[0],
+    np.testing.assert_allclose(model.primal_objective_,
                                objective(X, y, model.coef_[0], model.intercept_[0], C, eps, norm), rtol=1e-9)
 
 
@@ -41,8 +41,8 @@ def test_gap_is_at_most_tol_and_no_neighbour_is_lower(norm):
     X, codes = noisy(120)
     y = 2.0 * codes - 1
     model = AdversarialLinearSVC(attack="ball", norm=norm, C=0.5, eps=0.2, tol=1e-9).fit(X, codes)
-    w, b, best = model.coef_[0], model.intercept_[0], model.primal_objective_[0]
-    assert -1e-12 * best <= model.dual_gap_[0] <= 1e-9 * best
+    w, b, best = model.coef_[0], model.intercept_[0], model.primal_objective_
+    assert -1e-12 * best <= model.dual_gap_ <= 1e-9 * best
     for size in (1e-3, 1e-1):
         for move in size * points(100, 9, seed=1):
             assert objective(X, y, w + move[:8], b + move[8], 0.5, 0.2, norm) >= best * (1 - 1e-9)
@@ -62,7 +62,7 @@ def test_a_ball_that_covers_the_data_leaves_the_constant(norm):
     X, y = noisy(60)
     model = AdversarialLinearSVC(attack="ball", norm=norm, eps=100.0, tol=1e-8).fit(X, y)
     assert np.abs(model.coef_).max() < 1e-6
-    assert model.primal_objective_[0] == pytest.approx(2 * min(np.bincount(y)), rel=1e-6)
+    assert model.primal_objective_ == pytest.approx(2 * min(np.bincount(y)), rel=1e-6)
 
 
 @pytest.mark.parametrize("norm", ["linf", "l2"])

@@ -28,11 +28,9 @@ from buttress import (
 )
 from buttress.datasets import contaminate
 from buttress.kernels import RBF
-from buttress.robust.sever import gram_times
-from buttress.solvers.contamination.crr import column_basis, crr
-from buttress.solvers.contamination.sever import scores
-from buttress.solvers.contamination.stir import stir
-from buttress.solvers.contamination.trimmed_likelihood import FAMILIES, trimmed_likelihood
+from buttress.robust.published.gradients import gram_times, scores
+from buttress.robust.published.likelihood import FAMILIES, trimmed_likelihood
+from buttress.robust.published.linear import column_basis, crr, stir
 
 from problems import breast_cancer, iris, moons, points
 
@@ -76,10 +74,11 @@ def test_sever_takes_the_kernel_of_its_estimator():
     np.testing.assert_array_equal(own.inlier_mask_, given.inlier_mask_)
 
 
-@pytest.mark.parametrize("rule", ["share", "random"])
-def test_sever_drops_the_corrupt_rows(rule):
+@pytest.mark.parametrize("tolerance", [None, 4.0])
+def test_sever_drops_the_corrupt_rows(tolerance):
     X, y, corrupt, w = line()
-    model = SeverRegressor(Ridge(), kernel="linear", rule=rule, n_rounds=20 if rule == "random" else 4, random_state=0)
+    model = SeverRegressor(Ridge(), kernel="linear", tolerance=tolerance, n_rounds=20 if tolerance else 4,
+                           random_state=0)
     model.fit(X, y)
     assert model.inlier_mask_[corrupt].mean() < 0.1
     assert np.linalg.norm(model.estimator_.coef_ - w) < 0.2 * np.linalg.norm(Ridge().fit(X, y).coef_ - w)
@@ -87,7 +86,7 @@ def test_sever_drops_the_corrupt_rows(rule):
 
 def test_the_random_rule_leaves_clean_rows_nearly_alone():
     X, y, _, _ = line(rate=0.0)
-    model = SeverRegressor(Ridge(), kernel="linear", rule="random", random_state=0).fit(X, y)
+    model = SeverRegressor(Ridge(), kernel="linear", tolerance=4.0, random_state=0).fit(X, y)
     assert model.inlier_mask_.mean() > 0.9
 
 
@@ -104,8 +103,8 @@ def test_sever_classifier_keeps_every_class_and_names_a_lost_one():
 
 
 def test_sever_goes_over_features_beyond_the_exact_rows(monkeypatch):
-    monkeypatch.setattr("buttress.robust.sever.GRAM_ROWS", 300)
-    monkeypatch.setattr("buttress.robust.sever.AUTO_LANDMARKS", 200)
+    monkeypatch.setattr("buttress.robust.published.gradients.GRAM_ROWS", 300)
+    monkeypatch.setattr("buttress.robust.published.gradients.AUTO_LANDMARKS", 200)
     X = points(400, 2)
     v = points(400, 1, seed=1)
     exact = RBF(0.5)(X, X) @ v
@@ -169,10 +168,10 @@ def test_trimmed_likelihood_never_rises(family, radius):
     t = X @ [0.5, -0.3, 0.2]
     y = {"normal": t + rng.normal(size=80), "poisson": rng.poisson(np.exp(t)).astype(float),
          "binomial": (rng.uniform(size=80) < 1 / (1 + np.exp(-t))).astype(float)}[family]
-    steps = trimmed_likelihood(X, y, FAMILIES[family], np.arange(80), 75, radius)
+    steps = trimmed_likelihood(X, y, FAMILIES[family], np.ones(80, dtype=bool), 75, radius)
     states = [step for _, step in zip(range(20), steps, strict=False)]
     assert np.diff([step.objective for step in states]).max() <= 1e-6
-    assert states[-1].change == 0
+    assert states[-1].done
     beta, kept = states[-1].state
     assert np.linalg.norm(beta) <= radius * (1 + 1e-9)
     # an independent minimiser of the likelihood of the kept rows in the ball
@@ -215,7 +214,8 @@ def test_half_of_the_rows_corrupt_is_refused_with_the_reason(estimator):
 @pytest.mark.parametrize(
     ("estimator", "message"),
     [
-        (SeverRegressor(rule="quantile"), "rule must be one of 'share', 'random'"),
+        (SeverRegressor(share=0.1, tolerance=4.0), "Give one of them"),
+        (SeverRegressor(tolerance=0.5), r"tolerance must be in \[1, inf\)"),
         (SeverRegressor(n_rounds=0), "n_rounds must be a whole number"),
         (SeverRegressor(kernel="precomputed"), "takes no Gram matrix"),
         (SeverRegressor(share=1.0), r"share must be in \[0, 1\)"),

@@ -209,7 +209,7 @@ def test_each_class_keeps_its_share():
     targets = 2.0 * np.eye(2)[codes] - 1
     steps = concentrate_classes(GramRidge(K[:13, :13]), targets, codes, margin, alpha=1.0, kept=0.6)
     for step, _ in zip(steps, range(5), strict=False):
-        kept, scores = step.state
+        scores, kept = step.state
         assert kept[:10].sum() == 6
         assert kept[10:].sum() == 2
         assert label_margins(scores, codes).shape == (13,)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from sklearn.linear_model import LogisticRegression
 
 from buttress import SVC
-from buttress.attacks.radii import Fallen
+from buttress.attacks.scoring import Fallen
 from buttress.audit.measuring.course import as_is_and_attacked
 from buttress.audit.measuring.curves import eps_curve
 from buttress.audit.measuring.study import Study

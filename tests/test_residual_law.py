@@ -11,7 +11,7 @@ from scipy.integrate import quad
 
 from buttress import RobustKernelRegressor, RobustLinearRegressor
 from buttress._tuned import changed
-from buttress.robust.misleading import what_they_share
+from buttress.robust.judged import what_they_share
 from buttress.solvers.contamination.residual_law import Law, Limits, em_rounds, explain, first_law, levels
 from buttress.solvers.contamination.tuning import GUARD
 from buttress.solvers.ridge.leave_one_out import Fit

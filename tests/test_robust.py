@@ -151,7 +151,7 @@ def test_the_papers_nesterov_is_its_momentum():
     X, y = points(40), np.random.default_rng(0).normal(size=40)
     K, rate, mu = RBF(0.5)(X, X), 0.02, 0.9
     steps = descent(Dual(K, np.full(40, 1 / 40)), y, Squared(), Subquantile(0.7), ridge=0.0, start=np.zeros(40),
-                    sample_weight=np.ones(40), acceleration="polyak", momentum=mu, step=rate)
+                    sample_weight=np.ones(40), acceleration=mu, step=rate)
     w, w_last = np.zeros(40), np.zeros(40)
     v, b = np.zeros(40), np.zeros(40)
 
@@ -175,7 +175,7 @@ def test_all_steps_and_spaces_reach_the_same_ridge_regression():
     expected = Ridge(alpha=0.5, fit_intercept=False).fit(X, y).predict(X)
     options = {"alpha": 0.5, "risk": Mean(), "fit_intercept": False, "tol": 1e-9, "max_iter": 20000}
     for step in ("spectral", "paper", "preconditioned"):
-        for acceleration in (None, "polyak", "nesterov"):
+        for acceleration in (None, 0.9, "nesterov"):
             primal = KernelRegressor(kernel="linear", step=step, acceleration=acceleration, **options).fit(X, y)
             np.testing.assert_allclose(primal.predict(X), expected, atol=1e-6, err_msg=f"{step} {acceleration}")
             dual = KernelRegressor(kernel="precomputed", step=step, acceleration=acceleration, **options)
@@ -199,7 +199,7 @@ def test_as_many_landmarks_as_rows_are_exact():
     np.testing.assert_array_equal(features.inlier_mask_, exact.inlier_mask_)
 
 
-@pytest.mark.parametrize("acceleration", [None, "polyak", "nesterov"])
+@pytest.mark.parametrize("acceleration", [None, 0.9, "nesterov"])
 def test_the_ball_holds_and_binds(acceleration):
     X, y, _ = waves()
     K = RBF(1.0)(X, X)
@@ -242,7 +242,7 @@ def test_tilted_risk_sets_aside_the_corrupt_rows():
     ("parameters", "message"),
     [
         ({"acceleration": "nestorov"}, "acceleration must be one of .* Did you mean 'nesterov'"),
-        ({"momentum": 1.0}, r"momentum must be in \[0, 1\)"),
+        ({"acceleration": 1.0}, r"acceleration must be in \[0, 1\)"),
         ({"step": "fast"}, "step must be one of 'spectral', 'paper', 'preconditioned'"),
         ({"step": -0.1}, r"step must be in \(0, inf\)"),
         ({"radius": 0}, r"radius must be in \(0, inf\)"),

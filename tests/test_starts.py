@@ -7,8 +7,8 @@ from sklearn.svm import SVC as SKLearnSVC
 
 from buttress import SVC, attacks
 from buttress.attacks.ball import Ball
+from buttress.attacks.gradient import starts_at_others
 from buttress.attacks.problem import pose
-from buttress.attacks.starts import starts_at_others
 
 from problems import breast_cancer, iris, moons
 

@@ -13,7 +13,7 @@ from sklearn.preprocessing import OneHotEncoder
 from sklearn.tree import DecisionTreeClassifier
 
 from buttress import attacks
-from buttress.attacks.cells import WorstCells
+from buttress.attacks.swaps import WorstCells
 
 
 def table(n=40):

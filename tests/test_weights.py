@@ -11,7 +11,7 @@ from sklearn.base import is_classifier
 
 import buttress
 from buttress import STIR, AdversarialLinearSVC
-from buttress.solvers.contamination.stir import weighted_median
+from buttress._weights import weighted_median
 
 from problems import moons
 

@@ -15,10 +15,12 @@ from reproduce.subquantile.protocol import Problem, problem, trial
 
 Curve = dict[str, Any]
 RATES = (0.1, 0.2, 0.3, 0.4)
-SCHEMES = {"plain": None, "Polyak (60)-(61)": "polyak", "Nesterov": "nesterov"}
+SCHEMES = {"plain": None, "Polyak (60)-(61)": 0.9, "Nesterov": "nesterov"}
 
 
-def trace(source: Problem, rate: float, seed: int, iterations: int, acceleration: str | None) -> tuple[Array, Array]:
+def trace(
+    source: Problem, rate: float, seed: int, iterations: int, acceleration: str | float | None
+) -> tuple[Array, Array]:
     """Return test RMSE and the share of the kept rows that are corrupt at each iteration, RBF kernel, paper's step."""
     t = trial(source, rate, "label", seed)
     n = len(t.y)
@@ -37,7 +39,7 @@ def trace(source: Problem, rate: float, seed: int, iterations: int, acceleration
     return np.array(errors), np.array(left)
 
 
-def mean_trace(source: Problem, rate: float, trials: int, iterations: int, acceleration: str | None) -> Curve:
+def mean_trace(source: Problem, rate: float, trials: int, iterations: int, acceleration: str | float | None) -> Curve:
     runs = [trace(source, rate, seed, iterations, acceleration) for seed in range(trials)]
     errors, left = (np.mean([run[part] for run in runs], axis=0) for part in (0, 1))
     return {"rmse": errors.tolist(), "corrupt_share": left.tolist()}

@@ -269,6 +269,12 @@ def check_attributes(thing: object, declared: Iterable[Attribute], lengths: Leng
                                  f"{entry.expected(lengths)}.")
 
 
+def one_or_each(values: Iterable[float]) -> Any:
+    """Return what fits state of their problems: a number for one problem, else an array with one a problem."""
+    found = np.array(list(values), dtype=np.float64)
+    return float(found[0]) if len(found) == 1 else found
+
+
 def leaves(value: object) -> Iterator[object]:
     """Yield what lists and tuples of any depth hold."""
     if isinstance(value, list | tuple):

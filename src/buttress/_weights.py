@@ -9,6 +9,8 @@ from sklearn.utils.validation import _check_sample_weight
 from buttress._checks import Array, check_number, check_values
 from buttress._types import Labels, Rows, VectorLike
 
+ROUNDING = 1e-12  # of a sum of weights
+
 
 def check_weights(sample_weight: VectorLike | None, X: Array) -> Array:
     """Return non-negative float64 weights of shape (n,), ones when None; at least one is positive."""
@@ -44,3 +46,12 @@ def class_weights(
     for label, value in zip(classes.tolist(), weights, strict=True):
         check_number(f"class_weight of class {label!r}", float(value), 0)
     return weights
+
+
+def weighted_median(values: Array, weight: Array) -> float:
+    """Return the median of values (n,), each as often as its weight says; between two middle ones their mean."""
+    order = np.argsort(values, kind="stable")
+    reach = np.cumsum(weight[order])
+    half = reach[-1] / 2
+    low, high = np.searchsorted(reach, [half * (1 - ROUNDING), half * (1 + ROUNDING)])
+    return float(values[order[low]] + values[order[high]]) / 2

@@ -27,7 +27,7 @@ from buttress._checks import (
 )
 from buttress._documented import LINEAR, advises
 from buttress._rows import equal_rows
-from buttress._state import Attribute, State
+from buttress._state import Attribute, State, one_or_each
 from buttress._types import DenseOrSparse, Mask, MatrixLike
 from buttress._weights import check_weights, class_weights
 from buttress.certainty.calibration import HeldOut
@@ -268,7 +268,7 @@ class LinearSVC(Probabilities, CallbackSupportMixin, ClassifierMixin, BaseEstima
         primal = np.array([fit.primal for fit in fits])
         dual = np.array([fit.dual for fit in fits])
         for name, values in (("primal_objective_", primal), ("dual_objective_", dual), ("dual_gap_", primal - dual)):
-            setattr(self, name, float(values[0]) if len(fits) == 1 else values)
+            setattr(self, name, one_or_each(values))
         self.converged_ = all(fit.outcome.converged for fit in fits)
         self.n_iter_ = max(fit.outcome.n_iter for fit in fits)
         self.history_ = fits[-1].outcome.history

@@ -24,8 +24,8 @@ from sklearn.base import BaseEstimator
 
 from buttress._checks import Array, check_number
 from buttress._state import Attribute, State
+from buttress._weights import ROUNDING
 
-SHARE_ROUNDING = 1e-12  # of a sum of shares
 TIED = 1e-9  # two losses count as equal if they differ by at most this share
 # the root search of the soft cut: error in units of the smoothing, relative error, and most steps
 CUT_TOL = 1e-12
@@ -114,7 +114,7 @@ class Subquantile(Risk):
             return soft / soft.sum()
         order = np.argsort(losses)
         reach = np.cumsum(share[order])
-        boundary = losses[order[min(int(np.searchsorted(reach, self.kept - SHARE_ROUNDING)), len(order) - 1)]]
+        boundary = losses[order[min(int(np.searchsorted(reach, self.kept - ROUNDING)), len(order) - 1)]]
         tied = np.abs(losses - boundary) <= TIED * np.abs(boundary)
         kept = np.where((losses < boundary) & ~tied, share, 0.0)
         kept[tied] = share[tied] * (self.kept - kept.sum()) / share[tied].sum()

@@ -9,7 +9,7 @@ import pytest
 from scipy.optimize import linprog
 
 from buttress.relational import Join, JoinSampler, RelationalLinearSVC, Table, evaluate, explain
-from buttress.relational.counting.grid import GridOracle
+from buttress.relational.counting.grid import grid_oracle
 from buttress.relational.counting.margins import hinge
 from buttress.relational.plan.hypertree import decompose, width
 from buttress.relational.plan.leapfrog import join_keys
@@ -195,7 +195,7 @@ def test_databases_count_a_cyclic_join_by_the_same_bags(edges):
     for table, frame in zip(join.tables, frames):
         table.source = pd.concat([frame, frame.iloc[:1]])  # keys repeat, so that no table joins a bag of this process
     plan = prepare(join)
-    here, there = GridOracle(plan, fold=False), SqlOracle(join)
+    here, there = grid_oracle(plan, fold=False), SqlOracle(join)
     assert there.plan.n_rows == plan.n_rows
     beta = np.random.default_rng(0).normal(size=plan.width)
     mine, theirs = here.at_step(beta, hinge(0.1), 0.0371), there.at_step(beta, hinge(0.1), 0.0371)

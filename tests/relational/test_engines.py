@@ -14,7 +14,7 @@ from relational_storage import in_database, store
 
 from buttress.relational import Join, RelationalLinearSVC, SourceLostError, Table
 from buttress.relational.command import connect, explain_file, fit_file, read_join, summary
-from buttress.relational.counting.grid import GridOracle
+from buttress.relational.counting.grid import grid_oracle
 from buttress.relational.counting.margins import hinge, logistic
 from buttress.relational.plan.prepare import prepare
 from buttress.relational.sources.databases import select
@@ -30,7 +30,7 @@ HOSTILE = ['select', 'order', 'a"b', "it's", "x; DROP TABLE t0; --", "naïve", "
 def check_parity(join, there, losses=BOTH):
     """One pass of SQL equals the grid in this process to 1e-12, and so do names, scales and counts."""
     plan, sql = prepare(join), SqlOracle(there)
-    grid = GridOracle(plan, fold=False)
+    grid = grid_oracle(plan, fold=False)
     assert sql.plan.n_rows == plan.n_rows
     assert sql.total == pytest.approx(grid.total, rel=1e-12)
     for mine, theirs in zip(plan.tables, sql.plan.tables):

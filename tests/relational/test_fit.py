@@ -14,7 +14,7 @@ from sklearn.svm import LinearSVC
 
 from buttress import NotConvergedWarning, load, save
 from buttress.relational import Join, JoinSampler, RelationalLinearSVC, Table, cross_validate
-from buttress.relational.counting.grid import GridOracle
+from buttress.relational.counting.grid import grid_oracle
 from buttress.relational.counting.margins import hinge, margin_loss
 from buttress.relational.counting.rank_oracle import RankOracle
 from buttress.relational.counting.schedule import gather_gradient
@@ -306,7 +306,7 @@ def test_the_ridge_counts_twice_alpha_beta():
     join = joined(1)
     plan, rows = prepare(join), materialise(join)
     X, y, weight = design(join, plan, rows)
-    alpha, oracle = 0.05, GridOracle(plan)
+    alpha, oracle = 0.05, grid_oracle(plan)
     loss = margin_loss("logistic")
     beta = np.random.default_rng(0).normal(size=plan.width)
     gradient = 2 * alpha * beta - oracle(beta, loss, 1 << 18).b
@@ -347,7 +347,7 @@ def test_theorem_15_bounds_the_regret_of_projected_descent(sharp):
     plan, rows = prepare(join), materialise(join)
     X, y, weight = design(join, plan, rows)
     alpha, T, d = 0.05, 80, plan.width
-    oracle = GridOracle(plan, rows=None)
+    oracle = grid_oracle(plan, rows=None)
     best = minimize(lambda b: objective(X, y, weight, b, alpha), np.zeros(d), method="Powell").x
     from buttress.solvers.gradient.projected import projected_descent
 
@@ -374,7 +374,7 @@ def test_the_averaged_iterate_stops_by_theorem_1s_rule():
     """One feature, a large alpha: the rule is met, and the certified objective is then within its promise."""
     frame = pd.DataFrame({"x": [1.0, -1.0, 0.5, -0.5, 1.0], "y": [1, 0, 1, 0, 0]})
     plan = prepare(Join([Table("t", frame, features=["x"], label="y")]), intercept=False)
-    climb = Climber(GridOracle(plan), "hinge", 1.0, PlanePool(plan.width), 0.5)
+    climb = Climber(grid_oracle(plan), "hinge", 1.0, PlanePool(plan.width), 0.5)
     outcome = run(averaged_descent(climb, "theorem"), tol=0.5, max_iter=2000)
     assert outcome.converged
     t = outcome.n_iter + 1

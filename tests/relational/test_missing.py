@@ -7,7 +7,7 @@ from relational_storage import in_database
 
 from buttress import load, save
 from buttress.relational import Join, RelationalLinearSVC, Table, explain
-from buttress.relational.counting.grid import GridOracle
+from buttress.relational.counting.grid import grid_oracle
 from buttress.relational.counting.margins import logistic
 from buttress.relational.plan.plan import Encoding
 from buttress.relational.plan.prepare import prepare
@@ -61,7 +61,7 @@ def test_databases_fill_and_scale_alike(duckdb_connection, postgres, missing, sc
     join = declared(*gappy())
     encoding = Encoding(missing, scaling)
     plan = prepare(join, encoding=encoding)
-    grid = GridOracle(plan, fold=False)
+    grid = grid_oracle(plan, fold=False)
     beta = np.random.default_rng(0).normal(size=plan.width)
     for connection, execute, dialect in ((duckdb_connection, duckdb_connection.execute, DUCKDB),
                                          (reader, owner.execute, POSTGRES)):

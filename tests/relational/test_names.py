@@ -9,7 +9,7 @@ from relational_problems import design, joined, materialise
 from relational_storage import in_database, in_spark, store
 
 from buttress.relational import EntityFeatures, Join, RelationalLinearSVC, Table
-from buttress.relational.counting.grid import GridOracle
+from buttress.relational.counting.grid import grid_oracle
 from buttress.relational.counting.margins import logistic
 from buttress.relational.plan.prepare import prepare
 from buttress.relational.plan.weighting import weigh
@@ -178,7 +178,7 @@ def check_pass(join, there):
     X, y, _ = design(join, plan, rows)
     weigh(plan, "label_row", None)
     beta = np.random.default_rng(0).normal(size=plan.width)
-    wanted = GridOracle(plan, fold=False).at_step(beta, logistic(), 0.0371)
+    wanted = grid_oracle(plan, fold=False).at_step(beta, logistic(), 0.0371)
     sql = SqlOracle(there, per_label_row=True)
     for oracle in (sql, streamed(sql, 100, 0)):
         found = oracle.at_step(beta, logistic(), 0.0371)

@@ -9,12 +9,12 @@ from relational_problems import SHAPES, chain, design, hinge_mean, joined, mater
 
 from buttress.relational import Join, RelationalLinearSVC, Table
 from buttress.relational.counting import compiled
-from buttress.relational.counting.grid import GridOracle
-from buttress.relational.counting.lists import room
+from buttress.relational.counting.grid import grid_oracle
+from buttress.relational.counting.lists import room, unit_lists
 from buttress.relational.counting.margins import hinge, margin_loss
 from buttress.relational.counting.queries import root_lists
 from buttress.relational.counting.rank_oracle import RankOracle, group_entries
-from buttress.relational.counting.schedule import node_scores
+from buttress.relational.counting.schedule import node_scores, schedule
 from buttress.relational.counting.semiring import COUNTING
 from buttress.relational.optimum.planes import PlanePool
 from buttress.relational.plan.prepare import prepare
@@ -35,7 +35,7 @@ def problem(seed, **how):
 @pytest.mark.parametrize("seed", range(12))
 def test_planes_hold_everywhere_and_bounds_hold_at_the_point(seed, how):
     plan, X, y, weight = problem(seed, **how)
-    oracle, rng = GridOracle(plan), np.random.default_rng(seed)
+    oracle, rng = grid_oracle(plan), np.random.default_rng(seed)
     for name, width, bins in product(("hinge", "squared_hinge", "logistic"), (0.0, 0.2), (16, 512)):
         loss, beta = margin_loss(name, width), rng.normal(size=plan.width)
 
@@ -54,7 +54,7 @@ def test_a_fine_grid_gives_the_gradient(seed):
     plan, X, y, weight = problem(seed)
     beta = np.random.default_rng(seed).normal(size=plan.width)
     loss = margin_loss("logistic")
-    seen = GridOracle(plan)(beta, loss, 1 << 18)
+    seen = grid_oracle(plan)(beta, loss, 1 << 18)
     expected = X.T @ (weight * y * loss.slope(y * (X @ beta))) / weight.sum()
     np.testing.assert_allclose(seen.b, expected, atol=1e-5)
 
@@ -95,21 +95,22 @@ def test_lists_are_the_sums_of_their_rows(width, leaf, monkeypatch):
     start = np.array([0, 4, 4, 9, 20])  # the second key has no rows
     q, w = rng.integers(0, width, 20).astype(np.int32), rng.uniform(1, 2, 20)
     w[2] = 0
-    key = np.zeros(0, dtype=np.int64) if leaf else rng.integers(0, 5, 20)
+    one = unit_lists().arrays if leaf else one
+    key = np.zeros(20, dtype=np.int64) if leaf else rng.integers(0, 5, 20)
     out, again = (room(np.full(4, 2 * width), 2 * width, np.inf) for _ in range(2))
-    kernel, rows = (compiled.leaf_up, ()) if leaf else (compiled.block_up, (key, *one))
-    kernel(q, w, start, *rows, 2 * width, *out.arrays)
+    compiled.block_up(q, w, start, key, *one, 2 * width, *out.arrays)
     for k in range(4):
         expected = {}
         for t in range(start[k], start[k + 1]):
-            for z, v in [(0, 1.0)] if leaf else [(one[2][e], one[3][e]) for e in range(one[0][key[t]], one[1][key[t]])]:
+            for z, v in [(one[2][e], one[3][e]) for e in range(one[0][key[t]], one[1][key[t]])]:
                 expected[q[t] + z] = expected.get(q[t] + z, 0.0) + w[t] * v
         expected = {z: v for z, v in sorted(expected.items()) if v}
         held = slice(out.begin[k], out.end[k])
         assert out.bins[held].tolist() == list(expected)
         np.testing.assert_allclose(out.mass[held], list(expected.values()), rtol=1e-12)
-    ways = ("_packed", "_inserted" if leaf else "_in_order")
-    assert parts_called(monkeypatch, kernel, ways, q, w, start, *rows, 2 * width, *again.arrays) == {ways[width > 3]}
+    ways = ("_packed", "_in_order")
+    called = parts_called(monkeypatch, compiled.block_up, ways, q, w, start, key, *one, 2 * width, *again.arrays)
+    assert called == ({"_packed"} if width == 3 else {"_in_order"})
 
 
 @pytest.mark.parametrize("width", [3, 1000], ids=["few bins, gathered", "many bins, in pairs"])
@@ -141,7 +142,7 @@ def test_a_root_with_two_lists_meets_every_pair_of_entries(width, monkeypatch):
 def test_a_join_over_unique_keys_is_exact_on_any_grid():
     plan, X, y, weight = problem(4, shape="keys")
     beta = np.random.default_rng(0).normal(size=plan.width)
-    seen = GridOracle(plan)(beta, hinge(), bins=2)
+    seen = grid_oracle(plan)(beta, hinge(), bins=2)
     assert seen.upper == pytest.approx(hinge_mean(X, y, weight, beta), abs=1e-12)
     assert seen.lower == pytest.approx(hinge_mean(X, y, weight, beta), abs=1e-12)
 
@@ -153,7 +154,7 @@ def test_every_table_sees_the_same_set_of_rows(seed):
     for table in plan.tables:  # a column of ones in each table sums its rows' signed counts
         table.X = np.ones((table.X.shape[0], 1))
     plan.y[:] = 1.0
-    for oracle in (GridOracle(plan, fold=False), RankOracle(plan, error=0.5, mean=False)):
+    for oracle in (grid_oracle(plan, fold=False), RankOracle(plan, error=0.5, mean=False)):
         seen = oracle(np.random.default_rng(seed).normal(size=plan.width), hinge(), 20)
         np.testing.assert_allclose(seen.b, seen.a, rtol=1e-12)
 
@@ -217,7 +218,7 @@ def test_a_long_list_is_sketched_and_its_plane_still_holds():
         seen = oracle(beta, hinge())
         assert L / oracle.ratio <= seen.lower <= L + 1e-12
         assert seen.lower < L
-    grid = GridOracle(plan)(beta, hinge(), 512)
+    grid = grid_oracle(plan)(beta, hinge(), 512)
     assert grid.lower <= L + 1e-12
     assert grid.upper + 1e-12 >= L
     assert grid.upper - grid.lower < 1e-3
@@ -259,7 +260,7 @@ def test_the_plane_does_not_depend_on_the_root(seed):
         plan = prepare(relabelled(join, root), intercept=False)
         weight = {name: np.random.default_rng(i).normal(size=20) for i, name in enumerate(names)}
         beta = np.concatenate([weight[table.name][: table.X.shape[1]] for table in plan.tables])
-        found = GridOracle(plan, fold=False).at_step(beta, margin_loss("logistic"), 0.0371)
+        found = grid_oracle(plan, fold=False).at_step(beta, margin_loss("logistic"), 0.0371)
         parts = {table.name: found.b[part] for table, part in zip(plan.tables, plan.slices)}
         seen.append((found.a, np.concatenate([parts[name] for name in names])))
     for a, b in seen[1:]:
@@ -287,7 +288,7 @@ def test_the_knapsack_instance_fools_the_partial_derivative_but_not_the_interval
     plan = prepare(knapsack(sizes, capacity, fit), intercept=False)
     assert plan.n_rows == 2 ** len(sizes) + 2
     beta = np.concatenate([np.zeros(1) if table.name == "v" else table.scale for table in plan.tables])
-    coarse = GridOracle(plan)(beta, hinge(), 12)
+    coarse = grid_oracle(plan)(beta, hinge(), 12)
     positive = plan.n_rows * coarse.b[0] * plan.tables[0].scale[0]
     assert abs(positive) > 0.5  # the true partial derivative is 0: exactly ``fit`` subsets fit
     margins = np.concatenate([subsets / capacity, [0.0]])
@@ -306,7 +307,7 @@ def test_rows_beyond_two_to_the_53_keep_relative_accuracy():
     join = chain(300, 300, 9)
     plan = prepare(join)
     assert plan.n_rows == 300**9  # more than 2^63, counted exactly
-    seen = GridOracle(plan)(np.zeros(plan.width), hinge())
+    seen = grid_oracle(plan)(np.zeros(plan.width), hinge())
     assert seen.lower == pytest.approx(1.0, rel=1e-12)
     share = float((plan.y > 0).mean())
     assert seen.b[-1 - sum(t.X.shape[1] for t in plan.tables[1:])] == pytest.approx(2 * share - 1, rel=1e-12)
@@ -322,7 +323,7 @@ def test_weighing_label_rows_is_dividing_by_the_fan_out(seed):
     fan = rows.groupby("t0.#")["t0.#"].transform("size").to_numpy()
     beta = np.random.default_rng(seed).normal(size=plan.width)
     expected = hinge_mean(X, y, 1 / fan, beta)
-    seen = GridOracle(plan)(beta, hinge(), 4096)
+    seen = grid_oracle(plan)(beta, hinge(), 4096)
     assert seen.lower - 1e-12 <= expected <= seen.upper + 1e-12
     assert seen.upper - seen.lower < 0.02
 
@@ -345,19 +346,32 @@ def test_dual_bound_of_random_planes_is_the_simplex_optimum():
 def test_shapes_include_every_kind_of_operation():
     """Products, folded edges and chains all occur in the problems above."""
     kinds = {shape: prepare_any(shape) for shape in SHAPES}
-    assert any(plan_ops.n_products for plan_ops in kinds.values())
+    assert any(len(plan_ops.operations) > len(plan_ops.blocks) for plan_ops in kinds.values())
     assert any(len(plan_ops.operations) == 1 for plan_ops in kinds.values())
 
 
 def prepare_any(shape):
     plan, *_ = problem(0, shape=shape)
-    return GridOracle(plan).schedule
+    return schedule(plan)
 
 
 def test_scores_that_hardly_differ_do_not_overflow_the_grid():
     plan, X, y, weight = problem(1)
     beta = np.full(plan.width, 1e-17)
     beta[plan.slices[0].stop - 1] = 0.7  # the intercept
-    seen = GridOracle(plan)(beta, hinge(), 1024)
+    seen = grid_oracle(plan)(beta, hinge(), 1024)
     assert seen.lower == pytest.approx(hinge_mean(X, y, weight, beta), rel=1e-6)
     assert seen.lower - 1e-12 <= hinge_mean(X, y, weight, beta) <= seen.upper + 1e-12
+
+
+def test_a_root_of_many_children_is_counted_in_parts(monkeypatch):
+    """Its products take memory for every row, so that few rows are met at once."""
+    plan, *_ = problem(4, shape="star", left=True)
+    beta = np.random.default_rng(0).normal(size=plan.width)
+    whole = grid_oracle(plan, fold=False).at_step(beta, margin_loss("logistic"), 0.0371)
+    monkeypatch.setattr("buttress.relational.counting.rows.PRODUCT_ROWS", 3)
+    oracle = grid_oracle(plan, fold=False)
+    assert len(oracle.nodes[-1].parts) > 1
+    found = oracle.at_step(beta, margin_loss("logistic"), 0.0371)
+    assert (found.a, found.lower, found.upper) == pytest.approx((whole.a, whole.lower, whole.upper), abs=1e-12)
+    np.testing.assert_allclose(found.b, whole.b, atol=1e-12)

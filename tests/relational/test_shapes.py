@@ -8,7 +8,7 @@ from relational_storage import in_database, in_spark
 from sklearn.svm import LinearSVC
 
 from buttress.relational import RelationalLinearSVC
-from buttress.relational.counting.grid import GridOracle
+from buttress.relational.counting.grid import grid_oracle
 from buttress.relational.counting.margins import hinge
 from buttress.relational.plan.prepare import prepare
 from buttress.relational.sources.dialects import DUCKDB, POSTGRES
@@ -54,7 +54,7 @@ def check_fit(join, rows, engine):
 
 def check_engines(join, there):
     rows = Listed(join)
-    check_pass(GridOracle(rows.plan), rows)
+    check_pass(grid_oracle(rows.plan), rows)
     sql = SqlOracle(there)
     check_pass(sql, rows)
     check_pass(streamed(sql, MEGABYTES, 0), rows)

@@ -16,8 +16,8 @@ from sklearn.svm import LinearSVC
 
 from buttress import NotConvergedWarning
 from buttress.relational import Join, RelationalLinearSVC, SourceChangedError, Table, explain
-from buttress.relational.counting import spectral
-from buttress.relational.counting.grid import GridOracle
+from buttress.relational.counting import grid as grid_module
+from buttress.relational.counting.grid import grid_oracle
 from buttress.relational.counting.margins import hinge, logistic
 from buttress.relational.plan.prepare import prepare
 from buttress.relational.plan.weighting import weigh
@@ -26,7 +26,6 @@ from buttress.relational.sources import deadline
 from buttress.relational.sources.dialects import DUCKDB, POSTGRES, SPARK
 from buttress.relational.sql.oracle import SqlOracle
 from buttress.relational.stream import memory as stream_memory
-from buttress.relational.stream import oracle as stream_oracle
 from buttress.relational.stream import store
 from buttress.relational.stream.build import streamed
 from buttress.relational.stream.oracle import StreamedOracle
@@ -49,7 +48,7 @@ def check_pass(join, there, row_weight="join", class_weight=None):
     """One pass over streamed rows is the pass over rows in memory, to 1e-12; returns the streamed oracle."""
     plan = prepare(join)
     weigh(plan, row_weight, class_weight)
-    grid = GridOracle(plan, fold=False)
+    grid = grid_oracle(plan, fold=False)
     oracle = stream_of(there, row_weight, class_weight)
     assert oracle.total == pytest.approx(grid.total, rel=1e-12)
     beta = np.random.default_rng(0).normal(size=plan.width)
@@ -66,7 +65,7 @@ def test_a_pass_is_that_of_rows_in_memory(seed, rows, monkeypatch):
     join = joined(seed, **({}, {"weights": True}, {"left": True})[seed // 2])
     oracle = check_pass(join, join, *WEIGHINGS[seed % 2])
     if rows == 1:
-        assert all(len(node.places) == node.n_rows for node in oracle.store.nodes)  # keys span chunks, too
+        assert all(rows == 1 for node in oracle.store.nodes for _, rows in node.places)  # keys span chunks, too
 
 
 def test_a_key_of_many_chunks_takes_the_memory_of_one_list(monkeypatch):
@@ -77,21 +76,19 @@ def test_a_key_of_many_chunks_takes_the_memory_of_one_list(monkeypatch):
     join = Join([Table(f"t{i}", frame, features=[f"x{i}"], label=None if i else "y") for i, frame in enumerate(made)],
                 [("t0.k", "t1.k")])
     oracle = stream_of(join)
-    assert len(oracle.store.nodes[1].places) == 200
+    assert len(oracle.store.nodes[0].places) == 200
     oracle.memory = 0.05  # a list of 600 entries takes .012
     assert oracle(np.ones(oracle.width), hinge(), 1 << 10).lower > 0
 
 
-@pytest.mark.parametrize("spectra", [True, False])
-def test_a_root_of_many_children_is_counted_by_spectra_or_by_products(spectra, monkeypatch):
+def test_a_root_of_many_children_is_counted_by_products(monkeypatch):
     small_chunks(monkeypatch, 3)
-    monkeypatch.setattr(spectral, "pays", lambda *arguments: spectra)
     join = joined(4, shape="star", left=True)
     check_pass(join, join, "label_row")
 
 
 def test_a_full_disk_is_said(monkeypatch):
-    def full(self, rows):
+    def full(self, *rows):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(store.StoredNode, "_append", full)
@@ -100,7 +97,7 @@ def test_a_full_disk_is_said(monkeypatch):
 
 
 def test_time_that_is_up_while_rows_are_read_is_not_a_full_disk(monkeypatch):
-    def late(self, rows):
+    def late(self, *rows):
         raise TimeoutError("max_time was spent")
 
     monkeypatch.setattr(store.StoredNode, "_append", late)
@@ -113,8 +110,8 @@ def test_a_pass_ends_between_its_parts_when_the_time_is_up(where, monkeypatch):
     """The clock moves by a second whenever it is looked at: a pass of more parts than seconds does not end."""
     small_chunks(monkeypatch, 3)
     join = joined(1, rows=12)
-    oracle = stream_of(join) if where == "stream" else GridOracle(prepare(join))
-    beta = np.ones(oracle.width if where == "stream" else oracle.plan.width)
+    oracle = stream_of(join) if where == "stream" else grid_oracle(prepare(join))
+    beta = np.ones(oracle.width)
     clock = count()
     monkeypatch.setattr(deadline, "time", SimpleNamespace(monotonic=lambda: next(clock)))
     with deadline.time_limit(1000):
@@ -144,21 +141,6 @@ def test_a_fit_whose_time_ends_within_a_streamed_pass_keeps_its_best_model(monke
     plain = RelationalLinearSVC(alpha=0.05, tol=1e-6, random_state=0).fit(join)
     assert model.objective_interval_[0] <= plain.objective_interval_[1]
     assert plain.objective_interval_[0] <= model.objective_interval_[1]
-
-
-def test_rows_read_from_files_are_those_kept(monkeypatch):
-    small_chunks(monkeypatch, 3)
-    join = joined(1)
-    kept = stream_of(join)
-    monkeypatch.setattr("buttress.relational.stream.build.KEPT_SHARE", 0.0)
-    read = stream_of(join)
-    assert not any(node.kept for node in read.store.nodes)
-    for one, other in zip(kept.store.nodes, read.store.nodes):
-        assert len(one.kept) == len(one.places)
-        for a, b in zip(one.chunks(), other.chunks()):
-            for x, y in zip((a.up, *a.down, a.weight, a.X), (b.up, *b.down, b.weight, b.X)):
-                np.testing.assert_array_equal(x, y)
-                assert x.dtype == y.dtype
 
 
 def test_a_cycle_is_streamed():
@@ -320,17 +302,16 @@ def test_the_rows_and_lists_of_a_stream_are_known_before(monkeypatch):
     join = chain(120, 10, 3)
     oracle = stream_of(join)
     plan = prepare(Join([Table(t.name, t.source) for t in join.tables], join.on))
-    said = sum(node.n_rows * stream_memory._row_bytes(join, plan, node, i) for i, node in enumerate(plan.nodes))
-    kept = [chunk for node in oracle.store.nodes for chunk in node.chunks()]
-    assert said == sum(chunk.bytes for chunk in kept)
+    for i, node in enumerate(oracle.store.nodes[::-1]):  # the plan's root comes first
+        assert stream_memory._row_bytes(join, plan, plan.nodes[i], i) == node.layout.row_bytes
     entries = []
-    up = stream_oracle._Pass.up
+    up = grid_module._Pass.up
 
-    def counted(self, i, messages):
-        entries.append(len(up(self, i, messages).lists.mass) - 2)  # but for the empty row, and one at the end
-        return up(self, i, messages)
+    def counted(self, node, messages):
+        entries.append(len(up(self, node, messages).lists.mass))
+        return up(self, node, messages)
 
-    monkeypatch.setattr(stream_oracle._Pass, "up", counted)
+    monkeypatch.setattr(grid_module._Pass, "up", counted)
     oracle.at_step(np.random.default_rng(0).normal(size=oracle.width), hinge(), 1e-6)
     assert stream_memory._entries(plan) == pytest.approx(sum(entries), rel=0.05)  # by mean lengths
     few, many = (explain(join, limit).stream_megabytes for limit in (200, 1e6))

@@ -76,6 +76,7 @@ class CertifiedSVC(AttackedMachine):
         Attribute("certified_margin_", "real", "n_rows",
                   "L of the training rows; where it is positive, no attack within eps changes the class."),
         Attribute("n_iter_", "count", meaning="Iterations."),
+        Attribute("converged_", "bool", meaning="Whether all iterations were made."),
         Attribute("history_", "history", meaning="The objective is divided by C n."))
 
     @advises(**CERTIFIED)
@@ -155,6 +156,7 @@ class CertifiedSVC(AttackedMachine):
         outcome = run(steps, max_iter=self.max_iter, max_time=problem.clock(), progress=self.progress,
                       name="certified training", callback=report, warn=("max_time",))
         self.n_iter_ = outcome.n_iter
+        self.converged_ = outcome.converged
         self.history_ = outcome.history
         return _original(outcome.state, middle, unit)
 

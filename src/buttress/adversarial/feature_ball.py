@@ -18,7 +18,7 @@ from buttress._checks import (
 )
 from buttress._documented import ADV_SVM, advises
 from buttress._rows import drawn_rows
-from buttress._state import Attribute, State
+from buttress._state import Attribute, State, one_or_each
 from buttress._types import MatrixLike, RandomStateLike, VectorLike
 from buttress.adversarial.held_out import feature_ball_held_out
 from buttress.adversarial.machine import AttackedMachine, Problem
@@ -112,11 +112,12 @@ class AdvSVM(AttackedMachine):
         Attribute("natural_C_", "real", "n_scores",
                   "The C (the weight of the mean loss) of the natural machine that gives the same classes.",
                   when='with "exact"'),
-        Attribute("dual_gap_", "real", "n_scores", "Primal minus dual objective, with C mean as stated above.",
+        Attribute("dual_gap_", "real", "one or n_scores", "Primal minus dual objective, with C mean as stated above.",
                   when='with "exact"'),
         Attribute("gradient_noise_", "real", "n_scores",
                   "l1 norm of the noise that random features add to the input gradient.", when='with "dsg"'),
         Attribute("gradient_signal_", "real", "n_scores", "l1 norm of the rest of it.", when='with "dsg"'),
+        Attribute("converged_", "bool", meaning="Whether ``tol`` was met; of batches, whether all were taken."),
         Attribute("n_iter_", "count", meaning="Natural machines solved, or batches."),
         Attribute("history_", "history", meaning='Of the last class; for "dsg" and "sgd" an estimate from one batch.'))
 
@@ -231,7 +232,8 @@ class AdvSVM(AttackedMachine):
         values = self.expansion_(self.expansion_.centers) - self.expansion_.intercept
         self.norm_ = np.sqrt(np.maximum(np.einsum("jk,jk->k", self.expansion_.coef, values), 0.0))
         self.natural_C_ = np.array([outcome.state[2] for outcome in outcomes]) * n
-        self.dual_gap_ = np.array([outcome.gap * outcome.objective for outcome in outcomes])
+        self.dual_gap_ = one_or_each(outcome.gap * outcome.objective for outcome in outcomes)
+        self.converged_ = all(outcome.converged for outcome in outcomes)
         self.n_iter_ = sum(outcome.n_iter + 1 for outcome in outcomes)
         self.history_ = outcomes[-1].history
 
@@ -272,6 +274,7 @@ class AdvSVM(AttackedMachine):
         self.expansion_ = found
         self.norm_ = to_numpy(outcome.state[2])
         self.n_iter_ = outcome.n_iter
+        self.converged_ = outcome.converged
         self.history_ = outcome.history
 
     def _features(self, problem: Problem) -> Any:

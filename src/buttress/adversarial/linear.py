@@ -21,7 +21,7 @@ from buttress._checks import (
 from buttress._documented import ADVERSARIAL_LINEAR, Documented, advises
 from buttress._predicting import ExpansionPredictions
 from buttress._rows import counted_once
-from buttress._state import Attribute, State
+from buttress._state import Attribute, State, one_or_each
 from buttress._suggest import LARGEST
 from buttress._types import BoundsLike, MatrixLike, Rows, VectorLike
 from buttress._weights import check_weights
@@ -111,8 +111,9 @@ class AdversarialLinearSVC(Documented, CallbackSupportMixin, ExpansionPrediction
                   "``contrasts_[c] @ scores`` are the leads of class c over its rivals."),
         Attribute("expansion_", "part", of="KernelExpansion", shares="n_features, n_scores",
                   meaning="The scores as a function of rows, for attacks."),
-        Attribute("primal_objective_", "real", "n_scores", "The objective as stated above."),
-        Attribute("dual_gap_", "real", "n_scores", "How far above the optimum it can be at most."),
+        Attribute("primal_objective_", "real", "one or n_scores", "The objective as stated above."),
+        Attribute("dual_gap_", "real", "one or n_scores", "How far above the optimum it can be at most."),
+        Attribute("converged_", "bool", meaning="Whether ``tol`` was met."),
         Attribute("n_iter_", "count", meaning="Interior-point steps, plus one."),
         Attribute("history_", "history", meaning="Of the last class, in the solver's own scaling."))
 
@@ -172,8 +173,9 @@ class AdversarialLinearSVC(Documented, CallbackSupportMixin, ExpansionPrediction
                                          inner=c < n_classes - 1))
         for name, value in _described([(w, b) for w, b, _ in fits]).items():
             setattr(self, name, value)
-        self.primal_objective_ = np.array([outcome.objective for _, _, outcome in fits])
-        self.dual_gap_ = np.array([max(0.0, outcome.gap) * outcome.objective for _, _, outcome in fits])
+        self.primal_objective_ = one_or_each(outcome.objective for _, _, outcome in fits)
+        self.dual_gap_ = one_or_each(max(0.0, outcome.gap) * outcome.objective for _, _, outcome in fits)
+        self.converged_ = all(outcome.converged for _, _, outcome in fits)
         self.n_iter_ = sum(outcome.n_iter + 1 for _, _, outcome in fits)
         self.history_ = fits[-1][2].history
         if self.attack == "ball" and self.eps > 0:
@@ -265,7 +267,7 @@ class _Units(NamedTuple):
         return w, float(state[1] - w[self.varying] @ self.centre)
 
 
-def _described(planes: list[tuple[Array, float]]) -> dict[str, Any]:
+def _described(planes: list[tuple[Array, float]]) -> dict[str, Array | KernelExpansion]:
     """Return the attributes of a model of these hyperplanes, one for two classes, else one a class."""
     coef = np.stack([w for w, _ in planes])
     intercept = np.array([b for _, b in planes])

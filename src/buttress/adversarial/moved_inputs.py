@@ -97,6 +97,7 @@ class AdversarialSVC(AttackedMachine):
     _state = State(
         Attribute("landmarks_", "finite", "n_landmarks, n_features", "The centres."),
         Attribute("n_iter_", "count", meaning="Iterations."),
+        Attribute("converged_", "bool", meaning="Whether all iterations were made."),
         Attribute("history_", "history", meaning="The objective is divided by C n, on at most 250 rows."))
 
     @advises(**ATTACKED_INPUTS)
@@ -179,6 +180,7 @@ class AdversarialSVC(AttackedMachine):
         self.expansion_ = expansion(outcome.state)
         self.landmarks_ = self.expansion_.centers
         self.n_iter_ = outcome.n_iter
+        self.converged_ = outcome.converged
         self.history_ = outcome.history
 
     def _warn_if_given_up(self, problem: Problem) -> None:

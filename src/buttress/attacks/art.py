@@ -98,4 +98,4 @@ class Margins:
     def gradient(self, X: Array, codes: NDArray[np.intp]) -> Array:
         """Return the gradients of the margins of the classes ``codes`` (n,), shape (n, d)."""
         rivals = self(X)[1][np.arange(len(X)), codes]
-        return self.target.gradient(X, self.target.contrasts[codes, rivals])
+        return self.target.linearise(X).gradient(self.target.contrasts[codes, rivals])

@@ -10,10 +10,9 @@ from buttress._arrays import to_numpy
 from buttress._checks import check_count
 from buttress._types import BoundsLike, MatrixLike, RandomStateLike, Rng, VectorLike
 from buttress.attacks.ball import Ball, ball_of, direction
-from buttress.attacks.gradient import REACH, descend, generator, walk_to_rivals
+from buttress.attacks.gradient import REACH, descend, generator, starts_at_others, walk_to_rivals
 from buttress.attacks.nearest import carlini_wagner, zoo
 from buttress.attacks.problem import Worst, pose, warn_of_units
-from buttress.attacks.starts import starts_at_others
 from buttress.scores import Scorable
 
 # The ensemble's attacks, as wide and as long as finds more on models whose scores have steps or are saturated.

@@ -1,26 +1,31 @@
 """Gradient attacks: the fast gradient sign method, and projected gradient descent on the margin.
 
+They start at the row, at random points, and where the ball is nearest to rows that the model puts in another class:
+gradients of narrow kernels vanish before they point anywhere, and those of neighbours and trees are 0.
+
 Sources: Goodfellow, Shlens & Szegedy (ICLR 2015) for FGSM, Madry et al. (ICLR 2018) for PGD.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.spatial.distance import cdist
 
+from buttress._arrays import to_numpy
 from buttress._checks import Array, check_count, check_number
-from buttress._types import BoundsLike, MatrixLike, RandomStateLike, Rng, VectorLike
+from buttress._types import BoundsLike, MatrixLike, RandomStateLike, Rng, Rows, VectorLike
 from buttress.attacks.ball import Ball, ball_of
-from buttress.attacks.problem import AttackInfo, Met, Problem, Worst, pose, warn_of_units
-from buttress.attacks.starts import starts_at_others
+from buttress.attacks.problem import Met, Problem, Worst, pose, warn_of_units
+from buttress.attacks.targets import ExpansionTarget
+from buttress.expansion import winners
 from buttress.scores import Scorable
 
 REACH = 2.5  # radii that all steps of a descent reach together, so that it can turn (Madry et al. 2018)
 SHRINK = 4  # from one radius to the next smaller one, where the ball is much wider than a row's way to the border
 MOST_SHRINKS = 9  # to some millionths of the radius
-
-__all__ = ["AttackInfo", "fgsm", "pgd"]
+MOST_ROWS = 2000  # rows of other classes to start at, half of them rows of the model's
 
 
 def fgsm(
@@ -143,6 +148,58 @@ def _start(problem: Problem, rows: NDArray[np.intp], start: int, ball: Ball, rng
         if other is not None:
             return other
     return problem.clip(rows, X + ball.draw(rng, tuple(X.shape), problem.place))
+
+
+def starts_at_others(problem: Problem, rows: Rows, ball: Ball, count: int) -> Iterator[Array]:
+    """Yield versions of the rows (r, d) in their balls, nearest to a row of another class, the nearest first.
+
+    Candidates are the rows the model keeps (its centres, or neighbours) and those attacked. Nothing is yielded where
+    the model puts all of them in one class.
+    """
+    others = _candidates(problem)
+    codes = to_numpy(winners(problem.target.scores(problem.place(others)), problem.target.contrasts))
+    X, labels = to_numpy(problem.X[rows]), to_numpy(problem.codes[rows])
+    apart = _apart(X, others, ball)
+    apart[labels[:, None] == codes] = np.inf
+    nearest = np.argsort(apart, axis=1)[:, :count]
+    for rank in range(nearest.shape[1]):
+        chosen = nearest[:, rank]
+        known = np.isfinite(apart[np.arange(len(X)), chosen])
+        if not known.any():
+            return
+        target = np.where(known[:, None], others[chosen], X)
+        delta = ball.project(problem.place(target - X))
+        yield problem.clip(rows, problem.X[rows] + delta)
+
+
+def _apart(X: Array, others: Array, ball: Ball) -> Array:
+    """Return the distances of rows from others in the ball's norm, columns that stay left out."""
+    if ball.columns is not None:
+        columns = to_numpy(ball.columns)[0]
+        moving = columns > 0
+        X, others = (rows[:, moving] / columns[moving] for rows in (X, others))
+    return cdist(X, others, "chebyshev" if ball.norm == "linf" else "euclidean")
+
+
+def _candidates(problem: Problem) -> Array:
+    """Return rows of the model and of the batch, (c, d)."""
+    own, batch = _rows_of(problem), to_numpy(problem.X).astype(np.float64)
+    if own is None:
+        return batch[:MOST_ROWS]
+    return np.vstack([own[: MOST_ROWS // 2], batch[: MOST_ROWS // 2]])
+
+
+def _rows_of(problem: Problem) -> Array | None:
+    """Return the rows that a model keeps, in the units of X: centres of an expansion or rows of a neighbours model."""
+    target = problem.target
+    width = problem.X.shape[1]
+    if isinstance(target, ExpansionTarget):
+        scale, shift = (np.asarray(to_numpy(part)) for part in (target.exact.scale, target.exact.shift))
+        rows: Array = to_numpy(target.expansion.centers) / scale + shift
+    else:
+        rows = getattr(problem.model, "_fit_X", np.empty(0))
+    known = isinstance(rows, np.ndarray) and rows.ndim == 2 and rows.shape[1] == width and len(rows) > 0
+    return rows.astype(np.float64) if known else None
 
 
 def walk_to_rivals(worst: Met, rows: NDArray[np.intp], ball: Ball, steps: int, length: float) -> None:

@@ -1,11 +1,13 @@
-"""A score for model selection: accuracy on held-out rows after an attack on each."""
+"""What attacks leave standing: a score for model selection, and who has fallen within which radius."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from buttress._types import BoundsLike, Mask, MatrixLike, VectorLike
+from buttress._checks import Array
+from buttress._types import BoundsLike, Mask, MatrixLike, Rows, VectorLike
 from buttress.attacks.gradient import pgd
 from buttress.scores import Scorable
 
@@ -53,3 +55,49 @@ class AttackedAccuracy:
         info = pgd(model, X, y, eps=self.eps, norm=self.norm, bounds=self.bounds, steps=self.steps,
                    restarts=self.restarts, random_state=self.random_state, return_info=True)[1]
         return np.asarray(~info.success)
+
+
+class Fallen:
+    """The least radius within which each row is known to be misclassified; more is learned with every attack.
+
+    An attack within a large radius may miss what one within a smaller radius has found, for each is a local search.
+    Here a row that fell stays fallen, so that no accuracy rises with the radius, in whatever order the attacks come.
+
+    Parameters
+    ----------
+    right : bool array of shape (n,)
+        Whether each row is classified rightly as it is.
+
+    Attributes
+    ----------
+    radius : array of shape (n,)
+        0 where a row is wrong as it is, inf where none is known.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from buttress.attacks.scoring import Fallen
+    >>> fallen = Fallen(np.array([True, True, False]))
+    >>> fallen.attack(0.1, lambda rows: np.array([False, True]))
+    array([False,  True, False])
+    >>> fallen.attack(0.2, lambda rows: np.array([True]))      # row 0 stays fallen, and is not asked about again
+    array([False,  True, False])
+    """
+
+    def __init__(self, right: Mask):
+        self.radius: Array = np.where(right, np.inf, 0.0)
+
+    def standing(self, eps: float) -> Mask:
+        """Say which rows are not known to fall within ``eps``."""
+        return np.asarray(self.radius > eps)
+
+    def attack(self, eps: float, survives: Callable[[Rows], Mask]) -> Mask:
+        """Attack those rows, and say which still stand; ``survives(rows)`` says who of them stays right within eps."""
+        rows = np.flatnonzero(self.standing(eps))
+        if eps > 0 and len(rows):
+            self.radius[rows[~survives(rows)]] = eps
+        return self.standing(eps)
+
+    def note(self, eps: float, survived: Mask) -> None:
+        """Take over which of all rows, (n,), an attack within ``eps`` has left standing."""
+        self.radius = np.where(survived, self.radius, np.minimum(self.radius, eps))

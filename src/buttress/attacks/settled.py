@@ -127,7 +127,7 @@ def _linear(worst: Worst, ball: Ball) -> Array:
     contrasts = target.contrasts[problem.codes]
     for rival in range(contrasts.shape[1]):
         V = contrasts[:, rival]
-        moved = _steepest(problem, target.gradient(problem.X, V), ball)
+        moved = _steepest(problem, target.linearise(problem.X).gradient(V), ball)
         scores = target.scores(moved)
         worst.see(rows, moved, scores)
         bound = np.minimum(bound, np.einsum("ik,ik->i", V, scores))

@@ -45,9 +45,6 @@ class Target(Protocol):
     def scores(self, X: Array) -> Array:
         """Return the scores of X (n, d), shape (n, k)."""
 
-    def gradient(self, X: Array, V: Array) -> Array:
-        """Return sum_c V_ic d score_c(x_i) / d x_i, shape (n, d)."""
-
     def linearise(self, X: Array) -> "Linearised":
         """Return the scores of X with their gradients, at less than the cost of asking for both."""
 
@@ -94,9 +91,6 @@ class ExpansionTarget:
         """Return the scores of rows behind the scalers, without the intercept."""
         scores: Array = self._at(inner).values @ self.expansion.coef
         return scores if self.expansion.linear is None else scores + inner @ self.expansion.linear
-
-    def gradient(self, X: Array, V: Array) -> Array:
-        return self.linearise(X).gradient(V)
 
     def linearise(self, X: Array) -> Linearised:
         inner_rows = self._inner(X)
@@ -173,7 +167,7 @@ class QueryTarget:
         check_values(scores, [f"{j} of the model's scores" for j in range(scores.shape[1])], "An attack")
         return scores
 
-    def gradient(self, X: Array, V: Array) -> Array:
+    def _gradient(self, X: Array, V: Array) -> Array:
         if self.own is None:
             return by_differences(self.scores, X, V)
         G = np.array(self.own(self.as_fitted(X), V), dtype=np.float64)  # ours to write to
@@ -184,7 +178,7 @@ class QueryTarget:
         return G
 
     def linearise(self, X: Array) -> Linearised:
-        return Linearised(self.scores(X), lambda V: self.gradient(X, V), self._nudged(X))
+        return Linearised(self.scores(X), lambda V: self._gradient(X, V), self._nudged(X))
 
     def _nudged(self, X: Array) -> Callable[[Columns, Columns, Array, Array], Array]:
         def nudged(rows: Columns, columns: Columns, steps: Array, V: Array) -> Array:
@@ -207,9 +201,6 @@ class ChainTarget(QueryTarget):
         check_values(scores, [f"{j} of the model's scores" for j in range(scores.shape[1])], "An attack")
         return scores
 
-    def gradient(self, X: Array, V: Array) -> Array:
-        return self.chain(X)[1](V)
-
     def linearise(self, X: Array) -> Linearised:
         scores, back = self.chain(X)
         return Linearised(scores, back, self._nudged(X))
@@ -231,9 +222,6 @@ class WaveTarget:
 
     def scores(self, X: Array) -> Array:
         return self.there(X)
-
-    def gradient(self, X: Array, V: Array) -> Array:
-        return self.there.gradient(X, V)
 
     def linearise(self, X: Array) -> Linearised:
         scale: Any = self.there.scale

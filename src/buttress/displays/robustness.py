@@ -10,7 +10,7 @@ from sklearn.utils import _safe_indexing
 from buttress._checks import Array, check_option
 from buttress._types import Mask, MatrixLike, Rows
 from buttress.attacks import pgd, worst_case
-from buttress.attacks.radii import Fallen
+from buttress.attacks.scoring import Fallen
 from buttress.certificates import certified_radius
 from buttress.displays.axes import given_or_new, next_colour
 from buttress.scores import as_classifier

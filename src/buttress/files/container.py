@@ -45,6 +45,7 @@ BUDGET = re.compile(rb'\{"nodes": (\d{1,12}), "grown": (\d{1,12}), "array_bytes"
 DTYPE = re.compile(r"[<>|=]?[biufcUO]\d{0,9}")
 AnyArray = NDArray[Any]
 Part: TypeAlias = "bytes | memoryview[int]"  # of a file
+Json: TypeAlias = dict[str, Any]  # an object of JSON
 
 
 class ModelFileError(ValueError):
@@ -84,7 +85,7 @@ def pack(
     Some are views of the arrays, so they are to be written at once.
     """
     now = datetime.now(UTC).isoformat(" ", "minutes")
-    content: dict[str, object] = {
+    content: Json = {
         "nodes": 0, "grown": grown, "array_bytes": sum(array.nbytes for array in arrays), "signed": key is not None,
         "model": model, "arrays": [_described(array) for array in arrays], "written_by": dict(written_by),
         "written_at": now}
@@ -198,9 +199,9 @@ def _nodes(header: bytes) -> int:
     return header.count(b"[") + header.count(b"{") + header.count(b",")
 
 
-def _described(array: AnyArray) -> dict[str, object]:
+def _described(array: AnyArray) -> Json:
     """Return dtype and shape of an array, and the order of its axes in memory where it is not row by row."""
-    entry: dict[str, object] = {"dtype": array.dtype.str, "shape": list(array.shape)}
+    entry: Json = {"dtype": array.dtype.str, "shape": list(array.shape)}
     if not array.flags.c_contiguous:  # products of it round otherwise than those of a copy in another order
         entry["axes"] = sorted(range(array.ndim), key=lambda axis: -abs(array.strides[axis]))
     return entry

@@ -20,13 +20,12 @@ from typing import Any
 
 import numpy as np
 
-from buttress.files.container import NUMBERS_AND_TEXT, AnyArray, Content, ModelFileError
+from buttress.files.container import NUMBERS_AND_TEXT, AnyArray, Content, Json, ModelFileError
 
 DEPTH = 50  # levels of nesting; a pipeline of pipelines with fitted kernels in it has about 15
 SAME_HASH = 16  # keys of one dict that may have the same hash; those of equal numbers are one key
 KINDS: dict[str, type] = {"float": float, "int": int, "numpy": np.float64}  # of the numbers in a column of records
 LARGEST_INT = 2**63 - 1
-Json = dict[str, Any]  # an object of JSON
 InnerEncoder = Callable[[object, str], object]  # encodes a part, given what to call it in messages
 InnerDecoder = Callable[[object], Any]
 

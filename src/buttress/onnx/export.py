@@ -14,17 +14,17 @@ from buttress.onnx.outputs import add_outputs
 if TYPE_CHECKING:
     from onnx import ModelProto
 
-ARRAY_MODELS = {
-    "buttress.adversarial": ("AdvSVM", "AdversarialLinearSVC", "AdversarialSVC", "CertifiedSVC"),
+MODELS = {
+    "buttress.adversarial": (
+        "AdvSVM", "AdversarialClassifier", "AdversarialLinearSVC", "AdversarialSVC", "CertifiedSVC"),
     "buttress.linear": ("LinearSVC",),
     "buttress.outlier": ("MultiKernelSVDD", "SVDD"),
     "buttress.robust": (
         "CRR", "KernelClassifier", "KernelRegressor", "RobustKernelClassifier", "RobustKernelRegressor",
-        "RobustLinearRegressor", "STIR", "TrimmedLikelihoodClassifier", "TrimmedLikelihoodRegressor"),
+        "RobustLinearRegressor", "STIR", "SeverClassifier", "SeverRegressor", "TrimmedLikelihoodClassifier",
+        "TrimmedLikelihoodRegressor"),
     "buttress.svm": ("SVC", "SVR"),
 }
-META_MODELS = {"buttress.adversarial": ("AdversarialClassifier",),
-               "buttress.robust": ("SeverClassifier", "SeverRegressor")}
 
 
 def to_onnx(model: Estimator, X: MatrixLike | None = None, *, target_opset: int | None = None) -> "ModelProto":
@@ -80,11 +80,10 @@ def to_onnx(model: Estimator, X: MatrixLike | None = None, *, target_opset: int 
 def register_converters() -> None:
     """Teach skl2onnx our estimators, so that its own ``to_onnx`` and ``convert_sklearn`` take them too."""
     skl2onnx = _skl2onnx()
-    for table, convert in ((ARRAY_MODELS, _convert), (META_MODELS, _convert_inner)):
-        for module, names in table.items():
-            for name in names:
-                kind = getattr(importlib.import_module(module), name)
-                skl2onnx.update_registered_converter(kind, alias_of(kind), _shapes, convert, parser=_parse)
+    for module, names in MODELS.items():
+        for name in names:
+            kind = getattr(importlib.import_module(module), name)
+            skl2onnx.update_registered_converter(kind, alias_of(kind), _shapes, _convert, parser=_parse)
 
 
 def alias_of(kind: type) -> str:
@@ -133,18 +132,12 @@ def _shapes(operator: Any) -> None:
 
 
 def _convert(scope: Any, operator: Any, container: Any) -> None:
-    """Write a model down as nodes."""
+    """Write a model down as nodes; of a meta-estimator of ours the model that it has kept, if it is ours."""
+    outer = operator.raw_operator
+    model = getattr(outer, "estimator_", outer)
+    if not type(model).__module__.startswith("buttress."):
+        raise TypeError(f"{type(outer).__name__} of {type(model).__name__} cannot be written as ONNX. Export its "
+                        "estimator_ by skl2onnx.")
     add = Nodes(scope, container)
     X = add.cast(operator.inputs[0].full_name, np.float64)
-    add_outputs(add, operator.raw_operator, X, [output.full_name for output in operator.outputs])
-
-
-def _convert_inner(scope: Any, operator: Any, container: Any) -> None:
-    """Write down the model that a meta-estimator of ours has kept, if it is ours."""
-    inner = operator.raw_operator.estimator_
-    if not type(inner).__module__.startswith("buttress."):
-        raise TypeError(f"{type(operator.raw_operator).__name__} of {type(inner).__name__} cannot be written as ONNX. "
-                        "Export its estimator_ by skl2onnx.")
-    add = Nodes(scope, container)
-    X = add.cast(operator.inputs[0].full_name, np.float64)
-    add_outputs(add, inner, X, [output.full_name for output in operator.outputs])
+    add_outputs(add, model, X, [output.full_name for output in operator.outputs])

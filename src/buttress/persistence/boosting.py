@@ -17,7 +17,7 @@ from sklearn.ensemble._hist_gradient_boosting.common import PREDICTOR_RECORD_DTY
 from sklearn.ensemble._hist_gradient_boosting.predictor import TreePredictor
 from sklearn.preprocessing import FunctionTransformer, OrdinalEncoder
 
-from buttress.files.container import ModelFileError
+from buttress.files.container import Json, ModelFileError
 
 BOOSTED = {"sklearn.HistGradientBoostingClassifier": HistGradientBoostingClassifier,
            "sklearn.HistGradientBoostingRegressor": HistGradientBoostingRegressor}
@@ -27,7 +27,7 @@ CATEGORIES = 256  # most of a column, scikit-learn's limit
 WORDS = 8  # of 32 bits, which hold a set of categories
 
 
-def flattened(model: Any, where: str) -> dict[str, object]:
+def flattened(model: Any, where: str) -> Json:
     """Return the state of a fitted model, its trees as arrays; ModelFileError for what cannot be rebuilt."""
     if hasattr(model, "feature_names_in_") and model._preprocessor is not None:
         raise ModelFileError(f"{where} was fitted to a frame with categories, which a model file cannot hold. Put an "

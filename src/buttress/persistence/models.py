@@ -27,8 +27,8 @@ from sklearn.model_selection._search import BaseSearchCV
 from sklearn.utils import Bunch
 
 from buttress._state import attributes_of, check_attributes, check_state, parameters_of
-from buttress.files.container import NUMBERS_AND_TEXT, AnyArray, ModelFileError, named_dtype
-from buttress.files.values import InnerDecoder, InnerEncoder, Json
+from buttress.files.container import NUMBERS_AND_TEXT, AnyArray, Json, ModelFileError, named_dtype
+from buttress.files.values import InnerDecoder, InnerEncoder
 from buttress.persistence.boosting import BOOSTED, flattened, regrow
 from buttress.persistence.classes import class_named, name_of, name_of_thing, thing_named
 from buttress.persistence.sklearn_classes import OF_TRAINING, STATE_OF_SKLEARN

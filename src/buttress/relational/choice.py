@@ -7,7 +7,7 @@ from typing import Protocol
 import numpy as np
 from numpy.random import RandomState
 
-from buttress.relational.counting.grid import GridOracle
+from buttress.relational.counting.grid import grid_oracle
 from buttress.relational.counting.listed import ListedOracle, label_means
 from buttress.relational.counting.margins import MarginOracle
 from buttress.relational.counting.rank_oracle import RankOracle
@@ -98,7 +98,7 @@ def memory_oracle(plan: Plan, model: CountingOptions) -> MarginOracle:
     if model.sketch == "rank":
         return RankOracle(plan, error=model.sketch_error)
     few = plan.n_rows <= model.n_samples
-    return GridOracle(plan, rows=unrank(plan, np.arange(plan.n_rows)) if few else None, memory=model.memory_limit)
+    return grid_oracle(plan, rows=unrank(plan, np.arange(plan.n_rows)) if few else None, memory=model.memory_limit)
 
 
 def sql_oracle(join: Join, model: CountingOptions, large: bool) -> SqlOracle:

@@ -97,12 +97,12 @@ def _check_kinds(plan: Plan, features: Features) -> None:
     """Refuse text where training held numbers, and numbers where it held text; all NULL may be either."""
     was = {(table, column): categories for table, column, categories in features}
     for table in plan.tables:
-        for column, categories in table.features:
-            full = f"{table.name}.{column}"
-            known = was.get((table.name, column), categories)
-            if (known is None) == (categories is None):
+        for feature in table.features:
+            full = f"{table.name}.{feature.name}"
+            known = was.get((table.name, feature.name), feature.categories)
+            if (known is None) == (feature.categories is None):
                 continue
-            marks = table.X[:, [table.names.index(indicator_name(full))]].sum() if column in table.indicators else 0
+            marks = table.X[:, [table.names.index(indicator_name(full))]].sum() if feature.indicator else 0
             if marks < len(table.rows):
                 kinds = ("numbers", "text") if known is None else ("text", "numbers")
                 raise ValueError(f"Feature {full} held {kinds[0]} in training, and holds {kinds[1]} now. Convert it.")
@@ -111,7 +111,7 @@ def _check_kinds(plan: Plan, features: Features) -> None:
 def plan_beta(plan: Plan, model: LinearModel) -> Array:
     """Return a model's coefficients for the scaled columns of another plan, matched by name."""
     known = dict(zip(model.coef_names_, model.coef_[0]))
-    here = {f"{table.name}.{column}" for table in plan.tables for column, _ in table.features}
+    here = {f"{table.name}.{feature.name}" for table in plan.tables for feature in table.features}
     absent = sorted(set(model.feature_names_in_) - here)
     if absent:
         raise ValueError(f"The join has no feature {absent[0]!r}, which the model was trained on."

@@ -1,6 +1,6 @@
 """The linear support vector classifier over a join of tables."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from typing import Any
 
@@ -220,18 +220,15 @@ class RelationalLinearSVC(Probabilities, CallbackSupportMixin, ClassifierMixin, 
             kept(plan, dict)  # other tables than those of the checkpoint are noticed here
             return self._fit_plan(plan, oracle, PlanePool(plan.width))
 
-    def _settings(self, total: float, callback: Callable[[Any], bool | None] | None) -> Settings:
-        alpha = self.alpha if self.C is None else 1 / (2 * self.C * total)
-        return Settings(alpha, self.loss, self.tol, self.solver, self.n_samples, self.sketch_error, self.step_rule,
-                        self.max_iter, self.max_time if seconds_left() is None else seconds_left(), self.progress,
-                        callback)
-
     def _fit_plan(
         self, plan: Plan, oracle: MarginOracle, pool: PlanePool, start: Array | None = None
     ) -> "RelationalLinearSVC":
         """Solve for a plan with an oracle and a pool that may hold planes of other values of alpha."""
         report = step_callback(self, None, None, self.max_iter)
-        settings = self._settings(oracle.total, report)
+        alpha = self.alpha if self.C is None else 1 / (2 * self.C * oracle.total)
+        seconds = self.max_time if seconds_left() is None else seconds_left()
+        settings = Settings(alpha, self.loss, self.tol, self.solver, self.n_samples, self.sketch_error, self.step_rule,
+                            self.max_iter, seconds, self.progress, report)
         rng = check_random_state(self.random_state)
 
         def begin() -> Array:
@@ -276,8 +273,8 @@ class RelationalLinearSVC(Probabilities, CallbackSupportMixin, ClassifierMixin, 
         self.beta_ = beta
         self.coef_ = np.concatenate(parts)[None, :]
         self.coef_names_ = np.array([name for table in plan.tables for name in table.names], dtype=object)
-        self.features_ = [(table.name, column, categories) for table in plan.tables
-                          for column, categories in table.features]
+        self.features_ = [(table.name, feature.name, feature.categories) for table in plan.tables
+                          for feature in table.features]
         self.feature_names_in_ = np.array([f"{name}.{column}" for name, column, _ in self.features_], dtype=object)
         self.n_features_in_ = len(self.features_)
         self.label_table_ = plan.tables[plan.label_table].name
@@ -300,13 +297,9 @@ class RelationalLinearSVC(Probabilities, CallbackSupportMixin, ClassifierMixin, 
             raise ValueError(f"Rows of {self.label_table_!r} are scored. Put that table first, or give it its label.")
         join.check_asked(columns)
         chosen = columns or used_columns(join.tables[join.root], key_columns(join.check(), join.root))
-        categories = {f"{table}.{column}": values for table, column, values in self.features_ if values is not None}
         with one_snapshot(join.connections):
             return scoring(join, dict(zip(self.coef_names_, self.coef_[0])), float(self.intercept_[0]),
-                           [(table, column) for table, column, _ in self.features_], categories, self._fills(), chosen)
-
-    def _fills(self) -> dict[str, float]:
-        return getattr(self, "fills_", {})  # models saved before NULL could be filled have none
+                           self.features_, self.fills_, chosen)
 
     def _plan(self, join: Join) -> tuple[Plan, Array]:
         """Return the plan of another join over the same tables, and this model's coefficients in its scales."""
@@ -315,7 +308,7 @@ class RelationalLinearSVC(Probabilities, CallbackSupportMixin, ClassifierMixin, 
             raise ValueError(f"The join has no table {self.label_table_!r}, whose rows the model was trained to label. "
                              f"Got {', '.join(names)}.")
         plan = prepare(join, intercept=self.fit_intercept, root=names.index(self.label_table_), classes=self.classes_,
-                       encoding=Encoding(self.missing, "max", self._fills()))
+                       encoding=Encoding(self.missing, "max", self.fills_))
         return plan, plan_beta(plan, self)
 
     def decision_function(self, X: Any) -> Array:
@@ -331,7 +324,7 @@ class RelationalLinearSVC(Probabilities, CallbackSupportMixin, ClassifierMixin, 
         if isinstance(X, Join):
             plan, beta = self._plan(X)
             return self._label_scores(plan, mean_scores(plan, beta))
-        return joined_features(X, self.features_, self.optional_tables_, self._fills(),
+        return joined_features(X, self.features_, self.optional_tables_, self.fills_,
                                set(self.coef_names_)) @ self.coef_[0] + self.intercept_[0]
 
     def label_rows(self, join: Join) -> NDArray[np.int64]:

@@ -1,14 +1,14 @@
 """Estimators for training data that may be corrupt: risks that trim, and fits that find the bad rows by themselves."""
 
-from buttress.robust.crr_stir import CRR, STIR
 from buttress.robust.kernel_classifier import RobustKernelClassifier
 from buttress.robust.kernel_regressor import RobustKernelRegressor
 from buttress.robust.linear_regressor import RobustLinearRegressor
+from buttress.robust.published.likelihood import TrimmedLikelihoodClassifier, TrimmedLikelihoodRegressor
+from buttress.robust.published.linear import CRR, STIR
+from buttress.robust.published.sever import SeverClassifier, SeverRegressor
+from buttress.robust.published.under_risk import KernelClassifier, KernelRegressor
 from buttress.robust.report import OutlierDisplay, outlier_report
 from buttress.robust.scoring import bounded_loss, bounded_loss_scorer
-from buttress.robust.sever import SeverClassifier, SeverRegressor
-from buttress.robust.trimmed_likelihood import TrimmedLikelihoodClassifier, TrimmedLikelihoodRegressor
-from buttress.robust.under_risk import KernelClassifier, KernelRegressor
 
 __all__ = [
     "CRR",

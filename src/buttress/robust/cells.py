@@ -73,13 +73,13 @@ def deviating_cells(X: Array) -> Cells:
     """
     X = np.asarray(X, dtype=np.float64)
     judged = np.flatnonzero(_deviation(X) > 0)
-    if not 0 < len(judged) <= ENTRIES.columns or len(X) < FEWEST:
+    if not 0 < len(judged) <= 1000 or len(X) < FEWEST:
         return Cells(np.ones(len(X)), [np.empty(0, dtype=np.intp)] * len(X))
     law = cell_law(X[drawn_rows(len(X))][:, judged])
     U = law.scaled(X[:, judged])
     p = row_chances(law.log_chances(U))
     columns = [np.empty(0, dtype=np.intp)] * len(X)
-    for i in np.argsort(p, kind="stable")[: min(int(np.sum(p < ENTRIES.level)), ENTRIES.named)]:
+    for i in np.argsort(p, kind="stable")[: min(int(np.sum(p < ENTRIES.level)), 1000)]:
         columns[i] = judged[_at_fault(law, U[i])]
     return Cells(p, columns)
 
@@ -103,7 +103,7 @@ def student_law(r: Array) -> tuple[float, float]:
     found = []
     for nu in ENTRIES.degrees:
         scale = max(float(np.median(np.abs(r))) / float(student.ppf(0.75, nu)), np.finfo(float).tiny)
-        for _ in range(ENTRIES.rounds):
+        for _ in range(30):
             scale = float(np.sqrt(np.mean((nu + 1) / (nu + (r / scale) ** 2) * r**2))) or np.finfo(float).tiny
         found.append((float(student.logpdf(r / scale, nu).sum() - len(r) * np.log(scale)), scale, nu))
     return max(found)[1:]
@@ -118,9 +118,9 @@ def row_chances(log_chances: Array) -> Array:
 def _at_fault(law: CellLaw, u: Array) -> NDArray[np.intp]:
     """Return the columns whose replacement makes the scaled row u (d,) ordinary, three at most."""
     u, found = u.copy(), np.empty(0, dtype=np.intp)
-    for _ in range(min(ENTRIES.most, len(u))):
+    for _ in range(min(3, len(u))):
         chances = law.log_chances(u[None])[0]
-        candidates = np.setdiff1d(np.argsort(chances, kind="stable")[: ENTRIES.candidates], found)
+        candidates = np.setdiff1d(np.argsort(chances, kind="stable")[: 8], found)
         if len(candidates) == 0:
             break
         tried = np.tile(u, (len(candidates), 1))

@@ -17,8 +17,8 @@ from buttress._checks import Array, check_contamination_or_auto, check_count, ch
 from buttress._rows import distinct_rows, drawn_rows, equal_rows, near_copies, row_sums
 from buttress._threads import own_threads, threads_for
 from buttress.expansion import KernelExpansion
-from buttress.features import NystroemMap, nystroem
-from buttress.features.batched import BatchedRows
+from buttress.features import nystroem
+from buttress.features.batched import BatchedRows, some_rows
 from buttress.features.made import FeaturesOfRows
 from buttress.features.stored import LandmarkFeatures, features_of_batches
 from buttress.gram.entries import entries
@@ -28,7 +28,6 @@ from buttress.solvers.ridge.landmarks import LandmarkRidge
 from buttress.solvers.ridge.leave_one_out import FeatureRidge, GramRidge, Ridge, pivoted_cholesky
 from buttress.solvers.ridge.spectrum import spectral
 from buttress.solvers.ridge.tuning import LEVERAGES
-from buttress.solvers.run import Budget
 
 LANDMARK_SECONDS = 2e-9  # times n m^2: what a fit takes that is soon cut short, one thread of a common machine of 2026
 FEWEST_LANDMARKS = 100  # whatever the time
@@ -36,13 +35,11 @@ FEW_ROWS = 500  # exact fits of so many take a quarter of a second
 
 
 class Regime(Enum):
-    """How many rows there are for the landmarks, and whether their features fit into memory."""
+    """How many rows there are for the landmarks."""
 
     EXACT = "no landmarks: every row is a centre"
     FEW = "few rows a landmark"
     MANY = "many rows a landmark: what landmarks cannot follow outweighs the noise"
-    FEW_REMADE = "few rows a landmark, features made again at each use"
-    MANY_REMADE = "many rows a landmark, features made again at each use"
 
     @property
     def exact(self) -> bool:
@@ -50,19 +47,7 @@ class Regime(Enum):
 
     @property
     def many(self) -> bool:
-        return self in (Regime.MANY, Regime.MANY_REMADE)
-
-    @property
-    def remade(self) -> bool:
-        return self in (Regime.FEW_REMADE, Regime.MANY_REMADE)
-
-
-def regime_of(features: FeaturesOfRows, n_landmarks: int) -> Regime:
-    """Return the regime of a fit on landmark features; this is the one place where it is decided."""
-    many = features.shape[0] > LEVERAGES.few_rows * n_landmarks
-    if features.remade:
-        return Regime.MANY_REMADE if many else Regime.FEW_REMADE
-    return Regime.MANY if many else Regime.FEW
+        return self is Regime.MANY
 
 
 @dataclass
@@ -91,40 +76,48 @@ class Design:
 
 @dataclass(frozen=True)
 class Setting:
-    """What one fit works with: the kernel, the landmarks asked for, the random numbers and the budget.
+    """What one fit works with: the rows, the kernel, the landmarks asked for and the random numbers.
 
     ``alike`` says that most of its fits weight all rows alike.
     """
 
+    X: Any
     kernel: Kernel
     n_landmarks: int | str
     rng: np.random.RandomState
-    budget: Budget
-    alike: bool = False
+    alike: bool
 
-    def design(self, X: Any, n_landmarks: int | None = None) -> Design:
-        """Return the design of the rows of X, on as many landmarks as the setting or the caller says."""
+    def design(self, rows: NDArray[np.intp] | None = None, n_landmarks: int | None = None) -> Design:
+        """Return the design of the numbered rows, default all, on as many landmarks as the setting or the caller says.
+        """
+        X = self.X if rows is None else some_rows(self.X, rows)
         chosen = self.n_landmarks if n_landmarks is None else n_landmarks
         design = kernel_design(self.kernel, X, n_landmarks=chosen, rng=self.rng)
         return replace(design, ridge=spectral(design.ridge) if self.alike else design.ridge)
 
-    def threads(self, X: Any) -> AbstractContextManager[None]:
-        """Return the block to make designs of rows of X and fit in."""
-        return design_threads(self.kernel, X, self.n_landmarks)
+    def threads(self) -> AbstractContextManager[None]:
+        """Return the block to make designs and fit in: one BLAS thread if small, our own threads for features.
 
-    def warn_of_scale(self, X: Any, design: Design) -> None:
+        A user's kernel may not be safe to call from several threads.
+        """
+        n = self.X.shape[0]
+        if _count(self.X, centers(self.kernel, self.X), self.n_landmarks) == n:
+            return threads_for(n**3)
+        return own_threads() if entries(self.kernel, self.X[:1], np.float64).cost(1, 1) > 0 else nullcontext()
+
+    def warn_of_scale(self, design: Design) -> None:
         """Warn where the kernel is next to 0, or the same, between most rows."""
-        warn_of_scale(self.kernel, X, design.points)
+        warn_of_scale(self.kernel, self.X, design.points)
 
 
-def fit_setting(estimator: Any, X: Any, budget: Budget, *, alike: bool = False) -> Setting:
+def fit_setting(estimator: Any, X: Any, *, alike: bool = False) -> Setting:
     """Return the setting of one fit of a robust kernel estimator to the rows of X; warn of near copies among them."""
     rng = check_random_state(estimator.random_state)
     warn_of_near_copies(estimator.kernel, X)
     count = estimator.n_landmarks
     if isinstance(count, str) and count == "auto" and estimator.max_time is not None:
         count = affordable(X.shape[0], estimator.max_time)
-    return Setting(default_kernel(estimator, X), count, rng, budget, alike)
+    return Setting(X, default_kernel(estimator, X), count, rng, alike)
 
 
 def affordable(n: int, seconds: float) -> int | str:
@@ -163,8 +156,8 @@ def default_kernel(estimator: Any, X: Any) -> Kernel:
     """Return the estimator's kernel; if neither it nor gamma was chosen, an RBF kernel of several widths.
 
     The gammas are in units of one over the squared length of a typical row. That length is d if columns are scaled.
-    Where nearly all entries are 0, as in counts of words, or rows are much shorter, as pixels between 0 and 1, columns
-    are not scaled; it is then the median of the squared lengths.
+    Where rows are much shorter, as pixels between 0 and 1 or shares of words, columns are not scaled; it is then the
+    median of the squared lengths.
 
     Corrupt rows affect errors, likelihoods and moments of X, so none of these can choose a width. The mean of several
     kernels loses little accuracy where a single width would be enough.
@@ -178,9 +171,7 @@ def _ordinary_length(X: Any) -> float:
     some = X[drawn_rows(X.shape[0])]
     columns = float(X.shape[1])
     length = float(np.median(row_norms(some.astype(np.float64), squared=True))) or columns
-    filled = some.count_nonzero() if issparse(some) else np.count_nonzero(some)
-    mostly_zero = filled < DESIGN.mostly_zero * some.shape[0] * some.shape[1]
-    return length if mostly_zero or length < columns * DESIGN.short else columns
+    return length if length < columns * DESIGN.short else columns
 
 
 def warn_of_near_copies(kernel: Any, X: Any) -> None:
@@ -208,17 +199,6 @@ def kernel_design(kernel: Kernel, X: Any, *, n_landmarks: int | str, rng: np.ran
     return _exact_design(kernel, X, Z, rng) if m == X.shape[0] else _nystroem_design(kernel, X, m, rng)
 
 
-def design_threads(kernel: Kernel, X: Any, n_landmarks: int | str) -> AbstractContextManager[None]:
-    """Return the block in which to make a design and fit: one BLAS thread if small, our own threads for features.
-
-    A user's kernel may not be safe to call from several threads.
-    """
-    Z = centers(kernel, X)
-    if _count(X, Z, n_landmarks) == X.shape[0]:
-        return threads_for(X.shape[0] ** 3)
-    return own_threads() if entries(kernel, X[:1], np.float64).cost(1, 1) > 0 else nullcontext()
-
-
 def _count(X: Any, Z: Any, n_landmarks: int | str) -> int:
     """Return the number of landmarks; n if the fit is exact, as it always is for a precomputed Gram matrix."""
     n = int(X.shape[0])
@@ -236,13 +216,13 @@ def _exact_design(kernel: Kernel, X: Any, Z: Any, rng: np.random.RandomState) ->
     unit = _unit(np.diagonal(K))
     features, pivots, L = pivoted_cholesky(np.array(K, order="F"))
     probe = rng.normal(size=len(K))
-    if np.abs(features @ (features.T @ probe) - K @ probe).max() > DESIGN.indefinite * np.abs(K).max() * len(K):
+    if np.abs(features @ (features.T @ probe) - K @ probe).max() > 1e-5 * np.abs(K).max() * len(K):
         raise ValueError(f"The Gram matrix of {kernel!r} is not positive semi-definite. Use such a kernel.")
     few = rng.permutation(len(K))[: DESIGN.coarse]
     coarse = _coarse(K, few)
     isolated = _isolated(K)
     groups = equal_rows(X)
-    if features.shape[1] > DESIGN.full_rank * len(K):
+    if features.shape[1] > 0.6 * len(K):  # so many features cost more than the matrix itself
         ridge: Ridge = GramRidge(K + unit, groups)
 
         def expand(coef: Array) -> KernelExpansion:
@@ -253,8 +233,7 @@ def _exact_design(kernel: Kernel, X: Any, Z: Any, rng: np.random.RandomState) ->
         def expand(coef: Array) -> KernelExpansion:
             dual = solve_triangular(L, coef[:-1], lower=True, trans="T", check_finite=False)
             return KernelExpansion(kernel, Z[pivots], dual, np.sqrt(unit) * coef[-1])
-    missed = _missed(np.diagonal(K), coarse, unit)
-    rough = FeatureRidge(_with_constant(coarse, unit), groups=groups, missed=missed)
+    rough = _rough(coarse, np.diagonal(K), unit, groups)
     return Design(ridge, rough, searched=np.arange(len(K)), features=None, groups=groups, points=Z, expand=expand,
                   unit=unit, steady=unit, regime=Regime.EXACT, isolated=isolated)
 
@@ -265,34 +244,21 @@ def _nystroem_design(kernel: Kernel, X: Any, m: int, rng: np.random.RandomState)
     points = distinct_rows(X[rng.choice(n, m, replace=False)].astype(np.float64))
     feature_map = nystroem(kernel, points)
     unit = _unit(kernel.diagonal(points))
-    features, groups = _features_and_groups(feature_map, X, unit)
+    batched = isinstance(X, BatchedRows)
+    features: FeaturesOfRows = (features_of_batches if batched else LandmarkFeatures)(feature_map, X, unit)
+    groups = equal_rows(X, sums=np.concatenate(X.batches.each(row_sums))) if batched else equal_rows(X)
     searched = rng.choice(n, min(n, DESIGN.searched), replace=False)
-    coarse = _coarse_nystroem(kernel, X[searched].astype(np.float64), points, unit, rng)
+    some = X[searched].astype(np.float64)
+    few = nystroem(kernel, points[rng.permutation(points.shape[0])[: DESIGN.coarse]])(some)
+    coarse = _rough(few, kernel.diagonal(some), unit, equal_rows(some))
 
     def expand(coef: Array) -> KernelExpansion:
         return feature_map.expansion(coef[:-1], np.sqrt(unit) * coef[-1])
 
     steady = unit * max(n / (LEVERAGES.few_rows * points.shape[0]), 1.0)
+    regime = Regime.MANY if n > LEVERAGES.few_rows * points.shape[0] else Regime.FEW
     return Design(LandmarkRidge(features, groups), coarse, searched=searched, features=features, groups=groups,
-                  points=points, expand=expand, unit=unit, steady=steady, isolated=features.faint,
-                  regime=regime_of(features, points.shape[0]))
-
-
-def _features_and_groups(
-    feature_map: NystroemMap, X: Any, unit: float
-) -> tuple[FeaturesOfRows, NDArray[np.intp] | None]:
-    """Return the features of the rows of X, and which rows are equal."""
-    if isinstance(X, BatchedRows):
-        return features_of_batches(feature_map, X, unit), equal_rows(X, sums=np.concatenate(X.batches.each(row_sums)))
-    return LandmarkFeatures(feature_map, X, unit), equal_rows(X)
-
-
-def _coarse_nystroem(
-    kernel: Kernel, X: Array, points: Array, unit: float, rng: np.random.RandomState
-) -> FeatureRidge:
-    """Return the ridge solver of the search for rows X on at most 100 of the landmarks."""
-    few = nystroem(kernel, points[rng.permutation(points.shape[0])[: DESIGN.coarse]])(X)
-    return FeatureRidge(_with_constant(few, unit), groups=equal_rows(X), missed=_missed(kernel.diagonal(X), few, unit))
+                  points=points, expand=expand, unit=unit, steady=steady, isolated=features.faint, regime=regime)
 
 
 def _coarse(K: Array, few: NDArray[np.intp]) -> Array:
@@ -305,9 +271,13 @@ def _with_constant(Z: Array, unit: float) -> Array:
     return np.column_stack([Z, np.full(len(Z), np.sqrt(unit))])
 
 
-def _missed(diagonal: Array, Z: Array, unit: float) -> Array:
-    """Return what features Z (n, m) leave out of k(x_i, x_i), in units of an ordinary one."""
-    return np.maximum(diagonal - np.einsum("ij,ij->i", Z, Z), 0) / unit
+def _rough(Z: Array, diagonal: Array, unit: float, groups: NDArray[np.intp] | None) -> FeatureRidge:
+    """Return the ridge solver of the search, for rows of features Z (n, m) on few landmarks.
+
+    What features leave out of k(x_i, x_i) counts in units of an ordinary one.
+    """
+    missed = np.maximum(diagonal - np.einsum("ij,ij->i", Z, Z), 0) / unit
+    return FeatureRidge(_with_constant(Z, unit), groups=groups, missed=missed)
 
 
 def _unit(diagonal: Array) -> float:
@@ -325,4 +295,4 @@ def _isolated(K: Array) -> NDArray[np.bool_]:
     length[length == 0] = np.inf
     near = (np.abs(K) / length).sum(axis=1) / length - 1
     upper = np.median(np.sort(near)[len(near) // 2 :])
-    return (near < max(DESIGN.isolated * upper, DESIGN.isolated_least)) & np.isfinite(length)
+    return (near < max(DESIGN.isolated * upper, 1e-6)) & np.isfinite(length)

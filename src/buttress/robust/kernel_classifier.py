@@ -8,16 +8,14 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 
 from buttress._callbacks import CallbackSupportMixin, Report, showing, step_callback, with_callbacks
-from buttress._checks import Array, check_classes, check_contamination_or_auto, check_X_y, warn_user
+from buttress._checks import Array, check_classes, check_X_y, warn_user
 from buttress._predicting import ExpansionPredictions, sparse_or_dense
 from buttress._state import Attribute, State
 from buttress.certainty.calibration import HeldOut
 from buttress.certainty.probabilities import Certainty, Probabilities
 from buttress.expansion import binary_contrasts, rival_contrasts
-from buttress.features.batched import some_rows
 from buttress.kernels import is_precomputed
 from buttress.robust.batches import batched_table
-from buttress.robust.confused_fit import with_directions
 from buttress.robust.design import (
     Design,
     Setting,
@@ -25,11 +23,12 @@ from buttress.robust.design import (
     fit_setting,
     given,
 )
-from buttress.robust.kernel_regressor import chosen_inliers
-from buttress.robust.label_fit import LabelFit, LabelTask, fit_detailed, fit_labels
+from buttress.robust.judged import chosen_inliers
+from buttress.robust.label_fit import LabelFit, LabelTask, fit_labels, fit_many_labels, with_directions
 from buttress.robust.report import OF_ROWS, row_keys
 from buttress.robust.tuning import DESIGN, RELABEL
 from buttress.solvers.contamination.confusion_law import one_rate
+from buttress.solvers.contamination.label_law import label_margins
 from buttress.solvers.contamination.share_interval import around, label_shares
 from buttress.solvers.run import Budget, all_or_nothing
 
@@ -188,86 +187,81 @@ class RobustKernelClassifier(
     ) -> "RobustKernelClassifier":
         """Fit to checked rows X, an array, CSR or in batches, and class numbers codes (n,)."""
         budget.report = showing(report, lambda step: _described(*step.state))
-        setting = fit_setting(self, X, budget, alike=True)
-        with setting.threads(X):
-            design, rows = self._design_of_rows_that_resemble_others(setting, X, codes)
-            task = self._task(design, codes, rows, share, budget)
+        setting = fit_setting(self, X, alike=True)
+        with setting.threads():
+            design = setting.design()
+            isolated = design.isolated & (not is_precomputed(self.kernel))
+            if isolated.all():  # then none is an exception
+                setting.warn_of_scale(design)
+                isolated[:] = False
+            warn_of_isolated(self.classes_, codes, isolated)
+            rows = np.flatnonzero(~isolated)
+            if len(rows) < len(codes):
+                design = setting.design(rows)
+            task = LabelTask(design, codes[rows], len(self.classes_), share_left(share, isolated), given(self.alpha),
+                             self.max_iter, budget)
             found = fit_labels(task)
             if self._worth_comparing(design, rows) and not (budget.interrupted or budget.spent()):
-                design, found = budget.attempt(
-                    lambda: _better_on_landmarks(task, found, setting, X[rows]), otherwise=lambda: (design, found),
+                task, found = budget.attempt(
+                    lambda: _better_on_landmarks(task, found, setting, rows), otherwise=lambda: (task, found),
                     message="The fit was interrupted. The exact fit was not compared with one on landmarks.")
-            found = self._directed(replace(task, design=design), found)
-            self._keep(design, found, rows, codes)
+            found = budget.attempt(
+                lambda: with_directions(task, found), otherwise=lambda: found,
+                message="The fit was interrupted. It was not compared with one whose labels are wrong in some "
+                        "directions.")
+            self._keep(task.design, found, isolated, codes, share)
         budget.tell(self.n_iter_)
         return self
-
-    @staticmethod
-    def _directed(task: LabelTask, found: LabelFit) -> LabelFit:
-        """Return the fit ``found``, or the one that allows for a rate in each direction; at Ctrl-C the former."""
-        return task.budget.attempt(
-            lambda: with_directions(task, found), otherwise=lambda: found,
-            message="The fit was interrupted. It was not compared with one whose labels are wrong in some directions.")
-
-    def _design_of_rows_that_resemble_others(
-        self, setting: Setting, X: Any, codes: NDArray[np.intp]
-    ) -> tuple[Design, NDArray[np.intp]]:
-        """Return the design of the rows that resemble others, and their numbers; set ``isolated_``."""
-        design = setting.design(X)
-        self.isolated_ = design.isolated & (not is_precomputed(self.kernel))
-        if self.isolated_.all():  # then none is an exception
-            setting.warn_of_scale(X, design)
-            self.isolated_[:] = False
-        rows = np.flatnonzero(~self.isolated_)
-        warn_of_isolated(self.classes_, codes, self.isolated_)
-        return (setting.design(some_rows(X, rows)) if len(rows) < len(codes) else design), rows
-
-    def _task(
-        self, design: Design, codes: NDArray[np.intp], rows: NDArray[np.intp], share: float | None, budget: Budget
-    ) -> LabelTask:
-        """Return the task for ``rows``; the others, isolated, count towards a share given."""
-        n = len(codes)
-        if share is not None and len(rows) < n:
-            share = max(share * n - self.isolated_.sum(), 0) / len(rows)
-        return LabelTask(design, codes[rows], len(self.classes_), share, given(self.alpha),
-                         self.max_iter, budget)
 
     def _worth_comparing(self, design: Design, rows: NDArray[np.intp]) -> bool:
         """Say whether there are rows enough for a fit on landmarks to keep more detail, and none was excluded."""
         return (design.regime.exact and len(rows) >= RELABEL.compared_from
                 and self.alpha == self.n_landmarks == "auto" and not is_precomputed(self.kernel))
 
-    def _keep(self, design: Design, found: LabelFit, rows: NDArray[np.intp], codes: NDArray[np.intp]) -> None:
-        """Set the attributes from a fit to ``rows`` of those of classes ``codes`` (n,); the others are isolated."""
+    def _keep(
+        self, design: Design, found: LabelFit, isolated: NDArray[np.bool_], codes: NDArray[np.intp], share: float | None
+    ) -> None:
+        """Set the attributes from a fit to the rows, of those of classes ``codes`` (n,), that are not isolated."""
         n = len(codes)
         C = len(self.classes_)
-        binary = C == 2
-        for name, value in _described(design, found.coef).items():
-            setattr(self, name, value)
+        rows = np.flatnonzero(~isolated)
+
+        def of_all(values: Array, other: float) -> Array:
+            """Return values of the rows fitted as values of all, ``other`` for those that are isolated."""
+            out = np.full((n, *values.shape[1:]), other)
+            out[rows] = values
+            return out
+
+        self.__dict__.update(_described(design, found.coef))
+        wrong = found.flips.wrong
+        margin = label_margins(found.scores, codes[rows])
+        self.isolated_ = isolated
         self.alpha_ = found.alpha
         self.clean_ = found.clean
         self.n_iter_ = found.n_iter
-        self.weights_ = _scattered(found.weights, rows, n, 0.0)
-        self.loo_score_ = _scattered(found.margin, rows, n, 0.0)
-        self.loo_proba_ = np.full((n, C), 1 / C)
-        self.loo_proba_[rows] = found.flips.classes
+        self.weights_ = of_all(found.weights, 0.0)
+        self.loo_score_ = of_all(margin, 0.0)
+        self.loo_proba_ = of_all(found.flips.classes, 1 / C)
         # No other row supports or contradicts the label of an isolated row: it is as likely wrong as any.
-        self.outlier_proba_ = _scattered(found.flips.wrong, rows, n, float(found.flips.wrong.mean()))
-        self.scale_ = float(np.median(np.abs(found.margin)))
-        share = check_contamination_or_auto(self.contamination)
-        self.inlier_mask_ = chosen_inliers(np.where(self.isolated_, 1.0, self.outlier_proba_), share)
+        self.outlier_proba_ = of_all(wrong, float(wrong.mean()))
+        self.scale_ = float(np.median(np.abs(margin)))
+        self.inlier_mask_ = chosen_inliers(np.where(isolated, 1.0, self.outlier_proba_), share)
         self.contamination_ = float(self.outlier_proba_.mean()) if share is None else share
-        rate = float(found.flips.wrong.mean()) if share is None else share
+        rate = float(wrong.mean()) if share is None else share
         self.confusion_ = one_rate(C, rate) if found.confusion is None else found.confusion.rates
-        self.contamination_interval_ = label_interval(found, codes[rows], self.contamination_, share)
-        self.agreement_ = np.ones(n)
-        self.agreement_[rows] = np.mean(found.votes == self.inlier_mask_[rows], axis=0)
-        scores = np.zeros((n, 1 if binary else C))
-        scores[rows] = found.scores[:, 1:] if binary else found.scores
-        believed = (~self.isolated_).astype(np.float64)
-        true = np.full((n, C), 1 / C)
-        true[rows] = found.true
-        self._certainty = Certainty(HeldOut(scores, codes, believed, C, true=true))
+        self.contamination_interval_ = np.full(2, share) if share is not None else around(
+            self.contamination_, label_shares(found.first, codes[rows], found.directed), none_too=False)
+        self.agreement_ = of_all(np.mean(found.votes == self.inlier_mask_[rows], axis=0), 1.0)
+        scores = of_all(found.scores[:, 1:] if C == 2 else found.scores, 0.0)
+        self._certainty = Certainty(HeldOut(scores, codes, (~isolated).astype(np.float64), C,
+                                            true=of_all(found.true, 1 / C)))
+
+
+def share_left(share: float | None, isolated: NDArray[np.bool_]) -> float | None:
+    """Return the share of wrong labels, where one is given, of the rows that are not isolated: the others count."""
+    if share is None or not isolated.any():
+        return share
+    return max(share * len(isolated) - isolated.sum(), 0) / np.count_nonzero(~isolated)
 
 
 def _described(design: Design, coef: Array) -> dict[str, Any]:
@@ -279,20 +273,23 @@ def _described(design: Design, coef: Array) -> dict[str, Any]:
     }
 
 
-def _better_on_landmarks(task: LabelTask, found: LabelFit, setting: Setting, X: Any) -> tuple[Design, LabelFit]:
-    """Return the exact fit ``found`` and its design, or one on landmarks where that predicts labels better."""
-    design = setting.design(X, min(DESIGN.landmarks, X.shape[0] - 1))
+def _better_on_landmarks(
+    task: LabelTask, found: LabelFit, setting: Setting, rows: NDArray[np.intp]
+) -> tuple[LabelTask, LabelFit]:
+    """Return the task and its exact fit ``found``, or those on landmarks where they predict labels better."""
+    design = setting.design(rows, min(DESIGN.landmarks, len(rows) - 1))
     assert design.features is not None
-    detailed = fit_detailed(replace(task, design=design), design.features, found.first)
-    if detailed is not None and (detailed.likelihood - found.likelihood) * X.shape[0] > RELABEL.compared_gain:
-        return design, detailed
-    return task.design, found
+    on_landmarks = replace(task, design=design)
+    detailed = fit_many_labels(on_landmarks, design.features, found.first)
+    if detailed is not None and (detailed.likelihood - found.likelihood) * len(rows) > RELABEL.compared_gain:
+        return on_landmarks, detailed
+    return task, found
 
 
 def warn_of_isolated(classes: NDArray[Any], codes: NDArray[np.intp], isolated: NDArray[np.bool_]) -> None:
     """Warn where many rows resemble no other, or all rows of a class, which is then never predicted."""
     fix = "Scale the columns of X (RobustScaler), or lower gamma."
-    if isolated.mean() > RELABEL.many_isolated:
+    if isolated.mean() > 0.1:
         warn_user(f"{isolated.sum()} of {len(isolated)} rows resemble no other row, so their labels cannot be "
                   f"judged and they are left out. {fix}")
     lost = np.setdiff1d(np.arange(len(classes)), codes[~isolated])
@@ -308,16 +305,3 @@ def check_class_sizes(classes: NDArray[Any], codes: NDArray[np.intp], share: flo
         small = classes.tolist()[sizes.argmin()]
         raise ValueError(f"Trimming contamination={share:g} of each class needs at least 2 rows in it. Class {small!r} "
                          "has 1. Drop that class, or use contamination='auto' or 0.")
-
-
-def label_interval(found: LabelFit, codes: NDArray[np.intp], estimate: float, share: float | None) -> Array:
-    """Return the interval for the share of wrong labels, shape (2,); both ends are the ``share`` where one is given."""
-    if share is not None:
-        return np.full(2, share)
-    return around(estimate, label_shares(found.first, codes, found.directed), none_too=False)
-
-
-def _scattered(values: Array, rows: NDArray[np.intp], n: int, other: float) -> Array:
-    out = np.full(n, other)
-    out[rows] = values
-    return out

@@ -1,9 +1,7 @@
 """Kernel regression that finds the corrupt rows itself, by a mixture of leave-one-out residuals."""
 
-from typing import Any, Protocol
+from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, RegressorMixin
 
 from buttress._callbacks import CallbackSupportMixin, Report, showing, step_callback, with_callbacks
@@ -15,13 +13,18 @@ from buttress.certainty.intervals import ExpansionIntervals, HeldOutFits, hold_o
 from buttress.kernels import is_precomputed
 from buttress.robust.batches import batched_table
 from buttress.robust.design import Design, check_robust_parameters, fit_setting, given
-from buttress.robust.misleading import enough, warn_of_misleading
-from buttress.robust.regression_fit import Found, least_residual_scale, place_explains, robust_fit
-from buttress.robust.regression_search import Task
+from buttress.robust.judged import (
+    Found,
+    enough,
+    keep_rows,
+    least_residual_scale,
+    scaled_targets,
+    warn_of_misleading,
+)
+from buttress.robust.regression_fit import Task, place_explains, robust_fit
 from buttress.robust.report import OF_ROWS, row_keys
 from buttress.solvers.contamination.residual_law import Limits
-from buttress.solvers.contamination.share_interval import around, residual_shares
-from buttress.solvers.contamination.trimmed import lts_scale
+from buttress.solvers.contamination.share_interval import residual_shares
 from buttress.solvers.ridge.leave_one_out import Fit
 from buttress.solvers.run import Budget, all_or_nothing
 
@@ -171,50 +174,34 @@ class RobustKernelRegressor(
         self, X: Any, y: Array, share: float | None, budget: Budget, report: Report = None
     ) -> "RobustKernelRegressor":
         """Fit to checked rows X, an array, CSR or in batches, and targets y (n,)."""
-        setting = fit_setting(self, X, budget)
-        middle, unit = centre_and_spread(y.astype(np.float64))
-        scaled = (y - middle) / unit
-        with setting.threads(X):
-            design = setting.design(X)
-            setting.warn_of_scale(X, design)
+        setting = fit_setting(self, X)
+        scaled, middle, unit = scaled_targets(y)
+        with setting.threads():
+            design = setting.design()
+            setting.warn_of_scale(design)
             budget.report = showing(report, lambda step: _described(design, step.state.fit, middle, unit))
             task = Task(design, scaled, Limits(least_residual_scale(scaled), share), given(self.alpha), self.max_iter,
                         self.n_starts, setting.rng, budget)
             found = robust_fit(task)
             held = held_out_fits(task, found)
-            bounds = None if share is not None else residual_shares(
-                found.explained.law, found.fit.loo, found.fit.spread, task.missed, task.limits, task.levels(found.fit))
+            law = found.known.law
+            shares = None if share is not None else residual_shares(
+                law, found.fit.loo, found.fit.spread, task.missed, task.limits, task.levels(found.fit))
         budget.tell(found.n_iter)
-        for name, value in _described(design, found.fit, middle, unit).items():
-            setattr(self, name, value)
+        self.__dict__.update(_described(design, found.fit, middle, unit))
         without = design.expand(held.coef * unit)
         self.held_out_ = held.times(unit, middle, without.coef, without.intercept)
-        self._keep(found, design, share, unit)
-        self.contamination_interval_ = share_interval(bounds, self)
-        if share is None:
-            bad = ~self.inlier_mask_
-            with setting.threads(X):
-                together = enough(bad) and place_explains(design, bad)
-            warn_of_misleading(y, self.loo_residual_, bad, together=together)
-        return self
-
-    def _keep(self, found: Found, design: Design, share: float | None, unit: float) -> None:
-        """Set the attributes that speak of rows, from a fit to targets in this unit."""
         self.alpha_ = found.alpha
-        self.clean_ = found.clean
-        self.n_iter_ = found.n_iter
-        self.weights_ = found.fit.weight
-        self.outlier_proba_ = 1 - found.explained.responsibility
-        self.loo_residual_ = found.fit.loo * unit
-        self.loo_sigma_ = found.sigma
-        self.scale_ = found.explained.law.scale * unit
-        self.inlier_mask_ = chosen_inliers(self.outlier_proba_, share)
-        self.contamination_ = float(self.outlier_proba_.mean()) if share is None else share
+        keep_rows(self, found, task.sigma(found), share, unit, shares)
         if self.contamination_ >= 0.5:
             warn_user(f"{self.contamination_:.0%} of the rows look corrupt, and of more than half nothing can be said. "
                       "The kernel may not suit X: scale its columns (RobustScaler), or give gamma.")
-        agreement = np.mean(found.votes == self.inlier_mask_[None, :], axis=0) if design.regime.exact else None
-        self.agreement_ = np.ones(len(self.inlier_mask_)) if agreement is None else agreement
+        if share is None:
+            bad = ~self.inlier_mask_
+            with setting.threads():
+                together = enough(bad) and place_explains(design, bad)
+            warn_of_misleading(y, self.loo_residual_, bad, together=together)
+        return self
 
 
 def _described(design: Design, fit: Fit, middle: float, unit: float) -> dict[str, Any]:
@@ -222,56 +209,15 @@ def _described(design: Design, fit: Fit, middle: float, unit: float) -> dict[str
     return {"intercept_": middle, "expansion_": design.expand(fit.coef[:, None] * unit)}
 
 
-class Contaminated(Protocol):
-    """A fit that has estimated the share of corrupt rows."""
-
-    contamination_: float
-    clean_: bool
-
-
-def share_interval(bounds: Array | None, fitted: Contaminated) -> Array:
-    """Return ``bounds`` (2,) on the share as an attribute: holding the estimate, and 0 where the plain fit stays.
-
-    Without bounds the share was given, and is both ends.
-    """
-    if bounds is None:
-        return np.full(2, fitted.contamination_)
-    return around(fitted.contamination_, bounds, none_too=fitted.clean_)
-
-
 def held_out_fits(task: Task, found: Found) -> HeldOutFits:
     """Return the fits for intervals: corrupt rows do not count, as far as they are known."""
-    weight = np.ones(len(task.y)) if found.clean else found.explained.responsibility
     design = task.design
 
     def held(by_folds: bool) -> HeldOutFits:
-        return hold_out(design.ridge, task.y, found.fit, found.alpha, groups=design.groups, weight=weight,
+        return hold_out(design.ridge, task.y, found.fit, found.alpha, groups=design.groups, weight=found.weight,
                         by_folds=by_folds)
 
     by_folds = design.regime.exact and not task.budget.over
     return task.budget.attempt(lambda: held(by_folds), otherwise=lambda: held(False),
                                message="The fit was interrupted. The model is whole, but its intervals do not allow "
                                        "for how far a row moves the fit.")
-
-
-def centre_and_spread(y: Array) -> tuple[float, float]:
-    """Return the median of y and the scale of its middle half, or of more if that half is constant."""
-    middle = float(np.median(y))
-    off = y - middle
-    for part in (len(y) // 2 + 1, 3 * len(y) // 4 + 1, len(y)):
-        scale = lts_scale(off, part)
-        if scale > 0:
-            return middle, scale
-    return middle, 1.0
-
-
-def chosen_inliers(outlier_proba: Array, share: float | None) -> NDArray[np.bool_]:
-    """Return the rows that are probably good; with a share given, all rows except that share of likeliest outliers.
-
-    A row with outlier probability 0 is always an inlier.
-    """
-    if share is None:
-        return outlier_proba <= 0.5
-    mask = np.ones(len(outlier_proba), dtype=bool)
-    mask[np.argsort(-outlier_proba, kind="stable")[: round(share * len(mask))]] = False
-    return mask | (outlier_proba == 0)

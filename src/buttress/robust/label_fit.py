@@ -1,4 +1,10 @@
-"""From a design and class numbers to the likeliest labels: concentration, or on landmark features a likelihood."""
+"""From a design and class numbers to the likeliest labels: concentration, or on landmark features a likelihood.
+
+Where labels are wrong in some directions only, fits of all rows to their likeliest classes (the M-step, with the ridge
+under which the labels given are likeliest) alternate with the law of ``confusion_law`` learned from the scores that
+leave each row out (the E-step). Only the fit to the labels as given is evidence for that law: later fits were made to
+agree with it, and where classes overlap a rare class is soon taken for wrong labels of a common one.
+"""
 
 from dataclasses import dataclass, field, replace
 
@@ -9,7 +15,7 @@ from buttress._checks import Array
 from buttress.features.made import FeaturesOfRows
 from buttress.robust.design import Design
 from buttress.robust.tuning import RELABEL
-from buttress.solvers.contamination.confusion_law import Confusion
+from buttress.solvers.contamination.confusion_law import Confusion, confusion_steps, learn_confusion, one_rate
 from buttress.solvers.contamination.label_law import (
     Flips,
     concentrate_classes,
@@ -19,8 +25,9 @@ from buttress.solvers.contamination.label_law import (
     label_margins,
     rates_tried,
 )
-from buttress.solvers.contamination.noisy_logistic import Logistic, NoisyLogistic
-from buttress.solvers.run import Budget, Step
+from buttress.solvers.contamination.noisy_logistic import NoisyLogistic
+from buttress.solvers.contamination.tuning import CONFUSION
+from buttress.solvers.run import Budget, Step, run
 
 
 @dataclass(frozen=True)
@@ -48,8 +55,18 @@ class LabelTask:
 
 
 @dataclass(frozen=True)
+class Scored:
+    """A fit to class numbers ``fitted`` (n,): coefficients, the scores (n, C) of each row left out, and the ridge."""
+
+    coef: Array
+    scores: Array
+    alpha: float
+    fitted: NDArray[np.intp]
+
+
+@dataclass(frozen=True)
 class LabelFit:
-    """A fit: coefficients, row weights, leave-one-out margins, the law of the labels, and each start's votes.
+    """A fit: coefficients, scores (n, C) of each row left out, ridge, row weights, law of the labels, starts' votes.
 
     ``likelihood`` is the log likelihood per row of labels before any was changed, so that fits can be compared.
     ``first`` holds the leave-one-out scores (n, C) of the fit to them, and ``true`` the probabilities (n, C) of the
@@ -59,16 +76,15 @@ class LabelFit:
     """
 
     coef: Array
+    scores: Array
+    alpha: float
     weights: Array
-    margin: Array
     flips: Flips
     votes: NDArray[np.bool_]
-    alpha: float
     clean: bool
     n_iter: int
     likelihood: float
-    scores: Array  # (n, C), of each row left out
-    first: Array  # the same of the fit to the labels as given
+    first: Array
     true: Array
     confusion: Confusion | None = None
     directed: Confusion | None = None
@@ -81,52 +97,52 @@ def fit_labels(task: LabelTask) -> LabelFit:
     rows were fitted Ctrl-C leaves a model of their likeliest labels.
     """
     features = task.design.features
-    if features is not None and not task.design.regime.remade:
-        return fit_many_labels(task, features)
-    plain = likeliest_fit(task, task.codes, task.share, task.alpha)
+    if features is not None and not features.remade:
+        found = fit_many_labels(task, features)
+        assert found is not None, "without a rival a fit is found"
+        return found
+    plain, tried = likeliest_fit(task, task.codes, task.share, task.alpha)
+    flips = explain_labels(plain.scores, task.codes, task.share)
+    task.note(plain.coef, flips.likelihood)
+    if task.budget.stopped:
+        return _relabelled_once(task, plain, flips)
     return task.budget.attempt(
-        lambda: _relabelled(task, plain), otherwise=lambda: _relabelled_once(task, plain),
+        lambda: _relabelled(task, plain, tried, flips), otherwise=lambda: _relabelled_once(task, plain, flips),
         message="The fit was interrupted. The model is of the labels that a plain fit finds likeliest, and nothing was "
                 "trimmed.")
 
 
-def _relabelled_once(task: LabelTask, plain: "Scored") -> LabelFit:
+def _relabelled_once(task: LabelTask, plain: Scored, flips: Flips) -> LabelFit:
     """Return the fit to the labels that are likeliest after the plain fit."""
-    flips = explain_labels(plain.scores, task.codes, task.share)
-    likely = flips.true_class(task.codes)
-    fit = task.design.ridge.solve(task.targets[likely], np.ones(len(likely)), plain.alpha)
-    margin = label_margins(task.targets[likely] - fit.loo, task.codes)
-    weights = (likely == task.codes).astype(np.float64)
-    return LabelFit(fit.coef, weights, margin, flips, margin[None] > 0, plain.alpha, clean=False, n_iter=1,
-                    likelihood=flips.likelihood, scores=task.targets[likely] - fit.loo, first=plain.scores,
-                    true=flips.true_chances(task.codes))
+    once = fit_to(task, flips.true_class(task.codes), plain.alpha)
+    return _label_fit(task, plain, once, flips, label_margins(once.scores, task.codes)[None] > 0)
 
 
-def _relabelled(task: LabelTask, plain: "Scored") -> LabelFit:
+def _label_fit(
+    task: LabelTask, plain: Scored, last: Scored, first: Flips, votes: NDArray[np.bool_], n_iter: int = 1
+) -> LabelFit:
+    """Return what the last fit says, beside the plain one and the law ``first`` of its scores."""
+    weights = (last.fitted == task.codes).astype(np.float64)
+    return LabelFit(last.coef, last.scores, last.alpha, weights, first, votes, clean=last is plain, n_iter=n_iter,
+                    likelihood=first.likelihood, first=plain.scores, true=first.true_chances(task.codes))
+
+
+def _relabelled(task: LabelTask, plain: Scored, tried: "Ridges", first: Flips) -> LabelFit:
     """Trim from the plain fit to all rows, then fit all to the labels that are likeliest after that."""
     codes = task.codes
-    flips = explain_labels(plain.scores, codes, task.share)
-    task.note(plain.coef, flips.likelihood)
-    if task.budget.stopped:
-        return _relabelled_once(task, plain)
-    likelihood = flips.likelihood
-    true = flips.true_chances(codes)
-    rate = flips.rate if task.share is None else task.share
-    trims = [_concentrated(task, plain.scores, kept, RELABEL.trim_steps) for kept in RELABEL.trims]
+    rate = first.rate if task.share is None else task.share
+    trims = [_concentrated(task, plain.scores, kept, 3) for kept in RELABEL.trims]
     votes = np.array([label_margins(scores, codes) > 0 for scores, _ in trims])
-    clean = _nothing_to_trim(task, rate)
-    found = plain
-    weights = np.ones(len(codes))
+    flips = first
+    last = plain
     n_iter = 1
-    if not clean:
+    if not _nothing_to_trim(task, rate):
         scores, n_iter = _concentrated(task, plain.scores, max(1 - rate, RELABEL.least_kept), task.max_iter)
-        found, flips, weights = _alternated(task, plain, explain_labels(scores, codes, rate), rate)
+        last, flips = _alternated(task, plain.alpha, explain_labels(scores, codes, rate), rate)
     if task.design.regime.exact:
-        wrong, classes = judge_labels(plain.tried, plain.likelihoods, found.scores, codes, task.share)
+        wrong, classes = judge_labels(tried.scores, tried.likelihoods, last.scores, codes, task.share)
         flips = replace(flips, wrong=wrong, classes=classes)
-    margin = label_margins(found.scores, codes)
-    return LabelFit(found.coef, weights, margin, flips, votes, found.alpha, clean, n_iter, likelihood,
-                    found.scores, plain.scores, true)
+    return replace(_label_fit(task, plain, last, first, votes, n_iter), flips=flips)
 
 
 def _nothing_to_trim(task: LabelTask, rate: float) -> bool:
@@ -135,82 +151,79 @@ def _nothing_to_trim(task: LabelTask, rate: float) -> bool:
     Where rows are many, errors of the labels average out in the plain fit, and trimming blurs its detail.
     """
     slight = RELABEL.slight if task.share is None else 0
-    return not task.design.regime.exact or rate <= slight or len(task.codes) < RELABEL.fewest
+    return not task.design.regime.exact or rate <= slight or len(task.codes) < 4
 
 
-def _alternated(task: LabelTask, found: "Scored", flips: Flips, rate: float) -> tuple["Scored", Flips, Array]:
-    """Alternate M-steps, fits to the likeliest labels, and E-steps, the law of the labels after them.
-
-    Returns the last fit and law, and weight 1 for rows fitted to the label given, else 0.
-    """
-    codes = task.codes
+def _alternated(task: LabelTask, alpha: float, flips: Flips, rate: float) -> tuple[Scored, Flips]:
+    """Alternate M-steps, fits to the likeliest labels, and E-steps, the law of the labels after them."""
     for done in range(RELABEL.rounds):
         if done and task.budget.spent():
             break
-        likely = flips.true_class(codes)
-        found = likeliest_fit(task, likely, rate, found.alpha if task.budget.spent() else task.alpha)
-        flips = explain_labels(found.scores, codes, rate)
+        wanted = alpha if task.budget.spent() else task.alpha
+        found, _ = likeliest_fit(task, flips.true_class(task.codes), rate, wanted)
+        alpha = found.alpha
+        flips = explain_labels(found.scores, task.codes, rate)
         task.note(found.coef, flips.likelihood)
-    return found, flips, (likely == codes).astype(np.float64)
+    return found, flips
 
 
-def fit_many_labels(task: LabelTask, features: FeaturesOfRows) -> LabelFit:
-    """Fit logistic regression that allows for wrong labels, on landmark features; votes are of the ridges tried."""
-    return _on_landmarks(task, _solver(task, features).fit(_logistic_ridges(task), task.share))
+def fit_many_labels(task: LabelTask, features: FeaturesOfRows, rival: Array | None = None) -> LabelFit | None:
+    """Fit logistic regression that allows for wrong labels, on landmark features; votes are of the ridges tried.
 
-
-def fit_detailed(task: LabelTask, features: FeaturesOfRows, rival: Array) -> LabelFit | None:
-    """Return the fit of :func:`fit_many_labels`, None where scores ``rival`` (n, C) explain held-out labels as well."""
-    found = _solver(task, features).fit_beside(_logistic_ridges(task), task.share, rival)
-    return None if found is None else _on_landmarks(task, found)
-
-
-def _solver(task: LabelTask, features: FeaturesOfRows) -> NoisyLogistic:
-    return NoisyLogistic(features, task.codes, task.C, task.design.groups, task.budget)
-
-
-def _logistic_ridges(task: LabelTask) -> Array:
-    return RELABEL.logistic * task.design.unit if task.alpha is None else np.array([float(task.alpha)])
-
-
-def _on_landmarks(task: LabelTask, found: Logistic) -> LabelFit:
+    None where scores ``rival`` (n, C) explain held-out labels as well.
+    """
+    alphas = RELABEL.logistic * task.design.unit if task.alpha is None else np.array([float(task.alpha)])
+    solver = NoisyLogistic(features, task.codes, task.C, task.design.groups, task.budget)
+    found = solver.fit(alphas, task.share, rival)
+    if found is None:
+        return None
     task.note(found.coef, found.flips.likelihood)
-    margin = label_margins(found.scores, task.codes)
-    return LabelFit(found.coef, np.ones(len(margin)), margin, found.flips, found.votes, found.alpha, clean=True,
-                    n_iter=found.n_iter, likelihood=found.flips.likelihood, scores=found.scores, first=found.scores,
-                    true=found.flips.true_chances(task.codes))
+    plain = Scored(found.coef, found.scores, found.alpha, task.codes)
+    return _label_fit(task, plain, plain, found.flips, found.votes, found.n_iter)
 
 
 @dataclass(frozen=True)
-class Scored:
-    """Coefficients of a fit, the scores (n, C) of each row left out, and the ridge.
+class Ridges:
+    """The ridges tried, the scores (n, C) of the rows of the search left out at each, and likelihoods (ridges, T, R).
 
-    ``tried`` are the scores at each ridge tried, for the rows of the search; ``likelihoods`` (ridges, T, R) are those
-    of the labels given, for each temperature and rate.
+    These are of the labels given, for each temperature and rate.
     """
 
-    coef: Array
-    scores: Array
-    alpha: float
-    tried: list[Array]
+    alphas: Array
+    scores: list[Array]
     likelihoods: Array
 
 
-def likeliest_fit(task: LabelTask, fitted: NDArray[np.intp], rate: float | None, alpha: float | None) -> Scored:
+def likeliest_fit(
+    task: LabelTask, fitted: NDArray[np.intp], rate: float | None, alpha: float | None
+) -> tuple[Scored, Ridges]:
     """Fit to classes ``fitted`` (n,) with the ridge, if None, under which the scores make the given labels likeliest.
 
     Wrong ones are allowed for, at a ``rate`` that is given or to be found.
     """
-    ridge = task.design.ridge
+    alphas, tried = _scores_at_ridges(task, fitted, alpha)
+    codes = task.codes[task.design.searched]
+    likelihoods = np.array([label_likelihoods(scores, codes, rates_tried(rate)) for scores in tried])
+    best = float(alphas[likelihoods.max(axis=(1, 2)).argmax()])
+    return fit_to(task, fitted, best), Ridges(alphas, tried, likelihoods)
+
+
+def fit_to(task: LabelTask, fitted: NDArray[np.intp], alpha: float) -> Scored:
+    """Return the fit of all rows to these classes (n,)."""
     targets = task.targets[fitted]
-    ones = np.ones(len(fitted))
+    fit = task.design.ridge.solve(targets, np.ones(len(fitted)), alpha)
+    return Scored(fit.coef, targets - fit.loo, alpha, fitted)
+
+
+def _scores_at_ridges(
+    task: LabelTask, fitted: NDArray[np.intp], alpha: float | None
+) -> tuple[Array, list[Array]]:
+    """Return the ridges to try and the scores of the rows of the search left out at each."""
+    targets = task.targets[fitted]
     rows = task.design.searched
-    alphas = RELABEL.ridges * feature_variance(task.design) if alpha is None else np.array([alpha])
-    tried = [targets[rows] - fit.loo for fit in ridge.path(targets, ones, alphas, rows)]
-    likelihoods = np.array([label_likelihoods(scores, task.codes[rows], rates_tried(rate)) for scores in tried])
-    alpha = float(alphas[likelihoods.max(axis=(1, 2)).argmax()])
-    fit = ridge.solve(targets, ones, alpha)
-    return Scored(fit.coef, targets - fit.loo, alpha, tried, likelihoods)
+    alphas = RELABEL.ridges * feature_variance(task.design) if alpha is None else np.array([float(alpha)])
+    fits = task.design.ridge.path(targets, np.ones(len(fitted)), alphas, rows)
+    return alphas, [targets[rows] - fit.loo for fit in fits]
 
 
 def feature_variance(design: Design) -> float:
@@ -226,4 +239,68 @@ def _concentrated(task: LabelTask, scores: Array, kept: float, max_iter: int) ->
     steps = concentrate_classes(ridge, task.targets[task.codes], task.codes, label_margins(scores, task.codes),
                                 alpha=alpha, kept=kept)
     outcome = task.budget.run(steps, max_iter=max_iter)
-    return outcome.state[1], max(outcome.n_iter, 1)
+    return outcome.state[0], max(outcome.n_iter, 1)
+
+
+def with_directions(task: LabelTask, found: LabelFit) -> LabelFit:
+    """Return the fit ``found``, or one with a rate of wrong labels for each direction where it explains them better.
+
+    A share given is taken at its word: labels are then wrong in all directions alike.
+    """
+    if task.share is not None or not task.design.regime.exact or task.budget.interrupted or task.budget.spent():
+        return found
+    codes = task.codes
+    law = learn_confusion(found.first, codes)
+    found = replace(found, directed=law)
+    n = len(codes)
+    single = found.likelihood - np.log(n) / n  # a rate and a temperature
+    if (law.criterion - single) * n <= CONFUSION.decisive or not believes_each_class(task, law, found.first):
+        return found
+    directed = confused_fit(task, found.first, law)
+    if directed is None or not believes_each_class(task, directed[1], directed[0].scores):
+        return found
+    last, final = directed
+    wrong = 1 - final.true_chances(last.scores, codes)[np.arange(n), codes]
+    likelihood = float(np.log(final.joint(last.scores, codes).sum(axis=1)).mean())
+    return replace(found, coef=last.coef, scores=last.scores, alpha=last.alpha, clean=False,
+                   weights=(last.fitted == codes).astype(np.float64), n_iter=found.n_iter + RELABEL.rounds,
+                   flips=Flips(float(wrong.mean()), wrong, final.classes(last.scores), likelihood),
+                   likelihood=likelihood, confusion=final, true=law.true_chances(found.first, codes))
+
+
+def believes_each_class(task: LabelTask, law: Confusion, scores: Array) -> bool:
+    """Say whether at least half of the labels of each class are right under the law, by scores (n, C).
+
+    With more of them wrong nothing says which rows are good: classes that overlap would do as well.
+    """
+    rows = np.arange(len(task.codes))
+    right = np.bincount(task.codes, weights=law.true_chances(scores, task.codes)[rows, task.codes], minlength=task.C)
+    return bool(np.all(right >= RELABEL.least_kept * np.bincount(task.codes, minlength=task.C)))
+
+
+def confused_fit(task: LabelTask, scores: Array, law: Confusion) -> tuple[Scored, Confusion] | None:
+    """Return the fit under a law of confusion, from the one of the leave-one-out scores (n, C) of the labels given.
+
+    None where every direction has the rate 0, at first or in the end.
+    """
+    found = None
+    part = 0.01
+    for _ in range(RELABEL.rounds):
+        if not law.directions() or (found is not None and task.budget.spent()):
+            break
+        likely = law.true_chances(scores, task.codes).argmax(axis=1).astype(np.intp)
+        found = fit_to(task, likely, _best_alpha(task, likely, law) if task.alpha is None else float(task.alpha))
+        scores = found.scores
+        start = (1 - part) * law.rates + part * one_rate(task.C, CONFUSION.most_given)
+        law = learn_confusion(scores, task.codes, start)
+        task.note(found.coef, law.objective)
+    return (found, law) if found is not None and law.directions() else None
+
+
+def _best_alpha(task: LabelTask, likely: NDArray[np.intp], law: Confusion) -> float:
+    """Return the ridge under whose scores the labels given are likeliest, the law learned anew for each."""
+    alphas, tried = _scores_at_ridges(task, likely, None)
+    codes = task.codes[task.design.searched]
+    laws = [run(confusion_steps(scores, codes, law), max_iter=8, warn=False, inner=True).state
+            for scores in tried]
+    return float(alphas[np.argmax([each.objective for each in laws])])

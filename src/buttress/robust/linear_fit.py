@@ -8,8 +8,16 @@ from scipy.linalg import lstsq
 
 from buttress._checks import Array
 from buttress._rows import SAMPLES, equal_rows
-from buttress.robust.tuning import LINEAR
-from buttress.solvers.contamination.residual_law import Explained, Limits, explain, gains_enough, reweighted_steps
+from buttress.robust.judged import Found
+from buttress.solvers.contamination.residual_law import (
+    MAD,
+    Explained,
+    Fitted,
+    Limits,
+    explain,
+    gains_enough,
+    reweighted_steps,
+)
 from buttress.solvers.contamination.trimmed import concentrate, lts_scale, m_steps, smallest, within
 from buttress.solvers.contamination.tuning import GUARD, TRIMMING
 from buttress.solvers.ridge.leave_one_out import FeatureRidge, Fit
@@ -43,28 +51,7 @@ class Rows:
         return explain(fit.loo, fit.spread, None, self.limits)
 
 
-@dataclass(frozen=True)
-class LinearFit:
-    """A fit, its residuals explained, the rows each start took as good (starts, n), where it ended, and how it came."""
-
-    fit: Fit
-    known: Explained
-    votes: NDArray[np.bool_]
-    ends: list[Array]
-    n_iter: int
-    clean: bool
-
-
-@dataclass(frozen=True)
-class MFit:
-    """An M-estimate: the fit, its leave-one-out residuals explained, and its iterations."""
-
-    fit: Fit
-    known: Explained
-    n_iter: int
-
-
-def linear_fit(rows: Rows, n_starts: int, max_iter: int, rng: np.random.RandomState, budget: Budget) -> LinearFit:
+def linear_fit(rows: Rows, n_starts: int, max_iter: int, rng: np.random.RandomState, budget: Budget) -> Found:
     """Fit plain ridge and the robust fit, and keep one of them; with many rows, a part of them chooses the start.
 
     ====================  ==========================  ================================================
@@ -83,7 +70,7 @@ def linear_fit(rows: Rows, n_starts: int, max_iter: int, rng: np.random.RandomSt
     known = explain(plain.loo, plain.spread, None, Limits(rows.limits.floor, share or None))
     if share == 0 or not rows.y.any():
         ones = np.ones(len(rows.y))
-        return LinearFit(plain, replace(known, responsibility=ones), ones[None, :] > 0, [], n_iter=1, clean=True)
+        return Found(plain, replace(known, responsibility=ones), 1, rows.alpha, clean=True, votes=ones[None, :] > 0)
     part = rows
     if len(rows.y) > SAMPLES.rows:
         part = rows.drawn(rng.choice(len(rows.y), SAMPLES.rows, replace=False))
@@ -95,13 +82,15 @@ def linear_fit(rows: Rows, n_starts: int, max_iter: int, rng: np.random.RandomSt
                 "more than half of the good ones.")
     if robust is None:
         fit = rows.trimmed(fits[0])
-        return LinearFit(fit, rows.explained(fit), votes, ends, n_iter=1, clean=False)
+        return Found(fit, rows.explained(fit), 1, rows.alpha, clean=False, votes=votes, ends=ends)
     gains = gains_enough(known, robust.known, needed_gain(plain.spread)) or plainly_contaminated(known, robust.known)
     if share is None and not gains:
-        return LinearFit(plain, looked_again(plain, known, rows.limits), votes, ends, robust.n_iter, clean=True)
+        known = looked_again(plain, known, rows.limits)
+        return Found(plain, known, robust.n_iter, rows.alpha, clean=True, votes=votes, ends=ends)
     steps = reweighted_steps(rows.ridge, rows.y, robust.fit, robust.known, alpha=rows.alpha, limits=rows.limits)
-    fit, known = budget.run(steps, tol=LINEAR.gain, max_iter=max_iter, inner=False, callback=budget.report).state
-    return LinearFit(fit, looked_again(fit, known, rows.limits), votes, ends, robust.n_iter, clean=False)
+    fit, known = budget.run(steps, tol=0.01, max_iter=max_iter, inner=False, callback=budget.report).state
+    known = looked_again(fit, known, rows.limits)
+    return Found(fit, known, robust.n_iter, rows.alpha, clean=False, votes=votes, ends=ends)
 
 
 def looked_again(fit: Fit, known: Explained, limits: Limits) -> Explained:
@@ -129,7 +118,7 @@ def looked_again(fit: Fit, known: Explained, limits: Limits) -> Explained:
     return replace(known, law=law, responsibility=responsibility)
 
 
-def _efficient(rows: Rows, part: Rows, fits: list[Fit], max_iter: int, budget: Budget) -> MFit:
+def _efficient(rows: Rows, part: Rows, fits: list[Fit], max_iter: int, budget: Budget) -> Fitted:
     """Return the M-fit to all rows from fits to some, of which the last is the cautious one."""
     cautious = _m_fit(part, fits[-1], max_iter, budget)
     others = [_m_fit(part, fit, max_iter, budget) for fit in fits[:-1] if not budget.spent()]
@@ -140,16 +129,16 @@ def _efficient(rows: Rows, part: Rows, fits: list[Fit], max_iter: int, budget: B
     return best if rows is part else _m_fit(rows, rows.trimmed(best.fit), max_iter, budget)
 
 
-def _m_fit(rows: Rows, start: Fit, max_iter: int, budget: Budget) -> MFit:
+def _m_fit(rows: Rows, start: Fit, max_iter: int, budget: Budget) -> Fitted:
     """Return the M-fit from a trimmed fit, its scale corrected for the degrees of freedom the h rows paid for."""
     residual = rows.y - start.values
-    spent = min(float(np.sum(1 - 1 / start.spread**2)), LINEAR.most_spent * rows.h)
+    spent = min(float(np.sum(1 - 1 / start.spread**2)), TRIMMING.most_spent * rows.h)
     correction = np.sqrt(rows.h / (rows.h - spent))
     scale = max(lts_scale(residual, len(residual) // 2 + 1) * correction, rows.limits.floor)
     steps = m_steps(rows.ridge, rows.y, residual, alpha=rows.alpha, scale=scale)
-    outcome = budget.run(steps, tol=LINEAR.settled, max_iter=max_iter, warn=("max_iter",))
+    outcome = budget.run(steps, tol=1e-4, max_iter=max_iter, warn=("max_iter",))
     fit = outcome.state[0]
-    return MFit(fit, rows.explained(fit), max(outcome.n_iter, 1))
+    return Fitted(fit, rows.explained(fit), max(outcome.n_iter, 1))
 
 
 def plainly_contaminated(plain: Explained, robust: Explained) -> bool:
@@ -181,7 +170,7 @@ def least_trimmed(
     absolute = _absolute(rows.ridge, rows.y, rows.alpha)
     bounded = rows.ridge.solve(rows.y, _absolute_weights(absolute), rows.alpha)
     tried = 0 if budget.spent() else n_starts
-    ends = [budget.run(concentrate(rows.ridge, rows.y, u, alpha=rows.alpha, h=rows.h), max_iter=LINEAR.steps,
+    ends = [budget.run(concentrate(rows.ridge, rows.y, u, alpha=rows.alpha, h=rows.h), max_iter=30,
                        progress=False) for u in _starts(rows, absolute, tried, rng)]
     different = {end.state[1].tobytes(): end for end in ends}.values()
     best = [end.state[0] for end in sorted(different, key=lambda end: end.objective)[: TRIMMING.followed]]
@@ -191,14 +180,14 @@ def least_trimmed(
 def _starts(rows: Rows, absolute: Array, n_starts: int, rng: np.random.RandomState) -> list[Array]:
     """Return the weights to start from, each of h rows.
 
-    They are the h targets nearest their middle, the smallest residuals of least absolute deviations and of a trimmed
-    gradient descent from zero, and those of fits to random subsets of d + 2 rows where there are few columns.
+    They are the h targets nearest their middle, the smallest residuals of least absolute deviations, and those of fits
+    to random subsets of d + 2 rows where there are few columns.
     """
     Z = rows.ridge.Z
     n, m = Z.shape
-    residuals = [rows.y, absolute, _trimmed_descent(Z, rows.y, rows.h)]
-    for _ in range(n_starts if m < LINEAR.random_below else 0):
-        part = rng.permutation(n)[: min(n, m + LINEAR.beyond_columns)]
+    residuals = [rows.y, absolute]
+    for _ in range(n_starts if m < 50 else 0):  # of more columns a few rows seldom are all good
+        part = rng.permutation(n)[: min(n, m + 2)]
         exact = lstsq(Z[part], rows.y[part], check_finite=False)[0]
         residuals.append(rows.y - Z @ exact)
     return [smallest(np.abs(r), rows.h) for r in residuals]
@@ -212,25 +201,47 @@ def trimmed_size(n: int, share: float | None) -> int:
 def _absolute(ridge: FeatureRidge, y: Array, alpha: float) -> Array:
     """Return residuals of reweighting towards least absolute deviations."""
     r = y
-    for _ in range(LINEAR.absolute_rounds):
+    for _ in range(30):
         r = y - ridge.solve(y, _absolute_weights(r), alpha).values
     return r
 
 
 def _absolute_weights(r: Array) -> Array:
-    return np.asarray(1 / np.maximum(np.abs(r), LINEAR.least_deviation))
+    return np.asarray(1 / np.maximum(np.abs(r), 1e-3))
 
 
-def _trimmed_descent(Z: Array, y: Array, h: int) -> Array:
-    """Return residuals after gradient steps on the h smallest, each of length one over their curvature."""
-    w = np.zeros(Z.shape[1])
-    for _ in range(LINEAR.descent_steps):
-        r = Z @ w - y
-        kept = np.flatnonzero(smallest(np.abs(r), h))
-        g = Z[kept].T @ r[kept]
-        Zg = Z[kept] @ g
-        curvature = Zg @ Zg
-        if not curvature > 0:
-            break
-        w = w - (g @ g) / curvature * g
-    return y - Z @ w
+def robust_columns(X: Array, intercept: bool) -> tuple[Array, Array, Array]:
+    """Return (Z, centre, width): columns less their median over the median size of what is not at it, plus ones.
+
+    Neither is a moment: in a column that is not mostly one value no minority of rows moves them beyond bounds. Entries
+    beyond 1e8 widths become that: squared, they would leave nothing of the other rows' digits.
+    """
+    n, d = X.shape
+    centre = np.zeros(d)
+    width = np.full(d, MAD)
+    for j in range(d):
+        column = np.ascontiguousarray(X[:, j])  # medians of contiguous numbers take a third of the time
+        centre[j] = np.median(column) if intercept else 0.0
+        off = np.abs(column - centre[j])
+        if off.any():
+            width[j] *= np.median(off[off > 0])
+    Z = np.ones((n, d + intercept))
+    np.divide(np.subtract(X, centre, out=Z[:, :d]), width, out=Z[:, :d])
+    return np.clip(Z, -1e8, 1e8, out=Z), centre, width
+
+
+@dataclass(frozen=True)
+class ColumnUnits:
+    """Units a fit was made in: columns less ``centre`` over ``width``, targets over ``unit``, a constant or not."""
+
+    centre: Array
+    width: Array
+    unit: float
+    intercept: bool
+
+    def original(self, coef: Array) -> tuple[Array, Array]:
+        """Return slopes (d, ...) and constants (...) in the units given, from coefficients there, (d or d + 1, ...)."""
+        slope = coef[:-1] if self.intercept else coef
+        slope = (slope.T * (self.unit / self.width)).T
+        constant = self.unit * coef[-1] if self.intercept else np.zeros(coef.shape[1:])
+        return slope, constant - self.centre @ slope

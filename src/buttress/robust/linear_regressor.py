@@ -1,8 +1,10 @@
 """Linear regression that resists corruption of two rows in five, in X and in y: least trimmed squares, then MM."""
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy.stats import t as student
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
@@ -21,20 +23,55 @@ from buttress._documented import Documented
 from buttress._rows import equal_rows
 from buttress._state import Attribute, State
 from buttress._threads import threads_for
-from buttress._types import MatrixLike
+from buttress._types import Labels, MatrixLike
 from buttress.certainty.intervals import hold_out, interval
-from buttress.robust.columns import ColumnUnits, robust_columns
 from buttress.robust.design import warn_of_near_copies
-from buttress.robust.kernel_regressor import centre_and_spread, chosen_inliers, share_interval
-from buttress.robust.linear_fit import LinearFit, Rows, linear_fit, trimmed_size
-from buttress.robust.misleading import warn_of_misleading
-from buttress.robust.regression_fit import least_residual_scale
+from buttress.robust.judged import keep_rows, least_residual_scale, scaled_targets, warn_of_misleading
+from buttress.robust.linear_fit import ColumnUnits, Rows, linear_fit, robust_columns, trimmed_size
 from buttress.robust.report import OF_ROWS, row_keys
-from buttress.robust.summary import LinearSummary, estimate_of, summary_of
+from buttress.solvers.contamination.mm import MMEstimate, mm_estimate
 from buttress.solvers.contamination.residual_law import Limits
 from buttress.solvers.contamination.share_interval import residual_shares
 from buttress.solvers.ridge.leave_one_out import FeatureRidge
 from buttress.solvers.run import Budget, all_or_nothing
+
+NUMBERS = ("estimate", "std_error", "low", "high", "t", "p_value")
+
+
+@dataclass(frozen=True)
+class LinearSummary:
+    """The MM estimate of a linear model, one entry a coefficient, the constant first where there is one.
+
+    ``low`` and ``high`` are the ends of intervals of this ``coverage``, from Student's t with ``freedom`` degrees of
+    freedom; ``t`` is the estimate over its standard error, and ``p_value`` belongs to a coefficient of 0. ``scale`` is
+    that of the errors, ``weights`` (n,) are the rows', 0 for rows rejected. Printed it is a table.
+    """
+
+    name: Labels
+    estimate: Array
+    std_error: Array
+    low: Array
+    high: Array
+    t: Array
+    p_value: Array
+    coverage: float
+    scale: float
+    freedom: int
+    weights: Array
+
+    def columns(self) -> dict[str, Labels]:
+        """Return the table as a dict of columns, which any frame library takes."""
+        return {name: getattr(self, name) for name in ("name", *NUMBERS)}
+
+    def __str__(self) -> str:
+        names = [str(name) for name in self.name]
+        wide = max(map(len, [*names, "coefficient"]))
+        head = f"{'coefficient':{wide}}" + "".join(f"{name:>12}" for name in NUMBERS)
+        rows = [f"{name:{wide}}" + "".join(f"{getattr(self, key)[i]:12.4g}" for key in NUMBERS)
+                for i, name in enumerate(names)]
+        end = (f"scale of the errors {self.scale:.4g}, {self.freedom} degrees of freedom; low and high at "
+               f"{self.coverage:g}; {np.count_nonzero(self.weights == 0)} of {len(self.weights)} rows have no weight")
+        return "\n".join([head, *rows, end])
 
 
 class RobustLinearRegressor(Documented, CallbackSupportMixin, RegressorMixin, BaseEstimator):
@@ -139,9 +176,7 @@ class RobustLinearRegressor(Documented, CallbackSupportMixin, RegressorMixin, Ba
         rng = check_random_state(self.random_state)
         intercept = bool(self.fit_intercept)
         Z, centre, width = robust_columns(X, intercept)
-        middle, unit = centre_and_spread(y.astype(np.float64))
-        middle = middle if intercept else 0.0
-        scaled = (y - middle) / unit
+        scaled, middle, unit = scaled_targets(y, intercept)
         ridge = FeatureRidge(Z, groups=equal_rows(X))
         limits = Limits(least_residual_scale(scaled), share)
         rows = Rows(ridge, scaled, self.alpha, trimmed_size(len(scaled), share), limits)
@@ -150,34 +185,18 @@ class RobustLinearRegressor(Documented, CallbackSupportMixin, RegressorMixin, Ba
                                 lambda step: _described(columns, step.state[0].coef, middle))
         with threads_for(Z.size * Z.shape[1]):
             found = linear_fit(rows, self.n_starts, self.max_iter, rng, budget)
-            weight = np.ones(len(y)) if found.clean else found.known.responsibility
-            held = hold_out(ridge, scaled, found.fit, self.alpha, groups=ridge.groups, by_folds=True, weight=weight)
+            held = hold_out(ridge, scaled, found.fit, self.alpha, groups=ridge.groups, by_folds=True,
+                            weight=found.weight)
             self.mm_ = estimate_of(ridge, scaled, np.array([found.fit.coef, *found.ends]), columns, middle)
         budget.tell(found.n_iter)
-        for name, value in _described(columns, found.fit.coef, middle).items():
-            setattr(self, name, value)
+        self.__dict__.update(_described(columns, found.fit.coef, middle))
         self.held_out_ = held.times(unit, middle, *columns.original(held.coef))
-        self._keep(found, share, unit)
-        bounds = None if share is not None else residual_shares(
+        shares = None if share is not None else residual_shares(
             found.known.law, found.fit.loo, found.fit.spread, None, limits, None)
-        self.contamination_interval_ = share_interval(bounds, self)
+        keep_rows(self, found, found.known.law.sigma(found.fit), share, unit, shares)
         if share is None:
             warn_of_misleading(y, self.loo_residual_, ~self.inlier_mask_, together=False)
         return self
-
-    def _keep(self, found: "LinearFit", share: float | None, unit: float) -> None:
-        """Set the attributes that speak of rows, from a fit to targets in this unit."""
-        fit = found.fit
-        self.clean_ = found.clean
-        self.n_iter_ = found.n_iter
-        self.weights_ = fit.weight
-        self.outlier_proba_ = 1 - found.known.responsibility
-        self.loo_residual_ = fit.loo * unit
-        self.scale_ = found.known.law.scale * unit
-        self.loo_sigma_ = fit.loo / (found.known.law.scale * fit.spread)
-        self.inlier_mask_ = chosen_inliers(self.outlier_proba_, share)
-        self.contamination_ = float(self.outlier_proba_.mean()) if share is None else share
-        self.agreement_ = np.mean(found.votes == self.inlier_mask_[None, :], axis=0)
 
     def predict(self, X: Any) -> Array:
         """Return f(x) for each row of X (n, d)."""
@@ -194,7 +213,11 @@ class RobustLinearRegressor(Documented, CallbackSupportMixin, RegressorMixin, Ba
         columns, columns that depend on others, or half of the rows on one plane.
         """
         check_is_fitted(self)
-        return summary_of(self, coverage)
+        if self.mm_ is None:
+            raise ValueError("There are no standard errors: the rows are no more than the columns, columns depend on "
+                             "others, or half of the rows lie on one plane. Drop columns, or add rows.")
+        names = getattr(self, "feature_names_in_", [f"x{j}" for j in range(self.n_features_in_)])
+        return summarise(self.mm_, [*(["intercept"] if self.fit_intercept else []), *map(str, names)], coverage)
 
     def predict_interval(self, X: MatrixLike, coverage: float = 0.9) -> Array:
         """Return the lower and upper ends, shape (n, 2), of intervals that hold new targets with this probability.
@@ -213,3 +236,27 @@ def _described(columns: ColumnUnits, coef: Array, middle: float) -> dict[str, An
     """
     slope, constant = columns.original(coef)
     return {"coef_": slope, "intercept_": middle + float(constant)}
+
+
+def estimate_of(ridge: FeatureRidge, y: Array, starts: Array, units: ColumnUnits, middle: float) -> MMEstimate | None:
+    """Return the MM estimate in the units given, the constant first, from fits (k, m) in the units of ``ridge``."""
+    found = mm_estimate(ridge.Z, y, starts)
+    if found is None:
+        return None
+    slope, constant = units.original(np.eye(starts.shape[1]))
+    back = np.vstack([constant, slope]) if units.intercept else slope
+    shift = np.append(middle, np.zeros(len(slope))) if units.intercept else 0.0
+    return MMEstimate(back @ found.coef + shift, back @ found.covariance @ back.T, found.scale * units.unit,
+                      found.weights, found.freedom)
+
+
+def summarise(estimate: MMEstimate, names: list[str], coverage: object) -> LinearSummary:
+    """Return the table of an estimate; ValueError for a coverage outside (0, 1)."""
+    level = check_number("coverage", coverage, 0, 1)
+    error = np.sqrt(np.maximum(np.diagonal(estimate.covariance), 0))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        t = estimate.coef / error
+    half = student.ppf((1 + level) / 2, estimate.freedom) * error
+    return LinearSummary(np.array(names), estimate.coef, error, estimate.coef - half, estimate.coef + half, t,
+                         2 * student.sf(np.abs(t), estimate.freedom), level, estimate.scale, estimate.freedom,
+                         estimate.weights)

@@ -1,14 +1,13 @@
 """Kernel regression with corrupt rows: a search, a mixture fit by expectation and maximisation, and the guard.
 
-The search (``regression_search.py``) finds good rows to start from. The mixture is then fitted to all rows, at one
-ridge after another. The guard decides between that fit and plain kernel ridge (:func:`decided`). Throughout, y (n,) is
-centred and has spread 1.
+The search (:func:`search`) finds good rows to start from: each start is fitted on coarse features, the rows with the
+smallest residuals are kept, and those are fitted again. The mixture is then fitted to all rows, at one ridge after
+another. The guard decides between that fit and plain kernel ridge (:func:`guarded`). Throughout, y (n,) is centred and
+has spread 1.
 """
 
 from collections.abc import Callable
-from dataclasses import replace
-from enum import Enum
-from functools import cached_property
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,42 +16,63 @@ from buttress._checks import Array, warn_user
 from buttress._rows import drawn_rows
 from buttress._threads import own_threads
 from buttress.robust.design import Design
-from buttress.robust.regression_search import Task, rounds_of, search
+from buttress.robust.judged import Found
 from buttress.robust.tuning import MIXTURE
 from buttress.solvers.contamination.residual_law import (
     Explained,
+    Fitted,
     Limits,
-    Mixed,
     Schedule,
     em_rounds,
     explain,
     gains_enough,
+    levels,
     mixture,
     shape_cost,
 )
-from buttress.solvers.contamination.trimmed import least_scale
-from buttress.solvers.contamination.tuning import GUARD, RESIDUALS
-from buttress.solvers.ridge.leave_one_out import Fit
+from buttress.solvers.contamination.trimmed import concentrate, smallest, within
+from buttress.solvers.contamination.tuning import GUARD, RESIDUALS, TRIMMING
+from buttress.solvers.ridge.leave_one_out import FeatureRidge, Fit
+from buttress.solvers.run import Budget, Outcome
 
 NO_OUTLIERS = 1e-9  # outlier share of data known to be clean: its logarithm must be finite
 
 
-class Found:
-    """A fit, the law of its residuals, its ridge, and the rows that each start classified as good (starts, n).
+@dataclass(frozen=True)
+class Task:
+    """Targets y (n,) on a design, the limits of the law, the ridge (None: choose it), and the budget."""
 
-    ``sigma`` (n,) are leave-one-out residuals in standard deviations.
-    """
+    design: Design
+    y: Array
+    limits: Limits
+    alpha: float | None
+    max_iter: int
+    n_starts: int
+    rng: np.random.RandomState
+    budget: Budget
 
-    def __init__(self, task: Task, fit: Fit, explained: Explained, *, alpha: float, clean: bool,
-                 votes: NDArray[np.bool_], n_iter: int = 1):
-        self.fit = fit
-        self.explained = explained
-        off, side = explained.law.sides(fit.loo, explained.law.spread(fit.spread, task.missed, task.levels(fit)))
-        self.sigma = off / side
-        self.alpha = alpha
-        self.clean = clean
-        self.votes = votes
-        self.n_iter = n_iter
+    @property
+    def missed(self) -> Array | None:
+        """The part of each row that the features miss, as in :class:`Ridge`."""
+        return self.design.ridge.missed
+
+    @property
+    def shaped(self) -> bool:
+        """Whether a law with a shape is tried: what landmarks miss has a law of its own."""
+        return self.design.regime.exact
+
+    @property
+    def rounds(self) -> int:
+        """The number of EM rounds of the law between two fits; it depends on the cost of a fit."""
+        return MIXTURE.rounds if self.design.regime.exact else MIXTURE.rounds_of_many
+
+    def levels(self, fit: Fit) -> Array | None:
+        """Return the levels (n,) of a law with a shape; None where none is tried."""
+        return levels(self.y, fit) if self.shaped else None
+
+    def sigma(self, found: Fitted) -> Array:
+        """Return the leave-one-out residuals (n,) in standard deviations."""
+        return found.known.law.sigma(found.fit, self.missed, self.levels(found.fit))
 
 
 def robust_fit(task: Task) -> Found:
@@ -71,159 +91,79 @@ def robust_fit(task: Task) -> Found:
                 "with plain kernel ridge.")
 
 
-def least_residual_scale(y: Array) -> float:
-    """Return the least inlier scale of a law of residuals of y (n,)."""
-    return max(MIXTURE.least_scale, least_scale(y))
-
-
-def _fit_and_guard(task: Task, start: Mixed, votes: NDArray[np.bool_]) -> Found:
+def _fit_and_guard(task: Task, start: Fitted, votes: NDArray[np.bool_] | None) -> Found:
     """Fit the mixture from the rows found; the guard decides unless the share of corrupt rows is known."""
     if task.design.regime.many:
         mixed, alpha = mixed_of_many(task, start)
         fit = mixed.fit
     else:
         mixed, alpha = mixed_of_few(task, start)
-        fit = task.design.ridge.solve(task.y, mixed.responsibility, alpha)
-    robust = _robust(task, mixed, fit, alpha, votes)
-    if task.known_share:
+        fit = task.design.ridge.solve(task.y, mixed.known.responsibility, alpha)
+    robust = Found(fit, mixed.known, mixed.n_iter, alpha, clean=False, votes=votes)
+    if task.limits.share is not None:
         return robust
     return task.budget.attempt(
-        lambda: decided(Evidence(task, start, mixed, robust)), otherwise=lambda: robust,
+        lambda: guarded(task, mixed.fit, robust), otherwise=lambda: robust,
         message="The fit was interrupted. The robust fit stays; it was not compared with plain kernel ridge.")
 
 
-def _of_rows_found(task: Task, start: Mixed, votes: NDArray[np.bool_]) -> Found:
+def _of_rows_found(task: Task, start: Fitted, votes: NDArray[np.bool_] | None) -> Found:
     """Return a fit of one EM step to the rows that the search took as good."""
     alpha = task.design.unit if task.alpha is None else task.alpha
-    schedule = Schedule(MIXTURE.degrees, rounds_of(task.design), 1, RESIDUALS.settled)
-    mixed = mixed_at(task, start.responsibility, alpha, alpha, schedule)
-    return _robust(task, mixed, mixed.fit, alpha, votes, n_iter=1)
+    schedule = Schedule(MIXTURE.degrees, task.rounds, 1, RESIDUALS.settled)
+    mixed = mixed_at(task, start.known.responsibility, alpha, alpha, schedule)
+    return Found(mixed.fit, mixed.known, 1, alpha, clean=False, votes=votes)
 
 
-def _robust(
-    task: Task, mixed: Mixed, fit: Fit, alpha: float, votes: NDArray[np.bool_], n_iter: int | None = None
-) -> Found:
-    explained = Explained(mixed.law, mixed.responsibility, mixed.likelihood)
-    return Found(task, fit, explained, alpha=alpha, clean=False, votes=votes,
-                 n_iter=mixed.n_iter if n_iter is None else n_iter)
+def guarded(task: Task, mixed: Fit, robust: Found) -> Found:
+    """Return the robust fit where it predicts rows it has not seen better, else the plain one.
 
-
-class Verdict(Enum):
-    """What the guard decides, and which fit stays."""
-
-    CLEAN = "plain fit: the robust one gains too little"
-    GROSS_ROWS_DROPPED = "plain fit to all rows but those grossly off: the robust one gains too little beyond them"
-    CORRUPT = "robust fit: it predicts rows it has not seen better"
-    NOISY_REGION = "robust fit: bad rows lie together, but no fit predicts them"
-    PART_OF_FUNCTION = "plain fit: bad rows lie together, and it predicts them, as beside a step of the function"
-
-
-class Evidence:
-    """The evidence on which the guard decides; each answer is computed once, when it is needed."""
-
-    def __init__(self, task: Task, start: Mixed, mixed: Mixed, robust: Found):
-        self.task = task
-        self.start = start
-        self.mixed = mixed
-        self.robust = robust
-
-    @cached_property
-    def used(self) -> Array:
-        """Weight 0 for rows with a huge error, else 1, (n,): a row of 1e9 would make any fit better than the plain one.
-        """
-        gross = (np.abs(self.robust.sigma) > GUARD.gross) & (np.abs(self.robust.fit.loo) > GUARD.gross)
-        return np.where(gross, 0.0, 1.0)
-
-    @cached_property
-    def gross(self) -> bool:
-        """Whether there are rows with a huge error."""
-        return not self.used.all()
-
-    @cached_property
-    def gains(self) -> bool:
-        """Whether the robust fit gains enough; with many rows, coarse features are tried before a plain fit to all.
-
-        Where an outlier density explains the robust fit's own residuals best, though good ones may be skewed, scatter
-        more where more is expected, and have heavy tails, any gain is enough. At the least scale, where many targets
-        are equal, likelihoods say less.
-        """
-        task = self.task
-        if task.design.regime.many and _gains_on_coarse_features(task, self.used, self.start):
-            return True
-        fit = self.mixed.fit
-        robust = explain(fit.loo, fit.spread, task.missed, Limits(task.limits.floor), task.levels(fit))
-        if task.shaped and robust.law.share > 0 and robust.law.scale > task.limits.floor:
-            return robust.likelihood > self.plain.explained.likelihood
-        return gains_enough(self.plain.explained, robust)
-
-    @cached_property
-    def plain(self) -> Found:
-        """Kernel ridge on the rows without a huge error, its ridge chosen by absolute error."""
-        task = self.task
-        no_choice = task.design.regime.many or task.budget.spent()
-        fit, alpha = _plain(task, self.used, self.robust.alpha if no_choice else task.alpha, _absolute)
-        known = explain(fit.loo, fit.spread, task.missed, Limits(task.limits.floor), task.levels(fit))
-        return Found(task, fit, known, alpha=alpha, clean=not self.gross, votes=self.robust.votes,
-                     n_iter=self.robust.n_iter)
-
-    @cached_property
-    def bad(self) -> NDArray[np.bool_]:
-        """The rows taken as corrupt under the fit that would stay."""
-        found = self.robust if self.gains else self.plain
-        return found.explained.responsibility < 0.5
-
-    @cached_property
-    def together(self) -> bool:
-        """Whether bad rows lie together in X."""
-        return lie_together(self.task.design, self.bad)
-
-    @cached_property
-    def predicted(self) -> bool:
-        """Whether a plain fit predicts the bad rows with at most half of the error."""
-        found = self.robust if self.gains else self.plain
-        errors = np.median(np.abs(self.unsuspecting.fit.loo[self.bad]))
-        return bool(errors <= GUARD.predicted * np.median(np.abs(found.fit.loo[self.bad])))
-
-    @cached_property
-    def unsuspecting(self) -> Found:
-        """Kernel ridge on all rows without a huge error, its ridge chosen by squared error."""
-        return _without_suspicion(self.task, self.used)
-
-
-def verdict(evidence: Evidence) -> Verdict:
-    """Decide by this table; "-" means that the answer is not needed.
-
-    =============  =========  =============  ===============  ====================
-    robust gains   gross rows  bad together   plain predicts   verdict
-    =============  =========  =============  ===============  ====================
-    no             no         -              -                CLEAN
-    no             yes        no             -                GROSS_ROWS_DROPPED
-    no             yes        yes            no               GROSS_ROWS_DROPPED
-    yes            -          no             -                CORRUPT
-    yes            -          yes            no               NOISY_REGION
-    any            any        yes            yes              PART_OF_FUNCTION
-    =============  =========  =============  ===============  ====================
+    The plain fit leaves rows with a huge error out: one of 1e9 would make any fit better than the plain one. Where bad
+    rows lie together in X and a fit to all rows predicts them, as beside a step of the function, that fit stays, with a
+    warning.
     """
-    if not evidence.gains and not evidence.gross:
-        return Verdict.CLEAN
-    if evidence.together and evidence.predicted:
-        return Verdict.PART_OF_FUNCTION
-    if not evidence.gains:
-        return Verdict.GROSS_ROWS_DROPPED
-    return Verdict.NOISY_REGION if evidence.together else Verdict.CORRUPT
+    sigma = np.abs(task.sigma(robust))
+    used = np.where((sigma > GUARD.gross) & (np.abs(robust.fit.loo) > GUARD.gross), 0.0, 1.0)
+    plain = _plain_beside(task, used, robust)
+    gains = _gains(task, plain.known, mixed)
+    if not gains and used.all():
+        return plain
+    found = robust if gains else plain
+    bad = found.known.responsibility < 0.5
+    if not lie_together(task.design, bad):
+        return found
+    unsuspecting = _without_suspicion(task, used)
+    errors = np.median(np.abs(unsuspecting.fit.loo[bad]))
+    if not errors <= GUARD.predicted * np.median(np.abs(found.fit.loo[bad])):
+        return found
+    warn_user(f"{bad.mean():.0%} of the rows contradict the others, but they lie together in X, as where a function "
+              "has a step: none is taken as corrupt, and plain kernel ridge is fitted. If they are corrupt, say so by "
+              "contamination=.")
+    return unsuspecting
 
 
-def decided(evidence: Evidence) -> Found:
-    """Return the fit that the verdict keeps; warn if bad rows are treated as part of the function."""
-    outcome = verdict(evidence)
-    if outcome is Verdict.PART_OF_FUNCTION:
-        warn_user(f"{evidence.bad.mean():.0%} of the rows contradict the others, but they lie together in X, as where "
-                  "a function has a step: none is taken as corrupt, and plain kernel ridge is fitted. If they are "
-                  "corrupt, say so by contamination=.")
-        return evidence.unsuspecting
-    if outcome in (Verdict.CLEAN, Verdict.GROSS_ROWS_DROPPED):
-        return evidence.plain
-    return evidence.robust
+def _plain_beside(task: Task, used: Array, robust: Found) -> Found:
+    """Return kernel ridge on the rows without a huge error, its ridge chosen by absolute error."""
+    no_choice = task.design.regime.many or task.budget.spent()
+    fit, alpha = _plain(task, used, robust.alpha if no_choice else task.alpha, _absolute)
+    return replace(robust, fit=fit, known=_explained(task, fit), alpha=alpha, clean=bool(used.all()))
+
+
+def _gains(task: Task, plain: Explained, mixed: Fit) -> bool:
+    """Say whether the fit of the mixture gains enough over the plain one.
+
+    Where an outlier density explains the robust fit's own residuals best, though good ones may be skewed, scatter more
+    where more is expected, and have heavy tails, any gain is enough. At the least scale, where many targets are equal,
+    likelihoods say less.
+    """
+    robust = _explained(task, mixed)
+    if task.shaped and robust.law.share > 0 and robust.law.scale > task.limits.floor:
+        return robust.likelihood > plain.likelihood
+    return gains_enough(plain, robust)
+
+
+def _explained(task: Task, fit: Fit) -> Explained:
+    return explain(fit.loo, fit.spread, task.missed, Limits(task.limits.floor), task.levels(fit))
 
 
 def lie_together(design: Design, bad: NDArray[np.bool_]) -> bool:
@@ -245,22 +185,11 @@ def place_explains(design: Design, bad: NDArray[np.bool_]) -> bool:
     return bool(fit.loo @ fit.loo < GUARD.unexplained * target @ target)
 
 
-def _gains_on_coarse_features(task: Task, used: Array, start: Mixed) -> bool:
-    """Say whether the robust fit gains enough already on the coarse features."""
-    coarse = task.design.coarse
-    rows = task.design.searched
-    limits = Limits(task.limits.floor)
-    plain = coarse.solve(task.y[rows], used[rows], task.design.unit)
-    return gains_enough(explain(plain.loo, plain.spread, coarse.missed, limits),
-                        explain(start.fit.loo, start.fit.spread, coarse.missed, limits))
-
-
 def _without_suspicion(task: Task, used: Array) -> Found:
     """Return kernel ridge regression on all rows except those of weight 0 in ``used`` (n,)."""
     plain, alpha = _plain(task, used, task.alpha, _squared)
     known = explain(plain.loo, plain.spread, task.missed, Limits(MIXTURE.least_scale, NO_OUTLIERS))
-    return Found(task, plain, Explained(known.law, used, known.likelihood), alpha=alpha, clean=bool(used.all()),
-                 votes=used[None, :] > 0)
+    return Found(plain, replace(known, responsibility=used), 1, alpha, clean=bool(used.all()), votes=used[None, :] > 0)
 
 
 def _plain(task: Task, used: Array, alpha: float | None, size: Callable[[Array], float]) -> tuple[Fit, float]:
@@ -268,9 +197,8 @@ def _plain(task: Task, used: Array, alpha: float | None, size: Callable[[Array],
     ridge = task.design.ridge
     if alpha is None:
         rows = task.design.searched
-        ridges = MIXTURE.ridges
-        fits = ridge.path(task.y, used, ridges * task.design.unit, rows)
-        alpha = float(ridges[np.argmin([size(fit.loo * used[rows]) for fit in fits])] * task.design.unit)
+        alphas = MIXTURE.ridges * task.design.unit
+        alpha = float(alphas[np.argmin([size(fit.loo * used[rows]) for fit in ridge.path(task.y, used, alphas, rows)])])
     return ridge.solve(task.y, used, alpha), alpha
 
 
@@ -283,7 +211,7 @@ def _squared(r: Array) -> float:
     return float(r @ r)
 
 
-def mixed_of_few(task: Task, start: Mixed) -> tuple[Mixed, float]:
+def mixed_of_few(task: Task, start: Fitted) -> tuple[Fitted, float]:
     """Fit the mixture to all rows from the rows found, then again at the ridge that is best for the rows it kept.
 
     A law with a shape is taken only where it gains by Schwarz's criterion and judges otherwise how many rows are
@@ -293,25 +221,24 @@ def mixed_of_few(task: Task, start: Mixed) -> tuple[Mixed, float]:
     """
     design = task.design
     first = design.unit if task.alpha is None else task.alpha
-    schedule = Schedule(MIXTURE.degrees, rounds_of(design), task.max_iter, RESIDUALS.settled)
-    state = mixed_at(task, start.responsibility, first, first, schedule)
+    schedule = Schedule(MIXTURE.degrees, task.rounds, task.max_iter, RESIDUALS.settled)
+    state = mixed_at(task, start.known.responsibility, first, first, schedule)
     if task.shaped:
         shaped = replace(schedule, shaped=True)
-        other = mixed_at(task, start.responsibility, first, first, shaped)
-        gain = other.likelihood - state.likelihood - shape_cost(len(task.y)) / len(task.y)
-        if gain > 0 and abs(other.law.share - state.law.share) > MIXTURE.reread:
+        other = mixed_at(task, start.known.responsibility, first, first, shaped)
+        gain = other.known.likelihood - state.known.likelihood - shape_cost(len(task.y)) / len(task.y)
+        if gain > 0 and abs(other.known.law.share - state.known.law.share) > MIXTURE.reread:
             schedule = shaped
             state = other
     if task.alpha is not None or task.budget.spent():
         return state, first
-    before = state.n_iter
     alpha = _best_alpha(task, state)
-    fit = design.ridge.solve(task.y, state.responsibility, alpha)
-    state = mixture(design.ridge, task.y, fit, alpha=alpha, limits=task.limits, schedule=schedule, budget=task.budget)
-    return replace(state, n_iter=before + state.n_iter), _best_alpha(task, state)
+    fit = design.ridge.solve(task.y, state.known.responsibility, alpha)
+    last = mixture(design.ridge, task.y, fit, alpha=alpha, limits=task.limits, schedule=schedule, budget=task.budget)
+    return replace(last, n_iter=state.n_iter + last.n_iter), _best_alpha(task, last)
 
 
-def mixed_of_many(task: Task, start: Mixed) -> tuple[Mixed, float]:
+def mixed_of_many(task: Task, start: Fitted) -> tuple[Fitted, float]:
     """Fit the mixture on many rows a landmark at the steady ridge, then once nearer to the best ridge of the rows kept.
 
     With many rows per landmark, the residuals of good rows are not noise but the part of the function that landmarks
@@ -323,23 +250,23 @@ def mixed_of_many(task: Task, start: Mixed) -> tuple[Mixed, float]:
     """
     design = task.design
     ridge = design.ridge
-    rounds = MIXTURE.rounds_of_many
-    schedule = Schedule(MIXTURE.degrees_of_many, rounds, task.max_iter, MIXTURE.settled_of_many)
-    state = mixed_at(task, start.responsibility, design.unit, design.steady, schedule)
+    schedule = Schedule(MIXTURE.degrees_of_many, task.rounds, task.max_iter, 0.1)
+    state = mixed_at(task, start.known.responsibility, design.unit, design.steady, schedule)
     best = task.alpha
     if best is None:
-        best = design.unit if task.budget.spent() else best_alpha_of_many(design, task.y, state.responsibility)
-    fit = ridge.solve(task.y, state.responsibility, float(np.sqrt(best * design.steady)))
+        best = (design.unit if task.budget.spent()
+                else best_alpha_of_many(design, task.y, state.known.responsibility))
+    fit = ridge.solve(task.y, state.known.responsibility, float(np.sqrt(best * design.steady)))
     part = drawn_rows(len(task.y))
     missed = None if ridge.missed is None else ridge.missed[part]
-    law = em_rounds(state.law, fit.loo[part], fit.spread[part], missed, task.limits, rounds)
+    law = em_rounds(state.known.law, fit.loo[part], fit.spread[part], missed, task.limits, task.rounds)
     responsibility, total = law.e_step(fit.loo, law.spread(fit.spread, ridge.missed))
     fit = ridge.solve(task.y, responsibility, best)
     law = law.m_step(fit.loo[part], fit.spread[part], responsibility[part], task.limits, missed)
-    return Mixed(fit, law, responsibility, total / len(task.y), state.n_iter + 1), best
+    return Fitted(fit, Explained(law, responsibility, total / len(task.y)), state.n_iter + 1), best
 
 
-def mixed_at(task: Task, responsibility: Array, first: float, alpha: float, schedule: Schedule) -> Mixed:
+def mixed_at(task: Task, responsibility: Array, first: float, alpha: float, schedule: Schedule) -> Fitted:
     """Fit the mixture at ridge ``alpha`` from the responsibilities of the searched rows, fitted at ridge ``first``."""
     weights = np.zeros(len(task.y))
     weights[task.design.searched] = responsibility
@@ -368,15 +295,15 @@ def best_alpha_of_many(design: Design, y: Array, responsibility: Array) -> float
     return float(alphas[best])
 
 
-def _best_alpha(task: Task, state: Mixed) -> float:
+def _best_alpha(task: Task, state: Fitted) -> float:
     """Return the ridge with the least bounded leave-one-out error of the good rows, with fixed weights.
 
     If the weights changed with the ridge, each ridge would keep only the rows that it fits well.
     """
     rows = task.design.searched
-    law = state.law
+    law = state.known.law
     missed = None if task.missed is None else task.missed[rows]
-    weight = state.responsibility[rows]
+    weight = state.known.responsibility[rows]
     level = task.levels(state.fit)
     level = None if level is None else level[rows]
 
@@ -384,6 +311,72 @@ def _best_alpha(task: Task, state: Mixed) -> float:
         bound = MIXTURE.bounded_at * law.scale * law.spread(fit.spread, missed, level)
         return float(weight @ np.minimum(np.abs(fit.loo), bound) ** 2)
 
-    ridges = MIXTURE.ridges
-    fits = task.design.ridge.path(task.y, state.responsibility, ridges * task.design.unit, rows)
-    return float(ridges[np.argmin([error(fit) for fit in fits])] * task.design.unit)
+    alphas = MIXTURE.ridges * task.design.unit
+    fits = task.design.ridge.path(task.y, state.known.responsibility, alphas, rows)
+    return float(alphas[np.argmin([error(fit) for fit in fits])])
+
+
+def search(task: Task) -> tuple[Fitted, NDArray[np.bool_] | None]:
+    """Concentrate from several starts on coarse features; of the three best, return the most likely mixture.
+
+    The second result, (starts, n), says which rows each start classified as good; None on landmarks, where the
+    starts see a part of the rows.
+    """
+    design = task.design
+    y = task.y[design.searched]
+    ends = _concentrated(task, y)
+    votes = None
+    if design.regime.exact:
+        votes = np.array([within(end.state[0].loo / end.state[0].spread, TRIMMING.good_within, task.limits.floor)
+                          for end in ends])
+    best = sorted(ends, key=lambda end: end.objective)[: TRIMMING.followed]
+    schedule = Schedule(MIXTURE.degrees, task.rounds, 12, RESIDUALS.settled)
+    states = [mixture(design.coarse, y, end.state[0], alpha=design.unit, limits=task.limits, schedule=schedule,
+                      budget=Budget()) for end in best]
+    return max(states, key=lambda state: state.known.likelihood), votes
+
+
+def _concentrated(task: Task, y: Array) -> list[Outcome]:
+    """Return the end of concentration from each start; random starts are skipped once the time is used up."""
+    h = max(int(TRIMMING.trusted * len(y)), min(len(y), 2))
+    ends: list[Outcome] = []
+    fixed = _fixed_starts(task.design.coarse, y, h, task.design.unit)
+    for k, u in enumerate(fixed + _random_starts(len(y), task.n_starts, task.rng)):
+        if k >= len(fixed) and task.budget.spent():
+            break
+        steps = concentrate(task.design.coarse, y, u, alpha=task.design.unit, h=h, leave_out=True)
+        ends.append(task.budget.run(steps, max_iter=10, progress=False))
+    return ends
+
+
+def _fixed_starts(ridge: FeatureRidge, y: Array, h: int, alpha: float) -> list[Array]:
+    """Return the weights of five starts: all rows, the half and the quarter nearest the centre, and two to the sides.
+
+    The latter are the h rows nearest to a lower and to an upper quantile of the targets given x. Where two fifths of
+    the rows are shifted to one side the middle of the targets lies between the good rows and the bad ones, but one of
+    these quantiles among the good ones.
+    """
+    central = [smallest(np.abs(y), size) for size in (h, max(len(y) // 4, 1))]
+    sides = [quantile_fit(ridge, y, part, alpha) for part in (0.2, 0.8)]
+    return [np.ones(len(y)), *central, *(smallest(np.abs(y - side), h) for side in sides)]
+
+
+def quantile_fit(ridge: FeatureRidge, y: Array, quantile: float, alpha: float) -> Array:
+    """Return values (n,) of the quantile regression of y, by majorising least squares (Hunter & Lange 2000).
+
+    Minimises sum_i rho(y_i - f_i) + alpha / (2 s) ||f||^2 with rho(r) = r quantile above 0 and r (quantile - 1) below,
+    smoothed within a tenth of s, the median size of the first residuals.
+    """
+    values = ridge.solve(y, np.ones(len(y)), alpha).values
+    size = float(np.median(np.abs(y - values))) or 1.0
+    for _ in range(20):
+        r = y - values
+        slope = np.where(r > 0, quantile, 1 - quantile)
+        values = ridge.solve(y, slope * size / np.maximum(np.abs(r), 0.1 * size), alpha).values
+    return values
+
+
+def _random_starts(n: int, n_starts: int, rng: np.random.RandomState) -> list[Array]:
+    """Return the weights of starts from random tenths of the rows."""
+    size = min(n, max(n // 10, 5))
+    return [np.isin(np.arange(n), rng.permutation(n)[:size]).astype(np.float64) for _ in range(n_starts)]

@@ -14,7 +14,7 @@ from buttress._checks import Array, check_classes, check_option, check_X_y
 from buttress._documented import CLASSIFIER, advises
 from buttress._predicting import rows_to_score, sparse_or_dense
 from buttress._rows import equal_rows
-from buttress._state import Attribute, Lengths, State
+from buttress._state import Attribute, Lengths, State, one_or_each
 from buttress._types import DenseOrSparse, MatrixLike
 from buttress._weights import check_weights, class_weights
 from buttress.certainty.calibration import HeldOut
@@ -325,8 +325,8 @@ class SVC(Probabilities, CallbackSupportMixin, ClassifierMixin, BaseEstimator):
 
     def _set_certificate(self, task: Task, solutions: list[SVMSolution]) -> None:
         for name, key in (("primal_objective_", "primal"), ("dual_objective_", "dual"), ("dual_gap_", "gap")):
-            values = np.array([getattr(solution, key) if task.settled.convex else np.nan for solution in solutions])
-            setattr(self, name, float(values[0]) if len(values) == 1 else values)
+            values = [getattr(solution, key) if task.settled.convex else np.nan for solution in solutions]
+            setattr(self, name, one_or_each(values))
         self.converged_ = all(solution.converged for solution in solutions)
         self.n_iter_ = sum(solution.outcome.n_iter for solution in solutions)
         self.n_kernel_rows_ = task.rows.n_computed

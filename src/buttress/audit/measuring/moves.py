@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from buttress.attacks.cells import WRONG
+from buttress.attacks.swaps import WRONG
 from buttress.audit.baselines import reads_columns
 from buttress.audit.fitted import takes_numbers
 from buttress.audit.keeping import kept_stage

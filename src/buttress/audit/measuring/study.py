@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from buttress._types import Mask, Predictor, Rows, Supervised
-from buttress.attacks.radii import Fallen
+from buttress.attacks.scoring import Fallen
 from buttress.audit import options as spending
 from buttress.audit.baselines import (
     GUESSES,

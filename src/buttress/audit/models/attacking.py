@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from sklearn.preprocessing import StandardScaler
 
 from buttress._types import Mask, Rows
-from buttress.attacks.radii import Fallen
+from buttress.attacks.scoring import Fallen
 from buttress.audit.baselines import attacked_by_columns, reads_columns
 from buttress.audit.fitted import on_prepared, order_columns
 from buttress.audit.measuring.cells import has_gradients, has_scores

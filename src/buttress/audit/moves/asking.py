@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from buttress._types import MatrixLike, Predictor
-from buttress.attacks.cells import harm_done, lead_of
+from buttress.attacks.swaps import harm_done, lead_of
 from buttress.audit.measuring.cells import has_scores
 from buttress.audit.models.table_model import TableModel
 from buttress.audit.moves.space import Rows, Space, chosen, names_of

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from buttress.attacks.cells import Cells, Change, WorstCells
+from buttress.attacks.swaps import Cells, Change, WorstCells
 from buttress.audit.moves.asking import Harm
 from buttress.audit.moves.space import Axis, Rows
 

@@ -1,7 +1,8 @@
 """Compiled passes over lists of (bin, weight): up the tree, at the root, and back down.
 
-The lists of an operation are slices [begin[k], end[k]) of two flat arrays, bins ascending. Adjoints run parallel to
-the weights: adjoint[e] is the derivative of sum w y u with respect to the weight of entry e.
+The lists of an operation are slices [begin[k], end[k]) of two flat arrays, bins ascending; those that are made here
+follow each other without a gap. Adjoints run parallel to the weights: adjoint[e] is the derivative of sum w y u with
+respect to the weight of entry e.
 """
 
 import numba
@@ -101,32 +102,6 @@ def _packed(acc: Array, low: int, high: int, bins: Index, mass: Array, place: in
     return place
 
 
-@compile_kernel(f"void(int32[::1], float64[::1], int64[::1], int64, {_LISTS})")
-def leaf_up(q: Index, w: Array, start: Index, width: int, out_begin: Index, out_end: Index, out_bins: Index,
-            out_mass: Array) -> None:
-    """Lists of the keys of a block whose rows consult none: each row's bin and weight, added up per key.
-
-    They are added up in a dense array, or sorted where they are few beside the bins that they span.
-    """
-    acc = np.zeros(width)
-    for k in range(start.size - 1):
-        n_rows = start[k + 1] - start[k]
-        low = width
-        high = -1
-        for t in range(start[k], start[k + 1]):
-            low = min(low, q[t])
-            high = max(high, q[t])
-        place = out_begin[k]
-        if n_rows == 1 or n_rows * n_rows <= high - low:
-            for t in range(start[k], start[k + 1]):
-                place = _inserted(out_bins, out_mass, out_begin[k], place, q[t], w[t])
-            out_end[k] = place
-            continue
-        for t in range(start[k], start[k + 1]):
-            acc[q[t]] += w[t]
-        out_end[k] = _packed(acc, low, high, out_bins, out_mass, place)
-
-
 @compile_kernel(f"void(int32[::1], float64[::1], int64[::1], int64[::1], {_LISTS}, int64, {_LISTS})")
 def block_up(q: Index, w: Array, start: Index, key: Index, begin: Index, end: Index, bins: Index, mass: Array,
              width: int, out_begin: Index, out_end: Index, out_bins: Index, out_mass: Array) -> None:
@@ -136,6 +111,7 @@ def block_up(q: Index, w: Array, start: Index, key: Index, begin: Index, end: In
     """
     acc = np.zeros(width)
     for k in range(start.size - 1):
+        out_begin[k] = out_end[k - 1] if k else 0
         if start[k + 1] - start[k] == 1 or _few(q, key, start[k], start[k + 1], begin, end, bins, mass, width):
             out_end[k] = _in_order(q, w, key, start[k], start[k + 1], begin, end, bins, mass, out_bins, out_mass,
                                    out_begin[k])
@@ -162,14 +138,10 @@ def block_down(q: Index, w: Array, start: Index, key: Index, begin: Index, end: 
                adjoint: Array, count: Array) -> None:
     """Reverse of ``block_up``: fills the rows' signed counts and adds to the consulted lists' adjoints."""
     dense = np.zeros(width)
-    leaf = key.size == 0
     for k in range(start.size - 1):
         for e in range(out_begin[k], out_end[k]):
             dense[out_bins[e]] = out_adjoint[e]
         for t in range(start[k], start[k + 1]):
-            if leaf:
-                count[t] = w[t] * dense[q[t]]
-                continue
             if t + ROWS_AHEAD < key.size and key[t + ROWS_AHEAD] != key[t + ROWS_AHEAD - 1]:
                 _fetch_list(begin, end, bins, mass, key[t + ROWS_AHEAD])
                 _fetch_list(begin, end, bins, adjoint, key[t + ROWS_AHEAD])
@@ -188,6 +160,7 @@ def product_up(first: Index, second: Index, begin: Index, end: Index, bins: Inde
     """Minkowski sums of pairs of lists."""
     acc = np.zeros(width)
     for p in range(first.size):
+        out_begin[p] = out_end[p - 1] if p else 0
         a = begin[first[p]]
         z = end[first[p]]
         a2 = begin2[second[p]]
@@ -224,16 +197,12 @@ def product_down(first: Index, second: Index, begin: Index, end: Index, bins: In
                 "float64[::1], float64[::1])")
 def root_one(q: Index, w: Array, side: Index, key: Index, begin: Index, end: Index, bins: Index, mass: Array,
              slope: Array, histogram: Array, adjoint: Array, count: Array) -> None:
-    """Root with at most one list: histograms per label, rows' signed counts, adjoints of the list.
+    """Root with one list: histograms per label, rows' signed counts, adjoints of the list.
 
     ``side`` is 1 for label +1 and 0 for -1; ``slope[side, z]`` is y u at score bin z.
     """
     for t in range(q.size):
         s = side[t]
-        if key.size == 0:
-            histogram[s, q[t]] += w[t]
-            count[t] = w[t] * slope[s, q[t]]
-            continue
         total = 0.0
         for e in range(begin[key[t]], end[key[t]]):
             z = q[t] + bins[e]

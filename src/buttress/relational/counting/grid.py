@@ -1,177 +1,246 @@
 """The margin oracle on a grid: scores of rows are rounded once to multiples of h, all counting after that is exact.
 
+Rows come in chunks, and a node's whole rows in memory are one chunk. Only lists are held while they are counted.
+
 Source: our own derivation on top of message passing (see docs/relational/counting.md); guarantees G1 and G3 there.
 """
+
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from buttress._checks import Array
-from buttress.relational.counting import compiled, spectral
-from buttress.relational.counting.lists import Lists, block_lists, leaf_lists, no_lists, product_lists
+from buttress.relational.counting import compiled
+from buttress.relational.counting.lists import Lists, joined_lists, product_lists, summed_lists, unit_lists
 from buttress.relational.counting.margins import FIRST_BINS, Evaluation, MarginLoss, evaluation
-from buttress.relational.counting.schedule import (
-    Block,
-    Product,
-    Schedule,
-    block_values,
-    gather_gradient,
-    listed,
-    node_scores,
-    schedule,
-)
+from buttress.relational.counting.rows import Node, Rows, memory_nodes
+from buttress.relational.counting.schedule import Product, multiplied
 from buttress.relational.plan.plan import Index, Plan, total_weight
-from buttress.relational.sources.deadline import check_time
 
 FINEST_STEP = 1e-9  # share of the largest score; finer steps would be lost in the rounding of 64-bit sums
 REFINABLE_SHARE = 1 / 4  # of the memory: a call that took more could not be repeated on a grid four times as fine
-_NONE = np.zeros(0, dtype=np.int64)
 
 
 class GridOracle:
     """Evaluate the mean loss over the rows of a join on a grid of ``bins`` steps over the range of scores.
 
-    Parameters
-    ----------
-    plan : Plan
-        The join.
-    fold : bool
-        Fold children with unique keys into their parents, where nothing is rounded. A join all of whose edges are
-        such is evaluated exactly.
-    rows : list of arrays or None
-        The nodes' rows of every row of the join, where they are so few that they can be listed: exact as well.
-    memory : float
-        Megabytes that the lists of a call may take.
-    most_lists : int
-        Of the root; where it has more children, their lists are multiplied, or their spectra are, whichever is faster.
+    ``nodes`` of the join tree come children first, the root last; a join of one node is evaluated exactly. ``width`` is
+    the number of coefficients, ``total`` the weight of all rows, ``memory`` the megabytes that the lists of a call may
+    take.
     """
 
-    def __init__(self, plan: Plan, *, fold: bool = True, rows: list[Index] | None = None, memory: float = np.inf,
-                 most_lists: int = 2):
-        self.plan = plan
+    def __init__(self, nodes: Sequence[Node], width: int, total: float, memory: float = np.inf):
+        self.nodes = nodes
+        self.width = width
+        self.total = total
         self.memory = memory
         self.can_refine = True
-        self.schedule: Schedule = schedule(plan, root_lists=most_lists, fold=fold) if rows is None else listed(rows)
-        self.schedule.operations[-1], order = self.schedule.root.sorted_by_lists()
-        self.y = (plan.y if rows is None else plan.y[rows[0]])[order]
-        weights = plan.weights()
-        self.weights = [block_values(block, weights, product=True) for block in self.schedule.blocks]
-        self.side = (self.y > 0).astype(np.int64)
-        self.total = total_weight(plan)
-        self.exact = len(self.schedule.operations) == 1
-        n_lists = 0 if rows is not None else len(plan.nodes[0].down)
-        wide = GridOracle(plan, fold=fold, memory=memory, most_lists=n_lists) if n_lists > most_lists else None
-        self.star = wide if wide is not None and len(wide.schedule.root.lists) > most_lists else None
 
     def __call__(self, beta: Array, loss: MarginLoss, bins: int = FIRST_BINS) -> Evaluation:
-        """Return the plane and bounds at ``beta``, shape (plan.width,), in one pass up and one down."""
-        if self.star is not None and spectral.pays(*spectral.lengths_of(self.star.schedule, bins), bins, self.memory):
-            found = self.star(beta, loss, bins)
-            self.can_refine = self.star.can_refine
-            return found
-        scores = node_scores(self.plan, beta)
-        local = [block_values(block, scores) for block in self.schedule.blocks]
-        if self.exact:
-            return self._exact(beta, loss, local[0])
-        return self._on_grid(beta, loss, local, grid_step(local, bins))
+        """Return the plane and bounds at ``beta``, shape (width,): one reading of the root, two of other nodes."""
+        return self.at_step(beta, loss, step_of([node.span(beta) for node in self.nodes], bins))
 
     def at_step(self, beta: Array, loss: MarginLoss, step: float) -> Evaluation:
         """Evaluate with a given step of the grid."""
-        scores = node_scores(self.plan, beta)
-        return self._on_grid(beta, loss, [block_values(block, scores) for block in self.schedule.blocks], step)
+        if len(self.nodes) == 1:
+            return self._exact(beta, loss)
+        found = _Pass(self, beta, loss, step)
+        messages: list[Message] = []
+        for node in self.nodes[:-1]:
+            messages.append(found.up(node, messages))
+        self.can_refine = self.memory - found.free <= self.memory * REFINABLE_SHARE
+        found.root(self.nodes[-1], messages)
+        for node, message in zip(self.nodes[-2::-1], messages[::-1]):
+            found.down(node, message, messages)
+        z, mass = found.margins()
+        return evaluation(loss, beta, found.gradient / self.total, z, mass / self.total, found.error)
 
-    def _exact(self, beta: Array, loss: MarginLoss, score: Array) -> Evaluation:
-        z = self.y * score
-        mass = self.weights[0] / self.total
-        b = gather_gradient(self.plan, [(self.schedule.root, mass * self.y * loss.slope(z))])
-        return evaluation(loss, beta, b, z, mass, 0.0)
+    def _exact(self, beta: Array, loss: MarginLoss) -> Evaluation:
+        parts = []
+        for rows in self.nodes[-1].chunks():
+            label = 2.0 * rows.side - 1.0
+            z = label * rows.scores(beta)
+            mass = rows.weight / self.total
+            b = np.zeros(self.width)
+            for features in rows.features:
+                features.add(mass * label * loss.slope(z), b)
+            parts.append(evaluation(loss, beta, b, z, mass, 0.0))
+        return Evaluation(beta, sum(part.a for part in parts), np.sum([part.b for part in parts], axis=0),
+                          *(sum(getattr(part, name) for part in parts)
+                            for name in ("lower", "upper", "smooth", "active")))
 
-    def _on_grid(self, beta: Array, loss: MarginLoss, local: list[Array], step: float) -> Evaluation:
-        rounded = [np.floor(score / step + 0.5) for score in local]
-        error = sum(float(np.abs(score - step * q).max(initial=0)) for score, q in zip(local, rounded))
-        lowest = [int(q.min()) for q in rounded]  # no block is empty: the join has rows
-        shifted = [(q - low).astype(np.int32) for q, low in zip(rounded, lowest)]
-        lists = self._up(shifted)
-        width = self._width(shifted[-1], [lists[op].width for op, _ in self.schedule.root.lists])
-        score: Array = (step * (np.arange(width) + sum(lowest))).astype(np.float64)
-        slope = np.stack([-loss.slope(-score), loss.slope(score)])
-        histogram, work = self._down(shifted, lists, slope)
-        b = gather_gradient(self.plan, work) / self.total
-        z = np.concatenate([-score, score])
-        mass = histogram.reshape(-1) / self.total
-        used = mass > 0
-        return evaluation(loss, beta, b, z[used], mass[used], error)
 
-    def _width(self, q: Index, widths: list[int]) -> int:
-        return int(q.max(initial=0)) + 1 + sum(width - 1 for width in widths)
+def grid_oracle(plan: Plan, *, fold: bool = True, rows: list[Index] | None = None,
+                memory: float = np.inf) -> GridOracle:
+    """Return the oracle of a join in memory; ``rows`` are the nodes' rows of its rows, where they are few enough.
 
-    def _up(self, shifted: list[Index]) -> list[Lists]:
-        lists: list[Lists] = []
-        blocks = iter(range(len(shifted)))
-        free = self.memory
-        for operation in self.schedule.operations[:-1]:
-            check_time()
-            if isinstance(operation, Product):
-                lists.append(product_lists(operation, lists, free))
-            else:
-                i = next(blocks)
-                lists.append(_block(operation, shifted[i], self.weights[i], lists, free))
-            free -= lists[-1].megabytes
-        self.can_refine = self.memory - free <= self.memory * REFINABLE_SHARE
-        return lists
+    ``fold`` makes children with unique keys part of their parents, where nothing is rounded.
+    """
+    return GridOracle(memory_nodes(plan, fold, rows), plan.width, total_weight(plan), memory)
 
-    def _down(self, shifted: list[Index], lists: list[Lists], slope: Array) -> tuple[Array, list[tuple[Block, Array]]]:
-        """Run the root and the way back; returns histograms per label and the signed counts of every block's rows."""
-        adjoint = [np.zeros(len(part.mass)) for part in lists]
+
+@dataclass(frozen=True)
+class Message:
+    """The lists of a node's keys; bin 0 is ``low``, and ``worth`` is what each entry is worth to the rows above."""
+
+    lists: Lists
+    low: int
+    worth: Array
+
+
+@dataclass(frozen=True)
+class Consulted:
+    """Lists that rows consult, those of the children and ``products`` of them: ``keys`` are (list, key of each row)."""
+
+    lists: list[Lists]
+    worth: list[Array]
+    keys: list[tuple[int, Index]]
+    products: list[Product]
+    low: int
+
+    def only(self) -> tuple[Lists, Index, Array]:
+        """Return the lists that rows consult where each has one, its key for each row, and what they are worth."""
+        op, key = self.keys[0]
+        return self.lists[op], key, self.worth[op]
+
+    def spread(self) -> None:
+        """Bring what products are worth to the lists that they are made of."""
+        first = len(self.lists) - len(self.products)
+        for n, product in reversed(list(enumerate(self.products, start=first))):
+            one, two, made = (self.lists[op] for op in (product.left, product.right, n))
+            compiled.product_down(*product.keys, *one.arrays, *two.arrays, made.width, *made.arrays, self.worth[n],
+                                  self.worth[product.left], self.worth[product.right])
+
+
+class _Pass:
+    """One pass up the tree, over the root and back down."""
+
+    def __init__(self, oracle: GridOracle, beta: Array, loss: MarginLoss, step: float):
+        self.beta = beta
+        self.loss = loss
+        self.step = step
+        self.free = oracle.memory
+        self.gradient = np.zeros(oracle.width)
+        self.error = 0.0
+        self.histogram: tuple[int, Array] | None = None
+
+    def up(self, node: Node, messages: list[Message]) -> Message:
+        """Return the lists of a node's keys, from its rows and its children's lists."""
+        found = []
+        numbers = []
+        before = self.free
+        off = 0.0
+        for rows in node.chunks():
+            q, low, rounding = self._bins(rows)
+            off = max(off, rounding)
+            part = self._consulted(node, rows, messages, most=1)
+            below, key, _ = part.only()
+            made = summed_lists(q, rows.weight, rows.start, key, below, self.free)
+            self.free -= made.megabytes
+            found.append((made, low + part.low))
+            numbers.append(rows.numbers)
+        self.error += off
+        lists, low = joined_lists(found, np.concatenate(numbers), self.free)
+        self.free = before - lists.megabytes
+        return Message(lists, low, np.zeros(len(lists.mass)))
+
+    def root(self, node: Node, messages: list[Message]) -> None:
+        """Meet the root's rows with its children's lists: histograms, the gradient and what each entry is worth."""
+        off = 0.0
+        for rows in node.chunks():
+            q, low, rounding = self._bins(rows)
+            off = max(off, rounding)
+            part = self._consulted(node, rows, messages, most=2)
+            order = np.argsort(part.keys[1][1], kind="stable") if part.products else np.arange(len(q))
+            count = np.empty(len(q))
+            count[order] = self._met(q[order], rows.weight[order], rows.side[order], part, order, low + part.low)
+            part.spread()
+            self._add(rows, count)
+        self.error += off
+
+    def _met(self, q: Index, weight: Array, side: Index, part: Consulted, order: Index, low: int) -> Array:
+        """Run the root's kernel on rows, which follow each other by the second list; returns their signed counts."""
+        width = int(q.max(initial=0)) + 1 + sum(part.lists[op].width - 1 for op, _ in part.keys)
+        score: Array = (self.step * (np.arange(width) + float(low))).astype(np.float64)
+        slope = np.stack([-self.loss.slope(-score), self.loss.slope(score)])
         histogram = np.zeros_like(slope)
-        root = self.schedule.root
-        i = len(shifted) - 1
-        count = np.zeros(root.n_rows)
-        if len(root.lists) == 2:
-            (op, key), (op2, key2) = root.lists
-            compiled.root_two(shifted[i], self.weights[i], self.side, key, key2, *lists[op].arrays,
-                              *lists[op2].arrays, slope, histogram, adjoint[op], adjoint[op2], count)
-        elif len(root.lists) > 2:
-            meeting = spectral.Meeting([lists[op] for op, _ in root.lists], int(shifted[i].max()) + 1, slope)
-            count = meeting.add(shifted[i], self.weights[i], self.side, [key for _, key in root.lists])
-            histogram = meeting.end([adjoint[op] for op, _ in root.lists])
+        count = np.zeros(len(q))
+        if len(part.keys) == 2:
+            (op, key), (op2, key2) = part.keys
+            compiled.root_two(q, weight, side, key[order], key2[order], *part.lists[op].arrays,
+                              *part.lists[op2].arrays, slope, histogram, part.worth[op], part.worth[op2], count)
         else:
-            op, key = root.lists[0]
-            compiled.root_one(shifted[i], self.weights[i], self.side, key, *lists[op].arrays, slope, histogram,
-                              adjoint[op], count)
-        work = [(root, count)]
-        for n in reversed(range(len(lists))):
-            check_time()
-            operation = self.schedule.operations[n]
-            if isinstance(operation, Product):
-                one = lists[operation.left]
-                two = lists[operation.right]
-                compiled.product_down(*operation.keys, *one.arrays, *two.arrays, lists[n].width, *lists[n].arrays,
-                                      adjoint[n], adjoint[operation.left], adjoint[operation.right])
-                continue
-            i -= 1
-            count = np.zeros(operation.n_rows)
-            op, key = operation.lists[0] if operation.lists else (-1, _NONE)
-            below = lists[op] if operation.lists else no_lists()
-            compiled.block_down(shifted[i], self.weights[i], operation.start, key, *below.arrays, lists[n].width,
-                                *lists[n].arrays, adjoint[n], adjoint[op] if operation.lists else np.zeros(0), count)
-            work.append((operation, count))
-        return histogram, work
+            below, key, worth = part.only()
+            compiled.root_one(q, weight, side, key[order], *below.arrays, slope, histogram, worth, count)
+        self.histogram = _added(self.histogram, (low, histogram))
+        return count
+
+    def down(self, node: Node, message: Message, messages: list[Message]) -> None:
+        """Bring what a node's lists are worth to its rows and to its children's lists."""
+        lists = message.lists
+        for rows in node.chunks():
+            q, low, _ = self._bins(rows)
+            part = self._consulted(node, rows, messages, most=1)
+            q += low + part.low - message.low
+            below, key, worth = part.only()
+            count = np.zeros(len(q))
+            compiled.block_down(q, rows.weight, rows.start, key, *below.arrays, lists.width,
+                                lists.begin[rows.numbers], lists.end[rows.numbers], lists.bins, lists.mass,
+                                message.worth, worth, count)
+            part.spread()
+            self._add(rows, count)
+
+    def _bins(self, rows: Rows) -> tuple[Index, int, float]:
+        """Return the bins of rows' scores, counted from the least; the least; and how far off the scores are then."""
+        score = rows.scores(self.beta)
+        rounded = np.floor(score / self.step + 0.5)
+        low = rounded.min()
+        return (rounded - low).astype(np.int32), int(low), float(np.abs(score - self.step * rounded).max())
+
+    def _consulted(self, node: Node, rows: Rows, messages: list[Message], most: int) -> Consulted:
+        """Return the lists of rows, multiplied until there are at most ``most``."""
+        lists = [messages[c].lists for c in node.children]
+        worth = [messages[c].worth for c in node.children]
+        products, keys = multiplied(list(enumerate(rows.down)), most, len(lists))
+        if not lists:
+            return Consulted([unit_lists()], [np.zeros(1)], [(0, np.zeros(len(rows.weight), dtype=np.int64))], [], 0)
+        free = self.free
+        for product in products:
+            lists.append(product_lists(product, lists, free))
+            worth.append(np.zeros(len(lists[-1].mass)))
+            free -= lists[-1].megabytes
+        return Consulted(lists, worth, keys, products, sum(messages[c].low for c in node.children))
+
+    def _add(self, rows: Rows, count: Array) -> None:
+        for features in rows.features:
+            features.add(count, self.gradient)
+
+    def margins(self) -> tuple[Array, Array]:
+        """Return the margins that occur and their weights."""
+        assert self.histogram is not None, "the root was met"
+        low, histogram = self.histogram
+        score = self.step * (np.arange(histogram.shape[1]) + float(low))
+        mass = histogram.reshape(-1)
+        return np.concatenate([-score, score])[mass > 0], mass[mass > 0]
 
 
-def grid_step(local: list[Array], bins: int) -> float:
-    """Return h so that the sum of the blocks' ranges of scores is ``bins`` steps."""
-    return step_of([(float(score.min()), float(score.max())) for score in local if len(score)], bins)
+def _added(one: tuple[int, Array] | None, two: tuple[int, Array]) -> tuple[int, Array]:
+    """Add two histograms (least bin, weights per label)."""
+    if one is None:
+        return two
+    low = min(one[0], two[0])
+    total = np.zeros((2, max(place + part.shape[1] for place, part in (one, two)) - low))
+    for place, part in (one, two):
+        total[:, place - low : place - low + part.shape[1]] += part
+    return low, total
 
 
-def step_of(ranges: list[tuple[float, float]], bins: int) -> float:
-    """Return h for ranges of scores; no finer than FINEST_STEP of the largest score, and 1 where all scores are 0."""
+def step_of(ranges: Sequence[tuple[float, float]], bins: int) -> float:
+    """Return h so that the sum of the ranges of the nodes' shares of the score is ``bins`` steps.
+
+    No finer than FINEST_STEP of the largest score, and 1 where all scores are 0.
+    """
     spread = sum(high - low for low, high in ranges)
     largest = max((max(abs(low), abs(high)) for low, high in ranges), default=0.0)
     return max(spread / bins, FINEST_STEP * largest) or 1.0
-
-
-def _block(block: Block, q: Index, w: Array, lists: list[Lists], free: float) -> Lists:
-    if not block.lists:
-        return leaf_lists(q, w, block.start, free)
-    op, key = block.lists[0]
-    return block_lists(q, w, block.start, key, lists[op], free)

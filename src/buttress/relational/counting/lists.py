@@ -1,6 +1,7 @@
 """Lists of (bin, weight), one a key: what goes up the join tree, and their products."""
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -10,30 +11,35 @@ from buttress.relational.counting.schedule import Product
 from buttress.relational.plan.plan import Index
 
 ENTRY_MEGABYTES = 20e-6  # of an entry of a list: bin (4 bytes), weight and adjoint (8 each)
-_NONE = np.zeros(0, dtype=np.int64)
 
 
-@dataclass
+@dataclass(frozen=True)
 class Lists:
-    """Lists of (bin, weight), one per key, as slices of flat arrays; ``width`` bounds the bins."""
+    """Lists of (bin, weight), one per key, as slices of flat arrays; ``width`` bounds the bins.
+
+    ``megabytes`` are what they may come to, of which they were given room.
+    """
 
     begin: Index
     end: Index
     bins: Index
     mass: Array
     width: int
-
-    @property
-    def megabytes(self) -> float:
-        return ENTRY_MEGABYTES * len(self.mass)
+    megabytes: float = 0.0
 
     @property
     def arrays(self) -> tuple[Index, Index, Index, Array]:
         return self.begin, self.end, self.bins, self.mass
 
+    def filled(self) -> "Lists":
+        """Return the lists without the room behind the last, once they are made."""
+        used = int(self.end[-1])
+        return replace(self, bins=self.bins[:used].copy(), mass=self.mass[:used].copy())
 
-def no_lists() -> Lists:
-    return Lists(_NONE, _NONE, np.zeros(0, dtype=np.int32), np.zeros(0), 1)
+
+def unit_lists() -> Lists:
+    """Return the one list that all rows consult where they have no child: its entry leaves their bin and weight."""
+    return Lists(np.zeros(1, dtype=np.int64), np.ones(1, dtype=np.int64), np.zeros(1, dtype=np.int32), np.ones(1), 1)
 
 
 def product_lists(product: Product, lists: list[Lists], free: float) -> Lists:
@@ -43,23 +49,39 @@ def product_lists(product: Product, lists: list[Lists], free: float) -> Lists:
     sizes = (one.end - one.begin)[product.keys[0]] * (two.end - two.begin)[product.keys[1]]
     out = room(sizes, width, free)
     compiled.product_up(*product.keys, *one.arrays, *two.arrays, width, *out.arrays)
-    return out
+    return out.filled()
 
 
-def leaf_lists(q: Index, w: Array, start: Index, free: float) -> Lists:
-    """Return the lists of the keys of rows that consult none, from the rows' bins and weights."""
-    width = int(q.max(initial=0)) + 1
-    out = room(np.diff(start), width, free)
-    compiled.leaf_up(q, w, start, width, *out.arrays)
-    return out
-
-
-def block_lists(q: Index, w: Array, start: Index, key: Index, below: Lists, free: float) -> Lists:
-    """Return the lists of the keys of rows that consult the list ``key`` of ``below``."""
+def summed_lists(q: Index, w: Array, start: Index, key: Index, below: Lists, free: float) -> Lists:
+    """Return the lists of the keys of rows, from their bins and weights and the list ``key`` of ``below``."""
     width = int(q.max(initial=0)) + below.width
     out = room(np.add.reduceat((below.end - below.begin)[key], start[:-1]), width, free)
     compiled.block_up(q, w, start, key, *below.arrays, width, *out.arrays)
-    return out
+    return out.filled()
+
+
+def joined_lists(found: Sequence[tuple[Lists, int]], numbers: Index, free: float) -> tuple[Lists, int]:
+    """Return the lists of several chunks of rows as one, and its least bin; a key may be in two chunks.
+
+    ``found`` are a chunk's lists and its least bin, ``numbers`` the keys of all chunks, ascending.
+    """
+    if len(found) == 1:
+        return found[0]
+    low = min(place for _, place in found)
+    before = np.cumsum([0, *(len(lists.mass) for lists, _ in found)])
+    whole = Lists(np.concatenate([lists.begin + at for (lists, _), at in zip(found, before)]),
+                  np.concatenate([lists.end + at for (lists, _), at in zip(found, before)]),
+                  np.concatenate([lists.bins for lists, _ in found]),
+                  np.concatenate([lists.mass for lists, _ in found]), max(lists.width for lists, _ in found))
+    q = np.repeat([place - low for _, place in found], [len(lists.begin) for lists, _ in found]).astype(np.int32)
+    start, _ = groups(numbers)
+    return summed_lists(q, np.ones(len(q)), start, np.arange(len(q)), whole, free), low
+
+
+def groups(numbers: Index) -> tuple[Index, Index]:
+    """Return where each key's rows begin, and the end of the last; and the numbers of the keys."""
+    start = np.flatnonzero(np.diff(numbers, prepend=-1))
+    return np.append(start, len(numbers)).astype(np.int64), numbers[start]
 
 
 def room(sizes: Index, width: int, free: float) -> Lists:
@@ -70,8 +92,10 @@ def room(sizes: Index, width: int, free: float) -> Lists:
     ends = np.cumsum(np.minimum(sizes, width))
     begin = np.concatenate([[0], ends[:-1]]).astype(np.int64)
     total = int(ends[-1])
-    if ENTRY_MEGABYTES * total > free:
-        raise MemoryError(f"A pass over this join needs lists of {ENTRY_MEGABYTES * total:.3g} megabytes, where "
+    megabytes = ENTRY_MEGABYTES * total
+    if megabytes > free:
+        raise MemoryError(f"A pass over this join needs lists of {megabytes:.3g} megabytes, where "
                           f"memory_limit leaves {free:.3g}. Raise memory_limit, or use engine='sql', which spills "
                           "to disk.")
-    return Lists(begin, begin.copy(), np.zeros(total + 1, dtype=np.int32), np.zeros(total + 1), width)
+    return Lists(begin, begin.copy(), np.zeros(total + 1, dtype=np.int32), np.zeros(total + 1), width,
+                 megabytes)

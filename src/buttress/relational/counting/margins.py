@@ -20,18 +20,13 @@ HINGE_WIDTHS = (0.05, 0.01)  # half-widths, in margins, of the rounded hinge tha
 
 @dataclass(frozen=True)
 class MarginLoss:
-    """f(z), u(z) = -f'(z) and the plane's constant A(z); ``smooth`` is what u is the slope of.
-
-    Where z < 1 - ``bend`` the loss is 1 - z, where z > 1 + ``bend`` it is 0: which such margin it is makes no
-    difference to the plane, the bounds and ``smooth``.
-    """
+    """f(z), u(z) = -f'(z) and the plane's constant A(z); ``smooth`` is what u is the slope of."""
 
     name: str
     value: Callable[[Array], Array]
     slope: Callable[[Array], Array]
     constant: Callable[[Array], Array]
     smooth: Callable[[Array], Array]
-    bend: float = np.inf
 
 
 def hinge(width: float = 0.0) -> MarginLoss:
@@ -44,7 +39,7 @@ def hinge(width: float = 0.0) -> MarginLoss:
         def step(z: Array) -> Array:
             return (z <= 1).astype(float)
 
-        return MarginLoss("hinge", value, step, step, value, 0.0)
+        return MarginLoss("hinge", value, step, step, value)
 
     def slope(z: Array) -> Array:
         return np.clip((1 - z + width) / (2 * width), 0, 1)
@@ -53,7 +48,7 @@ def hinge(width: float = 0.0) -> MarginLoss:
         q = 1 - z
         return np.where(q >= width, q, np.clip(q + width, 0, None) ** 2 / (4 * width))
 
-    return MarginLoss("hinge", value, slope, slope, smooth, width)
+    return MarginLoss("hinge", value, slope, slope, smooth)
 
 
 def squared_hinge() -> MarginLoss:

@@ -13,8 +13,6 @@ from buttress._checks import Array
 from buttress.relational.counting.schedule import Product, node_scores, schedule
 from buttress.relational.counting.semiring import (
     COUNTING,
-    MIN_PLUS,
-    SUM,
     Entries,
     Semiring,
     TooManyEntriesError,
@@ -23,9 +21,6 @@ from buttress.relational.counting.semiring import (
     times,
 )
 from buttress.relational.plan.plan import Plan, count_rows, group_sums
-
-__all__ = ["COUNTING", "MIN_PLUS", "SUM", "Interval", "Semiring", "class_accuracy", "mean_scores", "root_lists",
-           "smallest_margin"]
 
 EXACT_SCORE = 1e-12  # how far the scores of lists that were not rounded to a grid may be off: rounding of their sums
 GRIDS = (1 << 14, 1 << 11, 1 << 8, 1 << 5)  # steps of the grids tried in turn, until the lists fit in memory
@@ -89,43 +84,22 @@ def lists_or_grid(
     raise TooManyEntriesError("The join's lists do not fit even on a grid of 32 steps. Sample rows instead.")
 
 
-def _columns(values: list[Array]) -> list[Array]:
-    return [value[:, None] for value in values]
-
-
 def class_accuracy(plan: Plan, beta: Array) -> dict[int, tuple[Interval, float]]:
     """Return per label (-1, +1) the weight of the rows classified correctly, and the weight of all its rows.
 
     A row of label +1 is correct when its score is > 0, one of label -1 when it is <= 0.
     """
-    entries, error = lists_or_grid(plan, node_scores(plan, beta), COUNTING, _columns(plan.weights()))
+    entries, error = lists_or_grid(plan, node_scores(plan, beta), COUNTING,
+                                   [weight[:, None] for weight in plan.weights()])
     result = {}
     for label, (first, last) in zip((-1, 1), ((0, entries.end[0]), (entries.end[0], entries.end[1]))):
         score = entries.score[first:last]
         weight = entries.value[first:last, 0]
         right = score > 0 if label > 0 else score <= 0
-        sure = right & (np.abs(score) > error)
-        maybe = np.abs(score) <= error
-        exact = error <= EXACT_SCORE
-        low = float(weight[right].sum()) if exact else float(weight[sure].sum())
-        high = low if exact else low + float(weight[maybe].sum())
-        result[label] = (Interval(low, high), float(weight.sum()))
+        unsure = (np.abs(score) <= error) & (error > EXACT_SCORE)
+        low = float(weight[right & ~unsure].sum())
+        result[label] = (Interval(low, low + float(weight[unsure].sum())), float(weight.sum()))
     return result
-
-
-def smallest_margin(plan: Plan, beta: Array) -> Interval:
-    """Return the least |score| of a correctly classified row (divide by ||beta|| for the distance); inf for none."""
-    zeros = [np.zeros(node.n_rows) for node in plan.nodes]
-    entries, error = lists_or_grid(plan, node_scores(plan, beta), MIN_PLUS, _columns(zeros))
-    label = np.repeat([-1.0, 1.0], [entries.end[0], entries.end[1] - entries.end[0]])
-    margin = label * entries.score
-    right = (margin > 0) | ((margin == 0) & (label < 0))
-    if error <= EXACT_SCORE:
-        least = float(margin[right].min(initial=np.inf))
-        return Interval(least, least)
-    surely = float(margin[margin > error].min(initial=np.inf))
-    maybe = float(margin[margin >= -error].min(initial=np.inf))
-    return Interval(max(0.0, maybe - error), surely + error)
 
 
 def mean_scores(plan: Plan, beta: Array) -> Array:

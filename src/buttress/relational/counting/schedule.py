@@ -29,14 +29,17 @@ class Block:
     def n_rows(self) -> int:
         return int(self.start[-1])
 
-    def sorted_by_lists(self) -> tuple["Block", Index]:
-        """Return the root's block with its rows sorted by the lists they consult, the last one first, and the order.
+    def order(self) -> Index:
+        """Return the root's rows sorted by the lists they consult, the last one first.
 
         Rows that consult the same list then follow each other, which finds it in the processor's cache.
         """
-        order = np.lexsort([key for _, key in self.lists]) if self.lists else np.arange(self.n_rows)
-        parts: list[Part] = [(node, order if rows is None else rows[order]) for node, rows in self.parts]
-        return Block(parts, self.start, [(op, key[order]) for op, key in self.lists]), order
+        return np.lexsort([key for _, key in self.lists]) if self.lists else np.arange(self.n_rows)
+
+    def part(self, rows: Index) -> "Block":
+        """Return some of the root's rows."""
+        parts: list[Part] = [(node, rows if at is None else at[rows]) for node, at in self.parts]
+        return Block(parts, np.array([0, len(rows)]), [(op, key[rows]) for op, key in self.lists])
 
 
 @dataclass
@@ -64,9 +67,6 @@ class Schedule:
     def blocks(self) -> list[Block]:
         return [operation for operation in self.operations if isinstance(operation, Block)]
 
-    @property
-    def n_products(self) -> int:
-        return len(self.operations) - len(self.blocks)
 
 
 def multiplied(
@@ -88,8 +88,11 @@ def is_exact(plan: Plan, child: int) -> bool:
     return plan.nodes[child].n_rows == plan.nodes[child].n_keys
 
 
-def schedule(plan: Plan, *, root_lists: int = 2, fold: bool = True) -> Schedule:
-    """Return the operations for a plan; the root consults at most ``root_lists`` lists, other blocks one."""
+def schedule(plan: Plan, *, root_lists: int | None = 2, fold: bool = True) -> Schedule:
+    """Return the operations for a plan; the root consults at most ``root_lists`` lists, other blocks one.
+
+    With None there are no products: blocks consult the lists of all their children.
+    """
     operations: list[Block | Product] = []
 
     def gather(i: int) -> tuple[list[Part], list[tuple[int, Index]]]:
@@ -103,11 +106,11 @@ def schedule(plan: Plan, *, root_lists: int = 2, fold: bool = True) -> Schedule:
             else:
                 node = plan.nodes[child]
                 start = np.searchsorted(node.key, np.arange(node.n_keys + 1))
-                lists.append((emit(below, consulted, start, 1), key))
+                lists.append((emit(below, consulted, start, None if root_lists is None else 1), key))
         return parts, lists
 
-    def emit(parts: list[Part], lists: list[tuple[int, Index]], start: Index, most: int) -> int:
-        products, lists = multiplied(lists, most, len(operations))
+    def emit(parts: list[Part], lists: list[tuple[int, Index]], start: Index, most: int | None) -> int:
+        products, lists = multiplied(lists, len(lists) if most is None else most, len(operations))
         operations.extend(products)
         operations.append(Block(parts, start, lists))
         return len(operations) - 1

@@ -8,7 +8,7 @@ import numpy as np
 
 from buttress._checks import Array
 from buttress.relational.declare import Join
-from buttress.relational.entities.features import Feature, Learned, statistics_of
+from buttress.relational.entities.features import Feature, statistics_of
 from buttress.relational.entities.memory import check_size
 from buttress.relational.entities.paths import Hop, root_keys, used
 from buttress.relational.entities.text import Path, SqlTable, expression, own_expression, path_size, whole
@@ -18,8 +18,6 @@ from buttress.relational.sources.databases import Connection, Item, pinned_table
 from buttress.relational.sources.dialects import POSTGRES, SPARK, Dialect
 from buttress.relational.sql.plan import column_sample, home_of, typed_sample
 from buttress.relational.sql.text import as_number, own_prefix
-
-ALIASED = "b.{}"  # columns of tables are read under this alias, beside those of expressions
 
 
 @dataclass(frozen=True)
@@ -76,7 +74,7 @@ def _text_columns(paths: Mapping[int, list[Hop]], samples: Mapping[int, Mapping[
 
 def _sql_table(features: Sequence[str], item: Item, sample: dict[str, Column], time: str | None,
                dialect: Dialect, texts: Sequence[str]) -> SqlTable:
-    quoted = {name: ALIASED.format(item.columns[name]) for name in sample}
+    quoted = {name: f"b.{item.columns[name]}" for name in sample}
     nan = dialect.number(np.nan)
     keys = {name: f"NULLIF({quoted[name]}, {nan})" if column.values.dtype.kind == "f" and not column.null.all()
             else f"CAST({quoted[name]} AS TEXT)" if name in texts and dialect is POSTGRES  # uuid, enum, char(n)
@@ -129,20 +127,18 @@ class InDatabase:
             test += f" AND {place.time} < {self.place.dialect.number(float(self.as_of.max()))}"
         return self.place.select(f"SELECT {chosen} FROM {place.item} b WHERE {test}{end}")
 
-    def values(self, features: Sequence[Feature], learned: Learned) -> Array:
+    def values(self, features: Sequence[Feature], centers: Mapping[str, float]) -> Array:
         """Return the features' values, shape (n, n_features), NaN where an entity has no row with a value."""
         n = len(next(iter(self.asked.values())).null)
         out = np.zeros((n, len(features)))
-        paths = paths_of(self.join, self.paths, features, learned, self.place)
-        for path, _ in paths:
+        paths = paths_of(self.join, self.paths, features, centers, self.place)
+        for path in paths.values():
             self._check_size(path)
         if not paths:
             return out
-        held = {path.number: path for path, _ in paths}
-        numbers = {table.name: t for t, table in enumerate(self.join.tables)}
-        there = [j for j, feature in enumerate(features) if numbers[feature.table] != self.join.root]
-        chosen = ["a.i", *(expression(features[j], held[numbers[features[j].table]]) for j in there)]
-        rows = self.place.select(whole(self._asked_rows(), paths, chosen, self.place.prefix))
+        there = [j for j, feature in enumerate(features) if feature.table in paths]
+        chosen = ["a.i", *(expression(features[j], paths[features[j].table]) for j in there)]
+        rows = self.place.select(whole(self._asked_rows(), paths.values(), chosen, self.place.prefix))
         found = np.array([[np.nan if value is None else float(value) for value in row] for row in rows])
         out[found[:, 0].astype(np.intp)[:, None], np.array(there)] = found[:, 1:]
         return out
@@ -202,38 +198,37 @@ def _texts(column: Column, dialect: Dialect, name: str) -> tuple[list[str | None
     return texts, types.get(kind, dialect.text_type)
 
 
-def paths_of(join: Join, paths: Mapping[int, list[Hop]], features: Sequence[Feature], learned: Learned,
-             place: Place) -> list[tuple[Path, list[str]]]:
-    """Return the paths that features need, each with the names of the columns of "asked" that hold its keys."""
+def paths_of(join: Join, paths: Mapping[int, list[Hop]], features: Sequence[Feature],
+             centers: Mapping[str, float], place: Place) -> dict[str, Path]:
+    """Return the paths that features need, by the names of their tables."""
     keys = root_keys(paths)
-    found = []
+    found = {}
     for t, hops in paths.items():
         name = join.tables[t].name
         mine = [feature for feature in features if feature.table == name]
         if mine:
-            path = Path(hops, statistics_of(mine), place.tables, learned.centers_of(name), join.as_of is not None,
-                        place.dialect)
-            found.append((path, [f"a{keys.index(key)}" for key in hops[0].above]))
+            asked = [f"a{keys.index(key)}" for key in hops[0].above]
+            found[name] = Path(hops, asked, statistics_of(mine, centers), place.tables, join.as_of is not None,
+                               place.dialect)
     return found
 
 
-def feature_select(join: Join, paths: Mapping[int, list[Hop]], features: Sequence[Feature], learned: Learned,
-                   fills: Array | None, columns: Sequence[str]) -> str:
+def feature_select(join: Join, paths: Mapping[int, list[Hop]], features: Sequence[Feature],
+                   centers: Mapping[str, float], fills: Array | None, columns: Sequence[str]) -> str:
     """Return the SELECT of ``columns`` of the label's table and the features of each of its rows."""
     place = find_place(join, paths, [join.root, *paths], 0.0)
     root = place.tables[join.root]
     dialect = place.dialect
     keys = root_keys(paths)
     own = [feature for feature in features if feature.table == join.tables[join.root].name]
-    chosen = [f"{ALIASED.format(dialect.quote(name))} AS o{j}" for j, name in enumerate(columns)]
+    chosen = [f"b.{dialect.quote(name)} AS o{j}" for j, name in enumerate(columns)]
     chosen += [f"{root.keys[name]} AS a{j}" for j, name in enumerate(keys)]
     chosen += [f"{root.time} AS t"] if join.as_of is not None else []
     chosen += [f"{own_expression(feature, root, dialect)} AS x{j}" for j, feature in enumerate(own)]
-    found = paths_of(join, paths, features, learned, place)
-    held = {join.tables[path.number].name: path for path, _ in found}
+    found = paths_of(join, paths, features, centers, place)
     outside = [f"a.o{j} AS {dialect.quote(name)}" for j, name in enumerate(columns)]
     for j, feature in enumerate(features):
-        value = f"a.x{own.index(feature)}" if feature in own else expression(feature, held[feature.table])
+        value = f"a.x{own.index(feature)}" if feature in own else expression(feature, found[feature.table])
         filled = value if fills is None else f"COALESCE({value}, {dialect.number(float(fills[j]))})"
         outside.append(f"{filled} AS {dialect.quote(feature.name)}")
-    return whole(f"SELECT {', '.join(chosen)} FROM {root.item} b", found, outside, place.prefix)
+    return whole(f"SELECT {', '.join(chosen)} FROM {root.item} b", found.values(), outside, place.prefix)

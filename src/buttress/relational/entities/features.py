@@ -5,7 +5,7 @@ a key before it meets the next, and nothing larger than a table is made.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -42,8 +42,8 @@ class Feature:
 class Statistic:
     """What is known of a set of rows: values ``of`` the rows, merged by SUM, MIN, MAX or LAST.
 
-    ``of`` is "row" (1), "known" (1 where there is a value), "value", "centred" (the value less the column's mean, so
-    that squares do not cancel), "square" (of that) or "category" (1 where it is that one).
+    ``of`` is "row" (1), "known" (1 where there is a value), "value", "centred" (the value less the ``center``, the
+    column's mean, so that squares do not cancel), "square" (of that) or "category" (1 where it is that one).
     """
 
     name: str
@@ -51,37 +51,39 @@ class Statistic:
     of: str
     column: str = ""
     category: str = ""
-
-
-@dataclass(frozen=True)
-class Learned:
-    """What a fit learned of the tables' columns, by "table.column": means, and the categories that have a share."""
-
-    centers: Mapping[str, float] = field(default_factory=dict)
-    categories: Mapping[str, Sequence[str]] = field(default_factory=dict)
-
-    def centers_of(self, table: str) -> dict[str, float]:
-        """Return the means of one table's columns, by column."""
-        start = f"{table}."
-        return {full.removeprefix(start): mean for full, mean in self.centers.items() if full.startswith(start)}
+    center: float = 0.0
 
 
 ROWS = Statistic("rows", "SUM", "row")
-_NEEDED = {"mean": "ns", "sum": "ns", "min": "l", "max": "h", "std": "ndqlh", "last": "p"}
 _KINDS = {"n": ("SUM", "known"), "s": ("SUM", "value"), "l": ("MIN", "value"), "h": ("MAX", "value"),
           "d": ("SUM", "centred"), "q": ("SUM", "square"), "p": ("LAST", "value")}
+# The statistics that each function of numbers needs, by their letters, and what it is of them in SQL
+SQL = {"count": ("", "COALESCE({rows}, {zero})"), "share": ("", "COALESCE({share} / {rows}, {zero})"),
+       "sum": ("s", "COALESCE({s}, {zero})"), "mean": ("ns", "{s} / NULLIF({n}, {zero})"), "min": ("l", "{l}"),
+       "max": ("h", "{h}"), "last": ("p", "{p}"),
+       "std": ("ndqlh", "CASE WHEN {n} > {one} THEN CASE WHEN {l} = {h} THEN {zero} ELSE "
+                        "SQRT(GREATEST({q} - {d} * {d} / {n}, {zero}) / ({n} - {one})) END END")}
 
 
-def statistics_of(features: Iterable[Feature]) -> list[Statistic]:
-    """Return the statistics that features of one table need, each once; the number of rows is the first."""
+def letters_of(feature: Feature) -> str:
+    """Return the letters of the statistics that a feature follows from."""
+    return SQL[feature.function][0]
+
+
+def statistics_of(features: Iterable[Feature], centers: Mapping[str, float]) -> list[Statistic]:
+    """Return the statistics that features of one table need, each once; the number of rows is the first.
+
+    ``centers`` are what is subtracted before squares are added up, by "table.column".
+    """
     found = {ROWS.name: ROWS}
     for feature in features:
         if feature.function == "share":
             name = share_name(feature)
             found[name] = Statistic(name, "SUM", "category", feature.column, feature.category)
-        for letter in _NEEDED.get(feature.function, ""):
+        for letter in letters_of(feature):
             name = f"{letter}:{feature.column}"
-            found[name] = Statistic(name, *_KINDS[letter], feature.column)
+            center = centers.get(feature.source, 0.0) if letter in "dq" else 0.0
+            found[name] = Statistic(name, *_KINDS[letter], feature.column, center=center)
     return list(found.values())
 
 
@@ -136,26 +138,22 @@ def kept(features: Sequence[Feature], functions: Sequence[str], single: Iterable
     return left
 
 
-def value_of(feature: Feature, found: Mapping[str, Array], centers: Mapping[str, float]) -> Array:
+def value_of(feature: Feature, found: Mapping[str, Array]) -> Array:
     """Return a feature's values from statistics of the same rows; NaN where it has none."""
     rows = found[ROWS.name]
     if feature.function == "count":
         return rows
     if feature.function == "share":
         return np.divide(found[share_name(feature)], rows, out=np.zeros(len(rows)), where=rows > 0)
-    statistic = {letter: found[f"{letter}:{feature.column}"] for letter in _NEEDED[feature.function]}
+    statistic = {letter: found[f"{letter}:{feature.column}"] for letter in letters_of(feature)}
     if feature.function == "sum":
         return statistic["s"]
     if feature.function == "mean":
-        return _ratio(statistic["s"], statistic["n"])
+        return np.divide(statistic["s"], statistic["n"], out=np.full(len(rows), np.nan), where=statistic["n"] > 0)
     if feature.function == "std":
         return _deviation(**statistic)
     (end,) = statistic.values()
     return np.where(np.isfinite(end), end, np.nan)
-
-
-def _ratio(top: Array, below: Array) -> Array:
-    return np.divide(top, below, out=np.full(len(top), np.nan), where=below > 0)
 
 
 def _deviation(n: Array, d: Array, q: Array, l: Array, h: Array) -> Array:

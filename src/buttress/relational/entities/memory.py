@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from buttress._checks import Array
 from buttress.relational.declare import Join
-from buttress.relational.entities.features import ROWS, Feature, Learned, Statistic, statistics_of, value_of
+from buttress.relational.entities.features import ROWS, Feature, Statistic, statistics_of, value_of
 from buttress.relational.entities.paths import Hop, moments, used
 from buttress.relational.plan.keys import combine, encode, match, match_count
 from buttress.relational.plan.plan import Index
@@ -55,25 +55,23 @@ class InProcess:
         known = ~self.columns[t][name].null
         return known if self.as_of is None or t not in self.times else known & (self.times[t] < self.as_of.max())
 
-    def values(self, features: Sequence[Feature], learned: Learned) -> Array:
+    def values(self, features: Sequence[Feature], centers: Mapping[str, float]) -> Array:
         """Return the features' values, shape (n, n_features), NaN where an entity has no row with a value."""
         n = len(next(iter(self.columns[self.join.root].values())).null)
         out = np.zeros((n, len(features)))
-        numbers = {table.name: t for t, table in enumerate(self.join.tables)}
         for t in self.paths:
-            mine = [(j, feature) for j, feature in enumerate(features) if numbers[feature.table] == t]
+            mine = [(j, feature) for j, feature in enumerate(features) if feature.table == self.join.tables[t].name]
             if not mine:
                 continue
-            centers = learned.centers_of(self.join.tables[t].name)
-            found = self._along(t, statistics_of(feature for _, feature in mine), centers)
+            found = self._along(t, statistics_of((feature for _, feature in mine), centers))
             for j, feature in mine:
-                out[:, j] = value_of(feature, found, centers)
+                out[:, j] = value_of(feature, found)
         return out
 
-    def _along(self, t: int, statistics: list[Statistic], centers: Mapping[str, float]) -> Found:
+    def _along(self, t: int, statistics: list[Statistic]) -> Found:
         """Return the statistics of the rows of table t that belong to each entity, one table after the other."""
         n = len(next(iter(self.columns[t].values())).null)
-        found = of_rows(statistics, self.join.tables[t].name, self.columns[t], centers, self.times.get(t), n)
+        found = of_rows(statistics, self.join.tables[t].name, self.columns[t], self.times.get(t), n)
         at = np.arange(n)
         time = self._known_at(t)
         for hop in reversed(self.paths[t][1:]):
@@ -137,8 +135,7 @@ def when(name: str) -> str:
     return f"{name}@"
 
 
-def of_rows(statistics: Sequence[Statistic], table: str, columns: Columns, centers: Mapping[str, float],
-            time: Array | None, n: int) -> Found:
+def of_rows(statistics: Sequence[Statistic], table: str, columns: Columns, time: Array | None, n: int) -> Found:
     """Return the statistics of each of a table's n rows; equal arrays are one object, so that they are merged once.
 
     Raises ValueError for a column that held numbers in training and now holds something else.
@@ -158,8 +155,7 @@ def of_rows(statistics: Sequence[Statistic], table: str, columns: Columns, cente
             if column.kind != "number" and not column.null.all():
                 raise ValueError(f"Feature {table}.{statistic.column} held numbers in training, and holds "
                                  f"{column.kind} now. Convert it.")
-            less = 0.0 if statistic.of == "value" else centers.get(statistic.column, 0.0)
-            shifted = np.where(column.null, 0, column.values).astype(np.float64) - less
+            shifted = np.where(column.null, 0, column.values).astype(np.float64) - statistic.center
             value = np.square(shifted) if statistic.of == "square" else shifted
             known = ~column.null
             if statistic.merge == "LAST" and time is not None:

@@ -5,10 +5,10 @@ nothing larger than a table is made. What must be known before a date is added u
 then over the dates by a window. Identifiers are always quoted by the dialect.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from buttress.relational.entities.features import Feature, Statistic, share_name
+from buttress.relational.entities.features import ROWS, SQL, Feature, Statistic, letters_of, share_name
 from buttress.relational.entities.paths import Hop
 from buttress.relational.sources.dialects import Dialect
 from buttress.relational.sql.text import own_prefix
@@ -28,12 +28,15 @@ class SqlTable:
 
 @dataclass(frozen=True)
 class Path:
-    """One table's path: its hops, its statistics, the tables by number, and whether entities have a date."""
+    """One table's path: its hops, its statistics, the tables by number, and whether entities have a date.
+
+    ``asked`` are the columns of "asked" that hold the keys of the first hop.
+    """
 
     hops: Sequence[Hop]
+    asked: Sequence[str]
     statistics: Sequence[Statistic]
     tables: Mapping[int, SqlTable]
-    centers: Mapping[str, float]
     dated: bool
     dialect: Dialect
 
@@ -56,15 +59,15 @@ class Path:
         return self.tables[table].time if self.dated else None
 
 
-def path_parts(path: Path, asked: Sequence[str]) -> tuple[list[str], bool]:
+def path_parts(path: Path) -> tuple[list[str], bool]:
     """Return the expressions that end in f<number>: the statistics per key, and per date where rows have a time.
 
-    ``asked`` names the columns of "asked" with the keys of the first hop. Also returns whether there are dates.
+    Also returns whether there are dates.
     """
     parts, timed = _up_the_path(path)
-    keys = _numbered(len(asked))
+    keys = _numbered(len(path.asked))
     t = path.number
-    same = " AND ".join(f"a.{name} = r.{key}" for name, key in zip(asked, keys))
+    same = " AND ".join(f"a.{name} = r.{key}" for name, key in zip(path.asked, keys))
     our = path.prefix
     wanted = f"SELECT r.* FROM {our}r{t} r WHERE EXISTS (SELECT 1 FROM {our}asked a WHERE {same})"
     parts.append(f"{our}w{t} AS ({wanted})")
@@ -72,7 +75,7 @@ def path_parts(path: Path, asked: Sequence[str]) -> tuple[list[str], bool]:
         by = ", ".join(keys)
         parts.append(f"{our}f{t} AS (SELECT {by}, {_merged(path)} FROM {our}w{t} w GROUP BY {by})")
         return parts, False
-    return parts + _until_dates(path, asked, keys), True
+    return parts + _until_dates(path, keys), True
 
 
 def _up_the_path(path: Path) -> tuple[list[str], bool]:
@@ -97,7 +100,8 @@ def _up_the_path(path: Path) -> tuple[list[str], bool]:
         up = path.hops[level - 1].below
         above = path.time_of(path.hops[level].parent)
         times = [part for part in ("m.t" if time else None, above) if part]
-        chosen = _keys(table, up) + ([f"{_latest(times)} AS t"] if times else [])
+        latest = times[0] if len(times) == 1 else f"GREATEST({', '.join(times)})"
+        chosen = _keys(table, up) + ([f"{latest} AS t"] if times else [])
         same = " AND ".join(f"{table.keys[name]} = m.{key}" for name, key in zip(path.hops[level].above, keys))
         parts.append(f"{our}r{t}_{level} AS (SELECT {', '.join([*chosen, *(f'm.{name}' for name in path.names)])} "
                      f"FROM {table.item} b JOIN {below} m ON {same}{_known(table, up, above)})")
@@ -106,7 +110,7 @@ def _up_the_path(path: Path) -> tuple[list[str], bool]:
     return parts, time is not None
 
 
-def _until_dates(path: Path, asked: Sequence[str], keys: Sequence[str]) -> list[str]:
+def _until_dates(path: Path, keys: Sequence[str]) -> list[str]:
     """Return the expressions from rows with a time to f<number>, a row for each key and date that is asked.
 
     ``seg`` counts the dates of a key from the latest one back to a row: the first date that may see the row.
@@ -114,8 +118,8 @@ def _until_dates(path: Path, asked: Sequence[str], keys: Sequence[str]) -> list[
     t = path.number
     our = path.prefix
     listed = ", ".join(keys)
-    dates = ", ".join(f"a.{name} AS {key}" for name, key in zip(asked, keys))
-    there = " AND ".join(f"a.{name} IS NOT NULL" for name in asked)
+    dates = ", ".join(f"a.{name} AS {key}" for name, key in zip(path.asked, keys))
+    there = " AND ".join(f"a.{name} IS NOT NULL" for name in path.asked)
     empty = ", ".join("NULL" for _ in path.names)
     back = f"OVER (PARTITION BY {listed} ORDER BY t DESC, later DESC ROWS UNBOUNDED PRECEDING)"
     forward = f"OVER (PARTITION BY {listed} ORDER BY seg DESC ROWS UNBOUNDED PRECEDING)"
@@ -151,10 +155,6 @@ def _known(table: SqlTable, keys: Sequence[str], time: str | None) -> str:
     return f" WHERE {' AND '.join(tests)}"
 
 
-def _latest(times: Sequence[str]) -> str:
-    return times[0] if len(times) == 1 else f"GREATEST({', '.join(times)})"
-
-
 def _merged(path: Path) -> str:
     return ", ".join(f"{AGGREGATE[statistic.merge]}({name}) AS {name}"
                      for statistic, name in zip(path.statistics, path.names))
@@ -162,69 +162,54 @@ def _merged(path: Path) -> str:
 
 def _of_row(path: Path, statistic: Statistic) -> str:
     """Return the expression of a statistic of one row."""
-    one, zero = path.dialect.number(1.0), path.dialect.number(0.0)
+    one = path.dialect.number(1.0)
     if statistic.of == "row":
         return one
     table = path.tables[path.number]
     value = table.values[statistic.column]
     if statistic.of == "category":
-        return f"CASE WHEN {value} = {path.dialect.text(statistic.category)} THEN {one} ELSE {zero} END"
+        return _is(value, statistic.category, path.dialect)
     if statistic.of == "known":
-        return f"CASE WHEN {value} IS NOT NULL THEN {one} ELSE {zero} END"
+        return f"CASE WHEN {value} IS NOT NULL THEN {one} ELSE {path.dialect.number(0.0)} END"
     if statistic.merge == "LAST":
         pair = path.dialect.pair.format(table.time, value)
         return f"CASE WHEN {value} IS NOT NULL AND {table.time} IS NOT NULL THEN {pair} END"
-    less = f"({value} - {path.dialect.number(path.centers.get(statistic.column, 0.0))})"
+    less = f"({value} - {path.dialect.number(statistic.center)})"
     return {"value": value, "centred": less, "square": f"{less} * {less}"}[statistic.of]
+
+
+def _is(value: str, category: str, dialect: Dialect) -> str:
+    return f"CASE WHEN {value} = {dialect.text(category)} THEN {dialect.number(1.0)} ELSE {dialect.number(0.0)} END"
 
 
 def expression(feature: Feature, path: Path) -> str:
     """Return the expression of a feature from f<number>, NULL where an entity has no value."""
-    number = path.dialect.number
     read = {s.name: f"f{path.number}.{name}" for s, name in zip(path.statistics, path.names)}
-    if feature.function == "count":
-        return f"COALESCE({read['rows']}, {number(0.0)})"
-    if feature.function == "share":
-        return f"COALESCE({read[share_name(feature)]} / {read['rows']}, {number(0.0)})"
-
-    def of(letter: str) -> str:
-        return read[f"{letter}:{feature.column}"]
-
-    if feature.function == "sum":
-        return f"COALESCE({of('s')}, {number(0.0)})"
-    if feature.function == "mean":
-        return f"{of('s')} / NULLIF({of('n')}, {number(0.0)})"
-    if feature.function == "last":
-        return path.dialect.second.format(of("p"))
-    if feature.function == "std":
-        n = of("n")
-        spread = f"GREATEST({of('q')} - {of('d')} * {of('d')} / {n}, {number(0.0)}) / ({n} - {number(1.0)})"
-        return (f"CASE WHEN {n} > {number(1.0)} THEN CASE WHEN {of('l')} = {of('h')} THEN {number(0.0)} "
-                f"ELSE SQRT({spread}) END END")
-    return of("l" if feature.function == "min" else "h")
+    of = {letter: read[f"{letter}:{feature.column}"] for letter in letters_of(feature)}
+    if "p" in of:
+        of["p"] = path.dialect.second.format(of["p"])
+    number = path.dialect.number
+    return SQL[feature.function][1].format(rows=read[ROWS.name], share=read.get(share_name(feature)),
+                                           zero=number(0.0), one=number(1.0), **of)
 
 
 def own_expression(feature: Feature, table: SqlTable, dialect: Dialect) -> str:
     """Return the expression of a feature of the label table's own row, of the alias b of its table."""
     value = table.values[feature.column]
-    if feature.function == "value":
-        return value
-    return f"CASE WHEN {value} = {dialect.text(feature.category)} THEN {dialect.number(1.0)} ELSE " \
-           f"{dialect.number(0.0)} END"
+    return value if feature.function == "value" else _is(value, feature.category, dialect)
 
 
-def whole(asked: str, paths: Sequence[tuple[Path, list[str]]], chosen: Sequence[str], prefix: str) -> str:
+def whole(asked: str, paths: Iterable[Path], chosen: Sequence[str], prefix: str) -> str:
     """Return the SELECT of ``chosen`` expressions over "asked a" and the statistics f<number> of every path.
 
-    ``asked`` is the SELECT of the entities; with each path go the names of the columns of its keys there.
-    ``prefix`` is that of every path.
+    ``asked`` is the SELECT of the entities, ``prefix`` that of every path.
     """
     parts = [f"{prefix}asked AS ({asked})"]
     joined = [f"{prefix}asked a"]
-    for path, names in paths:
-        more, dated = path_parts(path, names)
+    for path in paths:
+        more, dated = path_parts(path)
         parts += more
-        tests = [f"a.{name} = f{path.number}.k{j}" for j, name in enumerate(names)]
+        tests = [f"a.{name} = f{path.number}.k{j}" for j, name in enumerate(path.asked)]
         tests += [f"a.t = f{path.number}.t"] if dated else []
         joined.append(f"LEFT JOIN {prefix}f{path.number} f{path.number} ON {' AND '.join(tests)}")
     return f"WITH {', '.join(parts)} SELECT {', '.join(chosen)} FROM {' '.join(joined)}"

@@ -15,7 +15,7 @@ from buttress._state import Attribute, State
 from buttress.relational.checks import check_feature
 from buttress.relational.declare import Join
 from buttress.relational.entities.database import InDatabase, feature_select
-from buttress.relational.entities.features import FUNCTIONS, Feature, Learned, features_of, kept, own_features
+from buttress.relational.entities.features import FUNCTIONS, Feature, features_of, kept, own_features
 from buttress.relational.entities.memory import InProcess, most_frequent
 from buttress.relational.entities.paths import (
     Hop,
@@ -127,7 +127,7 @@ class EntityFeatures(Documented, TransformerMixin, BaseEstimator):
             paths = find_paths(self.join, pairs)
             own = asked_columns(X, self._label_table, list(self.feature_names_in_))
             aggregates = self._aggregates(paths, own)
-            values = aggregates.values(features, self._learned())
+            values = aggregates.values(features, self.centers_)
         return self._filled(self._with_own(features, own, values))
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
@@ -149,7 +149,7 @@ class EntityFeatures(Documented, TransformerMixin, BaseEstimator):
             paths = find_paths(self.join, self.join.check())
             keys = root_keys(paths)
             fills = None if self.missing == "nan" else self.fills_
-            return feature_select(self.join, paths, self._features(), self._learned(), fills, list(columns) or keys)
+            return feature_select(self.join, paths, self._features(), self.centers_, fills, list(columns) or keys)
 
     def _learn(self, X: Any) -> Array:
         """Set the fitted attributes and return the values of the features, NaN where they are missing."""
@@ -163,16 +163,13 @@ class EntityFeatures(Documented, TransformerMixin, BaseEstimator):
             self.feature_names_in_ = np.array(names, dtype=object)
             self.n_features_in_ = len(names)
             aggregates = self._aggregates(paths, own)
-            learned = self._learned_of(paths, aggregates)
-            self.centers_ = dict(learned.centers)
-            self.categories_ = {**_own_categories(table.name, table.features, own, self.max_categories),
-                                **learned.categories}
+            self._learn_columns(paths, own, aggregates)
             features = own_features(table.name, table.features, self.categories_)
             for t in paths:
                 other = join.tables[t]
                 features += features_of(other.name, other.features, self.categories_, self.functions,
                                         other.time is not None)
-            values = self._with_own(features, own, aggregates.values(features, learned))
+            values = self._with_own(features, own, aggregates.values(features, self.centers_))
         left = kept(features, self.functions, _single(features, values))
         if not left:
             raise ValueError("No table of the join has features, and count is not among the functions. Name features.")
@@ -181,22 +178,23 @@ class EntityFeatures(Documented, TransformerMixin, BaseEstimator):
         self.fills_ = _fills(values, self.missing)
         return values
 
-    def _learned_of(self, paths: dict[int, list[Hop]], aggregates: Aggregates) -> Learned:
-        """Return means of numbers and the most frequent values of text, of what the latest entity sees."""
-        centers = {}
-        categories = {}
-        for t in paths:
+    def _learn_columns(self, paths: dict[int, list[Hop]], own: dict[str, Column], aggregates: Aggregates) -> None:
+        """Set the most frequent values of text, and the means of numbers of what the latest entity sees."""
+        self.centers_: dict[str, float] = {}
+        self.categories_: dict[str, list[str]] = {}
+        for t in (self.join.root, *paths):
             table = self.join.tables[t]
             for name in table.features:
-                kind = aggregates.columns[t][name].kind
-                check_feature(table.name, name, kind, 0, 0.0)
-                if kind == "text":
-                    categories[f"{table.name}.{name}"] = aggregates.most_frequent(t, name, self.max_categories)
-                else:
-                    mean, largest = aggregates.mean_and_largest(t, name)
-                    check_feature(table.name, name, kind, 0, largest)
-                    centers[f"{table.name}.{name}"] = mean
-        return Learned(centers, categories)
+                full = f"{table.name}.{name}"
+                column = own[name] if t == self.join.root else aggregates.columns[t][name]
+                check_feature(table.name, name, column.kind, 0, 0.0)
+                if column.kind == "text":
+                    self.categories_[full] = (most_frequent(column, ~column.null, self.max_categories)
+                                              if t == self.join.root else
+                                              aggregates.most_frequent(t, name, self.max_categories))
+                elif t != self.join.root:
+                    self.centers_[full], largest = aggregates.mean_and_largest(t, name)
+                    check_feature(table.name, name, column.kind, 0, largest)
 
     @property
     def _label_table(self) -> str:
@@ -204,9 +202,6 @@ class EntityFeatures(Documented, TransformerMixin, BaseEstimator):
 
     def _features(self) -> list[Feature]:
         return [Feature(*parts) for parts in self.features_]
-
-    def _learned(self) -> Learned:
-        return Learned(self.centers_, self.categories_)
 
     def _check_parameters(self) -> None:
         if not isinstance(self.join, Join):
@@ -277,17 +272,6 @@ class EntityFeatures(Documented, TransformerMixin, BaseEstimator):
         tags.input_tags.string = True
         tags.input_tags.allow_nan = True
         return tags
-
-
-def _own_categories(table: str, names: Sequence[str], own: dict[str, Column], limit: int) -> dict[str, Sequence[str]]:
-    """Return the categories of the text among the label table's features; times are refused."""
-    found: dict[str, Sequence[str]] = {}
-    for name in names:
-        kind = own[name].kind
-        check_feature(table, name, kind, 0, 0.0)
-        if kind == "text":
-            found[f"{table}.{name}"] = most_frequent(own[name], ~own[name].null, limit)
-    return found
 
 
 def _single(features: Sequence[Feature], values: Array) -> list[str]:

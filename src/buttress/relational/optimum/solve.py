@@ -3,7 +3,8 @@
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, TypedDict, cast
+from functools import partial
+from typing import Any, cast
 
 import numpy as np
 from numpy.random import RandomState
@@ -29,16 +30,6 @@ START_ROUNDS_LOGISTIC = 500  # L-BFGS iterations of scikit-learn's LogisticRegre
 START_ROUNDS_HINGE = 100  # passes of scikit-learn's LinearSVC over the sample
 CALIBRATION_ROWS = 10_000  # rows drawn to calibrate probabilities, whose curve has two numbers
 PAPER_STEPS = 500  # steps of the published algorithm where max_iter is None, since it has no stopping rule of its own
-
-
-class Limits(TypedDict):
-    """What ends a run besides its tolerance, and the callback that gets its steps."""
-
-    max_iter: int | None
-    max_time: float | None
-    progress: bool
-    callback: Callable[[Any], bool | None] | None
-    name: str
 
 
 @dataclass(frozen=True)
@@ -131,28 +122,21 @@ def solve(
 ) -> Outcome:
     """Return the outcome of one run; its state is a Certificate."""
     climb = Climber(oracle, settings.loss, settings.alpha, pool, settings.tol)
-    limits: Limits = {"max_iter": settings.max_iter, "max_time": settings.max_time,
-                              "progress": settings.progress, "callback": settings.callback,
-                              "name": "RelationalLinearSVC"}
+    limited = partial(run, max_time=settings.max_time, progress=settings.progress, callback=settings.callback,
+                      name="RelationalLinearSVC")
     if len(pool):
         climb.best = replace(climb.best, low=max(pool.bound(settings.alpha)[0], 0.0))
     if settings.solver == "paper":
-        return _paper(climb, settings, plan, limits)
+        assert plan is not None
+        far = RankOracle(plan, error=settings.sketch_error, guard=settings.sketch_error, mean=False)
+        descent = pseudo_gradient_descent(far, settings.alpha, settings.step_rule, climb.pool)
+        steps = PAPER_STEPS if settings.max_iter in (None, -1) else settings.max_iter
+        outcome = limited(descent, tol=-1.0, warn=False, max_iter=steps)
+        run(certify(climb, outcome.state), tol=settings.tol, warn=False)  # the hypothesis, on the grid
+        return replace(outcome, state=climb.best, gap=climb.best.gap, objective=climb.best.high)
     if settings.solver == "projected":
-        return run(averaged_descent(climb, settings.step_rule), tol=settings.tol, **limits)
-    warn = settings.solver not in ("sample", "lbfgs")
-    return run(certified_steps(climb, start(), settings.solver), tol=settings.tol, warn=warn, **limits)
-
-
-def _paper(climb: Climber, settings: Settings, plan: Plan | None, limits: Limits) -> Outcome:
-    """Run the published algorithm for max_iter steps, then certify its hypothesis on the grid."""
-    assert plan is not None
-    far = RankOracle(plan, error=settings.sketch_error, guard=settings.sketch_error, mean=False)
-    limits["max_iter"] = PAPER_STEPS if settings.max_iter in (None, -1) else settings.max_iter
-    descent = pseudo_gradient_descent(far, settings.alpha, settings.step_rule, climb.pool)
-    outcome = run(descent, tol=-1.0, warn=False, **limits)
-    run(certify(climb, outcome.state), tol=settings.tol, warn=False)
-    outcome.state = climb.best
-    outcome.gap = climb.best.gap
-    outcome.objective = climb.best.high
-    return outcome
+        found = averaged_descent(climb, settings.step_rule)
+    else:
+        found = certified_steps(climb, start(), settings.solver)
+    return limited(found, tol=settings.tol, warn=settings.solver not in ("sample", "lbfgs"),
+                   max_iter=settings.max_iter)

@@ -33,33 +33,59 @@ class Encoding:
     fills: Mapping[str, float] | None = None
 
 
+@dataclass(frozen=True)
+class EncodedFeature:
+    """One feature: numbers by a scale, or text by its categories, and whether an indicator of NULL follows.
+
+    ``fill`` stands for NULL in numbers, where there is to be something.
+    """
+
+    name: str
+    scale: float
+    fill: float | None
+    categories: list[str] | None
+    indicator: bool
+
+    @property
+    def scales(self) -> list[float]:
+        """The scale of each of its columns."""
+        own = [self.scale] if self.categories is None else [1.0] * len(self.categories)
+        return [*own, 1.0] if self.indicator else own
+
+    def columns_of(self, table: str) -> list[str]:
+        """Return the names of its columns in a table."""
+        full = f"{table}.{self.name}"
+        own = [full] if self.categories is None else [f"{full}={value}" for value in self.categories]
+        return [*own, indicator_name(full)] if self.indicator else own
+
+
 @dataclass
 class TableData:
-    """One table: features of its rows scaled to [-1, 1], and the names and scales that undo it.
+    """One table: features of its rows scaled to [-1, 1].
 
     ``X`` is an array or CSR matrix of shape (rows, width); a feature of the original is X times ``scale``.
-    ``features`` lists (column name, categories or None); ``fills`` gives what stands for NULL in a column of numbers,
-    and ``indicators`` the columns after whose own an indicator of NULL follows.
     """
 
     name: str
     X: Any
     weight: Array
-    scale: Array
-    features: list[tuple[str, list[str] | None]]
+    features: list[EncodedFeature]
     rows: Index
-    fills: dict[str, float] = field(default_factory=dict)
-    indicators: frozenset[str] = frozenset()
+
+    @property
+    def scale(self) -> Array:
+        """What undoes the scaling, for each column of X but that of ones."""
+        return np.array([scale for feature in self.features for scale in feature.scales], dtype=np.float64)
 
     @property
     def names(self) -> list[str]:
         """Name of each column of X."""
-        out: list[str] = []
-        for column, categories in self.features:
-            full = f"{self.name}.{column}"
-            out += [full] if categories is None else [f"{full}={value}" for value in categories]
-            out += [indicator_name(full)] if column in self.indicators else []
-        return out
+        return [name for feature in self.features for name in feature.columns_of(self.name)]
+
+    @property
+    def fills(self) -> dict[str, float]:
+        """What stands for NULL in each column of numbers."""
+        return {feature.name: feature.fill for feature in self.features if feature.fill is not None}
 
 
 @dataclass

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from buttress.relational.declare import Join, Pair
 from buttress.relational.plan.hypertree import decompose
-from buttress.relational.plan.tree import Edges, Tree, cheapest_bags, connected, cyclic_core, spanning_tree
+from buttress.relational.plan.tree import Edges, Tree, connected, cyclic_core, spanning_tree
 
 Attribute = dict[int, list[str]]
 Unique = Callable[[int, frozenset[int]], bool]  # (table, attributes): no two of its rows agree in all of them
@@ -50,8 +50,8 @@ def find_shape(join: Join, pairs: Sequence[Pair], root: int, log_sizes: Callable
 
     ``log_sizes`` gives the logarithms of the tables' numbers of rows; it is asked for cyclic joins only. ``unique``
     says whether no two rows of a table agree in some attributes. Cycles are broken by bags of keys at fractional
-    hypertree width, or by groups of whole tables where a left join is part of the cycle. Raises ValueError for tables
-    that are not joined, for left joins without a place in a tree, and for a join whose rows are limited in time.
+    hypertree width, or by one group of whole tables where a left join is part of the cycle. Raises ValueError for
+    tables that are not joined, for left joins without a place in a tree, and for a join whose rows are limited in time.
     """
     if join.as_of is not None:
         raise ValueError(f"The join has as_of={join.as_of!r}, by which EntityFeatures leaves out rows that were not "
@@ -62,8 +62,7 @@ def find_shape(join: Join, pairs: Sequence[Pair], root: int, log_sizes: Callable
     _check_connected(join, edges)
     left = {pair.second[0] for pair in pairs if pair.left}
     bags, bound = _bags(join, edges, root, left, log_sizes, unique)
-    held = [frozenset().union(wide, *(edges[t] for t in bag)) for bag, wide in zip(bags, bound, strict=True)]
-    shared = [frozenset(a for a in mine if sum(a in other for other in held) > 1) for mine in held]
+    shared = _shared([*edges, *bound], [[*bag, len(edges) + i] for i, bag in enumerate(bags)])
     tree = spanning_tree(shared, next(i for i, bag in enumerate(bags) if root in bag))
     assert tree is not None, "the bags were chosen so that they form a tree"
     kept = frozenset((pair.first[0], a) for pair in pairs if pair.left for a, group in enumerate(groups)
@@ -82,12 +81,19 @@ def _bags(join: Join, edges: Edges, root: int, left: set[int], log_sizes: Callab
         return [[i] for i in range(len(edges))], [frozenset()] * len(edges)
     if left.isdisjoint(core):
         return _bags_of_keys(edges, core, root, log_sizes(), unique)
-    bags = cheapest_bags(edges, log_sizes(), left)
-    if bags is None:
+    kept = [t for t in core if t not in left]
+    bags = [*([t] for t in range(len(edges)) if t not in kept), kept]
+    if len(connected([edges[t] for t in kept])) < len(kept) or spanning_tree(_shared(edges, bags)) is None:
         names = ", ".join(join.tables[t].name for t in sorted(left))
         raise ValueError(f"The join is cyclic, and the cycle runs through a left join (of {names}). Make it inner, or "
                          "join the cycle beforehand.")
     return bags, [frozenset(a for t in bag for a in edges[t] if sum(a in edges[s] for s in bag) > 1) for bag in bags]
+
+
+def _shared(edges: Edges, bags: Sequence[Sequence[int]]) -> list[frozenset[int]]:
+    """Return the attributes of each bag of edges that other bags hold too."""
+    held = [frozenset().union(*(edges[e] for e in bag)) for bag in bags]
+    return [frozenset(a for a in mine if sum(a in other for other in held) > 1) for mine in held]
 
 
 def _bags_of_keys(edges: Edges, core: Sequence[int], root: int, log_sizes: Sequence[float],

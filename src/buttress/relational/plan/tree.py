@@ -1,10 +1,10 @@
 """Join trees of a hypergraph: its vertices are join attributes, its edges tables.
 
 Acyclicity is decided by a maximum-weight spanning tree (Bernstein & Goodman 1981; Maier 1983), which is the tree at
-once; ear removal (Graham; Yu & Ozsoyoglu 1979) decides the same and is kept to check it.
+once; ear removal (Graham; Yu & Ozsoyoglu 1979) decides the same, and leaves what is cyclic.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,7 +12,6 @@ from scipy.optimize import linprog
 
 Edges = Sequence[frozenset[int]]
 
-SEARCHED_TABLES = 8  # tables of a cyclic core all of whose partitions are tried: 4,140 of them, Bell's number
 TIE_BREAK = 1e-9  # added to each cost of a cover, a logarithm, so that a table of one row does not make it ambiguous
 
 
@@ -22,21 +21,6 @@ class Tree:
 
     order: list[int]
     parent: list[int]
-
-
-def ear_removal(edges: Edges) -> bool:
-    """Return whether the hypergraph is acyclic, by removing ears until none is left.
-
-    >>> ear_removal([frozenset({0, 1}), frozenset({1, 2}), frozenset({0, 2})])
-    False
-    """
-    left = list(range(len(edges)))
-    while len(left) > 1:
-        ear = next((e for e in left if _witness(e, left, edges) is not None), None)
-        if ear is None:
-            return False
-        left.remove(ear)
-    return True
 
 
 def _witness(e: int, left: list[int], edges: Edges) -> int | None:
@@ -94,56 +78,13 @@ def edge_cover(edges: Edges, log_sizes: Sequence[float]) -> tuple[np.ndarray, fl
     return found.x, float(np.dot(found.x, log_sizes))
 
 
-def cheapest_bags(
-    edges: Edges, log_sizes: Sequence[float], single: Collection[int] = (), most: int = SEARCHED_TABLES
-) -> list[list[int]] | None:
-    """Partition the tables into connected groups whose quotient is acyclic, least in the sum of AGM bounds.
-
-    Only the cyclic core (what ear removal leaves) is searched, all its partitions up to ``most`` tables; beyond that
-    the core is one group. Tables in ``single`` stay alone; None when that leaves no partition.
-    """
-    core = cyclic_core(edges)
-    alone = [[e] for e in range(len(edges)) if e not in core]
-    partitions = _partitions(core) if len(core) <= most else [[core]]
-    best = None
-    cost = np.inf
-    for groups in partitions:
-        bags = [*alone, *groups]
-        if any(len(bag) > 1 and not set(bag).isdisjoint(single) for bag in groups):
-            continue
-        if not all(len(connected([edges[e] for e in bag])) == len(bag) for bag in groups):
-            continue
-        merged = [frozenset().union(*(edges[e] for e in bag)) for bag in bags]
-        total = sum(np.exp(bag_bound(edges, bag, log_sizes)) for bag in groups)
-        if total < cost and spanning_tree(_shared(merged)) is not None:
-            best = sorted(sorted(bag) for bag in bags)
-            cost = total
-    return best
-
-
-def bag_bound(edges: Edges, bag: Sequence[int], log_sizes: Sequence[float]) -> float:
-    """Return the logarithm of the AGM bound of a group of tables."""
-    return edge_cover([edges[e] for e in bag], [log_sizes[e] for e in bag])[1]
-
-
-def _shared(edges: Edges) -> list[frozenset[int]]:
-    return [frozenset(v for v in e if sum(v in f for f in edges) > 1) for e in edges]
-
-
 def cyclic_core(edges: Edges) -> list[int]:
-    """Return the tables that ear removal leaves: one if the join is acyclic."""
+    """Return the tables that ear removal leaves: one if the join is acyclic.
+
+    >>> cyclic_core([frozenset({0, 1}), frozenset({1, 2}), frozenset({0, 2}), frozenset({2, 3})])
+    [0, 1, 2]
+    """
     left = list(range(len(edges)))
     while (ear := next((e for e in left if len(left) > 1 and _witness(e, left, edges) is not None), None)) is not None:
         left.remove(ear)
     return left
-
-
-def _partitions(items: list[int]) -> list[list[list[int]]]:
-    if not items:
-        return [[]]
-    first = items[0]
-    rest = _partitions(items[1:])
-    split = [[[first], *part] for part in rest]
-    for part in rest:
-        split += [[*part[:i], [first, *group], *part[i + 1:]] for i, group in enumerate(part)]
-    return split

@@ -57,7 +57,11 @@ def _from_objects(
         return values, null
     try:
         times = _from_times(kept)
-        plain = _from_numbers(kept, types) if times is None else times
+        plain = times
+        if plain is None and types == {int} and max(kept) >= 2**63 and min(kept) >= 0:  # NumPy would make floats
+            plain = np.asarray(kept, dtype=np.uint64 if max(kept) < 2**64 else np.float64)
+        elif plain is None:
+            plain = np.asarray([float(v) if type(v).__name__ == "Decimal" else v for v in kept])
     except ValueError:
         return values, null
     if plain.dtype.kind not in "iufbmM":
@@ -70,12 +74,6 @@ def _from_objects(
 def _is_missing(value: Any) -> bool:
     """Say whether a value is NULL, NaN or pandas' NA, which is equal to nothing and unequal to nothing."""
     return value is None or type(value).__name__ == "NAType" or value != value
-
-
-def _from_numbers(values: list[Any], types: set[type]) -> NDArray[Any]:
-    if types == {int} and max(values) >= 2**63 and min(values) >= 0:  # NumPy's common type would be a float
-        return np.asarray(values, dtype=np.uint64 if max(values) < 2**64 else np.float64)
-    return np.asarray([float(v) if type(v).__name__ == "Decimal" else v for v in values])
 
 
 def _from_times(values: list[Any]) -> NDArray[Any] | None:

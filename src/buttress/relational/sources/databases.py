@@ -61,7 +61,7 @@ def one_snapshot(connections: Iterable[Connection]) -> Iterator[None]:
     A transaction that the user has open stays open. PostgreSQL: a read-only REPEATABLE READ transaction, shared by
     several connections to one database; where the user's own transaction is READ COMMITTED, SourceChangedError when
     anything was committed meanwhile. DuckDB: a transaction; on a connection of our own where the user's has a result
-    that is not fetched yet. Spark has no transactions: each query reads what is there, but for :func:`pinned` rows.
+    that is not fetched yet. Spark has no transactions: each query reads what is there, but for :func:`pinned_tables`.
     """
     already = _OPEN.get() or {}
     fresh = {id(c): c for c in connections if id(c) not in already}
@@ -282,32 +282,26 @@ def select_arrays(connection: Connection, statement: str) -> dict[str, Any]:
         return heard(lambda: place.sql(statement).fetchnumpy(), place.interrupt)
 
 
-def pinned(spark: Connection, statement: str) -> str:
-    """Return a view of the rows that a SELECT gives now, whatever becomes of its tables: Spark has no transactions.
-
-    The rows are kept by Spark's workers, in memory and on their disks, and nothing is written where tables are.
-    :func:`unpinned` frees them.
-    """
-    name = f"buttress_{uuid4().hex}"
-    with reading(spark, SPARK):
-        spark.sql(statement).localCheckpoint().createTempView(name)
-    return name
-
-
 def pinned_tables(owner: object, spark: Connection, items: Sequence[Item]) -> list[Item]:
-    """Return views of the columns of tables, each read once; they are freed with their ``owner``."""
+    """Return views of the columns of tables as they are now, whatever becomes of these: Spark has no transactions.
+
+    The rows are kept by Spark's workers, in memory and on their disks, and nothing is written where tables are. They
+    are freed with their ``owner``.
+    """
     views = []
     for item in items:
         own = {name: f"c{j}" for j, name in enumerate(item.columns)}
         chosen = ", ".join(f"{quoted} AS {own[name]}" for name, quoted in item.columns.items()) or "1 AS one"
-        view = pinned(spark, f"SELECT {chosen} FROM {item.text} q")
+        view = f"buttress_{uuid4().hex}"
+        with reading(spark, SPARK):
+            spark.sql(f"SELECT {chosen} FROM {item.text} q").localCheckpoint().createTempView(view)
         weakref.finalize(owner, unpinned, spark, view).atexit = False
         views.append(Item(view, own))
     return views
 
 
 def unpinned(spark: Connection, name: str) -> None:
-    """Drop the view of :func:`pinned` rows, unless the session has ended."""
+    """Drop a view of :func:`pinned_tables`, unless the session has ended."""
     with suppress(Exception):
         spark.catalog.dropTempView(name)
 

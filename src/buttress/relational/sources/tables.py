@@ -4,14 +4,13 @@ Only SELECT is ever sent to a database, and nothing of it is written.
 """
 
 import re
-import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, TypeGuard
 from uuid import uuid4
-from weakref import WeakValueDictionary
+from weakref import WeakKeyDictionary, WeakValueDictionary
 
 import numpy as np
 from numpy.typing import NDArray
@@ -106,39 +105,27 @@ def under_own_names(frame: Frame, names: Sequence[str]) -> tuple[Frame, dict[str
 
 def check_source(name: str, source: Any) -> None:
     """Refuse what is no source of the table ``name``, with how to write one."""
-    hint = _hint(name, source)
-    if hint is not None:
-        raise ValueError(f"The source of table {name!r} must be a frame, a file or (connection, table name). Got "
-                         f"{type(source).__name__}. {hint}")
-
-
-def _hint(name: str, source: Any) -> str | None:
-    """Return how to write the source of the table ``name``, or None for what is one."""
     if isinstance(source, tuple):
-        return _tuple_hint(source)
-    if isinstance(source, list) and not all(isinstance(path, (str, Path)) for path in source):
-        return "A list must hold paths of files. Make a frame of rows: pandas.DataFrame(rows)."
-    if is_files(source) or _has(source, "collect_schema", "column_names", "columns") or _is_dataset(source):
-        return None
-    if _has(source, "execute", "raw_connection", "sparkContext"):
-        return f"Name the table in the database too: (connection, {name!r})."
-    return "Make a frame of it, with pandas.DataFrame and named columns."
-
-
-def _tuple_hint(source: tuple[Any, ...]) -> str | None:
-    if len(source) == 2 and isinstance(source[0], str) and hasattr(source[1], "execute"):
-        return "Give the connection first: (connection, 'table')."
-    if len(source) == 2 and _is_table_name(source[1]):
-        return None
-    return "A table's schema goes with its name: (connection, ('schema', 'table'))."
+        if len(source) == 2 and isinstance(source[0], str) and hasattr(source[1], "execute"):
+            hint = "Give the connection first: (connection, 'table')."
+        elif len(source) == 2 and isinstance(source[1], (str, tuple)) and all(isinstance(p, str) for p in source[1]):
+            return
+        else:
+            hint = "A table's schema goes with its name: (connection, ('schema', 'table'))."
+    elif isinstance(source, list) and not all(isinstance(path, (str, Path)) for path in source):
+        hint = "A list must hold paths of files. Make a frame of rows: pandas.DataFrame(rows)."
+    elif is_files(source) or _has(source, "collect_schema", "column_names", "columns") or _is_dataset(source):
+        return
+    elif _has(source, "execute", "raw_connection", "sparkContext"):
+        hint = f"Name the table in the database too: (connection, {name!r})."
+    else:
+        hint = "Make a frame of it, with pandas.DataFrame and named columns."
+    raise ValueError(f"The source of table {name!r} must be a frame, a file or (connection, table name). Got "
+                     f"{type(source).__name__}. {hint}")
 
 
 def _has(source: object, *parts: str) -> bool:
     return any(hasattr(source, part) for part in parts)
-
-
-def _is_table_name(value: object) -> TypeGuard[TableName]:
-    return isinstance(value, (str, tuple)) and all(isinstance(part, str) for part in value)
 
 
 _CONNECTED: "WeakValueDictionary[str, Any]" = WeakValueDictionary()  # the connection of a URL, one for all its tables
@@ -165,19 +152,18 @@ def _connection(place: Any) -> Any:
         return found
     if type(place).__module__.startswith("sqlalchemy"):
         if hasattr(place, "raw_connection"):  # an engine: a connection of its own, not to be handed back to the pool
-            if id(place) not in _ENGINES:
+            if place not in _ENGINES:
                 raw = place.raw_connection()
-                _ENGINES[id(place)] = raw.driver_connection
+                _ENGINES[place] = raw.driver_connection
                 raw.detach()
-                weakref.finalize(place, _ENGINES.pop, id(place), None)
-            return _ENGINES[id(place)]
+            return _ENGINES[place]
         return place.connection.driver_connection
     return place
 
 
 OTHER_DATABASE = (" Read tables of another database into frames, such as by pandas.read_sql, and give these as "
                   "sources.")
-_ENGINES: dict[int, Any] = {}  # the connection of an SQLAlchemy engine, while the engine lives
+_ENGINES: "WeakKeyDictionary[Any, Any]" = WeakKeyDictionary()  # the connection of an SQLAlchemy engine
 
 
 def connect(address: str, folder: Path | None = None) -> Any:

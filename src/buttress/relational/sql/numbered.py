@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from buttress.relational.sql.text import SqlTree, base, fan_out, own_weight, reduced, same, weight_columns
+from buttress.relational.sql.text import SqlTree, base, fan_out, feature_columns, own_weight, reduced, same
 
 
 def numbered(tree: SqlTree, i: int) -> str:
@@ -12,10 +12,9 @@ def numbered(tree: SqlTree, i: int) -> str:
     child (-1 where a left join finds none), its weight, in the root also the label's side, and its features. Rows come
     in the order of the first column. The database compares the keys, so that equal ones have one number.
     """
-    named = [f"{name} AS x{j}" for j, name in enumerate(tree.nodes[i].features)]
-    rows = base(tree, i, ", ".join([*weight_columns(tree, i), *named]))  # those that the joins leave are in r<i>
+    rows = base(tree, i, ", ".join(feature_columns(tree, i)))  # those that the joins leave are in r<i>
     our = tree.prefix
-    parts = [f"{our}x{i} AS ({rows})", *reduced(tree, ["1 AS one"] * len(tree.nodes))]
+    parts = [f"{our}x{i} AS ({rows})", *reduced(tree)]
     if tree.per_label_row and i == tree.root:
         parts += [f"{our}f{c} AS ({fan_out(tree, c)})" for c in reversed(tree.order) if c != tree.root]
     edges = [*([i] if i != tree.root else []), *tree.nodes[i].children]

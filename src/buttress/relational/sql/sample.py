@@ -7,24 +7,20 @@ right on average; each child's row is found by a random point of its key's total
 
 import numpy as np
 
-from buttress.relational.sql.text import SqlTree, base, fan_out, joins, keys_of, own_weight, weight_columns
+from buttress.relational.sql.text import SqlTree, feature_columns, joins, keys_of, own_weight, rows_of
 
 
 def sample_rows(tree: SqlTree, n: int, total: float, repeats: int) -> str:
-    """Return the SELECT of about n rows (label side, how often, features in the order of the nodes).
+    """Return the SELECT of about n rows (label side, how often, features in the order of ``tree.columns``).
 
     ``total`` is the weight of all rows of the join.
     """
     parts = []
     our = tree.prefix
     for i in reversed(tree.order):
-        columns = [*weight_columns(tree, i), *(f"{name} AS x{j}" for j, name in enumerate(tree.nodes[i].features))]
-        parts.append(f"{our}t{i} AS ({base(tree, i, ', '.join(columns))})")
-        if tree.per_label_row and i != tree.root:
-            parts.append(f"{our}f{i} AS ({fan_out(tree, i)})")
-        parts += _weighed(tree, i)
+        parts += [*rows_of(tree, i, feature_columns(tree, i)), *_weighed(tree, i)]
     parts += _drawn(tree, n, total, repeats)
-    names = [f"s.x{i}_{j}" for i, node in enumerate(tree.nodes) for j in range(len(node.features))]
+    names = [f"s.x{i}_{j}" for i in tree.below(tree.root) for j in range(len(tree.nodes[i].features))]
     return f"WITH {', '.join(parts)} SELECT {', '.join(['s.side', 's.copies', *names])} FROM {our}s{tree.order[-1]} s"
 
 

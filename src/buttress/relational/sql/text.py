@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from buttress._checks import Array
+from buttress.relational.plan.plan import EncodedFeature
 from buttress.relational.sources.columns import Column
 from buttress.relational.sources.dialects import Dialect
 
@@ -19,9 +20,9 @@ from buttress.relational.sources.dialects import Dialect
 class SqlNode:
     """A node of the join tree: a FROM item, its key columns per attribute (several must be equal), and what it adds.
 
-    ``features`` are SQL expressions of scaled features, ``owner`` the (table, coefficient) of each; ``weights`` are
-    multiplied; ``optional`` marks the right side of a left join; ``nullable`` are the attributes whose key may be NULL
-    because a left join keeps the row.
+    ``features`` are SQL expressions of scaled features, ``columns`` their coefficients; ``weights`` are multiplied;
+    ``optional`` marks the right side of a left join; ``nullable`` are the attributes whose key may be NULL because a
+    left join keeps the row.
     """
 
     item: str
@@ -34,7 +35,7 @@ class SqlNode:
     weights: list[str] = field(default_factory=list)
     label: str | None = None
     features: list[str] = field(default_factory=list)
-    owner: list[tuple[int, int]] = field(default_factory=list)
+    columns: list[int] = field(default_factory=list)
 
 
 @dataclass
@@ -58,9 +59,13 @@ class SqlTree:
         """What the names of our common table expressions begin with, and no table's of the join."""
         return own_prefix([node.item for node in self.nodes])
 
-    def owners(self, i: int) -> list[tuple[int, int]]:
-        """Return (table, coefficient) of each weighted sum of a message, in its order."""
-        return self.nodes[i].owner + [pair for c in self.nodes[i].children for pair in self.owners(c)]
+    def below(self, i: int) -> list[int]:
+        """Return a node and all below it, in the order in which a message holds the sums of their features."""
+        return [i, *(node for c in self.nodes[i].children for node in self.below(c))]
+
+    def columns(self, i: int) -> list[int]:
+        """Return the coefficient of each weighted sum of a message, in its order."""
+        return [column for node in self.below(i) for column in self.nodes[node].columns]
 
 
 def own_prefix(items: Iterable[str]) -> str:
@@ -80,6 +85,19 @@ def as_number(quoted: str, column: Column, dialect: Dialect, nan_is_null: bool) 
         return f"(CASE WHEN {quoted} THEN {dialect.number(1.0)} WHEN NOT {quoted} THEN {dialect.number(0.0)} END)"
     number = f"CAST({quoted} AS {dialect.double})"
     return f"NULLIF({number}, {dialect.number(np.nan)})" if nan_is_null else number
+
+
+def feature_expressions(feature: EncodedFeature, quoted: str, read: str, dialect: Dialect) -> list[str]:
+    """Return the expressions of a feature's columns; ``read`` gives its numbers, NULL where they are missing."""
+    one = dialect.number(1.0)
+    zero = dialect.number(0.0)
+    if feature.categories is None:
+        filled = read if feature.fill is None else f"COALESCE({read}, {dialect.number(feature.fill)})"
+        found = [f"({filled} / {dialect.number(feature.scale)})"]
+    else:
+        found = [f"(CASE WHEN {quoted} = {dialect.text(value)} THEN {one} ELSE {zero} END)"
+                 for value in feature.categories]
+    return [*found, f"(CASE WHEN {read} IS NULL THEN {one} ELSE {zero} END)"] if feature.indicator else found
 
 
 def base(tree: SqlTree, i: int, columns: str) -> str:
@@ -103,15 +121,18 @@ def same(left: str, right: str, attributes: Sequence[int]) -> str:
     return " AND ".join(f"{left}.k{a} = {right}.k{a}" for a in attributes)
 
 
-def reduced(tree: SqlTree, columns: Sequence[str]) -> list[str]:
-    """Return the expressions u<i> (after semi-joins up the tree) and r<i> (up and down) for every node."""
+def reduced(tree: SqlTree, read: int = -1, columns: str = "") -> list[str]:
+    """Return the expressions u<i> (after semi-joins up the tree) and r<i> (up and down) for every node.
+
+    Beside its keys node ``read`` has ``columns``.
+    """
     parts = []
     nodes = tree.nodes
     our = tree.prefix
     for i in reversed(tree.order):
         kept = [f"EXISTS (SELECT 1 FROM {our}u{c} c WHERE {same('c', 't', nodes[c].shared)})"
                 for c in nodes[i].children if not nodes[c].optional]
-        parts.append(f"{our}t{i} AS ({base(tree, i, columns[i])})")
+        parts.append(f"{our}t{i} AS ({base(tree, i, columns if i == read else '1 AS one')})")
         parts.append(f"{our}u{i} AS (SELECT t.* FROM {our}t{i} t{_where(kept)})")
     for i in tree.order:
         p = nodes[i].parent
@@ -122,13 +143,8 @@ def reduced(tree: SqlTree, columns: Sequence[str]) -> list[str]:
 
 def prepared(tree: SqlTree) -> list[str]:
     """Return per node the SELECT of its rows that take part in the join: weight, label side, features x<j>, keys."""
-    statements = []
-    for i, node in enumerate(tree.nodes):
-        columns = ["1 AS one"] * len(tree.nodes)
-        named = [f"{name} AS x{j}" for j, name in enumerate(node.features)]
-        columns[i] = ", ".join([*weight_columns(tree, i), *named])
-        statements.append(f"WITH {', '.join(reduced(tree, columns))} SELECT * FROM {tree.prefix}r{i}")
-    return statements
+    return [f"WITH {', '.join(reduced(tree, i, ', '.join(feature_columns(tree, i))))} SELECT * FROM {tree.prefix}r{i}"
+            for i in range(len(tree.nodes))]
 
 
 def statistics(tree: SqlTree, i: int, expressions: Sequence[str], more: Sequence[str] = ()) -> str:
@@ -136,27 +152,30 @@ def statistics(tree: SqlTree, i: int, expressions: Sequence[str], more: Sequence
 
     ``more`` are further aggregates, of a value {}.
     """
-    columns = ["1 AS one"] * len(tree.nodes)
-    columns[i] = ", ".join(["1 AS one", *(f"{e} AS x{j}" for j, e in enumerate(expressions))])
+    columns = ", ".join(["1 AS one", *(f"{e} AS x{j}" for j, e in enumerate(expressions))])
     wanted = ["COUNT(*)"]
     nan = tree.dialect.number(np.nan)
     for j in range(len(expressions)):
         wanted += [f"MAX(ABS(x{j}))", f"SUM(CASE WHEN x{j} IS NULL OR x{j} = {nan} THEN 1 ELSE 0 END)"]
         wanted += [aggregate.format(f"x{j}") for aggregate in more]
-    return f"WITH {', '.join(reduced(tree, columns))} SELECT {', '.join(wanted)} FROM {tree.prefix}r{i}"
+    return f"WITH {', '.join(reduced(tree, i, columns))} SELECT {', '.join(wanted)} FROM {tree.prefix}r{i}"
 
 
 def distinct(tree: SqlTree, i: int, column: str, chosen: str = "DISTINCT x") -> str:
     """Return the SELECT of the distinct values x of a column over the reduced rows of node i, or what is ``chosen``."""
-    columns = ["1 AS one"] * len(tree.nodes)
-    columns[i] = f"{column} AS x"
-    return f"WITH {', '.join(reduced(tree, columns))} SELECT {chosen} FROM {tree.prefix}r{i}"
+    return f"WITH {', '.join(reduced(tree, i, f'{column} AS x'))} SELECT {chosen} FROM {tree.prefix}r{i}"
 
 
-def score(features: Sequence[str], beta: Array, dialect: Dialect) -> str:
+def score(tree: SqlTree, i: int, beta: Array) -> str:
     """Return the expression of a node's share of the score."""
-    terms = [f"{dialect.number(b)} * {name}" for name, b in zip(features, beta.tolist())]
-    return " + ".join(terms) or dialect.number(0.0)
+    number = tree.dialect.number
+    terms = [f"{number(b)} * {name}" for name, b in zip(tree.nodes[i].features, beta.tolist())]
+    return " + ".join(terms) or number(0.0)
+
+
+def bin_of(value: str, step: float, dialect: Dialect) -> str:
+    """Return the expression of the bin of a score on a grid."""
+    return f"CAST(FLOOR(({value}) / {dialect.number(step)} + {dialect.number(0.5)}) AS BIGINT)"
 
 
 def ranges(tree: SqlTree, betas: Sequence[Array]) -> str:
@@ -164,35 +183,31 @@ def ranges(tree: SqlTree, betas: Sequence[Array]) -> str:
     parts = []
     for i, (node, beta) in enumerate(zip(tree.nodes, betas)):
         if node.features:
-            columns = f"{score(node.features, beta, tree.dialect)} AS s"
-            parts.append(f"SELECT {i}, MIN(s), MAX(s) FROM ({base(tree, i, columns)}) q{i}")
+            shares = base(tree, i, f"{score(tree, i, beta)} AS s")
+            parts.append(f"SELECT {i}, MIN(s), MAX(s) FROM ({shares}) q{i}")
     return " UNION ALL ".join(parts)
 
 
-def counting_pass(tree: SqlTree, betas: Sequence[Array], offset: float, step: float, sums: bool = True) -> str:
-    """Return the SELECT of (label side, bin, weight, weighted feature sums in tree order) of the join's rows.
+def counting_pass(tree: SqlTree, betas: Sequence[Array], step: float, sums: bool = True) -> str:
+    """Return the SELECT of (label side, bin, weight, weighted feature sums) of the join's rows.
 
-    ``offset`` is added to the root's share of the score. With ``sums`` False: (label side, weight, number of rows).
+    The sums are in the order of ``tree.columns``. With ``sums`` False: (label side, weight, number of rows).
     """
-    root = tree.root
-    whole = f"{tree.prefix}m{root}"
-    parts = [*message_parts(tree, betas, offset, step, sums), f"{whole} AS ({message(tree, root, sums)})"]
-    return f"WITH {', '.join(parts)} SELECT * FROM {whole}"
-
-
-def message_parts(tree: SqlTree, betas: Sequence[Array], offset: float, step: float, sums: bool = True) -> list[str]:
-    """Return the expressions t<i>, f<i> and m<i> of every node, of the root its rows t<i> alone."""
     parts = []
-    our = tree.prefix
     for i in reversed(tree.order):
-        start = offset if i == tree.root else 0.0
-        rows = base(tree, i, _row_columns(tree, i, betas[i], start, step, sums)) + (_clustered(tree, i) if sums else "")
-        parts.append(f"{our}t{i} AS ({rows})")
-        if i == tree.root:
-            continue
-        if tree.per_label_row:
-            parts.append(f"{our}f{i} AS ({fan_out(tree, i)})")
-        parts.append(f"{our}m{i} AS ({message(tree, i, sums)})")
+        columns = weight_columns(tree, i)
+        if sums:
+            columns = [*feature_columns(tree, i), f"{bin_of(score(tree, i, betas[i]), step, tree.dialect)} AS bin"]
+        parts += rows_of(tree, i, columns, _clustered(tree, i) if sums else "")
+        parts.append(f"{tree.prefix}m{i} AS ({_message(tree, i, sums)})")
+    return f"WITH {', '.join(parts)} SELECT * FROM {tree.prefix}m{tree.root}"
+
+
+def rows_of(tree: SqlTree, i: int, columns: Sequence[str], order: str = "") -> list[str]:
+    """Return the expressions t<i>, a node's rows, and f<i>, the number of rows of its subtree per key, where needed."""
+    parts = [f"{tree.prefix}t{i} AS ({base(tree, i, ', '.join(columns))}{order})"]
+    if tree.per_label_row and i != tree.root:
+        parts.append(f"{tree.prefix}f{i} AS ({fan_out(tree, i)})")
     return parts
 
 
@@ -215,15 +230,9 @@ def weight_columns(tree: SqlTree, i: int) -> list[str]:
     return [f"{weight} AS w", *([f"{node.label} AS side"] if node.parent < 0 else [])]
 
 
-def _row_columns(tree: SqlTree, i: int, beta: Array, offset: float, step: float, sums: bool) -> str:
-    node = tree.nodes[i]
-    dialect = tree.dialect
-    columns = weight_columns(tree, i)
-    if sums:
-        share = score(node.features, beta, dialect) + (f" + {dialect.number(offset)}" if offset else "")
-        columns.append(f"CAST(FLOOR(({share}) / {dialect.number(step)} + {dialect.number(0.5)}) AS BIGINT) AS bin")
-        columns += [f"{name} AS x{j}" for j, name in enumerate(node.features)]
-    return ", ".join(columns)
+def feature_columns(tree: SqlTree, i: int) -> list[str]:
+    """Return the columns of ``weight_columns`` and the node's features x<j>."""
+    return [*weight_columns(tree, i), *(f"{name} AS x{j}" for j, name in enumerate(tree.nodes[i].features))]
 
 
 def joins(tree: SqlTree, i: int, kind: str) -> tuple[str, dict[int, str]]:
@@ -264,10 +273,8 @@ def own_weight(tree: SqlTree, i: int) -> tuple[str, str]:
     return f"(t.w / ({' * '.join(column.format('n', 1) for column in read.values())}))", text
 
 
-def message(tree: SqlTree, i: int, sums: bool, most: int | None = None) -> str:
+def _message(tree: SqlTree, i: int, sums: bool) -> str:
     """Return the SELECT of a message: group rows times children's messages by key (label side at the root) and bin.
-
-    With ``most`` the rows meet as many children only, and are grouped by the keys of the others too.
 
     One child after the other is joined and its key summed out, so that rows meet the last one in groups of equal bins:
     without that a row with several children meets every combination of their entries.
@@ -276,7 +283,7 @@ def message(tree: SqlTree, i: int, sums: bool, most: int | None = None) -> str:
     if not children:
         return _step(tree, i, None, keys_of(tree, i), sums)
     source = ""
-    for place, child in enumerate(children[:most]):
+    for place, child in enumerate(children):
         left = sorted({a for c in children[place + 1:] for a in tree.nodes[c].shared})
         by = list(dict.fromkeys([*keys_of(tree, i), *(f"t.k{a}" for a in left)]))
         source = _step(tree, i, child, by, sums, source)
@@ -316,7 +323,7 @@ def _sums(tree: SqlTree, i: int, child: int | None, started: bool, weight: str, 
     sums = [f"SUM({f't.g{j}' if started else f'{weight} * t.x{j}'}{mass}) AS g{j}" for j in range(n_own)]
     place = n_own
     for c in tree.nodes[i].children:
-        wide = len(tree.owners(c))
+        wide = len(tree.columns(c))
         if c == child:
             _, read = joins(tree, i, "m")
             return sums + [f"SUM({weight} * {read[c].format(f'g{j}', 0)}) AS g{place + j}" for j in range(wide)]

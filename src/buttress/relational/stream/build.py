@@ -1,5 +1,7 @@
 """From a plan in SQL to rows in files of our own, before the first pass."""
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.random import RandomState
 
@@ -9,10 +11,9 @@ from buttress.relational.sql.numbered import numbered
 from buttress.relational.sql.oracle import SqlOracle
 from buttress.relational.stream import store
 from buttress.relational.stream.oracle import StreamedOracle
-from buttress.relational.stream.store import Layout, Store, Tree
+from buttress.relational.stream.store import Layout, Store
 
 # shares of the memory of a fit; arrays of a chunk's size are alive some ten times over while it is counted
-KEPT_SHARE = 1 / 4  # of chunks that stay in memory
 LIST_SHARE = 1 / 3  # of lists
 CHUNK_SHARE = 1 / 64  # of one chunk
 MEGABYTE = 1e6
@@ -25,24 +26,20 @@ def streamed(oracle: SqlOracle, memory: float, random_state: RandomState | int |
     megabytes that all this may take. Raises OSError when the disk is full, and
     SourceChangedError when a file of the join is written to meanwhile.
     """
-    sql = oracle.tree
-    layouts = [_layout(oracle, i) for i in range(len(sql.nodes))]
-    rows_of = Store(layouts, KEPT_SHARE * memory * MEGABYTE)
-    for i, (node, layout) in enumerate(zip(rows_of.nodes, layouts)):
-        rows = blocks(oracle.connection, numbered(sql, i), sql.dialect, layout.width)
+    order = oracle.tree.order[::-1]
+    rows_of = Store([_layout(oracle, i, order) for i in order])
+    for i, node in zip(order, rows_of.nodes):
+        rows = blocks(oracle.connection, numbered(oracle.tree, i), oracle.dialect, node.layout.width)
+        absent = [rows_of.nodes[child].n_keys - 1 for child in node.children]
         try:
-            node.write(rows, _chunk_rows(layout, CHUNK_SHARE * memory * MEGABYTE))
+            node.write(rows, _chunk_rows(node.layout, CHUNK_SHARE * memory * MEGABYTE), absent)
         except TimeoutError:  # an OSError, too
             raise
         except OSError as error:
             raise OSError(f"Rows of the join could not be written to {node.path.parent}: {error}. Set TMPDIR to a "
                           "folder with more room, or use engine='sql', which writes none.") from error
     oracle.check_files()
-    slices = oracle.plan.slices
-    columns = [np.array([slices[t].start + j for t, j in node.owner], dtype=np.int64) for node in sql.nodes]
-    intercept = slices[oracle.join.root].stop - 1 if oracle.intercept else None
-    tree = Tree(sql.order, [node.children for node in sql.nodes], columns, intercept)
-    return StreamedOracle(rows_of, tree, oracle.plan.width, oracle.total, LIST_SHARE * memory, random_state)
+    return StreamedOracle(rows_of, oracle.plan.width, oracle.total, LIST_SHARE * memory, random_state)
 
 
 def _chunk_rows(layout: Layout, chunk_bytes: float) -> int:
@@ -52,16 +49,16 @@ def _chunk_rows(layout: Layout, chunk_bytes: float) -> int:
     return int(np.clip(chunk_bytes / layout.row_bytes, store.LEAST_ROWS, store.MOST_ROWS))
 
 
-def _layout(oracle: SqlOracle, i: int) -> Layout:
+def _layout(oracle: SqlOracle, i: int, order: Sequence[int]) -> Layout:
+    """Return the layout of a node's rows; columns of categories, indicators and ones are 0 or 1."""
     node = oracle.tree.nodes[i]
-    kinds = {t: _binary(oracle.plan.tables[t]) for t in {t for t, _ in node.owner}}
-    return Layout(i == oracle.tree.root, node.children, [kinds[t][j] for t, j in node.owner])
+    numbers = {part.start + j for table, part in zip(oracle.plan.tables, oracle.plan.slices)
+               for j, binary in enumerate(_binary(table)) if not binary}
+    return Layout(i == oracle.tree.root, [order.index(child) for child in node.children],
+                  [column not in numbers for column in node.columns], node.columns, node.optional)
 
 
 def _binary(table: TableData) -> list[bool]:
-    """Say of each column of a table whether it is a category's or an indicator's, which is 0 or 1."""
-    found: list[bool] = []
-    for name, categories in table.features:
-        found += [False] if categories is None else [True] * len(categories)
-        found += [True] if name in table.indicators else []
-    return found
+    """Say of each column of a table whether it is a category's or an indicator's."""
+    return [feature.categories is not None or j > 0 for feature in table.features
+            for j in range(len(feature.scales))]

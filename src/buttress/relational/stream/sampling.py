@@ -3,63 +3,56 @@
 Source: Zhao, Christensen, Li, Hu & Yi, Random sampling over joins revisited, SIGMOD 2018 (exact weights).
 """
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.random import RandomState
 
 from buttress._checks import Array
+from buttress.relational.counting.rows import Rows
 from buttress.relational.plan.plan import Index
-from buttress.relational.stream.store import Chunk, Store, Tree
-
-NONE = -1  # the key of a row that a left join finds nothing for
+from buttress.relational.stream.store import StoredNode
 
 
-def key_weights(store: Store, tree: Tree) -> list[Array]:
+def key_weights(nodes: Sequence[StoredNode]) -> list[Array]:
     """Return for each node the weight of the rows of its subtree, a key; in the root that of all rows."""
-    totals: list[Array] = [np.zeros(0)] * len(store.nodes)
-    for i in reversed(tree.order):
-        totals[i] = np.zeros(1 if i == tree.root else store.nodes[i].n_keys)
-        for chunk in store.nodes[i].chunks():
-            mass = _mass(chunk, tree.children[i], totals)
-            if i == tree.root:
-                totals[i] += mass.sum()
-            else:
-                np.add.at(totals[i], chunk.up, mass)
+    totals: list[Array] = []
+    for node in nodes:
+        total = np.zeros(node.n_keys)
+        for rows in node.chunks():
+            total[rows.numbers] += np.add.reduceat(_mass(rows, node, totals), rows.start[:-1])
+        totals.append(total)
     return totals
 
 
-def _mass(chunk: Chunk, children: list[int], totals: list[Array]) -> Array:
+def _mass(rows: Rows, node: StoredNode, totals: list[Array]) -> Array:
     """Return the weight of the rows of the join that extend each row of a chunk, down the tree."""
-    mass = chunk.weight.copy()
-    for code, child in zip(chunk.down, children):
-        mass *= np.append(totals[child], 1.0)[code]  # NONE reads the last one
+    mass = rows.weight.copy()
+    for key, child in zip(rows.down, node.children):
+        mass *= totals[child][key]
     return mass
 
 
-def draw(store: Store, tree: Tree, width: int, n: int, rng: RandomState) -> tuple[Array, Array]:
+def draw(nodes: Sequence[StoredNode], width: int, n: int, rng: RandomState) -> tuple[Array, Array]:
     """Return n rows drawn with repetition by weight: features (n, width) and labels -1/+1."""
-    totals = key_weights(store, tree)
+    totals = key_weights(nodes)
     X = np.zeros((n, width))
     y = np.zeros(n)
-    if tree.intercept is not None:
-        X[:, tree.intercept] = 1.0
-    keys: dict[int, Index] = {tree.root: np.zeros(n, dtype=np.int64)}
-    for i in tree.order:
-        chosen = np.flatnonzero(keys[i] != NONE)
-        point = _points(keys[i][chosen], totals[i], rng)
-        for child in tree.children[i]:
-            keys[child] = np.full(n, NONE, dtype=np.int64)
+    keys: list[Index] = [np.zeros(n, dtype=np.int64) for _ in nodes]
+    for i in reversed(range(len(nodes))):
+        point = _points(keys[i], totals[i], rng)
         before = 0.0
-        for number, chunk in enumerate(store.nodes[i].chunks()):
-            ends = before + np.cumsum(_mass(chunk, tree.children[i], totals))
-            last = number == len(store.nodes[i].places) - 1
-            inside = (point >= before) & ((point < ends[-1]) | last)
-            row = _row_at(ends - before, point[inside] - before)
-            here = chosen[inside]
-            X[here[:, None], tree.columns[i]] = chunk.X[row]
-            for child, code in zip(tree.children[i], chunk.down):
-                keys[child][here] = code[row]
-            if i == tree.root:
-                y[here] = np.where(chunk.up[row] == 1, 1.0, -1.0)
+        for number, rows in enumerate(nodes[i].chunks()):
+            ends = before + np.cumsum(_mass(rows, nodes[i], totals))
+            last = number == len(nodes[i].places) - 1
+            here = np.flatnonzero((point >= before) & ((point < ends[-1]) | last))
+            row = _row_at(ends - before, point[here] - before)
+            for part in rows.features:
+                X[here[:, None], part.columns] = part.X[row]
+            for child, key in zip(nodes[i].children, rows.down):
+                keys[child][here] = key[row]
+            if i == len(nodes) - 1:
+                y[here] = 2.0 * rows.side[row] - 1.0
             before = float(ends[-1])
     return X, y
 

@@ -80,11 +80,11 @@ def learn_confusion(
     part = drawn_rows(len(codes))
     some = scores[part]
     labels = codes[part]
-    law = Confusion(one_rate(C, CONFUSION.first_given) if start is None else start, 1.0, np.zeros(C))
+    law = Confusion(one_rate(C, 0.1) if start is None else start, 1.0, np.zeros(C))
     best = law
     while True:
         steps = confusion_steps(some, labels, law)
-        law = run(steps, max_iter=CONFUSION.steps, tol=CONFUSION.settled, warn=False, inner=True).state
+        law = run(steps, max_iter=100, tol=1e-5, warn=False, inner=True).state
         best = max(best, law, key=lambda tried: tried.criterion)
         if not law.directions():
             return best
@@ -145,7 +145,7 @@ def _calibrated(scores: Array, chances: Array, law: Confusion) -> tuple[float, A
     curvature[1:, 1:] = np.diag(q.sum(axis=0) + 1) - q.T @ q
     step = np.linalg.solve(curvature, gradient)
     now = _calibration(law, scores, chances)
-    for _ in range(CONFUSION.halvings):
+    for _ in range(20):
         temperature = float(np.clip(law.temperature + step[0], LABELS.coolest, LABELS.hottest))
         moved = replace(law, temperature=temperature, bias=law.bias + step[1:])
         if _calibration(moved, scores, chances) >= now:
@@ -170,6 +170,6 @@ def _without_rarest(law: Confusion, joint: Array, codes: NDArray[np.intp]) -> Co
     rows = _expected(joint / np.maximum(joint.sum(axis=1, keepdims=True), 1e-300), codes)
     off = np.where(np.eye(len(rows), dtype=bool), 0.0, law.rates)
     at = np.flatnonzero(off)
-    rarest = at[np.argsort(rows.flat[at], kind="stable")[: 1 if len(at) <= CONFUSION.few else len(at) // 2]]
+    rarest = at[np.argsort(rows.flat[at], kind="stable")[: 1 if len(at) <= 6 else len(at) // 2]]
     off.flat[rarest] = 0
     return replace(law, rates=off + np.diag(1 - off.sum(axis=1)))

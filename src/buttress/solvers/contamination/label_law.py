@@ -23,9 +23,10 @@ from scipy.special import logsumexp, softmax
 
 from buttress._checks import TINY, Array
 from buttress._rows import drawn_rows
+from buttress.solvers.contamination.trimmed import trimming
 from buttress.solvers.contamination.tuning import LABELS
 from buttress.solvers.ridge.leave_one_out import Ridge
-from buttress.solvers.run import Step, Steps
+from buttress.solvers.run import Steps
 
 TOGETHER = 16  # factors of a product
 LEAST_FACTOR = 1e-18  # float64 holds a product of so many of them
@@ -102,7 +103,7 @@ def _weights(total: Array, rates: Array) -> Array:
     """Return the weights, of sum 1, of log likelihoods (..., R) at R rates, those that are next to 0 left out."""
     cell = np.convolve(np.diff(rates), [0.5, 0.5]) if len(rates) > 1 else np.ones(1)
     weight = np.exp(total - total.max()) * cell
-    weight[weight < LABELS.neglected * weight.max()] = 0
+    weight[weight < 1e-4 * weight.max()] = 0
     return np.asarray(weight / weight.sum())
 
 
@@ -150,10 +151,10 @@ def _mean_log(given: Array, slope: Array, least: Array) -> Array:
     return np.asarray(sums / len(given))
 
 
-def given_chances(q: Array, codes: NDArray[np.intp], rates: Array) -> tuple[Array, Array]:
-    """Return P(label and it is right) and P(label and it is wrong) of each row at each of R rates, both (n, R)."""
-    given = q[np.arange(len(codes)), codes][:, None]
-    return (1 - rates) * given, rates / (q.shape[1] - 1) * (1 - given)
+def given_chances(q: Array, codes: NDArray[np.intp], rates: Array | float) -> tuple[Array, Array]:
+    """Return P(label and it is right) and P(label and it is wrong) of each row, (n,), or at each of R rates, (n, R)."""
+    given = q[np.arange(len(codes)), codes]
+    return np.multiply.outer(given, 1 - rates), np.multiply.outer(1 - given, rates / (q.shape[1] - 1))
 
 
 def label_margins(scores: Array, codes: NDArray[np.intp]) -> Array:
@@ -177,15 +178,14 @@ def best_of_each_class(margin: Array, codes: NDArray[np.intp], kept: float) -> A
 def concentrate_classes(
     ridge: Ridge, targets: Array, codes: NDArray[np.intp], margin: Array, *, alpha: float, kept: float
 ) -> Steps:
-    """Yield (kept rows, leave-one-out scores), starting from margins (n,), until a set of rows repeats.
+    """Yield (leave-one-out scores, kept rows), starting from margins (n,), until a set of rows repeats.
 
     ``targets`` (n, C) are 1 for the label and -1 elsewhere; the objective is the share of kept rows with margin <= 0.
     """
-    seen = set()
-    while True:
-        keep = best_of_each_class(margin, codes, kept)
-        done = keep.tobytes() in seen
-        seen.add(keep.tobytes())
-        scores = targets - ridge.solve(targets, keep, alpha).loo
-        margin = label_margins(scores, codes)
-        yield Step((keep, scores), objective=float(np.mean(margin[keep > 0] <= 0)), done=done)
+
+    def judge(scores: Array, rows: Array) -> tuple[Array, float]:
+        left_out = label_margins(scores, codes)
+        return best_of_each_class(left_out, codes, kept), float(np.mean(left_out[rows > 0] <= 0))
+
+    return trimming(lambda rows: targets - ridge.solve(targets, rows, alpha).loo, judge,
+                    best_of_each_class(margin, codes, kept))

@@ -29,7 +29,7 @@ from scipy.special import softmax
 
 from buttress._checks import TINY, Array
 from buttress.features.made import FeaturesOfRows
-from buttress.solvers.contamination.label_law import Flips, explain_labels, label_margins
+from buttress.solvers.contamination.label_law import Flips, explain_labels, given_chances, label_margins
 from buttress.solvers.contamination.tuning import NOISY_LABELS
 from buttress.solvers.ridge.landmarks import directions, sharpen
 from buttress.solvers.ridge.leave_one_out import factorised, together
@@ -70,7 +70,7 @@ class NoisyLogistic:
         self.codes = codes
         self.C = C
         self.groups = groups
-        self.budget = budget or Budget(name="The fit to labels")
+        self.budget = budget or Budget()
         self._rows = np.arange(len(codes))
         self.used: Array = np.ones(len(codes))
         self._late = False
@@ -81,78 +81,62 @@ class NoisyLogistic:
         """Whether to skip the remaining work, after Ctrl-C or because the time is used up."""
         return self._late or self.budget.interrupted
 
-    def fit(self, alphas: Array, rate: float | None) -> Logistic:
+    def fit(self, alphas: Array, rate: float | None, rival: Array | None = None) -> Logistic | None:
         """Return the fit with the ridge, of these from large to small, under which held-out labels are most likely.
 
         A fifth of the rows is held out, equal rows together. Each fit starts from the one before, until the likelihood
         falls. rho is ``rate``, or the most likely one. Then all rows are fitted, and each is scored by a fit without
-        it.
-        """
-        found = self.fit_beside(alphas, rate, None)
-        assert found is not None
-        return found
-
-    def fit_beside(self, alphas: Array, rate: float | None, rival: Array | None) -> Logistic | None:
-        """Return what :meth:`fit` does, but None where the labels held out are no likelier than under other scores.
-
-        ``rival`` (n, C) are the scores of each row under another fit without it.
+        it. None where the labels held out are no likelier than under scores ``rival`` (n, C), of each row under another
+        fit without it. Ctrl-C leaves the last fit that was whole.
         """
         number = self._rows if self.groups is None else self.groups
         shuffled = np.random.default_rng(0).permutation(number.max() + 1)  # rows may come in a repeating order
         fold = (shuffled % NOISY_LABELS.folds)[number]
         held = fold == 0
-        path = self._path(alphas, rate, held)
+        message = "The fit was interrupted. The model holds what was known before."
+        path: list[Tried] = []
+        self.used = np.where(held, 0.0, 1.0)
+        self.budget.attempt(lambda: self._follow(path, alphas, rate, held), otherwise=lambda: None,
+                            message=message, known=lambda: bool(path))
         best = max(path, key=lambda fit: fit.flips.likelihood)
         if rival is not None:
             other = explain_labels(rival[held], self.codes[held], rate)
             if best.flips.likelihood <= other.likelihood:
                 return None
-        alpha = best.alpha
+        steps = sum(fit.n_iter for fit in path)
+        last = best
+        if not self.budget.interrupted:
+            last = self.budget.attempt(lambda: self._of_all_rows(fold, best), otherwise=lambda: best, message=message)
+            steps += 0 if last is best else last.n_iter
+        flips = explain_labels(last.scores, self.codes, rate)
+        votes = np.array([label_margins(fit.scores, self.codes) > 0 for fit in path])
+        return Logistic(last.coef, last.scores, flips, best.alpha, steps, votes)
+
+    def _follow(self, path: list[Tried], alphas: Array, rate: float | None, held: NDArray[np.bool_]) -> None:
+        """Append to ``path`` the fits to the rows not ``held``, one per ridge, until these rows' likelihood falls."""
+        coef = self._start()
+        rho = 0.1 if rate is None else rate
+        for alpha in alphas:
+            coef, steps = self._rounds(coef, float(alpha), rho)
+            scores = self._scores(coef)
+            flips = explain_labels(scores[held], self.codes[held], rate)
+            path.append(Tried(coef, scores, flips, float(alpha), steps))
+            rho = flips.rate
+            if self.stopped or (len(path) > 1 and flips.likelihood <= path[-2].flips.likelihood):
+                return
+
+    def _of_all_rows(self, fold: NDArray[np.intp], best: Tried) -> Tried:
+        """Return the fit to all rows; with few rows, the scores are those of fits to the other folds unless stopped."""
         rho = best.flips.rate
         self.used = np.ones(len(fold))
-        coef, steps = self._rounds(best.coef, alpha, rho)
-        scores = self._judging(fold, coef, alpha, rho)
-        flips = explain_labels(scores, self.codes, rate)
-        votes = np.array([label_margins(fit.scores, self.codes) > 0 for fit in path])
-        return Logistic(coef, scores, flips, alpha, steps + sum(fit.n_iter for fit in path), votes)
-
-    def _path(self, alphas: Array, rate: float | None, held: NDArray[np.bool_]) -> list[Tried]:
-        """Return the fits to the rows not ``held``, one per ridge, until the likelihood of the held rows falls."""
-        self.used = np.where(held, 0.0, 1.0)
-        path: list[Tried] = []
-        for alpha in alphas:
-            tried = self.budget.attempt(partial(self._tried, path, float(alpha), rate, held), known=lambda: bool(path),
-                                        otherwise=lambda: path[-1], message=self._known_before())
-            if path and tried is path[-1]:
-                break
-            path.append(tried)
-            if self.stopped or (len(path) > 1 and tried.flips.likelihood <= path[-2].flips.likelihood):
-                break
-        return path
-
-    def _tried(self, path: list[Tried], alpha: float, rate: float | None, held: NDArray[np.bool_]) -> Tried:
-        """Return the fit at one more ridge, started from the last fit of the path."""
-        if path:
-            start = path[-1].coef
-            rho = path[-1].flips.rate
-        else:
-            start = self._start()
-            rho = NOISY_LABELS.first_rate if rate is None else rate
-        coef, steps = self._rounds(start, alpha, rho)
-        scores = self._scores(coef)
-        return Tried(coef, scores, explain_labels(scores[held], self.codes[held], rate), alpha, steps)
-
-    def _judging(self, fold: NDArray[np.intp], coef: Array, alpha: float, rho: float) -> Array:
-        """Return the scores (n, C) to judge rows by; with few rows, those of fits to the other folds unless stopped."""
+        coef, steps = self._rounds(best.coef, best.alpha, rho)
+        scores = None
         if len(fold) <= LEVERAGES.few_rows * len(coef) and not self.stopped:
-            crossed = self.budget.attempt(partial(self._crossed, fold, alpha, rho), otherwise=lambda: None,
-                                          message=self._known_before())
-            if crossed is not None and not self.stopped:
-                return crossed
-        self.used = np.ones(len(fold))
-        return self.budget.attempt(
-            lambda: self.left_out(coef, alpha, rho), otherwise=lambda: self._scores(coef),
-            message=f"{self.budget.name} was interrupted. Rows are judged by a fit that includes them.")
+            scores = self._crossed(fold, best.alpha, rho)
+        if scores is None:
+            self.used = np.ones(len(fold))
+            scores = self.left_out(coef, best.alpha, rho)
+        return Tried(coef, scores, best.flips, best.alpha, steps)
 
     def _crossed(self, fold: NDArray[np.intp], alpha: float, rho: float) -> Array | None:
         """Return the scores (n, C) of each row under the fit to the other folds, None if stopped."""
@@ -168,9 +152,6 @@ class NoisyLogistic:
     def _start(self) -> Array:
         return np.zeros((self.features.shape[1], self.C))
 
-    def _known_before(self) -> str:
-        return f"{self.budget.name} was interrupted; the model holds what was known before."
-
     def _rounds(self, coef: Array, alpha: float, rho: float) -> tuple[Array, int]:
         """M-step: return the coefficients after some steps with each Gram matrix, and the number of steps.
 
@@ -178,33 +159,23 @@ class NoisyLogistic:
         passed on.
         """
         n_iter = 0
-        seen = [coef]
-
-        def one_round() -> int:
-            return self._round(seen, alpha, rho)
-
         for _ in range(0 if self.stopped else NOISY_LABELS.rounds):
-            n_iter += self.budget.attempt(one_round, otherwise=lambda: 0, message=self._known_before(),
-                                          known=lambda: bool(seen[-1].any()))
-            if self.budget.interrupted:
-                break
+            left = self.budget.left() if coef.any() else None
+            q = self.chances(coef)
+            s = curvature(q)
+            factor, pull = self._factor(s * self.used, alpha, self.residuals(q, rho) / s[:, None])
+            outcome = self.budget.run(self.steps(coef, factor, alpha, rho, pull), tol=1e-5,
+                                      max_iter=NOISY_LABELS.steps, max_time=left, inner=False)
+            coef = outcome.state
+            n_iter += max(outcome.n_iter, 1)
+            if outcome.status == "interrupted":
+                if not coef.any():
+                    raise KeyboardInterrupt
+                self.budget.interrupted = True
             self._late = self.budget.spent()
-            if self._late:
+            if self.stopped:
                 break
-        return seen[-1], n_iter
-
-    def _round(self, seen: list[Array], alpha: float, rho: float) -> int:
-        """Descend with one Gram matrix from the last entry of ``seen``, append iterates there; return the steps."""
-        coef = seen[-1]
-        left = self.budget.left() if coef.any() else None
-        q = self.chances(coef)
-        s = curvature(q)
-        factor, pull = self._factor(s * self.used, alpha, self.residuals(q, rho) / s[:, None])
-        outcome = self.budget.run(self.steps(coef, factor, alpha, rho, pull), tol=NOISY_LABELS.settled,
-                                  max_iter=NOISY_LABELS.steps, max_time=left,
-                                  callback=lambda step: seen.append(step.state))
-        seen.append(outcome.state)
-        return max(outcome.n_iter, 1)
+        return coef, n_iter
 
     def steps(
         self, coef: Array, factor: tuple[Array, bool], alpha: float, rho: float, pull: Array | None = None
@@ -263,7 +234,7 @@ class NoisyLogistic:
 
     def objective(self, q: Array, coef: Array, alpha: float, rho: float) -> float:
         """Return the objective per row, from the class probabilities q (n, C) at these coefficients."""
-        right, slip = _given(q, self.codes, rho)
+        right, slip = given_chances(q, self.codes, rho)
         return float(-np.log(right + slip + TINY) @ self.used / len(q) + alpha / 2 * np.sum(coef * coef) / len(q))
 
     def residuals(self, q: Array, rho: float) -> Array:
@@ -292,13 +263,9 @@ class NoisyLogistic:
         s = np.maximum(mean, NOISY_LABELS.least_curvature)
         own, pull = together(self.groups, self.residuals(q, rho) / s[:, None], s)
         (factor, _), _ = self._factor(s, alpha)
-        v = self._variances(factor, own)
-        return np.asarray(scores - (v / np.maximum(1 - own * v, NOISY_LABELS.least_free))[:, None] * pull)
-
-    def _variances(self, factor: Array, own: Array) -> Array:
         v = np.sum(self.features.times(directions(factor)) ** 2, axis=1)
         sharpen(v, own * v > LEVERAGES.exact_from, factor, self.features.__getitem__)
-        return v
+        return np.asarray(scores - (v / np.maximum(1 - own * v, 0.05))[:, None] * pull)
 
 
 def _pull(rho: float, scores: Array, codes: NDArray[np.intp], used: Array) -> Array:
@@ -315,15 +282,9 @@ def _residuals(q: Array, codes: NDArray[np.intp], used: Array, rho: float) -> Ar
 
 def _belief(q: Array, codes: NDArray[np.intp], rho: float) -> Array:
     """Return w (n,), 0 to 1: the weight of the label of each row."""
-    right, slip = _given(q, codes, rho)
+    right, slip = given_chances(q, codes, rho)
     given = q[np.arange(len(q)), codes]
     return np.asarray((right - rho / (q.shape[1] - 1) * given) / (right + slip + TINY))
-
-
-def _given(q: Array, codes: NDArray[np.intp], rho: float) -> tuple[Array, Array]:
-    """Return P(label and it is right) and P(label and it is wrong) of each row."""
-    given = q[np.arange(len(q)), codes]
-    return (1 - rho) * given, rho / (q.shape[1] - 1) * (1 - given)
 
 
 def curvature(q: Array) -> Array:

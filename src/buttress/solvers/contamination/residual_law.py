@@ -26,6 +26,7 @@ from scipy.special import gammaln
 
 from buttress._checks import TINY, Array
 from buttress._rows import drawn_rows
+from buttress._weights import weighted_median
 from buttress.solvers.contamination.trimmed import lts_scale
 from buttress.solvers.contamination.tuning import GUARD, RESIDUALS
 from buttress.solvers.ridge.leave_one_out import Fit, Ridge
@@ -86,6 +87,11 @@ class Law:
         off = r - self.mode * c
         return off, self.scale * np.exp(np.where(off > 0, self.skew, -self.skew)) * c
 
+    def sigma(self, fit: Fit, missed: Array | None = None, level: Array | None = None) -> Array:
+        """Return the leave-one-out residuals of a fit in standard deviations, shape (n,)."""
+        off, side = self.sides(fit.loo, self.spread(fit.spread, missed, level))
+        return off / side
+
     def log_inlier(self, r: Array, c: Array) -> Array:
         """Return the log densities of r under the inlier density, shape (n,)."""
         off, side = self.sides(r, c)
@@ -130,7 +136,7 @@ class Law:
             return good
         bad = 1 - responsibility
         location, width = _outliers(r, bad)
-        least = RESIDUALS.least_rows / len(r)
+        least = 0.5 / len(r)
         share = float(np.clip(bad.mean(), least, RESIDUALS.most_bad)) if limits.share is None else limits.share
         return replace(good, share=share, location=location, width=max(width, RESIDUALS.least_width * good.scale))
 
@@ -192,7 +198,7 @@ def _outliers(r: Array, bad: Array) -> tuple[float, float]:
     """Return the location and width of residuals r (n,) weighted by ``bad`` (n,), robust to a few residuals of 1e9."""
     location = weighted_median(r, bad)
     middle = MAD * weighted_median(np.abs(r - location), bad)
-    clipped = np.minimum(np.abs(r - location), RESIDUALS.clip * middle)
+    clipped = np.minimum(np.abs(r - location), 10.0 * middle)
     return location, float(np.sqrt((bad * clipped**2).sum() / max(bad.sum(), 1e-12)))
 
 
@@ -217,14 +223,14 @@ def _variance(
     near, far = np.linalg.solve(A, aim)
     if far <= 0:
         return one, 0.0
-    return max(float(near), RESIDUALS.least_own * one), float(far)
+    return max(float(near), 1e-3 * one), float(far)
 
 
 def first_law(r: Array, spread: Array, nu: float, limits: Limits) -> Law:
     """Return the law to start from: the scale of the smaller half of residuals, and a wide outlier density around 0."""
-    scale = max(RESIDUALS.first_scale * lts_scale(r / spread, len(r) // 2 + 1), limits.floor)
-    width = max(float(np.quantile(np.abs(r), RESIDUALS.first_quantile)), RESIDUALS.first_width * scale)
-    return Law(scale, nu, RESIDUALS.first_share if limits.share is None else limits.share, 0.0, width)
+    scale = max(0.8 * lts_scale(r / spread, len(r) // 2 + 1), limits.floor)
+    width = max(float(np.quantile(np.abs(r), 0.9)), 4.0 * scale)
+    return Law(scale, nu, 0.3 if limits.share is None else limits.share, 0.0, width)
 
 
 @dataclass(frozen=True)
@@ -252,7 +258,7 @@ def explain(
         cost = shape_cost(len(r[part]))
         found += [(other - cost, law) for other, law in _tried(r[part], spread[part], None, limits, level[part])]
     best, law = max(found, key=lambda pair: pair[0])
-    likely = [(np.exp(other - best), tried) for other, tried in found if other > best - RESIDUALS.neglected]
+    likely = [(np.exp(other - best), tried) for other, tried in found if other > best - 10.0]
     summed = sum(weight * tried.e_step(r, tried.spread(spread, missed, level))[0] for weight, tried in likely)
     responsibility = np.minimum(summed / sum(weight for weight, _ in likely), 1)
     return Explained(law, responsibility, float(best) / len(r[part]))
@@ -312,20 +318,18 @@ def reweighted_steps(ridge: Ridge, y: Array, fit: Fit, known: Explained, *, alph
 
 
 @dataclass(frozen=True)
-class Mixed:
-    """One state of the mixture fit: fit, law, responsibilities, log likelihood per row and number of fits so far."""
+class Fitted:
+    """A fit, its residuals explained, and the number of fits that led to it."""
 
     fit: Fit
-    law: Law
-    responsibility: Array
-    likelihood: float
+    known: Explained
     n_iter: int
 
 
 def mixture_steps(
     ridge: Ridge, y: Array, fit: Fit, *, alpha: float, limits: Limits, schedule: Schedule
 ) -> Steps:
-    """Yield :class:`Mixed` states from the residuals of ``fit``; the change is that of the log likelihood per row.
+    """Yield :class:`Fitted` states from the residuals of ``fit``; the change is that of the log likelihood per row.
 
     With more than 10,000 rows the law is learned from a random part of them. Weights that a ridge rounds may alternate
     for ever between two sets; the steps are done when a set comes back.
@@ -351,17 +355,17 @@ def mixture_steps(
         law = learned(law, level)
         responsibility, total = law.e_step(fit.loo, law.spread(fit.spread, missed, level))
         mean = total / len(y)
-        yield Step(Mixed(fit, law, responsibility, mean, n_iter), change=abs(mean - last), objective=-mean,
+        yield Step(Fitted(fit, Explained(law, responsibility, mean), n_iter), change=abs(mean - last), objective=-mean,
                    done=alternates)
         last = mean
 
 
 def mixture(
     ridge: Ridge, y: Array, fit: Fit, *, alpha: float, limits: Limits, schedule: Schedule, budget: Budget
-) -> Mixed:
+) -> Fitted:
     """Run :func:`mixture_steps` from ``fit`` to the end of the schedule or of the budget."""
     steps = mixture_steps(ridge, y, fit, alpha=alpha, limits=limits, schedule=schedule)
-    found: Mixed = budget.run(steps, tol=schedule.tol, max_iter=schedule.max_iter, callback=budget.report).state
+    found: Fitted = budget.run(steps, tol=schedule.tol, max_iter=schedule.max_iter, callback=budget.report).state
     return found
 
 
@@ -374,13 +378,6 @@ def gains_enough(plain: Explained, robust: Explained, needed: float | None = Non
     """
     a_row = GUARD.gain_a_row if needed is None else needed
     return robust.likelihood - plain.likelihood > max(a_row, GUARD.gain_in_all / len(robust.responsibility))
-
-
-def weighted_median(x: Array, weight: Array) -> float:
-    """Return the smallest entry of x such that the entries up to it have at least half of the weight."""
-    order = np.argsort(x)
-    reach = np.cumsum(weight[order])
-    return float(x[order[min(int(np.searchsorted(reach, reach[-1] / 2)), len(x) - 1)]])
 
 
 def _log_student(r: Array, s: Array, nu: float) -> Array:

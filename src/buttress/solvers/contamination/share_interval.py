@@ -109,7 +109,7 @@ def residual_shares(
 
     def learned(now: Law, share: float) -> Learned[Law]:
         fixed = Limits(limits.floor, share)
-        now = em_rounds(replace(now, share=share), r, spread, missed, fixed, SHARES.rounds, level)
+        now = em_rounds(replace(now, share=share), r, spread, missed, fixed, 5, level)
         good, likelihood = now.e_step(r, now.spread(spread, missed, level))
         return now, likelihood, 1 - good
 
@@ -162,7 +162,7 @@ def _of_directions(law: Confusion, scores: Array, codes: NDArray[np.intp]) -> Tr
         rates = law.rates * factor
         np.fill_diagonal(rates, 1 - away * factor)
         now = replace(now, rates=rates)
-        for _ in range(SHARES.rounds):
+        for _ in range(5):
             now = with_calibration(now, scores, codes)
         likelihood = float(np.log(np.maximum(now.joint(scores, codes).sum(axis=1), TINY)).sum())
         return now, likelihood, 1 - now.true_chances(scores, codes)[rows, codes]

@@ -7,14 +7,20 @@ A concentration step fits the h rows with the smallest residuals and selects the
 objective.
 """
 
+from collections.abc import Callable
+from typing import Any, TypeVar
+
 import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import norm
 
 from buttress._checks import Array
 from buttress.solvers.contamination.tuning import TRIMMING
-from buttress.solvers.ridge.leave_one_out import Ridge
+from buttress.solvers.ridge.leave_one_out import Fit, Ridge
 from buttress.solvers.run import Step, Steps
+
+Model = TypeVar("Model")
+Kept = TypeVar("Kept", bound=NDArray[Any])  # the rows fitted: a mask, or weights
 
 NEAR = 0.25  # quantile of the distances from the most frequent target, taken as a small distance; not varied
 
@@ -60,18 +66,18 @@ def least_scale(y: Array) -> float:
       rain, a code for missing values).
     """
     values, number, counts = np.unique(y, return_inverse=True, return_counts=True)
-    repeated = counts >= max(2, TRIMMING.repeated_share * len(y))
+    repeated = counts >= max(2, 0.01 * len(y))
     if len(values) == 1 or not repeated.any():
         return 0.0
     shared = values[counts.argmax()]
     others = y[number != counts.argmax()]
     near, away = np.quantile(np.abs(others - shared), [NEAR, 0.5])
     floor = 0.0
-    if repeated.sum() > 1 and counts[repeated].sum() > TRIMMING.mostly_repeated * len(y):
+    if repeated.sum() > 1 and counts[repeated].sum() > 0.5 * len(y):
         step = _median_step(values[repeated], counts[repeated])
-        floor = min(step, away) * TRIMMING.part_of_step  # one repeated value may be a code, far from the others
+        floor = min(step, away) * 0.5  # one repeated value may be a code, far from the others
     if counts.max() > TRIMMING.shared_share * len(y):
-        floor = max(floor, min(_spread(others) or away, near) * TRIMMING.part_of_spread)
+        floor = max(floor, min(_spread(others) or away, near) * 0.25)
     return float(floor)
 
 
@@ -90,24 +96,37 @@ def _spread(y: Array) -> float:
     return float(np.median(np.abs(y - np.median(y))))
 
 
+def trimming(fit: Callable[[Kept], Model], judge: Callable[[Model, Kept], tuple[Kept, float]], rows: Kept) -> Steps:
+    """Fit some rows, judge all, keep the best and fit again: yield (model, the rows it was fitted to).
+
+    ``judge`` returns the rows to fit next, a mask or weights (n,), and the objective. Done when a set of rows comes
+    back, at once where it is the one just fitted.
+    """
+    seen: set[bytes] = set()
+    while True:
+        model = fit(rows)
+        after, objective = judge(model, rows)
+        done = rows.tobytes() in seen or np.array_equal(after, rows)
+        yield Step((model, rows), objective=objective, done=done)
+        seen.add(rows.tobytes())
+        rows = after
+
+
 def concentrate(ridge: Ridge, y: Array, u: Array, *, alpha: float, h: int, leave_out: bool = False) -> Steps:
-    """Yield fits of ``ridge`` to h rows, from row weights u (n,), until the rows repeat.
+    """Yield (fit of ``ridge`` to h rows, their indicator), from row weights u (n,), until the rows repeat.
 
     The objective is the trimmed sum with the ridge term, and never rises. With ``leave_out``, rows are judged by their
     leave-one-out residual divided by its spread. That objective may rise, but then a bad row in the fit cannot have a
     small residual just because it was fitted.
     """
-    seen = set()
-    while True:
-        fit = ridge.solve(y, u, alpha)
+
+    def judge(fit: Fit, _: Array) -> tuple[Array, float]:
         size = np.abs(fit.loo) / fit.spread if leave_out else np.abs(y - fit.values)
-        keep = smallest(size, h)
         penalty = 0.0 if leave_out else alpha * float(fit.coef @ fit.coef)
-        objective = float(np.sort(size)[:h] @ np.sort(size)[:h]) + penalty
-        done = keep.tobytes() in seen
-        seen.add(keep.tobytes())
-        yield Step((fit, keep), objective=objective, done=done)
-        u = keep
+        least = np.sort(size)[:h]
+        return smallest(size, h), float(least @ least) + penalty
+
+    return trimming(lambda rows: ridge.solve(y, rows, alpha), judge, u)
 
 
 def bisquare(r: Array, scale: float) -> Array:

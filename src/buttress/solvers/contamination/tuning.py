@@ -22,11 +22,8 @@ class Trimming:
     good_within: float = tuned(2.5, "deviations", "residual up to which a start takes a row as good")
     tukey: float = tuned(4.685, "deviations", "where Tukey's loss becomes constant",
                          "set by theory: 95 per cent efficiency for normal errors")
-    repeated_share: float = tuned(0.01, "share of rows", "a value of the target held by so many repeats")
+    most_spent: float = tuned(0.5, "of the trusted rows", "most degrees of freedom that the scale is corrected for")
     shared_share: float = tuned(0.1, "share of rows", "a value held by more than these is the usual one")
-    mostly_repeated: float = tuned(0.5, "share of rows", "from which on targets are known in steps only")
-    part_of_step: float = tuned(0.5, "of the step between values", "least scale of such targets")
-    part_of_spread: float = tuned(0.25, "of the spread of other targets", "least scale beside a usual value")
 
 
 @dataclass(frozen=True)
@@ -36,18 +33,10 @@ class Residuals:
     most_bad: float = tuned(0.5, "share of rows", "largest outlier share: a majority is good by definition", THEORY)
     degrees: tuple[float, ...] = tuned((2.0, 4.0, 8.0, 30.0), "degrees of freedom", "Student's laws tried")
     cauchy_share: float = tuned(0.1, "share", "Cauchy part of the outlier density: nothing is too far out for it")
-    first_scale: float = tuned(0.8, "of the scale of the better half", "inlier scale to start from")
-    first_quantile: float = tuned(0.9, "quantile of |r|", "outlier width to start from")
-    first_width: float = tuned(4.0, "inlier scales", "least outlier width to start from")
-    first_share: float = tuned(0.3, "share of rows", "outlier share to start from")
-    clip: float = tuned(10.0, "median distances", "beyond which an outlier counts as so far for the width")
     least_width: float = tuned(2.0, "inlier scales", "least outlier width")
-    least_rows: float = tuned(0.5, "rows", "least outlier share, times n")
-    least_own: float = tuned(1e-3, "of the variance", "least part not due to what landmarks miss")
     most_shape: float = tuned(1.0, "logarithm", "most skew of good residuals, and growth of their scale a level")
     far_level: float = tuned(3.0, "deviations", "that what is expected of a row counts for where the scale grows")
     rounds: int = tuned(50, "EM rounds", "that settle the law of given residuals")
-    neglected: float = tuned(10.0, "nats", "laws so much less likely are left out of the mean")
     settled: float = tuned(1e-4, "nats a row", "change that ends the mixture fit")
 
 
@@ -73,25 +62,17 @@ class Labels:
 
     coolest: float = tuned(0.3, "1/score", "least inverse temperature of the softmax")
     hottest: float = tuned(30.0, "1/score", "largest inverse temperature of the softmax")
-    temperatures_tried: int = tuned(25, "values", "of the temperature, evenly by logarithm")
-    least_rate: float = tuned(0.001, "share of labels", "least rate above 0")
-    low_rate: float = tuned(0.05, "share of labels", "up to this rates are spread evenly by logarithm")
-    next_rate: float = tuned(0.06, "share of labels", "from this rates are spread evenly")
-    most_rate: float = tuned(0.49, "share of labels", "largest rate", THEORY)
-    low_rates: int = tuned(12, "values", "of low rates")
-    high_rates: int = tuned(44, "values", "of other rates")
-    neglected: float = tuned(1e-4, "of the largest weight", "pairs of less weight are left out of the mean")
 
     @property
     def temperatures(self) -> Array:
         """The inverse temperatures tried, shape (T,)."""
-        return np.geomspace(self.coolest, self.hottest, self.temperatures_tried)
+        return np.geomspace(self.coolest, self.hottest, 25)
 
     @property
     def rates(self) -> Array:
         """The rates tried, shape (R,): 0 is among them."""
-        low = np.geomspace(2 * self.least_rate, 2 * self.low_rate, self.low_rates)
-        high = np.linspace(2 * self.next_rate, 2 * self.most_rate, self.high_rates)
+        low = np.geomspace(0.002, 0.1, 12)
+        high = np.linspace(0.12, 0.98, 44)
         return np.asarray(0.5 * np.concatenate([[0.0], low, high]))
 
 
@@ -102,13 +83,6 @@ class Directions:
     prior: float = tuned(4.0, "rows", "by which each class is favoured to keep its labels")
     most_given: float = tuned(0.5, "share of a class", "most that is given other labels: with more, the labels do not "
                               "tell which class is which", THEORY)
-    first_given: float = tuned(0.1, "share of a class", "given other labels, to start from")
-    reopened: float = tuned(0.01, "share", "of the rates to start from, of all directions alike, after another fit")
-    few: int = tuned(6, "directions", "from which they are dropped one by one")
-    halvings: int = tuned(20, "halvings", "most of a Newton step for temperature and bias")
-    steps: int = tuned(100, "EM rounds", "most for a law")
-    tried: int = tuned(8, "EM rounds", "for the law at each ridge")
-    settled: float = tuned(1e-5, "nats a row", "gain that ends them")
     decisive: float = tuned(3.0, "nats", "by which directions must explain labels better than a single rate",
                             "set by theory: strong evidence after Kass & Raftery 1995")
 
@@ -117,13 +91,10 @@ class Directions:
 class NoisyLabels:
     """Logistic regression that allows for wrong labels."""
 
-    first_rate: float = tuned(0.1, "share of labels", "rate of wrong labels to start from")
     steps: int = tuned(12, "steps", "of descent with one Gram matrix")
     rounds: int = tuned(2, "Gram matrices", "at each ridge")
     folds: int = tuned(5, "folds", "one is held out to choose the ridge; few rows are scored across all")
-    settled: float = tuned(1e-5, "of the objective a row", "gain that ends the descent")
     least_curvature: float = tuned(1e-6, "curvature", "of a row: less is lost to rounding")
-    least_free: float = tuned(0.05, "1 - leverage", "least value in the step that leaves a row out")
 
 
 @dataclass(frozen=True)
@@ -134,16 +105,12 @@ class Shares:
                              f"1, 1/2, 1/3, 1/4 {COVERED}, seeds 50 and 51")
     of_residuals: float = tuned(1 / 7, "power", "of the likelihood of residuals: their law is only nearly true",
                                 f"1/3, 1/4, 1/6, 1/7, 1/8, 1/10, 1/20 {COVERED}, seed 60: nearest nine tenths")
-    few: int = tuned(11, "values", "of the share up to a twentieth, evenly by logarithm")
-    more: int = tuned(19, "values", "of larger shares, evenly")
-    next_share: float = tuned(0.05, "share of rows", "from which they are spread evenly")
-    rounds: int = tuned(5, "EM rounds", "of the law at each share, from that at the share before")
     neglected: float = tuned(1e-6, "of all weight", "shares of less weight are left out")
 
     def tried(self, n: int) -> Array:
         """Return the shares tried of n rows, from a quarter of a row to one half."""
-        few = np.geomspace(min(0.25 / n, self.next_share / 2), self.next_share, self.few)
-        return np.concatenate([few, np.linspace(self.next_share, RESIDUALS.most_bad, self.more)[1:]])
+        few = np.geomspace(min(0.25 / n, 0.025), 0.05, 11)
+        return np.concatenate([few, np.linspace(0.05, RESIDUALS.most_bad, 19)[1:]])
 
 
 TRIMMING = Trimming()

@@ -40,16 +40,15 @@ def descent(
     ridge: float,
     start: Array,
     sample_weight: Array,
-    acceleration: str | None = "nesterov",
-    momentum: float = 0.9,
+    acceleration: str | float | None = "nesterov",
     step: StepLike = "spectral",
     radius: float = np.inf,
 ) -> Steps:
     """Yield coefficients shaped like ``start``, with the norm of the functional gradient as gap.
 
-    The gap is relative to its value at the start. Nesterov's momentum is set to 0 when the objective rises. Polyak's is
-    left as published, so its objective may rise. A function outside the ball is scaled to the norm ``radius``. It ends
-    where steps too long have made the objective larger than any number.
+    The gap is relative to its value at the start. Nesterov's momentum is set to 0 when the objective rises. A number is
+    Polyak's, left as published, so that its objective may rise. A function outside the ball is scaled to the norm
+    ``radius``. It ends where steps too long have made the objective larger than any number.
     """
     here = into_ball(space, space.point(start), radius)
     velocity = 0.0 * here
@@ -73,8 +72,8 @@ def descent(
         size = float(np.sqrt(max(space.inner(g, here - new), 0.0) / rate))
         first = size if first is None else first
         yield Step(here.c, violation=size / first if first else 0.0, objective=objective)
-        if acceleration == "polyak":
-            velocity = momentum * velocity + move
+        if isinstance(acceleration, int | float):
+            velocity = acceleration * velocity + move
             new = into_ball(space, here - velocity, radius)
         here = into_ball(space, new if nesterov is None else nesterov.ahead(new, objective), radius)
 

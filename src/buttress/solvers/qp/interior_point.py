@@ -12,6 +12,7 @@ import numpy as np
 import scipy.linalg
 
 from buttress._checks import Array
+from buttress.solvers.linear.free_range import NO_STEP, SOLVED, TO_THE_BOUND, factored
 from buttress.solvers.qp.certificate import objectives
 from buttress.solvers.qp.program import feasible
 from buttress.solvers.run import Step, Steps
@@ -21,12 +22,8 @@ SMALLER = 0.9  # of the least gap so far: only a gap below this counts as progre
 STUCK_STEPS = 12  # iterations without progress after which the method stops: the rest is rounding
 EARLY_PATIENCE = 5 * STUCK_STEPS  # the same while the gap is above EARLY_GAP: rounding cannot be the reason there
 EARLY_GAP = 0.1  # relative
-SHRINK = 0.995  # share of the way to the nearest bound that a step takes
-NO_STEP = 1e-8  # a step shorter than this ends the method
 AWAY = 1e-3  # least distance of the first multipliers from 0, when K has a mean diagonal of 1
-DIAGONALS = (0.0, 1e-15, 1e-13, 1e-11, 1e-9)  # relative, added in turn until the matrix can be factorised
 CORRECTIONS = 20  # corrections of a rounded factorisation, at most
-CORRECTED = 1e-12  # relative residual at which they end
 
 
 @dataclass
@@ -122,7 +119,7 @@ def _mehrotra_step(K: Array, linear: Array, signs: Array, at: _Point) -> _Point 
     centre = (left / mu) ** 3 * mu
     move = direction(centre - at.below * room_below - affine.below * affine.x,
                      centre - at.above * room_above + affine.above * affine.x)
-    length = SHRINK * _reach(at, move)
+    length = TO_THE_BOUND * _reach(at, move)
     if not (np.isfinite(length) and length > NO_STEP and np.isfinite(move.nu)):
         return None
     return at.moved(move, length)
@@ -131,15 +128,11 @@ def _mehrotra_step(K: Array, linear: Array, signs: Array, at: _Point) -> _Point 
 def _factorised(K: Array, spread: Array) -> Callable[[Array], Array] | None:
     """Return x -> (K + diag(spread))^-1 x by Cholesky; if rounding makes it fail, a little is added to the diagonal."""
     root = np.sqrt(spread + np.diagonal(K))
-    for extra in DIAGONALS:
-        system = K / root[:, None] / root
-        np.fill_diagonal(system, 1.0 + extra)
-        try:
-            factor = scipy.linalg.cho_factor(system, lower=True, overwrite_a=True, check_finite=False)
-        except scipy.linalg.LinAlgError:
-            continue
-        break
-    else:
+    system = K / root[:, None] / root
+    np.fill_diagonal(system, 1.0)
+    try:
+        factor = factored(system)
+    except scipy.linalg.LinAlgError:
         return None
 
     def rough(right: Array) -> Array:
@@ -161,7 +154,7 @@ def conjugate_gradients(
     direction = z
     product = residual @ z
     for _ in range(CORRECTIONS):
-        if least <= CORRECTED * size or not product > 0:
+        if least <= SOLVED * size or not product > 0:
             break
         image = apply(direction)
         length = product / (direction @ image)

@@ -143,7 +143,9 @@ def path_search(
     low_value = 0.0
     high_value = np.inf
     side = 0
-    trial = float(np.log(start_of(first, C, radius)))
+    reach = C * (1 - radius * first.total / first.norm) if radius > 0 else C
+    # the C' that maps to C if the solution is proportional to C': exact up to the first point's
+    trial = float(np.log(reach / (1 + reach * radius * first.norm / first.C)))
     while True:
         point = solve(float(np.exp(trial)))
         mapped = point.mapped(radius)
@@ -171,12 +173,6 @@ def path_search(
             trial = (low + high) / 2
         else:
             trial = (low * high_value - high * low_value) / (high_value - low_value)
-
-
-def start_of(first: Natural, C: float, radius: float) -> float:
-    """Return the C' that maps to C if the solution is proportional to C' (exact up to the first point's C')."""
-    reach = C * (1 - radius * first.total / first.norm) if radius > 0 else C
-    return reach / (1 + reach * radius * first.norm / first.C)
 
 
 def attacked(point: Natural, y: Array, C: float, radius: float) -> Step:

@@ -1,4 +1,4 @@
-"""Passes as SQL that tell the bins near margin 1 apart: against every row of the join, made by pandas."""
+"""Passes as SQL, up the tree and over the rows one by one: against every row of the join, made by pandas."""
 
 import numpy as np
 import pytest
@@ -10,7 +10,6 @@ from buttress.relational.counting.margins import HINGE_WIDTHS, evaluation, hinge
 from buttress.relational.plan.prepare import prepare
 from buttress.relational.sources.databases import select
 from buttress.relational.sources.dialects import POSTGRES
-from buttress.relational.sql.meeting import Window, window_around
 from buttress.relational.sql.oracle import SqlOracle
 
 LOSSES = (hinge(), hinge(HINGE_WIDTHS[0]), hinge(0.4), logistic())
@@ -56,7 +55,7 @@ def test_label_rows_weigh_one():
         assert_counts_as_enumerated(join, join, per_label_row=True)
 
 
-def test_all_rows_on_one_side_of_the_window():
+def test_all_rows_on_one_side_of_the_margin():
     """Scores of 0 lie below it; a large intercept puts one class above it."""
     join = joined(0)
     oracle = SqlOracle(join)
@@ -90,19 +89,6 @@ def test_every_row_is_counted_on_spark(spark):
     assert_counts_as_enumerated(join, Join(tables, join.on), losses=LOSSES[:1])
 
 
-def test_a_window_holds_the_margins_that_are_near():
-    """Bins of margins within reach lie in the window of their class, and a bucket as wide as it touches two."""
-    for step in (0.7, 0.01, 3e-5):
-        for reach in (0.0, 0.05, 0.4):
-            window = window_around(reach, step)
-            bins = np.arange(-4 / step, 4 / step, max(1, 0.001 / step)).astype(int)
-            for side, label in enumerate((-1, 1)):
-                near = bins[np.abs(1 - label * step * bins) <= reach]
-                assert ((window.low[side] <= near) & (near <= window.high[side])).all()
-            assert window.high[1] - window.low[1] == window.width
-    assert window_around(0.0, 1.0) == Window((-2, 0), (0, 2))
-
-
 def test_slopes_at_one_point_are_counted_once(monkeypatch):
     """A fit asks for three slopes at its start; other points, and finer grids, are counted again."""
     sent = []
@@ -120,5 +106,5 @@ def test_slopes_at_one_point_are_counted_once(monkeypatch):
             before = len(sent)
             oracle(point, loss, bins)
             sent_by.append(len(sent) - before)
-    # range of scores, totals and pass; the same for a finer grid is a pass; elsewhere range and pass
-    assert sent_by == [3, 0, 0, 1, 0, 0, 2, 0, 0]
+    # range of scores and pass, for every point and grid
+    assert sent_by == [2, 0, 0, 2, 0, 0, 2, 0, 0]

@@ -1,7 +1,26 @@
-"""Linear baselines of robust learning: CRR and STIR."""
+"""Linear baselines of robust learning: CRR and STIR.
+
+CRR, consistent robust regression, alternates least squares with hard thresholding of the residuals:
+
+    minimise over w and b with at most k entries   1/2 |y - b - X w|^2
+
+With P the projection on the columns of X this is 1/2 |(I - P)(y - b)|^2 as a function of b only. The iteration is
+b <- HT_k(P b + (I - P) y), where HT_k keeps the k largest entries and sets the others to 0. It is projected gradient
+descent with step 1, so it never raises the objective. At a fixed point the residuals on the support of b are 0, so w is
+least squares on the other rows.
+Source: Bhatia, Jain, Kamalaruban & Kar (2017), algorithm 1.
+
+STIR, stagewise-truncated iterative reweighting, is least squares with weights 1/|r|, truncated at a level that grows.
+Each stage minimises sum_i w_i h_M(r_i), where h_M(r) = |r| above 1/M and M r^2 / 2 + 1 / (2M) below. It uses reweighted
+least squares with weights w_i min(1/|r_i|, M), where w_i counts the row. Then M grows. Each reweighted problem is an
+upper bound of the objective, and h_M decreases with M, so the objective never rises. The limit is least absolute
+deviations.
+Source: Mukhoty, Gopakumar, Jain & Kar (2019), algorithm 1.
+"""
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.linalg import cho_factor, cho_solve
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
@@ -18,14 +37,16 @@ from buttress._documented import Documented
 from buttress._rows import counted_once
 from buttress._state import Attribute, State
 from buttress._types import MatrixLike, VectorLike
-from buttress._weights import check_weights
+from buttress._weights import check_weights, weighted_median
 from buttress.robust.report import OF_RUN
 from buttress.robust.scoring import NORMAL_MEDIAN
-from buttress.solvers.contamination.crr import column_basis, crr
-from buttress.solvers.contamination.stir import stir, weighted_median
-from buttress.solvers.run import Outcome, Steps, all_or_nothing, run
+from buttress.solvers.run import Outcome, Step, Steps, all_or_nothing, run
 
 INLIER_SCALES = 3  # standard deviations: one normal residual in 370 is larger
+LEAST_SINGULAR = 1e-10  # share of the largest singular value; smaller ones are rounding
+SMALL_TRUNCATION = 100  # times 1/M: if the median residual is larger than this, the truncation no longer matters
+EXACT_FIT = 1e-9  # share of the norm of y: a median residual this small means that half of the rows are fitted exactly
+RIDGE = 1e-12  # of columns scaled to norm 1: keeps the normal equations solvable if columns depend on each other
 NO_RESIDUAL = 1e-12  # in units of the targets: a smaller residual is rounding
 
 
@@ -53,10 +74,8 @@ class LinearModel(Documented, CallbackSupportMixin, BaseEstimator):
         self.coef_ = w[:-1] if self.fit_intercept else w
         self.intercept_ = float(w[-1]) if self.fit_intercept else 0.0
 
-    def _check_limits(self) -> None:
-        check_limits(self.max_iter, self.max_time)
-
-    def _linear(self, X: MatrixLike) -> Array:
+    def predict(self, X: MatrixLike) -> Array:
+        """Return the prediction for each row of X (n, d)."""
         check_is_fitted(self)
         return check_X(self, X) @ self.coef_ + self.intercept_
 
@@ -119,7 +138,7 @@ class CRR(RegressorMixin, LinearModel):
         """
         contamination = check_contamination(self.contamination)
         tol = check_number("tol", self.tol, 0)
-        self._check_limits()
+        check_limits(self.max_iter, self.max_time)
         X, y = check_X_y(self, X, y, numeric_target=True)
         Z = self._columns(X)
         report = step_callback(self, X, y, self.max_iter)
@@ -130,10 +149,6 @@ class CRR(RegressorMixin, LinearModel):
         self._set_coef(np.linalg.lstsq(Z, y - self.correction_, rcond=None)[0])
         self.intercept_ += middle
         return self
-
-    def predict(self, X: MatrixLike) -> Array:
-        """Return the prediction for each row of X (n, d)."""
-        return self._linear(X)
 
 
 class STIR(RegressorMixin, LinearModel):
@@ -201,7 +216,7 @@ class STIR(RegressorMixin, LinearModel):
         truncation = check_number("truncation", self.truncation, 0)
         growth = check_number("growth", self.growth, 1)
         tol = check_number("tol", self.tol, 0)
-        self._check_limits()
+        check_limits(self.max_iter, self.max_time)
         X, y = check_X_y(self, X, y, numeric_target=True)
         report = step_callback(self, X, y, self.max_iter)
         rows, targets, weight = counted_once(X, y.astype(np.float64), check_weights(sample_weight, X))
@@ -218,6 +233,68 @@ class STIR(RegressorMixin, LinearModel):
         self.inlier_mask_ = residual <= INLIER_SCALES * self.scale_ + NO_RESIDUAL * unit
         return self
 
-    def predict(self, X: MatrixLike) -> Array:
-        """Return the prediction for each row of X (n, d)."""
-        return self._linear(X)
+
+def crr(basis: Array, y: Array, k: int) -> Steps:
+    """Yield b, shape (n,), for an orthonormal ``basis`` (n, r) of the columns; the change is that of |b| / |y - b|."""
+    b = np.zeros_like(y)
+    last = np.full_like(y, np.inf)
+    while True:
+        rest = y - b
+        residual = rest - basis @ (basis.T @ rest)
+        # of y - b and not of y: a corrupt target of 1e9 in y would hide any change
+        size = max(float(np.linalg.norm(rest)), np.finfo(float).tiny)
+        yield Step(b, change=float(np.linalg.norm(b - last)) / size, objective=0.5 * float(residual @ residual))
+        last = b
+        b = hard_threshold(b + residual, k)
+
+
+def hard_threshold(v: Array, k: int) -> Array:
+    """Return v with all but its k largest entries, in size, set to 0."""
+    kept = np.zeros_like(v)
+    largest = np.argsort(-np.abs(v), kind="stable")[:k]
+    kept[largest] = v[largest]
+    return kept
+
+
+def column_basis(X: Array) -> Array:
+    """Return an orthonormal basis (n, r) of the columns of X, singular values below 1e-10 of the largest left out."""
+    U, s, _ = np.linalg.svd(X, full_matrices=False)
+    return U[:, s > LEAST_SINGULAR * s[0]] if len(s) and s[0] > 0 else U[:, :0]
+
+
+def stir(X: Array, y: Array, *, weight: Array | None = None, truncation: float, growth: float) -> Steps:
+    """Yield w, shape (d,), starting at w = 0 and M = ``truncation``; the change is that of the fitted values, relative.
+
+    ``weight`` (n,) counts the rows: a row of weight two is two equal rows. A stage ends when the fitted values move by
+    at most 2 / (growth M), root mean square. The change is reported as infinite until 1/M is a hundredth of the median
+    residual, because the truncation still affects the fit.
+    """
+    counted = np.ones(len(y)) if weight is None else weight
+    w = np.zeros(X.shape[1])
+    M = truncation
+    size = max(norm(y, counted), np.finfo(float).tiny)
+    change = np.inf
+    while True:
+        r = np.abs(y - X @ w)
+        yield Step(w, change=change, objective=float(counted @ np.where(r > 1 / M, r, M * r**2 / 2 + 1 / (2 * M))))
+        new = weighted_least_squares(X, y, counted * np.minimum(1 / np.maximum(r, 1 / M), M))
+        moved = norm(X @ (new - w), counted)
+        middle = weighted_median(r, counted)
+        change = moved / size if M * middle >= SMALL_TRUNCATION or middle <= EXACT_FIT * size else np.inf
+        if moved <= 2 / (growth * M) * np.sqrt(counted.sum()):
+            M *= growth
+        w = new
+
+
+def norm(v: Array, weight: Array) -> float:
+    """Return the root of the weighted sum of squares of v (n,)."""
+    return float(np.sqrt(weight @ v**2))
+
+
+def weighted_least_squares(X: Array, y: Array, weight: Array) -> Array:
+    """Return argmin_w sum_i weight_i (y_i - x_i'w)^2, with a ridge of 1e-12 so that columns may be dependent."""
+    scale = np.sqrt(np.maximum(weight @ X**2, np.finfo(float).tiny))
+    Z = X / scale
+    A = (Z * weight[:, None]).T @ Z
+    A[np.diag_indices_from(A)] += RIDGE
+    return cho_solve(cho_factor(A, overwrite_a=True), Z.T @ (weight * y)) / scale

@@ -1,21 +1,75 @@
-"""Trimmed maximum likelihood of generalised linear models."""
+"""Trimmed maximum likelihood of a generalised linear model: keep the rows that fit best, fit, repeat.
 
+    S <- the h rows of S0 with the least -log f(y_i | x_i'beta),   beta <- argmin_{|beta| <= R} over S of their sum
+
+Neither of the two steps raises the trimmed negative log-likelihood. To keep beta in the ball, a penalty mu |beta|^2 / 2
+is added, with the mu whose minimiser has norm R.
+Source: Awasthi, Das, Kong & Sen (2022); eqs. 175 and 176 of Rathnashyam & Gittens (2023).
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import solve
+from scipy.optimize import brentq
+from scipy.special import expit, gammaln
 from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from buttress._callbacks import Report, step_callback, with_callbacks
-from buttress._checks import Array, check_classes, check_contamination, check_number, check_option, check_X_y
+from buttress._checks import (
+    Array,
+    check_classes,
+    check_contamination,
+    check_limits,
+    check_number,
+    check_option,
+    check_X_y,
+)
 from buttress._state import Attribute, State
 from buttress._types import Labels, MatrixLike, VectorLike
 from buttress.expansion import KernelExpansion, binary_contrasts
 from buttress.kernels import Linear
-from buttress.robust.crr_stir import LinearModel
+from buttress.robust.published.linear import LinearModel
 from buttress.robust.report import OF_RUN
-from buttress.solvers.contamination.trimmed_likelihood import FAMILIES, trimmed_likelihood
-from buttress.solvers.run import all_or_nothing
+from buttress.solvers.contamination.trimmed import smallest, trimming
+from buttress.solvers.run import Steps, all_or_nothing
+
+LARGEST_EXPONENT = 50  # of a Poisson mean, e^50 counts: a step that is too long would overflow with more
+LEAST_RIDGE = 1e-8  # share of the mean squared length of the rows
+GROWTH = 10  # factor between the penalties tried, until one keeps the coefficients in the ball
+RADIUS_TOL = 1e-10  # error of the logarithm of the penalty
+SHORTEST_STEP = 1e-8  # share of a Newton step: shorter ones are not taken, because the objective falls no further
+NEWTON_TOL = 1e-12  # decrease of the objective, relative to 1 + its size, at which the iteration ends
+LIKELIHOOD_STEPS = 100  # most Newton steps: a guard; counts not recorded
+
+
+@dataclass(frozen=True)
+class Family:
+    """An exponential family in its natural parameter t: -log f = cumulant(t) - y t + base(y)."""
+
+    cumulant: Callable[[Array], Array]
+    mean: Callable[[Array], Array]
+    variance: Callable[[Array], Array]
+    base: Callable[[Array], Array]
+
+    def loss(self, y: Array, t: Array) -> Array:
+        """-log f of each row, up to a constant."""
+        return self.cumulant(t) - y * t + self.base(y)
+
+
+def _exp(t: Array) -> Array:
+    return np.exp(np.minimum(t, LARGEST_EXPONENT))
+
+
+FAMILIES = {
+    "normal": Family(lambda t: t**2 / 2, lambda t: t, np.ones_like, lambda y: y**2 / 2),
+    "poisson": Family(_exp, _exp, _exp, lambda y: gammaln(y + 1)),
+    "binomial": Family(lambda t: np.logaddexp(0, t), expit, lambda t: expit(t) * expit(-t), np.zeros_like),
+}
 
 
 class TrimmedLikelihood(LinearModel):
@@ -33,20 +87,18 @@ class TrimmedLikelihood(LinearModel):
     def _alternate(self, X: Array, y: Array, family: str, report: Report) -> None:
         """Trim to (1 - 2 contamination) n of the (1 - contamination) n rows of least |y|, and set the coefficients."""
         contamination = check_contamination(self.contamination)
-        self._check_limits()
+        check_limits(self.max_iter, self.max_time)
         radius = np.inf if self.radius is None else check_number("radius", self.radius, 0)
         n = len(y)
         middle = 0.0
         if family == "normal" and self.radius is None:
             y, middle = self._centred(y)
-        pool = np.sort(np.argsort(np.abs(y), kind="stable")[: max(1, round((1 - contamination) * n))])
+        pool = smallest(np.abs(y), max(1, round((1 - contamination) * n))) > 0
         h = max(1, round((1 - 2 * contamination) * n))
         steps = trimmed_likelihood(self._columns(X), y, FAMILIES[family], pool, h, radius)
-        beta, kept = self._run(steps, report, 0.0).state  # until the kept rows repeat
+        beta, self.inlier_mask_ = self._run(steps, report, 0.0).state  # until the kept rows repeat
         self._set_coef(beta)
         self.intercept_ += middle
-        self.inlier_mask_ = np.zeros(n, dtype=bool)
-        self.inlier_mask_[kept] = True
 
 
 class TrimmedLikelihoodRegressor(RegressorMixin, TrimmedLikelihood):
@@ -119,7 +171,7 @@ class TrimmedLikelihoodRegressor(RegressorMixin, TrimmedLikelihood):
 
     def predict(self, X: MatrixLike) -> Array:
         """Return the mean of the target for each row of X (n, d)."""
-        return FAMILIES[self.family].mean(self._linear(X))
+        return FAMILIES[self.family].mean(super().predict(X))
 
 
 class TrimmedLikelihoodClassifier(ClassifierMixin, TrimmedLikelihood):
@@ -185,9 +237,69 @@ class TrimmedLikelihoodClassifier(ClassifierMixin, TrimmedLikelihood):
 
     def decision_function(self, X: MatrixLike) -> Array:
         """Return the log-odds of ``classes_[1]`` for each row of X (n, d)."""
-        return self._linear(X)
+        return super().predict(X)
 
     def predict(self, X: MatrixLike) -> Labels:
         """Return the class of each row of X (n, d)."""
-        positive = self._linear(X) > 0
+        positive = super().predict(X) > 0
         return self.classes_[positive.astype(int)]
+
+
+def trimmed_likelihood(
+    X: Array, y: Array, family: Family, pool: NDArray[np.bool_], h: int, radius: float
+) -> Steps:
+    """Yield (beta, the h rows of ``pool`` that it was fitted to); the objective is the trimmed negative log-likelihood.
+    """
+
+    def judge(beta: Array, _: NDArray[np.bool_]) -> tuple[NDArray[np.bool_], float]:
+        loss = np.where(pool, family.loss(y, X @ beta), np.inf)
+        kept = smallest(loss, h) > 0
+        return kept, float(loss[kept].sum())
+
+    start = np.zeros(X.shape[1])
+    return trimming(lambda rows: likelihood_in_ball(X[rows], y[rows], family, radius, start), judge,
+                    judge(start, pool)[0])
+
+
+def likelihood_in_ball(X: Array, y: Array, family: Family, radius: float, start: Array) -> Array:
+    """Return the maximum-likelihood coefficients of norm at most ``radius``."""
+    # a very small ridge keeps the minimiser finite if classes are separable or columns depend on each other
+    least = LEAST_RIDGE * max(float(np.mean(np.sum(X**2, axis=1))), np.finfo(float).tiny)
+    beta = newton(X, y, family, least, start)
+    if np.linalg.norm(beta) <= radius:
+        return beta
+    most = least
+    while np.linalg.norm(newton(X, y, family, most, beta)) > radius:
+        most *= GROWTH
+
+    def excess(log_mu: float) -> float:
+        return float(np.linalg.norm(newton(X, y, family, np.exp(log_mu), beta))) - radius
+
+    mu = np.exp(brentq(excess, np.log(most / GROWTH), np.log(most), xtol=RADIUS_TOL))
+    beta = newton(X, y, family, mu, beta)
+    return beta * min(1.0, radius / float(np.linalg.norm(beta)))
+
+
+def newton(X: Array, y: Array, family: Family, mu: float, beta: Array) -> Array:
+    """Minimise sum_i -log f(y_i | x_i'beta) + mu |beta|^2 / 2 by Newton steps, halved until the objective falls."""
+
+    def objective(b: Array) -> float:
+        return float(family.loss(y, X @ b).sum()) + mu / 2 * float(b @ b)
+
+    value = objective(beta)
+    for _ in range(LIKELIHOOD_STEPS):
+        t = X @ beta
+        g = X.T @ (family.mean(t) - y) + mu * beta
+        H = (X * family.variance(t)[:, None]).T @ X
+        H[np.diag_indices_from(H)] += mu
+        step = solve(H, g, assume_a="pos")
+        size = 1.0
+        while size > SHORTEST_STEP and not objective(beta - size * step) <= value:
+            size /= 2
+        beta = beta - size * step if size > SHORTEST_STEP else beta
+        reached = objective(beta)
+        fall = value - reached
+        value = reached
+        if fall <= NEWTON_TOL * (1 + abs(value)):
+            break
+    return beta

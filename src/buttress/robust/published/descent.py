@@ -57,8 +57,7 @@ class KernelRisk(Documented, CallbackSupportMixin, BaseEstimator):
         degree: float = 3,
         gamma: float | str = "auto",
         coef0: float = 0.0,
-        acceleration: str | None = "nesterov",
-        momentum: float = 0.9,
+        acceleration: str | float | None = "nesterov",
         step: StepLike = "spectral",
         radius: float | None = None,
         init: str = "zero",
@@ -76,7 +75,6 @@ class KernelRisk(Documented, CallbackSupportMixin, BaseEstimator):
         self.gamma = gamma
         self.coef0 = coef0
         self.acceleration = acceleration
-        self.momentum = momentum
         self.step = step
         self.radius = radius
         self.init = init
@@ -97,8 +95,10 @@ class KernelRisk(Documented, CallbackSupportMixin, BaseEstimator):
         check_number("alpha", self.alpha, 0, closed="left")
         check_number("tol", self.tol, 0)
         check_limits(self.max_iter, self.max_time)
-        check_option("acceleration", self.acceleration, (None, "polyak", "nesterov"))
-        check_number("momentum", self.momentum, 0, 1, closed="left")
+        if self.acceleration is None or isinstance(self.acceleration, str):
+            check_option("acceleration", self.acceleration, (None, "nesterov"))
+        else:
+            check_number("acceleration", self.acceleration, 0, 1, closed="left")
         check_option("init", self.init, ("zero", "glorot", "normal"))
         if self.radius is not None:
             check_number("radius", self.radius, 0, np.inf)
@@ -120,8 +120,7 @@ class KernelRisk(Documented, CallbackSupportMixin, BaseEstimator):
         steps = descent(
             space, y, loss, risk, ridge=self.alpha / (risk.kept * weight.sum()),
             start=first_coefficients(self.init, shape, len(X), rng), sample_weight=weight,
-            acceleration=self.acceleration, momentum=self.momentum, step=self.step,
-            radius=np.inf if self.radius is None else self.radius,
+            acceleration=self.acceleration, step=self.step, radius=np.inf if self.radius is None else self.radius,
         )
 
         def at(state: Array) -> dict[str, Any]:

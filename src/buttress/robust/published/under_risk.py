@@ -12,7 +12,7 @@ from buttress._predicting import ExpansionPredictions, ExpansionValues
 from buttress._rows import equal_rows
 from buttress._state import Attribute, State
 from buttress._types import MatrixLike, RandomStateLike, Rows, VectorLike
-from buttress._weights import check_weights
+from buttress._weights import check_weights, weighted_median
 from buttress.certainty.calibration import HeldOut
 from buttress.certainty.conformal import check_coverage
 from buttress.certainty.intervals import ExpansionIntervals, HeldOutFits, hold_out
@@ -21,8 +21,8 @@ from buttress.certainty.probabilities import Certainty, Probabilities
 from buttress.expansion import binary_contrasts, rival_contrasts
 from buttress.kernels import KernelLike, Linear, Precomputed
 from buttress.losses import Logistic, Multinomial, Squared
-from buttress.risks import SHARE_ROUNDING, PerClass, Risk
-from buttress.robust.kernel_risk import KernelRisk
+from buttress.risks import PerClass, Risk
+from buttress.robust.published.descent import KernelRisk
 from buttress.robust.report import OF_RUN
 from buttress.solvers.gradient.descent import StepLike
 from buttress.solvers.gradient.envelope import EnvelopeGradient, envelope_gradient
@@ -50,11 +50,9 @@ class KernelRegressor(ExpansionValues, ExpansionIntervals, RegressorMixin, Kerne
         Start from the median of y.
     kernel, degree, gamma, coef0
         As in :class:`buttress.SVC`; gamma defaults to ``"auto"``, 1/d, because outliers move the variance of X.
-    acceleration : None, "polyak" or "nesterov", default="nesterov"
-        Plain descent, which never raises the objective; the paper's momentum (60)-(61), which its (63)-(64) is equal
-        to; or Nesterov's, dropped whenever the objective rises.
-    momentum : float in [0, 1), default=0.9
-        The mu of ``"polyak"``; Nesterov's is k / (k + 3) and plain descent has none.
+    acceleration : None, "nesterov" or float in [0, 1), default="nesterov"
+        Plain descent, which never raises the objective; Nesterov's momentum, dropped whenever the objective rises; or
+        the mu of the paper's momentum (60)-(61), which its (63)-(64) is equal to.
     step : {"spectral", "paper", "preconditioned"}, float or function, default="spectral"
         1 / beta from the largest eigenvalue over the kept rows; from the trace over all rows, as in (48); the inverse
         of the curvature itself, one factorisation for few iterations; a number; or a function from the iteration to
@@ -119,8 +117,7 @@ class KernelRegressor(ExpansionValues, ExpansionIntervals, RegressorMixin, Kerne
         degree: float = 3,
         gamma: float | str = "auto",
         coef0: float = 0.0,
-        acceleration: str | None = "nesterov",
-        momentum: float = 0.9,
+        acceleration: str | float | None = "nesterov",
         step: StepLike = "spectral",
         radius: float | None = None,
         init: str = "zero",
@@ -132,9 +129,8 @@ class KernelRegressor(ExpansionValues, ExpansionIntervals, RegressorMixin, Kerne
         progress: bool = False,
     ):
         super().__init__(risk=risk, alpha=alpha, kernel=kernel, degree=degree, gamma=gamma, coef0=coef0,
-                         acceleration=acceleration, momentum=momentum, step=step, radius=radius, init=init,
-                         n_landmarks=n_landmarks, tol=tol, max_iter=max_iter, max_time=max_time,
-                         random_state=random_state, progress=progress)
+                         acceleration=acceleration, step=step, radius=radius, init=init, n_landmarks=n_landmarks,
+                         tol=tol, max_iter=max_iter, max_time=max_time, random_state=random_state, progress=progress)
         self.fit_intercept = fit_intercept
 
     @all_or_nothing
@@ -240,33 +236,9 @@ class KernelClassifier(Probabilities, ExpansionPredictions, ClassifierMixin, Ker
         Ridge, >= 0.
     balanced : bool, default=True
         Take the risk within each class, classes weighted by their size.
-    kernel, degree, gamma, coef0
-        As in :class:`buttress.SVC`; gamma defaults to ``"auto"``, 1/d, because outliers move the variance of X.
-    acceleration : None, "polyak" or "nesterov", default="nesterov"
-        Plain descent, which never raises the objective; the paper's momentum (60)-(61), which its (63)-(64) is equal
-        to; or Nesterov's, dropped whenever the objective rises.
-    momentum : float in [0, 1), default=0.9
-        The mu of ``"polyak"``; Nesterov's is k / (k + 3) and plain descent has none.
-    step : {"spectral", "paper", "preconditioned"}, float or function, default="spectral"
-        1 / beta from the largest eigenvalue over the kept rows; from the trace over all rows, as in (48); the inverse
-        of the curvature itself, one factorisation for few iterations; a number; or a function from the iteration to
-        one.
-    radius : float or None, default=None
-        Largest norm of f, > 0; None for no limit.
-    init : {"zero", "glorot", "normal"}, default="zero"
-        Start from f = 0 (the first rows kept are then those nearest the centre), or from coefficients drawn uniformly
-        within sqrt(6/n) as in algorithm 3, or with a normal distribution as in algorithm 1, of variance 2/n as well.
-    n_landmarks : int, None or "auto", default="auto"
-        Nystroem landmarks, None for the exact Gram matrix; "auto" is None up to 5,000 rows and 1,000 above. A linear
-        kernel is fitted in the primal and needs none.
-    tol : float, default=1e-4
-        Stop when the norm of the gradient has fallen to this share of its first value.
-    max_iter, max_time : int, float or None
-        Most iterations (-1 for no limit) and seconds.
-    random_state : int, RandomState or None
-        For ``init="glorot"``, ``"normal"`` and the landmarks.
-    progress : bool, default=False
-        Show a progress line.
+    kernel, degree, gamma, coef0, acceleration, step, radius, init, n_landmarks, tol, max_iter, max_time, random_state,
+    progress
+        As in :class:`KernelRegressor`.
 
     References
     ----------
@@ -306,8 +278,7 @@ class KernelClassifier(Probabilities, ExpansionPredictions, ClassifierMixin, Ker
         degree: float = 3,
         gamma: float | str = "auto",
         coef0: float = 0.0,
-        acceleration: str | None = "nesterov",
-        momentum: float = 0.9,
+        acceleration: str | float | None = "nesterov",
         step: StepLike = "spectral",
         radius: float | None = None,
         init: str = "zero",
@@ -319,9 +290,8 @@ class KernelClassifier(Probabilities, ExpansionPredictions, ClassifierMixin, Ker
         progress: bool = False,
     ):
         super().__init__(risk=risk, alpha=alpha, kernel=kernel, degree=degree, gamma=gamma, coef0=coef0,
-                         acceleration=acceleration, momentum=momentum, step=step, radius=radius, init=init,
-                         n_landmarks=n_landmarks, tol=tol, max_iter=max_iter, max_time=max_time,
-                         random_state=random_state, progress=progress)
+                         acceleration=acceleration, step=step, radius=radius, init=init, n_landmarks=n_landmarks,
+                         tol=tol, max_iter=max_iter, max_time=max_time, random_state=random_state, progress=progress)
         self.balanced = balanced
 
     @all_or_nothing
@@ -362,12 +332,3 @@ class KernelClassifier(Probabilities, ExpansionPredictions, ClassifierMixin, Ker
                              kernel_leverages(features, self.weights_ * slopes.second, ridge), groups)
                     for c, slopes in enumerate(columns)]
         return HeldOut(np.stack(left_out, axis=1), codes, weight, C)
-
-
-def weighted_median(y: Array, weight: Array) -> float:
-    """Return the weighted median; if exactly half of the weight lies below a gap, the middle of the gap."""
-    order = np.argsort(y)
-    share = np.cumsum(weight[order]) / weight.sum()
-    low = y[order][np.searchsorted(share, 0.5 - SHARE_ROUNDING)]
-    high = y[order][np.searchsorted(share, 0.5 + SHARE_ROUNDING)]
-    return float((low + high) / 2)

@@ -1,11 +1,13 @@
-"""SEVER for any estimator: fit, score the rows by their gradients, drop the worst, fit again."""
+"""SEVER for any estimator: fit, score each row by its gradient, drop the worst, and repeat.
+
+Source: Diakonikolas, Kamath, Kane, Li, Steinhardt & Stewart (2019), algorithms 1 and 2.
+"""
 
 from collections.abc import Callable
 from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import hstack, issparse
 from scipy.special import expit, softmax
 from sklearn import get_config
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, RegressorMixin, clone
@@ -21,13 +23,11 @@ from buttress._checks import (
     check_contamination,
     check_count,
     check_number,
-    check_option,
     check_X,
     check_X_y,
     silent,
 )
-from buttress._documented import Documented
-from buttress._rows import distinct_rows
+from buttress._documented import Documented, advises
 from buttress._state import Attribute, State
 from buttress._types import (
     Labels,
@@ -38,55 +38,42 @@ from buttress._types import (
     Trainable,
     VectorLike,
 )
-from buttress.features import landmarks, nystroem
-from buttress.kernels import (
-    Kernel,
-    KernelLike,
-    Linear,
-    as_kernel,
-    is_precomputed,
-    kernel_takes_sparse,
-    warn_of_scale,
-)
+from buttress.kernels import Kernel, KernelLike, as_kernel, is_precomputed, warn_of_scale
 from buttress.risks import Mean
-from buttress.robust.kernel_risk import AUTO_LANDMARKS, GRAM_ROWS, KernelRisk
-from buttress.robust.under_risk import KernelClassifier, KernelRegressor
-from buttress.solvers.contamination.sever import Filter, Gram, Mask, random_cut, sever, worst_share
+from buttress.robust.published.descent import KernelRisk
+from buttress.robust.published.gradients import Mask, below_random_cut, gram_times, scores, without_worst
+from buttress.robust.published.under_risk import KernelClassifier, KernelRegressor
+from buttress.solvers.contamination.trimmed import trimming
 from buttress.solvers.run import all_or_nothing, run
 
 Model = TypeVar("Model")
+renamed = advises(rule="Give tolerance=4.0 for the random rule.",
+                  **dict.fromkeys(("gamma", "degree", "coef0"), "Give a kernel that has it, such as kernels.RBF(0.1)."))
 
 
 class Sever(Documented, MetaEstimatorMixin, BaseEstimator):
     """The parameters and the loop of :class:`SeverRegressor` and :class:`SeverClassifier`."""
 
-    _machine: Callable[[], KernelRegressor | KernelClassifier]  # what is fitted where no estimator is given
+    _machine: Callable[..., KernelRegressor | KernelClassifier]  # what is fitted where no estimator is given
 
+    @renamed
     def __init__(
         self,
         estimator: Trainable | None = None,
         *,
         contamination: float = 0.2,
-        rule: str = "share",
         share: float | None = None,
-        tolerance: float = 4.0,
+        tolerance: float | None = None,
         n_rounds: int = 4,
         kernel: KernelLike | None = None,
-        gamma: float | str = "auto",
-        degree: float = 3,
-        coef0: float = 0.0,
         random_state: RandomStateLike = None,
     ):
         self.estimator = estimator
         self.contamination = contamination
-        self.rule = rule
         self.share = share
         self.tolerance = tolerance
         self.n_rounds = n_rounds
         self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
         self.random_state = random_state
 
     def __sklearn_tags__(self) -> Any:
@@ -99,11 +86,17 @@ class Sever(Documented, MetaEstimatorMixin, BaseEstimator):
         given = self.estimator
         return hasattr(given, "__sklearn_tags__") and bool(get_tags(given).input_tags.sparse)
 
+    def _base(self) -> Trainable:
+        """Return the estimator to clone: the one given, or a kernel machine with the kernel given."""
+        if self.estimator is not None:
+            return self.estimator
+        kernel = "rbf" if self.kernel is None else self.kernel
+        return self._machine(risk=Mean(), kernel=kernel, random_state=self.random_state)
+
     def get_metadata_routing(self) -> MetadataRouter:
         """Return what is passed on: what the estimator's own ``fit`` asks for."""
-        base = self._kernel_machine(self._machine()) if self.estimator is None else self.estimator
         passed = MethodMapping().add(caller="fit", callee="fit")
-        return MetadataRouter(owner=type(self).__name__).add(estimator=base, method_mapping=passed)
+        return MetadataRouter(owner=type(self).__name__).add(estimator=self._base(), method_mapping=passed)
 
     def _passed_on(self, metadata: dict[str, Any], n: int) -> Callable[[Mask], dict[str, Any]]:
         """Return a function of the rows kept, of n, to what the estimator's fit gets beside them."""
@@ -116,24 +109,27 @@ class Sever(Documented, MetaEstimatorMixin, BaseEstimator):
         return lambda kept: {name: np.asarray(value)[kept] if name in of_rows else value
                              for name, value in wanted.items()}
 
-    def _filter(self, share: float) -> Filter:
-        """Return the filter of the rule; ``share`` is what it drops per round. Raises ValueError for bad parameters."""
+    def _filter(self, share: float) -> Callable[[Array], Mask]:
+        """Return the filter of scores; ``share`` is dropped each round by default. ValueError for bad parameters."""
         check_count("n_rounds", self.n_rounds)
-        check_option("rule", self.rule, ("share", "random"))
+        if self.tolerance is None:
+            dropped = share if self.share is None else check_number("share", self.share, 0, 1, closed="left")
+            return lambda tau: without_worst(tau, dropped)
         tolerance = check_number("tolerance", self.tolerance, 1, closed="left")
-        share = share if self.share is None else check_number("share", self.share, 0, 1, closed="left")
-        if self.rule == "share":
-            return worst_share(share)
-        return random_cut(tolerance, check_random_state(self.random_state))
+        if self.share is not None:
+            raise ValueError("share is of the rule that drops the same share each round, tolerance of the random one. "
+                             f"Got share={self.share!r} and tolerance={tolerance:g}. Give one of them.")
+        rng = check_random_state(self.random_state)
+        return lambda tau: below_random_cut(tau, tolerance, rng)
 
     def _sever(
-        self, X: Array, base: Trainable, share: float, groups: list[NDArray[np.intp]],
+        self, X: Array, share: float, groups: list[NDArray[np.intp]],
         fit: Callable[[Mask], Model], derivatives: Callable[[Model], Array],
     ) -> None:
-        """Run the rounds and set the last model and the rows it was fitted on."""
+        """Run the rounds, each within groups of row numbers; set the last model and the rows it was fitted on."""
         keep = self._filter(share)
-        kernel = self._gradient_kernel(base, X)
-        if not isinstance(base, KernelRisk):  # which warns by itself
+        kernel = self._gradient_kernel(X)
+        if not isinstance(self._base(), KernelRisk):  # which warns by itself
             warn_of_scale(kernel, X, X)
 
         def once(kept: Mask) -> Model:
@@ -142,28 +138,34 @@ class Sever(Documented, MetaEstimatorMixin, BaseEstimator):
             with silent(KernelScaleWarning):  # the first fit has warned
                 return fit(kept)
 
-        steps = sever(once, derivatives, lambda rows: gram_times(kernel, X[rows]), groups, keep)
+        def judge(model: Model, kept: Mask) -> tuple[Mask, float]:
+            R = derivatives(model)
+            after = kept.copy()
+            for rows in groups:
+                left = rows[kept[rows]]
+                after[left] = keep(scores(R[left], gram_times(kernel, X[left])))
+            return after, 0.0
+
+        steps = trimming(once, judge, np.ones(X.shape[0], dtype=bool))
         outcome = run(steps, max_iter=self.n_rounds, name=type(self).__name__, warn=False)
-        self.inlier_mask_, self.estimator_ = outcome.state
+        self.estimator_, self.inlier_mask_ = outcome.state
         self.n_iter_ = outcome.n_iter
+        self.converged_ = outcome.status in ("converged", "exhausted")
 
-    def _kernel_machine(self, machine: KernelRegressor | KernelClassifier) -> Trainable:
-        """Return the default estimator with the kernel given, or RBF."""
-        kernel = "rbf" if self.kernel is None else self.kernel
-        machine.set_params(kernel=kernel, gamma=self.gamma, degree=self.degree, coef0=self.coef0,
-                           random_state=self.random_state)
-        return machine
-
-    def _gradient_kernel(self, base: Trainable, X: Array) -> Kernel:
+    def _gradient_kernel(self, X: Array) -> Kernel:
         """Return the kernel of the gradients' feature space: as given, else the estimator's own, else linear."""
-        own = base.get_params(deep=False)
-        chosen = own if self.kernel is None and "kernel" in own else self.get_params(deep=False)
-        kernel = "linear" if chosen["kernel"] is None else chosen["kernel"]
+        own: Any = {"kernel": self.kernel} if self.kernel is not None else self._base().get_params(deep=False)
+        kernel = "linear" if own.get("kernel") is None else own["kernel"]
         if is_precomputed(kernel):
             raise ValueError(f"{type(self).__name__} refits on some rows of X and takes no Gram matrix. "
                              "Give a kernel by name, object or function.")
-        gamma = "auto" if chosen.get("gamma") is None else chosen["gamma"]
-        return as_kernel(kernel, gamma=gamma, degree=chosen.get("degree", 3), coef0=chosen.get("coef0", 0.0), X=X)
+        gamma = "auto" if own.get("gamma") is None else own["gamma"]
+        return as_kernel(kernel, gamma=gamma, degree=own.get("degree", 3), coef0=own.get("coef0", 0.0), X=X)
+
+    def predict(self, X: MatrixLike) -> Labels:
+        """Return the last model's prediction for each row of X (n, d)."""
+        check_is_fitted(self)
+        return self.estimator_.predict(check_X(self, X, sparse=self._takes_sparse()))
 
 
 class SeverRegressor(RegressorMixin, Sever):
@@ -179,21 +181,19 @@ class SeverRegressor(RegressorMixin, Sever):
         What is fitted, cloned each round.
     contamination : float in [0, 0.5), default=0.2
         Share of the rows that are corrupt, as you estimate it.
-    rule : {"share", "random"}, default="share"
-        ``"share"`` drops the same share of the remaining rows each round (the published code). ``"random"`` drops rows
-        with scores above a uniform draw from (0, largest score); it stops once the mean score is at most ``tolerance``
-        times that of normal gradients with the same median (the published theory).
     share : float in [0, 1), default=contamination / 2
-        What ``rule="share"`` drops each round.
-    tolerance : float, default=4.0
-        Of ``rule="random"``, >= 1.
+        Share of the remaining rows that each round drops (the published code).
+    tolerance : float or None, default=None
+        A number >= 1 in place of ``share``: drop rows with scores above a uniform draw from (0, largest score), and
+        stop once the mean score is at most so many times that of normal gradients with the same median (the published
+        theory, which leaves clean rows nearly alone); 4 is a good choice.
     n_rounds : int, default=4
         Most rounds.
-    kernel, gamma, degree, coef0
-        The feature space of the gradients, and the kernel of the default estimator. ``kernel=None`` takes the kernel of
-        the given estimator if it has one, else a linear one. Above 5,000 rows gradients use 1,000 Nystroem features.
+    kernel : str, kernel, function or None, default=None
+        The feature space of the gradients, and the kernel of the default estimator, RBF. None takes the kernel of the
+        given estimator if it has one, else a linear one. Above 5,000 rows gradients use 1,000 Nystroem features.
     random_state : int, RandomState or None
-        For ``rule="random"``.
+        For ``tolerance``.
 
     References
     ----------
@@ -214,7 +214,8 @@ class SeverRegressor(RegressorMixin, Sever):
     _state = State(
         Attribute("estimator_", "part", of="BaseEstimator", shares="n_features", meaning="The last model."),
         Attribute("inlier_mask_", "bool", "n_rows", "Training rows it was fitted on."),
-        Attribute("n_iter_", "count", meaning="Rounds run."))
+        Attribute("n_iter_", "count", meaning="Rounds run."),
+        Attribute("converged_", "bool", meaning="Whether the last round found no row to leave out."))
 
     @all_or_nothing
     def fit(self, X: MatrixLike, y: VectorLike, **metadata: Any) -> "SeverRegressor":
@@ -228,23 +229,17 @@ class SeverRegressor(RegressorMixin, Sever):
         """
         X, y = check_X_y(self, X, y, numeric_target=True, sparse=self._takes_sparse())
         y = y.astype(np.float64)
-        base = self._kernel_machine(self._machine()) if self.estimator is None else self.estimator
         share = check_contamination(self.contamination) / 2
         passed = self._passed_on(metadata, len(y))
-        self._sever(X, base, share, [np.arange(len(y))],
-                    lambda kept: clone(base).fit(X[kept], y[kept], **passed(kept)),
+        self._sever(X, share, [np.arange(len(y))],
+                    lambda kept: clone(self._base()).fit(X[kept], y[kept], **passed(kept)),
                     lambda model: (model.predict(X) - y)[:, None])
         return self
 
     @staticmethod
-    def _machine() -> KernelRegressor:
+    def _machine(**params: Any) -> KernelRegressor:
         # for the mean of the squared losses one preconditioned step is exact
-        return KernelRegressor(risk=Mean(), acceleration=None, step="preconditioned")
-
-    def predict(self, X: MatrixLike) -> Array:
-        """Return the last model's prediction for each row of X (n, d)."""
-        check_is_fitted(self)
-        return self.estimator_.predict(check_X(self, X, sparse=self._takes_sparse()))
+        return KernelRegressor(acceleration=None, step="preconditioned", **params)
 
 
 class SeverClassifier(ClassifierMixin, Sever):
@@ -258,8 +253,8 @@ class SeverClassifier(ClassifierMixin, Sever):
     estimator : classifier, default=KernelClassifier(risk=Mean())
         What is fitted, cloned each round.
     share : float in [0, 1), default=contamination / n_rounds
-        What ``rule="share"`` drops each round.
-    contamination, rule, tolerance, n_rounds, kernel, gamma, degree, coef0, random_state
+        Share of the remaining rows that each round drops.
+    contamination, tolerance, n_rounds, kernel, random_state
         As in :class:`SeverRegressor`.
     balanced : bool, default=True
         Score and drop rows within each class. Otherwise a whole class may be dropped.
@@ -282,27 +277,26 @@ class SeverClassifier(ClassifierMixin, Sever):
         Attribute("classes_", "label", "n_classes"),
         Attribute("estimator_", "part", of="BaseEstimator", shares="n_features", meaning="The last model."),
         Attribute("inlier_mask_", "bool", "n_rows", "Training rows it was fitted on."),
-        Attribute("n_iter_", "count", meaning="Rounds run."))
+        Attribute("n_iter_", "count", meaning="Rounds run."),
+        Attribute("converged_", "bool", meaning="Whether the last round found no row to leave out."))
 
+    _machine = KernelClassifier
+
+    @renamed
     def __init__(
         self,
         estimator: Trainable | None = None,
         *,
         contamination: float = 0.2,
-        rule: str = "share",
         share: float | None = None,
-        tolerance: float = 4.0,
+        tolerance: float | None = None,
         n_rounds: int = 4,
         balanced: bool = True,
         kernel: KernelLike | None = None,
-        gamma: float | str = "auto",
-        degree: float = 3,
-        coef0: float = 0.0,
         random_state: RandomStateLike = None,
     ):
-        super().__init__(estimator, contamination=contamination, rule=rule, share=share, tolerance=tolerance,
-                         n_rounds=n_rounds, kernel=kernel, gamma=gamma, degree=degree, coef0=coef0,
-                         random_state=random_state)
+        super().__init__(estimator, contamination=contamination, share=share, tolerance=tolerance, n_rounds=n_rounds,
+                         kernel=kernel, random_state=random_state)
         self.balanced = balanced
 
     @all_or_nothing
@@ -316,7 +310,6 @@ class SeverClassifier(ClassifierMixin, Sever):
         X, y = check_X_y(self, X, y, sparse=self._takes_sparse())
         self.classes_, codes = check_classes(y, "SeverClassifier")
         n_classes = len(self.classes_)
-        base = self._kernel_machine(self._machine()) if self.estimator is None else self.estimator
         passed = self._passed_on(metadata, len(y))
         share = check_contamination(self.contamination) / check_count("n_rounds", self.n_rounds)
         everything = [np.arange(len(y))]
@@ -327,43 +320,16 @@ class SeverClassifier(ClassifierMixin, Sever):
             if not left.all():
                 raise ValueError(f"Filtering dropped every row of class {self.classes_[left.argmin()]!r}. "
                                  "Use balanced=True or drop less.")
-            return clone(base).fit(X[kept], y[kept], **passed(kept))
+            return clone(self._base()).fit(X[kept], y[kept], **passed(kept))
 
-        self._sever(X, base, share, groups, fit, lambda model: probabilities(model, X) - np.eye(n_classes)[codes])
+        self._sever(X, share, groups, fit, lambda model: probabilities(model, X) - np.eye(n_classes)[codes])
         return self
-
-    @staticmethod
-    def _machine() -> KernelClassifier:
-        return KernelClassifier(risk=Mean())
-
-    def predict(self, X: MatrixLike) -> Labels:
-        """Return the last model's class for each row of X (n, d)."""
-        check_is_fitted(self)
-        return self.estimator_.predict(check_X(self, X, sparse=self._takes_sparse()))
 
     @available_if(lambda self: hasattr(getattr(self, "estimator_", KernelClassifier), "decision_function"))
     def decision_function(self, X: MatrixLike) -> Array:
         """Return the last model's decision function at each row of X (n, d), where it has one."""
         check_is_fitted(self)
         return self.estimator_.decision_function(check_X(self, X, sparse=self._takes_sparse()))
-
-
-def gram_times(kernel: Kernel, X: Array) -> Gram:
-    """Return a function that multiplies by the kernel matrix of the rows of X, by features if those are smaller."""
-    if isinstance(kernel, Linear) and kernel.definiteness == "pd":
-        constant = np.full((X.shape[0], 1), np.sqrt(kernel.coef0))
-        Z: Any = hstack([X, constant], format="csr") if issparse(X) else np.hstack([X, constant])
-    elif X.shape[0] > GRAM_ROWS and kernel.definiteness == "pd":
-        rng = np.random.RandomState(0)
-        points = (distinct_rows(X[rng.choice(X.shape[0], AUTO_LANDMARKS, replace=False)]) if issparse(X)
-                  else landmarks(X, AUTO_LANDMARKS, rng=rng, method="uniform"))
-        Z = nystroem(kernel, points)(X)
-    else:
-        if issparse(X) and not kernel_takes_sparse(kernel):
-            raise ValueError(f"{kernel!r} takes no sparse X. Use X.toarray(), or a kernel by name for the gradients.")
-        K = kernel(X, X)
-        return lambda v: K @ v
-    return lambda v: Z @ (Z.T @ v)
 
 
 def probabilities(model: ScoredClassifier | ProbabilisticClassifier, X: Array) -> Array:
@@ -378,4 +344,3 @@ def probabilities(model: ScoredClassifier | ProbabilisticClassifier, X: Array) -
         return softmax(f, axis=1)
     p = expit(f)
     return np.column_stack([1 - p, p])
-

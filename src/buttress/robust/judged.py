@@ -1,0 +1,134 @@
+"""What a robust regression says of its rows: who is corrupt, how many, and when they may be genuine.
+
+A mixture of good and corrupt targets explains three kinds of clean data well: one side of a step, or a group with rules
+of its own; targets of which many are equal, such as sales that are mostly 0; and the long tail of skewed targets. The
+data do not say which it is. So the fit stands, and a warning says what was seen.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from buttress._checks import Array, warn_user
+from buttress.robust.tuning import MIXTURE
+from buttress.solvers.contamination.residual_law import Fitted
+from buttress.solvers.contamination.share_interval import around
+from buttress.solvers.contamination.trimmed import least_scale, lts_scale
+from buttress.solvers.contamination.tuning import TRIMMING
+
+
+@dataclass(frozen=True)
+class Found(Fitted):
+    """A fit with its ridge, whether it is the plain one, and which rows each start took as good, (starts, n),
+    None where the starts saw a part of the rows.
+
+    ``ends`` are the coefficients that each start ended in, of linear fits.
+    """
+
+    alpha: float
+    clean: bool
+    votes: NDArray[np.bool_] | None
+    ends: list[Array] = field(default_factory=list)
+
+    @property
+    def weight(self) -> Array:
+        """How far each row is believed, (n,): all rows where the plain fit stays."""
+        return np.ones(len(self.known.responsibility)) if self.clean else self.known.responsibility
+
+
+def scaled_targets(y: Array, centred: bool = True) -> tuple[Array, float, float]:
+    """Return y less its median, over the scale of its middle half, or of more if that half is constant; and the two.
+
+    Where targets are not to be ``centred`` the first is 0.
+    """
+    y = y.astype(np.float64)
+    middle = float(np.median(y))
+    parts = (len(y) // 2 + 1, 3 * len(y) // 4 + 1, len(y))
+    unit = next((scale for scale in (lts_scale(y - middle, part) for part in parts) if scale > 0), 1.0)
+    middle = middle if centred else 0.0
+    return (y - middle) / unit, middle, unit
+
+
+def least_residual_scale(y: Array) -> float:
+    """Return the least inlier scale of a law of residuals of y (n,)."""
+    return max(MIXTURE.least_scale, least_scale(y))
+
+
+def chosen_inliers(outlier_proba: Array, share: float | None) -> NDArray[np.bool_]:
+    """Return the rows that are probably good; with a share given, all rows except that share of likeliest outliers.
+
+    A row with outlier probability 0 is always an inlier.
+    """
+    if share is None:
+        return outlier_proba <= 0.5
+    mask = np.ones(len(outlier_proba), dtype=bool)
+    mask[np.argsort(-outlier_proba, kind="stable")[: round(share * len(mask))]] = False
+    return mask | (outlier_proba == 0)
+
+
+def keep_rows(model: Any, found: Found, sigma: Array, share: float | None, unit: float, shares: Array | None) -> None:
+    """Set the attributes that speak of rows, from a fit to targets in this unit.
+
+    ``shares`` (2,) bound the share of corrupt rows, None where it is given.
+    """
+    model.clean_ = found.clean
+    model.n_iter_ = found.n_iter
+    model.weights_ = found.fit.weight
+    model.outlier_proba_ = 1 - found.known.responsibility
+    model.loo_residual_ = found.fit.loo * unit
+    model.loo_sigma_ = sigma
+    model.scale_ = found.known.law.scale * unit
+    model.inlier_mask_ = chosen_inliers(model.outlier_proba_, share)
+    model.contamination_ = float(model.outlier_proba_.mean()) if share is None else share
+    model.contamination_interval_ = (np.full(2, model.contamination_) if shares is None else
+                                     around(model.contamination_, shares, none_too=found.clean))
+    agree = np.ones((1, len(sigma))) if found.votes is None else found.votes == model.inlier_mask_
+    model.agreement_ = np.mean(agree, axis=0)
+
+
+def warn_of_misleading(y: Array, residual: Array, bad: NDArray[np.bool_], *, together: bool) -> None:
+    """Warn where rows named corrupt, ``bad`` (n,), may well be genuine.
+
+    ``residual`` (n,) are targets y less what is expected of them; ``together`` says whether bad rows lie together in X.
+    """
+    seen = what_they_share(y, residual, bad, together=together)
+    if seen is not None:
+        what, fix = seen
+        warn_user(f"{bad.sum()} of {len(y)} rows are named corrupt, but {what}. Look at them with outlier_report. If "
+                  f"they are genuine, {fix}, or fit with contamination=0.")
+
+
+def what_they_share(
+    y: Array, residual: Array, bad: NDArray[np.bool_], *, together: bool
+) -> tuple[str, str] | None:
+    """Return what bad rows have in common with genuine ones, and what to do then; None where nothing, or they are few.
+    """
+    if not enough(bad):
+        return None
+    if together:
+        return ("they lie together in X, as one side of a step of the function does, or a group with rules of its own",
+                "give the fit a column that tells the two sides apart")
+    values, counts = np.unique(y, return_counts=True)
+    most = int(counts.argmax())
+    if counts[most] > TRIMMING.shared_share * len(y) and (y[~bad] == values[most]).any():
+        return (f"{counts[most] / len(y):.0%} of the targets are equal ({values[most]:g}), so that these may pass for "
+                "the good rows and the others for corrupt",
+                "model apart whether a target has this value and how large the others are")
+    above = float(np.mean(residual[bad] > 0))
+    if max(above, 1 - above) >= 0.95:  # nearly all on one side
+        side = "above" if above > 0.5 else "below"
+        return (f"they lie {side} what is expected, nearly all of them, as the long tail of prices or salaries does",
+                "fit the logarithm of the targets" if side == "above" and y.min() > 0 else
+                "fit a function of the targets that shortens the tail")
+    return None
+
+
+def enough(bad: NDArray[np.bool_]) -> bool:
+    """Say whether the rows named corrupt are enough to ask what they have in common.
+
+    A fiftieth is the most that may be named on clean data in silence; fewer than ten have something in common by
+    chance.
+    """
+    return bool(bad.sum() >= max(0.02 * len(bad), 10))
